@@ -1,0 +1,1 @@
+//! Questions asked of a run: tables in, plain results out.

@@ -1,0 +1,1 @@
+//! The reactor both ends run on: connections, send queues, timers, worker pool.

@@ -1,0 +1,39 @@
+//! One request of the caller, from issue to completion, as the initiator saw it.
+
+use crate::Instant;
+
+/// What a request does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// READ.
+    Read,
+    /// WRITE.
+    Write,
+}
+
+/// A row of the table `io`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Io {
+    /// When the caller issued it.
+    pub issued: Instant,
+    /// When its status arrived.
+    pub completed: Instant,
+    /// Read or write.
+    pub op: Op,
+    /// First byte on the LUN.
+    pub offset_bytes: u64,
+    /// Length.
+    pub len_bytes: u32,
+    /// SCSI status byte (0 is GOOD).
+    pub status: u8,
+}
+
+impl Op {
+    /// The name that tables and users see.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Op::Read => "read",
+            Op::Write => "write",
+        }
+    }
+}

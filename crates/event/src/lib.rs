@@ -1,0 +1,18 @@
+//! Units of time and data, ids, and one struct per traced event.
+//!
+//! Everything here is plain data: no clock is read and nothing is written. `net` reads the clock,
+//! `store` writes the tables whose rows these structs are, `analysis` reads them back.
+
+mod io;
+mod packet;
+mod sink;
+mod socket;
+mod time;
+mod unit;
+
+pub use io::{Io, Op};
+pub use packet::{Direction, Fate, Packet};
+pub use sink::{Discard, Sink};
+pub use socket::{CongestionState, Host, SocketSample};
+pub use time::Instant;
+pub use unit::{BitRate, Bytes, ParseError, format_delay, parse_delay};

@@ -1,0 +1,21 @@
+//! Where events go. A sink must not block and must not fail: what it cannot take it counts.
+
+/// Takes events of one kind.
+pub trait Sink<E> {
+    /// Takes one event.
+    fn record(&mut self, event: &E);
+}
+
+/// Takes events and forgets them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Discard;
+
+impl<E> Sink<E> for Discard {
+    fn record(&mut self, _event: &E) {}
+}
+
+impl<E: Clone> Sink<E> for Vec<E> {
+    fn record(&mut self, event: &E) {
+        self.push(event.clone());
+    }
+}

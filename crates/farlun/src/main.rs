@@ -1,0 +1,2 @@
+//! The `farlun` binary: one file per subcommand in `command/`.
+fn main() {}

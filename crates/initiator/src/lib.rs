@@ -1,0 +1,1 @@
+//! Sessions to a target and the block I/O they carry.

@@ -1,0 +1,1 @@
+//! The path model: waiting queue, serialiser and propagation as stages that nest.

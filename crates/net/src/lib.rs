@@ -1,0 +1,1 @@
+//! Sockets, namespaces, TUN devices, the clock: every system call farlun makes itself.

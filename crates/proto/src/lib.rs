@@ -1,0 +1,1 @@
+//! The sans-I/O iSCSI session machines of both sides.

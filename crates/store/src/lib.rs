@@ -1,0 +1,1 @@
+//! The tables of a run, its manifest, and their Parquet files.

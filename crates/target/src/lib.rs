@@ -1,0 +1,1 @@
+//! LUNs, SCSI execution, backends, and the serving loop.

@@ -1,0 +1,1 @@
+//! Formats on the wire: iSCSI PDUs, SCSI commands and data, Internet headers.
