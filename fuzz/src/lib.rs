@@ -1,1 +1,37 @@
 //! What each fuzz target runs, callable from plain tests.
+//!
+//! A target takes any bytes. It fails by panicking: because `wire` panicked on a peer's bytes, or because what was
+//! read does not come back when it is written and read again. `fuzz/targets` wraps these for libFuzzer, and
+//! `tests/replay.rs` runs them over `corpus/NAME/*`.
+
+mod iscsi;
+mod scsi;
+
+/// What one target runs.
+pub type Target = fn(&[u8]);
+
+/// Name and function of every target; the name is also that of its corpus and of its binary.
+pub const TARGETS: [(&str, Target); 7] = [
+    ("pdu", iscsi::pdu),
+    ("ahs", iscsi::ahs),
+    ("login_text", iscsi::login_text),
+    ("cdb", scsi::cdb),
+    ("sense", scsi::sense),
+    ("scsi_data", scsi::data),
+    ("inet", inet),
+];
+
+/// Runs one target.
+///
+/// # Panics
+/// If the target fails, or there is none of this name.
+pub fn run(target: &str, data: &[u8]) {
+    let (_, function) = TARGETS.iter().find(|(name, _)| *name == target).expect("a target of this name");
+    function(data);
+}
+
+fn inet(data: &[u8]) {
+    let Ok(headers) = wire::inet::Headers::parse(data) else { return };
+    assert!(headers.total_len <= data.len());
+    assert_eq!(headers.ip_header_len + headers.transport_header_len + headers.payload_len, headers.total_len);
+}

@@ -1,2 +1,47 @@
-//! Project chores: `cargo xtask test` runs everything CI runs.
-fn main() {}
+//! Project chores: `cargo xtask test` runs everything CI runs, `tidy` the house rules alone, `bench` the comparisons.
+//!
+//! Nothing here is part of the product. The three commands share `step` (sections, timings, skips).
+
+mod bench;
+mod packages;
+mod step;
+mod suite;
+mod tally;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+
+  test [--long]    everything CI runs; installs missing Debian packages when root
+  tidy             the house rules alone: sources, crate arrows, licences
+  bench [--quick]  farlun beside what others wrote, in interleaved pairs";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match args.as_slice() {
+        ["test"] => suite::run(suite::Length::Usual),
+        ["test", "--long"] => suite::run(suite::Length::Long),
+        ["tidy"] => tidy::run(),
+        ["bench"] => bench::run(bench::Length::Full),
+        ["bench", "--quick"] => bench::run(bench::Length::Quick),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(true)
+        }
+        other => {
+            eprintln!("xtask: unknown arguments {other:?}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

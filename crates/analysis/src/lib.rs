@@ -1,1 +1,41 @@
-//! Questions asked of a run: tables in, plain results out.
+//! Questions asked of a run: tables in, plain results out. One question per file.
+//!
+//! Nothing is drawn here and nothing is measured; times of a result are seconds, rates bits per second.
+//! [`Tour::collect`] asks every question of every cell of a run; its [`Metrics`] are what a plan's
+//! expectations name.
+
+mod counter;
+pub mod latency;
+pub mod lateness;
+pub mod line;
+mod metrics;
+pub mod ramp;
+pub mod sockets;
+pub mod throughput;
+mod tour;
+pub mod turnaround;
+mod verdict;
+
+pub use metrics::{LINE, METRICS, Metric, Metrics, Spread};
+pub use store::manifest;
+pub use tour::{CellResult, Point, Repeat, Tour, TourError};
+pub use verdict::{Share, Verdict};
+
+/// A moment of a series: seconds since the load began, and the value then.
+pub type Sample = (f64, f64);
+
+/// A stretch of CLOCK_MONOTONIC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// Its beginning.
+    pub start_ns: u64,
+    /// Its end.
+    pub end_ns: u64,
+}
+
+impl Span {
+    /// Its length.
+    pub fn length_s(self) -> f64 {
+        self.end_ns.saturating_sub(self.start_ns) as f64 / 1e9
+    }
+}

@@ -1,1 +1,19 @@
-//! The reactor both ends run on: connections, send queues, timers, worker pool.
+//! The engine both ends run on: connections that move PDUs, payload buffers, a pool for calls that
+//! block, and the loop that waits for all of them.
+//!
+//! It knows bytes and PDUs, neither SCSI nor sessions. One loop per thread; a connection belongs to
+//! one loop. Nothing here allocates, copies or makes a system call per PDU where a batch can share it.
+
+mod buffer;
+mod connection;
+mod reactor;
+mod rx;
+mod tx;
+mod workers;
+
+pub use buffer::{Buffer, Buffers};
+pub use connection::{Connection, Progress};
+pub use reactor::{Service, Turn, run};
+pub use rx::{Landing, Receiver, Scratch, Stop};
+pub use tx::{Outgoing, Sender};
+pub use workers::Workers;

@@ -1,2 +1,27 @@
-//! The `farlun` binary: one file per subcommand in `command/`.
-fn main() {}
+//! The `farlun` binary: parses flags, runs one subcommand, turns its outcome into an exit code.
+//!
+//! One file per subcommand in `command/`; what they do lives in the libraries.
+
+mod command;
+mod exit;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = match command::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(help) => {
+            let _ = help.print();
+            return ExitCode::from(if help.use_stderr() { exit::USAGE } else { exit::DONE });
+        }
+    };
+    match cli.run() {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("farlun: {error:#}");
+            ExitCode::from(exit::code_of(&error))
+        }
+    }
+}

@@ -1,1 +1,24 @@
 //! Sockets, namespaces, TUN devices, the clock: every system call farlun makes itself.
+//!
+//! The only crate with `unsafe` and `libc`; each module that needs them says so on its first lines, and
+//! hands on safe types. No protocol and no policy live here.
+
+pub mod child;
+pub mod clock;
+pub mod interface;
+pub mod namespace;
+mod poll;
+pub mod scheduling;
+mod signals;
+mod syscall;
+pub mod tcp;
+pub mod tcp_info;
+pub mod tun;
+pub mod wait;
+mod wake;
+
+pub use namespace::Namespace;
+pub use poll::{Events, Interest, Poll, Ready};
+pub use signals::EndSignals;
+pub use tcp_info::TcpInfo;
+pub use wake::Wake;

@@ -1,1 +1,16 @@
 //! Results as one self-contained HTML page and as terminal tables.
+//!
+//! Everything shown was computed by `analysis`; here it is only scaled to a unit, rounded, thinned out for
+//! drawing and laid out. Nothing is read from disk and no other file or address is needed by the page.
+
+mod decimate;
+mod figure;
+mod format;
+mod headline;
+mod page;
+mod table;
+mod tables;
+pub mod terminal;
+
+pub use headline::{headline, standing};
+pub use page::html;

@@ -1,0 +1,199 @@
+//! The figures of a cell by name, so that a plan's expectations can refer to them.
+//!
+//! A metric is addressed as `load.metric`: `read.throughput`, `write1m.excess_over_rtt_in_serialisations`.
+//! The owner is the load's name in the plan, or `line` for what follows from the path alone. [`METRICS`]
+//! lists every metric with its unit: seconds, bits per second, and plain counts and ratios.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::CellResult;
+
+/// The owner of figures that follow from the path alone.
+pub const LINE: &str = "line";
+
+/// One kind of figure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Metric {
+    /// Its name, without the owner.
+    pub name: &'static str,
+    /// Its unit: `bit/s`, `s`, `1/s`, `packets`, `bytes`, or empty for a ratio.
+    pub unit: &'static str,
+    /// What it is.
+    pub meaning: &'static str,
+    /// Whether it belongs to `line`; otherwise to loads.
+    pub of_line: bool,
+}
+
+/// Every metric there is.
+pub const METRICS: &[Metric] = &[
+    line("goodput", "bit/s", "TCP payload the line can carry, computed"),
+    line("rate", "bit/s", "rate of the line, Ethernet overhead included"),
+    line("rtt", "s", "both ways of propagation"),
+    line("bdp", "bytes", "bandwidth-delay product, rate × rtt"),
+    load("throughput", "bit/s", "application bytes at the receiver, over the window"),
+    load("share_of_line", "", "throughput / line.goodput"),
+    load("ramp", "s", "from the beginning until the line is 95 % full; absent if it never is"),
+    load("iops", "1/s", "requests issued in the window that ended well, per second"),
+    load("latency_min", "s", "smallest latency, from issue to status"),
+    load("latency_mean", "s", "mean latency"),
+    load("latency_p50", "s", "median latency"),
+    load("latency_p90", "s", "90th percentile of latency"),
+    load("latency_p99", "s", "99th percentile of latency"),
+    load("latency_p999", "s", "99.9th percentile of latency"),
+    load("latency_max", "s", "largest latency"),
+    load("base_rtt", "s", "smallest round trip TCP saw"),
+    load("turnaround", "", "median latency in round trips of base_rtt"),
+    load("excess_over_rtt", "s", "median latency less one base_rtt"),
+    load("serialisation", "s", "time the line needs for one block"),
+    load("excess_over_rtt_in_serialisations", "", "excess_over_rtt / serialisation"),
+    load("cpu_near_per_io", "s", "CPU time of the initiator per request"),
+    load("cpu_far_per_io", "s", "CPU time of our target per request"),
+    load("retransmitted", "packets", "retransmitted by either end during the load"),
+    load("dropped_queue_full", "packets", "dropped by the path's full queue"),
+    load("lateness_p50", "s", "median lateness of the emulated path"),
+    load("lateness_p99", "s", "99th percentile of its lateness"),
+    load("lateness_max", "s", "its largest lateness"),
+];
+
+/// Median and range over the valid repeats of a cell.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Spread {
+    /// Median; the mean of the two middle ones for an even number.
+    pub median: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+    /// How many repeats it is of.
+    pub repeats: usize,
+}
+
+/// The figures of all cells of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Metrics<'a> {
+    pub(crate) cells: &'a [CellResult],
+}
+
+const fn line(name: &'static str, unit: &'static str, meaning: &'static str) -> Metric {
+    Metric { name, unit, meaning, of_line: true }
+}
+
+const fn load(name: &'static str, unit: &'static str, meaning: &'static str) -> Metric {
+    Metric { name, unit, meaning, of_line: false }
+}
+
+impl Metric {
+    /// Finds a metric by `owner.name`; the owner may be any load's name.
+    pub fn named(owner: &str, name: &str) -> Option<&'static Metric> {
+        METRICS.iter().find(|metric| metric.name == name && metric.of_line == (owner == LINE))
+    }
+}
+
+impl Metrics<'_> {
+    /// The median of `owner.metric` at a point of the matrix; see [`Metrics::spread`].
+    pub fn value(&self, point: &[(String, String)], name: &str) -> Option<f64> {
+        self.spread(point, name).map(|spread| spread.median)
+    }
+
+    /// Median and range of `owner.metric` (such as `read.throughput`) at a point of the matrix, given as
+    /// axes and their values as written in the plan (`("delay", "8ms")`). Axes that a cell does not have
+    /// do not matter to it. `None` if the name is unknown, no valid repeat has the figure, or the point
+    /// leaves open which of several cells (for `line`: paths) is meant.
+    pub fn spread(&self, point: &[(String, String)], name: &str) -> Option<Spread> {
+        let (owner, metric) = name.split_once('.')?;
+        let agrees = |cell: &&CellResult| {
+            let agree = |(axis, value): &(String, String)| cell.point.get(axis).is_none_or(|v| v == value);
+            (owner == LINE || cell.load == owner) && point.iter().all(agree)
+        };
+        let mut cells = self.cells.iter().filter(agrees);
+        let first = cells.next()?;
+        let values = |cell: &CellResult| {
+            let values = if owner == LINE { &cell.line } else { &cell.values };
+            values.get(metric).copied()
+        };
+        let same = |other: &CellResult| owner == LINE && values(other) == values(first);
+        if cells.all(same) { values(first) } else { None }
+    }
+}
+
+impl Spread {
+    /// Of at least one value.
+    pub(crate) fn of(values: &[f64]) -> Option<Spread> {
+        let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+        Some(Spread { median: f64::midpoint(low, high), min, max, repeats: sorted.len() })
+    }
+}
+
+/// Spreads of every metric that some repeat has.
+pub(crate) fn spreads<'a>(
+    repeats: impl Iterator<Item = &'a BTreeMap<&'static str, f64>>,
+) -> BTreeMap<&'static str, Spread> {
+    let mut lists: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+    for values in repeats {
+        values.iter().for_each(|(name, value)| lists.entry(name).or_default().push(*value));
+    }
+    lists.into_iter().filter_map(|(name, values)| Some((name, Spread::of(&values)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(load: &str, point: &[(&str, &str)], throughput: f64, goodput: f64) -> CellResult {
+        let one = |name, value| BTreeMap::from([(name, Spread::of(&[value]).unwrap())]);
+        CellResult {
+            load: load.to_owned(),
+            point: point.iter().map(|(a, v)| ((*a).to_owned(), (*v).to_owned())).collect(),
+            values: one("throughput", throughput),
+            line: one("goodput", goodput),
+            ..CellResult::default()
+        }
+    }
+
+    fn point(axes: &[(&str, &str)]) -> Vec<(String, String)> {
+        axes.iter().map(|(a, v)| ((*a).to_owned(), (*v).to_owned())).collect()
+    }
+
+    #[test]
+    fn figures_are_found_by_load_and_place() {
+        let cells = [
+            cell("read", &[("delay", "8ms")], 1.0, 9.0),
+            cell("read", &[("delay", "50ms")], 2.0, 9.0),
+            cell("write", &[("delay", "8ms")], 3.0, 9.0),
+        ];
+        let metrics = Metrics { cells: &cells };
+        let far = point(&[("delay", "50ms")]);
+        assert_eq!(metrics.value(&far, "read.throughput"), Some(2.0));
+        assert_eq!(metrics.value(&point(&[("delay", "50ms"), ("depth", "1")]), "read.throughput"), Some(2.0));
+        assert_eq!(metrics.value(&[], "read.throughput"), None, "which delay?");
+        assert_eq!(metrics.value(&[], "write.throughput"), Some(3.0));
+        assert_eq!(metrics.value(&[], "line.goodput"), Some(9.0), "the same on all paths");
+        for name in ["write.throughput", "read.colour", "line.throughput", "read"] {
+            assert_eq!(metrics.value(&far, name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(
+            Spread::of(&[3.0, 1.0, 2.0]),
+            Some(Spread { median: 2.0, min: 1.0, max: 3.0, repeats: 3 })
+        );
+        assert_eq!(Spread::of(&[4.0, 1.0]).unwrap().median, 2.5);
+        assert_eq!(Spread::of(&[f64::NAN]), None);
+    }
+
+    #[test]
+    fn names_are_unique_and_found() {
+        for metric in METRICS {
+            let owner = if metric.of_line { LINE } else { "read" };
+            assert_eq!(Metric::named(owner, metric.name), Some(metric));
+        }
+        assert_eq!(Metric::named("line", "throughput"), None);
+    }
+}

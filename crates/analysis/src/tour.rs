@@ -1,0 +1,286 @@
+//! A whole run as one plain result: every question asked of every cell and repeat.
+
+use std::collections::BTreeMap;
+
+use event::{Io, Op, Packet, SocketSample};
+use serde::Serialize;
+use store::manifest::{self, Cell, Load, Wan};
+use store::tables::{self, Ios, TableError};
+use store::{CellDir, RunDir, RunError};
+
+use crate::latency::{self, Latency};
+use crate::metrics::{Metrics, Spread, spreads};
+use crate::ramp::ramp_s;
+use crate::sockets::{self, Connection};
+use crate::throughput::{self, Arrivals, Source};
+use crate::turnaround::{self, Turnaround};
+use crate::verdict::Verdict;
+use crate::{Sample, Span, lateness, line};
+
+/// Steps of the rate over time are at least this long.
+const LEAST_STEP_S: f64 = 0.1;
+
+/// A place in a plan's matrix: axes and their values as written.
+pub type Point = BTreeMap<String, String>;
+
+/// A whole run.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Tour {
+    /// What was run, and where.
+    pub run: manifest::Run,
+    /// The gist.
+    pub verdict: Verdict,
+    /// Its cells in the order of the plan, repeats together.
+    pub cells: Vec<CellResult>,
+}
+
+/// One cell: a load at a place in the matrix, over all repeats.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct CellResult {
+    /// Its name within the plan.
+    pub slug: String,
+    /// The load's name.
+    pub load: String,
+    /// `read`, `write` or `stream`; empty if the load said nothing.
+    pub op: String,
+    /// Whether the load follows the path and so is about throughput, not about single requests.
+    pub bulk: bool,
+    /// Block of a request.
+    pub block_bytes: Option<u64>,
+    /// Requests outstanding; `None` if they follow the path.
+    pub depth: Option<u64>,
+    /// Where it lies in the matrix.
+    pub point: Point,
+    /// The path; `None` if the emulator said nothing.
+    pub path: Option<manifest::Path>,
+    /// Figures of the load over valid repeats, by the names of [`crate::METRICS`].
+    pub values: BTreeMap<&'static str, Spread>,
+    /// Figures of the path, by name.
+    pub line: BTreeMap<&'static str, Spread>,
+    /// The repeats.
+    pub repeats: Vec<Repeat>,
+}
+
+/// One cell, run once.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Repeat {
+    /// Its number, from 1.
+    pub repeat: u32,
+    /// Its directory, relative to the run.
+    pub dir: String,
+    /// The command that runs it alone.
+    pub command: String,
+    /// Whether it yields figures.
+    pub valid: bool,
+    /// Why not.
+    pub reasons: Vec<String>,
+    /// Its figures, also when it is not valid, by the names of [`crate::METRICS`].
+    pub values: BTreeMap<&'static str, f64>,
+    /// Where throughput was counted.
+    pub source: Option<Source>,
+    /// Latency, if there were requests.
+    pub latency: Option<Latency>,
+    /// Latency against the path.
+    pub turnaround: Option<Turnaround>,
+    /// The throughput window: seconds since the load began.
+    pub window_s: Option<(f64, f64)>,
+    /// Bits per second over time.
+    #[serde(skip)]
+    pub rate: Vec<Sample>,
+    /// Its connections, the one that sent most first.
+    #[serde(skip)]
+    pub connections: Vec<Connection>,
+}
+
+/// Why a run could not be analysed.
+#[derive(Debug, thiserror::Error)]
+pub enum TourError {
+    /// The run directory.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// One of its tables.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+impl Tour {
+    /// Reads a run directory and asks everything. Cells without tables or documents have fewer figures;
+    /// a table that cannot be read is an error.
+    pub fn collect(dir: &RunDir) -> Result<Tour, TourError> {
+        let run = dir.manifest()?;
+        let mut cells: Vec<CellResult> = Vec::new();
+        // run.json lists cells as they were run; their directories are numbered as the plan has them.
+        let mut entries: Vec<_> = run.cells.iter().collect();
+        entries.sort_by_key(|entry| (entry.dir.rsplit_once('/').map(|(cell, _)| cell), entry.repeat));
+        for entry in entries {
+            let cell = dir.cell(&entry.dir)?;
+            let point: Point = entry.parameters.iter().map(|(axis, v)| (axis.clone(), label(v))).collect();
+            let load = if entry.load.is_empty() { &entry.slug } else { &entry.load };
+            let place = cells.iter().position(|c| c.slug == entry.slug && c.point == point);
+            let place = place.unwrap_or_else(|| {
+                cells.push(CellResult {
+                    slug: entry.slug.clone(),
+                    load: load.clone(),
+                    point,
+                    ..CellResult::default()
+                });
+                cells.len() - 1
+            });
+            add_repeat(&mut cells[place], &cell, &entry.dir)?;
+        }
+        for cell in &mut cells {
+            cell.values = spreads(cell.repeats.iter().filter(|r| r.valid).map(|r| &r.values));
+        }
+        let verdict = Verdict::of(&run, &cells);
+        Ok(Tour { run, verdict, cells })
+    }
+
+    /// The figures by name, for a plan's expectations.
+    pub fn metrics(&self) -> Metrics<'_> {
+        Metrics { cells: &self.cells }
+    }
+
+    /// The same run with its checks evaluated.
+    pub fn with_checks(mut self, checks: Vec<manifest::Check>) -> Tour {
+        self.run.checks = checks;
+        self.verdict = Verdict::of(&self.run, &self.cells);
+        self
+    }
+}
+
+fn add_repeat(result: &mut CellResult, dir: &CellDir, name: &str) -> Result<(), TourError> {
+    let CellDir { cell, path } = dir;
+    let mut repeat = Repeat {
+        repeat: cell.repeat,
+        dir: name.to_owned(),
+        command: cell.command.clone(),
+        valid: cell.valid,
+        reasons: cell.reasons.clone(),
+        ..Repeat::default()
+    };
+    let (wan, load) = (cell.wan(), cell.load());
+    for (document, error) in [("wan", wan.as_ref().err()), ("load", load.as_ref().err())] {
+        if let Some(error) = error {
+            // Without its documents a cell has no window and no path, and so no figure.
+            repeat.valid = false;
+            repeat
+                .reasons
+                .push(format!("the {document}'s document in cell.json is not as expected: {error}"));
+        }
+    }
+    let (wan, load) = (wan.ok().flatten(), load.ok().flatten());
+    if let Some(wan) = &wan {
+        result.path = Some(wan.path);
+        result.line = line_values(&wan.path);
+        let late = lateness_of(wan, dir)?;
+        put(&mut repeat.values, "lateness_p50", Some(late.p50_s));
+        put(&mut repeat.values, "lateness_p99", Some(late.p99_s));
+        put(&mut repeat.values, "lateness_max", Some(late.max_s));
+        put(&mut repeat.values, "dropped_queue_full", Some(late.dropped_queue_full as f64));
+    }
+    if let Some(load) = load {
+        result.op.clone_from(&load.op);
+        result.bulk = load.kind == "stream" || (load.depth.is_none() && !load.random);
+        (result.block_bytes, result.depth) = (load.block_bytes, load.depth);
+        let sockets = tables::read_optional::<SocketSample>(path)?;
+        let io = tables::read_optional::<Io>(path)?;
+        let path = wan.map(|wan| wan.path).unwrap_or_default();
+        measure(&mut repeat, cell, &load, &path, sockets.as_ref(), io.as_ref());
+    }
+    result.repeats.push(repeat);
+    Ok(())
+}
+
+fn measure(
+    repeat: &mut Repeat,
+    cell: &Cell,
+    load: &Load,
+    path: &manifest::Path,
+    sockets: Option<&tables::Sockets>,
+    io: Option<&Ios>,
+) {
+    let values = &mut repeat.values;
+    let whole = Span { start_ns: load.t_start_ns, end_ns: load.t_end_ns };
+    let window = throughput::window(cell, load);
+    let goodput = line::goodput_bits_per_s(path);
+    repeat.window_s = Some((Span { end_ns: window.start_ns, ..whole }.length_s(), window.length_s()));
+    if let Some(arrivals) = Arrivals::of(load, sockets, io) {
+        let figure = arrivals.over(window).map(|t| t.bits_per_s);
+        put(values, "throughput", figure);
+        put(values, "share_of_line", figure.zip(goodput).map(|(t, g)| t / g));
+        put(values, "ramp", goodput.and_then(|g| ramp_s(&arrivals, whole, line::rtt(path), g)));
+        let step_s = LEAST_STEP_S.max(line::rtt(path).as_secs_f64());
+        repeat.rate = arrivals.series(whole.start_ns, whole.end_ns, step_s);
+        repeat.source = Some(arrivals.source());
+    }
+    if let Some(table) = sockets {
+        repeat.connections = sockets::connections(table, whole);
+        let retransmitted: u64 = repeat.connections.iter().map(|c| c.retransmitted_packets).sum();
+        put(values, "retransmitted", Some(retransmitted as f64));
+    }
+    let op = if load.op == Op::Write.name() { Op::Write } else { Op::Read };
+    let base_rtt_s = turnaround::base_rtt_s(load, sockets, path);
+    put(values, "base_rtt", base_rtt_s);
+    if let Some(latency) = io.and_then(|io| latency::of(io, op, window)) {
+        put(values, "iops", (window.length_s() > 0.0).then(|| latency.count as f64 / window.length_s()));
+        put(values, "latency_min", Some(latency.min_s));
+        put(values, "latency_mean", Some(latency.mean_s));
+        put(values, "latency_p50", Some(latency.p50_s));
+        put(values, "latency_p90", Some(latency.p90_s));
+        put(values, "latency_p99", Some(latency.p99_s));
+        put(values, "latency_p999", Some(latency.p999_s));
+        put(values, "latency_max", Some(latency.max_s));
+        repeat.latency = Some(latency);
+        let turnaround = base_rtt_s.and_then(|rtt| turnaround::of(&latency, load.block_bytes, rtt, path));
+        if let Some(turnaround) = turnaround {
+            put(values, "turnaround", Some(turnaround.round_trips));
+            put(values, "excess_over_rtt", Some(turnaround.excess_s));
+            put(values, "serialisation", turnaround.serialisation_s);
+            put(values, "excess_over_rtt_in_serialisations", turnaround.excess_in_serialisations);
+        }
+        repeat.turnaround = turnaround;
+    }
+    if let Some(cpu) = load.cpu {
+        put(values, "cpu_near_per_io", cpu.near_ns_per_io.map(|ns| ns / 1e9));
+        put(values, "cpu_far_per_io", cpu.far_ns_per_io.map(|ns| ns / 1e9));
+    }
+}
+
+/// The emulator counts every packet itself; the table is asked where its document does not say.
+fn lateness_of(wan: &Wan, dir: &CellDir) -> Result<lateness::Lateness, TableError> {
+    let said = &wan.validity;
+    if said.packets == 0
+        && let Some(packets) = tables::read_optional::<Packet>(&dir.path)?
+    {
+        return Ok(lateness::of(&packets));
+    }
+    Ok(lateness::Lateness {
+        p50_s: said.lateness_ns.p50 / 1e9,
+        p99_s: said.lateness_ns.p99 / 1e9,
+        max_s: said.lateness_ns.max / 1e9,
+        delivered: said.packets,
+        dropped_queue_full: said.dropped_queue_full,
+        dropped_unasked: said.dropped_unasked,
+    })
+}
+
+fn line_values(path: &manifest::Path) -> BTreeMap<&'static str, Spread> {
+    let mut values = BTreeMap::new();
+    put(&mut values, "goodput", line::goodput_bits_per_s(path));
+    put(&mut values, "rate", (path.rate_bits_per_s > 0).then_some(path.rate_bits_per_s as f64));
+    let rtt_s = line::rtt(path).as_secs_f64();
+    put(&mut values, "rtt", Some(rtt_s));
+    put(&mut values, "bdp", Some(path.rate_bits_per_s as f64 * rtt_s / 8.0));
+    spreads([values].iter())
+}
+
+fn put(values: &mut BTreeMap<&'static str, f64>, name: &'static str, value: Option<f64>) {
+    if let Some(value) = value.filter(|v| v.is_finite()) {
+        values.insert(name, value);
+    }
+}
+
+/// A parameter as the plan writes it: texts without their quotes.
+fn label(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,62 @@
+//! The gist of a run: how near its loads come to the line where the path is longest, and what failed.
+
+use serde::Serialize;
+use store::manifest::Run;
+
+use crate::CellResult;
+
+/// The gist of a run.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Verdict {
+    /// The longest round trip of the run's paths.
+    pub rtt_s: Option<f64>,
+    /// Every bulk load there, and what share of the line it reaches; the least over all of its cells.
+    pub shares: Vec<Share>,
+    /// Whether the run is valid.
+    pub valid: bool,
+    /// Repeats that are not valid, of how many.
+    pub invalid_repeats: usize,
+    /// Repeats in all.
+    pub repeats: usize,
+    /// Checks that do not hold.
+    pub failed_checks: usize,
+    /// Checks in all.
+    pub checks: usize,
+}
+
+/// What one load reaches.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Share {
+    /// The load's name.
+    pub load: String,
+    /// `read`, `write` or `stream`.
+    pub op: String,
+    /// Throughput ÷ goodput of the line.
+    pub of_line: f64,
+}
+
+impl Verdict {
+    pub(crate) fn of(run: &Run, cells: &[CellResult]) -> Verdict {
+        let rtt = |cell: &&CellResult| cell.line.get("rtt").map(|s| s.median);
+        let bulk = || cells.iter().filter(|cell| cell.bulk);
+        let rtt_s = bulk().filter_map(|c| rtt(&c)).max_by(f64::total_cmp);
+        let mut shares: Vec<Share> = Vec::new();
+        for cell in bulk().filter(|cell| rtt(cell) == rtt_s) {
+            let Some(of_line) = cell.values.get("share_of_line").map(|s| s.median) else { continue };
+            match shares.iter_mut().find(|share| share.load == cell.load) {
+                Some(share) => share.of_line = share.of_line.min(of_line),
+                None => shares.push(Share { load: cell.load.clone(), op: cell.op.clone(), of_line }),
+            }
+        }
+        let repeats = || cells.iter().flat_map(|cell| &cell.repeats);
+        Verdict {
+            rtt_s,
+            shares,
+            valid: run.valid,
+            invalid_repeats: repeats().filter(|repeat| !repeat.valid).count(),
+            repeats: repeats().count(),
+            failed_checks: run.checks.iter().filter(|check| !check.ok).count(),
+            checks: run.checks.len(),
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The policy `bdp`: follow the measured bandwidth-delay product.
+//!
+//! *Outstanding.* Requests keep three times the measured product under way: twice so that a window
+//! which doubles every round trip is never short of data, once more for the requests and statuses that
+//! are travelling themselves. What is too much waits at the sender, not in the network.
+//!
+//! *Pacing.* A sender with a lot to send is paced from the beginning, without a cap: Linux then
+//! spreads its window over the round trip, and HyStart no longer takes a burst of ACKs for a full pipe
+//! (it halves its threshold for unpaced senders), which is what leaves CUBIC far below the line for a
+//! minute on a path of 500 ms. When the delivery rate stops growing the line is known, and the cap
+//! follows it: a little above while the round trip shows no queue, and as far below as drains a queue in
+//! a few round trips while it does. If the queue stays although we slowed down, others are filling it, and the cap is lifted so that they do
+//! not take our share. Paths shorter than a millisecond are not paced: their windows are small and the
+//! timers would cost more than they give.
+
+use core::time::Duration;
+
+use event::Instant;
+
+use crate::max_filter::MaxFilter;
+use crate::policy::{Decision, Observation, Policy};
+
+/// Least payload outstanding: also enough to keep a fast short line busy.
+const OUTSTANDING_MIN_BYTES: u64 = 8 << 20;
+/// Most payload outstanding.
+const OUTSTANDING_MAX_BYTES: u64 = 1 << 30;
+/// Least and most commands in the target's window.
+const COMMANDS_MIN: u64 = 4096;
+const COMMANDS_MAX: u64 = 65_535;
+/// A sender with less than this to send is left unpaced, so that a lone request goes out at once.
+const BULK_BYTES: u64 = 2 << 20;
+/// Paths shorter than this are not paced.
+const PACED_MIN_RTT: Duration = Duration::from_millis(1);
+/// Pacing without a cap.
+const UNCAPPED: u64 = u64::MAX - 1;
+/// Rounds without growth after which the line counts as full.
+const FULL_ROUNDS: u32 = 3;
+/// Rounds with a standing queue after which it is others who fill it.
+const CROWDED_ROUNDS: u32 = 20;
+/// Rounds without a cap after that.
+const OPEN_ROUNDS: u32 = 16;
+
+/// See the file's beginning.
+#[derive(Clone, Debug)]
+pub struct Bdp {
+    min_rtt: Option<Duration>,
+    /// Rate of payload through this connection, both ways together.
+    moved: MaxFilter<8>,
+    last: Option<(Instant, u64)>,
+    /// Rate of what this end sends, by the kernel's account.
+    delivered: MaxFilter<10>,
+    request_bytes: u64,
+    round_ends: Instant,
+    is_bulk: bool,
+    pace: Pace,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Pace {
+    /// The window is growing: paced, no cap.
+    Ramp { best: u64, rounds_without_growth: u32 },
+    /// The line is known.
+    Capped { bytes_per_s: u64, rounds_with_queue: u32 },
+    /// Others crowd the queue: no cap for a while.
+    Crowded { rounds_left: u32 },
+}
+
+impl Default for Bdp {
+    fn default() -> Bdp {
+        Bdp::new()
+    }
+}
+
+impl Bdp {
+    /// A policy that knows nothing of its path yet.
+    pub fn new() -> Bdp {
+        Bdp {
+            min_rtt: None,
+            moved: MaxFilter::new(),
+            last: None,
+            delivered: MaxFilter::new(),
+            request_bytes: 0,
+            round_ends: Instant::ZERO,
+            is_bulk: false,
+            pace: Pace::Ramp { best: 0, rounds_without_growth: 0 },
+        }
+    }
+
+    /// The measured bandwidth-delay product.
+    pub fn product_bytes(&self) -> u64 {
+        let min_rtt_ns = self.min_rtt.unwrap_or_default().as_nanos();
+        let bytes = u128::from(self.moved.max()) * min_rtt_ns / 1_000_000_000;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    fn round(&mut self, rtt: Duration) {
+        let rate = self.delivered.max();
+        let min_rtt = self.min_rtt.unwrap_or(rtt);
+        let queue = rtt.saturating_sub(min_rtt);
+        self.pace = match self.pace {
+            // The delivery rate has to be a quarter higher every round to count as growth, as in BBR.
+            Pace::Ramp { best, .. } if rate > best + best / 4 => {
+                Pace::Ramp { best: rate, rounds_without_growth: 0 }
+            }
+            Pace::Ramp { best, rounds_without_growth } if rounds_without_growth + 1 < FULL_ROUNDS => {
+                Pace::Ramp { best, rounds_without_growth: rounds_without_growth + 1 }
+            }
+            Pace::Ramp { .. } => Pace::Capped { bytes_per_s: rate, rounds_with_queue: 0 },
+            Pace::Capped { rounds_with_queue, .. } if rounds_with_queue >= CROWDED_ROUNDS => {
+                Pace::Crowded { rounds_left: OPEN_ROUNDS }
+            }
+            Pace::Capped { rounds_with_queue, .. } => {
+                // Slow enough to drain the queue in about four round trips; the line stays busy with it.
+                let (percent, rounds_with_queue) = if queue > min_rtt / 10 + Duration::from_millis(1) {
+                    let excess = queue.as_nanos() * 25 / rtt.as_nanos().max(1);
+                    (100 - u64::try_from(excess).unwrap_or(25).min(25), rounds_with_queue + 1)
+                } else {
+                    (105, 0)
+                };
+                Pace::Capped { bytes_per_s: rate / 100 * percent, rounds_with_queue }
+            }
+            Pace::Crowded { rounds_left: 0 } => Pace::Capped { bytes_per_s: rate, rounds_with_queue: 0 },
+            Pace::Crowded { rounds_left } => Pace::Crowded { rounds_left: rounds_left - 1 },
+        };
+        self.delivered.advance();
+        self.moved.advance();
+    }
+}
+
+impl Policy for Bdp {
+    fn observe(&mut self, seen: &Observation) {
+        self.min_rtt = seen.min_rtt.or(self.min_rtt);
+        if seen.request_bytes > 0 {
+            self.request_bytes = seen.request_bytes;
+        }
+        if let Some((then, moved)) = self.last {
+            let elapsed_ns = seen.now.since(then).as_nanos().max(1);
+            let bytes = u128::from(seen.moved_bytes.saturating_sub(moved));
+            self.moved.add(u64::try_from(bytes * 1_000_000_000 / elapsed_ns).unwrap_or(u64::MAX));
+        }
+        self.last = Some((seen.now, seen.moved_bytes));
+        // A rate that was limited by the application still shows what the path can carry at least.
+        if !seen.app_limited || seen.delivery_rate_bytes_per_s > self.delivered.max() {
+            self.delivered.add(seen.delivery_rate_bytes_per_s);
+        }
+        self.is_bulk |= seen.backlog_bytes >= BULK_BYTES;
+        if seen.now >= self.round_ends {
+            let is_sending = seen.backlog_bytes > 0 && !seen.app_limited;
+            if is_sending && self.delivered.max() > 0 {
+                self.round(seen.rtt);
+            } else {
+                self.moved.advance();
+            }
+            self.round_ends = seen.now + seen.rtt.max(Duration::from_millis(1));
+        }
+    }
+
+    fn decide(&self) -> Decision {
+        let product = self.product_bytes();
+        let commands = product.saturating_mul(2) / self.request_bytes.max(512);
+        let is_long = self.min_rtt.is_some_and(|rtt| rtt >= PACED_MIN_RTT);
+        Decision {
+            outstanding_bytes: product
+                .saturating_mul(3)
+                .clamp(OUTSTANDING_MIN_BYTES, OUTSTANDING_MAX_BYTES),
+            command_window: commands.clamp(COMMANDS_MIN, COMMANDS_MAX) as u32,
+            pacing_bytes_per_s: (self.is_bulk && is_long).then_some(match self.pace {
+                Pace::Ramp { .. } | Pace::Crowded { .. } => UNCAPPED,
+                Pace::Capped { bytes_per_s, .. } => bytes_per_s.max(1 << 17),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: u64 = 117_000_000;
+    const RTT: Duration = Duration::from_millis(100);
+
+    /// A path whose sender doubles its rate every round trip until the line is full, then builds a queue
+    /// with what it sends too much.
+    struct Path {
+        policy: Bdp,
+        now: Instant,
+        rate: u64,
+        moved: u64,
+        queue_bytes: u64,
+        others: bool,
+    }
+
+    impl Path {
+        fn new() -> Path {
+            Path {
+                policy: Bdp::new(),
+                now: Instant::ZERO,
+                rate: 145_000,
+                moved: 0,
+                queue_bytes: 0,
+                others: false,
+            }
+        }
+
+        fn rounds(&mut self, rounds: u32) -> Decision {
+            for _ in 0..rounds * 10 {
+                self.now += RTT / 10;
+                self.rate = (self.rate as f64 * 1.0718) as u64;
+                let wanted = self.policy.decide().pacing_bytes_per_s.unwrap_or(UNCAPPED).min(self.rate);
+                self.rate = self.rate.min(2 * LINE);
+                let delivered = if self.queue_bytes > 0 { LINE } else { wanted.min(LINE) };
+                self.queue_bytes = (self.queue_bytes + wanted / 100).saturating_sub(LINE / 100);
+                if self.others {
+                    self.queue_bytes = LINE / 10;
+                }
+                self.moved += delivered / 100;
+                let queueing = Duration::from_nanos(self.queue_bytes * 1_000_000_000 / LINE);
+                self.policy.observe(&Observation {
+                    now: self.now,
+                    rtt: RTT + queueing,
+                    min_rtt: Some(RTT),
+                    moved_bytes: self.moved,
+                    delivery_rate_bytes_per_s: delivered,
+                    app_limited: false,
+                    backlog_bytes: 64 << 20,
+                    request_bytes: 1 << 20,
+                });
+            }
+            self.policy.decide()
+        }
+    }
+
+    #[test]
+    fn outstanding_keeps_ahead_of_a_doubling_window() {
+        let mut path = Path::new();
+        for _ in 0..12 {
+            let product = path.rate.min(LINE) / 10;
+            assert!(path.rounds(1).outstanding_bytes >= 2 * product);
+        }
+        let end = path.rounds(20).outstanding_bytes;
+        assert!((LINE / 10 * 29 / 10..LINE / 10 * 32 / 10).contains(&end), "{end}");
+    }
+
+    #[test]
+    fn the_cap_finds_the_line_and_keeps_the_queue_short() {
+        let mut path = Path::new();
+        assert_eq!(path.rounds(5).pacing_bytes_per_s, Some(UNCAPPED), "no cap while it grows");
+        path.rounds(200);
+        let (mut least, mut most) = (u64::MAX, 0);
+        for _ in 0..50 {
+            let cap = path.rounds(1).pacing_bytes_per_s.unwrap();
+            (least, most) = (least.min(cap), most.max(cap));
+        }
+        assert!(least >= LINE / 100 * 94 && most <= LINE / 100 * 106, "{least} {most}");
+        assert!(path.queue_bytes < LINE / 10, "less than a round trip of queue");
+    }
+
+    #[test]
+    fn the_cap_is_lifted_when_others_fill_the_queue() {
+        let mut path = Path::new();
+        path.rounds(60);
+        path.others = true;
+        let caps: Vec<_> = (0..60).map(|_| path.rounds(1).pacing_bytes_per_s.unwrap()).collect();
+        assert!(caps.contains(&UNCAPPED), "{caps:?}");
+    }
+
+    #[test]
+    fn a_lone_request_is_not_paced_and_a_short_path_never() {
+        let mut policy = Bdp::new();
+        let mut seen = Observation {
+            now: Instant::ZERO,
+            rtt: RTT,
+            min_rtt: Some(RTT),
+            moved_bytes: 0,
+            delivery_rate_bytes_per_s: 1,
+            app_limited: true,
+            backlog_bytes: 1 << 20,
+            request_bytes: 1 << 20,
+        };
+        policy.observe(&seen);
+        assert_eq!(policy.decide().pacing_bytes_per_s, None);
+        seen.backlog_bytes = 64 << 20;
+        seen.min_rtt = Some(Duration::from_micros(100));
+        policy.observe(&seen);
+        assert_eq!(policy.decide().pacing_bytes_per_s, None);
+    }
+
+    #[test]
+    fn the_command_window_follows_small_requests() {
+        let mut path = Path::new();
+        assert_eq!(path.rounds(60).command_window, 4096);
+        path.policy.request_bytes = 4096;
+        let window = path.policy.decide().command_window;
+        assert!((5000..7000).contains(&window), "{window}");
+    }
+}

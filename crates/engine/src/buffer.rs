@@ -1,0 +1,108 @@
+//! Payload buffers for what is not in memory already: taken by length, given back by dropping them,
+//! reused without being cleared. They may cross threads (a worker fills what the loop sends).
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A pool of buffers.
+#[derive(Clone, Debug)]
+pub struct Buffers {
+    pool: Arc<Pool>,
+}
+
+#[derive(Debug)]
+struct Pool {
+    /// Free buffers by the logarithm of their size.
+    free: Mutex<Free>,
+    keep_bytes: usize,
+    /// Bytes of buffers that are in use.
+    held_bytes: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    by_size: [Vec<Box<[u8]>>; 32],
+    bytes: usize,
+}
+
+/// A buffer; its content is whatever its last user left.
+#[derive(Debug)]
+pub struct Buffer {
+    bytes: Box<[u8]>,
+    len: usize,
+    pool: Arc<Pool>,
+}
+
+impl Buffers {
+    /// A pool that keeps at most `keep_bytes` of free buffers.
+    pub fn new(keep_bytes: usize) -> Buffers {
+        Buffers { pool: Arc::new(Pool { free: Mutex::default(), keep_bytes, held_bytes: AtomicUsize::new(0) }) }
+    }
+
+    /// Bytes of buffers that are in use now: what a budget is held against.
+    pub fn held_bytes(&self) -> usize {
+        self.pool.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// A buffer of `len` bytes, at most 2^31.
+    pub fn take(&self, len: usize) -> Buffer {
+        let size = len.next_power_of_two().max(512);
+        let class = size.trailing_zeros() as usize;
+        let mut free = self.pool.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let reused = free.by_size[class].pop();
+        if reused.is_some() {
+            free.bytes -= size;
+        }
+        drop(free);
+        self.pool.held_bytes.fetch_add(size, Ordering::Relaxed);
+        let bytes = reused.unwrap_or_else(|| vec![0; size].into_boxed_slice());
+        Buffer { bytes, len, pool: Arc::clone(&self.pool) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.pool.held_bytes.fetch_sub(bytes.len(), Ordering::Relaxed);
+        let mut free = self.pool.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.bytes + bytes.len() <= self.pool.keep_bytes {
+            free.bytes += bytes.len();
+            free.by_size[bytes.len().trailing_zeros() as usize].push(bytes);
+        }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reuses_up_to_its_bound() {
+        let pool = Buffers::new(8192);
+        let mut first = pool.take(5000);
+        first[4999] = 7;
+        let address = first.as_ptr();
+        drop(first);
+        let again = pool.take(8192);
+        assert_eq!((again.as_ptr(), again[4999], again.len()), (address, 7, 8192));
+        let large = pool.take(100_000);
+        assert_eq!(pool.held_bytes(), 8192 + 131_072);
+        drop(large);
+        assert_eq!(pool.pool.free.lock().unwrap().bytes, 0, "more than the pool keeps");
+    }
+}

@@ -1,0 +1,310 @@
+//! `farlun lab`: runs a plan, lists those that ship, or says what is wrong with one. What a plan is and how
+//! it is run is `lab`'s business; here are flags, progress and what is printed at the end.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, stderr, stdout};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use lab::{Lab, LabError, Order, Outcome, Plan, PlanError, Progress, SHIPPED, Source, Step, Variant};
+use net::EndSignals;
+use report::terminal::{self, Colour};
+use serde_json::json;
+
+use crate::exit::{self, Exit};
+
+/// Runs a plan over emulated paths and draws a report
+///
+/// Without a PLAN it is the tour: how near iSCSI comes to the raw line at 0, 16 and 100 ms round trip.
+/// Every cell of the plan runs as one `farlun wan` command, which the report shows. Needs root.
+///
+/// The exit code is 1 if a check of the plan does not hold or a command failed, 4 if the machine was too busy
+/// for valid figures.
+#[derive(clap::Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  \
+        farlun lab --quick\n  \
+        farlun lab tour --out runs/tour\n  \
+        farlun lab check mine.toml && farlun lab mine.toml"
+)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    part: Option<Part>,
+    /// A plan that ships, by its name, or a file
+    #[arg(default_value = SHIPPED[0].name)]
+    plan: String,
+    /// Write the run to DIR, which is made [default: farlun-runs/PLAN-DATE-TIME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Run the plan's quick variant
+    #[arg(long)]
+    quick: bool,
+    /// Decides the order of the cells within a repeat
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON document instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Part {
+    /// List the plans that ship
+    #[command(after_help = "Example: farlun lab list")]
+    List {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say everything that is wrong with a plan
+    #[command(after_help = "Example: farlun lab check mine.toml")]
+    Check {
+        /// A plan that ships, by its name, or a file
+        plan: String,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: LabArgs) -> anyhow::Result<u8> {
+    match args.part {
+        Some(Part::List { json }) => list(json),
+        Some(Part::Check { plan, json }) => check(&plan, json),
+        None => experiment(args),
+    }
+}
+
+fn list(json: bool) -> anyhow::Result<u8> {
+    let mut plans = Vec::new();
+    for shipped in SHIPPED {
+        let source = Source::find(shipped.name)?;
+        let (full, quick) = (source.plan(Variant::Full)?, source.plan(Variant::Quick)?);
+        let (full_s, quick_s) = (time_of(&full).as_secs(), time_of(&quick).as_secs());
+        let (name, title) = (full.name, full.title);
+        if !json {
+            println!("{name:<12} {title} ({}, --quick {})", about(full_s), about(quick_s));
+        }
+        plans.push(json!({"name": name, "title": title, "expected_s": full_s, "quick_expected_s": quick_s}));
+    }
+    if json {
+        println!("{}", json!({"plans": plans}));
+    }
+    Ok(exit::DONE)
+}
+
+fn check(plan: &str, json: bool) -> anyhow::Result<u8> {
+    let found = Source::find(plan).and_then(|source| source.plan(Variant::Full));
+    let problems = match &found {
+        Ok(_) => Vec::new(),
+        Err(PlanError::Wrong { problems, .. }) => problems.clone(),
+        Err(error) => return Err(Exit::usage(error)),
+    };
+    if json {
+        let listed: Vec<_> = problems.iter().map(|p| json!({"line": p.line, "text": p.text})).collect();
+        println!("{}", json!({"plan": plan, "problems": listed}));
+        return Ok(if problems.is_empty() { exit::DONE } else { exit::USAGE });
+    }
+    let found = found.map_err(Exit::usage)?;
+    let (cells, time) = (found.cells().len(), about(time_of(&found).as_secs()));
+    println!("{plan}: no problems; {cells} cells × {} repeats, {time}", found.repeats);
+    Ok(exit::DONE)
+}
+
+fn experiment(args: LabArgs) -> anyhow::Result<u8> {
+    let variant = if args.quick { Variant::Quick } else { Variant::Full };
+    let plan = Source::find(&args.plan).and_then(|source| source.plan(variant)).map_err(Exit::usage)?;
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let words: Vec<String> = std::iter::once("farlun".to_owned()).chain(words).collect();
+    let out = args.out.unwrap_or_else(|| PathBuf::from(format!("farlun-runs/{}-{}", plan.name, stamp())));
+    let order = Order {
+        plan,
+        out,
+        seed: args.seed,
+        command_line: lab::quoted(&words),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: option_env!("FARLUN_COMMIT").map(str::to_owned),
+    };
+    // Before the progress bar starts its thread: threads inherit which signals are taken over.
+    let signals = EndSignals::take_over().context("take over signals")?;
+    let lab = Lab::new(std::env::current_exe().context("find this program")?).ended_by(signals);
+    let mut progress: Box<dyn Progress> = match stderr().is_terminal() {
+        true => Box::new(Bar::new()),
+        false => Box::new(Lines),
+    };
+    let outcome = lab.run(&order, progress.as_mut());
+    drop(progress);
+    let outcome = outcome.map_err(|error| match error {
+        LabError::NotEmpty(_) | LabError::NotADirectory(_) => Exit::usage(error),
+        other => other.into(),
+    })?;
+    show(&outcome, args.json)?;
+    Ok(code(&outcome))
+}
+
+fn show(outcome: &Outcome, json: bool) -> anyhow::Result<()> {
+    let Outcome { tour, report_path, invalid, failed, stopped } = outcome;
+    if json {
+        let mut document = serde_json::to_value(&tour.run)?;
+        document["report"] = json!(report_path);
+        document["invalid"] = json!(invalid);
+        document["failed"] = json!(failed);
+        document["stopped"] = json!(stopped);
+        println!("{document}");
+    } else {
+        print!("{}", terminal::summary(tour, Colour::on(&stdout())));
+        println!("\nreport: {}", report_path.display());
+    }
+    if let Some(reason) = stopped {
+        eprintln!("farlun: {reason}");
+    }
+    if !failed.is_empty() {
+        eprintln!("farlun: failed: {}", failed.join("; "));
+    }
+    if !invalid.is_empty() {
+        eprintln!(
+            "farlun: not valid in any attempt, so without figures: {}; try again when this machine is quiet",
+            invalid.join("; ")
+        );
+    }
+    Ok(())
+}
+
+fn code(outcome: &Outcome) -> u8 {
+    match outcome.good() {
+        true => exit::DONE,
+        false if !outcome.invalid.is_empty() => exit::INVALID,
+        false => exit::FAILED,
+    }
+}
+
+fn time_of(plan: &Plan) -> Duration {
+    plan.cells().iter().map(lab::expected_time).sum::<Duration>() * plan.repeats
+}
+
+fn about(seconds: u64) -> String {
+    match seconds {
+        0..100 => format!("about {seconds} s"),
+        _ => format!("about {} min", seconds.div_ceil(60)),
+    }
+}
+
+/// Now as `20261121-093000`, UTC.
+fn stamp() -> String {
+    let s = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+    let (year, month, day) = date(s / 86_400);
+    format!("{year:04}{month:02}{day:02}-{:02}{:02}{:02}", s / 3600 % 24, s / 60 % 60, s % 60)
+}
+
+/// Year, month and day, so many days after 1970-01-01 (Gregorian calendar).
+fn date(mut days: u64) -> (u64, u64, u64) {
+    let leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let mut year = 1970;
+    while days >= 365 + u64::from(leap(year)) {
+        days -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    (year, month, days + 1)
+}
+
+/// A line for every attempt, for logs.
+struct Lines;
+
+impl Progress for Lines {
+    fn begins(&mut self, step: &Step) {
+        eprintln!("{}, {} left", words(step), about(step.left.as_secs()));
+    }
+
+    fn ended(&mut self, step: &Step, trouble: Option<&str>) {
+        if let Some(trouble) = trouble {
+            eprintln!("{}: {trouble}", words(step));
+        }
+    }
+}
+
+/// A bar with the remaining time and the present cell, for people.
+struct Bar {
+    bar: ProgressBar,
+    /// When the present attempt began, and what was left then.
+    left: Arc<Mutex<(Instant, Duration)>>,
+}
+
+impl Bar {
+    fn new() -> Bar {
+        let left = Arc::new(Mutex::new((Instant::now(), Duration::ZERO)));
+        let shared = Arc::clone(&left);
+        let remaining = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let (since, left) = *shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            // Nobody is helped by an error while drawing.
+            let _ = write!(out, "{}", about(left.saturating_sub(since.elapsed()).as_secs()));
+        };
+        let style = ProgressStyle::with_template("{bar:30} {remaining} left · {wide_msg}")
+            .expect("the template is right")
+            .with_key("remaining", remaining);
+        let bar = ProgressBar::new(0).with_style(style);
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Bar { bar, left }
+    }
+}
+
+impl Progress for Bar {
+    fn begins(&mut self, step: &Step) {
+        *self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = (Instant::now(), step.left);
+        self.bar.set_length(step.of as u64);
+        self.bar.set_position(step.number as u64 - 1);
+        self.bar.set_message(words(step));
+    }
+
+    fn ended(&mut self, step: &Step, trouble: Option<&str>) {
+        if let Some(trouble) = trouble {
+            let mut line = words(step);
+            let _ = write!(line, ": {trouble}");
+            self.bar.suspend(|| eprintln!("{line}"));
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn words(step: &Step) -> String {
+    let mut words = format!("{}/{} {}", step.number, step.of, step.words);
+    if step.repeat > 1 {
+        let _ = write!(words, ", repeat {}", step.repeat);
+    }
+    if step.attempt > 1 {
+        let _ = write!(words, ", attempt {}", step.attempt);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        for (days, expected) in
+            [(0, (1970, 1, 1)), (58, (1970, 2, 28)), (789, (1972, 2, 29)), (20_778, (2026, 11, 21))]
+        {
+            assert_eq!(date(days), expected);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `farlun target`: serves LUNs.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::json;
+
+use target::lun::LunSpec;
+use target::{Config, Target};
+
+use crate::exit::{DONE, Exit};
+
+/// Serve memory or files as iSCSI LUNs
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  farlun target --lun memory:4GiB
+  farlun target --lun file:/srv/disk.img --lun file:/srv/gold.img,ro --iqn iqn.2026-11.org.example:store
+  farlun target --lun memory:1GiB --listen 0.0.0.0:3260 --insecure
+
+LUNs are numbered from 0 in the order given. The target ends on SIGINT or SIGTERM.")]
+pub(crate) struct TargetArgs {
+    /// What to serve: memory:SIZE, or file:PATH, or file:PATH,ro; once per LUN
+    #[arg(long = "lun", value_name = "LUN", required = true)]
+    luns: Vec<String>,
+    /// Where to listen; port 0 picks one; may be given several times
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:3260")]
+    listen: Vec<String>,
+    /// Name of the target [default: iqn.2026-11.io.farlun:HOSTNAME]
+    #[arg(long)]
+    iqn: Option<String>,
+    /// Listen beyond loopback although nobody is authenticated
+    #[arg(long)]
+    insecure: bool,
+    /// Congestion control of the connections, such as cubic [default: the system's]
+    #[arg(long = "cc", value_name = "NAME")]
+    congestion: Option<String>,
+    /// Write the table sockets-far.parquet to this directory
+    #[arg(long, value_name = "DIR")]
+    trace: Option<PathBuf>,
+    /// Print the ready line and the totals at the end as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: TargetArgs) -> anyhow::Result<u8> {
+    let mut luns = Vec::new();
+    for text in &args.luns {
+        luns.push(text.parse::<LunSpec>().map_err(|error| Exit::usage(format!("--lun {text}: {error}")))?);
+    }
+    let mut listen = Vec::new();
+    for text in &args.listen {
+        listen.extend(addresses(text)?);
+    }
+    if let Some(open) = listen.iter().find(|address| !address.ip().is_loopback() && !args.insecure) {
+        return Err(Exit::usage(format!(
+            "--listen {open}: anybody who reaches this address could read and write the LUNs, because nobody \
+             is authenticated; give --insecure if that is meant, or listen on 127.0.0.1"
+        )));
+    }
+    let iqn = args.iqn.unwrap_or_else(default_iqn);
+    if let Some(dir) = &args.trace {
+        std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    }
+    let config = Config { listen, iqn, luns, congestion: args.congestion, trace: args.trace };
+    let target = Target::start(&config)?;
+    let addresses: Vec<String> = target.addresses()?.iter().map(ToString::to_string).collect();
+    if args.json {
+        let luns: Vec<_> = target
+            .luns()
+            .iter()
+            .map(|lun| json!({"lun": lun.number(), "bytes": lun.len_bytes(), "kind": lun.kind()}))
+            .collect();
+        println!("{}", json!({"ready": true, "addresses": addresses, "iqn": config.iqn, "luns": luns}));
+    } else {
+        for address in &addresses {
+            for lun in target.luns().iter() {
+                let (number, size) = (lun.number(), event::Bytes(lun.len_bytes()));
+                println!("ready: iscsi://{address}/{}/{number} ({size}, {})", config.iqn, lun.kind());
+            }
+        }
+    }
+    let stats = target.serve()?;
+    if args.json {
+        let totals = json!({
+            "sessions": stats.sessions,
+            "commands": stats.commands,
+            "received_bytes": stats.received_bytes,
+            "sent_bytes": stats.sent_bytes,
+            "cpu_ns": net::clock::process_cpu_ns(),
+        });
+        println!("{totals}");
+    }
+    Ok(DONE)
+}
+
+/// The addresses that `ADDR:PORT`, or only an address with the default port, stands for.
+pub(crate) fn addresses(text: &str) -> anyhow::Result<Vec<SocketAddr>> {
+    let bare = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let found = match (bare, text.strip_prefix(':')) {
+        (Ok(ip), _) => Ok(vec![SocketAddr::new(ip, 3260)]),
+        (_, Some(port)) => match port.parse() {
+            Ok(port) => Ok(vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)]),
+            Err(_) => Err("the port is no number from 0 to 65535".to_owned()),
+        },
+        _ => text.to_socket_addrs().map(Iterator::collect).map_err(|error| error.to_string()),
+    };
+    found.map_err(|error| {
+        Exit::usage(format!("{text}: {error}; expected ADDR:PORT such as 127.0.0.1:3260 or [::1]:3260"))
+    })
+}
+
+fn default_iqn() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host: String = host
+        .trim()
+        .to_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '-' })
+        .collect();
+    format!("iqn.2026-11.io.farlun:{}", if host.is_empty() { "localhost" } else { &host })
+}

@@ -1,0 +1,46 @@
+//! Exit codes, the same for every subcommand, and how an error carries one.
+
+use std::fmt;
+
+/// Done.
+pub(crate) const DONE: u8 = 0;
+/// The operation failed.
+pub(crate) const FAILED: u8 = 1;
+/// Bad usage.
+pub(crate) const USAGE: u8 = 2;
+/// The peer refused: login or authorisation.
+pub(crate) const REFUSED: u8 = 3;
+/// The run is invalid: emulator late, machine starved.
+pub(crate) const INVALID: u8 = 4;
+
+/// Marks an error with the exit code it ends the process with; errors without it end with [`FAILED`].
+#[derive(Debug)]
+pub(crate) struct Exit {
+    code: u8,
+    text: String,
+}
+
+impl Exit {
+    /// An error that ends the process with `code`.
+    pub(crate) fn new(code: u8, text: impl fmt::Display) -> anyhow::Error {
+        anyhow::Error::new(Exit { code, text: text.to_string() })
+    }
+
+    /// What the user asked for cannot be meant: exit code 2.
+    pub(crate) fn usage(text: impl fmt::Display) -> anyhow::Error {
+        Exit::new(USAGE, text)
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Exit {}
+
+/// The exit code an error stands for.
+pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
+    error.downcast_ref::<Exit>().map_or(FAILED, |exit| exit.code)
+}

@@ -1,0 +1,116 @@
+//! A plan as JSON, for `run.json`: the same keys and the same way of writing values as the TOML.
+
+use event::{Bytes, format_delay};
+use serde_json::{Map, Value, json};
+
+use super::expect::Expect;
+use super::load::{Load, LoadKind};
+use super::lun::Lun;
+use super::matrix::Axis;
+use super::path::{Path, Queue};
+use super::scalar::Scalar;
+use super::{Plan, Point};
+
+impl Plan {
+    /// The plan in full, after `--quick` was applied.
+    pub fn to_json(&self) -> Value {
+        let axes: Map<String, Value> = self.matrix.iter().map(|axis| (axis.name.clone(), values(axis))).collect();
+        json!({
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "repeats": self.repeats,
+            "path": path(&self.path),
+            "matrix": axes,
+            "lun": self.luns.iter().map(lun).collect::<Vec<_>>(),
+            "load": self.loads.iter().map(load).collect::<Vec<_>>(),
+            "expect": self.expects.iter().map(expect).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Scalar {
+    pub(super) fn to_json(&self) -> Value {
+        match self {
+            Scalar::Text(text) => json!(text),
+            Scalar::Integer(number) => json!(number),
+            Scalar::Float(number) => json!(number),
+            Scalar::Bool(value) => json!(value),
+        }
+    }
+}
+
+impl Point {
+    /// As an object of texts.
+    pub fn to_json(&self) -> Map<String, Value> {
+        self.0.iter().map(|(axis, value)| (axis.clone(), json!(value))).collect()
+    }
+}
+
+fn values(axis: &Axis) -> Value {
+    axis.values.iter().map(Scalar::to_json).collect()
+}
+
+fn path(path: &Path) -> Value {
+    let mut json = json!({
+        "delay": format_delay(path.delay), "rate": path.rate.to_string(), "mtu": path.mtu_bytes,
+    });
+    match path.queue {
+        Queue::Default => {}
+        Queue::Bdp(factor) => json["queue"] = json!(format!("{factor}bdp")),
+        Queue::Bytes(bytes) => json["queue"] = json!(bytes),
+    }
+    json
+}
+
+fn lun(lun: &Lun) -> Value {
+    match lun {
+        Lun::Memory { bytes } => json!({"kind": "memory", "size": bytes}),
+        Lun::File { path } => json!({"kind": "file", "path": path}),
+    }
+}
+
+fn load(load: &Load) -> Value {
+    let mut json = json!({
+        "name": load.name,
+        "start": load.start.to_string(),
+        "window": load.window.to_string(),
+        "validity": load.validity.name(),
+        "congestion": load.congestion,
+    });
+    match &load.kind {
+        LoadKind::Stream { direction } => {
+            json["kind"] = json!("stream");
+            json["direction"] = json!(direction.name());
+        }
+        LoadKind::Bench(bench) => {
+            json["kind"] = json!("bench");
+            json["op"] = json!(bench.op.name());
+            json["block"] = json!(Bytes(bench.block_bytes).to_string());
+            json["random"] = json!(bench.random);
+            json["lun"] = json!(bench.lun);
+            if let Some(depth) = bench.depth {
+                json["depth"] = json!(depth);
+            }
+            if let Some(time) = bench.warmup {
+                json["warmup"] = json!(time.to_string());
+            }
+            if let Some(time) = bench.warm_bulk {
+                json["warm_bulk"] = json!(time.to_string());
+            }
+        }
+    }
+    json
+}
+
+fn expect(expect: &Expect) -> Value {
+    json!({
+        "name": expect.name,
+        "value": expect.value.to_string(),
+        "op": expect.op.symbol(),
+        "bound": expect.bound,
+        "unit": expect.unit.name,
+        "where": expect.only.to_json(),
+        "each": expect.each,
+    })
+}

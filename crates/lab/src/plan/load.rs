@@ -1,0 +1,186 @@
+//! A `[[load]]` of a plan: one thing the near host does over the path while it is measured.
+
+use event::{Direction, Op};
+
+use super::path::Path;
+use super::scalar::Scalar;
+use super::time::PathTime;
+
+/// One load. At every point of the matrix that concerns it, it becomes one cell.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Load {
+    /// Name, by which expectations refer to it: letters, digits, `_`.
+    pub name: String,
+    /// What it does.
+    pub kind: LoadKind,
+    /// When the window opens, counted from when the load began.
+    pub start: PathTime,
+    /// Length of the window.
+    pub window: PathTime,
+    /// Which rule of validity the emulator must hold.
+    pub validity: Validity,
+    /// Congestion control of both ends' sockets.
+    pub congestion: String,
+}
+
+/// What a load does.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LoadKind {
+    /// A raw TCP stream, as a baseline.
+    Stream {
+        /// Which way the bytes go.
+        direction: Direction,
+    },
+    /// Reads or writes of a LUN.
+    Bench(Bench),
+}
+
+/// Reads or writes of a LUN.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Bench {
+    /// Read or write.
+    pub op: Op,
+    /// Bytes of one request.
+    pub block_bytes: u64,
+    /// Requests outstanding; `None` follows the path.
+    pub depth: Option<u32>,
+    /// Random offsets instead of a sequence.
+    pub random: bool,
+    /// Which LUN, counted from 0.
+    pub lun: u32,
+    /// What the program leaves out of its own figures; `None` means until the window opens.
+    pub warmup: Option<PathTime>,
+    /// The same session first carries bulk writes for this long, so that TCP is warm.
+    pub warm_bulk: Option<PathTime>,
+}
+
+/// Which rule of validity applies to a cell (limits on the emulator's lateness).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Validity {
+    /// p99 of lateness at most min(2 ms, a quarter of the queue's drain time).
+    Throughput,
+    /// p50 at most 1 % of the RTT or 20 µs, p99 at most 5 % or 200 µs.
+    Latency,
+}
+
+const COMMON_KEYS: &[&str] = &["start", "window", "validity", "congestion"];
+const STREAM_KEYS: &[&str] = &["direction"];
+const BENCH_KEYS: &[&str] = &["op", "block", "depth", "random", "lun", "warmup", "warm_bulk"];
+
+const DIRECTIONS: &[(&str, Direction)] = &[
+    (Direction::NearToFar.name(), Direction::NearToFar),
+    (Direction::FarToNear.name(), Direction::FarToNear),
+];
+const OPS: &[(&str, Op)] = &[(Op::Read.name(), Op::Read), (Op::Write.name(), Op::Write)];
+
+/// The kinds of load and what each is before its keys are read.
+pub(super) const KINDS: &[(&str, fn() -> LoadKind)] = &[("stream", stream), ("bench", bench)];
+
+fn stream() -> LoadKind {
+    LoadKind::Stream { direction: Direction::NearToFar }
+}
+
+fn bench() -> LoadKind {
+    LoadKind::Bench(Bench {
+        op: Op::Read,
+        block_bytes: 0,
+        depth: None,
+        random: false,
+        lun: 0,
+        warmup: None,
+        warm_bulk: None,
+    })
+}
+
+impl Validity {
+    /// The name that plans and users see.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Validity::Throughput => "throughput",
+            Validity::Latency => "latency",
+        }
+    }
+}
+
+impl Load {
+    pub(super) fn new(name: &str, kind: LoadKind) -> Load {
+        Load {
+            name: name.to_owned(),
+            kind,
+            start: PathTime::default(),
+            window: PathTime::default(),
+            validity: Validity::Throughput,
+            congestion: String::new(),
+        }
+    }
+
+    /// Time on the command line: until the window closes.
+    pub fn time_on(&self, path: &Path) -> std::time::Duration {
+        self.start.on(path.rtt()) + self.window.on(path.rtt())
+    }
+
+    /// Whether a load of this kind has such a key.
+    pub(super) fn takes(&self, key: &str) -> bool {
+        self.keys().any(|known| known == key)
+    }
+
+    /// The keys that a load of this kind has, besides `name` and `kind`.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let own = match self.kind {
+            LoadKind::Stream { .. } => STREAM_KEYS,
+            LoadKind::Bench(_) => BENCH_KEYS,
+        };
+        own.iter().chain(COMMON_KEYS).copied()
+    }
+
+    /// Sets a key that [`Load::takes`].
+    pub(super) fn set(&mut self, key: &str, value: &Scalar) -> Result<(), String> {
+        match (key, &mut self.kind) {
+            ("start", _) => self.start = value.path_time()?,
+            ("window", _) => {
+                self.window = value.path_time()?;
+                if self.window == PathTime::default() {
+                    return Err("a window of 0 measures nothing".to_owned());
+                }
+            }
+            ("validity", _) => {
+                let known = [Validity::Throughput, Validity::Latency].map(|v| (v.name(), v));
+                self.validity = value.word(&known)?;
+            }
+            ("congestion", _) => self.congestion = congestion(value)?,
+            ("direction", LoadKind::Stream { direction }) => *direction = value.word(DIRECTIONS)?,
+            ("op", LoadKind::Bench(bench)) => bench.op = value.word(OPS)?,
+            ("block", LoadKind::Bench(bench)) => bench.block_bytes = block_bytes(value)?,
+            ("depth", LoadKind::Bench(bench)) => bench.depth = Some(value.number(1, 65_536)?),
+            ("random", LoadKind::Bench(bench)) => bench.random = value.bool()?,
+            ("lun", LoadKind::Bench(bench)) => bench.lun = value.number(0, 255)?,
+            ("warmup", LoadKind::Bench(bench)) => bench.warmup = Some(value.path_time()?),
+            ("warm_bulk", LoadKind::Bench(bench)) => bench.warm_bulk = Some(value.path_time()?),
+            _ => unreachable!("'{key}' was checked with Load::takes"),
+        }
+        Ok(())
+    }
+}
+
+/// Every key that some load can have, for the names of matrix axes.
+pub(super) fn all_load_keys() -> impl Iterator<Item = &'static str> {
+    BENCH_KEYS.iter().chain(STREAM_KEYS).chain(COMMON_KEYS).copied()
+}
+
+/// A kernel's name of a congestion control: it becomes a word of a command line.
+pub(super) fn congestion(value: &Scalar) -> Result<String, String> {
+    let name = value.text()?;
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    match plain && name.len() < 16 {
+        true => Ok(name.to_owned()),
+        false => Err(format!("'{name}' is not a congestion control such as cubic or bbr")),
+    }
+}
+
+fn block_bytes(value: &Scalar) -> Result<u64, String> {
+    let bytes = value.bytes()?;
+    match bytes > 0 && bytes % 512 == 0 && bytes <= 64 << 20 {
+        true => Ok(bytes),
+        false => Err(format!("a block is a multiple of 512 bytes up to 64MiB, found '{}'", value.label())),
+    }
+}

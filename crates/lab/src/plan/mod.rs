@@ -1,0 +1,146 @@
+//! Plans: what to run over which paths, and what to expect of it. Format: `docs/plans.md`.
+//!
+//! TOML in, a typed [`Plan`] out, or every problem of the text with its line. Runs nothing.
+
+mod dimension;
+mod expect;
+mod expression;
+mod json;
+mod load;
+mod lun;
+mod matrix;
+mod path;
+mod problem;
+mod read;
+mod read_expect;
+mod scalar;
+mod shipped;
+mod table;
+mod time;
+
+pub use dimension::Dimension;
+pub use expect::{Expect, Unit};
+pub use expression::{Expression, MetricName};
+pub use load::{Bench, Load, LoadKind, Validity};
+pub use lun::Lun;
+pub use matrix::{Axis, Point};
+pub use path::{Path, Queue};
+pub use problem::{PlanError, Problem};
+pub use shipped::{SHIPPED, Shipped, Source};
+pub use time::PathTime;
+
+/// Which of a plan's two sizes to run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Variant {
+    /// As the plan says.
+    Full,
+    /// With the overrides of its `[quick]`.
+    Quick,
+}
+
+/// A plan in one of its variants.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// Short name, used in paths.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// What it shows, in sentences.
+    pub description: String,
+    /// The path, before the matrix is applied.
+    pub path: Path,
+    /// What varies; the last varies fastest.
+    pub matrix: Vec<Axis>,
+    /// What the far host serves.
+    pub luns: Vec<Lun>,
+    /// What the near host does, one load per cell.
+    pub loads: Vec<Load>,
+    /// How often every cell is run.
+    pub repeats: u32,
+    /// What must come of it.
+    pub expects: Vec<Expect>,
+    /// The plan as written.
+    pub text: String,
+}
+
+/// One load at one point of the matrix: what is run as one command.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cell {
+    /// From 1, in the order of the plan.
+    pub number: usize,
+    /// The axes that concern this load, with their values.
+    pub point: Point,
+    /// The path there.
+    pub path: Path,
+    /// The load there.
+    pub load: Load,
+}
+
+impl Plan {
+    /// Reads a plan; the error lists everything that is wrong with it, in either variant.
+    pub fn parse(text: &str, variant: Variant) -> Result<Plan, Vec<Problem>> {
+        read::plan(text, variant)
+    }
+
+    /// The cells: every load at every point of the axes that concern it, each once.
+    pub fn cells(&self) -> Vec<Cell> {
+        let mut cells: Vec<Cell> = Vec::new();
+        for place in matrix::points(&self.matrix) {
+            for load in &self.loads {
+                let concerned = place.iter().filter(|(axis, _)| axis.concerns(load));
+                let point = Point(concerned.clone().map(|(axis, v)| (axis.name.clone(), v.label())).collect());
+                if cells.iter().any(|cell| cell.load.name == load.name && cell.point == point) {
+                    continue;
+                }
+                let (mut path, mut load) = (self.path.clone(), load.clone());
+                for (axis, value) in concerned {
+                    axis.apply(value, &mut path, &mut load).expect("values were checked when the plan was read");
+                }
+                cells.push(Cell { number: cells.len() + 1, point, path, load });
+            }
+        }
+        cells
+    }
+
+    /// Every point of the matrix, whatever it concerns.
+    pub fn points(&self) -> Vec<Point> {
+        let label = |(axis, value): &(&Axis, &scalar::Scalar)| (axis.name.clone(), value.label());
+        matrix::points(&self.matrix).iter().map(|place| Point(place.iter().map(label).collect())).collect()
+    }
+
+    /// The path at a point.
+    pub fn path_at(&self, point: &Point) -> Path {
+        let mut path = self.path.clone();
+        for axis in self.matrix.iter().filter(|axis| axis.is_path()) {
+            let chosen = axis.values.iter().find(|v| point.value(&axis.name) == Some(&v.label()));
+            if let Some(value) = chosen {
+                path.set(&axis.name, value).expect("values were checked when the plan was read");
+            }
+        }
+        path
+    }
+}
+
+impl Cell {
+    /// Its name within the plan, fit for a path: `read-delay-8ms`.
+    pub fn slug(&self) -> String {
+        let words = format!("{} {}", self.load.name, self.point.words());
+        let mut slug = String::new();
+        for c in words.chars() {
+            match c {
+                c if c.is_ascii_alphanumeric() || c == '_' => slug.push(c.to_ascii_lowercase()),
+                _ if slug.ends_with('-') => {}
+                _ => slug.push('-'),
+            }
+        }
+        slug.trim_end_matches('-').to_owned()
+    }
+
+    /// In words: `read at delay 8ms`.
+    pub fn words(&self) -> String {
+        match self.point.words() {
+            place if place.is_empty() => self.load.name.clone(),
+            place => format!("{} at {place}", self.load.name),
+        }
+    }
+}

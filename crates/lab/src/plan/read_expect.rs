@@ -1,0 +1,109 @@
+//! `[[expect]]` → [`Expect`], against the loads and the matrix of its plan.
+
+use analysis::{LINE, METRICS, Metric};
+
+use super::Plan;
+use super::dimension::Dimension;
+use super::expect::{COMPARISONS, Expect, UNITS, Unit};
+use super::expression::Expression;
+use super::matrix::Point;
+use super::problem::{Problems, instead};
+use super::scalar::Scalar;
+use super::table::{Entry, Section};
+
+const KEYS: &[&str] = &["name", "value", "op", "bound", "unit", "where", "each"];
+
+pub(super) fn expect(section: &Section<'_>, plan: &Plan, problems: &mut Problems) -> Option<Expect> {
+    for entry in section.entries().iter().filter(|entry| !KEYS.contains(&entry.key)) {
+        section.unknown(entry, KEYS.iter().copied(), problems);
+    }
+    let name = section.required("name", "\"read reaches the line\"", problems);
+    let value = section.required("value", "\"read.throughput / line.goodput\"", problems);
+    let op = section.required("op", "\">=\"", problems);
+    let bound = section.required("bound", "0.9", problems);
+    let name = name.and_then(|entry| entry.read(problems, |v| v.text().map(str::to_owned)));
+    let value = value.and_then(|entry| entry.read(problems, |v| expression(v, plan)));
+    let op = op.and_then(|entry| entry.read(problems, |v| v.word(&COMPARISONS.map(|c| (c.symbol(), c)))));
+    let bound = bound.and_then(|entry| entry.read(problems, bound_number));
+    let unit = match section.entry("unit") {
+        Some(entry) => entry.read(problems, unit),
+        None => Unit::named(""),
+    };
+    if let (Some((value, dimension)), Some(unit)) = (&value, unit)
+        && *dimension != unit.dimension
+    {
+        let fitting = UNITS.iter().filter(|unit| unit.dimension == *dimension).map(|unit| unit.name);
+        let fitting: Vec<&str> = fitting.filter(|name| !name.is_empty()).collect();
+        let found = match unit.name {
+            "" => "no unit is given".to_owned(),
+            name => format!("the unit is '{name}'"),
+        };
+        let hint = match fitting.is_empty() {
+            true => String::new(),
+            false => format!("; fitting: {}", fitting.join(", ")),
+        };
+        problems.at(&section.span, format!("{value} is {dimension}, and {found}{hint}"));
+    }
+    let each = section.entry("each").is_none_or(|entry| entry.read(problems, Scalar::bool).unwrap_or(true));
+    let only = section.entry("where").map(|entry| only(&entry, plan, problems)).unwrap_or_default();
+    Some(Expect { name: name?, value: value?.0, op: op?, bound: bound?, unit: unit?, only, each })
+}
+
+fn bound_number(value: &Scalar) -> Result<f64, String> {
+    match value {
+        Scalar::Integer(number) => Ok(*number as f64),
+        Scalar::Float(number) if number.is_finite() => Ok(*number),
+        other => Err(format!("expected a number without quotes, found '{}'", other.label())),
+    }
+}
+
+/// An expression over metrics that exist, and what it measures.
+fn expression(value: &Scalar, plan: &Plan) -> Result<(Expression, Dimension), String> {
+    let expression = Expression::parse(value.text()?)?;
+    for name in expression.metrics() {
+        let loads = plan.loads.iter().map(|load| load.name.as_str());
+        if name.owner != LINE && !loads.clone().any(|load| load == name.owner) {
+            let hint = instead(&name.owner, loads.chain([LINE]));
+            return Err(format!("no load is named '{}'{hint}", name.owner));
+        }
+        if Metric::named(&name.owner, &name.metric).is_none() {
+            let known = METRICS.iter().filter(|metric| metric.of_line == (name.owner == LINE));
+            let hint = instead(&name.metric, known.map(|metric| metric.name));
+            return Err(format!("'{}' has no metric '{}'{hint}", name.owner, name.metric));
+        }
+    }
+    let unit_of = |owner: &str, metric: &str| Metric::named(owner, metric).map_or("", |metric| metric.unit);
+    let dimension = expression.dimension(|name| Dimension::of_unit(unit_of(&name.owner, &name.metric)))?;
+    Ok((expression, dimension))
+}
+
+fn unit(value: &Scalar) -> Result<Unit, String> {
+    let name = match value {
+        Scalar::Text(text) => text.trim(),
+        other => return Err(format!("expected a text in quotes, found {}", other.label())),
+    };
+    Unit::named(name).ok_or_else(|| {
+        format!("unknown unit '{name}'{}", instead(name, UNITS.iter().map(|u| u.name).filter(|n| !n.is_empty())))
+    })
+}
+
+fn only(entry: &Entry<'_>, plan: &Plan, problems: &mut Problems) -> Point {
+    let mut point = Point::default();
+    let Some(section) = entry.section("where = { … }", problems) else { return point };
+    for (name, entry) in section.flat_entries() {
+        let Some(axis) = plan.matrix.iter().find(|axis| axis.name == name) else {
+            let hint = instead(&name, plan.matrix.iter().map(|axis| axis.name.as_str()));
+            problems.at(&entry.key_span, format!("the matrix has no '{name}'{hint}"));
+            continue;
+        };
+        let Some(wanted) = entry.scalar(problems).map(|value| value.label()) else { continue };
+        if axis.labels().any(|label| label == wanted) {
+            point.0.push((axis.name.clone(), wanted));
+        } else {
+            let labels: Vec<String> = axis.labels().collect();
+            let hint = instead(&wanted, labels.iter().map(String::as_str));
+            problems.at(&entry.span, format!("'{}' is never '{wanted}' in the matrix{hint}", axis.name));
+        }
+    }
+    point
+}

@@ -1,0 +1,84 @@
+//! One value of a plan: what a key, an element of the matrix and a quick override have in common.
+
+use event::{BitRate, Bytes};
+
+use super::time::PathTime;
+
+/// A value as written.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Scalar {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Bool(bool),
+}
+
+impl Scalar {
+    /// How a matrix value is shown and matched by `where`.
+    pub(super) fn label(&self) -> String {
+        match self {
+            Scalar::Text(text) => text.trim().to_owned(),
+            Scalar::Integer(number) => number.to_string(),
+            Scalar::Float(number) => number.to_string(),
+            Scalar::Bool(value) => value.to_string(),
+        }
+    }
+
+    pub(super) fn text(&self) -> Result<&str, String> {
+        match self {
+            Scalar::Text(text) if !text.trim().is_empty() => Ok(text.trim()),
+            Scalar::Text(_) => Err("the text is empty".to_owned()),
+            other => Err(format!("expected a text in quotes, found {}", other.label())),
+        }
+    }
+
+    pub(super) fn bool(&self) -> Result<bool, String> {
+        match self {
+            Scalar::Bool(value) => Ok(*value),
+            other => Err(format!("expected true or false, found '{}'", other.label())),
+        }
+    }
+
+    /// A whole number within the limits, which the error shows.
+    pub(super) fn number(&self, least: u32, most: u32) -> Result<u32, String> {
+        let wrong =
+            || format!("expected a whole number from {least} to {most}, found '{}'", self.label());
+        match self {
+            Scalar::Integer(number) => {
+                u32::try_from(*number).ok().filter(|n| (least..=most).contains(n)).ok_or_else(wrong)
+            }
+            _ => Err(wrong()),
+        }
+    }
+
+    /// A size with its unit; a bare whole number means bytes.
+    pub(super) fn bytes(&self) -> Result<u64, String> {
+        match self {
+            Scalar::Integer(number) => {
+                u64::try_from(*number).map_err(|_| format!("a size cannot be {number}"))
+            }
+            other => Bytes::parse(&other.label()).map_err(|e| e.to_string()),
+        }
+    }
+
+    pub(super) fn rate(&self) -> Result<BitRate, String> {
+        self.label().parse().map_err(|e: event::ParseError| e.to_string())
+    }
+
+    /// A time; numbers without a unit are refused, since they could be meant in two ways.
+    pub(super) fn path_time(&self) -> Result<PathTime, String> {
+        PathTime::parse(&self.label())
+    }
+
+    /// One of a few words.
+    pub(super) fn word<T: Copy>(&self, known: &[(&str, T)]) -> Result<T, String> {
+        let found = self.text()?;
+        match known.iter().find(|(name, _)| *name == found) {
+            Some((_, value)) => Ok(*value),
+            None => {
+                let names = known.iter().map(|(name, _)| *name);
+                Err(format!("unknown value '{found}'{}", super::problem::instead(found, names)))
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! The plans that ship, compiled in, and how PLAN on the command line is found: a name or a path.
+
+use std::fs;
+use std::path::Path;
+
+use super::problem::{PlanError, instead};
+use super::{Plan, Variant};
+
+/// A plan that is part of the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Shipped {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// The TOML.
+    pub text: &'static str,
+}
+
+/// Every plan in `experiments/`, in the order of `farlun lab list`; the first is the default.
+pub const SHIPPED: &[Shipped] =
+    &[Shipped { name: "tour", text: include_str!("../../../../experiments/tour.toml") }];
+
+/// The text of a plan and where it is from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Source {
+    /// Name or path, as given.
+    pub origin: String,
+    /// The TOML.
+    pub text: String,
+}
+
+impl Source {
+    /// Finds a plan by the name of a shipped one, or by a path. What looks like a path
+    /// (`./tour`, `plans/mine.toml`) is never taken for a name.
+    pub fn find(plan: &str) -> Result<Source, PlanError> {
+        if let Some(shipped) = SHIPPED.iter().find(|shipped| shipped.name == plan) {
+            return Ok(Source { origin: plan.to_owned(), text: shipped.text.to_owned() });
+        }
+        let looks_like_path = plan.contains('/') || plan.ends_with(".toml");
+        if !looks_like_path && !Path::new(plan).exists() {
+            let hint = instead(plan, SHIPPED.iter().map(|shipped| shipped.name));
+            let text = format!("no plan ships as '{plan}' and there is no such file{hint}");
+            return Err(PlanError::Unknown(text));
+        }
+        match fs::read_to_string(plan) {
+            Ok(text) => Ok(Source { origin: plan.to_owned(), text }),
+            Err(source) => Err(PlanError::Unreadable { path: plan.to_owned(), source }),
+        }
+    }
+
+    /// Reads it as a plan.
+    pub fn plan(&self, variant: Variant) -> Result<Plan, PlanError> {
+        Plan::parse(&self.text, variant)
+            .map_err(|problems| PlanError::Wrong { origin: self.origin.clone(), problems })
+    }
+}

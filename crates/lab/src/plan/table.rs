@@ -1,0 +1,174 @@
+//! Walks a parsed TOML document with the place of everything in it.
+//!
+//! Knows TOML, not plans: the sections are read in `read.rs`.
+
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{Problems, instead};
+use super::scalar::Scalar;
+
+/// A key of a table, its value, and where both are.
+pub(super) struct Entry<'a> {
+    pub(super) key: &'a str,
+    pub(super) key_span: Range<usize>,
+    pub(super) value: &'a DeValue<'a>,
+    pub(super) span: Range<usize>,
+}
+
+/// A table with its place and what to call it in an error: `[path]`.
+pub(super) struct Section<'a> {
+    pub(super) name: String,
+    pub(super) span: Range<usize>,
+    table: &'a DeTable<'a>,
+}
+
+impl<'a> Section<'a> {
+    pub(super) fn new(name: &str, span: Range<usize>, table: &'a DeTable<'a>) -> Section<'a> {
+        Section { name: name.to_owned(), span, table }
+    }
+
+    /// Its entries, in the order of the text.
+    pub(super) fn entries(&self) -> Vec<Entry<'a>> {
+        let mut entries: Vec<Entry<'a>> = self
+            .table
+            .iter()
+            .map(|(key, value)| Entry {
+                key: key.get_ref(),
+                key_span: key.span(),
+                value: value.get_ref(),
+                span: value.span(),
+            })
+            .collect();
+        entries.sort_by_key(|entry| entry.key_span.start);
+        entries
+    }
+
+    /// Its entries by their names, with tables one level down flattened: `read.depth`.
+    pub(super) fn flat_entries(&self) -> Vec<(String, Entry<'a>)> {
+        let flat = |entry: Entry<'a>| match entry.value {
+            DeValue::Table(table) => {
+                let inner = Section::new(&self.name, entry.key_span.clone(), table).entries();
+                inner.into_iter().map(|inner| (format!("{}.{}", entry.key, inner.key), inner)).collect()
+            }
+            _ => vec![(entry.key.to_owned(), entry)],
+        };
+        self.entries().into_iter().flat_map(flat).collect()
+    }
+
+    pub(super) fn entry(&self, key: &str) -> Option<Entry<'a>> {
+        self.entries().into_iter().find(|entry| entry.key == key)
+    }
+
+    /// An entry that must be there.
+    pub(super) fn required(&self, key: &str, example: &str, problems: &mut Problems) -> Option<Entry<'a>> {
+        let entry = self.entry(key);
+        if entry.is_none() {
+            problems.at(&self.span, format!("{} needs {key}, such as {key} = {example}", self.name));
+        }
+        entry
+    }
+
+    /// Notes a key that is not known here.
+    pub(super) fn unknown<'n>(
+        &self,
+        entry: &Entry<'_>,
+        known: impl IntoIterator<Item = &'n str>,
+        problems: &mut Problems,
+    ) {
+        let hint = instead(entry.key, known);
+        problems.at(&entry.key_span, format!("unknown key '{}' in {}{hint}", entry.key, self.name));
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// The value, if it is a single one; otherwise notes the problem.
+    pub(super) fn scalar(&self, problems: &mut Problems) -> Option<Scalar> {
+        let scalar = scalar(self.value);
+        if scalar.is_none() {
+            let found = self.value.type_str();
+            problems.at(&self.span, format!("'{}' must be a single value, found {}", self.key, article(found)));
+        }
+        scalar
+    }
+
+    /// The value through one of [`Scalar`]'s readers; notes what that says is wrong.
+    pub(super) fn read<T>(
+        &self,
+        problems: &mut Problems,
+        reader: impl FnOnce(&Scalar) -> Result<T, String>,
+    ) -> Option<T> {
+        let scalar = self.scalar(problems)?;
+        match reader(&scalar) {
+            Ok(value) => Some(value),
+            Err(text) => {
+                problems.at(&self.span, format!("{}: {text}", self.key));
+                None
+            }
+        }
+    }
+
+    /// The value as a table of the document, such as `[path]`.
+    pub(super) fn section(&self, name: &str, problems: &mut Problems) -> Option<Section<'a>> {
+        match self.value {
+            DeValue::Table(table) => Some(Section::new(name, self.key_span.clone(), table)),
+            other => {
+                let found = article(other.type_str());
+                problems.at(&self.span, format!("'{}' must be a table {name}, found {found}", self.key));
+                None
+            }
+        }
+    }
+
+    /// The value as a list of tables, such as several `[[load]]`.
+    pub(super) fn sections(&self, name: &str, problems: &mut Problems) -> Vec<Section<'a>> {
+        let DeValue::Array(array) = self.value else {
+            problems.at(&self.key_span, format!("'{}' must be a list of tables: write {name}", self.key));
+            return Vec::new();
+        };
+        let mut sections = Vec::new();
+        for item in array.iter() {
+            match item.get_ref() {
+                DeValue::Table(table) => sections.push(Section::new(name, item.span(), table)),
+                _ => problems.at(&item.span(), format!("'{}' must be a list of tables: write {name}", self.key)),
+            }
+        }
+        sections
+    }
+
+    /// The value as a list of single values with their places.
+    pub(super) fn list(&self, problems: &mut Problems) -> Vec<(Scalar, Range<usize>)> {
+        let DeValue::Array(array) = self.value else {
+            problems.at(&self.span, format!("'{}' must be a list in [ ]", self.key));
+            return Vec::new();
+        };
+        let mut values = Vec::new();
+        for item in array.iter() {
+            match scalar(item.get_ref()) {
+                Some(value) => values.push((value, item.span())),
+                None => problems.at(&item.span(), format!("'{}' may only list single values", self.key)),
+            }
+        }
+        values
+    }
+}
+
+fn scalar(value: &DeValue<'_>) -> Option<Scalar> {
+    match value {
+        DeValue::String(text) => Some(Scalar::Text(text.to_string())),
+        DeValue::Boolean(value) => Some(Scalar::Bool(*value)),
+        DeValue::Integer(number) => {
+            i64::from_str_radix(number.as_str(), number.radix()).ok().map(Scalar::Integer)
+        }
+        DeValue::Float(number) => number.as_str().parse().ok().map(Scalar::Float),
+        _ => None,
+    }
+}
+
+fn article(kind: &str) -> String {
+    match kind.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        true => format!("an {kind}"),
+        false => format!("a {kind}"),
+    }
+}

@@ -1,0 +1,66 @@
+//! Why a plan was not run to its end, or a run has no result.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why there is no result.
+#[derive(thiserror::Error, Debug)]
+pub enum LabError {
+    /// There is something where the run should go.
+    #[error("{0} exists and is not empty; name another directory with --out, or remove it")]
+    NotEmpty(PathBuf),
+    /// The path of the run is a file.
+    #[error("{0} is not a directory; name another one with --out")]
+    NotADirectory(PathBuf),
+    /// The run directory could not be made or written.
+    #[error("{path}: {source}{}", advice(source))]
+    File {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The program could not be started.
+    #[error("cannot run {program}: {source}")]
+    Program {
+        /// Its path.
+        program: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The run directory could not be read back.
+    #[error(transparent)]
+    Analysis(#[from] analysis::TourError),
+    /// A manifest does not read or does not write.
+    #[error(transparent)]
+    Manifest(store::RunError),
+}
+
+impl From<store::RunError> for LabError {
+    fn from(error: store::RunError) -> LabError {
+        match error {
+            store::RunError::File { path, source } => LabError::File { path, source },
+            store::RunError::Exists { path } => LabError::NotEmpty(path),
+            other => LabError::Manifest(other),
+        }
+    }
+}
+
+impl LabError {
+    pub(super) fn file(path: &std::path::Path) -> impl FnOnce(io::Error) -> LabError {
+        let path = path.to_owned();
+        |source| LabError::File { path, source }
+    }
+}
+
+fn advice(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; free some space, or name a directory on another disk with --out"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "; name a directory you may write to with --out"
+        }
+        _ => "",
+    }
+}

@@ -1,0 +1,293 @@
+//! Runs a plan: every cell as one `farlun wan` command, its tables into the run directory, then the
+//! figures, the checks and the report.
+//!
+//! The commands are the public ones, so a user can repeat any cell by copying its line. Nothing is
+//! measured here (the commands do that) and nothing is computed (that is `analysis`).
+
+mod check;
+mod child;
+mod command;
+mod error;
+mod order;
+mod progress;
+mod verdict;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant, SystemTime};
+
+use analysis::Tour;
+use net::EndSignals;
+use store::RunDir;
+use store::manifest::{self, CellEntry, Run, Window};
+
+use crate::plan::{Cell, Plan};
+
+pub use command::quoted;
+pub use error::LabError;
+pub use order::expected_time;
+pub use progress::{Progress, Silent, Step};
+use verdict::{Attempt, Verdict};
+
+/// A cell that is not valid is run again; after so many attempts it stays so.
+const MAX_ATTEMPTS: u32 = 3;
+
+/// Runs plans with one program.
+#[derive(Debug)]
+pub struct Lab {
+    program: PathBuf,
+    signals: Option<EndSignals>,
+}
+
+/// One run of a plan.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// What to run.
+    pub plan: Plan,
+    /// Where to: a directory that is not there yet, or empty.
+    pub out: PathBuf,
+    /// Decides the order of the cells within a repeat.
+    pub seed: u64,
+    /// The command line that asked for it, quoted for a shell; the report prints it.
+    pub command_line: String,
+    /// Version of farlun.
+    pub version: String,
+    /// Commit of the checkout it was built from, if it was.
+    pub commit: Option<String>,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// All its figures and checks.
+    pub tour: Tour,
+    /// Its page.
+    pub report_path: PathBuf,
+    /// Cells that have no valid repeat because the emulator did not keep its promises, in words.
+    pub invalid: Vec<String>,
+    /// Cells of which a command failed, in words.
+    pub failed: Vec<String>,
+    /// Why the rest of the plan was not run, if it was not.
+    pub stopped: Option<String>,
+}
+
+/// A run that goes on.
+struct Session<'a> {
+    lab: &'a Lab,
+    order: &'a Order,
+    dir: RunDir,
+    run: Run,
+    began: Instant,
+    /// The verdict on every repeat, with its cell.
+    verdicts: Vec<(usize, Verdict)>,
+}
+
+impl Outcome {
+    /// Whether everything was run, yields figures, and every check holds.
+    pub fn good(&self) -> bool {
+        let checks = self.tour.run.checks.iter().all(|check| check.ok);
+        checks && self.invalid.is_empty() && self.failed.is_empty() && self.stopped.is_none()
+    }
+}
+
+impl Lab {
+    /// A lab whose cells run `program`, which speaks farlun's command line.
+    pub fn new(program: PathBuf) -> Lab {
+        Lab { program, signals: None }
+    }
+
+    /// Ends the run in good order when one of these signals comes.
+    pub fn ended_by(self, signals: EndSignals) -> Lab {
+        Lab { signals: Some(signals), ..self }
+    }
+
+    /// Runs a plan. What goes wrong in single cells is in the outcome; an error means that there is none.
+    pub fn run(&self, order: &Order, progress: &mut dyn Progress) -> Result<Outcome, LabError> {
+        let dir = make_run_dir(&order.out)?;
+        let run = Run {
+            farlun: order.version.clone(),
+            command_line: order.command_line.clone(),
+            plan_name: order.plan.name.clone(),
+            plan: order.plan.to_json(),
+            plan_text: order.plan.text.clone(),
+            seed: order.seed,
+            commit: order.commit.clone(),
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            cpus: available_parallelism().map_or(1, |n| n.get() as u32),
+            started_unix_s: SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64()),
+            ..Run::default()
+        };
+        // Written at once, so that a directory we cannot write to is known before an hour has gone.
+        dir.save(&run)?;
+        let began = Instant::now();
+        let mut session = Session { lab: self, order, dir, run, began, verdicts: Vec::new() };
+        let stopped = session.all(progress)?;
+        session.finish(stopped)
+    }
+}
+
+impl Session<'_> {
+    /// Runs the cells in their order; the reason if it stops before their end.
+    fn all(&mut self, progress: &mut dyn Progress) -> Result<Option<String>, LabError> {
+        let cells = self.order.plan.cells();
+        let steps = order::order(cells.len(), self.order.plan.repeats, self.order.seed);
+        let mut left: Duration = steps.iter().map(|(cell, _)| expected_time(&cells[*cell])).sum();
+        for (place, (index, repeat)) in steps.iter().enumerate() {
+            let cell = &cells[*index];
+            let expected = expected_time(cell);
+            let mut step = Step {
+                number: place + 1,
+                of: steps.len(),
+                words: cell.words(),
+                repeat: *repeat,
+                attempt: 1,
+                expected,
+                left,
+            };
+            let (verdict, interrupted) = self.cell(cell, &mut step, progress)?;
+            left = left.saturating_sub(expected);
+            self.verdicts.push((*index, verdict));
+            if interrupted {
+                return Ok(Some("interrupted".to_owned()));
+            }
+            if let Some(reason) = self.no_path_at_all() {
+                return Ok(Some(reason));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Runs one cell until it is valid or will not become so, and writes it down.
+    fn cell(
+        &mut self,
+        cell: &Cell,
+        step: &mut Step,
+        progress: &mut dyn Progress,
+    ) -> Result<(Verdict, bool), LabError> {
+        let luns = &self.order.plan.luns;
+        let dir = self.dir.make_cell(cell.number, &cell.slug(), step.repeat)?;
+        let trace_dir = self.dir.path().join(&dir);
+        let words = command::words(&self.lab.program.to_string_lossy(), cell, luns, &trace_dir);
+        let (attempt, interrupted) = loop {
+            progress.begins(step);
+            child::clear(&trace_dir).map_err(LabError::file(&trace_dir))?;
+            let signals = self.lab.signals.as_ref();
+            let ended = child::run(&words, &trace_dir, order::time_limit(cell), signals)
+                .map_err(|e| self.not_started(e, &trace_dir))?;
+            let attempt = verdict::judge(&ended, &trace_dir);
+            progress.ended(step, attempt.verdict.trouble().as_deref());
+            let interrupted = matches!(ended, child::Ended::Interrupted);
+            let again = matches!(attempt.verdict, Verdict::Invalid(_)) && step.attempt < MAX_ATTEMPTS;
+            if !again || interrupted {
+                break (attempt, interrupted);
+            }
+            step.attempt += 1;
+        };
+        let command = command::shown(cell, luns, &trace_dir);
+        self.write_down(cell, step.repeat, dir, command, &attempt)?;
+        Ok((attempt.verdict, interrupted))
+    }
+
+    fn write_down(
+        &mut self,
+        cell: &Cell,
+        repeat: u32,
+        dir: String,
+        command: String,
+        attempt: &Attempt,
+    ) -> Result<(), LabError> {
+        let rtt = cell.path.rtt();
+        let window = Window {
+            start_s: cell.load.start.on(rtt).as_secs_f64(),
+            length_s: cell.load.window.on(rtt).as_secs_f64(),
+        };
+        let parameters: std::collections::BTreeMap<_, _> = cell.point.to_json().into_iter().collect();
+        let manifest = manifest::Cell {
+            slug: cell.slug(),
+            load: cell.load.name.clone(),
+            repeat,
+            parameters: parameters.clone(),
+            command,
+            window: Some(window),
+            wan: attempt.wan.clone(),
+            near: attempt.near.clone(),
+            valid: attempt.verdict == Verdict::Valid,
+            reasons: attempt.verdict.reasons(),
+        };
+        self.dir.save_cell(&dir, &manifest)?;
+        if let Some(sysctls) = attempt.wan.as_ref().and_then(|wan| wan["sysctls"].as_object()) {
+            let text = |value: &serde_json::Value| value.as_str().map_or(value.to_string(), str::to_owned);
+            self.run.sysctls = sysctls.iter().map(|(name, value)| (name.clone(), text(value))).collect();
+        }
+        let slug = cell.slug();
+        self.run.cells.push(CellEntry { dir, slug, load: cell.load.name.clone(), parameters, repeat });
+        self.run.elapsed_s = self.began.elapsed().as_secs_f64();
+        // After every cell, so that a run that is killed still opens.
+        Ok(self.dir.save(&self.run)?)
+    }
+
+    /// Two cells in a row without a path, for the same reason, and none with one: no other will have one.
+    fn no_path_at_all(&self) -> Option<String> {
+        let reasons = self.verdicts.iter().map(|(_, verdict)| match verdict {
+            Verdict::Failed { reason, no_path: true } => Some(reason),
+            _ => None,
+        });
+        let reasons: Vec<&String> = reasons.collect::<Option<_>>()?;
+        match reasons.as_slice() {
+            [.., one, other] if one == other => {
+                Some("stopped, since two cells in a row had no path for the same reason".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    fn finish(mut self, stopped: Option<String>) -> Result<Outcome, LabError> {
+        let cells = self.order.plan.cells();
+        let of = |index: usize| self.verdicts.iter().filter(move |(cell, _)| *cell == index).map(|(_, v)| v);
+        let named = |wanted: &dyn Fn(usize) -> bool| -> Vec<String> {
+            (0..cells.len()).filter(|index| wanted(*index)).map(|index| cells[index].words()).collect()
+        };
+        let failed = named(&|index| of(index).any(|v| matches!(v, Verdict::Failed { .. })));
+        // One valid repeat is enough for figures: what a busy moment spoiled is only left out.
+        let invalid = named(&|index| {
+            of(index).any(|v| matches!(v, Verdict::Invalid(_))) && !of(index).any(|v| *v == Verdict::Valid)
+        });
+        self.run.valid = invalid.is_empty() && failed.is_empty() && stopped.is_none();
+        self.run.elapsed_s = self.began.elapsed().as_secs_f64();
+        self.dir.save(&self.run)?;
+        let tour = Tour::collect(&self.dir)?;
+        self.run.checks = check::checks(&self.order.plan, tour.metrics());
+        self.dir.save(&self.run)?;
+        let tour = tour.with_checks(self.run.checks);
+        let path = self.order.out.display().to_string();
+        let rebuild = quoted(&["farlun".to_owned(), "report".to_owned(), path]);
+        let page = report::html(&tour, &rebuild);
+        let report_path = self.dir.write(store::REPORT_FILE, page.as_bytes())?;
+        Ok(Outcome { tour, report_path, invalid, failed, stopped })
+    }
+
+    fn not_started(&self, source: std::io::Error, trace_dir: &Path) -> LabError {
+        match fs::metadata(trace_dir).is_ok() && !is_executable(&self.lab.program) {
+            true => LabError::Program { program: self.lab.program.clone(), source },
+            false => LabError::File { path: trace_dir.to_owned(), source },
+        }
+    }
+}
+
+fn is_executable(program: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(program).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// Makes the run directory where nothing is yet.
+fn make_run_dir(out: &Path) -> Result<RunDir, LabError> {
+    match fs::read_dir(out).map(|mut entries| entries.next().is_some()) {
+        Ok(true) => return Err(LabError::NotEmpty(out.to_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            return Err(LabError::NotADirectory(out.to_owned()));
+        }
+        _ => {}
+    }
+    Ok(RunDir::create(out)?)
+}

@@ -1,0 +1,146 @@
+//! What came of one attempt at a cell: figures, an invalid run, or a failure.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::child::{Ended, LOG_FILE, OUTPUT_FILE, document, last_words};
+
+/// What came of one attempt.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Verdict {
+    /// It yields figures.
+    Valid,
+    /// The emulator was late or dropped what it should not: another attempt may do better.
+    Invalid(Vec<String>),
+    /// A command failed: another attempt would fail as well.
+    Failed {
+        /// Which command, how it ended and its last words.
+        reason: String,
+        /// Whether the path itself did not come about, so that nothing at all was measured.
+        no_path: bool,
+    },
+}
+
+impl Verdict {
+    /// Why it yields no figures; empty if it does.
+    pub(super) fn reasons(&self) -> Vec<String> {
+        match self {
+            Verdict::Valid => Vec::new(),
+            Verdict::Invalid(reasons) => reasons.clone(),
+            Verdict::Failed { reason, .. } => vec![reason.clone()],
+        }
+    }
+
+    /// The same in a sentence; `None` if it yields figures.
+    pub(super) fn trouble(&self) -> Option<String> {
+        match self {
+            Verdict::Valid => None,
+            Verdict::Invalid(reasons) => Some(format!("not valid: {}", reasons.join("; "))),
+            Verdict::Failed { reason, .. } => Some(format!("failed: {reason}")),
+        }
+    }
+}
+
+/// One attempt, judged.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    pub(super) verdict: Verdict,
+    /// The document of `farlun wan`, if it printed one.
+    pub(super) wan: Option<Value>,
+    /// The document of the load, if it printed one.
+    pub(super) near: Option<Value>,
+}
+
+/// Judges what a command left in its directory.
+pub(super) fn judge(ended: &Ended, dir: &Path) -> Attempt {
+    let wan = document(&dir.join(OUTPUT_FILE));
+    let near = wan.as_ref().and_then(|wan| wan["near"].get("output")).filter(|v| v.is_object()).cloned();
+    let verdict = verdict(ended, dir, wan.as_ref(), near.is_some());
+    Attempt { verdict, wan, near }
+}
+
+fn verdict(ended: &Ended, dir: &Path, wan: Option<&Value>, has_load: bool) -> Verdict {
+    let words = last_words(&dir.join(LOG_FILE));
+    let failed = |what: String, no_path| {
+        let reason = words.as_ref().map_or(what.clone(), |words| format!("{what}: {words}"));
+        Verdict::Failed { reason, no_path }
+    };
+    let code = match ended {
+        Ended::Exited(code) => *code,
+        Ended::Interrupted => return failed("interrupted".to_owned(), false),
+        Ended::TimedOut(limit) => {
+            return failed(format!("not finished after {} s and was ended", limit.as_secs()), false);
+        }
+    };
+    let Some(wan) = wan else {
+        return match words {
+            Some(words) if code != 0 => Verdict::Failed { reason: words, no_path: true },
+            _ => failed(format!("farlun wan ended with exit code {code} and printed no result"), true),
+        };
+    };
+    for end in ["near", "far"] {
+        // The far command ends with SIGTERM or by itself after it; only its own errors count.
+        if let Some(code @ 1..128) = wan[end]["exit_code"].as_i64() {
+            return failed(format!("the {end} command ended with exit code {code}"), false);
+        }
+    }
+    if !has_load {
+        return failed("the near command printed no result".to_owned(), false);
+    }
+    // The command line asks for the verdict on the load's class of figures.
+    let judged = &wan["validity"];
+    if judged["ok"] == Value::Bool(true) {
+        return Verdict::Valid;
+    }
+    let reasons = judged["reasons"].as_array().into_iter().flatten();
+    Verdict::Invalid(reasons.filter_map(Value::as_str).map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(document: Option<Value>, log: &str, ended: &Ended, expected: &Verdict) {
+        let dir = tempfile::tempdir().unwrap();
+        if let Some(document) = document {
+            std::fs::write(dir.path().join(OUTPUT_FILE), document.to_string()).unwrap();
+        }
+        std::fs::write(dir.path().join(LOG_FILE), log).unwrap();
+        assert_eq!(judge(ended, dir.path()).verdict, *expected);
+    }
+
+    fn failed(reason: &str, no_path: bool) -> Verdict {
+        Verdict::Failed { reason: reason.to_owned(), no_path }
+    }
+
+    #[test]
+    fn verdicts() {
+        let done = Ended::Exited(0);
+        let document = |near, far, ok: bool| {
+            Some(json!({
+                "validity": {"ok": ok, "reasons": ["packets were late"]},
+                "near": {"exit_code": near, "output": {"kind": "bench"}}, "far": {"exit_code": far},
+            }))
+        };
+        check(document(0, 0, true), "", &done, &Verdict::Valid);
+        check(document(0, 143, true), "", &done, &Verdict::Valid);
+        check(document(0, 0, false), "", &Ended::Exited(4), &Verdict::Invalid(vec!["packets were late".into()]));
+        check(
+            document(3, 0, true),
+            "working\nfarlun: login refused\n\n",
+            &Ended::Exited(3),
+            &failed("the near command ended with exit code 3: login refused", false),
+        );
+        check(document(0, 1, true), "", &done, &failed("the far command ended with exit code 1", false));
+        let silent = Some(json!({"validity": {"ok": true}, "near": {"exit_code": 0, "output": null}}));
+        check(silent, "", &done, &failed("the near command printed no result", false));
+        check(None, "farlun: cannot make a TUN device\n", &Ended::Exited(1), &failed("cannot make a TUN device", true));
+        let text = "farlun wan ended with exit code 0 and printed no result";
+        check(None, "", &done, &failed(text, true));
+        let limit = std::time::Duration::from_secs(7);
+        check(None, "", &Ended::TimedOut(limit), &failed("not finished after 7 s and was ended", false));
+    }
+}

@@ -1,0 +1,63 @@
+//! The bottleneck: a waiting queue in front of a serialiser.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use event::{BitRate, Instant};
+
+use crate::{DropTail, Packet, Serialiser, Stage};
+
+/// Packets wait for the wire, or are dropped if too many wait already.
+#[derive(Debug)]
+pub struct Bottleneck {
+    queue: DropTail,
+    wire: Serialiser,
+    /// Through the wire and not yet asked for.
+    left: VecDeque<(Instant, Packet)>,
+}
+
+impl Bottleneck {
+    /// A wire of `rate` behind a queue of `queue_bytes`.
+    pub fn new(rate: BitRate, queue_bytes: u64) -> Bottleneck {
+        Bottleneck { queue: DropTail::new(queue_bytes), wire: Serialiser::new(rate), left: VecDeque::new() }
+    }
+
+    /// Bytes on the wire of the packets that wait.
+    pub const fn waiting_bytes(&self) -> u64 {
+        self.queue.waiting_bytes()
+    }
+
+    /// The wire takes the next packet the moment it is free, not the moment somebody looks.
+    fn advance(&mut self, now: Instant) {
+        while let Some((done, packet)) = self.wire.finish(now) {
+            self.left.push_back((done, packet));
+            if let Some(next) = self.queue.pop() {
+                self.wire.start(done, next);
+            }
+        }
+    }
+}
+
+impl Stage for Bottleneck {
+    fn push(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
+        self.advance(now);
+        if self.wire.done_at().is_none() {
+            self.wire.start(now, packet);
+            return Ok(());
+        }
+        self.queue.push(packet)
+    }
+
+    fn next_at(&self) -> Option<Instant> {
+        self.left.front().map(|(done, _)| *done).or_else(|| self.wire.done_at())
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<(Instant, Packet)> {
+        self.advance(now);
+        self.left.pop_front()
+    }
+
+    fn shortest(&self) -> Duration {
+        Duration::ZERO
+    }
+}

@@ -1,0 +1,47 @@
+//! What the model knows of a packet: sizes, its arrival and a handle, never its bytes.
+
+use event::Instant;
+
+/// What Ethernet adds to the IP bytes of each packet on the wire: preamble and start delimiter 8, header 14,
+/// frame check sequence 4, gap between packets 12 (IEEE 802.3, clause 4). 1 Gb/s at MTU 1500 so carries
+/// 941.5 Mb/s of TCP payload with timestamps.
+pub const FRAMING_BYTES: u32 = 38;
+
+/// Names the bytes of a packet for whoever keeps them; the model hands it back unread.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Handle(pub u64);
+
+/// A packet, or a super-packet that stands for several of MTU size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// Whose bytes these are.
+    pub handle: Handle,
+    /// When it came to the path.
+    pub arrived: Instant,
+    /// Bytes of IP as they lie in memory: the headers of a super-packet count once.
+    pub ip_bytes: u32,
+    /// Bytes it takes on the wire, see [`wire_bytes`].
+    pub wire_bytes: u32,
+    /// MTU-sized packets it stands for.
+    pub segments: u16,
+}
+
+/// Bytes that `segments` packets take on the wire if together they hold `ip_bytes` with the headers counted
+/// once: each but the first repeats `header_bytes` (IP and TCP), each is framed.
+pub const fn wire_bytes(ip_bytes: u32, segments: u16, header_bytes: u32) -> u32 {
+    let segments = if segments == 0 { 1 } else { segments as u32 };
+    ip_bytes.saturating_add((segments - 1) * header_bytes).saturating_add(segments * FRAMING_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_super_packet_takes_what_its_segments_take() {
+        // 10 segments of 1448 bytes of payload behind 52 bytes of headers.
+        assert_eq!(wire_bytes(52 + 14_480, 10, 52), 10 * 1538);
+        assert_eq!(wire_bytes(1500, 1, 52), 1538);
+        assert_eq!(wire_bytes(84, 0, 0), 122, "a count of nothing is one packet");
+    }
+}

@@ -1,0 +1,41 @@
+//! Propagation: every packet takes the same time and none is in another's way.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use event::Instant;
+
+use crate::{Packet, Stage};
+
+/// A constant delay. Nothing limits how much is under way.
+#[derive(Debug)]
+pub struct Propagation {
+    delay: Duration,
+    under_way: VecDeque<(Instant, Packet)>,
+}
+
+impl Propagation {
+    /// Each packet arrives `delay` after it left.
+    pub const fn new(delay: Duration) -> Propagation {
+        Propagation { delay, under_way: VecDeque::new() }
+    }
+}
+
+impl Stage for Propagation {
+    fn push(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
+        self.under_way.push_back((now + self.delay, packet));
+        Ok(())
+    }
+
+    fn next_at(&self) -> Option<Instant> {
+        self.under_way.front().map(|(arrival, _)| *arrival)
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<(Instant, Packet)> {
+        self.under_way.pop_front_if(|(arrival, _)| *arrival <= now)
+    }
+
+    fn shortest(&self) -> Duration {
+        self.delay
+    }
+}

@@ -1,0 +1,73 @@
+//! The face that all stages have, and how two of them nest.
+
+use core::time::Duration;
+
+use event::Instant;
+
+use crate::Packet;
+
+/// A part of a path that packets go through. Times given to one stage never run backwards.
+pub trait Stage {
+    /// Takes a packet at `now`, or hands it back: the stage dropped it.
+    fn push(&mut self, now: Instant, packet: Packet) -> Result<(), Packet>;
+
+    /// When the next packet leaves, or an earlier instant at which to ask again; `None` while it is empty.
+    fn next_at(&self) -> Option<Instant>;
+
+    /// The next packet that has left by `now`, with the instant at which it left.
+    fn pop(&mut self, now: Instant) -> Option<(Instant, Packet)>;
+
+    /// No packet crosses in less. Lets whoever waits for several stages sleep through the inner ones.
+    fn shortest(&self) -> Duration;
+}
+
+/// Two stages one behind the other: what leaves `first` enters `second` at that instant.
+///
+/// `second` must never drop: there is nobody left to tell. Stages that drop come first.
+#[derive(Debug)]
+pub struct Then<A, B> {
+    first: A,
+    second: B,
+}
+
+impl<A: Stage, B: Stage> Then<A, B> {
+    /// `first`, then `second`.
+    pub const fn new(first: A, second: B) -> Then<A, B> {
+        Then { first, second }
+    }
+
+    /// The stage that packets enter.
+    pub const fn first(&self) -> &A {
+        &self.first
+    }
+
+    fn hand_over(&mut self, now: Instant) {
+        while let Some((left, packet)) = self.first.pop(now) {
+            let taken = self.second.push(left, packet);
+            assert!(taken.is_ok(), "a stage behind another one dropped a packet");
+        }
+    }
+}
+
+impl<A: Stage, B: Stage> Stage for Then<A, B> {
+    fn push(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
+        self.first.push(now, packet)
+    }
+
+    fn next_at(&self) -> Option<Instant> {
+        let through_both = self.first.next_at().map(|left| left + self.second.shortest());
+        match (self.second.next_at(), through_both) {
+            (Some(inside), Some(coming)) => Some(inside.min(coming)),
+            (inside, coming) => inside.or(coming),
+        }
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<(Instant, Packet)> {
+        self.hand_over(now);
+        self.second.pop(now)
+    }
+
+    fn shortest(&self) -> Duration {
+        self.first.shortest() + self.second.shortest()
+    }
+}

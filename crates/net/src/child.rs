@@ -1,0 +1,59 @@
+//! Child processes: started in a namespace, ended with their parent, waited for, signalled.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+use crate::namespace::{Namespace, enter_raw};
+use crate::syscall::check;
+
+/// A signal that ends processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signal {
+    /// SIGTERM: please end.
+    Terminate,
+    /// SIGKILL: end.
+    Kill,
+}
+
+/// Starts `command` inside `namespace`. The kernel kills it when the calling *thread* ends, however that
+/// happens (PR_SET_PDEATHSIG): call this from a thread that stays.
+pub fn spawn_in(namespace: &Namespace, command: &mut Command) -> io::Result<Child> {
+    let descriptor = namespace.descriptor();
+    let parent = std::process::id();
+    let prepare = move || {
+        enter_raw(descriptor)?;
+        // SAFETY: PR_SET_PDEATHSIG takes its signal by value.
+        check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) })?;
+        // The parent may have died before the call above, and then nobody tells us.
+        if std::os::unix::process::parent_id() != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(())
+    };
+    // SAFETY: `prepare` makes three system calls and neither allocates nor locks.
+    unsafe { command.pre_exec(prepare) };
+    command.spawn()
+}
+
+/// A descriptor that becomes readable when the child has ended (pidfd_open(2)).
+pub fn ending(child: &Child) -> io::Result<OwnedFd> {
+    let pid = libc::c_long::from(child.id() as i32);
+    // SAFETY: no pointers are passed.
+    let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0 as libc::c_long) };
+    let raw = check(raw as libc::c_int)?;
+    // SAFETY: the kernel just gave us this descriptor, closed on exec, and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// Sends `signal` to the process `pid`; that it is gone already is no error.
+pub fn signal(pid: u32, signal: Signal) {
+    let number = match signal {
+        Signal::Terminate => libc::SIGTERM,
+        Signal::Kill => libc::SIGKILL,
+    };
+    // SAFETY: no pointers are passed. A process that is gone answers ESRCH, which is what was wanted.
+    let _ = unsafe { libc::kill(pid.cast_signed(), number) };
+}

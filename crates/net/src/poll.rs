@@ -1,0 +1,145 @@
+//! Waiting for many sockets at once: a level-triggered epoll set with a `u64` token per member.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use crate::syscall::check;
+
+/// What to wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interest {
+    /// Bytes, a connection or a hang-up have arrived.
+    pub readable: bool,
+    /// There is room to write.
+    pub writable: bool,
+}
+
+impl Interest {
+    /// Only reading.
+    pub const READ: Interest = Interest { readable: true, writable: false };
+    /// Only writing.
+    pub const WRITE: Interest = Interest { readable: false, writable: true };
+
+    fn bits(self) -> u32 {
+        let read = if self.readable { libc::EPOLLIN | libc::EPOLLRDHUP } else { 0 };
+        let write = if self.writable { libc::EPOLLOUT } else { 0 };
+        (read | write) as u32
+    }
+}
+
+/// One member that is ready.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    /// The token given when it was added.
+    pub token: u64,
+    /// Reading will not block (data, end of stream or an error waits).
+    pub readable: bool,
+    /// Writing will not block.
+    pub writable: bool,
+}
+
+/// An epoll set.
+#[derive(Debug)]
+pub struct Poll {
+    fd: OwnedFd,
+}
+
+/// Room for the members that one wait finds ready.
+pub struct Events {
+    raw: Vec<libc::epoll_event>,
+}
+
+impl Events {
+    /// Room for as many as one wait returns.
+    pub fn new() -> Events {
+        Events { raw: Vec::with_capacity(BATCH) }
+    }
+
+    /// What the last wait found.
+    pub fn iter(&self) -> impl Iterator<Item = Ready> + '_ {
+        self.raw.iter().map(|event| {
+            let bits = event.events;
+            let broken = bits & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0;
+            Ready {
+                token: event.u64,
+                readable: broken || bits & (libc::EPOLLIN | libc::EPOLLRDHUP) as u32 != 0,
+                writable: broken || bits & libc::EPOLLOUT as u32 != 0,
+            }
+        })
+    }
+}
+
+impl Default for Events {
+    fn default() -> Events {
+        Events::new()
+    }
+}
+
+const BATCH: usize = 256;
+
+impl Poll {
+    /// An empty set.
+    pub fn new() -> io::Result<Poll> {
+        // SAFETY: no pointers are passed.
+        let raw = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+        let fd = unsafe { OwnedFd::from_raw_fd(raw) };
+        Ok(Poll { fd })
+    }
+
+    /// Adds a member.
+    pub fn add(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, token, interest)
+    }
+
+    /// Changes what a member waits for.
+    pub fn modify(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, token, interest)
+    }
+
+    /// Removes a member; closing the last descriptor of a socket does so too.
+    pub fn remove(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd, 0, Interest { readable: false, writable: false })
+    }
+
+    /// Waits until something is ready or `timeout` has passed (`None`: for ever), at microsecond
+    /// resolution where the kernel has `epoll_pwait2`. A signal ends the wait with nothing ready.
+    pub fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+        events.raw.clear();
+        let ts = timeout.map(|t| libc::timespec {
+            tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(t.subsec_nanos()),
+        });
+        let ts_ptr = ts.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: `events.raw` has room for BATCH entries, `ts_ptr` is null or points to `ts`, which lives
+        // until the call returns, and no signal mask is given.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.fd.as_raw_fd(),
+                events.raw.as_mut_ptr(),
+                BATCH as libc::c_int,
+                ts_ptr,
+                std::ptr::null::<libc::sigset_t>(),
+                0usize,
+            )
+        };
+        let count = match check(result as libc::c_int) {
+            Ok(count) => count as usize,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+            Err(error) => return Err(error),
+        };
+        // SAFETY: the kernel has filled in the first `count` entries, and `count` is at most BATCH.
+        unsafe { events.raw.set_len(count) };
+        Ok(())
+    }
+
+    fn control(&self, op: libc::c_int, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: interest.bits(), u64: token };
+        // SAFETY: both descriptors are open and `event` is valid for the length of the call.
+        check(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), op, fd.as_raw_fd(), &mut event) })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,34 @@
+//! How soon a thread runs when its time has come: real-time priority, timer slack, and the CPU it used.
+#![allow(unsafe_code)]
+
+use std::io;
+
+use crate::syscall::check;
+
+/// Runs the calling thread before all ordinary ones (SCHED_FIFO). Needs CAP_SYS_NICE.
+pub fn realtime(priority: i32) -> io::Result<()> {
+    let parameter = libc::sched_param { sched_priority: priority };
+    // SAFETY: `parameter` is valid for the call; thread 0 is the calling one.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) }).map(|_| ())
+}
+
+/// Makes the calling thread yield to all others (nice 19): for work that may be late.
+pub fn background() -> io::Result<()> {
+    // SAFETY: no pointers are passed; who 0 is the calling thread.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) }).map(|_| ())
+}
+
+/// Tells the kernel not to delay the calling thread's timers to bundle them (50 µs by default).
+pub fn exact_timers() -> io::Result<()> {
+    // SAFETY: PR_SET_TIMERSLACK takes its nanoseconds by value.
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) }).map(|_| ())
+}
+
+/// CPU time the calling thread has used, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `used` is a valid place for the kernel to write one timespec to.
+    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut used) };
+    assert_eq!(failed, 0, "every Linux has a clock of CPU time for each thread");
+    used.tv_sec.unsigned_abs() * 1_000_000_000 + used.tv_nsec.unsigned_abs()
+}

@@ -1,0 +1,8 @@
+//! Turning the kernel's return values into `io::Result`.
+
+use std::io;
+
+/// `-1` means look at errno.
+pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

@@ -1,0 +1,162 @@
+//! TCP sockets as farlun uses them: non-blocking, TCP_NODELAY, buffers left to autotuning.
+//!
+//! Socket buffers are never pinned here: a pinned receive window is what caps most iSCSI over long
+//! lines. What can be set is the congestion control, the pacing rate and how much unsent data the
+//! kernel may hold (so that an urgent PDU does not wait behind megabytes).
+#![allow(unsafe_code)]
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::syscall::check;
+
+/// Listens on `address`, non-blocking, with a backlog that a crowd of initiators fits in.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Begins to connect: the stream becomes writable when the connection stands or has failed
+/// (then [`TcpStream::take_error`] says why).
+pub fn start_connect(address: SocketAddr, congestion: Option<&str>) -> io::Result<TcpStream> {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no pointers are passed.
+    let raw = check(unsafe { libc::socket(family, kind, 0) })?;
+    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    let stream = TcpStream::from(unsafe { OwnedFd::from_raw_fd(raw) });
+    prepare(&stream, congestion)?;
+    let (storage, len) = to_sockaddr(address);
+    // SAFETY: `storage` holds a socket address of `len` bytes.
+    let result = unsafe { libc::connect(stream.as_raw_fd(), (&raw const storage).cast(), len) };
+    match check(result) {
+        Ok(_) => Ok(stream),
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(stream),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes a connected or accepted socket ready for use: non-blocking, no Nagle, and `congestion`
+/// (such as `cubic`) if one is named.
+pub fn prepare(stream: &TcpStream, congestion: Option<&str>) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    match congestion {
+        Some(name) => set_congestion(stream, name),
+        None => Ok(()),
+    }
+}
+
+/// Sets the congestion control of one socket. The error names what the kernel has instead.
+fn set_congestion(stream: &TcpStream, name: &str) -> io::Result<()> {
+    let name_bytes = name.as_bytes();
+    // SAFETY: the pointer and length describe `name_bytes`.
+    let result = unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name_bytes.as_ptr().cast(),
+            name_bytes.len() as libc::socklen_t,
+        )
+    };
+    check(result).map(drop).map_err(|error| {
+        let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+        let known = known.unwrap_or_default();
+        io::Error::new(
+            error.kind(),
+            format!("congestion control '{name}' is not available: this kernel has {}", known.trim()),
+        )
+    })
+}
+
+/// Caps the pacing rate in bytes per second. From the first call on the kernel paces this
+/// connection, whatever the queueing discipline; `u64::MAX - 1` paces without a cap of its own.
+pub fn set_max_pacing_rate(stream: &TcpStream, bytes_per_s: u64) -> io::Result<()> {
+    set(stream, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bytes_per_s)
+}
+
+/// How much unsent data the kernel may hold before the socket stops being writable.
+pub fn set_notsent_lowat(stream: &TcpStream, bytes: u32) -> io::Result<()> {
+    set(stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
+}
+
+/// The largest receive and send buffer autotuning may reach (`tcp_rmem`, `tcp_wmem`), in bytes.
+pub fn autotuning_limits() -> Option<(u64, u64)> {
+    let last = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
+        text.split_whitespace().last()?.parse().ok()
+    };
+    Some((last("tcp_rmem")?, last("tcp_wmem")?))
+}
+
+fn set<T>(stream: &TcpStream, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
+    // SAFETY: the pointer and length describe `value`, a plain integer.
+    let result = unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    check(result).map(drop)
+}
+
+fn to_sockaddr(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
+    // SAFETY: all zeroes is a valid sockaddr_storage.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    match address {
+        SocketAddr::V4(v4) => {
+            let raw = libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from(*v4.ip()).to_be() },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: sockaddr_storage is large enough and aligned for every socket address.
+            unsafe { (&raw mut storage).cast::<libc::sockaddr_in>().write(raw) };
+            (storage, size_of::<libc::sockaddr_in>() as libc::socklen_t)
+        }
+        SocketAddr::V6(v6) => {
+            let raw = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: v6.scope_id(),
+            };
+            // SAFETY: as above.
+            unsafe { (&raw mut storage).cast::<libc::sockaddr_in6>().write(raw) };
+            (storage, size_of::<libc::sockaddr_in6>() as libc::socklen_t)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp_info;
+
+    #[test]
+    fn connects_and_reports() {
+        for loopback in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = listen(loopback.parse().unwrap()).unwrap();
+            let stream = start_connect(listener.local_addr().unwrap(), Some("cubic")).unwrap();
+            set_max_pacing_rate(&stream, 1_000_000).unwrap();
+            set_notsent_lowat(&stream, 131_072).unwrap();
+            let info = tcp_info::read(&stream).unwrap();
+            assert!(info.mss_bytes > 500, "{info:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_congestion_control_names_the_known_ones() {
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let error = start_connect(listener.local_addr().unwrap(), Some("warp")).unwrap_err().to_string();
+        assert!(error.contains("'warp'") && error.contains("cubic"), "{error}");
+    }
+}

@@ -1,0 +1,101 @@
+//! TCP_INFO: what the kernel knows of one connection.
+//!
+//! The structure grows with the kernel, so its length is variable: fields a kernel does not have read
+//! as zero. Offsets are those of `struct tcp_info` in `linux/tcp.h`.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use event::CongestionState;
+
+use crate::syscall::check;
+
+/// The fields of TCP_INFO that farlun uses.
+#[derive(Clone, Copy, Debug)]
+pub struct TcpInfo {
+    /// Congestion state.
+    pub state: CongestionState,
+    /// The delivery rate was measured while the application had too little to send.
+    pub app_limited: bool,
+    /// Maximum segment size for sending.
+    pub mss_bytes: u32,
+    /// Unacknowledged packets.
+    pub unacked_packets: u32,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// Smallest round-trip time seen; `None` before the first sample.
+    pub min_rtt: Option<Duration>,
+    /// Slow-start threshold (2^31 − 1 while there is none).
+    pub ssthresh_packets: u32,
+    /// Congestion window.
+    pub cwnd_packets: u32,
+    /// Packets retransmitted in all.
+    pub retransmitted_packets: u32,
+    /// Pacing rate in force; `u64::MAX` if unpaced.
+    pub pacing_rate_bytes_per_s: u64,
+    /// Bytes the peer has acknowledged.
+    pub acked_bytes: u64,
+    /// Bytes received in order.
+    pub received_bytes: u64,
+    /// Bytes written to the socket and not yet sent.
+    pub notsent_bytes: u32,
+    /// Delivery rate.
+    pub delivery_rate_bytes_per_s: u64,
+    /// Time spent with something to send.
+    pub busy: Duration,
+    /// Time limited by the peer's receive window.
+    pub receive_window_limited: Duration,
+    /// Time limited by our send buffer.
+    pub send_buffer_limited: Duration,
+}
+
+const LEN: usize = 232;
+
+/// Reads TCP_INFO of a connection.
+pub fn read(stream: &TcpStream) -> io::Result<TcpInfo> {
+    let mut bytes = [0u8; LEN];
+    let mut len = LEN as libc::socklen_t;
+    // SAFETY: `bytes` has room for `len` bytes, and the kernel writes no more than that.
+    let result = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            bytes.as_mut_ptr().cast(),
+            &mut len,
+        )
+    };
+    check(result)?;
+    Ok(parse(&bytes))
+}
+
+fn parse(bytes: &[u8; LEN]) -> TcpInfo {
+    let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let long = |at: usize| {
+        let (a, b) = (word(at).to_ne_bytes(), word(at + 4).to_ne_bytes());
+        u64::from_ne_bytes([a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]])
+    };
+    let micros = |us: u32| Duration::from_micros(u64::from(us));
+    TcpInfo {
+        state: CongestionState::from_kernel(bytes[1]),
+        app_limited: bytes[7] & 1 != 0,
+        mss_bytes: word(16),
+        unacked_packets: word(24),
+        rtt: micros(word(68)),
+        min_rtt: Some(word(148)).filter(|us| !matches!(*us, 0 | u32::MAX)).map(micros),
+        ssthresh_packets: word(76),
+        cwnd_packets: word(80),
+        retransmitted_packets: word(100),
+        pacing_rate_bytes_per_s: long(104),
+        acked_bytes: long(120),
+        received_bytes: long(128),
+        notsent_bytes: word(144),
+        delivery_rate_bytes_per_s: long(160),
+        busy: Duration::from_micros(long(168)),
+        receive_window_limited: Duration::from_micros(long(176)),
+        send_buffer_limited: Duration::from_micros(long(184)),
+    }
+}

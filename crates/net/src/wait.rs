@@ -1,0 +1,27 @@
+//! Waiting for a few descriptors with a timeout in nanoseconds (epoll's is in milliseconds).
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use crate::syscall::check;
+
+/// Waits until one of `fds` is readable (or closed), `timeout` is over, or a signal came; says which are.
+pub fn readable<const N: usize>(
+    fds: [BorrowedFd<'_>; N],
+    timeout: Option<Duration>,
+) -> io::Result<[bool; N]> {
+    let mut set = fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+    let limit = timeout.map(|time| libc::timespec {
+        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
+    });
+    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: `set` has N entries, `limit` is null or a timespec that outlives the call, no mask is given.
+    match check(unsafe { libc::ppoll(set.as_mut_ptr(), N as libc::nfds_t, limit, std::ptr::null()) }) {
+        Ok(_) => Ok(set.map(|member| member.revents != 0)),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok([false; N]),
+        Err(error) => Err(error),
+    }
+}

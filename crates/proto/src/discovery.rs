@@ -1,0 +1,314 @@
+//! SendTargets: which targets are there, and where (RFC 7143 appendix C, sections 13.3, 13.4, 13.8).
+//!
+//! Text in, text out; the PDUs around it, their tags and the C bit are the session machines'. The
+//! target fills in real addresses before it answers: a wildcard address is of no use to anybody.
+
+use core::fmt;
+use core::net::Ipv6Addr;
+use core::str::FromStr;
+
+use wire::iscsi::text::{TextError, TextWriter, pairs};
+
+use crate::keys::{Key, constant};
+
+/// The port of iSCSI when an address names none.
+pub const DEFAULT_PORT: u16 = 3260;
+
+/// The most text that a discovery may bring, over all PDUs. Bytes.
+pub const TEXT_BYTES: usize = 1 << 20;
+
+/// A target as SendTargets names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiscoveredTarget {
+    /// Its iSCSI name.
+    pub name: String,
+    /// Where it can be reached; empty means: at the address that was asked.
+    pub addresses: Vec<TargetAddress>,
+}
+
+/// A value of `TargetAddress`: `host[:port][,portal-group-tag]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TargetAddress {
+    /// A DNS name or an address; an IPv6 address without its brackets.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// Tag of the portal group; there in discovery, not in a redirection.
+    pub portal_group_tag: Option<u16>,
+}
+
+/// An address that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("found the target address {found:?}, expected host[:port][,tag] with IPv6 in brackets")]
+pub struct AddressError {
+    found: String,
+}
+
+impl FromStr for TargetAddress {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<TargetAddress, AddressError> {
+        parse_address(text).ok_or_else(|| AddressError { found: text.chars().take(64).collect() })
+    }
+}
+
+impl fmt::Display for TargetAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)?;
+        } else {
+            write!(f, "{}:{}", self.host, self.port)?;
+        }
+        self.portal_group_tag.map_or(Ok(()), |tag| write!(f, ",{tag}"))
+    }
+}
+
+/// Why the answer to SendTargets is of no use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DiscoveryError {
+    /// Not a row of pairs.
+    #[error("bad discovery text: {0}")]
+    Text(#[from] TextError),
+    /// The peer goes on and on.
+    #[error("{found} bytes of discovery text, at most {TEXT_BYTES} are taken")]
+    TextBytes {
+        /// Bytes so far.
+        found: usize,
+    },
+    /// An address that cannot be read.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// An address before any name.
+    #[error("a TargetAddress before the first TargetName")]
+    NoName,
+    /// The target will not tell.
+    #[error("SendTargets was answered with {0}")]
+    Refused(String),
+}
+
+/// The text that asks for every target.
+pub fn request() -> Vec<u8> {
+    let mut text = Vec::new();
+    TextWriter::new(&mut text).push(Key::SendTargets.name(), "All");
+    text
+}
+
+/// What kind of session a text request came in by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker<'a> {
+    /// A discovery session, which may ask for everything.
+    Discovery,
+    /// A normal session, which may ask only about its own target.
+    Session {
+        /// The name of that target.
+        target_name: &'a str,
+    },
+}
+
+/// The text that answers a text request outside the login.
+///
+/// `SendTargets` is answered from `targets`, in their order; a name that is not there with nothing;
+/// every other key with `NotUnderstood` or, if it is one of the login, `Reject`.
+///
+/// # Errors
+/// The request is not text.
+pub fn answer(request: &[u8], asker: Asker<'_>, targets: &[DiscoveredTarget]) -> Result<Vec<u8>, TextError> {
+    let mut text = Vec::new();
+    let mut out = TextWriter::new(&mut text);
+    for pair in pairs(request) {
+        let (name, value) = pair?;
+        if value == constant::NOT_UNDERSTOOD || value == constant::REJECT {
+            continue;
+        }
+        match Key::from_name(name) {
+            Some(Key::SendTargets) => {}
+            Some(_) => {
+                out.push(name, constant::REJECT);
+                continue;
+            }
+            None => {
+                out.push(name, constant::NOT_UNDERSTOOD);
+                continue;
+            }
+        }
+        let wanted = match (value, asker) {
+            ("All", Asker::Discovery) => None,
+            ("All", Asker::Session { .. }) | ("", Asker::Discovery) => {
+                out.push(name, constant::REJECT);
+                continue;
+            }
+            ("", Asker::Session { target_name }) => Some(target_name),
+            (one, Asker::Discovery) => Some(one),
+            (one, Asker::Session { target_name }) if one == target_name => Some(one),
+            (_, Asker::Session { .. }) => {
+                out.push(name, constant::REJECT);
+                continue;
+            }
+        };
+        for target in targets.iter().filter(|target| wanted.is_none_or(|name| target.name == name)) {
+            out.push(Key::TargetName.name(), &target.name);
+            for address in &target.addresses {
+                out.push(Key::TargetAddress.name(), &address.to_string());
+            }
+        }
+    }
+    Ok(text)
+}
+
+/// Gathers the answer to [`request`] over as many text responses as it takes.
+#[derive(Clone, Debug, Default)]
+pub struct Collector {
+    text: Vec<u8>,
+}
+
+impl Collector {
+    /// Adds the data segment of a text response.
+    ///
+    /// # Errors
+    /// More than [`TEXT_BYTES`] in all.
+    pub fn push(&mut self, segment: &[u8]) -> Result<(), DiscoveryError> {
+        let found = self.text.len() + segment.len();
+        if found > TEXT_BYTES {
+            return Err(DiscoveryError::TextBytes { found });
+        }
+        self.text.extend_from_slice(segment);
+        Ok(())
+    }
+
+    /// The targets, in the order of the answer, once it is complete. Keys that have nothing to do with
+    /// SendTargets are passed over.
+    ///
+    /// # Errors
+    /// The text is not an answer to SendTargets.
+    pub fn finish(self) -> Result<Vec<DiscoveredTarget>, DiscoveryError> {
+        let mut targets: Vec<DiscoveredTarget> = Vec::new();
+        for pair in pairs(&self.text) {
+            let (name, value) = pair?;
+            match Key::from_name(name) {
+                Some(Key::TargetName) => {
+                    targets.push(DiscoveredTarget { name: value.to_owned(), addresses: Vec::new() });
+                }
+                Some(Key::TargetAddress) => {
+                    targets.last_mut().ok_or(DiscoveryError::NoName)?.addresses.push(value.parse()?);
+                }
+                Some(Key::SendTargets) => {
+                    return Err(DiscoveryError::Refused(value.chars().take(64).collect()));
+                }
+                _ => {}
+            }
+        }
+        Ok(targets)
+    }
+}
+
+fn parse_address(text: &str) -> Option<TargetAddress> {
+    let (place, portal_group_tag) = match text.split_once(',') {
+        Some((place, tag)) => (place, Some(tag.parse().ok()?)),
+        None => (text, None),
+    };
+    let (host, port) = match place.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']')?;
+            host.parse::<Ipv6Addr>().ok()?;
+            let port = if port.is_empty() { None } else { Some(port.strip_prefix(':')?) };
+            (host, port)
+        }
+        None => match place.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (place, None),
+        },
+    };
+    let plain = |b: u8| b.is_ascii_graphic() && !matches!(b, b'[' | b']' | b'/' | b'@');
+    let port = port.map_or(Some(DEFAULT_PORT), |port| port.parse().ok())?;
+    (!host.is_empty() && host.bytes().all(plain)).then(|| TargetAddress {
+        host: host.to_owned(),
+        port,
+        portal_group_tag,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(name: &str, addresses: &[&str]) -> DiscoveredTarget {
+        DiscoveredTarget {
+            name: name.to_owned(),
+            addresses: addresses.iter().map(|text| text.parse().unwrap()).collect(),
+        }
+    }
+
+    #[test]
+    fn addresses() {
+        #[rustfmt::skip]
+        let table: &[(&str, Option<&str>)] = &[
+            ("10.0.0.1:5003,1", Some("10.0.0.1:5003,1")),
+            ("10.0.0.1", Some("10.0.0.1:3260")),
+            ("[1080::8:800:200c:417a],65", Some("[1080::8:800:200c:417a]:3260,65")),
+            ("[1080::8:800:200c:417a]:5003,1", Some("[1080::8:800:200c:417a]:5003,1")),
+            ("computingcenter.example.com,23", Some("computingcenter.example.com:3260,23")),
+            ("", None), (":3260", None), ("a:b", None), ("a:70000", None), ("a,b", None), ("a,70000", None),
+            ("[", None), ("[]", None), ("[::1", None), ("[::1]x", None), ("[fe80::1%eth0]:1", None),
+            ("::1", None), ("a b", None), ("a/b", None),
+        ];
+        for (text, expected) in table {
+            let got = text.parse::<TargetAddress>().ok().map(|address| address.to_string());
+            assert_eq!(got.as_deref(), *expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_discovery_from_end_to_end() {
+        let targets = [
+            target("iqn.2026-11.io.farlun:a", &["192.0.2.1:3260,1", "[2001:db8::1]:3260,1"]),
+            target("iqn.2026-11.io.farlun:b", &[]),
+        ];
+        assert_eq!(request(), b"SendTargets=All\0");
+        let text = answer(&request(), Asker::Discovery, &targets).unwrap();
+        assert!(text.starts_with(
+            b"TargetName=iqn.2026-11.io.farlun:a\0TargetAddress=192.0.2.1:3260,1\0TargetAddress=[2001:db8::1]:3260,1\0"
+        ));
+        let mut collector = Collector::default();
+        for segment in text.chunks(7) {
+            collector.push(segment).unwrap();
+        }
+        assert_eq!(collector.finish().unwrap(), targets);
+    }
+
+    #[test]
+    fn who_may_ask_what() {
+        let targets = [target("iqn.a", &[]), target("iqn.b", &[])];
+        let own = Asker::Session { target_name: "iqn.b" };
+        #[rustfmt::skip]
+        let table: &[(&[u8], Asker<'_>, &[u8])] = &[
+            (b"SendTargets=All\0", own, b"SendTargets=Reject\0"),
+            (b"SendTargets=\0", own, b"TargetName=iqn.b\0"),
+            (b"SendTargets=iqn.b\0", own, b"TargetName=iqn.b\0"),
+            (b"SendTargets=iqn.a\0", own, b"SendTargets=Reject\0"),
+            (b"SendTargets=iqn.a\0", Asker::Discovery, b"TargetName=iqn.a\0"),
+            (b"SendTargets=iqn.c\0", Asker::Discovery, b""),
+            (b"SendTargets=\0", Asker::Discovery, b"SendTargets=Reject\0"),
+            (b"X-com.example.a=1\0MaxBurstLength=512\0", own, b"X-com.example.a=NotUnderstood\0MaxBurstLength=Reject\0"),
+            (b"X-com.example.a=NotUnderstood\0", own, b""),
+            (b"", own, b""),
+        ];
+        for (request, asker, expected) in table {
+            assert_eq!(answer(request, *asker, &targets).unwrap(), *expected, "{asker:?}");
+        }
+        assert!(answer(b"SendTargets", own, &targets).is_err());
+    }
+
+    #[test]
+    fn bad_answers_are_named() {
+        let finish = |text: &[u8]| {
+            let mut collector = Collector::default();
+            collector.push(text).and_then(|()| collector.finish())
+        };
+        assert_eq!(finish(b"TargetAddress=a,1\0"), Err(DiscoveryError::NoName));
+        assert_eq!(finish(b"SendTargets=Reject\0"), Err(DiscoveryError::Refused("Reject".to_owned())));
+        assert!(matches!(finish(b"TargetName=a\0TargetAddress=[\0"), Err(DiscoveryError::Address(_))));
+        assert!(matches!(finish(b"TargetName"), Err(DiscoveryError::Text(_))));
+        assert!(matches!(finish(&vec![b'a'; TEXT_BYTES + 1]), Err(DiscoveryError::TextBytes { .. })));
+        assert_eq!(finish(b""), Ok(Vec::new()));
+    }
+}

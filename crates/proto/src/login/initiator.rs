@@ -1,0 +1,335 @@
+//! The initiator's side of a login: says who we are, offers our wishes, follows the target through
+//! the stages (RFC 7143 sections 6.3, 11.12, 11.13).
+//!
+//! It logs in the first connection of a new session. What to do about a redirection or a refusal is
+//! the caller's; so is to try again without the private key when a peer drops the connection over it.
+
+use wire::iscsi::{LoginRequest, LoginResponse, login_stage};
+
+use super::negotiation::Negotiation;
+use super::security::{Offerer, Security};
+use super::text::{Inbox, Outbox, Pair, take_key};
+use super::{LoginError, ROUNDS, Status, Violation, shortened};
+use crate::discovery::TargetAddress;
+use crate::keys::Key;
+use crate::params::{Params, Wishes};
+
+/// CmdSN of the first command of every session of ours.
+const FIRST_CMD_SN: u32 = 1;
+
+/// What a session is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Session {
+    /// SCSI commands to this target.
+    Normal {
+        /// Its iSCSI name.
+        target_name: String,
+    },
+    /// Asking which targets there are.
+    Discovery,
+}
+
+/// What an initiator wants of a login. Names are at most 223 bytes and hold no NUL; a target refuses others.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// What the session is for.
+    pub session: Session,
+    /// Our iSCSI name.
+    pub initiator_name: String,
+    /// What people call us.
+    pub initiator_alias: Option<String>,
+    /// Our part of the session id; not all zero (tgt refuses that), and another one for each session
+    /// that we have with one target at a time.
+    pub isid: [u8; 6],
+    /// The connection id.
+    pub cid: u16,
+    /// What we ask for.
+    pub wishes: Wishes,
+    /// How to pass the security stage.
+    pub security: Security,
+    /// Offer the private key of our own kind; only ever done in a normal session.
+    pub private_key: bool,
+}
+
+/// A login that succeeded, seen from the initiator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedIn {
+    /// What was agreed.
+    pub params: Params,
+    /// Our part of the session id.
+    pub isid: [u8; 6],
+    /// The target's part of the session id.
+    pub tsih: u16,
+    /// The connection id.
+    pub cid: u16,
+    /// CmdSN of the first command to send.
+    pub cmd_sn: u32,
+    /// ExpStatSN of the first command to send.
+    pub exp_stat_sn: u32,
+    /// ExpCmdSN as the target told it.
+    pub exp_cmd_sn: u32,
+    /// MaxCmdSN as the target told it.
+    pub max_cmd_sn: u32,
+    /// Tag of the portal group that serves us.
+    pub target_portal_group_tag: Option<u16>,
+    /// What people call the target.
+    pub target_alias: Option<String>,
+}
+
+/// A login as the initiator sees it; the first request waits in `poll_transmit` from the beginning.
+///
+/// Input: [`handle_response`](Initiator::handle_response). Output: [`poll_transmit`](Initiator::poll_transmit),
+/// at most one PDU at the beginning and for each input. Then [`outcome`](Initiator::outcome).
+#[derive(Debug)]
+pub struct Initiator {
+    request: Request,
+    stage: u8,
+    rounds: u32,
+    inbox: Inbox,
+    outbox: Outbox,
+    security: Option<Offerer>,
+    negotiation: Option<Negotiation>,
+    exp_stat_sn: u32,
+    target_portal_group_tag: Option<u16>,
+    target_alias: Option<String>,
+    transmit: Option<(LoginRequest, Vec<u8>)>,
+    outcome: Option<LoggedIn>,
+    is_over: bool,
+}
+
+impl Initiator {
+    /// A login that is about to begin.
+    pub fn new(request: Request) -> Initiator {
+        let is_discovery = request.session == Session::Discovery;
+        let negotiation = Negotiation::new(request.wishes.clone(), true, is_discovery, request.private_key);
+        let mut login = Initiator {
+            stage: match request.security {
+                Security::Skip => login_stage::OPERATIONAL,
+                Security::OfferNone => login_stage::SECURITY,
+            },
+            request,
+            rounds: 0,
+            inbox: Inbox::default(),
+            outbox: Outbox::default(),
+            security: None,
+            negotiation: Some(negotiation),
+            exp_stat_sn: 0,
+            target_portal_group_tag: None,
+            target_alias: None,
+            transmit: None,
+            outcome: None,
+            is_over: false,
+        };
+        login.introduce();
+        login.open_stage();
+        login.send();
+        login
+    }
+
+    /// The next request to send, header and data segment.
+    pub fn poll_transmit(&mut self) -> Option<(LoginRequest, Vec<u8>)> {
+        self.transmit.take()
+    }
+
+    /// Takes a login response with its data segment.
+    ///
+    /// # Errors
+    /// The login is over: refused, redirected, or the peer is not to be understood.
+    pub fn handle_response(&mut self, response: &LoginResponse, data: &[u8]) -> Result<(), LoginError> {
+        if self.is_over {
+            return Err(Violation::AfterEnd.into());
+        }
+        let result = self.step(response, data);
+        self.is_over = result.is_err() || self.outcome.is_some();
+        result
+    }
+
+    /// What came of it, once the full feature phase is reached.
+    pub fn outcome(&self) -> Option<&LoggedIn> {
+        self.outcome.as_ref()
+    }
+
+    fn step(&mut self, response: &LoginResponse, data: &[u8]) -> Result<(), LoginError> {
+        self.rounds += 1;
+        if self.rounds > ROUNDS {
+            return Err(Violation::Rounds.into());
+        }
+        self.inbox.push(data)?;
+        let status = Status { class: response.status_class, detail: response.status_detail };
+        if status.class != 0 {
+            return Err(self.refusal(status));
+        }
+        self.check_header(response)?;
+        self.exp_stat_sn = response.stat_sn.wrapping_add(1);
+        if self.outbox.is_pending() {
+            // The target waits for the rest of our text, and says nothing meanwhile (6.2).
+            if !data.is_empty() || response.transit || response.is_continued {
+                return Err(Violation::Flags("an answer before the end of the question").into());
+            }
+            self.send();
+            return Ok(());
+        }
+        if response.is_continued {
+            self.send();
+            return Ok(());
+        }
+        let mut pairs = self.inbox.take()?;
+        self.note_target(&mut pairs)?;
+        if let Some(security) = &mut self.security {
+            security.receive(&mut pairs)?;
+        }
+        let in_security = self.stage == login_stage::SECURITY;
+        let must_tell = match &mut self.negotiation {
+            Some(negotiation) => negotiation.receive(&pairs, in_security, &mut self.outbox)?,
+            None => false,
+        };
+        if response.transit {
+            // LIO offers `IFMarker=No` along with the end of the stage; there is no room for our
+            // answer, and no need of one as long as it changes nothing.
+            if must_tell {
+                return Err(Violation::LateOffer.into());
+            }
+            self.outbox = Outbox::default();
+            self.enter(response)?;
+        }
+        if self.outcome.is_none() {
+            self.send();
+        }
+        Ok(())
+    }
+
+    fn check_header(&self, response: &LoginResponse) -> Result<(), Violation> {
+        let field = |field, found: u8, expected: u8| {
+            Err(Violation::Field { field, found: u32::from(found), expected: u32::from(expected) })
+        };
+        if response.version_active != 0 {
+            return field("Version-active", response.version_active, 0);
+        }
+        if response.csg != self.stage {
+            return field("CSG", response.csg, self.stage);
+        }
+        if response.is_continued && response.transit {
+            return Err(Violation::Flags("a response with both C and T"));
+        }
+        // We ask for the next stage in every request; a target may grant that stage and no other.
+        if response.transit && response.nsg != self.next_stage() {
+            return field("NSG", response.nsg, self.next_stage());
+        }
+        Ok(())
+    }
+
+    /// Takes what the target says about itself out of the pairs.
+    fn note_target(&mut self, pairs: &mut Vec<Pair>) -> Result<(), Violation> {
+        if let Some(value) = take_key(pairs, Key::TargetPortalGroupTag.name())? {
+            let tag = value.parse().map_err(|_| Violation::Offer {
+                key: Key::TargetPortalGroupTag.name(),
+                value: shortened(&value),
+            })?;
+            self.target_portal_group_tag = Some(tag);
+        }
+        if let Some(alias) = take_key(pairs, Key::TargetAlias.name())? {
+            self.target_alias = Some(alias.chars().take(255).collect());
+        }
+        // An address belongs to a redirection; elsewhere it is of no use to us.
+        pairs.retain(|(name, _)| name != Key::TargetAddress.name());
+        Ok(())
+    }
+
+    fn refusal(&mut self, status: Status) -> LoginError {
+        let pairs = self.inbox.take().unwrap_or_default();
+        if status.class == 1 {
+            let address = pairs
+                .iter()
+                .filter(|(name, _)| name == Key::TargetAddress.name())
+                .find_map(|(_, value)| value.parse::<TargetAddress>().ok());
+            return match address {
+                Some(address) => LoginError::Redirected { address, permanent: status.detail == 2 },
+                None => Violation::Redirection.into(),
+            };
+        }
+        let reason = match (&self.request.session, status.class, status.detail) {
+            (_, 2, 1) => "the target wants a password".to_owned(),
+            (_, 2, 2) => format!("the target does not admit {}", self.request.initiator_name),
+            (Session::Normal { target_name }, 2, 3 | 4) => {
+                format!("{target_name} is not there, `farlun ls` shows what is")
+            }
+            _ => String::new(),
+        };
+        LoginError::Refused { status, reason }
+    }
+
+    fn next_stage(&self) -> u8 {
+        match self.stage {
+            login_stage::SECURITY => login_stage::OPERATIONAL,
+            _ => login_stage::FULL_FEATURE,
+        }
+    }
+
+    fn enter(&mut self, response: &LoginResponse) -> Result<(), LoginError> {
+        self.stage = response.nsg;
+        if self.stage == login_stage::OPERATIONAL {
+            self.open_stage();
+            return Ok(());
+        }
+        let Some(negotiation) = self.negotiation.take() else { return Err(Violation::AfterEnd.into()) };
+        self.outcome = Some(LoggedIn {
+            params: negotiation.finish()?,
+            isid: self.request.isid,
+            tsih: response.tsih,
+            cid: self.request.cid,
+            cmd_sn: FIRST_CMD_SN,
+            exp_stat_sn: self.exp_stat_sn,
+            exp_cmd_sn: response.exp_cmd_sn,
+            max_cmd_sn: response.max_cmd_sn,
+            target_portal_group_tag: self.target_portal_group_tag,
+            target_alias: self.target_alias.clone(),
+        });
+        Ok(())
+    }
+
+    /// Who we are and what for: the first text of a login.
+    fn introduce(&mut self) {
+        let (out, request) = (&mut self.outbox, &self.request);
+        out.push(Key::InitiatorName.name(), &request.initiator_name);
+        if let Some(alias) = &request.initiator_alias {
+            out.push(Key::InitiatorAlias.name(), alias);
+        }
+        match &request.session {
+            Session::Normal { target_name } => {
+                out.push(Key::SessionType.name(), "Normal");
+                out.push(Key::TargetName.name(), target_name);
+            }
+            Session::Discovery => out.push(Key::SessionType.name(), "Discovery"),
+        }
+    }
+
+    /// Says what there is to say at the beginning of a stage.
+    fn open_stage(&mut self) {
+        self.security = None;
+        if self.stage == login_stage::SECURITY {
+            self.security = Some(Offerer::start(&mut self.outbox));
+        } else if let Some(negotiation) = &mut self.negotiation {
+            negotiation.offer(&mut self.outbox);
+        }
+    }
+
+    fn send(&mut self) {
+        let (segment, is_continued) = self.outbox.segment();
+        let request = LoginRequest {
+            transit: !is_continued,
+            is_continued,
+            csg: self.stage,
+            nsg: if is_continued { 0 } else { self.next_stage() },
+            version_max: 0,
+            version_min: 0,
+            data_segment_len: segment.len() as u32,
+            isid: self.request.isid,
+            tsih: 0,
+            itt: 0,
+            cid: self.request.cid,
+            cmd_sn: FIRST_CMD_SN,
+            exp_stat_sn: self.exp_stat_sn,
+        };
+        self.transmit = Some((request, segment));
+    }
+}

@@ -1,0 +1,56 @@
+// Draws the figures whose descriptions stand in #figures, in the colours of the theme, and wires the copy buttons.
+(() => {
+  "use strict";
+  const figures = JSON.parse(document.getElementById("figures").textContent);
+
+  const themed = (value, css) => {
+    if (typeof value === "string" && value.startsWith("var(")) return css.getPropertyValue(value.slice(4, -1)).trim();
+    if (Array.isArray(value)) return typeof value[0] === "number" ? value : value.map((v) => themed(v, css));
+    if (value && typeof value === "object") {
+      return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, themed(v, css)]));
+    }
+    return value;
+  };
+
+  const axis = (own) => ({
+    gridcolor: "var(--grid)", linecolor: "var(--rule)", zeroline: false, automargin: true,
+    ticks: "", separatethousands: true, ...own, title: { standoff: 12, font: { size: 13 }, ...own.title },
+  });
+
+  const layout = (own, small) => ({
+    font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: "var(--soft)" },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    margin: { l: 8, r: 12, t: 34, b: 8 }, showlegend: true, hovermode: "closest", separators: ".\u202f",
+    legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", font: { size: small ? 12 : 13, color: "var(--ink)" } },
+    hoverlabel: { bgcolor: "var(--panel)", bordercolor: "var(--rule)", font: { color: "var(--ink)" } },
+    ...own, xaxis: axis(own.xaxis), yaxis: axis(own.yaxis),
+  });
+
+  const draw = () => {
+    const css = getComputedStyle(document.documentElement);
+    return Promise.all(figures.map((figure) => {
+      const box = document.getElementById(figure.id);
+      const small = box.classList.contains("small");
+      const config = { responsive: true, displaylogo: false, displayModeBar: false };
+      return Plotly.react(box, themed(figure.traces, css), themed(layout(figure.layout, small), css), config);
+    }));
+  };
+
+  const copy = async (button) => {
+    const source = button.previousElementSibling;
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      button.textContent = "Copied";
+    } catch {
+      // Without leave to use the clipboard the text is at least selected.
+      getSelection().selectAllChildren(source);
+      button.textContent = "Selected";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  };
+  document.querySelectorAll(".command button").forEach((b) => b.addEventListener("click", () => copy(b)));
+
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  document.body.dataset.figures = String(figures.length);
+  draw().then(() => { document.body.dataset.ready = "1"; }, window.farlunFail);
+})();

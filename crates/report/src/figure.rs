@@ -1,0 +1,232 @@
+//! The figures of a page, as the descriptions plotly draws.
+//!
+//! Colours are names of CSS variables (`var(--read)`): the page's script puts in what the light or dark
+//! theme says. Series are thinned out here, after everything was computed.
+
+use analysis::{CellResult, Repeat, Sample, Spread, Tour};
+use serde_json::{Value, json};
+
+use crate::decimate::decimate;
+use crate::format::duration;
+use crate::tables::place;
+
+/// Samples of one line of a figure.
+const MOST_SAMPLES: usize = 600;
+
+/// One drawing.
+pub(crate) struct Figure {
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) traces: Vec<Value>,
+    pub(crate) layout: Value,
+    /// Names and colours of the lines, for figures whose legend stands outside.
+    pub(crate) legend: Vec<(String, String)>,
+}
+
+impl Figure {
+    pub(crate) fn json(&self) -> Value {
+        json!({"id": self.id, "traces": self.traces, "layout": self.layout})
+    }
+}
+
+/// Throughput of the bulk loads against one-way delay, with the line's goodput.
+pub(crate) fn throughput(tour: &Tour) -> Option<Figure> {
+    let mut traces = vec![];
+    let goodput = points(tour.cells.iter().filter(|c| c.bulk), |cell| cell.line.get("goodput"));
+    if !goodput.is_empty() {
+        let (x, y): (Vec<f64>, Vec<f64>) = goodput.iter().map(|(x, s)| (*x, mbit(s.median))).unzip();
+        traces.push(json!({
+            "type": "scatter", "mode": "lines", "name": "line (computed)", "x": x, "y": y,
+            "line": {"color": "var(--line)", "dash": "dot", "width": 1.5},
+            "hovertemplate": "%{y:.1f} Mb/s<extra>line (computed)</extra>",
+        }));
+    }
+    let mut ticks: Vec<f64> = Vec::new();
+    let mut top = goodput.iter().map(|(_, s)| mbit(s.max)).fold(0.0, f64::max);
+    for (n, (name, cells)) in series_of(tour).into_iter().enumerate() {
+        let found = points(cells.iter().copied(), |cell| cell.values.get("throughput"));
+        if found.is_empty() {
+            continue;
+        }
+        ticks.extend(found.iter().map(|(x, _)| *x));
+        top = found.iter().map(|(_, s)| mbit(s.max)).fold(top, f64::max);
+        let column =
+            |value: fn(&Spread) -> f64| found.iter().map(|(_, s)| mbit(value(s))).collect::<Vec<_>>();
+        let colour = colour(cells[0], n);
+        let symbol = ["circle", "square", "diamond", "triangle-up", "cross", "x"][n % 6];
+        traces.push(json!({
+            "type": "scatter", "mode": "lines+markers", "name": name,
+            "x": found.iter().map(|(x, _)| *x).collect::<Vec<_>>(), "y": column(|s| s.median),
+            "error_y": {
+                "type": "data", "symmetric": false, "thickness": 1, "width": 4, "color": colour,
+                "array": column(|s| s.max - s.median), "arrayminus": column(|s| s.median - s.min),
+                "visible": found.iter().any(|(_, s)| s.repeats > 1),
+            },
+            "line": {"color": colour, "width": 2}, "marker": {"color": colour, "size": 8, "symbol": symbol},
+            "hovertemplate": format!("%{{y:.1f}} Mb/s at %{{x}} ms<extra>{}</extra>", plotly_text(&name)),
+        }));
+    }
+    ticks.sort_unstable_by(f64::total_cmp);
+    ticks.dedup();
+    let widest = *ticks.last()?;
+    Some(Figure {
+        id: "fig-throughput".to_owned(),
+        title: "Throughput against delay".to_owned(),
+        traces,
+        layout: json!({
+            "xaxis": {
+                "title": {"text": "one-way delay, ms"}, "tickvals": ticks,
+                "range": [-0.03 * widest.max(1.0), 1.03 * widest.max(1.0)],
+            },
+            "yaxis": {"title": {"text": "application throughput, Mb/s"}, "range": [0.0, headroom(top)]},
+        }),
+        legend: Vec::new(),
+    })
+}
+
+/// Rate over time, one figure for every path.
+pub(crate) fn rates(tour: &Tour) -> Vec<Figure> {
+    over_time(
+        tour,
+        "fig-rate",
+        "rate, Mb/s",
+        |repeat| scaled(&repeat.rate, 1e-6),
+        |cell| cell.line.get("goodput").map(|s| (mbit(s.median), "line (computed)")),
+    )
+}
+
+/// Congestion window of the sender over time, one figure for every path.
+pub(crate) fn windows(tour: &Tour) -> Vec<Figure> {
+    let cwnd = |repeat: &Repeat| {
+        repeat.connections.first().map_or_else(Vec::new, |sender| scaled(&sender.cwnd_bytes, 1e-6))
+    };
+    over_time(tour, "fig-cwnd", "window, MB", cwnd, |cell| {
+        let bdp = cell.line.get("bdp").filter(|s| s.median > 0.0)?;
+        Some((bdp.median / 1e6, "bandwidth-delay product"))
+    })
+}
+
+/// One figure per path, with one line per bulk load there: its first valid repeat.
+fn over_time(
+    tour: &Tour,
+    id: &str,
+    unit: &str,
+    series: impl Fn(&Repeat) -> Vec<Sample>,
+    reference: impl Fn(&CellResult) -> Option<(f64, &'static str)>,
+) -> Vec<Figure> {
+    let lines = series_of(tour);
+    let mut delays: Vec<u64> =
+        tour.cells.iter().filter(|c| c.bulk).filter_map(|c| Some(c.path?.delay_ns)).collect();
+    delays.sort_unstable();
+    delays.dedup();
+    let mut figures = Vec::new();
+    for delay_ns in delays {
+        let here = |cell: &&&CellResult| cell.path.is_some_and(|path| path.delay_ns == delay_ns);
+        let mut traces = Vec::new();
+        let mut legend = Vec::new();
+        let (mut end_s, mut top, mut level) = (0.0_f64, 0.0_f64, None);
+        for (n, (name, cells)) in lines.iter().enumerate() {
+            let Some(cell) = cells.iter().find(here) else { continue };
+            let Some(repeat) = cell.repeats.iter().find(|repeat| repeat.valid) else { continue };
+            let samples = decimate(&series(repeat), MOST_SAMPLES);
+            let Some((last_s, _)) = samples.last() else { continue };
+            end_s = end_s.max(*last_s);
+            top = samples.iter().map(|(_, y)| *y).fold(top, f64::max);
+            legend.push((name.clone(), colour(cell, n)));
+            level = level.or_else(|| reference(cell));
+            let (x, y): (Vec<f64>, Vec<f64>) = samples.iter().map(|(x, y)| (short(*x), short(*y))).unzip();
+            traces.push(json!({
+                "type": "scatter", "mode": "lines", "name": name, "x": x, "y": y,
+                "line": {"color": colour(cell, n), "width": 1.6},
+                "hovertemplate": format!("%{{y:.4~g}} at %{{x:.2f}} s<extra>{}</extra>", plotly_text(name)),
+            }));
+        }
+        if traces.is_empty() {
+            continue;
+        }
+        if let Some((value, name)) = level {
+            top = top.max(value);
+            legend.insert(0, (name.to_owned(), "var(--line)".to_owned()));
+            traces.insert(
+                0,
+                json!({
+                    "type": "scatter", "mode": "lines", "name": name, "x": [0.0, end_s], "y": [value, value],
+                    "line": {"color": "var(--line)", "dash": "dot", "width": 1.5},
+                    "hovertemplate": format!("%{{y:.4~g}}<extra>{name}</extra>"),
+                }),
+            );
+        }
+        let delay_s = delay_ns as f64 / 1e9;
+        figures.push(Figure {
+            id: format!("{id}-{}", figures.len() + 1),
+            title: format!("{} one way", duration(delay_s)),
+            traces,
+            layout: json!({
+                "xaxis": {"title": {"text": "since the load began, s"}, "range": [0.0, end_s]},
+                "yaxis": {"title": {"text": unit}, "range": [0.0, headroom(top)]},
+                "showlegend": false, "margin": {"l": 8, "r": 12, "t": 10, "b": 8},
+            }),
+            legend,
+        });
+    }
+    figures
+}
+
+/// The lines of a figure: bulk loads, apart by every axis of the matrix but the delay.
+fn series_of(tour: &Tour) -> Vec<(String, Vec<&CellResult>)> {
+    let mut series: Vec<(String, Vec<&CellResult>)> = Vec::new();
+    for cell in tour.cells.iter().filter(|cell| cell.bulk) {
+        let mut rest = cell.point.clone();
+        rest.remove("delay");
+        let place = place(&CellResult { point: rest, ..CellResult::default() });
+        let name = if place.is_empty() { cell.load.clone() } else { format!("{}, {place}", cell.load) };
+        match series.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, cells)) => cells.push(cell),
+            None => series.push((name, vec![cell])),
+        }
+    }
+    series
+}
+
+/// One-way delay in ms and a figure, in order of delay.
+fn points<'a>(
+    cells: impl Iterator<Item = &'a CellResult>,
+    figure: impl Fn(&CellResult) -> Option<&Spread>,
+) -> Vec<(f64, Spread)> {
+    let mut found: Vec<(f64, Spread)> =
+        cells.filter_map(|cell| Some((cell.path?.delay_ns as f64 / 1e6, *figure(cell)?))).collect();
+    found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    found.dedup();
+    found
+}
+
+/// Loads keep their colour on the whole page.
+fn colour(cell: &CellResult, n: usize) -> String {
+    match cell.load.as_str() {
+        name @ ("stream" | "read" | "write") => format!("var(--{name})"),
+        _ => format!("var(--other-{})", n % 4 + 1),
+    }
+}
+
+/// Top of an axis, a little above the highest value.
+fn headroom(top: f64) -> f64 {
+    if top > 0.0 { short(top * 1.08) } else { 1.0 }
+}
+
+fn mbit(bits_per_s: f64) -> f64 {
+    short(bits_per_s / 1e6)
+}
+
+fn scaled(series: &[Sample], scale: f64) -> Vec<Sample> {
+    series.iter().map(|(x, y)| (*x, y * scale)).collect()
+}
+
+/// Six significant digits are more than a screen can show.
+fn short(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+/// Plotly reads a little markup in texts; ours has none.
+fn plotly_text(text: &str) -> String {
+    text.replace('<', "‹").replace('>', "›").replace('%', "%%")
+}

@@ -1,0 +1,66 @@
+//! The page: one HTML document with style, script and data inside, and no address it would fetch from.
+//!
+//! When all figures are drawn the page sets `document.body.dataset.ready` to "1"; script errors are
+//! collected in `window.farlunErrors` and shown in the attribute `data-errors` of the root element. The content security policy forbids every request.
+
+mod section;
+
+use analysis::Tour;
+use serde_json::Value;
+
+use crate::figure::{self, Figure};
+use crate::format::escape;
+use crate::headline::headline;
+
+const PLOTLY: &str = include_str!("../../assets/plotly-basic.min.js");
+const STYLE: &str = include_str!("../../assets/page.css");
+const SCRIPT: &str = include_str!("../../assets/page.js");
+/// Runs before every other script.
+const WATCH: &str = include_str!("../../assets/watch.js");
+
+/// Draws a run as one HTML document. `rebuild` is the command that draws it again.
+pub fn html(tour: &Tour, rebuild: &str) -> String {
+    let throughput = figure::throughput(tour);
+    let rates = figure::rates(tour);
+    let windows = figure::windows(tour);
+    let all = throughput.iter().chain(&rates).chain(&windows);
+    let figures: Value = all.map(Figure::json).collect();
+    let sections = [
+        section::head(tour),
+        section::throughput(tour, throughput.as_ref()),
+        section::over_time(
+            "ramp",
+            "Rate over time",
+            "How fast each load fills the line, from its first second. The shown repeat is the first valid one.",
+            &rates,
+        ),
+        section::over_time(
+            "windows",
+            "Congestion window",
+            "What TCP allows the sender to keep in flight, against what the path can hold.",
+            &windows,
+        ),
+        section::latency(tour),
+        section::checks(tour),
+        section::cells(tour),
+        section::plan(tour),
+        section::environment(tour),
+        section::rebuild(rebuild),
+    ];
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; \
+         style-src 'unsafe-inline'; img-src data: blob:\">\n\
+         <title>{title}</title>\n<style>{STYLE}</style>\n\
+         <script>{WATCH}</script>\n\
+         </head>\n<body>\n<main>\n{body}\n</main>\n\
+         <script type=\"application/json\" id=\"figures\">{figures}</script>\n\
+         <script>{PLOTLY}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
+        title = escape(&format!("farlun · {} · {}", tour.run.plan_name, headline(tour))),
+        body = sections.concat(),
+        // Inside a script element markup could end the data; JSON has another way to write it.
+        figures = figures.to_string().replace('<', "\\u003c"),
+    )
+}

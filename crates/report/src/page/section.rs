@@ -1,0 +1,201 @@
+//! The sections of a page, from the verdict down to the command that draws it again.
+
+use std::fmt::Write;
+
+use analysis::{CellResult, Repeat, Tour};
+
+use crate::figure::Figure;
+use crate::format::{date, duration, escape, fixed};
+use crate::headline::{headline, standing};
+use crate::tables;
+
+/// The verdict, before anything else.
+pub(super) fn head(tour: &Tour) -> String {
+    let (run, verdict) = (&tour.run, &tour.verdict);
+    let mut chips = chip(verdict.valid, if verdict.valid { "valid" } else { "not valid" });
+    if verdict.checks > 0 {
+        let held = verdict.checks - verdict.failed_checks;
+        chips += &chip(verdict.failed_checks == 0, &format!("{held} of {} checks hold", verdict.checks));
+    }
+    let mut about = vec![format!("plan <b>{}</b>", escape(&run.plan_name))];
+    if run.started_unix_s > 0.0 {
+        about.push(date(run.started_unix_s));
+        about.push(format!("took {}", duration(run.elapsed_s.round())));
+    }
+    about.push(format!("farlun {}", escape(&run.farlun)));
+    format!(
+        "<header>\n<p class=\"brand\">farlun <span>{}</span></p>\n<h1>{}</h1>\n<p class=\"lead\">{}</p>\n\
+         <p class=\"chips\">{chips}</p>\n</header>\n",
+        about.join(" · "),
+        escape(&headline(tour)),
+        escape(&standing(tour)),
+    )
+}
+
+/// Throughput against delay: figure and numbers.
+pub(super) fn throughput(tour: &Tour, figure: Option<&Figure>) -> String {
+    let Some(table) = tables::throughput(tour) else { return String::new() };
+    let drawing = figure.map(|f| drawing(f, "tall")).unwrap_or_default();
+    let text = "Application bytes at the receiver, over the same window for all loads of a path; the dotted line is \
+                what TCP can carry over the line, computed. Medians; bars span the repeats.";
+    section(
+        "throughput",
+        "Throughput against delay",
+        text,
+        &format!("{drawing}{}", table.html("table-throughput")),
+    )
+}
+
+/// Small figures side by side, one per path.
+pub(super) fn over_time(id: &str, title: &str, text: &str, figures: &[Figure]) -> String {
+    if figures.is_empty() {
+        return String::new();
+    }
+    // Every panel has the same lines but perhaps not all of them; one legend above serves them all.
+    let mut names: Vec<&(String, String)> = Vec::new();
+    figures.iter().flat_map(|f| &f.legend).for_each(|entry| {
+        if !names.contains(&entry) {
+            names.push(entry);
+        }
+    });
+    let mut panels = String::from("<p class=\"legend\">");
+    for (name, colour) in names {
+        let _ = write!(panels, "<span><i style=\"border-color:{colour}\"></i>{}</span>", escape(name));
+    }
+    panels.push_str("</p><div class=\"panels\">");
+    for figure in figures {
+        let _ = write!(
+            panels,
+            "<figure><figcaption>{}</figcaption>{}</figure>",
+            escape(&figure.title),
+            drawing(figure, "small")
+        );
+    }
+    section(id, title, text, &(panels + "</div>"))
+}
+
+/// Single requests.
+pub(super) fn latency(tour: &Tour) -> String {
+    let Some(table) = tables::latency(tour) else { return String::new() };
+    let text = "From issue to status, over the window. Turnaround is the median in round trips of the smallest RTT \
+                that TCP saw; what lies beyond one round trip is given in the time the line needs for the request's \
+                own bytes.";
+    section("latency", "Latency of single requests", text, &table.html("table-latency"))
+}
+
+/// The plan's expectations.
+pub(super) fn checks(tour: &Tour) -> String {
+    let Some(table) = tables::checks(tour) else { return String::new() };
+    section("checks", "Checks", "What the plan expects, and what was found.", &table.html("table-checks"))
+}
+
+/// Every cell with its validity and the command that runs it alone.
+pub(super) fn cells(tour: &Tour) -> String {
+    let mut body = String::new();
+    for cell in &tour.cells {
+        let bad = cell.repeats.iter().filter(|repeat| !repeat.valid).count();
+        let open = if bad > 0 { " open" } else { "" };
+        let state = match bad {
+            0 if cell.repeats.len() > 1 => {
+                format!("<span class=\"place\">{} repeats, valid</span>", cell.repeats.len())
+            }
+            0 => "<span class=\"place\">valid</span>".to_owned(),
+            bad => chip(false, &format!("{bad} of {} not valid", cell.repeats.len())),
+        };
+        let place = escape(&tables::place(cell));
+        let _ = write!(
+            body,
+            "<details{open}><summary><b>{}</b> <span class=\"place\">{place}</span> {state}</summary>",
+            escape(&cell.load)
+        );
+        cell.repeats.iter().for_each(|r| body.push_str(&repeat(cell, r)));
+        body.push_str("</details>");
+    }
+    let text = "Each cell is one command; run as root, it repeats the measurement alone.";
+    section("cells", "Cells", text, &body)
+}
+
+fn repeat(cell: &CellResult, repeat: &Repeat) -> String {
+    let mut out = String::new();
+    let number = if cell.repeats.len() > 1 { format!("repeat {} · ", repeat.repeat) } else { String::new() };
+    let us = |name| repeat.values.get(name).map(|s| fixed(s * 1e6, 0));
+    let lateness = match (us("lateness_p50"), us("lateness_p99"), us("lateness_max")) {
+        (Some(p50), Some(p99), Some(max)) => {
+            format!(" · the path was late by {p50} µs (median), {p99} µs (p99), {max} µs (most)")
+        }
+        _ => String::new(),
+    };
+    let _ = write!(out, "<p class=\"cell\">{number}<code>{}</code>{lateness}</p>", escape(&repeat.dir));
+    if !repeat.valid {
+        let reasons = repeat.reasons.join("; ");
+        let reasons = if reasons.is_empty() { "no reason given" } else { &reasons };
+        let _ = write!(out, "<p class=\"reason\">Not valid: {}</p>", escape(reasons));
+    }
+    out + &command(&repeat.command)
+}
+
+/// The plan, in full.
+pub(super) fn plan(tour: &Tour) -> String {
+    let run = &tour.run;
+    let text = match run.plan_text.trim() {
+        "" if run.plan.is_null() => return String::new(),
+        "" => format!("{:#}", run.plan),
+        text => text.to_owned(),
+    };
+    let body = format!(
+        "<details><summary>{}</summary><pre>{}</pre></details>",
+        escape(&run.plan_name),
+        escape(&text)
+    );
+    section("plan", "Plan", "Everything that was asked for.", &body)
+}
+
+/// The machine and the seed.
+pub(super) fn environment(tour: &Tour) -> String {
+    let run = &tour.run;
+    let mut list = String::from("<dl>");
+    let mut item = |name: &str, value: &str| {
+        if !value.is_empty() {
+            let _ = write!(list, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value));
+        }
+    };
+    item("command line", &run.command_line);
+    item("farlun", &run.farlun);
+    item("commit", run.commit.as_deref().unwrap_or(""));
+    // A cell that was opened alone knows neither seed nor machine.
+    item("seed", &if run.kernel.is_empty() { String::new() } else { run.seed.to_string() });
+    item("kernel", &run.kernel);
+    item("CPUs", &if run.cpus > 0 { run.cpus.to_string() } else { String::new() });
+    run.sysctls.iter().for_each(|(name, value)| item(name, value));
+    list.push_str("</dl>");
+    section("environment", "Environment", "", &list)
+}
+
+/// The command that draws this page again.
+pub(super) fn rebuild(command_line: &str) -> String {
+    let text = "Every figure comes from the tables in the run directory. This command draws the page again:";
+    section("rebuild", "Rebuild", text, &command(command_line))
+}
+
+fn section(id: &str, title: &str, text: &str, body: &str) -> String {
+    let text =
+        if text.is_empty() { String::new() } else { format!("<p class=\"note\">{}</p>", escape(text)) };
+    format!("<section id=\"{id}\">\n<h2>{}</h2>\n{text}{body}\n</section>\n", escape(title))
+}
+
+fn drawing(figure: &Figure, class: &str) -> String {
+    let label = escape(&figure.title);
+    format!(
+        "<div class=\"plot {class}\" id=\"{}\" role=\"img\" aria-label=\"{label}\"></div>",
+        escape(&figure.id)
+    )
+}
+
+fn command(line: &str) -> String {
+    format!("<div class=\"command\"><pre>{}</pre><button type=\"button\">Copy</button></div>", escape(line))
+}
+
+fn chip(ok: bool, text: &str) -> String {
+    let (class, mark) = if ok { ("good", "✓") } else { ("bad", "✗") };
+    format!("<span class=\"chip {class}\">{mark} {}</span>", escape(text))
+}

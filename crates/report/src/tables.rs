@@ -1,0 +1,139 @@
+//! The tables of a report: throughput, latency, checks. Which figures, in which unit, in which order.
+
+use analysis::manifest::Check;
+use analysis::{CellResult, Tour};
+
+use crate::format::{NONE, against, optional, plain};
+use crate::table::{Column, Field, Table};
+
+/// What the bulk loads reached; `None` if the run has none.
+pub(crate) fn throughput(tour: &Tour) -> Option<Table> {
+    let cells: Vec<&CellResult> = tour.cells.iter().filter(|cell| cell.bulk).collect();
+    let mut columns = vec![
+        Column::text("load"),
+        Column::text("at"),
+        Column::number("throughput", "Mb/s"),
+        Column::number("of the line", "%"),
+    ];
+    let repeated = cells.iter().any(|cell| cell.repeats.len() > 1);
+    if repeated {
+        columns.push(Column::number("range", "Mb/s"));
+    }
+    columns.extend([
+        Column::number("ramp to 95 %", "s"),
+        Column::number("retransmitted", "packets"),
+        Column::number("queue drops", "packets"),
+        Column::text("counted at"),
+    ]);
+    let row = |cell: &&CellResult| {
+        let spread = cell.values.get("throughput");
+        let mut row = vec![
+            Field::new(&cell.load),
+            Field::new(place(cell)),
+            Field::new(optional(median(cell, "throughput", 1e-6), 1)),
+            Field::new(optional(median(cell, "share_of_line", 100.0), 1)),
+        ];
+        if repeated {
+            let range = spread.map(|s| format!("{:.1} … {:.1}", s.min / 1e6, s.max / 1e6));
+            row.push(Field::new(range.unwrap_or_else(|| NONE.to_owned())));
+        }
+        let source = cell.repeats.iter().find_map(|r| r.source).map_or(NONE, |source| source.words());
+        row.extend([
+            Field::new(optional(median(cell, "ramp", 1.0), 2)),
+            Field::new(optional(median(cell, "retransmitted", 1.0), 0)),
+            Field::new(optional(median(cell, "dropped_queue_full", 1.0), 0)),
+            Field::new(source),
+        ]);
+        row
+    };
+    (!cells.is_empty()).then(|| Table { columns, rows: cells.iter().map(row).collect() })
+}
+
+/// How long single requests took; `None` if no load asks that.
+pub(crate) fn latency(tour: &Tour) -> Option<Table> {
+    let asks = |cell: &&CellResult| !cell.bulk && cell.repeats.iter().any(|r| r.latency.is_some());
+    let cells: Vec<&CellResult> = tour.cells.iter().filter(asks).collect();
+    let columns = vec![
+        Column::text("load"),
+        Column::text("at"),
+        Column::text("requests"),
+        Column::number("IOPS", ""),
+        Column::number("median", "ms"),
+        Column::number("p99", "ms"),
+        Column::number("largest", "ms"),
+        Column::number("base RTT", "ms"),
+        Column::number("turnaround", "round trips"),
+        Column::number("beyond 1 RTT", "× own bytes"),
+        Column::number("CPU near", "µs/IO"),
+        Column::number("CPU far", "µs/IO"),
+    ];
+    let row = |cell: &&CellResult| {
+        let ms = |name| Field::new(optional(median(cell, name, 1e3), 3));
+        vec![
+            Field::new(&cell.load),
+            Field::new(place(cell)),
+            Field::new(requests(cell)),
+            Field::new(optional(median(cell, "iops", 1.0), 0)),
+            ms("latency_p50"),
+            ms("latency_p99"),
+            ms("latency_max"),
+            ms("base_rtt"),
+            Field::new(optional(median(cell, "turnaround", 1.0), 2)),
+            Field::new(optional(median(cell, "excess_over_rtt_in_serialisations", 1.0), 2)),
+            Field::new(optional(median(cell, "cpu_near_per_io", 1e6), 1)),
+            Field::new(optional(median(cell, "cpu_far_per_io", 1e6), 1)),
+        ]
+    };
+    (!cells.is_empty()).then(|| Table { columns, rows: cells.iter().map(row).collect() })
+}
+
+/// The plan's expectations; `None` if it has none.
+pub(crate) fn checks(tour: &Tour) -> Option<Table> {
+    let columns = vec![
+        Column::text(""),
+        Column::text("check"),
+        Column::number("found", ""),
+        Column::number("expected", ""),
+        Column::text("unit"),
+    ];
+    let row = |check: &Check| {
+        let (found, expected) = match check.value {
+            Some(value) => against(value, check.bound),
+            None => (NONE.to_owned(), plain(check.bound)),
+        };
+        vec![
+            Field::mark(check.ok),
+            Field::new(&check.name),
+            Field::new(found),
+            Field::new(format!("{} {expected}", symbol(check))),
+            Field::new(&check.unit),
+        ]
+    };
+    let checks = &tour.run.checks;
+    (!checks.is_empty()).then(|| Table { columns, rows: checks.iter().map(row).collect() })
+}
+
+/// Where a cell lies in the matrix, in words: `delay 8ms`.
+pub(crate) fn place(cell: &CellResult) -> String {
+    cell.point.iter().map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+fn median(cell: &CellResult, name: &str, scale: f64) -> Option<f64> {
+    cell.values.get(name).map(|spread| spread.median * scale)
+}
+
+/// What a cell's requests are: `4KiB read × 32`.
+fn requests(cell: &CellResult) -> String {
+    let block = cell.block_bytes.map(|bytes| format!("{} ", event::Bytes(bytes))).unwrap_or_default();
+    let depth = cell.depth.map(|depth| format!(" × {depth}")).unwrap_or_default();
+    format!("{block}{}{depth}", cell.op)
+}
+
+fn symbol(check: &Check) -> &'static str {
+    match check.op.symbol() {
+        ">=" => "≥",
+        "<=" => "≤",
+        "==" => "=",
+        other => other,
+    }
+}

@@ -1,0 +1,40 @@
+//! A run for the terminal: the verdict, then the tables, aligned, with units.
+
+use std::fmt::Write;
+use std::io::IsTerminal;
+
+use analysis::Tour;
+
+pub use crate::table::Colour;
+use crate::table::paint;
+use crate::{headline, standing, tables};
+
+impl Colour {
+    /// Colours on a terminal whose user has not set NO_COLOR.
+    pub fn on(stream: &impl IsTerminal) -> Colour {
+        match stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) {
+            true => Colour::Ansi,
+            false => Colour::Never,
+        }
+    }
+}
+
+/// The whole run: verdict, throughput, latency, checks, and the reasons of what is not valid.
+pub fn summary(tour: &Tour, colour: Colour) -> String {
+    let mut out = format!("{}\n{}\n", paint(&headline(tour), "1", colour), standing(tour));
+    for table in [tables::throughput(tour), tables::latency(tour), tables::checks(tour)].into_iter().flatten()
+    {
+        let _ = write!(out, "\n{}", table.text(colour));
+    }
+    for cell in &tour.cells {
+        for repeat in cell.repeats.iter().filter(|repeat| !repeat.valid) {
+            let reasons = repeat.reasons.join("; ");
+            let _ = write!(out, "\n{} {}: {reasons}", paint("not valid", "31", colour), repeat.dir);
+        }
+    }
+    if tour.verdict.invalid_repeats > 0 {
+        out.push('\n');
+    }
+    // Narrow gaps do not line up in every terminal's font.
+    out.replace('\u{202f}', " ")
+}

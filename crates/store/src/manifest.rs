@@ -1,0 +1,367 @@
+//! What `run.json` and `cell.json` say, as plain serde types.
+//!
+//! The documents that commands print (`wan --json`, `bench --json`, `stream --json`) are kept whole, as
+//! JSON, so that nothing they say is lost; [`Cell::wan`] and [`Cell::load`] give typed views of the parts
+//! the analysis needs. Fields that are not there read as their defaults: a foreign end may not say them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// `run.json`: what was run, where, and whether it counts.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Run {
+    /// Version of farlun that ran it.
+    pub farlun: String,
+    /// The command line, quoted so that a shell takes it.
+    pub command_line: String,
+    /// The plan's name.
+    pub plan_name: String,
+    /// The plan, in full, after `--quick` and the like were applied.
+    pub plan: Value,
+    /// The plan as its author wrote it (TOML), for people; empty if there is none.
+    #[serde(default)]
+    pub plan_text: String,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Commit of the checkout farlun was built from, if it was.
+    #[serde(default)]
+    pub commit: Option<String>,
+    /// Kernel release.
+    pub kernel: String,
+    /// CPUs the run could use.
+    pub cpus: u32,
+    /// Sysctls in force in the lab's namespaces.
+    #[serde(default)]
+    pub sysctls: BTreeMap<String, String>,
+    /// When it began, seconds since 1970.
+    pub started_unix_s: f64,
+    /// How long it took.
+    pub elapsed_s: f64,
+    /// Whether every cell is valid in the end.
+    pub valid: bool,
+    /// The cells, one entry per repeat, in the order they were run.
+    pub cells: Vec<CellEntry>,
+    /// The plan's expectations, evaluated.
+    #[serde(default)]
+    pub checks: Vec<Check>,
+}
+
+/// One cell and repeat, as `run.json` lists it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct CellEntry {
+    /// Its directory, relative to the run's.
+    pub dir: String,
+    /// Its name within the plan, the same for all repeats.
+    pub slug: String,
+    /// The load's name in the plan (`read`, `write1m`), by which metrics are addressed.
+    #[serde(default)]
+    pub load: String,
+    /// Where it lies in the plan's matrix: axis and value as written, `{"delay": "8ms"}`.
+    pub parameters: BTreeMap<String, Value>,
+    /// Number of the repeat, from 1.
+    pub repeat: u32,
+}
+
+/// How a value is compared with its bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Comparison {
+    /// At least.
+    #[serde(rename = ">=")]
+    AtLeast,
+    /// At most.
+    #[serde(rename = "<=")]
+    AtMost,
+    /// More than.
+    #[serde(rename = ">")]
+    Above,
+    /// Less than.
+    #[serde(rename = "<")]
+    Below,
+    /// Equal.
+    #[serde(rename = "==")]
+    Equal,
+}
+
+/// One expectation and what came of it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Check {
+    /// What is expected, in words.
+    pub name: String,
+    /// What was found; null if the run yields no such figure.
+    pub value: Option<f64>,
+    /// The comparison.
+    pub op: Comparison,
+    /// What it is compared with.
+    pub bound: f64,
+    /// Unit of both; empty for a ratio.
+    pub unit: String,
+    /// Whether it holds. Never true without a value.
+    pub ok: bool,
+}
+
+/// `cell.json`: one cell of the plan's matrix, run once.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Cell {
+    /// Its name within the plan.
+    pub slug: String,
+    /// The load's name in the plan (`read`, `write1m`), by which metrics are addressed.
+    #[serde(default)]
+    pub load: String,
+    /// Number of the repeat, from 1.
+    pub repeat: u32,
+    /// Where it lies in the plan's matrix: axis and value as written, `{"delay": "8ms"}`.
+    pub parameters: BTreeMap<String, Value>,
+    /// The command that runs it alone, quoted for a shell.
+    pub command: String,
+    /// The window of a throughput figure; null: from the end of the load's warm-up to its end.
+    #[serde(default)]
+    pub window: Option<Window>,
+    /// The document of `farlun wan --json`; null if it printed none.
+    #[serde(default)]
+    pub wan: Option<Value>,
+    /// The document of the load (`bench --json`, `stream --json`); null if it printed none.
+    #[serde(default)]
+    pub near: Option<Value>,
+    /// Whether it yields figures.
+    pub valid: bool,
+    /// Why not.
+    #[serde(default)]
+    pub reasons: Vec<String>,
+}
+
+/// A stretch of a load.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Window {
+    /// Seconds from the beginning of the load.
+    pub start_s: f64,
+    /// Its length.
+    pub length_s: f64,
+}
+
+/// What `farlun wan --json` says, as far as it is analysed.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Wan {
+    /// The path it emulated.
+    pub path: Path,
+    /// Whether the emulator kept its promises.
+    pub validity: Validity,
+}
+
+/// An emulated path.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Path {
+    /// One-way delay.
+    pub delay_ns: u64,
+    /// Rate of the line; 0 if it has none.
+    pub rate_bits_per_s: u64,
+    /// Bytes that may wait for the line.
+    pub queue_bytes: u64,
+    /// Largest IP packet.
+    pub mtu: u32,
+}
+
+impl Default for Path {
+    fn default() -> Path {
+        Path { delay_ns: 0, rate_bits_per_s: 0, queue_bytes: 0, mtu: 1500 }
+    }
+}
+
+/// Whether the emulator kept its promises.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Validity {
+    /// Whether it did.
+    pub ok: bool,
+    /// Why not.
+    pub reasons: Vec<String>,
+    /// How late packets were handed over.
+    pub lateness_ns: Lateness,
+    /// Packets and super-packets.
+    pub packets: u64,
+    /// MTU-sized packets.
+    pub segments: u64,
+    /// Dropped by the model: its queue was full.
+    pub dropped_queue_full: u64,
+    /// Dropped by the emulator or a device: the run is not valid.
+    pub dropped_unasked: u64,
+}
+
+/// How late packets were handed over.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Lateness {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// What `bench --json` and `stream --json` say.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Load {
+    /// `bench` or `stream`.
+    pub kind: String,
+    /// `read`, `write` or `stream`.
+    pub op: String,
+    /// Block of a request; null for a stream.
+    pub block_bytes: Option<u64>,
+    /// Requests outstanding; null: follows the path.
+    pub depth: Option<u64>,
+    /// Which way a stream's bytes go, `near-to-far` or `far-to-near`; null for a bench.
+    pub direction: Option<String>,
+    /// Whether offsets are random.
+    pub random: bool,
+    /// When the load began, CLOCK_MONOTONIC.
+    pub t_start_ns: u64,
+    /// When it ended.
+    pub t_end_ns: u64,
+    /// How much of its beginning the figures below leave out.
+    pub warmup_ns: u64,
+    /// Bytes moved after the warm-up.
+    pub bytes: u64,
+    /// Requests completed after the warm-up.
+    pub ios: u64,
+    /// Requests per second after the warm-up.
+    pub iops: f64,
+    /// Bytes per second after the warm-up.
+    pub bytes_per_s: f64,
+    /// Latency of requests; null for a stream.
+    pub latency_ns: Option<Latency>,
+    /// Smallest round-trip time TCP saw; null if it saw none.
+    pub base_rtt_ns: Option<f64>,
+    /// Median latency ÷ base RTT.
+    pub turnaround_rtt: Option<f64>,
+    /// CPU time of the load.
+    pub cpu: Option<Cpu>,
+    /// What the peer says it is; null for a foreign one.
+    pub peer: Option<String>,
+}
+
+/// Latency of requests.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Latency {
+    /// Smallest.
+    pub min: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// CPU time of a load; the far end's is null if it is not ours.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cpu {
+    /// Of the near end, per request.
+    pub near_ns_per_io: Option<f64>,
+    /// Of the far end, per request.
+    pub far_ns_per_io: Option<f64>,
+    /// Of the near end in all.
+    pub near_ns: Option<f64>,
+    /// Of the far end in all.
+    pub far_ns: Option<f64>,
+}
+
+impl Comparison {
+    /// Whether `value` and `bound` stand so to each other.
+    pub fn holds(self, value: f64, bound: f64) -> bool {
+        match self {
+            Comparison::AtLeast => value >= bound,
+            Comparison::AtMost => value <= bound,
+            Comparison::Above => value > bound,
+            Comparison::Below => value < bound,
+            Comparison::Equal => value == bound,
+        }
+    }
+
+    /// As plans and run.json write it: `>=`.
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Comparison::AtLeast => ">=",
+            Comparison::AtMost => "<=",
+            Comparison::Above => ">",
+            Comparison::Below => "<",
+            Comparison::Equal => "==",
+        }
+    }
+}
+
+impl Check {
+    /// Compares. A missing or non-finite value is never ok.
+    pub fn evaluate(
+        name: impl Into<String>,
+        value: Option<f64>,
+        op: Comparison,
+        bound: f64,
+        unit: impl Into<String>,
+    ) -> Check {
+        let value = value.filter(|v| v.is_finite());
+        let ok = value.is_some_and(|v| op.holds(v, bound));
+        Check { name: name.into(), value, op, bound, unit: unit.into(), ok }
+    }
+}
+
+impl Cell {
+    /// The typed view of the document of `farlun wan`; an error if it is of another shape.
+    pub fn wan(&self) -> Result<Option<Wan>, serde_json::Error> {
+        self.wan.as_ref().map(Wan::deserialize).transpose()
+    }
+
+    /// The typed view of the document of the load; an error if it is of another shape.
+    pub fn load(&self) -> Result<Option<Load>, serde_json::Error> {
+        self.near.as_ref().map(Load::deserialize).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_check_without_a_value_is_not_ok() {
+        let check = Check::evaluate("read", None, Comparison::AtLeast, 0.0, "");
+        assert!(!check.ok);
+        let check = Check::evaluate("read", Some(f64::NAN), Comparison::AtMost, 1.0, "Mb/s");
+        assert_eq!((check.ok, check.value), (false, None));
+        let check = Check::evaluate("read", Some(2.0), Comparison::AtLeast, 2.0, "Mb/s");
+        assert_eq!(
+            serde_json::to_value(&check).unwrap(),
+            json!({"name": "read", "value": 2.0, "op": ">=", "bound": 2.0, "unit": "Mb/s", "ok": true})
+        );
+    }
+
+    #[test]
+    fn typed_views_leave_out_what_they_do_not_know() {
+        let cell = Cell {
+            wan: Some(json!({"path": {"delay_ns": 8_000_000, "rate_bits_per_s": 1_000_000_000, "mtu": 1500,
+                "colour": "red"}, "validity": {"ok": true, "lateness_ns": {"p50": 3, "p99": 9, "max": 12}}})),
+            near: Some(json!({"kind": "bench", "op": "read", "t_start_ns": 5, "latency_ns": null})),
+            ..Cell::default()
+        };
+        let wan = cell.wan().unwrap().unwrap();
+        assert_eq!((wan.path.delay_ns, wan.validity.lateness_ns.max), (8_000_000, 12.0));
+        let load = cell.load().unwrap().unwrap();
+        assert_eq!((load.op.as_str(), load.t_start_ns, load.latency_ns), ("read", 5, None));
+        assert_eq!(Cell::default().load().unwrap(), None);
+        let odd = Cell { near: Some(json!({"t_start_ns": "soon"})), ..Cell::default() };
+        assert!(odd.load().is_err());
+    }
+}

@@ -1,0 +1,248 @@
+//! A run directory: `run.json`, `report.html`, and `cells/NNN-slug/rK/` with `cell.json` and the tables.
+//!
+//! A cell directory alone opens as a run of one cell. Files are written whole and then renamed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::manifest::{Cell, CellEntry, Run};
+
+/// Name of the run's manifest.
+pub const RUN_FILE: &str = "run.json";
+/// Name of a cell's manifest.
+pub const CELL_FILE: &str = "cell.json";
+/// Name of the page drawn from a run.
+pub const REPORT_FILE: &str = "report.html";
+
+/// A run directory.
+#[derive(Clone, Debug)]
+pub struct RunDir {
+    path: PathBuf,
+    /// Whether the path is a cell's and there is no run.json.
+    single: bool,
+}
+
+/// A cell directory and its manifest.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CellDir {
+    /// The directory, with the tables.
+    pub path: PathBuf,
+    /// `cell.json`.
+    pub cell: Cell,
+}
+
+/// Why a run directory could not be made, read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The file system refused.
+    #[error("{path}: {source}")]
+    File {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// There is something already.
+    #[error("{path}: has a run.json already; name another directory, or resume that run")]
+    Exists {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Neither a run nor a cell.
+    #[error("{path}: found neither run.json nor cell.json; expected a run directory or one of its cells")]
+    NotARun {
+        /// What was given.
+        path: PathBuf,
+    },
+    /// A manifest does not read as one.
+    #[error("{path}: {source}; expected the {expected} of a run that farlun wrote")]
+    Manifest {
+        /// The file.
+        path: PathBuf,
+        /// Which manifest.
+        expected: &'static str,
+        /// What the JSON reader said.
+        source: serde_json::Error,
+    },
+    /// `run.json` names a cell outside its own directory.
+    #[error("{path}: cell directory '{dir}' is not below the run")]
+    Outside {
+        /// The manifest.
+        path: PathBuf,
+        /// What it names.
+        dir: String,
+    },
+}
+
+impl RunDir {
+    /// Makes a new run directory, with its parents; an existing directory is taken if it holds no run.
+    pub fn create(path: impl AsRef<Path>) -> Result<RunDir, RunError> {
+        let path = path.as_ref().to_owned();
+        if path.join(RUN_FILE).exists() {
+            return Err(RunError::Exists { path });
+        }
+        make_dirs(&path.join("cells"))?;
+        Ok(RunDir { path, single: false })
+    }
+
+    /// Opens a run directory, or a cell directory as a run of one cell.
+    pub fn open(path: impl AsRef<Path>) -> Result<RunDir, RunError> {
+        let path = path.as_ref().to_owned();
+        if path.join(RUN_FILE).is_file() {
+            return Ok(RunDir { path, single: false });
+        }
+        if path.join(CELL_FILE).is_file() {
+            return Ok(RunDir { path, single: true });
+        }
+        Err(RunError::NotARun { path })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where its page is.
+    pub fn report_path(&self) -> PathBuf {
+        self.path.join(REPORT_FILE)
+    }
+
+    /// Makes the directory `cells/NNN-slug/rK` for repeat K of the plan's cell NNN (both from 1) and
+    /// returns its path relative to the run, as [`CellEntry::dir`] wants it.
+    pub fn make_cell(&self, number: usize, slug: &str, repeat: u32) -> Result<String, RunError> {
+        let dir = format!("cells/{number:03}-{slug}/r{repeat}");
+        make_dirs(&self.path.join(&dir))?;
+        Ok(dir)
+    }
+
+    /// Reads `run.json`. For a cell directory, a run of that cell with what the cell knows.
+    pub fn manifest(&self) -> Result<Run, RunError> {
+        if !self.single {
+            return load(&self.path.join(RUN_FILE), "run.json");
+        }
+        let cell: Cell = load(&self.path.join(CELL_FILE), "cell.json")?;
+        let sysctls = cell.wan.as_ref().and_then(|wan| wan.get("sysctls")).cloned();
+        Ok(Run {
+            farlun: env!("CARGO_PKG_VERSION").to_owned(),
+            command_line: cell.command.clone(),
+            plan_name: cell.slug.clone(),
+            sysctls: sysctls.and_then(|s| serde_json::from_value(s).ok()).unwrap_or_default(),
+            valid: cell.valid,
+            cells: vec![CellEntry {
+                dir: ".".to_owned(),
+                slug: cell.slug,
+                load: cell.load,
+                parameters: cell.parameters,
+                repeat: cell.repeat,
+            }],
+            ..Run::default()
+        })
+    }
+
+    /// Writes `run.json`.
+    pub fn save(&self, run: &Run) -> Result<(), RunError> {
+        save(&self.path.join(RUN_FILE), run)
+    }
+
+    /// Writes `cell.json` into the cell directory `dir` (relative to the run).
+    pub fn save_cell(&self, dir: &str, cell: &Cell) -> Result<(), RunError> {
+        save(&self.path.join(dir).join(CELL_FILE), cell)
+    }
+
+    /// Every cell that `run.json` lists, in its order, with its `cell.json`.
+    pub fn cells(&self) -> Result<Vec<CellDir>, RunError> {
+        let run = self.manifest()?;
+        run.cells.iter().map(|entry| self.cell(&entry.dir)).collect()
+    }
+
+    /// The cell in the directory `dir` (relative to the run).
+    pub fn cell(&self, dir: &str) -> Result<CellDir, RunError> {
+        let relative = Path::new(dir);
+        let inside = |c| matches!(c, std::path::Component::Normal(_) | std::path::Component::CurDir);
+        if !relative.components().all(inside) {
+            return Err(RunError::Outside { path: self.path.join(RUN_FILE), dir: dir.to_owned() });
+        }
+        let path = self.path.join(relative);
+        Ok(CellDir { cell: load(&path.join(CELL_FILE), "cell.json")?, path })
+    }
+
+    /// Writes a file of the run, such as its page, whole.
+    pub fn write(&self, name: &str, contents: &[u8]) -> Result<PathBuf, RunError> {
+        let path = self.path.join(name);
+        replace(&path, contents)?;
+        Ok(path)
+    }
+}
+
+fn make_dirs(path: &Path) -> Result<(), RunError> {
+    fs::create_dir_all(path).map_err(|source| RunError::File { path: path.to_owned(), source })
+}
+
+fn load<T: DeserializeOwned>(path: &Path, expected: &'static str) -> Result<T, RunError> {
+    let text = fs::read(path).map_err(|source| RunError::File { path: path.to_owned(), source })?;
+    serde_json::from_slice(&text).map_err(|source| RunError::Manifest {
+        path: path.to_owned(),
+        expected,
+        source,
+    })
+}
+
+fn save<T: Serialize>(path: &Path, value: &T) -> Result<(), RunError> {
+    let file_error = |source| RunError::File { path: path.to_owned(), source };
+    let mut text = serde_json::to_vec_pretty(value).map_err(|e| file_error(e.into()))?;
+    text.push(b'\n');
+    replace(path, &text)
+}
+
+/// A reader finds the old file or the new one, never half of it.
+fn replace(path: &Path, contents: &[u8]) -> Result<(), RunError> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    fs::write(&partial, contents)
+        .and_then(|()| fs::rename(&partial, path))
+        .map_err(|source| RunError::File { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_opens_again_and_so_does_its_cell() {
+        let temp = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::create(temp.path().join("a/run")).unwrap();
+        let dir = run_dir.make_cell(1, "read-8ms", 2).unwrap();
+        assert_eq!(dir, "cells/001-read-8ms/r2");
+        let cell = Cell { slug: "read-8ms".to_owned(), repeat: 2, valid: true, ..Cell::default() };
+        run_dir.save_cell(&dir, &cell).unwrap();
+        let entry =
+            CellEntry { dir: dir.clone(), slug: "read-8ms".to_owned(), repeat: 2, ..CellEntry::default() };
+        let run = Run { seed: 7, cells: vec![entry], ..Run::default() };
+        run_dir.save(&run).unwrap();
+
+        let again = RunDir::open(run_dir.path()).unwrap();
+        assert_eq!(again.manifest().unwrap(), run);
+        assert_eq!(again.cells().unwrap()[0].cell, cell);
+        let alone = RunDir::open(run_dir.path().join(&dir)).unwrap();
+        assert_eq!(alone.manifest().unwrap().cells.len(), 1);
+        assert_eq!(alone.cells().unwrap()[0].cell, cell);
+        assert!(matches!(RunDir::create(run_dir.path()), Err(RunError::Exists { .. })));
+    }
+
+    #[test]
+    fn errors_name_the_path_and_what_was_expected() {
+        let temp = tempfile::tempdir().unwrap();
+        let error = RunDir::open(temp.path()).unwrap_err().to_string();
+        assert!(error.contains("found neither run.json nor cell.json; expected a run directory"), "{error}");
+        fs::write(temp.path().join(RUN_FILE), "{\"seed\": true}").unwrap();
+        let error = RunDir::open(temp.path()).unwrap().manifest().unwrap_err().to_string();
+        assert!(error.contains("run.json: ") && error.contains("expected the run.json of a run"), "{error}");
+        let run = RunDir { path: temp.path().to_owned(), single: false };
+        assert!(matches!(run.cell("../elsewhere"), Err(RunError::Outside { .. })));
+        assert!(matches!(run.cell("/etc"), Err(RunError::Outside { .. })));
+    }
+}

@@ -1,0 +1,136 @@
+//! Reads every file of a table in a cell directory back into plain columns.
+//!
+//! Files are read in the order of their names and appended; rows are not sorted across files.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use parquet::basic::{LogicalType, Type as PhysicalType};
+use parquet::column::reader::get_typed_column_reader;
+use parquet::data_type::{ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+
+use super::schema::Kind;
+use super::{Row, TableError, Visit, Word};
+
+/// All rows of a table in the cell directory `dir`; an error if it has no file.
+pub fn read<R: Row>(dir: impl AsRef<Path>) -> Result<R::Columns, TableError> {
+    let dir = dir.as_ref();
+    read_optional::<R>(dir)?.ok_or_else(|| TableError::Missing { dir: dir.to_owned(), table: R::TABLE })
+}
+
+/// Like [`read`], and `None` if the table has no file there.
+pub fn read_optional<R: Row>(dir: impl AsRef<Path>) -> Result<Option<R::Columns>, TableError> {
+    let files = files::<R>(dir)?;
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let mut columns = R::Columns::default();
+    for path in &files {
+        append::<R>(path, &mut columns)?;
+    }
+    Ok(Some(columns))
+}
+
+/// The finished files of a table in `dir`, sorted by name.
+pub fn files<R: Row>(dir: impl AsRef<Path>) -> Result<Vec<PathBuf>, TableError> {
+    let dir = dir.as_ref();
+    let failed = |source| TableError::File { path: dir.to_owned(), source };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let belongs = name.to_str().and_then(|n| n.strip_prefix(R::TABLE)?.strip_suffix(".parquet"));
+        // `io-near` belongs to `io`; a table `iodine` would not.
+        if belongs.is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn append<R: Row>(path: &Path, columns: &mut R::Columns) -> Result<(), TableError> {
+    let broken = |source| TableError::Parquet { path: path.to_owned(), source };
+    let file = File::open(path).map_err(|source| TableError::File { path: path.to_owned(), source })?;
+    let reader = SerializedFileReader::new(file).map_err(broken)?;
+    for index in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(index).map_err(broken)?;
+        R::visit(columns, &mut Decode { path, group: group.as_ref() })?;
+    }
+    Ok(())
+}
+
+struct Decode<'a> {
+    path: &'a Path,
+    group: &'a dyn RowGroupReader,
+}
+
+impl Decode<'_> {
+    fn column<T: DataType>(&self, name: &'static str, kind: Kind) -> Result<Vec<T::T>, TableError> {
+        let schema = self.group.metadata().schema_descr();
+        let wrong = |found: String| TableError::Column {
+            path: self.path.to_owned(),
+            column: name,
+            found,
+            expected: kind.name(),
+        };
+        let position = schema.columns().iter().position(|c| c.path().parts() == [name]);
+        let index = position.ok_or_else(|| wrong("none".to_owned()))?;
+        let column = schema.column(index);
+        let logical = column.logical_type_ref();
+        let unsigned = |width| logical == Some(&LogicalType::integer(width, false));
+        let fits = column.max_def_level() == 0
+            && match kind {
+                Kind::U64 => column.physical_type() == PhysicalType::INT64 && unsigned(64),
+                Kind::U32 => column.physical_type() == PhysicalType::INT32 && unsigned(32),
+                Kind::Word => column.physical_type() == PhysicalType::BYTE_ARRAY,
+            };
+        if !fits {
+            return Err(wrong(format!("{} {logical:?}", column.physical_type())));
+        }
+        let read = || -> Result<Vec<T::T>, ParquetError> {
+            let rows = usize::try_from(self.group.metadata().num_rows()).unwrap_or(0);
+            // The count in the file is a claim; memory grows with what is really there.
+            let mut values = Vec::with_capacity(rows.min(super::ROWS_PER_GROUP));
+            let mut reader = get_typed_column_reader::<T>(self.group.get_column_reader(index)?);
+            while values.len() < rows {
+                let (records, _, _) = reader.read_records(rows - values.len(), None, None, &mut values)?;
+                if records == 0 {
+                    let text = format!("column {name} ends after {} of {rows} rows", values.len());
+                    return Err(ParquetError::EOF(text));
+                }
+            }
+            Ok(values)
+        };
+        read().map_err(|source| TableError::Parquet { path: self.path.to_owned(), source })
+    }
+}
+
+impl Visit for Decode<'_> {
+    type Error = TableError;
+
+    fn u64(&mut self, name: &'static str, column: &mut Vec<u64>) -> Result<(), TableError> {
+        column.extend(self.column::<Int64Type>(name, Kind::U64)?.into_iter().map(i64::cast_unsigned));
+        Ok(())
+    }
+
+    fn u32(&mut self, name: &'static str, column: &mut Vec<u32>) -> Result<(), TableError> {
+        column.extend(self.column::<Int32Type>(name, Kind::U32)?.into_iter().map(i32::cast_unsigned));
+        Ok(())
+    }
+
+    fn word<W: Word>(&mut self, name: &'static str, column: &mut Vec<W>) -> Result<(), TableError> {
+        for value in self.column::<ByteArrayType>(name, Kind::Word)? {
+            let known = W::ALL.iter().find(|w| w.word().as_bytes() == value.data());
+            column.push(*known.ok_or_else(|| TableError::Column {
+                path: self.path.to_owned(),
+                column: name,
+                found: format!("'{}'", String::from_utf8_lossy(value.data())),
+                expected: "one of the words in docs/tables.md",
+            })?);
+        }
+        Ok(())
+    }
+}

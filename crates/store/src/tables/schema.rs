@@ -1,0 +1,152 @@
+//! The kinds of columns there are, and the visitor that walks them.
+//!
+//! Three kinds are enough: unsigned 64-bit (times and counters), unsigned 32-bit (sizes and small
+//! counts), and words (a few fixed strings, stored as UTF-8 with a dictionary). None is nullable.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use event::{CongestionState, Direction, Fate, Host, Op};
+use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
+use parquet::errors::ParquetError;
+use parquet::schema::types::{Type, TypePtr};
+
+use super::Row;
+
+/// Walks over the columns of a table, one call per column in file order.
+pub trait Visit {
+    /// What can go wrong on the way.
+    type Error;
+
+    /// A column of unsigned 64-bit numbers.
+    fn u64(&mut self, name: &'static str, column: &mut Vec<u64>) -> Result<(), Self::Error>;
+
+    /// A column of unsigned 32-bit numbers.
+    fn u32(&mut self, name: &'static str, column: &mut Vec<u32>) -> Result<(), Self::Error>;
+
+    /// A column of words.
+    fn word<W: Word>(&mut self, name: &'static str, column: &mut Vec<W>) -> Result<(), Self::Error>;
+}
+
+/// A value that a table spells out as one of a few fixed words.
+pub trait Word: Copy + 'static {
+    /// Every value there is.
+    const ALL: &'static [Self];
+
+    /// The word in the file.
+    fn word(self) -> &'static str;
+}
+
+impl Word for Direction {
+    const ALL: &'static [Direction] = &[Direction::NearToFar, Direction::FarToNear];
+
+    fn word(self) -> &'static str {
+        self.name()
+    }
+}
+
+impl Word for Fate {
+    const ALL: &'static [Fate] = &[Fate::Delivered, Fate::QueueFull, Fate::NoBuffer, Fate::DeviceRefused];
+
+    fn word(self) -> &'static str {
+        self.name()
+    }
+}
+
+impl Word for Host {
+    const ALL: &'static [Host] = &[Host::Near, Host::Far];
+
+    fn word(self) -> &'static str {
+        self.name()
+    }
+}
+
+impl Word for CongestionState {
+    const ALL: &'static [CongestionState] = &[
+        CongestionState::Open,
+        CongestionState::Disorder,
+        CongestionState::Cwr,
+        CongestionState::Recovery,
+        CongestionState::Loss,
+    ];
+
+    fn word(self) -> &'static str {
+        self.name()
+    }
+}
+
+impl Word for Op {
+    const ALL: &'static [Op] = &[Op::Read, Op::Write];
+
+    fn word(self) -> &'static str {
+        self.name()
+    }
+}
+
+/// How a column is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    U64,
+    U32,
+    Word,
+}
+
+impl Kind {
+    /// As error messages and docs/tables.md call it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Kind::U64 => "uint64",
+            Kind::U32 => "uint32",
+            Kind::Word => "string",
+        }
+    }
+}
+
+/// The columns of a table, in file order.
+pub(super) fn columns<R: Row>() -> Vec<(&'static str, Kind)> {
+    let mut list = List(Vec::new());
+    match R::visit(&mut R::Columns::default(), &mut list) {
+        Ok(()) => list.0,
+        Err(never) => match never {},
+    }
+}
+
+/// The Parquet schema of a table.
+pub(super) fn parquet_schema<R: Row>() -> Result<TypePtr, ParquetError> {
+    let mut fields = Vec::new();
+    for (name, kind) in columns::<R>() {
+        let unsigned = |bit_width| LogicalType::integer(bit_width, false);
+        let (physical, logical) = match kind {
+            Kind::U64 => (PhysicalType::INT64, unsigned(64)),
+            Kind::U32 => (PhysicalType::INT32, unsigned(32)),
+            Kind::Word => (PhysicalType::BYTE_ARRAY, LogicalType::String),
+        };
+        let field = Type::primitive_type_builder(name, physical)
+            .with_repetition(Repetition::REQUIRED)
+            .with_logical_type(Some(logical))
+            .build()?;
+        fields.push(Arc::new(field));
+    }
+    Ok(Arc::new(Type::group_type_builder(R::TABLE).with_fields(fields).build()?))
+}
+
+struct List(Vec<(&'static str, Kind)>);
+
+impl Visit for List {
+    type Error = Infallible;
+
+    fn u64(&mut self, name: &'static str, _: &mut Vec<u64>) -> Result<(), Infallible> {
+        self.0.push((name, Kind::U64));
+        Ok(())
+    }
+
+    fn u32(&mut self, name: &'static str, _: &mut Vec<u32>) -> Result<(), Infallible> {
+        self.0.push((name, Kind::U32));
+        Ok(())
+    }
+
+    fn word<W: Word>(&mut self, name: &'static str, _: &mut Vec<W>) -> Result<(), Infallible> {
+        self.0.push((name, Kind::Word));
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! Tables survive the way to a file and back, through our reader and through one we did not write.
+
+use std::path::Path;
+use std::process::Command;
+
+use event::{CongestionState, Direction, Fate, Host, Instant, Io, Op, Packet, Sink, SocketSample};
+use store::tables::{self, ROWS_PER_GROUP, Recorder, Row, Writer};
+
+fn packet(i: u64) -> Packet {
+    let t = Instant::from_nanos(1_000_000_000 + i * 12_304);
+    Packet {
+        ingress: t,
+        scheduled: Instant::from_nanos(t.as_nanos() + 8_000_000),
+        egress: Instant::from_nanos(t.as_nanos() + 8_000_000 + i % 977),
+        direction: if i.is_multiple_of(3) { Direction::NearToFar } else { Direction::FarToNear },
+        fate: if i % 1000 == 999 { Fate::QueueFull } else { Fate::Delivered },
+        ip_bytes: 1500,
+        segments: 1,
+    }
+}
+
+fn sample(i: u64) -> SocketSample {
+    SocketSample {
+        t: Instant::from_nanos(i * 10_000_000),
+        host: if i.is_multiple_of(2) { Host::Near } else { Host::Far },
+        connection: 1,
+        app_rx_bytes: u64::MAX - i,
+        app_tx_bytes: i,
+        cwnd_packets: 10,
+        ssthresh_packets: u32::MAX,
+        mss_bytes: 1448,
+        state: CongestionState::Cwr,
+        rtt_ns: 16_000_000,
+        min_rtt_ns: 15_900_000,
+        unacked_packets: 3,
+        retransmitted_packets: 0,
+        delivery_rate_bytes_per_s: 117_000_000,
+        pacing_rate_bytes_per_s: u64::MAX,
+        notsent_bytes: 0,
+    }
+}
+
+fn io(i: u64) -> Io {
+    Io {
+        issued: Instant::from_nanos(i),
+        completed: Instant::from_nanos(i + 16_000_000),
+        op: if i.is_multiple_of(2) { Op::Read } else { Op::Write },
+        offset_bytes: i * 4096,
+        len_bytes: 4096,
+        status: u8::from(i == 1) * 2,
+    }
+}
+
+fn write<R: Row>(path: &Path, rows: impl Iterator<Item = R>) -> R::Columns {
+    let mut expected = R::Columns::default();
+    let mut writer = Writer::<R>::create(path).unwrap();
+    for row in rows {
+        row.push(&mut expected);
+        writer.push(&row).unwrap();
+        assert!(!path.exists(), "the final name appears only at the end");
+    }
+    writer.finish().unwrap();
+    assert!(path.exists() && !path.with_extension("parquet.partial").exists());
+    expected
+}
+
+#[test]
+fn every_table_comes_back_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    // More than two row groups, the last of them not full.
+    let packets = write(&dir.path().join("packets.parquet"), (0..2 * ROWS_PER_GROUP as u64 + 5).map(packet));
+    assert_eq!(tables::read::<Packet>(dir.path()).unwrap(), packets);
+    let ios = write(&dir.path().join("io-near.parquet"), (0..10).map(io));
+    assert_eq!(tables::read::<Io>(dir.path()).unwrap(), ios);
+
+    let mut sockets = write(&dir.path().join("sockets-far.parquet"), (0..7).map(sample));
+    write(&dir.path().join("sockets-near.parquet"), (7..9).map(sample));
+    (7..9).map(sample).for_each(|s| s.push(&mut sockets));
+    assert_eq!(
+        tables::read::<SocketSample>(dir.path()).unwrap(),
+        sockets,
+        "all files, in the order of their names"
+    );
+}
+
+#[test]
+fn an_empty_table_is_a_table() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("io.parquet"), std::iter::empty::<Io>());
+    assert_eq!(tables::read::<Io>(dir.path()).unwrap(), tables::Ios::default());
+    assert!(tables::read_optional::<Packet>(dir.path()).unwrap().is_none());
+}
+
+#[test]
+fn a_recorder_keeps_the_order_of_its_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("packets.parquet");
+    let mut recorder = Recorder::<Packet>::create(&path).unwrap();
+    let mut expected = tables::Packets::default();
+    for row in (0..100_001).map(packet) {
+        row.push(&mut expected);
+        recorder.record(&row);
+    }
+    let written = recorder.finish().unwrap();
+    assert_eq!((written.rows, written.lost_rows), (100_001, 0));
+    assert_eq!(tables::read::<Packet>(dir.path()).unwrap(), expected);
+}
+
+#[test]
+fn a_file_cut_short_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("packets.parquet");
+    write(&path, (0..1000).map(packet));
+    let whole = std::fs::read(&path).unwrap();
+    for keep in (0..whole.len()).step_by(97) {
+        std::fs::write(&path, &whole[..keep]).unwrap();
+        assert!(tables::read::<Packet>(dir.path()).is_err(), "{keep} bytes of {}", whole.len());
+    }
+}
+
+#[test]
+fn a_table_of_another_shape_names_the_column() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("io.parquet"), (0..10).map(io));
+    std::fs::rename(dir.path().join("io.parquet"), dir.path().join("packets.parquet")).unwrap();
+    let error = tables::read::<Packet>(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("column ingress_t_ns: found none, expected uint64"), "{error}");
+}
+
+/// Sums and words as seen by pyarrow or DuckDB must be ours.
+#[test]
+fn an_independent_reader_sees_the_same() {
+    let test = "an_independent_reader_sees_the_same";
+    let script = r#"
+import sys
+path = sys.argv[1]
+try:
+    import pyarrow.parquet as pq
+    table = pq.read_table(path)
+    column = lambda name: table.column(name).to_pylist()
+    meta = pq.read_metadata(path).metadata
+    assert meta[b"farlun.version"] and meta[b"farlun.command_line"], meta
+    types = [(f.name, str(f.type)) for f in table.schema]
+except ImportError:
+    try:
+        import duckdb
+    except ImportError:
+        print("absent")
+        sys.exit(0)
+    con = duckdb.connect()
+    column = lambda name: [r[0] for r in con.execute(f'select {name} from read_parquet(\'{path}\')').fetchall()]
+    types = []
+print(sum(column("app_rx_bytes")), sum(column("pacing_rate_bytes_per_s")), column("host")[1], column("state")[0],
+      sum(column("ssthresh_packets")), len(column("t_ns")))
+for name, kind in types:
+    assert kind in ("uint64", "uint32", "string"), (name, kind)
+"#;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("sockets.parquet");
+    let expected = write(&path, (0..1000).map(sample));
+    let output = match Command::new("python3").arg("-c").arg(script).arg(&path).output() {
+        Ok(output) => output,
+        Err(error) => return println!("skipped: {test}: python3: {error}"),
+    };
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if text == "absent" {
+        return println!("skipped: {test}: neither pyarrow nor duckdb is there for python3");
+    }
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let sum = |column: &[u64]| column.iter().map(|v| u128::from(*v)).sum::<u128>();
+    let ours = format!(
+        "{} {} far cwr {} 1000",
+        sum(&expected.app_rx_bytes),
+        sum(&expected.pacing_rate_bytes_per_s),
+        expected.ssthresh_packets.iter().map(|v| u64::from(*v)).sum::<u64>(),
+    );
+    assert_eq!(text, ours);
+}
+
+/// docs/tables.md is a public interface: every column and word of ours must stand there, under its table.
+#[test]
+fn the_documentation_lists_every_column() {
+    fn check<R: Row>(text: &str) {
+        struct Names<'a>(&'a str);
+        impl tables::Visit for Names<'_> {
+            type Error = std::convert::Infallible;
+            fn u64(&mut self, name: &'static str, _: &mut Vec<u64>) -> Result<(), Self::Error> {
+                assert!(self.0.contains(&format!("\n| {name} | uint64 | ")), "{name}");
+                Ok(())
+            }
+            fn u32(&mut self, name: &'static str, _: &mut Vec<u32>) -> Result<(), Self::Error> {
+                assert!(self.0.contains(&format!("\n| {name} | uint32 | ")), "{name}");
+                Ok(())
+            }
+            fn word<W: tables::Word>(
+                &mut self,
+                name: &'static str,
+                _: &mut Vec<W>,
+            ) -> Result<(), Self::Error> {
+                assert!(self.0.contains(&format!("\n| {name} | string | ")), "{name}");
+                for word in W::ALL {
+                    assert!(self.0.contains(&format!("`{}`", word.word())), "{name}: {}", word.word());
+                }
+                Ok(())
+            }
+        }
+        let (_, section) = text.split_once(&format!("\n## {}\n", R::TABLE)).expect(R::TABLE);
+        let section = section.split("\n## ").next().unwrap_or_default();
+        let Ok(()) = R::visit(&mut R::Columns::default(), &mut Names(section));
+    }
+    let text = include_str!("../../../docs/tables.md");
+    check::<Packet>(text);
+    check::<SocketSample>(text);
+    check::<Io>(text);
+}

@@ -1,0 +1,254 @@
+//! A LUN in a regular file, through the page cache.
+//!
+//! Reads and writes are positioned, so workers share one descriptor without a lock. Answered writes are
+//! in the page cache: the LUN reports a write cache (WCE), and FUA and SYNCHRONIZE CACHE end in
+//! `fdatasync`. The file keeps an advisory lock (`flock`) while it is served, so that two targets never
+//! write one file; programs that ignore the lock can still do harm. Block devices are not served here.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use thiserror::Error;
+
+use super::{BackendError, BlockStore};
+
+/// An open, locked file.
+#[derive(Debug)]
+pub struct FileStore {
+    file: File,
+    len_bytes: u64,
+    /// The first failed sync. The kernel reports a lost write once and then forgets it, so a later sync
+    /// that says "fine" would be a lie: it keeps failing until the target is started again.
+    lost_writes: OnceLock<BackendError>,
+}
+
+/// Why a file cannot be served.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// There is no such file.
+    #[error("{} does not exist; create it first, for example: truncate -s 10G {}", path.display(), path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A directory, a device, a pipe.
+    #[error("{} is {found}, expected a regular file", path.display())]
+    NotAFile {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        found: &'static str,
+    },
+    /// The size does not make whole blocks.
+    #[error(
+        "{} has {len_bytes} bytes, which is not a positive multiple of the block size of {block_len_bytes} bytes; \
+         round it up: truncate -s %{block_len_bytes} {} (an empty file needs a size: truncate -s 10G)",
+        path.display(), path.display()
+    )]
+    Size {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        len_bytes: u64,
+        /// Bytes per block of the LUN.
+        block_len_bytes: u32,
+    },
+    /// Somebody else serves it.
+    #[error(
+        "{} is locked: it is served already, by another target or by another --lun of this one; \
+         stop that one (only read-only LUNs may share a file: file:PATH,ro)",
+        path.display()
+    )]
+    Locked {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The system refused to open, examine or lock it.
+    #[error("cannot {action} {}: {source}", path.display())]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl FileStore {
+    /// Opens and locks `path`: exclusively, or shared with other readers if `read_only`.
+    pub fn open(path: &Path, read_only: bool, block_len_bytes: u32) -> Result<FileStore, OpenError> {
+        let owned = || path.to_owned();
+        let system = |action| move |source| OpenError::System { action, path: owned(), source };
+
+        // Looked at before it is opened: opening a pipe would wait for its other end.
+        let kind = match path.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(OpenError::Missing { path: owned() });
+            }
+            other => other.map_err(system("examine"))?.file_type(),
+        };
+        if !kind.is_file() {
+            let found = if kind.is_dir() { "a directory" } else { "a device, pipe or socket" };
+            return Err(OpenError::NotAFile { path: owned(), found });
+        }
+        let action =
+            if read_only { "open for reading" } else { "open for writing (',ro' serves it read-only)" };
+        let file = OpenOptions::new().read(true).write(!read_only).open(path).map_err(system(action))?;
+
+        let locked = if read_only { file.try_lock_shared() } else { file.try_lock() };
+        match locked {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(OpenError::Locked { path: owned() }),
+            Err(TryLockError::Error(source)) => return Err(system("lock")(source)),
+        }
+        // Measured only now, when no other target can be resizing it.
+        let len_bytes = file.metadata().map_err(system("examine"))?.len();
+        if len_bytes == 0 || !len_bytes.is_multiple_of(u64::from(block_len_bytes)) {
+            return Err(OpenError::Size { path: owned(), len_bytes, block_len_bytes });
+        }
+        Ok(FileStore { file, len_bytes, lost_writes: OnceLock::new() })
+    }
+}
+
+impl BlockStore for FileStore {
+    fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError> {
+        self.file.read_exact_at(into, offset_bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                let end_bytes = offset_bytes + into.len() as u64;
+                let (found, opened) = (self.file.metadata().map_or(0, |m| m.len()), self.len_bytes);
+                BackendError::Gone(format!(
+                    "the file was cut: it has {found} bytes, had {opened} when it was opened, and the read ends at {end_bytes}"
+                ))
+            }
+            _ => error.into(),
+        })
+    }
+
+    fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
+        self.file.write_all_at(from, offset_bytes).map_err(BackendError::from)
+    }
+
+    fn sync(&self) -> Result<(), BackendError> {
+        if let Some(error) = self.lost_writes.get() {
+            return Err(error.clone());
+        }
+        self.file.sync_data().map_err(|error| {
+            let error = BackendError::from(error);
+            self.lost_writes.get_or_init(|| error).clone()
+        })
+    }
+
+    fn has_write_cache(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+
+    /// A directory that is removed with the value, and a file of `len_bytes` in it.
+    fn disk(len_bytes: u64) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        File::create(&path).unwrap().set_len(len_bytes).unwrap();
+        (dir, path)
+    }
+
+    #[test]
+    fn keeps_what_several_threads_write() {
+        let (_dir, path) = disk(1 << 20);
+        let store = Arc::new(FileStore::open(&path, false, 512).unwrap());
+        thread::scope(|scope| {
+            for n in 0..8u8 {
+                let store = Arc::clone(&store);
+                scope.spawn(move || store.write_at(u64::from(n) * 4096, &[n + 1; 4096]).unwrap());
+            }
+        });
+        store.sync().unwrap();
+        drop(store);
+        let bytes = fs::read(&path).unwrap();
+        assert_eq!(bytes.len(), 1 << 20);
+        for n in 0..8usize {
+            assert!(bytes[n * 4096..(n + 1) * 4096].iter().all(|&b| usize::from(b) == n + 1), "{n}");
+        }
+        let again = FileStore::open(&path, true, 512).unwrap();
+        let mut block = [0; 512];
+        again.read_at(7 * 4096, &mut block).unwrap();
+        assert_eq!(block, [8; 512]);
+    }
+
+    #[test]
+    fn what_cannot_be_served_is_named() {
+        let check = |path: &Path, expected: &[&str]| {
+            let text = FileStore::open(path, false, 512).unwrap_err().to_string();
+            for part in expected {
+                assert!(text.contains(part), "'{part}' is missing in: {text}");
+            }
+        };
+        let (dir, _path) = disk(1000);
+        check(&dir.path().join("disk"), &["1000 bytes", "block size of 512", "truncate -s %512"]);
+        check(&dir.path().join("none"), &["does not exist", "truncate -s 10G"]);
+        check(dir.path(), &["is a directory"]);
+        check(Path::new("/dev/null"), &["is a device", "expected a regular file"]);
+        check(&dir.path().join("disk/inner"), &["cannot examine"]);
+        File::create(dir.path().join("empty")).unwrap();
+        check(&dir.path().join("empty"), &["has 0 bytes", "an empty file needs a size"]);
+    }
+
+    #[test]
+    fn one_writer_or_many_readers() {
+        let (_dir, path) = disk(4096);
+        let locked =
+            |read_only| matches!(FileStore::open(&path, read_only, 512), Err(OpenError::Locked { .. }));
+        let writer = FileStore::open(&path, false, 512).unwrap();
+        assert!(locked(false) && locked(true), "nobody beside a writer");
+        drop(writer);
+        let _reader = FileStore::open(&path, true, 512).unwrap();
+        assert!(!locked(true), "a second reader may");
+        assert!(locked(false), "no writer beside a reader");
+    }
+
+    #[test]
+    fn a_read_only_store_refuses_writes() {
+        let (_dir, path) = disk(4096);
+        let store = FileStore::open(&path, true, 512).unwrap();
+        assert!(matches!(store.write_at(0, &[1; 512]), Err(BackendError::Io(_))));
+        assert_eq!(fs::read(&path).unwrap(), vec![0; 4096]);
+    }
+
+    #[test]
+    fn a_file_that_was_cut_is_an_error() {
+        let (_dir, path) = disk(8192);
+        let store = FileStore::open(&path, false, 512).unwrap();
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(4608).unwrap();
+        let mut buffer = [0; 4096];
+        store.read_at(0, &mut buffer).unwrap();
+        let error = store.read_at(4096, &mut buffer).unwrap_err();
+        assert!(
+            matches!(&error, BackendError::Gone(text) if text.contains("4608 bytes, had 8192")),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_failed_sync_stays_failed() {
+        let (_dir, path) = disk(4096);
+        let store = FileStore::open(&path, false, 512).unwrap();
+        let failure = BackendError::Io("lost".to_owned());
+        store.lost_writes.set(failure.clone()).unwrap();
+        assert_eq!(store.sync(), Err(failure));
+    }
+}

@@ -1,0 +1,133 @@
+//! Where the bytes of a LUN are, and the two ways in which they are reached.
+//!
+//! A [`Backend`] is one of two things, and the serving loop matches on it once per command:
+//!
+//! - [`Memory`] is plain memory that the reactor of the LUN owns. It is served *inline*: Data-In is
+//!   written to the socket straight from the slice, Data-Out is read from the socket straight into it.
+//!   No copy, no lock and no thread is involved, which is why it is not hidden behind the trait.
+//! - a [`BlockStore`] may take its time. A pool of workers calls it through an `Arc`, several at once,
+//!   with buffers of their own. Files are the first; block devices, NBD and the wrappers that delay or
+//!   fail other stores implement the same five methods.
+//!
+//! An enum rather than one trait with optional methods: a store cannot be half inline, and the compiler
+//! sees that both ways are handled. Offsets are bytes from the start of the LUN and were checked against
+//! its size by [`crate::scsi`] before they come here.
+//!
+//! What a failure means to the initiator is said in `scsi/failure.rs`, not here.
+
+mod file;
+mod memory;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+pub use file::{FileStore, OpenError};
+pub use memory::{Memory, MemoryError};
+
+/// The bytes of one LUN.
+#[derive(Debug)]
+pub enum Backend {
+    /// Served inline by the reactor that owns it.
+    Memory(Memory),
+    /// Served by a pool of workers.
+    Blocking(Arc<dyn BlockStore>),
+}
+
+/// A store whose operations may block. Every method may be called from several threads at once.
+pub trait BlockStore: fmt::Debug + Send + Sync {
+    /// Size in bytes, constant for the life of the store.
+    fn len_bytes(&self) -> u64;
+
+    /// Fills `into` from `offset_bytes` on, all of it or an error.
+    fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError>;
+
+    /// Stores `from` at `offset_bytes`, all of it or an error. Whether it is stable afterwards says
+    /// [`BlockStore::has_write_cache`].
+    fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError>;
+
+    /// Returns when every write that was answered before the call is on stable storage.
+    fn sync(&self) -> Result<(), BackendError>;
+
+    /// Whether a write that was answered can still be lost with the power (WCE of the caching mode
+    /// page). If so, FUA and SYNCHRONIZE CACHE need [`BlockStore::sync`].
+    fn has_write_cache(&self) -> bool;
+}
+
+/// Why a store did not do what it was asked.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum BackendError {
+    /// The space behind a thinly provisioned LUN is used up; more space cures it.
+    #[error("no space is left behind the LUN: {0}")]
+    NoSpace(String),
+    /// The medium failed for this range; others may work.
+    #[error("the storage behind the LUN failed: {0}")]
+    Io(String),
+    /// The store is not what it was when it was opened: cut short, unplugged, a stale handle.
+    #[error("the storage behind the LUN is gone: {0}")]
+    Gone(String),
+}
+
+impl Backend {
+    /// Size in bytes.
+    pub fn len_bytes(&self) -> u64 {
+        match self {
+            Backend::Memory(memory) => memory.len_bytes(),
+            Backend::Blocking(store) => store.len_bytes(),
+        }
+    }
+
+    /// Whether an answered write can still be lost with the power although the medium is not volatile
+    /// as a whole. Memory has nothing behind it that a flush could reach: no.
+    pub fn has_write_cache(&self) -> bool {
+        match self {
+            Backend::Memory(_) => false,
+            Backend::Blocking(store) => store.has_write_cache(),
+        }
+    }
+}
+
+impl From<io::Error> for BackendError {
+    fn from(error: io::Error) -> BackendError {
+        /// "No such device or address": what reads of an unplugged device give. Std has no kind for it.
+        const ENXIO: i32 = 6;
+        /// "No such device": the driver went away.
+        const ENODEV: i32 = 19;
+
+        let text = error.to_string();
+        match (error.kind(), error.raw_os_error()) {
+            (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge, _) => {
+                BackendError::NoSpace(text)
+            }
+            (io::ErrorKind::UnexpectedEof | io::ErrorKind::StaleNetworkFileHandle, _)
+            | (_, Some(ENXIO | ENODEV)) => BackendError::Gone(text),
+            _ => BackendError::Io(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operating_system_errors_keep_their_meaning() {
+        let check = |errno: i32, same: fn(String) -> BackendError| {
+            let error = io::Error::from_raw_os_error(errno);
+            let text = error.to_string();
+            assert_eq!(BackendError::from(error), same(text), "errno {errno}");
+        };
+        check(28, BackendError::NoSpace); // ENOSPC
+        check(122, BackendError::NoSpace); // EDQUOT
+        check(27, BackendError::NoSpace); // EFBIG
+        check(5, BackendError::Io); // EIO
+        check(30, BackendError::Io); // EROFS: remounted read-only after an error
+        check(116, BackendError::Gone); // ESTALE
+        check(6, BackendError::Gone); // ENXIO
+        check(19, BackendError::Gone); // ENODEV
+        let text = BackendError::from(io::Error::from_raw_os_error(5)).to_string();
+        assert!(text.contains("Input/output error"), "{text}");
+    }
+}

@@ -1,0 +1,308 @@
+//! A LUN: a numbered row of blocks with a name of its own, and the set of them that a target serves.
+//!
+//! It knows its size, where its bytes are and who still has to be told something ([`Attention`]). What
+//! a command means for it is decided in [`crate::scsi`]; its bytes are moved by the serving loop.
+//! Addressing: SAM-5 section 4.7; identity: SPC-4 section 7.8.6.
+
+mod attention;
+mod identity;
+mod spec;
+
+use std::sync::Arc;
+
+use thiserror::Error;
+use wire::scsi::Lun as Address;
+
+use crate::backend::{Backend, FileStore, Memory, MemoryError, OpenError};
+
+pub use attention::{Attention, Nexus};
+pub use identity::{Identity, PORTAL_GROUP_TAG};
+pub use spec::{LunSpec, SpecError};
+
+use attention::Attentions;
+
+/// Bytes per block unless a LUN says otherwise: what every initiator can boot from and partition.
+pub const BLOCK_LEN_BYTES: u32 = 512;
+
+/// The most LUNs a target serves: what the peripheral addressing method can number (SAM-5 4.7.7.2).
+pub const LUNS_MAX: usize = 256;
+
+/// One logical unit.
+#[derive(Debug)]
+pub struct Lun {
+    number: u16,
+    kind: &'static str,
+    block_len_bytes: u32,
+    blocks: u64,
+    identity: Identity,
+    read_only: bool,
+    backend: Backend,
+    attentions: Attentions,
+}
+
+/// The LUNs of one target, numbered from 0 without gaps.
+#[derive(Debug, Default)]
+pub struct Luns {
+    luns: Vec<Lun>,
+}
+
+/// Why a LUN cannot be served.
+#[derive(Debug, Error)]
+pub enum LunError {
+    /// Its file cannot be used.
+    #[error("LUN {number} ({spec}): {source}")]
+    File {
+        /// Its number.
+        number: usize,
+        /// What was asked for.
+        spec: LunSpec,
+        /// What is wrong with the file.
+        source: OpenError,
+    },
+    /// There is not that much memory.
+    #[error("LUN {number} ({spec}): {source}")]
+    Memory {
+        /// Its number.
+        number: usize,
+        /// What was asked for.
+        spec: LunSpec,
+        /// What is wrong with the size.
+        source: MemoryError,
+    },
+    /// A memory LUN whose size does not make whole blocks.
+    #[error(
+        "LUN {number} ({spec}): {len_bytes} bytes is not a positive multiple of the block size of {block_len_bytes} bytes"
+    )]
+    Size {
+        /// Its number.
+        number: usize,
+        /// What was asked for.
+        spec: LunSpec,
+        /// The size found.
+        len_bytes: u64,
+        /// Bytes per block.
+        block_len_bytes: u32,
+    },
+    /// More LUNs than can be numbered.
+    #[error("{found} LUNs were asked for, a target serves at most {LUNS_MAX}; start a second target")]
+    TooMany {
+        /// How many.
+        found: usize,
+    },
+}
+
+impl Luns {
+    /// Opens every LUN of `specs` in order, as target `iqn`.
+    pub fn open(specs: &[LunSpec], iqn: &str) -> Result<Luns, LunError> {
+        if specs.len() > LUNS_MAX {
+            return Err(LunError::TooMany { found: specs.len() });
+        }
+        let open = |(number, spec)| Lun::open(spec, number as u16, iqn);
+        specs.iter().enumerate().map(open).collect::<Result<_, _>>().map(|luns| Luns { luns })
+    }
+
+    /// The LUN that a command is for.
+    pub fn lun(&self, address: Address) -> Option<&Lun> {
+        self.luns.get(usize::from(address.number()?))
+    }
+
+    /// The LUN that a command is for, to receive into its memory.
+    pub fn lun_mut(&mut self, address: Address) -> Option<&mut Lun> {
+        self.luns.get_mut(usize::from(address.number()?))
+    }
+
+    /// All of them, by number.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Lun> {
+        self.luns.iter()
+    }
+
+    /// A session logged in. It is told once per LUN that the LUN may have been reset since it last
+    /// looked; a memory LUN of a target that was started again is empty, so this is not a formality.
+    pub fn begin(&mut self, nexus: Nexus) {
+        for lun in &mut self.luns {
+            lun.attentions.begin(nexus);
+        }
+    }
+
+    /// A session is over; nothing is kept for it.
+    pub fn end(&mut self, nexus: Nexus) {
+        for lun in &mut self.luns {
+            lun.attentions.end(nexus);
+        }
+    }
+}
+
+impl Lun {
+    /// Opens what `spec` describes as LUN `number` of target `iqn`, with blocks of [`BLOCK_LEN_BYTES`].
+    pub fn open(spec: &LunSpec, number: u16, iqn: &str) -> Result<Lun, LunError> {
+        let block_len_bytes = BLOCK_LEN_BYTES;
+        let place = || (usize::from(number), spec.clone());
+        let (backend, read_only, origin) = match spec {
+            LunSpec::Memory { len } => {
+                let len_bytes = len.0;
+                let (number, spec) = place();
+                if len_bytes == 0 || !len_bytes.is_multiple_of(u64::from(block_len_bytes)) {
+                    return Err(LunError::Size { number, spec, len_bytes, block_len_bytes });
+                }
+                let memory =
+                    Memory::zeroed(len_bytes).map_err(|source| LunError::Memory { number, spec, source })?;
+                (Backend::Memory(memory), false, Vec::new())
+            }
+            LunSpec::File { path, read_only } => {
+                let store = FileStore::open(path, *read_only, block_len_bytes).map_err(|source| {
+                    let (number, spec) = place();
+                    LunError::File { number, spec, source }
+                })?;
+                // The same file keeps its identity whatever directory the target was started in.
+                let origin = path.canonicalize().unwrap_or_else(|_| path.clone());
+                (Backend::Blocking(Arc::new(store)), *read_only, origin.into_os_string().into_encoded_bytes())
+            }
+        };
+        Ok(Lun {
+            number,
+            kind: spec.kind(),
+            block_len_bytes,
+            blocks: backend.len_bytes() / u64::from(block_len_bytes),
+            identity: Identity::derive(iqn, number, spec.kind(), &origin),
+            read_only,
+            backend,
+            attentions: Attentions::default(),
+        })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// What it is made of, as in its specification: `memory`, `file`.
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// Bytes per logical block.
+    pub fn block_len_bytes(&self) -> u32 {
+        self.block_len_bytes
+    }
+
+    /// Number of logical blocks, at least one.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// Size in bytes.
+    pub fn len_bytes(&self) -> u64 {
+        self.blocks * u64::from(self.block_len_bytes)
+    }
+
+    /// Its names.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Whether writes are refused.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Where its bytes are.
+    pub fn backend(&self) -> &Backend {
+        &self.backend
+    }
+
+    /// Where its bytes are, to write them.
+    pub fn backend_mut(&mut self) -> &mut Backend {
+        &mut self.backend
+    }
+
+    /// LOGICAL UNIT RESET was carried out: every session is told.
+    pub fn reset(&mut self) {
+        self.attentions.raise(Attention::Reset);
+    }
+
+    /// What `nexus` has to be told before its next command, once: asking clears it.
+    pub fn take_attention(&mut self, nexus: Nexus) -> Option<Attention> {
+        self.attentions.take(nexus)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IQN: &str = "iqn.2026-11.io.farlun:test";
+
+    fn at(number: u16) -> Address {
+        Address::from_number(number)
+    }
+
+    fn open(specs: &[&str]) -> Result<Luns, LunError> {
+        let specs: Vec<LunSpec> = specs.iter().map(|s| s.parse().unwrap()).collect();
+        Luns::open(&specs, IQN)
+    }
+
+    #[test]
+    fn luns_are_numbered_in_the_order_given() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        std::fs::write(&path, [0; 4096]).unwrap();
+        let mut luns = open(&["memory:1MiB", &format!("file:{},ro", path.display())]).unwrap();
+        let seen: Vec<_> =
+            luns.iter().map(|l| (l.number(), l.kind(), l.blocks(), l.is_read_only())).collect();
+        assert_eq!(seen, [(0, "memory", 2048, false), (1, "file", 8, true)]);
+        assert_ne!(luns.lun(at(0)).unwrap().identity(), luns.lun(at(1)).unwrap().identity());
+        assert!(luns.lun(at(2)).is_none() && luns.lun_mut(Address(u64::MAX)).is_none());
+        assert!(matches!(luns.lun(at(0)).unwrap().backend(), Backend::Memory(_)));
+        assert!(luns.lun(at(1)).unwrap().backend().has_write_cache());
+    }
+
+    #[test]
+    fn a_file_keeps_its_identity_and_a_neighbour_has_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        std::fs::write(&path, [0; 4096]).unwrap();
+        let identity = |text: String, number, iqn| {
+            Lun::open(&text.parse().unwrap(), number, iqn).unwrap().identity().clone()
+        };
+        let plain = identity(format!("file:{}", path.display()), 0, IQN);
+        assert_eq!(plain, identity(format!("file:{}/./disk,ro", dir.path().display()), 0, IQN));
+        assert_ne!(plain, identity(format!("file:{}", path.display()), 1, IQN));
+        assert_ne!(plain, identity(format!("file:{}", path.display()), 0, "iqn.2026-11.io.farlun:other"));
+    }
+
+    #[test]
+    fn errors_name_the_lun() {
+        let check = |specs: &[&str], expected: &[&str]| {
+            let text = open(specs).unwrap_err().to_string();
+            for part in expected {
+                assert!(text.contains(part), "'{part}' is missing in: {text}");
+            }
+        };
+        check(&["memory:1000"], &["LUN 0 (memory:1000B)", "1000 bytes", "512"]);
+        check(&["memory:0"], &["LUN 0", "0 bytes", "positive multiple"]);
+        check(&["memory:1MiB", "file:/nowhere/disk"], &["LUN 1 (file:/nowhere/disk)", "does not exist"]);
+        check(&["memory:1000000TiB"], &["LUN 0", "does not fit"]);
+        check(&["memory:512"; 257], &["257 LUNs", "at most 256"]);
+    }
+
+    #[test]
+    fn a_session_is_told_of_power_on_and_of_resets_once_each() {
+        let mut luns = open(&["memory:1MiB", "memory:1MiB"]).unwrap();
+        let (one, two) = (Nexus(1), Nexus(2));
+        luns.begin(one);
+        luns.begin(two);
+        let lun = luns.lun_mut(at(0)).unwrap();
+        assert_eq!(lun.take_attention(one), Some(Attention::PowerOn));
+        assert_eq!(lun.take_attention(one), None);
+        lun.reset();
+        lun.reset();
+        assert_eq!(lun.take_attention(one), Some(Attention::Reset));
+        assert_eq!(lun.take_attention(one), None, "two resets are one message");
+        assert_eq!(lun.take_attention(two), Some(Attention::PowerOn), "the earlier one first");
+        assert_eq!(lun.take_attention(two), Some(Attention::Reset));
+        assert_eq!(lun.take_attention(Nexus(3)), None, "a session that never began");
+        luns.end(two);
+        assert_eq!(luns.lun_mut(at(1)).unwrap().take_attention(two), None);
+        assert_eq!(luns.lun_mut(at(1)).unwrap().take_attention(one), Some(Attention::PowerOn));
+    }
+}

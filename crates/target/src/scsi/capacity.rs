@@ -1,0 +1,26 @@
+//! READ CAPACITY (10) and (16): SBC-4 sections 5.20 and 5.21.
+
+use wire::scsi::{Capacity10, Capacity16};
+
+use crate::lun::Lun;
+
+/// Logical blocks per physical block, as a power of two: 4 KiB is a page of the cache behind a file, so
+/// partitions and file systems that keep to it spare the store reading before writing.
+pub(super) const PHYSICAL_BLOCK_EXPONENT: u8 = 3;
+
+/// Data of READ CAPACITY (10). A LUN that is too large for it says 2^32 − 1: ask with sixteen bytes.
+pub(super) fn ten(lun: &Lun) -> Vec<u8> {
+    let last_lba = u32::try_from(lun.blocks() - 1).unwrap_or(u32::MAX);
+    Capacity10 { last_lba, block_len: lun.block_len_bytes() }.emit().to_vec()
+}
+
+/// Data of READ CAPACITY (16).
+pub(super) fn sixteen(lun: &Lun) -> Vec<u8> {
+    let capacity = Capacity16 {
+        last_lba: lun.blocks() - 1,
+        block_len: lun.block_len_bytes(),
+        physical_block_exponent: PHYSICAL_BLOCK_EXPONENT,
+        ..Capacity16::default()
+    };
+    capacity.emit().to_vec()
+}

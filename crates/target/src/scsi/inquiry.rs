@@ -1,0 +1,125 @@
+//! INQUIRY: what a LUN is, and the vital product data pages 00, 80, 83, B0, B1.
+//!
+//! SPC-4 sections 6.6 and 7.8, SBC-4 section 6.6. A LUN that is not there is described as such (peripheral
+//! qualifier 3, type 1Fh), because initiators scan by asking.
+
+use wire::scsi::{
+    Association, BlockDeviceCharacteristics, BlockLimits, Designator, DesignatorId, DeviceIdentification,
+    Sense, StandardInquiry, SupportedPages, UnitSerialNumber, VpdPage, page,
+};
+
+use super::capacity::PHYSICAL_BLOCK_EXPONENT;
+use super::transfer::TRANSFER_MAX_BYTES;
+use crate::lun::{Lun, PORTAL_GROUP_TAG};
+
+const VENDOR: &str = "FARLUN";
+const REVISION: &str = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
+
+/// Qualifier and type of a LUN that is not there, and the byte they make.
+const ABSENT_QUALIFIER: u8 = 3;
+const ABSENT_TYPE: u8 = 0x1f;
+const ABSENT: u8 = ABSENT_QUALIFIER << 5 | ABSENT_TYPE;
+
+/// SPC-4.
+const VERSION: u8 = 6;
+
+/// SAM-5, SPC-4, SBC-3, iSCSI, none with a revision claimed (SPC-4 table 143).
+const VERSION_DESCRIPTORS: [u16; 8] = [0x00a0, 0x0460, 0x04c0, 0x0960, 0, 0, 0, 0];
+
+/// Protocol identifier of iSCSI (SPC-4 section 7.6.1).
+const ISCSI: u8 = 5;
+
+/// The only port of a target (SAM-5 section 4.6.5.3).
+const RELATIVE_PORT: u16 = 1;
+
+/// What reads and writes are best cut to: large enough for any line, small enough to interleave.
+const TRANSFER_OPTIMAL_BYTES: u32 = 1 << 20;
+
+/// No rotating medium (SBC-4 section 6.6.2).
+const NON_ROTATING: u16 = 1;
+
+const PAGES: [u8; 5] = [
+    page::SUPPORTED_PAGES,
+    page::UNIT_SERIAL_NUMBER,
+    page::DEVICE_IDENTIFICATION,
+    page::BLOCK_LIMITS,
+    page::BLOCK_DEVICE_CHARACTERISTICS,
+];
+
+/// Standard INQUIRY data, or the vital product data page `wanted`.
+pub(super) fn inquiry(lun: Option<&Lun>, wanted: Option<u8>) -> Result<Vec<u8>, Sense> {
+    match (lun, wanted) {
+        (lun, None) => Ok(standard(lun)),
+        (Some(lun), Some(wanted)) => vital(lun, wanted),
+        (None, Some(page::SUPPORTED_PAGES)) => {
+            let mut bytes = SupportedPages { pages: vec![page::SUPPORTED_PAGES] }.emit();
+            bytes[0] = ABSENT;
+            Ok(bytes)
+        }
+        (None, Some(_)) => Err(unsupported_page()),
+    }
+}
+
+fn standard(lun: Option<&Lun>) -> Vec<u8> {
+    let (qualifier, device_type) = if lun.is_some() { (0, 0) } else { (ABSENT_QUALIFIER, ABSENT_TYPE) };
+    let data = StandardInquiry {
+        qualifier,
+        device_type,
+        removable: false,
+        version: VERSION,
+        hierarchical: true,
+        protect: false,
+        command_queue: true,
+        vendor: VENDOR.to_owned(),
+        product: lun.map_or("farlun".to_owned(), |lun| format!("farlun {}", lun.kind())),
+        revision: REVISION.to_owned(),
+        version_descriptors: VERSION_DESCRIPTORS,
+    };
+    data.emit().to_vec()
+}
+
+fn vital(lun: &Lun, wanted: u8) -> Result<Vec<u8>, Sense> {
+    Ok(match wanted {
+        page::SUPPORTED_PAGES => SupportedPages { pages: PAGES.to_vec() }.emit(),
+        page::UNIT_SERIAL_NUMBER => UnitSerialNumber { serial: lun.identity().serial.clone() }.emit(),
+        page::DEVICE_IDENTIFICATION => identification(lun).emit(),
+        page::BLOCK_LIMITS => limits(lun).emit(),
+        page::BLOCK_DEVICE_CHARACTERISTICS => {
+            BlockDeviceCharacteristics { rotation_rate: NON_ROTATING, form_factor: 0 }.emit()
+        }
+        _ => return Err(unsupported_page()),
+    })
+}
+
+fn identification(lun: &Lun) -> DeviceIdentification {
+    let identity = lun.identity();
+    let of = |association, protocol, id| Designator { association, protocol, id };
+    let port_name = format!("{},t,0x{PORTAL_GROUP_TAG:04x}", identity.iqn);
+    DeviceIdentification {
+        designators: vec![
+            of(Association::LogicalUnit, None, DesignatorId::Naa(identity.naa.to_vec())),
+            of(
+                Association::LogicalUnit,
+                None,
+                DesignatorId::T10VendorId { vendor: VENDOR.to_owned(), id: identity.serial.clone() },
+            ),
+            of(Association::TargetPort, Some(ISCSI), DesignatorId::RelativePort(RELATIVE_PORT)),
+            of(Association::TargetPort, Some(ISCSI), DesignatorId::ScsiName(port_name)),
+            of(Association::TargetDevice, Some(ISCSI), DesignatorId::ScsiName(identity.iqn.clone())),
+        ],
+    }
+}
+
+fn limits(lun: &Lun) -> BlockLimits {
+    let blocks = |bytes: u32| bytes / lun.block_len_bytes();
+    BlockLimits {
+        granularity: 1 << PHYSICAL_BLOCK_EXPONENT,
+        transfer_max: blocks(TRANSFER_MAX_BYTES),
+        transfer_optimal: blocks(TRANSFER_OPTIMAL_BYTES),
+        ..BlockLimits::default()
+    }
+}
+
+fn unsupported_page() -> Sense {
+    Sense::invalid_field(2, None)
+}

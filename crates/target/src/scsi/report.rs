@@ -1,0 +1,31 @@
+//! REPORT LUNS and REQUEST SENSE: SPC-4 sections 6.33 and 6.39.
+//!
+//! Sense data itself travels with its status (autosense); REQUEST SENSE only tells what is pending.
+
+use wire::scsi::{Lun as Address, ReportLuns, Sense};
+
+use crate::lun::{Lun, Luns, Nexus};
+
+/// SELECT REPORT (SPC-4 table 281): all but well-known LUNs, well-known ones only, all.
+const ORDINARY: u8 = 0;
+const WELL_KNOWN: u8 = 1;
+const ALL: u8 = 2;
+
+/// The list of LUNs. There are no well-known ones.
+pub(super) fn luns(luns: &Luns, select: u8) -> Result<Vec<u8>, Sense> {
+    let list = match select {
+        ORDINARY | ALL => luns.iter().map(|lun| Address::from_number(lun.number())).collect(),
+        WELL_KNOWN => Vec::new(),
+        _ => return Err(Sense::invalid_field(2, None)),
+    };
+    Ok(ReportLuns { luns: list }.emit())
+}
+
+/// What `nexus` has to be told about a LUN, which is thereby told; that it is not there, if it is not.
+pub(super) fn sense(lun: Option<&mut Lun>, nexus: Nexus, descriptor: bool) -> Vec<u8> {
+    let sense = match lun {
+        None => Sense::LUN_NOT_SUPPORTED,
+        Some(lun) => lun.take_attention(nexus).map_or(Sense::NO_SENSE, Sense::from),
+    };
+    if descriptor { sense.emit_descriptor() } else { sense.emit_fixed().to_vec() }
+}

@@ -1,0 +1,342 @@
+//! The serving loop: listens, logs initiators in, runs their commands on the LUNs. One loop, one thread,
+//! all sessions; stores that block are called by a pool of workers.
+//!
+//! `client` is one connection, `transfer` the payload it moves, `jobs` the calls that block.
+
+mod client;
+mod directory;
+mod jobs;
+mod stats;
+mod transfer;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use engine::{Buffers, Progress, Scratch, Service, Turn, Workers};
+use event::{Instant, Sink, SocketSample};
+use net::{EndSignals, Interest, Poll, Ready, tcp};
+use proto::discovery::{DiscoveredTarget, TargetAddress};
+use proto::login::LoginPolicy;
+use slab::Slab;
+use store::tables::{Recorder, TableError};
+
+use crate::lun::{LunError, LunSpec, Luns, PORTAL_GROUP_TAG};
+use client::{Client, End};
+use directory::Sessions;
+use jobs::{Done, Job};
+
+pub use stats::Stats;
+
+/// What a target serves and where.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where it listens; port 0 picks one.
+    pub listen: Vec<SocketAddr>,
+    /// Its name.
+    pub iqn: String,
+    /// Its LUNs, numbered from 0.
+    pub luns: Vec<LunSpec>,
+    /// Congestion control of its connections; the system's if `None`.
+    pub congestion: Option<String>,
+    /// Where the table `sockets` goes, if anywhere.
+    pub trace: Option<PathBuf>,
+}
+
+/// Why a target could not start or had to end.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// A LUN cannot be served.
+    #[error(transparent)]
+    Lun(#[from] LunError),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A table cannot be written.
+    #[error(transparent)]
+    Trace(#[from] TableError),
+    /// The system refused something the loop cannot do without.
+    #[error("the serving loop failed: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Threads that call stores which block.
+const WORKERS: usize = 8;
+/// Free buffers that are kept for reuse.
+const BUFFERS_KEEP_BYTES: usize = 64 << 20;
+/// A connection that has not logged in by then is closed.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
+/// Connections at most; more are closed as they come.
+const CONNECTIONS_MAX: usize = 8192;
+/// How often a connection that moves data is looked at, if few do.
+const SAMPLE_EVERY: Duration = Duration::from_millis(20);
+
+const LISTENER_TOKENS: u64 = 1 << 40;
+const WORKERS_TOKEN: u64 = 2 << 40;
+const SIGNALS_TOKEN: u64 = 3 << 40;
+
+/// A target.
+pub struct Target {
+    poll: Poll,
+    listeners: Vec<TcpListener>,
+    signals: EndSignals,
+    clients: Slab<Client>,
+    /// Clients with something to do in this turn.
+    dirty: Vec<usize>,
+    /// Clients that wait for buffers to come free.
+    paused: Vec<usize>,
+    shared: Shared,
+    sockets: Option<Recorder<SocketSample>>,
+    next_sample: Instant,
+    congestion: Option<String>,
+    is_ending: bool,
+}
+
+/// What all clients of a target use.
+struct Shared {
+    luns: Luns,
+    workers: Workers<Job, Done>,
+    buffers: Buffers,
+    sessions: Sessions,
+    policy: LoginPolicy,
+    advertised: Vec<DiscoveredTarget>,
+    stats: Stats,
+}
+
+impl Target {
+    /// Opens the LUNs and listens. From here on SIGINT and SIGTERM end the target in order.
+    pub fn start(config: &Config) -> Result<Target, ServeError> {
+        let signals = EndSignals::take_over()?;
+        let luns = Luns::open(&config.luns, &config.iqn)?;
+        let poll = Poll::new()?;
+        poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
+        let mut listeners = Vec::new();
+        for &address in &config.listen {
+            let listener =
+                tcp::listen(address).map_err(|source| ServeError::Listen { address, source })?;
+            poll.add(listener.as_fd(), LISTENER_TOKENS + listeners.len() as u64, Interest::READ)?;
+            listeners.push(listener);
+        }
+        let workers = Workers::start(WORKERS, jobs::run)?;
+        poll.add(workers.as_fd(), WORKERS_TOKEN, Interest::READ)?;
+        let mut addresses = Vec::new();
+        for listener in &listeners {
+            let address = listener.local_addr()?;
+            addresses.push(TargetAddress {
+                host: address.ip().to_string(),
+                port: address.port(),
+                portal_group_tag: Some(PORTAL_GROUP_TAG),
+            });
+        }
+        let advertised = vec![DiscoveredTarget { name: config.iqn.clone(), addresses }];
+        let sockets = match &config.trace {
+            Some(dir) => Some(Recorder::create(dir.join("sockets-far.parquet"))?),
+            None => None,
+        };
+        let policy = LoginPolicy {
+            portal_group_tag: PORTAL_GROUP_TAG,
+            command_window: client::COMMANDS_AT_FIRST,
+            ..LoginPolicy::default()
+        };
+        Ok(Target {
+            poll,
+            listeners,
+            signals,
+            clients: Slab::new(),
+            dirty: Vec::new(),
+            paused: Vec::new(),
+            shared: Shared {
+                luns,
+                workers,
+                buffers: Buffers::new(BUFFERS_KEEP_BYTES),
+                sessions: Sessions::new(config.iqn.clone()),
+                policy,
+                advertised,
+                stats: Stats::default(),
+            },
+            sockets,
+            next_sample: Instant::FAR_FUTURE,
+            congestion: config.congestion.clone(),
+            is_ending: false,
+        })
+    }
+
+    /// Where it really listens.
+    pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.listeners.iter().map(TcpListener::local_addr).collect()
+    }
+
+    /// Its LUNs.
+    pub fn luns(&self) -> &Luns {
+        &self.shared.luns
+    }
+
+    /// Serves until a signal ends it; what it did.
+    pub fn serve(mut self) -> Result<Stats, ServeError> {
+        engine::run(&mut self)?;
+        for index in self.clients.iter().map(|(index, _)| index).collect::<Vec<_>>() {
+            self.close(index, &End::Shutdown, net::clock::now());
+        }
+        // Writes that are under way finish before the process does.
+        drop(self.shared.workers);
+        if let Some(sockets) = self.sockets {
+            sockets.finish()?;
+        }
+        Ok(self.shared.stats)
+    }
+
+    fn accept(&mut self, listener: usize, now: Instant) {
+        // A listener stays ready while others wait in its backlog, so a bounded number per wake is fair.
+        for _ in 0..64 {
+            let (stream, peer) = match self.listeners[listener].accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    // Out of descriptors, or a peer that went away while it waited.
+                    eprintln!("farlun target: cannot accept a connection: {error}");
+                    return;
+                }
+            };
+            if self.clients.len() >= CONNECTIONS_MAX {
+                eprintln!("farlun target: {peer}: closed, {CONNECTIONS_MAX} connections are open");
+                continue;
+            }
+            let entry = self.clients.vacant_entry();
+            let prepared = tcp::prepare(&stream, self.congestion.as_deref());
+            let client = prepared.and_then(|()| {
+                let nexus = self.shared.sessions.next_nexus();
+                let deadline = now + LOGIN_TIMEOUT;
+                let login = self.shared.policy.clone();
+                Client::new(stream, peer, &self.poll, entry.key(), nexus, login, deadline)
+            });
+            match client {
+                Ok(client) => {
+                    entry.insert(client);
+                    self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
+                }
+                Err(error) => eprintln!("farlun target: {peer}: {error}"),
+            }
+        }
+    }
+
+    fn close(&mut self, index: usize, end: &End, now: Instant) {
+        let mut client = self.clients.remove(index);
+        if let (Some(sink), Some(sample)) = (&mut self.sockets, client.last_sample(now)) {
+            sink.record(&sample);
+        }
+        client.leave(&mut self.shared);
+        if end.is_worth_telling() {
+            eprintln!("farlun target: {}: {end}", client.name());
+        }
+    }
+
+    /// Looks at every connection that moves data: what the kernel says of it goes to the policy and to
+    /// the table.
+    fn sample(&mut self, now: Instant) {
+        let mut failed = Vec::new();
+        let mut busy = 0;
+        let mut waiting = false;
+        for (index, client) in &mut self.clients {
+            if client.is_overdue(now) {
+                failed.push((index, End::LoginTimeout));
+                continue;
+            }
+            waiting |= client.awaits_login();
+            match client.sample(now) {
+                Ok(None) => {}
+                Ok(Some(sample)) => {
+                    busy += 1;
+                    if let Some(sockets) = &mut self.sockets {
+                        sockets.record(&sample);
+                    }
+                }
+                Err(error) => failed.push((index, End::Io(error))),
+            }
+        }
+        for (index, end) in failed {
+            self.close(index, &end, now);
+        }
+        // Looking costs a system call each, so a crowd is looked at less often.
+        self.next_sample = match busy {
+            0 if waiting => now + Duration::from_secs(1),
+            0 => Instant::FAR_FUTURE,
+            busy => now + SAMPLE_EVERY * (1 + busy / 100),
+        };
+    }
+}
+
+impl Service for Target {
+    type Error = ServeError;
+
+    fn poll(&self) -> &Poll {
+        &self.poll
+    }
+
+    fn ready(&mut self, ready: Ready, now: Instant) -> Result<(), ServeError> {
+        match ready.token {
+            SIGNALS_TOKEN => self.is_ending |= self.signals.came(),
+            WORKERS_TOKEN => {
+                for done in self.shared.workers.results() {
+                    if let Some(client) = self.clients.get_mut(done.client) {
+                        if client.nexus() == done.nexus {
+                            client.finish_job(done, &mut self.shared);
+                            self.dirty.push(client.index());
+                        }
+                    }
+                }
+            }
+            token if token >= LISTENER_TOKENS => self.accept((token - LISTENER_TOKENS) as usize, now),
+            token => {
+                let index = token as usize;
+                if let Some(client) = self.clients.get_mut(index) {
+                    client.mark(ready);
+                    self.dirty.push(index);
+                    self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, now: Instant) -> Result<Turn, ServeError> {
+        if self.is_ending {
+            return Ok(Turn::Stop);
+        }
+        if client::has_budget(&self.shared) {
+            self.dirty.append(&mut self.paused);
+        }
+        let mut again = Vec::new();
+        for index in std::mem::take(&mut self.dirty) {
+            let Some(client) = self.clients.get_mut(index) else { continue };
+            match client.turn(&self.poll, &mut self.shared) {
+                Ok(Progress::Waits) if client.is_paused() => self.paused.push(index),
+                Ok(Progress::Waits) => {}
+                Ok(Progress::More) => again.push(index),
+                Err(end) => self.close(index, &end, now),
+            }
+        }
+        if now >= self.next_sample {
+            self.sample(now);
+        }
+        self.dirty = again;
+        self.paused.dedup();
+        Ok(match (self.dirty.is_empty(), self.next_sample) {
+            (false, _) => Turn::Again,
+            (true, Instant::FAR_FUTURE) => Turn::Wait,
+            (true, at) => Turn::WaitUntil(at),
+        })
+    }
+}
+
+/// The thread's scratch buffer, lent to one client at a time.
+fn with_scratch<T>(use_it: impl FnOnce(&mut Scratch) -> T) -> T {
+    thread_local!(static SCRATCH: std::cell::RefCell<Scratch> = Scratch::new().into());
+    SCRATCH.with_borrow_mut(use_it)
+}

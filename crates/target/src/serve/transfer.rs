@@ -1,0 +1,55 @@
+//! Payload on its way between a socket and a LUN: where it lands, what it is sent from.
+
+use std::sync::Arc;
+
+use engine::Buffer;
+use proto::target::TaskId;
+use wire::iscsi::Lun as Address;
+
+/// A command's payload, from the moment it is its turn until the last byte is placed or queued.
+#[derive(Debug)]
+pub(super) struct Transfer {
+    pub(super) task: TaskId,
+    pub(super) lun: Address,
+    /// First byte on the LUN.
+    pub(super) offset_bytes: u64,
+    /// What the command itself moves; the initiator may have expected less.
+    pub(super) actual_bytes: u32,
+    /// What is really moved.
+    pub(super) len_bytes: u32,
+    pub(super) fua: bool,
+    pub(super) body: Body,
+}
+
+/// Where the bytes are.
+#[derive(Debug)]
+pub(super) enum Body {
+    /// In the LUN's memory.
+    Memory,
+    /// Here, while a write fills it.
+    Filling(Buffer),
+    /// With a worker.
+    Away,
+    /// Here, while a read sends it.
+    Sending(Arc<Buffer>),
+}
+
+/// Where received payload lands.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// In the LUN's memory.
+    Memory { lun: Address, offset_bytes: u64 },
+    /// In the buffer of a transfer.
+    Buffer { token: u64, offset_bytes: usize },
+}
+
+/// What a PDU is sent from.
+#[derive(Debug)]
+pub(super) enum Payload {
+    /// The LUN's memory.
+    Memory { lun: Address, offset_bytes: u64, len_bytes: usize },
+    /// A buffer that a store has filled.
+    Buffer { buffer: Arc<Buffer>, offset_bytes: usize, len_bytes: usize },
+    /// Bytes made for this PDU.
+    Owned(Vec<u8>),
+}

@@ -1,0 +1,86 @@
+//! The running path: the thread that moves packets and the thread that counts them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use event::Direction;
+use net::clock;
+
+use crate::collect::{Collector, Traffic, Window};
+use crate::host::Host;
+use crate::pump::{Cost, Lane, Pump, Stop};
+use crate::{Spec, WanError};
+
+/// A path that is being emulated. Dropped early, it stops.
+pub(crate) struct Emulator {
+    near: Arc<Host>,
+    far: Arc<Host>,
+    window: Arc<Window>,
+    stop: Arc<Stop>,
+    threads: Option<(JoinHandle<std::io::Result<Cost>>, Collector)>,
+    drops_before: u64,
+    drops: u64,
+}
+
+impl Emulator {
+    /// Starts to move packets between the hosts; writes the table `packets` into `trace`.
+    pub(crate) fn start(
+        spec: &Spec,
+        near: &Arc<Host>,
+        far: &Arc<Host>,
+        trace: Option<&Path>,
+    ) -> Result<Emulator, WanError> {
+        let window = Window::new();
+        let failed = |source| WanError::System { what: "start a thread of the emulator", source };
+        let stop = Stop::new().map_err(failed)?;
+        let (collector, [to_far, to_near]) = Collector::start(trace, window.clone())?;
+        let out = Lane::new(Direction::NearToFar, [near, far], &spec.shape, to_far);
+        let back = Lane::new(Direction::FarToNear, [far, near], &spec.shape, to_near);
+        let pump = Pump::new([out, back], stop.clone());
+        let pump = thread::Builder::new().name("pump".to_owned()).spawn(|| pump.run()).map_err(failed)?;
+        Ok(Emulator {
+            near: near.clone(),
+            far: far.clone(),
+            window,
+            stop,
+            threads: Some((pump, collector)),
+            drops_before: 0,
+            drops: 0,
+        })
+    }
+
+    /// COMMAND starts: packets count from here.
+    pub(crate) fn begin(&mut self) -> Result<(), WanError> {
+        self.drops_before = self.device_drops()?;
+        self.window.begin(clock::now());
+        Ok(())
+    }
+
+    /// COMMAND has ended: packets count no longer.
+    pub(crate) fn end(&mut self) -> Result<(), WanError> {
+        self.window.end(clock::now());
+        self.drops = self.device_drops()? - self.drops_before;
+        Ok(())
+    }
+
+    /// Stops; what happened, the packets that the devices dropped before the path saw them, and the cost.
+    pub(crate) fn finish(mut self) -> Result<(Traffic, u64, Cost), WanError> {
+        self.stop.stop();
+        let (pump, collector) = self.threads.take().expect("an emulator finishes once");
+        let outcome = pump.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let failed = |source| WanError::System { what: "read packets from a TUN device", source };
+        let cost = outcome.map_err(failed)?;
+        Ok((collector.finish()?, self.drops, cost))
+    }
+
+    fn device_drops(&self) -> Result<u64, WanError> {
+        Ok(self.near.device_drops()? + self.far.device_drops()?)
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.stop.stop();
+    }
+}

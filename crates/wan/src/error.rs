@@ -1,0 +1,76 @@
+//! Why a path could not be made or a run not be carried out. What the system said of it is the error's source.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a run ended without a result.
+#[derive(Debug, thiserror::Error)]
+pub enum WanError {
+    /// The kernel refused a namespace.
+    #[error("cannot make a network namespace: {0}; run it as root (CAP_SYS_ADMIN and CAP_NET_ADMIN)")]
+    Namespace(io::Error),
+    /// The kernel refused a TUN device.
+    #[error(
+        "cannot make a TUN device from /dev/net/tun: {0}; run it as root, load the module (modprobe tun), \
+         and in a container pass the device in (--device /dev/net/tun)"
+    )]
+    Tun(io::Error),
+    /// A device could not be set up.
+    #[error("cannot set up the {side} end of the path: {what}")]
+    SetUp {
+        /// Which end.
+        side: &'static str,
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Threads, descriptors or pipes could not be had.
+    #[error("cannot {what}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A command could not be started.
+    #[error("cannot start the {side} command '{command}'")]
+    Start {
+        /// Which end.
+        side: &'static str,
+        /// The command as given.
+        command: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The far command ended too early.
+    #[error("the far command '{command}' ended with exit code {code} before anything in far listened on TCP")]
+    FarEnded {
+        /// The command as given.
+        command: String,
+        /// Its exit code; 128 and the signal's number if a signal ended it.
+        code: u8,
+    },
+    /// The far command never listened.
+    #[error("after 10 s nothing in far listens on TCP, which the far command '{0}' was expected to do")]
+    FarSilent(String),
+    /// A signal ended the run.
+    #[error("interrupted by a signal")]
+    Interrupted,
+    /// The table of packets could not be written.
+    #[error(transparent)]
+    Table(#[from] store::tables::TableError),
+    /// The list of running paths could not be read or written.
+    #[error("cannot use {path}")]
+    Registry {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is no path to enter.
+    #[error(
+        "no farlun wan of this user is running; start one with: farlun wan --delay 8ms --rate 1gbit -- sh"
+    )]
+    NoneRunning,
+}

@@ -1,0 +1,286 @@
+//! The thread that moves packets from each device to the other, every one at its time.
+//!
+//! One thread serves both directions: the answer to a packet (an acknowledgement, the next data) is made inside
+//! the write that delivers it, and is read without waking anybody. Two threads spent twice the CPU time on
+//! waking each other and left a machine of two processors no room for what is measured.
+//!
+//! The thread sleeps until shortly before the next packet is due or one comes in, and spins over the rest: a
+//! sleeping processor wakes some tens of microseconds late. While it spins it still looks for input, so that
+//! packets are stamped when they come. It never allocates for a packet, never writes a file, and drops only
+//! what the model says or what it then reports.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use event::{Direction, Fate, Instant, Packet};
+use link::{Path, Shape, Stage, wire_bytes};
+use net::tun::{Cut, HEADER_BYTES, MAX_BYTES};
+use net::{Wake, clock, scheduling, wait};
+use serde::Serialize;
+
+use crate::arena::{Arena, limit_bytes};
+use crate::collect::Feed;
+use crate::host::Host;
+
+/// The thread stops sleeping at most this long before a packet is due.
+const SPIN_MAX: Duration = Duration::from_micros(50);
+/// Part of a processor that may be spun away, in percent.
+const SPIN_PERCENT: u64 = 50;
+/// Spinning saved up while there was nothing to spin for.
+const SPIN_SAVED_NS: u64 = 5_000_000;
+/// Packets delivered or read before something else gets its turn.
+const BATCH: usize = 16;
+/// Above all ordinary threads, below what the kernel itself runs at 50 and more.
+const PRIORITY: i32 = 10;
+
+/// Both directions of a running path.
+pub(crate) struct Pump {
+    lanes: [Lane; 2],
+    stop: Arc<Stop>,
+}
+
+/// One direction.
+pub(crate) struct Lane {
+    direction: Direction,
+    from: Arc<Host>,
+    to: Arc<Host>,
+    path: Path,
+    arena: Arena,
+    feed: Feed,
+}
+
+/// Ends the thread.
+pub(crate) struct Stop {
+    over: AtomicBool,
+    wake: Wake,
+}
+
+/// What moving packets cost over the whole run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Cost {
+    /// CPU time of the thread, including the receiving host's TCP, which runs in it.
+    pub cpu_ns: u64,
+    /// Part of it that was spinning.
+    pub spin_ns: u64,
+    /// Whether the kernel gave the thread real-time priority.
+    pub realtime: bool,
+}
+
+impl Stop {
+    pub(crate) fn new() -> std::io::Result<Arc<Stop>> {
+        Ok(Arc::new(Stop { over: AtomicBool::new(false), wake: Wake::new()? }))
+    }
+
+    pub(crate) fn stop(&self) {
+        self.over.store(true, Ordering::Release);
+        self.wake.wake();
+    }
+}
+
+impl Pump {
+    pub(crate) fn new(lanes: [Lane; 2], stop: Arc<Stop>) -> Pump {
+        Pump { lanes, stop }
+    }
+
+    /// Moves packets until somebody says stop. An error is one of reading a device, which ends the run.
+    pub(crate) fn run(mut self) -> std::io::Result<Cost> {
+        let realtime = scheduling::realtime(PRIORITY).is_ok();
+        scheduling::exact_timers()?;
+        let mut spin = Spin::new(clock::now());
+        while !self.stop.over.load(Ordering::Acquire) {
+            let mut moved = 0;
+            for lane in &mut self.lanes {
+                moved += lane.deliver() + lane.read()?;
+            }
+            if moved == 0 {
+                self.rest(&mut spin)?;
+            }
+        }
+        Ok(Cost { cpu_ns: scheduling::thread_cpu_ns(), spin_ns: spin.spent_ns, realtime })
+    }
+
+    /// Sleeps, or spins if something is due at once and there is budget to.
+    fn rest(&self, spin: &mut Spin) -> std::io::Result<()> {
+        let [out, back] = &self.lanes;
+        let due = out.path.next_at().into_iter().chain(back.path.next_at()).min();
+        let inputs = [out.from.tun.as_fd(), back.from.tun.as_fd(), self.stop.wake.as_fd()];
+        let now = clock::now();
+        let margin = spin.margin(now);
+        match due {
+            Some(due) if due.since(now) <= margin => {
+                spin.until(now, due, || Ok(wait::readable(inputs, Some(Duration::ZERO))?.contains(&true)))
+            }
+            Some(due) => {
+                let planned = due - margin;
+                if !wait::readable(inputs, Some(planned.since(now)))?.contains(&true) {
+                    spin.learn(clock::now().since(planned));
+                }
+                Ok(())
+            }
+            None => wait::readable(inputs, None).map(drop),
+        }
+    }
+}
+
+impl Lane {
+    /// The way from one host to the other.
+    pub(crate) fn new(direction: Direction, [from, to]: [&Arc<Host>; 2], shape: &Shape, feed: Feed) -> Lane {
+        let arena = Arena::new(limit_bytes(shape));
+        Lane { direction, from: from.clone(), to: to.clone(), path: Path::new(shape), arena, feed }
+    }
+
+    /// Writes packets that are due.
+    fn deliver(&mut self) -> usize {
+        for count in 0..BATCH {
+            let now = clock::now();
+            let Some((scheduled, packet)) = self.path.pop(now) else { return count };
+            let fate = match self.to.tun.write(self.arena.bytes(packet.handle)) {
+                Ok(()) => Fate::Delivered,
+                Err(_) => Fate::DeviceRefused,
+            };
+            let egress = if fate == Fate::Delivered { now } else { scheduled };
+            self.arena.release(packet.handle);
+            self.note(&packet, scheduled, egress, fate);
+        }
+        BATCH
+    }
+
+    /// Reads packets that have come in and gives them to the model.
+    fn read(&mut self) -> std::io::Result<usize> {
+        for count in 0..BATCH {
+            let Some(room) = self.arena.room() else {
+                return Ok(count + usize::from(self.refuse_one()?));
+            };
+            let Some(bytes) = self.from.tun.read(room)? else { return Ok(count) };
+            let now = clock::now();
+            let cut = Cut::of(&room[..bytes]);
+            let ip_bytes = (bytes - HEADER_BYTES) as u32;
+            let packet = link::Packet {
+                handle: self.arena.keep(bytes),
+                arrived: now,
+                ip_bytes,
+                wire_bytes: wire_bytes(ip_bytes, cut.segments, cut.header_bytes),
+                segments: cut.segments,
+            };
+            if let Err(packet) = self.path.push(now, packet) {
+                self.arena.release(packet.handle);
+                self.note(&packet, now, now, Fate::QueueFull);
+            }
+        }
+        Ok(BATCH)
+    }
+
+    /// There is no memory for another packet: takes one off the device and drops it.
+    #[cold]
+    fn refuse_one(&mut self) -> std::io::Result<bool> {
+        let mut lost = vec![0; MAX_BYTES];
+        let Some(bytes) = self.from.tun.read(&mut lost)? else { return Ok(false) };
+        let now = clock::now();
+        let segments = Cut::of(&lost[..bytes]).segments;
+        self.feed.record(Packet {
+            ingress: now,
+            scheduled: now,
+            egress: now,
+            direction: self.direction,
+            fate: Fate::NoBuffer,
+            ip_bytes: (bytes - HEADER_BYTES) as u32,
+            segments,
+        });
+        Ok(true)
+    }
+
+    fn note(&mut self, packet: &link::Packet, scheduled: Instant, egress: Instant, fate: Fate) {
+        self.feed.record(Packet {
+            ingress: packet.arrived,
+            scheduled,
+            egress,
+            direction: self.direction,
+            fate,
+            ip_bytes: packet.ip_bytes,
+            segments: packet.segments,
+        });
+    }
+}
+
+/// How long to spin: as long as the machine usually oversleeps, out of a budget that fills at
+/// [`SPIN_PERCENT`] of the time.
+struct Spin {
+    /// What nine of ten sleeps do not exceed their time by.
+    oversleep_ns: u64,
+    saved_ns: u64,
+    filled: Instant,
+    spent_ns: u64,
+}
+
+/// How fast the estimate of oversleeping follows: up by this when a sleep was longer, down by a ninth of it when
+/// it was shorter, which settles where one of ten is longer.
+const LEARN_NS: u64 = 900;
+
+impl Spin {
+    fn new(now: Instant) -> Spin {
+        let oversleep_ns = SPIN_MAX.as_nanos() as u64;
+        Spin { oversleep_ns, saved_ns: SPIN_SAVED_NS, filled: now, spent_ns: 0 }
+    }
+
+    /// How long before a packet is due to stop sleeping.
+    fn margin(&mut self, now: Instant) -> Duration {
+        let earned_ns = now.since(self.filled).as_nanos() as u64 * SPIN_PERCENT / 100;
+        self.saved_ns = (self.saved_ns + earned_ns).min(SPIN_SAVED_NS);
+        self.filled = now;
+        Duration::from_nanos(self.oversleep_ns.min(self.saved_ns))
+    }
+
+    /// A sleep was `late` longer than planned.
+    fn learn(&mut self, late: Duration) {
+        if late.as_nanos() > u128::from(self.oversleep_ns) {
+            self.oversleep_ns = (self.oversleep_ns + LEARN_NS).min(SPIN_MAX.as_nanos() as u64);
+        } else {
+            self.oversleep_ns = self.oversleep_ns.saturating_sub(LEARN_NS / 9);
+        }
+    }
+
+    /// Spins from `start` until `end` or until `interrupted` says so.
+    fn until(
+        &mut self,
+        start: Instant,
+        end: Instant,
+        mut interrupted: impl FnMut() -> std::io::Result<bool>,
+    ) -> std::io::Result<()> {
+        let mut now = start;
+        while now < end && !interrupted()? {
+            now = clock::now();
+        }
+        let spun_ns = now.since(start).as_nanos() as u64;
+        self.saved_ns = self.saved_ns.saturating_sub(spun_ns);
+        self.spent_ns += spun_ns;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spinning_follows_what_nine_of_ten_sleeps_need() {
+        let mut spin = Spin::new(Instant::ZERO);
+        for n in 0..10_000u64 {
+            // From 10 to 19 µs, evenly.
+            spin.learn(Duration::from_micros(10 + n * 7 % 10));
+        }
+        let margin = spin.margin(Instant::ZERO);
+        assert!(margin > Duration::from_micros(16) && margin < Duration::from_micros(21), "{margin:?}");
+    }
+
+    #[test]
+    fn spinning_ends_with_its_budget_and_comes_back_with_time() {
+        let mut spin = Spin::new(Instant::ZERO);
+        spin.until(Instant::ZERO, clock::now(), || Ok(false)).expect("nothing can fail");
+        assert_eq!(spin.margin(Instant::ZERO), Duration::ZERO, "far more was spun than was saved");
+        let later = Instant::from_nanos(20_000);
+        assert_eq!(spin.margin(later), Duration::from_micros(10));
+        assert_eq!(spin.margin(later + Duration::from_secs(1)), SPIN_MAX);
+    }
+}

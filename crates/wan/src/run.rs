@@ -1,0 +1,249 @@
+//! A whole run: make the path, start the far command, run COMMAND, clean up, judge.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use net::child::{Signal, signal};
+use net::namespace::members;
+use net::{EndSignals, clock, wait};
+use serde::Serialize;
+
+use crate::emulator::Emulator;
+use crate::guard::{Guard, kill_all};
+use crate::host::Host;
+use crate::pump::Cost;
+use crate::registry::Registered;
+use crate::roles::{Running, shown};
+use crate::validity::{Class, Validity, judge};
+use crate::{Side, Spec, WanError};
+
+/// How long the far command may take until it listens.
+const READY: Duration = Duration::from_secs(10);
+/// How soon to look whether it does, and how often at most: the kernel walks its whole table of sockets each time.
+const LOOK_FIRST: Duration = Duration::from_millis(5);
+const LOOK_LAST: Duration = Duration::from_millis(100);
+/// How long commands have to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The path.
+    pub spec: Spec,
+    /// COMMAND and its arguments.
+    pub near: Vec<OsString>,
+    /// The far command, for a shell.
+    pub far: Option<String>,
+    /// Where the table `packets` goes; the directory is there.
+    pub trace: Option<PathBuf>,
+    /// Whether to keep the last line of JSON that each command prints.
+    pub keep_output: bool,
+    /// What the run is judged for.
+    pub class: Class,
+    /// This program, to start the guard with.
+    pub program: Option<PathBuf>,
+}
+
+/// What a run gave, as `farlun wan --json` prints it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// The path.
+    pub path: PathShown,
+    /// Whether figures may be taken from it.
+    pub validity: Validity,
+    /// COMMAND.
+    pub near: Role,
+    /// The far command.
+    pub far: Option<Role>,
+    /// What the emulation cost.
+    pub emulator: Cost,
+    /// Kernel settings of both ends.
+    pub sysctls: BTreeMap<String, String>,
+}
+
+/// The path as it was.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PathShown {
+    /// Propagation one way.
+    pub delay_ns: u64,
+    /// Rate on the wire.
+    pub rate_bits_per_s: u64,
+    /// Bytes on the wire that may wait.
+    pub queue_bytes: u64,
+    /// Largest packet, in bytes of IP.
+    pub mtu: u32,
+    /// Largest super-packet that TCP builds, in bytes.
+    pub gso_max_bytes: u32,
+}
+
+/// A command that ran at one end.
+#[derive(Clone, Debug, Serialize)]
+pub struct Role {
+    /// The command in words; the far one is a single word for a shell.
+    pub command: Vec<String>,
+    /// Its exit code; 128 and the signal's number if a signal ended it.
+    pub exit_code: u8,
+    /// The last line it printed, if that is JSON and was kept.
+    pub output: Option<serde_json::Value>,
+}
+
+/// Runs COMMAND over a path. Call it while the process has one thread: it takes over SIGINT, SIGTERM and
+/// SIGHUP, on which it ends both commands and cleans up.
+pub fn run(settings: &Settings) -> Result<Outcome, WanError> {
+    let failed = |source| WanError::System { what: "take over signals", source };
+    let signals = EndSignals::take_over().map_err(failed)?;
+    let spec = &settings.spec;
+    let near = Arc::new(Host::create(Side::Near, spec)?);
+    let far = Arc::new(Host::create(Side::Far, spec)?);
+    let bench = Bench::new(settings, near, far)?;
+    let mut emulator = Emulator::start(spec, &bench.near, &bench.far, settings.trace.as_deref())?;
+    let _registered = Registered::new(&bench.near.namespace, &bench.far.namespace)?;
+    let keep = settings.keep_output;
+
+    let mut far = match &settings.far {
+        Some(line) => Some(bench.start_far(line, keep, &signals)?),
+        None => None,
+    };
+    emulator.begin()?;
+    let mut near = Running::near(&bench.near.namespace, &settings.near, keep)?;
+    let near_code = bench.wait_for(&mut near, &signals)?;
+    emulator.end()?;
+    let far_code = match &mut far {
+        Some(far) => Some(bench.stop(far, &signals)?),
+        None => None,
+    };
+    kill_all(&bench.inodes);
+    let (traffic, device_drops, cost) = emulator.finish()?;
+
+    let words = settings.near.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let near = Role { command: words, exit_code: near_code, output: near.output() };
+    let far = far.zip(far_code).zip(settings.far.clone()).map(|((mut far, exit_code), line)| Role {
+        command: vec![line],
+        exit_code,
+        output: far.output(),
+    });
+    let validity = judge(settings.class, &spec.shape, &traffic, device_drops);
+    Ok(bench.outcome(spec, validity, (near, far), cost))
+}
+
+/// The two ends and what cleans them up. Dropped, it leaves no process in them.
+struct Bench {
+    near: Arc<Host>,
+    far: Arc<Host>,
+    inodes: [u64; 2],
+    _guard: Option<Guard>,
+}
+
+impl Bench {
+    fn new(settings: &Settings, near: Arc<Host>, far: Arc<Host>) -> Result<Bench, WanError> {
+        let failed = |source| WanError::System { what: "start the guard that cleans up", source };
+        let inodes = [near.namespace.inode().map_err(failed)?, far.namespace.inode().map_err(failed)?];
+        let guard = settings.program.as_deref().map(|program| Guard::start(program, inodes));
+        Ok(Bench { near, far, inodes, _guard: guard.transpose().map_err(failed)? })
+    }
+
+    /// Starts the far command and waits until something in far listens on TCP. A command that has put itself
+    /// into the background has ended well and may still come to listen.
+    fn start_far(&self, line: &str, keep: bool, signals: &EndSignals) -> Result<Running, WanError> {
+        let mut far = Running::far(&self.far.namespace, line, keep)?;
+        let give_up = clock::now() + READY;
+        let mut pause = LOOK_FIRST;
+        while !self.far.listens()? {
+            if let Some(code) = far.ended()?
+                && (code != 0 || members(&self.inodes[1..]).is_empty())
+            {
+                return Err(WanError::FarEnded { command: line.to_owned(), code });
+            }
+            if clock::now() >= give_up {
+                return Err(WanError::FarSilent(line.to_owned()));
+            }
+            if wait_for([signals.as_fd()], Some(pause))?[0] && signals.came() {
+                return Err(WanError::Interrupted);
+            }
+            pause = LOOK_LAST.min(pause * 2);
+        }
+        Ok(far)
+    }
+
+    /// Waits until a command has ended by itself; on a signal to us it is told to, and the run is over.
+    fn wait_for(&self, command: &mut Running, signals: &EndSignals) -> Result<u8, WanError> {
+        loop {
+            if let Some(code) = command.ended()? {
+                return Ok(code);
+            }
+            let [_, signalled] = wait_for([command.as_fd(), signals.as_fd()], None)?;
+            if signalled && signals.came() {
+                signal(command.pid(), Signal::Terminate);
+                self.wait_at_most(command, GRACE)?;
+                return Err(WanError::Interrupted);
+            }
+        }
+    }
+
+    /// Ends the far command and everything it started: SIGTERM, after five seconds SIGKILL.
+    fn stop(&self, far: &mut Running, signals: &EndSignals) -> Result<u8, WanError> {
+        for pid in members(&self.inodes[1..]) {
+            signal(pid, Signal::Terminate);
+        }
+        if let Some(code) = self.wait_at_most(far, GRACE)? {
+            return Ok(code);
+        }
+        kill_all(&self.inodes[1..]);
+        self.wait_for(far, signals)
+    }
+
+    fn wait_at_most(&self, command: &mut Running, limit: Duration) -> Result<Option<u8>, WanError> {
+        let give_up = clock::now() + limit;
+        loop {
+            let ended = command.ended()?;
+            let left = give_up.since(clock::now());
+            if ended.is_some() || left.is_zero() {
+                return Ok(ended);
+            }
+            wait_for([command.as_fd()], Some(left))?;
+        }
+    }
+
+    fn outcome(
+        &self,
+        spec: &Spec,
+        validity: Validity,
+        (near, far): (Role, Option<Role>),
+        emulator: Cost,
+    ) -> Outcome {
+        let shape = &spec.shape;
+        let path = PathShown {
+            delay_ns: shape.delay.as_nanos() as u64,
+            rate_bits_per_s: shape.rate.0,
+            queue_bytes: shape.queue_bytes,
+            mtu: spec.mtu_bytes,
+            gso_max_bytes: spec.gso_max_bytes(),
+        };
+        Outcome { path, validity, near, far, emulator, sysctls: self.near.sysctls.clone() }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        kill_all(&self.inodes);
+    }
+}
+
+impl Settings {
+    /// COMMAND as a shell would show it.
+    pub fn command(&self) -> String {
+        shown(&self.near)
+    }
+}
+
+fn wait_for<const N: usize>(
+    descriptors: [std::os::fd::BorrowedFd<'_>; N],
+    timeout: Option<Duration>,
+) -> Result<[bool; N], WanError> {
+    let failed = |source| WanError::System { what: "wait for the commands", source };
+    wait::readable(descriptors, timeout).map_err(failed)
+}

@@ -1,0 +1,211 @@
+//! Whether a run may yield figures: was the emulator on time, and did it drop only what the model said?
+//!
+//! The rule is that of design.md, "Measuring in the lab": figures of latency need an emulator that is late by a
+//! small part of the round trip, figures of throughput one that is late by a small part of the queue.
+
+use std::time::Duration;
+
+use event::format_delay;
+use link::Shape;
+use serde::Serialize;
+
+use crate::collect::Traffic;
+
+/// What a run is to be judged for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// Figures of latency.
+    Latency,
+    /// Figures of throughput.
+    Throughput,
+    /// None: any run will do.
+    Off,
+}
+
+/// How late packets were delivered, over those that came while COMMAND ran.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Lateness {
+    /// Median, in nanoseconds.
+    pub p50: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// The worst.
+    pub max: u64,
+}
+
+/// Whether a run is good for one class of figures.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Verdict {
+    /// Whether it is.
+    pub ok: bool,
+    /// Why not: what was found and what was expected, a sentence each.
+    pub reasons: Vec<String>,
+}
+
+/// The judgement of a run.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Validity {
+    /// The verdict of the class that was asked for.
+    #[serde(flatten)]
+    pub asked: Verdict,
+    /// For figures of latency.
+    pub latency: Verdict,
+    /// For figures of throughput.
+    pub throughput: Verdict,
+    /// How late packets were; `None` if none was delivered.
+    pub lateness_ns: Option<Lateness>,
+    /// Packets that came while COMMAND ran, super-packets counted once.
+    pub packets: u64,
+    /// The same in packets of MTU size; so are the drops.
+    pub segments: u64,
+    /// Dropped by the model because its waiting queue was full.
+    pub dropped_queue_full: u64,
+    /// Dropped by anything else, which makes the run invalid.
+    pub dropped_unasked: u64,
+}
+
+/// Bounds of one class.
+struct Bounds {
+    class: &'static str,
+    p50: Option<Duration>,
+    p99: Duration,
+}
+
+impl Bounds {
+    fn latency(shape: &Shape) -> Bounds {
+        let rtt = shape.base_rtt();
+        Bounds {
+            class: "latency",
+            p50: Some((rtt / 100).max(Duration::from_micros(20))),
+            p99: (rtt / 20).max(Duration::from_micros(200)),
+        }
+    }
+
+    fn throughput(shape: &Shape) -> Bounds {
+        let p99 = (shape.drain_time() / 4).min(Duration::from_millis(2));
+        Bounds { class: "throughput", p50: None, p99 }
+    }
+
+    fn judge(&self, lateness: Option<Lateness>, drops: &[String]) -> Verdict {
+        let mut reasons = drops.to_vec();
+        if let Some(late) = lateness {
+            let limits = [("p50", late.p50, self.p50), ("p99", late.p99, Some(self.p99))];
+            for (name, found, limit) in limits {
+                let found = Duration::from_nanos(found);
+                if let Some(limit) = limit.filter(|limit| found > *limit) {
+                    let (found, limit, class) = (format_delay(found), format_delay(limit), self.class);
+                    reasons.push(format!(
+                        "packets were late by {found} ({name}), expected at most {limit} for figures of {class}"
+                    ));
+                }
+            }
+        }
+        Verdict { ok: reasons.is_empty(), reasons }
+    }
+}
+
+/// Judges a run; `device_drops` are packets that a device dropped before the path saw them.
+pub(crate) fn judge(class: Class, shape: &Shape, traffic: &Traffic, device_drops: u64) -> Validity {
+    let lateness = (!traffic.lateness.is_empty()).then(|| Lateness {
+        p50: traffic.lateness.value_at_quantile(0.5),
+        p99: traffic.lateness.value_at_quantile(0.99),
+        max: traffic.lateness.max(),
+    });
+    let drops: Vec<String> = [
+        (traffic.no_buffer, "packets were dropped because the emulator had no buffer for them"),
+        (traffic.device_refused, "packets were refused by the receiving device"),
+        (device_drops, "packets were dropped by a sending device before the emulator read them"),
+        (traffic.lost_rows, "packets were not recorded because the machine was too busy"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| format!("{count} {what}, expected none"))
+    .collect();
+    let latency = Bounds::latency(shape).judge(lateness, &drops);
+    let throughput = Bounds::throughput(shape).judge(lateness, &drops);
+    let asked = match class {
+        Class::Latency => latency.clone(),
+        Class::Throughput => throughput.clone(),
+        Class::Off => Verdict { ok: true, reasons: Vec::new() },
+    };
+    Validity {
+        asked,
+        latency,
+        throughput,
+        lateness_ns: lateness,
+        packets: traffic.packets,
+        segments: traffic.segments,
+        dropped_queue_full: traffic.queue_full,
+        dropped_unasked: traffic.no_buffer + traffic.device_refused + device_drops,
+    }
+}
+
+impl Verdict {
+    /// The reasons as one line.
+    pub fn sentence(&self) -> String {
+        self.reasons.join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use event::{BitRate, Direction, Fate, Instant, Packet};
+
+    fn late_by(us: &[u64], fate: Fate) -> Traffic {
+        let mut traffic = Traffic::none();
+        for us in us {
+            traffic.add(&Packet {
+                ingress: Instant::ZERO,
+                scheduled: Instant::ZERO,
+                egress: Instant::from_nanos(us * 1_000),
+                direction: Direction::NearToFar,
+                fate,
+                ip_bytes: 1500,
+                segments: 3,
+            });
+        }
+        traffic
+    }
+
+    fn path(delay_ms: u64, queue_bytes: u64) -> Shape {
+        Shape { delay: Duration::from_millis(delay_ms), rate: BitRate(1_000_000_000), queue_bytes }
+    }
+
+    #[test]
+    fn bounds_follow_the_path() {
+        for (delay_ms, queue_bytes, late_us, latency, throughput) in [
+            (0, 1_000_000, &[5, 10, 15][..], true, true),
+            (0, 1_000_000, &[30, 30, 30], false, true),
+            (8, 2_000_000, &[150, 150, 150], true, true),
+            (8, 2_000_000, &[5, 5, 900], false, true),
+            (50, 12_500_000, &[5, 5, 2_100], true, false),
+            (50, 100_000, &[5, 5, 300], true, false),
+            (8, 2_000_000, &[], true, true),
+        ] {
+            let shape = path(delay_ms, queue_bytes);
+            let seen = judge(Class::Latency, &shape, &late_by(late_us, Fate::Delivered), 0);
+            assert_eq!(
+                (seen.latency.ok, seen.throughput.ok),
+                (latency, throughput),
+                "{delay_ms} ms {late_us:?}"
+            );
+            assert_eq!(seen.asked, seen.latency);
+        }
+    }
+
+    #[test]
+    fn drops_that_the_model_did_not_decide_spoil_a_run() {
+        let shape = path(8, 2_000_000);
+        let judged = |fate, device| judge(Class::Throughput, &shape, &late_by(&[0], fate), device);
+        let full = judged(Fate::QueueFull, 0);
+        assert!(full.asked.ok && full.dropped_queue_full == 3 && full.dropped_unasked == 0);
+        for (fate, device) in [(Fate::NoBuffer, 0), (Fate::DeviceRefused, 0), (Fate::Delivered, 3)] {
+            let seen = judged(fate, device);
+            assert!(!seen.latency.ok && !seen.throughput.ok && seen.dropped_unasked == 3, "{fate:?}");
+            assert!(seen.asked.sentence().starts_with("3 packets were "), "{:?}", seen.asked);
+        }
+        assert!(judge(Class::Off, &shape, &late_by(&[0], Fate::NoBuffer), 0).asked.ok);
+    }
+}

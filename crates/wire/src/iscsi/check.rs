@@ -1,0 +1,39 @@
+//! What the test of every PDU does.
+
+use super::{BHS_LEN, Bhs, Opcode, Pdu};
+
+/// The header `hex` reads as `pdu`; `pdu` writes the same bytes over a buffer of 0xa5, so that an unset byte shows;
+/// what is read from a header of all ones writes and reads the same again.
+#[track_caller]
+pub(super) fn check(hex: &str, pdu: impl Into<Pdu>) {
+    let (bytes, pdu) = (header(hex), pdu.into());
+    assert_eq!(Pdu::parse(&bytes), Ok(pdu));
+    assert_eq!(emit(&pdu), bytes);
+    assert_eq!(pdu.itt(), Bhs::new(&bytes).itt());
+    assert_eq!(pdu.data_segment_len() as usize, Bhs::new(&bytes).data_segment_len());
+
+    let mut ones = [0xff; BHS_LEN];
+    ones[0] = 0xc0 | pdu.opcode().code();
+    if pdu.opcode() == Opcode::ScsiCommand {
+        // All ones are a reserved task attribute.
+        ones[1] = 0xf8;
+    }
+    let read = Pdu::parse(&ones).expect("every header of the opcode can be read");
+    assert_eq!(Pdu::parse(&emit(&read)), Ok(read));
+}
+
+/// The bytes of a header in hexadecimal, four at a time.
+#[track_caller]
+pub(super) fn header(hex: &str) -> [u8; BHS_LEN] {
+    let digits = hex.split_whitespace().collect::<String>();
+    let bytes = (0..digits.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal"));
+    bytes.collect::<Vec<_>>().try_into().expect("48 bytes")
+}
+
+fn emit(pdu: &Pdu) -> [u8; BHS_LEN] {
+    let mut bytes = [0xa5; BHS_LEN];
+    pdu.emit(&mut bytes);
+    bytes
+}

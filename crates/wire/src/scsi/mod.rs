@@ -1,0 +1,35 @@
+//! SCSI commands and the data they return: SAM-5, SPC-5, SBC-4.
+//!
+//! Formats only: which commands a logical unit has, and what a status means for a task, is `target`'s and
+//! `initiator`'s.
+
+mod block_limits;
+mod capacity;
+mod cdb;
+mod data;
+mod device_id;
+mod inquiry;
+mod lun;
+mod mode;
+mod mode_page;
+mod report_luns;
+mod sense;
+mod status;
+mod vpd;
+
+#[cfg(test)]
+mod check;
+
+pub use block_limits::BlockLimits;
+pub use capacity::{Capacity10, Capacity16};
+pub use cdb::{BlockForm, Cdb, CdbError, ModeForm, PageControl};
+pub use data::DataError;
+pub use device_id::{Association, Designator, DesignatorId, DeviceIdentification};
+pub use inquiry::StandardInquiry;
+pub use lun::Lun;
+pub use mode::{BlockDescriptor, ModeParameters};
+pub use mode_page::ModePage;
+pub use report_luns::ReportLuns;
+pub use sense::{FieldPointer, Sense, SenseError, SenseKey};
+pub use status::Status;
+pub use vpd::{BlockDeviceCharacteristics, SupportedPages, UnitSerialNumber, VpdPage, page};

@@ -1,0 +1,40 @@
+//! Runs every target over its corpus, and over each entry cut off and disturbed at every byte.
+
+use std::fs;
+use std::path::Path;
+
+use fuzz::TARGETS;
+
+#[test]
+fn corpus() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    for (name, target) in TARGETS {
+        let folder = fs::read_dir(corpus.join(name)).expect("a corpus folder for every target");
+        let mut entries = folder.map(|entry| entry.expect("a readable entry").path()).collect::<Vec<_>>();
+        entries.sort();
+        assert!(!entries.is_empty(), "no entry in the corpus of {name}");
+        for entry in entries {
+            let data = fs::read(&entry).expect("a readable entry");
+            println!("{}", entry.display());
+            target(&data);
+            for at in 0..data.len() {
+                target(&data[..at]);
+                for disturbance in [0x01, 0x80, 0xff] {
+                    let mut disturbed = data.clone();
+                    disturbed[at] ^= disturbance;
+                    target(&disturbed);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_target_has_a_binary() {
+    let targets = Path::new(env!("CARGO_MANIFEST_DIR")).join("targets");
+    let manifest = fs::read_to_string(targets.join("Cargo.toml")).expect("the manifest of the binaries");
+    for (name, _) in TARGETS {
+        assert!(manifest.contains(&format!("\nname = \"{name}\"\n")), "no binary for {name}");
+        assert!(targets.join(format!("bin/{name}.rs")).exists(), "no source for {name}");
+    }
+}

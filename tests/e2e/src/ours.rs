@@ -1,0 +1,59 @@
+//! Our target as a process, known by its ready line.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::{Service, farlun};
+
+/// How long a target may take until it says that it is ready.
+const READY: Duration = Duration::from_secs(20);
+
+/// A running `farlun target` on a port of its own.
+pub struct Target {
+    /// The process; dropping it ends the target.
+    pub service: Service,
+    /// Its ready line.
+    pub ready: Value,
+}
+
+impl Target {
+    /// Serves the given LUNs (`memory:64MiB`, `file:PATH`) on loopback.
+    #[track_caller]
+    pub fn serve(luns: &[&str]) -> Target {
+        let mut command = farlun(["target", "--json", "--listen", "127.0.0.1:0"]);
+        for lun in luns {
+            command.args(["--lun", lun]);
+        }
+        let mut service = Service::start(&mut command);
+        let line = service.next_line(READY);
+        let ready: Value = serde_json::from_str(&line).expect("the ready line is JSON");
+        assert_eq!(ready["ready"], true, "{ready}");
+        Target { service, ready }
+    }
+
+    /// The address it listens on, `127.0.0.1:PORT`.
+    pub fn address(&self) -> &str {
+        self.ready["addresses"][0].as_str().expect("the ready line names an address")
+    }
+
+    /// The target's name.
+    pub fn iqn(&self) -> &str {
+        self.ready["iqn"].as_str().expect("the ready line names an IQN")
+    }
+
+    /// The URL that discovery takes.
+    pub fn portal(&self) -> String {
+        format!("iscsi://{}", self.address())
+    }
+
+    /// The URL of one LUN.
+    pub fn url(&self, lun: u32) -> String {
+        self.url_at(self.address(), lun)
+    }
+
+    /// The URL of one LUN as seen through another address.
+    pub fn url_at(&self, address: &str, lun: u32) -> String {
+        format!("iscsi://{address}/{}/{lun}", self.iqn())
+    }
+}

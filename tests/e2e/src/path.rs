@@ -1,0 +1,53 @@
+//! Commands run over the emulated path, `farlun wan`: one script far away, one near.
+
+use std::fs::{self, OpenOptions};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::{farlun, run, skip};
+
+/// The address of the far end, fixed by `farlun wan`.
+pub const FAR: &str = "198.18.0.2";
+
+/// Two paths at once would starve each other on a small machine.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Whether this machine can have an emulated path.
+pub fn available() -> Result<(), String> {
+    skip::root()?;
+    skip::program("unshare")?;
+    if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
+        return Err(format!("/dev/net/tun does not open: {error}"));
+    }
+    let mut namespace = std::process::Command::new("unshare");
+    let made = run(namespace.args(["--net", "true"]), Duration::from_secs(10));
+    if made.code == 0 {
+        Ok(())
+    } else {
+        Err(format!("no network namespace can be made: {}", made.stderr.trim()))
+    }
+}
+
+/// Runs two shell scripts over 1 Gb/s with 8 ms one way; the document that `farlun wan` prints.
+///
+/// Panics unless the near script ends with 0. Whether the emulator kept its time is not asked here: these runs carry
+/// data, they measure nothing.
+#[track_caller]
+pub fn over_8ms(far: &str, near: &str, limit: Duration) -> Value {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let scripts = tempfile::Builder::new().prefix("farlun-path-").tempdir().expect("a temporary folder");
+    let [far_script, near_script] = [("far.sh", far), ("near.sh", near)].map(|(name, text)| {
+        let script = scripts.path().join(name);
+        fs::write(&script, format!("set -eu\n{text}\n")).expect("a script");
+        script.to_str().expect("a path of plain characters").to_owned()
+    });
+    let far_command = format!("sh {far_script}");
+    let mut command = farlun(["wan", "--json", "--delay", "8ms", "--rate", "1gbit", "--far", &far_command]);
+    let finished = run(command.args(["--", "sh", &near_script]), limit);
+    assert!(matches!(finished.code, 0 | 4), "the near script failed\n{finished:#?}");
+    let document = finished.json();
+    assert_eq!(document["near"]["exit_code"], 0, "the near script failed\n{finished:#?}");
+    document
+}

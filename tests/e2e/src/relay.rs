@@ -1,0 +1,66 @@
+//! A TCP relay that stops at an exact byte, so that "half-way" is a place and not a moment.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+/// Passes one connection on, up to a number of bytes counted over both directions; then nothing moves any more until
+/// one side closes, which it passes on.
+pub struct Relay {
+    address: SocketAddr,
+    passed: Arc<AtomicU64>,
+    limit: u64,
+}
+
+impl Relay {
+    /// Waits for one connection and relays it to `to`, for `limit_bytes` in all.
+    pub fn to(to: &str, limit_bytes: u64) -> Relay {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let passed = Arc::new(AtomicU64::new(0));
+        let (to, counter) = (to.to_owned(), Arc::clone(&passed));
+        thread::spawn(move || {
+            let Ok((near, _)) = listener.accept() else { return };
+            // Later connections are refused: the peer is gone, not busy.
+            drop(listener);
+            let Ok(far) = TcpStream::connect(&to) else { return };
+            for (from, to) in [(&near, &far), (&far, &near)] {
+                let (from, to) = (from.try_clone().expect("a handle"), to.try_clone().expect("a handle"));
+                let counter = Arc::clone(&counter);
+                thread::spawn(move || pump(from, to, &counter, limit_bytes));
+            }
+        });
+        Relay { address, passed, limit: limit_bytes }
+    }
+
+    /// Where to connect to.
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Whether it has passed on all it will.
+    pub fn is_full(&self) -> bool {
+        self.passed.load(Ordering::Acquire) >= self.limit
+    }
+}
+
+fn pump(mut from: TcpStream, mut to: TcpStream, passed: &AtomicU64, limit: u64) {
+    let mut buffer = [0; 16 << 10];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) | Err(_) => break,
+            // Over the limit it reads on, so that it sees the side that goes away, and passes nothing on.
+            Ok(_) if passed.load(Ordering::Acquire) >= limit => {}
+            Ok(length) => {
+                passed.fetch_add(length as u64, Ordering::AcqRel);
+                if to.write_all(&buffer[..length]).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
+}

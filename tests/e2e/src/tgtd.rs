@@ -1,0 +1,88 @@
+//! Debian's `tgtd` as a process of our own: own control socket, own portal on loopback, one disk at LUN 1.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::{Service, process, skip};
+
+/// The name of the target that [`Tgtd`] serves.
+pub const IQN: &str = "iqn.2026-11.io.farlun:tgt";
+
+/// A running tgtd.
+pub struct Tgtd {
+    service: Service,
+    control: u16,
+    port: u16,
+}
+
+impl Tgtd {
+    /// Serves the file `disk` at LUN 1 (tgt's LUN 0 is its controller).
+    #[track_caller]
+    pub fn serve(disk: &Path) -> Tgtd {
+        let port = free_port();
+        // tgtd takes a signed 16-bit control port; the kernel picks TCP ports above 32768, so the rest is as unique.
+        let control = (port % 32_768).max(1);
+        let mut command = Command::new("tgtd");
+        command.args(["-f", "-C", &control.to_string(), "--iscsi", &format!("portal=127.0.0.1:{port}")]);
+        let mut tgtd = Tgtd { service: Service::start(&mut command), control, port };
+        let control = control.to_string();
+        process::until("tgtd answers on its control socket", Duration::from_secs(20), || {
+            assert!(tgtd.service.alive(), "tgtd ended: {}", tgtd.service.stderr());
+            let mut show = Command::new("tgtadm");
+            show.args(["-C", &control, "--op", "show", "--mode", "sys"]);
+            process::run(&mut show, Duration::from_secs(10)).code == 0
+        });
+        process::output(Command::new("sh").args(["-ec", &configuration(&control, disk)]));
+        process::until("tgtd listens", Duration::from_secs(20), || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        tgtd
+    }
+
+    /// The URL of one LUN; the disk is LUN 1.
+    pub fn url(&self, lun: u32) -> String {
+        format!("{}/{IQN}/{lun}", self.portal())
+    }
+
+    /// The URL that discovery takes.
+    pub fn portal(&self) -> String {
+        format!("iscsi://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Tgtd {
+    fn drop(&mut self) {
+        // It takes its time to end on SIGTERM and keeps nothing that would be lost.
+        self.service.kill();
+        for suffix in ["", ".lock"] {
+            let _ = fs::remove_file(format!("/var/run/tgtd/socket.{}{suffix}", self.control));
+        }
+    }
+}
+
+/// The shell commands that give the tgtd at `control` one target with one disk, open to everybody.
+pub fn configuration(control: &str, disk: &Path) -> String {
+    let admin = format!("tgtadm -C {control} --lld iscsi");
+    let disk = disk.display();
+    format!(
+        "{admin} --op new --mode target --tid 1 -T {IQN}\n\
+         {admin} --op new --mode logicalunit --tid 1 --lun 1 -b {disk}\n\
+         {admin} --op bind --mode target --tid 1 -I ALL\n"
+    )
+}
+
+/// A TCP port that nobody listens on just now.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
+
+/// Whether tgt is there and may be started.
+pub fn available() -> Result<(), String> {
+    skip::program("tgtd")?;
+    skip::program("tgtadm")?;
+    skip::root()
+}

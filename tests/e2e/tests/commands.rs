@@ -1,0 +1,87 @@
+//! What every command promises: help with an example, one JSON document, and a target that is careful by default.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use e2e::ours::Target;
+use e2e::{farlun, run};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[test]
+fn help_shows_an_example() {
+    for command in ["lab", "target", "ls", "inquiry", "read", "write", "bench", "stream", "wan", "report"] {
+        let help = run(&mut farlun([command, "--help"]), MINUTE).expect_code(0);
+        assert!(help.stdout.contains("Example"), "`farlun {command} --help` has no example\n{}", help.stdout);
+        assert!(help.stdout.contains("--json"), "`farlun {command}` has no --json\n{}", help.stdout);
+    }
+}
+
+#[test]
+fn bench_prints_one_document() {
+    let target = Target::serve(&["memory:64MiB"]);
+    for shape in [
+        ["--op", "read", "--block", "4KiB", "--depth", "32"],
+        ["--op", "write", "--block", "1MiB", "--depth", "4"],
+    ] {
+        let mut bench = farlun(["bench", &target.url(0), "--json", "--time", "1s"]);
+        let finished = run(bench.args(shape).arg("--random"), MINUTE).expect_code(0);
+        let document = finished.json();
+        assert_eq!(document["kind"], "bench", "{document}");
+        assert_eq!(document["op"], shape[1], "{document}");
+        for figure in ["bytes", "ios", "iops", "bytes_per_s", "base_rtt_ns", "turnaround_rtt"] {
+            assert!(document[figure].as_f64() > Some(0.0), "`{figure}` is no figure: {document}");
+        }
+        let latency = |name: &str| document["latency_ns"][name].as_f64().expect("a latency");
+        let rising = ["min", "p50", "p90", "p99", "p999", "max"].map(latency);
+        assert!(rising.is_sorted(), "percentiles rise: {document}");
+        assert!(document["cpu"]["near_ns_per_io"].as_f64() > Some(0.0), "{document}");
+        assert!(
+            document["cpu"]["far_ns_per_io"].as_f64() > Some(0.0),
+            "our own kind tells what it cost: {document}"
+        );
+    }
+}
+
+#[test]
+fn bench_says_it_to_people_too() {
+    let target = Target::serve(&["memory:64MiB"]);
+    let finished = run(&mut farlun(["bench", &target.url(0), "--time", "1s"]), MINUTE).expect_code(0);
+    for word in ["IOPS", "p50", "p99"] {
+        assert!(finished.stdout.contains(word), "`{word}` is missing\n{finished:#?}");
+    }
+}
+
+#[test]
+fn discovery_and_inquiry_as_json() {
+    let target = Target::serve(&["memory:64MiB", "memory:32MiB"]);
+    let listed = run(&mut farlun(["ls", &target.portal(), "--json"]), MINUTE).expect_code(0).json();
+    let text = listed.to_string();
+    assert!(text.contains(target.iqn()) && text.contains(target.address()), "{listed}");
+    let described = run(&mut farlun(["inquiry", &target.url(1), "--json"]), MINUTE).expect_code(0).json();
+    assert!(
+        described.to_string().contains(&(32_u64 << 20).to_string()),
+        "the size in bytes is told: {described}"
+    );
+}
+
+#[test]
+fn ready_line_tells_what_is_served() {
+    let target = Target::serve(&["memory:64MiB", "memory:1GiB"]);
+    let luns = target.ready["luns"].as_array().expect("a list of LUNs");
+    let seen: Vec<(&Value, &Value, &Value)> =
+        luns.iter().map(|lun| (&lun["lun"], &lun["bytes"], &lun["kind"])).collect();
+    let expected = [(0, 64_u64 << 20, "memory"), (1, 1 << 30, "memory")];
+    assert_eq!(seen.len(), expected.len());
+    for (seen, expected) in seen.iter().zip(expected) {
+        assert_eq!((seen.0, seen.1, seen.2), (&expected.0.into(), &expected.1.into(), &expected.2.into()));
+    }
+    assert!(target.iqn().starts_with("iqn.2026-11.io.farlun:"), "{}", target.iqn());
+}
+
+#[test]
+fn a_target_without_authentication_stays_on_loopback() {
+    let finished = run(&mut farlun(["target", "--lun", "memory:1MiB", "--listen", "0.0.0.0:0"]), MINUTE);
+    finished.expect_code(2).expect_sentence(&["--insecure"]);
+}

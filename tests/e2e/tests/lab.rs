@@ -1,0 +1,115 @@
+//! The tour: it runs, its checks are evaluated, and its report opens in a browser.
+//!
+//! Whether the figures are good is the plan's own business: a slow machine must not fail this test, so here its exit
+//! code only has to agree with its checks. With `--long` the whole tour must pass.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use e2e::{Finished, farlun, need, path, report, run};
+
+const REPORT_BYTES_MAX: u64 = 6 << 20;
+
+/// One run of the tour, shared by the tests of this file.
+struct Tour {
+    folder: PathBuf,
+    finished: Finished,
+}
+
+fn tour() -> &'static Tour {
+    static TOUR: OnceLock<Tour> = OnceLock::new();
+    TOUR.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tour");
+        let _ = fs::remove_dir_all(&folder);
+        let mut command = farlun(["lab", "--json", "--out"]);
+        command.arg(&folder);
+        if !long() {
+            command.arg("--quick");
+        }
+        let limit = Duration::from_secs(if long() { 1200 } else { 240 });
+        Tour { finished: run(&mut command, limit), folder }
+    })
+}
+
+fn long() -> bool {
+    std::env::var_os("FARLUN_LONG").is_some()
+}
+
+#[test]
+fn checks_are_evaluated_and_decide_the_exit_code() {
+    need!(path::available());
+    let tour = tour();
+    let document = tour.finished.json();
+    let checks = document["checks"].as_array().expect("a list of checks");
+    assert!(!checks.is_empty(), "the tour expects something");
+    for check in checks {
+        for key in ["name", "value", "op", "bound", "unit", "ok"] {
+            assert!(check.get(key).is_some(), "a check has no `{key}`: {check}");
+        }
+        // Shown when this test fails, and by `--nocapture`.
+        println!("{check}");
+    }
+    let invalid = checks.iter().any(|check| check["value"].is_null());
+    let failed = checks.iter().any(|check| check["ok"] != true);
+    let expected = if invalid { 4 } else { i32::from(failed) };
+    assert_eq!(tour.finished.code, expected, "the exit code agrees with the checks\n{document:#}");
+    assert!(!long() || expected == 0, "the whole tour passes\n{document:#}");
+    let stored: Value = serde_json::from_slice(&fs::read(tour.folder.join("run.json")).expect("run.json"))
+        .expect("run.json is JSON");
+    assert_eq!(stored["checks"], document["checks"], "what is stored is what was printed");
+}
+
+#[test]
+fn report_opens_in_a_browser() {
+    need!(path::available(), report::available());
+    let html = tour().folder.join("report.html");
+    let bytes = fs::metadata(&html).expect("report.html").len();
+    assert!(bytes <= REPORT_BYTES_MAX, "the report has {bytes} bytes, {REPORT_BYTES_MAX} at most");
+    let page = report::open(&html);
+    assert_eq!(page.probe["ready"], "true", "the page drew everything: {}", page.probe);
+    assert_eq!(page.probe["errors"], serde_json::json!([]), "no script error");
+    assert_eq!(page.console_errors, Vec::<String>::new(), "no error in the console");
+    assert!(page.probe["plots"].as_u64() >= Some(1), "figures are present: {}", page.probe);
+    assert!(page.probe["curves"].as_u64() >= Some(2), "raw and iSCSI are drawn: {}", page.probe);
+    assert!(page.dom.contains("farlun lab"), "the command that rebuilds the page is in it");
+}
+
+#[test]
+fn report_is_drawn_again_from_the_run() {
+    need!(path::available());
+    let tour = tour();
+    let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tour-copy");
+    let _ = fs::remove_dir_all(&copy);
+    copy_tree(&tour.folder, &copy);
+    fs::remove_file(copy.join("report.html")).expect("the report is there");
+    run(farlun(["report"]).arg(&copy), Duration::from_secs(120)).expect_code(0);
+    assert!(copy.join("report.html").exists(), "the report is back");
+    fs::remove_dir_all(&copy).expect("the copy can go");
+}
+
+#[test]
+fn shipped_plans_are_listed_and_sound() {
+    let listed = run(&mut farlun(["lab", "list"]), Duration::from_secs(20)).expect_code(0);
+    let names: Vec<&str> = listed.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.contains(&"tour"), "{listed:#?}");
+    for name in names {
+        run(&mut farlun(["lab", "check", name]), Duration::from_secs(20)).expect_code(0);
+    }
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let place = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_tree(&entry.path(), &place);
+        } else {
+            fs::copy(entry.path(), place).expect("a copy");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The Debian packages that the tests' peers come from: installed when root, named otherwise.
+//!
+//! Never a reason to fail: a test whose peer is missing is skipped and says which one.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::step::{self, Outcome};
+
+/// What `cargo xtask test` uses: iSCSI initiators, a target, file systems, a browser, `ip`, `mount` and `unshare`.
+pub(crate) const TESTS: &[&str] = &[
+    "libiscsi-bin",
+    "qemu-utils",
+    "qemu-block-extra",
+    "tgt",
+    "e2fsprogs",
+    "chromium",
+    "iproute2",
+    "mount",
+    "util-linux",
+];
+
+/// What `cargo xtask bench` uses besides.
+pub(crate) const BENCH: &[&str] = &["iperf3", "iproute2"];
+
+/// Installs those of `wanted` that are missing, or prints the line that does.
+pub(crate) fn ensure(wanted: &[&str]) -> Result<Outcome> {
+    if !Path::new("/etc/debian_version").exists() {
+        return Ok(Outcome::Skipped(format!(
+            "not a Debian system; install by your own means what provides: {}",
+            wanted.join(" ")
+        )));
+    }
+    let missing = missing(wanted)?;
+    if missing.is_empty() {
+        println!("all there: {}", wanted.join(" "));
+        return Ok(Outcome::Passed);
+    }
+    let line = format!("apt-get update && apt-get install -y --no-install-recommends {}", missing.join(" "));
+    if step::captured(Command::new("id").arg("-u"))?.trim() != "0" {
+        return Ok(Outcome::Skipped(format!("not root; to run every test first run: sudo sh -c '{line}'")));
+    }
+    match install(&missing) {
+        Ok(()) => Ok(Outcome::Passed),
+        Err(error) => Ok(Outcome::Skipped(format!("{error:#}; to try it by hand: {line}"))),
+    }
+}
+
+/// Those of `wanted` that dpkg does not call installed.
+fn missing<'a>(wanted: &[&'a str]) -> Result<Vec<&'a str>> {
+    // dpkg-query ends with 1 when it does not know one of the names: its output is good all the same.
+    let output = Command::new("dpkg-query")
+        .args(["-W", "-f=${Package} ${db:Status-Status}\n"])
+        .args(wanted)
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let installed: BTreeSet<&str> = text.lines().filter_map(|line| line.strip_suffix(" installed")).collect();
+    Ok(wanted.iter().copied().filter(|name| !installed.contains(name)).collect())
+}
+
+fn install(missing: &[&str]) -> Result<()> {
+    println!("installing {}", missing.join(" "));
+    let apt = || {
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive").args([
+            "-qq",
+            "-o",
+            "Dpkg::Use-Pty=0",
+            "-o",
+            "DPkg::Lock::Timeout=120",
+        ]);
+        command
+    };
+    step::captured(apt().arg("update"))?;
+    step::captured(apt().args(["install", "-y", "--no-install-recommends"]).args(missing))?;
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Which crate may depend on which: the arrows of ARCHITECTURE.md, and who may use the heavy or dangerous dependencies.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+/// Every crate of the workspace with the crates it may use. A crate that is not listed is a finding: decide its place.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("event", &[]),
+    ("wire", &["event"]),
+    ("proto", &["event", "wire"]),
+    ("control", &["event"]),
+    ("link", &["event", "wire"]),
+    ("net", &["event"]),
+    ("store", &["event"]),
+    ("engine", &["event", "wire", "net", "store"]),
+    ("target", &["event", "wire", "proto", "control", "net", "store", "engine"]),
+    ("initiator", &["event", "wire", "proto", "control", "net", "store", "engine"]),
+    ("wan", &["event", "wire", "link", "net", "store"]),
+    ("analysis", &["event", "wire", "store"]),
+    ("report", &["event", "store", "analysis"]),
+    ("lab", &["event", "link", "net", "store", "analysis", "report"]),
+    ("farlun", EVERYTHING),
+    ("fuzz", &["event", "wire", "proto"]),
+    ("sim", &["event", "wire", "proto", "control", "link"]),
+    ("e2e", &[]),
+    ("xtask", &[]),
+];
+
+const EVERYTHING: &[&str] = &[
+    "event",
+    "wire",
+    "proto",
+    "control",
+    "link",
+    "net",
+    "store",
+    "engine",
+    "target",
+    "initiator",
+    "wan",
+    "analysis",
+    "report",
+    "lab",
+];
+
+/// External crates that only these may use, and what the others use instead.
+const RESERVED: &[(&str, &[&str], &str)] = &[
+    ("anyhow", &["farlun", "xtask"], "a library has an error enum of its own (`thiserror`)"),
+    ("libc", &["net"], "system calls live in `net` behind a safe function"),
+    ("parquet", &["store"], "tables are read and written through `store`"),
+    ("clap", &["farlun"], "flags are parsed in the binary; libraries take plain structs"),
+    ("indicatif", &["farlun"], "libraries report progress as numbers; the binary draws it"),
+    ("toml", &["lab"], "plans are read by `lab`"),
+];
+
+/// Every arrow that points back, every reserved crate used elsewhere, every crate without the workspace's lints.
+pub(super) fn findings(metadata: &Value) -> Result<Vec<String>> {
+    let packages = metadata["packages"].as_array().context("`cargo metadata` lists no packages")?;
+    let mut findings = Vec::new();
+    // A workspace member has no source; everything from a registry has one.
+    for package in packages.iter().filter(|package| package["source"].is_null()) {
+        let name = package["name"].as_str().context("a package without a name")?;
+        let Some((_, allowed)) = ARROWS.iter().find(|(listed, _)| *listed == name) else {
+            findings.push(format!(
+                "crate `{name}` is in no row of xtask/src/tidy/arrows.rs: decide what it may use"
+            ));
+            continue;
+        };
+        let dependencies = package["dependencies"].as_array().context("a package without dependencies")?;
+        for dependency in dependencies {
+            let used = dependency["name"].as_str().context("a dependency without a name")?;
+            // Tests may look at both ends at once: only what is shipped keeps the arrows.
+            let shipped = dependency["kind"] != "dev";
+            findings.extend(check(name, allowed, used, shipped));
+        }
+        let manifest = package["manifest_path"].as_str().context("a package without a manifest")?;
+        let manifest =
+            std::fs::read_to_string(manifest).with_context(|| format!("cannot read {manifest}"))?;
+        if !manifest.contains("[lints]\nworkspace = true") {
+            findings.push(format!(
+                "crate `{name}` does not take the workspace's lints: add `[lints]\\nworkspace = true`"
+            ));
+        }
+    }
+    Ok(findings)
+}
+
+fn check(name: &str, allowed: &[&str], used: &str, shipped: bool) -> Option<String> {
+    let ours = ARROWS.iter().any(|(listed, _)| *listed == used);
+    if ours && shipped && !allowed.contains(&used) {
+        return Some(format!(
+            "crate `{name}` depends on `{used}`, it may use only {allowed:?}: move the code down, or pass what it needs in"
+        ));
+    }
+    let (_, users, instead) = RESERVED.iter().find(|(reserved, _, _)| *reserved == used)?;
+    (!users.contains(&name))
+        .then(|| format!("crate `{name}` depends on `{used}`, reserved for {users:?}: {instead}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrows_point_one_way() {
+        assert_eq!(check("target", &["event", "engine"], "engine", true), None);
+        assert_eq!(check("target", &["event"], "serde", true), None);
+        assert_eq!(check("target", &["event"], "initiator", false), None, "tests may use both ends");
+        assert!(check("engine", &["event"], "target", true).is_some());
+        assert!(check("target", &["event"], "anyhow", true).is_some());
+        assert!(check("wan", &["event"], "libc", false).is_some(), "not in tests either");
+    }
+
+    #[test]
+    fn the_table_itself_has_no_arrow_that_points_back() {
+        for (row, (name, allowed)) in ARROWS.iter().enumerate() {
+            for used in *allowed {
+                let place = ARROWS.iter().position(|(listed, _)| listed == used);
+                assert!(
+                    place.is_some_and(|place| place < row),
+                    "`{name}` uses `{used}`, which stands below it"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Where the workspace is and what cargo knows about it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::step;
+
+/// The folder of the workspace's `Cargo.toml`.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
+}
+
+/// A `cargo` that runs in the workspace.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root()).args(args);
+    command
+}
+
+/// What `cargo metadata` says of this host's packages, and nothing of other platforms', which need not be downloaded.
+pub(crate) fn metadata() -> Result<Value> {
+    let about = step::captured(Command::new("rustc").arg("-vV").current_dir(root()))?;
+    let host =
+        about.lines().find_map(|line| line.strip_prefix("host: ")).context("`rustc -vV` names no host")?;
+    let mut command = cargo(&["metadata", "--format-version", "1", "--filter-platform", host]);
+    let text = step::captured(&mut command)?;
+    serde_json::from_str(&text).context("`cargo metadata` printed something else than JSON")
+}
+
+/// The folder cargo builds into.
+pub(crate) fn target_dir() -> Result<PathBuf> {
+    let text = step::captured(&mut cargo(&["metadata", "--format-version", "1", "--no-deps"]))?;
+    let metadata: Value =
+        serde_json::from_str(&text).context("`cargo metadata` printed something else than JSON")?;
+    let folder =
+        metadata["target_directory"].as_str().context("`cargo metadata` names no target directory")?;
+    Ok(PathBuf::from(folder))
+}
+
+/// Builds the release binary, once for everybody who measures or tests it; its path.
+pub(crate) fn release_binary() -> Result<PathBuf> {
+    step::shown(&mut cargo(&["build", "--release", "--package", "farlun"]))?;
+    Ok(target_dir()?.join("release/farlun"))
+}
