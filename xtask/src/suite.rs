@@ -20,6 +20,9 @@ const PATH_SUITE: &str = "tests/path.rs";
 /// The crate of the end-to-end tests: they come last, and want the release binary.
 const E2E: &str = "e2e";
 
+/// The binary is copied to storage hosts: what makes it larger than this must be worth it.
+const BINARY_BYTES_MAX: u64 = 25_000_000;
+
 /// How much of a good thing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Length {
@@ -70,7 +73,13 @@ fn all(length: Length, steps: &mut Steps, tally: &mut Tally) -> Result<()> {
     })?;
     let mut binary = None;
     steps.run("release build", || {
-        binary = Some(workspace::release_binary()?);
+        let built = workspace::release_binary()?;
+        let bytes = std::fs::metadata(&built).context("the release build left no binary")?.len();
+        println!("{}: {:.1} MB", built.display(), bytes as f64 / 1e6);
+        if bytes > BINARY_BYTES_MAX {
+            bail!("the release binary has {bytes} bytes, {BINARY_BYTES_MAX} at most: look at what was added last");
+        }
+        binary = Some(built);
         Ok(Outcome::Passed)
     })?;
     let binary = binary.context("the release build named no binary")?;

@@ -6,15 +6,15 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 
 use event::{Host, Instant, SocketSample};
-use net::{Interest, Poll, TcpInfo, tcp, tcp_info};
+use net::{Interest, Poll, TcpInfo, tcp_info};
 
 use crate::rx::{Receiver, Rx, Scratch, Stop};
+use crate::sample::{Moved, socket_sample};
+use crate::tuning::Tuning;
 use crate::tx::{Sender, Tx};
 
 /// What one connection may move before others get their turn.
 const QUANTUM_BYTES: usize = 4 << 20;
-/// Unsent bytes the kernel may hold for a connection whose rate is not known yet.
-const NOTSENT_BYTES: u32 = 256 << 10;
 
 /// How far a turn of reading or writing got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,14 +33,13 @@ pub struct Connection<P, D> {
     interest: Interest,
     rx: Rx<P>,
     tx: Tx<D>,
-    notsent_bytes: u32,
-    pacing_bytes_per_s: Option<u64>,
+    tuning: Tuning,
 }
 
 impl<P, D> Connection<P, D> {
     /// Adds a prepared socket to a loop under `token`.
     pub fn new(stream: TcpStream, poll: &Poll, token: u64) -> io::Result<Connection<P, D>> {
-        tcp::set_notsent_lowat(&stream, NOTSENT_BYTES)?;
+        let tuning = Tuning::new(&stream)?;
         poll.add(stream.as_fd(), token, Interest::READ)?;
         Ok(Connection {
             stream,
@@ -48,8 +47,7 @@ impl<P, D> Connection<P, D> {
             interest: Interest::READ,
             rx: Rx::new(),
             tx: Tx::new(),
-            notsent_bytes: NOTSENT_BYTES,
-            pacing_bytes_per_s: None,
+            tuning,
         })
     }
 
@@ -107,27 +105,14 @@ impl<P, D> Connection<P, D> {
         !self.tx.is_empty()
     }
 
-    /// Paces this connection at no more than `bytes_per_s`, and lets the kernel hold about five
-    /// milliseconds of it unsent: enough to keep the line busy, little enough that an urgent PDU does not
-    /// wait behind megabytes.
+    /// See [`Tuning::pace`].
     pub fn pace(&mut self, bytes_per_s: u64) -> io::Result<()> {
-        if self.pacing_bytes_per_s != Some(bytes_per_s) {
-            tcp::set_max_pacing_rate(&self.stream, bytes_per_s)?;
-            self.pacing_bytes_per_s = Some(bytes_per_s);
-        }
-        Ok(())
+        self.tuning.pace(&self.stream, bytes_per_s)
     }
 
-    /// Follows a measured delivery rate with the amount of unsent data the kernel may hold.
+    /// See [`Tuning::follow_rate`].
     pub fn follow_rate(&mut self, bytes_per_s: u64) -> io::Result<()> {
-        let five_ms = u32::try_from(bytes_per_s / 200).unwrap_or(u32::MAX);
-        let notsent = five_ms.clamp(NOTSENT_BYTES, 16 << 20).next_multiple_of(64 << 10);
-        // The kernel is told only of changes worth a system call.
-        if notsent.abs_diff(self.notsent_bytes) > self.notsent_bytes / 4 {
-            tcp::set_notsent_lowat(&self.stream, notsent)?;
-            self.notsent_bytes = notsent;
-        }
-        Ok(())
+        self.tuning.follow_rate(&self.stream, bytes_per_s)
     }
 
     /// Application payload received so far.
@@ -143,24 +128,9 @@ impl<P, D> Connection<P, D> {
     /// What the kernel says of the connection now, and the row of the table `sockets` for it.
     pub fn sample(&self, t: Instant, host: Host) -> io::Result<(TcpInfo, SocketSample)> {
         let info = tcp_info::read(&self.stream)?;
-        let sample = SocketSample {
-            t,
-            host,
-            connection: self.token as u32,
-            app_rx_bytes: self.received_payload_bytes(),
-            app_tx_bytes: self.sent_payload_bytes(),
-            cwnd_packets: info.cwnd_packets,
-            ssthresh_packets: info.ssthresh_packets,
-            mss_bytes: info.mss_bytes,
-            state: info.state,
-            rtt_ns: info.rtt.as_nanos() as u64,
-            min_rtt_ns: info.min_rtt.unwrap_or_default().as_nanos() as u64,
-            unacked_packets: info.unacked_packets,
-            retransmitted_packets: info.retransmitted_packets,
-            delivery_rate_bytes_per_s: info.delivery_rate_bytes_per_s,
-            pacing_rate_bytes_per_s: info.pacing_rate_bytes_per_s,
-            notsent_bytes: info.notsent_bytes,
-        };
+        let moved =
+            Moved { rx_bytes: self.received_payload_bytes(), tx_bytes: self.sent_payload_bytes() };
+        let sample = socket_sample(t, host, self.token as u32, &info, moved);
         Ok((info, sample))
     }
 

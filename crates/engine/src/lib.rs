@@ -8,6 +8,8 @@ mod buffer;
 mod connection;
 mod reactor;
 mod rx;
+mod sample;
+mod tuning;
 mod tx;
 mod workers;
 
@@ -15,5 +17,7 @@ pub use buffer::{Buffer, Buffers};
 pub use connection::{Connection, Progress};
 pub use reactor::{Service, Turn, run};
 pub use rx::{Landing, Receiver, Scratch, Stop};
+pub use sample::{Moved, socket_sample};
+pub use tuning::Tuning;
 pub use tx::{Outgoing, Sender};
 pub use workers::Workers;

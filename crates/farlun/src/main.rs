@@ -4,6 +4,8 @@
 
 mod command;
 mod exit;
+mod session;
+mod stream;
 
 use std::process::ExitCode;
 

@@ -55,104 +55,181 @@ fn right_as_it_stands() {
 
 #[test]
 fn unknown_keys_and_the_nearest_known_one() {
-    check("title =", "titel =", &[
-        "1: a plan needs title, such as title = \"what it shows\"",
-        "2: unknown key 'titel' in a plan; did you mean 'title'?",
-    ]);
+    check(
+        "title =",
+        "titel =",
+        &[
+            "1: a plan needs title, such as title = \"what it shows\"",
+            "2: unknown key 'titel' in a plan; did you mean 'title'?",
+        ],
+    );
     check("rate = ", "rat = ", &["5: unknown key 'rat' in [path]; did you mean 'rate'?"]);
-    check("rate = \"1gbit\"", "colour = 1", &[
-        "5: unknown key 'colour' in [path]; known here: delay, rate, queue, mtu",
-    ]);
-    check("delay = [", "dealy = [", &["8: nothing in this plan has a 'dealy' to vary; did you mean 'delay'?"]);
-    check("delay = [", "raed.depth = [1]\ndelay = [", &[
-        "8: nothing in this plan has a 'raed.depth' to vary; did you mean 'read.depth'?",
-    ]);
-    check("kind = \"memory\"", "kind = \"memroy\"", &["11: kind: unknown value 'memroy'; did you mean 'memory'?"]);
-    check("kind = \"bench\"", "kind = \"bench\"\nlun = 1", &[
-        "23: load 'read' needs lun 1, and the plan has 1 [[lun]]",
-    ]);
-    check("size = ", "path = ", &[
-        "10: [[lun]] needs size, such as size = \"1GiB\"",
-        "12: unknown key 'path' in [[lun]]; known here: kind, size",
-    ]);
-    check("block = ", "blok = ", &[
-        "20: [[load]] needs block, such as block = \"1MiB\"",
-        "24: unknown key 'blok' in [[load]]; did you mean 'block'?",
-    ]);
+    check(
+        "rate = \"1gbit\"",
+        "colour = 1",
+        &["5: unknown key 'colour' in [path]; known here: delay, rate, queue, mtu"],
+    );
+    check(
+        "delay = [",
+        "dealy = [",
+        &["8: nothing in this plan has a 'dealy' to vary; did you mean 'delay'?"],
+    );
+    check(
+        "delay = [",
+        "raed.depth = [1]\ndelay = [",
+        &["8: nothing in this plan has a 'raed.depth' to vary; did you mean 'read.depth'?"],
+    );
+    check(
+        "kind = \"memory\"",
+        "kind = \"memroy\"",
+        &["11: kind: unknown value 'memroy'; did you mean 'memory'?"],
+    );
+    check(
+        "kind = \"bench\"",
+        "kind = \"bench\"\nlun = 1",
+        &["23: load 'read' needs lun 1, and the plan has 1 [[lun]]"],
+    );
+    check(
+        "size = ",
+        "path = ",
+        &[
+            "10: [[lun]] needs size, such as size = \"1GiB\"",
+            "12: unknown key 'path' in [[lun]]; known here: kind, size",
+        ],
+    );
+    check(
+        "block = ",
+        "blok = ",
+        &[
+            "20: [[load]] needs block, such as block = \"1MiB\"",
+            "24: unknown key 'blok' in [[load]]; did you mean 'block'?",
+        ],
+    );
     check("start = \"1s + 20rtt\"", "depth = 3", &["17: a load of kind 'stream' has no 'depth'"]);
     check("op = \">=\"", "op = \"=>\"", &["30: op: unknown value '=>'; did you mean '>='?"]);
-    check("bound = 0.9", "bound = 0.9\nuint = \"ms\"", &["32: unknown key 'uint' in [[expect]]; did you mean 'unit'?"]);
+    check(
+        "bound = 0.9",
+        "bound = 0.9\nuint = \"ms\"",
+        &["32: unknown key 'uint' in [[expect]]; did you mean 'unit'?"],
+    );
 }
 
 #[test]
 fn wrong_units_and_values() {
     check("\"1gbit\"", "\"1GB\"", &["5: rate: '1GB' is not a rate such as 100mbit, 1gbit, 2.5gbit"]);
     check("\"8ms\"", "8", &["8: delay: '8' is not a time such as 8ms, 250us, 1.5s"]);
-    check("\"64MiB\"", "\"64 apples\"", &[
-        "12: size: '64 apples' is not a size such as 512, 4KiB, 1MiB, 2GB",
-    ]);
-    check("\"1s + 20rtt\"", "\"1s + 20\"", &[
-        "17: start: '1s + 20' is not a time such as 500ms, 25rtt or 1s + 25rtt",
-    ]);
-    check("block = \"1MiB\"", "block = 1000", &[
-        "24: block: a block is a multiple of 512 bytes up to 64MiB, found '1000'",
-    ]);
-    check("block = \"1MiB\"", "block = \"1MiB\"\ndepth = \"many\"", &[
-        "25: depth: expected a whole number from 1 to 65536, found 'many'",
-    ]);
-    check("window = \"2s\"\n\n[[load]]", "window = 0\n\n[[load]]", &["18: window: a window of 0 measures nothing"]);
+    check(
+        "\"64MiB\"",
+        "\"64 apples\"",
+        &["12: size: '64 apples' is not a size such as 512, 4KiB, 1MiB, 2GB"],
+    );
+    check(
+        "\"1s + 20rtt\"",
+        "\"1s + 20\"",
+        &["17: start: '1s + 20' is not a time such as 500ms, 25rtt or 1s + 25rtt"],
+    );
+    check(
+        "block = \"1MiB\"",
+        "block = 1000",
+        &["24: block: a block is a multiple of 512 bytes up to 64MiB, found '1000'"],
+    );
+    check(
+        "block = \"1MiB\"",
+        "block = \"1MiB\"\ndepth = \"many\"",
+        &["25: depth: expected a whole number from 1 to 65536, found 'many'"],
+    );
+    check(
+        "window = \"2s\"\n\n[[load]]",
+        "window = 0\n\n[[load]]",
+        &["18: window: a window of 0 measures nothing"],
+    );
     check("bound = 0.9", "bound = \"0.9\"", &["31: bound: expected a number without quotes, found '0.9'"]);
-    check("bound = 0.9", "bound = 0.9\nunit = \"ms\"", &[
-        "27: read.throughput / line.goodput is a ratio or a count, and the unit is 'ms'; fitting: packets, rtt",
-    ]);
-    check(" / line.goodput", "", &[
-        "27: read.throughput is a rate of bits, and no unit is given; fitting: bit/s, Mbit/s, Gbit/s, MB/s",
-    ]);
+    check(
+        "bound = 0.9",
+        "bound = 0.9\nunit = \"ms\"",
+        &[
+            "27: read.throughput / line.goodput is a ratio or a count, and the unit is 'ms'; fitting: packets, rtt",
+        ],
+    );
+    check(
+        " / line.goodput",
+        "",
+        &[
+            "27: read.throughput is a rate of bits, and no unit is given; fitting: bit/s, Mbit/s, Gbit/s, MB/s",
+        ],
+    );
     check(" / line.goodput", " - line.rtt", &["29: value: a time cannot be taken from a rate of bits"]);
     check("bound = 0.9", "bound = 0.9\nunit = \"mS\"", &["32: unit: unknown unit 'mS'; did you mean 'ms'?"]);
     check("title = \"a plan\"", "title = [1]", &["2: 'title' must be a single value, found an array"]);
-    check("[path]\nrate = \"1gbit\"", "path = \"1gbit\"", &["4: 'path' must be a table [path], found a string"]);
-    check("title = \"a plan\"", "title = ", &["2: not TOML: string values must be quoted, expected literal string"]);
+    check(
+        "[path]\nrate = \"1gbit\"",
+        "path = \"1gbit\"",
+        &["4: 'path' must be a table [path], found a string"],
+    );
+    check(
+        "title = \"a plan\"",
+        "title = ",
+        &["2: not TOML: string values must be quoted, expected literal string"],
+    );
 }
 
 #[test]
 fn impossible_matrices() {
     check("[\"0\", \"8ms\"]", "[]", &["8: 'delay' has no values; the matrix would be empty"]);
     check("[\"0\", \"8ms\"]", "[\"8ms\", \"8ms\"]", &["8: 'delay' has the value '8ms' twice"]);
-    check("delay = [\"0\", \"8ms\"]", "direction = [\"far-to-near\", \"up\"]", &[
-        "8: direction: unknown value 'up'; known here: near-to-far, far-to-near",
-    ]);
+    check(
+        "delay = [\"0\", \"8ms\"]",
+        "direction = [\"far-to-near\", \"up\"]",
+        &["8: direction: unknown value 'up'; known here: near-to-far, far-to-near"],
+    );
     let many = format!("mtu = {:?}\nread.depth = {:?}", Vec::from_iter(1400..1500), Vec::from_iter(1..100));
-    check("delay = [\"0\", \"8ms\"]", &many, &[
-        "7: the matrix has 19800 cells (9900 points × 2 loads × 1 repeats); at most 10000 can be run",
-    ]);
+    check(
+        "delay = [\"0\", \"8ms\"]",
+        &many,
+        &["7: the matrix has 19800 cells (9900 points × 2 loads × 1 repeats); at most 10000 can be run"],
+    );
 }
 
 #[test]
 fn expectations_name_what_is_there() {
-    check("read.throughput", "raed.throughput", &["29: value: no load is named 'raed'; did you mean 'read'?"]);
-    check("read.throughput", "read.thruput", &[
-        "29: value: 'read' has no metric 'thruput'; did you mean 'throughput'?",
-    ]);
-    check("read.throughput /", "read.throughput //", &[
-        "29: value: found '/' at character 18 of 'read.throughput // line.goodput', \
-         expected a number, a metric such as read.throughput, or '('",
-    ]);
-    check("bound = 0.9", "bound = 0.9\nwhere = { dely = \"8ms\" }", &[
-        "32: the matrix has no 'dely'; did you mean 'delay'?",
-    ]);
-    check("bound = 0.9", "bound = 0.9\nwhere = { delay = \"9ms\" }", &[
-        "32: 'delay' is never '9ms' in the matrix; did you mean '8ms'?",
-    ]);
-    check("line.goodput", "line.throughput", &[
-        "29: value: 'line' has no metric 'throughput'; known here: goodput, rate, rtt, bdp",
-    ]);
+    check(
+        "read.throughput",
+        "raed.throughput",
+        &["29: value: no load is named 'raed'; did you mean 'read'?"],
+    );
+    check(
+        "read.throughput",
+        "read.thruput",
+        &["29: value: 'read' has no metric 'thruput'; did you mean 'throughput'?"],
+    );
+    check(
+        "read.throughput /",
+        "read.throughput //",
+        &["29: value: found '/' at character 18 of 'read.throughput // line.goodput', \
+         expected a number, a metric such as read.throughput, or '('"],
+    );
+    check(
+        "bound = 0.9",
+        "bound = 0.9\nwhere = { dely = \"8ms\" }",
+        &["32: the matrix has no 'dely'; did you mean 'delay'?"],
+    );
+    check(
+        "bound = 0.9",
+        "bound = 0.9\nwhere = { delay = \"9ms\" }",
+        &["32: 'delay' is never '9ms' in the matrix; did you mean '8ms'?"],
+    );
+    check(
+        "line.goodput",
+        "line.throughput",
+        &["29: value: 'line' has no metric 'throughput'; known here: goodput, rate, rtt, bdp"],
+    );
     check("name = \"read\"", "name = \"line\"", &["21: the name 'line' is taken; every load needs its own"]);
 }
 
 #[test]
 fn quick_overrides_and_its_own_problems() {
-    let quick = "\n[quick]\nrepeats = 2\n[quick.matrix]\ndelay = [\"8ms\"]\n[quick.load.read]\nwindow = \"500ms\"\n";
+    let quick =
+        "\n[quick]\nrepeats = 2\n[quick.matrix]\ndelay = [\"8ms\"]\n[quick.load.read]\nwindow = \"500ms\"\n";
     let plan = Plan::parse(&format!("{RIGHT}{quick}"), Variant::Quick).unwrap();
     assert_eq!((plan.repeats, plan.cells().len()), (2, 2));
     assert_eq!(plan.loads[1].window.to_string(), "500ms");
@@ -162,10 +239,13 @@ fn quick_overrides_and_its_own_problems() {
     let spoiled = format!("{RIGHT}\n[quick]\nrepeat = 2\n[quick.load.raed]\nwindow = \"1s\"\n");
     let problems = Plan::parse(&spoiled, Variant::Full).unwrap_err();
     let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
-    assert_eq!(texts, [
-        "line 34: unknown key 'repeat' in [quick]; did you mean 'repeats'?",
-        "line 35: no load is named 'raed'; did you mean 'read'?",
-    ]);
+    assert_eq!(
+        texts,
+        [
+            "line 34: unknown key 'repeat' in [quick]; did you mean 'repeats'?",
+            "line 35: no load is named 'raed'; did you mean 'read'?",
+        ]
+    );
 }
 
 #[test]
@@ -173,14 +253,17 @@ fn a_cell_for_every_load_at_every_point_that_concerns_it() {
     let matrix = "delay = [\"0\", \"8ms\"]\nread.depth = [1, 8]";
     let plan = Plan::parse(&RIGHT.replacen("delay = [\"0\", \"8ms\"]", matrix, 1), Variant::Full).unwrap();
     let slugs: Vec<_> = plan.cells().iter().map(lab::Cell::slug).collect();
-    assert_eq!(slugs, [
-        "raw-delay-0",
-        "read-delay-0-read-depth-1",
-        "read-delay-0-read-depth-8",
-        "raw-delay-8ms",
-        "read-delay-8ms-read-depth-1",
-        "read-delay-8ms-read-depth-8",
-    ]);
+    assert_eq!(
+        slugs,
+        [
+            "raw-delay-0",
+            "read-delay-0-read-depth-1",
+            "read-delay-0-read-depth-8",
+            "raw-delay-8ms",
+            "read-delay-8ms-read-depth-1",
+            "read-delay-8ms-read-depth-8",
+        ]
+    );
     let last = &plan.cells()[5];
     assert_eq!((last.number, last.path.delay.as_millis()), (6, 8));
     assert!(matches!(&last.load.kind, LoadKind::Bench(bench) if bench.depth == Some(8)));
@@ -227,7 +310,8 @@ fn the_documentation_names_every_metric() {
 #[test]
 fn the_examples_of_the_documentation_are_right() {
     let text = include_str!("../../../docs/plans.md");
-    let examples: Vec<&str> = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let examples: Vec<&str> =
+        text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     let whole: Vec<_> = examples.iter().filter(|example| example.starts_with("name = ")).collect();
     assert_eq!(whole.len(), 2, "two worked examples");
     for example in whole {

@@ -85,11 +85,12 @@ impl Host {
 
 /// Runs in the new namespace.
 fn furnish(side: Side, spec: &Spec) -> Result<(Tun, BTreeMap<String, String>), WanError> {
-    let tun = Tun::create(DEVICE).map_err(WanError::Tun)?;
     let failed = |what: String| move |source: io::Error| WanError::SetUp { side: side.name(), what, source };
     for (name, value) in SYSCTLS {
         fs::write(sysctl_path(name), value).map_err(failed(format!("set {name} to {value}")))?;
     }
+    // After the settings: a device copies those of ipv6/conf/default when it is made.
+    let tun = Tun::create(DEVICE).map_err(WanError::Tun)?;
     interface::set_up("lo", Setting::default()).map_err(failed("take up lo".to_owned()))?;
     let setting = Setting {
         mtu_bytes: Some(spec.mtu_bytes),

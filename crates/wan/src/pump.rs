@@ -35,6 +35,11 @@ const BATCH: usize = 16;
 /// Above all ordinary threads, below what the kernel itself runs at 50 and more.
 const PRIORITY: i32 = 10;
 
+/// In each [`TURN`] the thread leaves its processor to others for [`PAUSE`] in all. If it did not, the kernel would
+/// take the same part of it at once, 50 ms in each second, to keep ordinary threads alive.
+const TURN: Duration = Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_micros(60);
+
 /// Both directions of a running path.
 pub(crate) struct Pump {
     lanes: [Lane; 2],
@@ -88,39 +93,46 @@ impl Pump {
     pub(crate) fn run(mut self) -> std::io::Result<Cost> {
         let realtime = scheduling::realtime(PRIORITY).is_ok();
         scheduling::exact_timers()?;
-        let mut spin = Spin::new(clock::now());
+        let mut turn = clock::now();
+        let mut slept = Duration::ZERO;
+        let mut spin = Spin::new(turn);
         while !self.stop.over.load(Ordering::Acquire) {
             let mut moved = 0;
             for lane in &mut self.lanes {
                 moved += lane.deliver() + lane.read()?;
             }
             if moved == 0 {
-                self.rest(&mut spin)?;
+                slept += self.rest(&mut spin)?;
+            }
+            let now = clock::now();
+            if now.since(turn) >= TURN {
+                if realtime && slept < PAUSE {
+                    wait::readable([self.stop.wake.as_fd()], Some(PAUSE - slept))?;
+                }
+                (turn, slept) = (now, Duration::ZERO);
             }
         }
         Ok(Cost { cpu_ns: scheduling::thread_cpu_ns(), spin_ns: spin.spent_ns, realtime })
     }
 
-    /// Sleeps, or spins if something is due at once and there is budget to.
-    fn rest(&self, spin: &mut Spin) -> std::io::Result<()> {
+    /// Sleeps, or spins if something is due at once and there is budget to. Returns the time slept.
+    fn rest(&self, spin: &mut Spin) -> std::io::Result<Duration> {
         let [out, back] = &self.lanes;
         let due = out.path.next_at().into_iter().chain(back.path.next_at()).min();
         let inputs = [out.from.tun.as_fd(), back.from.tun.as_fd(), self.stop.wake.as_fd()];
         let now = clock::now();
         let margin = spin.margin(now);
-        match due {
-            Some(due) if due.since(now) <= margin => {
-                spin.until(now, due, || Ok(wait::readable(inputs, Some(Duration::ZERO))?.contains(&true)))
-            }
-            Some(due) => {
-                let planned = due - margin;
-                if !wait::readable(inputs, Some(planned.since(now)))?.contains(&true) {
-                    spin.learn(clock::now().since(planned));
-                }
-                Ok(())
-            }
-            None => wait::readable(inputs, None).map(drop),
+        if let Some(due) = due.filter(|due| due.since(now) <= margin) {
+            spin.until(now, due, || Ok(wait::readable(inputs, Some(Duration::ZERO))?.contains(&true)))?;
+            return Ok(Duration::ZERO);
         }
+        let wake = due.map(|due| due - margin);
+        let input = wait::readable(inputs, wake.map(|wake| wake.since(now)))?.contains(&true);
+        let woken = clock::now();
+        if let Some(wake) = wake.filter(|_| !input) {
+            spin.learn(woken.since(wake));
+        }
+        Ok(woken.since(now))
     }
 }
 

@@ -84,7 +84,7 @@ impl AsFd for Running {
 }
 
 /// A command as a shell would show it.
-pub(crate) fn shown(words: &[OsString]) -> String {
+fn shown(words: &[OsString]) -> String {
     words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 

@@ -17,7 +17,7 @@ use crate::guard::{Guard, kill_all};
 use crate::host::Host;
 use crate::pump::Cost;
 use crate::registry::Registered;
-use crate::roles::{Running, shown};
+use crate::roles::Running;
 use crate::validity::{Class, Validity, judge};
 use crate::{Side, Spec, WanError};
 
@@ -28,6 +28,8 @@ const LOOK_FIRST: Duration = Duration::from_millis(5);
 const LOOK_LAST: Duration = Duration::from_millis(100);
 /// How long commands have to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
+/// How long the far command's shell has of it before it gets a SIGTERM of its own.
+const SHELL_GRACE: Duration = Duration::from_secs(1);
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -184,15 +186,28 @@ impl Bench {
         }
     }
 
-    /// Ends the far command and everything it started: SIGTERM, after five seconds SIGKILL.
+    /// Ends the far command and everything it started: SIGTERM, five seconds later SIGKILL.
+    ///
+    /// What the shell started is asked first, so that the shell reports how it ended. A shell that then goes on
+    /// with something else is asked a second later. What has left the shell may take its time too: a target
+    /// writes its tables last.
     fn stop(&self, far: &mut Running, signals: &EndSignals) -> Result<u8, WanError> {
-        for pid in members(&self.inodes[1..]) {
-            signal(pid, Signal::Terminate);
+        let inside = &self.inodes[1..];
+        let give_up = clock::now() + GRACE;
+        let (shell, mut others) = (far.pid(), members(inside));
+        others.retain(|pid| *pid != shell);
+        others.iter().for_each(|pid| signal(*pid, Signal::Terminate));
+        let patience = if others.is_empty() { Duration::ZERO } else { SHELL_GRACE };
+        if self.wait_at_most(far, patience)?.is_none() {
+            signal(shell, Signal::Terminate);
+            self.wait_at_most(far, give_up.since(clock::now()))?;
         }
-        if let Some(code) = self.wait_at_most(far, GRACE)? {
-            return Ok(code);
+        while !members(inside).is_empty() && clock::now() < give_up {
+            if wait_for([signals.as_fd()], Some(LOOK_FIRST))?[0] && signals.came() {
+                return Err(WanError::Interrupted);
+            }
         }
-        kill_all(&self.inodes[1..]);
+        kill_all(inside);
         self.wait_for(far, signals)
     }
 
@@ -230,13 +245,6 @@ impl Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         kill_all(&self.inodes);
-    }
-}
-
-impl Settings {
-    /// COMMAND as a shell would show it.
-    pub fn command(&self) -> String {
-        shown(&self.near)
     }
 }
 

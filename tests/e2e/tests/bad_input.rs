@@ -251,7 +251,8 @@ fn a_target_that_vanishes_half_way_through_a_read() {
     let url = target.url_at(&relay.address(), 0);
     let mut read =
         Service::start(farlun(["read", &url, "--timeout", "20s", "-o"]).arg(folder.path().join("out")));
-    until("20 MiB have passed", MINUTE, || relay.is_full());
+    until("20 MiB have passed", MINUTE, || relay.is_full() || !read.alive());
+    assert!(relay.is_full(), "it ended before it got half-way: {}", read.stderr());
     target.service.kill();
     assert_eq!(read.ended(MINUTE), 1, "{}", read.stderr());
     let said = read.stderr().to_lowercase();
@@ -268,7 +269,8 @@ fn a_target_that_vanishes_half_way_through_a_write() {
     fs::write(&image, vec![0x5a; 64 << 20]).expect("an image");
     let url = target.url_at(&relay.address(), 0);
     let mut write = Service::start(farlun(["write", &url, "--timeout", "20s", "-i"]).arg(&image));
-    until("20 MiB have passed", MINUTE, || relay.is_full());
+    until("20 MiB have passed", MINUTE, || relay.is_full() || !write.alive());
+    assert!(relay.is_full(), "it ended before it got half-way: {}", write.stderr());
     target.service.kill();
     assert_eq!(write.ended(MINUTE), 1, "{}", write.stderr());
     let said = write.stderr().to_lowercase();

@@ -1,9 +1,10 @@
 //! The house rules, kept by a test: what is banned, and what to use instead.
 //!
-//! `source` reads the Rust files, `arrows` and `licences` what `cargo metadata` says. A finding is one line that names
+//! `source` reads the Rust files, `documents` the pages about them, `arrows` and `licences` what `cargo metadata` says. A finding is one line that names
 //! the place, what was found and its replacement.
 
 mod arrows;
+mod documents;
 mod lexer;
 mod licences;
 mod source;
@@ -19,6 +20,7 @@ pub(crate) const PURE: &[&str] = &["event", "wire", "proto", "control", "link"];
 pub(crate) fn findings() -> Result<Vec<String>> {
     let metadata = workspace::metadata()?;
     let mut findings = source::findings(workspace::root())?;
+    findings.extend(documents::findings(workspace::root())?);
     findings.extend(arrows::findings(&metadata)?);
     findings.extend(licences::findings(&metadata)?);
     Ok(findings)

@@ -203,7 +203,7 @@ fn stamp() -> String {
 
 /// Year, month and day, so many days after 1970-01-01 (Gregorian calendar).
 fn date(mut days: u64) -> (u64, u64, u64) {
-    let leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;
     while days >= 365 + u64::from(leap(year)) {
         days -= 365 + u64::from(leap(year));

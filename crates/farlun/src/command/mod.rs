@@ -2,8 +2,14 @@
 
 mod lab;
 mod report;
+mod bench;
+mod inquiry;
+mod ls;
+mod read;
+mod stream;
 mod target;
 mod wan;
+mod write;
 
 use clap::{Parser, Subcommand};
 
@@ -19,7 +25,13 @@ pub(crate) struct Cli {
 enum Command {
     Lab(lab::LabArgs),
     Report(report::ReportArgs),
+    Bench(bench::BenchArgs),
+    Inquiry(inquiry::InquiryArgs),
+    Ls(ls::LsArgs),
+    Read(read::ReadArgs),
+    Stream(stream::StreamArgs),
     Target(target::TargetArgs),
+    Write(write::WriteArgs),
     Wan(wan::WanArgs),
 }
 
@@ -29,6 +41,12 @@ impl Cli {
         match self.command {
             Command::Lab(args) => lab::run(args),
             Command::Report(args) => report::run(args),
+            Command::Bench(args) => bench::run(args),
+            Command::Inquiry(args) => inquiry::run(args),
+            Command::Ls(args) => ls::run(args),
+            Command::Read(args) => read::run(args),
+            Command::Stream(args) => stream::run(args),
+            Command::Write(args) => write::run(args),
             Command::Target(args) => target::run(args),
             Command::Wan(args) => wan::run(args),
         }

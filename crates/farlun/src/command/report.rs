@@ -22,15 +22,16 @@ pub(crate) struct ReportArgs {
 }
 
 pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
-    let dir = RunDir::open(&args.run).map_err(|error| match error {
+    let ReportArgs { run: path, json } = args;
+    let dir = RunDir::open(&path).map_err(|error| match error {
         RunError::NotARun { .. } => Exit::usage(error),
         other => other.into(),
     })?;
     let tour = Tour::collect(&dir)?;
-    let words = ["farlun", "report", &args.run.to_string_lossy()].map(str::to_owned);
+    let words = ["farlun", "report", &path.to_string_lossy()].map(str::to_owned);
     let rebuild = lab::quoted(&words);
     let page = dir.write(store::REPORT_FILE, report::html(&tour, &rebuild).as_bytes())?;
-    if args.json {
+    if json {
         println!("{}", serde_json::json!({"report": page, "result": tour}));
     } else {
         print!("{}", terminal::summary(&tour, Colour::on(&std::io::stdout())));

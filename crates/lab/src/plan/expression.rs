@@ -296,7 +296,10 @@ mod tests {
             ("1 +", "'1 +' ends where a number, a metric such as read.throughput, or '(' was expected"),
             ("(1 + 2", "'(1 + 2' ends where ')' was expected"),
             ("1 2", "found '2' at character 3 of '1 2', expected an operator (+ - * /) or the end"),
-            ("é", "found 'é' at character 1 of 'é', expected a number, a metric such as read.throughput, or '('"),
+            (
+                "é",
+                "found 'é' at character 1 of 'é', expected a number, a metric such as read.throughput, or '('",
+            ),
             ("read", "'read' is not a metric; write load.metric, such as read.throughput"),
             ("1.2.3", "'1.2.3' is not a number"),
         ] {

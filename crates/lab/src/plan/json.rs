@@ -14,7 +14,8 @@ use super::{Plan, Point};
 impl Plan {
     /// The plan in full, after `--quick` was applied.
     pub fn to_json(&self) -> Value {
-        let axes: Map<String, Value> = self.matrix.iter().map(|axis| (axis.name.clone(), values(axis))).collect();
+        let axes: Map<String, Value> =
+            self.matrix.iter().map(|axis| (axis.name.clone(), values(axis))).collect();
         json!({
             "name": self.name,
             "title": self.title,

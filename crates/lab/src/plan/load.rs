@@ -73,23 +73,31 @@ const DIRECTIONS: &[(&str, Direction)] = &[
 ];
 const OPS: &[(&str, Op)] = &[(Op::Read.name(), Op::Read), (Op::Write.name(), Op::Write)];
 
-/// The kinds of load and what each is before its keys are read.
-pub(super) const KINDS: &[(&str, fn() -> LoadKind)] = &[("stream", stream), ("bench", bench)];
-
-fn stream() -> LoadKind {
-    LoadKind::Stream { direction: Direction::NearToFar }
+/// The two kinds, before the keys of a load are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Stream,
+    Bench,
 }
 
-fn bench() -> LoadKind {
-    LoadKind::Bench(Bench {
-        op: Op::Read,
-        block_bytes: 0,
-        depth: None,
-        random: false,
-        lun: 0,
-        warmup: None,
-        warm_bulk: None,
-    })
+/// The kinds of load by name.
+pub(super) const KINDS: &[(&str, Kind)] = &[("stream", Kind::Stream), ("bench", Kind::Bench)];
+
+impl Kind {
+    fn empty(self) -> LoadKind {
+        match self {
+            Kind::Stream => LoadKind::Stream { direction: Direction::NearToFar },
+            Kind::Bench => LoadKind::Bench(Bench {
+                op: Op::Read,
+                block_bytes: 0,
+                depth: None,
+                random: false,
+                lun: 0,
+                warmup: None,
+                warm_bulk: None,
+            }),
+        }
+    }
 }
 
 impl Validity {
@@ -103,10 +111,10 @@ impl Validity {
 }
 
 impl Load {
-    pub(super) fn new(name: &str, kind: LoadKind) -> Load {
+    pub(super) fn new(name: &str, kind: Kind) -> Load {
         Load {
             name: name.to_owned(),
-            kind,
+            kind: kind.empty(),
             start: PathTime::default(),
             window: PathTime::default(),
             validity: Validity::Throughput,

@@ -88,13 +88,15 @@ impl Plan {
         for place in matrix::points(&self.matrix) {
             for load in &self.loads {
                 let concerned = place.iter().filter(|(axis, _)| axis.concerns(load));
-                let point = Point(concerned.clone().map(|(axis, v)| (axis.name.clone(), v.label())).collect());
+                let point =
+                    Point(concerned.clone().map(|(axis, v)| (axis.name.clone(), v.label())).collect());
                 if cells.iter().any(|cell| cell.load.name == load.name && cell.point == point) {
                     continue;
                 }
                 let (mut path, mut load) = (self.path.clone(), load.clone());
                 for (axis, value) in concerned {
-                    axis.apply(value, &mut path, &mut load).expect("values were checked when the plan was read");
+                    axis.apply(value, &mut path, &mut load)
+                        .expect("values were checked when the plan was read");
                 }
                 cells.push(Cell { number: cells.len() + 1, point, path, load });
             }

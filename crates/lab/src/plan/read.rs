@@ -20,7 +20,17 @@ use super::{Plan, Variant, read_expect};
 const MAX_CELLS: usize = 10_000;
 
 const TOP_KEYS: &[&str] = &[
-    "name", "title", "description", "repeats", "congestion", "path", "matrix", "lun", "load", "expect", "quick",
+    "name",
+    "title",
+    "description",
+    "repeats",
+    "congestion",
+    "path",
+    "matrix",
+    "lun",
+    "load",
+    "expect",
+    "quick",
 ];
 const QUICK_KEYS: &[&str] = &["repeats", "congestion", "path", "matrix", "load"];
 
@@ -66,7 +76,8 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems) -> Plan {
     for entry in top.entries().into_iter().filter(|entry| !TOP_KEYS.contains(&entry.key)) {
         top.unknown(&entry, TOP_KEYS.iter().copied(), problems);
     }
-    plan.name = top.required("name", "\"tour\"", problems).and_then(|e| e.read(problems, name)).unwrap_or_default();
+    plan.name =
+        top.required("name", "\"tour\"", problems).and_then(|e| e.read(problems, name)).unwrap_or_default();
     if let Some(title) = top.required("title", "\"what it shows\"", problems) {
         plan.title = title.read(problems, |v| v.text().map(str::to_owned)).unwrap_or_default();
     }
@@ -75,8 +86,10 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems) -> Plan {
     }
     let luns = top.entry("lun").map(|entry| entry.sections("[[lun]]", problems)).unwrap_or_default();
     let luns: Vec<Option<Lun>> = luns.iter().map(|section| lun(section, problems)).collect();
-    let loads = top.required("load", "one or more [[load]]", problems);
-    let loads = loads.map(|entry| entry.sections("[[load]]", problems)).unwrap_or_default();
+    let loads = top.entry("load").map(|entry| entry.sections("[[load]]", problems)).unwrap_or_default();
+    if loads.is_empty() {
+        problems.at(&top.span, "a plan needs at least one [[load]]");
+    }
     for section in &loads {
         plan.loads.extend(load(section, &luns, &plan.loads, problems));
     }
@@ -234,7 +247,7 @@ fn load(
         return None;
     }
     let kind = kind?.read(problems, |v| v.word(load::KINDS))?;
-    let mut load = Load::new(&name, kind());
+    let mut load = Load::new(&name, kind);
     set_load(section, &mut load, &["name", "kind"], problems);
     section.required("window", "\"4s\"", problems);
     if let LoadKind::Bench(bench) = &load.kind {
@@ -248,7 +261,8 @@ fn load(
                 problems.at(&span, text);
             }
             Some(Some(Lun::Memory { bytes })) if bench.block_bytes > *bytes => {
-                let text = format!("a block of {} does not fit lun {} of {bytes}", bench.block_bytes, bench.lun);
+                let text =
+                    format!("a block of {} does not fit lun {} of {bytes}", bench.block_bytes, bench.lun);
                 problems.at(&block_span(section), text);
             }
             Some(_) => {}

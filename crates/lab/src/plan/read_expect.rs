@@ -83,7 +83,10 @@ fn unit(value: &Scalar) -> Result<Unit, String> {
         other => return Err(format!("expected a text in quotes, found {}", other.label())),
     };
     Unit::named(name).ok_or_else(|| {
-        format!("unknown unit '{name}'{}", instead(name, UNITS.iter().map(|u| u.name).filter(|n| !n.is_empty())))
+        format!(
+            "unknown unit '{name}'{}",
+            instead(name, UNITS.iter().map(|u| u.name).filter(|n| !n.is_empty()))
+        )
     })
 }
 

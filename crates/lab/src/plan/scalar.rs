@@ -41,8 +41,7 @@ impl Scalar {
 
     /// A whole number within the limits, which the error shows.
     pub(super) fn number(&self, least: u32, most: u32) -> Result<u32, String> {
-        let wrong =
-            || format!("expected a whole number from {least} to {most}, found '{}'", self.label());
+        let wrong = || format!("expected a whole number from {least} to {most}, found '{}'", self.label());
         match self {
             Scalar::Integer(number) => {
                 u32::try_from(*number).ok().filter(|n| (least..=most).contains(n)).ok_or_else(wrong)

@@ -88,7 +88,8 @@ impl<'a> Entry<'a> {
         let scalar = scalar(self.value);
         if scalar.is_none() {
             let found = self.value.type_str();
-            problems.at(&self.span, format!("'{}' must be a single value, found {}", self.key, article(found)));
+            problems
+                .at(&self.span, format!("'{}' must be a single value, found {}", self.key, article(found)));
         }
         scalar
     }
@@ -131,7 +132,8 @@ impl<'a> Entry<'a> {
         for item in array.iter() {
             match item.get_ref() {
                 DeValue::Table(table) => sections.push(Section::new(name, item.span(), table)),
-                _ => problems.at(&item.span(), format!("'{}' must be a list of tables: write {name}", self.key)),
+                _ => problems
+                    .at(&item.span(), format!("'{}' must be a list of tables: write {name}", self.key)),
             }
         }
         sections

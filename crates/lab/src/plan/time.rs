@@ -75,7 +75,9 @@ mod tests {
             assert_eq!(time.on(rtt), Duration::from_millis(ms), "{text}");
             assert_eq!(time.to_string(), shown);
         }
-        for text in ["", "2", "rtt", "-1s", "1s - 2rtt", "2 x rtt", "1s +", "NaNrtt", "2000000rtt", "2000000s"] {
+        for text in
+            ["", "2", "rtt", "-1s", "1s - 2rtt", "2 x rtt", "1s +", "NaNrtt", "2000000rtt", "2000000s"]
+        {
             assert!(PathTime::parse(text).is_err(), "{text}");
         }
     }

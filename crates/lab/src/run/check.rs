@@ -33,8 +33,10 @@ fn evaluated(plan: &Plan, expect: &Expect, value: &dyn Fn(&Point, &str) -> Optio
 fn points(plan: &Plan, expect: &Expect) -> Vec<Point> {
     let names = expect.value.metrics();
     let loads = || plan.loads.iter().filter(|load| names.iter().any(|name| name.owner == load.name));
-    let concerned = |axis: &Axis| !names.is_empty() && (axis.is_path() || loads().any(|load| axis.concerns(load)));
-    let axes: Vec<&str> = plan.matrix.iter().filter(|axis| concerned(axis)).map(|axis| axis.name.as_str()).collect();
+    let concerned =
+        |axis: &Axis| !names.is_empty() && (axis.is_path() || loads().any(|load| axis.concerns(load)));
+    let axes: Vec<&str> =
+        plan.matrix.iter().filter(|axis| concerned(axis)).map(|axis| axis.name.as_str()).collect();
     let mut points: Vec<Point> = Vec::new();
     for point in plan.points().iter().filter(|point| point.agrees(&expect.only)) {
         let point = point.only(|axis| axes.contains(&axis));
@@ -86,7 +88,8 @@ mod tests {
     /// Checks as (name, value) when reads make 100 Mbit/s × depth, raw 800, and raw is missing at 8 ms.
     fn check(expect: &str, expected: &[(&str, Option<f64>)]) {
         let plan = Plan::parse(&format!("{PLAN}\n{expect}"), Variant::Full).unwrap();
-        let value = |point: &Point, name: &str| match (name, point.value("delay"), point.value("read.depth")) {
+        let value = |point: &Point, name: &str| match (name, point.value("delay"), point.value("read.depth"))
+        {
             ("read.throughput", Some(_), Some(depth)) => depth.parse::<f64>().ok().map(|depth| depth * 1e8),
             ("raw.throughput", Some("0"), _) => Some(8e8),
             ("line.rtt", Some("8ms"), _) => Some(0.016),
@@ -100,25 +103,31 @@ mod tests {
 
     #[test]
     fn one_check_per_point_that_concerns_what_is_named() {
-        check("value = 'read.throughput / raw.throughput'\nop = '>='\nbound = 0.5", &[
-            ("x (delay 0, read.depth 1)", Some(0.125)),
-            ("x (delay 0, read.depth 8)", Some(1.0)),
-            ("x (delay 8ms, read.depth 1)", None),
-            ("x (delay 8ms, read.depth 8)", None),
-        ]);
-        check("value = 'raw.throughput'\nop = '>='\nbound = 700\nunit = 'Mbit/s'", &[
-            ("x (delay 0)", Some(800.0)),
-            ("x (delay 8ms)", None),
-        ]);
-        check("value = 'read.throughput'\nop = '>='\nbound = 700\nunit = 'Mbit/s'\nwhere = { delay = '8ms' }", &[
-            ("x (delay 8ms, read.depth 1)", Some(100.0)),
-            ("x (delay 8ms, read.depth 8)", Some(800.0)),
-        ]);
+        check(
+            "value = 'read.throughput / raw.throughput'\nop = '>='\nbound = 0.5",
+            &[
+                ("x (delay 0, read.depth 1)", Some(0.125)),
+                ("x (delay 0, read.depth 8)", Some(1.0)),
+                ("x (delay 8ms, read.depth 1)", None),
+                ("x (delay 8ms, read.depth 8)", None),
+            ],
+        );
+        check(
+            "value = 'raw.throughput'\nop = '>='\nbound = 700\nunit = 'Mbit/s'",
+            &[("x (delay 0)", Some(800.0)), ("x (delay 8ms)", None)],
+        );
+        check(
+            "value = 'read.throughput'\nop = '>='\nbound = 700\nunit = 'Mbit/s'\nwhere = { delay = '8ms' }",
+            &[("x (delay 8ms, read.depth 1)", Some(100.0)), ("x (delay 8ms, read.depth 8)", Some(800.0))],
+        );
     }
 
     #[test]
     fn the_worst_point_alone() {
-        check("value = 'read.throughput'\nop = '>='\nbound = 700\nunit = 'Mbit/s'\neach = false", &[("x", Some(100.0))]);
+        check(
+            "value = 'read.throughput'\nop = '>='\nbound = 700\nunit = 'Mbit/s'\neach = false",
+            &[("x", Some(100.0))],
+        );
         check("value = 'line.rtt'\nop = '<='\nbound = 20\nunit = 'ms'\neach = false", &[("x", Some(16.0))]);
         check("value = 'raw.throughput / line.goodput'\nop = '>='\nbound = 0\neach = false", &[("x", None)]);
     }

@@ -110,17 +110,24 @@ impl Drop for Running {
 /// The last line of a file that is JSON.
 pub(super) fn document(path: &Path) -> Option<serde_json::Value> {
     let text = text(path);
-    text.lines().rev().find(|line| !line.trim().is_empty()).and_then(|line| serde_json::from_str(line).ok())
+    text.lines()
+        .rev()
+        .find(|line| !line.trim().is_empty())
+        .and_then(|line| serde_json::from_str(line).ok())
         // A document may also be spread over several lines.
         .filter(serde_json::Value::is_object)
         .or_else(|| serde_json::from_str(&text).ok())
 }
 
-/// The last line of a file that says something, without the program's name in front.
+/// The last line of a file that says what went wrong: an error of ours without the program's name in front, or
+/// else one of another program, or else whatever was said last that is not a document.
 pub(super) fn last_words(path: &Path) -> Option<String> {
     let text = text(path);
-    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
-    Some(line.strip_prefix("farlun: ").unwrap_or(line).to_owned())
+    let lines =
+        || text.lines().rev().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('{'));
+    let ours = lines().find_map(|line| line.strip_prefix("farlun: "));
+    let other = || lines().find_map(|line| line.strip_prefix("error: "));
+    ours.or_else(other).or_else(|| lines().next()).map(str::to_owned)
 }
 
 fn text(path: &Path) -> String {

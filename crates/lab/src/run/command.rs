@@ -66,7 +66,11 @@ fn near(program: &str, cell: &Cell, trace: &str) -> Vec<String> {
             }
         }
         LoadKind::Bench(bench) => {
-            words.push(["bench", &format!("iscsi://{FAR_ADDRESS}:{ISCSI_PORT}/{IQN}/{}", bench.lun), "--json"]);
+            words.push([
+                "bench",
+                &format!("iscsi://{FAR_ADDRESS}:{ISCSI_PORT}/{IQN}/{}", bench.lun),
+                "--json",
+            ]);
             bench_words(&mut words, bench);
             let warmup = bench.warmup.unwrap_or(load.start).on(rtt);
             words.push(["--time", &time, "--warmup", &exact_time(warmup)]);

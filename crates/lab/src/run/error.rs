@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(thiserror::Error, Debug)]
 pub enum LabError {
     /// There is something where the run should go.
-    #[error("{0} exists and is not empty; name another directory with --out, or remove it")]
+    #[error("{0} exists and is not empty; name another directory with --out")]
     NotEmpty(PathBuf),
     /// The path of the run is a file.
     #[error("{0} is not a directory; name another one with --out")]

@@ -176,7 +176,8 @@ impl Session<'_> {
             let ended = child::run(&words, &trace_dir, order::time_limit(cell), signals)
                 .map_err(|e| self.not_started(e, &trace_dir))?;
             let attempt = verdict::judge(&ended, &trace_dir);
-            progress.ended(step, attempt.verdict.trouble().as_deref());
+            let trouble = attempt.verdict.trouble().filter(|_| !self.said(&attempt.verdict));
+            progress.ended(step, trouble.as_deref());
             let interrupted = matches!(ended, child::Ended::Interrupted);
             let again = matches!(attempt.verdict, Verdict::Invalid(_)) && step.attempt < MAX_ATTEMPTS;
             if !again || interrupted {
@@ -225,6 +226,12 @@ impl Session<'_> {
         self.run.elapsed_s = self.began.elapsed().as_secs_f64();
         // After every cell, so that a run that is killed still opens.
         Ok(self.dir.save(&self.run)?)
+    }
+
+    /// Whether the cell before had no path for the same reason; once is enough to say that.
+    fn said(&self, verdict: &Verdict) -> bool {
+        let no_path = matches!(verdict, Verdict::Failed { no_path: true, .. });
+        no_path && self.verdicts.last().is_some_and(|(_, last)| last == verdict)
     }
 
     /// Two cells in a row without a path, for the same reason, and none with one: no other will have one.

@@ -127,17 +127,27 @@ mod tests {
         };
         check(document(0, 0, true), "", &done, &Verdict::Valid);
         check(document(0, 143, true), "", &done, &Verdict::Valid);
-        check(document(0, 0, false), "", &Ended::Exited(4), &Verdict::Invalid(vec!["packets were late".into()]));
+        check(
+            document(0, 0, false),
+            "",
+            &Ended::Exited(4),
+            &Verdict::Invalid(vec!["packets were late".into()]),
+        );
         check(
             document(3, 0, true),
-            "working\nfarlun: login refused\n\n",
+            "working\nfarlun: login refused\n{\"ready\": true}\nbye\n\n",
             &Ended::Exited(3),
             &failed("the near command ended with exit code 3: login refused", false),
         );
         check(document(0, 1, true), "", &done, &failed("the far command ended with exit code 1", false));
         let silent = Some(json!({"validity": {"ok": true}, "near": {"exit_code": 0, "output": null}}));
         check(silent, "", &done, &failed("the near command printed no result", false));
-        check(None, "farlun: cannot make a TUN device\n", &Ended::Exited(1), &failed("cannot make a TUN device", true));
+        check(
+            None,
+            "farlun: cannot make a TUN device\n",
+            &Ended::Exited(1),
+            &failed("cannot make a TUN device", true),
+        );
         let text = "farlun wan ended with exit code 0 and printed no result";
         check(None, "", &done, &failed(text, true));
         let limit = std::time::Duration::from_secs(7);

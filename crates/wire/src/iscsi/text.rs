@@ -232,7 +232,8 @@ fn from_hex(digits: &str) -> Option<Vec<u8>> {
 /// RFC 4648 section 4, with or without the padding.
 fn from_base64(digits: &str) -> Option<Vec<u8>> {
     let body = digits.trim_end_matches('=');
-    if digits.len() - body.len() > 2 || body.len() % 4 == 1 {
+    let padding = digits.len() - body.len();
+    if padding > 2 || padding > 0 && !digits.len().is_multiple_of(4) || body.len() % 4 == 1 {
         return None;
     }
     let mut bytes = Vec::with_capacity(body.len() * 3 / 4);
@@ -313,7 +314,7 @@ mod tests {
         assert_eq!(binary("0bZm9vYmE="), Ok(b"fooba".to_vec()));
         assert_eq!(binary("0BZm9vYg"), Ok(b"foob".to_vec()));
         assert_eq!(binary(&binary_text(&[0, 0xa5, 0xff])), Ok(vec![0, 0xa5, 0xff]));
-        for wrong in ["12", "0x", "0xö", "0bZ", "0bZm9v====", "0bZ=9v", "ö"] {
+        for wrong in ["12", "0x", "0xö", "0bZ", "0b=", "0bZg=", "0bZm9v====", "0bZ=9v", "ö"] {
             assert_eq!(binary(wrong), Err(ValueError::Binary { found: wrong.into() }));
         }
     }

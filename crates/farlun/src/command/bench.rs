@@ -1,0 +1,216 @@
+//! `farlun bench`: load on a LUN, and how it fared.
+
+use std::time::Duration;
+
+use clap::Args;
+use event::{Bytes, Op, format_delay, parse_delay};
+use initiator::{Disk, Load, Outcome, Progress, Shape};
+use net::clock;
+use store::manifest::{Cpu, Latency, Load as LoadDocument};
+
+use crate::exit::{DONE, Exit};
+use crate::session::{SessionArgs, failed, open, time_bar};
+
+/// Load a LUN and show throughput, latency and what it cost
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  farlun bench iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0 --op read,write
+  farlun bench iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0 --block 4KiB --depth 32 --random --json
+
+Without --depth, as much is outstanding as the path's bandwidth-delay product needs.
+Writing destroys what is on the LUN.")]
+pub(crate) struct BenchArgs {
+    /// iscsi://HOST[:PORT]/IQN/LUN
+    url: String,
+    /// read, write, or read,write for one after the other
+    #[arg(long, value_delimiter = ',', default_value = "read", value_parser = parse_op)]
+    op: Vec<Op>,
+    /// Length of a request [default: 1MiB, with --random 4KiB]
+    #[arg(long, value_name = "SIZE")]
+    block: Option<Bytes>,
+    /// Requests outstanding [default: follows the path]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    depth: Option<u16>,
+    /// At random places of the LUN instead of one after the other
+    #[arg(long)]
+    random: bool,
+    /// How long
+    #[arg(long, default_value = "10s", value_parser = parse_delay)]
+    time: Duration,
+    /// How much of that is not counted, from its start
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_delay)]
+    warmup: Duration,
+    /// Before the load, move 1 MiB blocks for so long, so that the connection's window is open
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_delay)]
+    warm_bulk: Duration,
+    /// Where random places come from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    session: SessionArgs,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+const BULK_BLOCK_BYTES: u32 = 1 << 20;
+const RANDOM_BLOCK_BYTES: u32 = 4 << 10;
+
+pub(crate) fn run(args: BenchArgs) -> anyhow::Result<u8> {
+    if args.warmup >= args.time {
+        return Err(Exit::usage(format!(
+            "--warmup {} leaves nothing of --time {} to be counted",
+            format_delay(args.warmup),
+            format_delay(args.time)
+        )));
+    }
+    let mut disk = open(&args.url, &args.session.options()?)?;
+    let default = if args.random { RANDOM_BLOCK_BYTES } else { BULK_BLOCK_BYTES };
+    let block_bytes = check_block(args.block.map_or(default.into(), |block| block.0), &disk)?;
+    let mut documents = Vec::new();
+    for &op in &args.op {
+        let shape = Shape {
+            op,
+            block_bytes,
+            depth: args.depth.map(usize::from),
+            is_random: args.random,
+            span_bytes: disk.len_bytes(),
+            time: args.time,
+            warmup: args.warmup,
+            seed: args.seed,
+        };
+        if args.warm_bulk > Duration::ZERO {
+            let bulk = Shape {
+                block_bytes: BULK_BLOCK_BYTES.min(disk.transfer_max_bytes()),
+                depth: None,
+                is_random: false,
+                time: args.warm_bulk,
+                warmup: Duration::ZERO,
+                ..shape
+            };
+            load(&mut disk, bulk, &mut |_| {})?;
+        }
+        let bar = time_bar(args.time);
+        let mut progress = |now: Progress| {
+            bar.set_position(now.elapsed.as_millis() as u64);
+            let rate = now.bytes as f64 / now.elapsed.as_secs_f64().max(1e-9);
+            bar.set_message(format!("{} {:.1} MB/s", op.name(), rate / 1e6));
+        };
+        let near_ns = clock::process_cpu_ns();
+        let far_ns = disk.target_cpu_ns().map_err(failed)?;
+        let outcome = load(&mut disk, shape, &mut progress)?;
+        let near_ns = clock::process_cpu_ns() - near_ns;
+        let far_after_ns = disk.target_cpu_ns().map_err(failed)?;
+        let far_ns = far_after_ns.zip(far_ns).map(|(after, before)| after.saturating_sub(before));
+        bar.finish_and_clear();
+        documents.push(document(&mut disk, &shape, &outcome, near_ns, far_ns));
+    }
+    disk.close().map_err(failed)?;
+    if args.json {
+        match documents.as_slice() {
+            [one] => println!("{}", serde_json::to_string(one)?),
+            both => println!("{}", serde_json::to_string(both)?),
+        }
+    } else {
+        documents.iter().for_each(print);
+    }
+    Ok(DONE)
+}
+
+fn load(disk: &mut Disk, shape: Shape, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Outcome> {
+    let geometry = disk.geometry();
+    let client = disk.client();
+    let mut load = Load::new(shape, geometry, client.buffers(), progress);
+    client.run(&mut load).map_err(failed)?;
+    Ok(load.outcome())
+}
+
+fn check_block(block: u64, disk: &Disk) -> anyhow::Result<u32> {
+    let (unit, most) = (u64::from(disk.block_len_bytes()), u64::from(disk.transfer_max_bytes()));
+    let wrong = |why: String| Exit::usage(format!("--block {}: {why}", Bytes(block)));
+    if block == 0 || !block.is_multiple_of(unit) {
+        return Err(wrong(format!("expected a multiple of the LUN's block of {unit} bytes")));
+    }
+    if block > most {
+        return Err(wrong(format!("the target moves at most {} in one command", Bytes(most))));
+    }
+    if block > disk.len_bytes() {
+        return Err(wrong(format!("the LUN has only {}", Bytes(disk.len_bytes()))));
+    }
+    Ok(block as u32)
+}
+
+fn document(disk: &mut Disk, shape: &Shape, outcome: &Outcome, near_ns: u64, far_ns: Option<u64>) -> LoadDocument {
+    let counted = outcome.ended.since(outcome.started).saturating_sub(shape.warmup).as_secs_f64();
+    let base_rtt_ns = disk.client().min_rtt().map(|rtt| rtt.as_nanos() as f64);
+    let histogram = &outcome.latency_ns;
+    let at = |quantile| histogram.value_at_quantile(quantile) as f64;
+    let latency = (!histogram.is_empty()).then(|| Latency {
+        min: histogram.min() as f64,
+        mean: histogram.mean(),
+        p50: at(0.5),
+        p90: at(0.9),
+        p99: at(0.99),
+        p999: at(0.999),
+        max: histogram.max() as f64,
+    });
+    let per_io = |ns: u64| ns as f64 / outcome.all_ios.max(1) as f64;
+    LoadDocument {
+        kind: "bench".to_owned(),
+        op: shape.op.name().to_owned(),
+        block_bytes: Some(shape.block_bytes.into()),
+        depth: shape.depth.map(|depth| depth as u64),
+        direction: None,
+        random: shape.is_random,
+        t_start_ns: outcome.started.as_nanos(),
+        t_end_ns: outcome.ended.as_nanos(),
+        warmup_ns: shape.warmup.as_nanos() as u64,
+        bytes: outcome.bytes,
+        ios: outcome.ios,
+        iops: outcome.ios as f64 / counted,
+        bytes_per_s: outcome.bytes as f64 / counted,
+        turnaround_rtt: latency.zip(base_rtt_ns).map(|(latency, rtt)| latency.p50 / rtt),
+        latency_ns: latency,
+        base_rtt_ns,
+        cpu: Some(Cpu {
+            near_ns_per_io: Some(per_io(near_ns)),
+            far_ns_per_io: far_ns.map(per_io),
+            near_ns: Some(near_ns as f64),
+            far_ns: far_ns.map(|ns| ns as f64),
+        }),
+        peer: disk.client().peer_software().map(str::to_owned),
+    }
+}
+
+fn print(load: &LoadDocument) {
+    let time = |ns: f64| format_delay(Duration::from_nanos(ns as u64));
+    let row = |name: &str, value: String| println!("{name:<18} {value}");
+    let depth = load.depth.map_or("follows the path".to_owned(), |depth| depth.to_string());
+    let order = if load.random { "random" } else { "sequential" };
+    let block = Bytes(load.block_bytes.unwrap_or(0));
+    row("load", format!("{} {block} {order}, outstanding: {depth}", load.op));
+    row("throughput", format!("{:.1} MB/s", load.bytes_per_s / 1e6));
+    row("requests", format!("{:.0} per second", load.iops));
+    let Some(latency) = load.latency_ns else {
+        return row("latency", "no request completed in the time that is counted".to_owned());
+    };
+    let Latency { p50, p90, p99, p999, max, .. } = latency;
+    let [p50, p90, p99, p999, max] = [p50, p90, p99, p999, max].map(time);
+    row("latency", format!("p50 {p50}  p90 {p90}  p99 {p99}  p99.9 {p999}  max {max}"));
+    if let Some((trips, rtt)) = load.turnaround_rtt.zip(load.base_rtt_ns) {
+        row("turnaround", format!("{trips:.2} round trips of {}", time(rtt)));
+    }
+    let Some(cpu) = load.cpu else { return };
+    let us = |ns: Option<f64>| ns.map_or("unknown (not farlun)".to_owned(), |ns| format!("{:.2} us", ns / 1e3));
+    let (near, far) = (us(cpu.near_ns_per_io), us(cpu.far_ns_per_io));
+    row("CPU per request", format!("initiator {near}, target {far}"));
+}
+
+fn parse_op(text: &str) -> Result<Op, String> {
+    match text {
+        "read" => Ok(Op::Read),
+        "write" => Ok(Op::Write),
+        _ => Err("expected read, write or read,write".to_owned()),
+    }
+}

@@ -1,0 +1,68 @@
+//! `farlun ls`: which targets a portal has, and their LUNs.
+
+use clap::Args;
+use event::Bytes;
+use serde_json::json;
+
+use crate::exit::DONE;
+use crate::session::{SessionArgs, failed, url};
+
+/// List the targets of a portal and their LUNs
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  farlun ls iscsi://10.0.0.7")]
+pub(crate) struct LsArgs {
+    /// iscsi://HOST[:PORT]
+    url: String,
+    #[command(flatten)]
+    session: SessionArgs,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: LsArgs) -> anyhow::Result<u8> {
+    let url = url(&args.url)?;
+    let options = args.session.options()?;
+    let mut found = Vec::new();
+    for target in initiator::discover(&url, &options).map_err(failed)? {
+        // A target may not let us in although it is advertised: it is listed all the same.
+        let luns = initiator::luns(&url, &target.name, &options);
+        found.push((target, luns));
+    }
+    if args.json {
+        let targets: Vec<_> = found
+            .iter()
+            .map(|(target, luns)| {
+                let addresses: Vec<_> = target.addresses.iter().map(ToString::to_string).collect();
+                let (luns, error) = match luns {
+                    Ok(luns) => {
+                        (luns.iter().map(|(lun, bytes)| json!({"lun": lun, "bytes": bytes})).collect(), None)
+                    }
+                    Err(error) => (Vec::new(), Some(error.to_string())),
+                };
+                json!({"iqn": target.name, "addresses": addresses, "luns": luns, "error": error})
+            })
+            .collect();
+        println!("{}", json!({"targets": targets}));
+        return Ok(DONE);
+    }
+    for (target, luns) in &found {
+        println!("{}", target.name);
+        for address in &target.addresses {
+            println!("  at {address}");
+        }
+        match luns {
+            Ok(luns) => {
+                for (lun, bytes) in luns {
+                    let size = bytes.map_or("size unknown".to_owned(), |bytes| Bytes(bytes).to_string());
+                    println!("  LUN {lun:<5} {size:>10}  iscsi://{}:{}/{}/{lun}", url.host, url.port, target.name);
+                }
+            }
+            Err(error) => println!("  {error}"),
+        }
+    }
+    if found.is_empty() {
+        eprintln!("farlun: {} has no targets for this initiator", args.url);
+    }
+    Ok(DONE)
+}

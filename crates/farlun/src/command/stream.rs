@@ -1,0 +1,120 @@
+//! `farlun stream`: the raw TCP baseline.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use event::{format_delay, parse_delay};
+use net::{EndSignals, tcp};
+use serde_json::json;
+
+use crate::command::target::addresses;
+use crate::exit::{DONE, Exit};
+use crate::session::{SessionArgs, time_bar};
+use crate::stream::{self, Order, Progress};
+
+/// Move bytes over raw TCP with the settings that iSCSI has here: the baseline for everything else
+#[derive(Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  farlun stream serve --listen 10.0.0.7:5201     at the far end
+  farlun stream 10.0.0.7:5201 --time 20s         near to far
+  farlun stream 10.0.0.7:5201 --reverse          far to near"
+)]
+pub(crate) struct StreamArgs {
+    #[command(subcommand)]
+    serve: Option<Serve>,
+    #[command(flatten)]
+    near: Option<Near>,
+}
+
+#[derive(Subcommand, Debug)]
+enum Serve {
+    /// Be the far end, for one stream after the other
+    Serve {
+        /// Where to listen; port 0 picks one
+        #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5201")]
+        listen: String,
+        /// Congestion control of what is sent, such as cubic [default: the system's]
+        #[arg(long = "cc", value_name = "NAME")]
+        congestion: Option<String>,
+        /// Write the table sockets-far.parquet to this directory
+        #[arg(long, value_name = "DIR")]
+        trace: Option<PathBuf>,
+        /// Print the ready line as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Args, Debug)]
+struct Near {
+    /// ADDR:PORT of a far end that serves
+    far: String,
+    /// How long
+    #[arg(long, default_value = "10s", value_parser = parse_delay)]
+    time: Duration,
+    /// How much of that is not counted, from its start
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_delay)]
+    warmup: Duration,
+    /// The far end sends
+    #[arg(long)]
+    reverse: bool,
+    #[command(flatten)]
+    session: SessionArgs,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: StreamArgs) -> anyhow::Result<u8> {
+    match (args.serve, args.near) {
+        (Some(Serve::Serve { listen, congestion, trace, json }), _) => {
+            serve(&listen, congestion.as_deref(), trace, json)
+        }
+        (None, Some(near)) => measure(near),
+        (None, None) => Err(Exit::usage("expected the far end's ADDR:PORT, or serve; see --help")),
+    }
+}
+
+fn serve(listen: &str, congestion: Option<&str>, trace: Option<PathBuf>, json: bool) -> anyhow::Result<u8> {
+    let signals = EndSignals::take_over()?;
+    let address = addresses(listen)?[0];
+    let listener = tcp::listen(address).map_err(|error| anyhow::anyhow!("cannot listen on {address}: {error}"))?;
+    let address = listener.local_addr()?;
+    if let Some(dir) = &trace {
+        std::fs::create_dir_all(dir).map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;
+    }
+    match json {
+        true => println!("{}", json!({"ready": true, "addresses": [address.to_string()]})),
+        false => println!("ready: {address}"),
+    }
+    stream::serve(&listener, &signals, congestion, trace.as_deref())?;
+    Ok(DONE)
+}
+
+fn measure(near: Near) -> anyhow::Result<u8> {
+    let Near { far, time, warmup, reverse, session, json } = near;
+    if warmup >= time {
+        let (warmup, time) = (format_delay(warmup), format_delay(time));
+        return Err(Exit::usage(format!("--warmup {warmup} leaves nothing of --time {time} to be counted")));
+    }
+    let options = session.options()?;
+    let bar = time_bar(time);
+    let mut progress = |now: Progress| {
+        bar.set_position(now.elapsed.as_millis() as u64);
+        bar.set_message(format!("{:.1} MB/s", now.bytes as f64 / now.elapsed.as_secs_f64().max(1e-9) / 1e6));
+    };
+    let order = Order { reverse, time, warmup };
+    let load = stream::run(addresses(&far)?[0], &order, &options, &mut progress)?;
+    bar.finish_and_clear();
+    if json {
+        println!("{}", serde_json::to_string(&load)?);
+    } else {
+        let rate = load.bytes_per_s;
+        println!("{:.1} MB/s ({:.1} Mbit/s of payload)", rate / 1e6, rate * 8.0 / 1e6);
+    }
+    Ok(DONE)
+}

@@ -1,0 +1,72 @@
+//! Flags and small services that every command which talks to a target shares.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use initiator::{Disk, Error, Options, Url};
+
+use crate::exit::{Exit, REFUSED};
+
+/// Flags of a session.
+#[derive(Args, Debug)]
+pub(crate) struct SessionArgs {
+    /// How long the target may take to connect, to log in, or to say anything while it owes an answer
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = event::parse_delay)]
+    timeout: Duration,
+    /// Congestion control of the connection, such as cubic [default: the system's]
+    #[arg(long = "cc", value_name = "NAME")]
+    congestion: Option<String>,
+    /// Write the tables sockets-near.parquet and io-near.parquet to this directory
+    #[arg(long, value_name = "DIR")]
+    trace: Option<PathBuf>,
+}
+
+impl SessionArgs {
+    /// What the session is made with.
+    pub(crate) fn options(self) -> anyhow::Result<Options> {
+        if let Some(dir) = &self.trace {
+            std::fs::create_dir_all(dir).map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;
+        }
+        Ok(Options { timeout: self.timeout, congestion: self.congestion, trace: self.trace })
+    }
+}
+
+/// Reads a URL; one that cannot be read is bad usage.
+pub(crate) fn url(text: &str) -> anyhow::Result<Url> {
+    text.parse::<Url>().map_err(Exit::usage)
+}
+
+/// Opens the LUN that a URL names.
+pub(crate) fn open(text: &str, options: &Options) -> anyhow::Result<Disk> {
+    let url = url(text)?;
+    url.unit().map_err(Exit::usage)?;
+    Disk::open(&url, options).map_err(failed)
+}
+
+/// Gives an error of a session its exit code.
+pub(crate) fn failed(error: Error) -> anyhow::Error {
+    if error.is_refusal() { Exit::new(REFUSED, error) } else { error.into() }
+}
+
+/// A bar for something of known length in bytes; drawn only on a terminal.
+pub(crate) fn bytes_bar(len: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template(
+        "{bar:30} {percent:>3} %  {binary_bytes} of {binary_total_bytes}  {binary_bytes_per_sec}  {eta} left",
+    );
+    bar(ProgressBar::new(len), style)
+}
+
+/// A bar for something that lasts for a known time in milliseconds.
+pub(crate) fn time_bar(time: Duration) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}  {eta} left");
+    bar(ProgressBar::new(time.as_millis() as u64), style)
+}
+
+fn bar(bar: ProgressBar, style: Result<ProgressStyle, indicatif::style::TemplateError>) -> ProgressBar {
+    bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}

@@ -1,0 +1,242 @@
+//! One direction of bytes, sent or received in a loop until the time is over or the peer closes.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use control::{Bdp, Observation, Policy};
+use engine::{Moved, Service, Tuning, Turn, socket_sample};
+use event::{Host, Instant, Sink, SocketSample};
+use net::{Interest, Poll, Ready, clock, tcp_info};
+use store::tables::{Recorder, TableError};
+
+use super::message::Trailer;
+
+/// Bytes of one call: what a sender writes and a receiver reads at once.
+const CHUNK_BYTES: usize = 1 << 20;
+/// What a sender has still to send, as the policy sees it: always more.
+const ENDLESS_BYTES: u64 = 1 << 30;
+const SAMPLE_EVERY: Duration = Duration::from_millis(20);
+/// A receiver gives a sender that says nothing so much longer than it meant to send.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Which end of the flow this is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Role {
+    /// Sends until the time is over.
+    Send,
+    /// Receives until the peer closes.
+    Receive,
+}
+
+/// What a flow says of itself while it runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    /// Time since its start.
+    pub(crate) elapsed: Duration,
+    /// Bytes moved so far.
+    pub(crate) bytes: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) started: Instant,
+    /// Bytes moved in all.
+    pub(super) moved_bytes: u64,
+    /// Bytes moved between the warm-up and the end of the time.
+    pub(super) counted_bytes: u64,
+    pub(super) min_rtt: Option<Duration>,
+    /// The last bytes received, as many as a trailer has.
+    pub(super) last: Vec<u8>,
+}
+
+/// A flow at work.
+pub(super) struct Flow<'a> {
+    poll: Poll,
+    stream: TcpStream,
+    tuning: Tuning,
+    host: Host,
+    role: Role,
+    chunk: Vec<u8>,
+    policy: Bdp,
+    table: Option<Recorder<SocketSample>>,
+    next_sample: Instant,
+    outcome: Outcome,
+    /// Acknowledged or received bytes at the end of the warm-up.
+    base_bytes: Option<u64>,
+    warm: Instant,
+    ends: Instant,
+    is_ready: bool,
+    is_over: bool,
+    progress: &'a mut dyn FnMut(Progress),
+}
+
+impl<'a> Flow<'a> {
+    pub(super) fn new(
+        stream: TcpStream,
+        host: Host,
+        role: Role,
+        warmup: Duration,
+        time: Duration,
+        table: Option<Recorder<SocketSample>>,
+        progress: &'a mut dyn FnMut(Progress),
+    ) -> io::Result<Flow<'a>> {
+        let now = clock::now();
+        let poll = Poll::new()?;
+        let interest = if matches!(role, Role::Receive) { Interest::READ } else { Interest::WRITE };
+        poll.add(stream.as_fd(), 0, interest)?;
+        Ok(Flow {
+            poll,
+            tuning: Tuning::new(&stream)?,
+            stream,
+            host,
+            role,
+            chunk: vec![0x5a; CHUNK_BYTES],
+            policy: Bdp::new(),
+            table,
+            next_sample: now,
+            outcome: Outcome {
+                started: now,
+                moved_bytes: 0,
+                counted_bytes: 0,
+                min_rtt: None,
+                last: Vec::new(),
+            },
+            base_bytes: None,
+            warm: now + warmup,
+            ends: now + time,
+            is_ready: true,
+            is_over: false,
+            progress,
+        })
+    }
+
+    /// Closes the table; the socket and what came of it.
+    pub(super) fn finish(mut self) -> Result<(TcpStream, Outcome), TableError> {
+        self.outcome.min_rtt = tcp_info::read(&self.stream).ok().and_then(|info| info.min_rtt);
+        if let Some(table) = self.table {
+            table.finish()?;
+        }
+        Ok((self.stream, self.outcome))
+    }
+
+    pub(super) fn take_table(&mut self) -> Option<Recorder<SocketSample>> {
+        self.table.take()
+    }
+
+    pub(super) fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
+    fn send(&mut self, now: Instant) -> io::Result<()> {
+        while now < self.ends {
+            match (&self.stream).write(&self.chunk) {
+                Ok(written) => {
+                    self.outcome.moved_bytes += written as u64;
+                    if written < self.chunk.len() {
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.is_over = true;
+        Ok(())
+    }
+
+    fn receive(&mut self) -> io::Result<()> {
+        match (&self.stream).read(&mut self.chunk) {
+            Ok(0) => self.is_over = true,
+            Ok(read) => {
+                self.outcome.moved_bytes += read as u64;
+                self.remember_last(read);
+            }
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn remember_last(&mut self, read: usize) {
+        let last = &mut self.outcome.last;
+        let fresh = &self.chunk[read.saturating_sub(Trailer::LEN)..read];
+        last.extend_from_slice(fresh);
+        let excess = last.len().saturating_sub(Trailer::LEN);
+        last.drain(..excess);
+    }
+
+    fn sample(&mut self, now: Instant) -> io::Result<()> {
+        let info = tcp_info::read(&self.stream)?;
+        let is_sender = matches!(self.role, Role::Send);
+        let (rx_bytes, tx_bytes) = match is_sender {
+            true => (0, self.outcome.moved_bytes),
+            false => (self.outcome.moved_bytes, 0),
+        };
+        if let Some(table) = &mut self.table {
+            table.record(&socket_sample(now, self.host, 0, &info, Moved { rx_bytes, tx_bytes }));
+        }
+        let arrived = if is_sender { info.acked_bytes } else { rx_bytes };
+        if now >= self.warm && now <= self.ends {
+            let base = *self.base_bytes.get_or_insert(arrived);
+            self.outcome.counted_bytes = arrived - base;
+        }
+        if is_sender {
+            self.policy.observe(&Observation {
+                now,
+                rtt: info.rtt,
+                min_rtt: info.min_rtt,
+                moved_bytes: info.acked_bytes,
+                delivery_rate_bytes_per_s: info.delivery_rate_bytes_per_s,
+                app_limited: info.app_limited,
+                backlog_bytes: ENDLESS_BYTES,
+                request_bytes: 0,
+            });
+            if let Some(bytes_per_s) = self.policy.decide().pacing_bytes_per_s {
+                self.tuning.pace(&self.stream, bytes_per_s)?;
+            }
+            self.tuning.follow_rate(&self.stream, info.delivery_rate_bytes_per_s)?;
+        }
+        self.next_sample = now + SAMPLE_EVERY;
+        let elapsed = now.since(self.outcome.started);
+        (self.progress)(Progress { elapsed, bytes: self.outcome.moved_bytes });
+        Ok(())
+    }
+}
+
+impl Service for Flow<'_> {
+    type Error = io::Error;
+
+    fn poll(&self) -> &Poll {
+        &self.poll
+    }
+
+    fn ready(&mut self, _ready: Ready, _now: Instant) -> io::Result<()> {
+        self.is_ready = true;
+        Ok(())
+    }
+
+    fn turn(&mut self, now: Instant) -> io::Result<Turn> {
+        if std::mem::take(&mut self.is_ready) || now >= self.ends {
+            match self.role {
+                Role::Send => self.send(now)?,
+                Role::Receive => self.receive()?,
+            }
+        }
+        if now >= self.next_sample || self.is_over {
+            self.sample(now)?;
+        }
+        if self.is_over {
+            return Ok(Turn::Stop);
+        }
+        if now >= self.ends + GRACE {
+            let silent = "the sender neither ended nor closed the stream";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, silent));
+        }
+        Ok(Turn::WaitUntil(self.next_sample))
+    }
+}

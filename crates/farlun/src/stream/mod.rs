@@ -1,0 +1,172 @@
+//! The raw TCP baseline: one stream of bytes under the same policy, pacing and socket settings as iSCSI.
+//!
+//! The near end connects and says in 16 bytes which way the bytes go and for how long; the sender sends,
+//! and the far end adds 24 bytes at the end: what it counted and the CPU time it used.
+
+mod flow;
+mod message;
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+use event::{Host, SocketSample};
+use initiator::Options;
+use net::{EndSignals, Events, Interest, Poll, clock, tcp, tcp_info};
+use store::manifest::{Cpu, Load};
+use store::tables::Recorder;
+
+use flow::{Flow, Role};
+use message::{Hello, Trailer};
+
+pub(crate) use flow::Progress;
+
+/// How long a peer may take to say what it has to say at the beginning and at the end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the near end wants.
+pub(crate) struct Order {
+    /// The far end sends.
+    pub(crate) reverse: bool,
+    /// How long.
+    pub(crate) time: Duration,
+    /// How much of that is not counted, from its start.
+    pub(crate) warmup: Duration,
+}
+
+/// Runs a stream against a far end that serves, and says how it went.
+pub(crate) fn run(
+    address: SocketAddr,
+    order: &Order,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> anyhow::Result<Load> {
+    let mut stream = initiator::connect(address, options)?;
+    let table = table(options.trace.as_deref(), "sockets-near.parquet")?;
+    say(&mut stream, &Hello { reverse: order.reverse, time: order.time }.emit())?;
+    let cpu = clock::process_cpu_ns();
+    let role = match order.reverse {
+        true => Role::Receive,
+        false => Role::Send,
+    };
+    let mut flow = Flow::new(stream, Host::Near, role, order.warmup, order.time, table, progress)?;
+    engine::run(&mut flow)?;
+    let (mut stream, mut outcome) = flow.finish()?;
+    let cpu = clock::process_cpu_ns() - cpu;
+    let trailer = match order.reverse {
+        // The trailer came last in the same stream of bytes.
+        true => Trailer::parse(&outcome.last),
+        false => {
+            stream.shutdown(Shutdown::Write)?;
+            let mut bytes = [0; Trailer::LEN];
+            stream.set_nonblocking(false)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.read_exact(&mut bytes).ok().and_then(|()| Trailer::parse(&bytes))
+        }
+    };
+    let Some(trailer) = trailer else {
+        anyhow::bail!("{address} closed the stream without an account of it; is it `farlun stream serve`?");
+    };
+    if order.reverse {
+        outcome.moved_bytes = outcome.moved_bytes.saturating_sub(Trailer::LEN as u64);
+    }
+    let counted = order.time.saturating_sub(order.warmup).as_secs_f64();
+    let bytes = outcome.counted_bytes;
+    Ok(Load {
+        kind: "stream".to_owned(),
+        op: "stream".to_owned(),
+        direction: Some(if order.reverse { "far-to-near" } else { "near-to-far" }.to_owned()),
+        t_start_ns: outcome.started.as_nanos(),
+        t_end_ns: (outcome.started + order.time).as_nanos(),
+        warmup_ns: order.warmup.as_nanos() as u64,
+        bytes,
+        bytes_per_s: bytes as f64 / counted,
+        base_rtt_ns: outcome.min_rtt.map(|rtt| rtt.as_nanos() as f64),
+        cpu: Some(Cpu {
+            near_ns: Some(cpu as f64),
+            far_ns: Some(trailer.cpu_ns as f64),
+            ..Cpu::default()
+        }),
+        peer: Some(proto::keys::SOFTWARE.to_owned()),
+        ..Load::default()
+    })
+}
+
+/// Serves streams, one after the other, until a signal ends it.
+pub(crate) fn serve(
+    listener: &TcpListener,
+    signals: &EndSignals,
+    congestion: Option<&str>,
+    trace: Option<&Path>,
+) -> anyhow::Result<()> {
+    let poll = Poll::new()?;
+    poll.add(listener.as_fd(), 0, Interest::READ)?;
+    poll.add(signals.as_fd(), 1, Interest::READ)?;
+    let mut table = table(trace, "sockets-far.parquet")?;
+    let mut events = Events::new();
+    while !signals.came() {
+        poll.wait(&mut events, None)?;
+        let (stream, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let served = serve_one(stream, congestion, table.take());
+        match served {
+            Ok(returned) => table = returned,
+            Err(error) => eprintln!("farlun stream: {peer}: {error:#}"),
+        }
+    }
+    if let Some(table) = table {
+        table.finish()?;
+    }
+    Ok(())
+}
+
+fn serve_one(
+    mut stream: TcpStream,
+    congestion: Option<&str>,
+    table: Option<Recorder<SocketSample>>,
+) -> anyhow::Result<Option<Recorder<SocketSample>>> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut bytes = [0; Hello::LEN];
+    stream.read_exact(&mut bytes)?;
+    let Some(hello) = Hello::parse(&bytes) else {
+        anyhow::bail!("it does not begin like a stream of farlun; the connection is closed");
+    };
+    tcp::prepare(&stream, congestion)?;
+    let cpu = clock::process_cpu_ns();
+    let role = match hello.reverse {
+        true => Role::Send,
+        false => Role::Receive,
+    };
+    let mut silent = |_: Progress| {};
+    let mut flow = Flow::new(stream, Host::Far, role, Duration::ZERO, hello.time, table, &mut silent)?;
+    let result = engine::run(&mut flow);
+    let (table, mut stream) = (flow.take_table(), flow.into_stream());
+    // What went wrong with one stream leaves the table whole for the next.
+    if let Err(error) = result {
+        eprintln!("farlun stream: {error}");
+        return Ok(table);
+    }
+    let moved = tcp_info::read(&stream)?;
+    let bytes = if hello.reverse { moved.acked_bytes } else { moved.received_bytes };
+    say(&mut stream, &Trailer { bytes, cpu_ns: clock::process_cpu_ns() - cpu }.emit())?;
+    stream.shutdown(Shutdown::Write)?;
+    Ok(table)
+}
+
+/// Says a few bytes before or after the flow; the socket has room for them in time.
+fn say(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(bytes)?;
+    stream.set_nonblocking(true)
+}
+
+fn table(dir: Option<&Path>, name: &str) -> anyhow::Result<Option<Recorder<SocketSample>>> {
+    Ok(dir.map(|dir| Recorder::create(dir.join(name))).transpose()?)
+}

@@ -1,0 +1,285 @@
+//! A LUN as a disk: what it is, how large it is, and the commands that read and write it.
+
+use std::sync::Arc;
+
+use engine::Buffer;
+use event::Op;
+use proto::discovery::{self, Collector, DiscoveredTarget};
+use proto::login::{Request as LoginRequest, Security, Session};
+use proto::params::Wishes;
+use proto::peer_cpu;
+use wire::scsi::{
+    BlockForm, BlockLimits, Capacity10, Capacity16, Cdb, ReportLuns, StandardInquiry, UnitSerialNumber,
+    VpdPage, page,
+};
+
+use crate::client::{Client, Options};
+use crate::connect;
+use crate::error::Error;
+use crate::request::{Body, Request};
+use crate::url::Url;
+
+/// A session with a LUN that has been looked at.
+pub struct Disk {
+    client: Client,
+    identity: Identity,
+    block_len_bytes: u32,
+    blocks: u64,
+    form: BlockForm,
+    transfer_max_bytes: u32,
+}
+
+/// What a LUN says it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// Peripheral device type; 0 is a disk.
+    pub device_type: u8,
+    /// T10 vendor identification.
+    pub vendor: String,
+    /// Product identification.
+    pub product: String,
+    /// Product revision.
+    pub revision: String,
+    /// Unit serial number (VPD page 80h), if it has one.
+    pub serial: Option<String>,
+}
+
+/// Longest transfer asked of a target that states no limit.
+const TRANSFER_DEFAULT_BYTES: u32 = 1 << 20;
+
+/// Asks a portal which targets it has.
+pub fn discover(url: &Url, options: &Options) -> Result<Vec<DiscoveredTarget>, Error> {
+    let mut client = connect::session(&url.host, url.port, &login(Session::Discovery), options)?;
+    let text = client.text(discovery::request())?;
+    client.close()?;
+    let mut collector = Collector::default();
+    collector.push(&text)?;
+    Ok(collector.finish()?)
+}
+
+/// LUNs of a target and their sizes in bytes; `None` for those that do not say.
+pub fn luns(url: &Url, target: &str, options: &Options) -> Result<Vec<(u16, Option<u64>)>, Error> {
+    let session = Session::Normal { target_name: target.to_owned() };
+    let mut client = connect::session(&url.host, url.port, &login(session), options)?;
+    let mut luns = Vec::new();
+    for lun in report_luns(&mut client)? {
+        client.set_lun(lun);
+        luns.push((lun, capacity(&mut client).ok().map(|(blocks, len, _)| blocks * u64::from(len))));
+    }
+    client.close()?;
+    Ok(luns)
+}
+
+impl Disk {
+    /// Logs in and looks at the LUN that `url` names.
+    pub fn open(url: &Url, options: &Options) -> Result<Disk, Error> {
+        let (target, lun) = url.unit()?;
+        let session = Session::Normal { target_name: target.to_owned() };
+        let mut client = connect::session(&url.host, url.port, &login(session), options)?;
+        client.set_lun(lun);
+        let inquiry = inquire(&mut client, None)?;
+        let inquiry = StandardInquiry::parse(&inquiry).map_err(|_| odd("INQUIRY"))?;
+        if inquiry.qualifier != 0 {
+            client.set_lun(0);
+            let there = report_luns(&mut client)?;
+            return Err(Error::NoLun { lun, there });
+        }
+        let serial = inquire(&mut client, Some(page::UNIT_SERIAL_NUMBER)).ok();
+        let serial = serial.and_then(|data| UnitSerialNumber::parse(&data).ok());
+        let limits = inquire(&mut client, Some(page::BLOCK_LIMITS)).ok();
+        let limits = limits.and_then(|data| BlockLimits::parse(&data).ok());
+        let (blocks, block_len_bytes, form) = capacity(&mut client)?;
+        let stated = limits.map_or(0, |limits| limits.transfer_max);
+        let transfer_max_bytes = match stated.saturating_mul(block_len_bytes) {
+            0 => TRANSFER_DEFAULT_BYTES,
+            bytes => bytes,
+        };
+        let text = |field: &str| field.trim().to_owned();
+        let identity = Identity {
+            device_type: inquiry.device_type,
+            vendor: text(&inquiry.vendor),
+            product: text(&inquiry.product),
+            revision: text(&inquiry.revision),
+            serial: serial.map(|serial| text(&serial.serial)),
+        };
+        Ok(Disk { client, identity, block_len_bytes, blocks, form, transfer_max_bytes })
+    }
+
+    /// What it says it is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Length of a block.
+    pub fn block_len_bytes(&self) -> u32 {
+        self.block_len_bytes
+    }
+
+    /// Its size.
+    pub fn len_bytes(&self) -> u64 {
+        self.blocks * u64::from(self.block_len_bytes)
+    }
+
+    /// Longest transfer of one command.
+    pub fn transfer_max_bytes(&self) -> u32 {
+        self.transfer_max_bytes
+    }
+
+    /// Its session.
+    pub fn client(&mut self) -> &mut Client {
+        &mut self.client
+    }
+
+    /// How to make requests for it, to be kept by a workload.
+    pub fn geometry(&self) -> Geometry {
+        Geometry { block_len_bytes: self.block_len_bytes, form: self.form }
+    }
+
+    /// Makes everything written so far durable.
+    pub fn synchronize(&mut self) -> Result<(), Error> {
+        let cdb = Cdb::SynchronizeCache { form: BlockForm::Ten, lba: 0, blocks: 0, immed: false };
+        let request = Request { cdb, body: Body::None, offset_bytes: 0 };
+        self.client.command(request, "SYNCHRONIZE CACHE").map(drop)
+    }
+
+    /// Reads the one block at an offset.
+    pub fn read_block(&mut self, offset_bytes: u64) -> Result<Vec<u8>, Error> {
+        let buffer = self.client.buffers().take(self.block_len_bytes as usize);
+        self.client.command(self.geometry().read(offset_bytes, buffer), "READ")
+    }
+
+    /// Writes the one block at an offset.
+    pub fn write_block(&mut self, offset_bytes: u64, block: &[u8]) -> Result<(), Error> {
+        let mut buffer = self.client.buffers().take(block.len());
+        buffer.copy_from_slice(block);
+        self.client.command(self.geometry().write(offset_bytes, Arc::new(buffer)), "WRITE").map(drop)
+    }
+
+    /// CPU time that a target of our own kind has used, in nanoseconds.
+    pub fn target_cpu_ns(&mut self) -> Result<Option<u64>, Error> {
+        if self.client.peer_software().is_none() {
+            return Ok(None);
+        }
+        Ok(peer_cpu::read_answer(&self.client.text(peer_cpu::request())?))
+    }
+
+    /// Logs out.
+    pub fn close(self) -> Result<(), Error> {
+        self.client.close()
+    }
+}
+
+/// What is needed to make requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Geometry {
+    block_len_bytes: u32,
+    form: BlockForm,
+}
+
+impl Geometry {
+    /// A request that reads into `buffer`. Offset and length are multiples of the block length.
+    pub fn read(self, offset_bytes: u64, buffer: Buffer) -> Request {
+        let (lba, blocks) = self.blocks(offset_bytes, buffer.len());
+        let cdb = Cdb::Read { form: self.form, lba, blocks, dpo: false, fua: false };
+        Request { cdb, body: Body::Read(buffer), offset_bytes }
+    }
+
+    /// A request that writes `buffer`.
+    pub fn write(self, offset_bytes: u64, buffer: Arc<Buffer>) -> Request {
+        let (lba, blocks) = self.blocks(offset_bytes, buffer.len());
+        let cdb = Cdb::Write { form: self.form, lba, blocks, dpo: false, fua: false };
+        Request { cdb, body: Body::Write(buffer), offset_bytes }
+    }
+
+    fn blocks(self, offset_bytes: u64, len: usize) -> (u64, u32) {
+        let block = u64::from(self.block_len_bytes);
+        debug_assert!(offset_bytes.is_multiple_of(block) && (len as u64).is_multiple_of(block));
+        (offset_bytes / block, (len as u64 / block) as u32)
+    }
+}
+
+impl Request {
+    /// Whether it reads or writes, for messages.
+    pub fn name(&self) -> &'static str {
+        self.op().map_or("command", |op| match op {
+            Op::Read => "READ",
+            Op::Write => "WRITE",
+        })
+    }
+}
+
+fn login(session: Session) -> LoginRequest {
+    LoginRequest {
+        session,
+        initiator_name: initiator_name(),
+        initiator_alias: None,
+        isid: isid(),
+        cid: 0,
+        wishes: Wishes::default(),
+        security: Security::default(),
+        private_key: true,
+    }
+}
+
+/// The host's own initiator name, where it has one, or ours for this host.
+fn initiator_name() -> String {
+    let file = std::fs::read_to_string("/etc/iscsi/initiatorname.iscsi").unwrap_or_default();
+    let named = file.lines().find_map(|line| line.trim().strip_prefix("InitiatorName="));
+    let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    named.map_or_else(
+        || format!("iqn.2026-11.io.farlun:initiator.{}", host().trim().to_lowercase()),
+        str::to_owned,
+    )
+}
+
+/// A session id of the random kind (RFC 7143 section 11.12.5), another one for each process and call.
+fn isid() -> [u8; 6] {
+    use std::sync::atomic::{AtomicU16, Ordering};
+    static CALLS: AtomicU16 = AtomicU16::new(0);
+    let calls = CALLS.fetch_add(1, Ordering::Relaxed);
+    let [.., a, b, c] = std::process::id().to_be_bytes();
+    let [d, e] = calls.to_be_bytes();
+    [0x80, a, b, c, d, e]
+}
+
+fn odd(command: &'static str) -> Error {
+    Error::Malformed { command }
+}
+
+fn ask(client: &mut Client, cdb: Cdb, len: usize, name: &'static str) -> Result<Vec<u8>, Error> {
+    let body = Body::Read(client.buffers().take(len));
+    client.command(Request { cdb, body, offset_bytes: 0 }, name)
+}
+
+fn inquire(client: &mut Client, page: Option<u8>) -> Result<Vec<u8>, Error> {
+    ask(client, Cdb::Inquiry { page, allocation_len: 255 }, 255, "INQUIRY")
+}
+
+fn report_luns(client: &mut Client) -> Result<Vec<u16>, Error> {
+    let len = 16 << 10;
+    let cdb = Cdb::ReportLuns { select: 0, allocation_len: len };
+    let data = ask(client, cdb, len as usize, "REPORT LUNS")?;
+    let report = ReportLuns::parse(&data).map_err(|_| odd("REPORT LUNS"))?;
+    Ok(report.luns.iter().filter_map(|lun| lun.number()).collect())
+}
+
+/// Blocks, their length, and the form of command that reaches all of them. READ CAPACITY (16) first:
+/// old targets that lack it have no more blocks than (10) can tell.
+fn capacity(client: &mut Client) -> Result<(u64, u32, BlockForm), Error> {
+    let sixteen = ask(client, Cdb::ReadCapacity16 { allocation_len: 32 }, 32, "READ CAPACITY (16)");
+    if let Ok(data) = sixteen {
+        let capacity = Capacity16::parse(&data).map_err(|_| odd("READ CAPACITY (16)"))?;
+        return sane(capacity.last_lba, capacity.block_len, BlockForm::Sixteen);
+    }
+    let data = ask(client, Cdb::ReadCapacity10, 8, "READ CAPACITY (10)")?;
+    let capacity = Capacity10::parse(&data).map_err(|_| odd("READ CAPACITY (10)"))?;
+    sane(capacity.last_lba.into(), capacity.block_len, BlockForm::Ten)
+}
+
+fn sane(last_lba: u64, block_len: u32, form: BlockForm) -> Result<(u64, u32, BlockForm), Error> {
+    let fits = last_lba.checked_add(1).is_some_and(|n| n.checked_mul(block_len.into()).is_some());
+    if !fits || !block_len.is_power_of_two() || block_len < 512 || block_len > 1 << 20 {
+        return Err(odd("READ CAPACITY"));
+    }
+    Ok((last_lba + 1, block_len, form))
+}

@@ -1,0 +1,199 @@
+//! A synthetic load on a LUN and what came of it: the workload behind `farlun bench`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Buffer, Buffers};
+use event::{Instant, Op};
+use hdrhistogram::Histogram;
+
+use crate::disk::Geometry;
+use crate::error::Error;
+use crate::request::{Body, Completed, Request, Workload};
+
+/// What to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Read or write.
+    pub op: Op,
+    /// Length of each request; a multiple of the block length.
+    pub block_bytes: u32,
+    /// Requests outstanding; `None` follows the path.
+    pub depth: Option<usize>,
+    /// At random places instead of one after the other.
+    pub is_random: bool,
+    /// Part of the LUN that is used, from its start; at least one block of the load.
+    pub span_bytes: u64,
+    /// How long requests are issued.
+    pub time: Duration,
+    /// How much of that is not counted, from the start.
+    pub warmup: Duration,
+    /// Where random places come from.
+    pub seed: u64,
+}
+
+/// A load at work.
+pub struct Load<'a> {
+    shape: Shape,
+    geometry: Geometry,
+    buffers: Buffers,
+    /// What writes carry. It is not needed more than once: the target stores it wherever it is told.
+    pattern: Arc<Buffer>,
+    started: Option<Instant>,
+    random: u64,
+    next_block: u64,
+    outstanding: usize,
+    outcome: Outcome,
+    progress: &'a mut dyn FnMut(Progress),
+    next_progress: Instant,
+}
+
+/// What a load says of itself while it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Time since its start.
+    pub elapsed: Duration,
+    /// Bytes moved so far.
+    pub bytes: u64,
+    /// Requests completed so far.
+    pub ios: u64,
+}
+
+/// What came of a load. Counted are requests that completed after the warm-up and before the end.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// When the first request was issued.
+    pub started: Instant,
+    /// When the last one was.
+    pub ended: Instant,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Requests completed.
+    pub ios: u64,
+    /// Requests completed in all.
+    pub all_ios: u64,
+    /// Bytes moved in all.
+    pub all_bytes: u64,
+    /// How long each took, in nanoseconds.
+    pub latency_ns: Histogram<u64>,
+}
+
+/// How often progress is told.
+const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
+impl<'a> Load<'a> {
+    /// A load of `shape` on a LUN.
+    pub fn new(
+        shape: Shape,
+        geometry: Geometry,
+        buffers: &Buffers,
+        progress: &'a mut dyn FnMut(Progress),
+    ) -> Load<'a> {
+        let mut pattern = buffers.take(shape.block_bytes as usize);
+        let mut random = shape.seed | 1;
+        for word in pattern.chunks_mut(8) {
+            let bytes = next_random(&mut random).to_ne_bytes();
+            word.copy_from_slice(&bytes[..word.len()]);
+        }
+        Load {
+            shape,
+            geometry,
+            buffers: buffers.clone(),
+            pattern: Arc::new(pattern),
+            started: None,
+            random,
+            next_block: 0,
+            outstanding: 0,
+            outcome: Outcome {
+                started: Instant::ZERO,
+                ended: Instant::ZERO,
+                bytes: 0,
+                ios: 0,
+                all_ios: 0,
+                all_bytes: 0,
+                latency_ns: new_histogram(),
+            },
+            progress,
+            next_progress: Instant::ZERO,
+        }
+    }
+
+    /// What came of it.
+    pub fn outcome(self) -> Outcome {
+        self.outcome
+    }
+}
+
+impl Workload for Load<'_> {
+    type Error = Error;
+
+    fn depth(&self) -> Option<usize> {
+        self.shape.depth
+    }
+
+    fn next(&mut self, now: Instant) -> Option<Request> {
+        let started = *self.started.get_or_insert_with(|| {
+            (self.outcome.started, self.outcome.ended) = (now, now + self.shape.time);
+            now
+        });
+        if now >= started + self.shape.time {
+            return None;
+        }
+        let block_bytes = self.shape.block_bytes;
+        let blocks = (self.shape.span_bytes / u64::from(block_bytes)).max(1);
+        let block = match self.shape.is_random {
+            true => next_random(&mut self.random) % blocks,
+            false => self.next_block,
+        };
+        self.next_block = (block + 1) % blocks;
+        self.outstanding += 1;
+        let offset = block * u64::from(block_bytes);
+        Some(match self.shape.op {
+            Op::Read => self.geometry.read(offset, self.buffers.take(block_bytes as usize)),
+            Op::Write => self.geometry.write(offset, Arc::clone(&self.pattern)),
+        })
+    }
+
+    fn done(&mut self, completed: Completed) -> Result<(), Error> {
+        self.outstanding -= 1;
+        let Completed { request, issued, completed, result, .. } = completed;
+        let command = request.name();
+        result.map_err(|failure| Error::Command { command, failure })?;
+        debug_assert!(!matches!(request.body, Body::None));
+        let outcome = &mut self.outcome;
+        outcome.all_ios += 1;
+        outcome.all_bytes += request.len_bytes();
+        if completed >= outcome.started + self.shape.warmup && completed <= outcome.ended {
+            outcome.ios += 1;
+            outcome.bytes += request.len_bytes();
+            let latency_ns = completed.since(issued).as_nanos() as u64;
+            outcome.latency_ns.saturating_record(latency_ns);
+        }
+        if completed >= self.next_progress {
+            self.next_progress = completed + PROGRESS_EVERY;
+            (self.progress)(Progress {
+                elapsed: completed.since(outcome.started),
+                bytes: outcome.all_bytes,
+                ios: outcome.all_ios,
+            });
+        }
+        Ok(())
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.started.is_some_and(|started| now >= started + self.shape.time) && self.outstanding == 0
+    }
+}
+
+/// 1 µs to 10 minutes, three significant digits.
+fn new_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1_000, 600_000_000_000, 3).expect("the bounds are in order")
+}
+
+/// xorshift64*: where requests go needs to be spread, not secret.
+fn next_random(state: &mut u64) -> u64 {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+}

@@ -1,0 +1,181 @@
+//! A plan run from end to end by a program that only pretends: what is written down, judged and repeated.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lab::{Lab, LabError, Order, Outcome, Plan, Progress, Silent, Step, Variant};
+use store::RunDir;
+use tempfile::TempDir;
+
+const PLAN: &str = r#"
+name = "pretend"
+title = "a plan that nobody carries out"
+
+[matrix]
+delay = ["0", "8ms"]
+
+[[lun]]
+kind = "memory"
+size = "1MiB"
+
+[[load]]
+name = "read"
+kind = "bench"
+op = "read"
+block = "4KiB"
+start = "1s + 10rtt"
+window = "2s"
+
+[[expect]]
+name = "cheap"
+value = "read.cpu_near_per_io"
+op = "<="
+bound = 20
+unit = "us"
+"#;
+
+/// The program that pretends; what it does is in the file `body` beside the run.
+fn lab() -> Lab {
+    Lab::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pretend.sh"))
+}
+
+fn order(out: PathBuf) -> Order {
+    Order {
+        plan: Plan::parse(PLAN, Variant::Full).unwrap(),
+        out,
+        seed: 7,
+        command_line: "farlun lab pretend".to_owned(),
+        version: "0.1.0".to_owned(),
+        commit: None,
+    }
+}
+
+/// A directory for a run, with what the program does there.
+fn place(body: &str) -> TempDir {
+    let temp = tempfile::tempdir().unwrap();
+    fs::write(temp.path().join("body"), body).unwrap();
+    temp
+}
+
+/// Runs the plan; the directory holds the run as `run`.
+fn run(body: &str) -> (TempDir, Outcome) {
+    let temp = place(body);
+    let outcome = lab().run(&order(temp.path().join("run")), &mut Silent).unwrap();
+    (temp, outcome)
+}
+
+/// Values and verdicts of the checks.
+fn checks(outcome: &Outcome) -> Vec<(&str, Option<f64>, bool)> {
+    let value = |v: Option<f64>| v.map(|v| (v * 1e9).round() / 1e9);
+    outcome.tour.run.checks.iter().map(|c| (c.name.as_str(), value(c.value), c.ok)).collect()
+}
+
+#[test]
+fn a_valid_run_is_written_down_whole() {
+    let (temp, outcome) = run("document true 0");
+    assert!(outcome.good());
+    assert_eq!(
+        checks(&outcome),
+        [("cheap (delay 0)", Some(15.0), true), ("cheap (delay 8ms)", Some(15.0), true)]
+    );
+    let page = fs::read_to_string(&outcome.report_path).unwrap();
+    assert!(page.contains("farlun lab pretend"), "the page shows the command");
+
+    let dir = RunDir::open(temp.path().join("run")).unwrap();
+    let manifest = dir.manifest().unwrap();
+    assert!(manifest.valid && manifest.elapsed_s > 0.0 && manifest.started_unix_s > 1.7e9);
+    assert_eq!((manifest.seed, manifest.plan_name.as_str()), (7, "pretend"));
+    assert_eq!(manifest.plan["matrix"]["delay"], serde_json::json!(["0", "8ms"]));
+    assert_eq!(manifest.plan_text, PLAN);
+    assert_eq!(manifest.sysctls["net.ipv4.tcp_no_metrics_save"], "1");
+    let mut cells = dir.cells().unwrap();
+    cells.sort_by_key(|cell| cell.path.clone());
+    assert_eq!(cells.len(), 2);
+    assert!(cells[1].path.ends_with("cells/002-read-delay-8ms/r1"));
+    let cell = &cells[1].cell;
+    assert_eq!((cell.valid, cell.load.as_str(), cell.repeat), (true, "read", 1));
+    assert_eq!(cell.parameters["delay"], "8ms");
+    let window = cell.window.unwrap();
+    assert_eq!((window.start_s, window.length_s), (1.16, 2.0));
+    assert!(cell.command.starts_with("farlun wan --json --trace "), "{}", cell.command);
+    assert!(cell.wan.is_some() && cell.near.is_some());
+}
+
+#[test]
+fn an_invalid_cell_is_run_again_twice() {
+    let (temp, outcome) =
+        run(r#"touch $dir/left-$n; [ $delay = 0 ] || [ $n = 3 ] && document true 0 || document false 0"#);
+    assert!(outcome.good());
+    let cell = temp.path().join("run/cells/002-read-delay-8ms/r1");
+    assert!(cell.join("left-3").exists() && !cell.join("left-2").exists(), "each attempt begins afresh");
+}
+
+#[test]
+fn a_cell_that_stays_invalid_has_no_figures() {
+    let (_temp, outcome) = run("[ $delay = 0 ] && document true 0 || { document false 0; exit 4; }");
+    assert_eq!(outcome.invalid, ["read at delay 8ms"]);
+    assert!(!outcome.good() && !outcome.tour.run.valid && outcome.failed.is_empty());
+    assert_eq!(checks(&outcome), [("cheap (delay 0)", Some(15.0), true), ("cheap (delay 8ms)", None, false)]);
+    let reasons: Vec<_> = outcome.tour.cells.iter().flat_map(|cell| &cell.repeats[0].reasons).collect();
+    assert_eq!(reasons, ["packets were late by 3ms (p99)"]);
+
+    let (_temp, outcome) = run("document false 0");
+    assert_eq!(outcome.invalid, ["read at delay 0", "read at delay 8ms"]);
+    assert!(checks(&outcome).iter().all(|(_, value, ok)| value.is_none() && !ok));
+}
+
+#[test]
+fn a_cell_that_fails_is_named_and_the_others_are_run() {
+    let body =
+        "[ $delay = 0 ] && { echo 'farlun: login refused' >&2; document true 3; exit 3; } || document true 0";
+    let (temp, outcome) = run(body);
+    assert_eq!(outcome.failed, ["read at delay 0"]);
+    assert!(!outcome.good() && outcome.invalid.is_empty() && outcome.stopped.is_none());
+    assert_eq!(checks(&outcome), [("cheap (delay 0)", None, false), ("cheap (delay 8ms)", Some(15.0), true)]);
+    let failed = RunDir::open(temp.path().join("run/cells/001-read-delay-0/r1")).unwrap();
+    let reasons = &failed.cells().unwrap()[0].cell.reasons;
+    assert_eq!(*reasons, ["the near command ended with exit code 3: login refused"]);
+    assert_eq!(
+        fs::read_to_string(temp.path().join("attempts-0")).unwrap().trim(),
+        "1",
+        "a failure is not tried again"
+    );
+}
+
+#[test]
+fn without_any_path_the_run_stops() {
+    #[derive(Default)]
+    struct Told(Vec<String>);
+    impl Progress for Told {
+        fn begins(&mut self, _step: &Step) {}
+        fn ended(&mut self, _step: &Step, trouble: Option<&str>) {
+            self.0.extend(trouble.map(str::to_owned));
+        }
+    }
+    let temp = place("echo 'farlun: cannot make a network namespace' >&2; exit 1");
+    let mut order = order(temp.path().join("run"));
+    order.plan.repeats = 20;
+    let mut told = Told::default();
+    let outcome = lab().run(&order, &mut told).unwrap();
+    assert_eq!(told.0, ["failed: cannot make a network namespace"], "said once");
+    assert_eq!(outcome.tour.run.cells.len(), 2, "and not tried forty times");
+    assert!(outcome.stopped.unwrap().contains("two cells in a row"));
+}
+
+#[test]
+fn where_a_run_cannot_go() {
+    let temp = place("document true 0");
+    let refused = |out: &Path| lab().run(&order(out.to_owned()), &mut Silent).unwrap_err();
+    let error = refused(temp.path());
+    assert!(matches!(error, LabError::NotEmpty(_)));
+    assert!(error.to_string().ends_with("exists and is not empty; name another directory with --out"));
+    assert!(matches!(refused(&temp.path().join("body")), LabError::NotADirectory(_)));
+    let error = refused(Path::new("/proc/nowhere/run"));
+    assert!(matches!(error, LabError::File { .. }), "{error}");
+    let lab = Lab::new(temp.path().join("missing"));
+    let error = lab.run(&order(temp.path().join("run")), &mut Silent).unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot run ") && error.ends_with("No such file or directory (os error 2)"),
+        "{error}"
+    );
+}

@@ -1,0 +1,77 @@
+//! A whole run on a real path between two namespaces. Needs root and /dev/net/tun; says so and passes without.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use event::BitRate;
+use wan::validity::Class;
+use wan::{Outcome, Settings, Spec, WanError, run};
+
+fn settings(near: &[&str], far: Option<&str>) -> Settings {
+    Settings {
+        spec: Spec::new(Duration::from_millis(2), BitRate(1_000_000_000), None, 1500),
+        near: near.iter().map(OsString::from).collect(),
+        far: far.map(str::to_owned),
+        trace: None,
+        keep_output: true,
+        class: Class::Off,
+        program: None,
+    }
+}
+
+/// `None`, with the reason on standard error, where a path cannot be made.
+fn outcome(settings: &Settings) -> Option<Result<Outcome, WanError>> {
+    match run(settings) {
+        Err(reason @ (WanError::Namespace(_) | WanError::Tun(_))) => {
+            eprintln!("skipped: {reason}");
+            None
+        }
+        outcome => Some(outcome),
+    }
+}
+
+#[test]
+fn a_connection_crosses_the_path_and_both_commands_are_heard() {
+    // Nothing listens on port 9: the SYN crosses, the answer comes back, and the shell says that it failed.
+    let connect =
+        "echo noise; (exec 3<>/dev/tcp/$FARLUN_FAR/9) 2>/dev/null || echo '{\"refused\":true}'; exit 7";
+    let Some(outcome) = outcome(&settings(&["bash", "-c", connect], None)) else { return };
+    let outcome = outcome.expect("the run ends");
+    assert_eq!(outcome.near.exit_code, 7);
+    assert_eq!(outcome.near.output, Some(serde_json::json!({"refused": true})));
+    assert!(outcome.far.is_none());
+    let validity = outcome.validity;
+    assert!(validity.packets >= 2 && validity.lateness_ns.is_some(), "{validity:?}");
+    assert_eq!(validity.dropped_unasked, 0);
+    assert_eq!(outcome.sysctls["net.ipv4.tcp_no_metrics_save"], "1");
+    assert_eq!(outcome.path.queue_bytes, 1_000_000);
+}
+
+#[test]
+fn a_far_command_that_ends_before_it_listens_is_named() {
+    let Some(outcome) = outcome(&settings(&["true"], Some("exit 3"))) else { return };
+    let text = outcome.expect_err("nothing listened").to_string();
+    assert_eq!(
+        text,
+        "the far command 'exit 3' ended with exit code 3 before anything in far listened on TCP"
+    );
+}
+
+#[test]
+fn a_command_that_is_not_there_is_named() {
+    let Some(outcome) = outcome(&settings(&["no-such-command", "-v"], None)) else { return };
+    let text = outcome.expect_err("it is not there").to_string();
+    assert_eq!(text, "cannot start the near command 'no-such-command -v'");
+}
+
+#[test]
+fn the_far_command_may_finish_its_work_after_it_was_asked_to_end() {
+    let script = r#"
+        $SIG{TERM} = sub { select(undef, undef, undef, 0.3); print "{\"done\":true}\n"; exit 5 };
+        $socket = IO::Socket::INET->new(Listen => 1, LocalPort => 9) or die;
+        sleep 1 while 1;"#;
+    let far = format!("perl -MIO::Socket::INET -e '{script}'; exit $?");
+    let Some(outcome) = outcome(&settings(&["true"], Some(&far))) else { return };
+    let far = outcome.expect("the run ends").far.expect("there is a far command");
+    assert_eq!((far.exit_code, far.output), (5, Some(serde_json::json!({"done": true}))));
+}
