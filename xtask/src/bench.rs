@@ -102,10 +102,11 @@ impl Bench {
 
     fn stream(&self, delay: &str, plan: &Plan) -> Result<f64> {
         let farlun = self.binary.to_str().context("the binary's path is no text")?;
-        let far = format!("{farlun} stream serve --json --insecure --listen {FAR}:5201 --cc cubic");
+        let far = format!("{farlun} stream serve --json --listen {FAR}:5201 --cc cubic");
         let near = format!(
             "exec {farlun} stream {FAR}:5201 --json --cc cubic --time {}s --warmup {}s",
-            plan.seconds, plan.ramp_seconds
+            plan.seconds + plan.ramp_seconds,
+            plan.ramp_seconds
         );
         let document = self.over_path(delay, &far, &near)?;
         let bytes_per_s = document["near"]["output"]["bytes_per_s"].as_f64();

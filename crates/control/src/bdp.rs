@@ -1,17 +1,19 @@
 //! The policy `bdp`: follow the measured bandwidth-delay product.
 //!
-//! *Outstanding.* Requests keep three times the measured product under way: twice so that a window
-//! which doubles every round trip is never short of data, once more for the requests and statuses that
-//! are travelling themselves. What is too much waits at the sender, not in the network.
+//! *Outstanding.* Requests keep twice the measured product under way, and four times while it still
+//! grows, so that a window which doubles every round trip is never short of data. What is too much waits
+//! at the sender, not in the network. The rate is measured over whole round trips: what an application
+//! reads at one go after a pause was not carried that fast.
 //!
 //! *Pacing.* A sender with a lot to send is paced from the beginning, without a cap: Linux then
 //! spreads its window over the round trip, and HyStart no longer takes a burst of ACKs for a full pipe
 //! (it halves its threshold for unpaced senders), which is what leaves CUBIC far below the line for a
-//! minute on a path of 500 ms. When the delivery rate stops growing the line is known, and the cap
-//! follows it: a little above while the round trip shows no queue, and as far below as drains a queue in
-//! a few round trips while it does. If the queue stays although we slowed down, others are filling it, and the cap is lifted so that they do
-//! not take our share. Paths shorter than a millisecond are not paced: their windows are small and the
-//! timers would cost more than they give.
+//! minute on a path of 500 ms. When the delivery rate stops growing and a queue stands, the line is known,
+//! and the cap follows it: a little above while the round trip shows no queue, and as far below as drains
+//! a queue in a few round trips while it does. If a little above makes no queue, the line has become
+//! faster, and the cap is lifted. If the queue stays although we slowed down, others are filling it, and
+//! the cap is lifted so that they do not take our share. Paths shorter than a millisecond are not paced:
+//! their windows are small and the timers would cost more than they give.
 
 use core::time::Duration;
 
@@ -35,6 +37,10 @@ const PACED_MIN_RTT: Duration = Duration::from_millis(1);
 const UNCAPPED: u64 = u64::MAX - 1;
 /// Rounds without growth after which the line counts as full.
 const FULL_ROUNDS: u32 = 3;
+/// Rounds a little above the line without a queue after which it is no longer the line.
+const FREE_ROUNDS: u32 = 6;
+/// Shortest time over which a rate is measured.
+const RATE_MIN_TIME: Duration = Duration::from_millis(40);
 /// Rounds with a standing queue after which it is others who fill it.
 const CROWDED_ROUNDS: u32 = 20;
 /// Rounds without a cap after that.
@@ -46,7 +52,8 @@ pub struct Bdp {
     min_rtt: Option<Duration>,
     /// Rate of payload through this connection, both ways together.
     moved: MaxFilter<8>,
-    last: Option<(Instant, u64)>,
+    moved_before: u64,
+    measured_since: Option<(Instant, u64)>,
     /// Rate of what this end sends, by the kernel's account.
     delivered: MaxFilter<10>,
     request_bytes: u64,
@@ -60,7 +67,7 @@ enum Pace {
     /// The window is growing: paced, no cap.
     Ramp { best: u64, rounds_without_growth: u32 },
     /// The line is known.
-    Capped { bytes_per_s: u64, rounds_with_queue: u32 },
+    Capped { bytes_per_s: u64, rounds_with_queue: u32, rounds_without: u32 },
     /// Others crowd the queue: no cap for a while.
     Crowded { rounds_left: u32 },
 }
@@ -77,7 +84,8 @@ impl Bdp {
         Bdp {
             min_rtt: None,
             moved: MaxFilter::new(),
-            last: None,
+            moved_before: 0,
+            measured_since: None,
             delivered: MaxFilter::new(),
             request_bytes: 0,
             round_ends: Instant::ZERO,
@@ -97,33 +105,57 @@ impl Bdp {
         let rate = self.delivered.max();
         let min_rtt = self.min_rtt.unwrap_or(rtt);
         let queue = rtt.saturating_sub(min_rtt);
+        let has_queue = queue > min_rtt / 10 + Duration::from_millis(1);
+        let line = |percent, rounds_with_queue, rounds_without| Pace::Capped {
+            bytes_per_s: rate / 100 * percent,
+            rounds_with_queue,
+            rounds_without,
+        };
         self.pace = match self.pace {
             // The delivery rate has to be a quarter higher every round to count as growth, as in BBR.
             Pace::Ramp { best, .. } if rate > best + best / 4 => {
                 Pace::Ramp { best: rate, rounds_without_growth: 0 }
             }
-            Pace::Ramp { best, rounds_without_growth } if rounds_without_growth + 1 < FULL_ROUNDS => {
+            Pace::Ramp { rounds_without_growth: FULL_ROUNDS.., .. } if has_queue => line(100, 0, 0),
+            Pace::Ramp { best, rounds_without_growth } => {
                 Pace::Ramp { best, rounds_without_growth: rounds_without_growth + 1 }
             }
-            Pace::Ramp { .. } => Pace::Capped { bytes_per_s: rate, rounds_with_queue: 0 },
-            Pace::Capped { rounds_with_queue, .. } if rounds_with_queue >= CROWDED_ROUNDS => {
+            Pace::Capped { rounds_with_queue: CROWDED_ROUNDS.., .. } => {
                 Pace::Crowded { rounds_left: OPEN_ROUNDS }
             }
-            Pace::Capped { rounds_with_queue, .. } => {
-                // Slow enough to drain the queue in about four round trips; the line stays busy with it.
-                let (percent, rounds_with_queue) = if queue > min_rtt / 10 + Duration::from_millis(1) {
-                    let excess = queue.as_nanos() * 25 / rtt.as_nanos().max(1);
-                    (100 - u64::try_from(excess).unwrap_or(25).min(25), rounds_with_queue + 1)
-                } else {
-                    (105, 0)
-                };
-                Pace::Capped { bytes_per_s: rate / 100 * percent, rounds_with_queue }
+            Pace::Capped { rounds_without: FREE_ROUNDS.., .. } => {
+                Pace::Ramp { best: rate, rounds_without_growth: 0 }
             }
-            Pace::Crowded { rounds_left: 0 } => Pace::Capped { bytes_per_s: rate, rounds_with_queue: 0 },
+            // Slow enough to drain the queue in about four round trips; the line stays busy with it.
+            Pace::Capped { rounds_with_queue, .. } if has_queue => {
+                let excess = queue.as_nanos() * 25 / rtt.as_nanos().max(1);
+                line(100 - u64::try_from(excess).unwrap_or(25).min(25), rounds_with_queue + 1, 0)
+            }
+            Pace::Capped { rounds_without, .. } => line(105, 0, rounds_without + 1),
+            Pace::Crowded { rounds_left: 0 } => line(100, 0, 0),
             Pace::Crowded { rounds_left } => Pace::Crowded { rounds_left: rounds_left - 1 },
         };
         self.delivered.advance();
+    }
+
+    /// Takes what has been moved; a rate is known after a round trip.
+    fn measure(&mut self, now: Instant, moved_bytes: u64, rtt: Duration) {
+        let (since, base) = *self.measured_since.get_or_insert((now, moved_bytes));
+        let elapsed = now.since(since);
+        if elapsed < rtt.max(RATE_MIN_TIME) {
+            return;
+        }
+        let bytes = u128::from(moved_bytes.saturating_sub(base));
+        let rate = u64::try_from(bytes * 1_000_000_000 / elapsed.as_nanos()).unwrap_or(u64::MAX);
+        self.moved_before = self.moved.max();
         self.moved.advance();
+        self.moved.add(rate);
+        self.measured_since = Some((now, moved_bytes));
+    }
+
+    /// Whether the product was a good deal smaller a round ago.
+    fn is_growing(&self) -> bool {
+        self.moved.max() > self.moved_before + self.moved_before / 8
     }
 }
 
@@ -133,12 +165,7 @@ impl Policy for Bdp {
         if seen.request_bytes > 0 {
             self.request_bytes = seen.request_bytes;
         }
-        if let Some((then, moved)) = self.last {
-            let elapsed_ns = seen.now.since(then).as_nanos().max(1);
-            let bytes = u128::from(seen.moved_bytes.saturating_sub(moved));
-            self.moved.add(u64::try_from(bytes * 1_000_000_000 / elapsed_ns).unwrap_or(u64::MAX));
-        }
-        self.last = Some((seen.now, seen.moved_bytes));
+        self.measure(seen.now, seen.moved_bytes, seen.rtt);
         // A rate that was limited by the application still shows what the path can carry at least.
         if !seen.app_limited || seen.delivery_rate_bytes_per_s > self.delivered.max() {
             self.delivered.add(seen.delivery_rate_bytes_per_s);
@@ -148,8 +175,6 @@ impl Policy for Bdp {
             let is_sending = seen.backlog_bytes > 0 && !seen.app_limited;
             if is_sending && self.delivered.max() > 0 {
                 self.round(seen.rtt);
-            } else {
-                self.moved.advance();
             }
             self.round_ends = seen.now + seen.rtt.max(Duration::from_millis(1));
         }
@@ -161,7 +186,7 @@ impl Policy for Bdp {
         let is_long = self.min_rtt.is_some_and(|rtt| rtt >= PACED_MIN_RTT);
         Decision {
             outstanding_bytes: product
-                .saturating_mul(3)
+                .saturating_mul(if self.is_growing() { 4 } else { 2 })
                 .clamp(OUTSTANDING_MIN_BYTES, OUTSTANDING_MAX_BYTES),
             command_window: commands.clamp(COMMANDS_MIN, COMMANDS_MAX) as u32,
             pacing_bytes_per_s: (self.is_bulk && is_long).then_some(match self.pace {
@@ -238,7 +263,7 @@ mod tests {
             assert!(path.rounds(1).outstanding_bytes >= 2 * product);
         }
         let end = path.rounds(20).outstanding_bytes;
-        assert!((LINE / 10 * 29 / 10..LINE / 10 * 32 / 10).contains(&end), "{end}");
+        assert!((LINE / 10 * 19 / 10..LINE / 10 * 21 / 10).contains(&end), "{end}");
     }
 
     #[test]

@@ -264,7 +264,7 @@ impl Client {
             now,
             rtt: info.rtt,
             min_rtt: info.min_rtt,
-            moved_bytes: sample.app_rx_bytes + sample.app_tx_bytes,
+            moved_bytes: sample.app_rx_bytes + info.acked_bytes,
             delivery_rate_bytes_per_s: info.delivery_rate_bytes_per_s,
             app_limited: info.app_limited,
             backlog_bytes: u64::from(info.notsent_bytes) + self.side.session.unsent_payload_bytes(),

@@ -18,24 +18,40 @@ pub enum Signal {
     Kill,
 }
 
-/// Starts `command` inside `namespace`. The kernel kills it when the calling *thread* ends, however that
-/// happens (PR_SET_PDEATHSIG): call this from a thread that stays.
+/// Starts `command`. The kernel kills it when the calling *thread* ends, however that happens
+/// (PR_SET_PDEATHSIG): call this from a thread that stays. Signals that the caller has taken over reach
+/// the child as usual.
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    let parent = std::process::id();
+    // SAFETY: `bind` only makes system calls: it neither allocates nor locks.
+    unsafe { command.pre_exec(move || bind(parent)) };
+    command.spawn()
+}
+
+/// Like [`spawn`], inside `namespace`.
 pub fn spawn_in(namespace: &Namespace, command: &mut Command) -> io::Result<Child> {
     let descriptor = namespace.descriptor();
-    let parent = std::process::id();
-    let prepare = move || {
-        enter_raw(descriptor)?;
-        // SAFETY: PR_SET_PDEATHSIG takes its signal by value.
-        check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) })?;
-        // The parent may have died before the call above, and then nobody tells us.
-        if std::os::unix::process::parent_id() != parent {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
-        }
-        Ok(())
-    };
-    // SAFETY: `prepare` makes three system calls and neither allocates nor locks.
-    unsafe { command.pre_exec(prepare) };
-    command.spawn()
+    // SAFETY: `enter_raw` is one system call, which neither allocates nor locks.
+    unsafe { command.pre_exec(move || enter_raw(descriptor)) };
+    spawn(command)
+}
+
+/// Makes the calling process, just forked, end with its parent, and gives it an empty signal mask: what
+/// is blocked is inherited through fork and exec.
+fn bind(parent: u32) -> io::Result<()> {
+    // SAFETY: an all-zero set is a valid place for sigemptyset to fill, PR_SET_PDEATHSIG takes its signal
+    // by value, and the old mask is not asked for.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        check(libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()))?;
+        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong))?;
+    }
+    // The parent may have died before the call above, and then nobody tells us.
+    if std::os::unix::process::parent_id() != parent {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    Ok(())
 }
 
 /// A descriptor that becomes readable when the child has ended (pidfd_open(2)).

@@ -14,8 +14,8 @@ pub struct EndSignals {
 }
 
 impl EndSignals {
-    /// Takes the signals from now on. Call it before any thread starts: threads inherit what is taken.
-    /// Children started with `std::process::Command` do not.
+    /// Takes the signals from now on. Call it before any thread starts: threads inherit what is taken, and
+    /// so do children that are not started by [`crate::child`].
     pub fn take_over() -> io::Result<EndSignals> {
         // SAFETY: an all-zero set is a valid place for sigemptyset to fill.
         let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };

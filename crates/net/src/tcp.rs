@@ -92,7 +92,7 @@ pub fn autotuning_limits() -> Option<(u64, u64)> {
     Some((last("tcp_rmem")?, last("tcp_wmem")?))
 }
 
-fn set<T>(stream: &TcpStream, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
+fn set<T: Copy>(stream: &TcpStream, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
     // SAFETY: the pointer and length describe `value`, a plain integer.
     let result = unsafe {
         libc::setsockopt(

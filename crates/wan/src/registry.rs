@@ -44,6 +44,8 @@ impl Registered {
             far_descriptor: far.descriptor(),
         };
         fs::create_dir_all(&directory).map_err(failed)?;
+        // Sweeps away what killed runs have left.
+        running(&directory);
         // Written beside and renamed: nobody reads half an entry.
         let draft = directory.join(format!(".wan-{pid}"));
         let text = serde_json::to_string(&entry).map_err(io::Error::other).map_err(failed)?;

@@ -48,7 +48,7 @@ fn bench_prints_one_document() {
 fn bench_says_it_to_people_too() {
     let target = Target::serve(&["memory:64MiB"]);
     let finished = run(&mut farlun(["bench", &target.url(0), "--time", "1s"]), MINUTE).expect_code(0);
-    for word in ["IOPS", "p50", "p99"] {
+    for word in ["MB/s", "per second", "p50", "p99"] {
         assert!(finished.stdout.contains(word), "`{word}` is missing\n{finished:#?}");
     }
 }

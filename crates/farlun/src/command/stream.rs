@@ -27,7 +27,7 @@ pub(crate) struct StreamArgs {
     #[command(subcommand)]
     serve: Option<Serve>,
     #[command(flatten)]
-    near: Option<Near>,
+    near: Near,
 }
 
 #[derive(Subcommand, Debug)]
@@ -52,7 +52,7 @@ enum Serve {
 #[derive(Args, Debug)]
 struct Near {
     /// ADDR:PORT of a far end that serves
-    far: String,
+    far: Option<String>,
     /// How long
     #[arg(long, default_value = "10s", value_parser = parse_delay)]
     time: Duration,
@@ -74,8 +74,7 @@ pub(crate) fn run(args: StreamArgs) -> anyhow::Result<u8> {
         (Some(Serve::Serve { listen, congestion, trace, json }), _) => {
             serve(&listen, congestion.as_deref(), trace, json)
         }
-        (None, Some(near)) => measure(near),
-        (None, None) => Err(Exit::usage("expected the far end's ADDR:PORT, or serve; see --help")),
+        (None, near) => measure(near),
     }
 }
 
@@ -97,6 +96,7 @@ fn serve(listen: &str, congestion: Option<&str>, trace: Option<PathBuf>, json: b
 
 fn measure(near: Near) -> anyhow::Result<u8> {
     let Near { far, time, warmup, reverse, session, json } = near;
+    let far = far.ok_or_else(|| Exit::usage("expected the far end's ADDR:PORT, or serve; see --help"))?;
     if warmup >= time {
         let (warmup, time) = (format_delay(warmup), format_delay(time));
         return Err(Exit::usage(format!("--warmup {warmup} leaves nothing of --time {time} to be counted")));

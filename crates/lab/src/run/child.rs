@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use net::EndSignals;
-use net::child::{Signal, ending, signal};
+use net::child::{Signal, ending, signal, spawn};
 
 /// What the command prints as its result goes here.
 pub(super) const OUTPUT_FILE: &str = "wan.json";
@@ -52,7 +52,7 @@ pub(super) fn run(
     let mut command = Command::new(program);
     command.args(arguments).process_group(0).stdin(Stdio::null());
     command.stdout(File::create(dir.join(OUTPUT_FILE))?).stderr(File::create(dir.join(LOG_FILE))?);
-    let mut running = Running { child: command.spawn()? };
+    let mut running = Running { child: spawn(&mut command)? };
     let ended = running.wait(limit, signals)?;
     if ended.is_none() {
         running.end();

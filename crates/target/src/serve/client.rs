@@ -207,7 +207,7 @@ impl Client {
             now,
             rtt: info.rtt,
             min_rtt: info.min_rtt,
-            moved_bytes: moved,
+            moved_bytes: sample.app_rx_bytes + info.acked_bytes,
             delivery_rate_bytes_per_s: info.delivery_rate_bytes_per_s,
             app_limited: info.app_limited,
             backlog_bytes: unsent,
