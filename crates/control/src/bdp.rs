@@ -8,10 +8,10 @@
 //! *Pacing.* A sender with a lot to send is paced from the beginning, without a cap: Linux then
 //! spreads its window over the round trip, and HyStart no longer takes a burst of ACKs for a full pipe
 //! (it halves its threshold for unpaced senders), which is what leaves CUBIC far below the line for a
-//! minute on a path of 500 ms. When the delivery rate stops growing and a queue stands, the line is known,
-//! and the cap follows it: a little above while the round trip shows no queue, and as far below as drains
-//! a queue in a few round trips while it does. If a little above makes no queue, the line has become
-//! faster, and the cap is lifted. If the queue stays although we slowed down, others are filling it, and
+//! minute on a path of 500 ms. As soon as a queue stands the line is known (it delivers what it can), and
+//! the cap follows it: a little above while the round trip shows no queue, and as far below as drains a
+//! queue in a few round trips while it does. If a little above makes no queue, the line is faster than we
+//! thought, and the cap is lifted. If the queue stays although we slowed down, others are filling it, and
 //! the cap is lifted so that they do not take our share. Paths shorter than a millisecond are not paced:
 //! their windows are small and the timers would cost more than they give.
 
@@ -33,10 +33,14 @@ const COMMANDS_MAX: u64 = 65_535;
 const BULK_BYTES: u64 = 2 << 20;
 /// Paths shorter than this are not paced.
 const PACED_MIN_RTT: Duration = Duration::from_millis(1);
+/// Least cap, in bytes per second: below it one packet would wait for many round trips.
+const PACED_MIN: u64 = 1 << 17;
+/// How soon to look again while a window doubles every round trip, at the soonest.
+const LOOK_SOON: Duration = Duration::from_millis(2);
+/// And otherwise.
+const LOOK_LATER: Duration = Duration::from_millis(20);
 /// Pacing without a cap.
 const UNCAPPED: u64 = u64::MAX - 1;
-/// Rounds without growth after which the line counts as full.
-const FULL_ROUNDS: u32 = 3;
 /// Rounds a little above the line without a queue after which it is no longer the line.
 const FREE_ROUNDS: u32 = 6;
 /// Shortest time over which a rate is measured.
@@ -58,6 +62,9 @@ pub struct Bdp {
     delivered: MaxFilter<10>,
     request_bytes: u64,
     round_ends: Instant,
+    /// There has been a lot to send.
+    was_bulk: bool,
+    /// There is a lot to send.
     is_bulk: bool,
     pace: Pace,
 }
@@ -65,7 +72,7 @@ pub struct Bdp {
 #[derive(Clone, Copy, Debug)]
 enum Pace {
     /// The window is growing: paced, no cap.
-    Ramp { best: u64, rounds_without_growth: u32 },
+    Ramp,
     /// The line is known.
     Capped { bytes_per_s: u64, rounds_with_queue: u32, rounds_without: u32 },
     /// Others crowd the queue: no cap for a while.
@@ -89,8 +96,9 @@ impl Bdp {
             delivered: MaxFilter::new(),
             request_bytes: 0,
             round_ends: Instant::ZERO,
+            was_bulk: false,
             is_bulk: false,
-            pace: Pace::Ramp { best: 0, rounds_without_growth: 0 },
+            pace: Pace::Ramp,
         }
     }
 
@@ -101,38 +109,34 @@ impl Bdp {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    fn round(&mut self, rtt: Duration) {
-        let rate = self.delivered.max();
+    /// Whether a queue stands: a tenth of the path and a millisecond are noise.
+    fn has_queue(&self, rtt: Duration) -> bool {
         let min_rtt = self.min_rtt.unwrap_or(rtt);
-        let queue = rtt.saturating_sub(min_rtt);
-        let has_queue = queue > min_rtt / 10 + Duration::from_millis(1);
-        let line = |percent, rounds_with_queue, rounds_without| Pace::Capped {
-            bytes_per_s: rate / 100 * percent,
-            rounds_with_queue,
-            rounds_without,
-        };
+        rtt.saturating_sub(min_rtt) > min_rtt / 10 + Duration::from_millis(1)
+    }
+
+    fn capped(&self, percent: u64, rounds_with_queue: u32, rounds_without: u32) -> Pace {
+        let bytes_per_s = self.delivered.max() / 100 * percent;
+        Pace::Capped { bytes_per_s, rounds_with_queue, rounds_without }
+    }
+
+    fn round(&mut self, rtt: Duration) {
+        let has_queue = self.has_queue(rtt);
         self.pace = match self.pace {
-            // The delivery rate has to be a quarter higher every round to count as growth, as in BBR.
-            Pace::Ramp { best, .. } if rate > best + best / 4 => {
-                Pace::Ramp { best: rate, rounds_without_growth: 0 }
-            }
-            Pace::Ramp { rounds_without_growth: FULL_ROUNDS.., .. } if has_queue => line(100, 0, 0),
-            Pace::Ramp { best, rounds_without_growth } => {
-                Pace::Ramp { best, rounds_without_growth: rounds_without_growth + 1 }
-            }
+            Pace::Ramp => Pace::Ramp,
             Pace::Capped { rounds_with_queue: CROWDED_ROUNDS.., .. } => {
                 Pace::Crowded { rounds_left: OPEN_ROUNDS }
             }
-            Pace::Capped { rounds_without: FREE_ROUNDS.., .. } => {
-                Pace::Ramp { best: rate, rounds_without_growth: 0 }
-            }
+            Pace::Capped { rounds_without: FREE_ROUNDS.., .. } => Pace::Ramp,
             // Slow enough to drain the queue in about four round trips; the line stays busy with it.
             Pace::Capped { rounds_with_queue, .. } if has_queue => {
+                let queue = rtt.saturating_sub(self.min_rtt.unwrap_or(rtt));
                 let excess = queue.as_nanos() * 25 / rtt.as_nanos().max(1);
-                line(100 - u64::try_from(excess).unwrap_or(25).min(25), rounds_with_queue + 1, 0)
+                let percent = 100 - u64::try_from(excess).unwrap_or(25).min(25);
+                self.capped(percent, rounds_with_queue + 1, 0)
             }
-            Pace::Capped { rounds_without, .. } => line(105, 0, rounds_without + 1),
-            Pace::Crowded { rounds_left: 0 } => line(100, 0, 0),
+            Pace::Capped { rounds_without, .. } => self.capped(105, 0, rounds_without + 1),
+            Pace::Crowded { rounds_left: 0 } => self.capped(100, 0, 0),
             Pace::Crowded { rounds_left } => Pace::Crowded { rounds_left: rounds_left - 1 },
         };
         self.delivered.advance();
@@ -170,10 +174,15 @@ impl Policy for Bdp {
         if !seen.app_limited || seen.delivery_rate_bytes_per_s > self.delivered.max() {
             self.delivered.add(seen.delivery_rate_bytes_per_s);
         }
-        self.is_bulk |= seen.backlog_bytes >= BULK_BYTES;
+        self.is_bulk = seen.backlog_bytes >= BULK_BYTES;
+        self.was_bulk |= self.is_bulk;
+        let is_sending = seen.backlog_bytes > 0 && !seen.app_limited && self.delivered.max() > 0;
+        // A window that doubles makes a queue of a whole product within a round trip: no time to lose.
+        if is_sending && matches!(self.pace, Pace::Ramp) && self.has_queue(seen.rtt) {
+            self.pace = self.capped(100, 0, 0);
+        }
         if seen.now >= self.round_ends {
-            let is_sending = seen.backlog_bytes > 0 && !seen.app_limited;
-            if is_sending && self.delivered.max() > 0 {
+            if is_sending {
                 self.round(seen.rtt);
             }
             self.round_ends = seen.now + seen.rtt.max(Duration::from_millis(1));
@@ -189,10 +198,17 @@ impl Policy for Bdp {
                 .saturating_mul(if self.is_growing() { 4 } else { 2 })
                 .clamp(OUTSTANDING_MIN_BYTES, OUTSTANDING_MAX_BYTES),
             command_window: commands.clamp(COMMANDS_MIN, COMMANDS_MAX) as u32,
-            pacing_bytes_per_s: (self.is_bulk && is_long).then_some(match self.pace {
-                Pace::Ramp { .. } | Pace::Crowded { .. } => UNCAPPED,
-                Pace::Capped { bytes_per_s, .. } => bytes_per_s.max(1 << 17),
+            pacing_bytes_per_s: (self.was_bulk && is_long).then_some(match self.pace {
+                Pace::Capped { bytes_per_s, .. } if self.is_bulk => bytes_per_s.max(PACED_MIN),
+                // A lone request goes out as fast as the window lets it: the line's queue has room for it.
+                _ => UNCAPPED,
             }),
+            look_again: match self.pace {
+                Pace::Ramp if self.was_bulk => {
+                    (self.min_rtt.unwrap_or_default() / 4).clamp(LOOK_SOON, LOOK_LATER)
+                }
+                _ => LOOK_LATER,
+            },
         }
     }
 }

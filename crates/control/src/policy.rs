@@ -35,6 +35,8 @@ pub struct Decision {
     /// Cap of the pacing rate; `None` leaves the connection unpaced, `u64::MAX - 1` paces it without a
     /// cap of ours.
     pub pacing_bytes_per_s: Option<u64>,
+    /// How soon the policy wants to see the connection again, if it is busy.
+    pub look_again: Duration,
 }
 
 /// A policy.

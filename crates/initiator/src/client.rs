@@ -26,8 +26,6 @@ use crate::request::{Body, Completed, Request, Workload};
 pub(crate) const TOKEN: u64 = 0;
 /// Free buffers that are kept for reuse.
 const BUFFERS_KEEP_BYTES: usize = 256 << 20;
-/// How often a busy connection is looked at.
-const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 /// Times a command is issued again after a unit attention, which is told once per condition.
 const ATTENTIONS_MAX: u8 = 3;
 
@@ -270,11 +268,12 @@ impl Client {
             backlog_bytes: u64::from(info.notsent_bytes) + self.side.session.unsent_payload_bytes(),
             request_bytes: bytes.checked_div(count).unwrap_or(0),
         });
-        if let Some(bytes_per_s) = self.policy.decide().pacing_bytes_per_s {
+        let decision = self.policy.decide();
+        if let Some(bytes_per_s) = decision.pacing_bytes_per_s {
             self.connection.pace(bytes_per_s).map_err(failed)?;
         }
         self.connection.follow_rate(info.delivery_rate_bytes_per_s).map_err(failed)?;
-        self.next_sample = now + SAMPLE_EVERY;
+        self.next_sample = now + decision.look_again;
         Ok(())
     }
 

@@ -17,7 +17,6 @@ use super::message::Trailer;
 const CHUNK_BYTES: usize = 1 << 20;
 /// What a sender has still to send, as the policy sees it: always more.
 const ENDLESS_BYTES: u64 = 1 << 30;
-const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 /// A receiver gives a sender that says nothing so much longer than it meant to send.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -196,12 +195,13 @@ impl<'a> Flow<'a> {
                 backlog_bytes: ENDLESS_BYTES,
                 request_bytes: 0,
             });
-            if let Some(bytes_per_s) = self.policy.decide().pacing_bytes_per_s {
+            let decision = self.policy.decide();
+            if let Some(bytes_per_s) = decision.pacing_bytes_per_s {
                 self.tuning.pace(&self.stream, bytes_per_s)?;
             }
             self.tuning.follow_rate(&self.stream, info.delivery_rate_bytes_per_s)?;
         }
-        self.next_sample = now + SAMPLE_EVERY;
+        self.next_sample = now + self.policy.decide().look_again;
         let elapsed = now.since(self.outcome.started);
         (self.progress)(Progress { elapsed, bytes: self.outcome.moved_bytes });
         Ok(())

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
 
 use control::{Bdp, Observation, Policy};
 use engine::{Connection, Landing, Outgoing, Progress, Receiver, Sender, Stop};
@@ -190,9 +191,9 @@ impl Client {
         self.side.finish_job(done, shared);
     }
 
-    /// The row of the table for a connection that has moved data since the last look, after the policy has
-    /// seen it and its decisions are in force.
-    pub(super) fn sample(&mut self, now: Instant) -> io::Result<Option<SocketSample>> {
+    /// The row of the table for a connection that has moved data since the last look, and how soon to look
+    /// again; the policy has seen it and its decisions are in force.
+    pub(super) fn sample(&mut self, now: Instant) -> io::Result<Option<(SocketSample, Duration)>> {
         let moved =
             self.connection.received_payload_bytes() + self.connection.sent_payload_bytes();
         if moved == self.seen_bytes {
@@ -220,7 +221,7 @@ impl Client {
             self.connection.pace(bytes_per_s)?;
         }
         self.connection.follow_rate(info.delivery_rate_bytes_per_s)?;
-        Ok(Some(sample))
+        Ok(Some((sample, decision.look_again)))
     }
 
     /// The row of the table for the end of a connection that has moved data.

@@ -242,6 +242,7 @@ impl Target {
     fn sample(&mut self, now: Instant) {
         let mut failed = Vec::new();
         let mut busy = 0;
+        let mut soonest = SAMPLE_EVERY;
         let mut waiting = false;
         for (index, client) in &mut self.clients {
             if client.is_overdue(now) {
@@ -251,8 +252,9 @@ impl Target {
             waiting |= client.awaits_login();
             match client.sample(now) {
                 Ok(None) => {}
-                Ok(Some(sample)) => {
+                Ok(Some((sample, look_again))) => {
                     busy += 1;
+                    soonest = soonest.min(look_again);
                     if let Some(sockets) = &mut self.sockets {
                         sockets.record(&sample);
                     }
@@ -267,7 +269,8 @@ impl Target {
         self.next_sample = match busy {
             0 if waiting => now + Duration::from_secs(1),
             0 => Instant::FAR_FUTURE,
-            busy => now + SAMPLE_EVERY * (1 + busy / 100),
+            1..100 => now + soonest,
+            busy => now + SAMPLE_EVERY * (busy / 50),
         };
     }
 }
