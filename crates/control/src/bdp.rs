@@ -176,13 +176,14 @@ impl Policy for Bdp {
         }
         self.is_bulk = seen.backlog_bytes >= BULK_BYTES;
         self.was_bulk |= self.is_bulk;
-        let is_sending = seen.backlog_bytes > 0 && !seen.app_limited && self.delivered.max() > 0;
-        // A window that doubles makes a queue of a whole product within a round trip: no time to lose.
+        let is_sending = self.was_bulk && self.delivered.max() > 0;
+        // A window that doubles makes a queue of a whole product within a round trip: no time to lose. The
+        // delivery rate is that of a round trip ago, so the line is a little faster.
         if is_sending && matches!(self.pace, Pace::Ramp) && self.has_queue(seen.rtt) {
-            self.pace = self.capped(100, 0, 0);
+            self.pace = self.capped(125, 0, 0);
         }
         if seen.now >= self.round_ends {
-            if is_sending {
+            if is_sending && !seen.app_limited {
                 self.round(seen.rtt);
             }
             self.round_ends = seen.now + seen.rtt.max(Duration::from_millis(1));
