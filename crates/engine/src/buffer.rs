@@ -37,7 +37,9 @@ pub struct Buffer {
 impl Buffers {
     /// A pool that keeps at most `keep_bytes` of free buffers.
     pub fn new(keep_bytes: usize) -> Buffers {
-        Buffers { pool: Arc::new(Pool { free: Mutex::default(), keep_bytes, held_bytes: AtomicUsize::new(0) }) }
+        Buffers {
+            pool: Arc::new(Pool { free: Mutex::default(), keep_bytes, held_bytes: AtomicUsize::new(0) }),
+        }
     }
 
     /// Bytes of buffers that are in use now: what a budget is held against.

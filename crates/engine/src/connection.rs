@@ -41,14 +41,7 @@ impl<P, D> Connection<P, D> {
     pub fn new(stream: TcpStream, poll: &Poll, token: u64) -> io::Result<Connection<P, D>> {
         let tuning = Tuning::new(&stream)?;
         poll.add(stream.as_fd(), token, Interest::READ)?;
-        Ok(Connection {
-            stream,
-            token,
-            interest: Interest::READ,
-            rx: Rx::new(),
-            tx: Tx::new(),
-            tuning,
-        })
+        Ok(Connection { stream, token, interest: Interest::READ, rx: Rx::new(), tx: Tx::new(), tuning })
     }
 
     /// Its socket.
@@ -128,8 +121,7 @@ impl<P, D> Connection<P, D> {
     /// What the kernel says of the connection now, and the row of the table `sockets` for it.
     pub fn sample(&self, t: Instant, host: Host) -> io::Result<(TcpInfo, SocketSample)> {
         let info = tcp_info::read(&self.stream)?;
-        let moved =
-            Moved { rx_bytes: self.received_payload_bytes(), tx_bytes: self.sent_payload_bytes() };
+        let moved = Moved { rx_bytes: self.received_payload_bytes(), tx_bytes: self.sent_payload_bytes() };
         let sample = socket_sample(t, host, self.token as u32, &info, moved);
         Ok((info, sample))
     }

@@ -4,6 +4,7 @@
 //! It knows bytes and PDUs, neither SCSI nor sessions. One loop per thread; a connection belongs to
 //! one loop. Nothing here allocates, copies or makes a system call per PDU where a batch can share it.
 
+mod advice;
 mod buffer;
 mod connection;
 mod reactor;
@@ -13,6 +14,7 @@ mod tuning;
 mod tx;
 mod workers;
 
+pub use advice::buffer_advice;
 pub use buffer::{Buffer, Buffers};
 pub use connection::{Connection, Progress};
 pub use reactor::{Service, Turn, run};

@@ -13,6 +13,9 @@ use wire::iscsi::{BHS_LEN, Bhs, padding};
 const SCRATCH_BYTES: usize = 256 << 10;
 /// A payload with at least this much missing is read straight into its place.
 const DIRECT_BYTES: usize = 16 << 10;
+/// What follows such a payload in the same read: enough for the next header, little enough that the next
+/// payload is not copied through the scratch buffer.
+const AFTER_DIRECT_BYTES: usize = 4 << 10;
 
 /// The thread's buffer for reads.
 #[derive(Debug)]
@@ -56,17 +59,18 @@ pub trait Receiver {
 
     /// A header with its additional segments has arrived. The owner checks the length of the data
     /// segment here, before any of it is kept.
-    fn header(
-        &mut self,
-        header: &[u8; BHS_LEN],
-        ahs: &[u8],
-    ) -> Result<Landing<Self::Place>, Self::Error>;
+    fn header(&mut self, header: &[u8; BHS_LEN], ahs: &[u8]) -> Result<Landing<Self::Place>, Self::Error>;
 
     /// The memory of `len_bytes` bytes at `offset_bytes` of a place.
     fn space(&mut self, place: &Self::Place, offset_bytes: usize, len_bytes: usize) -> &mut [u8];
 
     /// The data segment has been laid down; `collected` holds it if it was to be collected.
     fn pdu(&mut self, header: &[u8; BHS_LEN], collected: &[u8]) -> Result<(), Self::Error>;
+
+    /// Whether the next PDU is for this receiver. If not, it is kept for the one that comes after.
+    fn wants_more(&self) -> bool {
+        true
+    }
 }
 
 /// Why receiving ended for good.
@@ -127,8 +131,13 @@ impl<P> Rx<P> {
         receiver: &mut R,
         quantum_bytes: usize,
     ) -> Result<bool, Stop<R::Error>> {
+        if self.partial_header.len() >= BHS_LEN {
+            // Whole PDUs that another receiver left.
+            let kept = std::mem::take(&mut self.partial_header);
+            self.consume(&kept, receiver).map_err(Stop::Refused)?;
+        }
         let mut total = 0;
-        while total < quantum_bytes {
+        while total < quantum_bytes && receiver.wants_more() {
             let (read, room) = match self.read(stream, scratch, receiver) {
                 Ok(read) => read,
                 Err(Stop::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -140,7 +149,7 @@ impl<P> Rx<P> {
                 return Ok(false);
             }
         }
-        Ok(true)
+        Ok(receiver.wants_more())
     }
 
     /// One read; how much it brought and how much it could have brought.
@@ -157,7 +166,8 @@ impl<P> Rx<P> {
                 unreachable!("only places miss bytes");
             };
             let space = receiver.space(place, segment.done_bytes, direct);
-            let mut slices = [IoSliceMut::new(space), IoSliceMut::new(scratch)];
+            let after = &mut scratch[..AFTER_DIRECT_BYTES];
+            let mut slices = [IoSliceMut::new(space), IoSliceMut::new(after)];
             let read = stream.read_vectored(&mut slices).map_err(Stop::Io)?;
             if read == 0 {
                 return Err(Stop::Closed);
@@ -166,7 +176,7 @@ impl<P> Rx<P> {
             segment.done_bytes += placed;
             self.payload_bytes += placed as u64;
             self.consume(&scratch[..read - placed], receiver).map_err(Stop::Refused)?;
-            return Ok((read, direct + scratch.len()));
+            return Ok((read, direct + AFTER_DIRECT_BYTES));
         }
         let carried = self.partial_header.len();
         let read = stream.read(&mut scratch[carried..]).map_err(Stop::Io)?;
@@ -212,6 +222,9 @@ impl<P> Rx<P> {
                 self.collected.clear();
                 self.segment = None;
             }
+            if !receiver.wants_more() {
+                break;
+            }
             let Some((header, rest)) = bytes.split_first_chunk::<BHS_LEN>() else { break };
             let view = Bhs::new(header);
             let Some((ahs, rest)) = rest.split_at_checked(view.ahs_len()) else { break };
@@ -219,8 +232,7 @@ impl<P> Rx<P> {
             bytes = rest;
             let data_bytes = view.data_segment_len();
             let total_bytes = data_bytes + padding(data_bytes);
-            self.segment =
-                Some(Segment { header: *header, landing, done_bytes: 0, total_bytes, data_bytes });
+            self.segment = Some(Segment { header: *header, landing, done_bytes: 0, total_bytes, data_bytes });
         }
         self.partial_header.extend_from_slice(bytes);
         Ok(())

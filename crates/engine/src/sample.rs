@@ -13,13 +13,7 @@ pub struct Moved {
 }
 
 /// The row for what the kernel says and what the application moved.
-pub fn socket_sample(
-    t: Instant,
-    host: Host,
-    connection: u32,
-    info: &TcpInfo,
-    moved: Moved,
-) -> SocketSample {
+pub fn socket_sample(t: Instant, host: Host, connection: u32, info: &TcpInfo, moved: Moved) -> SocketSample {
     SocketSample {
         t,
         host,

@@ -32,7 +32,10 @@ struct Queues<J, R> {
 
 impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
     /// Starts `threads` threads, each of which calls `work` for one job after another.
-    pub fn start(threads: usize, work: impl Fn(J) -> R + Send + Clone + 'static) -> io::Result<Workers<J, R>> {
+    pub fn start(
+        threads: usize,
+        work: impl Fn(J) -> R + Send + Clone + 'static,
+    ) -> io::Result<Workers<J, R>> {
         let shared = Arc::new(Shared {
             queues: Mutex::new(Queues { jobs: VecDeque::new(), results: Vec::new(), is_closed: false }),
             has_jobs: Condvar::new(),

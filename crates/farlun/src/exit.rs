@@ -22,13 +22,13 @@ pub(crate) struct Exit {
 
 impl Exit {
     /// An error that ends the process with `code`.
-    pub(crate) fn new(code: u8, text: impl fmt::Display) -> anyhow::Error {
+    pub(crate) fn error(code: u8, text: impl fmt::Display) -> anyhow::Error {
         anyhow::Error::new(Exit { code, text: text.to_string() })
     }
 
     /// What the user asked for cannot be meant: exit code 2.
     pub(crate) fn usage(text: impl fmt::Display) -> anyhow::Error {
-        Exit::new(USAGE, text)
+        Exit::error(USAGE, text)
     }
 }
 

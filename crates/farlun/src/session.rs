@@ -46,9 +46,17 @@ pub(crate) fn open(text: &str, options: &Options) -> anyhow::Result<Disk> {
     Disk::open(&url, options).map_err(failed)
 }
 
+/// Logs out of a LUN that was worked on; before that, says what on this host may have held it back.
+pub(crate) fn close(mut disk: Disk) -> anyhow::Result<()> {
+    if let Some(advice) = disk.client().advice() {
+        eprintln!("farlun: {advice}");
+    }
+    disk.close().map_err(failed)
+}
+
 /// Gives an error of a session its exit code.
 pub(crate) fn failed(error: Error) -> anyhow::Error {
-    if error.is_refusal() { Exit::new(REFUSED, error) } else { error.into() }
+    if error.is_refusal() { Exit::error(REFUSED, error) } else { error.into() }
 }
 
 /// A bar for something of known length in bytes; drawn only on a terminal.

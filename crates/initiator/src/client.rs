@@ -5,30 +5,25 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use control::{Bdp, Decision, Observation, Policy};
-use engine::{Buffer, Buffers, Connection, Landing, Outgoing, Progress, Receiver, Scratch, Sender, Service};
+use engine::{Buffers, Connection, Progress, Scratch, Service};
 use engine::{Stop, Turn};
-use event::{Host, Instant, Io, Sink, SocketSample};
-use net::{EndSignals, Poll, Ready, clock};
-use proto::initiator::{Command, Completion, Event, Session, Transfer};
-use proto::{Data, Segment};
+use event::{Host, Instant, Sink, SocketSample};
+use net::{Poll, Ready, clock};
+use proto::initiator::Session;
 use slab::Slab;
 use store::tables::Recorder;
-use wire::iscsi::{BHS_LEN, Lun, Pdu, TaskAttribute};
-use wire::scsi::{Sense, Status};
+use wire::iscsi::Lun;
 
-use crate::error::{Error, Failure};
+use crate::error::Error;
 use crate::request::{Body, Completed, Request, Workload};
+use crate::side::{Open, Payload, Place, Side};
 
 pub(crate) const TOKEN: u64 = 0;
 /// Free buffers that are kept for reuse.
 const BUFFERS_KEEP_BYTES: usize = 256 << 20;
-/// Times a command is issued again after a unit attention, which is told once per condition.
-const ATTENTIONS_MAX: u8 = 3;
-
 /// What every session of a caller has in common.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -50,62 +45,7 @@ pub struct Client {
     sockets: Option<Recorder<SocketSample>>,
     next_sample: Instant,
     readable: bool,
-    timeout: Duration,
-}
-
-/// Everything of a session that is not its socket.
-struct Side {
-    session: Session,
-    address: SocketAddr,
-    lun: Lun,
-    /// What is outstanding, by token.
-    open: Slab<Open>,
-    /// Commands to issue again.
-    again: VecDeque<usize>,
-    outstanding_bytes: u64,
-    buffers: Buffers,
-    finished: VecDeque<Completed>,
-    texts: VecDeque<Vec<u8>>,
-    ios: Option<Recorder<Io>>,
-    /// For the mean request.
-    issued: (u64, u64),
-    /// When the target was last heard, and whether it was asked for a sign since.
-    heard: Instant,
-    is_pinged: bool,
-    is_logged_out: bool,
-    pdu: Option<Pdu>,
-    now: Instant,
-}
-
-struct Open {
-    request: Request,
-    issued: Instant,
-    attentions: u8,
-}
-
-/// Where received payload lands: in the buffer of an open request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    token: usize,
-    offset_bytes: usize,
-}
-
-/// What a PDU is sent from.
-#[derive(Debug)]
-pub(crate) enum Payload {
-    /// Part of a write's buffer, which the queue keeps alive: a target may answer before it has all.
-    Shared { buffer: Arc<Buffer>, offset_bytes: usize, len_bytes: usize },
-    /// Bytes made for this PDU.
-    Owned(Vec<u8>),
-}
-
-impl Payload {
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            Payload::Owned(bytes) => bytes,
-            Payload::Shared { buffer, offset_bytes, len_bytes } => &buffer[*offset_bytes..][..*len_bytes],
-        }
-    }
+    acked_bytes: u64,
 }
 
 impl Client {
@@ -131,6 +71,8 @@ impl Client {
                 lun: Lun::from_number(0),
                 open: Slab::new(),
                 again: VecDeque::new(),
+                refused: Vec::new(),
+                refusal: None,
                 outstanding_bytes: 0,
                 buffers: Buffers::new(BUFFERS_KEEP_BYTES),
                 finished: VecDeque::new(),
@@ -142,12 +84,14 @@ impl Client {
                 is_logged_out: false,
                 pdu: None,
                 now,
+                timeout: options.timeout,
             },
             policy: Bdp::new(),
             sockets,
             next_sample: now,
-            readable: false,
-            timeout: options.timeout,
+            // What followed the last response of the login has been read already.
+            readable: true,
+            acked_bytes: 0,
         })
     }
 
@@ -176,19 +120,15 @@ impl Client {
         net::tcp_info::read(self.connection.stream()).ok()?.min_rtt
     }
 
-    /// Runs a workload until it is over and nothing is outstanding.
-    pub fn run<W: Workload>(&mut self, workload: &mut W) -> Result<(), W::Error> {
-        let signals = None;
-        engine::run(&mut Running { client: self, workload, signals })
+    /// What to change about this host if its limits for socket buffers may be what holds the path back.
+    pub fn advice(&self) -> Option<String> {
+        let receives = self.connection.received_payload_bytes() > self.connection.sent_payload_bytes();
+        engine::buffer_advice(self.policy.product_bytes(), receives)
     }
 
-    /// Like [`Client::run`], but SIGINT and SIGTERM end it between two requests.
-    pub fn run_until_signal<W: Workload>(
-        &mut self,
-        workload: &mut W,
-        signals: &EndSignals,
-    ) -> Result<(), W::Error> {
-        engine::run(&mut Running { client: self, workload, signals: Some(signals) })
+    /// Runs a workload until it is over and nothing is outstanding.
+    pub fn run<W: Workload>(&mut self, workload: &mut W) -> Result<(), W::Error> {
+        engine::run(&mut Running { client: self, workload })
     }
 
     /// Runs one command; its data, cut to what was moved.
@@ -216,15 +156,15 @@ impl Client {
         let now = clock::now();
         self.side.session.logout();
         self.side.heard = now;
-        let result = engine::run(&mut Waiting { client: &mut self, is_done: |side: &Side| side.is_logged_out });
-        // The target may close as soon as it has seen the request.
+        let result =
+            engine::run(&mut Waiting { client: &mut self, is_done: |side: &Side| side.is_logged_out });
+        // The target may close as soon as it has seen the request, and whatever it does about the logout,
+        // everything that matters was answered before.
         match result {
-            Ok(()) | Err(Error::Closed { .. } | Error::Socket { .. }) => {}
+            Ok(()) | Err(Error::Closed { .. } | Error::Socket { .. } | Error::Timeout { .. }) => {}
             Err(error) => return Err(error),
         }
-        if let (Some(mut table), Ok((_, sample))) =
-            (self.sockets, self.connection.sample(now, Host::Near))
-        {
+        if let (Some(mut table), Ok((_, sample))) = (self.sockets, self.connection.sample(now, Host::Near)) {
             table.record(&sample);
             table.finish()?;
         }
@@ -245,8 +185,12 @@ impl Client {
 
     fn send(&mut self) -> Result<Progress, Error> {
         let address = self.side.address;
-        let sent = self.connection.send(&self.poll, &mut self.side);
-        sent.map_err(|source| Error::Socket { address, source })
+        let failed = |source| Error::Socket { address, source };
+        let sent = self.connection.send(&self.poll, &mut self.side).map_err(failed)?;
+        // A target that asks and never listens must not fill our memory with answers.
+        let is_reading = !self.side.session.is_backed_up();
+        self.connection.set_reading(&self.poll, is_reading).map_err(failed)?;
+        Ok(sent)
     }
 
     /// Shows the policy what the kernel says of the connection.
@@ -256,6 +200,10 @@ impl Client {
         let (info, sample) = self.connection.sample(now, Host::Near).map_err(failed)?;
         if let Some(table) = &mut self.sockets {
             table.record(&sample);
+        }
+        // A large request takes its time on a slow path; what arrives there is a sign of life.
+        if info.acked_bytes > std::mem::replace(&mut self.acked_bytes, info.acked_bytes) {
+            self.side.heard = now;
         }
         let (count, bytes) = std::mem::take(&mut self.side.issued);
         self.policy.observe(&Observation {
@@ -280,11 +228,11 @@ impl Client {
     /// A target that owes an answer and says nothing is asked for a sign, and given up in the end.
     fn check_alive(&mut self, now: Instant) -> Result<(), Error> {
         let silence = now.since(self.side.heard);
-        if silence >= self.timeout {
-            let address = self.side.address;
-            return Err(Error::Timeout { address, what: "say anything", after: self.timeout });
+        let (address, after) = (self.side.address, self.side.timeout);
+        if silence >= after {
+            return Err(Error::Timeout { address, what: "say anything", after });
         }
-        if silence >= self.timeout / 2 && !self.side.is_pinged {
+        if silence >= after / 2 && !self.side.is_pinged {
             self.side.is_pinged = true;
             self.side.session.ping();
         }
@@ -296,13 +244,15 @@ impl Client {
 struct Running<'a, W> {
     client: &'a mut Client,
     workload: &'a mut W,
-    signals: Option<&'a EndSignals>,
 }
 
 impl<W: Workload> Running<'_, W> {
     fn issue(&mut self, now: Instant) {
         let Decision { outstanding_bytes, .. } = self.client.policy.decide();
         let side = &mut self.client.side;
+        if side.retry_at().is_some_and(|at| now >= at) {
+            side.again.extend(side.refused.drain(..));
+        }
         while let Some(token) = side.again.pop_front() {
             side.submit(token);
         }
@@ -311,7 +261,7 @@ impl<W: Workload> Running<'_, W> {
             side.heard = now;
         }
         let depth = self.workload.depth();
-        while side.session.has_room() {
+        while side.session.has_room() && side.refused.is_empty() {
             let room = match depth {
                 Some(depth) => side.open.len() < depth,
                 None => side.outstanding_bytes < outstanding_bytes,
@@ -353,16 +303,13 @@ impl<W: Workload> Service for Running<'_, W> {
         while let Some(completed) = client.side.finished.pop_front() {
             self.workload.done(completed)?;
         }
-        let ended = self.signals.is_some_and(EndSignals::came);
-        if !ended {
-            self.issue(now);
-        }
+        self.issue(now);
         let client = &mut *self.client;
         if client.send()? == Progress::More {
             progress = Progress::More;
         }
         let is_idle = client.side.open.is_empty();
-        if is_idle && (ended || self.workload.is_over(now)) {
+        if is_idle && self.workload.is_over(now) {
             return Ok(Turn::Stop);
         }
         if now >= client.next_sample {
@@ -374,8 +321,8 @@ impl<W: Workload> Service for Running<'_, W> {
         if progress == Progress::More {
             return Ok(Turn::Again);
         }
-        let resume = self.workload.resume_at().unwrap_or(Instant::FAR_FUTURE);
-        Ok(Turn::WaitUntil(client.next_sample.min(resume)))
+        let timers = [self.workload.resume_at(), client.side.retry_at(), Some(client.next_sample)];
+        Ok(Turn::WaitUntil(timers.into_iter().flatten().min().unwrap_or(Instant::FAR_FUTURE)))
     }
 }
 
@@ -406,152 +353,8 @@ impl<F: Fn(&Side) -> bool> Service for Waiting<'_, F> {
             return Ok(Turn::Stop);
         }
         self.client.check_alive(now)?;
-        let look = now + self.client.timeout / 4;
+        let look = now + self.client.side.timeout / 4;
         Ok(if more { Turn::Again } else { Turn::WaitUntil(look) })
-    }
-}
-
-impl Side {
-    fn submit(&mut self, token: usize) {
-        let Request { cdb, body, .. } = &self.open[token].request;
-        let transfer = match body {
-            Body::None => Transfer::None,
-            Body::Read(buffer) => Transfer::In(buffer.len() as u32),
-            Body::Write(buffer) => Transfer::Out(buffer.len() as u32),
-        };
-        self.session.submit(Command {
-            token: token as u64,
-            lun: self.lun,
-            cdb: cdb.emit(),
-            transfer,
-            attribute: TaskAttribute::Simple,
-        });
-    }
-
-    fn handle_events(&mut self) -> Result<(), Error> {
-        let address = self.address;
-        while let Some(event) = self.session.poll_event() {
-            match event {
-                Event::Completed(completion) => self.complete(completion),
-                Event::Text(text) => self.texts.push_back(text),
-                Event::LoggedOut => self.is_logged_out = true,
-                Event::LogoutRequested { .. } => return Err(Error::LogoutRequested { address }),
-                Event::Rejected { reason, .. } => return Err(Error::Rejected { address, reason }),
-                Event::Pong | Event::Vendor { .. } => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn complete(&mut self, completion: Completion) {
-        let token = completion.token as usize;
-        let sense = Sense::parse(&completion.sense).ok();
-        let status = Status(completion.status);
-        let open = &mut self.open[token];
-        if is_attention(status, sense.as_ref()) && open.attentions < ATTENTIONS_MAX {
-            open.attentions += 1;
-            self.again.push_back(token);
-            return;
-        }
-        if matches!(status, Status::BUSY | Status::TASK_SET_FULL) && self.open.len() > self.again.len() + 1 {
-            // Others of ours are under way: the target has room again when one of them is done.
-            self.again.push_back(token);
-            return;
-        }
-        let Open { request, issued, .. } = self.open.remove(token);
-        self.outstanding_bytes -= request.len_bytes();
-        if let (Some(table), Some(op)) = (&mut self.ios, request.op()) {
-            table.record(&Io {
-                issued,
-                completed: self.now,
-                op,
-                offset_bytes: request.offset_bytes,
-                len_bytes: request.len_bytes() as u32,
-                status: status.0,
-            });
-        }
-        let response = completion.response;
-        let transferred_bytes = completion.transferred_bytes;
-        let short_bytes = (request.is_exact() && u64::from(transferred_bytes) < request.len_bytes())
-            .then_some(transferred_bytes);
-        let result = match (response, status, short_bytes) {
-            (0, Status::GOOD, None) => Ok(()),
-            _ => Err(Failure { status, response, sense, short_bytes }),
-        };
-        let completed = self.now;
-        self.finished.push_back(Completed { request, issued, completed, transferred_bytes, result });
-    }
-
-    fn write_buffer(&self, token: usize) -> &Arc<Buffer> {
-        match &self.open[token].request.body {
-            Body::Write(buffer) => buffer,
-            _ => unreachable!("the session sends payload only of requests that write"),
-        }
-    }
-}
-
-fn is_attention(status: Status, sense: Option<&Sense>) -> bool {
-    status == Status::CHECK_CONDITION
-        && sense.is_some_and(|sense| sense.key == wire::scsi::SenseKey::UnitAttention)
-}
-
-impl Receiver for Side {
-    type Place = Place;
-    type Error = Error;
-
-    fn header(&mut self, header: &[u8; BHS_LEN], _ahs: &[u8]) -> Result<Landing<Place>, Error> {
-        let address = self.address;
-        let fault = |source| Error::Fault { address, source };
-        let pdu = Pdu::parse(header).map_err(|error| fault(error.into()))?;
-        let segment = self.session.segment(&pdu).map_err(fault)?;
-        self.pdu = Some(pdu);
-        (self.heard, self.is_pinged) = (self.now, false);
-        Ok(match segment {
-            Segment::Discard => Landing::Discard,
-            Segment::Collect => Landing::Collect,
-            Segment::Payload { token, offset_bytes, len_bytes } => Landing::Place {
-                place: Place { token: token as usize, offset_bytes: offset_bytes as usize },
-                len_bytes: len_bytes as usize,
-            },
-        })
-    }
-
-    fn space(&mut self, place: &Place, offset_bytes: usize, len_bytes: usize) -> &mut [u8] {
-        // A large segment takes its time on a slow path; every part of it is a sign of life.
-        self.heard = self.now;
-        match &mut self.open[place.token].request.body {
-            Body::Read(buffer) => &mut buffer[place.offset_bytes + offset_bytes..][..len_bytes],
-            _ => unreachable!("the session places payload only in requests that read"),
-        }
-    }
-
-    fn pdu(&mut self, _header: &[u8; BHS_LEN], collected: &[u8]) -> Result<(), Error> {
-        let Some(pdu) = self.pdu.take() else { unreachable!("every PDU begins with its header") };
-        let address = self.address;
-        self.session.handle(&pdu, collected).map_err(|source| Error::Fault { address, source })?;
-        self.handle_events()
-    }
-}
-
-impl Sender for Side {
-    type Data = Payload;
-
-    fn next(&mut self) -> Option<Outgoing<Payload>> {
-        let transmit = self.session.poll_transmit()?;
-        let (data, is_payload) = match transmit.data {
-            Data::None => (None, false),
-            Data::Owned(bytes) => (Some(Payload::Owned(bytes)), false),
-            Data::Payload { token, offset_bytes, len_bytes } => {
-                let buffer = Arc::clone(self.write_buffer(token as usize));
-                let (offset_bytes, len_bytes) = (offset_bytes as usize, len_bytes as usize);
-                (Some(Payload::Shared { buffer, offset_bytes, len_bytes }), true)
-            }
-        };
-        Some(Outgoing { header: transmit.header, data, is_payload })
-    }
-
-    fn bytes<'a>(&'a self, data: &'a Payload) -> &'a [u8] {
-        data.bytes()
     }
 }
 

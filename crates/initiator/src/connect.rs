@@ -11,20 +11,16 @@ use proto::Fault;
 use proto::login::{Initiator as Login, LoggedIn, LoginError, Request, SEGMENT_BYTES};
 use wire::iscsi::{BHS_LEN, Bhs, Pdu};
 
-use crate::client::{Client, Options, Payload, Place, TOKEN};
+use crate::client::{Client, Options, TOKEN};
 use crate::error::Error;
+use crate::side::{Payload, Place};
 
 /// Redirections that are followed.
 const REDIRECTIONS_MAX: usize = 4;
 
 /// Connects and logs in; follows redirections, and tries again without the private key if the peer
 /// drops the connection over it.
-pub(crate) fn session(
-    host: &str,
-    port: u16,
-    request: &Request,
-    options: &Options,
-) -> Result<Client, Error> {
+pub(crate) fn session(host: &str, port: u16, request: &Request, options: &Options) -> Result<Client, Error> {
     let mut request = request.clone();
     let (mut host, mut port) = (host.to_owned(), port);
     for _ in 0..REDIRECTIONS_MAX {
@@ -32,7 +28,9 @@ pub(crate) fn session(
             Err(Error::Login { source: LoginError::Redirected { address, .. }, .. }) => {
                 (host, port) = (address.host, address.port);
             }
-            Err(Error::Closed { .. }) if request.private_key => request.private_key = false,
+            Err(Error::Closed { .. } | Error::Socket { .. }) if request.private_key => {
+                request.private_key = false;
+            }
             result => return result,
         }
     }
@@ -181,6 +179,10 @@ impl Receiver for Side {
                 Err(Error::Fault { address, source: Fault::Unexpected { found } })
             }
         }
+    }
+
+    fn wants_more(&self) -> bool {
+        self.login.outcome().is_none()
     }
 }
 

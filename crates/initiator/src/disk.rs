@@ -90,10 +90,12 @@ impl Disk {
         let limits = limits.and_then(|data| BlockLimits::parse(&data).ok());
         let (blocks, block_len_bytes, form) = capacity(&mut client)?;
         let stated = limits.map_or(0, |limits| limits.transfer_max);
-        let transfer_max_bytes = match stated.saturating_mul(block_len_bytes) {
+        let stated_bytes = match stated.saturating_mul(block_len_bytes) {
             0 => TRANSFER_DEFAULT_BYTES,
             bytes => bytes,
         };
+        let form_max_blocks = if form == BlockForm::Ten { u32::from(u16::MAX) } else { u32::MAX };
+        let transfer_max_bytes = stated_bytes.min(form_max_blocks.saturating_mul(block_len_bytes));
         let text = |field: &str| field.trim().to_owned();
         let identity = Identity {
             device_type: inquiry.device_type,
@@ -267,18 +269,25 @@ fn report_luns(client: &mut Client) -> Result<Vec<u16>, Error> {
 /// old targets that lack it have no more blocks than (10) can tell.
 fn capacity(client: &mut Client) -> Result<(u64, u32, BlockForm), Error> {
     let sixteen = ask(client, Cdb::ReadCapacity16 { allocation_len: 32 }, 32, "READ CAPACITY (16)");
-    if let Ok(data) = sixteen {
-        let capacity = Capacity16::parse(&data).map_err(|_| odd("READ CAPACITY (16)"))?;
-        return sane(capacity.last_lba, capacity.block_len, BlockForm::Sixteen);
+    match sixteen {
+        Ok(data) => {
+            let capacity = Capacity16::parse(&data).map_err(|_| odd("READ CAPACITY (16)"))?;
+            return sane(capacity.last_lba, capacity.block_len, BlockForm::Sixteen);
+        }
+        Err(Error::Command { failure, .. }) if failure.is_illegal_request() => {}
+        Err(error) => return Err(error),
     }
     let data = ask(client, Cdb::ReadCapacity10, 8, "READ CAPACITY (10)")?;
     let capacity = Capacity10::parse(&data).map_err(|_| odd("READ CAPACITY (10)"))?;
+    if capacity.last_lba == u32::MAX {
+        return Err(odd("READ CAPACITY (10)"));
+    }
     sane(capacity.last_lba.into(), capacity.block_len, BlockForm::Ten)
 }
 
 fn sane(last_lba: u64, block_len: u32, form: BlockForm) -> Result<(u64, u32, BlockForm), Error> {
     let fits = last_lba.checked_add(1).is_some_and(|n| n.checked_mul(block_len.into()).is_some());
-    if !fits || !block_len.is_power_of_two() || block_len < 512 || block_len > 1 << 20 {
+    if !fits || !block_len.is_power_of_two() || !(512..=1 << 20).contains(&block_len) {
         return Err(odd("READ CAPACITY"));
     }
     Ok((last_lba + 1, block_len, form))

@@ -9,7 +9,7 @@ use proto::discovery::DiscoveryError;
 use proto::login::LoginError;
 use store::tables::TableError;
 use wire::iscsi::reject_reason;
-use wire::scsi::{Sense, Status};
+use wire::scsi::{Sense, SenseKey, Status};
 
 use crate::url::UrlError;
 
@@ -142,6 +142,13 @@ pub struct Failure {
     pub sense: Option<Sense>,
     /// Bytes moved, if fewer than asked for.
     pub short_bytes: Option<u32>,
+}
+
+impl Failure {
+    /// Whether the target does not know the command, or not with these fields.
+    pub(crate) fn is_illegal_request(&self) -> bool {
+        self.sense.as_ref().is_some_and(|sense| sense.key == SenseKey::IllegalRequest)
+    }
 }
 
 impl std::fmt::Display for Failure {

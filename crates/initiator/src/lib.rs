@@ -10,6 +10,7 @@ mod disk;
 mod error;
 mod load;
 mod request;
+mod side;
 mod url;
 
 pub use bulk::{BulkError, FromFile, Range, ToFile};

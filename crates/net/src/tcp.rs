@@ -38,11 +38,24 @@ pub fn start_connect(address: SocketAddr, congestion: Option<&str>) -> io::Resul
     }
 }
 
-/// Makes a connected or accepted socket ready for use: non-blocking, no Nagle, and `congestion`
-/// (such as `cubic`) if one is named.
+/// A peer that is gone is noticed by probes while the connection is idle …
+const KEEPALIVE_IDLE_S: i32 = 30;
+const KEEPALIVE_INTERVAL_S: i32 = 10;
+const KEEPALIVE_PROBES: i32 = 3;
+/// … and by missing acknowledgements, or a window that stays shut, while it is not. Longer than any round
+/// trip and its retransmissions.
+const DEAD_AFTER_MS: u32 = 60_000;
+
+/// Makes a connected or accepted socket ready for use: non-blocking, no Nagle, a peer that is gone is
+/// noticed within a minute, and `congestion` (such as `cubic`) if one is named.
 pub fn prepare(stream: &TcpStream, congestion: Option<&str>) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
+    set(stream, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1_i32)?;
+    set(stream, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, KEEPALIVE_IDLE_S)?;
+    set(stream, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)?;
+    set(stream, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, KEEPALIVE_PROBES)?;
+    set(stream, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, DEAD_AFTER_MS)?;
     match congestion {
         Some(name) => set_congestion(stream, name),
         None => Ok(()),

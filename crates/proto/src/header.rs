@@ -22,7 +22,15 @@ pub(crate) fn set_numbers(pdu: &mut Pdu, stat_sn: u32, exp_cmd_sn: u32, max_cmd_
         };
     }
     set!(
-        NopIn, ScsiResponse, TaskManagementResponse, LoginResponse, TextResponse, DataIn, LogoutResponse,
-        R2t, AsyncMessage, Reject
+        NopIn,
+        ScsiResponse,
+        TaskManagementResponse,
+        LoginResponse,
+        TextResponse,
+        DataIn,
+        LogoutResponse,
+        R2t,
+        AsyncMessage,
+        Reject
     );
 }

@@ -9,7 +9,7 @@ use net::clock;
 use store::manifest::{Cpu, Latency, Load as LoadDocument};
 
 use crate::exit::{DONE, Exit};
-use crate::session::{SessionArgs, failed, open, time_bar};
+use crate::session::{SessionArgs, close, failed, open, time_bar};
 
 /// Load a LUN and show throughput, latency and what it cost
 #[derive(Args, Debug)]
@@ -106,7 +106,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<u8> {
         bar.finish_and_clear();
         documents.push(document(&mut disk, &shape, &outcome, near_ns, far_ns));
     }
-    disk.close().map_err(failed)?;
+    close(disk)?;
     if args.json {
         match documents.as_slice() {
             [one] => println!("{}", serde_json::to_string(one)?),
@@ -141,7 +141,13 @@ fn check_block(block: u64, disk: &Disk) -> anyhow::Result<u32> {
     Ok(block as u32)
 }
 
-fn document(disk: &mut Disk, shape: &Shape, outcome: &Outcome, near_ns: u64, far_ns: Option<u64>) -> LoadDocument {
+fn document(
+    disk: &mut Disk,
+    shape: &Shape,
+    outcome: &Outcome,
+    near_ns: u64,
+    far_ns: Option<u64>,
+) -> LoadDocument {
     let counted = outcome.ended.since(outcome.started).saturating_sub(shape.warmup).as_secs_f64();
     let base_rtt_ns = disk.client().min_rtt().map(|rtt| rtt.as_nanos() as f64);
     let histogram = &outcome.latency_ns;
@@ -202,7 +208,8 @@ fn print(load: &LoadDocument) {
         row("turnaround", format!("{trips:.2} round trips of {}", time(rtt)));
     }
     let Some(cpu) = load.cpu else { return };
-    let us = |ns: Option<f64>| ns.map_or("unknown (not farlun)".to_owned(), |ns| format!("{:.2} us", ns / 1e3));
+    let us =
+        |ns: Option<f64>| ns.map_or("unknown (not farlun)".to_owned(), |ns| format!("{:.2} us", ns / 1e3));
     let (near, far) = (us(cpu.near_ns_per_io), us(cpu.far_ns_per_io));
     row("CPU per request", format!("initiator {near}, target {far}"));
 }

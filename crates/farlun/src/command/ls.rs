@@ -55,7 +55,10 @@ pub(crate) fn run(args: LsArgs) -> anyhow::Result<u8> {
             Ok(luns) => {
                 for (lun, bytes) in luns {
                     let size = bytes.map_or("size unknown".to_owned(), |bytes| Bytes(bytes).to_string());
-                    println!("  LUN {lun:<5} {size:>10}  iscsi://{}:{}/{}/{lun}", url.host, url.port, target.name);
+                    println!(
+                        "  LUN {lun:<5} {size:>10}  iscsi://{}:{}/{}/{lun}",
+                        url.host, url.port, target.name
+                    );
                 }
             }
             Err(error) => println!("  {error}"),

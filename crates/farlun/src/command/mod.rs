@@ -1,11 +1,11 @@
 //! The subcommands: flags here, one file each beside this one.
 
-mod lab;
-mod report;
 mod bench;
 mod inquiry;
+mod lab;
 mod ls;
 mod read;
+mod report;
 mod stream;
 mod target;
 mod wan;

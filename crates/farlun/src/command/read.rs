@@ -11,7 +11,7 @@ use net::clock;
 use serde_json::json;
 
 use crate::exit::{DONE, Exit};
-use crate::session::{SessionArgs, bytes_bar, failed, open};
+use crate::session::{SessionArgs, bytes_bar, close, failed, open};
 
 /// Read a LUN into a file
 #[derive(Args, Debug)]
@@ -72,14 +72,19 @@ pub(crate) fn run(args: ReadArgs) -> anyhow::Result<u8> {
     std::fs::rename(&partial, &args.output)
         .with_context(|| format!("cannot rename {} to {}", partial.display(), args.output.display()))?;
     let elapsed = clock::now().since(started);
-    disk.close().map_err(failed)?;
+    close(disk)?;
     let rate = range.len_bytes as f64 / elapsed.as_secs_f64();
     if args.json {
         let seconds = elapsed.as_secs_f64();
         println!("{}", json!({"bytes": range.len_bytes, "seconds": seconds, "bytes_per_s": rate}));
     } else {
         let size = Bytes(range.len_bytes);
-        println!("{}: {size} in {:.1} s, {:.1} MB/s", args.output.display(), elapsed.as_secs_f64(), rate / 1e6);
+        println!(
+            "{}: {size} in {:.1} s, {:.1} MB/s",
+            args.output.display(),
+            elapsed.as_secs_f64(),
+            rate / 1e6
+        );
     }
     Ok(DONE)
 }

@@ -1,6 +1,6 @@
 //! `farlun stream`: the raw TCP baseline.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -72,25 +72,26 @@ struct Near {
 pub(crate) fn run(args: StreamArgs) -> anyhow::Result<u8> {
     match (args.serve, args.near) {
         (Some(Serve::Serve { listen, congestion, trace, json }), _) => {
-            serve(&listen, congestion.as_deref(), trace, json)
+            serve(&listen, congestion.as_deref(), trace.as_deref(), json)
         }
         (None, near) => measure(near),
     }
 }
 
-fn serve(listen: &str, congestion: Option<&str>, trace: Option<PathBuf>, json: bool) -> anyhow::Result<u8> {
+fn serve(listen: &str, congestion: Option<&str>, trace: Option<&Path>, json: bool) -> anyhow::Result<u8> {
     let signals = EndSignals::take_over()?;
     let address = addresses(listen)?[0];
-    let listener = tcp::listen(address).map_err(|error| anyhow::anyhow!("cannot listen on {address}: {error}"))?;
+    let listener =
+        tcp::listen(address).map_err(|error| anyhow::anyhow!("cannot listen on {address}: {error}"))?;
     let address = listener.local_addr()?;
-    if let Some(dir) = &trace {
+    if let Some(dir) = trace {
         std::fs::create_dir_all(dir).map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;
     }
     match json {
         true => println!("{}", json!({"ready": true, "addresses": [address.to_string()]})),
         false => println!("ready: {address}"),
     }
-    stream::serve(&listener, &signals, congestion, trace.as_deref())?;
+    stream::serve(&listener, &signals, congestion, trace)?;
     Ok(DONE)
 }
 

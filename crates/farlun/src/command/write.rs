@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::command::read::BLOCK_BYTES;
 use crate::exit::{DONE, Exit};
-use crate::session::{SessionArgs, bytes_bar, failed, open};
+use crate::session::{SessionArgs, bytes_bar, close, failed, open};
 
 /// Write a file onto a LUN
 #[derive(Args, Debug)]
@@ -96,7 +96,7 @@ pub(crate) fn run(args: WriteArgs) -> anyhow::Result<u8> {
         ))
     })?;
     let elapsed = clock::now().since(started);
-    disk.close().map_err(failed)?;
+    close(disk)?;
     let rate = len_bytes as f64 / elapsed.as_secs_f64();
     if args.json {
         println!("{}", json!({"bytes": len_bytes, "seconds": elapsed.as_secs_f64(), "bytes_per_s": rate}));

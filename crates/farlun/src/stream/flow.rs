@@ -8,15 +8,18 @@ use std::time::Duration;
 use control::{Bdp, Observation, Policy};
 use engine::{Moved, Service, Tuning, Turn, socket_sample};
 use event::{Host, Instant, Sink, SocketSample};
-use net::{Interest, Poll, Ready, clock, tcp_info};
+use net::{EndSignals, Interest, Poll, Ready, clock, tcp_info};
 use store::tables::{Recorder, TableError};
 
 use super::message::Trailer;
 
 /// Bytes of one call: what a sender writes and a receiver reads at once.
 const CHUNK_BYTES: usize = 1 << 20;
+/// Chunks written before the clock is looked at again.
+const CHUNKS_PER_TURN: usize = 8;
 /// What a sender has still to send, as the policy sees it: always more.
 const ENDLESS_BYTES: u64 = 1 << 30;
+const SIGNALS_TOKEN: u64 = 1;
 /// A receiver gives a sender that says nothing so much longer than it meant to send.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -27,6 +30,22 @@ pub(super) enum Role {
     Send,
     /// Receives until the peer closes.
     Receive,
+}
+
+/// What a flow is to be.
+pub(super) struct Setup<'a> {
+    /// At which end of the path.
+    pub(super) host: Host,
+    /// At which end of the flow.
+    pub(super) role: Role,
+    /// Signals that end it early.
+    pub(super) signals: Option<&'a EndSignals>,
+    /// How much is not counted, from the start.
+    pub(super) warmup: Duration,
+    /// How long.
+    pub(super) time: Duration,
+    /// Where samples go.
+    pub(super) table: Option<Recorder<SocketSample>>,
 }
 
 /// What a flow says of itself while it runs.
@@ -46,6 +65,8 @@ pub(super) struct Outcome {
     pub(super) moved_bytes: u64,
     /// Bytes moved between the warm-up and the end of the time.
     pub(super) counted_bytes: u64,
+    /// The time these took.
+    pub(super) counted_time: Duration,
     pub(super) min_rtt: Option<Duration>,
     /// The last bytes received, as many as a trailer has.
     pub(super) last: Vec<u8>,
@@ -63,8 +84,8 @@ pub(super) struct Flow<'a> {
     table: Option<Recorder<SocketSample>>,
     next_sample: Instant,
     outcome: Outcome,
-    /// Acknowledged or received bytes at the end of the warm-up.
-    base_bytes: Option<u64>,
+    /// When the warm-up had ended, and the bytes acknowledged or received until then.
+    base: Option<(Instant, u64)>,
     warm: Instant,
     ends: Instant,
     is_ready: bool,
@@ -75,17 +96,17 @@ pub(super) struct Flow<'a> {
 impl<'a> Flow<'a> {
     pub(super) fn new(
         stream: TcpStream,
-        host: Host,
-        role: Role,
-        warmup: Duration,
-        time: Duration,
-        table: Option<Recorder<SocketSample>>,
+        setup: Setup<'a>,
         progress: &'a mut dyn FnMut(Progress),
     ) -> io::Result<Flow<'a>> {
+        let Setup { host, role, signals, warmup, time, table } = setup;
         let now = clock::now();
         let poll = Poll::new()?;
         let interest = if matches!(role, Role::Receive) { Interest::READ } else { Interest::WRITE };
         poll.add(stream.as_fd(), 0, interest)?;
+        if let Some(signals) = signals {
+            poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
+        }
         Ok(Flow {
             poll,
             tuning: Tuning::new(&stream)?,
@@ -100,10 +121,11 @@ impl<'a> Flow<'a> {
                 started: now,
                 moved_bytes: 0,
                 counted_bytes: 0,
+                counted_time: Duration::ZERO,
                 min_rtt: None,
                 last: Vec::new(),
             },
-            base_bytes: None,
+            base: None,
             warm: now + warmup,
             ends: now + time,
             is_ready: true,
@@ -130,7 +152,13 @@ impl<'a> Flow<'a> {
     }
 
     fn send(&mut self, now: Instant) -> io::Result<()> {
-        while now < self.ends {
+        if now >= self.ends {
+            self.is_over = true;
+        }
+        for _ in 0..CHUNKS_PER_TURN {
+            if self.is_over {
+                return Ok(());
+            }
             match (&self.stream).write(&self.chunk) {
                 Ok(written) => {
                     self.outcome.moved_bytes += written as u64;
@@ -143,7 +171,7 @@ impl<'a> Flow<'a> {
                 Err(error) => return Err(error),
             }
         }
-        self.is_over = true;
+        self.is_ready = true;
         Ok(())
     }
 
@@ -154,8 +182,7 @@ impl<'a> Flow<'a> {
                 self.outcome.moved_bytes += read as u64;
                 self.remember_last(read);
             }
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(error) => return Err(error),
         }
         Ok(())
@@ -181,8 +208,9 @@ impl<'a> Flow<'a> {
         }
         let arrived = if is_sender { info.acked_bytes } else { rx_bytes };
         if now >= self.warm && now <= self.ends {
-            let base = *self.base_bytes.get_or_insert(arrived);
+            let (since, base) = *self.base.get_or_insert((now, arrived));
             self.outcome.counted_bytes = arrived - base;
+            self.outcome.counted_time = now.since(since);
         }
         if is_sender {
             self.policy.observe(&Observation {
@@ -215,7 +243,11 @@ impl Service for Flow<'_> {
         &self.poll
     }
 
-    fn ready(&mut self, _ready: Ready, _now: Instant) -> io::Result<()> {
+    fn ready(&mut self, ready: Ready, _now: Instant) -> io::Result<()> {
+        if ready.token == SIGNALS_TOKEN {
+            // The signal stays for whoever started this flow.
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "ended by a signal"));
+        }
         self.is_ready = true;
         Ok(())
     }
@@ -237,6 +269,6 @@ impl Service for Flow<'_> {
             let silent = "the sender neither ended nor closed the stream";
             return Err(io::Error::new(io::ErrorKind::TimedOut, silent));
         }
-        Ok(Turn::WaitUntil(self.next_sample))
+        Ok(if self.is_ready { Turn::Again } else { Turn::WaitUntil(self.next_sample) })
     }
 }

@@ -18,13 +18,15 @@ use net::{EndSignals, Events, Interest, Poll, clock, tcp, tcp_info};
 use store::manifest::{Cpu, Load};
 use store::tables::Recorder;
 
-use flow::{Flow, Role};
+use flow::{Flow, Role, Setup};
 use message::{Hello, Trailer};
 
 pub(crate) use flow::Progress;
 
-/// How long a peer may take to say what it has to say at the beginning and at the end.
+/// How long the far end may take to give its account at the end.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long somebody who connects may take to say what it wants; others wait for it.
+const HELLO_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the near end wants.
 pub(crate) struct Order {
@@ -51,7 +53,9 @@ pub(crate) fn run(
         true => Role::Receive,
         false => Role::Send,
     };
-    let mut flow = Flow::new(stream, Host::Near, role, order.warmup, order.time, table, progress)?;
+    let Order { warmup, time, .. } = *order;
+    let setup = Setup { host: Host::Near, role, signals: None, warmup, time, table };
+    let mut flow = Flow::new(stream, setup, progress)?;
     engine::run(&mut flow)?;
     let (mut stream, mut outcome) = flow.finish()?;
     let cpu = clock::process_cpu_ns() - cpu;
@@ -72,7 +76,7 @@ pub(crate) fn run(
     if order.reverse {
         outcome.moved_bytes = outcome.moved_bytes.saturating_sub(Trailer::LEN as u64);
     }
-    let counted = order.time.saturating_sub(order.warmup).as_secs_f64();
+    let counted = outcome.counted_time.as_secs_f64().max(1e-9);
     let bytes = outcome.counted_bytes;
     Ok(Load {
         kind: "stream".to_owned(),
@@ -84,11 +88,7 @@ pub(crate) fn run(
         bytes,
         bytes_per_s: bytes as f64 / counted,
         base_rtt_ns: outcome.min_rtt.map(|rtt| rtt.as_nanos() as f64),
-        cpu: Some(Cpu {
-            near_ns: Some(cpu as f64),
-            far_ns: Some(trailer.cpu_ns as f64),
-            ..Cpu::default()
-        }),
+        cpu: Some(Cpu { near_ns: Some(cpu as f64), far_ns: Some(trailer.cpu_ns as f64), ..Cpu::default() }),
         peer: Some(proto::keys::SOFTWARE.to_owned()),
         ..Load::default()
     })
@@ -113,10 +113,9 @@ pub(crate) fn serve(
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => return Err(error.into()),
         };
-        let served = serve_one(stream, congestion, table.take());
-        match served {
-            Ok(returned) => table = returned,
-            Err(error) => eprintln!("farlun stream: {peer}: {error:#}"),
+        // What goes wrong with one stream leaves the table whole for the next.
+        if let Err(error) = serve_one(stream, congestion, signals, &mut table) {
+            eprintln!("farlun stream: {peer}: {error:#}");
         }
     }
     if let Some(table) = table {
@@ -128,13 +127,14 @@ pub(crate) fn serve(
 fn serve_one(
     mut stream: TcpStream,
     congestion: Option<&str>,
-    table: Option<Recorder<SocketSample>>,
-) -> anyhow::Result<Option<Recorder<SocketSample>>> {
+    signals: &EndSignals,
+    table: &mut Option<Recorder<SocketSample>>,
+) -> anyhow::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(HELLO_PATIENCE))?;
     let mut bytes = [0; Hello::LEN];
-    stream.read_exact(&mut bytes)?;
-    let Some(hello) = Hello::parse(&bytes) else {
+    let hello = stream.read_exact(&mut bytes).ok().and_then(|()| Hello::parse(&bytes));
+    let Some(hello) = hello else {
         anyhow::bail!("it does not begin like a stream of farlun; the connection is closed");
     };
     tcp::prepare(&stream, congestion)?;
@@ -144,19 +144,24 @@ fn serve_one(
         false => Role::Receive,
     };
     let mut silent = |_: Progress| {};
-    let mut flow = Flow::new(stream, Host::Far, role, Duration::ZERO, hello.time, table, &mut silent)?;
+    let setup = Setup {
+        host: Host::Far,
+        role,
+        signals: Some(signals),
+        warmup: Duration::ZERO,
+        time: hello.time,
+        table: table.take(),
+    };
+    let mut flow = Flow::new(stream, setup, &mut silent)?;
     let result = engine::run(&mut flow);
-    let (table, mut stream) = (flow.take_table(), flow.into_stream());
-    // What went wrong with one stream leaves the table whole for the next.
-    if let Err(error) = result {
-        eprintln!("farlun stream: {error}");
-        return Ok(table);
-    }
+    *table = flow.take_table();
+    let mut stream = flow.into_stream();
+    result?;
     let moved = tcp_info::read(&stream)?;
     let bytes = if hello.reverse { moved.acked_bytes } else { moved.received_bytes };
     say(&mut stream, &Trailer { bytes, cpu_ns: clock::process_cpu_ns() - cpu }.emit())?;
     stream.shutdown(Shutdown::Write)?;
-    Ok(table)
+    Ok(())
 }
 
 /// Says a few bytes before or after the flow; the socket has room for them in time.

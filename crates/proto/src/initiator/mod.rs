@@ -22,8 +22,8 @@ use crate::header::emit;
 use crate::params::Params;
 use crate::window::InitiatorWindow;
 
-pub use task::{Command, Completion, Transfer};
 use task::{Burst, Task};
+pub use task::{Command, Completion, Transfer};
 
 /// What a session tells its caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,7 +58,10 @@ pub enum Event {
 }
 
 /// Most commands that may be submitted and not completed; tags have sixteen bits for the slot.
-pub const TASKS_MAX: usize = 1 << 16;
+pub const TASKS_MAX: usize = (1 << 16) - 1;
+/// Answers that may wait to be sent, by number and by their data, before no more is read.
+const UNSENT_MAX: usize = 1024;
+const UNSENT_MAX_BYTES: usize = 1 << 20;
 /// Longest text a target may answer with.
 const TEXT_MAX_BYTES: usize = 1 << 20;
 
@@ -77,6 +80,7 @@ pub struct Session {
     /// Bursts being sent, in the order in which they must be (RFC 7143 section 4.2.4.2 … 4.2.5.2).
     bursts: VecDeque<(usize, Burst)>,
     urgent: VecDeque<(Pdu, Vec<u8>)>,
+    urgent_bytes: usize,
     unsent_bytes: u64,
     text: Vec<u8>,
     events: VecDeque<Event>,
@@ -96,6 +100,7 @@ impl Session {
             writes: VecDeque::new(),
             bursts: VecDeque::new(),
             urgent: VecDeque::new(),
+            urgent_bytes: 0,
             unsent_bytes: 0,
             text: Vec::new(),
             events: VecDeque::new(),
@@ -110,6 +115,11 @@ impl Session {
     /// Commands submitted and not yet completed.
     pub fn open_commands(&self) -> usize {
         self.tasks.len()
+    }
+
+    /// Whether so many answers wait to be sent that no more should be read.
+    pub fn is_backed_up(&self) -> bool {
+        self.urgent.len() >= UNSENT_MAX || self.urgent_bytes >= UNSENT_MAX_BYTES
     }
 
     /// Payload of submitted writes that has not been polled.
@@ -134,7 +144,15 @@ impl Session {
         // apart from one of the present. 0xffff in both halves would be the reserved tag.
         self.uses = if self.uses >= 0xfffe { 0 } else { self.uses + 1 };
         let itt = u32::from(self.uses) << 16 | key as u32;
-        slot.insert(Task { command, itt, is_sent: false, received_bytes: 0, sent_bytes: 0, bursts: 0 });
+        slot.insert(Task {
+            command,
+            itt,
+            is_sent: false,
+            received_bytes: 0,
+            next_data_sn: 0,
+            sent_bytes: 0,
+            bursts: 0,
+        });
         match command.transfer {
             Transfer::Out(len) => {
                 self.unsent_bytes += u64::from(len);
@@ -156,7 +174,7 @@ impl Session {
             cmd_sn: 0,
             exp_stat_sn: 0,
         };
-        self.urgent.push_back((nop.into(), Vec::new()));
+        self.push(nop, Vec::new());
     }
 
     /// Sends text (key=value pairs, RFC 7143 section 11.10); the answer comes as [`Event::Text`].
@@ -175,7 +193,7 @@ impl Session {
             cmd_sn: 0,
             exp_stat_sn: 0,
         };
-        self.urgent.push_back((logout.into(), Vec::new()));
+        self.push(logout, Vec::new());
     }
 
     /// Says where the data segment of a PDU belongs whose header has just arrived.
@@ -235,20 +253,21 @@ impl Session {
     /// order of its commands and R2Ts, then the next write.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         if let Some((pdu, data)) = self.urgent.pop_front() {
+            self.urgent_bytes -= data.len();
             return Some(self.urgent_transmit(pdu, data));
         }
-        if self.window.room() > 0 {
-            if let Some(key) = self.reads.pop_front() {
-                return Some(self.command_transmit(key));
-            }
+        if self.window.room() > 0
+            && let Some(key) = self.reads.pop_front()
+        {
+            return Some(self.command_transmit(key));
         }
         if let Some((key, burst)) = self.bursts.pop_front() {
             return Some(self.burst_transmit(key, burst));
         }
-        if self.window.room() > 0 {
-            if let Some(key) = self.writes.pop_front() {
-                return Some(self.command_transmit(key));
-            }
+        if self.window.room() > 0
+            && let Some(key) = self.writes.pop_front()
+        {
+            return Some(self.command_transmit(key));
         }
         None
     }
@@ -334,6 +353,11 @@ impl Session {
         Transmit { header: emit(&pdu), data: payload(task.command.token, burst.next_bytes, len) }
     }
 
+    fn push(&mut self, pdu: impl Into<Pdu>, data: Vec<u8>) {
+        self.urgent_bytes += data.len();
+        self.urgent.push_back((pdu.into(), data));
+    }
+
     fn find(&self, itt: u32) -> Result<usize, Fault> {
         let key = (itt & 0xffff) as usize;
         match self.tasks.get(key) {
@@ -358,6 +382,10 @@ impl Session {
         if end.is_none_or(|end| end > expected) {
             return Err(Fault::contradiction("Data-In beyond the expected length", data.itt));
         }
+        // DataPDUInOrder and DataSequenceInOrder were agreed: anything else would leave a hole behind GOOD.
+        if data.buffer_offset != task.received_bytes || data.data_sn != task.next_data_sn {
+            return Err(Fault::contradiction("Data-In out of order", data.itt));
+        }
         let (token, offset_bytes) = (task.command.token, data.buffer_offset);
         Ok(Segment::Payload { token, offset_bytes, len_bytes: data.data_segment_len })
     }
@@ -366,11 +394,15 @@ impl Session {
         let key = self.find(data.itt)?;
         self.numbers(data.status.map(|_| data.stat_sn), data.exp_cmd_sn, data.max_cmd_sn);
         let task = &mut self.tasks[key];
-        task.received_bytes = task.received_bytes.saturating_add(data.data_segment_len);
+        task.received_bytes += data.data_segment_len;
+        task.next_data_sn = task.next_data_sn.wrapping_add(1);
         if let Some(status) = data.status {
             let transferred_bytes = task.received_bytes;
             let token = task.command.token;
-            self.complete(key, Completion { token, status, response: 0, transferred_bytes, sense: Vec::new() });
+            self.complete(
+                key,
+                Completion { token, status, response: 0, transferred_bytes, sense: Vec::new() },
+            );
         }
         Ok(())
     }
@@ -442,7 +474,7 @@ impl Session {
                 cmd_sn: 0,
                 exp_stat_sn: 0,
             };
-            self.urgent.push_back((answer.into(), echo.to_vec()));
+            self.push(answer, echo.to_vec());
         } else {
             self.events.push_back(Event::Pong);
         }
@@ -475,7 +507,7 @@ impl Session {
             cmd_sn: 0,
             exp_stat_sn: 0,
         };
-        self.urgent.push_back((request.into(), text));
+        self.push(request, text);
     }
 
     fn handle_reject(&mut self, reject: &Reject, collected: &[u8]) {
@@ -491,7 +523,9 @@ impl Session {
     fn handle_async(&mut self, message: &AsyncMessage, collected: &[u8]) -> Result<(), Fault> {
         self.numbers(Some(message.stat_sn), message.exp_cmd_sn, message.max_cmd_sn);
         match message.event {
-            async_event::LOGOUT_REQUESTED | async_event::CONNECTION_DROP | async_event::SESSION_DROP => self.events.push_back(Event::LogoutRequested { event: message.event }),
+            async_event::LOGOUT_REQUESTED | async_event::CONNECTION_DROP | async_event::SESSION_DROP => {
+                self.events.push_back(Event::LogoutRequested { event: message.event });
+            }
             async_event::VENDOR => {
                 let data = split_sense(collected)?.1.to_vec();
                 self.events.push_back(Event::Vendor { code: message.vendor_code, data });

@@ -60,6 +60,8 @@ pub(crate) struct Task {
     pub(crate) is_sent: bool,
     /// Payload bytes received so far.
     pub(crate) received_bytes: u32,
+    /// DataSN of the next Data-In.
+    pub(crate) next_data_sn: u32,
     /// Payload bytes sent so far, from the start.
     pub(crate) sent_bytes: u32,
     /// Bursts queued and not yet sent out in full.

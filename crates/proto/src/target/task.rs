@@ -77,10 +77,7 @@ pub(crate) enum Stage {
     /// The serving loop has it.
     Running,
     /// Data is being received, up to `wanted_bytes`; `asked_bytes` have been sent for or are unsolicited.
-    Receiving {
-        wanted_bytes: u32,
-        asked_bytes: u32,
-    },
+    Receiving { wanted_bytes: u32, asked_bytes: u32 },
     /// Answered, but data that nobody wants is still on its way here.
     Draining(Answer),
     /// Data-In PDUs are being sent.

@@ -1,16 +1,20 @@
 //! The serving loop: listens, logs initiators in, runs their commands on the LUNs. One loop, one thread,
 //! all sessions; stores that block are called by a pool of workers.
 //!
-//! `client` is one connection, `transfer` the payload it moves, `jobs` the calls that block.
+//! `client` is one connection, `side` what it does with its PDUs, `exchange` joins the two, `transfer` is the
+//! payload that is moved, `jobs` are the calls that block.
 
 mod client;
 mod directory;
+mod end;
+mod exchange;
 mod jobs;
+mod side;
 mod stats;
 mod transfer;
 
-use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,8 +28,9 @@ use slab::Slab;
 use store::tables::{Recorder, TableError};
 
 use crate::lun::{LunError, LunSpec, Luns, PORTAL_GROUP_TAG};
-use client::{Client, End};
+use client::Client;
 use directory::Sessions;
+use end::End;
 use jobs::{Done, Job};
 
 pub use stats::Stats;
@@ -75,6 +80,8 @@ const BUFFERS_KEEP_BYTES: usize = 64 << 20;
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
 /// Connections at most; more are closed as they come.
 const CONNECTIONS_MAX: usize = 8192;
+/// How long nothing is accepted after accepting has failed.
+const LISTEN_AGAIN: Duration = Duration::from_millis(100);
 /// How often a connection that moves data is looked at, if few do.
 const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 
@@ -95,6 +102,8 @@ pub struct Target {
     shared: Shared,
     sockets: Option<Recorder<SocketSample>>,
     next_sample: Instant,
+    /// When to listen again after accepting failed.
+    listen_again: Option<Instant>,
     congestion: Option<String>,
     is_ending: bool,
 }
@@ -106,7 +115,9 @@ struct Shared {
     buffers: Buffers,
     sessions: Sessions,
     policy: LoginPolicy,
+    /// What discovery answers; addresses that stand for all of this host are filled in per connection.
     advertised: Vec<DiscoveredTarget>,
+    open_sessions: usize,
     stats: Stats,
 }
 
@@ -117,13 +128,10 @@ impl Target {
         let luns = Luns::open(&config.luns, &config.iqn)?;
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
-        let mut listeners = Vec::new();
-        for &address in &config.listen {
-            let listener =
-                tcp::listen(address).map_err(|source| ServeError::Listen { address, source })?;
-            poll.add(listener.as_fd(), LISTENER_TOKENS + listeners.len() as u64, Interest::READ)?;
-            listeners.push(listener);
-        }
+        let listen = |&address: &SocketAddr| {
+            tcp::listen(address).map_err(|source| ServeError::Listen { address, source })
+        };
+        let listeners = config.listen.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
         let workers = Workers::start(WORKERS, jobs::run)?;
         poll.add(workers.as_fd(), WORKERS_TOKEN, Interest::READ)?;
         let mut addresses = Vec::new();
@@ -142,10 +150,10 @@ impl Target {
         };
         let policy = LoginPolicy {
             portal_group_tag: PORTAL_GROUP_TAG,
-            command_window: client::COMMANDS_AT_FIRST,
+            command_window: side::COMMANDS_AT_FIRST,
             ..LoginPolicy::default()
         };
-        Ok(Target {
+        let mut target = Target {
             poll,
             listeners,
             signals,
@@ -159,13 +167,17 @@ impl Target {
                 sessions: Sessions::new(config.iqn.clone()),
                 policy,
                 advertised,
+                open_sessions: 0,
                 stats: Stats::default(),
             },
             sockets,
             next_sample: Instant::FAR_FUTURE,
+            listen_again: None,
             congestion: config.congestion.clone(),
             is_ending: false,
-        })
+        };
+        target.listen()?;
+        Ok(target)
     }
 
     /// Where it really listens.
@@ -200,12 +212,13 @@ impl Target {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
                     // Out of descriptors, or a peer that went away while it waited.
-                    eprintln!("farlun target: cannot accept a connection: {error}");
+                    log(format_args!("cannot accept a connection: {error}"));
+                    self.rest_listeners(now);
                     return;
                 }
             };
             if self.clients.len() >= CONNECTIONS_MAX {
-                eprintln!("farlun target: {peer}: closed, {CONNECTIONS_MAX} connections are open");
+                log(format_args!("{peer}: closed, {CONNECTIONS_MAX} connections are open"));
                 continue;
             }
             let entry = self.clients.vacant_entry();
@@ -221,9 +234,26 @@ impl Target {
                     entry.insert(client);
                     self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
                 }
-                Err(error) => eprintln!("farlun target: {peer}: {error}"),
+                Err(error) => log(format_args!("{peer}: {error}")),
             }
         }
+    }
+
+    /// Out of descriptors, a waiting connection would wake us for ever: look again in a moment.
+    fn rest_listeners(&mut self, now: Instant) {
+        for listener in &self.listeners {
+            let _ = self.poll.remove(listener.as_fd());
+        }
+        self.listen_again = Some(now + LISTEN_AGAIN);
+        self.next_sample = self.next_sample.min(now + LISTEN_AGAIN);
+    }
+
+    fn listen(&mut self) -> io::Result<()> {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            self.poll.add(listener.as_fd(), LISTENER_TOKENS + index as u64, Interest::READ)?;
+        }
+        self.listen_again = None;
+        Ok(())
     }
 
     fn close(&mut self, index: usize, end: &End, now: Instant) {
@@ -233,8 +263,21 @@ impl Target {
         }
         client.leave(&mut self.shared);
         if end.is_worth_telling() {
-            eprintln!("farlun target: {}: {end}", client.name());
+            log(format_args!("{}: {end}", client.name()));
         }
+    }
+
+    /// Clients that wait for buffers look again as soon as they may read.
+    fn resume_paused(&mut self) {
+        let (clients, dirty, shared) = (&mut self.clients, &mut self.dirty, &self.shared);
+        self.paused.retain(|index| {
+            let Some(client) = clients.get_mut(*index) else { return false };
+            let may_read = client.may_read(shared);
+            if may_read {
+                client.become_dirty(dirty);
+            }
+            !may_read
+        });
     }
 
     /// Looks at every connection that moves data: what the kernel says of it goes to the policy and to
@@ -287,11 +330,11 @@ impl Service for Target {
             SIGNALS_TOKEN => self.is_ending |= self.signals.came(),
             WORKERS_TOKEN => {
                 for done in self.shared.workers.results() {
-                    if let Some(client) = self.clients.get_mut(done.client) {
-                        if client.nexus() == done.nexus {
-                            client.finish_job(done, &mut self.shared);
-                            self.dirty.push(client.index());
-                        }
+                    if let Some(client) = self.clients.get_mut(done.client)
+                        && client.nexus() == done.nexus
+                    {
+                        client.finish_job(done, &mut self.shared);
+                        client.become_dirty(&mut self.dirty);
                     }
                 }
             }
@@ -300,7 +343,7 @@ impl Service for Target {
                 let index = token as usize;
                 if let Some(client) = self.clients.get_mut(index) {
                     client.mark(ready);
-                    self.dirty.push(index);
+                    client.become_dirty(&mut self.dirty);
                     self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
                 }
             }
@@ -312,30 +355,56 @@ impl Service for Target {
         if self.is_ending {
             return Ok(Turn::Stop);
         }
-        if client::has_budget(&self.shared) {
-            self.dirty.append(&mut self.paused);
-        }
         let mut again = Vec::new();
         for index in std::mem::take(&mut self.dirty) {
             let Some(client) = self.clients.get_mut(index) else { continue };
+            client.is_dirty = false;
             match client.turn(&self.poll, &mut self.shared) {
-                Ok(Progress::Waits) if client.is_paused() => self.paused.push(index),
-                Ok(Progress::Waits) => {}
-                Ok(Progress::More) => again.push(index),
+                Ok(Progress::Waits) => {
+                    if client.is_paused() && !self.paused.contains(&index) {
+                        self.paused.push(index);
+                    }
+                }
+                Ok(Progress::More) => {
+                    client.is_dirty = true;
+                    again.push(index);
+                }
                 Err(end) => self.close(index, &end, now),
             }
         }
+        if self.listen_again.is_some_and(|at| now >= at) {
+            self.listen()?;
+        }
         if now >= self.next_sample {
             self.sample(now);
+            self.next_sample = self.next_sample.min(self.listen_again.unwrap_or(Instant::FAR_FUTURE));
         }
         self.dirty = again;
-        self.paused.dedup();
+        self.resume_paused();
         Ok(match (self.dirty.is_empty(), self.next_sample) {
             (false, _) => Turn::Again,
             (true, Instant::FAR_FUTURE) => Turn::Wait,
             (true, at) => Turn::WaitUntil(at),
         })
     }
+}
+
+impl Shared {
+    /// What discovery answers on a connection that reached us at `local`.
+    fn advertised(&self, local: SocketAddr) -> Vec<DiscoveredTarget> {
+        let mut targets = self.advertised.clone();
+        for address in targets.iter_mut().flat_map(|target| &mut target.addresses) {
+            if address.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified()) {
+                address.host = local.ip().to_canonical().to_string();
+            }
+        }
+        targets
+    }
+}
+
+/// Says something to whoever reads stderr; that nobody does is no reason to stop serving.
+fn log(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "farlun target: {text}");
 }
 
 /// The thread's scratch buffer, lent to one client at a time.

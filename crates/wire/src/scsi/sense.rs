@@ -164,6 +164,8 @@ conditions! {
     INTERNAL_FAILURE = HardwareError, 0x44, 0x00, "internal target failure";
     /// A data digest was wrong (RFC 7143 section 11.4.7.2).
     PROTOCOL_SERVICE_CRC_ERROR = AbortedCommand, 0x47, 0x05, "protocol service CRC error";
+    /// The command's data goes the other way than the initiator says.
+    WRONG_DIRECTION = IllegalRequest, 0x0e, 0x03, "invalid field in command information unit";
     /// Data did not arrive whole.
     DATA_PHASE_ERROR = AbortedCommand, 0x4b, 0x00, "data phase error";
     /// Two tasks with one tag.

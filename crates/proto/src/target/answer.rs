@@ -1,0 +1,144 @@
+//! Answers on their way out: Data-In with status, responses, rejects, and the numbers they carry (RFC 7143
+//! sections 11.4, 11.7, 11.17).
+
+use wire::iscsi::{DataIn, Pdu, RESERVED_TAG, Reject, ScsiResponse, put_sense};
+
+use super::Session;
+use super::task::{Answer, Sending, Stage, TaskId};
+use crate::fault::{Data, Transmit};
+use crate::header::{emit, set_numbers};
+
+impl Session {
+    pub(super) fn begin_sending(&mut self, id: TaskId, actual_bytes: u32, owned: Option<Vec<u8>>) {
+        let key = id.0 as usize;
+        let task = &mut self.tasks[key];
+        let end_bytes = if task.read { actual_bytes.min(task.expected_bytes) } else { 0 };
+        let draining = task.bursts.iter().any(|burst| burst.next_bytes < burst.end_bytes);
+        if end_bytes == 0 || draining {
+            self.answer(id, Answer { status: 0, sense: Vec::new(), actual_bytes });
+            return;
+        }
+        task.stage =
+            Stage::Sending(Sending { next_bytes: 0, end_bytes, actual_bytes, next_data_sn: 0, owned });
+        self.sending.push_back(key);
+        self.unsent_bytes += u64::from(end_bytes);
+    }
+
+    pub(super) fn data_in_transmit(&mut self, key: usize) -> Transmit {
+        let task = &mut self.tasks[key];
+        let Stage::Sending(sending) = &mut task.stage else {
+            unreachable!("only tasks that send are queued for sending");
+        };
+        let offset = sending.next_bytes;
+        // A sequence is at most MaxBurstLength long and ends with the F bit (RFC 7143 section 11.7.1).
+        let burst_left = self.params.max_burst_len - offset % self.params.max_burst_len;
+        let left = sending.end_bytes - offset;
+        let len = left.min(self.params.peer_max_recv_data_segment_len).min(burst_left);
+        let is_last = len == left;
+        let data_sn = sending.next_data_sn;
+        sending.next_bytes += len;
+        sending.next_data_sn += 1;
+        self.unsent_bytes -= u64::from(len);
+        let data = match &sending.owned {
+            Some(bytes) => Data::Owned(bytes[offset as usize..(offset + len) as usize].to_vec()),
+            None => Data::Payload { token: task.token, offset_bytes: offset, len_bytes: len },
+        };
+        let (itt, lun, expected, actual) = (task.itt, task.lun, task.expected_bytes, sending.actual_bytes);
+        if is_last {
+            self.sending.pop_front();
+            self.close(key);
+        }
+        let pdu = Pdu::from(DataIn {
+            is_final: is_last || len == burst_left,
+            acknowledge: false,
+            overflow: is_last && actual > expected,
+            underflow: is_last && actual < expected,
+            status: is_last.then_some(0),
+            data_segment_len: len,
+            lun,
+            itt,
+            ttt: RESERVED_TAG,
+            stat_sn: if is_last { self.take_stat_sn() } else { 0 },
+            exp_cmd_sn: self.window.exp_cmd_sn(),
+            max_cmd_sn: self.window.max_cmd_sn(),
+            data_sn,
+            buffer_offset: offset,
+            residual: if is_last { actual.abs_diff(expected) } else { 0 },
+        });
+        Transmit { header: emit(&pdu), data }
+    }
+
+    pub(super) fn respond(&mut self, key: usize, answer: &Answer) {
+        let task = &self.tasks[key];
+        let (expected, actual) = (task.expected_bytes, answer.actual_bytes);
+        let mut segment = Vec::new();
+        if !answer.sense.is_empty() {
+            put_sense(&answer.sense, &mut segment);
+        }
+        let response = ScsiResponse {
+            bidi_overflow: false,
+            bidi_underflow: false,
+            overflow: actual > expected,
+            underflow: actual < expected,
+            response: 0,
+            status: answer.status,
+            data_segment_len: segment.len() as u32,
+            itt: task.itt,
+            snack_tag: 0,
+            stat_sn: 0,
+            exp_cmd_sn: 0,
+            max_cmd_sn: 0,
+            exp_data_sn: task.next_r2t_sn,
+            bidi_residual: 0,
+            residual: actual.abs_diff(expected),
+        };
+        self.close(key);
+        self.push(response, segment);
+    }
+
+    pub(super) fn close(&mut self, key: usize) {
+        let task = self.tasks.remove(key);
+        self.by_itt.remove(&task.itt);
+        self.early_bytes -= task.early.len();
+        if task.counted {
+            self.window.complete();
+        } else {
+            self.immediate -= 1;
+        }
+    }
+
+    pub(super) fn reject(&mut self, header: &[u8; 48], reason: u8) {
+        let reject = Reject {
+            reason,
+            data_segment_len: header.len() as u32,
+            stat_sn: 0,
+            exp_cmd_sn: 0,
+            max_cmd_sn: 0,
+            data_sn: 0,
+        };
+        self.push(reject, header.to_vec());
+    }
+
+    pub(super) fn push(&mut self, pdu: impl Into<Pdu>, data: Vec<u8>) {
+        self.urgent_bytes += data.len();
+        self.urgent.push_back((pdu.into(), data));
+    }
+
+    pub(super) fn urgent_transmit(&mut self, mut pdu: Pdu, data: Vec<u8>) -> Transmit {
+        let (exp, max) = (self.window.exp_cmd_sn(), self.window.max_cmd_sn());
+        // An R2T carries the next StatSN and does not consume it; everything else here does.
+        let stat_sn = match &pdu {
+            Pdu::R2t(_) => self.stat_sn,
+            _ => self.take_stat_sn(),
+        };
+        set_numbers(&mut pdu, stat_sn, exp, max);
+        let data = if data.is_empty() { Data::None } else { Data::Owned(data) };
+        Transmit { header: emit(&pdu), data }
+    }
+
+    pub(super) fn take_stat_sn(&mut self) -> u32 {
+        let stat_sn = self.stat_sn;
+        self.stat_sn = stat_sn.wrapping_add(1);
+        stat_sn
+    }
+}

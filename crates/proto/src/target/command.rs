@@ -1,0 +1,160 @@
+//! Commands on their way in: the window, what comes unasked with them, and their turn (RFC 7143 sections
+//! 4.2.2.1, 4.2.5.2, 11.3).
+
+use std::collections::VecDeque;
+
+use wire::iscsi::{RESERVED_TAG, ScsiCommand, reject_reason};
+
+use super::task::{Burst, Run, Stage, Task, TaskId};
+use super::{Current, EARLY_MAX_BYTES, Event, IMMEDIATE_MAX, Session};
+use crate::fault::Fault;
+use crate::window::Admit;
+
+impl Session {
+    pub(super) fn begin_command(&mut self, command: &ScsiCommand) -> Result<(), Fault> {
+        let itt = command.itt;
+        let admit = match command.immediate {
+            // The window does not hold immediate commands back, so silence would leave them waiting.
+            true if self.immediate >= IMMEDIATE_MAX => {
+                self.current = Current::Refused(reject_reason::TOO_MANY_IMMEDIATE);
+                return Ok(());
+            }
+            true => Admit::Next,
+            false => self.window.admit(command.cmd_sn),
+        };
+        if admit == Admit::Outside || self.early.contains_key(&command.cmd_sn) && !command.immediate {
+            return Ok(());
+        }
+        if self.by_itt.contains_key(&itt) || itt == RESERVED_TAG {
+            return Err(Fault::contradiction("the task tag is already in use", itt));
+        }
+        let expected_bytes = command.expected_data_transfer_len;
+        let bursts = self.unsolicited(command)?;
+        let is_early = admit == Admit::Early;
+        let key = self.tasks.insert(Task {
+            itt,
+            lun: command.lun,
+            cdb: command.cdb,
+            attribute: command.attribute,
+            read: command.read,
+            write: command.write,
+            expected_bytes,
+            token: 0,
+            counted: !command.immediate,
+            stage: if is_early { Stage::Early } else { Stage::Running },
+            bursts,
+            next_r2t_sn: 0,
+            early: Vec::new(),
+        });
+        self.current = Current::Task(key);
+        self.by_itt.insert(itt, key);
+        if is_early {
+            self.early.insert(command.cmd_sn, key);
+        } else {
+            if command.immediate {
+                self.immediate += 1;
+            } else {
+                self.window.take(true);
+            }
+            self.run(key);
+            self.run_early();
+        }
+        Ok(())
+    }
+
+    /// What the initiator sends unasked with a command (RFC 7143 sections 4.2.5.2, 13.10, 13.11, 13.14).
+    pub(super) fn unsolicited(&self, command: &ScsiCommand) -> Result<VecDeque<Burst>, Fault> {
+        let wrong = |what| Err(Fault::contradiction(what, command.itt));
+        let immediate = command.data_segment_len;
+        let most = command.expected_data_transfer_len.min(self.params.first_burst_len);
+        if immediate > 0 && !command.write {
+            return wrong("data with a command that writes nothing");
+        }
+        if immediate > 0 && !self.params.immediate_data {
+            return wrong("immediate data, though ImmediateData=No was agreed");
+        }
+        if immediate > most {
+            return wrong("more immediate data than FirstBurstLength or the expected length");
+        }
+        if !command.is_final && (!command.write || self.params.initial_r2t) {
+            return wrong(
+                "unsolicited data announced, though InitialR2T=Yes was agreed or nothing is written",
+            );
+        }
+        let end_bytes = if command.is_final { immediate } else { most };
+        let mut bursts = VecDeque::new();
+        if end_bytes > 0 {
+            bursts.push_back(Burst { ttt: RESERVED_TAG, next_bytes: 0, end_bytes, next_data_sn: 0 });
+        }
+        Ok(bursts)
+    }
+
+    pub(super) fn run(&mut self, key: usize) {
+        let task = &mut self.tasks[key];
+        task.stage = Stage::Running;
+        let run = Run {
+            task: TaskId(key as u32),
+            lun: task.lun,
+            cdb: task.cdb,
+            attribute: task.attribute,
+            read: task.read,
+            write: task.write,
+            expected_bytes: task.expected_bytes,
+        };
+        self.events.push_back(Event::Run(run));
+    }
+
+    pub(super) fn run_early(&mut self) {
+        while let Some(key) = self.early.remove(&self.window.exp_cmd_sn()) {
+            self.window.take(true);
+            self.run(key);
+        }
+    }
+
+    /// Takes the number of a request that is not a SCSI command; `false` if it is to be ignored.
+    pub(super) fn consume(&mut self, immediate: bool, cmd_sn: u32, itt: u32) -> Result<bool, Fault> {
+        match self.window.admit(cmd_sn) {
+            _ if immediate => Ok(true),
+            Admit::Next => {
+                self.window.take(false);
+                self.run_early();
+                Ok(true)
+            }
+            Admit::Outside => Ok(false),
+            // One connection delivers in order, so what is missing will never come.
+            Admit::Early => Err(Fault::contradiction("requests before it are missing", itt)),
+        }
+    }
+
+    pub(super) fn finish_command(
+        &mut self,
+        command: &ScsiCommand,
+        header: &[u8; 48],
+        collected: &[u8],
+    ) -> Result<(), Fault> {
+        match (std::mem::replace(&mut self.current, Current::Ignored), command.data_segment_len) {
+            (Current::Refused(reason), _) => self.reject(header, reason),
+            (Current::Task(key), len @ 1..) => {
+                self.keep_early(key, collected)?;
+                if let Some(burst) = self.tasks[key].bursts.front_mut() {
+                    burst.next_bytes = len;
+                    self.progress(key);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn keep_early(&mut self, key: usize, collected: &[u8]) -> Result<(), Fault> {
+        let task = &mut self.tasks[key];
+        if matches!(task.stage, Stage::Early) {
+            self.early_bytes += collected.len();
+            task.early.extend_from_slice(collected);
+            if self.early_bytes > EARLY_MAX_BYTES {
+                return Err(Fault::contradiction("too much data of commands sent out of order", task.itt));
+            }
+        }
+        Ok(())
+    }
+}

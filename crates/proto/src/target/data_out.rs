@@ -1,0 +1,123 @@
+//! Payload on its way in: unsolicited bursts, R2Ts and their Data-Out PDUs (RFC 7143 sections 11.7, 11.8).
+
+use wire::iscsi::{DataOut, R2t, RESERVED_TAG, reject_reason};
+
+use super::task::{Burst, Stage, TaskId};
+use super::{Event, Session};
+use crate::fault::Fault;
+
+impl Session {
+    pub(super) fn burst_of(&self, data: &DataOut) -> Result<(usize, usize), u8> {
+        let key = *self.by_itt.get(&data.itt).ok_or(reject_reason::INVALID_PDU_FIELD)?;
+        let bursts = &self.tasks[key].bursts;
+        let index = bursts.iter().position(|burst| burst.ttt == data.ttt);
+        let index = index.ok_or(reject_reason::INVALID_PDU_FIELD)?;
+        let burst = &bursts[index];
+        let end = u64::from(data.buffer_offset) + u64::from(data.data_segment_len);
+        let in_order = data.buffer_offset == burst.next_bytes && data.data_sn == burst.next_data_sn;
+        let complete = !data.is_final || burst.ttt == RESERVED_TAG || end == u64::from(burst.end_bytes);
+        if in_order && complete && end <= u64::from(burst.end_bytes) {
+            Ok((key, index))
+        } else {
+            Err(reject_reason::PROTOCOL_ERROR)
+        }
+    }
+
+    pub(super) fn handle_data_out(
+        &mut self,
+        data: &DataOut,
+        header: &[u8; 48],
+        collected: &[u8],
+    ) -> Result<(), Fault> {
+        let (key, index) = match self.burst_of(data) {
+            Ok(found) => found,
+            // At error recovery level 0 a burst that went wrong cannot be mended (RFC 7143 section 7.9).
+            Err(reject_reason::PROTOCOL_ERROR) => {
+                return Err(Fault::contradiction("Data-Out out of order or beyond its burst", data.itt));
+            }
+            Err(reason) => {
+                self.reject(header, reason);
+                return Ok(());
+            }
+        };
+        self.keep_early(key, collected)?;
+        let burst = &mut self.tasks[key].bursts[index];
+        burst.next_bytes += data.data_segment_len;
+        burst.next_data_sn = burst.next_data_sn.wrapping_add(1);
+        if data.is_final {
+            // An unsolicited burst may end early; what is missing is sent for.
+            burst.end_bytes = burst.next_bytes;
+        }
+        self.progress(key);
+        Ok(())
+    }
+
+    /// Goes on with a task after data has arrived: sends for more, or says that all is there.
+    pub(super) fn progress(&mut self, key: usize) {
+        let task = &mut self.tasks[key];
+        let mut arrived = None;
+        while task.bursts.front().is_some_and(|burst| burst.next_bytes == burst.end_bytes) {
+            if matches!(task.stage, Stage::Early | Stage::Running) {
+                return; // Kept, so that `receive` knows how much has arrived.
+            }
+            arrived = task.bursts.pop_front().map(|burst| (burst.ttt, burst.end_bytes));
+        }
+        match &mut task.stage {
+            Stage::Receiving { wanted_bytes, asked_bytes } => {
+                if let Some((RESERVED_TAG, end)) = arrived {
+                    *asked_bytes = end;
+                }
+                if task.bursts.is_empty() && *asked_bytes >= *wanted_bytes {
+                    task.stage = Stage::Running;
+                    self.events.push_back(Event::Received { task: TaskId(key as u32), token: task.token });
+                } else {
+                    self.solicit(key);
+                }
+            }
+            Stage::Draining(answer) if task.bursts.is_empty() => {
+                let answer = answer.clone();
+                self.respond(key, &answer);
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends for what is missing, with as many R2Ts as may be outstanding.
+    pub(super) fn solicit(&mut self, key: usize) {
+        let task = &mut self.tasks[key];
+        let Stage::Receiving { wanted_bytes, asked_bytes } = &mut task.stage else { return };
+        // The unsolicited burst comes first: until it ends nobody knows how much of it there is.
+        let is_unsolicited = |burst: &Burst| burst.ttt == RESERVED_TAG && burst.next_bytes < burst.end_bytes;
+        if task.bursts.iter().any(is_unsolicited) {
+            return;
+        }
+        task.bursts.retain(|burst| burst.next_bytes < burst.end_bytes);
+        while *asked_bytes < *wanted_bytes
+            && task.bursts.len() < usize::from(self.params.max_outstanding_r2t.max(1))
+        {
+            let desired_len = (*wanted_bytes - *asked_bytes).min(self.params.max_burst_len);
+            let ttt = self.next_ttt;
+            self.next_ttt = if ttt >= RESERVED_TAG - 1 { 0 } else { ttt + 1 };
+            let r2t = R2t {
+                lun: task.lun,
+                itt: task.itt,
+                ttt,
+                stat_sn: 0,
+                exp_cmd_sn: 0,
+                max_cmd_sn: 0,
+                r2t_sn: task.next_r2t_sn,
+                buffer_offset: *asked_bytes,
+                desired_len,
+            };
+            let end_bytes = *asked_bytes + desired_len;
+            task.bursts.push_back(Burst { ttt, next_bytes: *asked_bytes, end_bytes, next_data_sn: 0 });
+            task.next_r2t_sn = task.next_r2t_sn.wrapping_add(1);
+            *asked_bytes = end_bytes;
+            self.urgent.push_back((r2t.into(), Vec::new()));
+        }
+        if task.bursts.is_empty() {
+            task.stage = Stage::Running;
+            self.events.push_back(Event::Received { task: TaskId(key as u32), token: task.token });
+        }
+    }
+}

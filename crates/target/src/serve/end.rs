@@ -1,0 +1,42 @@
+//! Why a connection ended.
+
+use std::io;
+
+use proto::Fault;
+use proto::login::LoginError;
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum End {
+    /// The initiator closed it, after logging out or without a word.
+    #[error("closed by the initiator")]
+    Closed,
+    /// The logout is answered.
+    #[error("logged out")]
+    LoggedOut,
+    /// The target ends.
+    #[error("the target shuts down")]
+    Shutdown,
+    /// No login in time.
+    #[error("no login within 15 s")]
+    LoginTimeout,
+    /// The socket failed.
+    #[error("{0}")]
+    Io(io::Error),
+    /// The login failed; the initiator has been told.
+    #[error("{0}")]
+    Login(LoginError),
+    /// The peer broke the protocol.
+    #[error("{0}; the connection is closed")]
+    Fault(#[from] Fault),
+    /// The peer sent something else than a login before logging in.
+    #[error("no iSCSI login in what it sends; the connection is closed")]
+    NotLogin,
+}
+
+impl End {
+    /// Whether a person wants to read of it.
+    pub(super) fn is_worth_telling(&self) -> bool {
+        !matches!(self, End::Closed | End::LoggedOut | End::Shutdown)
+    }
+}

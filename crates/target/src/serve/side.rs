@@ -1,0 +1,334 @@
+//! What a connection does with its PDUs: its login, its session, and the transfers of its commands.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use control::Bdp;
+use event::Instant;
+use net::clock;
+use proto::discovery::{self, Asker};
+use proto::login::{Admitted, Target as Login};
+use proto::peer_cpu;
+use proto::target::{Answer, Event, Run, Session, TaskId};
+use slab::Slab;
+use wire::iscsi::Pdu;
+use wire::scsi::{Sense, Status};
+
+use super::end::End;
+use super::jobs::{Call, Done, Job};
+use super::transfer::{Body, Place, Transfer};
+use super::{Shared, log};
+use crate::backend::{Backend, BackendError};
+use crate::lun::Nexus;
+use crate::scsi::{self, Outcome};
+
+/// The command window before anything is known of the path.
+pub(super) const COMMANDS_AT_FIRST: u32 = 4096;
+/// Buffers that all sessions may hold together before those that hold some are no longer read.
+const BUDGET_BYTES: usize = 256 << 20;
+/// The least share of one session.
+const SHARE_MIN_BYTES: usize = 4 << 20;
+/// A session that holds so many shares is answered TASK SET FULL.
+const SHARES_MAX: usize = 4;
+
+/// Everything of a connection that is not its socket.
+pub(super) struct Side {
+    pub(super) index: usize,
+    pub(super) nexus: Nexus,
+    pub(super) peer: SocketAddr,
+    /// Our address on this connection.
+    pub(super) local: SocketAddr,
+    pub(super) name: String,
+    pub(super) phase: Phase,
+    pub(super) transfers: Slab<Transfer>,
+    /// Buffers that its transfers hold, and how many transfers are being filled by the initiator.
+    pub(super) held_bytes: usize,
+    pub(super) filling: usize,
+    pub(super) policy: Bdp,
+    pub(super) commands: u64,
+    pub(super) command_bytes: u64,
+    /// The PDU whose data segment is being received.
+    pub(super) pdu: Option<Pdu>,
+    pub(super) end: Option<End>,
+}
+
+pub(super) enum Phase {
+    Login { login: Box<Login>, deadline: Instant },
+    Full { session: Box<Session>, tsih: u16, iqn: Option<String> },
+}
+
+impl Side {
+    /// A session that holds its share of buffers, or any while there are none left, is not read until some
+    /// are free; unless its initiator is filling one, which would never come free otherwise. One that
+    /// does not listen to its answers is not read either. A session without buffers is never held up by
+    /// those of others.
+    pub(super) fn may_read(&self, shared: &Shared) -> bool {
+        let is_backed_up = matches!(&self.phase, Phase::Full { session, .. } if session.is_backed_up());
+        if is_backed_up || self.end.is_some() {
+            return false;
+        }
+        let is_over = self.held_bytes > share_bytes(shared) || !has_budget(shared);
+        self.held_bytes == 0 || self.filling > 0 || !is_over
+    }
+
+    /// Whether one more buffer can be had at all.
+    pub(super) fn has_room(&self, shared: &Shared) -> bool {
+        self.held_bytes < SHARES_MAX * share_bytes(shared)
+    }
+
+    pub(super) fn insert(&mut self, transfer: Transfer) -> u64 {
+        if transfer.is_buffered {
+            self.held_bytes += transfer.len_bytes as usize;
+        }
+        self.filling += usize::from(matches!(transfer.body, Body::Filling(_)));
+        self.transfers.insert(transfer) as u64
+    }
+
+    pub(super) fn remove(&mut self, token: usize) -> Transfer {
+        let transfer = self.transfers.remove(token);
+        if transfer.is_buffered {
+            self.held_bytes -= transfer.len_bytes as usize;
+        }
+        transfer
+    }
+
+    pub(super) fn session(&mut self) -> &mut Session {
+        match &mut self.phase {
+            Phase::Full { session, .. } => session,
+            Phase::Login { .. } => unreachable!("commands come after the login"),
+        }
+    }
+
+    pub(super) fn admit(&mut self, admitted: &Admitted, shared: &mut Shared) {
+        let candidate = &admitted.candidate;
+        self.name = format!("{} ({})", candidate.initiator_name, self.peer);
+        let (exp_cmd_sn, stat_sn) = (admitted.exp_cmd_sn, admitted.stat_sn);
+        let session = Session::new(admitted.params.clone(), exp_cmd_sn, stat_sn, COMMANDS_AT_FIRST);
+        let iqn = candidate.target_name.clone().filter(|_| !candidate.discovery);
+        if iqn.is_some() {
+            shared.luns.begin(self.nexus);
+        }
+        shared.stats.sessions += 1;
+        shared.open_sessions += 1;
+        self.phase = Phase::Full { session: Box::new(session), tsih: admitted.tsih, iqn };
+    }
+
+    pub(super) fn handle_events(&mut self, shared: &mut Shared) {
+        while let Some(event) = self.session().poll_event() {
+            match event {
+                Event::Run(run) => self.run(&run, shared),
+                Event::Received { task, token } => self.received(task, token, shared),
+                Event::Text(text) => self.answer_text(&text, shared),
+                Event::Logout => self.end = Some(End::LoggedOut),
+            }
+        }
+    }
+
+    pub(super) fn run(&mut self, run: &Run, shared: &mut Shared) {
+        let is_discovery = matches!(self.phase, Phase::Full { iqn: None, .. });
+        let outcome = match (run.read && run.write, is_discovery) {
+            (_, true) => Outcome::Check(Sense::LUN_NOT_SUPPORTED),
+            (true, _) => Outcome::Check(Sense::INVALID_OPCODE),
+            _ => scsi::execute(&mut shared.luns, run.lun, self.nexus, &run.cdb),
+        };
+        shared.stats.commands += 1;
+        self.commands += 1;
+        let task = run.task;
+        match outcome {
+            Outcome::Good => self.answer(task, Status::GOOD, None, 0),
+            Outcome::DataIn(data) => self.session().send_owned(task, data),
+            Outcome::Check(sense) => self.answer(task, Status::CHECK_CONDITION, Some(sense), 0),
+            Outcome::Sync => self.store_call(run, shared, 0, Call::Sync),
+            Outcome::Read(range) if run.read && run.expected_bytes > 0 => {
+                let len_bytes = range.len_bytes.min(run.expected_bytes);
+                self.command_bytes += u64::from(len_bytes);
+                if self.is_memory(run, shared) {
+                    let token = self.insert(new_transfer(run, range, len_bytes, Body::Memory));
+                    self.session().send(task, token, range.len_bytes);
+                } else if !self.has_room(shared) {
+                    self.answer(task, Status::TASK_SET_FULL, None, 0);
+                } else {
+                    let buffer = shared.buffers.take(len_bytes as usize);
+                    let call = Call::Read { offset_bytes: range.offset_bytes, buffer, fua: range.fua };
+                    self.store_call(run, shared, range.len_bytes, call);
+                }
+            }
+            Outcome::Write(range) if run.write && run.expected_bytes > 0 => {
+                let len_bytes = range.len_bytes.min(run.expected_bytes);
+                self.command_bytes += u64::from(len_bytes);
+                let body = if self.is_memory(run, shared) {
+                    Body::Memory
+                } else if !self.has_room(shared) {
+                    return self.answer(task, Status::TASK_SET_FULL, None, 0);
+                } else {
+                    Body::Filling(shared.buffers.take(len_bytes as usize))
+                };
+                let token = self.insert(new_transfer(run, range, len_bytes, body));
+                let early = self.session().take_early(task);
+                if !early.is_empty() {
+                    let len = early.len().min(len_bytes as usize);
+                    let place = self.place(token, 0);
+                    self.space(&place, 0, len, shared).copy_from_slice(&early[..len]);
+                }
+                self.session().receive(task, token, len_bytes);
+            }
+            // The initiator expects no data, so none is moved: the residual says how much that was.
+            Outcome::Read(range) | Outcome::Write(range) if run.expected_bytes == 0 => {
+                self.answer(task, Status::GOOD, None, range.len_bytes);
+            }
+            Outcome::Read(_) | Outcome::Write(_) => {
+                self.answer(task, Status::CHECK_CONDITION, Some(Sense::WRONG_DIRECTION), 0);
+            }
+        }
+    }
+
+    pub(super) fn received(&mut self, task: TaskId, token: u64, shared: &mut Shared) {
+        let transfer = &mut self.transfers[token as usize];
+        match std::mem::replace(&mut transfer.body, Body::Away) {
+            Body::Filling(buffer) => {
+                self.filling -= 1;
+                let call = Call::Write { offset_bytes: transfer.offset_bytes, buffer, fua: transfer.fua };
+                let lun = transfer.lun;
+                self.submit(lun, token, call, shared);
+            }
+            _ => {
+                let transfer = self.remove(token as usize);
+                self.answer(task, Status::GOOD, None, transfer.actual_bytes);
+            }
+        }
+    }
+
+    pub(super) fn finish_job(&mut self, done: Done, shared: &mut Shared) {
+        let token = done.token as usize;
+        let Some(transfer) = self.transfers.get_mut(token) else { return };
+        let (task, actual_bytes) = (transfer.task, transfer.actual_bytes);
+        match (done.result, done.read) {
+            (Ok(()), Some(buffer)) => {
+                transfer.body = Body::Sending(Arc::new(buffer));
+                self.session().send(task, done.token, actual_bytes);
+            }
+            (Ok(()), None) => {
+                self.remove(token);
+                self.answer(task, Status::GOOD, None, actual_bytes);
+            }
+            (Err(error), read) => {
+                self.remove(token);
+                self.tell(&error);
+                let sense = match read {
+                    Some(_) => scsi::read_failed(&error),
+                    None => scsi::write_failed(&error),
+                };
+                self.answer(task, Status::CHECK_CONDITION, Some(sense), 0);
+            }
+        }
+        self.handle_events(shared);
+    }
+
+    pub(super) fn tell(&self, error: &BackendError) {
+        log(format_args!("{}: {error}", self.name));
+    }
+
+    pub(super) fn answer(&mut self, task: TaskId, status: Status, sense: Option<Sense>, actual_bytes: u32) {
+        let sense = sense.map_or_else(Vec::new, |sense| sense.emit_fixed().to_vec());
+        self.session().answer(task, Answer { status: status.0, sense, actual_bytes });
+    }
+
+    pub(super) fn answer_text(&mut self, text: &[u8], shared: &Shared) {
+        let Phase::Full { session, iqn, .. } = &mut self.phase else { return };
+        let asker = match iqn {
+            Some(target_name) => Asker::Session { target_name },
+            None => Asker::Discovery,
+        };
+        let advertised = shared.advertised(self.local);
+        session.answer_text(match peer_cpu::is_request(text) {
+            true => peer_cpu::answer(clock::process_cpu_ns()),
+            // What is no text is answered with none: the session is not harmed by it.
+            false => discovery::answer(text, asker, &advertised).unwrap_or_default(),
+        });
+    }
+
+    pub(super) fn is_memory(&self, run: &Run, shared: &Shared) -> bool {
+        shared.luns.lun(run.lun).is_some_and(|lun| matches!(lun.backend(), Backend::Memory(_)))
+    }
+
+    pub(super) fn store_call(&mut self, run: &Run, shared: &Shared, actual_bytes: u32, call: Call) {
+        let transfer = Transfer {
+            task: run.task,
+            lun: run.lun,
+            offset_bytes: 0,
+            actual_bytes,
+            len_bytes: actual_bytes.min(run.expected_bytes),
+            fua: false,
+            is_buffered: true,
+            body: Body::Away,
+        };
+        let token = self.insert(transfer);
+        self.submit(run.lun, token, call, shared);
+    }
+
+    pub(super) fn submit(&self, lun: wire::iscsi::Lun, token: u64, call: Call, shared: &Shared) {
+        let Some(Backend::Blocking(store)) = shared.luns.lun(lun).map(super::super::lun::Lun::backend) else {
+            unreachable!("only LUNs with a store that blocks come here");
+        };
+        let (client, nexus) = (self.index, self.nexus);
+        shared.workers.submit(Job { store: Arc::clone(store), call, client, nexus, token });
+    }
+
+    pub(super) fn place(&self, token: u64, offset_bytes: u32) -> Place {
+        let transfer = &self.transfers[token as usize];
+        match transfer.body {
+            Body::Memory => Place::Memory {
+                lun: transfer.lun,
+                offset_bytes: transfer.offset_bytes + u64::from(offset_bytes),
+            },
+            _ => Place::Buffer { token, offset_bytes: offset_bytes as usize },
+        }
+    }
+
+    pub(super) fn space<'a>(
+        &'a mut self,
+        place: &Place,
+        offset: usize,
+        len: usize,
+        shared: &'a mut Shared,
+    ) -> &'a mut [u8] {
+        match *place {
+            Place::Memory { lun, offset_bytes } => {
+                let backend = shared.luns.lun_mut(lun).map(super::super::lun::Lun::backend_mut);
+                let Some(Backend::Memory(memory)) = backend else {
+                    unreachable!("the place was made for a LUN in memory");
+                };
+                &mut memory.bytes_mut()[offset_bytes as usize + offset..][..len]
+            }
+            Place::Buffer { token, offset_bytes } => {
+                let Body::Filling(buffer) = &mut self.transfers[token as usize].body else {
+                    unreachable!("the place was made for a buffer that is being filled");
+                };
+                &mut buffer[offset_bytes + offset..][..len]
+            }
+        }
+    }
+}
+
+/// What one session may hold.
+fn share_bytes(shared: &Shared) -> usize {
+    (BUDGET_BYTES / shared.open_sessions.max(1)).max(SHARE_MIN_BYTES)
+}
+
+/// Whether there is room for more buffers.
+pub(super) fn has_budget(shared: &Shared) -> bool {
+    shared.buffers.held_bytes() < BUDGET_BYTES
+}
+
+fn new_transfer(run: &Run, range: scsi::Transfer, len_bytes: u32, body: Body) -> Transfer {
+    Transfer {
+        task: run.task,
+        lun: run.lun,
+        offset_bytes: range.offset_bytes,
+        actual_bytes: range.len_bytes,
+        len_bytes,
+        fua: range.fua,
+        is_buffered: !matches!(body, Body::Memory),
+        body,
+    }
+}
