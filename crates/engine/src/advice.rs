@@ -6,7 +6,7 @@ use net::tcp;
 
 /// The advice for an end that receives, or sends, with `product_bytes` in flight; `None` if the limits are
 /// wide enough or cannot be read.
-pub fn buffer_advice(product_bytes: u64, receives: bool) -> Option<String> {
+pub(crate) fn buffer_advice(product_bytes: u64, receives: bool) -> Option<String> {
     let (receive_max, send_max) = tcp::autotuning_limits()?;
     let (name, first, max) = if receives {
         ("tcp_rmem", "4096 131072", receive_max)

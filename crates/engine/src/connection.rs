@@ -5,12 +5,14 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 
+use control::Decision;
 use event::{Host, Instant, SocketSample};
 use net::{Interest, Poll, TcpInfo, tcp_info};
 
+use crate::advice::buffer_advice;
 use crate::rx::{Receiver, Rx, Scratch, Stop};
 use crate::sample::{Moved, socket_sample};
-use crate::tuning::Tuning;
+use crate::steering::{Steering, Work};
 use crate::tx::{Sender, Tx};
 
 /// What one connection may move before others get their turn.
@@ -33,15 +35,24 @@ pub struct Connection<P, D> {
     interest: Interest,
     rx: Rx<P>,
     tx: Tx<D>,
-    tuning: Tuning,
+    steering: Steering,
+    acked_bytes: u64,
 }
 
 impl<P, D> Connection<P, D> {
     /// Adds a prepared socket to a loop under `token`.
     pub fn new(stream: TcpStream, poll: &Poll, token: u64) -> io::Result<Connection<P, D>> {
-        let tuning = Tuning::new(&stream)?;
+        let steering = Steering::new(&stream)?;
         poll.add(stream.as_fd(), token, Interest::READ)?;
-        Ok(Connection { stream, token, interest: Interest::READ, rx: Rx::new(), tx: Tx::new(), tuning })
+        Ok(Connection {
+            stream,
+            token,
+            interest: Interest::READ,
+            rx: Rx::new(),
+            tx: Tx::new(),
+            steering,
+            acked_bytes: 0,
+        })
     }
 
     /// Its socket.
@@ -98,16 +109,6 @@ impl<P, D> Connection<P, D> {
         !self.tx.is_empty()
     }
 
-    /// See [`Tuning::pace`].
-    pub fn pace(&mut self, bytes_per_s: u64) -> io::Result<()> {
-        self.tuning.pace(&self.stream, bytes_per_s)
-    }
-
-    /// See [`Tuning::follow_rate`].
-    pub fn follow_rate(&mut self, bytes_per_s: u64) -> io::Result<()> {
-        self.tuning.follow_rate(&self.stream, bytes_per_s)
-    }
-
     /// Application payload received so far.
     pub fn received_payload_bytes(&self) -> u64 {
         self.rx.payload_bytes()
@@ -118,12 +119,47 @@ impl<P, D> Connection<P, D> {
         self.tx.payload_bytes()
     }
 
-    /// What the kernel says of the connection now, and the row of the table `sockets` for it.
-    pub fn sample(&self, t: Instant, host: Host) -> io::Result<(TcpInfo, SocketSample)> {
+    /// The row of the table `sockets` for the connection as it is at `t`.
+    pub fn sample(&self, t: Instant, host: Host) -> io::Result<SocketSample> {
+        self.row(t, host).map(|(_, sample)| sample)
+    }
+
+    /// Like [`Connection::sample`], and shows it to the policy, whose decision is in force afterwards.
+    /// `unsent_bytes` is payload that waits to be polled, `request_bytes` the mean request of late.
+    pub fn look(
+        &mut self,
+        t: Instant,
+        host: Host,
+        unsent_bytes: u64,
+        request_bytes: u64,
+    ) -> io::Result<(SocketSample, Decision)> {
+        let (info, sample) = self.row(t, host)?;
+        let work = Work { received_bytes: sample.app_rx_bytes, unsent_bytes, request_bytes };
+        let decision = self.steering.look(&self.stream, t, &info, work)?;
+        self.acked_bytes = info.acked_bytes;
+        Ok((sample, decision))
+    }
+
+    /// Bytes that the peer's TCP had acknowledged at the last look.
+    pub fn acked_bytes(&self) -> u64 {
+        self.acked_bytes
+    }
+
+    /// What the policy says now.
+    pub fn decision(&self) -> Decision {
+        self.steering.decision()
+    }
+
+    /// What to change about this host if its limits for socket buffers may be what holds the path back.
+    pub fn advice(&self) -> Option<String> {
+        let receives = self.received_payload_bytes() > self.sent_payload_bytes();
+        buffer_advice(self.steering.product_bytes(), receives)
+    }
+
+    fn row(&self, t: Instant, host: Host) -> io::Result<(TcpInfo, SocketSample)> {
         let info = tcp_info::read(&self.stream)?;
         let moved = Moved { rx_bytes: self.received_payload_bytes(), tx_bytes: self.sent_payload_bytes() };
-        let sample = socket_sample(t, host, self.token as u32, &info, moved);
-        Ok((info, sample))
+        Ok((info, socket_sample(t, host, self.token as u32, &info, moved)))
     }
 
     fn wait_for(&mut self, poll: &Poll, interest: Interest) -> io::Result<()> {

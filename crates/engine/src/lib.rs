@@ -10,16 +10,16 @@ mod connection;
 mod reactor;
 mod rx;
 mod sample;
+mod steering;
 mod tuning;
 mod tx;
 mod workers;
 
-pub use advice::buffer_advice;
 pub use buffer::{Buffer, Buffers};
 pub use connection::{Connection, Progress};
 pub use reactor::{Service, Turn, run};
 pub use rx::{Landing, Receiver, Scratch, Stop};
 pub use sample::{Moved, socket_sample};
-pub use tuning::Tuning;
+pub use steering::{Steering, Work};
 pub use tx::{Outgoing, Sender};
 pub use workers::Workers;

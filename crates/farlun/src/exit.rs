@@ -40,6 +40,19 @@ impl fmt::Display for Exit {
 
 impl std::error::Error for Exit {}
 
+/// An error and its causes as one sentence; causes that an error already tells are not told twice.
+pub(crate) fn sentence(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !text.contains(&cause) {
+            let joint = if text.is_empty() { "" } else { ": " };
+            text.push_str(joint);
+            text.push_str(&cause);
+        }
+    }
+    text
+}
+
 /// The exit code an error stands for.
 pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     error.downcast_ref::<Exit>().map_or(FAILED, |exit| exit.code)

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     match cli.run() {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("farlun: {error:#}");
+            eprintln!("farlun: {}", exit::sentence(&error));
             ExitCode::from(exit::code_of(&error))
         }
     }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use control::{Bdp, Decision, Observation, Policy};
+use control::Decision;
 use engine::{Buffers, Connection, Progress, Scratch, Service};
 use engine::{Stop, Turn};
 use event::{Host, Instant, Sink, SocketSample};
@@ -41,11 +41,9 @@ pub struct Client {
     connection: Connection<Place, Payload>,
     scratch: Scratch,
     side: Side,
-    policy: Bdp,
     sockets: Option<Recorder<SocketSample>>,
     next_sample: Instant,
     readable: bool,
-    acked_bytes: u64,
 }
 
 impl Client {
@@ -86,12 +84,10 @@ impl Client {
                 now,
                 timeout: options.timeout,
             },
-            policy: Bdp::new(),
             sockets,
             next_sample: now,
             // What followed the last response of the login has been read already.
             readable: true,
-            acked_bytes: 0,
         })
     }
 
@@ -122,8 +118,7 @@ impl Client {
 
     /// What to change about this host if its limits for socket buffers may be what holds the path back.
     pub fn advice(&self) -> Option<String> {
-        let receives = self.connection.received_payload_bytes() > self.connection.sent_payload_bytes();
-        engine::buffer_advice(self.policy.product_bytes(), receives)
+        self.connection.advice()
     }
 
     /// Runs a workload until it is over and nothing is outstanding.
@@ -164,7 +159,7 @@ impl Client {
             Ok(()) | Err(Error::Closed { .. } | Error::Socket { .. } | Error::Timeout { .. }) => {}
             Err(error) => return Err(error),
         }
-        if let (Some(mut table), Ok((_, sample))) = (self.sockets, self.connection.sample(now, Host::Near)) {
+        if let (Some(mut table), Ok(sample)) = (self.sockets, self.connection.sample(now, Host::Near)) {
             table.record(&sample);
             table.finish()?;
         }
@@ -197,30 +192,19 @@ impl Client {
     fn sample(&mut self, now: Instant) -> Result<(), Error> {
         let address = self.side.address;
         let failed = |source| Error::Socket { address, source };
-        let (info, sample) = self.connection.sample(now, Host::Near).map_err(failed)?;
+        let (count, bytes) = std::mem::take(&mut self.side.issued);
+        let request_bytes = bytes.checked_div(count).unwrap_or(0);
+        let unsent_bytes = self.side.session.unsent_payload_bytes();
+        let acked_bytes = self.connection.acked_bytes();
+        let looked = self.connection.look(now, Host::Near, unsent_bytes, request_bytes);
+        let (sample, decision) = looked.map_err(failed)?;
         if let Some(table) = &mut self.sockets {
             table.record(&sample);
         }
         // A large request takes its time on a slow path; what arrives there is a sign of life.
-        if info.acked_bytes > std::mem::replace(&mut self.acked_bytes, info.acked_bytes) {
+        if self.connection.acked_bytes() > acked_bytes {
             self.side.heard = now;
         }
-        let (count, bytes) = std::mem::take(&mut self.side.issued);
-        self.policy.observe(&Observation {
-            now,
-            rtt: info.rtt,
-            min_rtt: info.min_rtt,
-            moved_bytes: sample.app_rx_bytes + info.acked_bytes,
-            delivery_rate_bytes_per_s: info.delivery_rate_bytes_per_s,
-            app_limited: info.app_limited,
-            backlog_bytes: u64::from(info.notsent_bytes) + self.side.session.unsent_payload_bytes(),
-            request_bytes: bytes.checked_div(count).unwrap_or(0),
-        });
-        let decision = self.policy.decide();
-        if let Some(bytes_per_s) = decision.pacing_bytes_per_s {
-            self.connection.pace(bytes_per_s).map_err(failed)?;
-        }
-        self.connection.follow_rate(info.delivery_rate_bytes_per_s).map_err(failed)?;
         self.next_sample = now + decision.look_again;
         Ok(())
     }
@@ -248,7 +232,7 @@ struct Running<'a, W> {
 
 impl<W: Workload> Running<'_, W> {
     fn issue(&mut self, now: Instant) {
-        let Decision { outstanding_bytes, .. } = self.client.policy.decide();
+        let Decision { outstanding_bytes, .. } = self.client.connection.decision();
         let side = &mut self.client.side;
         if side.retry_at().is_some_and(|at| now >= at) {
             side.again.extend(side.refused.drain(..));

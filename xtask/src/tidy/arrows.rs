@@ -12,7 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("link", &["event", "wire"]),
     ("net", &["event"]),
     ("store", &["event"]),
-    ("engine", &["event", "wire", "net", "store"]),
+    ("engine", &["event", "wire", "control", "net", "store"]),
     ("target", &["event", "wire", "proto", "control", "net", "store", "engine"]),
     ("initiator", &["event", "wire", "proto", "control", "net", "store", "engine"]),
     ("wan", &["event", "wire", "link", "net", "store"]),

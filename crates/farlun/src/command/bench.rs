@@ -197,7 +197,7 @@ fn print(load: &LoadDocument) {
     let block = Bytes(load.block_bytes.unwrap_or(0));
     row("load", format!("{} {block} {order}, outstanding: {depth}", load.op));
     row("throughput", format!("{:.1} MB/s", load.bytes_per_s / 1e6));
-    row("requests", format!("{:.0} per second", load.iops));
+    row("IOPS", format!("{:.0} per second", load.iops));
     let Some(latency) = load.latency_ns else {
         return row("latency", "no request completed in the time that is counted".to_owned());
     };

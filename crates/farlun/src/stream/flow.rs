@@ -5,8 +5,7 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use control::{Bdp, Observation, Policy};
-use engine::{Moved, Service, Tuning, Turn, socket_sample};
+use engine::{Moved, Service, Steering, Turn, Work, socket_sample};
 use event::{Host, Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, clock, tcp_info};
 use store::tables::{Recorder, TableError};
@@ -76,11 +75,10 @@ pub(super) struct Outcome {
 pub(super) struct Flow<'a> {
     poll: Poll,
     stream: TcpStream,
-    tuning: Tuning,
+    steering: Steering,
     host: Host,
     role: Role,
     chunk: Vec<u8>,
-    policy: Bdp,
     table: Option<Recorder<SocketSample>>,
     next_sample: Instant,
     outcome: Outcome,
@@ -109,12 +107,11 @@ impl<'a> Flow<'a> {
         }
         Ok(Flow {
             poll,
-            tuning: Tuning::new(&stream)?,
+            steering: Steering::new(&stream)?,
             stream,
             host,
             role,
             chunk: vec![0x5a; CHUNK_BYTES],
-            policy: Bdp::new(),
             table,
             next_sample: now,
             outcome: Outcome {
@@ -213,23 +210,10 @@ impl<'a> Flow<'a> {
             self.outcome.counted_time = now.since(since);
         }
         if is_sender {
-            self.policy.observe(&Observation {
-                now,
-                rtt: info.rtt,
-                min_rtt: info.min_rtt,
-                moved_bytes: info.acked_bytes,
-                delivery_rate_bytes_per_s: info.delivery_rate_bytes_per_s,
-                app_limited: info.app_limited,
-                backlog_bytes: ENDLESS_BYTES,
-                request_bytes: 0,
-            });
-            let decision = self.policy.decide();
-            if let Some(bytes_per_s) = decision.pacing_bytes_per_s {
-                self.tuning.pace(&self.stream, bytes_per_s)?;
-            }
-            self.tuning.follow_rate(&self.stream, info.delivery_rate_bytes_per_s)?;
+            let work = Work { received_bytes: 0, unsent_bytes: ENDLESS_BYTES, request_bytes: 0 };
+            self.steering.look(&self.stream, now, &info, work)?;
         }
-        self.next_sample = now + self.policy.decide().look_again;
+        self.next_sample = now + self.steering.decision().look_again;
         let elapsed = now.since(self.outcome.started);
         (self.progress)(Progress { elapsed, bytes: self.outcome.moved_bytes });
         Ok(())

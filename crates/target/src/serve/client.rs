@@ -4,7 +4,6 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use control::{Bdp, Observation, Policy};
 use engine::{Connection, Progress, Stop};
 use event::{Host, Instant, SocketSample};
 use net::{Poll, Ready};
@@ -54,7 +53,7 @@ impl Client {
                 transfers: Slab::new(),
                 held_bytes: 0,
                 filling: 0,
-                policy: Bdp::new(),
+                window_max: u32::MAX,
                 commands: 0,
                 command_bytes: 0,
                 pdu: None,
@@ -160,40 +159,25 @@ impl Client {
             return Ok(None);
         }
         self.seen_bytes = moved;
-        let (info, sample) = self.connection.sample(now, Host::Far)?;
         let side = &mut self.side;
         let Phase::Full { session, .. } = &mut side.phase else { return Ok(None) };
-        let unsent = u64::from(info.notsent_bytes) + session.unsent_payload_bytes();
-        side.policy.observe(&Observation {
-            now,
-            rtt: info.rtt,
-            min_rtt: info.min_rtt,
-            moved_bytes: sample.app_rx_bytes + info.acked_bytes,
-            delivery_rate_bytes_per_s: info.delivery_rate_bytes_per_s,
-            app_limited: info.app_limited,
-            backlog_bytes: unsent,
-            request_bytes: side.command_bytes / side.commands.max(1),
-        });
+        let request_bytes = side.command_bytes / side.commands.max(1);
         (side.commands, side.command_bytes) = (0, 0);
-        let decision = side.policy.decide();
-        session.set_command_window(decision.command_window);
-        if let Some(bytes_per_s) = decision.pacing_bytes_per_s {
-            self.connection.pace(bytes_per_s)?;
-        }
-        self.connection.follow_rate(info.delivery_rate_bytes_per_s)?;
+        let unsent_bytes = session.unsent_payload_bytes();
+        let (sample, decision) = self.connection.look(now, Host::Far, unsent_bytes, request_bytes)?;
+        session.set_command_window(decision.command_window.min(side.window_max));
         Ok(Some((sample, decision.look_again)))
     }
 
     /// The row of the table for the end of a connection that has moved data.
     pub(super) fn last_sample(&self, now: Instant) -> Option<SocketSample> {
-        let (_, sample) = self.connection.sample(now, Host::Far).ok()?;
+        let sample = self.connection.sample(now, Host::Far).ok()?;
         (sample.app_rx_bytes + sample.app_tx_bytes > 0).then_some(sample)
     }
 
     /// Takes the connection's traces out of what all share.
     pub(super) fn leave(&mut self, shared: &mut Shared) {
-        let receives = self.connection.received_payload_bytes() > self.connection.sent_payload_bytes();
-        if let Some(advice) = engine::buffer_advice(self.side.policy.product_bytes(), receives) {
+        if let Some(advice) = self.connection.advice() {
             log(format_args!("{}: {advice}", self.side.name));
         }
         shared.stats.received_bytes += self.connection.received_payload_bytes();

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use control::Bdp;
 use event::Instant;
 use net::clock;
 use proto::discovery::{self, Asker};
@@ -44,7 +43,8 @@ pub(super) struct Side {
     /// Buffers that its transfers hold, and how many transfers are being filled by the initiator.
     pub(super) held_bytes: usize,
     pub(super) filling: usize,
-    pub(super) policy: Bdp,
+    /// Commands that its share of buffers has room for, by the mean of those that needed one.
+    pub(super) window_max: u32,
     pub(super) commands: u64,
     pub(super) command_bytes: u64,
     /// The PDU whose data segment is being received.
@@ -76,9 +76,13 @@ impl Side {
         self.held_bytes < SHARES_MAX * share_bytes(shared)
     }
 
-    pub(super) fn insert(&mut self, transfer: Transfer) -> u64 {
+    fn insert(&mut self, transfer: Transfer, shared: &Shared) -> u64 {
         if transfer.is_buffered {
             self.held_bytes += transfer.len_bytes as usize;
+            let room = share_bytes(shared) / (transfer.len_bytes as usize).max(512);
+            // A mean that follows: one large request among small ones does not close the window.
+            let mean = u64::from(self.window_max.min(1 << 16)) * 7 + room as u64;
+            self.window_max = u32::try_from(mean / 8).unwrap_or(u32::MAX).max(1);
         }
         self.filling += usize::from(matches!(transfer.body, Body::Filling(_)));
         self.transfers.insert(transfer) as u64
@@ -143,7 +147,8 @@ impl Side {
                 let len_bytes = range.len_bytes.min(run.expected_bytes);
                 self.command_bytes += u64::from(len_bytes);
                 if self.is_memory(run, shared) {
-                    let token = self.insert(new_transfer(run, range, len_bytes, Body::Memory));
+                    let transfer = new_transfer(run, range, len_bytes, Body::Memory);
+                    let token = self.insert(transfer, shared);
                     self.session().send(task, token, range.len_bytes);
                 } else if !self.has_room(shared) {
                     self.answer(task, Status::TASK_SET_FULL, None, 0);
@@ -163,7 +168,7 @@ impl Side {
                 } else {
                     Body::Filling(shared.buffers.take(len_bytes as usize))
                 };
-                let token = self.insert(new_transfer(run, range, len_bytes, body));
+                let token = self.insert(new_transfer(run, range, len_bytes, body), shared);
                 let early = self.session().take_early(task);
                 if !early.is_empty() {
                     let len = early.len().min(len_bytes as usize);
@@ -262,7 +267,7 @@ impl Side {
             is_buffered: true,
             body: Body::Away,
         };
-        let token = self.insert(transfer);
+        let token = self.insert(transfer, shared);
         self.submit(run.lun, token, call, shared);
     }
 

@@ -1,0 +1,13 @@
+//! The two session machines against each other and against scripted peers, in memory: no socket, no clock.
+//!
+//! `sim` lends the hosts around the sessions and [`sim::Rules`], which panics where a header breaks RFC 7143.
+//! A failure prints the case and, where the order of events was random, its seed.
+
+mod hostile;
+mod near;
+mod order;
+mod pair;
+mod refusals;
+mod services;
+mod transfers;
+mod windows;

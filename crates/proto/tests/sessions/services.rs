@@ -1,0 +1,176 @@
+//! Everything beside commands, between both machines: pings, text, messages, logout.
+
+use proto::initiator::Event;
+use sim::{Kind, Order, content};
+use wire::iscsi::{Lun, NopOut, Pdu, RESERVED_TAG, TextRequest};
+
+use crate::pair::{CMD_SN, Pair, STAT_SN, Terms};
+use crate::windows::{answers, command, take};
+
+fn text_request(len: usize, is_continued: bool, ttt: u32) -> TextRequest {
+    TextRequest {
+        immediate: true,
+        is_final: !is_continued,
+        is_continued,
+        data_segment_len: len as u32,
+        lun: Lun(0),
+        itt: 5,
+        ttt,
+        cmd_sn: CMD_SN,
+        exp_stat_sn: 0,
+    }
+}
+
+#[test]
+fn a_ping_of_the_initiator_is_answered_with_its_data() {
+    let mut pair = Pair::new(&Terms::default(), 1);
+    pair.near.session().ping();
+    assert_eq!(pair.settle().len(), 0);
+    assert_eq!((pair.near.event(), pair.near.event()), (Some(Event::Pong), None));
+
+    let mut far = Terms { segment_len: (8192, 512), ..Terms::default() }.far();
+    let data = content(600, 2);
+    for (immediate, exp_cmd_sn) in [(true, CMD_SN), (false, CMD_SN.wrapping_add(1))] {
+        let nop = NopOut {
+            immediate,
+            data_segment_len: 600,
+            lun: Lun(0),
+            itt: 4,
+            ttt: RESERVED_TAG,
+            cmd_sn: CMD_SN,
+            exp_stat_sn: 0,
+        };
+        take(&mut far, nop, &data).expect("a ping");
+        let echo = far.next().expect("an answer");
+        let Ok(Pdu::NopIn(answer)) = Pdu::parse(&echo.header) else { panic!("a NOP-In answers") };
+        assert_eq!(echo.data, data[..512], "as much as the initiator takes");
+        assert_eq!((answer.itt, answer.ttt, answer.exp_cmd_sn), (4, RESERVED_TAG, exp_cmd_sn));
+        // The answer to a ping of the target's asks for nothing.
+        take(&mut far, NopOut { itt: RESERVED_TAG, ttt: 1, immediate: true, ..nop }, &data).expect("a NOP-Out");
+        assert!(far.next().is_none());
+    }
+}
+
+#[test]
+fn text_and_its_answer_in_many_parts() {
+    for (segment_len, answer_bytes) in [(512, 0), (512, 1), (512, 512), (512, 513), (700, 20_000)] {
+        for seed in 0..5 {
+            println!("answer of {answer_bytes} bytes in {segment_len}, seed {seed}");
+            let terms = Terms { segment_len: (8192, segment_len), ..Terms::default() };
+            let mut pair = Pair::new(&terms, seed);
+            let answer = content(answer_bytes, 3);
+            pair.far.set_text_answer(answer.clone());
+            for _ in 0..2 {
+                pair.near.session().send_text(b"SendTargets=All\0".to_vec());
+                pair.near.read(Order { kind: Kind::Read, address: 0, len_bytes: 2000 }, 2000);
+                assert_eq!(pair.settle().len(), 1);
+                assert_eq!((pair.near.event(), pair.near.event()), (Some(Event::Text(answer.clone())), None));
+            }
+            assert_eq!(pair.far.texts(), [b"SendTargets=All\0", b"SendTargets=All\0"]);
+        }
+    }
+}
+
+#[test]
+fn a_question_in_many_parts() {
+    let mut far = Terms::default().far();
+    far.set_text_answer(b"Answer=1\0".to_vec());
+    let mut ttt = RESERVED_TAG;
+    for part in [&b"Long"[..], b"", b"Key="] {
+        take(&mut far, text_request(part.len(), true, ttt), part).expect("a part");
+        let [Pdu::TextResponse(response)] = answers(&mut far)[..] else { panic!("each part is answered") };
+        assert!(!response.is_final && !response.is_continued && response.data_segment_len == 0);
+        assert_ne!(response.ttt, RESERVED_TAG, "a tag to go on with");
+        assert_eq!(far.texts().len(), 0);
+        ttt = response.ttt;
+    }
+    take(&mut far, text_request(2, false, ttt), b"1\0").expect("the last part");
+    let last = far.next().expect("the answer");
+    let Ok(Pdu::TextResponse(response)) = Pdu::parse(&last.header) else { panic!("a Text Response") };
+    assert!(response.is_final && response.ttt == RESERVED_TAG && last.data == b"Answer=1\0");
+    assert_eq!(far.texts(), [b"LongKey=1\0"]);
+}
+
+#[test]
+fn a_question_that_was_given_up_does_not_mix_with_the_next() {
+    let mut far = Terms::default().far();
+    take(&mut far, text_request(4, true, RESERVED_TAG), b"Lost").expect("a part");
+    take(&mut far, text_request(4, false, RESERVED_TAG), b"A=1\0").expect("a new question");
+    assert_eq!(far.texts(), [b"A=1\0"]);
+}
+
+#[test]
+fn a_question_without_end_drops_the_connection() {
+    let mut far = Terms::default().far();
+    let mut ttt = RESERVED_TAG;
+    let fault = (0..100).find_map(|_| {
+        let fault = take(&mut far, text_request(8192, true, ttt), &[b'a'; 8192]).err();
+        if let Some(Pdu::TextResponse(response)) = answers(&mut far).first() {
+            ttt = response.ttt;
+        }
+        fault
+    });
+    assert!(fault.expect("there is a limit").to_string().contains("text without end"));
+}
+
+#[test]
+fn a_message_of_the_vendors_own() {
+    let mut pair = Pair::new(&Terms::default(), 1);
+    pair.far.session().notify(5, b"rate 3");
+    pair.far.session().notify(6, b"");
+    pair.near.read(Order { kind: Kind::Read, address: 0, len_bytes: 2000 }, 2000);
+    assert_eq!(pair.settle().len(), 1, "the rules saw a StatSN for each");
+    let vendor = |code, data: &[u8]| Some(Event::Vendor { code, data: data.to_vec() });
+    assert_eq!((pair.near.event(), pair.near.event()), (vendor(5, b"rate 3"), vendor(6, b"")));
+}
+
+#[test]
+fn a_logout_is_answered_and_nothing_comes_after_it() {
+    let mut pair = Pair::new(&Terms::default(), 1);
+    pair.near.session().logout();
+    pair.settle();
+    assert_eq!(pair.near.event(), Some(Event::LoggedOut));
+    let mut far = pair.far;
+    let nothing = Order { kind: Kind::Nothing, address: 0, len_bytes: 0 };
+    assert!(take(&mut far, command(0, nothing, 0), &[]).is_err(), "no request after the logout");
+}
+
+#[test]
+fn data_that_a_slow_store_brings_after_the_logout_is_not_sent() {
+    let mut pair = Pair::new(&Terms::default(), 1);
+    pair.far.set_slow(true);
+    let read = Order { kind: Kind::Read, address: 0, len_bytes: 2000 };
+    for index in 0..2 {
+        take(&mut pair.far, command(index, read, 2000), &[]).expect("in turn");
+    }
+    pair.far.release(0);
+    pair.near.session().logout();
+    let logout = pair.near.next().expect("the logout");
+    pair.far.take(&logout.header, &[]).expect("a logout at any time");
+    pair.far.release(0);
+    let sent = answers(&mut pair.far);
+    let [Pdu::LogoutResponse(response)] = sent[..] else { panic!("only the answer to the logout: {sent:?}") };
+    assert_eq!((response.response, response.stat_sn), (0, STAT_SN));
+    assert_eq!(pair.far.session().unsent_payload_bytes(), 0);
+}
+
+#[test]
+fn a_peer_that_asks_and_never_listens_is_noticed() {
+    let mut far = Terms::default().far();
+    let nop = NopOut {
+        immediate: true,
+        data_segment_len: 8192,
+        lun: Lun(0),
+        itt: 4,
+        ttt: RESERVED_TAG,
+        cmd_sn: CMD_SN,
+        exp_stat_sn: 0,
+    };
+    let taken = (0..10_000).take_while(|_| {
+        take(&mut far, nop, &[1; 8192]).expect("a ping");
+        !far.session().is_backed_up()
+    });
+    assert!(taken.count() * 8192 <= 1 << 20);
+    while far.next().is_some() {}
+    assert!(!far.session().is_backed_up());
+}
