@@ -1,11 +1,12 @@
 //! Whole ranges between a LUN and a file: the workloads behind `farlun read` and `farlun write`. The
 //! file is read ahead, or written behind, by a thread of its own, so that neither waits for the other.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -40,6 +41,9 @@ pub struct ToFile<'a> {
     done_bytes: u64,
     blocks: Option<SyncSender<(u64, Buffer)>>,
     writer: Option<JoinHandle<io::Result<()>>>,
+    /// Blocks that the writer has no room for: the loop must not wait for a disk.
+    overflow: VecDeque<(u64, Buffer)>,
+    now: Instant,
     progress: &'a mut dyn FnMut(u64),
 }
 
@@ -70,6 +74,8 @@ impl<'a> ToFile<'a> {
             done_bytes: 0,
             blocks: Some(blocks),
             writer: Some(writer),
+            overflow: VecDeque::new(),
+            now: Instant::ZERO,
             progress,
         })
     }
@@ -77,6 +83,17 @@ impl<'a> ToFile<'a> {
     /// Bytes that have come so far.
     pub fn done_bytes(&self) -> u64 {
         self.done_bytes
+    }
+
+    /// Gives the writer as many blocks as it has room for.
+    fn hand_over(&mut self) {
+        while let (Some(blocks), Some(block)) = (&self.blocks, self.overflow.pop_front()) {
+            match blocks.try_send(block) {
+                Ok(()) => {}
+                Err(TrySendError::Full(block)) => return self.overflow.push_front(block),
+                Err(TrySendError::Disconnected(_)) => self.blocks = None,
+            }
+        }
     }
 
     /// Waits until everything is in the file and durable.
@@ -97,7 +114,12 @@ impl Workload for ToFile<'_> {
         None
     }
 
-    fn next(&mut self, _now: Instant) -> Option<Request> {
+    fn next(&mut self, now: Instant) -> Option<Request> {
+        self.now = now;
+        self.hand_over();
+        if !self.overflow.is_empty() {
+            return None;
+        }
         let left = self.range.len_bytes - self.next_bytes;
         if left == 0 {
             return None;
@@ -113,8 +135,9 @@ impl Workload for ToFile<'_> {
         let Body::Read(block) = request.body else { unreachable!("only reads are issued") };
         self.done_bytes += block.len() as u64;
         let at = request.offset_bytes - self.range.offset_bytes;
-        let is_lost = self.blocks.as_ref().is_some_and(|blocks| blocks.send((at, block)).is_err());
-        if is_lost {
+        self.overflow.push_back((at, block));
+        self.hand_over();
+        if self.blocks.is_none() {
             // The writer has stopped, and joining it says why.
             self.finish().map_err(BulkError::File)?;
         }
@@ -123,7 +146,11 @@ impl Workload for ToFile<'_> {
     }
 
     fn is_over(&self, _now: Instant) -> bool {
-        self.done_bytes == self.range.len_bytes
+        self.done_bytes == self.range.len_bytes && self.overflow.is_empty()
+    }
+
+    fn resume_at(&self) -> Option<Instant> {
+        (!self.overflow.is_empty()).then(|| self.now + LOOK_AGAIN)
     }
 }
 

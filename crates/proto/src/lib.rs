@@ -10,6 +10,7 @@ mod header;
 pub mod initiator;
 pub mod keys;
 pub mod login;
+mod outbox;
 pub mod params;
 pub mod peer_cpu;
 mod serial;

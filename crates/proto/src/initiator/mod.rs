@@ -19,6 +19,7 @@ use wire::iscsi::{
 
 use crate::fault::{Data, Fault, Segment, Transmit};
 use crate::header::emit;
+use crate::outbox::Outbox;
 use crate::params::Params;
 use crate::window::InitiatorWindow;
 
@@ -59,9 +60,6 @@ pub enum Event {
 
 /// Most commands that may be submitted and not completed; tags have sixteen bits for the slot.
 pub const TASKS_MAX: usize = (1 << 16) - 1;
-/// Answers that may wait to be sent, by number and by their data, before no more is read.
-const UNSENT_MAX: usize = 1024;
-const UNSENT_MAX_BYTES: usize = 1 << 20;
 /// Longest text a target may answer with.
 const TEXT_MAX_BYTES: usize = 1 << 20;
 
@@ -79,8 +77,7 @@ pub struct Session {
     writes: VecDeque<usize>,
     /// Bursts being sent, in the order in which they must be (RFC 7143 section 4.2.4.2 … 4.2.5.2).
     bursts: VecDeque<(usize, Burst)>,
-    urgent: VecDeque<(Pdu, Vec<u8>)>,
-    urgent_bytes: usize,
+    urgent: Outbox,
     unsent_bytes: u64,
     text: Vec<u8>,
     events: VecDeque<Event>,
@@ -99,8 +96,7 @@ impl Session {
             reads: VecDeque::new(),
             writes: VecDeque::new(),
             bursts: VecDeque::new(),
-            urgent: VecDeque::new(),
-            urgent_bytes: 0,
+            urgent: Outbox::default(),
             unsent_bytes: 0,
             text: Vec::new(),
             events: VecDeque::new(),
@@ -119,7 +115,7 @@ impl Session {
 
     /// Whether so many answers wait to be sent that no more should be read.
     pub fn is_backed_up(&self) -> bool {
-        self.urgent.len() >= UNSENT_MAX || self.urgent_bytes >= UNSENT_MAX_BYTES
+        self.urgent.is_backed_up()
     }
 
     /// Payload of submitted writes that has not been polled.
@@ -174,7 +170,7 @@ impl Session {
             cmd_sn: 0,
             exp_stat_sn: 0,
         };
-        self.push(nop, Vec::new());
+        self.urgent.push(nop, Vec::new());
     }
 
     /// Sends text (key=value pairs, RFC 7143 section 11.10); the answer comes as [`Event::Text`].
@@ -193,7 +189,7 @@ impl Session {
             cmd_sn: 0,
             exp_stat_sn: 0,
         };
-        self.push(logout, Vec::new());
+        self.urgent.push(logout, Vec::new());
     }
 
     /// Says where the data segment of a PDU belongs whose header has just arrived.
@@ -252,8 +248,7 @@ impl Session {
     /// The next PDU to send: first what is urgent, then commands that carry no data, then payload in the
     /// order of its commands and R2Ts, then the next write.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        if let Some((pdu, data)) = self.urgent.pop_front() {
-            self.urgent_bytes -= data.len();
+        if let Some((pdu, data)) = self.urgent.pop() {
             return Some(self.urgent_transmit(pdu, data));
         }
         if self.window.room() > 0
@@ -351,11 +346,6 @@ impl Session {
             self.bursts.push_front((key, Burst { next_bytes: next, data_sn: burst.data_sn + 1, ..burst }));
         }
         Transmit { header: emit(&pdu), data: payload(task.command.token, burst.next_bytes, len) }
-    }
-
-    fn push(&mut self, pdu: impl Into<Pdu>, data: Vec<u8>) {
-        self.urgent_bytes += data.len();
-        self.urgent.push_back((pdu.into(), data));
     }
 
     fn find(&self, itt: u32) -> Result<usize, Fault> {
@@ -474,7 +464,7 @@ impl Session {
                 cmd_sn: 0,
                 exp_stat_sn: 0,
             };
-            self.push(answer, echo.to_vec());
+            self.urgent.push(answer, echo.to_vec());
         } else {
             self.events.push_back(Event::Pong);
         }
@@ -507,7 +497,7 @@ impl Session {
             cmd_sn: 0,
             exp_stat_sn: 0,
         };
-        self.push(request, text);
+        self.urgent.push(request, text);
     }
 
     fn handle_reject(&mut self, reject: &Reject, collected: &[u8]) {

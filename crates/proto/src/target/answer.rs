@@ -93,7 +93,7 @@ impl Session {
             residual: actual.abs_diff(expected),
         };
         self.close(key);
-        self.push(response, segment);
+        self.urgent.push(response, segment);
     }
 
     pub(super) fn close(&mut self, key: usize) {
@@ -116,12 +116,7 @@ impl Session {
             max_cmd_sn: 0,
             data_sn: 0,
         };
-        self.push(reject, header.to_vec());
-    }
-
-    pub(super) fn push(&mut self, pdu: impl Into<Pdu>, data: Vec<u8>) {
-        self.urgent_bytes += data.len();
-        self.urgent.push_back((pdu.into(), data));
+        self.urgent.push(reject, header.to_vec());
     }
 
     pub(super) fn urgent_transmit(&mut self, mut pdu: Pdu, data: Vec<u8>) -> Transmit {

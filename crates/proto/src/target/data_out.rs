@@ -113,7 +113,7 @@ impl Session {
             task.bursts.push_back(Burst { ttt, next_bytes: *asked_bytes, end_bytes, next_data_sn: 0 });
             task.next_r2t_sn = task.next_r2t_sn.wrapping_add(1);
             *asked_bytes = end_bytes;
-            self.urgent.push_back((r2t.into(), Vec::new()));
+            self.urgent.push(r2t, Vec::new());
         }
         if task.bursts.is_empty() {
             task.stage = Stage::Running;

@@ -22,6 +22,7 @@ use wire::iscsi::{
 };
 
 use crate::fault::{Fault, Segment, Transmit};
+use crate::outbox::Outbox;
 use crate::params::Params;
 use crate::window::TargetWindow;
 
@@ -50,9 +51,6 @@ pub enum Event {
 const TEXT_MAX_BYTES: usize = 64 << 10;
 /// Immediate commands are outside the window, so they need a bound of their own.
 const IMMEDIATE_MAX: usize = 64;
-/// Responses that may wait to be sent, by number and by their data, before no more requests are read.
-const UNSENT_MAX: usize = 1024;
-const UNSENT_MAX_BYTES: usize = 1 << 20;
 /// Most data kept for commands that arrived ahead of their turn.
 const EARLY_MAX_BYTES: usize = 16 << 20;
 
@@ -71,8 +69,7 @@ pub struct Session {
     current: Current,
     immediate: usize,
     next_ttt: u32,
-    urgent: VecDeque<(Pdu, Vec<u8>)>,
-    urgent_bytes: usize,
+    urgent: Outbox,
     sending: VecDeque<usize>,
     unsent_bytes: u64,
     text: Vec<u8>,
@@ -115,8 +112,7 @@ impl Session {
             current: Current::Ignored,
             immediate: 0,
             next_ttt: 0,
-            urgent: VecDeque::new(),
-            urgent_bytes: 0,
+            urgent: Outbox::default(),
             sending: VecDeque::new(),
             unsent_bytes: 0,
             text: Vec::new(),
@@ -139,7 +135,7 @@ impl Session {
     /// Whether so many answers wait to be sent that no more requests should be read: a peer that asks and
     /// never listens must not fill our memory.
     pub fn is_backed_up(&self) -> bool {
-        self.urgent.len() >= UNSENT_MAX || self.urgent_bytes >= UNSENT_MAX_BYTES
+        self.urgent.is_backed_up()
     }
 
     /// Payload that is ready to be sent and has not been polled.
@@ -221,7 +217,7 @@ impl Session {
                         exp_cmd_sn: 0,
                         max_cmd_sn: 0,
                     };
-                    self.push(response, Vec::new());
+                    self.urgent.push(response, Vec::new());
                 }
             }
             Pdu::LogoutRequest(logout) => {
@@ -306,7 +302,7 @@ impl Session {
             parameter2: 0,
             parameter3: 0,
         };
-        self.push(message, segment);
+        self.urgent.push(message, segment);
     }
 
     /// Whether [`Session::poll_transmit`] has something.
@@ -316,8 +312,7 @@ impl Session {
 
     /// The next PDU to send: responses and R2Ts first, then payload in the order of its commands.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        if let Some((pdu, data)) = self.urgent.pop_front() {
-            self.urgent_bytes -= data.len();
+        if let Some((pdu, data)) = self.urgent.pop() {
             return Some(self.urgent_transmit(pdu, data));
         }
         let key = *self.sending.front()?;

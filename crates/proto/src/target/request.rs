@@ -19,7 +19,7 @@ impl Session {
             time2wait: self.params.default_time2wait_s,
             time2retain: self.params.default_time2retain_s,
         };
-        self.push(response, Vec::new());
+        self.urgent.push(response, Vec::new());
         self.sending.clear();
         self.logged_out = true;
         self.events.push_back(Event::Logout);
@@ -36,7 +36,7 @@ impl Session {
             exp_cmd_sn: 0,
             max_cmd_sn: 0,
         };
-        self.push(answer, echo.to_vec());
+        self.urgent.push(answer, echo.to_vec());
     }
 
     pub(super) fn handle_text(&mut self, request: &TextRequest, collected: &[u8]) -> Result<(), Fault> {
@@ -90,6 +90,6 @@ impl Session {
         if is_final {
             self.text_answer = None;
         }
-        self.push(response, part);
+        self.urgent.push(response, part);
     }
 }
