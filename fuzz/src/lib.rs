@@ -1,17 +1,20 @@
 //! What each fuzz target runs, callable from plain tests.
 //!
-//! A target takes any bytes. It fails by panicking: because `wire` panicked on a peer's bytes, or because what was
-//! read does not come back when it is written and read again. `fuzz/targets` wraps these for libFuzzer, and
+//! A target takes any bytes. It fails by panicking: because `wire` or `proto` panicked on a peer's bytes, or because
+//! what was read does not come back when it is written and read again. `fuzz/targets` wraps these for libFuzzer, and
 //! `tests/replay.rs` runs them over `corpus/NAME/*`.
 
+mod input;
 mod iscsi;
+mod login;
 mod scsi;
+mod session;
 
 /// What one target runs.
 pub type Target = fn(&[u8]);
 
 /// Name and function of every target; the name is also that of its corpus and of its binary.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("pdu", iscsi::pdu),
     ("ahs", iscsi::ahs),
     ("login_text", iscsi::login_text),
@@ -19,6 +22,7 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("sense", scsi::sense),
     ("scsi_data", scsi::data),
     ("inet", inet),
+    ("session", session),
 ];
 
 /// Runs one target.
@@ -34,4 +38,16 @@ fn inet(data: &[u8]) {
     let Ok(headers) = wire::inet::Headers::parse(data) else { return };
     assert!(headers.total_len <= data.len());
     assert_eq!(headers.ip_header_len + headers.transport_header_len + headers.payload_len, headers.total_len);
+}
+
+/// A byte that picks the machine and what was agreed on, then what its peer sends.
+fn session(data: &[u8]) {
+    let mut input = input::Input::new(data);
+    let pick = input.byte();
+    match pick & 3 {
+        0 => session::target(pick >> 2, &mut input),
+        1 => session::initiator(pick >> 2, &mut input),
+        2 => login::target(pick >> 2, &mut input),
+        _ => login::initiator(pick >> 2, &mut input),
+    }
 }

@@ -17,7 +17,7 @@ pub struct Agreed {
 
 /// A target that lets everybody in.
 #[derive(Clone, Copy, Debug)]
-pub struct Open;
+struct Open;
 
 impl Directory for Open {
     fn admit(&mut self, _: &Candidate) -> Result<(), Status> {

@@ -126,7 +126,7 @@ impl Far {
     }
 
     /// The next PDU to send.
-    pub fn next(&mut self) -> Option<Sent> {
+    pub fn poll_transmit(&mut self) -> Option<Sent> {
         let transmit = self.session.poll_transmit()?;
         let data = match transmit.data {
             Data::None => Vec::new(),
@@ -174,10 +174,9 @@ impl Far {
                 self.place(token, 0, &early[..most]);
                 self.session.receive(task, token, wanted_bytes);
             }
-            _ => self.session.answer(
-                task,
-                Answer { status: CHECK_CONDITION, sense: SENSE.to_vec(), actual_bytes: 0 },
-            ),
+            _ => self
+                .session
+                .answer(task, Answer { status: CHECK_CONDITION, sense: SENSE.to_vec(), actual_bytes: 0 }),
         }
     }
 

@@ -29,7 +29,7 @@ impl Deframer {
     }
 
     /// The next PDU that has arrived whole.
-    pub fn next(&mut self) -> Option<([u8; BHS_LEN], &[u8])> {
+    pub fn pop(&mut self) -> Option<([u8; BHS_LEN], &[u8])> {
         let (header, rest) = self.bytes[self.taken..].split_first_chunk::<BHS_LEN>()?;
         let len = Bhs::new(header).data_segment_len();
         let total = len + padding(len);
@@ -58,7 +58,7 @@ mod tests {
             let (mut deframer, mut got) = (Deframer::default(), Vec::new());
             for part in bytes.chunks(step) {
                 deframer.push(part);
-                while let Some((header, data)) = deframer.next() {
+                while let Some((header, data)) = deframer.pop() {
                     got.push(Sent { header, data: data.to_vec() });
                 }
             }

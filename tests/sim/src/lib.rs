@@ -16,7 +16,7 @@ mod rules;
 mod spans;
 mod world;
 
-pub use agree::{Agreed, Open, agree};
+pub use agree::{Agreed, agree};
 pub use far::Far;
 pub use load::{Load, Outcome};
 pub use near::{Done, Near};

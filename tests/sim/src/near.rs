@@ -116,7 +116,7 @@ impl Near {
     }
 
     /// The next PDU to send.
-    pub fn next(&mut self) -> Option<Sent> {
+    pub fn poll_transmit(&mut self) -> Option<Sent> {
         let wants = self.session.wants_transmit();
         let transmit = self.session.poll_transmit();
         assert_eq!(transmit.is_some(), wants, "the session does what it says it wants");

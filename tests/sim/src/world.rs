@@ -135,13 +135,13 @@ impl World {
     }
 
     fn far_takes(&mut self) {
-        while let Some((header, data)) = self.there.deframer.next() {
+        while let Some((header, data)) = self.there.deframer.pop() {
             self.far.take(&header, data).expect("our initiator keeps the protocol");
         }
     }
 
     fn near_takes(&mut self, running: &mut Running) {
-        while let Some((header, data)) = self.back.deframer.next() {
+        while let Some((header, data)) = self.back.deframer.pop() {
             self.rules.near_takes(&header);
             self.near.take(&header, data).expect("our target keeps the protocol");
             while let Some(done) = self.near.done() {
@@ -176,13 +176,13 @@ impl World {
         loop {
             let mut has_written = false;
             while self.there.pipe.wants_bytes() {
-                let Some(pdu) = self.near.next() else { break };
+                let Some(pdu) = self.near.poll_transmit() else { break };
                 self.rules.near_sent(&pdu.header);
                 encode(&pdu, self.there.pipe.writer());
                 has_written = true;
             }
             while self.back.pipe.wants_bytes() {
-                let Some(pdu) = self.far.next() else { break };
+                let Some(pdu) = self.far.poll_transmit() else { break };
                 self.rules.far_sent(&pdu.header);
                 encode(&pdu, self.back.pipe.writer());
                 has_written = true;

@@ -10,6 +10,9 @@ use crate::header::{emit, set_numbers};
 
 impl Session {
     pub(super) fn begin_sending(&mut self, id: TaskId, actual_bytes: u32, owned: Option<Vec<u8>>) {
+        if self.logged_out {
+            return;
+        }
         let key = id.0 as usize;
         let task = &mut self.tasks[key];
         let end_bytes = if task.read { actual_bytes.min(task.expected_bytes) } else { 0 };

@@ -268,6 +268,9 @@ impl Session {
 
     /// Ends a task with a status. Data still on its way here is taken and forgotten first.
     pub fn answer(&mut self, task: TaskId, answer: Answer) {
+        if self.logged_out {
+            return;
+        }
         let key = task.0 as usize;
         let task = &mut self.tasks[key];
         let outstanding = task.bursts.iter().any(|burst| burst.next_bytes < burst.end_bytes);

@@ -21,6 +21,7 @@ impl Session {
         };
         self.urgent.push(response, Vec::new());
         self.sending.clear();
+        self.unsent_bytes = 0;
         self.logged_out = true;
         self.events.push_back(Event::Logout);
     }

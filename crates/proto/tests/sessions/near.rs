@@ -30,7 +30,7 @@ fn dropped(near: &mut Near, pdu: impl Into<Pdu>, data: &[u8], words: &str) {
 }
 
 fn sent(near: &mut Near) -> Vec<Pdu> {
-    let sent = std::iter::from_fn(|| near.next());
+    let sent = std::iter::from_fn(|| near.poll_transmit());
     sent.map(|sent| Pdu::parse(&sent.header).expect("an initiator sends PDUs")).collect()
 }
 
@@ -92,7 +92,7 @@ fn data_in(itt: u32, data_sn: u32, buffer_offset: u32, len: u32, status: Option<
 fn writing(terms: &Terms) -> (Near, ScsiCommand) {
     let mut near = terms.near();
     near.write(WRITE, Arc::new(content(4096, 1)));
-    let sent = near.next().expect("the command");
+    let sent = near.poll_transmit().expect("the command");
     let Ok(Pdu::ScsiCommand(command)) = Pdu::parse(&sent.header) else { panic!("a command is sent first") };
     (near, command)
 }
@@ -111,7 +111,7 @@ fn a_write_that_is_answered_early_sends_no_more() {
     let unsolicited = Terms { immediate_data: false, segment_len: (512, 512), ..Terms::default() };
     let (mut near, command) = writing(&unsolicited);
     near.write(WRITE, Arc::new(content(4096, 2)));
-    let first = near.next().expect("data of the first write");
+    let first = near.poll_transmit().expect("data of the first write");
     assert!(matches!(Pdu::parse(&first.header), Ok(Pdu::DataOut(DataOut { itt, .. })) if itt == command.itt));
     let mut sense = Vec::new();
     put_sense(&[0x70, 0, 5], &mut sense);
@@ -255,7 +255,7 @@ fn a_ping_of_the_target_is_answered_with_its_data() {
     };
     let data = content(600, 4);
     take(&mut near, ping, &data).expect("a ping");
-    let echo = near.next().expect("an answer");
+    let echo = near.poll_transmit().expect("an answer");
     assert_eq!(echo.data, data[..512], "as much as the target takes");
     let expected = NopOut {
         immediate: true,
@@ -270,7 +270,7 @@ fn a_ping_of_the_target_is_answered_with_its_data() {
     assert_eq!(Pdu::parse(&echo.header), Ok(expected.into()));
     // One that neither asks nor answers only tells the window.
     take(&mut near, NopIn { ttt: RESERVED_TAG, data_segment_len: 0, ..ping }, &[]).expect("a sign of life");
-    assert!(near.next().is_none());
+    assert!(near.poll_transmit().is_none());
 }
 
 #[test]

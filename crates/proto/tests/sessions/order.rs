@@ -8,7 +8,7 @@ use wire::iscsi::{Pdu, RESERVED_TAG};
 use crate::pair::{CMD_SN, Pair, STAT_SN, Terms};
 
 fn sent_by(pair: &mut Pair) -> Vec<Pdu> {
-    let sent = std::iter::from_fn(|| pair.near.next()).collect::<Vec<_>>();
+    let sent = std::iter::from_fn(|| pair.near.poll_transmit()).collect::<Vec<_>>();
     for Sent { header, data } in &sent {
         pair.rules.near_sent(header);
         pair.far.take(header, data).expect("our initiator keeps the protocol");
@@ -17,7 +17,7 @@ fn sent_by(pair: &mut Pair) -> Vec<Pdu> {
 }
 
 fn answered_by(pair: &mut Pair) -> Vec<Pdu> {
-    let sent = std::iter::from_fn(|| pair.far.next()).collect::<Vec<_>>();
+    let sent = std::iter::from_fn(|| pair.far.poll_transmit()).collect::<Vec<_>>();
     for Sent { header, data } in &sent {
         pair.rules.far_sent(header);
         pair.rules.near_takes(header);
@@ -66,7 +66,10 @@ fn the_last_data_in_carries_the_status() {
     );
     let Some(Pdu::DataIn(last)) = answers.last() else { panic!("data came") };
     assert_eq!((last.stat_sn, last.ttt), (STAT_SN, RESERVED_TAG));
-    assert_eq!((last.exp_cmd_sn, last.max_cmd_sn), (CMD_SN.wrapping_add(1), CMD_SN.wrapping_add(terms.window)));
+    assert_eq!(
+        (last.exp_cmd_sn, last.max_cmd_sn),
+        (CMD_SN.wrapping_add(1), CMD_SN.wrapping_add(terms.window))
+    );
     // What the next request confirms.
     pair.near.session().ping();
     let Some(Pdu::NopOut(nop)) = sent_by(&mut pair).pop() else { panic!("a ping was asked for") };

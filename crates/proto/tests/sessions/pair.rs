@@ -109,14 +109,14 @@ impl Pair {
     }
 
     pub(crate) fn near_sends(&mut self) -> bool {
-        let Some(sent) = self.near.next() else { return false };
+        let Some(sent) = self.near.poll_transmit() else { return false };
         self.rules.near_sent(&sent.header);
         self.to_far.push_back(sent);
         true
     }
 
     fn far_sends(&mut self) -> bool {
-        let Some(sent) = self.far.next() else { return false };
+        let Some(sent) = self.far.poll_transmit() else { return false };
         self.rules.far_sent(&sent.header);
         self.to_near.push_back(sent);
         true

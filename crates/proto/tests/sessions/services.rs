@@ -41,13 +41,14 @@ fn a_ping_of_the_initiator_is_answered_with_its_data() {
             exp_stat_sn: 0,
         };
         take(&mut far, nop, &data).expect("a ping");
-        let echo = far.next().expect("an answer");
+        let echo = far.poll_transmit().expect("an answer");
         let Ok(Pdu::NopIn(answer)) = Pdu::parse(&echo.header) else { panic!("a NOP-In answers") };
         assert_eq!(echo.data, data[..512], "as much as the initiator takes");
         assert_eq!((answer.itt, answer.ttt, answer.exp_cmd_sn), (4, RESERVED_TAG, exp_cmd_sn));
         // The answer to a ping of the target's asks for nothing.
-        take(&mut far, NopOut { itt: RESERVED_TAG, ttt: 1, immediate: true, ..nop }, &data).expect("a NOP-Out");
-        assert!(far.next().is_none());
+        take(&mut far, NopOut { itt: RESERVED_TAG, ttt: 1, immediate: true, ..nop }, &data)
+            .expect("a NOP-Out");
+        assert!(far.poll_transmit().is_none());
     }
 }
 
@@ -85,7 +86,7 @@ fn a_question_in_many_parts() {
         ttt = response.ttt;
     }
     take(&mut far, text_request(2, false, ttt), b"1\0").expect("the last part");
-    let last = far.next().expect("the answer");
+    let last = far.poll_transmit().expect("the answer");
     let Ok(Pdu::TextResponse(response)) = Pdu::parse(&last.header) else { panic!("a Text Response") };
     assert!(response.is_final && response.ttt == RESERVED_TAG && last.data == b"Answer=1\0");
     assert_eq!(far.texts(), [b"LongKey=1\0"]);
@@ -145,7 +146,7 @@ fn data_that_a_slow_store_brings_after_the_logout_is_not_sent() {
     }
     pair.far.release(0);
     pair.near.session().logout();
-    let logout = pair.near.next().expect("the logout");
+    let logout = pair.near.poll_transmit().expect("the logout");
     pair.far.take(&logout.header, &[]).expect("a logout at any time");
     pair.far.release(0);
     let sent = answers(&mut pair.far);
@@ -171,6 +172,6 @@ fn a_peer_that_asks_and_never_listens_is_noticed() {
         !far.session().is_backed_up()
     });
     assert!(taken.count() * 8192 <= 1 << 20);
-    while far.next().is_some() {}
+    while far.poll_transmit().is_some() {}
     assert!(!far.session().is_backed_up());
 }
