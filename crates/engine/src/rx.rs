@@ -218,9 +218,10 @@ impl<P> Rx<P> {
                 if segment.done_bytes < segment.total_bytes {
                     return Ok(());
                 }
-                receiver.pdu(&segment.header, &self.collected)?;
+                let result = receiver.pdu(&segment.header, &self.collected);
                 self.collected.clear();
                 self.segment = None;
+                result?;
             }
             if !receiver.wants_more() {
                 break;

@@ -64,7 +64,8 @@ pub fn luns(url: &Url, target: &str, options: &Options) -> Result<Vec<(u16, Opti
     let mut luns = Vec::new();
     for lun in report_luns(&mut client)? {
         client.set_lun(lun);
-        luns.push((lun, capacity(&mut client).ok().map(|(blocks, len, _)| blocks * u64::from(len))));
+        let capacity = optional(capacity(&mut client))?;
+        luns.push((lun, capacity.map(|(blocks, len, _)| blocks * u64::from(len))));
     }
     client.close()?;
     Ok(luns)
@@ -84,9 +85,9 @@ impl Disk {
             let there = report_luns(&mut client)?;
             return Err(Error::NoLun { lun, there });
         }
-        let serial = inquire(&mut client, Some(page::UNIT_SERIAL_NUMBER)).ok();
+        let serial = optional(inquire(&mut client, Some(page::UNIT_SERIAL_NUMBER)))?;
         let serial = serial.and_then(|data| UnitSerialNumber::parse(&data).ok());
-        let limits = inquire(&mut client, Some(page::BLOCK_LIMITS)).ok();
+        let limits = optional(inquire(&mut client, Some(page::BLOCK_LIMITS)))?;
         let limits = limits.and_then(|data| BlockLimits::parse(&data).ok());
         let (blocks, block_len_bytes, form) = capacity(&mut client)?;
         let stated = limits.map_or(0, |limits| limits.transfer_max);
@@ -242,6 +243,15 @@ fn isid() -> [u8; 6] {
     let [.., a, b, c] = std::process::id().to_be_bytes();
     let [d, e] = calls.to_be_bytes();
     [0x80, a, b, c, d, e]
+}
+
+/// What a target may lack: that it says no, or something odd, is no error; all else ends the session.
+fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Error::Command { .. } | Error::Malformed { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn odd(command: &'static str) -> Error {

@@ -1,8 +1,9 @@
 //! What the end-to-end tests share: the release binary, processes that die with their test, peers, images, the path.
 //!
 //! The tests know the product by its command line only (the contract in ARCHITECTURE.md), so this crate depends on no
-//! other. A test that this machine cannot run prints `skipped: NAME: REASON` and returns ([`need!`]); `cargo xtask
-//! test` counts those. Every wait is for something to happen, with a limit; every port is picked by the kernel.
+//! other; tests that play a peer themselves speak through `wire` and log in through `proto`. A test that this machine
+//! cannot run prints `skipped: NAME: REASON` and returns ([`need!`]); `cargo xtask test` counts those. Every wait is for
+//! something to happen, with a limit; every port is picked by the kernel.
 
 pub mod binary;
 pub mod image;

@@ -1,5 +1,6 @@
 //! Our target as a process, known by its ready line.
 
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -25,7 +26,13 @@ impl Target {
         for lun in luns {
             command.args(["--lun", lun]);
         }
-        let mut service = Service::start(&mut command);
+        Target::start(&mut command)
+    }
+
+    /// Takes a command that ends in a `farlun target --json` and waits until that is ready.
+    #[track_caller]
+    pub fn start(command: &mut Command) -> Target {
+        let mut service = Service::start(command);
         let line = service.next_line(READY);
         let ready: Value = serde_json::from_str(&line).expect("the ready line is JSON");
         assert_eq!(ready["ready"], true, "{ready}");

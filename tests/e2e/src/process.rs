@@ -137,6 +137,16 @@ impl Service {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Memory of the process that is resident now (VmRSS of /proc/PID/status), in bytes.
+    #[track_caller]
+    pub fn resident_bytes(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+        kib.unwrap_or_else(|| panic!("{path} names no VmRSS:\n{status}")) << 10
+    }
+
     /// Ends it at once, as a crash would.
     pub fn kill(&mut self) {
         kill_group(&mut self.child);

@@ -1,12 +1,24 @@
-//! Random and crafted bytes on our target's port: their connection is closed, the target stays, others go on.
+//! Random bytes and initiators that break the rules on our target's port: at worst their connection is closed; the
+//! target stays as it is and others go on. What it answers when the rules are kept is not asked here.
+
+mod pdu;
+mod raw_initiator;
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use e2e::ours::Target;
-use e2e::{Service, farlun, run};
+use e2e::{Service, farlun, farlun_path, run};
+use tempfile::NamedTempFile;
+use wire::iscsi::{
+    BHS_LEN, LogoutRequest, Pdu, RESERVED_TAG, ScsiCommand, logout_reason, reject_reason, split_sense,
+};
+use wire::scsi::{Cdb, Sense, SenseKey};
+
+use raw_initiator::{Flow, Session, connect, data_out, login_request, ping, read, until_closed, write};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -63,7 +75,7 @@ fn send_and_expect_close(address: &str, bytes: &[u8]) {
         match stream.read(&mut answer) {
             Ok(0) => return,
             Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return,
             Err(error) => panic!("the target did not close the connection: {error}"),
         }
     }
@@ -102,4 +114,386 @@ fn random_bytes_beside_a_session_that_works() {
     assert!(fs::read(&copy).expect("the copy") == fs::read(&image).expect("the image"), "the data suffered");
     assert!(target.service.alive(), "{}", target.service.stderr());
     assert_eq!(target.service.terminate(), 0, "{}", target.service.stderr());
+}
+
+const MIB: u32 = 1 << 20;
+
+/// A file that is all zeros, for a `file:` LUN.
+fn sparse_file(bytes: u32) -> NamedTempFile {
+    let file = NamedTempFile::with_prefix("farlun-hostile-").expect("a temporary file");
+    file.as_file().set_len(bytes.into()).expect("room for the file");
+    file
+}
+
+/// The LUN that serves it.
+fn file_lun(file: &NamedTempFile) -> String {
+    format!("file:{}", file.path().display())
+}
+
+/// Panics unless the target still runs, a session that was open before still works, and so does a new one.
+#[track_caller]
+fn expect_unharmed(target: &mut Target, bystander: &mut Session) {
+    assert!(target.service.alive(), "{}", target.service.stderr());
+    bystander.read(0, 0, 4096);
+    run(&mut farlun(["inquiry", &target.url(0)]), MINUTE).expect_code(0);
+    let said = target.service.stderr();
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+/// A NOP-Out that is followed by four bytes of data.
+fn ping_with_four_bytes() -> (Vec<u8>, Vec<u8>) {
+    let mut header = ping(7, b"four");
+    let data = header.split_off(BHS_LEN);
+    (header, data)
+}
+
+#[test]
+fn a_pdu_that_straddles_the_end_of_the_login() {
+    let mut target = Target::serve(&["memory:1MiB"]);
+    let mut bystander = Session::open(&target);
+    let (header, data) = ping_with_four_bytes();
+    let mut stream = connect(&target);
+    stream.write_all(&[login_request(&target, 0), header].concat()).expect("the target reads");
+    // It may have closed by now.
+    let _ = stream.write_all(&data);
+    until_closed(&mut stream);
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+#[test]
+fn part_of_a_header_that_straddles_the_end_of_the_login() {
+    let mut target = Target::serve(&["memory:1MiB"]);
+    let mut bystander = Session::open(&target);
+    let (header, data) = ping_with_four_bytes();
+    for part in [1, 20, BHS_LEN - 1] {
+        let mut stream = connect(&target);
+        let (early, late) = header.split_at(part);
+        stream.write_all(&[&login_request(&target, 0), early].concat()).expect("the target reads");
+        let answer = pdu::read(&mut stream).expect("an answer to the login").expect("an answer to the login");
+        assert!(matches!(answer, (Pdu::LoginResponse(_), _)), "{answer:?}");
+        stream.write_all(&[late, &data].concat()).expect("the target reads");
+        // The header came to its end after the login, so this is a ping like any other.
+        let answer = pdu::read(&mut stream).expect("an answer to the ping");
+        assert!(matches!(&answer, Some((Pdu::NopIn(_), data)) if data == b"four"), "{answer:?}");
+    }
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+#[test]
+fn a_login_that_is_cut_off_leaves_no_session() {
+    let mut target = Target::serve(&["memory:1MiB"]);
+    let mut bystander = Session::open(&target);
+    for _ in 0..200 {
+        let mut stream = connect(&target);
+        let mut unknown_opcode = [0; BHS_LEN];
+        unknown_opcode[0] = 0x3e;
+        let bytes = [&login_request(&target, 0)[..], &unknown_opcode].concat();
+        stream.write_all(&bytes).expect("the target reads");
+        until_closed(&mut stream);
+    }
+    // Only the bystander's session may be there to be joined.
+    let is_there = |tsih: &u16| {
+        let mut stream = connect(&target);
+        stream.write_all(&login_request(&target, *tsih)).expect("the target reads");
+        let answers = until_closed(&mut stream);
+        let [(Pdu::LoginResponse(response), _)] = &answers[..] else { panic!("no refusal: {answers:?}") };
+        assert_eq!(response.status_class, 2, "{response:?}");
+        response.status_detail != 0x0a
+    };
+    let there: Vec<u16> = (1..=250).filter(is_there).collect();
+    assert_eq!(there.len(), 1, "sessions that nobody has: {there:?}");
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+#[test]
+fn reads_without_end_by_a_peer_that_never_listens() {
+    let file = sparse_file(64 * MIB);
+    let mut target = Target::serve(&[&file_lun(&file), "memory:64MiB"]);
+    let mut bystander = Session::open(&target);
+    let mut deaf = Session::open(&target);
+    let commands: Vec<u8> = (0..300)
+        .flat_map(|_| {
+            let command = deaf.command(0, read(0, MIB), Flow::In(MIB));
+            pdu::bytes(command, &[])
+        })
+        .collect();
+    deaf.send_bytes(&commands);
+    deaf.wait_for_a_byte();
+    for lun in [0, 1] {
+        let mut bench = farlun(["bench", &target.url(lun), "--time", "300ms", "--json"]);
+        let finished = run(&mut bench, MINUTE).expect_code(0);
+        assert!(finished.json()["ios"].as_u64() > Some(0), "{finished:#?}");
+    }
+    deaf.wait_for_a_byte();
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+#[test]
+fn pings_without_end_by_a_peer_that_never_listens() {
+    const FULL_FOR: Duration = Duration::from_secs(2);
+    let mut target = Target::serve(&["memory:1MiB"]);
+    let mut bystander = Session::open(&target);
+    let mut deaf = Session::open(&target);
+    deaf.until_pong();
+    let before_bytes = target.service.resident_bytes();
+    let mut stream = deaf.into_stream();
+    stream.set_nonblocking(true).expect("a socket option");
+    let pings = ping(9, &[0x5a; 64 << 10]).repeat(4000);
+    let (mut sent, mut moved, mut most_bytes) = (0, Instant::now(), 0);
+    while sent < pings.len() && moved.elapsed() < FULL_FOR {
+        match stream.write(&pings[sent..pings.len().min(sent + (1 << 20))]) {
+            Ok(written) => (sent, moved) = (sent + written, Instant::now()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                std::thread::sleep(Duration::from_millis(5));
+                most_bytes = most_bytes.max(target.service.resident_bytes());
+            }
+            Err(error) => panic!("after {sent} bytes: {error}"),
+        }
+    }
+    let grown_bytes = most_bytes.max(target.service.resident_bytes()).saturating_sub(before_bytes);
+    assert!(grown_bytes < 64 << 20, "{grown_bytes} bytes are held for a peer that does not listen");
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+#[test]
+fn one_command_number_thousands_of_times() {
+    const LEN: u32 = 8192;
+    let mut target = Target::serve(&["memory:1MiB"]);
+    let mut bystander = Session::open(&target);
+    let mut session = Session::open(&target);
+    session.until_pong();
+    let before_bytes = target.service.resident_bytes();
+    let gap = session.command(0, Cdb::TestUnitReady, Flow::Nothing);
+    let early = session.command(0, write(0, LEN), Flow::Out(LEN));
+    for turn in 0..5000 {
+        let command = ScsiCommand { itt: early.itt + turn, ..early };
+        session.send(command, &[if turn == 0 { 1 } else { 2 }; LEN as usize]);
+    }
+    assert!(session.until_pong().is_empty(), "nothing is answered while a command before it is missing");
+    let grown_bytes = target.service.resident_bytes().saturating_sub(before_bytes);
+    assert!(grown_bytes < 32 << 20, "{grown_bytes} bytes are held for commands that came twice");
+    session.send(gap, &[]);
+    let answers = session.until_pong();
+    let tags: Vec<u32> = answers.iter().map(|(pdu, _)| pdu.itt()).collect();
+    assert_eq!(tags, [gap.itt, early.itt], "each number is executed once: {answers:?}");
+    assert_eq!(session.read(0, 0, LEN), [1; LEN as usize], "the first of them is the command");
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+#[test]
+fn discovery_names_an_address_that_can_be_reached() {
+    let mut command = farlun(["target", "--json", "--listen", "0.0.0.0:0", "--insecure"]);
+    let target = Target::start(command.args(["--lun", "memory:1MiB"]));
+    let port = target.address().rsplit(':').next().expect("a port");
+    let portal = format!("iscsi://127.0.0.1:{port}");
+    let listed = run(&mut farlun(["ls", &portal, "--json"]), MINUTE).expect_code(0).json();
+    let addresses = &listed["targets"][0]["addresses"];
+    assert_eq!(addresses.as_array().map(Vec::len), Some(1), "{listed}");
+    let address = addresses[0].as_str().expect("an address");
+    assert_eq!(address.split(',').next(), Some(&*format!("127.0.0.1:{port}")), "{listed}");
+    assert_eq!(listed["targets"][0]["luns"][0]["bytes"], MIB, "{listed}");
+}
+
+#[test]
+fn data_that_goes_the_wrong_way() {
+    let mut target = Target::serve(&["memory:1MiB"]);
+    let mut bystander = Session::open(&target);
+    let mut session = Session::open(&target);
+    let command = session.command(0, write(0, 4096), Flow::Out(4096));
+    session.send(command, &[7; 4096]);
+    session.until_pong();
+    let wrong = [
+        (session.command(0, write(0, 4096), Flow::In(4096)), "WRITE that expects to read"),
+        (session.command(0, read(0, 4096), Flow::Out(4096)), "READ that expects to write"),
+    ];
+    for (command, what) in wrong {
+        session.send(command, &[]);
+        let answers = session.until_pong();
+        let [(Pdu::ScsiResponse(response), data)] = &answers[..] else { panic!("{what}: {answers:?}") };
+        assert_eq!((response.itt, response.status), (command.itt, 2), "{what}");
+        let sense = Sense::parse(split_sense(data).expect("sense data").0).expect("sense data");
+        let found = (sense.key, sense.asc, sense.ascq);
+        assert_eq!(found, (SenseKey::IllegalRequest, 0x0e, 0x03), "{what}");
+    }
+    assert_eq!(session.read(0, 0, 4096), [7; 4096], "the data has changed");
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+#[test]
+fn data_out_for_nobody_is_rejected() {
+    let mut target = Target::serve(&["memory:1MiB"]);
+    let mut bystander = Session::open(&target);
+    let mut session = Session::open(&target);
+    session.send_bytes(&data_out(0xdead, RESERVED_TAG, 0, &[1; 512]));
+    session.send_bytes(&data_out(0xdead, 5, 0, &[1; 512]));
+    let answers = session.until_pong();
+    let rejected =
+        |pdu: &Pdu| matches!(pdu, Pdu::Reject(it) if it.reason == reject_reason::INVALID_PDU_FIELD);
+    assert!(answers.len() == 2 && answers.iter().all(|(pdu, _)| rejected(pdu)), "{answers:?}");
+    assert_eq!(session.read(0, 0, 512), [0; 512]);
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+#[test]
+fn a_burst_that_goes_wrong_ends_the_connection() {
+    let file = sparse_file(MIB);
+    let mut target = Target::serve(&["memory:1MiB", &file_lun(&file)]);
+    let mut bystander = Session::open(&target);
+    for lun in [0, 1] {
+        for (offset, len) in [(512, 512), (u32::MAX - 511, 512), (0, 8192), (4096, 0)] {
+            let mut session = Session::open(&target);
+            let command = session.command(lun, write(0, 4096), Flow::Out(4096));
+            session.send(command, &[]);
+            let (Pdu::R2t(r2t), _) = session.receive() else { panic!("the data is not sent for") };
+            session.send_bytes(&data_out(command.itt, r2t.ttt, offset, &vec![9; len]));
+            let answers = session.until_closed();
+            assert!(answers.is_empty(), "LUN {lun}, offset {offset}, {len} bytes: {answers:?}");
+        }
+        assert_eq!(bystander.read(lun, 0, 4096), [0; 4096], "LUN {lun} has changed");
+    }
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+#[test]
+fn more_immediate_data_than_allowed_ends_the_connection() {
+    let mut target = Target::serve(&["memory:1MiB"]);
+    let mut bystander = Session::open(&target);
+    // Above the expected length, above FirstBurstLength, above our MaxRecvDataSegmentLength, with a READ.
+    for (flow, len) in [
+        (Flow::Out(4096), 8192),
+        (Flow::Out(MIB), 128 << 10),
+        (Flow::Out(MIB), MIB as usize),
+        (Flow::In(4096), 4096),
+        (Flow::Nothing, 4096),
+    ] {
+        let mut session = Session::open(&target);
+        let command = session.command(0, write(0, 4096), flow);
+        session.send(command, &vec![9; len]);
+        let answers = session.until_closed();
+        assert!(answers.is_empty(), "{len} bytes: {answers:?}");
+    }
+    assert_eq!(bystander.read(0, 0, 4096), [0; 4096], "the LUN has changed");
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+#[test]
+fn a_task_tag_that_is_in_use_ends_the_connection() {
+    let mut target = Target::serve(&["memory:1MiB"]);
+    let mut bystander = Session::open(&target);
+    let mut session = Session::open(&target);
+    let first = session.command(0, write(0, 4096), Flow::Out(4096));
+    session.send(first, &[]);
+    assert!(matches!(session.receive(), (Pdu::R2t(_), _)), "the data is sent for, so the task is open");
+    let second = session.command(0, Cdb::TestUnitReady, Flow::Nothing);
+    session.send(ScsiCommand { itt: first.itt, ..second }, &[]);
+    let answers = session.until_closed();
+    assert!(answers.is_empty(), "{answers:?}");
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+#[test]
+fn every_one_of_many_immediate_commands_is_answered() {
+    const COMMANDS: usize = 200;
+    let mut target = Target::serve(&["memory:1MiB"]);
+    let mut bystander = Session::open(&target);
+    let mut session = Session::open(&target);
+    // Writes whose data never comes stay open.
+    for _ in 0..COMMANDS {
+        let command = session.command(0, write(0, 4096), Flow::Out(4096));
+        session.cmd_sn -= 1;
+        session.send(ScsiCommand { immediate: true, cmd_sn: session.cmd_sn, ..command }, &[]);
+    }
+    let answers = session.until_pong();
+    let sent_for = answers.iter().filter(|(pdu, _)| matches!(pdu, Pdu::R2t(_))).count();
+    let rejects =
+        |pdu: &Pdu| matches!(pdu, Pdu::Reject(it) if it.reason == reject_reason::TOO_MANY_IMMEDIATE);
+    let rejected = answers.iter().filter(|(pdu, _)| rejects(pdu)).count();
+    assert_eq!((sent_for + rejected, answers.len()), (COMMANDS, COMMANDS), "{sent_for} are sent for");
+    assert!(sent_for > 0 && rejected > 0, "{sent_for} of {COMMANDS} may be open at once");
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+#[test]
+fn a_crowd_that_takes_all_descriptors() {
+    const LOOK: Duration = Duration::from_secs(2);
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 64; exec \"$0\" target --json --listen 127.0.0.1:0 --lun memory:1MiB"]);
+    let mut target = Target::start(command.arg(farlun_path()));
+    let crowd: Vec<TcpStream> = (0..100).map(|_| connect(&target)).collect();
+    let began = Instant::now();
+    while began.elapsed() < LOOK {
+        assert!(target.service.alive(), "{}", target.service.stderr());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let said = target.service.stderr();
+    assert!(said.contains("cannot accept"), "the descriptors were meant to run out:\n{said}");
+    assert!(said.lines().count() < 200, "{} lines in {LOOK:?}", said.lines().count());
+    drop(crowd);
+    run(&mut farlun(["inquiry", &target.url(0)]), MINUTE).expect_code(0);
+    let mut bystander = Session::open(&target);
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+fn logout(itt: u32) -> Vec<u8> {
+    let logout = LogoutRequest {
+        immediate: true,
+        reason: logout_reason::CLOSE_SESSION,
+        itt,
+        cid: 0,
+        cmd_sn: 0,
+        exp_stat_sn: 0,
+    };
+    pdu::bytes(logout, &[])
+}
+
+/// Reads to the end of the connection, which must be the answer to the logout.
+#[track_caller]
+fn expect_logout_response_last(session: &mut Session) {
+    let kinds: Vec<_> = session.until_closed().iter().map(|(pdu, _)| pdu.opcode()).collect();
+    let place = kinds.iter().position(|kind| *kind == wire::iscsi::Opcode::LogoutResponse);
+    let place = place.unwrap_or_else(|| panic!("the logout is not answered; {} PDUs came", kinds.len()));
+    assert_eq!(place + 1, kinds.len(), "behind the answer to the logout: {:?}", &kinds[place + 1..]);
+}
+
+#[test]
+fn nothing_follows_the_answer_to_a_logout() {
+    let mut target = Target::serve(&["memory:1MiB"]);
+    let mut bystander = Session::open(&target);
+    let mut session = Session::open(&target);
+    for _ in 0..64 {
+        let command = session.command(0, read(0, MIB), Flow::In(MIB));
+        session.send(command, &[]);
+    }
+    session.wait_for_a_byte();
+    session.send_bytes(&logout(0x999));
+    expect_logout_response_last(&mut session);
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+#[test]
+fn what_a_store_answers_after_a_logout_is_not_sent() {
+    let file = sparse_file(MIB);
+    let mut target = Target::serve(&["memory:1MiB", &file_lun(&file)]);
+    let mut bystander = Session::open(&target);
+    let mut session = Session::open(&target);
+    // The socket is full of these, so that the answer to the logout has to wait …
+    for _ in 0..64 {
+        let command = session.command(0, read(0, MIB), Flow::In(MIB));
+        session.send(command, &[]);
+    }
+    session.wait_for_a_byte();
+    // … while the store is still at work on those.
+    let mut last = Vec::new();
+    for _ in 0..8 {
+        let command = session.command(1, read(0, MIB), Flow::In(MIB));
+        last.extend(pdu::bytes(command, &[]));
+    }
+    last.extend(logout(0x999));
+    session.send_bytes(&last);
+    // The workers take calls in order, so theirs are done when as many later ones are.
+    for _ in 0..16 {
+        bystander.read(1, 0, MIB);
+    }
+    expect_logout_response_last(&mut session);
+    expect_unharmed(&mut target, &mut bystander);
 }
