@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::exit::{self, Exit};
 
-/// Runs a plan over emulated paths and draws a report
+/// Run a plan over emulated paths and draw a report
 ///
 /// Without a PLAN it is the tour: how near iSCSI comes to the raw line at 0, 16 and 100 ms round trip.
 /// Every cell of the plan runs as one `farlun wan` command, which the report shows. Needs root.

@@ -15,7 +15,7 @@ use clap::{Parser, Subcommand};
 
 /// Block storage over long fat networks, and the instruments that show what limits it.
 #[derive(Parser, Debug)]
-#[command(name = "farlun", version, about, max_term_width = 100)]
+#[command(name = "farlun", version, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -25,13 +25,13 @@ pub(crate) struct Cli {
 enum Command {
     Lab(lab::LabArgs),
     Report(report::ReportArgs),
-    Bench(bench::BenchArgs),
-    Inquiry(inquiry::InquiryArgs),
-    Ls(ls::LsArgs),
-    Read(read::ReadArgs),
-    Stream(stream::StreamArgs),
     Target(target::TargetArgs),
+    Ls(ls::LsArgs),
+    Inquiry(inquiry::InquiryArgs),
+    Read(read::ReadArgs),
     Write(write::WriteArgs),
+    Bench(bench::BenchArgs),
+    Stream(stream::StreamArgs),
     Wan(wan::WanArgs),
 }
 

@@ -8,7 +8,7 @@ use store::{RunDir, RunError};
 
 use crate::exit::{self, Exit};
 
-/// Draws the report of a run again, from its tables.
+/// Draw the report of a run again, from its tables.
 ///
 /// Writes report.html into RUN and prints the verdict and the tables.
 #[derive(clap::Args, Debug)]

@@ -13,7 +13,7 @@ use crate::exit::{DONE, Exit};
 use crate::session::{SessionArgs, time_bar};
 use crate::stream::{self, Order, Progress};
 
-/// Move bytes over raw TCP with the settings that iSCSI has here: the baseline for everything else
+/// Measure raw TCP under the same policy: the baseline for everything else
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,

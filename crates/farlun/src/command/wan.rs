@@ -17,7 +17,7 @@ use crate::exit::{self, Exit};
 /// Smallest MTU that IPv6 allows (RFC 8200, section 5) and largest that a packet's length field does.
 const MTU: std::ops::RangeInclusive<i64> = 1280..=65_535;
 
-/// A long path between two namespaces, with a command at each end
+/// Put a long path between two commands, each in a namespace of its own
 ///
 /// Makes two network namespaces, near (198.18.0.1, 2001:2::1) and far (198.18.0.2, 2001:2::2), with a path of
 /// the given delay, rate and queue between them. CMD runs in far; when something there listens on TCP, COMMAND
