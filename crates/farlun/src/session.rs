@@ -7,6 +7,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use initiator::{Disk, Error, Options, Url};
+use proto::params::{Digest, Wishes};
 
 use crate::exit::{Exit, REFUSED};
 
@@ -16,6 +17,9 @@ pub(crate) struct SessionArgs {
     /// How long the target may take to connect, to log in, or to say anything while it owes an answer
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = event::parse_delay)]
     timeout: Duration,
+    /// CRC32C digests of headers and data: none (unless the target insists), prefer, or crc32c (always)
+    #[arg(long, value_enum, default_value = "none")]
+    digest: DigestWish,
     /// Congestion control of the connection, such as cubic [default: the system's]
     #[arg(long = "cc", value_name = "NAME")]
     congestion: Option<String>,
@@ -24,13 +28,40 @@ pub(crate) struct SessionArgs {
     trace: Option<PathBuf>,
 }
 
+/// What `--digest` may be.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum DigestWish {
+    /// No digest, unless the other side insists on one
+    None,
+    /// A digest, unless the other side would rather have none
+    Prefer,
+    /// A digest, or no session
+    Crc32c,
+}
+
+impl DigestWish {
+    /// The digests to offer, the preferred one first.
+    pub(crate) fn digests(self) -> &'static [Digest] {
+        match self {
+            DigestWish::None => Wishes::DIGEST_IF_ASKED,
+            DigestWish::Prefer => Wishes::DIGEST_IF_POSSIBLE,
+            DigestWish::Crc32c => Wishes::DIGEST_ALWAYS,
+        }
+    }
+}
+
 impl SessionArgs {
     /// What the session is made with.
     pub(crate) fn options(self) -> anyhow::Result<Options> {
         if let Some(dir) = &self.trace {
             std::fs::create_dir_all(dir).map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;
         }
-        Ok(Options { timeout: self.timeout, congestion: self.congestion, trace: self.trace })
+        Ok(Options {
+            timeout: self.timeout,
+            digests: self.digest.digests(),
+            congestion: self.congestion,
+            trace: self.trace,
+        })
     }
 }
 

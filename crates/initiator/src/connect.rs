@@ -181,6 +181,14 @@ impl Receiver for Side {
         }
     }
 
+    fn bad_header(&mut self) -> Error {
+        unreachable!("there are no digests during a login")
+    }
+
+    fn bad_data(&mut self, _header: &[u8; BHS_LEN]) -> Result<(), Error> {
+        unreachable!("there are no digests during a login")
+    }
+
     fn wants_more(&self) -> bool {
         self.login.outcome().is_none()
     }

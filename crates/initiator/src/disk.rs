@@ -49,7 +49,7 @@ const TRANSFER_DEFAULT_BYTES: u32 = 1 << 20;
 
 /// Asks a portal which targets it has.
 pub fn discover(url: &Url, options: &Options) -> Result<Vec<DiscoveredTarget>, Error> {
-    let mut client = connect::session(&url.host, url.port, &login(Session::Discovery), options)?;
+    let mut client = connect::session(&url.host, url.port, &login(Session::Discovery, options), options)?;
     let text = client.text(discovery::request())?;
     client.close()?;
     let mut collector = Collector::default();
@@ -60,7 +60,7 @@ pub fn discover(url: &Url, options: &Options) -> Result<Vec<DiscoveredTarget>, E
 /// LUNs of a target and their sizes in bytes; `None` for those that do not say.
 pub fn luns(url: &Url, target: &str, options: &Options) -> Result<Vec<(u16, Option<u64>)>, Error> {
     let session = Session::Normal { target_name: target.to_owned() };
-    let mut client = connect::session(&url.host, url.port, &login(session), options)?;
+    let mut client = connect::session(&url.host, url.port, &login(session, options), options)?;
     let mut luns = Vec::new();
     for lun in report_luns(&mut client)? {
         client.set_lun(lun);
@@ -75,7 +75,7 @@ impl Disk {
     pub fn open(url: &Url, options: &Options) -> Result<Disk, Error> {
         let (target, lun) = url.unit()?;
         let session = Session::Normal { target_name: target.to_owned() };
-        let mut client = connect::session(&url.host, url.port, &login(session), options)?;
+        let mut client = connect::session(&url.host, url.port, &login(session, options), options)?;
         client.set_lun(lun);
         let inquiry = inquire(&mut client, None)?;
         let inquiry = StandardInquiry::parse(&inquiry).map_err(|_| odd("INQUIRY"))?;
@@ -210,14 +210,14 @@ impl Request {
     }
 }
 
-fn login(session: Session) -> LoginRequest {
+fn login(session: Session, options: &Options) -> LoginRequest {
     LoginRequest {
         session,
         initiator_name: initiator_name(),
         initiator_alias: None,
         isid: isid(),
         cid: 0,
-        wishes: Wishes::default(),
+        wishes: Wishes::default().with_digests(options.digests),
         security: Security::default(),
         private_key: true,
     }

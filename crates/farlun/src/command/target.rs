@@ -11,6 +11,7 @@ use target::lun::LunSpec;
 use target::{Config, Target};
 
 use crate::exit::{DONE, Exit};
+use crate::session::DigestWish;
 
 /// Serve memory or files as iSCSI LUNs
 #[derive(Args, Debug)]
@@ -34,6 +35,9 @@ pub(crate) struct TargetArgs {
     /// Listen beyond loopback although nobody is authenticated
     #[arg(long)]
     insecure: bool,
+    /// CRC32C digests of headers and data: none (unless the initiator insists), prefer, or crc32c (always)
+    #[arg(long, value_enum, default_value = "none")]
+    digest: DigestWish,
     /// Congestion control of the connections, such as cubic [default: the system's]
     #[arg(long = "cc", value_name = "NAME")]
     congestion: Option<String>,
@@ -64,7 +68,14 @@ pub(crate) fn run(args: TargetArgs) -> anyhow::Result<u8> {
     if let Some(dir) = &args.trace {
         std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     }
-    let config = Config { listen, iqn, luns, congestion: args.congestion, trace: args.trace };
+    let config = Config {
+        listen,
+        iqn,
+        luns,
+        digests: args.digest.digests(),
+        congestion: args.congestion,
+        trace: args.trace,
+    };
     let target = Target::start(&config)?;
     let addresses: Vec<String> = target.addresses()?.iter().map(ToString::to_string).collect();
     if args.json {

@@ -152,6 +152,14 @@ pub enum Violation {
         /// Bytes agreed for any burst.
         max: u32,
     },
+    /// What came of a key is not among the values that we take.
+    #[error("{key}={value} is all that the peer agrees to, and we insist on another value")]
+    Unagreed {
+        /// The key.
+        key: &'static str,
+        /// The value that would be in force.
+        value: &'static str,
+    },
     /// A header field that does not fit the state of the login.
     #[error("{field} is {found}, expected {expected}")]
     Field {

@@ -24,6 +24,7 @@ use event::{Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, tcp};
 use proto::discovery::{DiscoveredTarget, TargetAddress};
 use proto::login::LoginPolicy;
+use proto::params::{Digest, Wishes};
 use slab::Slab;
 use store::tables::{Recorder, TableError};
 
@@ -44,6 +45,8 @@ pub struct Config {
     pub iqn: String,
     /// Its LUNs, numbered from 0.
     pub luns: Vec<LunSpec>,
+    /// Digests that its connections may have, the preferred one first; see [`Wishes`].
+    pub digests: &'static [Digest],
     /// Congestion control of its connections; the system's if `None`.
     pub congestion: Option<String>,
     /// Where the table `sockets` goes, if anywhere.
@@ -151,6 +154,7 @@ impl Target {
         let policy = LoginPolicy {
             portal_group_tag: PORTAL_GROUP_TAG,
             command_window: side::COMMANDS_AT_FIRST,
+            wishes: Wishes::default().with_digests(config.digests),
             ..LoginPolicy::default()
         };
         let mut target = Target {

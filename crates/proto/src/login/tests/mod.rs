@@ -1,6 +1,7 @@
-//! Logins from end to end: our two machines with each other; `peers`: what others say; `refusals`:
+//! Logins from end to end: our two machines with each other; `digests`; `peers`: what others say; `refusals`:
 //! every way to fail; `nonsense`: random PDUs and text.
 
+mod digests;
 mod nonsense;
 mod peers;
 mod refusals;
