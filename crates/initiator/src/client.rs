@@ -13,6 +13,7 @@ use engine::{Stop, Turn};
 use event::{Host, Instant, Sink, SocketSample};
 use net::{Poll, Ready, clock};
 use proto::initiator::Session;
+use proto::login::Security;
 use proto::params::Digest;
 use slab::Slab;
 use store::tables::Recorder;
@@ -30,6 +31,8 @@ const BUFFERS_KEEP_BYTES: usize = 256 << 20;
 pub struct Options {
     /// For connecting, for the login, and for a target that says nothing although it owes an answer.
     pub timeout: Duration,
+    /// How to pass the security stage of the login.
+    pub security: Security,
     /// Digests that the session may have, the preferred one first.
     pub digests: &'static [Digest],
     /// Congestion control; the system's if `None`.

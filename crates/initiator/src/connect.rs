@@ -8,7 +8,7 @@ use engine::{Connection, Landing, Outgoing, Receiver, Scratch, Sender, Service, 
 use event::Instant;
 use net::{Events, Interest, Poll, Ready, clock, tcp};
 use proto::Fault;
-use proto::login::{Initiator as Login, LoggedIn, LoginError, Request, SEGMENT_BYTES};
+use proto::login::{Initiator as Login, LoggedIn, LoginError, RANDOM_BYTES, Request, SEGMENT_BYTES};
 use wire::iscsi::{BHS_LEN, Bhs, Pdu};
 
 use crate::client::{Client, Options, TOKEN};
@@ -81,11 +81,14 @@ fn log_in(
     options: &Options,
 ) -> Result<Client, Error> {
     let poll = Poll::new()?;
+    // Every connection has a challenge of its own.
+    let mut random = [0; RANDOM_BYTES];
+    net::random::fill(&mut random);
     let mut login = LoggingIn {
         connection: Connection::new(stream, &poll, TOKEN)?,
         poll,
         scratch: Scratch::new(),
-        side: Side { login: Login::new(request.clone()), response: None, address },
+        side: Side { login: Login::with_random(request.clone(), random), response: None, address },
         deadline: clock::now() + options.timeout,
         timeout: options.timeout,
     };

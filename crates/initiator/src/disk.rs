@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::Buffer;
 use event::Op;
 use proto::discovery::{self, Collector, DiscoveredTarget};
-use proto::login::{Request as LoginRequest, Security, Session};
+use proto::login::{Request as LoginRequest, Session};
 use proto::params::Wishes;
 use proto::peer_cpu;
 use wire::scsi::{
@@ -218,7 +218,7 @@ fn login(session: Session, options: &Options) -> LoginRequest {
         isid: isid(),
         cid: 0,
         wishes: Wishes::default().with_digests(options.digests),
-        security: Security::default(),
+        security: options.security.clone(),
         private_key: true,
     }
 }
@@ -234,14 +234,13 @@ fn initiator_name() -> String {
     )
 }
 
-/// A session id of the random kind (RFC 7143 section 11.12.5), another one for each process and call.
+/// A session id of the random kind (RFC 7143 section 11.12.5). A target ends the session that had the same
+/// one before, so that of another process must never come up.
 fn isid() -> [u8; 6] {
-    use std::sync::atomic::{AtomicU16, Ordering};
-    static CALLS: AtomicU16 = AtomicU16::new(0);
-    let calls = CALLS.fetch_add(1, Ordering::Relaxed);
-    let [.., a, b, c] = std::process::id().to_be_bytes();
-    let [d, e] = calls.to_be_bytes();
-    [0x80, a, b, c, d, e]
+    let mut isid = [0; 6];
+    net::random::fill(&mut isid[1..]);
+    isid[0] = 0x80;
+    isid
 }
 
 fn odd(command: &'static str) -> Error {

@@ -6,6 +6,7 @@
 //! is the caller's to give up on. Numbers: a login request is immediate, so it does not advance
 //! CmdSN; the CmdSN that it carries is the one of the first command after the login.
 
+mod chap;
 mod initiator;
 mod negotiation;
 mod security;
@@ -21,6 +22,10 @@ use wire::iscsi::login_status;
 
 use crate::discovery::TargetAddress;
 
+pub use chap::{
+    Algorithm, ChapInitiator, ChapTarget, Credentials, CredentialsError, RANDOM_BYTES, SECRET_MIN_BYTES,
+    Secret,
+};
 pub use initiator::{Initiator, LoggedIn, Request, Session};
 pub use security::Security;
 pub use target::{Admitted, Candidate, Directory, LoginPolicy, Target};

@@ -76,6 +76,14 @@ impl Client {
         self.side.nexus
     }
 
+    /// The handle of its session, or of the one that its login is about to become.
+    pub(super) fn tsih(&self) -> Option<u16> {
+        match &self.side.phase {
+            Phase::Full { tsih, .. } => Some(*tsih),
+            Phase::Login { login, .. } => login.outcome().map(|admitted| admitted.tsih),
+        }
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.side.name
     }

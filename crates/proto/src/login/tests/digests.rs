@@ -4,8 +4,7 @@ use super::*;
 use crate::params::Digest;
 
 fn outcome(near: &'static [Digest], far: &'static [Digest]) -> Result<Digest, LoginError> {
-    let mut initiator =
-        Initiator::new(Request { wishes: Wishes::default().with_digests(near), ..normal() });
+    let mut initiator = Initiator::new(Request { wishes: Wishes::default().with_digests(near), ..normal() });
     let wishes = Wishes::default().with_digests(far);
     let mut target = Target::new(LoginPolicy { wishes, ..LoginPolicy::default() });
     run(&mut initiator, &mut target)?;
