@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use initiator::{Disk, Error, Options, Url};
+use initiator::{Chap, Disk, Error, Options, Url};
+use proto::login::Secret;
 use proto::params::{Digest, Wishes};
 
 use crate::exit::{Exit, REFUSED};
@@ -20,6 +21,15 @@ pub(crate) struct SessionArgs {
     /// CRC32C digests of headers and data: none (unless the target insists), prefer, or crc32c (always)
     #[arg(long, value_enum, default_value = "none")]
     digest: DigestWish,
+    /// Name that the target has to prove itself with (mutual CHAP); the user of the URL proves us
+    #[arg(long, value_name = "NAME")]
+    chap_target_user: Option<String>,
+    /// Secret of that name [default: FARLUN_CHAP_TARGET_SECRET of the environment, which nobody else can see]
+    #[arg(long, value_name = "SECRET", requires = "chap_target_user", value_parser = secret)]
+    chap_target_secret: Option<Secret>,
+    /// Take CHAP secrets shorter than 12 bytes
+    #[arg(long)]
+    insecure: bool,
     /// Congestion control of the connection, such as cubic [default: the system's]
     #[arg(long = "cc", value_name = "NAME")]
     congestion: Option<String>,
@@ -56,13 +66,32 @@ impl SessionArgs {
         if let Some(dir) = &self.trace {
             std::fs::create_dir_all(dir).map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;
         }
+        let from_environment = |name| std::env::var(name).ok().map(|text| Secret::new(text.as_bytes()));
+        let target = self.chap_target_user.map(|name| {
+            let given = self.chap_target_secret;
+            given
+                .or_else(|| from_environment("FARLUN_CHAP_TARGET_SECRET"))
+                .map(|secret| (name, secret))
+                .ok_or_else(|| {
+                    Exit::usage("--chap-target-user needs --chap-target-secret or FARLUN_CHAP_TARGET_SECRET")
+                })
+        });
         Ok(Options {
+            chap: Chap {
+                secret: from_environment("FARLUN_CHAP_SECRET"),
+                target: target.transpose()?,
+                allow_short: self.insecure,
+            },
             timeout: self.timeout,
             digests: self.digest.digests(),
             congestion: self.congestion,
             trace: self.trace,
         })
     }
+}
+
+fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
+    Ok(Secret::new(text.as_bytes()))
 }
 
 /// Reads a URL; one that cannot be read is bad usage.
@@ -87,7 +116,11 @@ pub(crate) fn close(mut disk: Disk) -> anyhow::Result<()> {
 
 /// Gives an error of a session its exit code.
 pub(crate) fn failed(error: Error) -> anyhow::Error {
-    if error.is_refusal() { Exit::error(REFUSED, error) } else { error.into() }
+    match error {
+        Error::Chap(error) => Exit::usage(error),
+        error if error.is_refusal() => Exit::error(REFUSED, error),
+        error => error.into(),
+    }
 }
 
 /// A bar for something of known length in bytes; drawn only on a terminal.

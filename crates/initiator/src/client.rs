@@ -13,12 +13,12 @@ use engine::{Stop, Turn};
 use event::{Host, Instant, Sink, SocketSample};
 use net::{Poll, Ready, clock};
 use proto::initiator::Session;
-use proto::login::Security;
 use proto::params::Digest;
 use slab::Slab;
 use store::tables::Recorder;
 use wire::iscsi::Lun;
 
+use crate::chap::Chap;
 use crate::error::Error;
 use crate::request::{Body, Completed, Request, Workload};
 use crate::side::{Open, Payload, Place, Side};
@@ -31,8 +31,8 @@ const BUFFERS_KEEP_BYTES: usize = 256 << 20;
 pub struct Options {
     /// For connecting, for the login, and for a target that says nothing although it owes an answer.
     pub timeout: Duration,
-    /// How to pass the security stage of the login.
-    pub security: Security,
+    /// What is given for CHAP beside the URL.
+    pub chap: Chap,
     /// Digests that the session may have, the preferred one first.
     pub digests: &'static [Digest],
     /// Congestion control; the system's if `None`.

@@ -49,7 +49,8 @@ const TRANSFER_DEFAULT_BYTES: u32 = 1 << 20;
 
 /// Asks a portal which targets it has.
 pub fn discover(url: &Url, options: &Options) -> Result<Vec<DiscoveredTarget>, Error> {
-    let mut client = connect::session(&url.host, url.port, &login(Session::Discovery, options), options)?;
+    let mut client =
+        connect::session(&url.host, url.port, &login(Session::Discovery, url, options)?, options)?;
     let text = client.text(discovery::request())?;
     client.close()?;
     let mut collector = Collector::default();
@@ -60,7 +61,7 @@ pub fn discover(url: &Url, options: &Options) -> Result<Vec<DiscoveredTarget>, E
 /// LUNs of a target and their sizes in bytes; `None` for those that do not say.
 pub fn luns(url: &Url, target: &str, options: &Options) -> Result<Vec<(u16, Option<u64>)>, Error> {
     let session = Session::Normal { target_name: target.to_owned() };
-    let mut client = connect::session(&url.host, url.port, &login(session, options), options)?;
+    let mut client = connect::session(&url.host, url.port, &login(session, url, options)?, options)?;
     let mut luns = Vec::new();
     for lun in report_luns(&mut client)? {
         client.set_lun(lun);
@@ -75,7 +76,7 @@ impl Disk {
     pub fn open(url: &Url, options: &Options) -> Result<Disk, Error> {
         let (target, lun) = url.unit()?;
         let session = Session::Normal { target_name: target.to_owned() };
-        let mut client = connect::session(&url.host, url.port, &login(session, options), options)?;
+        let mut client = connect::session(&url.host, url.port, &login(session, url, options)?, options)?;
         client.set_lun(lun);
         let inquiry = inquire(&mut client, None)?;
         let inquiry = StandardInquiry::parse(&inquiry).map_err(|_| odd("INQUIRY"))?;
@@ -210,17 +211,17 @@ impl Request {
     }
 }
 
-fn login(session: Session, options: &Options) -> LoginRequest {
-    LoginRequest {
+fn login(session: Session, url: &Url, options: &Options) -> Result<LoginRequest, Error> {
+    Ok(LoginRequest {
         session,
         initiator_name: initiator_name(),
         initiator_alias: None,
         isid: isid(),
         cid: 0,
         wishes: Wishes::default().with_digests(options.digests),
-        security: options.security.clone(),
+        security: options.chap.security(url)?,
         private_key: true,
-    }
+    })
 }
 
 /// The host's own initiator name, where it has one, or ours for this host.

@@ -130,7 +130,7 @@ mod tests {
         {
             sessions.assign_tsih(&other).unwrap();
         }
-        assert_eq!(sessions.take_replaced(), []);
+        assert!(sessions.take_replaced().is_empty());
         let second = sessions.assign_tsih(&candidate("IQN.a", 1, false)).unwrap();
         assert_ne!(first, second);
         assert_eq!(sessions.take_replaced(), [first]);
