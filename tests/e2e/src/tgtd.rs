@@ -42,6 +42,14 @@ impl Tgtd {
         tgtd
     }
 
+    /// Sets a parameter of the target's sessions.
+    #[track_caller]
+    pub fn set(&self, name: &str, value: &str) {
+        let mut admin = Command::new("tgtadm");
+        admin.args(["-C", &self.control.to_string(), "--lld", "iscsi", "--op", "update", "--mode", "target"]);
+        process::output(admin.args(["--tid", "1", "--name", name, "--value", value]));
+    }
+
     /// Makes an account and binds it to the target: `outgoing` is what the target proves itself with, any
     /// other is what initiators need from now on.
     #[track_caller]

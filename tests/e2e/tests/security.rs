@@ -1,6 +1,8 @@
 //! Who may log in, and what arrives undamaged: CHAP, access by name, and digests, with ourselves, libiscsi and tgt.
 
 use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -167,6 +169,11 @@ fn tgt_by_chap_and_with_digests() {
     let disk = folder.path().join("disk");
     fs::File::create(&disk).and_then(|file| file.set_len(16 << 20)).expect("a disk");
     let tgtd = Tgtd::serve(&disk);
+    let without = inquiry(&tgtd.url(1), &["--digest", "crc32c"], &[]).expect_code(1);
+    without.expect_sentence(&["HeaderDigest=None"]);
+    for key in ["HeaderDigest", "DataDigest"] {
+        tgtd.set(key, "CRC32C");
+    }
     inquiry(&tgtd.url(1), &["--digest", "crc32c"], &[]).expect_code(0);
     let image = folder.path().join("image");
     let bytes: Vec<u8> = (0..4u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
@@ -188,4 +195,47 @@ fn tgt_by_chap_and_with_digests() {
     let wrong = inquiry(&ours, &mutual, &[("FARLUN_CHAP_TARGET_SECRET", "not-what-the-disk-knows")]);
     wrong.expect_code(3).expect_sentence(&["could not prove itself"]);
     inquiry(&with_user(&url, "alice%the-secret-of-bob"), &[], &[]).expect_code(3);
+}
+
+/// A login request of an initiator with an ISID of its own choice.
+fn login(isid: u8, iqn: &str) -> Vec<u8> {
+    let text = format!("InitiatorName=iqn.2026-11.org.example:twin\0TargetName={iqn}\0SessionType=Normal\0");
+    let mut bytes = vec![0; 48];
+    bytes[..2].copy_from_slice(&[0x43, 0x87]);
+    bytes[7] = text.len() as u8;
+    bytes[8..14].copy_from_slice(&[0x80, 0, 0, 0, 0, isid]);
+    bytes.extend_from_slice(text.as_bytes());
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+#[test]
+fn a_second_login_with_the_same_isid_ends_the_first_session() {
+    let target = Target::serve(&["memory:1MiB"]);
+    let log_in = |isid| {
+        let mut stream = TcpStream::connect(target.address()).expect("the target accepts");
+        stream.set_read_timeout(Some(MINUTE)).expect("a timeout can be set");
+        stream.write_all(&login(isid, target.iqn())).expect("a login is taken");
+        let mut header = [0; 48];
+        stream.read_exact(&mut header).expect("an answer");
+        assert_eq!((header[0], header[36], header[37]), (0x23, 0, 0), "a login response with success");
+        let text_bytes = usize::from(header[7]).next_multiple_of(4);
+        stream.read_exact(&mut vec![0; text_bytes]).expect("its text");
+        (stream, u16::from_be_bytes([header[14], header[15]]))
+    };
+    let (mut first, first_tsih) = log_in(1);
+    let (other, other_tsih) = log_in(2);
+    let (again, again_tsih) = log_in(1);
+    assert!(first_tsih != again_tsih && first_tsih != other_tsih && again_tsih != other_tsih);
+    assert_eq!(first.read(&mut [0; 48]).expect("the end of the stream"), 0);
+    for mut alive in [other, again] {
+        // A NOP-Out that asks for an answer.
+        let mut ping = [0; 48];
+        (ping[0], ping[1], ping[19]) = (0x40, 0x80, 9);
+        ping[20..24].fill(0xff);
+        alive.write_all(&ping).expect("a ping is taken");
+        let mut header = [0; 48];
+        alive.read_exact(&mut header).expect("a pong");
+        assert_eq!(header[0], 0x20);
+    }
 }

@@ -46,6 +46,10 @@ impl Algorithm {
     pub const STRONGEST_FIRST: &'static [Algorithm] =
         &[Algorithm::Sha3_256, Algorithm::Sha256, Algorithm::Sha1, Algorithm::Md5];
 
+    /// For targets that take number 7 for SHA-1, which was never assigned so (tgt and its relatives).
+    pub(super) const WITHOUT_SHA256: &'static [Algorithm] =
+        &[Algorithm::Sha3_256, Algorithm::Sha1, Algorithm::Md5];
+
     /// Its number in CHAP_A.
     pub(super) const fn number(self) -> u8 {
         match self {

@@ -29,6 +29,19 @@ impl Security {
     pub fn is_mutual(&self) -> bool {
         matches!(self, Security::Chap(chap) if chap.is_mutual())
     }
+
+    /// Offers SHA-256 no longer; false if it was not offered together with all others. tgt takes its
+    /// number for SHA-1 and refuses the longer response with status 0x0200, where a wrong secret has 0x0201.
+    /// Whoever could bring this about could as well have chosen the weakest algorithm of the offer.
+    pub fn leave_out_sha256(&mut self) -> bool {
+        match self {
+            Security::Chap(chap) if chap.algorithms == Algorithm::STRONGEST_FIRST => {
+                chap.algorithms = Algorithm::WITHOUT_SHA256;
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 /// The initiator's part.
