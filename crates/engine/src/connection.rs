@@ -10,6 +10,7 @@ use event::{Host, Instant, SocketSample};
 use net::{Interest, Poll, TcpInfo, tcp_info};
 
 use crate::advice::buffer_advice;
+use crate::digest::Digests;
 use crate::rx::{Receiver, Rx, Scratch, Stop};
 use crate::sample::{Moved, socket_sample};
 use crate::steering::{Steering, Work};
@@ -60,6 +61,13 @@ impl<P, D> Connection<P, D> {
         &self.stream
     }
 
+    /// PDUs carry these digests from now on: those whose header has not been read, and those that have not
+    /// been taken from a sender.
+    pub fn set_digests(&mut self, digests: Digests) {
+        self.rx.set_digests(digests);
+        self.tx.set_digests(digests);
+    }
+
     /// Reads what has arrived.
     pub fn receive<R: Receiver<Place = P>>(
         &mut self,
@@ -82,11 +90,10 @@ impl<P, D> Connection<P, D> {
             if total >= QUANTUM_BYTES {
                 return Ok(Progress::More);
             }
-            let queued = self.tx.queued_bytes();
             match self.tx.write(&self.stream, sender) {
                 Ok(written) => {
-                    total += written;
-                    if written == queued {
+                    total += written.bytes;
+                    if written.is_all {
                         continue;
                     }
                 }

@@ -7,6 +7,7 @@
 mod advice;
 mod buffer;
 mod connection;
+mod digest;
 mod reactor;
 mod rx;
 mod sample;
@@ -17,6 +18,7 @@ mod workers;
 
 pub use buffer::{Buffer, Buffers};
 pub use connection::{Connection, Progress};
+pub use digest::Digests;
 pub use reactor::{Service, Turn, run};
 pub use rx::{Landing, Receiver, Scratch, Stop};
 pub use sample::{Moved, socket_sample};

@@ -9,6 +9,8 @@ use std::net::TcpStream;
 
 use wire::iscsi::{BHS_LEN, Bhs, padding};
 
+use crate::digest::{DIGEST_BYTES, Digests, Sum};
+
 /// Bytes that one read may bring.
 const SCRATCH_BYTES: usize = 256 << 10;
 /// A payload with at least this much missing is read straight into its place.
@@ -67,6 +69,12 @@ pub trait Receiver {
     /// The data segment has been laid down; `collected` holds it if it was to be collected.
     fn pdu(&mut self, header: &[u8; BHS_LEN], collected: &[u8]) -> Result<(), Self::Error>;
 
+    /// The digest of a header is wrong: nothing in it can be believed, nor where the next PDU begins.
+    fn bad_header(&mut self) -> Self::Error;
+
+    /// In place of [`Receiver::pdu`]: the digest of the data segment is wrong, whatever became of its data.
+    fn bad_data(&mut self, header: &[u8; BHS_LEN]) -> Result<(), Self::Error>;
+
     /// Whether the next PDU is for this receiver. If not, it is kept for the one that comes after.
     fn wants_more(&self) -> bool {
         true
@@ -91,6 +99,7 @@ pub(crate) struct Rx<P> {
     segment: Option<Segment<P>>,
     collected: Vec<u8>,
     payload_bytes: u64,
+    digests: Digests,
 }
 
 #[derive(Debug)]
@@ -98,9 +107,36 @@ struct Segment<P> {
     header: [u8; BHS_LEN],
     landing: Landing<P>,
     done_bytes: usize,
-    /// With padding.
+    /// With padding and digest.
     total_bytes: usize,
     data_bytes: usize,
+    check: Option<Check>,
+}
+
+/// The digest of a data segment as it arrives.
+#[derive(Debug)]
+struct Check {
+    /// Data and padding.
+    padded_bytes: usize,
+    sum: Sum,
+    digest: [u8; DIGEST_BYTES],
+}
+
+impl Check {
+    /// Takes what arrived after the first `done_bytes` of the segment.
+    fn take(&mut self, bytes: &[u8], done_bytes: usize) {
+        let summed = self.padded_bytes.saturating_sub(done_bytes).min(bytes.len());
+        let (data, digest) = bytes.split_at(summed);
+        self.sum = self.sum.and(data);
+        if !digest.is_empty() {
+            let at = done_bytes + summed - self.padded_bytes;
+            self.digest[at..][..digest.len()].copy_from_slice(digest);
+        }
+    }
+
+    fn is_good(&self) -> bool {
+        self.sum.to_wire() == self.digest
+    }
 }
 
 impl<P> Segment<P> {
@@ -115,7 +151,17 @@ impl<P> Segment<P> {
 
 impl<P> Rx<P> {
     pub(crate) fn new() -> Rx<P> {
-        Rx { partial_header: Vec::new(), segment: None, collected: Vec::new(), payload_bytes: 0 }
+        Rx {
+            partial_header: Vec::new(),
+            segment: None,
+            collected: Vec::new(),
+            payload_bytes: 0,
+            digests: Digests::default(),
+        }
+    }
+
+    pub(crate) fn set_digests(&mut self, digests: Digests) {
+        self.digests = digests;
     }
 
     /// Payload laid down at places so far.
@@ -167,12 +213,15 @@ impl<P> Rx<P> {
             };
             let space = receiver.space(place, segment.done_bytes, direct);
             let after = &mut scratch[..AFTER_DIRECT_BYTES];
-            let mut slices = [IoSliceMut::new(space), IoSliceMut::new(after)];
+            let mut slices = [IoSliceMut::new(&mut *space), IoSliceMut::new(after)];
             let read = stream.read_vectored(&mut slices).map_err(Stop::Io)?;
             if read == 0 {
                 return Err(Stop::Closed);
             }
             let placed = read.min(direct);
+            if let Some(check) = &mut segment.check {
+                check.take(&space[..placed], segment.done_bytes);
+            }
             segment.done_bytes += placed;
             self.payload_bytes += placed as u64;
             self.consume(&scratch[..read - placed], receiver).map_err(Stop::Refused)?;
@@ -213,12 +262,19 @@ impl<P> Rx<P> {
                         }
                     }
                 }
+                if let Some(check) = &mut segment.check {
+                    check.take(now, segment.done_bytes);
+                }
                 segment.done_bytes += take;
                 bytes = later;
                 if segment.done_bytes < segment.total_bytes {
                     return Ok(());
                 }
-                let result = receiver.pdu(&segment.header, &self.collected);
+                let result = if segment.check.as_ref().is_none_or(Check::is_good) {
+                    receiver.pdu(&segment.header, &self.collected)
+                } else {
+                    receiver.bad_data(&segment.header)
+                };
                 self.collected.clear();
                 self.segment = None;
                 result?;
@@ -229,11 +285,28 @@ impl<P> Rx<P> {
             let Some((header, rest)) = bytes.split_first_chunk::<BHS_LEN>() else { break };
             let view = Bhs::new(header);
             let Some((ahs, rest)) = rest.split_at_checked(view.ahs_len()) else { break };
+            let Some((digest, rest)) = rest.split_at_checked(self.digests.header_bytes()) else { break };
+            if self.digests.header && Sum::of(header).and(ahs).to_wire() != digest {
+                return Err(receiver.bad_header());
+            }
             let landing = receiver.header(header, ahs)?;
             bytes = rest;
             let data_bytes = view.data_segment_len();
-            let total_bytes = data_bytes + padding(data_bytes);
-            self.segment = Some(Segment { header: *header, landing, done_bytes: 0, total_bytes, data_bytes });
+            let padded_bytes = data_bytes + padding(data_bytes);
+            let digest_bytes = self.digests.data_bytes(data_bytes);
+            let check = (digest_bytes > 0).then_some(Check {
+                padded_bytes,
+                sum: Sum::default(),
+                digest: [0; DIGEST_BYTES],
+            });
+            self.segment = Some(Segment {
+                header: *header,
+                landing,
+                done_bytes: 0,
+                total_bytes: padded_bytes + digest_bytes,
+                data_bytes,
+                check,
+            });
         }
         self.partial_header.extend_from_slice(bytes);
         Ok(())
@@ -241,86 +314,4 @@ impl<P> Rx<P> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Lays every payload down in one buffer and writes a line per PDU.
-    #[derive(Default)]
-    struct Recorder {
-        memory: Vec<u8>,
-        log: Vec<String>,
-    }
-
-    impl Receiver for Recorder {
-        type Place = usize;
-        type Error = String;
-
-        fn header(&mut self, header: &[u8; BHS_LEN], ahs: &[u8]) -> Result<Landing<usize>, String> {
-            let len = Bhs::new(header).data_segment_len();
-            match header[0] {
-                0x05 => Ok(Landing::Place { place: usize::from(header[40]), len_bytes: len.min(1000) }),
-                0x04 => Ok(Landing::Collect),
-                0x3e => Err("refused".to_owned()),
-                _ => {
-                    self.log.push(format!("ahs {}", ahs.len()));
-                    Ok(Landing::Discard)
-                }
-            }
-        }
-
-        fn space(&mut self, place: &usize, offset: usize, len: usize) -> &mut [u8] {
-            self.memory.resize(4096, 0);
-            &mut self.memory[place + offset..][..len]
-        }
-
-        fn pdu(&mut self, header: &[u8; BHS_LEN], collected: &[u8]) -> Result<(), String> {
-            self.log.push(format!("{:#04x} {}", header[0], String::from_utf8_lossy(collected)));
-            Ok(())
-        }
-    }
-
-    fn pdu(opcode: u8, place: u8, ahs_words: u8, data: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![0; BHS_LEN];
-        (bytes[0], bytes[4], bytes[40]) = (opcode, ahs_words, place);
-        bytes[5..8].copy_from_slice(&(data.len() as u32).to_be_bytes()[1..]);
-        bytes.resize(BHS_LEN + usize::from(ahs_words) * 4, 0xee);
-        bytes.extend_from_slice(data);
-        bytes.resize(bytes.len() + padding(data.len()), 0);
-        bytes
-    }
-
-    #[test]
-    fn the_same_pdus_come_out_however_the_bytes_arrive() {
-        let stream = [
-            pdu(0x05, 7, 0, b"seven"),
-            pdu(0x04, 0, 0, b"text=1"),
-            pdu(0x00, 0, 2, b""),
-            pdu(0x05, 100, 0, &[9; 1003]),
-            pdu(0x00, 0, 0, b"nobody wants this"),
-        ]
-        .concat();
-        let mut reference: Option<(Vec<String>, Vec<u8>)> = None;
-        for step in 1..stream.len() {
-            let (mut rx, mut recorder) = (Rx::new(), Recorder::default());
-            let mut pending: Vec<u8> = Vec::new();
-            for part in stream.chunks(step) {
-                pending.extend_from_slice(&std::mem::take(&mut rx.partial_header));
-                pending.extend_from_slice(part);
-                rx.consume(&std::mem::take(&mut pending), &mut recorder).unwrap();
-            }
-            assert!(rx.partial_header.is_empty() && rx.segment.is_none());
-            assert_eq!(rx.payload_bytes(), 5 + 1000);
-            let outcome = (recorder.log, recorder.memory);
-            assert_eq!(*reference.get_or_insert(outcome.clone()), outcome, "in steps of {step}");
-        }
-        let (log, memory) = reference.unwrap();
-        assert_eq!(log, ["0x05 ", "0x04 text=1", "ahs 8", "0x00 ", "0x05 ", "ahs 0", "0x00 "]);
-        assert_eq!((&memory[7..12], &memory[1099..1102]), (&b"seven"[..], &[9, 0, 0][..]));
-    }
-
-    #[test]
-    fn a_refusal_ends_it() {
-        let error = Rx::new().consume(&pdu(0x3e, 0, 0, b""), &mut Recorder::default());
-        assert_eq!(error, Err("refused".to_owned()));
-    }
-}
+mod tests;

@@ -7,6 +7,8 @@ use std::net::TcpStream;
 
 use wire::iscsi::{BHS_LEN, padding};
 
+use crate::digest::{DIGEST_BYTES, Digests, Sum};
+
 /// A PDU ready to go.
 #[derive(Debug)]
 pub struct Outgoing<D> {
@@ -35,7 +37,11 @@ const FILL_BYTES: usize = 1 << 20;
 /// PDUs in one write; each takes up to three slices.
 const BATCH: usize = 128;
 const SLICES: usize = 3 * BATCH;
-const PADDING: [u8; 3] = [0; 3];
+/// Data that one write offers when it carries digests. What the socket does not take may change before
+/// the next write (a LUN in memory is sent from where it is), so its digest is summed again.
+const SUMMED_BYTES: usize = 256 << 10;
+/// Padding and digest.
+const TRAILER_BYTES: usize = 3 + DIGEST_BYTES;
 
 /// The sending half of a connection.
 #[derive(Debug)]
@@ -45,25 +51,55 @@ pub(crate) struct Tx<D> {
     /// Bytes of the first PDU that the socket already has.
     sent_bytes: usize,
     payload_bytes: u64,
+    digests: Digests,
 }
 
 #[derive(Debug)]
 struct Queued<D> {
-    header: [u8; BHS_LEN],
+    /// With its digest, if it has one.
+    header: [u8; BHS_LEN + DIGEST_BYTES],
+    header_bytes: usize,
     data: Option<D>,
     data_bytes: usize,
     payload_bytes: usize,
+    trailer: [u8; TRAILER_BYTES],
+    trailer_bytes: usize,
+    /// For PDUs with a data digest: the sum of the first `summed_bytes` of data, which the socket has.
+    sum: Sum,
+    summed_bytes: usize,
 }
 
 impl<D> Queued<D> {
     fn total_bytes(&self) -> usize {
-        BHS_LEN + self.data_bytes + padding(self.data_bytes)
+        self.header_bytes + self.data_bytes + self.trailer_bytes
     }
+
+    fn has_data_digest(&self) -> bool {
+        self.trailer_bytes >= DIGEST_BYTES
+    }
+}
+
+/// What a write came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Written {
+    pub(crate) bytes: usize,
+    /// The socket took all that it was offered.
+    pub(crate) is_all: bool,
 }
 
 impl<D> Tx<D> {
     pub(crate) fn new() -> Tx<D> {
-        Tx { queue: VecDeque::new(), queued_bytes: 0, sent_bytes: 0, payload_bytes: 0 }
+        Tx {
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            sent_bytes: 0,
+            payload_bytes: 0,
+            digests: Digests::default(),
+        }
+    }
+
+    pub(crate) fn set_digests(&mut self, digests: Digests) {
+        self.digests = digests;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -78,49 +114,99 @@ impl<D> Tx<D> {
     /// Takes PDUs from `sender` until there is enough for one write.
     pub(crate) fn fill<S: Sender<Data = D>>(&mut self, sender: &mut S) {
         while self.queued_bytes < FILL_BYTES && self.queue.len() < BATCH {
-            let Some(Outgoing { header, data, is_payload }) = sender.next() else { break };
+            let Some(Outgoing { header: bhs, data, is_payload }) = sender.next() else { break };
             let data_bytes = data.as_ref().map_or(0, |data| sender.bytes(data).len());
-            let payload_bytes = if is_payload { data_bytes } else { 0 };
-            let queued = Queued { header, data, data_bytes, payload_bytes };
+            let mut header = [0; BHS_LEN + DIGEST_BYTES];
+            header[..BHS_LEN].copy_from_slice(&bhs);
+            if self.digests.header {
+                header[BHS_LEN..].copy_from_slice(&Sum::of(&bhs).to_wire());
+            }
+            let queued = Queued {
+                header,
+                header_bytes: BHS_LEN + self.digests.header_bytes(),
+                data,
+                data_bytes,
+                payload_bytes: if is_payload { data_bytes } else { 0 },
+                trailer: [0; TRAILER_BYTES],
+                trailer_bytes: padding(data_bytes) + self.digests.data_bytes(data_bytes),
+                sum: Sum::default(),
+                summed_bytes: 0,
+            };
             self.queued_bytes += queued.total_bytes();
             self.queue.push_back(queued);
         }
     }
 
-    /// One write of what is queued; the bytes it took, which is less than queued if the socket is full.
+    /// One write of what is queued.
     pub(crate) fn write<S: Sender<Data = D>>(
         &mut self,
         mut stream: &TcpStream,
         sender: &S,
-    ) -> io::Result<usize> {
+    ) -> io::Result<Written> {
+        let (pdus, mut left) = if self.digests.data { self.sum(sender) } else { (BATCH, usize::MAX) };
         let mut slices = [IoSlice::new(&[]); SLICES];
         let mut used = 0;
         let mut skip = self.sent_bytes;
-        for queued in self.queue.iter().take(BATCH) {
+        let mut offered = 0;
+        for queued in self.queue.iter().take(pdus) {
             let data = queued.data.as_ref().map_or(&[][..], |data| sender.bytes(data));
-            for part in [&queued.header, data, &PADDING[..padding(queued.data_bytes)]] {
+            let header = &queued.header[..queued.header_bytes];
+            for part in [header, data, &queued.trailer[..queued.trailer_bytes]] {
                 if skip >= part.len() {
                     skip -= part.len();
                 } else {
-                    slices[used] = IoSlice::new(&part[skip..]);
+                    let part = &part[skip..];
+                    let part = &part[..part.len().min(left)];
+                    slices[used] = IoSlice::new(part);
                     (used, skip) = (used + 1, 0);
+                    offered += part.len();
+                    left -= part.len();
                 }
             }
         }
-        let written = stream.write_vectored(&slices[..used])?;
-        self.sent(written);
-        Ok(written)
+        let bytes = stream.write_vectored(&slices[..used])?;
+        self.sent(bytes, sender);
+        Ok(Written { bytes, is_all: bytes == offered })
     }
 
-    pub(crate) fn queued_bytes(&self) -> usize {
-        self.queued_bytes - self.sent_bytes
+    /// Puts the data digests of the next PDUs in place; how many PDUs, and how many bytes of them, the next
+    /// write may offer.
+    fn sum<S: Sender<Data = D>>(&mut self, sender: &S) -> (usize, usize) {
+        let mut bytes = 0;
+        let mut skip = self.sent_bytes;
+        let mut pdus = 0;
+        for queued in self.queue.iter_mut().take(BATCH) {
+            let unsent_bytes = queued.total_bytes() - std::mem::take(&mut skip);
+            pdus += 1;
+            if let (true, Some(data)) = (queued.has_data_digest(), &queued.data) {
+                let data = &sender.bytes(data)[queued.summed_bytes..];
+                let room = SUMMED_BYTES - bytes;
+                if data.len() > room {
+                    // The end of this PDU is for another write, and so is its digest.
+                    return (pdus, bytes + room);
+                }
+                let padding = queued.trailer_bytes - DIGEST_BYTES;
+                let sum = queued.sum.and(data).and(&[0; 3][..padding]);
+                queued.trailer[padding..][..DIGEST_BYTES].copy_from_slice(&sum.to_wire());
+            }
+            bytes += unsent_bytes;
+            if bytes >= SUMMED_BYTES {
+                break;
+            }
+        }
+        (pdus, bytes)
     }
 
-    fn sent(&mut self, bytes: usize) {
+    fn sent<S: Sender<Data = D>>(&mut self, bytes: usize, sender: &S) {
         self.sent_bytes += bytes;
-        while let Some(first) = self.queue.front() {
+        while let Some(first) = self.queue.front_mut() {
             let total = first.total_bytes();
             if self.sent_bytes < total {
+                if let (true, Some(data)) = (first.has_data_digest(), &first.data) {
+                    let sent_bytes = self.sent_bytes.saturating_sub(first.header_bytes).min(first.data_bytes);
+                    first.sum = first.sum.and(&sender.bytes(data)[first.summed_bytes..sent_bytes]);
+                    first.summed_bytes = sent_bytes;
+                }
                 break;
             }
             self.sent_bytes -= total;
@@ -152,34 +238,98 @@ mod tests {
         }
     }
 
-    #[test]
-    fn everything_arrives_in_order_through_a_small_socket() {
+    /// Sends `data` through a socket whose peer reads slowly; compares with what should arrive.
+    fn check(data: Vec<Vec<u8>>, digests: Digests) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
-        let data: Vec<Vec<u8>> = (0..400usize).map(|n| vec![n as u8; n * 37 % 9001]).collect();
         let mut expected = Vec::new();
         for data in &data {
-            expected.extend_from_slice(&[data.len() as u8; BHS_LEN]);
-            expected.extend_from_slice(data);
-            expected.resize(expected.len() + padding(data.len()), 0);
+            let header = [data.len() as u8; BHS_LEN];
+            expected.extend_from_slice(&header);
+            if digests.header {
+                expected.extend_from_slice(&crc32c::crc32c(&header).to_le_bytes());
+            }
+            let mut padded = data.clone();
+            padded.resize(data.len() + padding(data.len()), 0);
+            expected.extend_from_slice(&padded);
+            if digests.data && !data.is_empty() {
+                expected.extend_from_slice(&crc32c::crc32c(&padded).to_le_bytes());
+            }
         }
         let total = expected.len();
         let reader = std::thread::spawn(move || {
             let mut received = vec![0; total];
-            peer.read_exact(&mut received).unwrap();
+            for part in received.chunks_mut(50_021) {
+                peer.read_exact(part).unwrap();
+            }
             received
         });
+        stream.set_nonblocking(true).unwrap();
         let payload: usize = data.iter().map(Vec::len).sum();
         let (mut tx, mut sender) = (Tx::new(), Canned(data.into()));
+        tx.set_digests(digests);
         loop {
             tx.fill(&mut sender);
             if tx.is_empty() {
                 break;
             }
-            tx.write(&stream, &sender).unwrap();
+            match tx.write(&stream, &sender) {
+                Ok(written) => assert!(written.bytes > 0),
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
         }
-        assert_eq!(reader.join().unwrap(), expected);
-        assert_eq!((tx.payload_bytes(), tx.queued_bytes()), (payload as u64, 0));
+        assert!(reader.join().unwrap() == expected, "{digests:?}");
+        assert_eq!((tx.payload_bytes(), tx.queued_bytes, tx.sent_bytes), (payload as u64, 0, 0));
+    }
+
+    #[test]
+    fn everything_arrives_in_order_through_a_small_socket() {
+        let small: Vec<Vec<u8>> = (0..400usize).map(|n| vec![n as u8; n * 37 % 9001]).collect();
+        let large: Vec<Vec<u8>> = [0, 262_144, 1, 3 << 20, 262_143, 524_289, 5].map(|n| vec![7; n]).into();
+        for (header, data) in [(false, false), (true, false), (false, true), (true, true)] {
+            check(small.clone(), Digests { header, data });
+            check(large.clone(), Digests { header, data });
+        }
+    }
+
+    #[test]
+    fn a_digest_is_that_of_the_bytes_that_went_out() {
+        /// Data that changes with every look at what was not sent yet, as a LUN in memory may.
+        struct Changing(Vec<u8>);
+
+        impl Sender for Changing {
+            type Data = ();
+
+            fn next(&mut self) -> Option<Outgoing<()>> {
+                None
+            }
+
+            fn bytes<'a>(&'a self, (): &'a ()) -> &'a [u8] {
+                &self.0
+            }
+        }
+
+        let mut tx = Tx::new();
+        tx.queue.push_back(Queued {
+            header: [0; BHS_LEN + DIGEST_BYTES],
+            header_bytes: BHS_LEN,
+            data: Some(()),
+            data_bytes: 1000,
+            payload_bytes: 1000,
+            trailer: [0; TRAILER_BYTES],
+            trailer_bytes: DIGEST_BYTES,
+            sum: Sum::default(),
+            summed_bytes: 0,
+        });
+        tx.queued_bytes = BHS_LEN + 1000 + DIGEST_BYTES;
+        let mut sender = Changing(vec![1; 1000]);
+        tx.sum(&sender);
+        tx.sent(BHS_LEN + 400, &sender);
+        sender.0[400..].fill(2);
+        tx.sum(&sender);
+        assert_eq!(tx.queue[0].trailer[..DIGEST_BYTES], crc32c::crc32c(&sender.0).to_le_bytes());
+        tx.sent(602, &sender);
+        assert_eq!((tx.queued_bytes, tx.queue[0].summed_bytes), (BHS_LEN + 1004, 1000));
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use initiator::{Disk, Error, Options, Url};
+use initiator::{Chap, Disk, Error, Options, Url};
+use proto::login::Secret;
+use proto::params::{Digest, Wishes};
 
 use crate::exit::{Exit, REFUSED};
 
@@ -16,6 +18,18 @@ pub(crate) struct SessionArgs {
     /// How long the target may take to connect, to log in, or to say anything while it owes an answer
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = event::parse_delay)]
     timeout: Duration,
+    /// CRC32C digests of headers and data: none (unless the target insists), prefer, or crc32c (always)
+    #[arg(long, value_enum, default_value = "none")]
+    digest: DigestWish,
+    /// Name that the target has to prove itself with (mutual CHAP); the user of the URL proves us
+    #[arg(long, value_name = "NAME")]
+    chap_target_user: Option<String>,
+    /// Secret of that name [default: FARLUN_CHAP_TARGET_SECRET of the environment, which nobody else can see]
+    #[arg(long, value_name = "SECRET", requires = "chap_target_user", value_parser = secret)]
+    chap_target_secret: Option<Secret>,
+    /// Take CHAP secrets shorter than 12 bytes
+    #[arg(long)]
+    insecure: bool,
     /// Congestion control of the connection, such as cubic [default: the system's]
     #[arg(long = "cc", value_name = "NAME")]
     congestion: Option<String>,
@@ -24,14 +38,60 @@ pub(crate) struct SessionArgs {
     trace: Option<PathBuf>,
 }
 
+/// What `--digest` may be.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum DigestWish {
+    /// No digest, unless the other side insists on one
+    None,
+    /// A digest, unless the other side would rather have none
+    Prefer,
+    /// A digest, or no session
+    Crc32c,
+}
+
+impl DigestWish {
+    /// The digests to offer, the preferred one first.
+    pub(crate) fn digests(self) -> &'static [Digest] {
+        match self {
+            DigestWish::None => Wishes::DIGEST_IF_ASKED,
+            DigestWish::Prefer => Wishes::DIGEST_IF_POSSIBLE,
+            DigestWish::Crc32c => Wishes::DIGEST_ALWAYS,
+        }
+    }
+}
+
 impl SessionArgs {
     /// What the session is made with.
     pub(crate) fn options(self) -> anyhow::Result<Options> {
         if let Some(dir) = &self.trace {
             std::fs::create_dir_all(dir).map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;
         }
-        Ok(Options { timeout: self.timeout, congestion: self.congestion, trace: self.trace })
+        let from_environment = |name| std::env::var(name).ok().map(|text| Secret::new(text.as_bytes()));
+        let target = self.chap_target_user.map(|name| {
+            let given = self.chap_target_secret;
+            given
+                .or_else(|| from_environment("FARLUN_CHAP_TARGET_SECRET"))
+                .map(|secret| (name, secret))
+                .ok_or_else(|| {
+                    Exit::usage("--chap-target-user needs --chap-target-secret or FARLUN_CHAP_TARGET_SECRET")
+                })
+        });
+        Ok(Options {
+            chap: Chap {
+                secret: from_environment("FARLUN_CHAP_SECRET"),
+                target: target.transpose()?,
+                allow_short: self.insecure,
+            },
+            timeout: self.timeout,
+            digests: self.digest.digests(),
+            congestion: self.congestion,
+            trace: self.trace,
+        })
     }
+}
+
+fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
+    Ok(Secret::new(text.as_bytes()))
 }
 
 /// Reads a URL; one that cannot be read is bad usage.
@@ -56,7 +116,11 @@ pub(crate) fn close(mut disk: Disk) -> anyhow::Result<()> {
 
 /// Gives an error of a session its exit code.
 pub(crate) fn failed(error: Error) -> anyhow::Error {
-    if error.is_refusal() { Exit::error(REFUSED, error) } else { error.into() }
+    match error {
+        Error::Chap(error) => Exit::usage(error),
+        error if error.is_refusal() => Exit::error(REFUSED, error),
+        error => error.into(),
+    }
 }
 
 /// A bar for something of known length in bytes; drawn only on a terminal.

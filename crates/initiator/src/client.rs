@@ -8,15 +8,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use control::Decision;
-use engine::{Buffers, Connection, Progress, Scratch, Service};
+use engine::{Buffers, Connection, Digests, Progress, Scratch, Service};
 use engine::{Stop, Turn};
 use event::{Host, Instant, Sink, SocketSample};
 use net::{Poll, Ready, clock};
 use proto::initiator::Session;
+use proto::params::Digest;
 use slab::Slab;
 use store::tables::Recorder;
 use wire::iscsi::Lun;
 
+use crate::chap::Chap;
 use crate::error::Error;
 use crate::request::{Body, Completed, Request, Workload};
 use crate::side::{Open, Payload, Place, Side};
@@ -29,6 +31,10 @@ const BUFFERS_KEEP_BYTES: usize = 256 << 20;
 pub struct Options {
     /// For connecting, for the login, and for a target that says nothing although it owes an answer.
     pub timeout: Duration,
+    /// What is given for CHAP beside the URL.
+    pub chap: Chap,
+    /// Digests that the session may have, the preferred one first.
+    pub digests: &'static [Digest],
     /// Congestion control; the system's if `None`.
     pub congestion: Option<String>,
     /// Where the tables `sockets` and `io` go, if anywhere.
@@ -49,13 +55,16 @@ pub struct Client {
 impl Client {
     pub(crate) fn new(
         poll: Poll,
-        connection: Connection<Place, Payload>,
+        mut connection: Connection<Place, Payload>,
         scratch: Scratch,
         session: Session,
         address: SocketAddr,
         options: &Options,
     ) -> Result<Client, Error> {
         let now = clock::now();
+        let is_on = |digest| digest == Digest::Crc32c;
+        let (header, data) = (session.params().header_digest, session.params().data_digest);
+        connection.set_digests(Digests { header: is_on(header), data: is_on(data) });
         let table = |name: &str| options.trace.as_ref().map(|dir| dir.join(name));
         let sockets = table("sockets-near.parquet").map(Recorder::create).transpose()?;
         let ios = table("io-near.parquet").map(Recorder::create).transpose()?;

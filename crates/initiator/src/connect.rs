@@ -8,8 +8,8 @@ use engine::{Connection, Landing, Outgoing, Receiver, Scratch, Sender, Service, 
 use event::Instant;
 use net::{Events, Interest, Poll, Ready, clock, tcp};
 use proto::Fault;
-use proto::login::{Initiator as Login, LoggedIn, LoginError, Request, SEGMENT_BYTES};
-use wire::iscsi::{BHS_LEN, Bhs, Pdu};
+use proto::login::{Initiator as Login, LoggedIn, LoginError, RANDOM_BYTES, Request, SEGMENT_BYTES, Status};
+use wire::iscsi::{BHS_LEN, Bhs, Pdu, login_status};
 
 use crate::client::{Client, Options, TOKEN};
 use crate::error::Error;
@@ -19,7 +19,7 @@ use crate::side::{Payload, Place};
 const REDIRECTIONS_MAX: usize = 4;
 
 /// Connects and logs in; follows redirections, and tries again without the private key if the peer
-/// drops the connection over it.
+/// drops the connection over it, and without SHA-256 if the peer takes that for another algorithm.
 pub(crate) fn session(host: &str, port: u16, request: &Request, options: &Options) -> Result<Client, Error> {
     let mut request = request.clone();
     let (mut host, mut port) = (host.to_owned(), port);
@@ -28,6 +28,9 @@ pub(crate) fn session(host: &str, port: u16, request: &Request, options: &Option
             Err(Error::Login { source: LoginError::Redirected { address, .. }, .. }) => {
                 (host, port) = (address.host, address.port);
             }
+            Err(Error::Login { source: LoginError::Refused { status, .. }, .. })
+                if status == Status::new(login_status::INITIATOR_ERROR)
+                    && request.security.leave_out_sha256() => {}
             Err(Error::Closed { .. } | Error::Socket { .. }) if request.private_key => {
                 request.private_key = false;
             }
@@ -81,11 +84,14 @@ fn log_in(
     options: &Options,
 ) -> Result<Client, Error> {
     let poll = Poll::new()?;
+    // Every connection has a challenge of its own.
+    let mut random = [0; RANDOM_BYTES];
+    net::random::fill(&mut random);
     let mut login = LoggingIn {
         connection: Connection::new(stream, &poll, TOKEN)?,
         poll,
         scratch: Scratch::new(),
-        side: Side { login: Login::new(request.clone()), response: None, address },
+        side: Side { login: Login::with_random(request.clone(), random), response: None, address },
         deadline: clock::now() + options.timeout,
         timeout: options.timeout,
     };
@@ -179,6 +185,14 @@ impl Receiver for Side {
                 Err(Error::Fault { address, source: Fault::Unexpected { found } })
             }
         }
+    }
+
+    fn bad_header(&mut self) -> Error {
+        unreachable!("there are no digests during a login")
+    }
+
+    fn bad_data(&mut self, _header: &[u8; BHS_LEN]) -> Result<(), Error> {
+        unreachable!("there are no digests during a login")
     }
 
     fn wants_more(&self) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::Buffer;
 use event::Op;
 use proto::discovery::{self, Collector, DiscoveredTarget};
-use proto::login::{Request as LoginRequest, Security, Session};
+use proto::login::{Request as LoginRequest, Session};
 use proto::params::Wishes;
 use proto::peer_cpu;
 use wire::scsi::{
@@ -49,7 +49,8 @@ const TRANSFER_DEFAULT_BYTES: u32 = 1 << 20;
 
 /// Asks a portal which targets it has.
 pub fn discover(url: &Url, options: &Options) -> Result<Vec<DiscoveredTarget>, Error> {
-    let mut client = connect::session(&url.host, url.port, &login(Session::Discovery), options)?;
+    let mut client =
+        connect::session(&url.host, url.port, &login(Session::Discovery, url, options)?, options)?;
     let text = client.text(discovery::request())?;
     client.close()?;
     let mut collector = Collector::default();
@@ -60,7 +61,7 @@ pub fn discover(url: &Url, options: &Options) -> Result<Vec<DiscoveredTarget>, E
 /// LUNs of a target and their sizes in bytes; `None` for those that do not say.
 pub fn luns(url: &Url, target: &str, options: &Options) -> Result<Vec<(u16, Option<u64>)>, Error> {
     let session = Session::Normal { target_name: target.to_owned() };
-    let mut client = connect::session(&url.host, url.port, &login(session), options)?;
+    let mut client = connect::session(&url.host, url.port, &login(session, url, options)?, options)?;
     let mut luns = Vec::new();
     for lun in report_luns(&mut client)? {
         client.set_lun(lun);
@@ -76,7 +77,7 @@ impl Disk {
     pub fn open(url: &Url, options: &Options) -> Result<Disk, Error> {
         let (target, lun) = url.unit()?;
         let session = Session::Normal { target_name: target.to_owned() };
-        let mut client = connect::session(&url.host, url.port, &login(session), options)?;
+        let mut client = connect::session(&url.host, url.port, &login(session, url, options)?, options)?;
         client.set_lun(lun);
         let inquiry = inquire(&mut client, None)?;
         let inquiry = StandardInquiry::parse(&inquiry).map_err(|_| odd("INQUIRY"))?;
@@ -211,17 +212,17 @@ impl Request {
     }
 }
 
-fn login(session: Session) -> LoginRequest {
-    LoginRequest {
+fn login(session: Session, url: &Url, options: &Options) -> Result<LoginRequest, Error> {
+    Ok(LoginRequest {
         session,
         initiator_name: initiator_name(),
         initiator_alias: None,
         isid: isid(),
         cid: 0,
-        wishes: Wishes::default(),
-        security: Security::default(),
+        wishes: Wishes::default().with_digests(options.digests),
+        security: options.chap.security(url)?,
         private_key: true,
-    }
+    })
 }
 
 /// The host's own initiator name, where it has one, or ours for this host.
@@ -235,14 +236,13 @@ fn initiator_name() -> String {
     )
 }
 
-/// A session id of the random kind (RFC 7143 section 11.12.5), another one for each process and call.
+/// A session id of the random kind (RFC 7143 section 11.12.5). A target ends the session that had the same
+/// one before, so that of another process must never come up.
 fn isid() -> [u8; 6] {
-    use std::sync::atomic::{AtomicU16, Ordering};
-    static CALLS: AtomicU16 = AtomicU16::new(0);
-    let calls = CALLS.fetch_add(1, Ordering::Relaxed);
-    let [.., a, b, c] = std::process::id().to_be_bytes();
-    let [d, e] = calls.to_be_bytes();
-    [0x80, a, b, c, d, e]
+    let mut isid = [0; 6];
+    net::random::fill(&mut isid[1..]);
+    isid[0] = 0x80;
+    isid
 }
 
 /// What a target may lack: that it says no, or something odd, is no error; all else ends the session.

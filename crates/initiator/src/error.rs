@@ -11,6 +11,7 @@ use store::tables::TableError;
 use wire::iscsi::reject_reason;
 use wire::scsi::{Sense, SenseKey, Status};
 
+use crate::chap::ChapError;
 use crate::url::UrlError;
 
 /// What went wrong.
@@ -19,6 +20,9 @@ pub enum Error {
     /// The URL.
     #[error(transparent)]
     Url(#[from] UrlError),
+    /// What was given for CHAP.
+    #[error(transparent)]
+    Chap(#[from] ChapError),
     /// The host has no address.
     #[error("cannot find the host {host}: {source}")]
     Resolve {

@@ -4,6 +4,7 @@
 //! a [`Workload`] lives in the loop. The iSCSI state machines are in `proto`, the policy in `control`.
 
 mod bulk;
+mod chap;
 mod client;
 mod connect;
 mod disk;
@@ -14,6 +15,7 @@ mod side;
 mod url;
 
 pub use bulk::{BulkError, FromFile, Range, ToFile};
+pub use chap::{Chap, ChapError};
 pub use client::{Client, Options};
 pub use connect::connect;
 pub use disk::{Disk, Geometry, Identity, discover, luns};

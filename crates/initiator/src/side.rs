@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::{Buffer, Buffers, Landing, Outgoing, Receiver, Sender};
 use event::{Instant, Io, Sink};
 use proto::initiator::{Command, Completion, Event, Session, Transfer};
-use proto::{Data, Segment};
+use proto::{Data, Fault, Segment};
 use slab::Slab;
 use store::tables::Recorder;
 use wire::iscsi::{BHS_LEN, Lun, Pdu, TaskAttribute};
@@ -229,6 +229,14 @@ impl Receiver for Side {
         let address = self.address;
         self.session.handle(&pdu, collected).map_err(|source| Error::Fault { address, source })?;
         self.handle_events()
+    }
+
+    fn bad_header(&mut self) -> Error {
+        Error::Fault { address: self.address, source: Fault::HeaderDigest }
+    }
+
+    fn bad_data(&mut self, _header: &[u8; BHS_LEN]) -> Result<(), Error> {
+        Err(Error::Fault { address: self.address, source: Fault::DataDigest })
     }
 }
 

@@ -1,7 +1,10 @@
-//! `iscsi://[user[%secret]@]host[:port][/iqn[/lun]]`, as libiscsi and QEMU write it.
+//! `iscsi://[user[%secret]@]host[:port][/iqn[/lun]]`, as libiscsi and QEMU write it. The secret is never shown
+//! again, neither in errors nor by `Display`.
 
 use std::fmt;
 use std::str::FromStr;
+
+use proto::login::Secret;
 
 /// The port of iSCSI.
 const PORT: u16 = 3260;
@@ -11,6 +14,10 @@ const NAME_MAX_BYTES: usize = 223;
 /// Where a target or one of its LUNs is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Url {
+    /// Name to prove ourselves with (CHAP).
+    pub user: Option<String>,
+    /// Its secret; may come from elsewhere.
+    pub secret: Option<Secret>,
     /// Name or address; an IPv6 address without its brackets.
     pub host: String,
     /// TCP port.
@@ -33,17 +40,22 @@ impl FromStr for Url {
     type Err = UrlError;
 
     fn from_str(url: &str) -> Result<Url, UrlError> {
-        parse(url).map_err(|problem| UrlError { url: url.to_owned(), problem })
+        parse(url).map_err(|problem| UrlError { url: without_user(url), problem })
     }
 }
 
 fn parse(url: &str) -> Result<Url, &'static str> {
     let rest = url.strip_prefix("iscsi://").ok_or("it does not begin with iscsi://")?;
+    // A secret may hold any character; an `@` after it is nowhere else.
+    let (login, rest) = rest.rsplit_once('@').map_or((None, rest), |(login, rest)| (Some(login), rest));
+    let (user, secret) = match login.map(|login| login.split_once('%').unwrap_or((login, ""))) {
+        None => (None, None),
+        Some(("", _)) => return Err("the user name before the @ is missing"),
+        Some((user, "")) => (Some(user.to_owned()), None),
+        Some((user, secret)) => (Some(user.to_owned()), Some(Secret::new(secret.as_bytes()))),
+    };
     let mut parts = rest.splitn(3, '/');
     let authority = parts.next().unwrap_or_default();
-    if authority.contains('@') {
-        return Err("it carries a user name, and this version cannot authenticate");
-    }
     let (host, port) = match authority.strip_prefix('[') {
         Some(v6) => {
             let (host, rest) = v6.split_once(']').ok_or("the bracket of the IPv6 address is not closed")?;
@@ -72,7 +84,17 @@ fn parse(url: &str) -> Result<Url, &'static str> {
         Some(Ok(lun @ 0..16384)) => Some(lun),
         Some(_) => return Err("the LUN is no number from 0 to 16383"),
     };
-    Ok(Url { host: host.to_owned(), port, target: target.map(str::to_owned), lun })
+    Ok(Url { user, secret, host: host.to_owned(), port, target: target.map(str::to_owned), lun })
+}
+
+/// A URL as errors show it.
+fn without_user(url: &str) -> String {
+    match url.rsplit_once('@') {
+        Some((login, rest)) => {
+            format!("{}...@{rest}", if login.starts_with("iscsi://") { "iscsi://" } else { "" })
+        }
+        None => url.to_owned(),
+    }
 }
 
 impl Url {
@@ -119,6 +141,24 @@ mod tests {
     }
 
     #[test]
+    fn a_user_and_a_secret_that_is_never_shown() {
+        let check = |text: &str, user: &str, secret: Option<&str>| {
+            let url: Url = text.parse().unwrap();
+            let expected = secret.map(|secret| Secret::new(secret.as_bytes()));
+            assert_eq!((url.user.as_deref(), &url.secret), (Some(user), &expected), "{text}");
+            assert_eq!(url.to_string(), "iscsi://h:3260/iqn.a/0");
+            assert!(secret.is_none_or(|secret| !format!("{url:?}").contains(secret)));
+        };
+        check("iscsi://me%p/a@s%s@h/iqn.a/0", "me", Some("p/a@s%s"));
+        check("iscsi://me@h/iqn.a/0", "me", None);
+        check("iscsi://me%@h/iqn.a/0", "me", None);
+        for text in ["iscsi://me%hunter2@h:0/", "me%hunter2@h", "iscsi://me%hunter2@h/iqn.a/0/7"] {
+            let error = text.parse::<Url>().unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
     fn what_is_not() {
         let check = |text: &str, expected: &str| {
             let error = text.parse::<Url>().unwrap_err().to_string();
@@ -133,7 +173,7 @@ mod tests {
         check("iscsi://[::1]x/iqn", "the port is no number");
         check("iscsi://h/iqn.a/x", "the LUN is no number");
         check("iscsi://h/iqn.a/0/1", "the LUN is no number");
-        check("iscsi://u%p@h/iqn.a/0", "cannot authenticate");
+        check("iscsi://%p@h/iqn.a/0", "the user name before the @ is missing");
         check("iscsi://h/i q n/0", "blanks");
         let error = "iscsi://h/iqn.a".parse::<Url>().unwrap().unit().unwrap_err().to_string();
         assert!(error.contains("the LUN is missing"), "{error}");

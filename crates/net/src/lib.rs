@@ -8,6 +8,7 @@ pub mod clock;
 pub mod interface;
 pub mod namespace;
 mod poll;
+pub mod random;
 pub mod scheduling;
 mod signals;
 mod syscall;

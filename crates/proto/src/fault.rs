@@ -31,6 +31,12 @@ pub enum Fault {
         /// The limit (our MaxRecvDataSegmentLength).
         limit_bytes: u32,
     },
+    /// A header that changed on its way; where the next PDU begins is not known either.
+    #[error("a PDU header from the peer does not match its digest: it was damaged on its way")]
+    HeaderDigest,
+    /// A data segment that changed on its way (at error recovery level 0 nothing is asked for again).
+    #[error("data from the peer does not match its digest: it was damaged on its way")]
+    DataDigest,
 }
 
 impl Fault {

@@ -133,6 +133,20 @@ pub struct Wishes {
 impl Wishes {
     /// The longest burst we ask for: the largest multiple of 4096 that fits the 24 bits of the key.
     pub const LONGEST_BURST: u32 = (1 << 24) - 4096;
+
+    /// No digest, unless the peer insists on one.
+    pub const DIGEST_IF_ASKED: &'static [Digest] = &[Digest::None, Digest::Crc32c];
+
+    /// A digest, unless the peer will not have one.
+    pub const DIGEST_IF_POSSIBLE: &'static [Digest] = &[Digest::Crc32c, Digest::None];
+
+    /// A digest, or no session.
+    pub const DIGEST_ALWAYS: &'static [Digest] = &[Digest::Crc32c];
+
+    /// The same wish for the digests of headers and of data.
+    pub fn with_digests(self, digests: &'static [Digest]) -> Wishes {
+        Wishes { header_digests: digests, data_digests: digests, ..self }
+    }
 }
 
 impl Default for Wishes {
@@ -149,8 +163,8 @@ impl Default for Wishes {
             error_recovery_level: 0,
             default_time2wait_s: 2,
             default_time2retain_s: 0,
-            header_digests: &[Digest::None],
-            data_digests: &[Digest::None],
+            header_digests: Wishes::DIGEST_IF_ASKED,
+            data_digests: Wishes::DIGEST_IF_ASKED,
         }
     }
 }

@@ -22,7 +22,14 @@ impl Target {
     /// Serves the given LUNs (`memory:64MiB`, `file:PATH`) on loopback.
     #[track_caller]
     pub fn serve(luns: &[&str]) -> Target {
+        Target::serve_with(luns, &[])
+    }
+
+    /// Like [`Target::serve`], with more flags.
+    #[track_caller]
+    pub fn serve_with(luns: &[&str], flags: &[&str]) -> Target {
         let mut command = farlun(["target", "--json", "--listen", "127.0.0.1:0"]);
+        command.args(flags);
         for lun in luns {
             command.args(["--lun", lun]);
         }

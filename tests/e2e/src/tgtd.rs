@@ -42,6 +42,27 @@ impl Tgtd {
         tgtd
     }
 
+    /// Sets a parameter of the target's sessions.
+    #[track_caller]
+    pub fn set(&self, name: &str, value: &str) {
+        let mut admin = Command::new("tgtadm");
+        admin.args(["-C", &self.control.to_string(), "--lld", "iscsi", "--op", "update", "--mode", "target"]);
+        process::output(admin.args(["--tid", "1", "--name", name, "--value", value]));
+    }
+
+    /// Makes an account and binds it to the target: `outgoing` is what the target proves itself with, any
+    /// other is what initiators need from now on.
+    #[track_caller]
+    pub fn account(&self, user: &str, password: &str, outgoing: bool) {
+        let admin = format!("tgtadm -C {} --lld iscsi", self.control);
+        let outgoing = if outgoing { " --outgoing" } else { "" };
+        let script = format!(
+            "{admin} --op new --mode account --user {user} --password {password}\n\
+             {admin} --op bind --mode account --tid 1 --user {user}{outgoing}\n"
+        );
+        process::output(Command::new("sh").args(["-ec", &script]));
+    }
+
     /// The URL of one LUN; the disk is LUN 1.
     pub fn url(&self, lun: u32) -> String {
         format!("{}/{IQN}/{lun}", self.portal())

@@ -11,6 +11,8 @@ use target::lun::LunSpec;
 use target::{Config, Target};
 
 use crate::exit::{DONE, Exit};
+use crate::secrets;
+use crate::session::DigestWish;
 
 /// Serve memory or files as iSCSI LUNs
 #[derive(Args, Debug)]
@@ -18,6 +20,7 @@ use crate::exit::{DONE, Exit};
 Examples:
   farlun target --lun memory:4GiB
   farlun target --lun file:/srv/disk.img --lun file:/srv/gold.img,ro --iqn iqn.2026-11.org.example:store
+  farlun target --lun memory:1GiB --listen 0.0.0.0:3260 --chap alice --chap-secret-file /etc/farlun/secrets
   farlun target --lun memory:1GiB --listen 0.0.0.0:3260 --insecure
 
 LUNs are numbered from 0 in the order given. The target ends on SIGINT or SIGTERM.")]
@@ -31,9 +34,24 @@ pub(crate) struct TargetArgs {
     /// Name of the target [default: iqn.2026-11.io.farlun:HOSTNAME]
     #[arg(long)]
     iqn: Option<String>,
-    /// Listen beyond loopback although nobody is authenticated
+    /// Name that may log in by CHAP, with its secret in the file; may be given several times
+    #[arg(long = "chap", value_name = "NAME", requires = "chap_secret_file")]
+    chap_users: Vec<String>,
+    /// File of secrets, one 'NAME SECRET' a line, readable by nobody else
+    #[arg(long, value_name = "FILE", requires = "chap_users")]
+    chap_secret_file: Option<PathBuf>,
+    /// Name that the target proves itself with to those who ask (mutual CHAP); its secret is in the file too
+    #[arg(long, value_name = "NAME", requires = "chap_users")]
+    chap_target_user: Option<String>,
+    /// Name of an initiator that may log in; may be given several times [default: everybody]
+    #[arg(long = "allow", value_name = "IQN")]
+    allowed: Vec<String>,
+    /// Listen beyond loopback although nobody is authenticated, or take CHAP secrets shorter than 12 bytes
     #[arg(long)]
     insecure: bool,
+    /// CRC32C digests of headers and data: none (unless the initiator insists), prefer, or crc32c (always)
+    #[arg(long, value_enum, default_value = "none")]
+    digest: DigestWish,
     /// Congestion control of the connections, such as cubic [default: the system's]
     #[arg(long = "cc", value_name = "NAME")]
     congestion: Option<String>,
@@ -54,17 +72,31 @@ pub(crate) fn run(args: TargetArgs) -> anyhow::Result<u8> {
     for text in &args.listen {
         listen.extend(addresses(text)?);
     }
-    if let Some(open) = listen.iter().find(|address| !address.ip().is_loopback() && !args.insecure) {
+    let chap = args.chap_secret_file.as_deref().map(|file| {
+        secrets::chap_target(file, &args.chap_users, args.chap_target_user.as_deref(), args.insecure)
+    });
+    let chap = chap.transpose()?;
+    let is_open = chap.is_none() && !args.insecure;
+    if let Some(open) = listen.iter().find(|address| !address.ip().is_loopback() && is_open) {
         return Err(Exit::usage(format!(
             "--listen {open}: anybody who reaches this address could read and write the LUNs, because nobody \
-             is authenticated; give --insecure if that is meant, or listen on 127.0.0.1"
+             is authenticated; configure --chap, or give --insecure if that is meant, or listen on 127.0.0.1"
         )));
     }
     let iqn = args.iqn.unwrap_or_else(default_iqn);
     if let Some(dir) = &args.trace {
         std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     }
-    let config = Config { listen, iqn, luns, congestion: args.congestion, trace: args.trace };
+    let config = Config {
+        listen,
+        iqn,
+        luns,
+        chap,
+        allowed: args.allowed,
+        digests: args.digest.digests(),
+        congestion: args.congestion,
+        trace: args.trace,
+    };
     let target = Target::start(&config)?;
     let addresses: Vec<String> = target.addresses()?.iter().map(ToString::to_string).collect();
     if args.json {

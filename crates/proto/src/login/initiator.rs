@@ -4,8 +4,9 @@
 //! It logs in the first connection of a new session. What to do about a redirection or a refusal is
 //! the caller's; so is to try again without the private key when a peer drops the connection over it.
 
-use wire::iscsi::{LoginRequest, LoginResponse, login_stage};
+use wire::iscsi::{LoginRequest, LoginResponse, login_stage, login_status};
 
+use super::chap::RANDOM_BYTES;
 use super::negotiation::Negotiation;
 use super::security::{Offerer, Security};
 use super::text::{Inbox, Outbox, Pair, take_key};
@@ -88,6 +89,7 @@ pub struct Initiator {
     inbox: Inbox,
     outbox: Outbox,
     security: Option<Offerer>,
+    random: [u8; RANDOM_BYTES],
     negotiation: Option<Negotiation>,
     exp_stat_sn: u32,
     target_portal_group_tag: Option<u16>,
@@ -98,20 +100,31 @@ pub struct Initiator {
 }
 
 impl Initiator {
-    /// A login that is about to begin.
+    /// A login that is about to begin, and needs no challenge.
+    ///
+    /// # Panics
+    /// If the target has to prove itself: see [`Initiator::with_random`].
     pub fn new(request: Request) -> Initiator {
+        assert!(!request.security.is_mutual(), "mutual CHAP needs random bytes");
+        Initiator::with_random(request, [0; RANDOM_BYTES])
+    }
+
+    /// A login that is about to begin. `random` is what the target is challenged with: bytes that nobody can
+    /// foresee, and others for every login.
+    pub fn with_random(request: Request, random: [u8; RANDOM_BYTES]) -> Initiator {
         let is_discovery = request.session == Session::Discovery;
         let negotiation = Negotiation::new(request.wishes.clone(), true, is_discovery, request.private_key);
         let mut login = Initiator {
             stage: match request.security {
                 Security::Skip => login_stage::OPERATIONAL,
-                Security::OfferNone => login_stage::SECURITY,
+                Security::OfferNone | Security::Chap(_) => login_stage::SECURITY,
             },
             request,
             rounds: 0,
             inbox: Inbox::default(),
             outbox: Outbox::default(),
             security: None,
+            random,
             negotiation: Some(negotiation),
             exp_stat_sn: 0,
             target_portal_group_tag: None,
@@ -176,7 +189,13 @@ impl Initiator {
         let mut pairs = self.inbox.take()?;
         self.note_target(&mut pairs)?;
         if let Some(security) = &mut self.security {
-            security.receive(&mut pairs)?;
+            security.receive(&mut pairs, &mut self.outbox)?;
+            if response.transit && !security.is_done() {
+                return Err(LoginError::Refused {
+                    status: Status::new(login_status::AUTHENTICATION_FAILURE),
+                    reason: "the target goes on without the CHAP exchange".to_owned(),
+                });
+            }
         }
         let in_security = self.stage == login_stage::SECURITY;
         let must_tell = match &mut self.negotiation {
@@ -211,7 +230,7 @@ impl Initiator {
         if response.is_continued && response.transit {
             return Err(Violation::Flags("a response with both C and T"));
         }
-        // We ask for the next stage in every request; a target may grant that stage and no other.
+        // When we ask to leave, it is for the next stage; a target may grant that stage and no other.
         if response.transit && response.nsg != self.next_stage() {
             return field("NSG", response.nsg, self.next_stage());
         }
@@ -248,7 +267,10 @@ impl Initiator {
             };
         }
         let reason = match (&self.request.session, status.class, status.detail) {
-            (_, 2, 1) => "the target wants a password".to_owned(),
+            (_, 2, 1) if matches!(self.request.security, Security::Chap(_)) => {
+                "the target does not take this CHAP name with this secret".to_owned()
+            }
+            (_, 2, 1) => "the target wants a CHAP name and secret, as in iscsi://NAME%SECRET@HOST".to_owned(),
             (_, 2, 2) => format!("the target does not admit {}", self.request.initiator_name),
             (Session::Normal { target_name }, 2, 3 | 4) => {
                 format!("{target_name} is not there, `farlun ls` shows what is")
@@ -307,7 +329,9 @@ impl Initiator {
     fn open_stage(&mut self) {
         self.security = None;
         if self.stage == login_stage::SECURITY {
-            self.security = Some(Offerer::start(&mut self.outbox));
+            let (security, is_discovery) =
+                (&self.request.security, self.request.session == Session::Discovery);
+            self.security = Some(Offerer::start(security, is_discovery, self.random, &mut self.outbox));
         } else if let Some(negotiation) = &mut self.negotiation {
             negotiation.offer(&mut self.outbox);
         }
@@ -315,11 +339,12 @@ impl Initiator {
 
     fn send(&mut self) {
         let (segment, is_continued) = self.outbox.segment();
+        let transit = !is_continued && self.security.as_ref().is_none_or(Offerer::may_leave);
         let request = LoginRequest {
-            transit: !is_continued,
+            transit,
             is_continued,
             csg: self.stage,
-            nsg: if is_continued { 0 } else { self.next_stage() },
+            nsg: if transit { self.next_stage() } else { 0 },
             version_max: 0,
             version_min: 0,
             data_segment_len: segment.len() as u32,

@@ -6,6 +6,7 @@
 //! is the caller's to give up on. Numbers: a login request is immediate, so it does not advance
 //! CmdSN; the CmdSN that it carries is the one of the first command after the login.
 
+mod chap;
 mod initiator;
 mod negotiation;
 mod security;
@@ -21,6 +22,10 @@ use wire::iscsi::login_status;
 
 use crate::discovery::TargetAddress;
 
+pub use chap::{
+    Algorithm, ChapInitiator, ChapTarget, Credentials, CredentialsError, RANDOM_BYTES, SECRET_MIN_BYTES,
+    Secret,
+};
 pub use initiator::{Initiator, LoggedIn, Request, Session};
 pub use security::Security;
 pub use target::{Admitted, Candidate, Directory, LoginPolicy, Target};
@@ -151,6 +156,14 @@ pub enum Violation {
         first: u32,
         /// Bytes agreed for any burst.
         max: u32,
+    },
+    /// What came of a key is not among the values that we take.
+    #[error("{key}={value} is all that the peer agrees to, and we insist on another value")]
+    Unagreed {
+        /// The key.
+        key: &'static str,
+        /// The value that would be in force.
+        value: &'static str,
     },
     /// A header field that does not fit the state of the login.
     #[error("{field} is {found}, expected {expected}")]

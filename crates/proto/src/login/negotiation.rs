@@ -140,6 +140,16 @@ impl Negotiation {
                 self.apply(key, &Value::Bool(value));
             }
         }
+        // A key that was refused, or never offered, keeps its default, which may be what we do not take.
+        let digests = [
+            (Key::HeaderDigest, self.params.header_digest, self.wishes.header_digests),
+            (Key::DataDigest, self.params.data_digest, self.wishes.data_digests),
+        ];
+        for (key, agreed, wanted) in digests {
+            if !wanted.contains(&agreed) {
+                return Err(Violation::Unagreed { key: key.name(), value: agreed.as_str() });
+            }
+        }
         let (first, max) = (self.params.first_burst_len, self.params.max_burst_len);
         if first > max {
             if self.is_settled(Key::FirstBurstLength) {

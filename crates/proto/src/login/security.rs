@@ -1,16 +1,17 @@
 //! The security stage (RFC 7143 sections 6.3.2 and 12): which authentication method, and its steps.
 //!
-//! This is the one file that an authentication method is added to: the machines of both sides hand
-//! every pair of the stage to it and get back those that are not its own.
+//! The machines of both sides hand every pair of the stage to this file and get back those that are not
+//! its own. A failure looks the same whatever was wrong: status 0x0201 after the last step.
 
 use wire::iscsi::login_status;
 
+use super::chap::{Algorithm, Challenge, ChapInitiator, ChapTarget, RANDOM_BYTES, hex, number};
 use super::text::{Outbox, Pair, take_key};
 use super::{LoginError, Status, Violation, shortened};
-use crate::keys::{Answer, Key, Kind, Reply, Wish, answer, reply};
+use crate::keys::{Answer, Key, Kind, Reply, Value, Wish, answer, reply};
 
 /// How an initiator goes through the security stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Security {
     /// Begin with the operational stage. One round trip less; this is what libiscsi does without a
     /// password, so tgt, LIO and SPDK take it. A target that wants a password answers 0x0201.
@@ -18,71 +19,302 @@ pub enum Security {
     Skip,
     /// Pass through the stage with `AuthMethod=None`, as open-iscsi does.
     OfferNone,
+    /// Prove who we are by CHAP, and let the target prove itself if its credentials are there. A target
+    /// that wants no proof is refused; only a discovery session, which tells it nothing, goes on.
+    Chap(Box<ChapInitiator>),
 }
 
-fn methods() -> Wish {
-    Wish::List(vec!["None"])
+impl Security {
+    /// Whether the target is asked to prove itself, which takes a challenge of ours.
+    pub fn is_mutual(&self) -> bool {
+        matches!(self, Security::Chap(chap) if chap.is_mutual())
+    }
+
+    /// Offers SHA-256 no longer; false if it was not offered together with all others. tgt takes its
+    /// number for SHA-1 and refuses the longer response with status 0x0200, where a wrong secret has 0x0201.
+    /// Whoever could bring this about could as well have chosen the weakest algorithm of the offer.
+    pub fn leave_out_sha256(&mut self) -> bool {
+        match self {
+            Security::Chap(chap) if chap.algorithms == Algorithm::STRONGEST_FIRST => {
+                chap.algorithms = Algorithm::WITHOUT_SHA256;
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 /// The initiator's part.
 #[derive(Debug)]
 pub(super) struct Offerer {
-    answered: bool,
+    methods: Wish,
+    chap: Option<Box<ChapInitiator>>,
+    random: [u8; RANDOM_BYTES],
+    waits_for: Awaited,
+}
+
+/// What the target owes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Awaited {
+    Method,
+    Challenge,
+    Proof(Algorithm),
+    Nothing,
 }
 
 impl Offerer {
-    pub(super) fn start(out: &mut Outbox) -> Offerer {
-        out.push(Key::AuthMethod.name(), &methods().to_string());
-        Offerer { answered: false }
+    pub(super) fn start(
+        security: &Security,
+        is_discovery: bool,
+        random: [u8; RANDOM_BYTES],
+        out: &mut Outbox,
+    ) -> Offerer {
+        let chap = match security {
+            Security::Chap(chap) => Some(chap.clone()),
+            Security::Skip | Security::OfferNone => None,
+        };
+        let methods = Wish::List(match &chap {
+            None => vec!["None"],
+            Some(chap) if is_discovery && !chap.is_mutual() => vec!["CHAP", "None"],
+            Some(_) => vec!["CHAP"],
+        });
+        out.push(Key::AuthMethod.name(), &methods.to_string());
+        Offerer { methods, chap, random, waits_for: Awaited::Method }
     }
 
-    /// Takes the keys of the stage out of `pairs`.
-    pub(super) fn receive(&mut self, pairs: &mut Vec<Pair>) -> Result<(), LoginError> {
-        let key = Key::AuthMethod;
-        let Some(value) = take_key(pairs, key.name())? else { return Ok(()) };
-        if core::mem::replace(&mut self.answered, true) {
-            return Err(Violation::Twice(key.name()).into());
+    /// Whether our next request may ask to leave the stage.
+    pub(super) fn may_leave(&self) -> bool {
+        self.chap.is_none() || matches!(self.waits_for, Awaited::Proof(_) | Awaited::Nothing)
+    }
+
+    /// Whether the target may end the stage: it has proved what it had to.
+    pub(super) fn is_done(&self) -> bool {
+        self.chap.is_none() || self.waits_for == Awaited::Nothing
+    }
+
+    /// Takes the keys of the stage out of `pairs` and says what comes next.
+    pub(super) fn receive(&mut self, pairs: &mut Vec<Pair>, out: &mut Outbox) -> Result<(), LoginError> {
+        let method = take_key(pairs, Key::AuthMethod.name())?;
+        let steps = Steps::take(pairs)?;
+        if let Some(method) = method {
+            if self.waits_for != Awaited::Method {
+                return Err(Violation::Twice(Key::AuthMethod.name()).into());
+            }
+            self.receive_method(&method, out)?;
+            return steps.expect_none();
         }
-        match reply(key, &methods(), &value) {
-            Reply::Agreed(_) => Ok(()),
-            Reply::Refused | Reply::Violation => Err(LoginError::Refused {
-                status: Status::new(login_status::AUTHENTICATION_FAILURE),
-                reason: format!("the target answers AuthMethod={}, we offer None", shortened(&value)),
-            }),
+        let Some(chap) = &self.chap else { return steps.expect_none() };
+        match (&self.waits_for, steps) {
+            (Awaited::Challenge, Steps { a: Some(a), i: Some(i), c: Some(c), n: None, r: None }) => {
+                let algorithm = chap.algorithms.iter().find(|own| number(&a) == Some(own.number().into()));
+                let algorithm = *algorithm.ok_or_else(|| {
+                    failure(format!("the target answers CHAP_A={}, which we do not offer", shortened(&a)))
+                })?;
+                let challenge = Challenge::read(&i, &c)
+                    .ok_or_else(|| failure("the target's CHAP challenge cannot be read".to_owned()))?;
+                let ours = Challenge::new(self.random);
+                if chap.is_mutual() && challenge.bytes == ours.bytes {
+                    return Err(failure("the target sends our own CHAP challenge".to_owned()));
+                }
+                out.push(Key::ChapN.name(), chap.ours.name());
+                out.push(Key::ChapR.name(), &chap.ours.respond(algorithm, &challenge));
+                self.waits_for = Awaited::Nothing;
+                if chap.is_mutual() {
+                    out.push(Key::ChapI.name(), &ours.id.to_string());
+                    out.push(Key::ChapC.name(), &hex(&ours.bytes));
+                    self.waits_for = Awaited::Proof(algorithm);
+                }
+                Ok(())
+            }
+            (
+                Awaited::Proof(algorithm),
+                Steps { n: Some(name), r: Some(response), a: None, i: None, c: None },
+            ) => {
+                let ours = Challenge::new(self.random);
+                let theirs = chap.theirs.as_ref();
+                if !theirs.is_some_and(|theirs| theirs.prove(*algorithm, &ours, &name, &response)) {
+                    let reason = "the target could not prove itself: its CHAP name or secret is another one";
+                    return Err(failure(reason.to_owned()));
+                }
+                self.waits_for = Awaited::Nothing;
+                Ok(())
+            }
+            (Awaited::Challenge, _) => {
+                Err(failure("the target sends no CHAP challenge where one is due".to_owned()))
+            }
+            (_, steps) => steps.expect_none(),
+        }
+    }
+
+    fn receive_method(&mut self, method: &str, out: &mut Outbox) -> Result<(), LoginError> {
+        match (reply(Key::AuthMethod, &self.methods, method), &self.chap) {
+            (Reply::Agreed(Value::Text(method)), Some(chap)) if method == "CHAP" => {
+                let numbers: Vec<String> = chap.algorithms.iter().map(|a| a.number().to_string()).collect();
+                out.push(Key::ChapA.name(), &numbers.join(","));
+                self.waits_for = Awaited::Challenge;
+                Ok(())
+            }
+            (Reply::Agreed(_), _) => {
+                self.waits_for = Awaited::Nothing;
+                Ok(())
+            }
+            (Reply::Refused | Reply::Violation, _) => Err(failure(format!(
+                "the target answers AuthMethod={}, we offer {}",
+                shortened(method),
+                self.methods
+            ))),
         }
     }
 }
 
 /// The target's part.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Responder {
-    answered: bool,
+    chap: Option<ChapTarget>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nothing was agreed.
+    Begin,
+    /// CHAP was agreed.
+    Method,
+    /// This was asked.
+    Challenged(Algorithm, Challenge),
+    /// No more is asked.
+    Done,
 }
 
 impl Responder {
+    pub(super) fn new(chap: Option<ChapTarget>) -> Responder {
+        Responder { chap, state: State::Begin }
+    }
+
+    /// Whether the initiator may leave the stage, or begin after it.
+    pub(super) fn is_done(&self) -> bool {
+        self.chap.is_none() || matches!(self.state, State::Done)
+    }
+
+    /// Whether a method was agreed, where one is needed.
+    pub(super) fn is_begun(&self) -> bool {
+        self.chap.is_none() || !matches!(self.state, State::Begin)
+    }
+
+    /// For an initiator that leaves the stage, or begins after it, without proof.
+    pub(super) fn no_proof() -> LoginError {
+        failure("the initiator offers no CHAP, which is needed here".to_owned())
+    }
+
     /// Answers the keys of the stage and takes them out of `pairs`. An initiator that offers no method
-    /// has chosen none.
-    pub(super) fn receive(&mut self, pairs: &mut Vec<Pair>, out: &mut Outbox) -> Result<(), LoginError> {
-        if let Some((name, _)) = pairs.iter().find(|(name, _)| is_step(name)) {
-            return Err(failure(format!("{} without a method that has this key", shortened(name))));
+    /// has chosen none. `random` fills a slice with random bytes.
+    pub(super) fn receive(
+        &mut self,
+        pairs: &mut Vec<Pair>,
+        out: &mut Outbox,
+        random: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), LoginError> {
+        let method = take_key(pairs, Key::AuthMethod.name())?;
+        let steps = Steps::take(pairs)?;
+        if let Some(method) = method {
+            if !matches!(self.state, State::Begin) {
+                return Err(Violation::Twice(Key::AuthMethod.name()).into());
+            }
+            self.receive_method(&method, out)?;
+            return steps.expect_none();
         }
-        let key = Key::AuthMethod;
-        let Some(value) = take_key(pairs, key.name())? else { return Ok(()) };
-        if core::mem::replace(&mut self.answered, true) {
-            return Err(Violation::Twice(key.name()).into());
-        }
-        match answer(key, &value, &methods()) {
-            Answer::Select(method) => {
-                out.push(key.name(), &method.to_string());
+        let Some(chap) = &self.chap else { return steps.expect_none() };
+        match (&self.state, steps) {
+            (State::Method, Steps { a: Some(a), i: None, c: None, n: None, r: None }) => {
+                let is_offered =
+                    |own: &&Algorithm| a.split(',').any(|offer| number(offer) == Some(own.number().into()));
+                let Some(&algorithm) = chap.algorithms.iter().find(is_offered) else {
+                    return Err(failure(format!("CHAP_A={} offers nothing that we allow", shortened(&a))));
+                };
+                let mut bytes = [0; RANDOM_BYTES];
+                random(&mut bytes);
+                let challenge = Challenge::new(bytes);
+                out.push(Key::ChapA.name(), &algorithm.number().to_string());
+                out.push(Key::ChapI.name(), &challenge.id.to_string());
+                out.push(Key::ChapC.name(), &hex(&challenge.bytes));
+                self.state = State::Challenged(algorithm, challenge);
                 Ok(())
             }
-            _ => Err(failure(format!("AuthMethod={} offered, None expected", shortened(&value)))),
+            (State::Challenged(algorithm, challenge), Steps { n: Some(n), r: Some(r), a: None, i, c }) => {
+                if !chap.admits(*algorithm, challenge, &n, &r) {
+                    return Err(failure(format!("wrong CHAP name or secret from '{}'", shortened(&n))));
+                }
+                match (i, c) {
+                    (None, None) => {}
+                    (Some(i), Some(c)) => {
+                        let theirs = Challenge::read(&i, &c)
+                            .ok_or_else(|| failure("the CHAP challenge cannot be read".to_owned()))?;
+                        if theirs.bytes == challenge.bytes {
+                            return Err(failure("our own CHAP challenge was sent back to us".to_owned()));
+                        }
+                        let Some(ours) = &chap.ours else {
+                            let reason = "the initiator wants us to prove ourselves, and we have no \
+                                          credentials of our own";
+                            return Err(failure(reason.to_owned()));
+                        };
+                        out.push(Key::ChapN.name(), ours.name());
+                        out.push(Key::ChapR.name(), &ours.respond(*algorithm, &theirs));
+                    }
+                    _ => return Err(failure("half a CHAP challenge".to_owned())),
+                }
+                self.state = State::Done;
+                Ok(())
+            }
+            (_, steps) => steps.expect_none(),
+        }
+    }
+
+    fn receive_method(&mut self, method: &str, out: &mut Outbox) -> Result<(), LoginError> {
+        let (wanted, next) = match &self.chap {
+            Some(_) => ("CHAP", State::Method),
+            None => ("None", State::Done),
+        };
+        match answer(Key::AuthMethod, method, &Wish::List(vec![wanted])) {
+            Answer::Select(method) => {
+                out.push(Key::AuthMethod.name(), &method.to_string());
+                self.state = next;
+                Ok(())
+            }
+            _ => Err(failure(format!("AuthMethod={} offered, {wanted} expected", shortened(method)))),
         }
     }
 }
 
-fn is_step(name: &str) -> bool {
-    Key::from_name(name).is_some_and(|key| key.spec().kind == Kind::Step)
+/// The CHAP keys of one text.
+#[derive(Debug)]
+struct Steps {
+    a: Option<String>,
+    i: Option<String>,
+    c: Option<String>,
+    n: Option<String>,
+    r: Option<String>,
+}
+
+impl Steps {
+    fn take(pairs: &mut Vec<Pair>) -> Result<Steps, Violation> {
+        let mut take = |key: Key| {
+            debug_assert!(key.spec().kind == Kind::Step);
+            take_key(pairs, key.name())
+        };
+        Ok(Steps {
+            a: take(Key::ChapA)?,
+            i: take(Key::ChapI)?,
+            c: take(Key::ChapC)?,
+            n: take(Key::ChapN)?,
+            r: take(Key::ChapR)?,
+        })
+    }
+
+    /// Nothing is due, so nothing may be there.
+    fn expect_none(&self) -> Result<(), LoginError> {
+        let there = [&self.a, &self.i, &self.c, &self.n, &self.r].iter().any(|value| value.is_some());
+        if there { Err(failure("CHAP keys out of order".to_owned())) } else { Ok(()) }
+    }
 }
 
 fn failure(reason: String) -> LoginError {

@@ -6,6 +6,7 @@
 
 use wire::iscsi::{LoginRequest, LoginResponse, login_stage, login_status};
 
+use super::chap::ChapTarget;
 use super::negotiation::Negotiation;
 use super::security::Responder;
 use super::text::{Inbox, Outbox, Pair, take_key};
@@ -29,6 +30,8 @@ pub struct LoginPolicy {
     pub command_window: u32,
     /// Answer the private key of our own kind.
     pub private_key: bool,
+    /// With it, nobody logs in without proving who they are.
+    pub chap: Option<ChapTarget>,
 }
 
 impl Default for LoginPolicy {
@@ -39,6 +42,7 @@ impl Default for LoginPolicy {
             target_alias: None,
             command_window: 128,
             private_key: true,
+            chap: None,
         }
     }
 }
@@ -68,6 +72,10 @@ pub trait Directory {
     /// The status to refuse with, a value of [`wire::iscsi::login_status`]: `NOT_FOUND` for a target that
     /// is not there, `AUTHORIZATION_FAILURE`, `SERVICE_UNAVAILABLE`, `OUT_OF_RESOURCES`, …
     fn admit(&mut self, candidate: &Candidate) -> Result<(), Status>;
+
+    /// Fills a CHAP challenge with bytes that nobody can foresee and that never come again. Asked only
+    /// under a policy with CHAP.
+    fn random(&mut self, bytes: &mut [u8]);
 
     /// Is there a session with this TSIH?
     fn has_session(&self, tsih: u16) -> bool;
@@ -131,13 +139,13 @@ impl Target {
     /// A connection on which nothing has been said yet.
     pub fn new(policy: LoginPolicy) -> Target {
         Target {
+            security: Responder::new(policy.chap.clone()),
             policy,
             header: None,
             stage: login_stage::SECURITY,
             rounds: 0,
             inbox: Inbox::default(),
             outbox: Outbox::default(),
-            security: Responder::default(),
             who: None,
             transmit: None,
             outcome: None,
@@ -227,7 +235,14 @@ impl Target {
         }
         let in_security = self.stage == login_stage::SECURITY;
         if in_security {
-            self.security.receive(&mut pairs, &mut self.outbox)?;
+            let random = &mut |bytes: &mut [u8]| directory.random(bytes);
+            self.security.receive(&mut pairs, &mut self.outbox, random)?;
+            let offers_nothing = request.transit && !self.security.is_begun();
+            if offers_nothing {
+                return Err(Responder::no_proof());
+            }
+        } else if !self.security.is_done() {
+            return Err(Responder::no_proof());
         }
         if let Some((_, negotiation)) = &mut self.who {
             negotiation.receive(&pairs, in_security, &mut self.outbox)?;
@@ -357,7 +372,9 @@ impl Target {
         let (segment, is_continued) = self.outbox.segment();
         let mut response = self.response(request);
         response.is_continued = is_continued;
-        response.transit = request.transit && !is_continued;
+        // The stage lasts until the initiator has proved itself, however soon it wants to leave.
+        let may_leave = self.stage != login_stage::SECURITY || self.security.is_done();
+        response.transit = request.transit && !is_continued && may_leave;
         let mut agreed = None;
         if response.transit {
             response.nsg = request.nsg;

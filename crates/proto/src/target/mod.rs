@@ -231,6 +231,13 @@ impl Session {
         Ok(())
     }
 
+    /// In place of [`Session::handle`], for a PDU whose data segment does not match its digest: a Reject is
+    /// queued (RFC 7143 section 7.8). At error recovery level 0 there is no way to have the data again, so
+    /// the connection is to be closed when it is sent.
+    pub fn reject_damaged(&mut self, header: &[u8; 48]) {
+        self.reject(header, reject_reason::DATA_DIGEST_ERROR);
+    }
+
     /// The next thing to tell the serving loop.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()

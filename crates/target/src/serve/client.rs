@@ -4,10 +4,11 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use engine::{Connection, Progress, Stop};
+use engine::{Connection, Digests, Progress, Stop};
 use event::{Host, Instant, SocketSample};
 use net::{Poll, Ready};
 use proto::login::{LoginPolicy, Target as Login};
+use proto::params::Digest;
 use slab::Slab;
 
 use super::end::End;
@@ -75,6 +76,14 @@ impl Client {
         self.side.nexus
     }
 
+    /// The handle of its session, or of the one that its login is about to become.
+    pub(super) fn tsih(&self) -> Option<u16> {
+        match &self.side.phase {
+            Phase::Full { tsih, .. } => Some(*tsih),
+            Phase::Login { login, .. } => login.outcome().map(|admitted| admitted.tsih),
+        }
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.side.name
     }
@@ -129,8 +138,16 @@ impl Client {
             })?;
             self.readable = progress == Progress::More;
         }
+        let was_login = self.awaits_login();
         let mut sender = Active { side: &mut self.side, shared };
         let sent = self.connection.send(poll, &mut sender).map_err(End::Io)?;
+        if let (true, Phase::Full { session, .. }) = (was_login, &self.side.phase) {
+            // The last response of the login is the last PDU without digests, and nothing follows it
+            // before the initiator has asked for something.
+            let is_on = |digest| digest == Digest::Crc32c;
+            let (header, data) = (session.params().header_digest, session.params().data_digest);
+            self.connection.set_digests(Digests { header: is_on(header), data: is_on(data) });
+        }
         if sent == Progress::More {
             progress = Progress::More;
         }

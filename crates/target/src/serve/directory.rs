@@ -1,6 +1,9 @@
 //! Who may log in, and the handles of sessions that have.
+//!
+//! A login with the names and ISID of a session that is still there takes its place (RFC 7143 section
+//! 6.3.5): the serving loop ends those that [`Sessions::take_replaced`] names.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use proto::login::{Candidate, Directory, Status};
 use wire::iscsi::login_status;
@@ -11,14 +14,32 @@ use crate::lun::Nexus;
 #[derive(Debug)]
 pub(super) struct Sessions {
     iqn: String,
-    open: HashSet<u16>,
+    /// Initiators that may log in; everybody if empty.
+    allowed: Vec<String>,
+    open: HashMap<u16, Owner>,
+    /// Sessions whose initiator has come again.
+    replaced: Vec<u16>,
     last_tsih: u16,
     last_nexus: u64,
 }
 
+/// Whose session it is: two with the same owner cannot be there at a time.
+#[derive(Debug, PartialEq, Eq)]
+struct Owner {
+    initiator_name: String,
+    isid: [u8; 6],
+    discovery: bool,
+}
+
 impl Sessions {
-    pub(super) fn new(iqn: String) -> Sessions {
-        Sessions { iqn, open: HashSet::new(), last_tsih: 0, last_nexus: 0 }
+    pub(super) fn new(iqn: String, allowed: Vec<String>) -> Sessions {
+        let (open, replaced) = (HashMap::new(), Vec::new());
+        Sessions { iqn, allowed, open, replaced, last_tsih: 0, last_nexus: 0 }
+    }
+
+    /// Sessions that must end because their initiator has logged in again, since the last call.
+    pub(super) fn take_replaced(&mut self) -> Vec<u16> {
+        std::mem::take(&mut self.replaced)
     }
 
     pub(super) fn next_nexus(&mut self) -> Nexus {
@@ -33,6 +54,12 @@ impl Sessions {
 
 impl Directory for Sessions {
     fn admit(&mut self, candidate: &Candidate) -> Result<(), Status> {
+        // Names are compared without regard to case (RFC 3722 folds it).
+        let name = &candidate.initiator_name;
+        if !self.allowed.is_empty() && !self.allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
+        {
+            return Err(Status::new(login_status::AUTHORIZATION_FAILURE));
+        }
         match &candidate.target_name {
             Some(name) if *name == self.iqn => Ok(()),
             None if candidate.discovery => Ok(()),
@@ -40,17 +67,74 @@ impl Directory for Sessions {
         }
     }
 
-    fn has_session(&self, tsih: u16) -> bool {
-        self.open.contains(&tsih)
+    fn random(&mut self, bytes: &mut [u8]) {
+        net::random::fill(bytes);
     }
 
-    fn assign_tsih(&mut self, _candidate: &Candidate) -> Result<u16, Status> {
+    fn has_session(&self, tsih: u16) -> bool {
+        self.open.contains_key(&tsih)
+    }
+
+    fn assign_tsih(&mut self, candidate: &Candidate) -> Result<u16, Status> {
+        let owner = Owner {
+            initiator_name: candidate.initiator_name.to_ascii_lowercase(),
+            isid: candidate.isid,
+            discovery: candidate.discovery,
+        };
         for _ in 0..u16::MAX {
             self.last_tsih = if self.last_tsih == u16::MAX { 1 } else { self.last_tsih + 1 };
-            if self.open.insert(self.last_tsih) {
+            if !self.open.contains_key(&self.last_tsih) {
+                let old = self.open.iter().filter(|(_, old)| **old == owner).map(|(tsih, _)| *tsih);
+                self.replaced.extend(old);
+                self.open.insert(self.last_tsih, owner);
                 return Ok(self.last_tsih);
             }
         }
         Err(Status::new(login_status::OUT_OF_RESOURCES))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(initiator_name: &str, isid: u8, discovery: bool) -> Candidate {
+        Candidate {
+            initiator_name: initiator_name.to_owned(),
+            initiator_alias: None,
+            target_name: Some("iqn.t".to_owned()),
+            discovery,
+            isid: [0x80, 0, 0, 0, 0, isid],
+            cid: 0,
+        }
+    }
+
+    #[test]
+    fn only_those_who_are_allowed() {
+        let mut sessions = Sessions::new("iqn.t".to_owned(), vec!["iqn.A".to_owned(), "iqn.b".to_owned()]);
+        let refused = Err(Status::new(login_status::AUTHORIZATION_FAILURE));
+        for (name, expected) in
+            [("iqn.a", Ok(())), ("iqn.b", Ok(())), ("iqn.c", refused), ("iqn.aa", refused)]
+        {
+            assert_eq!(sessions.admit(&candidate(name, 1, false)), expected, "{name}");
+            assert_eq!(sessions.admit(&candidate(name, 1, true)), expected, "{name}");
+        }
+        assert_eq!(Sessions::new("iqn.t".to_owned(), vec![]).admit(&candidate("iqn.c", 1, false)), Ok(()));
+    }
+
+    #[test]
+    fn the_same_initiator_with_the_same_isid_takes_its_own_place() {
+        let mut sessions = Sessions::new("iqn.t".to_owned(), vec![]);
+        let first = sessions.assign_tsih(&candidate("iqn.a", 1, false)).unwrap();
+        for other in [candidate("iqn.a", 2, false), candidate("iqn.b", 1, false), candidate("iqn.a", 1, true)]
+        {
+            sessions.assign_tsih(&other).unwrap();
+        }
+        assert!(sessions.take_replaced().is_empty());
+        let second = sessions.assign_tsih(&candidate("IQN.a", 1, false)).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(sessions.take_replaced(), [first]);
+        sessions.close(first);
+        assert!(sessions.has_session(second) && !sessions.has_session(first));
     }
 }

@@ -17,6 +17,9 @@ pub(super) enum End {
     /// The target ends.
     #[error("the target shuts down")]
     Shutdown,
+    /// Its initiator has logged in again with the same ISID (RFC 7143 section 6.3.5).
+    #[error("the initiator has logged in again, which ends this session")]
+    Replaced,
     /// No login in time.
     #[error("no login within 15 s")]
     LoginTimeout,

@@ -81,6 +81,17 @@ impl Receiver for Active<'_> {
         }
     }
 
+    fn bad_header(&mut self) -> End {
+        End::Fault(Fault::HeaderDigest)
+    }
+
+    fn bad_data(&mut self, header: &[u8; BHS_LEN]) -> Result<(), End> {
+        self.side.pdu = None;
+        self.side.session().reject_damaged(header);
+        self.side.end = Some(End::Fault(Fault::DataDigest));
+        Ok(())
+    }
+
     fn wants_more(&self) -> bool {
         self.side.end.is_none()
     }

@@ -23,7 +23,8 @@ use engine::{Buffers, Progress, Scratch, Service, Turn, Workers};
 use event::{Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, tcp};
 use proto::discovery::{DiscoveredTarget, TargetAddress};
-use proto::login::LoginPolicy;
+use proto::login::{ChapTarget, LoginPolicy};
+use proto::params::{Digest, Wishes};
 use slab::Slab;
 use store::tables::{Recorder, TableError};
 
@@ -44,6 +45,12 @@ pub struct Config {
     pub iqn: String,
     /// Its LUNs, numbered from 0.
     pub luns: Vec<LunSpec>,
+    /// With it, nobody logs in without proving who they are.
+    pub chap: Option<ChapTarget>,
+    /// Names of the initiators that may log in; everybody if empty.
+    pub allowed: Vec<String>,
+    /// Digests that its connections may have, the preferred one first; see [`Wishes`].
+    pub digests: &'static [Digest],
     /// Congestion control of its connections; the system's if `None`.
     pub congestion: Option<String>,
     /// Where the table `sockets` goes, if anywhere.
@@ -151,6 +158,8 @@ impl Target {
         let policy = LoginPolicy {
             portal_group_tag: PORTAL_GROUP_TAG,
             command_window: side::COMMANDS_AT_FIRST,
+            chap: config.chap.clone(),
+            wishes: Wishes::default().with_digests(config.digests),
             ..LoginPolicy::default()
         };
         let mut target = Target {
@@ -164,7 +173,7 @@ impl Target {
                 luns,
                 workers,
                 buffers: Buffers::new(BUFFERS_KEEP_BYTES),
-                sessions: Sessions::new(config.iqn.clone()),
+                sessions: Sessions::new(config.iqn.clone(), config.allowed.clone()),
                 policy,
                 advertised,
                 open_sessions: 0,
@@ -264,6 +273,16 @@ impl Target {
         client.leave(&mut self.shared);
         if end.is_worth_telling() {
             log(format_args!("{}: {end}", client.name()));
+        }
+    }
+
+    /// Ends the sessions whose initiator has just logged in again, before anything else of it is served.
+    fn end_replaced(&mut self, now: Instant) {
+        for tsih in self.shared.sessions.take_replaced() {
+            let old = self.clients.iter().find(|(_, client)| client.tsih() == Some(tsih));
+            if let Some(index) = old.map(|(index, _)| index) {
+                self.close(index, &End::Replaced, now);
+            }
         }
     }
 
@@ -371,6 +390,7 @@ impl Service for Target {
                 }
                 Err(end) => self.close(index, &end, now),
             }
+            self.end_replaced(now);
         }
         if self.listen_again.is_some_and(|at| now >= at) {
             self.listen()?;

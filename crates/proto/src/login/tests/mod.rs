@@ -1,6 +1,8 @@
-//! Logins from end to end: our two machines with each other; `peers`: what others say; `refusals`:
+//! Logins from end to end: our two machines with each other; `chap`; `digests`; `peers`: what others say; `refusals`:
 //! every way to fail; `nonsense`: random PDUs and text.
 
+mod chap;
+mod digests;
 mod nonsense;
 mod peers;
 mod refusals;
@@ -29,6 +31,10 @@ impl Directory for OneTarget {
             Some("iqn.2026-11.io.farlun:private") => Err(login_status::AUTHORIZATION_FAILURE.into()),
             _ => Err(login_status::NOT_FOUND.into()),
         }
+    }
+
+    fn random(&mut self, bytes: &mut [u8]) {
+        bytes.fill(0x5a);
     }
 
     fn has_session(&self, tsih: u16) -> bool {

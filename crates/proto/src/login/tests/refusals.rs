@@ -136,7 +136,7 @@ fn what_the_initiator_does_not_take() {
     let both = LoginError::Protocol(Violation::Flags("a response with both C and T"));
     #[rustfmt::skip]
     let table: Vec<(LoginResponse, &[u8], LoginError)> = vec![
-        (class(2, 1), b"", refused(2, 1, "the target wants a password")),
+        (class(2, 1), b"", refused(2, 1, "the target wants a CHAP name and secret, as in iscsi://NAME%SECRET@HOST")),
         (class(2, 3), b"", refused(2, 3, "iqn.2026-11.io.farlun:disk is not there, `farlun ls` shows what is")),
         (class(3, 2), b"", refused(3, 2, "")),
         (class(9, 9), b"\xff\xff", refused(9, 9, "")),
