@@ -174,10 +174,9 @@ impl Far {
                 self.place(token, 0, &early[..most]);
                 self.session.receive(task, token, wanted_bytes);
             }
-            _ => self.session.answer(
-                task,
-                Answer { status: CHECK_CONDITION, sense: SENSE.to_vec(), actual_bytes: 0 },
-            ),
+            _ => self
+                .session
+                .answer(task, Answer { status: CHECK_CONDITION, sense: SENSE.to_vec(), actual_bytes: 0 }),
         }
     }
 

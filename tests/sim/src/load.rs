@@ -151,7 +151,10 @@ impl Running {
         if self.load.kind == Kind::Read {
             assert!(done.placed.is_exactly(block_bytes), "each byte once");
             let from = done.order.address as usize;
-            assert!(done.buffer == self.held[from..][..block_bytes as usize], "the bytes that were asked for");
+            assert!(
+                done.buffer == self.held[from..][..block_bytes as usize],
+                "the bytes that were asked for"
+            );
         }
         let issued = self.issued[done.token as usize].take().expect("a request comes back once");
         let latency = now.since(issued);

@@ -244,7 +244,14 @@ fn numbers(pdu: &Pdu) -> (u32, u32, u32) {
         };
     }
     numbers!(
-        NopIn, ScsiResponse, TaskManagementResponse, TextResponse, DataIn, LogoutResponse, R2t, AsyncMessage,
+        NopIn,
+        ScsiResponse,
+        TaskManagementResponse,
+        TextResponse,
+        DataIn,
+        LogoutResponse,
+        R2t,
+        AsyncMessage,
         Reject
     )
 }

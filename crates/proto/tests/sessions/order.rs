@@ -66,7 +66,10 @@ fn the_last_data_in_carries_the_status() {
     );
     let Some(Pdu::DataIn(last)) = answers.last() else { panic!("data came") };
     assert_eq!((last.stat_sn, last.ttt), (STAT_SN, RESERVED_TAG));
-    assert_eq!((last.exp_cmd_sn, last.max_cmd_sn), (CMD_SN.wrapping_add(1), CMD_SN.wrapping_add(terms.window)));
+    assert_eq!(
+        (last.exp_cmd_sn, last.max_cmd_sn),
+        (CMD_SN.wrapping_add(1), CMD_SN.wrapping_add(terms.window))
+    );
     // What the next request confirms.
     pair.near.session().ping();
     let Some(Pdu::NopOut(nop)) = sent_by(&mut pair).pop() else { panic!("a ping was asked for") };

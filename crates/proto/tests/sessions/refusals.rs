@@ -3,7 +3,7 @@
 use proto::Fault;
 use sim::{Far, Kind, Order, content};
 use wire::iscsi::{
-    DataOut, Lun, NopIn, Pdu, RESERVED_TAG, R2t, ScsiCommand, SnackRequest, TaskManagementRequest,
+    DataOut, Lun, NopIn, Pdu, R2t, RESERVED_TAG, ScsiCommand, SnackRequest, TaskManagementRequest,
 };
 
 use crate::pair::{CMD_SN, Terms};
@@ -62,7 +62,8 @@ fn data_of_unknown_tasks_and_transfers_is_rejected() {
 
 #[test]
 fn data_at_the_wrong_place_drops_the_connection() {
-    for (offset, len, data_sn) in [(1, 512, 0), (512, 512, 0), (0, 512, 1), (0, 1025, 0), (u32::MAX, 512, 0)] {
+    for (offset, len, data_sn) in [(1, 512, 0), (512, 512, 0), (0, 512, 1), (0, 1025, 0), (u32::MAX, 512, 0)]
+    {
         let (mut far, ttt) = soliciting();
         let before = far.memory().to_vec();
         let wrong = data_out(0, ttt, offset, len, data_sn);
@@ -129,15 +130,14 @@ fn an_unsolicited_burst_may_end_early_and_the_rest_is_sent_for() {
 fn a_write_that_fails_takes_its_unsolicited_data_before_it_is_answered() {
     let mut far = Terms { segment_len: (1024, 8192), ..Terms::default() }.far();
     let refuse = Order { kind: Kind::Refuse, ..WRITE };
-    let write = ScsiCommand { write: true, is_final: false, data_segment_len: 1024, ..command(0, refuse, 4096) };
+    let write =
+        ScsiCommand { write: true, is_final: false, data_segment_len: 1024, ..command(0, refuse, 4096) };
     let before = far.memory().to_vec();
     take(&mut far, write, &[0xee; 1024]).expect("in turn");
     for (index, offset) in [1024, 2048, 3072].into_iter().enumerate() {
         assert_eq!(answers(&mut far), vec![], "not answered while data is on its way");
-        let data = DataOut {
-            is_final: offset == 3072,
-            ..data_out(0, RESERVED_TAG, offset, 1024, index as u32)
-        };
+        let data =
+            DataOut { is_final: offset == 3072, ..data_out(0, RESERVED_TAG, offset, 1024, index as u32) };
         take(&mut far, data, &[0xee; 1024]).expect("taken and forgotten");
     }
     let [Pdu::ScsiResponse(response)] = answers(&mut far)[..] else { panic!("one response") };

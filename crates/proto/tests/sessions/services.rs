@@ -46,7 +46,8 @@ fn a_ping_of_the_initiator_is_answered_with_its_data() {
         assert_eq!(echo.data, data[..512], "as much as the initiator takes");
         assert_eq!((answer.itt, answer.ttt, answer.exp_cmd_sn), (4, RESERVED_TAG, exp_cmd_sn));
         // The answer to a ping of the target's asks for nothing.
-        take(&mut far, NopOut { itt: RESERVED_TAG, ttt: 1, immediate: true, ..nop }, &data).expect("a NOP-Out");
+        take(&mut far, NopOut { itt: RESERVED_TAG, ttt: 1, immediate: true, ..nop }, &data)
+            .expect("a NOP-Out");
         assert!(far.next().is_none());
     }
 }

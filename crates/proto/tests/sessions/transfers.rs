@@ -125,7 +125,8 @@ fn reads_and_writes_mixed_in_any_order() {
 
 #[test]
 fn the_length_of_the_command_and_the_expected_one_differ() {
-    let pairs = [(0, 700), (700, 0), (1, 512), (512, 1), (4096, 5000), (5000, 4096), (70_000, 66_000), (3, 70_000)];
+    let pairs =
+        [(0, 700), (700, 0), (1, 512), (512, 1), (4096, 5000), (5000, 4096), (70_000, 66_000), (3, 70_000)];
     for (index, terms) in all_terms().iter().enumerate() {
         for kind in [Kind::Read, Kind::Hand, Kind::Write] {
             let ios = pairs.map(|(len_bytes, expected_bytes)| Io { kind, len_bytes, expected_bytes });

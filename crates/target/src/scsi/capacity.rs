@@ -20,6 +20,8 @@ pub(super) fn sixteen(lun: &Lun) -> Vec<u8> {
         last_lba: lun.blocks() - 1,
         block_len: lun.block_len_bytes(),
         physical_block_exponent: PHYSICAL_BLOCK_EXPONENT,
+        thin: true,
+        unmapped_reads_zero: true,
         ..Capacity16::default()
     };
     capacity.emit().to_vec()

@@ -123,7 +123,11 @@ mod tests {
         let hex = "0026 0020 00000000 0000000100000000 00000008 00000000 0000000000000007 00000000 00000000";
         check(hex, &ranges, parse_unmap, |ranges| emit_unmap(ranges));
         assert_eq!(parse_unmap(&bytes("0006 0000 00000000")), Ok(Vec::new()));
-        assert_eq!(parse_unmap(&bytes("000a 0004 00000000 00000001")), Ok(Vec::new()), "a partial descriptor");
+        assert_eq!(
+            parse_unmap(&bytes("000a 0004 00000000 00000001")),
+            Ok(Vec::new()),
+            "a partial descriptor"
+        );
         assert!(parse_unmap(&[0; 7]).is_err() && parse_unmap(&bytes("0016 0010 00000000")).is_err());
     }
 

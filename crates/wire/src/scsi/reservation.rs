@@ -76,8 +76,7 @@ impl ReserveParameters {
         let mut bytes = [0; Self::LEN];
         be::put_u64(&mut bytes, 0, self.key);
         be::put_u64(&mut bytes, 8, self.action_key);
-        bytes[20] =
-            u8::from(self.for_others) << 3 | u8::from(self.all_ports) << 2 | u8::from(self.persist);
+        bytes[20] = u8::from(self.for_others) << 3 | u8::from(self.all_ports) << 2 | u8::from(self.persist);
         bytes
     }
 
@@ -223,7 +222,10 @@ mod tests {
         assert_eq!(keys.emit(), bytes("00000003 00000010 0000000000000001 0000000000000002"));
         assert_eq!(emit_reservation(3, None), bytes("00000003 00000000"));
         let held = Some((7, ReservationType::ExclusiveAccess));
-        assert_eq!(emit_reservation(3, held), bytes("00000003 00000010 0000000000000007 00000000 00 03 0000"));
+        assert_eq!(
+            emit_reservation(3, held),
+            bytes("00000003 00000010 0000000000000007 00000000 00 03 0000")
+        );
         let capabilities = ReserveCapabilities { compatible: true, all_ports: false };
         assert_eq!(capabilities.emit(), bytes("0008 10 80 ea01 0000")[..]);
         let registrant = Registrant {

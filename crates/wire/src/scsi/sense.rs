@@ -184,6 +184,8 @@ conditions! {
     OVERLAPPED_COMMANDS = AbortedCommand, 0x4e, 0x00, "overlapped commands attempted";
     /// Out of memory or tasks.
     INSUFFICIENT_RESOURCES = IllegalRequest, 0x55, 0x03, "insufficient resources";
+    /// No room for another registration.
+    INSUFFICIENT_REGISTRATION_RESOURCES = IllegalRequest, 0x55, 0x04, "insufficient registration resources";
     /// Unsolicited data that was not allowed (RFC 7143 section 11.4.7.2).
     UNEXPECTED_UNSOLICITED_DATA = AbortedCommand, 0x0c, 0x0c, "write error - unexpected unsolicited data";
     /// Another amount of data than announced (RFC 7143 section 11.4.7.2).

@@ -96,11 +96,7 @@ impl Cdb {
             }
             Self::PersistentReserveOut { action, scope, kind, list_len } => {
                 assert!(scope < 16 && kind < 16, "scope {scope}, type {kind}");
-                cdb[..3].copy_from_slice(&[
-                    opcode::PERSISTENT_RESERVE_OUT,
-                    action as u8,
-                    scope << 4 | kind,
-                ]);
+                cdb[..3].copy_from_slice(&[opcode::PERSISTENT_RESERVE_OUT, action as u8, scope << 4 | kind]);
                 be::put_u32(&mut cdb, 5, list_len);
             }
             Self::Read { .. }

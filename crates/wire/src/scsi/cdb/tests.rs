@@ -58,10 +58,7 @@ fn commands_of_ten_and_twelve_bytes() {
     );
     check("25", Cdb::ReadCapacity10);
     let form = BlockForm::Ten;
-    check(
-        "28 10 00 00 10 00 00 10 00",
-        Cdb::Read { form, lba: 4096, blocks: 4096, dpo: true, fua: false },
-    );
+    check("28 10 00 00 10 00 00 10 00", Cdb::Read { form, lba: 4096, blocks: 4096, dpo: true, fua: false });
     check(
         "2a 08 ff ff ff ff 00 00 01",
         Cdb::Write { form, lba: 0xffff_ffff, blocks: 1, dpo: false, fua: true },
@@ -76,10 +73,7 @@ fn commands_of_sixteen_bytes() {
     let (form, lba, blocks) = (BlockForm::Sixteen, 1 << 32, 0x1_0000);
     check("88 00 00 00 00 01 00 00 00 00 00 01", Cdb::Read { form, lba, blocks, dpo: false, fua: false });
     check("8a 18 00 00 00 01 00 00 00 00 00 01", Cdb::Write { form, lba, blocks, dpo: true, fua: true });
-    check(
-        "91 00 00 00 00 01 00 00 00 00 00 01",
-        Cdb::SynchronizeCache { form, lba, blocks, immed: false },
-    );
+    check("91 00 00 00 00 01 00 00 00 00 00 01", Cdb::SynchronizeCache { form, lba, blocks, immed: false });
     assert_eq!(BlockForm::for_range(lba, 1), form);
     assert_eq!(BlockForm::for_range(lba - 1, blocks - 1), BlockForm::Ten);
 }
@@ -94,7 +88,10 @@ fn all_forms_of_reads_and_writes() {
     check("a8 10 ff ff ff ff 00 01 00 00", Cdb::Read { form, lba, blocks, dpo: true, fua });
     check("aa 08 ff ff ff ff 00 01 00 00", Cdb::Write { form, lba, blocks, dpo, fua: true });
     check("ae 02 ff ff ff ff 00 01 00 00", Cdb::WriteAndVerify { form, lba, blocks, dpo, compare: true });
-    check("af 06 ff ff ff ff 00 01 00 00", Cdb::Verify { form, lba, blocks, dpo, check: ByteCheck::OneBlock });
+    check(
+        "af 06 ff ff ff ff 00 01 00 00",
+        Cdb::Verify { form, lba, blocks, dpo, check: ByteCheck::OneBlock },
+    );
 }
 
 #[test]
@@ -115,10 +112,7 @@ fn comparing_filling_and_unmapping() {
     let compare = Cdb::CompareAndWrite { lba: 2, blocks: 3, dpo: true, fua: true };
     check("89 18 00 00 00 00 00 00 00 02 00 00 00 03", compare);
     check("42 00 00 00 00 00 00 00 18", Cdb::Unmap { list_len: 24 });
-    check(
-        "9e 12 00 00 00 00 00 00 00 02 00 00 00 18",
-        Cdb::GetLbaStatus { lba: 2, allocation_len: 24 },
-    );
+    check("9e 12 00 00 00 00 00 00 00 02 00 00 00 18", Cdb::GetLbaStatus { lba: 2, allocation_len: 24 });
     for hex in ["2f 22", "8e 40", "41 20", "89 80"] {
         refused(hex, 1, Some(7));
     }
@@ -131,7 +125,10 @@ fn comparing_filling_and_unmapping() {
 
 #[test]
 fn reservations_and_settings() {
-    check("15 11 00 00 18", Cdb::ModeSelect { form: ModeForm::Six, page_format: true, save: true, list_len: 24 });
+    check(
+        "15 11 00 00 18",
+        Cdb::ModeSelect { form: ModeForm::Six, page_format: true, save: true, list_len: 24 },
+    );
     let ten = Cdb::ModeSelect { form: ModeForm::Ten, page_format: true, save: false, list_len: 256 };
     check("55 10 00 00 00 00 00 01 00", ten);
     check("16", Cdb::Reserve { form: ModeForm::Six });
@@ -143,7 +140,10 @@ fn reservations_and_settings() {
     let action = ReserveIn::ReadFullStatus;
     check("5e 03 00 00 00 00 00 01 00", Cdb::PersistentReserveIn { action, allocation_len: 256 });
     let action = ReserveOut::RegisterAndIgnore;
-    check("5f 06 05 00 00 00 00 00 18", Cdb::PersistentReserveOut { action, scope: 0, kind: 5, list_len: 24 });
+    check(
+        "5f 06 05 00 00 00 00 00 18",
+        Cdb::PersistentReserveOut { action, scope: 0, kind: 5, list_len: 24 },
+    );
     refused("5e 04", 1, Some(4));
     refused("5f 07", 1, Some(4));
     let codes = Cdb::ReportOpcodes {
