@@ -39,13 +39,13 @@ pub(super) fn compare_and_write(
 ) -> Result<Outcome, Sense> {
     let span = checked(lun, Blocks { form: BlockForm::Sixteen, lba, blocks: blocks.into() })?;
     refuse_if_protected(lun)?;
-    if span.len_bytes == 0 {
-        return Ok(Outcome::Good);
-    }
     let len_bytes = 2 * span.len_bytes as u32;
     let Some(data) = whole(data, len_bytes)? else {
         return Ok(Outcome::Parameters { len_bytes });
     };
+    if data.is_empty() {
+        return Ok(Outcome::Good);
+    }
     let (expected, new) = data.split_at(data.len() / 2);
     let (expected, new) = (expected.to_vec(), new.to_vec());
     let action = Action::CompareAndWrite { offset_bytes: span.offset_bytes, expected, new };

@@ -8,7 +8,7 @@ use wire::scsi::{
     LogicalBlockProvisioning, Sense, StandardInquiry, SupportedPages, UnitSerialNumber, VpdPage, page,
 };
 
-use super::capacity::PHYSICAL_BLOCK_EXPONENT;
+use super::capacity::physical_block_exponent;
 use super::compare::COMPARE_AND_WRITE_MAX;
 use super::provision::{UNMAP_RANGES_MAX, unmap_max_blocks};
 use super::transfer::TRANSFER_MAX_BYTES;
@@ -33,6 +33,9 @@ const ISCSI: u8 = 5;
 
 /// The only port of a target (SAM-5 section 4.6.5.3).
 pub(super) const RELATIVE_PORT: u16 = 1;
+
+/// What transfers are best a multiple of: a page, of memory as of the cache behind a file.
+const PAGE_BYTES: u16 = 4096;
 
 /// What reads and writes are best cut to: large enough for any line, small enough to interleave.
 const TRANSFER_OPTIMAL_BYTES: u32 = 1 << 20;
@@ -120,13 +123,13 @@ fn identification(lun: &Lun) -> DeviceIdentification {
 fn limits(lun: &Lun) -> BlockLimits {
     let blocks = |bytes: u32| bytes / lun.block_len_bytes();
     BlockLimits {
-        granularity: 1 << PHYSICAL_BLOCK_EXPONENT,
+        granularity: PAGE_BYTES / lun.block_len_bytes() as u16,
         transfer_max: blocks(TRANSFER_MAX_BYTES),
         transfer_optimal: blocks(TRANSFER_OPTIMAL_BYTES),
         compare_and_write_max: COMPARE_AND_WRITE_MAX,
         unmap_max: unmap_max_blocks(lun),
         unmap_descriptors_max: UNMAP_RANGES_MAX,
-        unmap_granularity: 1 << PHYSICAL_BLOCK_EXPONENT,
+        unmap_granularity: 1 << physical_block_exponent(lun),
         unmap_alignment: Some(0),
         write_same_max: unmap_max_blocks(lun).into(),
         ..BlockLimits::default()
@@ -137,7 +140,7 @@ fn provisioning() -> LogicalBlockProvisioning {
     LogicalBlockProvisioning {
         unmap: true,
         write_same_16: true,
-        write_same_10: true,
+        write_same_10: false,
         reads_zero: 1,
         kind: THIN,
     }

@@ -52,8 +52,7 @@ pub enum Outcome {
     Write(Transfer),
     /// Sync the store, then GOOD. Only for a LUN that has a write cache, hence never for one in memory.
     Sync,
-    /// Receive so many bytes, which are not zero, then [`execute_with`] them. The initiator has to expect
-    /// just as many.
+    /// Receive so many bytes, then [`execute_with`] them. The initiator has to expect just as many.
     Parameters {
         /// How many.
         len_bytes: u32,
@@ -211,7 +210,7 @@ fn on_medium(lun: &Lun, cdb: Cdb, data: Option<&[u8]>) -> Result<Outcome, Sense>
 /// The data of a command, `None` if it is still to come. Another amount than it has to be is refused.
 fn whole(data: Option<&[u8]>, len_bytes: u32) -> Result<Option<&[u8]>, Sense> {
     match data {
-        Some(data) if data.len() != len_bytes as usize => Err(Sense::WRONG_DIRECTION),
+        Some(data) if data.len() != len_bytes as usize => Err(Sense::INVALID_FIELD_IN_CDB),
         data => Ok(data),
     }
 }

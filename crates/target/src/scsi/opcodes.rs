@@ -64,7 +64,7 @@ static COMMANDS: &[Command] = &[
     plain(code::VERIFY_10, &ten(VERIFIES)),
     plain(code::PRE_FETCH_10, &ten(IMMED)),
     plain(code::SYNCHRONIZE_CACHE_10, &ten(IMMED)),
-    plain(code::WRITE_SAME_10, &ten(0x08)),
+    plain(code::WRITE_SAME_10, &ten(0)),
     plain(code::UNMAP, &[0, 0, 0, 0, 0, 0, 0xff, 0xff]),
     plain(code::MODE_SELECT_10, &[0x11, 0, 0, 0, 0, 0, 0xff, 0xff]),
     plain(code::RESERVE_10, &[]),

@@ -18,8 +18,12 @@ impl Side {
     pub(super) fn ask_parameters(&mut self, run: &Run, len_bytes: u32, shared: &mut Shared) {
         let task = run.task;
         // A list or a block has one length only: what another one means would be a guess.
-        if !run.write || run.expected_bytes != len_bytes {
-            return self.answer(task, Status::CHECK_CONDITION, Some(Sense::WRONG_DIRECTION), 0);
+        if run.expected_bytes != len_bytes || len_bytes > 0 && !run.write {
+            return self.answer(task, Status::CHECK_CONDITION, Some(Sense::INVALID_FIELD_IN_CDB), 0);
+        }
+        if len_bytes == 0 {
+            let nothing = without_place(task, run.lun, 0, Body::Away);
+            return self.run_with(&nothing, &run.cdb, &[], shared);
         }
         if !self.has_room(shared) {
             return self.answer(task, Status::TASK_SET_FULL, None, 0);

@@ -181,7 +181,9 @@ impl Side {
             Outcome::Read(range) | Outcome::Write(range) if run.expected_bytes == 0 => {
                 self.answer(task, Status::GOOD, None, range.len_bytes);
             }
-            Outcome::Read(_) | Outcome::Write(_) => {
+            // It asks for data and expects to send some: neither is moved, and the residual says so.
+            Outcome::Read(_) => self.answer(task, Status::GOOD, None, 0),
+            Outcome::Write(_) => {
                 self.answer(task, Status::CHECK_CONDITION, Some(Sense::WRONG_DIRECTION), 0);
             }
         }

@@ -180,13 +180,16 @@ fn small_commands_and_unknown_ones() {
 fn capacity() {
     let f = &mut Fixture::new();
     let (ten, sixteen) = (Cdb::ReadCapacity10, Cdb::ReadCapacity16 { allocation_len: 32 });
-    for (lun, blocks, short) in
-        [(MEMORY, MEMORY_BLOCKS, 2047), (READ_ONLY, 16, 15), (LARGE, LARGE_BLOCKS, u32::MAX)]
+    for (lun, blocks, short, exponent) in
+        [(MEMORY, MEMORY_BLOCKS, 2047, 0), (READ_ONLY, 16, 15, 3), (LARGE, LARGE_BLOCKS, u32::MAX, 3)]
     {
         let data = Capacity10::parse(&f.data(lun, ten)).unwrap();
         assert_eq!(data, Capacity10 { last_lba: short, block_len: 512 });
         let data = Capacity16::parse(&f.data(lun, sixteen)).unwrap();
-        assert_eq!((data.last_lba, data.block_len, data.physical_block_exponent), (blocks - 1, 512, 3));
+        assert_eq!(
+            (data.last_lba, data.block_len, data.physical_block_exponent),
+            (blocks - 1, 512, exponent)
+        );
         assert!(data.thin && data.unmapped_reads_zero);
     }
     assert_eq!(f.data(MEMORY, Cdb::ReadCapacity16 { allocation_len: 12 }).len(), 12);
@@ -231,8 +234,8 @@ fn inquiry() {
     assert_eq!((limits.granularity, limits.transfer_max, limits.transfer_optimal), (8, 65536, 2048));
     assert_eq!((limits.compare_and_write_max, limits.write_same_max), (255, 65536));
     let unmap = (limits.unmap_max, limits.unmap_descriptors_max, limits.unmap_granularity);
-    assert_eq!((unmap, limits.unmap_alignment), ((65536, 256, 8), Some(0)));
-    assert_eq!(f.data(MEMORY, vital(page::LOGICAL_BLOCK_PROVISIONING)), [0, 0xb2, 0, 4, 0, 0xe4, 2, 0]);
+    assert_eq!((unmap, limits.unmap_alignment), ((65536, 256, 1), Some(0)));
+    assert_eq!(f.data(MEMORY, vital(page::LOGICAL_BLOCK_PROVISIONING)), [0, 0xb2, 0, 4, 0, 0xc4, 2, 0]);
     let kind = f.data(MEMORY, vital(page::BLOCK_DEVICE_CHARACTERISTICS));
     assert_eq!(BlockDeviceCharacteristics::parse(&kind).unwrap().rotation_rate, 1);
 }
@@ -396,7 +399,7 @@ fn no_bytes_panic() {
                 assert!(t.offset_bytes + u64::from(t.len_bytes) <= lun.len_bytes(), "{t:?}");
             }
             Outcome::Parameters { len_bytes } => {
-                assert!(len_bytes > 0 && len_bytes <= TRANSFER_MAX_BYTES, "{len_bytes}");
+                assert!(len_bytes <= TRANSFER_MAX_BYTES, "{len_bytes}");
                 let data: Vec<u8> = (0..len_bytes).map(|_| (next() >> 60) as u8).collect();
                 execute_with(&mut f.luns, Address::from_number(lun), NEXUS, &cdb, &data);
             }
