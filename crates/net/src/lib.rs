@@ -5,6 +5,7 @@
 
 pub mod child;
 pub mod clock;
+pub mod fs;
 pub mod interface;
 pub mod namespace;
 mod poll;

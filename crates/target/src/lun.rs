@@ -6,6 +6,7 @@
 
 mod attention;
 mod identity;
+mod reservation;
 mod spec;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::backend::{Backend, FileStore, Memory, MemoryError, OpenError};
 
 pub use attention::{Attention, Nexus};
 pub use identity::{Identity, PORTAL_GROUP_TAG};
+pub use reservation::{Need, Port, Request, Reservations, ReserveError};
 pub use spec::{LunSpec, SpecError};
 
 use attention::Attentions;
@@ -37,7 +39,18 @@ pub struct Lun {
     identity: Identity,
     read_only: bool,
     backend: Backend,
+    settings: Settings,
     attentions: Attentions,
+    reservations: Reservations,
+}
+
+/// What an initiator can change, until the target is started again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// WCE: writes are answered before they are on the medium. Only ever set where there is a cache.
+    pub write_cache: bool,
+    /// SWP: writes are refused.
+    pub write_protect: bool,
 }
 
 /// The LUNs of one target, numbered from 0 without gaps.
@@ -116,11 +129,13 @@ impl Luns {
         self.luns.iter()
     }
 
-    /// A session logged in. It is told once per LUN that the LUN may have been reset since it last
+    /// A session of `port` logged in. It is told once per LUN that the LUN may have been reset since it last
     /// looked; a memory LUN of a target that was started again is empty, so this is not a formality.
-    pub fn begin(&mut self, nexus: Nexus) {
+    pub fn begin(&mut self, nexus: Nexus, port: Port) {
+        let port = Arc::new(port);
         for lun in &mut self.luns {
             lun.attentions.begin(nexus);
+            lun.reservations.begin(nexus, &port);
         }
     }
 
@@ -128,6 +143,7 @@ impl Luns {
     pub fn end(&mut self, nexus: Nexus) {
         for lun in &mut self.luns {
             lun.attentions.end(nexus);
+            lun.reservations.end(nexus);
         }
     }
 }
@@ -165,8 +181,10 @@ impl Lun {
             blocks: backend.len_bytes() / u64::from(block_len_bytes),
             identity: Identity::derive(iqn, number, spec.kind(), &origin),
             read_only,
+            settings: Settings { write_cache: backend.has_write_cache(), write_protect: false },
             backend,
             attentions: Attentions::default(),
+            reservations: Reservations::default(),
         })
     }
 
@@ -200,9 +218,41 @@ impl Lun {
         &self.identity
     }
 
-    /// Whether writes are refused.
+    /// Whether writes are refused, for good or because an initiator asked for it.
     pub fn is_read_only(&self) -> bool {
-        self.read_only
+        self.read_only || self.settings.write_protect
+    }
+
+    /// What an initiator can change.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Changes settings for `nexus`; all other sessions are told.
+    pub fn set(&mut self, nexus: Nexus, settings: Settings) {
+        if self.settings != settings {
+            self.settings = settings;
+            self.attentions.raise(Attention::ModeChanged, |other| other != nexus);
+        }
+    }
+
+    /// Who may use it.
+    pub fn reservations(&self) -> &Reservations {
+        &self.reservations
+    }
+
+    /// Who may use it, for RESERVE and RELEASE.
+    pub fn reservations_mut(&mut self) -> &mut Reservations {
+        &mut self.reservations
+    }
+
+    /// Carries out PERSISTENT RESERVE OUT for `nexus`; sessions that it concerns are told.
+    pub fn persistent_reserve(&mut self, nexus: Nexus, request: Request) -> Result<(), ReserveError> {
+        for (port, attention) in self.reservations.out(nexus, request)? {
+            let sessions: Vec<Nexus> = self.reservations.sessions_of(&port).collect();
+            self.attentions.raise(attention, |other| other != nexus && sessions.contains(&other));
+        }
+        Ok(())
     }
 
     /// Where its bytes are.
@@ -215,9 +265,12 @@ impl Lun {
         &mut self.backend
     }
 
-    /// LOGICAL UNIT RESET was carried out: every session is told.
+    /// LOGICAL UNIT RESET was carried out: every session is told, a RESERVE is over, and what was set is as
+    /// it was at first.
     pub fn reset(&mut self) {
-        self.attentions.raise(Attention::Reset);
+        self.attentions.raise(Attention::Reset, |_| true);
+        self.reservations.reset();
+        self.settings = Settings { write_cache: self.backend.has_write_cache(), write_protect: false };
     }
 
     /// What `nexus` has to be told before its next command, once: asking clears it.
@@ -289,8 +342,8 @@ mod tests {
     fn a_session_is_told_of_power_on_and_of_resets_once_each() {
         let mut luns = open(&["memory:1MiB", "memory:1MiB"]).unwrap();
         let (one, two) = (Nexus(1), Nexus(2));
-        luns.begin(one);
-        luns.begin(two);
+        luns.begin(one, Port::default());
+        luns.begin(two, Port::default());
         let lun = luns.lun_mut(at(0)).unwrap();
         assert_eq!(lun.take_attention(one), Some(Attention::PowerOn));
         assert_eq!(lun.take_attention(one), None);

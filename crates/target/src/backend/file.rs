@@ -7,13 +7,14 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, RwLock};
 
 use thiserror::Error;
 
-use super::{BackendError, BlockStore};
+use super::{BackendError, BlockStore, write_zeros};
 
 /// An open, locked file.
 #[derive(Debug)]
@@ -23,6 +24,7 @@ pub struct FileStore {
     /// The first failed sync. The kernel reports a lost write once and then forgets it, so a later sync
     /// that says "fine" would be a lie: it keeps failing until the target is started again.
     lost_writes: OnceLock<BackendError>,
+    gate: RwLock<()>,
 }
 
 /// Why a file cannot be served.
@@ -110,7 +112,7 @@ impl FileStore {
         if len_bytes == 0 || !len_bytes.is_multiple_of(u64::from(block_len_bytes)) {
             return Err(OpenError::Size { path: owned(), len_bytes, block_len_bytes });
         }
-        Ok(FileStore { file, len_bytes, lost_writes: OnceLock::new() })
+        Ok(FileStore { file, len_bytes, lost_writes: OnceLock::new(), gate: RwLock::default() })
     }
 }
 
@@ -144,6 +146,23 @@ impl BlockStore for FileStore {
             let error = BackendError::from(error);
             self.lost_writes.get_or_init(|| error).clone()
         })
+    }
+
+    /// A hole, where the file system has holes.
+    fn zero_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+        if len_bytes == 0 {
+            return Ok(());
+        }
+        match net::fs::punch_hole(self.file.as_fd(), offset_bytes, len_bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                write_zeros(self, offset_bytes, len_bytes)
+            }
+            result => result.map_err(BackendError::from),
+        }
+    }
+
+    fn gate(&self) -> &RwLock<()> {
+        &self.gate
     }
 
     fn has_write_cache(&self) -> bool {
@@ -227,6 +246,24 @@ mod tests {
         let store = FileStore::open(&path, true, 512).unwrap();
         assert!(matches!(store.write_at(0, &[1; 512]), Err(BackendError::Io(_))));
         assert_eq!(fs::read(&path).unwrap(), vec![0; 4096]);
+    }
+
+    #[test]
+    fn what_is_zeroed_is_given_back() {
+        use std::os::unix::fs::MetadataExt;
+
+        let (_dir, path) = disk(1 << 20);
+        let store = FileStore::open(&path, false, 512).unwrap();
+        store.write_at(0, &[1; 1 << 20]).unwrap();
+        store.sync().unwrap();
+        let before = fs::metadata(&path).unwrap().blocks();
+        store.zero_at(0, 1 << 19).unwrap();
+        store.zero_at((1 << 20) - 512, 512).unwrap();
+        store.zero_at(1 << 20, 0).unwrap();
+        let bytes = fs::read(&path).unwrap();
+        assert_eq!(bytes.iter().filter(|&&byte| byte == 1).count(), (1 << 19) - 512);
+        assert!(bytes[..1 << 19].iter().all(|&byte| byte == 0) && bytes.len() == 1 << 20);
+        assert!(fs::metadata(&path).unwrap().blocks() <= before);
     }
 
     #[test]

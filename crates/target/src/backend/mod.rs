@@ -7,7 +7,7 @@
 //!   No copy, no lock and no thread is involved, which is why it is not hidden behind the trait.
 //! - a [`BlockStore`] may take its time. A pool of workers calls it through an `Arc`, several at once,
 //!   with buffers of their own. Files are the first; block devices, NBD and the wrappers that delay or
-//!   fail other stores implement the same five methods.
+//!   fail other stores implement the same methods.
 //!
 //! An enum rather than one trait with optional methods: a store cannot be half inline, and the compiler
 //! sees that both ways are handled. Offsets are bytes from the start of the LUN and were checked against
@@ -20,7 +20,7 @@ mod memory;
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use thiserror::Error;
 
@@ -51,6 +51,14 @@ pub trait BlockStore: fmt::Debug + Send + Sync {
     /// Returns when every write that was answered before the call is on stable storage.
     fn sync(&self) -> Result<(), BackendError>;
 
+    /// Makes a stretch read as zeros, and gives back the space it occupies where that is possible.
+    fn zero_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+        write_zeros(self, offset_bytes, len_bytes)
+    }
+
+    /// Writes hold it shared; a command that reads, and writes depending on that, holds it alone.
+    fn gate(&self) -> &RwLock<()>;
+
     /// Whether a write that was answered can still be lost with the power (WCE of the caching mode
     /// page). If so, FUA and SYNCHRONIZE CACHE need [`BlockStore::sync`].
     fn has_write_cache(&self) -> bool;
@@ -68,6 +76,23 @@ pub enum BackendError {
     /// The store is not what it was when it was opened: cut short, unplugged, a stale handle.
     #[error("the storage behind the LUN is gone: {0}")]
     Gone(String),
+}
+
+/// Writes zeros, for stores that have no holes.
+fn write_zeros<S: BlockStore + ?Sized>(
+    store: &S,
+    offset_bytes: u64,
+    len_bytes: u64,
+) -> Result<(), BackendError> {
+    static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+    let end_bytes = offset_bytes + len_bytes;
+    let mut at_bytes = offset_bytes;
+    while at_bytes < end_bytes {
+        let len_bytes = (end_bytes - at_bytes).min(ZEROS.len() as u64);
+        store.write_at(at_bytes, &ZEROS[..len_bytes as usize])?;
+        at_bytes += len_bytes;
+    }
+    Ok(())
 }
 
 impl Backend {

@@ -16,6 +16,14 @@ pub enum Attention {
     PowerOn,
     /// Some session reset the LUN.
     Reset,
+    /// Another session changed a mode page.
+    ModeChanged,
+    /// Another session ended all reservations.
+    ReservationsPreempted,
+    /// A reservation that let the session pass is over.
+    ReservationsReleased,
+    /// Another session ended the registration.
+    RegistrationsPreempted,
 }
 
 /// The conditions of one LUN that are not reported yet.
@@ -33,8 +41,9 @@ impl Attentions {
         self.pending.remove(&nexus);
     }
 
-    pub(super) fn raise(&mut self, attention: Attention) {
-        for list in self.pending.values_mut() {
+    /// Tells all sessions that `concerns` holds for.
+    pub(super) fn raise(&mut self, attention: Attention, concerns: impl Fn(Nexus) -> bool) {
+        for (_, list) in self.pending.iter_mut().filter(|(nexus, _)| concerns(**nexus)) {
             if let Err(place) = list.binary_search(&attention) {
                 list.insert(place, attention);
             }

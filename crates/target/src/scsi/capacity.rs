@@ -2,11 +2,18 @@
 
 use wire::scsi::{Capacity10, Capacity16};
 
+use crate::backend::Backend;
 use crate::lun::Lun;
 
-/// Logical blocks per physical block, as a power of two: 4 KiB is a page of the cache behind a file, so
-/// partitions and file systems that keep to it spare the store reading before writing.
-pub(super) const PHYSICAL_BLOCK_EXPONENT: u8 = 3;
+/// Logical blocks per physical block, as a power of two. 4 KiB is a page of the cache behind a file, so
+/// partitions and file systems that keep to it spare the store reading before writing. Memory has no such
+/// thing.
+pub(super) fn physical_block_exponent(lun: &Lun) -> u8 {
+    match lun.backend() {
+        Backend::Memory(_) => 0,
+        Backend::Blocking(_) => 3,
+    }
+}
 
 /// Data of READ CAPACITY (10). A LUN that is too large for it says 2^32 − 1: ask with sixteen bytes.
 pub(super) fn ten(lun: &Lun) -> Vec<u8> {
@@ -19,7 +26,9 @@ pub(super) fn sixteen(lun: &Lun) -> Vec<u8> {
     let capacity = Capacity16 {
         last_lba: lun.blocks() - 1,
         block_len: lun.block_len_bytes(),
-        physical_block_exponent: PHYSICAL_BLOCK_EXPONENT,
+        physical_block_exponent: physical_block_exponent(lun),
+        thin: true,
+        unmapped_reads_zero: true,
         ..Capacity16::default()
     };
     capacity.emit().to_vec()

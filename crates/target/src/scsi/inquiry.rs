@@ -1,14 +1,16 @@
-//! INQUIRY: what a LUN is, and the vital product data pages 00, 80, 83, B0, B1.
+//! INQUIRY: what a LUN is, and the vital product data pages 00, 80, 83, B0, B1, B2.
 //!
 //! SPC-4 sections 6.6 and 7.8, SBC-4 section 6.6. A LUN that is not there is described as such (peripheral
 //! qualifier 3, type 1Fh), because initiators scan by asking.
 
 use wire::scsi::{
     Association, BlockDeviceCharacteristics, BlockLimits, Designator, DesignatorId, DeviceIdentification,
-    Sense, StandardInquiry, SupportedPages, UnitSerialNumber, VpdPage, page,
+    LogicalBlockProvisioning, Sense, StandardInquiry, SupportedPages, UnitSerialNumber, VpdPage, page,
 };
 
-use super::capacity::PHYSICAL_BLOCK_EXPONENT;
+use super::capacity::physical_block_exponent;
+use super::compare::COMPARE_AND_WRITE_MAX;
+use super::provision::{UNMAP_RANGES_MAX, unmap_max_blocks};
 use super::transfer::TRANSFER_MAX_BYTES;
 use crate::lun::{Lun, PORTAL_GROUP_TAG};
 
@@ -30,20 +32,27 @@ const VERSION_DESCRIPTORS: [u16; 8] = [0x00a0, 0x0460, 0x04c0, 0x0960, 0, 0, 0, 
 const ISCSI: u8 = 5;
 
 /// The only port of a target (SAM-5 section 4.6.5.3).
-const RELATIVE_PORT: u16 = 1;
+pub(super) const RELATIVE_PORT: u16 = 1;
+
+/// What transfers are best a multiple of: a page, of memory as of the cache behind a file.
+const PAGE_BYTES: u16 = 4096;
 
 /// What reads and writes are best cut to: large enough for any line, small enough to interleave.
 const TRANSFER_OPTIMAL_BYTES: u32 = 1 << 20;
 
+/// PROVISIONING TYPE (SBC-4 section 6.6.7).
+const THIN: u8 = 2;
+
 /// No rotating medium (SBC-4 section 6.6.2).
 const NON_ROTATING: u16 = 1;
 
-const PAGES: [u8; 5] = [
+const PAGES: [u8; 6] = [
     page::SUPPORTED_PAGES,
     page::UNIT_SERIAL_NUMBER,
     page::DEVICE_IDENTIFICATION,
     page::BLOCK_LIMITS,
     page::BLOCK_DEVICE_CHARACTERISTICS,
+    page::LOGICAL_BLOCK_PROVISIONING,
 ];
 
 /// Standard INQUIRY data, or the vital product data page `wanted`.
@@ -87,6 +96,7 @@ fn vital(lun: &Lun, wanted: u8) -> Result<Vec<u8>, Sense> {
         page::BLOCK_DEVICE_CHARACTERISTICS => {
             BlockDeviceCharacteristics { rotation_rate: NON_ROTATING, form_factor: 0 }.emit()
         }
+        page::LOGICAL_BLOCK_PROVISIONING => provisioning().emit(),
         _ => return Err(unsupported_page()),
     })
 }
@@ -113,10 +123,26 @@ fn identification(lun: &Lun) -> DeviceIdentification {
 fn limits(lun: &Lun) -> BlockLimits {
     let blocks = |bytes: u32| bytes / lun.block_len_bytes();
     BlockLimits {
-        granularity: 1 << PHYSICAL_BLOCK_EXPONENT,
+        granularity: PAGE_BYTES / lun.block_len_bytes() as u16,
         transfer_max: blocks(TRANSFER_MAX_BYTES),
         transfer_optimal: blocks(TRANSFER_OPTIMAL_BYTES),
+        compare_and_write_max: COMPARE_AND_WRITE_MAX,
+        unmap_max: unmap_max_blocks(lun),
+        unmap_descriptors_max: UNMAP_RANGES_MAX,
+        unmap_granularity: 1 << physical_block_exponent(lun),
+        unmap_alignment: Some(0),
+        write_same_max: unmap_max_blocks(lun).into(),
         ..BlockLimits::default()
+    }
+}
+
+fn provisioning() -> LogicalBlockProvisioning {
+    LogicalBlockProvisioning {
+        unmap: true,
+        write_same_16: true,
+        write_same_10: false,
+        reads_zero: 1,
+        kind: THIN,
     }
 }
 

@@ -1,19 +1,26 @@
 //! What a SCSI command means for a LUN: decided here, carried out by the serving loop.
 //!
 //! [`execute`] reads no socket and touches no block. It takes a command and answers with an [`Outcome`]:
-//! a status, data to send, or an order to move a range of bytes that was checked completely. One file per
-//! group of commands; formats are in `wire::scsi`. Residuals (expected against actual length) are the
-//! session's.
+//! a status, data to send, or an order to move or change bytes in a range that was checked completely. A
+//! command that comes with data of its own is looked at twice: [`execute`] checks its CDB and says how much
+//! data belongs to it, [`execute_with`] does it. One file per group of commands; formats are in
+//! `wire::scsi`. Residuals (expected against actual length) are the session's.
 //!
 //! What is looked at first (SAM-5 sections 5.14 and 5.15): is there such a LUN, has the session something
-//! to be told, is the command known, are its fields valid. INQUIRY, REPORT LUNS and REQUEST SENSE are
+//! to be told, is the command known, does a reservation forbid it, are its fields valid. INQUIRY, REPORT LUNS and REQUEST SENSE are
 //! answered for any LUN and are not held up by a unit attention.
 
+mod access;
 mod capacity;
+mod compare;
 mod failure;
 mod inquiry;
 mod mode;
+mod opcodes;
+mod order;
+mod provision;
 mod report;
+mod reserve;
 mod transfer;
 
 #[cfg(test)]
@@ -21,9 +28,11 @@ mod tests;
 
 use wire::scsi::{Cdb, Lun as Address, Sense};
 
-use crate::lun::{Attention, Luns, Nexus};
+use crate::lun::{Attention, Lun, Luns, Nexus};
+use transfer::Blocks;
 
-pub use failure::{read_failed, write_failed};
+pub use failure::Failure;
+pub use order::{Action, Order, Span};
 pub use transfer::TRANSFER_MAX_BYTES;
 
 /// What the serving loop has to do for one command.
@@ -31,6 +40,10 @@ pub use transfer::TRANSFER_MAX_BYTES;
 pub enum Outcome {
     /// Status GOOD, no data.
     Good,
+    /// Status CONDITION MET.
+    ConditionMet,
+    /// Status RESERVATION CONFLICT.
+    Conflict,
     /// Status GOOD with this data, already cut to the allocation length; it may be empty.
     DataIn(Vec<u8>),
     /// Send this range, then GOOD.
@@ -39,6 +52,13 @@ pub enum Outcome {
     Write(Transfer),
     /// Sync the store, then GOOD. Only for a LUN that has a write cache, hence never for one in memory.
     Sync,
+    /// Receive so many bytes, then [`execute_with`] them. The initiator has to expect just as many.
+    Parameters {
+        /// How many.
+        len_bytes: u32,
+    },
+    /// Carry it out, then GOOD.
+    Order(Order),
     /// Status CHECK CONDITION with this sense data.
     Check(Sense),
 }
@@ -71,31 +91,127 @@ pub fn execute(luns: &mut Luns, address: Address, nexus: Nexus, cdb: &[u8; 16]) 
             return Outcome::Check(attention.into());
         }
     }
-    let outcome = Cdb::parse(cdb).map_err(Sense::from).and_then(|cdb| decide(luns, address, nexus, cdb));
-    outcome.unwrap_or_else(Outcome::Check)
+    let parsed = match Cdb::parse(cdb) {
+        Ok(parsed) => parsed,
+        Err(error) => return Outcome::Check(error.into()),
+    };
+    if luns.lun(address).is_some_and(|lun| lun.reservations().conflict(nexus, access::need(&parsed))) {
+        return Outcome::Conflict;
+    }
+    decide(luns, address, nexus, parsed, None).unwrap_or_else(Outcome::Check)
 }
 
-fn decide(luns: &mut Luns, address: Address, nexus: Nexus, cdb: Cdb) -> Result<Outcome, Sense> {
-    let disk = || luns.lun(address).ok_or(Sense::LUN_NOT_SUPPORTED);
+/// Decides what a command does that [`execute`] wanted data for, now that `data` is there.
+pub fn execute_with(luns: &mut Luns, address: Address, nexus: Nexus, cdb: &[u8; 16], data: &[u8]) -> Outcome {
+    let parsed = Cdb::parse(cdb).map_err(Sense::from);
+    parsed.and_then(|cdb| decide(luns, address, nexus, cdb, Some(data))).unwrap_or_else(Outcome::Check)
+}
+
+fn decide(
+    luns: &mut Luns,
+    address: Address,
+    nexus: Nexus,
+    cdb: Cdb,
+    data: Option<&[u8]>,
+) -> Result<Outcome, Sense> {
     match cdb {
         Cdb::Inquiry { page, allocation_len } => {
-            inquiry::inquiry(luns.lun(address), page).map(cut(allocation_len.into()))
+            return inquiry::inquiry(luns.lun(address), page).map(cut(allocation_len.into()));
         }
-        Cdb::ReportLuns { select, allocation_len } => report::luns(luns, select).map(cut(allocation_len)),
+        Cdb::ReportLuns { select, allocation_len } => {
+            return report::luns(luns, select).map(cut(allocation_len));
+        }
         Cdb::RequestSense { descriptor, allocation_len } => {
             let data = report::sense(luns.lun_mut(address), nexus, descriptor);
-            Ok(cut(allocation_len.into())(data))
+            return Ok(cut(allocation_len.into())(data));
         }
-        Cdb::TestUnitReady => disk().map(|_| Outcome::Good),
-        Cdb::ReadCapacity10 => disk().map(capacity::ten).map(Outcome::DataIn),
-        Cdb::ReadCapacity16 { allocation_len } => disk().map(capacity::sixteen).map(cut(allocation_len)),
+        _ => {}
+    }
+    let lun = luns.lun_mut(address).ok_or(Sense::LUN_NOT_SUPPORTED)?;
+    match cdb {
+        Cdb::ModeSelect { form, page_format, save, list_len } => {
+            let list = mode::List { form, page_format, save, len: list_len };
+            mode::select(lun, nexus, list, data)
+        }
+        Cdb::PersistentReserveOut { action, scope, kind, list_len } => {
+            reserve::write(lun, nexus, reserve::Out { action, scope, kind, list_len }, data)
+        }
+        Cdb::Reserve { .. } => {
+            lun.reservations_mut().reserve(nexus);
+            Ok(Outcome::Good)
+        }
+        Cdb::Release { .. } => {
+            lun.reservations_mut().release(nexus);
+            Ok(Outcome::Good)
+        }
+        _ => on_medium(lun, cdb, data),
+    }
+}
+
+/// Commands that do not change the LUN itself.
+fn on_medium(lun: &Lun, cdb: Cdb, data: Option<&[u8]>) -> Result<Outcome, Sense> {
+    match cdb {
+        Cdb::TestUnitReady => Ok(Outcome::Good),
+        Cdb::ReadCapacity10 => Ok(Outcome::DataIn(capacity::ten(lun))),
+        Cdb::ReadCapacity16 { allocation_len } => Ok(cut(allocation_len)(capacity::sixteen(lun))),
+        Cdb::GetLbaStatus { lba, allocation_len } => provision::lba_status(lun, lba).map(cut(allocation_len)),
         Cdb::ModeSense { form, dbd, llbaa, page_control, page, subpage, allocation_len } => {
             let wanted = mode::Wanted { form, dbd, llbaa, page_control, page, subpage };
-            mode::sense(disk()?, wanted).map(cut(allocation_len.into()))
+            mode::sense(lun, wanted).map(cut(allocation_len.into()))
         }
-        Cdb::Read { form, lba, blocks, fua, .. } => transfer::read(disk()?, form, lba, blocks, fua),
-        Cdb::Write { form, lba, blocks, fua, .. } => transfer::write(disk()?, form, lba, blocks, fua),
-        Cdb::SynchronizeCache { lba, blocks, .. } => transfer::synchronize(disk()?, lba, blocks),
+        Cdb::ReportOpcodes { timeouts, options, opcode, service_action, allocation_len } => {
+            let wanted = opcodes::Wanted { timeouts, options, opcode, service_action };
+            opcodes::report(wanted).map(cut(allocation_len))
+        }
+        Cdb::ReportTaskManagement { extended, allocation_len } => {
+            Ok(cut(allocation_len)(opcodes::task_management(extended)))
+        }
+        Cdb::PersistentReserveIn { action, allocation_len } => {
+            Ok(cut(allocation_len.into())(reserve::read(lun, action)))
+        }
+        Cdb::Read { form, lba, blocks, fua, .. } => transfer::read(lun, Blocks { form, lba, blocks }, fua),
+        Cdb::Write { form, lba, blocks, fua, .. } => transfer::write(lun, Blocks { form, lba, blocks }, fua),
+        // Written to the medium. What could be read back comes from the cache in front of it and proves
+        // nothing, so it is not compared.
+        Cdb::WriteAndVerify { form, lba, blocks, .. } => {
+            transfer::write(lun, Blocks { form, lba, blocks }, true)
+        }
+        Cdb::Verify { form, lba, blocks, check, .. } => {
+            compare::verify(lun, Blocks { form, lba, blocks }, check, data)
+        }
+        Cdb::CompareAndWrite { lba, blocks, fua, .. } => {
+            compare::compare_and_write(lun, lba, blocks, fua, data)
+        }
+        Cdb::PreFetch { form, lba, blocks, .. } => transfer::pre_fetch(lun, Blocks { form, lba, blocks }),
+        Cdb::SynchronizeCache { form, lba, blocks, .. } => {
+            transfer::synchronize(lun, Blocks { form, lba, blocks })
+        }
+        Cdb::WriteSame { form, lba, blocks, unmap, no_data } => {
+            let same = provision::Same { unmap, no_data };
+            provision::write_same(lun, Blocks { form, lba, blocks }, same, data)
+        }
+        Cdb::Unmap { list_len } => provision::unmap(lun, list_len, data),
+        // There is nothing to load or eject, and nothing that spins; to stop is to have everything stored.
+        Cdb::StartStop { load_eject: true, .. } => Err(Sense::invalid_field(4, Some(1))),
+        Cdb::StartStop { start: true, .. } => Ok(Outcome::Good),
+        Cdb::StartStop { .. } => Ok(transfer::flush(lun)),
+        Cdb::PreventAllow { prevent: 0 | 1 } => Ok(Outcome::Good),
+        Cdb::PreventAllow { .. } => Err(Sense::invalid_field(4, Some(1))),
+        Cdb::Inquiry { .. }
+        | Cdb::ReportLuns { .. }
+        | Cdb::RequestSense { .. }
+        | Cdb::ModeSelect { .. }
+        | Cdb::PersistentReserveOut { .. }
+        | Cdb::Reserve { .. }
+        | Cdb::Release { .. } => unreachable!("decided before"),
+    }
+}
+
+/// The data of a command, `None` if it is still to come. Another amount than it has to be is refused.
+fn whole(data: Option<&[u8]>, len_bytes: u32) -> Result<Option<&[u8]>, Sense> {
+    match data {
+        Some(data) if data.len() != len_bytes as usize => Err(Sense::INVALID_FIELD_IN_CDB),
+        data => Ok(data),
     }
 }
 
@@ -112,6 +228,10 @@ impl From<Attention> for Sense {
         match attention {
             Attention::PowerOn => Sense::POWER_ON,
             Attention::Reset => Sense::RESET,
+            Attention::ModeChanged => Sense::MODE_PARAMETERS_CHANGED,
+            Attention::ReservationsPreempted => Sense::RESERVATIONS_PREEMPTED,
+            Attention::ReservationsReleased => Sense::RESERVATIONS_RELEASED,
+            Attention::RegistrationsPreempted => Sense::REGISTRATIONS_PREEMPTED,
         }
     }
 }

@@ -1,10 +1,11 @@
-//! READ, WRITE and SYNCHRONIZE CACHE, of ten and of sixteen bytes: SBC-4 sections 5.15–5.17, 5.33, 5.34,
-//! 5.40, 5.42.
+//! READ, WRITE, WRITE AND VERIFY, PRE-FETCH and SYNCHRONIZE CACHE in all their forms: SBC-4 sections 5.10–5.17,
+//! 5.33, 5.34, 5.39–5.46.
 //!
 //! They are only judged here: what passes lies within the LUN and can be carried out as it is.
 
 use wire::scsi::{BlockForm, Sense};
 
+use super::order::Span;
 use super::{Outcome, Transfer};
 use crate::lun::Lun;
 
@@ -12,47 +13,77 @@ use crate::lun::Lun;
 /// one command can make the target promise, and above any size at which a long line gains from more.
 pub const TRANSFER_MAX_BYTES: u32 = 32 << 20;
 
-pub(super) fn read(lun: &Lun, form: BlockForm, lba: u64, blocks: u32, fua: bool) -> Result<Outcome, Sense> {
-    let transfer = checked(lun, form, lba, blocks, fua)?;
-    Ok(transfer.map_or(Outcome::Good, Outcome::Read))
+/// Blocks that a command names.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blocks {
+    pub(super) form: BlockForm,
+    pub(super) lba: u64,
+    pub(super) blocks: u32,
 }
 
-pub(super) fn write(lun: &Lun, form: BlockForm, lba: u64, blocks: u32, fua: bool) -> Result<Outcome, Sense> {
-    let transfer = checked(lun, form, lba, blocks, fua)?;
-    if lun.is_read_only() {
-        return Err(Sense::WRITE_PROTECTED);
-    }
-    Ok(transfer.map_or(Outcome::Good, Outcome::Write))
+pub(super) fn read(lun: &Lun, range: Blocks, fua: bool) -> Result<Outcome, Sense> {
+    let span = checked(lun, range)?;
+    let fua = fua && lun.backend().has_write_cache();
+    Ok(transfer(span, fua).map_or(Outcome::Good, Outcome::Read))
+}
+
+pub(super) fn write(lun: &Lun, range: Blocks, fua: bool) -> Result<Outcome, Sense> {
+    let span = checked(lun, range)?;
+    refuse_if_protected(lun)?;
+    Ok(transfer(span, must_reach_medium(lun, fua)).map_or(Outcome::Good, Outcome::Write))
+}
+
+/// Nothing is read ahead: what is in the page cache of a file is the system's to decide, and memory is
+/// there. CONDITION MET says that there was room.
+pub(super) fn pre_fetch(lun: &Lun, range: Blocks) -> Result<Outcome, Sense> {
+    within(lun, range)?;
+    Ok(Outcome::ConditionMet)
 }
 
 /// The range is checked, but the whole store is synced: stores keep no list of what is dirty. IMMED is not
 /// used: the status comes when it is true.
-pub(super) fn synchronize(lun: &Lun, lba: u64, blocks: u32) -> Result<Outcome, Sense> {
-    within(lun, lba, blocks)?;
-    Ok(if lun.backend().has_write_cache() { Outcome::Sync } else { Outcome::Good })
+pub(super) fn synchronize(lun: &Lun, range: Blocks) -> Result<Outcome, Sense> {
+    within(lun, range)?;
+    Ok(flush(lun))
 }
 
-/// The bytes of a range of blocks; none for a range of no blocks, which is valid.
-fn checked(lun: &Lun, form: BlockForm, lba: u64, blocks: u32, fua: bool) -> Result<Option<Transfer>, Sense> {
-    within(lun, lba, blocks)?;
+/// Makes everything written so far durable.
+pub(super) fn flush(lun: &Lun) -> Outcome {
+    if lun.backend().has_write_cache() { Outcome::Sync } else { Outcome::Good }
+}
+
+/// Whether what a write brings must be on the medium before its status: FUA, or a write cache that an
+/// initiator switched off.
+pub(super) fn must_reach_medium(lun: &Lun, fua: bool) -> bool {
+    lun.backend().has_write_cache() && (fua || !lun.settings().write_cache)
+}
+
+/// For everything that changes blocks.
+pub(super) fn refuse_if_protected(lun: &Lun) -> Result<(), Sense> {
+    if lun.is_read_only() { Err(Sense::WRITE_PROTECTED) } else { Ok(()) }
+}
+
+/// The bytes of a range of blocks that may be moved at once; the range may be empty.
+pub(super) fn checked(lun: &Lun, range: Blocks) -> Result<Span, Sense> {
+    within(lun, range)?;
     let block_len_bytes = lun.block_len_bytes();
-    if blocks > TRANSFER_MAX_BYTES / block_len_bytes {
-        let transfer_length_byte = match form {
-            BlockForm::Ten => 7,
-            BlockForm::Sixteen => 10,
-        };
-        return Err(Sense::invalid_field(transfer_length_byte, None));
+    if range.blocks > TRANSFER_MAX_BYTES / block_len_bytes {
+        return Err(Sense::invalid_field(range.form.blocks_byte(), None));
     }
-    Ok((blocks > 0).then(|| Transfer {
-        offset_bytes: lba * u64::from(block_len_bytes),
-        len_bytes: blocks * block_len_bytes,
-        fua: fua && lun.backend().has_write_cache(),
-    }))
+    Ok(Span {
+        offset_bytes: range.lba * u64::from(block_len_bytes),
+        len_bytes: u64::from(range.blocks * block_len_bytes),
+    })
+}
+
+fn transfer(span: Span, fua: bool) -> Option<Transfer> {
+    let (offset_bytes, len_bytes) = (span.offset_bytes, span.len_bytes as u32);
+    (len_bytes > 0).then_some(Transfer { offset_bytes, len_bytes, fua })
 }
 
 /// Whether a range of blocks lies within a LUN.
-fn within(lun: &Lun, lba: u64, blocks: u32) -> Result<(), Sense> {
-    match lba.checked_add(u64::from(blocks)) {
+pub(super) fn within(lun: &Lun, range: Blocks) -> Result<(), Sense> {
+    match range.lba.checked_add(u64::from(range.blocks)) {
         Some(end) if end <= lun.blocks() => Ok(()),
         _ => Err(Sense::LBA_OUT_OF_RANGE),
     }

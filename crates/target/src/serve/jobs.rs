@@ -1,11 +1,12 @@
 //! Calls into stores that block: what a worker is asked, and what it answers.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use engine::Buffer;
 
-use crate::backend::{BackendError, BlockStore};
+use crate::backend::BlockStore;
 use crate::lun::Nexus;
+use crate::scsi::{Failure, Order};
 
 /// One call, or a few that belong together.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(super) enum Call {
     Write { offset_bytes: u64, buffer: Buffer, fua: bool },
     /// Make everything written so far durable.
     Sync,
+    /// More than moving bytes.
+    Order(Order),
 }
 
 /// What came of a job.
@@ -34,7 +37,7 @@ pub(super) struct Done {
     pub(super) client: usize,
     pub(super) nexus: Nexus,
     pub(super) token: u64,
-    pub(super) result: Result<(), BackendError>,
+    pub(super) result: Result<(), Failure>,
     /// The data of a read.
     pub(super) read: Option<Buffer>,
 }
@@ -43,18 +46,32 @@ pub(super) struct Done {
 pub(super) fn run(job: Job) -> Done {
     let store = job.store;
     let mut read = None;
+    // A store's own failures do not leave the gate half open: there is nothing behind it to be torn.
+    let shared = || store.gate().read().unwrap_or_else(PoisonError::into_inner);
     let result = match job.call {
         Call::Read { offset_bytes, mut buffer, fua } => {
             let synced = if fua { store.sync() } else { Ok(()) };
             let result = synced.and_then(|()| store.read_at(offset_bytes, &mut buffer));
             read = Some(buffer);
-            result
+            result.map_err(Failure::Read)
         }
         Call::Write { offset_bytes, buffer, fua } => {
-            let result = store.write_at(offset_bytes, &buffer);
-            if fua { result.and_then(|()| store.sync()) } else { result }
+            let result = {
+                let _gate = shared();
+                store.write_at(offset_bytes, &buffer)
+            };
+            let result = if fua { result.and_then(|()| store.sync()) } else { result };
+            result.map_err(Failure::Write)
         }
-        Call::Sync => store.sync(),
+        Call::Sync => store.sync().map_err(Failure::Write),
+        Call::Order(order) if order.is_exclusive() => {
+            let _gate = store.gate().write().unwrap_or_else(PoisonError::into_inner);
+            order.in_store(&*store)
+        }
+        Call::Order(order) => {
+            let _gate = shared();
+            order.in_store(&*store)
+        }
     };
     Done { client: job.client, nexus: job.nexus, token: job.token, result, read }
 }

@@ -2,13 +2,14 @@
 //! all sessions; stores that block are called by a pool of workers.
 //!
 //! `client` is one connection, `side` what it does with its PDUs, `exchange` joins the two, `transfer` is the
-//! payload that is moved, `jobs` are the calls that block.
+//! payload that is moved, `parameters` what commands bring along, `jobs` are the calls that block.
 
 mod client;
 mod directory;
 mod end;
 mod exchange;
 mod jobs;
+mod parameters;
 mod side;
 mod stats;
 mod transfer;

@@ -17,9 +17,9 @@ use super::end::End;
 use super::jobs::{Call, Done, Job};
 use super::transfer::{Body, Place, Transfer};
 use super::{Shared, log};
-use crate::backend::{Backend, BackendError};
-use crate::lun::Nexus;
-use crate::scsi::{self, Outcome};
+use crate::backend::Backend;
+use crate::lun::{Nexus, Port};
+use crate::scsi::{self, Failure, Outcome};
 
 /// The command window before anything is known of the path.
 pub(super) const COMMANDS_AT_FIRST: u32 = 4096;
@@ -76,7 +76,7 @@ impl Side {
         self.held_bytes < SHARES_MAX * share_bytes(shared)
     }
 
-    fn insert(&mut self, transfer: Transfer, shared: &Shared) -> u64 {
+    pub(super) fn insert(&mut self, transfer: Transfer, shared: &Shared) -> u64 {
         if transfer.is_buffered {
             self.held_bytes += transfer.len_bytes as usize;
             let room = share_bytes(shared) / (transfer.len_bytes as usize).max(512);
@@ -84,7 +84,7 @@ impl Side {
             let mean = u64::from(self.window_max.min(1 << 16)) * 7 + room as u64;
             self.window_max = u32::try_from(mean / 8).unwrap_or(u32::MAX).max(1);
         }
-        self.filling += usize::from(matches!(transfer.body, Body::Filling(_)));
+        self.filling += usize::from(matches!(transfer.body, Body::Filling(_) | Body::Parameters(..)));
         self.transfers.insert(transfer) as u64
     }
 
@@ -110,7 +110,8 @@ impl Side {
         let session = Session::new(admitted.params.clone(), exp_cmd_sn, stat_sn, COMMANDS_AT_FIRST);
         let iqn = candidate.target_name.clone().filter(|_| !candidate.discovery);
         if iqn.is_some() {
-            shared.luns.begin(self.nexus);
+            let port = Port { name: candidate.initiator_name.clone(), isid: candidate.isid };
+            shared.luns.begin(self.nexus, port);
         }
         shared.stats.sessions += 1;
         shared.open_sessions += 1;
@@ -140,9 +141,13 @@ impl Side {
         let task = run.task;
         match outcome {
             Outcome::Good => self.answer(task, Status::GOOD, None, 0),
+            Outcome::ConditionMet => self.answer(task, Status::CONDITION_MET, None, 0),
+            Outcome::Conflict => self.answer(task, Status::RESERVATION_CONFLICT, None, 0),
             Outcome::DataIn(data) => self.session().send_owned(task, data),
             Outcome::Check(sense) => self.answer(task, Status::CHECK_CONDITION, Some(sense), 0),
-            Outcome::Sync => self.store_call(run, shared, 0, Call::Sync),
+            Outcome::Sync => self.store_call(run, shared, Call::Sync),
+            Outcome::Order(order) => self.carry_out(run, order, shared),
+            Outcome::Parameters { len_bytes } => self.ask_parameters(run, len_bytes, shared),
             Outcome::Read(range) if run.read && run.expected_bytes > 0 => {
                 let len_bytes = range.len_bytes.min(run.expected_bytes);
                 self.command_bytes += u64::from(len_bytes);
@@ -155,7 +160,8 @@ impl Side {
                 } else {
                     let buffer = shared.buffers.take(len_bytes as usize);
                     let call = Call::Read { offset_bytes: range.offset_bytes, buffer, fua: range.fua };
-                    self.store_call(run, shared, range.len_bytes, call);
+                    let token = self.insert(new_transfer(run, range, len_bytes, Body::Away), shared);
+                    self.submit(run.lun, token, call, shared);
                 }
             }
             Outcome::Write(range) if run.write && run.expected_bytes > 0 => {
@@ -169,22 +175,29 @@ impl Side {
                     Body::Filling(shared.buffers.take(len_bytes as usize))
                 };
                 let token = self.insert(new_transfer(run, range, len_bytes, body), shared);
-                let early = self.session().take_early(task);
-                if !early.is_empty() {
-                    let len = early.len().min(len_bytes as usize);
-                    let place = self.place(token, 0);
-                    self.space(&place, 0, len, shared).copy_from_slice(&early[..len]);
-                }
-                self.session().receive(task, token, len_bytes);
+                self.receive(task, token, len_bytes, shared);
             }
             // The initiator expects no data, so none is moved: the residual says how much that was.
             Outcome::Read(range) | Outcome::Write(range) if run.expected_bytes == 0 => {
                 self.answer(task, Status::GOOD, None, range.len_bytes);
             }
-            Outcome::Read(_) | Outcome::Write(_) => {
+            // It asks for data and expects to send some: neither is moved, and the residual says so.
+            Outcome::Read(_) => self.answer(task, Status::GOOD, None, 0),
+            Outcome::Write(_) => {
                 self.answer(task, Status::CHECK_CONDITION, Some(Sense::WRONG_DIRECTION), 0);
             }
         }
+    }
+
+    /// Has the initiator fill a transfer.
+    pub(super) fn receive(&mut self, task: TaskId, token: u64, len_bytes: u32, shared: &mut Shared) {
+        let early = self.session().take_early(task);
+        if !early.is_empty() {
+            let len = early.len().min(len_bytes as usize);
+            let place = self.place(token, 0);
+            self.space(&place, 0, len, shared).copy_from_slice(&early[..len]);
+        }
+        self.session().receive(task, token, len_bytes);
     }
 
     pub(super) fn received(&mut self, task: TaskId, token: u64, shared: &mut Shared) {
@@ -195,6 +208,11 @@ impl Side {
                 let call = Call::Write { offset_bytes: transfer.offset_bytes, buffer, fua: transfer.fua };
                 let lun = transfer.lun;
                 self.submit(lun, token, call, shared);
+            }
+            Body::Parameters(data, cdb) => {
+                self.filling -= 1;
+                let transfer = self.remove(token as usize);
+                self.run_with(&transfer, &cdb, &data, shared);
             }
             _ => {
                 let transfer = self.remove(token as usize);
@@ -216,21 +234,19 @@ impl Side {
                 self.remove(token);
                 self.answer(task, Status::GOOD, None, actual_bytes);
             }
-            (Err(error), read) => {
+            (Err(failure), _) => {
                 self.remove(token);
-                self.tell(&error);
-                let sense = match read {
-                    Some(_) => scsi::read_failed(&error),
-                    None => scsi::write_failed(&error),
-                };
-                self.answer(task, Status::CHECK_CONDITION, Some(sense), 0);
+                self.fail(task, &failure);
             }
         }
         self.handle_events(shared);
     }
 
-    pub(super) fn tell(&self, error: &BackendError) {
-        log(format_args!("{}: {error}", self.name));
+    pub(super) fn fail(&mut self, task: TaskId, failure: &Failure) {
+        if let Some(error) = failure.store_error() {
+            log(format_args!("{}: {error}", self.name));
+        }
+        self.answer(task, Status::CHECK_CONDITION, Some(failure.sense()), 0);
     }
 
     pub(super) fn answer(&mut self, task: TaskId, status: Status, sense: Option<Sense>, actual_bytes: u32) {
@@ -254,21 +270,6 @@ impl Side {
 
     pub(super) fn is_memory(&self, run: &Run, shared: &Shared) -> bool {
         shared.luns.lun(run.lun).is_some_and(|lun| matches!(lun.backend(), Backend::Memory(_)))
-    }
-
-    pub(super) fn store_call(&mut self, run: &Run, shared: &Shared, actual_bytes: u32, call: Call) {
-        let transfer = Transfer {
-            task: run.task,
-            lun: run.lun,
-            offset_bytes: 0,
-            actual_bytes,
-            len_bytes: actual_bytes.min(run.expected_bytes),
-            fua: false,
-            is_buffered: true,
-            body: Body::Away,
-        };
-        let token = self.insert(transfer, shared);
-        self.submit(run.lun, token, call, shared);
     }
 
     pub(super) fn submit(&self, lun: wire::iscsi::Lun, token: u64, call: Call, shared: &Shared) {
@@ -306,7 +307,8 @@ impl Side {
                 &mut memory.bytes_mut()[offset_bytes as usize + offset..][..len]
             }
             Place::Buffer { token, offset_bytes } => {
-                let Body::Filling(buffer) = &mut self.transfers[token as usize].body else {
+                let body = &mut self.transfers[token as usize].body;
+                let (Body::Filling(buffer) | Body::Parameters(buffer, _)) = body else {
                     unreachable!("the place was made for a buffer that is being filled");
                 };
                 &mut buffer[offset_bytes + offset..][..len]

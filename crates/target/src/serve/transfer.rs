@@ -30,6 +30,8 @@ pub(super) enum Body {
     Memory,
     /// Here, while a write fills it.
     Filling(Buffer),
+    /// Here, while the initiator sends what belongs to this command.
+    Parameters(Buffer, [u8; 16]),
     /// With a worker.
     Away,
     /// Here, while a read sends it.

@@ -1,7 +1,7 @@
 //! MODE SENSE data: header, block descriptor, pages: SPC-5 section 7.5, SBC-4 section 6.5.
 
 use super::data::need;
-use super::{DataError, ModeForm, ModePage, PageControl};
+use super::{DataError, ModeForm, ModePage};
 use crate::be;
 
 const WHAT: &str = "MODE SENSE data";
@@ -42,12 +42,11 @@ impl ModeParameters {
         })
     }
 
-    /// Writes all the data; a caller cuts it off at the allocation length. Of [`PageControl::Changeable`] the pages
-    /// say that nothing can be changed.
+    /// Writes all the data; a caller cuts it off at the allocation length.
     ///
     /// # Panics
     /// If a value does not fit, such as a long block descriptor or 256 bytes in the form of six.
-    pub fn emit(&self, form: ModeForm, page_control: PageControl) -> Vec<u8> {
+    pub fn emit(&self, form: ModeForm) -> Vec<u8> {
         let mut descriptor = Vec::new();
         if let Some(block_descriptor) = self.block_descriptor {
             block_descriptor.emit(&mut descriptor);
@@ -64,7 +63,7 @@ impl ModeParameters {
         };
         bytes.append(&mut descriptor);
         for page in &self.pages {
-            page.emit(page_control, &mut bytes);
+            page.emit(&mut bytes);
         }
         match form {
             ModeForm::Six => {
@@ -84,20 +83,49 @@ impl ModeParameters {
     /// # Errors
     /// [`DataError::Truncated`] if the header or the block descriptor is cut off.
     pub fn parse(form: ModeForm, bytes: &[u8]) -> Result<Self, DataError> {
-        let header_len = match form {
-            ModeForm::Six => 4,
-            ModeForm::Ten => 8,
+        need(WHAT, bytes, header_len(form))?;
+        let len = match form {
+            ModeForm::Six => 1 + usize::from(bytes[0]),
+            ModeForm::Ten => 2 + usize::from(be::u16_at(bytes, 0)),
         };
+        Self::parse_whole(form, &bytes[..bytes.len().min(len)])
+    }
+
+    /// Reads a parameter list of MODE SELECT, in which the length field does not count.
+    ///
+    /// # Errors
+    /// [`DataError::Truncated`] if it is cut off; [`DataError::Value`] if a page has something set that
+    /// [`ModePage`] does not know.
+    pub fn parse_list(form: ModeForm, bytes: &[u8]) -> Result<Self, DataError> {
+        let list = Self::parse_whole(form, bytes)?;
+        let mut pages = Vec::new();
+        for page in &list.pages {
+            page.emit(&mut pages);
+        }
+        let pages_at = header_len(form) + descriptors_len(form, bytes);
+        let found = &bytes[pages_at..];
+        if found.len() > pages.len() {
+            return Err(DataError::Truncated { what: WHAT, expected: bytes.len() + 1, found: bytes.len() });
+        }
+        match found.iter().zip(&pages).position(|(found, known)| found != known) {
+            None => Ok(list),
+            Some(at) => Err(DataError::Value {
+                what: WHAT,
+                at: pages_at + at,
+                expected: "only what is known of a page",
+                found: found[at].into(),
+            }),
+        }
+    }
+
+    fn parse_whole(form: ModeForm, bytes: &[u8]) -> Result<Self, DataError> {
+        let header_len = header_len(form);
         need(WHAT, bytes, header_len)?;
-        let (len, flags, long, descriptors_len) = match form {
-            ModeForm::Six => (1 + usize::from(bytes[0]), bytes[2], false, usize::from(bytes[3])),
-            ModeForm::Ten => {
-                let len = 2 + usize::from(be::u16_at(bytes, 0));
-                (len, bytes[3], bytes[4] & LONG_LBA != 0, usize::from(be::u16_at(bytes, 6)))
-            }
+        let (flags, long) = match form {
+            ModeForm::Six => (bytes[2], false),
+            ModeForm::Ten => (bytes[3], bytes[4] & LONG_LBA != 0),
         };
-        let pages_at = header_len + descriptors_len;
-        let bytes = &bytes[..bytes.len().min(len)];
+        let pages_at = header_len + descriptors_len(form, bytes);
         need(WHAT, bytes, pages_at)?;
         Ok(Self {
             write_protected: flags & WRITE_PROTECTED != 0,
@@ -105,6 +133,21 @@ impl ModeParameters {
             block_descriptor: BlockDescriptor::parse(&bytes[header_len..pages_at], long)?,
             pages: ModePage::parse_all(&bytes[pages_at..]),
         })
+    }
+}
+
+const fn header_len(form: ModeForm) -> usize {
+    match form {
+        ModeForm::Six => 4,
+        ModeForm::Ten => 8,
+    }
+}
+
+/// Bytes of block descriptors, as a whole header tells them.
+fn descriptors_len(form: ModeForm, bytes: &[u8]) -> usize {
+    match form {
+        ModeForm::Six => bytes[3].into(),
+        ModeForm::Ten => be::u16_at(bytes, 6).into(),
     }
 }
 
@@ -170,7 +213,7 @@ mod tests {
             &["48009008 00008000 00000200", PAGES].concat(),
             &parameters(Some(descriptor)),
             |bytes| ModeParameters::parse(ModeForm::Six, bytes),
-            |parameters| parameters.emit(ModeForm::Six, PageControl::Current),
+            |parameters| parameters.emit(ModeForm::Six),
         );
     }
 
@@ -181,16 +224,21 @@ mod tests {
             &["0053 00 90 01 00 0010 0000000100000000 00000000 00001000", PAGES].concat(),
             &parameters(Some(descriptor)),
             |bytes| ModeParameters::parse(ModeForm::Ten, bytes),
-            |parameters| parameters.emit(ModeForm::Ten, PageControl::Current),
+            |parameters| parameters.emit(ModeForm::Ten),
         );
     }
 
     #[test]
-    fn nothing_is_changeable() {
-        let bytes = parameters(None).emit(ModeForm::Six, PageControl::Changeable);
-        let (ten, eighteen) = ("00".repeat(10), "00".repeat(18));
-        let hex = format!("40009000 010a{ten} 0812{eighteen} 0a0a{ten} 1c0a{ten} 4a010001 00");
-        assert_eq!(bytes, check::bytes(&hex));
+    fn a_list_of_mode_select_has_no_length() {
+        let hex = ["00000008 00000000 00000200", "0812 040000000000000000000000000000000000"].concat();
+        let list = ModeParameters::parse_list(ModeForm::Six, &check::bytes(&hex)).expect("whole list");
+        assert_eq!(list.write_cache(), Some(true));
+        assert_eq!(list.block_descriptor.map(|found| (found.blocks, found.block_len)), Some((0, 512)));
+        let cut = check::bytes("00000000 0812 0400");
+        assert!(ModeParameters::parse_list(ModeForm::Six, &cut).is_err());
+        assert!(ModeParameters::parse_list(ModeForm::Ten, &[0; 7]).is_err());
+        let ten = ModeParameters::parse_list(ModeForm::Ten, &[0; 8]).expect("whole list");
+        assert!(ten.pages.is_empty());
     }
 
     #[test]
@@ -212,7 +260,7 @@ mod tests {
     fn a_size_that_a_short_descriptor_cannot_tell_is_capped() {
         let descriptor = BlockDescriptor { blocks: 1 << 32, block_len: 512, long: false };
         let parameters = ModeParameters { pages: Vec::new(), ..parameters(Some(descriptor)) };
-        let bytes = parameters.emit(ModeForm::Six, PageControl::Current);
+        let bytes = parameters.emit(ModeForm::Six);
         assert_eq!(bytes, check::bytes("0b009008 ffffffff 00000200"));
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! Of each page only what this project sets or reads; the rest is zero.
 
-use super::PageControl;
 use crate::be;
 
 /// A mode page.
@@ -81,7 +80,7 @@ impl ModePage {
     ///
     /// # Panics
     /// If a value does not fit into its field.
-    pub(super) fn emit(&self, page_control: PageControl, bytes: &mut Vec<u8>) {
+    pub(super) fn emit(&self, bytes: &mut Vec<u8>) {
         let mut body = match *self {
             Self::ErrorRecovery { reallocate_writes, reallocate_reads } => {
                 let mut body = vec![0; 10];
@@ -111,9 +110,6 @@ impl ModePage {
             }
             Self::Other { ref body, .. } => body.clone(),
         };
-        if page_control == PageControl::Changeable {
-            body.fill(0);
-        }
         let page = self.page();
         assert!(page <= Self::ALL, "mode page {page:#04x}");
         match *self {

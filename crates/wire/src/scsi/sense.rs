@@ -130,6 +130,8 @@ conditions! {
     READ_ERROR = MediumError, 0x11, 0x00, "unrecovered read error";
     /// A parameter list is shorter than it says.
     PARAMETER_LIST_LENGTH = IllegalRequest, 0x1a, 0x00, "parameter list length error";
+    /// The blocks are not what the initiator says; see [`Sense::with_information`] for where.
+    MISCOMPARE = Miscompare, 0x1d, 0x00, "miscompare during verify operation";
     /// Unknown operation code.
     INVALID_OPCODE = IllegalRequest, 0x20, 0x00, "invalid command operation code";
     /// Blocks behind the end.
@@ -140,6 +142,8 @@ conditions! {
     LUN_NOT_SUPPORTED = IllegalRequest, 0x25, 0x00, "logical unit not supported";
     /// A field of the parameter list.
     INVALID_FIELD_IN_PARAMETER_LIST = IllegalRequest, 0x26, 0x00, "invalid field in parameter list";
+    /// A persistent reservation is released by other means than it was made.
+    INVALID_RELEASE = IllegalRequest, 0x26, 0x04, "invalid release of persistent reservation";
     /// The logical unit is read-only.
     WRITE_PROTECTED = DataProtect, 0x27, 0x00, "write protected";
     /// The store behind a thin logical unit is full.
@@ -150,6 +154,14 @@ conditions! {
     RESET = UnitAttention, 0x29, 0x03, "bus device reset function occurred";
     /// The session that held tasks was lost.
     NEXUS_LOSS = UnitAttention, 0x29, 0x07, "I_T nexus loss occurred";
+    /// MODE SELECT of another session changed something.
+    MODE_PARAMETERS_CHANGED = UnitAttention, 0x2a, 0x01, "mode parameters changed";
+    /// The session's persistent reservation was taken by another.
+    RESERVATIONS_PREEMPTED = UnitAttention, 0x2a, 0x03, "reservations preempted";
+    /// A persistent reservation that let registered sessions pass was released.
+    RESERVATIONS_RELEASED = UnitAttention, 0x2a, 0x04, "reservations released";
+    /// The session's registration was removed by another.
+    REGISTRATIONS_PREEMPTED = UnitAttention, 0x2a, 0x05, "registrations preempted";
     /// The size changed.
     CAPACITY_CHANGED = UnitAttention, 0x2a, 0x09, "capacity data has changed";
     /// Another initiator aborted the task.
@@ -172,6 +184,8 @@ conditions! {
     OVERLAPPED_COMMANDS = AbortedCommand, 0x4e, 0x00, "overlapped commands attempted";
     /// Out of memory or tasks.
     INSUFFICIENT_RESOURCES = IllegalRequest, 0x55, 0x03, "insufficient resources";
+    /// No room for another registration.
+    INSUFFICIENT_REGISTRATION_RESOURCES = IllegalRequest, 0x55, 0x04, "insufficient registration resources";
     /// Unsolicited data that was not allowed (RFC 7143 section 11.4.7.2).
     UNEXPECTED_UNSOLICITED_DATA = AbortedCommand, 0x0c, 0x0c, "write error - unexpected unsolicited data";
     /// Another amount of data than announced (RFC 7143 section 11.4.7.2).
@@ -200,6 +214,12 @@ impl Sense {
     pub const fn invalid_field(byte: u16, bit: Option<u8>) -> Self {
         let field = Some(FieldPointer { byte, bit, in_cdb: true });
         Self { field, ..Self::INVALID_FIELD_IN_CDB }
+    }
+
+    /// ILLEGAL REQUEST, invalid field in parameter list, with a pointer like that of [`Sense::invalid_field`].
+    pub const fn invalid_parameter(byte: u16, bit: Option<u8>) -> Self {
+        let field = Some(FieldPointer { byte, bit, in_cdb: false });
+        Self { field, ..Self::INVALID_FIELD_IN_PARAMETER_LIST }
     }
 
     /// The same with INFORMATION, usually the first LBA that failed.

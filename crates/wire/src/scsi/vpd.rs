@@ -18,6 +18,8 @@ pub mod page {
     pub const BLOCK_LIMITS: u8 = 0xb0;
     /// Rotation rate and form.
     pub const BLOCK_DEVICE_CHARACTERISTICS: u8 = 0xb1;
+    /// What becomes of unmapped blocks.
+    pub const LOGICAL_BLOCK_PROVISIONING: u8 = 0xb2;
 }
 
 /// A vital product data page.

@@ -1,5 +1,9 @@
 //! Every command as a line of data: the CDB's bytes, and what has to come of it.
 
+mod medium;
+mod reserve;
+mod settings;
+
 use std::fs::File;
 
 use wire::scsi::{
@@ -9,7 +13,7 @@ use wire::scsi::{
 };
 
 use super::*;
-use crate::lun::LunSpec;
+use crate::lun::{LunSpec, Port};
 
 const IQN: &str = "iqn.2026-11.io.farlun:test";
 const NEXUS: Nexus = Nexus(7);
@@ -51,6 +55,22 @@ impl Fixture {
         let mut bytes = [0; 16];
         bytes[..cdb.len()].copy_from_slice(cdb);
         execute(&mut self.luns, Address::from_number(lun), NEXUS, &bytes)
+    }
+
+    /// The data that a command brings along, when [`Outcome::Parameters`] asks for it.
+    fn run_with(&mut self, lun: u16, cdb: &[u8], data: &[u8]) -> Outcome {
+        assert_eq!(
+            self.run(lun, cdb),
+            Outcome::Parameters { len_bytes: data.len() as u32 },
+            "CDB {cdb:02x?}"
+        );
+        let mut bytes = [0; 16];
+        bytes[..cdb.len()].copy_from_slice(cdb);
+        execute_with(&mut self.luns, Address::from_number(lun), NEXUS, &bytes, data)
+    }
+
+    fn check_with(&mut self, lun: u16, cdb: &[u8], data: &[u8], expected: &Outcome) {
+        assert_eq!(self.run_with(lun, cdb, data), *expected, "LUN {lun}, CDB {cdb:02x?}");
     }
 
     fn check(&mut self, lun: u16, cdb: &[u8], expected: &Outcome) {
@@ -146,27 +166,31 @@ fn small_commands_and_unknown_ones() {
     let f = &mut Fixture::new();
     f.check(MEMORY, &[0; 6], &Outcome::Good);
     f.check(ABSENT, &[0; 6], &illegal(0x25, 0));
-    // COMPARE AND WRITE, UNMAP, PERSISTENT RESERVE IN, MODE SELECT, WRITE (6), a vendor's own.
-    for opcode in [0x89, 0x42, 0x5e, 0x15, 0x0a, 0xff] {
+    // READ TOC, FORMAT UNIT, EXTENDED COPY, RECEIVE COPY RESULTS, ORWRITE, SANITIZE, a vendor's own.
+    for opcode in [0x43, 0x04, 0x83, 0x84, 0x8b, 0x48, 0xff] {
         f.check(MEMORY, &[opcode], &illegal(0x20, 0));
         f.check(ABSENT, &[opcode], &illegal(0x25, 0));
     }
     // NACA, and another service action of the opcode that READ CAPACITY (16) has.
     f.check(MEMORY, &[0, 0, 0, 0, 0, 0x04], &field(5, Some(2)));
-    f.check(MEMORY, &[0x9e, 0x12], &field(1, Some(4)));
+    f.check(MEMORY, &[0x9e, 0x13], &field(1, Some(4)));
 }
 
 #[test]
 fn capacity() {
     let f = &mut Fixture::new();
     let (ten, sixteen) = (Cdb::ReadCapacity10, Cdb::ReadCapacity16 { allocation_len: 32 });
-    for (lun, blocks, short) in
-        [(MEMORY, MEMORY_BLOCKS, 2047), (READ_ONLY, 16, 15), (LARGE, LARGE_BLOCKS, u32::MAX)]
+    for (lun, blocks, short, exponent) in
+        [(MEMORY, MEMORY_BLOCKS, 2047, 0), (READ_ONLY, 16, 15, 3), (LARGE, LARGE_BLOCKS, u32::MAX, 3)]
     {
         let data = Capacity10::parse(&f.data(lun, ten)).unwrap();
         assert_eq!(data, Capacity10 { last_lba: short, block_len: 512 });
         let data = Capacity16::parse(&f.data(lun, sixteen)).unwrap();
-        assert_eq!((data.last_lba, data.block_len, data.physical_block_exponent), (blocks - 1, 512, 3));
+        assert_eq!(
+            (data.last_lba, data.block_len, data.physical_block_exponent),
+            (blocks - 1, 512, exponent)
+        );
+        assert!(data.thin && data.unmapped_reads_zero);
     }
     assert_eq!(f.data(MEMORY, Cdb::ReadCapacity16 { allocation_len: 12 }).len(), 12);
     f.check(MEMORY, &Cdb::ReadCapacity16 { allocation_len: 0 }.emit(), &Outcome::DataIn(Vec::new()));
@@ -191,10 +215,10 @@ fn inquiry() {
     assert_eq!(f.data(MEMORY, standard(0)).len(), 0);
     assert_eq!(f.data(ABSENT, standard(5))[0], 0x7f);
     f.check(MEMORY, &[0x12, 0, 0x80, 0, 255], &field(2, None));
-    f.check(MEMORY, &[0x12, 1, 0xb2, 0, 255], &field(2, None));
+    f.check(MEMORY, &[0x12, 1, 0xb3, 0, 255], &field(2, None));
 
     let pages = SupportedPages::parse(&f.data(MEMORY, vital(page::SUPPORTED_PAGES))).unwrap().pages;
-    assert_eq!(pages, [0x00, 0x80, 0x83, 0xb0, 0xb1]);
+    assert_eq!(pages, [0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2]);
     for page in pages {
         assert_eq!(f.data(MEMORY, vital(page))[..2], [0, page], "every page that is listed is there");
     }
@@ -208,6 +232,10 @@ fn inquiry() {
     );
     let limits = BlockLimits::parse(&f.data(MEMORY, vital(page::BLOCK_LIMITS))).unwrap();
     assert_eq!((limits.granularity, limits.transfer_max, limits.transfer_optimal), (8, 65536, 2048));
+    assert_eq!((limits.compare_and_write_max, limits.write_same_max), (255, 65536));
+    let unmap = (limits.unmap_max, limits.unmap_descriptors_max, limits.unmap_granularity);
+    assert_eq!((unmap, limits.unmap_alignment), ((65536, 256, 1), Some(0)));
+    assert_eq!(f.data(MEMORY, vital(page::LOGICAL_BLOCK_PROVISIONING)), [0, 0xb2, 0, 4, 0, 0xc4, 2, 0]);
     let kind = f.data(MEMORY, vital(page::BLOCK_DEVICE_CHARACTERISTICS));
     assert_eq!(BlockDeviceCharacteristics::parse(&kind).unwrap().rotation_rate, 1);
 }
@@ -272,8 +300,10 @@ fn mode_sense() {
             let changeable = f.data(LARGE, cdb(form, page, PageControl::Changeable));
             assert_eq!(changeable.len(), current.len());
         }
-        let changeable = f.data(LARGE, cdb(form, ModePage::CACHING, PageControl::Changeable));
-        assert_eq!(ModeParameters::parse(form, &changeable).unwrap().write_cache(), Some(false));
+        for (lun, has_cache) in [(LARGE, true), (MEMORY, false)] {
+            let changeable = f.data(lun, cdb(form, ModePage::CACHING, PageControl::Changeable));
+            assert_eq!(ModeParameters::parse(form, &changeable).unwrap().write_cache(), Some(has_cache));
+        }
         f.check(MEMORY, &cdb(form, 0x08, PageControl::Saved).emit(), &illegal(0x39, 0));
         f.check(MEMORY, &cdb(form, 0x02, PageControl::Current).emit(), &field(2, Some(5)));
         f.check(ABSENT, &all(form).emit(), &illegal(0x25, 0));
@@ -312,11 +342,11 @@ fn request_sense_and_unit_attention() {
         assert_eq!(told(f, ABSENT, descriptor), Sense::new(SenseKey::IllegalRequest, 0x25, 0));
         assert_eq!(told(f, MEMORY, descriptor), Sense::NO_SENSE);
     }
-    f.luns.begin(NEXUS);
+    f.luns.begin(NEXUS, Port::default());
     // These neither report it nor clear it, whether they are valid or not.
     f.data(MEMORY, Cdb::Inquiry { page: None, allocation_len: 96 });
     f.data(MEMORY, Cdb::ReportLuns { select: 0, allocation_len: 96 });
-    f.check(MEMORY, &[0x12, 1, 0xb2, 0, 255], &field(2, None));
+    f.check(MEMORY, &[0x12, 1, 0xb3, 0, 255], &field(2, None));
     f.check(MEMORY, &[0x12, 2, 0, 0, 255], &field(1, Some(1)));
     // Everything else is told first, each LUN for itself.
     f.check(MEMORY, &ready, &Outcome::Check(attention(0)));
@@ -357,14 +387,23 @@ fn no_bytes_panic() {
         cdb[8..].copy_from_slice(&next().to_ne_bytes());
         // Every opcode in turn, and small addresses half of the time.
         cdb[0] = round as u8;
+        cdb[10..13].fill(0);
         if next() & 1 == 0 {
             cdb[2..9].fill(0);
         }
         let lun = (next() % 4) as u16;
-        if let Outcome::Read(t) | Outcome::Write(t) = f.run(lun, &cdb) {
-            let lun = f.luns.lun(Address::from_number(lun)).unwrap();
-            assert!(t.len_bytes > 0 && t.len_bytes <= TRANSFER_MAX_BYTES, "{t:?}");
-            assert!(t.offset_bytes + u64::from(t.len_bytes) <= lun.len_bytes(), "{t:?}");
+        match f.run(lun, &cdb) {
+            Outcome::Read(t) | Outcome::Write(t) => {
+                let lun = f.luns.lun(Address::from_number(lun)).unwrap();
+                assert!(t.len_bytes > 0 && t.len_bytes <= TRANSFER_MAX_BYTES, "{t:?}");
+                assert!(t.offset_bytes + u64::from(t.len_bytes) <= lun.len_bytes(), "{t:?}");
+            }
+            Outcome::Parameters { len_bytes } => {
+                assert!(len_bytes <= TRANSFER_MAX_BYTES, "{len_bytes}");
+                let data: Vec<u8> = (0..len_bytes).map(|_| (next() >> 60) as u8).collect();
+                execute_with(&mut f.luns, Address::from_number(lun), NEXUS, &cdb, &data);
+            }
+            _ => {}
         }
     }
 }

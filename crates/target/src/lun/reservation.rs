@@ -1,0 +1,316 @@
+//! Who may use a LUN: RESERVE and RELEASE (SPC-2 section 5.5.1) and persistent reservations (SPC-4 section 5.12).
+//!
+//! Persistent registrations belong to an initiator port, so they outlive its sessions; they do not outlive
+//! the target. Who is to be told of a change is handed back, in pairs, to the LUN.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use wire::scsi::{
+    Registrant, ReservationType, ReserveKeys, ReserveOut, Sense, emit_full_status, emit_reservation,
+};
+
+use super::attention::{Attention, Nexus};
+
+/// An initiator port (RFC 7143 section 4.4.1): what a registration is made for.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Port {
+    /// Name of the initiator.
+    pub name: String,
+    /// Its part of the session id.
+    pub isid: [u8; 6],
+}
+
+/// What a command needs of a LUN (SPC-4 table 66, SBC-4 table 13).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// It is answered whatever is reserved: INQUIRY and its like.
+    Nothing,
+    /// It is answered under every persistent reservation, and refused under another's RESERVE.
+    Presence,
+    /// It looks at the medium.
+    Read,
+    /// It changes the medium or how the LUN works.
+    Write,
+    /// It is RESERVE, which does not go together with registrations.
+    Reserve,
+    /// It is RELEASE, which is answered, but does nothing for one who does not hold.
+    Release,
+    /// It is PERSISTENT RESERVE, which does not go together with RESERVE.
+    Persistent,
+}
+
+/// Why PERSISTENT RESERVE OUT was not done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReserveError {
+    /// RESERVATION CONFLICT: the sender has no such right.
+    Conflict,
+    /// CHECK CONDITION.
+    Check(Sense),
+}
+
+/// What a PERSISTENT RESERVE OUT asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// What to do.
+    pub action: ReserveOut,
+    /// Type of the reservation, for the actions that have one.
+    pub kind: Option<ReservationType>,
+    /// The sender's key.
+    pub key: u64,
+    /// The new key, or the key to preempt.
+    pub action_key: u64,
+}
+
+/// A port that is to be told of something.
+pub(super) type Notice = (Arc<Port>, Attention);
+
+/// Most registrations of a LUN; more are refused.
+const REGISTRATIONS_MAX: usize = 1024;
+
+/// The reservations of one LUN.
+#[derive(Debug, Default)]
+pub struct Reservations {
+    /// Sessions that are open.
+    ports: BTreeMap<Nexus, Arc<Port>>,
+    /// Who holds a RESERVE.
+    reserved: Option<Nexus>,
+    /// In the order in which they came.
+    registrants: Vec<(Arc<Port>, u64)>,
+    held: Option<Held>,
+    generation: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    kind: ReservationType,
+    /// Who made it; where all are holders it is one of them.
+    holder: Arc<Port>,
+}
+
+impl Reservations {
+    pub(super) fn begin(&mut self, nexus: Nexus, port: &Arc<Port>) {
+        self.ports.insert(nexus, Arc::clone(port));
+    }
+
+    /// A RESERVE ends with its session.
+    pub(super) fn end(&mut self, nexus: Nexus) {
+        self.ports.remove(&nexus);
+        self.release(nexus);
+    }
+
+    /// A RESERVE ends with a reset; persistent reservations do not.
+    pub(super) fn reset(&mut self) {
+        self.reserved = None;
+    }
+
+    /// The open sessions of a port.
+    pub(super) fn sessions_of(&self, port: &Port) -> impl Iterator<Item = Nexus> {
+        self.ports.iter().filter(move |(_, other)| ***other == *port).map(|(&nexus, _)| nexus)
+    }
+
+    /// Whether somebody's reservation forbids `nexus` a command.
+    pub fn conflict(&self, nexus: Nexus, need: Need) -> bool {
+        if let Some(holder) = self.reserved {
+            match need {
+                Need::Nothing | Need::Release => return false,
+                Need::Persistent => return true,
+                _ if holder != nexus => return true,
+                _ => {}
+            }
+        }
+        match need {
+            Need::Reserve | Need::Release => !self.registrants.is_empty(),
+            Need::Read | Need::Write => self.held.as_ref().is_some_and(|held| {
+                let port = self.port(nexus);
+                let may = *held.holder == *port
+                    || held.kind.admits_registrants() && self.key(&port).is_some()
+                    || held.kind.allows_reads() && need == Need::Read;
+                !may
+            }),
+            Need::Nothing | Need::Presence | Need::Persistent => false,
+        }
+    }
+
+    /// RESERVE, which was found to be without conflict.
+    pub fn reserve(&mut self, nexus: Nexus) {
+        self.reserved = Some(nexus);
+    }
+
+    /// RELEASE; of another's nothing is released.
+    pub fn release(&mut self, nexus: Nexus) {
+        self.reserved = self.reserved.filter(|&holder| holder != nexus);
+    }
+
+    /// READ KEYS data.
+    pub fn keys(&self) -> Vec<u8> {
+        let keys = self.registrants.iter().map(|(_, key)| *key).collect();
+        ReserveKeys { generation: self.generation, keys }.emit()
+    }
+
+    /// READ RESERVATION data.
+    pub fn reservation(&self) -> Vec<u8> {
+        let held = self.held.as_ref().map(|held| {
+            let key = if held.kind.is_held_by_all() { None } else { self.key(&held.holder) };
+            (key.unwrap_or(0), held.kind)
+        });
+        emit_reservation(self.generation, held)
+    }
+
+    /// READ FULL STATUS data; all registrations are for the port `relative_port`.
+    pub fn full_status(&self, relative_port: u16) -> Vec<u8> {
+        let registrants = self.registrants.iter().map(|(port, key)| Registrant {
+            key: *key,
+            holds: self.held.as_ref().filter(|held| self.is_holder(port, held)).map(|held| held.kind),
+            relative_port,
+            name: port.name.clone(),
+            isid: port.isid,
+        });
+        emit_full_status(self.generation, &registrants.collect::<Vec<_>>())
+    }
+
+    /// PERSISTENT RESERVE OUT; who is to be told.
+    pub(super) fn out(&mut self, nexus: Nexus, request: Request) -> Result<Vec<Notice>, ReserveError> {
+        let port = self.port(nexus);
+        let registered = self.key(&port);
+        if request.action == ReserveOut::RegisterAndIgnore {
+            return self.register(&port, request.action_key);
+        }
+        // One who is not registered may only register, and says so with a key of zero.
+        let is_register = request.action == ReserveOut::Register;
+        if registered.unwrap_or(0) != request.key || registered.is_none() && !is_register {
+            return Err(ReserveError::Conflict);
+        }
+        match (request.action, request.kind) {
+            (ReserveOut::Register, _) => self.register(&port, request.action_key),
+            (ReserveOut::Reserve, Some(kind)) => match &self.held {
+                Some(held) if held.kind != kind || !self.is_holder(&port, held) => {
+                    Err(ReserveError::Conflict)
+                }
+                Some(_) => Ok(Vec::new()),
+                None => {
+                    self.held = Some(Held { kind, holder: port });
+                    Ok(Vec::new())
+                }
+            },
+            (ReserveOut::Release, kind) => match &self.held {
+                Some(held) if self.is_holder(&port, held) => {
+                    if kind != Some(held.kind) {
+                        return Err(ReserveError::Check(Sense::INVALID_RELEASE));
+                    }
+                    Ok(self.let_go(&port))
+                }
+                _ => Ok(Vec::new()),
+            },
+            (ReserveOut::Clear, _) => {
+                self.held = None;
+                self.generation = self.generation.wrapping_add(1);
+                let gone = std::mem::take(&mut self.registrants);
+                let others = gone.into_iter().map(|(port, _)| port).filter(|other| *other != port);
+                Ok(others.map(|other| (other, Attention::ReservationsPreempted)).collect())
+            }
+            (ReserveOut::Preempt | ReserveOut::PreemptAndAbort, Some(kind)) => {
+                self.preempt(&port, request.action_key, kind)
+            }
+            // TYPE was checked for the actions that need it.
+            _ => Err(ReserveError::Check(Sense::invalid_field(2, Some(3)))),
+        }
+    }
+
+    /// Registers with `key`, or ends the registration with a key of zero.
+    fn register(&mut self, port: &Arc<Port>, key: u64) -> Result<Vec<Notice>, ReserveError> {
+        let place = self.registrants.iter().position(|(other, _)| other == port);
+        let mut notices = Vec::new();
+        match (place, key) {
+            (None, 0) => {}
+            (None, _) if self.registrants.len() >= REGISTRATIONS_MAX => {
+                return Err(ReserveError::Check(Sense::INSUFFICIENT_REGISTRATION_RESOURCES));
+            }
+            (None, _) => self.registrants.push((Arc::clone(port), key)),
+            (Some(place), 0) => {
+                self.registrants.remove(place);
+                notices = self.leave(port);
+            }
+            (Some(place), _) => self.registrants[place].1 = key,
+        }
+        self.generation = self.generation.wrapping_add(1);
+        Ok(notices)
+    }
+
+    /// A registration ended. A reservation of its own ends with it; one that all hold, with the last of them.
+    fn leave(&mut self, port: &Arc<Port>) -> Vec<Notice> {
+        match &mut self.held {
+            Some(held) if held.kind.is_held_by_all() => {
+                match self.registrants.first() {
+                    Some((other, _)) => held.holder = Arc::clone(other),
+                    None => self.held = None,
+                }
+                Vec::new()
+            }
+            Some(held) if held.holder == *port => self.let_go(port),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Ends the reservation. Others that it let pass are told.
+    fn let_go(&mut self, port: &Arc<Port>) -> Vec<Notice> {
+        match self.held.take() {
+            Some(held) if held.kind.admits_registrants() => {
+                self.tell_others(port, Attention::ReservationsReleased)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn preempt(
+        &mut self,
+        port: &Arc<Port>,
+        key: u64,
+        kind: ReservationType,
+    ) -> Result<Vec<Notice>, ReserveError> {
+        let takes_over = match &self.held {
+            Some(held) if held.kind.is_held_by_all() => key == 0,
+            Some(held) => self.key(&held.holder) == Some(key),
+            None => false,
+        };
+        if key == 0 && !takes_over {
+            return Err(ReserveError::Check(Sense::invalid_parameter(8, None)));
+        }
+        let goes = |registrant: &(Arc<Port>, u64)| registrant.0 != *port && (key == 0 || registrant.1 == key);
+        if !takes_over && !self.registrants.iter().any(|registrant| registrant.1 == key) {
+            return Err(ReserveError::Conflict);
+        }
+        let gone: Vec<_> = self.registrants.extract_if(.., |registrant| goes(registrant)).collect();
+        let mut notices: Vec<Notice> =
+            gone.into_iter().map(|(port, _)| (port, Attention::RegistrationsPreempted)).collect();
+        if takes_over {
+            let before = self.held.replace(Held { kind, holder: Arc::clone(port) });
+            if before.is_some_and(|held| held.kind != kind && held.kind.admits_registrants()) {
+                notices.extend(self.tell_others(port, Attention::ReservationsReleased));
+            }
+        } else if let Some(held) = &mut self.held
+            && held.kind.is_held_by_all()
+        {
+            held.holder = Arc::clone(port);
+        }
+        self.generation = self.generation.wrapping_add(1);
+        Ok(notices)
+    }
+
+    fn tell_others(&self, port: &Arc<Port>, attention: Attention) -> Vec<Notice> {
+        let others = self.registrants.iter().filter(|(other, _)| other != port);
+        others.map(|(other, _)| (Arc::clone(other), attention)).collect()
+    }
+
+    fn is_holder(&self, port: &Port, held: &Held) -> bool {
+        *held.holder == *port || held.kind.is_held_by_all() && self.key(port).is_some()
+    }
+
+    fn key(&self, port: &Port) -> Option<u64> {
+        self.registrants.iter().find(|(other, _)| **other == *port).map(|(_, key)| *key)
+    }
+
+    fn port(&self, nexus: Nexus) -> Arc<Port> {
+        self.ports.get(&nexus).cloned().unwrap_or_default()
+    }
+}

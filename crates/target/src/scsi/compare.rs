@@ -1,0 +1,53 @@
+//! VERIFY and COMPARE AND WRITE: SBC-4 sections 5.35–5.37, 5.3.
+
+use wire::scsi::{BlockForm, ByteCheck, Sense};
+
+use super::order::{Action, Order};
+use super::transfer::{Blocks, checked, must_reach_medium, refuse_if_protected};
+use super::{Outcome, whole};
+use crate::lun::Lun;
+
+/// Most blocks of a COMPARE AND WRITE: what its one byte can tell.
+pub(super) const COMPARE_AND_WRITE_MAX: u8 = 255;
+
+pub(super) fn verify(
+    lun: &Lun,
+    range: Blocks,
+    check: ByteCheck,
+    data: Option<&[u8]>,
+) -> Result<Outcome, Sense> {
+    let span = checked(lun, range)?;
+    let pattern_len = match check {
+        _ if span.len_bytes == 0 => return Ok(Outcome::Good),
+        ByteCheck::Nothing => return Ok(Outcome::Order(Order { action: Action::Verify(span), fua: false })),
+        ByteCheck::Blocks => span.len_bytes as u32,
+        ByteCheck::OneBlock => lun.block_len_bytes(),
+    };
+    let Some(pattern) = whole(data, pattern_len)? else {
+        return Ok(Outcome::Parameters { len_bytes: pattern_len });
+    };
+    let action = Action::Compare { span, pattern: pattern.to_vec() };
+    Ok(Outcome::Order(Order { action, fua: false }))
+}
+
+pub(super) fn compare_and_write(
+    lun: &Lun,
+    lba: u64,
+    blocks: u8,
+    fua: bool,
+    data: Option<&[u8]>,
+) -> Result<Outcome, Sense> {
+    let span = checked(lun, Blocks { form: BlockForm::Sixteen, lba, blocks: blocks.into() })?;
+    refuse_if_protected(lun)?;
+    let len_bytes = 2 * span.len_bytes as u32;
+    let Some(data) = whole(data, len_bytes)? else {
+        return Ok(Outcome::Parameters { len_bytes });
+    };
+    if data.is_empty() {
+        return Ok(Outcome::Good);
+    }
+    let (expected, new) = data.split_at(data.len() / 2);
+    let (expected, new) = (expected.to_vec(), new.to_vec());
+    let action = Action::CompareAndWrite { offset_bytes: span.offset_bytes, expected, new };
+    Ok(Outcome::Order(Order { action, fua: must_reach_medium(lun, fua) }))
+}

@@ -1,0 +1,245 @@
+//! Work on a range of blocks that is more than moving bytes: comparing, filling, unmapping. Decided in the
+//! files of the commands, carried out here, on the loop for a LUN in memory and by a worker for a store.
+
+use super::failure::Failure;
+use crate::backend::{BackendError, BlockStore, Memory};
+
+/// Something to do that was checked completely: every range lies within its LUN.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Order {
+    /// What.
+    pub action: Action,
+    /// Sync after it: the medium is meant, not a cache. Never set for a LUN without a write cache.
+    pub fua: bool,
+}
+
+/// What to do. Places and lengths are in bytes of the LUN.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Read and forget.
+    Verify(Span),
+    /// Compare with `pattern`, again and again; the span is a multiple of it.
+    Compare {
+        /// Where.
+        span: Span,
+        /// What should be there.
+        pattern: Vec<u8>,
+    },
+    /// Write `pattern` again and again; the span is a multiple of it.
+    Fill {
+        /// Where.
+        span: Span,
+        /// What to write.
+        pattern: Vec<u8>,
+    },
+    /// Make these read as zeros, and give back what they occupy.
+    Unmap(Vec<Span>),
+    /// Write `new` if `expected` is there, as one step for all who look. Both have the same length.
+    CompareAndWrite {
+        /// The first byte.
+        offset_bytes: u64,
+        /// What should be there.
+        expected: Vec<u8>,
+        /// What to put there.
+        new: Vec<u8>,
+    },
+}
+
+/// A stretch of a LUN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Length.
+    pub len_bytes: u64,
+}
+
+/// Bytes that are read or written at a time.
+const PIECE_BYTES: usize = 1 << 20;
+/// Memory that was never written costs nothing, and zeros need not change that.
+const PAGE_BYTES: usize = 4096;
+static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+
+impl Order {
+    /// Whether no write may come in between.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        matches!(self.action, Action::CompareAndWrite { .. })
+    }
+
+    /// Carries it out in a LUN in memory.
+    pub(crate) fn in_memory(&self, memory: &mut Memory) -> Result<(), Failure> {
+        self.carry_out(memory)
+    }
+
+    /// Carries it out in a store; may block.
+    pub(crate) fn in_store(&self, mut store: &dyn BlockStore) -> Result<(), Failure> {
+        self.carry_out(&mut store)
+    }
+
+    fn carry_out(&self, medium: &mut impl Medium) -> Result<(), Failure> {
+        match &self.action {
+            Action::Verify(span) => medium.pieces(*span, PIECE_BYTES, |_, _| Ok(())),
+            Action::Compare { span, pattern } => {
+                medium.pieces(
+                    *span,
+                    PIECE_BYTES / pattern.len().min(PIECE_BYTES) * pattern.len(),
+                    |_, found| {
+                        // Every piece begins with the pattern.
+                        match found.chunks(pattern.len()).all(|chunk| *chunk == pattern[..chunk.len()]) {
+                            true => Ok(()),
+                            false => Err(Failure::Miscompare { offset_bytes: None }),
+                        }
+                    },
+                )
+            }
+            Action::Fill { span, pattern } => fill(medium, *span, pattern),
+            Action::Unmap(spans) => spans
+                .iter()
+                .try_for_each(|span| medium.zero(span.offset_bytes, span.len_bytes))
+                .map_err(Failure::Write),
+            Action::CompareAndWrite { offset_bytes, expected, new } => {
+                let span = Span { offset_bytes: *offset_bytes, len_bytes: expected.len() as u64 };
+                medium.pieces(span, expected.len(), |_, found| {
+                    match found.iter().zip(expected).position(|(found, expected)| found != expected) {
+                        None => Ok(()),
+                        Some(at) => Err(Failure::Miscompare { offset_bytes: Some(at as u64) }),
+                    }
+                })?;
+                medium.write(*offset_bytes, new).map_err(Failure::Write)
+            }
+        }?;
+        if self.fua { medium.sync().map_err(Failure::Write) } else { Ok(()) }
+    }
+}
+
+fn fill(medium: &mut impl Medium, span: Span, pattern: &[u8]) -> Result<(), Failure> {
+    let len_bytes = span.len_bytes.min((PIECE_BYTES / pattern.len()).max(1) as u64 * pattern.len() as u64);
+    let piece = pattern.repeat(len_bytes as usize / pattern.len());
+    let mut done_bytes = 0;
+    while done_bytes < span.len_bytes {
+        let len = (span.len_bytes - done_bytes).min(piece.len() as u64);
+        medium.write(span.offset_bytes + done_bytes, &piece[..len as usize]).map_err(Failure::Write)?;
+        done_bytes += len;
+    }
+    Ok(())
+}
+
+/// What an order is carried out in.
+trait Medium {
+    /// Looks at `span` in pieces of `piece_bytes`; `look` is told where each begins in the span.
+    fn pieces(
+        &mut self,
+        span: Span,
+        piece_bytes: usize,
+        look: impl FnMut(u64, &[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure>;
+    fn write(&mut self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError>;
+    fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError>;
+    fn sync(&mut self) -> Result<(), BackendError>;
+}
+
+impl Medium for Memory {
+    fn pieces(
+        &mut self,
+        span: Span,
+        piece_bytes: usize,
+        mut look: impl FnMut(u64, &[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let bytes = &self.bytes()[span.offset_bytes as usize..][..span.len_bytes as usize];
+        bytes.chunks(piece_bytes).enumerate().try_for_each(|(n, piece)| look((n * piece_bytes) as u64, piece))
+    }
+
+    fn write(&mut self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
+        self.bytes_mut()[offset_bytes as usize..][..from.len()].copy_from_slice(from);
+        Ok(())
+    }
+
+    fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+        let bytes = &mut self.bytes_mut()[offset_bytes as usize..][..len_bytes as usize];
+        for page in bytes.chunks_mut(PAGE_BYTES).filter(|page| **page != ZEROS[..page.len()]) {
+            page.fill(0);
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+}
+
+impl Medium for &dyn BlockStore {
+    fn pieces(
+        &mut self,
+        span: Span,
+        piece_bytes: usize,
+        mut look: impl FnMut(u64, &[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut buffer = vec![0; (span.len_bytes as usize).min(piece_bytes)];
+        let mut done_bytes = 0;
+        while done_bytes < span.len_bytes {
+            let len = (span.len_bytes - done_bytes).min(buffer.len() as u64);
+            let piece = &mut buffer[..len as usize];
+            self.read_at(span.offset_bytes + done_bytes, piece).map_err(Failure::Read)?;
+            look(done_bytes, piece)?;
+            done_bytes += len;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
+        self.write_at(offset_bytes, from)
+    }
+
+    fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+        self.zero_at(offset_bytes, len_bytes)
+    }
+
+    fn sync(&mut self) -> Result<(), BackendError> {
+        BlockStore::sync(*self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+    use crate::backend::FileStore;
+
+    const LEN_BYTES: u64 = 4 << 20;
+
+    /// The same orders, one after the other, in memory and in a file: what comes of each, and the bytes then.
+    #[test]
+    fn memory_and_files_do_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        File::create(&path).unwrap().set_len(LEN_BYTES).unwrap();
+        let store = FileStore::open(&path, false, 512).unwrap();
+        let mut memory = Memory::zeroed(LEN_BYTES).unwrap();
+        let span = |offset_bytes, len_bytes| Span { offset_bytes, len_bytes };
+        let miscompare = |offset_bytes| Err(Failure::Miscompare { offset_bytes });
+        let mut expected = vec![0u8; LEN_BYTES as usize];
+        let mut check = |action, result: Result<(), Failure>, change: &dyn Fn(&mut [u8])| {
+            let order = Order { action, fua: true };
+            change(&mut expected);
+            assert_eq!(order.in_memory(&mut memory), result, "{order:?}");
+            assert_eq!(order.in_store(&store), result, "{order:?}");
+            assert!(memory.bytes() == expected && std::fs::read(&path).unwrap() == expected, "{order:?}");
+        };
+        let nothing: &dyn Fn(&mut [u8]) = &|_| {};
+        let block = vec![7; 512];
+        let fill = Action::Fill { span: span(512, 3 << 20), pattern: block.clone() };
+        check(fill, Ok(()), &|bytes| bytes[512..512 + (3 << 20)].fill(7));
+        check(Action::Verify(span(0, LEN_BYTES)), Ok(()), nothing);
+        check(Action::Compare { span: span(512, 3 << 20), pattern: block.clone() }, Ok(()), nothing);
+        check(Action::Compare { span: span(0, 1024), pattern: block.clone() }, miscompare(None), nothing);
+        check(Action::Compare { span: span(512, 2 << 20), pattern: vec![7; 2 << 20] }, Ok(()), nothing);
+        check(Action::Unmap(vec![span(4096, 1 << 20), span(0, 0)]), Ok(()), &|bytes| {
+            bytes[4096..4096 + (1 << 20)].fill(0);
+        });
+        let swap =
+            |offset_bytes, expected| Action::CompareAndWrite { offset_bytes, expected, new: vec![9; 1024] };
+        check(swap(512, vec![7; 1024]), Ok(()), &|bytes| bytes[512..1536].fill(9));
+        check(swap(1024, vec![9; 1024]), miscompare(Some(512)), nothing);
+    }
+}

@@ -1,0 +1,105 @@
+//! WRITE SAME, UNMAP and GET LBA STATUS: SBC-4 sections 5.48, 5.49, 5.32, 5.9, 4.7.
+//!
+//! Every LUN is thin: memory takes pages when they are first written, files have holes. Unmapped blocks
+//! read as zeros, always.
+
+use wire::scsi::{BlockForm, LbaStatus, Sense, parse_unmap};
+
+use super::order::{Action, Order, Span};
+use super::transfer::{Blocks, checked, must_reach_medium, refuse_if_protected, within};
+use super::{Outcome, whole};
+use crate::lun::Lun;
+
+/// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.
+pub(super) const UNMAP_RANGES_MAX: u32 = 256;
+
+/// How WRITE SAME differs from its plain form; see `wire::scsi::Cdb::WriteSame`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Same {
+    pub(super) unmap: bool,
+    pub(super) no_data: bool,
+}
+
+/// Only the form of sixteen bytes unmaps (LBPWS, not LBPWS10): the old one has no way to say that no block is
+/// meant. No blocks means all to the end. What comes of UNMAP reads like the block that was sent: zeros are
+/// unmapped, anything else is written.
+pub(super) fn write_same(
+    lun: &Lun,
+    range: Blocks,
+    same: Same,
+    data: Option<&[u8]>,
+) -> Result<Outcome, Sense> {
+    if same.unmap && range.form == BlockForm::Ten {
+        return Err(Sense::invalid_field(1, Some(3)));
+    }
+    within(lun, range)?;
+    let blocks = match range.blocks {
+        0 => u32::try_from(lun.blocks() - range.lba).unwrap_or(u32::MAX),
+        blocks => blocks,
+    };
+    let span = checked(lun, Blocks { blocks, ..range })?;
+    refuse_if_protected(lun)?;
+    let block_len = lun.block_len_bytes();
+    let pattern = match same.no_data {
+        true => vec![0; block_len as usize],
+        false => match whole(data, block_len)? {
+            Some(block) => block.to_vec(),
+            None => return Ok(Outcome::Parameters { len_bytes: block_len }),
+        },
+    };
+    if span.len_bytes == 0 {
+        return Ok(Outcome::Good);
+    }
+    let action = match same.unmap && pattern.iter().all(|&byte| byte == 0) {
+        true => Action::Unmap(vec![span]),
+        false => Action::Fill { span, pattern },
+    };
+    Ok(Outcome::Order(Order { action, fua: must_reach_medium(lun, false) }))
+}
+
+/// All ranges are checked before the first is unmapped.
+pub(super) fn unmap(lun: &Lun, list_len: u16, data: Option<&[u8]>) -> Result<Outcome, Sense> {
+    refuse_if_protected(lun)?;
+    if list_len == 0 {
+        return Ok(Outcome::Good);
+    }
+    let Some(data) = whole(data, list_len.into())? else {
+        return Ok(Outcome::Parameters { len_bytes: list_len.into() });
+    };
+    let ranges = parse_unmap(data).map_err(|_| Sense::PARAMETER_LIST_LENGTH)?;
+    if ranges.len() > UNMAP_RANGES_MAX as usize {
+        return Err(Sense::invalid_parameter(2, None));
+    }
+    let mut spans = Vec::new();
+    let mut total_blocks = 0;
+    for (range, n) in ranges.iter().zip(0u16..) {
+        let wanted = Blocks { form: BlockForm::Sixteen, lba: range.lba, blocks: range.blocks };
+        within(lun, wanted)?;
+        total_blocks += u64::from(range.blocks);
+        if total_blocks > u64::from(unmap_max_blocks(lun)) {
+            return Err(Sense::invalid_parameter(8 + 16 * n + 8, None));
+        }
+        if range.blocks > 0 {
+            let block_len = u64::from(lun.block_len_bytes());
+            let (offset_bytes, len_bytes) = (range.lba * block_len, u64::from(range.blocks) * block_len);
+            spans.push(Span { offset_bytes, len_bytes });
+        }
+    }
+    let order = Order { action: Action::Unmap(spans), fua: must_reach_medium(lun, false) };
+    Ok(Outcome::Order(order))
+}
+
+/// MAXIMUM UNMAP LBA COUNT and MAXIMUM WRITE SAME LENGTH: what the loop does without keeping others waiting.
+pub(super) fn unmap_max_blocks(lun: &Lun) -> u32 {
+    super::TRANSFER_MAX_BYTES / lun.block_len_bytes()
+}
+
+/// Stores do not tell what is a hole, so everything is said to be mapped, which the standard allows for what
+/// is not known.
+pub(super) fn lba_status(lun: &Lun, lba: u64) -> Result<Vec<u8>, Sense> {
+    if lba >= lun.blocks() {
+        return Err(Sense::LBA_OUT_OF_RANGE);
+    }
+    let blocks = u32::try_from(lun.blocks() - lba).unwrap_or(u32::MAX);
+    Ok(LbaStatus::emit_all(&[LbaStatus { lba, blocks, provisioning: 0 }]))
+}

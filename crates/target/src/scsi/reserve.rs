@@ -1,0 +1,67 @@
+//! PERSISTENT RESERVE IN and OUT: SPC-4 sections 6.15 and 6.16. Rights are the LUN's (`lun/reservation.rs`).
+//!
+//! Not done: registering others (SPEC_I_PT), keeping registrations over a start of the target (APTPL), and
+//! REGISTER AND MOVE; REPORT CAPABILITIES says so.
+
+use wire::scsi::{ReservationType, ReserveCapabilities, ReserveIn, ReserveOut, ReserveParameters, Sense};
+
+use super::access::has_type;
+use super::inquiry::RELATIVE_PORT;
+use super::{Outcome, whole};
+use crate::lun::{Lun, Nexus, Request, ReserveError};
+
+/// Reservations are of the whole LUN.
+const WHOLE_LUN: u8 = 0;
+
+pub(super) fn read(lun: &Lun, action: ReserveIn) -> Vec<u8> {
+    let reservations = lun.reservations();
+    match action {
+        ReserveIn::ReadKeys => reservations.keys(),
+        ReserveIn::ReadReservation => reservations.reservation(),
+        // The only port is all ports.
+        ReserveIn::ReportCapabilities => {
+            ReserveCapabilities { compatible: false, all_ports: true }.emit().to_vec()
+        }
+        ReserveIn::ReadFullStatus => reservations.full_status(RELATIVE_PORT),
+    }
+}
+
+/// The fields of a PERSISTENT RESERVE OUT; see `wire::scsi::Cdb`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Out {
+    pub(super) action: ReserveOut,
+    pub(super) scope: u8,
+    pub(super) kind: u8,
+    pub(super) list_len: u32,
+}
+
+pub(super) fn write(lun: &mut Lun, nexus: Nexus, out: Out, data: Option<&[u8]>) -> Result<Outcome, Sense> {
+    if out.list_len != ReserveParameters::LEN as u32 {
+        return Err(Sense::PARAMETER_LIST_LENGTH);
+    }
+    let kind = ReservationType::from_code(out.kind);
+    if has_type(out.action) {
+        if out.scope != WHOLE_LUN {
+            return Err(Sense::invalid_field(2, Some(7)));
+        }
+        if kind.is_none() {
+            return Err(Sense::invalid_field(2, Some(3)));
+        }
+    }
+    let Some(data) = whole(data, out.list_len)? else {
+        return Ok(Outcome::Parameters { len_bytes: out.list_len });
+    };
+    let list = ReserveParameters::parse(data).map_err(|_| Sense::PARAMETER_LIST_LENGTH)?;
+    if list.for_others {
+        return Err(Sense::invalid_parameter(20, Some(3)));
+    }
+    if list.persist && matches!(out.action, ReserveOut::Register | ReserveOut::RegisterAndIgnore) {
+        return Err(Sense::invalid_parameter(20, Some(0)));
+    }
+    let request = Request { action: out.action, kind, key: list.key, action_key: list.action_key };
+    match lun.persistent_reserve(nexus, request) {
+        Ok(()) => Ok(Outcome::Good),
+        Err(ReserveError::Conflict) => Ok(Outcome::Conflict),
+        Err(ReserveError::Check(sense)) => Err(sense),
+    }
+}

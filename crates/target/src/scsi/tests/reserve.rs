@@ -1,0 +1,256 @@
+//! Reservations: two or three sessions, one LUN, and what each may do.
+
+use wire::scsi::{ReservationType, ReserveIn, ReserveOut, ReserveParameters};
+
+use super::*;
+
+const A: Nexus = Nexus(1);
+const B: Nexus = Nexus(2);
+const C: Nexus = Nexus(3);
+
+const READ: [u8; 10] = [0x28, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+const WRITE: [u8; 10] = [0x2a, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+
+const TYPES: [ReservationType; 6] = [
+    ReservationType::WriteExclusive,
+    ReservationType::ExclusiveAccess,
+    ReservationType::WriteExclusiveRegistrants,
+    ReservationType::ExclusiveAccessRegistrants,
+    ReservationType::WriteExclusiveAll,
+    ReservationType::ExclusiveAccessAll,
+];
+
+/// Three sessions that have seen their first unit attention.
+struct Room {
+    luns: Luns,
+}
+
+impl Room {
+    fn new() -> Room {
+        let mut room = Room { luns: Luns::open(&["memory:1MiB".parse().unwrap()], IQN).unwrap() };
+        for nexus in [A, B, C] {
+            room.begin(nexus);
+        }
+        room
+    }
+
+    fn begin(&mut self, nexus: Nexus) {
+        self.luns.begin(nexus, Port { name: format!("iqn.2026-11.io.farlun:{}", nexus.0), isid: [0x80; 6] });
+        self.run(nexus, &[0; 6]);
+    }
+
+    fn run(&mut self, nexus: Nexus, cdb: &[u8]) -> Outcome {
+        let mut bytes = [0; 16];
+        bytes[..cdb.len()].copy_from_slice(cdb);
+        execute(&mut self.luns, Address::from_number(0), nexus, &bytes)
+    }
+
+    fn may(&mut self, nexus: Nexus, cdb: &[u8]) -> bool {
+        match self.run(nexus, cdb) {
+            Outcome::Conflict => false,
+            Outcome::Check(sense) => panic!("{nexus:?}: {sense}"),
+            _ => true,
+        }
+    }
+
+    #[track_caller]
+    fn out(&mut self, nexus: Nexus, action: ReserveOut, kind: u8, keys: (u64, u64), expected: &Outcome) {
+        let cdb = Cdb::PersistentReserveOut { action, scope: 0, kind, list_len: 24 }.emit();
+        let list = ReserveParameters { key: keys.0, action_key: keys.1, ..ReserveParameters::default() };
+        assert_eq!(self.run(nexus, &cdb), Outcome::Parameters { len_bytes: 24 });
+        let outcome = execute_with(&mut self.luns, Address::from_number(0), nexus, &cdb, &list.emit());
+        assert_eq!(outcome, *expected, "{nexus:?} {action:?} {kind} {keys:?}");
+    }
+
+    #[track_caller]
+    fn done(&mut self, nexus: Nexus, action: ReserveOut, kind: u8, keys: (u64, u64)) {
+        self.out(nexus, action, kind, keys, &Outcome::Good);
+    }
+
+    fn read(&mut self, action: ReserveIn) -> Vec<u8> {
+        match self.run(C, &Cdb::PersistentReserveIn { action, allocation_len: 4096 }.emit()) {
+            Outcome::DataIn(data) => data,
+            other => panic!("{action:?}: {other:?}"),
+        }
+    }
+
+    /// Generation and keys.
+    fn keys(&mut self) -> (u32, Vec<u64>) {
+        let data = self.read(ReserveIn::ReadKeys);
+        let keys = data[8..].chunks(8).map(|key| u64::from_be_bytes(key.try_into().unwrap())).collect();
+        (u32::from_be_bytes(data[..4].try_into().unwrap()), keys)
+    }
+
+    /// Key and type of the reservation.
+    fn held(&mut self) -> Option<(u64, u8)> {
+        let data = self.read(ReserveIn::ReadReservation);
+        (data.len() > 8).then(|| (u64::from_be_bytes(data[8..16].try_into().unwrap()), data[21]))
+    }
+
+    #[track_caller]
+    fn told(&mut self, nexus: Nexus, ascq: u8) {
+        let attention = Sense::new(SenseKey::UnitAttention, 0x2a, ascq);
+        assert_eq!(self.run(nexus, &[0; 6]), Outcome::Check(attention));
+        assert_eq!(self.run(nexus, &[0; 6]), Outcome::Good);
+    }
+}
+
+#[test]
+fn reserve_and_release() {
+    for (reserve, release) in [(0x16, 0x17), (0x56, 0x57)] {
+        let room = &mut Room::new();
+        assert!(room.may(A, &[reserve]) && room.may(A, &[reserve]));
+        assert!(room.may(A, &READ) && room.may(A, &WRITE));
+        for cdb in [&[0; 6][..], &READ, &WRITE, &[reserve], &[0x25], &[0x5e]] {
+            assert!(!room.may(B, cdb), "{cdb:02x?}");
+        }
+        for cdb in [&[0x12, 0, 0, 0, 36][..], &[0xa0, 0, 0, 0, 0, 0, 0, 0, 0, 16], &[0x03], &[release]] {
+            assert!(room.may(B, cdb), "{cdb:02x?}");
+        }
+        assert!(!room.may(B, &READ), "what is another's is not released");
+        assert!(room.may(A, &[release]) && room.may(B, &READ));
+        // It ends with its session, and with a reset.
+        assert!(room.may(B, &[reserve]));
+        room.luns.end(B);
+        assert!(room.may(A, &[reserve]));
+        room.luns.lun_mut(Address::from_number(0)).unwrap().reset();
+        room.run(C, &[0; 6]);
+        assert!(room.may(C, &WRITE));
+    }
+}
+
+#[test]
+fn registrations() {
+    let room = &mut Room::new();
+    use ReserveOut::{Register, RegisterAndIgnore};
+    assert_eq!(room.keys(), (0, vec![]));
+    room.out(A, Register, 0, (5, 1), &Outcome::Conflict);
+    room.done(A, Register, 0, (0, 1));
+    room.out(A, Register, 0, (0, 2), &Outcome::Conflict);
+    room.done(A, Register, 0, (1, 2));
+    room.done(B, RegisterAndIgnore, 0, (77, 3));
+    assert_eq!(room.keys(), (3, vec![2, 3]));
+    room.done(B, RegisterAndIgnore, 0, (0, 4));
+    room.done(B, Register, 0, (4, 0));
+    room.done(B, RegisterAndIgnore, 0, (0, 0));
+    assert_eq!(room.keys().1, [2]);
+    // A registration is the initiator's, not the session's.
+    room.luns.end(A);
+    room.begin(A);
+    room.done(A, Register, 0, (2, 9));
+    assert_eq!(room.keys().1, [9]);
+    assert!(!room.may(B, &[0x16]), "RESERVE does not go together with registrations");
+    let status = room.read(ReserveIn::ReadFullStatus);
+    assert_eq!((status[15], status[20], &status[36..57]), (9, 0, &b"iqn.2026-11.io.farlun"[..]));
+    assert_eq!(room.read(ReserveIn::ReportCapabilities), [0, 8, 4, 0x80, 0xea, 1, 0, 0]);
+}
+
+#[test]
+fn what_each_type_allows() {
+    for kind in TYPES {
+        let room = &mut Room::new();
+        room.done(A, ReserveOut::Register, 0, (0, 1));
+        room.done(B, ReserveOut::Register, 0, (0, 2));
+        room.out(C, ReserveOut::Reserve, kind as u8, (0, 0), &Outcome::Conflict);
+        room.done(A, ReserveOut::Reserve, kind as u8, (1, 0));
+        room.done(A, ReserveOut::Reserve, kind as u8, (1, 0));
+        assert_eq!(room.held(), Some((if kind.is_held_by_all() { 0 } else { 1 }, kind as u8)));
+        let registrant = kind.admits_registrants();
+        assert!(room.may(A, &READ) && room.may(A, &WRITE), "{kind:?}");
+        assert_eq!(room.may(B, &READ), registrant || kind.allows_reads(), "{kind:?}");
+        assert_eq!(room.may(B, &WRITE), registrant, "{kind:?}");
+        assert_eq!(room.may(C, &READ), kind.allows_reads(), "{kind:?}");
+        for cdb in [&WRITE[..], &[0x42], &[0x89], &[0x41], &[0x35], &[0x0a], &[0x1a], &[0x15]] {
+            assert!(!room.may(C, cdb), "{kind:?} {cdb:02x?}");
+        }
+        for cdb in [&[0; 6][..], &[0x25], &[0x12, 0, 0, 0, 36], &[0x5e], &[0x1b, 0, 0, 0, 1]] {
+            assert!(room.may(C, cdb), "{kind:?} {cdb:02x?}");
+        }
+        let (conflict, other) = (Outcome::Conflict, if kind as u8 == 1 { 3 } else { 1 });
+        room.out(A, ReserveOut::Reserve, other, (1, 0), &conflict);
+        room.out(A, ReserveOut::Release, other, (1, 0), &Outcome::Check(Sense::INVALID_RELEASE));
+        room.out(A, ReserveOut::Release, kind as u8, (2, 0), &conflict);
+        if !kind.is_held_by_all() {
+            room.done(B, ReserveOut::Release, kind as u8, (2, 0));
+            assert!(room.held().is_some(), "what is another's is not released");
+        }
+        room.done(A, ReserveOut::Release, kind as u8, (1, 0));
+        assert_eq!(room.held(), None);
+        if registrant {
+            room.told(B, 0x04);
+        }
+        assert!(room.may(C, &WRITE) && room.may(B, &WRITE), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_reservation_ends_with_its_registration() {
+    for kind in TYPES {
+        let room = &mut Room::new();
+        room.done(A, ReserveOut::Register, 0, (0, 1));
+        room.done(B, ReserveOut::Register, 0, (0, 2));
+        room.done(A, ReserveOut::Reserve, kind as u8, (1, 0));
+        room.done(A, ReserveOut::Register, 0, (1, 0));
+        assert_eq!(room.held().is_some(), kind.is_held_by_all(), "{kind:?}");
+        if kind.admits_registrants() && !kind.is_held_by_all() {
+            room.told(B, 0x04);
+        }
+        room.done(B, ReserveOut::Register, 0, (2, 0));
+        assert_eq!(room.held(), None, "{kind:?}");
+    }
+}
+
+#[test]
+fn preempt_and_clear() {
+    for action in [ReserveOut::Preempt, ReserveOut::PreemptAndAbort] {
+        let room = &mut Room::new();
+        room.done(A, ReserveOut::Register, 0, (0, 1));
+        room.done(B, ReserveOut::Register, 0, (0, 2));
+        room.done(A, ReserveOut::Reserve, 3, (1, 0));
+        room.out(B, action, 1, (2, 7), &Outcome::Conflict);
+        room.out(B, action, 1, (2, 0), &Outcome::Check(Sense::invalid_parameter(8, None)));
+        room.done(B, action, 1, (2, 1));
+        assert_eq!((room.held(), room.keys().1), (Some((2, 1)), vec![2]));
+        room.told(A, 0x05);
+        assert!(room.may(A, &READ) && !room.may(A, &WRITE));
+        // Removing a registration that holds nothing leaves the reservation.
+        room.done(A, ReserveOut::Register, 0, (0, 5));
+        room.done(B, action, 1, (2, 5));
+        assert_eq!((room.held(), room.keys().1), (Some((2, 1)), vec![2]));
+        room.told(A, 0x05);
+        // Of one that all hold, zero means everybody else.
+        room.done(B, ReserveOut::Release, 1, (2, 0));
+        room.done(A, ReserveOut::Register, 0, (0, 1));
+        room.done(B, ReserveOut::Reserve, 8, (2, 0));
+        room.done(A, action, 6, (1, 0));
+        assert_eq!((room.held(), room.keys().1), (Some((1, 6)), vec![1]));
+        room.told(B, 0x05);
+        room.done(B, ReserveOut::Register, 0, (0, 2));
+        room.out(C, ReserveOut::Clear, 0, (0, 0), &Outcome::Conflict);
+        room.done(B, ReserveOut::Clear, 0, (2, 0));
+        assert_eq!((room.held(), room.keys().1), (None, vec![]));
+        room.told(A, 0x03);
+        assert_eq!(room.run(B, &[0; 6]), Outcome::Good);
+    }
+}
+
+#[test]
+fn what_is_refused() {
+    let room = &mut Room::new();
+    let out =
+        |action, scope, kind, list_len| Cdb::PersistentReserveOut { action, scope, kind, list_len }.emit();
+    assert_eq!(room.run(A, &out(ReserveOut::Reserve, 1, 1, 24)), field(2, Some(7)));
+    assert_eq!(room.run(A, &out(ReserveOut::Reserve, 0, 2, 24)), field(2, Some(3)));
+    for list_len in [0, 23, 25] {
+        let length = Outcome::Check(Sense::PARAMETER_LIST_LENGTH);
+        assert_eq!(room.run(A, &out(ReserveOut::Register, 0, 0, list_len)), length);
+    }
+    for (for_others, persist, bit) in [(true, false, 3), (false, true, 0)] {
+        let list = ReserveParameters { action_key: 1, for_others, persist, ..ReserveParameters::default() };
+        let cdb = out(ReserveOut::Register, 0, 0, 24);
+        let outcome = execute_with(&mut room.luns, Address::from_number(0), A, &cdb, &list.emit());
+        assert_eq!(outcome, Outcome::Check(Sense::invalid_parameter(20, Some(bit))));
+    }
+    assert_eq!(room.run(A, &[0x5e, 4]), field(1, Some(4)));
+    assert_eq!(room.run(A, &[0x5f, 7]), field(1, Some(4)));
+}

@@ -1,0 +1,89 @@
+//! Commands that come with data of their own, and those that work on a range: received, looked at again,
+//! carried out.
+
+use proto::target::{Run, TaskId};
+use wire::iscsi::Lun as Address;
+use wire::scsi::{Sense, Status};
+
+use super::Shared;
+use super::jobs::Call;
+use super::side::Side;
+use super::transfer::{Body, Transfer};
+use crate::backend::Backend;
+use crate::scsi::{self, Order, Outcome};
+
+impl Side {
+    /// Receives the data of a command that cannot be carried out without. It counts against the session's
+    /// share like that of a write.
+    pub(super) fn ask_parameters(&mut self, run: &Run, len_bytes: u32, shared: &mut Shared) {
+        let task = run.task;
+        // A list or a block has one length only: what another one means would be a guess.
+        if run.expected_bytes != len_bytes || len_bytes > 0 && !run.write {
+            return self.answer(task, Status::CHECK_CONDITION, Some(Sense::INVALID_FIELD_IN_CDB), 0);
+        }
+        if len_bytes == 0 {
+            let nothing = without_place(task, run.lun, 0, Body::Away);
+            return self.run_with(&nothing, &run.cdb, &[], shared);
+        }
+        if !self.has_room(shared) {
+            return self.answer(task, Status::TASK_SET_FULL, None, 0);
+        }
+        let buffer = shared.buffers.take(len_bytes as usize);
+        let body = Body::Parameters(buffer, run.cdb);
+        let token = self.insert(without_place(task, run.lun, len_bytes, body), shared);
+        self.receive(task, token, len_bytes, shared);
+    }
+
+    /// Does a command whose data is there.
+    pub(super) fn run_with(&mut self, transfer: &Transfer, cdb: &[u8; 16], data: &[u8], shared: &mut Shared) {
+        let (task, lun, len_bytes) = (transfer.task, transfer.lun, transfer.len_bytes);
+        match scsi::execute_with(&mut shared.luns, lun, self.nexus, cdb, data) {
+            Outcome::Good => self.answer(task, Status::GOOD, None, len_bytes),
+            Outcome::Conflict => self.answer(task, Status::RESERVATION_CONFLICT, None, len_bytes),
+            Outcome::Check(sense) => self.answer(task, Status::CHECK_CONDITION, Some(sense), len_bytes),
+            Outcome::Sync => self.call(task, lun, len_bytes, Call::Sync, shared),
+            Outcome::Order(order) => self.order(task, lun, len_bytes, order, shared),
+            outcome => unreachable!("with its data a command is decided, found {outcome:?}"),
+        }
+    }
+
+    /// Carries out a command that came without data.
+    pub(super) fn carry_out(&mut self, run: &Run, order: Order, shared: &mut Shared) {
+        self.order(run.task, run.lun, 0, order, shared);
+    }
+
+    /// Has a worker do something for a command that came without data.
+    pub(super) fn store_call(&mut self, run: &Run, shared: &mut Shared, call: Call) {
+        self.call(run.task, run.lun, 0, call, shared);
+    }
+
+    fn order(&mut self, task: TaskId, lun: Address, sent_bytes: u32, order: Order, shared: &mut Shared) {
+        let backend = shared.luns.lun_mut(lun).map(crate::lun::Lun::backend_mut);
+        let Some(Backend::Memory(memory)) = backend else {
+            return self.call(task, lun, sent_bytes, Call::Order(order), shared);
+        };
+        match order.in_memory(memory) {
+            Ok(()) => self.answer(task, Status::GOOD, None, sent_bytes),
+            Err(failure) => self.fail(task, &failure),
+        }
+    }
+
+    fn call(&mut self, task: TaskId, lun: Address, sent_bytes: u32, call: Call, shared: &mut Shared) {
+        let token = self.insert(without_place(task, lun, sent_bytes, Body::Away), shared);
+        self.submit(lun, token, call, shared);
+    }
+}
+
+/// A transfer whose bytes are the command's own and belong nowhere on the LUN.
+fn without_place(task: TaskId, lun: Address, len_bytes: u32, body: Body) -> Transfer {
+    Transfer {
+        task,
+        lun,
+        offset_bytes: 0,
+        actual_bytes: len_bytes,
+        len_bytes,
+        fua: false,
+        is_buffered: true,
+        body,
+    }
+}

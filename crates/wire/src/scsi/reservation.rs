@@ -1,0 +1,250 @@
+//! Persistent reservations: what PERSISTENT RESERVE IN returns and OUT sends: SPC-5 sections 6.16, 6.17.
+
+use super::DataError;
+use super::data::need;
+use crate::be;
+
+/// What a reservation keeps others from (SPC-5 table 245).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ReservationType {
+    /// Only the holder writes.
+    WriteExclusive = 1,
+    /// Only the holder reads and writes.
+    ExclusiveAccess = 3,
+    /// Only registered sessions write.
+    WriteExclusiveRegistrants = 5,
+    /// Only registered sessions read and write.
+    ExclusiveAccessRegistrants = 6,
+    /// Only registered sessions write, and all of them are holders.
+    WriteExclusiveAll = 7,
+    /// Only registered sessions read and write, and all of them are holders.
+    ExclusiveAccessAll = 8,
+}
+
+impl ReservationType {
+    /// The type with this code.
+    pub const fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            1 => Self::WriteExclusive,
+            3 => Self::ExclusiveAccess,
+            5 => Self::WriteExclusiveRegistrants,
+            6 => Self::ExclusiveAccessRegistrants,
+            7 => Self::WriteExclusiveAll,
+            8 => Self::ExclusiveAccessAll,
+            _ => return None,
+        })
+    }
+
+    /// Reading is for others, too.
+    pub const fn allows_reads(self) -> bool {
+        matches!(self, Self::WriteExclusive | Self::WriteExclusiveRegistrants | Self::WriteExclusiveAll)
+    }
+
+    /// Every registered session may do what the holder may.
+    pub const fn admits_registrants(self) -> bool {
+        !matches!(self, Self::WriteExclusive | Self::ExclusiveAccess)
+    }
+
+    /// Every registered session is a holder.
+    pub const fn is_held_by_all(self) -> bool {
+        matches!(self, Self::WriteExclusiveAll | Self::ExclusiveAccessAll)
+    }
+}
+
+/// The parameter list of PERSISTENT RESERVE OUT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReserveParameters {
+    /// RESERVATION KEY: the sender's.
+    pub key: u64,
+    /// SERVICE ACTION RESERVATION KEY: the new one, or the one to preempt.
+    pub action_key: u64,
+    /// SPEC_I_PT: other initiators are registered, too.
+    pub for_others: bool,
+    /// ALL_TG_PT: for all ports of the target.
+    pub all_ports: bool,
+    /// APTPL: kept over a power cycle.
+    pub persist: bool,
+}
+
+impl ReserveParameters {
+    /// Bytes of the list.
+    pub const LEN: usize = 24;
+
+    /// Writes the list.
+    pub fn emit(&self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        be::put_u64(&mut bytes, 0, self.key);
+        be::put_u64(&mut bytes, 8, self.action_key);
+        bytes[20] = u8::from(self.for_others) << 3 | u8::from(self.all_ports) << 2 | u8::from(self.persist);
+        bytes
+    }
+
+    /// Reads the list.
+    ///
+    /// # Errors
+    /// [`DataError::Truncated`] below 24 bytes.
+    pub fn parse(bytes: &[u8]) -> Result<Self, DataError> {
+        need("PERSISTENT RESERVE OUT parameter list", bytes, Self::LEN)?;
+        Ok(Self {
+            key: be::u64_at(bytes, 0),
+            action_key: be::u64_at(bytes, 8),
+            for_others: bytes[20] & 0x08 != 0,
+            all_ports: bytes[20] & 0x04 != 0,
+            persist: bytes[20] & 0x01 != 0,
+        })
+    }
+}
+
+/// READ KEYS data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReserveKeys {
+    /// PRGENERATION: counts changes of the registrations.
+    pub generation: u32,
+    /// One per registered session.
+    pub keys: Vec<u64>,
+}
+
+impl ReserveKeys {
+    /// Writes the data.
+    pub fn emit(&self) -> Vec<u8> {
+        let keys: Vec<u8> = self.keys.iter().flat_map(|key| key.to_be_bytes()).collect();
+        with_header(self.generation, &keys)
+    }
+}
+
+/// Writes READ RESERVATION data: the holder's key and the type of the reservation, if there is one.
+pub fn emit_reservation(generation: u32, held: Option<(u64, ReservationType)>) -> Vec<u8> {
+    let mut body = Vec::new();
+    if let Some((key, kind)) = held {
+        body.extend_from_slice(&key.to_be_bytes());
+        body.extend_from_slice(&[0, 0, 0, 0, 0, kind as u8, 0, 0]);
+    }
+    with_header(generation, &body)
+}
+
+/// REPORT CAPABILITIES data: nothing is kept over a power cycle, and all six types are there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReserveCapabilities {
+    /// CRH: RESERVE and RELEASE do no harm to a registered session (SPC-2).
+    pub compatible: bool,
+    /// ATP_C: registrations for all ports are possible.
+    pub all_ports: bool,
+}
+
+impl ReserveCapabilities {
+    /// Writes the data.
+    pub fn emit(self) -> [u8; 8] {
+        const TYPE_MASK_VALID: u8 = 0x80;
+        const TYPES: [u8; 2] = [0xea, 0x01];
+        let flags = u8::from(self.compatible) << 4 | u8::from(self.all_ports) << 2;
+        [0, 8, flags, TYPE_MASK_VALID, TYPES[0], TYPES[1], 0, 0]
+    }
+}
+
+/// A registered session in READ FULL STATUS data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registrant {
+    /// Its key.
+    pub key: u64,
+    /// The reservation it holds.
+    pub holds: Option<ReservationType>,
+    /// RELATIVE TARGET PORT IDENTIFIER.
+    pub relative_port: u16,
+    /// Name of the initiator.
+    pub name: String,
+    /// Its part of the session id.
+    pub isid: [u8; 6],
+}
+
+/// Writes READ FULL STATUS data.
+pub fn emit_full_status(generation: u32, registrants: &[Registrant]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for registrant in registrants {
+        let port = registrant.transport_id();
+        body.extend_from_slice(&registrant.key.to_be_bytes());
+        body.extend_from_slice(&[0; 4]);
+        body.extend_from_slice(&[
+            u8::from(registrant.holds.is_some()),
+            registrant.holds.map_or(0, |kind| kind as u8),
+            0,
+            0,
+            0,
+            0,
+        ]);
+        body.extend_from_slice(&registrant.relative_port.to_be_bytes());
+        body.extend_from_slice(&(port.len() as u32).to_be_bytes());
+        body.extend_from_slice(&port);
+    }
+    with_header(generation, &body)
+}
+
+impl Registrant {
+    /// TransportID of an iSCSI initiator port: SPC-5 section 7.6.4.6.
+    fn transport_id(&self) -> Vec<u8> {
+        const WITH_ISID_ISCSI: u8 = 0x45;
+        let isid: String = self.isid.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut bytes = vec![WITH_ISID_ISCSI, 0, 0, 0];
+        bytes.extend_from_slice(format!("{},i,0x{isid}\0", self.name).as_bytes());
+        let len = bytes.len().next_multiple_of(4).max(24);
+        bytes.resize(len, 0);
+        be::put_u16(&mut bytes, 2, (len - 4) as u16);
+        bytes
+    }
+}
+
+fn with_header(generation: u32, body: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(body.len()).expect("there are not that many registrations");
+    [&generation.to_be_bytes(), &len.to_be_bytes(), body].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scsi::check::{bytes, check};
+
+    #[test]
+    fn parameter_list() {
+        let list = ReserveParameters {
+            key: 1,
+            action_key: 0xabba << 48,
+            for_others: true,
+            all_ports: true,
+            persist: true,
+        };
+        let hex = "0000000000000001 abba000000000000 00000000 0d 000000";
+        check(hex, &list, ReserveParameters::parse, |list| list.emit().to_vec());
+    }
+
+    #[test]
+    fn returned_data() {
+        let keys = ReserveKeys { generation: 3, keys: vec![1, 2] };
+        assert_eq!(keys.emit(), bytes("00000003 00000010 0000000000000001 0000000000000002"));
+        assert_eq!(emit_reservation(3, None), bytes("00000003 00000000"));
+        let held = Some((7, ReservationType::ExclusiveAccess));
+        assert_eq!(
+            emit_reservation(3, held),
+            bytes("00000003 00000010 0000000000000007 00000000 00 03 0000")
+        );
+        let capabilities = ReserveCapabilities { compatible: true, all_ports: false };
+        assert_eq!(capabilities.emit(), bytes("0008 10 80 ea01 0000")[..]);
+        let registrant = Registrant {
+            key: 7,
+            holds: Some(ReservationType::WriteExclusive),
+            relative_port: 1,
+            name: "iqn.a".to_owned(),
+            isid: [0x80, 0, 0, 1, 2, 3],
+        };
+        let hex = "00000001 00000034 0000000000000007 00000000 01 01 00000000 0001 0000001c \
+                   45000018 69716e2e61 2c692c3078 383030303030303130323033 00 00";
+        assert_eq!(emit_full_status(1, &[registrant]), bytes(hex));
+    }
+
+    #[test]
+    fn types() {
+        for code in 0..=15 {
+            assert!(ReservationType::from_code(code).is_none_or(|kind| kind as u8 == code));
+        }
+        assert_eq!((0..=15).filter(|&code| ReservationType::from_code(code).is_some()).count(), 6);
+    }
+}
