@@ -1,4 +1,4 @@
-//! A TCP relay that stops at an exact byte, so that "half-way" is a place and not a moment.
+//! A TCP relay that stops at an exact byte, so that "half-way" is a place and not a moment, or changes one.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -17,6 +17,15 @@ pub struct Relay {
 impl Relay {
     /// Waits for one connection and relays it to `to`, for `limit_bytes` in all.
     pub fn to(to: &str, limit_bytes: u64) -> Relay {
+        Relay::start(to, limit_bytes, u64::MAX)
+    }
+
+    /// Relays everything, but changes what comes from `to` once so many bytes have passed.
+    pub fn damaging(to: &str, after_bytes: u64) -> Relay {
+        Relay::start(to, u64::MAX, after_bytes)
+    }
+
+    fn start(to: &str, limit_bytes: u64, damage_bytes: u64) -> Relay {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
         let passed = Arc::new(AtomicU64::new(0));
@@ -26,10 +35,10 @@ impl Relay {
             // Later connections are refused: the peer is gone, not busy.
             drop(listener);
             let Ok(far) = TcpStream::connect(&to) else { return };
-            for (from, to) in [(&near, &far), (&far, &near)] {
+            for (from, to, damage) in [(&near, &far, u64::MAX), (&far, &near, damage_bytes)] {
                 let (from, to) = (from.try_clone().expect("a handle"), to.try_clone().expect("a handle"));
                 let counter = Arc::clone(&counter);
-                thread::spawn(move || pump(from, to, &counter, limit_bytes));
+                thread::spawn(move || pump(from, to, &counter, limit_bytes, damage));
             }
         });
         Relay { address, passed, limit: limit_bytes }
@@ -46,7 +55,7 @@ impl Relay {
     }
 }
 
-fn pump(mut from: TcpStream, mut to: TcpStream, passed: &AtomicU64, limit: u64) {
+fn pump(mut from: TcpStream, mut to: TcpStream, passed: &AtomicU64, limit: u64, mut damage: u64) {
     let mut buffer = [0; 16 << 10];
     loop {
         match from.read(&mut buffer) {
@@ -54,7 +63,10 @@ fn pump(mut from: TcpStream, mut to: TcpStream, passed: &AtomicU64, limit: u64) 
             // Over the limit it reads on, so that it sees the side that goes away, and passes nothing on.
             Ok(_) if passed.load(Ordering::Acquire) >= limit => {}
             Ok(length) => {
-                passed.fetch_add(length as u64, Ordering::AcqRel);
+                if passed.fetch_add(length as u64, Ordering::AcqRel) >= damage {
+                    buffer[length / 2] ^= 1;
+                    damage = u64::MAX;
+                }
                 if to.write_all(&buffer[..length]).is_err() {
                     break;
                 }

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use e2e::ours::Target;
 use e2e::process::output;
+use e2e::relay::Relay;
 use e2e::tgtd::{self, Tgtd};
 use e2e::{Finished, farlun, need, run, skip};
 
@@ -198,8 +199,9 @@ fn tgt_by_chap_and_with_digests() {
 }
 
 /// A login request of an initiator with an ISID of its own choice.
-fn login(isid: u8, iqn: &str) -> Vec<u8> {
-    let text = format!("InitiatorName=iqn.2026-11.org.example:twin\0TargetName={iqn}\0SessionType=Normal\0");
+fn login(isid: u8, iqn: &str, more: &str) -> Vec<u8> {
+    let text =
+        format!("InitiatorName=iqn.2026-11.org.example:twin\0TargetName={iqn}\0SessionType=Normal\0{more}");
     let mut bytes = vec![0; 48];
     bytes[..2].copy_from_slice(&[0x43, 0x87]);
     bytes[7] = text.len() as u8;
@@ -209,20 +211,23 @@ fn login(isid: u8, iqn: &str) -> Vec<u8> {
     bytes
 }
 
+/// Logs in; the connection and the handle of the session.
+fn log_in(target: &Target, isid: u8, more: &str) -> (TcpStream, u16) {
+    let mut stream = TcpStream::connect(target.address()).expect("the target accepts");
+    stream.set_read_timeout(Some(MINUTE)).expect("a timeout can be set");
+    stream.write_all(&login(isid, target.iqn(), more)).expect("a login is taken");
+    let mut header = [0; 48];
+    stream.read_exact(&mut header).expect("an answer");
+    assert_eq!((header[0], header[36], header[37]), (0x23, 0, 0), "a login response with success");
+    let text_bytes = usize::from(header[7]).next_multiple_of(4);
+    stream.read_exact(&mut vec![0; text_bytes]).expect("its text");
+    (stream, u16::from_be_bytes([header[14], header[15]]))
+}
+
 #[test]
 fn a_second_login_with_the_same_isid_ends_the_first_session() {
     let target = Target::serve(&["memory:1MiB"]);
-    let log_in = |isid| {
-        let mut stream = TcpStream::connect(target.address()).expect("the target accepts");
-        stream.set_read_timeout(Some(MINUTE)).expect("a timeout can be set");
-        stream.write_all(&login(isid, target.iqn())).expect("a login is taken");
-        let mut header = [0; 48];
-        stream.read_exact(&mut header).expect("an answer");
-        assert_eq!((header[0], header[36], header[37]), (0x23, 0, 0), "a login response with success");
-        let text_bytes = usize::from(header[7]).next_multiple_of(4);
-        stream.read_exact(&mut vec![0; text_bytes]).expect("its text");
-        (stream, u16::from_be_bytes([header[14], header[15]]))
-    };
+    let log_in = |isid| log_in(&target, isid, "");
     let (mut first, first_tsih) = log_in(1);
     let (other, other_tsih) = log_in(2);
     let (again, again_tsih) = log_in(1);
@@ -238,4 +243,37 @@ fn a_second_login_with_the_same_isid_ends_the_first_session() {
         alive.read_exact(&mut header).expect("a pong");
         assert_eq!(header[0], 0x20);
     }
+}
+
+#[test]
+fn a_target_rejects_damaged_data_and_leaves() {
+    let target = Target::serve(&["memory:1MiB"]);
+    let (mut stream, _) = log_in(&target, 1, "HeaderDigest=None\0DataDigest=CRC32C\0");
+    // A NOP-Out with four bytes of data and a digest that is not theirs.
+    let mut ping = [0; 56];
+    (ping[0], ping[1], ping[7], ping[19]) = (0x40, 0x80, 4, 9);
+    ping[20..24].fill(0xff);
+    stream.write_all(&ping).expect("a ping is taken");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("the connection ends");
+    assert_eq!(answer.len(), 48 + 48 + 4, "a Reject with the header, and its digest");
+    assert_eq!((answer[0], answer[2], &answer[48..96]), (0x3f, 0x02, &ping[..48]));
+
+    let (mut stream, _) = log_in(&target, 1, "HeaderDigest=CRC32C\0DataDigest=None\0");
+    stream.write_all(&ping).expect("a ping is taken");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("the connection ends");
+    assert!(answer.is_empty(), "nothing is said to a header that cannot be believed");
+}
+
+#[test]
+fn an_initiator_ends_a_session_with_damaged_data() {
+    let target = Target::serve(&["memory:64MiB"]);
+    let folder = tempfile::Builder::new().prefix("farlun-digest-").tempdir().expect("a temporary folder");
+    let copy = folder.path().join("copy");
+    let relay = Relay::damaging(target.address(), 8 << 20);
+    let url = target.url_at(&relay.address(), 0);
+    let read = run(farlun(["read", &url, "--digest", "crc32c", "-o"]).arg(&copy), MINUTE);
+    read.expect_code(1).expect_sentence(&["damaged on its way"]);
+    assert!(!copy.exists(), "a partial file has the name of a whole one");
 }

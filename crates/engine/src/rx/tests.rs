@@ -171,7 +171,7 @@ fn digests_cover_what_is_read_straight_into_its_place() {
     }
 
     let digests = Digests { header: true, data: true };
-    let data: Vec<u8> = (0..3_000_001usize).map(|n| (n * 31 >> 4) as u8).collect();
+    let data: Vec<u8> = (0..3_000_001usize).map(|n| ((n * 31) >> 4) as u8).collect();
     let good = pdu(0x05, 0, 0, &data, digests);
     let mut bad = good.clone();
     bad[1_500_000] ^= 1;

@@ -62,7 +62,7 @@ impl Algorithm {
 
     fn hash(self, parts: [&[u8]; 3]) -> Vec<u8> {
         fn hash<D: Digest>(parts: [&[u8]; 3]) -> Vec<u8> {
-            parts.iter().fold(D::new(), |hash, part| hash.chain_update(part)).finalize().to_vec()
+            parts.iter().fold(D::new(), D::chain_update).finalize().to_vec()
         }
         match self {
             Algorithm::Md5 => hash::<Md5>(parts),
