@@ -178,3 +178,26 @@ fn reserved_and_obsolete_bits_are_ignored() {
     let read = Cdb::parse(&cdb("28 07 00 00 00 00 1f 00 01 c0 ff ff ff ff ff ff"));
     assert_eq!(read, Ok(Cdb::Read { form: BlockForm::Ten, lba: 0, blocks: 1, dpo: false, fua: false }));
 }
+
+#[test]
+fn what_is_read_is_written_the_same() {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    for round in 0..200_000u64 {
+        let mut cdb = [0; 16];
+        cdb[..8].copy_from_slice(&next().to_ne_bytes());
+        cdb[8..].copy_from_slice(&next().to_ne_bytes());
+        // Every operation code with every value of the byte that most of them check.
+        cdb[0] = round as u8;
+        cdb[1] = (round >> 8) as u8;
+        cdb[cdb_len(cdb[0]) - 1] &= !0x04;
+        if let Ok(command) = Cdb::parse(&cdb) {
+            assert_eq!(Cdb::parse(&command.emit()), Ok(command), "{cdb:02x?}");
+        }
+    }
+}
