@@ -111,6 +111,8 @@ fn comparing_filling_and_unmapping() {
     check(&format!("93 09 {tail}"), Cdb::WriteSame { form, lba, blocks, unmap: true, no_data: true });
     let compare = Cdb::CompareAndWrite { lba: 2, blocks: 3, dpo: true, fua: true };
     check("89 18 00 00 00 00 00 00 00 02 00 00 00 03", compare);
+    let or = Cdb::OrWrite { lba: 2, blocks: 3, dpo: false, fua: true };
+    check("8b 08 00 00 00 00 00 00 00 02 00 00 00 03", or);
     check("42 00 00 00 00 00 00 00 18", Cdb::Unmap { list_len: 24 });
     check("9e 12 00 00 00 00 00 00 00 02 00 00 00 18", Cdb::GetLbaStatus { lba: 2, allocation_len: 24 });
     for hex in ["2f 22", "8e 40", "41 20", "89 80"] {
