@@ -23,6 +23,7 @@ pub(super) fn need(cdb: &Cdb) -> Need {
         | Cdb::WriteSame { .. }
         | Cdb::Unmap { .. }
         | Cdb::CompareAndWrite { .. }
+        | Cdb::OrWrite { .. }
         | Cdb::SynchronizeCache { .. }
         | Cdb::ModeSense { .. }
         | Cdb::ModeSelect { .. }

@@ -1,4 +1,4 @@
-//! VERIFY and COMPARE AND WRITE: SBC-4 sections 5.35–5.37, 5.3.
+//! VERIFY, COMPARE AND WRITE and ORWRITE: SBC-4 sections 5.35–5.37, 5.3, 5.12.
 
 use wire::scsi::{BlockForm, ByteCheck, Sense};
 
@@ -49,5 +49,19 @@ pub(super) fn compare_and_write(
     let (expected, new) = data.split_at(data.len() / 2);
     let (expected, new) = (expected.to_vec(), new.to_vec());
     let action = Action::CompareAndWrite { offset_bytes: span.offset_bytes, expected, new };
+    Ok(Outcome::Order(Order { action, fua: must_reach_medium(lun, fua) }))
+}
+
+pub(super) fn or_write(lun: &Lun, range: Blocks, fua: bool, data: Option<&[u8]>) -> Result<Outcome, Sense> {
+    let span = checked(lun, range)?;
+    refuse_if_protected(lun)?;
+    if span.len_bytes == 0 {
+        return Ok(Outcome::Good);
+    }
+    let len_bytes = span.len_bytes as u32;
+    let Some(data) = whole(data, len_bytes)? else {
+        return Ok(Outcome::Parameters { len_bytes });
+    };
+    let action = Action::Or { offset_bytes: span.offset_bytes, bits: data.to_vec() };
     Ok(Outcome::Order(Order { action, fua: must_reach_medium(lun, fua) }))
 }

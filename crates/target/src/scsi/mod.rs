@@ -26,7 +26,7 @@ mod transfer;
 #[cfg(test)]
 mod tests;
 
-use wire::scsi::{Cdb, Lun as Address, Sense};
+use wire::scsi::{BlockForm, Cdb, Lun as Address, Sense};
 
 use crate::lun::{Attention, Lun, Luns, Nexus};
 use transfer::Blocks;
@@ -181,6 +181,9 @@ fn on_medium(lun: &Lun, cdb: Cdb, data: Option<&[u8]>) -> Result<Outcome, Sense>
         }
         Cdb::CompareAndWrite { lba, blocks, fua, .. } => {
             compare::compare_and_write(lun, lba, blocks, fua, data)
+        }
+        Cdb::OrWrite { lba, blocks, fua, .. } => {
+            compare::or_write(lun, Blocks { form: BlockForm::Sixteen, lba, blocks }, fua, data)
         }
         Cdb::PreFetch { form, lba, blocks, .. } => transfer::pre_fetch(lun, Blocks { form, lba, blocks }),
         Cdb::SynchronizeCache { form, lba, blocks, .. } => {

@@ -84,6 +84,7 @@ static COMMANDS: &[Command] = &[
     plain(code::READ_16, &sixteen(MOVES)),
     plain(code::COMPARE_AND_WRITE, &[MOVES, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0xff]),
     plain(code::WRITE_16, &sixteen(MOVES)),
+    plain(code::ORWRITE_16, &sixteen(MOVES)),
     plain(code::WRITE_AND_VERIFY_16, &sixteen(WRITES_AND_VERIFIES)),
     plain(code::VERIFY_16, &sixteen(VERIFIES)),
     plain(code::PRE_FETCH_16, &sixteen(IMMED)),

@@ -34,6 +34,13 @@ pub enum Action {
     },
     /// Make these read as zeros, and give back what they occupy.
     Unmap(Vec<Span>),
+    /// Set the bits that are set in `bits`, as one step for all who look.
+    Or {
+        /// The first byte.
+        offset_bytes: u64,
+        /// What to add.
+        bits: Vec<u8>,
+    },
     /// Write `new` if `expected` is there, as one step for all who look. Both have the same length.
     CompareAndWrite {
         /// The first byte.
@@ -63,7 +70,7 @@ static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 impl Order {
     /// Whether no write may come in between.
     pub(crate) fn is_exclusive(&self) -> bool {
-        matches!(self.action, Action::CompareAndWrite { .. })
+        matches!(self.action, Action::CompareAndWrite { .. } | Action::Or { .. })
     }
 
     /// Carries it out in a LUN in memory.
@@ -97,6 +104,15 @@ impl Order {
                 .iter()
                 .try_for_each(|span| medium.zero(span.offset_bytes, span.len_bytes))
                 .map_err(Failure::Write),
+            Action::Or { offset_bytes, bits } => {
+                let span = Span { offset_bytes: *offset_bytes, len_bytes: bits.len() as u64 };
+                let mut new = bits.clone();
+                medium.pieces(span, PIECE_BYTES, |at, found| {
+                    new[at as usize..].iter_mut().zip(found).for_each(|(new, found)| *new |= found);
+                    Ok(())
+                })?;
+                medium.write(*offset_bytes, &new).map_err(Failure::Write)
+            }
             Action::CompareAndWrite { offset_bytes, expected, new } => {
                 let span = Span { offset_bytes: *offset_bytes, len_bytes: expected.len() as u64 };
                 medium.pieces(span, expected.len(), |_, found| {
@@ -241,5 +257,7 @@ mod tests {
             |offset_bytes, expected| Action::CompareAndWrite { offset_bytes, expected, new: vec![9; 1024] };
         check(swap(512, vec![7; 1024]), Ok(()), &|bytes| bytes[512..1536].fill(9));
         check(swap(1024, vec![9; 1024]), miscompare(Some(512)), nothing);
+        let or = Action::Or { offset_bytes: 512, bits: vec![6; 3 << 20] };
+        check(or, Ok(()), &|bytes| bytes[512..512 + (3 << 20)].iter_mut().for_each(|byte| *byte |= 6));
     }
 }

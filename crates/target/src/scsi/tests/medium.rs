@@ -185,3 +185,16 @@ fn compare_and_write() {
     let short = execute_with(&mut f.luns, Address::from_number(MEMORY), NEXUS, &swap(8, 2, false), &[1; 512]);
     assert_eq!(short, Outcome::Check(Sense::INVALID_FIELD_IN_CDB));
 }
+
+#[test]
+fn or_write() {
+    let f = &mut Fixture::new();
+    let or = |lba, blocks, fua| Cdb::OrWrite { lba, blocks, dpo: true, fua }.emit();
+    let done = |fua| order(Action::Or { offset_bytes: 4096, bits: vec![5; 1024] }, fua);
+    f.check_with(MEMORY, &or(8, 2, true), &[5; 1024], &done(false));
+    f.check_with(LARGE, &or(8, 2, true), &[5; 1024], &done(true));
+    f.check(MEMORY, &or(2048, 0, false), &Outcome::Good);
+    f.check(MEMORY, &or(2048, 1, false), &out_of_range());
+    f.check(READ_ONLY, &or(0, 1, false), &protected());
+    f.check(MEMORY, &[0x8b, 0x20], &field(1, Some(7)));
+}

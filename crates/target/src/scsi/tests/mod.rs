@@ -166,8 +166,8 @@ fn small_commands_and_unknown_ones() {
     let f = &mut Fixture::new();
     f.check(MEMORY, &[0; 6], &Outcome::Good);
     f.check(ABSENT, &[0; 6], &illegal(0x25, 0));
-    // READ TOC, FORMAT UNIT, EXTENDED COPY, RECEIVE COPY RESULTS, ORWRITE, SANITIZE, a vendor's own.
-    for opcode in [0x43, 0x04, 0x83, 0x84, 0x8b, 0x48, 0xff] {
+    // READ TOC, FORMAT UNIT, EXTENDED COPY, RECEIVE COPY RESULTS, SANITIZE, a vendor's own.
+    for opcode in [0x43, 0x04, 0x83, 0x84, 0x48, 0xff] {
         f.check(MEMORY, &[opcode], &illegal(0x20, 0));
         f.check(ABSENT, &[opcode], &illegal(0x25, 0));
     }

@@ -75,6 +75,12 @@ impl Cdb {
                 be::put_u64(&mut cdb, 2, lba);
                 cdb[13] = blocks;
             }
+            Self::OrWrite { lba, blocks, dpo, fua } => {
+                cdb[0] = opcode::ORWRITE_16;
+                cdb[1] = u8::from(dpo) << 4 | u8::from(fua) << 3;
+                be::put_u64(&mut cdb, 2, lba);
+                be::put_u32(&mut cdb, 10, blocks);
+            }
             Self::StartStop { immed, power_condition, load_eject, start } => {
                 assert!(power_condition < 16, "power condition {power_condition}");
                 cdb[0] = opcode::START_STOP_UNIT;

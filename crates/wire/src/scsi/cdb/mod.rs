@@ -65,6 +65,8 @@ pub enum Cdb {
     WriteSame { form: BlockForm, lba: u64, blocks: u32, unmap: bool, no_data: bool },
     /// COMPARE AND WRITE: SBC-4 section 5.3.
     CompareAndWrite { lba: u64, blocks: u8, dpo: bool, fua: bool },
+    /// ORWRITE (16): SBC-4 section 5.12. What is sent is added to what is there, bit by bit.
+    OrWrite { lba: u64, blocks: u32, dpo: bool, fua: bool },
     /// UNMAP: SBC-4 section 5.32.
     Unmap { list_len: u16 },
     /// START STOP UNIT: SBC-4 section 5.31.

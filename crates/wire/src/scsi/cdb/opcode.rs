@@ -30,6 +30,7 @@ pub const PERSISTENT_RESERVE_OUT: u8 = 0x5f;
 pub const READ_16: u8 = 0x88;
 pub const COMPARE_AND_WRITE: u8 = 0x89;
 pub const WRITE_16: u8 = 0x8a;
+pub const ORWRITE_16: u8 = 0x8b;
 pub const WRITE_AND_VERIFY_16: u8 = 0x8e;
 pub const VERIFY_16: u8 = 0x8f;
 pub const PRE_FETCH_16: u8 = 0x90;

@@ -197,6 +197,7 @@ fn blocks(cdb: &[u8; 16]) -> Result<Cdb, CdbError> {
         opcode::WRITE_10 | opcode::WRITE_12 | opcode::WRITE_16 => {
             unprotected(Cdb::Write { form, lba, blocks, dpo, fua })
         }
+        opcode::ORWRITE_16 => unprotected(Cdb::OrWrite { lba, blocks, dpo, fua }),
         opcode::VERIFY_10 | opcode::VERIFY_12 | opcode::VERIFY_16 => {
             let check = match cdb[1] >> 1 & 0x03 {
                 0 => ByteCheck::Nothing,

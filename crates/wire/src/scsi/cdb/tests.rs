@@ -111,6 +111,8 @@ fn comparing_filling_and_unmapping() {
     check(&format!("93 09 {tail}"), Cdb::WriteSame { form, lba, blocks, unmap: true, no_data: true });
     let compare = Cdb::CompareAndWrite { lba: 2, blocks: 3, dpo: true, fua: true };
     check("89 18 00 00 00 00 00 00 00 02 00 00 00 03", compare);
+    let or = Cdb::OrWrite { lba: 2, blocks: 3, dpo: false, fua: true };
+    check("8b 08 00 00 00 00 00 00 00 02 00 00 00 03", or);
     check("42 00 00 00 00 00 00 00 18", Cdb::Unmap { list_len: 24 });
     check("9e 12 00 00 00 00 00 00 00 02 00 00 00 18", Cdb::GetLbaStatus { lba: 2, allocation_len: 24 });
     for hex in ["2f 22", "8e 40", "41 20", "89 80"] {
@@ -177,4 +179,27 @@ fn reserved_and_obsolete_bits_are_ignored() {
     // RARC, FUA_NV, RELADR, the group number, and bytes behind the CDB.
     let read = Cdb::parse(&cdb("28 07 00 00 00 00 1f 00 01 c0 ff ff ff ff ff ff"));
     assert_eq!(read, Ok(Cdb::Read { form: BlockForm::Ten, lba: 0, blocks: 1, dpo: false, fua: false }));
+}
+
+#[test]
+fn what_is_read_is_written_the_same() {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    for round in 0..200_000u64 {
+        let mut cdb = [0; 16];
+        cdb[..8].copy_from_slice(&next().to_ne_bytes());
+        cdb[8..].copy_from_slice(&next().to_ne_bytes());
+        // Every operation code with every value of the byte that most of them check.
+        cdb[0] = round as u8;
+        cdb[1] = (round >> 8) as u8;
+        cdb[cdb_len(cdb[0]) - 1] &= !0x04;
+        if let Ok(command) = Cdb::parse(&cdb) {
+            assert_eq!(Cdb::parse(&command.emit()), Ok(command), "{cdb:02x?}");
+        }
+    }
 }
