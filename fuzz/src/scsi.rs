@@ -2,8 +2,7 @@
 
 use wire::scsi::{
     BlockDeviceCharacteristics, BlockLimits, Capacity10, Capacity16, Cdb, DeviceIdentification, ModeForm,
-    ModeParameters, PageControl, ReportLuns, Sense, StandardInquiry, SupportedPages, UnitSerialNumber,
-    VpdPage,
+    ModeParameters, ReportLuns, Sense, StandardInquiry, SupportedPages, UnitSerialNumber, VpdPage,
 };
 
 /// A command descriptor block.
@@ -41,11 +40,7 @@ pub(crate) fn data(data: &[u8]) {
         8 => check(data, ReportLuns::parse, ReportLuns::emit),
         _ => {
             let _ = ModeParameters::parse(ModeForm::Six, data);
-            check(
-                data,
-                |data| ModeParameters::parse(ModeForm::Ten, data),
-                |value| value.emit(ModeForm::Ten, PageControl::Current),
-            );
+            check(data, |data| ModeParameters::parse(ModeForm::Ten, data), |value| value.emit(ModeForm::Ten));
         }
     }
 }
