@@ -29,6 +29,7 @@ pub(super) fn write_same(
     same: Same,
     data: Option<&[u8]>,
 ) -> Result<Outcome, Sense> {
+    refuse_if_protected(lun)?;
     if same.unmap && range.form == BlockForm::Ten {
         return Err(Sense::invalid_field(1, Some(3)));
     }
@@ -38,7 +39,6 @@ pub(super) fn write_same(
         blocks => blocks,
     };
     let span = checked(lun, Blocks { blocks, ..range })?;
-    refuse_if_protected(lun)?;
     let block_len = lun.block_len_bytes();
     let pattern = match same.no_data {
         true => vec![0; block_len as usize],

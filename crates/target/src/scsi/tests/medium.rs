@@ -119,6 +119,7 @@ fn write_same() {
         f.check(MEMORY, &same(form, 2049, 0, false), &out_of_range());
         f.check(LARGE, &same(form, 0, 0, false), &field(form.blocks_byte(), None));
         f.check(READ_ONLY, &same(form, 0, 1, false), &protected());
+        f.check(READ_ONLY, &same(form, 0, 1, true), &protected());
     }
     f.check(MEMORY, &same(BlockForm::Ten, 8, 16, true), &field(1, Some(3)));
     let form = BlockForm::Sixteen;
