@@ -304,19 +304,20 @@ fn data_that_goes_the_wrong_way() {
     let command = session.command(0, write(0, 4096), Flow::Out(4096));
     session.send(command, &[7; 4096]);
     session.until_pong();
-    let wrong = [
-        (session.command(0, write(0, 4096), Flow::In(4096)), "WRITE that expects to read"),
-        (session.command(0, read(0, 4096), Flow::Out(4096)), "READ that expects to write"),
-    ];
-    for (command, what) in wrong {
-        session.send(command, &[]);
-        let answers = session.until_pong();
-        let [(Pdu::ScsiResponse(response), data)] = &answers[..] else { panic!("{what}: {answers:?}") };
-        assert_eq!((response.itt, response.status), (command.itt, 2), "{what}");
-        let sense = Sense::parse(split_sense(data).expect("sense data").0).expect("sense data");
-        let found = (sense.key, sense.asc, sense.ascq);
-        assert_eq!(found, (SenseKey::IllegalRequest, 0x0e, 0x03), "{what}");
-    }
+    let wrong = session.command(0, write(0, 4096), Flow::In(4096));
+    session.send(wrong, &[]);
+    let answers = session.until_pong();
+    let [(Pdu::ScsiResponse(response), data)] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!((response.itt, response.status), (wrong.itt, 2));
+    let sense = Sense::parse(split_sense(data).expect("sense data").0).expect("sense data");
+    assert_eq!((sense.key, sense.asc, sense.ascq), (SenseKey::IllegalRequest, 0x0e, 0x03));
+    // A READ that expects to write moves nothing and harms nothing: GOOD, and the residual says it all.
+    let wrong = session.command(0, read(0, 4096), Flow::Out(4096));
+    session.send(wrong, &[]);
+    let answers = session.until_pong();
+    let [(Pdu::ScsiResponse(response), _)] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!((response.itt, response.status), (wrong.itt, 0));
+    assert_eq!((response.underflow, response.residual), (true, 4096));
     assert_eq!(session.read(0, 0, 4096), [7; 4096], "the data has changed");
     expect_unharmed(&mut target, &mut bystander);
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use e2e::ours::Target;
 use wire::iscsi::{
@@ -51,7 +52,7 @@ pub(crate) fn login_request(target: &Target, tsih: u16) -> Vec<u8> {
         version_max: 0,
         version_min: 0,
         data_segment_len: 0,
-        isid: [0x80, 1, 2, 3, 4, 5],
+        isid: isid(),
         tsih,
         itt: 1,
         cid: 0,
@@ -238,4 +239,11 @@ impl Session {
     pub(crate) fn into_stream(self) -> TcpStream {
         self.stream
     }
+}
+
+/// Another session id for each login, so that none reinstates another (RFC 7143 section 6.3.5).
+fn isid() -> [u8; 6] {
+    static LOGINS: AtomicU32 = AtomicU32::new(0);
+    let [a, b, c, d] = LOGINS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    [0x80, 0, a, b, c, d]
 }
