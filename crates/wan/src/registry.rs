@@ -34,7 +34,9 @@ impl Registered {
     pub(crate) fn new(near: &Namespace, far: &Namespace) -> Result<Registered, WanError> {
         let pid = std::process::id();
         let directory = directory();
-        let file = directory.join(format!("wan-{pid}.json"));
+        // One process may run several paths; their descriptors differ as long as they run.
+        let name = format!("wan-{pid}-{}", near.descriptor());
+        let file = directory.join(format!("{name}.json"));
         let failed = |source| WanError::Registry { path: file.clone(), source };
         let entry = Entry {
             pid,
@@ -47,7 +49,7 @@ impl Registered {
         // Sweeps away what killed runs have left.
         running(&directory);
         // Written beside and renamed: nobody reads half an entry.
-        let draft = directory.join(format!(".wan-{pid}"));
+        let draft = directory.join(format!(".{name}"));
         let text = serde_json::to_string(&entry).map_err(io::Error::other).map_err(failed)?;
         fs::write(&draft, text).and_then(|()| fs::rename(&draft, &file)).map_err(failed)?;
         Ok(Registered { file })
