@@ -2,8 +2,10 @@
 //! all sessions; stores that block are called by a pool of workers.
 //!
 //! `client` is one connection, `side` what it does with its PDUs, `exchange` joins the two, `transfer` is the
-//! payload that is moved, `parameters` what commands bring along, `jobs` are the calls that block.
+//! payload that is moved, `parameters` what commands bring along, `jobs` are the calls that block, `chores` what
+//! takes long in memory.
 
+mod chores;
 mod client;
 mod directory;
 mod end;
@@ -30,6 +32,7 @@ use slab::Slab;
 use store::tables::{Recorder, TableError};
 
 use crate::lun::{LunError, LunSpec, Luns, PORTAL_GROUP_TAG};
+use chores::Chores;
 use client::Client;
 use directory::Sessions;
 use end::End;
@@ -120,6 +123,7 @@ pub struct Target {
 struct Shared {
     luns: Luns,
     workers: Workers<Job, Done>,
+    chores: Chores,
     buffers: Buffers,
     sessions: Sessions,
     policy: LoginPolicy,
@@ -133,6 +137,8 @@ impl Target {
     /// Opens the LUNs and listens. From here on SIGINT and SIGTERM end the target in order.
     pub fn start(config: &Config) -> Result<Target, ServeError> {
         let signals = EndSignals::take_over()?;
+        // With what the system leaves us, however little: running out is handled.
+        let _ = net::limits::raise_open_files();
         let luns = Luns::open(&config.luns, &config.iqn)?;
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
@@ -173,6 +179,7 @@ impl Target {
             shared: Shared {
                 luns,
                 workers,
+                chores: Chores::default(),
                 buffers: Buffers::new(BUFFERS_KEEP_BYTES),
                 sessions: Sessions::new(config.iqn.clone(), config.allowed.clone()),
                 policy,
@@ -277,6 +284,26 @@ impl Target {
         }
     }
 
+    /// Goes on with a command that was with a worker or was a chore.
+    fn finish(&mut self, done: Done) {
+        if let Some(client) = self.clients.get_mut(done.client)
+            && client.nexus() == done.nexus
+        {
+            client.finish_job(done, &mut self.shared);
+            client.become_dirty(&mut self.dirty);
+        }
+    }
+
+    /// Does a slice of what takes long.
+    fn do_chore(&mut self) {
+        let (clients, shared) = (&self.clients, &mut self.shared);
+        let is_wanted =
+            |client, nexus| clients.get(client).is_some_and(|client: &Client| client.nexus() == nexus);
+        if let Some(done) = shared.chores.step(&mut shared.luns, is_wanted) {
+            self.finish(done);
+        }
+    }
+
     /// Ends the sessions whose initiator has just logged in again, before anything else of it is served.
     fn end_replaced(&mut self, now: Instant) {
         for tsih in self.shared.sessions.take_replaced() {
@@ -350,12 +377,7 @@ impl Service for Target {
             SIGNALS_TOKEN => self.is_ending |= self.signals.came(),
             WORKERS_TOKEN => {
                 for done in self.shared.workers.results() {
-                    if let Some(client) = self.clients.get_mut(done.client)
-                        && client.nexus() == done.nexus
-                    {
-                        client.finish_job(done, &mut self.shared);
-                        client.become_dirty(&mut self.dirty);
-                    }
+                    self.finish(done);
                 }
             }
             token if token >= LISTENER_TOKENS => self.accept((token - LISTENER_TOKENS) as usize, now),
@@ -401,8 +423,9 @@ impl Service for Target {
             self.next_sample = self.next_sample.min(self.listen_again.unwrap_or(Instant::FAR_FUTURE));
         }
         self.dirty = again;
+        self.do_chore();
         self.resume_paused();
-        Ok(match (self.dirty.is_empty(), self.next_sample) {
+        Ok(match (self.dirty.is_empty() && self.shared.chores.is_empty(), self.next_sample) {
             (false, _) => Turn::Again,
             (true, Instant::FAR_FUTURE) => Turn::Wait,
             (true, at) => Turn::WaitUntil(at),
