@@ -18,7 +18,7 @@ mod tx;
 mod workers;
 
 pub use buffer::{Buffer, Buffers};
-pub use connection::{Connection, Progress};
+pub use connection::{Connection, Progress, Quantum};
 pub use digest::Digests;
 pub use fair::FairQueue;
 pub use reactor::{Service, Turn, run};

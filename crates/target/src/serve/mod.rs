@@ -22,7 +22,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use engine::{Buffers, Progress, Scratch, Service, Turn, Workers};
+use engine::{Buffers, Progress, Quantum, Scratch, Service, Turn, Workers};
 use event::{Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, tcp};
 use proto::discovery::{DiscoveredTarget, TargetAddress};
@@ -96,6 +96,9 @@ const LISTEN_AGAIN: Duration = Duration::from_millis(100);
 /// How often a connection that moves data is looked at, if few do.
 const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 
+/// How long turns stay short after a second connection had one.
+const SHARED_FOR: Duration = Duration::from_millis(50);
+
 const LISTENER_TOKENS: u64 = 1 << 40;
 const WORKERS_TOKEN: u64 = 2 << 40;
 const SIGNALS_TOKEN: u64 = 3 << 40;
@@ -106,8 +109,13 @@ pub struct Target {
     listeners: Vec<TcpListener>,
     signals: EndSignals,
     clients: Slab<Client>,
-    /// Clients with something to do in this turn.
+    /// Clients with something to do in this turn, and those that were not done with the last one: they come
+    /// behind.
     dirty: Vec<usize>,
+    again: Vec<usize>,
+    /// Who had the last turn, and until when turns are short because several have had one lately.
+    last_served: usize,
+    shared_until: Instant,
     /// Clients that wait for buffers to come free.
     paused: Vec<usize>,
     shared: Shared,
@@ -175,6 +183,9 @@ impl Target {
             signals,
             clients: Slab::new(),
             dirty: Vec::new(),
+            again: Vec::new(),
+            last_served: 0,
+            shared_until: Instant::default(),
             paused: Vec::new(),
             shared: Shared {
                 luns,
@@ -397,11 +408,16 @@ impl Service for Target {
         if self.is_ending {
             return Ok(Turn::Stop);
         }
-        let mut again = Vec::new();
-        for index in std::mem::take(&mut self.dirty) {
+        let mut served = std::mem::take(&mut self.dirty);
+        served.append(&mut self.again);
+        for &index in &served {
             let Some(client) = self.clients.get_mut(index) else { continue };
             client.is_dirty = false;
-            match client.turn(&self.poll, &mut self.shared) {
+            if std::mem::replace(&mut self.last_served, index) != index {
+                self.shared_until = now + SHARED_FOR;
+            }
+            let quantum = if now < self.shared_until { Quantum::SHARED } else { Quantum::ALONE };
+            match client.turn(&self.poll, &mut self.shared, quantum) {
                 Ok(Progress::Waits) => {
                     if client.is_paused() && !self.paused.contains(&index) {
                         self.paused.push(index);
@@ -409,7 +425,7 @@ impl Service for Target {
                 }
                 Ok(Progress::More) => {
                     client.is_dirty = true;
-                    again.push(index);
+                    self.again.push(index);
                 }
                 Err(end) => self.close(index, &end, now),
             }
@@ -422,10 +438,13 @@ impl Service for Target {
             self.sample(now);
             self.next_sample = self.next_sample.min(self.listen_again.unwrap_or(Instant::FAR_FUTURE));
         }
-        self.dirty = again;
+        served.clear();
+        // Its memory is used again.
+        self.dirty = served;
         self.do_chore();
         self.resume_paused();
-        Ok(match (self.dirty.is_empty() && self.shared.chores.is_empty(), self.next_sample) {
+        let is_idle = self.dirty.is_empty() && self.again.is_empty() && self.shared.chores.is_empty();
+        Ok(match (is_idle, self.next_sample) {
             (false, _) => Turn::Again,
             (true, Instant::FAR_FUTURE) => Turn::Wait,
             (true, at) => Turn::WaitUntil(at),
