@@ -7,6 +7,7 @@ pub mod child;
 pub mod clock;
 pub mod fs;
 pub mod interface;
+pub mod limits;
 pub mod namespace;
 mod poll;
 pub mod random;

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use engine::{Connection, Digests, Progress, Stop};
+use engine::{Connection, Digests, Progress, Quantum, Stop};
 use event::{Host, Instant, SocketSample};
 use net::{Poll, Ready};
 use proto::login::{LoginPolicy, Target as Login};
@@ -124,10 +124,16 @@ impl Client {
     }
 
     /// Reads, runs and sends what there is.
-    pub(super) fn turn(&mut self, poll: &Poll, shared: &mut Shared) -> Result<Progress, End> {
+    pub(super) fn turn(
+        &mut self,
+        poll: &Poll,
+        shared: &mut Shared,
+        quantum: Quantum,
+    ) -> Result<Progress, End> {
         if self.is_broken {
             return Err(End::Closed);
         }
+        self.connection.set_quantum(quantum);
         let mut progress = Progress::Waits;
         if self.readable && self.side.may_read(shared) {
             let mut receiver = Active { side: &mut self.side, shared };

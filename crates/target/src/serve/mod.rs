@@ -2,8 +2,10 @@
 //! all sessions; stores that block are called by a pool of workers.
 //!
 //! `client` is one connection, `side` what it does with its PDUs, `exchange` joins the two, `transfer` is the
-//! payload that is moved, `parameters` what commands bring along, `jobs` are the calls that block.
+//! payload that is moved, `parameters` what commands bring along, `jobs` are the calls that block, `chores` what
+//! takes long in memory.
 
+mod chores;
 mod client;
 mod directory;
 mod end;
@@ -21,7 +23,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use engine::{Buffers, Progress, Scratch, Service, Turn, Workers};
+use engine::{Buffers, Progress, Quantum, Scratch, Service, Turn, Workers};
 use event::{Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, tcp};
 use proto::discovery::{DiscoveredTarget, TargetAddress};
@@ -31,6 +33,7 @@ use slab::Slab;
 use store::tables::{Recorder, TableError};
 
 use crate::lun::{LunError, LunSpec, Luns, PORTAL_GROUP_TAG};
+use chores::Chores;
 use client::Client;
 use directory::Sessions;
 use end::End;
@@ -95,6 +98,9 @@ const LISTEN_AGAIN: Duration = Duration::from_millis(100);
 /// How often a connection that moves data is looked at, if few do.
 const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 
+/// How long turns stay short after a second connection had one.
+const SHARED_FOR: Duration = Duration::from_millis(50);
+
 const LISTENER_TOKENS: u64 = 1 << 40;
 const WORKERS_TOKEN: u64 = 2 << 40;
 const SIGNALS_TOKEN: u64 = 3 << 40;
@@ -105,8 +111,13 @@ pub struct Target {
     listeners: Vec<TcpListener>,
     signals: EndSignals,
     clients: Slab<Client>,
-    /// Clients with something to do in this turn.
+    /// Clients with something to do in this turn, and those that were not done with the last one: they come
+    /// behind.
     dirty: Vec<usize>,
+    again: Vec<usize>,
+    /// Who had the last turn, and until when turns are short because several have had one lately.
+    last_served: usize,
+    shared_until: Instant,
     /// Clients that wait for buffers to come free.
     paused: Vec<usize>,
     shared: Shared,
@@ -122,6 +133,7 @@ pub struct Target {
 struct Shared {
     luns: Luns,
     workers: Workers<Job, Done>,
+    chores: Chores,
     buffers: Buffers,
     /// Where payload of commands that were ended lands; nobody reads it.
     waste: Vec<u8>,
@@ -138,6 +150,8 @@ impl Target {
     /// Opens the LUNs and listens. From here on SIGINT and SIGTERM end the target in order.
     pub fn start(config: &Config) -> Result<Target, ServeError> {
         let signals = EndSignals::take_over()?;
+        // With what the system leaves us, however little: running out is handled.
+        let _ = net::limits::raise_open_files();
         let luns = Luns::open(&config.luns, &config.iqn)?;
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
@@ -174,10 +188,14 @@ impl Target {
             signals,
             clients: Slab::new(),
             dirty: Vec::new(),
+            again: Vec::new(),
+            last_served: 0,
+            shared_until: Instant::default(),
             paused: Vec::new(),
             shared: Shared {
                 luns,
                 workers,
+                chores: Chores::default(),
                 buffers: Buffers::new(BUFFERS_KEEP_BYTES),
                 waste: Vec::new(),
                 management: Management::default(),
@@ -284,6 +302,28 @@ impl Target {
         }
     }
 
+    /// Goes on with a command that was with a worker or was a chore.
+    fn finish(&mut self, done: Done) {
+        if let Some(client) = self.clients.get_mut(done.client)
+            && client.nexus() == done.nexus
+        {
+            client.finish_job(done, &mut self.shared);
+            client.become_dirty(&mut self.dirty);
+        } else {
+            self.shared.management.finish_orphan(done.nexus, done.token);
+        }
+    }
+
+    /// Does a slice of what takes long.
+    fn do_chore(&mut self) {
+        let (clients, shared) = (&self.clients, &mut self.shared);
+        let is_wanted =
+            |client, nexus| clients.get(client).is_some_and(|client: &Client| client.nexus() == nexus);
+        if let Some(done) = shared.chores.step(&mut shared.luns, is_wanted) {
+            self.finish(done);
+        }
+    }
+
     /// Ends the sessions whose initiator has just logged in again, before anything else of it is served.
     fn end_replaced(&mut self, now: Instant) {
         for tsih in self.shared.sessions.take_replaced() {
@@ -386,14 +426,7 @@ impl Service for Target {
             SIGNALS_TOKEN => self.is_ending |= self.signals.came(),
             WORKERS_TOKEN => {
                 for done in self.shared.workers.results() {
-                    if let Some(client) = self.clients.get_mut(done.client)
-                        && client.nexus() == done.nexus
-                    {
-                        client.finish_job(done, &mut self.shared);
-                        client.become_dirty(&mut self.dirty);
-                    } else {
-                        self.shared.management.finish_orphan(done.nexus, done.token);
-                    }
+                    self.finish(done);
                 }
             }
             token if token >= LISTENER_TOKENS => self.accept((token - LISTENER_TOKENS) as usize, now),
@@ -414,11 +447,16 @@ impl Service for Target {
             return Ok(Turn::Stop);
         }
         self.manage(now);
-        let mut again = Vec::new();
-        for index in std::mem::take(&mut self.dirty) {
+        let mut served = std::mem::take(&mut self.dirty);
+        served.append(&mut self.again);
+        for &index in &served {
             let Some(client) = self.clients.get_mut(index) else { continue };
             client.is_dirty = false;
-            match client.turn(&self.poll, &mut self.shared) {
+            if std::mem::replace(&mut self.last_served, index) != index {
+                self.shared_until = now + SHARED_FOR;
+            }
+            let quantum = if now < self.shared_until { Quantum::SHARED } else { Quantum::ALONE };
+            match client.turn(&self.poll, &mut self.shared, quantum) {
                 Ok(Progress::Waits) => {
                     if client.is_paused() && !self.paused.contains(&index) {
                         self.paused.push(index);
@@ -426,7 +464,7 @@ impl Service for Target {
                 }
                 Ok(Progress::More) => {
                     client.is_dirty = true;
-                    again.push(index);
+                    self.again.push(index);
                 }
                 Err(end) => self.close(index, &end, now),
             }
@@ -440,9 +478,14 @@ impl Service for Target {
             self.sample(now);
             self.next_sample = self.next_sample.min(self.listen_again.unwrap_or(Instant::FAR_FUTURE));
         }
-        self.dirty.append(&mut again);
+        served.clear();
+        // Its memory is used again, for those that were found meanwhile.
+        served.append(&mut self.dirty);
+        self.dirty = served;
+        self.do_chore();
         self.resume_paused();
-        Ok(match (self.dirty.is_empty(), self.next_sample) {
+        let is_idle = self.dirty.is_empty() && self.again.is_empty() && self.shared.chores.is_empty();
+        Ok(match (is_idle, self.next_sample) {
             (false, _) => Turn::Again,
             (true, Instant::FAR_FUTURE) => Turn::Wait,
             (true, at) => Turn::WaitUntil(at),

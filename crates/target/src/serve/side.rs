@@ -291,7 +291,8 @@ impl Side {
             unreachable!("only LUNs with a store that blocks come here");
         };
         let (client, nexus) = (self.index, self.nexus);
-        shared.workers.submit(Job { store: Arc::clone(store), call, client, nexus, token });
+        let job = Job { store: Arc::clone(store), call, client, nexus, token };
+        shared.workers.submit(nexus.0, job.cost_bytes(), job);
     }
 
     pub(super) fn space<'a>(
