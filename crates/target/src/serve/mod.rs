@@ -13,6 +13,7 @@ mod parameters;
 mod side;
 mod stats;
 mod transfer;
+mod waiting;
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -34,6 +35,7 @@ use client::Client;
 use directory::Sessions;
 use end::End;
 use jobs::{Done, Job};
+use waiting::Waiting;
 
 pub use stats::Stats;
 
@@ -120,6 +122,8 @@ pub struct Target {
 struct Shared {
     luns: Luns,
     workers: Workers<Job, Done>,
+    /// Jobs of LUNs that take their time.
+    waiting: Waiting<Job>,
     buffers: Buffers,
     sessions: Sessions,
     policy: LoginPolicy,
@@ -173,6 +177,7 @@ impl Target {
             shared: Shared {
                 luns,
                 workers,
+                waiting: Waiting::default(),
                 buffers: Buffers::new(BUFFERS_KEEP_BYTES),
                 sessions: Sessions::new(config.iqn.clone(), config.allowed.clone()),
                 policy,
@@ -375,6 +380,9 @@ impl Service for Target {
         if self.is_ending {
             return Ok(Turn::Stop);
         }
+        while let Some(job) = self.shared.waiting.pop_due(now) {
+            self.shared.workers.submit(job);
+        }
         let mut again = Vec::new();
         for index in std::mem::take(&mut self.dirty) {
             let Some(client) = self.clients.get_mut(index) else { continue };
@@ -402,7 +410,7 @@ impl Service for Target {
         }
         self.dirty = again;
         self.resume_paused();
-        Ok(match (self.dirty.is_empty(), self.next_sample) {
+        Ok(match (self.dirty.is_empty(), self.next_sample.min(self.shared.waiting.next_due())) {
             (false, _) => Turn::Again,
             (true, Instant::FAR_FUTURE) => Turn::Wait,
             (true, at) => Turn::WaitUntil(at),
