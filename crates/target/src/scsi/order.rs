@@ -3,7 +3,7 @@
 //! for a store.
 
 use super::failure::Failure;
-use crate::backend::{BackendError, BlockStore, Memory};
+use crate::backend::{BackendError, BlockStore, Inline};
 
 /// Something to do that was checked completely: every range lies within its LUN.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,14 +67,16 @@ const PIECE_BYTES: usize = 1 << 20;
 /// What is done in memory before others get their turn: 32 MiB at once would be ten milliseconds when its
 /// pages are touched for the first time. A multiple of every block length.
 const SLICE_BYTES: u64 = 256 << 10;
-/// Memory that was never written costs nothing, and zeros need not change that.
-const PAGE_BYTES: usize = 4096;
-static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 impl Order {
     /// Whether no write may come in between.
     pub(crate) fn is_exclusive(&self) -> bool {
         matches!(self.action, Action::CompareAndWrite { .. } | Action::Or { .. })
+    }
+
+    /// Whether it only looks.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self.action, Action::Verify(_) | Action::Compare { .. })
     }
 
     /// Bytes of the LUN that it looks at or changes.
@@ -87,13 +89,13 @@ impl Order {
         }
     }
 
-    /// Carries out a slice of it in a LUN in memory, from `done_bytes` on, which it advances; `true` when
+    /// Carries out a slice of it in a LUN that is served inline, from `done_bytes` on, which it advances; `true` when
     /// nothing is left to do. What is one step for all who look is one slice.
-    pub(crate) fn in_memory(&self, memory: &mut Memory, done_bytes: &mut u64) -> Result<bool, Failure> {
+    pub(crate) fn inline(&self, inline: &mut Inline, done_bytes: &mut u64) -> Result<bool, Failure> {
         let total_bytes = self.len_bytes();
         if self.is_exclusive() {
             *done_bytes = total_bytes;
-            return self.carry_out(memory).map(|()| true);
+            return self.carry_out(inline).map(|()| true);
         }
         let begin_bytes = *done_bytes;
         *done_bytes = total_bytes.min(begin_bytes + SLICE_BYTES);
@@ -102,18 +104,18 @@ impl Order {
             Action::Verify(_) => *done_bytes = total_bytes,
             Action::Compare { span, pattern } => {
                 let (span, pattern) = slice(*span, pattern, begin_bytes);
-                compare(memory, span, pattern)?;
+                compare(inline, span, pattern)?;
             }
             Action::Fill { span, pattern } => {
                 let (span, pattern) = slice(*span, pattern, begin_bytes);
-                fill(memory, span, pattern)?;
+                fill(inline, span, pattern)?;
             }
             Action::Unmap(spans) => {
                 let (mut skip_bytes, mut left_bytes) = (begin_bytes, SLICE_BYTES);
                 for span in spans {
                     let skipped = skip_bytes.min(span.len_bytes);
                     let len_bytes = left_bytes.min(span.len_bytes - skipped);
-                    memory.zero(span.offset_bytes + skipped, len_bytes).map_err(Failure::Write)?;
+                    inline.zero(span.offset_bytes + skipped, len_bytes);
                     skip_bytes -= skipped;
                     left_bytes -= len_bytes;
                 }
@@ -209,27 +211,29 @@ trait Medium {
     fn sync(&mut self) -> Result<(), BackendError>;
 }
 
-impl Medium for Memory {
+impl Medium for Inline {
     fn pieces(
         &mut self,
         span: Span,
         piece_bytes: usize,
         mut look: impl FnMut(u64, &[u8]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let bytes = &self.bytes()[span.offset_bytes as usize..][..span.len_bytes as usize];
-        bytes.chunks(piece_bytes).enumerate().try_for_each(|(n, piece)| look((n * piece_bytes) as u64, piece))
+        let mut done_bytes = 0;
+        while done_bytes < span.len_bytes {
+            let len_bytes = (span.len_bytes - done_bytes).min(piece_bytes as u64);
+            look(done_bytes, self.bytes(span.offset_bytes + done_bytes, len_bytes as usize))?;
+            done_bytes += len_bytes;
+        }
+        Ok(())
     }
 
     fn write(&mut self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
-        self.bytes_mut()[offset_bytes as usize..][..from.len()].copy_from_slice(from);
+        self.space(offset_bytes, 0, from.len()).copy_from_slice(from);
         Ok(())
     }
 
     fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
-        let bytes = &mut self.bytes_mut()[offset_bytes as usize..][..len_bytes as usize];
-        for page in bytes.chunks_mut(PAGE_BYTES).filter(|page| **page != ZEROS[..page.len()]) {
-            page.fill(0);
-        }
+        Inline::zero(self, offset_bytes, len_bytes);
         Ok(())
     }
 
@@ -275,7 +279,7 @@ mod tests {
     use std::fs::File;
 
     use super::*;
-    use crate::backend::FileStore;
+    use crate::backend::{FileStore, Memory, OpenAs};
 
     const LEN_BYTES: u64 = 4 << 20;
 
@@ -285,8 +289,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
         File::create(&path).unwrap().set_len(LEN_BYTES).unwrap();
-        let store = FileStore::open(&path, false, 512).unwrap();
-        let mut memory = Memory::zeroed(LEN_BYTES).unwrap();
+        let store = FileStore::open(&path, OpenAs::default(), 512).unwrap();
+        let mut memory = Inline::Memory(Memory::zeroed(LEN_BYTES).unwrap());
         let span = |offset_bytes, len_bytes| Span { offset_bytes, len_bytes };
         let miscompare = |offset_bytes| Err(Failure::Miscompare { offset_bytes });
         let mut expected = vec![0u8; LEN_BYTES as usize];
@@ -295,14 +299,17 @@ mod tests {
             change(&mut expected);
             let mut done_bytes = 0;
             let in_memory = loop {
-                match order.in_memory(&mut memory, &mut done_bytes) {
+                match order.inline(&mut memory, &mut done_bytes) {
                     Ok(false) => assert!(done_bytes < order.len_bytes(), "{order:?}"),
                     ended => break ended.map(|_| ()),
                 }
             };
             assert_eq!(in_memory, result, "{order:?}");
             assert_eq!(order.in_store(&store), result, "{order:?}");
-            assert!(memory.bytes() == expected && std::fs::read(&path).unwrap() == expected, "{order:?}");
+            assert!(
+                memory.bytes(0, LEN_BYTES as usize) == expected && std::fs::read(&path).unwrap() == expected,
+                "{order:?}"
+            );
         };
         let nothing: &dyn Fn(&mut [u8]) = &|_| {};
         let block = vec![7; 512];

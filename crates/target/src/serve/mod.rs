@@ -16,6 +16,7 @@ mod parameters;
 mod side;
 mod stats;
 mod transfer;
+mod waiting;
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -39,6 +40,7 @@ use directory::Sessions;
 use end::End;
 use jobs::{Done, Job};
 use manage::{Management, Reply};
+use waiting::Waiting;
 
 pub use stats::Stats;
 
@@ -134,6 +136,8 @@ struct Shared {
     luns: Luns,
     workers: Workers<Job, Done>,
     chores: Chores,
+    /// Jobs of LUNs that take their time.
+    waiting: Waiting<Job>,
     buffers: Buffers,
     /// Where payload of commands that were ended lands; nobody reads it.
     waste: Vec<u8>,
@@ -196,6 +200,7 @@ impl Target {
                 luns,
                 workers,
                 chores: Chores::default(),
+                waiting: Waiting::default(),
                 buffers: Buffers::new(BUFFERS_KEEP_BYTES),
                 waste: Vec::new(),
                 management: Management::default(),
@@ -446,6 +451,9 @@ impl Service for Target {
         if self.is_ending {
             return Ok(Turn::Stop);
         }
+        while let Some(job) = self.shared.waiting.pop_due(now) {
+            self.shared.workers.submit(job.nexus.0, job.cost_bytes(), job);
+        }
         self.manage(now);
         let mut served = std::mem::take(&mut self.dirty);
         served.append(&mut self.again);
@@ -485,7 +493,7 @@ impl Service for Target {
         self.do_chore();
         self.resume_paused();
         let is_idle = self.dirty.is_empty() && self.again.is_empty() && self.shared.chores.is_empty();
-        Ok(match (is_idle, self.next_sample) {
+        Ok(match (is_idle, self.next_sample.min(self.shared.waiting.next_due())) {
             (false, _) => Turn::Again,
             (true, Instant::FAR_FUTURE) => Turn::Wait,
             (true, at) => Turn::WaitUntil(at),

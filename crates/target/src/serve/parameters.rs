@@ -63,11 +63,11 @@ impl Side {
 
     fn order(&mut self, task: TaskId, lun: Address, sent_bytes: u32, order: Order, shared: &mut Shared) {
         let backend = shared.luns.lun_mut(lun).map(crate::lun::Lun::backend_mut);
-        let Some(Backend::Memory(memory)) = backend else {
+        let Some(Backend::Inline(inline)) = backend else {
             return self.call(task, lun, sent_bytes, Call::Order(order), shared);
         };
         let mut done_bytes = 0;
-        match order.in_memory(memory, &mut done_bytes) {
+        match order.inline(inline, &mut done_bytes) {
             Ok(true) => self.answer(task, Status::GOOD, None, sent_bytes),
             // The rest of something long, while others get their turn.
             Ok(false) => {

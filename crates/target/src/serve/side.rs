@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use event::Instant;
 use net::clock;
@@ -283,16 +284,22 @@ impl Side {
     }
 
     pub(super) fn is_memory(&self, run: &Run, shared: &Shared) -> bool {
-        shared.luns.lun(run.lun).is_some_and(|lun| matches!(lun.backend(), Backend::Memory(_)))
+        shared.luns.lun(run.lun).is_some_and(|lun| matches!(lun.backend(), Backend::Inline(_)))
     }
 
-    pub(super) fn submit(&self, lun: wire::iscsi::Lun, token: u64, call: Call, shared: &Shared) {
-        let Some(Backend::Blocking(store)) = shared.luns.lun(lun).map(super::super::lun::Lun::backend) else {
+    pub(super) fn submit(&self, lun: wire::iscsi::Lun, token: u64, call: Call, shared: &mut Shared) {
+        let lun = shared.luns.lun_mut(lun);
+        let Some((delay, Backend::Blocking(store))) =
+            lun.map(|lun| (lun.delay(call.is_read()), lun.backend()))
+        else {
             unreachable!("only LUNs with a store that blocks come here");
         };
         let (client, nexus) = (self.index, self.nexus);
         let job = Job { store: Arc::clone(store), call, client, nexus, token };
-        shared.workers.submit(nexus.0, job.cost_bytes(), job);
+        match delay {
+            Duration::ZERO => shared.workers.submit(nexus.0, job.cost_bytes(), job),
+            delay => shared.waiting.push(clock::now() + delay, job),
+        }
     }
 
     pub(super) fn space<'a>(
@@ -307,10 +314,10 @@ impl Side {
         match &mut transfer.body {
             Body::Memory => {
                 let backend = shared.luns.lun_mut(transfer.lun).map(super::super::lun::Lun::backend_mut);
-                let Some(Backend::Memory(memory)) = backend else {
-                    unreachable!("the transfer was made for a LUN in memory");
+                let Some(Backend::Inline(inline)) = backend else {
+                    unreachable!("the transfer was made for a LUN that is served inline");
                 };
-                &mut memory.bytes_mut()[transfer.offset_bytes as usize + offset..][..len]
+                inline.space(transfer.offset_bytes, offset, len)
             }
             Body::Filling(buffer) | Body::Parameters(buffer, _) => &mut buffer[offset..][..len],
             Body::Waste => {
