@@ -3,6 +3,7 @@
 //! The only crate with `unsafe` and `libc`; each module that needs them says so on its first lines, and
 //! hands on safe types. No protocol and no policy live here.
 
+pub mod aligned;
 pub mod child;
 pub mod clock;
 pub mod fs;

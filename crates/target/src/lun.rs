@@ -6,21 +6,31 @@
 
 mod attention;
 mod identity;
+mod options;
 mod reservation;
 mod spec;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use thiserror::Error;
 use wire::scsi::Lun as Address;
 
-use crate::backend::{Backend, FileStore, Memory, MemoryError, OpenError};
+use crate::backend::{
+    Backend, BlockStore, Delays, DeviceStore, FaultStore, FileStore, Inline, Locked, Memory, MemoryError,
+    Null, OpenAs, OpenError,
+};
 
 pub use attention::{Attention, Nexus};
 pub use identity::{Identity, PORTAL_GROUP_TAG};
+pub use options::{BLOCK_LENS_BYTES, OPTIONS, OptionError, Options};
 pub use reservation::{Need, Port, Request, Reservations, ReserveError};
-pub use spec::{LunSpec, SpecError};
+pub use spec::{LunSpec, Source, SpecError};
+
+pub(crate) use options::not;
+pub(crate) use spec::nearest_of;
 
 use attention::Attentions;
 
@@ -40,6 +50,10 @@ pub struct Lun {
     identity: Identity,
     read_only: bool,
     backend: Backend,
+    delays: Delays,
+    seed: u64,
+    /// Commands that were delayed.
+    delayed: u64,
     settings: Settings,
     attentions: Attentions,
     reservations: Reservations,
@@ -69,7 +83,7 @@ pub enum LunError {
         /// Its number.
         number: usize,
         /// What was asked for.
-        spec: LunSpec,
+        spec: Box<LunSpec>,
         /// What is wrong with the file.
         source: OpenError,
     },
@@ -79,7 +93,7 @@ pub enum LunError {
         /// Its number.
         number: usize,
         /// What was asked for.
-        spec: LunSpec,
+        spec: Box<LunSpec>,
         /// What is wrong with the size.
         source: MemoryError,
     },
@@ -91,7 +105,7 @@ pub enum LunError {
         /// Its number.
         number: usize,
         /// What was asked for.
-        spec: LunSpec,
+        spec: Box<LunSpec>,
         /// The size found.
         len_bytes: u64,
         /// Bytes per block.
@@ -159,43 +173,58 @@ impl Luns {
 }
 
 impl Lun {
-    /// Opens what `spec` describes as LUN `number` of target `iqn`, with blocks of [`BLOCK_LEN_BYTES`].
+    /// Opens what `spec` describes as LUN `number` of target `iqn`.
     pub fn open(spec: &LunSpec, number: u16, iqn: &str) -> Result<Lun, LunError> {
         if usize::from(number) >= LUNS_MAX {
             return Err(LunError::TooMany { number });
         }
-        let block_len_bytes = BLOCK_LEN_BYTES;
-        let place = || (usize::from(number), spec.clone());
-        let (backend, read_only, origin) = match spec {
-            LunSpec::Memory { len } => {
+        let place = || (usize::from(number), Box::new(spec.clone()));
+        let opened = |source| {
+            let (number, spec) = place();
+            LunError::File { number, spec, source }
+        };
+        let options = &spec.options;
+        let open_as = OpenAs { read_only: options.read_only, direct: options.direct == Some(true) };
+        let block_len_bytes = options.block_len_bytes.unwrap_or(BLOCK_LEN_BYTES);
+        let (backend, block_len_bytes) = match &spec.source {
+            Source::Memory { len } | Source::Null { len } => {
                 let len_bytes = len.0;
                 let (number, spec) = place();
                 if len_bytes == 0 || !len_bytes.is_multiple_of(u64::from(block_len_bytes)) {
                     return Err(LunError::Size { number, spec, len_bytes, block_len_bytes });
                 }
-                let memory =
-                    Memory::zeroed(len_bytes).map_err(|source| LunError::Memory { number, spec, source })?;
-                (Backend::Memory(memory), false, Vec::new())
+                let inline = match &spec.source {
+                    Source::Null { .. } => Inline::Null(Null::new(len_bytes)),
+                    _ => {
+                        let memory = Memory::zeroed(len_bytes);
+                        Inline::Memory(memory.map_err(|source| LunError::Memory { number, spec, source })?)
+                    }
+                };
+                (Backend::Inline(inline), block_len_bytes)
             }
-            LunSpec::File { path, read_only } => {
-                let store = FileStore::open(path, *read_only, block_len_bytes).map_err(|source| {
-                    let (number, spec) = place();
-                    LunError::File { number, spec, source }
-                })?;
-                // The same file keeps its identity whatever directory the target was started in.
-                let origin = path.canonicalize().unwrap_or_else(|_| path.clone());
-                (Backend::Blocking(Arc::new(store)), *read_only, origin.into_os_string().into_encoded_bytes())
+            Source::File { path } => {
+                let store = FileStore::open(path, open_as, block_len_bytes).map_err(opened)?;
+                (Backend::Blocking(Arc::new(store)), block_len_bytes)
+            }
+            Source::Block { path } => {
+                let store = DeviceStore::open(path, open_as, options.block_len_bytes).map_err(opened)?;
+                let block_len_bytes = store.logical_block_bytes();
+                (Backend::Blocking(Arc::new(store)), block_len_bytes)
             }
         };
+        let backend = wrap(backend, options, block_len_bytes);
         Ok(Lun {
             number,
-            kind: spec.kind(),
+            kind: spec.source.kind(),
             block_len_bytes,
             blocks: backend.len_bytes() / u64::from(block_len_bytes),
-            identity: Identity::derive(iqn, number, spec.kind(), &origin),
-            read_only,
+            identity: Identity::derive(iqn, number, spec.source.kind(), &origin(&spec.source)),
+            read_only: options.read_only,
             settings: Settings { write_cache: backend.has_write_cache(), write_protect: false },
             backend,
+            delays: options.delays,
+            seed: options.seed,
+            delayed: 0,
             attentions: Attentions::default(),
             reservations: Reservations::default(),
         })
@@ -206,7 +235,7 @@ impl Lun {
         self.number
     }
 
-    /// What it is made of, as in its specification: `memory`, `file`.
+    /// What it is made of, as in its specification: `memory`, `null`, `file`, `block`.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
@@ -268,6 +297,16 @@ impl Lun {
         Ok(())
     }
 
+    /// How long the next command that is read, or written, has to wait before it begins.
+    pub fn delay(&mut self, is_read: bool) -> Duration {
+        let delay = if is_read { self.delays.read } else { self.delays.write };
+        if delay.is_none() {
+            return Duration::ZERO;
+        }
+        self.delayed += 1;
+        delay.of(self.seed, self.delayed)
+    }
+
     /// Where its bytes are.
     pub fn backend(&self) -> &Backend {
         &self.backend
@@ -289,6 +328,35 @@ impl Lun {
     /// What `nexus` has to be told before its next command, once: asking clears it.
     pub fn take_attention(&mut self, nexus: Nexus) -> Option<Attention> {
         self.attentions.take(nexus)
+    }
+}
+
+/// Puts what `options` want in front of `backend`. What is served inline waits for nothing, so it becomes a
+/// store; without wrappers it stays as it is.
+fn wrap(backend: Backend, options: &Options, block_len_bytes: u32) -> Backend {
+    if options.faults.is_empty() && options.delays.is_none() {
+        return backend;
+    }
+    let mut store: Arc<dyn BlockStore> = match backend {
+        Backend::Inline(inline) => Arc::new(Locked::new(inline, block_len_bytes)),
+        Backend::Blocking(store) => store,
+    };
+    if !options.faults.is_empty() {
+        store = Arc::new(FaultStore::new(store, &options.faults, block_len_bytes, options.seed));
+    }
+    Backend::Blocking(store)
+}
+
+/// What tells two stores of a kind apart. A file keeps its identity whatever directory the target was started
+/// in. A device keeps it by the name that is given: `/dev/disk/by-id/…` stays, what it leads to may not.
+fn origin(source: &Source) -> Vec<u8> {
+    let bytes = |path: std::io::Result<std::path::PathBuf>, given: &Path| {
+        path.unwrap_or_else(|_| given.to_owned()).into_os_string().into_encoded_bytes()
+    };
+    match source {
+        Source::Memory { .. } | Source::Null { .. } => Vec::new(),
+        Source::File { path } => bytes(path.canonicalize(), path),
+        Source::Block { path } => bytes(std::path::absolute(path), path),
     }
 }
 
@@ -318,7 +386,7 @@ mod tests {
         assert_eq!(seen, [(0, "memory", 2048, false), (1, "file", 8, true)]);
         assert_ne!(luns.lun(at(0)).unwrap().identity(), luns.lun(at(1)).unwrap().identity());
         assert!(luns.lun(at(2)).is_none() && luns.lun_mut(Address(u64::MAX)).is_none());
-        assert!(matches!(luns.lun(at(0)).unwrap().backend(), Backend::Memory(_)));
+        assert!(matches!(luns.lun(at(0)).unwrap().backend(), Backend::Inline(_)));
         assert!(luns.lun(at(1)).unwrap().backend().has_write_cache());
     }
 

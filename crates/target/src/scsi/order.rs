@@ -2,7 +2,7 @@
 //! files of the commands, carried out here, on the loop for a LUN in memory and by a worker for a store.
 
 use super::failure::Failure;
-use crate::backend::{BackendError, BlockStore, Memory};
+use crate::backend::{BackendError, BlockStore, Inline};
 
 /// Something to do that was checked completely: every range lies within its LUN.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,9 +63,6 @@ pub struct Span {
 
 /// Bytes that are read or written at a time.
 const PIECE_BYTES: usize = 1 << 20;
-/// Memory that was never written costs nothing, and zeros need not change that.
-const PAGE_BYTES: usize = 4096;
-static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 impl Order {
     /// Whether no write may come in between.
@@ -73,9 +70,14 @@ impl Order {
         matches!(self.action, Action::CompareAndWrite { .. } | Action::Or { .. })
     }
 
-    /// Carries it out in a LUN in memory.
-    pub(crate) fn in_memory(&self, memory: &mut Memory) -> Result<(), Failure> {
-        self.carry_out(memory)
+    /// Whether it only looks.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self.action, Action::Verify(_) | Action::Compare { .. })
+    }
+
+    /// Carries it out in a LUN that is served inline.
+    pub(crate) fn inline(&self, inline: &mut Inline) -> Result<(), Failure> {
+        self.carry_out(inline)
     }
 
     /// Carries it out in a store; may block.
@@ -154,27 +156,29 @@ trait Medium {
     fn sync(&mut self) -> Result<(), BackendError>;
 }
 
-impl Medium for Memory {
+impl Medium for Inline {
     fn pieces(
         &mut self,
         span: Span,
         piece_bytes: usize,
         mut look: impl FnMut(u64, &[u8]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let bytes = &self.bytes()[span.offset_bytes as usize..][..span.len_bytes as usize];
-        bytes.chunks(piece_bytes).enumerate().try_for_each(|(n, piece)| look((n * piece_bytes) as u64, piece))
+        let mut done_bytes = 0;
+        while done_bytes < span.len_bytes {
+            let len_bytes = (span.len_bytes - done_bytes).min(piece_bytes as u64);
+            look(done_bytes, self.bytes(span.offset_bytes + done_bytes, len_bytes as usize))?;
+            done_bytes += len_bytes;
+        }
+        Ok(())
     }
 
     fn write(&mut self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
-        self.bytes_mut()[offset_bytes as usize..][..from.len()].copy_from_slice(from);
+        self.space(offset_bytes, 0, from.len()).copy_from_slice(from);
         Ok(())
     }
 
     fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
-        let bytes = &mut self.bytes_mut()[offset_bytes as usize..][..len_bytes as usize];
-        for page in bytes.chunks_mut(PAGE_BYTES).filter(|page| **page != ZEROS[..page.len()]) {
-            page.fill(0);
-        }
+        Inline::zero(self, offset_bytes, len_bytes);
         Ok(())
     }
 
@@ -220,7 +224,7 @@ mod tests {
     use std::fs::File;
 
     use super::*;
-    use crate::backend::FileStore;
+    use crate::backend::{FileStore, Memory, OpenAs};
 
     const LEN_BYTES: u64 = 4 << 20;
 
@@ -230,17 +234,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
         File::create(&path).unwrap().set_len(LEN_BYTES).unwrap();
-        let store = FileStore::open(&path, false, 512).unwrap();
-        let mut memory = Memory::zeroed(LEN_BYTES).unwrap();
+        let store = FileStore::open(&path, OpenAs::default(), 512).unwrap();
+        let mut memory = Inline::Memory(Memory::zeroed(LEN_BYTES).unwrap());
         let span = |offset_bytes, len_bytes| Span { offset_bytes, len_bytes };
         let miscompare = |offset_bytes| Err(Failure::Miscompare { offset_bytes });
         let mut expected = vec![0u8; LEN_BYTES as usize];
         let mut check = |action, result: Result<(), Failure>, change: &dyn Fn(&mut [u8])| {
             let order = Order { action, fua: true };
             change(&mut expected);
-            assert_eq!(order.in_memory(&mut memory), result, "{order:?}");
+            assert_eq!(order.inline(&mut memory), result, "{order:?}");
             assert_eq!(order.in_store(&store), result, "{order:?}");
-            assert!(memory.bytes() == expected && std::fs::read(&path).unwrap() == expected, "{order:?}");
+            assert!(
+                memory.bytes(0, LEN_BYTES as usize) == expected && std::fs::read(&path).unwrap() == expected,
+                "{order:?}"
+            );
         };
         let nothing: &dyn Fn(&mut [u8]) = &|_| {};
         let block = vec![7; 512];

@@ -130,10 +130,10 @@ impl Sender for Active<'_> {
             Payload::Buffer { buffer, offset_bytes, len_bytes } => &buffer[*offset_bytes..][..*len_bytes],
             Payload::Memory { lun, offset_bytes, len_bytes } => {
                 let backend = self.shared.luns.lun(*lun).map(super::super::lun::Lun::backend);
-                let Some(Backend::Memory(memory)) = backend else {
-                    unreachable!("the payload was made for a LUN in memory");
+                let Some(Backend::Inline(inline)) = backend else {
+                    unreachable!("the payload was made for a LUN that is served inline");
                 };
-                &memory.bytes()[*offset_bytes as usize..][..*len_bytes]
+                inline.bytes(*offset_bytes, *len_bytes)
             }
         }
     }

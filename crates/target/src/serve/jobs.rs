@@ -31,6 +31,17 @@ pub(super) enum Call {
     Order(Order),
 }
 
+impl Call {
+    /// Whether it only looks at the medium.
+    pub(super) fn is_read(&self) -> bool {
+        match self {
+            Call::Read { .. } => true,
+            Call::Order(order) => order.is_read(),
+            Call::Write { .. } | Call::Sync => false,
+        }
+    }
+}
+
 /// What came of a job.
 #[derive(Debug)]
 pub(super) struct Done {
@@ -56,11 +67,11 @@ pub(super) fn run(job: Job) -> Done {
             result.map_err(Failure::Read)
         }
         Call::Write { offset_bytes, buffer, fua } => {
-            let result = {
-                let _gate = shared();
-                store.write_at(offset_bytes, &buffer)
+            let _gate = shared();
+            let result = match fua {
+                true => store.write_through(offset_bytes, &buffer),
+                false => store.write_at(offset_bytes, &buffer),
             };
-            let result = if fua { result.and_then(|()| store.sync()) } else { result };
             result.map_err(Failure::Write)
         }
         Call::Sync => store.sync().map_err(Failure::Write),

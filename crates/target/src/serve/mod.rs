@@ -13,6 +13,7 @@ mod parameters;
 mod side;
 mod stats;
 mod transfer;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -35,6 +36,7 @@ use client::Client;
 use directory::Sessions;
 use end::End;
 use jobs::{Done, Job};
+use waiting::Waiting;
 
 pub use stats::Stats;
 
@@ -121,6 +123,8 @@ pub struct Target {
 struct Shared {
     luns: Luns,
     workers: Workers<Job, Done>,
+    /// Jobs of LUNs that take their time.
+    waiting: Waiting<Job>,
     buffers: Buffers,
     sessions: Sessions,
     policy: LoginPolicy,
@@ -174,6 +178,7 @@ impl Target {
             shared: Shared {
                 luns,
                 workers,
+                waiting: Waiting::default(),
                 buffers: Buffers::new(BUFFERS_KEEP_BYTES),
                 sessions: Sessions::new(config.iqn.clone(), config.allowed.clone()),
                 policy,
@@ -376,6 +381,9 @@ impl Service for Target {
         if self.is_ending {
             return Ok(Turn::Stop);
         }
+        while let Some(job) = self.shared.waiting.pop_due(now) {
+            self.shared.workers.submit(job);
+        }
         let mut again = Vec::new();
         for index in std::mem::take(&mut self.dirty) {
             let Some(client) = self.clients.get_mut(index) else { continue };
@@ -403,7 +411,7 @@ impl Service for Target {
         }
         self.dirty = again;
         self.resume_paused();
-        Ok(match (self.dirty.is_empty(), self.next_sample) {
+        Ok(match (self.dirty.is_empty(), self.next_sample.min(self.shared.waiting.next_due())) {
             (false, _) => Turn::Again,
             (true, Instant::FAR_FUTURE) => Turn::Wait,
             (true, at) => Turn::WaitUntil(at),

@@ -59,10 +59,10 @@ impl Side {
 
     fn order(&mut self, task: TaskId, lun: Address, sent_bytes: u32, order: Order, shared: &mut Shared) {
         let backend = shared.luns.lun_mut(lun).map(crate::lun::Lun::backend_mut);
-        let Some(Backend::Memory(memory)) = backend else {
+        let Some(Backend::Inline(inline)) = backend else {
             return self.call(task, lun, sent_bytes, Call::Order(order), shared);
         };
-        match order.in_memory(memory) {
+        match order.inline(inline) {
             Ok(()) => self.answer(task, Status::GOOD, None, sent_bytes),
             Err(failure) => self.fail(task, &failure),
         }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use event::Instant;
 use net::clock;
@@ -269,15 +270,22 @@ impl Side {
     }
 
     pub(super) fn is_memory(&self, run: &Run, shared: &Shared) -> bool {
-        shared.luns.lun(run.lun).is_some_and(|lun| matches!(lun.backend(), Backend::Memory(_)))
+        shared.luns.lun(run.lun).is_some_and(|lun| matches!(lun.backend(), Backend::Inline(_)))
     }
 
-    pub(super) fn submit(&self, lun: wire::iscsi::Lun, token: u64, call: Call, shared: &Shared) {
-        let Some(Backend::Blocking(store)) = shared.luns.lun(lun).map(super::super::lun::Lun::backend) else {
+    pub(super) fn submit(&self, lun: wire::iscsi::Lun, token: u64, call: Call, shared: &mut Shared) {
+        let lun = shared.luns.lun_mut(lun);
+        let Some((delay, Backend::Blocking(store))) =
+            lun.map(|lun| (lun.delay(call.is_read()), lun.backend()))
+        else {
             unreachable!("only LUNs with a store that blocks come here");
         };
         let (client, nexus) = (self.index, self.nexus);
-        shared.workers.submit(Job { store: Arc::clone(store), call, client, nexus, token });
+        let job = Job { store: Arc::clone(store), call, client, nexus, token };
+        match delay {
+            Duration::ZERO => shared.workers.submit(job),
+            delay => shared.waiting.push(clock::now() + delay, job),
+        }
     }
 
     pub(super) fn place(&self, token: u64, offset_bytes: u32) -> Place {
@@ -301,10 +309,10 @@ impl Side {
         match *place {
             Place::Memory { lun, offset_bytes } => {
                 let backend = shared.luns.lun_mut(lun).map(super::super::lun::Lun::backend_mut);
-                let Some(Backend::Memory(memory)) = backend else {
-                    unreachable!("the place was made for a LUN in memory");
+                let Some(Backend::Inline(inline)) = backend else {
+                    unreachable!("the place was made for a LUN that is served inline");
                 };
-                &mut memory.bytes_mut()[offset_bytes as usize + offset..][..len]
+                inline.space(offset_bytes, offset, len)
             }
             Place::Buffer { token, offset_bytes } => {
                 let body = &mut self.transfers[token as usize].body;

@@ -16,12 +16,30 @@ Examples:
   farlun target --lun file:/srv/disk.img --lun file:/srv/gold.img,ro --iqn iqn.2026-11.org.example:store
   farlun target --lun memory:1GiB --listen 0.0.0.0:3260 --chap alice --chap-secret-file /etc/farlun/secrets
   farlun target --lun memory:1GiB --listen 0.0.0.0:3260 --insecure
+  farlun target --lun block:/dev/disk/by-id/wwn-0x5000c500a1b2c3d4 --lun null:1TiB
+  farlun target --lun memory:1GiB,block=4096,delay=read:2ms..3ms,fault=write:0.1%
   farlun target --config /etc/farlun/target.toml --check
+
+What a LUN is: KIND:WHERE[,OPTION]…
+  memory:SIZE     zeros at first, gone with the process
+  file:PATH       an existing file; a comma in PATH is written twice
+  block:DEVICE    a block device that nobody else uses
+  null:SIZE       reads zeros, forgets what is written
+Options of a LUN:
+  ro                      writes are refused
+  block=512|4096          bytes per logical block [default: 512, or the device's own]
+  direct[=on|off]         past the page cache (files and block devices)
+  delay=[read:|write:]TIME[..TIME]
+                          commands wait that long before they begin, or something in between
+  fault=KIND[:SHARE%][:lba=A-B][:nth=A-B]
+                          commands fail: read, write, sync (medium errors), full (no space), notready;
+                          a share of them, those that touch these blocks, the first to the third of them …
+  seed=N                  begins the chances of delay and fault
 
 LUNs given as flags are numbered from 0 in their order. The target ends on SIGINT or SIGTERM; with --config it
 reads the file again on SIGHUP. The manual is docs/target.md.")]
 pub(crate) struct TargetArgs {
-    /// What to serve: memory:SIZE, or file:PATH, or file:PATH,ro; once per LUN
+    /// What to serve, such as memory:4GiB or file:PATH,ro (see below); once per LUN
     #[arg(long = "lun", value_name = "LUN", required_unless_present = "config")]
     pub(super) luns: Vec<String>,
     /// Configuration in TOML; a flag wins over the same thing in the file, and --lun adds to its LUNs
