@@ -41,7 +41,7 @@ pub(super) fn run(args: &TargetArgs, found: Result<Settings, SettingsError>) -> 
 struct Checked {
     number: u16,
     spec: String,
-    /// `None` if it is served right now, by the target that this configuration is for, as a rule.
+    /// `None` if it is in use right now: by the target that this configuration is for, as a rule.
     len_bytes: Option<u64>,
 }
 
@@ -59,7 +59,9 @@ fn luns(config: &Config) -> Result<Vec<Checked>, String> {
 }
 
 fn is_in_use(error: &LunError) -> bool {
-    matches!(error, LunError::File { source: target::backend::OpenError::Locked { .. }, .. })
+    use target::backend::OpenError::{InUse, Locked};
+
+    matches!(error, LunError::File { source: Locked { .. } | InUse { .. }, .. })
 }
 
 /// Whether the addresses are this host's. Their ports may be those of the target that runs now.
@@ -122,7 +124,7 @@ fn words(settings: &Settings, luns: &[Checked]) -> String {
     for lun in luns {
         let size = match lun.len_bytes {
             Some(len_bytes) => event::Bytes(len_bytes).to_string(),
-            None => "being served now".to_owned(),
+            None => "in use now".to_owned(),
         };
         text += &format!("  LUN {:<7} {} ({size})\n", lun.number, lun.spec);
     }
