@@ -39,7 +39,7 @@ pub(crate) struct SessionArgs {
 }
 
 /// What `--digest` may be.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(crate) enum DigestWish {
     /// No digest, unless the other side insists on one
     None,

@@ -69,6 +69,14 @@ pub fn prepare(stream: &TcpStream, congestion: Option<&str>) -> io::Result<()> {
     }
 }
 
+/// Whether connections can have this congestion control. The error names what the kernel has instead.
+pub fn check_congestion(name: &str) -> io::Result<()> {
+    // SAFETY: no pointers are passed.
+    let raw = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    set_congestion(&TcpStream::from(unsafe { OwnedFd::from_raw_fd(raw) }), name)
+}
+
 /// Sets the congestion control of one socket. The error names what the kernel has instead.
 fn set_congestion(stream: &TcpStream, name: &str) -> io::Result<()> {
     let name_bytes = name.as_bytes();

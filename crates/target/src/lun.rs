@@ -10,6 +10,7 @@ mod options;
 mod reservation;
 mod spec;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,10 +68,10 @@ pub struct Settings {
     pub write_protect: bool,
 }
 
-/// The LUNs of one target, numbered from 0 without gaps.
+/// The LUNs of one target by their numbers, which may have gaps.
 #[derive(Debug, Default)]
 pub struct Luns {
-    luns: Vec<Lun>,
+    slots: Vec<Option<Lun>>,
 }
 
 /// Why a LUN cannot be served.
@@ -111,43 +112,52 @@ pub enum LunError {
         block_len_bytes: u32,
     },
     /// More LUNs than can be numbered.
-    #[error("{found} LUNs were asked for, a target serves at most {LUNS_MAX}; start a second target")]
+    #[error("there is no LUN {number}: they are numbered from 0, {LUNS_MAX} at most; start a second target")]
     TooMany {
-        /// How many.
-        found: usize,
+        /// The number asked for.
+        number: u16,
     },
 }
 
 impl Luns {
-    /// Opens every LUN of `specs` in order, as target `iqn`.
-    pub fn open(specs: &[LunSpec], iqn: &str) -> Result<Luns, LunError> {
-        if specs.len() > LUNS_MAX {
-            return Err(LunError::TooMany { found: specs.len() });
+    /// Opens every LUN of `specs` in the order of their numbers, as target `iqn`.
+    pub fn open(specs: &BTreeMap<u16, LunSpec>, iqn: &str) -> Result<Luns, LunError> {
+        let mut luns = Luns::default();
+        for (number, spec) in specs {
+            luns.put(Lun::open(spec, *number, iqn)?);
         }
-        let open = |(number, spec)| Lun::open(spec, number as u16, iqn);
-        specs.iter().enumerate().map(open).collect::<Result<_, _>>().map(|luns| Luns { luns })
+        Ok(luns)
+    }
+
+    /// Puts a LUN in the place of its number.
+    fn put(&mut self, lun: Lun) {
+        let place = usize::from(lun.number);
+        if self.slots.len() <= place {
+            self.slots.resize_with(place + 1, || None);
+        }
+        self.slots[place] = Some(lun);
     }
 
     /// The LUN that a command is for.
     pub fn lun(&self, address: Address) -> Option<&Lun> {
-        self.luns.get(usize::from(address.number()?))
+        self.slots.get(usize::from(address.number()?))?.as_ref()
     }
 
     /// The LUN that a command is for, to receive into its memory.
     pub fn lun_mut(&mut self, address: Address) -> Option<&mut Lun> {
-        self.luns.get_mut(usize::from(address.number()?))
+        self.slots.get_mut(usize::from(address.number()?))?.as_mut()
     }
 
     /// All of them, by number.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Lun> {
-        self.luns.iter()
+    pub fn iter(&self) -> impl Iterator<Item = &Lun> {
+        self.slots.iter().flatten()
     }
 
     /// A session of `port` logged in. It is told once per LUN that the LUN may have been reset since it last
     /// looked; a memory LUN of a target that was started again is empty, so this is not a formality.
     pub fn begin(&mut self, nexus: Nexus, port: Port) {
         let port = Arc::new(port);
-        for lun in &mut self.luns {
+        for lun in self.slots.iter_mut().flatten() {
             lun.attentions.begin(nexus);
             lun.reservations.begin(nexus, &port);
         }
@@ -166,12 +176,12 @@ impl Luns {
 
     fn concerned(&mut self, address: Option<Address>) -> impl Iterator<Item = &mut Lun> {
         let number = address.map(Address::number);
-        self.luns.iter_mut().filter(move |lun| number.is_none_or(|number| number == Some(lun.number)))
+        self.slots.iter_mut().flatten().filter(move |lun| number.is_none_or(|number| number == Some(lun.number)))
     }
 
     /// A session is over; nothing is kept for it.
     pub fn end(&mut self, nexus: Nexus) {
-        for lun in &mut self.luns {
+        for lun in self.slots.iter_mut().flatten() {
             lun.attentions.end(nexus);
             lun.reservations.end(nexus);
         }
@@ -181,6 +191,9 @@ impl Luns {
 impl Lun {
     /// Opens what `spec` describes as LUN `number` of target `iqn`.
     pub fn open(spec: &LunSpec, number: u16, iqn: &str) -> Result<Lun, LunError> {
+        if usize::from(number) >= LUNS_MAX {
+            return Err(LunError::TooMany { number });
+        }
         let place = || (usize::from(number), Box::new(spec.clone()));
         let opened = |source| {
             let (number, spec) = place();
@@ -379,8 +392,8 @@ mod tests {
     }
 
     fn open(specs: &[&str]) -> Result<Luns, LunError> {
-        let specs: Vec<LunSpec> = specs.iter().map(|s| s.parse().unwrap()).collect();
-        Luns::open(&specs, IQN)
+        let specs = (0..).zip(specs.iter().map(|s| s.parse().unwrap()));
+        Luns::open(&specs.collect(), IQN)
     }
 
     #[test]
@@ -424,7 +437,7 @@ mod tests {
         check(&["memory:0"], &["LUN 0", "0 bytes", "positive multiple"]);
         check(&["memory:1MiB", "file:/nowhere/disk"], &["LUN 1 (file:/nowhere/disk)", "does not exist"]);
         check(&["memory:1000000TiB"], &["LUN 0", "does not fit"]);
-        check(&["memory:512"; 257], &["257 LUNs", "at most 256"]);
+        check(&["memory:512"; 257], &["no LUN 256", "256 at most"]);
     }
 
     #[test]

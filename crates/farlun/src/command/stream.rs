@@ -83,7 +83,7 @@ pub(crate) fn run(args: StreamArgs) -> anyhow::Result<u8> {
 
 fn serve(listen: &str, congestion: Option<&str>, trace: Option<&Path>, json: bool) -> anyhow::Result<u8> {
     let signals = EndSignals::take_over()?;
-    let address = addresses(listen)?[0];
+    let address = addresses(listen).map_err(Exit::usage)?[0];
     let listener =
         tcp::listen(address).map_err(|error| anyhow::anyhow!("cannot listen on {address}: {error}"))?;
     let address = listener.local_addr()?;
@@ -112,7 +112,7 @@ fn measure(near: Near) -> anyhow::Result<u8> {
         bar.set_message(format!("{:.1} MB/s", now.bytes as f64 / now.elapsed.as_secs_f64().max(1e-9) / 1e6));
     };
     let order = Order { reverse, time, warmup, buffer_bytes: buffer_bytes(buffer)? };
-    let load = stream::run(addresses(&far)?[0], &order, &options, &mut progress)?;
+    let load = stream::run(addresses(&far).map_err(Exit::usage)?[0], &order, &options, &mut progress)?;
     bar.finish_and_clear();
     if json {
         println!("{}", serde_json::to_string(&load)?);

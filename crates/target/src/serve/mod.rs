@@ -18,6 +18,7 @@ mod stats;
 mod transfer;
 mod waiting;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
@@ -51,8 +52,8 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// Its name.
     pub iqn: String,
-    /// Its LUNs, numbered from 0.
-    pub luns: Vec<LunSpec>,
+    /// Its LUNs by their numbers.
+    pub luns: BTreeMap<u16, LunSpec>,
     /// With it, nobody logs in without proving who they are.
     pub chap: Option<ChapTarget>,
     /// Names of the initiators that may log in; everybody if empty.

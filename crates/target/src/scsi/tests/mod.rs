@@ -13,7 +13,7 @@ use wire::scsi::{
 };
 
 use super::*;
-use crate::lun::{LunSpec, Port};
+use crate::lun::Port;
 
 const IQN: &str = "iqn.2026-11.io.farlun:test";
 const NEXUS: Nexus = Nexus(7);
@@ -46,8 +46,8 @@ impl Fixture {
         let specs = ["memory:1MiB".to_owned(), format!("file:{},ro", file("small", 8192)), {
             format!("file:{}", file("large", LARGE_BYTES))
         }];
-        let specs: Vec<LunSpec> = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-        Fixture { luns: Luns::open(&specs, IQN).unwrap(), _dir: dir }
+        let specs = (0..).zip(specs.iter().map(|spec| spec.parse().unwrap()));
+        Fixture { luns: Luns::open(&specs.collect(), IQN).unwrap(), _dir: dir }
     }
 
     fn run(&mut self, lun: u16, cdb: &[u8]) -> Outcome {

@@ -27,7 +27,7 @@ struct Room {
 
 impl Room {
     fn new() -> Room {
-        let mut room = Room { luns: Luns::open(&["memory:1MiB".parse().unwrap()], IQN).unwrap() };
+        let mut room = Room { luns: Luns::open(&[(0, "memory:1MiB".parse().unwrap())].into(), IQN).unwrap() };
         for nexus in [A, B, C] {
             room.begin(nexus);
         }
