@@ -176,7 +176,10 @@ impl Luns {
 
     fn concerned(&mut self, address: Option<Address>) -> impl Iterator<Item = &mut Lun> {
         let number = address.map(Address::number);
-        self.slots.iter_mut().flatten().filter(move |lun| number.is_none_or(|number| number == Some(lun.number)))
+        self.slots
+            .iter_mut()
+            .flatten()
+            .filter(move |lun| number.is_none_or(|number| number == Some(lun.number)))
     }
 
     /// A session is over; nothing is kept for it.

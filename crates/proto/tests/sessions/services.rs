@@ -24,7 +24,7 @@ fn text_request(len: usize, is_continued: bool, ttt: u32) -> TextRequest {
 #[test]
 fn a_ping_of_the_initiator_is_answered_with_its_data() {
     let mut pair = Pair::new(&Terms::default(), 1);
-    pair.near.session().ping();
+    pair.near.session().ping(0);
     assert_eq!(pair.settle().len(), 0);
     assert_eq!((pair.near.event(), pair.near.event()), (Some(Event::Pong), None));
 
@@ -130,7 +130,7 @@ fn a_logout_is_answered_and_nothing_comes_after_it() {
     let mut pair = Pair::new(&Terms::default(), 1);
     pair.near.session().logout();
     pair.settle();
-    assert_eq!(pair.near.event(), Some(Event::LoggedOut));
+    assert_eq!(pair.near.event(), Some(Event::LoggedOut { time2wait_s: 2 }));
     let mut far = pair.far;
     let nothing = Order { kind: Kind::Nothing, address: 0, len_bytes: 0 };
     assert!(take(&mut far, command(0, nothing, 0), &[]).is_err(), "no request after the logout");

@@ -61,7 +61,6 @@ impl Chores {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lun::LunSpec;
     use crate::scsi::{Action, Span};
 
     fn fill(nexus: u64, offset_bytes: u64, len_bytes: u64) -> Chore {
@@ -73,7 +72,7 @@ mod tests {
     }
 
     fn luns() -> Luns {
-        Luns::open(&["memory:64MiB".parse::<LunSpec>().unwrap()], "iqn.t").unwrap()
+        Luns::open(&[(0, "memory:64MiB".parse().unwrap())].into(), "iqn.t").unwrap()
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod chap;
 mod digests;
+mod joining;
 mod nonsense;
 mod peers;
 mod refusals;
