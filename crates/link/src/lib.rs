@@ -9,6 +9,7 @@
 //! from the seed and n alone ([`Dice`]).
 
 mod bottleneck;
+mod cut;
 mod departures;
 mod dice;
 mod duplicate;
@@ -27,6 +28,7 @@ mod serialiser;
 mod stage;
 
 pub use bottleneck::Bottleneck;
+pub use cut::{Cutter, HEADERS_MAX, PieceHeaders, TCP_CHECKSUM};
 pub use dice::{Dice, Share, ShareError};
 pub use duplicate::Duplicate;
 pub use gate::Gate;
