@@ -14,10 +14,12 @@ mod poll;
 pub mod random;
 pub mod scheduling;
 mod signals;
+pub mod stamps;
 mod syscall;
 pub mod tcp;
 pub mod tcp_info;
 pub mod tun;
+pub mod user;
 pub mod wait;
 mod wake;
 
