@@ -99,17 +99,6 @@ impl Session {
         self.urgent.push(response, segment);
     }
 
-    pub(super) fn close(&mut self, key: usize) {
-        let task = self.tasks.remove(key);
-        self.by_itt.remove(&task.itt);
-        self.early_bytes -= task.early.len();
-        if task.counted {
-            self.window.complete();
-        } else {
-            self.immediate -= 1;
-        }
-    }
-
     pub(super) fn reject(&mut self, header: &[u8; 48], reason: u8) {
         let reject = Reject {
             reason,

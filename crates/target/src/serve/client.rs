@@ -14,6 +14,7 @@ use slab::Slab;
 use super::end::End;
 use super::exchange::Active;
 use super::jobs::Done;
+use super::manage::{Others, Reply};
 use super::side::{Phase, Side};
 use super::transfer::{Payload, Place};
 use super::{Shared, log, with_scratch};
@@ -58,6 +59,7 @@ impl Client {
                 commands: 0,
                 command_bytes: 0,
                 pdu: None,
+                landing: None,
                 end: None,
             },
             readable: false,
@@ -163,6 +165,16 @@ impl Client {
         Ok(if self.is_reading || sent == Progress::More { progress } else { Progress::Waits })
     }
 
+    /// See [`Side::end_tasks`].
+    pub(super) fn end_tasks(&mut self, others: &Others, shared: &mut Shared) -> bool {
+        self.side.end_tasks(others, shared)
+    }
+
+    /// See [`Side::finish_managing`].
+    pub(super) fn finish_managing(&mut self, reply: Reply) {
+        self.side.finish_managing(reply);
+    }
+
     /// Goes on with a command whose store has answered.
     pub(super) fn finish_job(&mut self, done: Done, shared: &mut Shared) {
         self.side.finish_job(done, shared);
@@ -199,6 +211,7 @@ impl Client {
         }
         shared.stats.received_bytes += self.connection.received_payload_bytes();
         shared.stats.sent_bytes += self.connection.sent_payload_bytes();
+        self.side.leave_orphans(shared);
         match &self.side.phase {
             Phase::Full { tsih, .. } => {
                 shared.sessions.close(*tsih);

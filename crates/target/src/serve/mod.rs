@@ -9,6 +9,7 @@ mod directory;
 mod end;
 mod exchange;
 mod jobs;
+mod manage;
 mod parameters;
 mod side;
 mod stats;
@@ -34,6 +35,7 @@ use client::Client;
 use directory::Sessions;
 use end::End;
 use jobs::{Done, Job};
+use manage::{Management, Reply};
 
 pub use stats::Stats;
 
@@ -121,6 +123,9 @@ struct Shared {
     luns: Luns,
     workers: Workers<Job, Done>,
     buffers: Buffers,
+    /// Where payload of commands that were ended lands; nobody reads it.
+    waste: Vec<u8>,
+    management: Management,
     sessions: Sessions,
     policy: LoginPolicy,
     /// What discovery answers; addresses that stand for all of this host are filled in per connection.
@@ -174,6 +179,8 @@ impl Target {
                 luns,
                 workers,
                 buffers: Buffers::new(BUFFERS_KEEP_BYTES),
+                waste: Vec::new(),
+                management: Management::default(),
                 sessions: Sessions::new(config.iqn.clone(), config.allowed.clone()),
                 policy,
                 advertised,
@@ -287,6 +294,35 @@ impl Target {
         }
     }
 
+    /// Ends tasks in other sessions than the one that asked, and answers who asked for what is done.
+    fn manage(&mut self, now: Instant) {
+        for others in self.shared.management.take_others() {
+            for (_, client) in &mut self.clients {
+                if others.concerns(client.nexus())
+                    && client.end_tasks(&others, &mut self.shared)
+                    && others.is_told
+                {
+                    self.shared.luns.tell_cleared(others.lun, client.nexus());
+                }
+            }
+            self.shared.management.release(others.id);
+        }
+        for request in self.shared.management.take_finished() {
+            if let Reply::Managed { is_cold: true, .. } = request.reply {
+                let others = self.clients.iter().filter(|(_, client)| client.nexus() != request.nexus);
+                for index in others.map(|(index, _)| index).collect::<Vec<_>>() {
+                    self.close(index, &End::Reset, now);
+                }
+            }
+            if let Some(client) = self.clients.get_mut(request.client)
+                && client.nexus() == request.nexus
+            {
+                client.finish_managing(request.reply);
+                client.become_dirty(&mut self.dirty);
+            }
+        }
+    }
+
     /// Clients that wait for buffers look again as soon as they may read.
     fn resume_paused(&mut self) {
         let (clients, dirty, shared) = (&mut self.clients, &mut self.dirty, &self.shared);
@@ -355,6 +391,8 @@ impl Service for Target {
                     {
                         client.finish_job(done, &mut self.shared);
                         client.become_dirty(&mut self.dirty);
+                    } else {
+                        self.shared.management.finish_orphan(done.nexus, done.token);
                     }
                 }
             }
@@ -375,6 +413,7 @@ impl Service for Target {
         if self.is_ending {
             return Ok(Turn::Stop);
         }
+        self.manage(now);
         let mut again = Vec::new();
         for index in std::mem::take(&mut self.dirty) {
             let Some(client) = self.clients.get_mut(index) else { continue };
@@ -392,6 +431,7 @@ impl Service for Target {
                 Err(end) => self.close(index, &end, now),
             }
             self.end_replaced(now);
+            self.manage(now);
         }
         if self.listen_again.is_some_and(|at| now >= at) {
             self.listen()?;
@@ -400,7 +440,7 @@ impl Service for Target {
             self.sample(now);
             self.next_sample = self.next_sample.min(self.listen_again.unwrap_or(Instant::FAR_FUTURE));
         }
-        self.dirty = again;
+        self.dirty.append(&mut again);
         self.resume_paused();
         Ok(match (self.dirty.is_empty(), self.next_sample) {
             (false, _) => Turn::Again,
