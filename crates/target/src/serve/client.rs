@@ -6,18 +6,19 @@ use std::time::Duration;
 
 use engine::{Connection, Digests, Progress, Quantum, Stop};
 use event::{Host, Instant, SocketSample};
-use net::{Poll, Ready};
+use net::{Poll, Ready, tcp_info};
 use proto::login::{LoginPolicy, Target as Login};
 use proto::params::Digest;
 use slab::Slab;
 
+use super::alive::{Alive, Verdict};
 use super::end::End;
 use super::exchange::Active;
 use super::jobs::Done;
 use super::manage::{Others, Reply};
 use super::side::{Phase, Side};
 use super::transfer::{Payload, Place};
-use super::{Shared, log, with_scratch};
+use super::{LOGIN_TIMEOUT, Shared, log, with_scratch};
 use crate::lun::Nexus;
 
 /// One connection.
@@ -30,6 +31,7 @@ pub(super) struct Client {
     /// It is in the list of clients with something to do.
     pub(super) is_dirty: bool,
     seen_bytes: u64,
+    alive: Alive,
 }
 
 impl Client {
@@ -40,7 +42,7 @@ impl Client {
         index: usize,
         nexus: Nexus,
         login: LoginPolicy,
-        deadline: Instant,
+        accepted: Instant,
     ) -> io::Result<Client> {
         let local = stream.local_addr()?;
         Ok(Client {
@@ -51,7 +53,10 @@ impl Client {
                 peer,
                 local,
                 name: peer.to_string(),
-                phase: Phase::Login { login: Box::new(Login::new(login)), deadline },
+                phase: Phase::Login {
+                    login: Box::new(Login::new(login)),
+                    deadline: accepted + LOGIN_TIMEOUT,
+                },
                 transfers: Slab::new(),
                 held_bytes: 0,
                 filling: 0,
@@ -67,6 +72,7 @@ impl Client {
             is_broken: false,
             is_dirty: false,
             seen_bytes: 0,
+            alive: Alive::new(accepted),
         })
     }
 
@@ -90,7 +96,10 @@ impl Client {
         &self.side.name
     }
 
-    pub(super) fn mark(&mut self, ready: Ready) {
+    pub(super) fn mark(&mut self, ready: Ready, now: Instant) {
+        if ready.readable {
+            self.alive.heard(now);
+        }
         self.readable |= ready.readable;
         // A connection that is not read is still told of when it breaks, and only then.
         if ready.readable && !self.is_reading {
@@ -208,6 +217,50 @@ impl Client {
     pub(super) fn last_sample(&self, now: Instant) -> Option<SocketSample> {
         let sample = self.connection.sample(now, Host::Far).ok()?;
         (sample.app_rx_bytes + sample.app_tx_bytes > 0).then_some(sample)
+    }
+
+    /// Whether its peer is still there, as far as that can be said; one that is worth it is pinged. A discovery
+    /// session is not: it has no pings (RFC 7143 section 4.3), and TCP's probes have to do.
+    pub(super) fn judge(&mut self, now: Instant) -> Verdict {
+        let Phase::Full { session, iqn: Some(_), .. } = &mut self.side.phase else { return Verdict::Fine };
+        if !self.is_reading {
+            self.alive.heard(now);
+        }
+        if !self.alive.is_silent(now) {
+            return Verdict::Fine;
+        }
+        let Ok(info) = tcp_info::read(self.connection.stream()) else { return Verdict::Gone };
+        let verdict = self.alive.judge(now, info.rtt, info.acked_bytes);
+        if verdict == Verdict::Ping {
+            session.ping();
+        }
+        verdict
+    }
+
+    /// The round-trip time of its connection, zero if it is not known.
+    pub(super) fn rtt(&self) -> Duration {
+        tcp_info::read(self.connection.stream()).map_or(Duration::ZERO, |info| info.rtt)
+    }
+
+    /// Asks its initiator to log out.
+    pub(super) fn request_logout(&mut self, within_s: u16) {
+        if let Phase::Full { session, iqn: Some(_), .. } = &mut self.side.phase {
+            session.request_logout(within_s);
+        }
+    }
+
+    /// Whether it has nothing under way, and has not been told to go.
+    pub(super) fn is_quiet(&self) -> bool {
+        let Phase::Full { session, .. } = &self.side.phase else { return false };
+        self.side.end.is_none() && session.open_commands() == 0 && !session.wants_transmit()
+    }
+
+    /// Ends it as soon as what waits to be sent is sent; its initiator is told.
+    pub(super) fn end_with(&mut self, end: End) {
+        if let Phase::Full { session, iqn: Some(_), .. } = &mut self.side.phase {
+            session.announce_drop();
+        }
+        self.side.end = Some(end);
     }
 
     /// Takes the connection's traces out of what all share.

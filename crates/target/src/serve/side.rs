@@ -138,6 +138,9 @@ impl Side {
     }
 
     pub(super) fn run(&mut self, run: &Run, shared: &mut Shared) {
+        if shared.is_draining {
+            return self.answer(run.task, Status::BUSY, None, 0);
+        }
         let is_discovery = matches!(self.phase, Phase::Full { iqn: None, .. });
         let outcome = match (run.read && run.write, is_discovery) {
             (_, true) => Outcome::Check(Sense::LUN_NOT_SUPPORTED),
