@@ -175,14 +175,19 @@ impl Client {
     }
 
     /// The row of the table for a connection that has moved data since the last look, and how soon to look
-    /// again; the policy has seen it and its decisions are in force.
+    /// again; the policy has seen it and its decisions are in force. One that has not gives memory back.
     pub(super) fn sample(&mut self, now: Instant) -> io::Result<Option<(SocketSample, Duration)>> {
         let moved = self.connection.received_payload_bytes() + self.connection.sent_payload_bytes();
+        let side = &mut self.side;
         if moved == self.seen_bytes {
+            if let (Phase::Full { session, .. }, true) = (&mut side.phase, side.transfers.is_empty()) {
+                side.transfers.shrink_to_fit();
+                session.rest();
+                self.connection.rest();
+            }
             return Ok(None);
         }
         self.seen_bytes = moved;
-        let side = &mut self.side;
         let Phase::Full { session, .. } = &mut side.phase else { return Ok(None) };
         let request_bytes = side.command_bytes / side.commands.max(1);
         (side.commands, side.command_bytes) = (0, 0);
