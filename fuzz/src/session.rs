@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use proto::initiator::{Command, Event as InitiatorEvent, Session as Initiator, Transfer};
 use proto::params::Params;
-use proto::target::{Answer, Event, Run, Session as Target};
+use proto::target::{Answer, Event, Function, Run, Session as Target};
 use proto::{Data, Segment, Transmit};
 use wire::iscsi::{BHS_LEN, Lun, Opcode, Pdu, TaskAttribute};
 
@@ -118,6 +118,19 @@ fn serve(session: &mut Target, input: &mut Input<'_>, wanted: &mut HashMap<u64, 
             },
             Event::Received { task, .. } => session.answer(task, answer(input.byte() & 2, 512)),
             Event::Text(text) => session.answer_text(text.repeat(2)),
+            Event::Damaged { task, .. } => session.answer(task, answer(2, 0)),
+            Event::Manage { itt, function } => {
+                let victims = match function {
+                    Function::AbortTask(task) if session.abort(task) => vec![task],
+                    Function::AbortTask(_) => vec![],
+                    Function::AbortTaskSet(lun) | Function::ClearTaskSet(lun) | Function::LunReset(lun) => {
+                        session.abort_all(Some(lun))
+                    }
+                    Function::WarmReset | Function::ColdReset => session.abort_all(None),
+                };
+                victims.into_iter().for_each(|task| session.forget(task));
+                session.answer_manage(itt, input.byte());
+            }
             Event::Logout => {}
         }
     }

@@ -139,6 +139,22 @@ impl Luns {
         }
     }
 
+    /// A LUN, or all of them, was reset for `nexus`; see [`Lun::reset`].
+    pub fn reset(&mut self, address: Option<Address>, nexus: Nexus) {
+        self.concerned(address).for_each(|lun| lun.reset(nexus));
+    }
+
+    /// Another session ended commands of `nexus` on a LUN, or on all of them.
+    pub fn tell_cleared(&mut self, address: Option<Address>, nexus: Nexus) {
+        let luns = self.concerned(address);
+        luns.for_each(|lun| lun.attentions.raise(Attention::Cleared, |other| other == nexus));
+    }
+
+    fn concerned(&mut self, address: Option<Address>) -> impl Iterator<Item = &mut Lun> {
+        let number = address.map(Address::number);
+        self.luns.iter_mut().filter(move |lun| number.is_none_or(|number| number == Some(lun.number)))
+    }
+
     /// A session is over; nothing is kept for it.
     pub fn end(&mut self, nexus: Nexus) {
         for lun in &mut self.luns {
@@ -247,12 +263,17 @@ impl Lun {
     }
 
     /// Carries out PERSISTENT RESERVE OUT for `nexus`; sessions that it concerns are told.
-    pub fn persistent_reserve(&mut self, nexus: Nexus, request: Request) -> Result<(), ReserveError> {
+    /// Those whose registration it ended are handed back.
+    pub fn persistent_reserve(&mut self, nexus: Nexus, request: Request) -> Result<Vec<Nexus>, ReserveError> {
+        let mut preempted = Vec::new();
         for (port, attention) in self.reservations.out(nexus, request)? {
             let sessions: Vec<Nexus> = self.reservations.sessions_of(&port).collect();
             self.attentions.raise(attention, |other| other != nexus && sessions.contains(&other));
+            if attention == Attention::RegistrationsPreempted {
+                preempted.extend(sessions);
+            }
         }
-        Ok(())
+        Ok(preempted)
     }
 
     /// Where its bytes are.
@@ -265,10 +286,10 @@ impl Lun {
         &mut self.backend
     }
 
-    /// LOGICAL UNIT RESET was carried out: every session is told, a RESERVE is over, and what was set is as
-    /// it was at first.
-    pub fn reset(&mut self) {
-        self.attentions.raise(Attention::Reset, |_| true);
+    /// LOGICAL UNIT RESET was carried out for `nexus`: all other sessions are told, a RESERVE is over, and what
+    /// was set is as it was at first.
+    pub fn reset(&mut self, nexus: Nexus) {
+        self.attentions.raise(Attention::Reset, |other| other != nexus);
         self.reservations.reset();
         self.settings = Settings { write_cache: self.backend.has_write_cache(), write_protect: false };
     }
@@ -347,8 +368,8 @@ mod tests {
         let lun = luns.lun_mut(at(0)).unwrap();
         assert_eq!(lun.take_attention(one), Some(Attention::PowerOn));
         assert_eq!(lun.take_attention(one), None);
-        lun.reset();
-        lun.reset();
+        lun.reset(Nexus(3));
+        lun.reset(two);
         assert_eq!(lun.take_attention(one), Some(Attention::Reset));
         assert_eq!(lun.take_attention(one), None, "two resets are one message");
         assert_eq!(lun.take_attention(two), Some(Attention::PowerOn), "the earlier one first");

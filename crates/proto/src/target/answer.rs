@@ -99,17 +99,6 @@ impl Session {
         self.urgent.push(response, segment);
     }
 
-    pub(super) fn close(&mut self, key: usize) {
-        let task = self.tasks.remove(key);
-        self.by_itt.remove(&task.itt);
-        self.early_bytes -= task.early.len();
-        if task.counted {
-            self.window.complete();
-        } else {
-            self.immediate -= 1;
-        }
-    }
-
     pub(super) fn reject(&mut self, header: &[u8; 48], reason: u8) {
         let reject = Reject {
             reason,
@@ -124,9 +113,10 @@ impl Session {
 
     pub(super) fn urgent_transmit(&mut self, mut pdu: Pdu, data: Vec<u8>) -> Transmit {
         let (exp, max) = (self.window.exp_cmd_sn(), self.window.max_cmd_sn());
-        // An R2T carries the next StatSN and does not consume it; everything else here does.
+        // An R2T and a ping carry the next StatSN and do not consume it; everything else here does.
         let stat_sn = match &pdu {
             Pdu::R2t(_) => self.stat_sn,
+            Pdu::NopIn(ping) if ping.itt == RESERVED_TAG => self.stat_sn,
             _ => self.take_stat_sn(),
         };
         set_numbers(&mut pdu, stat_sn, exp, max);

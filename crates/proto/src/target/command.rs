@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use wire::iscsi::{RESERVED_TAG, ScsiCommand, reject_reason};
 
-use super::task::{Burst, Run, Stage, Task, TaskId};
+use super::task::{Burst, Early, Run, Stage, Task, TaskId};
 use super::{Current, EARLY_MAX_BYTES, Event, IMMEDIATE_MAX, Session};
 use crate::fault::Fault;
 use crate::window::Admit;
@@ -28,6 +28,7 @@ impl Session {
         if self.by_itt.contains_key(&itt) || itt == RESERVED_TAG {
             return Err(Fault::contradiction("the task tag is already in use", itt));
         }
+        self.forgotten.retain(|(old, _)| *old != itt);
         let expected_bytes = command.expected_data_transfer_len;
         let bursts = self.unsolicited(command)?;
         let is_early = admit == Admit::Early;
@@ -41,15 +42,16 @@ impl Session {
             expected_bytes,
             token: 0,
             counted: !command.immediate,
-            stage: if is_early { Stage::Early } else { Stage::Running },
+            stage: if is_early { Stage::Early { cmd_sn: command.cmd_sn } } else { Stage::Running },
             bursts,
             next_r2t_sn: 0,
             early: Vec::new(),
+            is_damaged: false,
         });
         self.current = Current::Task(key);
         self.by_itt.insert(itt, key);
         if is_early {
-            self.early.insert(command.cmd_sn, key);
+            self.early.insert(command.cmd_sn, Early::Task(key));
         } else {
             if command.immediate {
                 self.immediate += 1;
@@ -105,9 +107,14 @@ impl Session {
     }
 
     pub(super) fn run_early(&mut self) {
-        while let Some(key) = self.early.remove(&self.window.exp_cmd_sn()) {
-            self.window.take(true);
-            self.run(key);
+        while let Some(early) = self.early.remove(&self.window.exp_cmd_sn()) {
+            match early {
+                Early::Task(key) => {
+                    self.window.take(true);
+                    self.run(key);
+                }
+                Early::Skipped => self.window.take(false),
+            }
         }
     }
 
@@ -148,7 +155,7 @@ impl Session {
 
     pub(super) fn keep_early(&mut self, key: usize, collected: &[u8]) -> Result<(), Fault> {
         let task = &mut self.tasks[key];
-        if matches!(task.stage, Stage::Early) {
+        if matches!(task.stage, Stage::Early { .. }) && !task.is_damaged {
             self.early_bytes += collected.len();
             task.early.extend_from_slice(collected);
             if self.early_bytes > EARLY_MAX_BYTES {

@@ -11,23 +11,24 @@
 mod answer;
 mod command;
 mod data_out;
+mod manage;
+mod notice;
 mod request;
 mod task;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use slab::Slab;
-use wire::iscsi::{
-    AsyncMessage, Lun, Pdu, RESERVED_TAG, TaskManagementResponse, async_event, reject_reason, task_response,
-};
+use wire::iscsi::{Pdu, RESERVED_TAG, reject_reason};
 
 use crate::fault::{Fault, Segment, Transmit};
 use crate::outbox::Outbox;
 use crate::params::Params;
 use crate::window::TargetWindow;
 
+pub use manage::Function;
 pub use task::{Answer, Run, TaskId};
-use task::{Stage, Task};
+use task::{Early, Stage, Task};
 
 /// What a session tells the serving loop.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,6 +41,21 @@ pub enum Event {
         task: TaskId,
         /// The serving loop's name of its payload.
         token: u64,
+    },
+    /// Data of a task was lost on its way, and what follows of it will be forgotten: let go of its payload and
+    /// answer with a protocol service CRC error (RFC 7143 section 11.4.7.2).
+    Damaged {
+        /// The task.
+        task: TaskId,
+        /// The serving loop's name of its payload.
+        token: u64,
+    },
+    /// Task management: do it, then call [`Session::answer_manage`].
+    Manage {
+        /// Tag of the request.
+        itt: u32,
+        /// What to do.
+        function: Function,
     },
     /// Text of the initiator, complete: call [`Session::answer_text`].
     Text(Vec<u8>),
@@ -63,11 +79,15 @@ pub struct Session {
     tasks: Slab<Task>,
     by_itt: HashMap<u32, usize>,
     /// Tasks that arrived ahead of their turn, by CmdSN.
-    early: BTreeMap<u32, usize>,
+    early: BTreeMap<u32, Early>,
     early_bytes: usize,
     /// What became of the command whose PDU is being received.
     current: Current,
     immediate: usize,
+    /// Task management requests that are not answered yet.
+    managed: usize,
+    /// Data that is still on its way for tasks that are gone, by initiator and target task tag.
+    forgotten: VecDeque<(u32, u32)>,
     next_ttt: u32,
     urgent: Outbox,
     sending: VecDeque<usize>,
@@ -111,6 +131,8 @@ impl Session {
             early_bytes: 0,
             current: Current::Ignored,
             immediate: 0,
+            managed: 0,
+            forgotten: VecDeque::new(),
             next_ttt: 0,
             urgent: Outbox::default(),
             sending: VecDeque::new(),
@@ -187,6 +209,7 @@ impl Session {
                 Current::Ignored | Current::Refused(_) => return Segment::Discard,
             },
             Pdu::DataOut(data) => match self.burst_of(data) {
+                Ok((key, index)) if self.shows_loss(key, index, data) => return Segment::Discard,
                 Ok((key, _)) => (key, data.buffer_offset),
                 Err(_) => return Segment::Discard,
             },
@@ -194,7 +217,8 @@ impl Session {
         };
         let task = &self.tasks[key];
         match task.stage {
-            Stage::Early => Segment::Collect,
+            _ if task.is_damaged => Segment::Discard,
+            Stage::Early { .. } => Segment::Collect,
             Stage::Receiving { wanted_bytes, .. } if offset_bytes < wanted_bytes => {
                 let len_bytes = len.min(wanted_bytes - offset_bytes);
                 Segment::Payload { token: task.token, offset_bytes, len_bytes }
@@ -222,14 +246,7 @@ impl Session {
             }
             Pdu::TaskManagementRequest(request) => {
                 if self.consume(request.immediate, request.cmd_sn, request.itt)? {
-                    let response = TaskManagementResponse {
-                        response: task_response::NOT_SUPPORTED,
-                        itt: request.itt,
-                        stat_sn: 0,
-                        exp_cmd_sn: 0,
-                        max_cmd_sn: 0,
-                    };
-                    self.urgent.push(response, Vec::new());
+                    self.manage(request);
                 }
             }
             Pdu::LogoutRequest(logout) => {
@@ -264,6 +281,9 @@ impl Session {
         let wanted_bytes = wanted_bytes.min(task.expected_bytes);
         let asked_bytes = task.bursts.back().map_or(0, |burst| burst.end_bytes);
         task.stage = Stage::Receiving { wanted_bytes, asked_bytes };
+        if task.is_damaged {
+            self.events.push_back(Event::Damaged { task: TaskId(key as u32), token });
+        }
         self.solicit(key);
     }
 
@@ -308,25 +328,6 @@ impl Session {
         }
     }
 
-    /// Sends an Async Message of the vendor's own (AsyncEvent 255, RFC 7143 section 11.9).
-    pub fn notify(&mut self, vendor_code: u8, data: &[u8]) {
-        let no_sense = [0, 0];
-        let segment = [&no_sense, data].concat();
-        let message = AsyncMessage {
-            event: async_event::VENDOR,
-            vendor_code,
-            data_segment_len: segment.len() as u32,
-            lun: Lun(0),
-            stat_sn: 0,
-            exp_cmd_sn: 0,
-            max_cmd_sn: 0,
-            parameter1: 0,
-            parameter2: 0,
-            parameter3: 0,
-        };
-        self.urgent.push(message, segment);
-    }
-
     /// Whether [`Session::poll_transmit`] has something.
     pub fn wants_transmit(&self) -> bool {
         !self.urgent.is_empty() || !self.sending.is_empty()
@@ -340,4 +341,11 @@ impl Session {
         let key = *self.sending.front()?;
         Some(self.data_in_transmit(key))
     }
+}
+
+/// Takes the next target transfer tag.
+fn next_tag(next: &mut u32) -> u32 {
+    let tag = *next;
+    *next = if tag >= RESERVED_TAG - 1 { 0 } else { tag + 1 };
+    tag
 }

@@ -67,13 +67,22 @@ pub(crate) struct Task {
     pub(crate) next_r2t_sn: u32,
     /// Data that arrived before its turn came.
     pub(crate) early: Vec<u8>,
+    /// Data of it was lost on its way: what follows is taken and forgotten.
+    pub(crate) is_damaged: bool,
+}
+
+impl Task {
+    /// Whether what still comes for it is forgotten, in order or not.
+    pub(crate) fn takes_anything(&self) -> bool {
+        self.is_damaged || matches!(self.stage, Stage::Aborted)
+    }
 }
 
 /// Where a task stands.
 #[derive(Debug)]
 pub(crate) enum Stage {
     /// Commands before it are missing.
-    Early,
+    Early { cmd_sn: u32 },
     /// The serving loop has it.
     Running,
     /// Data is being received, up to `wanted_bytes`; `asked_bytes` have been sent for or are unsolicited.
@@ -82,6 +91,17 @@ pub(crate) enum Stage {
     Draining(Answer),
     /// Data-In PDUs are being sent.
     Sending(Sending),
+    /// Ended without an answer; the serving loop has not let go of it yet.
+    Aborted,
+}
+
+/// What has come ahead of its turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Early {
+    /// A command.
+    Task(usize),
+    /// Something that counts as received and is not carried out.
+    Skipped,
 }
 
 /// Progress of the Data-In PDUs of a task.

@@ -4,6 +4,7 @@
 //! A failure prints the case and, where the order of events was random, its seed.
 
 mod hostile;
+mod management;
 mod near;
 mod order;
 mod pair;

@@ -53,6 +53,26 @@ fn a_ping_of_the_initiator_is_answered_with_its_data() {
 }
 
 #[test]
+fn a_ping_of_the_target_takes_no_status_number_and_messages_do() {
+    let mut far = Terms::default().far();
+    far.session().ping();
+    far.session().request_logout(3);
+    far.session().announce_drop();
+    let sent = answers(&mut far);
+    let [Pdu::NopIn(ping), Pdu::AsyncMessage(logout), Pdu::AsyncMessage(last)] = sent[..] else {
+        panic!("{sent:?}")
+    };
+    assert_eq!((ping.itt, ping.stat_sn), (RESERVED_TAG, STAT_SN));
+    assert_ne!(ping.ttt, RESERVED_TAG);
+    assert_eq!((logout.event, logout.parameter3, logout.stat_sn), (1, 3, STAT_SN));
+    assert_eq!((last.event, last.parameter2, last.stat_sn), (3, 2, STAT_SN.wrapping_add(1)));
+
+    let mut pair = Pair::new(&Terms::default(), 1);
+    pair.far.session().ping();
+    assert_eq!(pair.settle().len(), 0, "our initiator answers, and nothing comes of it");
+}
+
+#[test]
 fn text_and_its_answer_in_many_parts() {
     for (segment_len, answer_bytes) in [(512, 0), (512, 1), (512, 512), (512, 513), (700, 20_000)] {
         for seed in 0..5 {

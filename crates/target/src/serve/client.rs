@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use engine::{Connection, Digests, Progress, Quantum, Stop};
 use event::{Host, Instant, SocketSample};
-use net::{Poll, Ready};
+use net::{Poll, Ready, tcp_info};
 use proto::login::{LoginPolicy, Target as Login};
 use proto::params::Digest;
 use slab::Slab;
 
+use super::alive::{Alive, Verdict};
 use super::end::End;
 use super::exchange::Active;
 use super::jobs::Done;
+use super::manage::{Others, Reply};
 use super::side::{Phase, Side};
 use super::transfer::{Payload, Place};
-use super::{Shared, log, with_scratch};
+use super::{LOGIN_TIMEOUT, Shared, log, with_scratch};
 use crate::lun::Nexus;
 
 /// One connection.
@@ -29,6 +31,7 @@ pub(super) struct Client {
     /// It is in the list of clients with something to do.
     pub(super) is_dirty: bool,
     seen_bytes: u64,
+    alive: Alive,
 }
 
 impl Client {
@@ -39,7 +42,7 @@ impl Client {
         index: usize,
         nexus: Nexus,
         login: LoginPolicy,
-        deadline: Instant,
+        accepted: Instant,
     ) -> io::Result<Client> {
         let local = stream.local_addr()?;
         Ok(Client {
@@ -50,7 +53,10 @@ impl Client {
                 peer,
                 local,
                 name: peer.to_string(),
-                phase: Phase::Login { login: Box::new(Login::new(login)), deadline },
+                phase: Phase::Login {
+                    login: Box::new(Login::new(login)),
+                    deadline: accepted + LOGIN_TIMEOUT,
+                },
                 transfers: Slab::new(),
                 held_bytes: 0,
                 filling: 0,
@@ -58,6 +64,7 @@ impl Client {
                 commands: 0,
                 command_bytes: 0,
                 pdu: None,
+                landing: None,
                 end: None,
             },
             readable: false,
@@ -65,6 +72,7 @@ impl Client {
             is_broken: false,
             is_dirty: false,
             seen_bytes: 0,
+            alive: Alive::new(accepted),
         })
     }
 
@@ -88,7 +96,10 @@ impl Client {
         &self.side.name
     }
 
-    pub(super) fn mark(&mut self, ready: Ready) {
+    pub(super) fn mark(&mut self, ready: Ready, now: Instant) {
+        if ready.readable {
+            self.alive.heard(now);
+        }
         self.readable |= ready.readable;
         // A connection that is not read is still told of when it breaks, and only then.
         if ready.readable && !self.is_reading {
@@ -121,17 +132,16 @@ impl Client {
         !self.is_reading
     }
 
+    /// How long its turns are from now on.
+    pub(super) fn set_quantum(&mut self, quantum: Quantum) {
+        self.connection.set_quantum(quantum);
+    }
+
     /// Reads, runs and sends what there is.
-    pub(super) fn turn(
-        &mut self,
-        poll: &Poll,
-        shared: &mut Shared,
-        quantum: Quantum,
-    ) -> Result<Progress, End> {
+    pub(super) fn turn(&mut self, poll: &Poll, shared: &mut Shared) -> Result<Progress, End> {
         if self.is_broken {
             return Err(End::Closed);
         }
-        self.connection.set_quantum(quantum);
         let mut progress = Progress::Waits;
         if self.readable && self.side.may_read(shared) {
             let mut receiver = Active { side: &mut self.side, shared };
@@ -169,6 +179,16 @@ impl Client {
         Ok(if self.is_reading || sent == Progress::More { progress } else { Progress::Waits })
     }
 
+    /// See [`Side::end_tasks`].
+    pub(super) fn end_tasks(&mut self, others: &Others, shared: &mut Shared) -> bool {
+        self.side.end_tasks(others, shared)
+    }
+
+    /// See [`Side::finish_managing`].
+    pub(super) fn finish_managing(&mut self, reply: Reply) {
+        self.side.finish_managing(reply);
+    }
+
     /// Goes on with a command whose store has answered.
     pub(super) fn finish_job(&mut self, done: Done, shared: &mut Shared) {
         self.side.finish_job(done, shared);
@@ -203,6 +223,50 @@ impl Client {
         (sample.app_rx_bytes + sample.app_tx_bytes > 0).then_some(sample)
     }
 
+    /// Whether its peer is still there, as far as that can be said; one that is worth it is pinged. A discovery
+    /// session is not: it has no pings (RFC 7143 section 4.3), and TCP's probes have to do.
+    pub(super) fn judge(&mut self, now: Instant) -> Verdict {
+        let Phase::Full { session, iqn: Some(_), .. } = &mut self.side.phase else { return Verdict::Fine };
+        if !self.is_reading {
+            self.alive.heard(now);
+        }
+        if !self.alive.is_silent(now) {
+            return Verdict::Fine;
+        }
+        let Ok(info) = tcp_info::read(self.connection.stream()) else { return Verdict::Gone };
+        let verdict = self.alive.judge(now, info.rtt, info.acked_bytes);
+        if verdict == Verdict::Ping {
+            session.ping();
+        }
+        verdict
+    }
+
+    /// The round-trip time of its connection, zero if it is not known.
+    pub(super) fn rtt(&self) -> Duration {
+        tcp_info::read(self.connection.stream()).map_or(Duration::ZERO, |info| info.rtt)
+    }
+
+    /// Asks its initiator to log out.
+    pub(super) fn request_logout(&mut self, within_s: u16) {
+        if let Phase::Full { session, iqn: Some(_), .. } = &mut self.side.phase {
+            session.request_logout(within_s);
+        }
+    }
+
+    /// Whether it has nothing under way, and has not been told to go.
+    pub(super) fn is_quiet(&self) -> bool {
+        let Phase::Full { session, .. } = &self.side.phase else { return false };
+        self.side.end.is_none() && session.open_commands() == 0 && !session.wants_transmit()
+    }
+
+    /// Ends it as soon as what waits to be sent is sent; its initiator is told.
+    pub(super) fn end_with(&mut self, end: End) {
+        if let Phase::Full { session, iqn: Some(_), .. } = &mut self.side.phase {
+            session.announce_drop();
+        }
+        self.side.end = Some(end);
+    }
+
     /// Takes the connection's traces out of what all share.
     pub(super) fn leave(&mut self, shared: &mut Shared) {
         if let Some(advice) = self.connection.advice() {
@@ -210,6 +274,7 @@ impl Client {
         }
         shared.stats.received_bytes += self.connection.received_payload_bytes();
         shared.stats.sent_bytes += self.connection.sent_payload_bytes();
+        self.side.leave_orphans(shared);
         match &self.side.phase {
             Phase::Full { tsih, .. } => {
                 shared.sessions.close(*tsih);

@@ -43,10 +43,10 @@ impl Receiver for Active<'_> {
                 Ok(match self.side.session().segment(&pdu) {
                     Segment::Discard => Landing::Discard,
                     Segment::Collect => Landing::Collect,
-                    Segment::Payload { token, offset_bytes, len_bytes } => Landing::Place {
-                        place: self.side.place(token, offset_bytes),
-                        len_bytes: len_bytes as usize,
-                    },
+                    Segment::Payload { token, offset_bytes, len_bytes } => {
+                        self.side.landing = Some(token);
+                        Landing::Place { place: Place { token, offset_bytes }, len_bytes: len_bytes as usize }
+                    }
                 })
             }
         }
@@ -60,6 +60,12 @@ impl Receiver for Active<'_> {
         let Some(pdu) = self.side.pdu.take() else {
             unreachable!("every PDU begins with its header, in the same phase");
         };
+        // A transfer that was ended meanwhile was kept for the rest of this PDU.
+        if let Some(token) = self.side.landing.take()
+            && matches!(self.side.transfers[token as usize].body, Body::Waste)
+        {
+            self.side.remove(token as usize);
+        }
         match &mut self.side.phase {
             Phase::Login { login, .. } => {
                 if let Pdu::LoginRequest(request) = pdu {

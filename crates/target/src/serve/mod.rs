@@ -5,12 +5,15 @@
 //! payload that is moved, `parameters` what commands bring along, `jobs` are the calls that block, `chores` what
 //! takes long in memory.
 
+mod alive;
 mod chores;
 mod client;
 mod directory;
+mod drain;
 mod end;
 mod exchange;
 mod jobs;
+mod manage;
 mod parameters;
 mod side;
 mod stats;
@@ -32,11 +35,14 @@ use slab::Slab;
 use store::tables::{Recorder, TableError};
 
 use crate::lun::{LunError, LunSpec, Luns, PORTAL_GROUP_TAG};
+use alive::Verdict;
 use chores::Chores;
 use client::Client;
 use directory::Sessions;
+use drain::Drain;
 use end::End;
 use jobs::{Done, Job};
+use manage::{Management, Reply};
 
 pub use stats::Stats;
 
@@ -98,6 +104,8 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 
 /// How long turns stay short after a second connection had one.
 const SHARED_FOR: Duration = Duration::from_millis(50);
+/// How often peers that say nothing are looked for.
+const ROLL_CALL_EVERY: Duration = Duration::from_secs(5);
 
 const LISTENER_TOKENS: u64 = 1 << 40;
 const WORKERS_TOKEN: u64 = 2 << 40;
@@ -124,7 +132,10 @@ pub struct Target {
     /// When to listen again after accepting failed.
     listen_again: Option<Instant>,
     congestion: Option<String>,
-    is_ending: bool,
+    /// When to look for peers that say nothing.
+    next_roll_call: Instant,
+    /// It has been asked to end.
+    drain: Option<Drain>,
 }
 
 /// What all clients of a target use.
@@ -133,11 +144,16 @@ struct Shared {
     workers: Workers<Job, Done>,
     chores: Chores,
     buffers: Buffers,
+    /// Where payload of commands that were ended lands; nobody reads it.
+    waste: Vec<u8>,
+    management: Management,
     sessions: Sessions,
     policy: LoginPolicy,
     /// What discovery answers; addresses that stand for all of this host are filled in per connection.
     advertised: Vec<DiscoveredTarget>,
     open_sessions: usize,
+    /// The target ends: no new commands are begun.
+    is_draining: bool,
     stats: Stats,
 }
 
@@ -192,17 +208,21 @@ impl Target {
                 workers,
                 chores: Chores::default(),
                 buffers: Buffers::new(BUFFERS_KEEP_BYTES),
+                waste: Vec::new(),
+                management: Management::default(),
                 sessions: Sessions::new(config.iqn.clone(), config.allowed.clone()),
                 policy,
                 advertised,
                 open_sessions: 0,
+                is_draining: false,
                 stats: Stats::default(),
             },
             sockets,
             next_sample: Instant::FAR_FUTURE,
             listen_again: None,
             congestion: config.congestion.clone(),
-            is_ending: false,
+            next_roll_call: Instant::FAR_FUTURE,
+            drain: None,
         };
         target.listen()?;
         Ok(target)
@@ -253,14 +273,14 @@ impl Target {
             let prepared = tcp::prepare(&stream, self.congestion.as_deref());
             let client = prepared.and_then(|()| {
                 let nexus = self.shared.sessions.next_nexus();
-                let deadline = now + LOGIN_TIMEOUT;
                 let login = self.shared.policy.clone();
-                Client::new(stream, peer, &self.poll, entry.key(), nexus, login, deadline)
+                Client::new(stream, peer, &self.poll, entry.key(), nexus, login, now)
             });
             match client {
                 Ok(client) => {
                     entry.insert(client);
                     self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
+                    self.next_roll_call = self.next_roll_call.min(now + ROLL_CALL_EVERY);
                 }
                 Err(error) => log(format_args!("{peer}: {error}")),
             }
@@ -302,6 +322,8 @@ impl Target {
         {
             client.finish_job(done, &mut self.shared);
             client.become_dirty(&mut self.dirty);
+        } else {
+            self.shared.management.finish_orphan(done.nexus, done.token);
         }
     }
 
@@ -325,6 +347,35 @@ impl Target {
         }
     }
 
+    /// Ends tasks in other sessions than the one that asked, and answers who asked for what is done.
+    fn manage(&mut self, now: Instant) {
+        for others in self.shared.management.take_others() {
+            for (_, client) in &mut self.clients {
+                if others.concerns(client.nexus())
+                    && client.end_tasks(&others, &mut self.shared)
+                    && others.is_told
+                {
+                    self.shared.luns.tell_cleared(others.lun, client.nexus());
+                }
+            }
+            self.shared.management.release(others.id);
+        }
+        for request in self.shared.management.take_finished() {
+            if let Reply::Managed { is_cold: true, .. } = request.reply {
+                let others = self.clients.iter().filter(|(_, client)| client.nexus() != request.nexus);
+                for index in others.map(|(index, _)| index).collect::<Vec<_>>() {
+                    self.dismiss(index, &End::Reset, now);
+                }
+            }
+            if let Some(client) = self.clients.get_mut(request.client)
+                && client.nexus() == request.nexus
+            {
+                client.finish_managing(request.reply);
+                client.become_dirty(&mut self.dirty);
+            }
+        }
+    }
+
     /// Clients that wait for buffers look again as soon as they may read.
     fn resume_paused(&mut self) {
         let (clients, dirty, shared) = (&mut self.clients, &mut self.dirty, &self.shared);
@@ -336,6 +387,23 @@ impl Target {
             }
             !may_read
         });
+    }
+
+    /// Pings the peers that are silent and closes the connections of those that do not answer.
+    fn call_roll(&mut self, now: Instant) {
+        let mut gone = Vec::new();
+        for (index, client) in &mut self.clients {
+            match client.judge(now) {
+                Verdict::Fine => {}
+                Verdict::Ping => client.become_dirty(&mut self.dirty),
+                Verdict::Gone => gone.push(index),
+            }
+        }
+        for index in gone {
+            self.close(index, &End::Silent, now);
+        }
+        let is_alone = self.clients.is_empty();
+        self.next_roll_call = if is_alone { Instant::FAR_FUTURE } else { now + ROLL_CALL_EVERY };
     }
 
     /// Looks at every connection that moves data: what the kernel says of it goes to the policy and to
@@ -385,7 +453,8 @@ impl Service for Target {
 
     fn ready(&mut self, ready: Ready, now: Instant) -> Result<(), ServeError> {
         match ready.token {
-            SIGNALS_TOKEN => self.is_ending |= self.signals.came(),
+            SIGNALS_TOKEN if self.signals.came() => self.begin_drain(now),
+            SIGNALS_TOKEN => {}
             WORKERS_TOKEN => {
                 for done in self.shared.workers.results() {
                     self.finish(done);
@@ -395,7 +464,7 @@ impl Service for Target {
             token => {
                 let index = token as usize;
                 if let Some(client) = self.clients.get_mut(index) {
-                    client.mark(ready);
+                    client.mark(ready, now);
                     client.become_dirty(&mut self.dirty);
                     self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
                 }
@@ -405,9 +474,7 @@ impl Service for Target {
     }
 
     fn turn(&mut self, now: Instant) -> Result<Turn, ServeError> {
-        if self.is_ending {
-            return Ok(Turn::Stop);
-        }
+        self.manage(now);
         let mut served = std::mem::take(&mut self.dirty);
         served.append(&mut self.again);
         for &index in &served {
@@ -417,7 +484,8 @@ impl Service for Target {
                 self.shared_until = now + SHARED_FOR;
             }
             let quantum = if now < self.shared_until { Quantum::SHARED } else { Quantum::ALONE };
-            match client.turn(&self.poll, &mut self.shared, quantum) {
+            client.set_quantum(quantum);
+            match client.turn(&self.poll, &mut self.shared) {
                 Ok(Progress::Waits) => {
                     if client.is_paused() && !self.paused.contains(&index) {
                         self.paused.push(index);
@@ -430,6 +498,7 @@ impl Service for Target {
                 Err(end) => self.close(index, &end, now),
             }
             self.end_replaced(now);
+            self.manage(now);
         }
         if self.listen_again.is_some_and(|at| now >= at) {
             self.listen()?;
@@ -438,13 +507,24 @@ impl Service for Target {
             self.sample(now);
             self.next_sample = self.next_sample.min(self.listen_again.unwrap_or(Instant::FAR_FUTURE));
         }
-        served.clear();
+        if now >= self.next_roll_call {
+            self.call_roll(now);
+        }
         // Its memory is used again.
+        served.clear();
+        served.append(&mut self.dirty);
         self.dirty = served;
         self.do_chore();
         self.resume_paused();
+        let mut next = self.next_sample.min(self.next_roll_call);
+        if let Some(drain) = self.drain {
+            match self.drain(drain, now) {
+                Some(at) => next = next.min(at),
+                None => return Ok(Turn::Stop),
+            }
+        }
         let is_idle = self.dirty.is_empty() && self.again.is_empty() && self.shared.chores.is_empty();
-        Ok(match (is_idle, self.next_sample) {
+        Ok(match (is_idle, next) {
             (false, _) => Turn::Again,
             (true, Instant::FAR_FUTURE) => Turn::Wait,
             (true, at) => Turn::WaitUntil(at),

@@ -47,8 +47,9 @@ pub(super) struct Side {
     pub(super) window_max: u32,
     pub(super) commands: u64,
     pub(super) command_bytes: u64,
-    /// The PDU whose data segment is being received.
+    /// The PDU whose data segment is being received, and the transfer that it is received into.
     pub(super) pdu: Option<Pdu>,
+    pub(super) landing: Option<u64>,
     pub(super) end: Option<End>,
 }
 
@@ -123,6 +124,12 @@ impl Side {
             match event {
                 Event::Run(run) => self.run(&run, shared),
                 Event::Received { task, token } => self.received(task, token, shared),
+                Event::Damaged { task, token } => {
+                    self.discard(token);
+                    let sense = Sense::PROTOCOL_SERVICE_CRC_ERROR;
+                    self.answer(task, Status::CHECK_CONDITION, Some(sense), 0);
+                }
+                Event::Manage { itt, function } => self.manage(itt, function, shared),
                 Event::Text(text) => self.answer_text(&text, shared),
                 Event::Logout => self.end = Some(End::LoggedOut),
             }
@@ -130,6 +137,9 @@ impl Side {
     }
 
     pub(super) fn run(&mut self, run: &Run, shared: &mut Shared) {
+        if shared.is_draining {
+            return self.answer(run.task, Status::BUSY, None, 0);
+        }
         let is_discovery = matches!(self.phase, Phase::Full { iqn: None, .. });
         let outcome = match (run.read && run.write, is_discovery) {
             (_, true) => Outcome::Check(Sense::LUN_NOT_SUPPORTED),
@@ -147,6 +157,7 @@ impl Side {
             Outcome::Check(sense) => self.answer(task, Status::CHECK_CONDITION, Some(sense), 0),
             Outcome::Sync => self.store_call(run, shared, Call::Sync),
             Outcome::Order(order) => self.carry_out(run, order, shared),
+            Outcome::Preempted(_) => unreachable!("it comes with data"),
             Outcome::Parameters { len_bytes } => self.ask_parameters(run, len_bytes, shared),
             Outcome::Read(range) if run.read && run.expected_bytes > 0 => {
                 let len_bytes = range.len_bytes.min(run.expected_bytes);
@@ -194,7 +205,7 @@ impl Side {
         let early = self.session().take_early(task);
         if !early.is_empty() {
             let len = early.len().min(len_bytes as usize);
-            let place = self.place(token, 0);
+            let place = Place { token, offset_bytes: 0 };
             self.space(&place, 0, len, shared).copy_from_slice(&early[..len]);
         }
         self.session().receive(task, token, len_bytes);
@@ -225,6 +236,12 @@ impl Side {
         let token = done.token as usize;
         let Some(transfer) = self.transfers.get_mut(token) else { return };
         let (task, actual_bytes) = (transfer.task, transfer.actual_bytes);
+        if let Body::Doomed(waiters) = &mut transfer.body {
+            std::mem::take(waiters).into_iter().for_each(|id| shared.management.release(id));
+            self.remove(token);
+            self.session().forget(task);
+            return;
+        }
         match (done.result, done.read) {
             (Ok(()), Some(buffer)) => {
                 transfer.body = Body::Sending(Arc::new(buffer));
@@ -281,17 +298,6 @@ impl Side {
         shared.workers.submit(nexus.0, job.cost_bytes(), job);
     }
 
-    pub(super) fn place(&self, token: u64, offset_bytes: u32) -> Place {
-        let transfer = &self.transfers[token as usize];
-        match transfer.body {
-            Body::Memory => Place::Memory {
-                lun: transfer.lun,
-                offset_bytes: transfer.offset_bytes + u64::from(offset_bytes),
-            },
-            _ => Place::Buffer { token, offset_bytes: offset_bytes as usize },
-        }
-    }
-
     pub(super) fn space<'a>(
         &'a mut self,
         place: &Place,
@@ -299,21 +305,24 @@ impl Side {
         len: usize,
         shared: &'a mut Shared,
     ) -> &'a mut [u8] {
-        match *place {
-            Place::Memory { lun, offset_bytes } => {
-                let backend = shared.luns.lun_mut(lun).map(super::super::lun::Lun::backend_mut);
+        let offset = place.offset_bytes as usize + offset;
+        let transfer = &mut self.transfers[place.token as usize];
+        match &mut transfer.body {
+            Body::Memory => {
+                let backend = shared.luns.lun_mut(transfer.lun).map(super::super::lun::Lun::backend_mut);
                 let Some(Backend::Memory(memory)) = backend else {
-                    unreachable!("the place was made for a LUN in memory");
+                    unreachable!("the transfer was made for a LUN in memory");
                 };
-                &mut memory.bytes_mut()[offset_bytes as usize + offset..][..len]
+                &mut memory.bytes_mut()[transfer.offset_bytes as usize + offset..][..len]
             }
-            Place::Buffer { token, offset_bytes } => {
-                let body = &mut self.transfers[token as usize].body;
-                let (Body::Filling(buffer) | Body::Parameters(buffer, _)) = body else {
-                    unreachable!("the place was made for a buffer that is being filled");
-                };
-                &mut buffer[offset_bytes + offset..][..len]
+            Body::Filling(buffer) | Body::Parameters(buffer, _) => &mut buffer[offset..][..len],
+            Body::Waste => {
+                if shared.waste.len() < len {
+                    shared.waste.resize(len, 0);
+                }
+                &mut shared.waste[..len]
             }
+            other => unreachable!("nothing is received for a transfer like {other:?}"),
         }
     }
 }

@@ -24,11 +24,7 @@ pub(crate) struct Disk {
 
 impl Disk {
     pub(crate) fn zeroed() -> Disk {
-        Disk {
-            bytes: vec![0; BLOCKS * BLOCK],
-            is_known: vec![true; BLOCKS],
-            uses: vec![Use::Free; BLOCKS],
-        }
+        Disk { bytes: vec![0; BLOCKS * BLOCK], is_known: vec![true; BLOCKS], uses: vec![Use::Free; BLOCKS] }
     }
 
     pub(crate) fn begin_round(&mut self) {

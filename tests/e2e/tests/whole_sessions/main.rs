@@ -7,9 +7,9 @@
 
 mod dice;
 mod disk;
-mod peer;
 #[path = "../pdu/mod.rs"]
 mod pdu;
+mod peer;
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -220,7 +220,8 @@ impl World {
     fn unmap(&mut self, number: usize) {
         let lun = self.dice.below(LUNS);
         let Some((lba, blocks)) = self.disks[lun].choose(&mut self.dice, true) else { return };
-        let ranges = [UnmapRange { lba: lba as u64, blocks: blocks as u32 }, UnmapRange { lba: 0, blocks: 0 }];
+        let ranges =
+            [UnmapRange { lba: lba as u64, blocks: blocks as u32 }, UnmapRange { lba: 0, blocks: 0 }];
         let list = emit_unmap(&ranges);
         let list_len = list.len() as u16;
         let task = out_task(lun, list, Effect::Writes { lba, data: vec![0; blocks * BLOCK] });

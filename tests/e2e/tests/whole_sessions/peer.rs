@@ -35,9 +35,14 @@ pub(crate) enum Expect {
 pub(crate) enum Effect {
     Nothing,
     /// What it read has to be there.
-    Reads { lba: usize },
+    Reads {
+        lba: usize,
+    },
     /// This is there now.
-    Writes { lba: usize, data: Vec<u8> },
+    Writes {
+        lba: usize,
+        data: Vec<u8>,
+    },
 }
 
 /// A request without its answer.
@@ -279,7 +284,8 @@ impl Peer {
         };
         let mut header = [0; 48];
         found.0.emit(&mut header);
-        let number = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let number =
+            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let carries = match &found.0 {
             Pdu::DataIn(data) => data.status.is_some(),
             Pdu::NopIn(nop) if nop.itt == RESERVED_TAG => false,
@@ -444,4 +450,3 @@ fn burst(dice: &mut Dice, task: &Task, itt: u32, ttt: u32, range: std::ops::Rang
     }
     pdus
 }
-
