@@ -132,6 +132,13 @@ impl<P, D> Connection<P, D> {
         self.wait_for(poll, Interest { readable: reading, ..self.interest })
     }
 
+    /// Gives memory back that an idle connection does not need: to be called when nothing has happened for a
+    /// while.
+    pub fn rest(&mut self) {
+        self.rx.rest();
+        self.tx.rest();
+    }
+
     /// Whether something is queued that the socket has not taken.
     pub fn has_unsent(&self) -> bool {
         !self.tx.is_empty()

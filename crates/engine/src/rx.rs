@@ -173,6 +173,12 @@ impl<P> Rx<P> {
         self.digests = digests;
     }
 
+    /// Gives back the memory that is not in use.
+    pub(crate) fn rest(&mut self) {
+        self.kept.shrink_to_fit();
+        self.collected.shrink_to_fit();
+    }
+
     /// Payload laid down at places so far.
     pub(crate) fn payload_bytes(&self) -> u64 {
         self.payload_bytes

@@ -106,6 +106,11 @@ impl<D> Tx<D> {
         self.queue.is_empty()
     }
 
+    /// Gives back the memory that is not in use.
+    pub(crate) fn rest(&mut self) {
+        self.queue.shrink_to_fit();
+    }
+
     /// Payload handed to the socket so far.
     pub(crate) fn payload_bytes(&self) -> u64 {
         self.payload_bytes

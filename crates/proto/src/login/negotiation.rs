@@ -162,7 +162,8 @@ impl Negotiation {
         }
         let (first, max) = (self.params.first_burst_len, self.params.max_burst_len);
         if first > max {
-            if self.is_settled(Key::FirstBurstLength) {
+            // One that was answered as irrelevant is the default, which nobody asked for.
+            if self.is_settled(Key::FirstBurstLength) && !self.is_irrelevant(Key::FirstBurstLength) {
                 return Err(Violation::Bursts { first, max });
             }
             self.params.first_burst_len = max;

@@ -170,6 +170,18 @@ impl Session {
         self.window.limit(commands);
     }
 
+    /// Gives memory back that a session without open commands does not need: to be called when nothing has
+    /// happened for a while.
+    pub fn rest(&mut self) {
+        if self.tasks.is_empty() {
+            self.tasks.shrink_to_fit();
+            self.by_itt.shrink_to_fit();
+            self.sending.shrink_to_fit();
+            self.events.shrink_to_fit();
+            self.urgent.shrink();
+        }
+    }
+
     /// Takes a header that has just arrived. A SCSI command becomes a task here, and its turn may come at
     /// once: poll events before asking for the segment.
     pub fn begin(&mut self, pdu: &Pdu) -> Result<(), Fault> {

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_done_for_those_who_have_left() {
+    fn little_is_done_for_those_who_have_left() {
         let (mut chores, mut luns) = (Chores::default(), luns());
         chores.push(fill(1, 0, 1 << 20));
         assert!(chores.step(&mut luns, |_, _| true).is_none());

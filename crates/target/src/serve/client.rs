@@ -132,17 +132,16 @@ impl Client {
         !self.is_reading
     }
 
+    /// How long its turns are from now on.
+    pub(super) fn set_quantum(&mut self, quantum: Quantum) {
+        self.connection.set_quantum(quantum);
+    }
+
     /// Reads, runs and sends what there is.
-    pub(super) fn turn(
-        &mut self,
-        poll: &Poll,
-        shared: &mut Shared,
-        quantum: Quantum,
-    ) -> Result<Progress, End> {
+    pub(super) fn turn(&mut self, poll: &Poll, shared: &mut Shared) -> Result<Progress, End> {
         if self.is_broken {
             return Err(End::Closed);
         }
-        self.connection.set_quantum(quantum);
         let mut progress = Progress::Waits;
         if self.readable && self.side.may_read(shared) {
             let mut receiver = Active { side: &mut self.side, shared };
@@ -196,14 +195,19 @@ impl Client {
     }
 
     /// The row of the table for a connection that has moved data since the last look, and how soon to look
-    /// again; the policy has seen it and its decisions are in force.
+    /// again; the policy has seen it and its decisions are in force. One that has not gives memory back.
     pub(super) fn sample(&mut self, now: Instant) -> io::Result<Option<(SocketSample, Duration)>> {
         let moved = self.connection.received_payload_bytes() + self.connection.sent_payload_bytes();
+        let side = &mut self.side;
         if moved == self.seen_bytes {
+            if let (Phase::Full { session, .. }, true) = (&mut side.phase, side.transfers.is_empty()) {
+                side.transfers.shrink_to_fit();
+                session.rest();
+                self.connection.rest();
+            }
             return Ok(None);
         }
         self.seen_bytes = moved;
-        let side = &mut self.side;
         let Phase::Full { session, .. } = &mut side.phase else { return Ok(None) };
         let request_bytes = side.command_bytes / side.commands.max(1);
         (side.commands, side.command_bytes) = (0, 0);

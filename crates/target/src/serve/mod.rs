@@ -493,7 +493,8 @@ impl Service for Target {
                 self.shared_until = now + SHARED_FOR;
             }
             let quantum = if now < self.shared_until { Quantum::SHARED } else { Quantum::ALONE };
-            match client.turn(&self.poll, &mut self.shared, quantum) {
+            client.set_quantum(quantum);
+            match client.turn(&self.poll, &mut self.shared) {
                 Ok(Progress::Waits) => {
                     if client.is_paused() && !self.paused.contains(&index) {
                         self.paused.push(index);
