@@ -6,11 +6,12 @@
 
 mod attention;
 mod identity;
+mod kept;
 mod options;
 mod reservation;
 mod spec;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use crate::backend::{
 
 pub use attention::{Attention, Nexus};
 pub use identity::{Identity, PORTAL_GROUP_TAG};
+pub use kept::{Keeper, KeptError, Save};
 pub use options::{BLOCK_LENS_BYTES, OPTIONS, OptionError, Options};
 pub use reservation::{Need, Port, Request, Reservations, ReserveError};
 pub use spec::{LunSpec, Source, SpecError};
@@ -56,6 +58,10 @@ pub struct Lun {
     settings: Settings,
     attentions: Attentions,
     reservations: Reservations,
+    /// Where reservations outlive the target.
+    keeper: Option<Arc<Keeper>>,
+    /// Version of the reservations that are kept.
+    kept: u64,
 }
 
 /// What an initiator can change, until the target is started again.
@@ -85,6 +91,26 @@ pub enum LunError {
         spec: Box<LunSpec>,
         /// What is wrong with the file.
         source: OpenError,
+    },
+    /// Its reservations cannot be had back.
+    #[error("LUN {number} ({spec}): {source}")]
+    Reservations {
+        /// Its number.
+        number: usize,
+        /// What was asked for.
+        spec: Box<LunSpec>,
+        /// What is wrong with them.
+        source: KeptError,
+    },
+    /// Two LUNs would keep their reservations in one file.
+    #[error("LUN {number} and LUN {other} both keep their reservations in {}; give each its own", path.display())]
+    SharedReservations {
+        /// The second.
+        number: u16,
+        /// The first.
+        other: u16,
+        /// The file.
+        path: PathBuf,
     },
     /// There is not that much memory.
     #[error("LUN {number} ({spec}): {source}")]
@@ -125,7 +151,14 @@ impl Luns {
             return Err(LunError::TooMany { found: specs.len() });
         }
         let open = |(number, spec)| Lun::open(spec, number as u16, iqn);
-        specs.iter().enumerate().map(open).collect::<Result<_, _>>().map(|luns| Luns { luns })
+        let luns: Vec<Lun> = specs.iter().enumerate().map(open).collect::<Result<_, _>>()?;
+        let keepers = luns.iter().filter_map(|lun| Some((lun.number, lun.keeper.as_ref()?.path())));
+        for (number, path) in keepers.clone() {
+            if let Some((other, _)) = keepers.clone().find(|(other, same)| *other < number && *same == path) {
+                return Err(LunError::SharedReservations { number, other, path: path.to_owned() });
+            }
+        }
+        Ok(Luns { luns })
     }
 
     /// The LUN that a command is for.
@@ -200,6 +233,14 @@ impl Lun {
             }
         };
         let backend = wrap(backend, options, block_len_bytes);
+        let kept = Keeper::open(&spec.source, options).map_err(|source| {
+            let (number, spec) = place();
+            LunError::Reservations { number, spec, source }
+        })?;
+        let (keeper, reservations) = match kept {
+            Some((keeper, kept)) => (Some(keeper), Reservations::restore(kept)),
+            None => (None, Reservations::default()),
+        };
         Ok(Lun {
             number,
             kind: spec.source.kind(),
@@ -213,7 +254,9 @@ impl Lun {
             seed: options.seed,
             delayed: 0,
             attentions: Attentions::default(),
-            reservations: Reservations::default(),
+            reservations,
+            keeper,
+            kept: 0,
         })
     }
 
@@ -275,13 +318,31 @@ impl Lun {
         &mut self.reservations
     }
 
-    /// Carries out PERSISTENT RESERVE OUT for `nexus`; sessions that it concerns are told.
-    pub fn persistent_reserve(&mut self, nexus: Nexus, request: Request) -> Result<(), ReserveError> {
+    /// Whether reservations can outlive the target.
+    pub fn can_persist(&self) -> bool {
+        self.keeper.is_some()
+    }
+
+    /// Carries out PERSISTENT RESERVE OUT for `nexus`; sessions that it concerns are told. What is returned has
+    /// to be written before the command is answered. If that fails the change is in force nevertheless, and is
+    /// written with the next one.
+    pub fn persistent_reserve(
+        &mut self,
+        nexus: Nexus,
+        request: Request,
+    ) -> Result<Option<Save>, ReserveError> {
+        let was_kept = self.reservations.persist();
         for (port, attention) in self.reservations.out(nexus, request)? {
             let sessions: Vec<Nexus> = self.reservations.sessions_of(&port).collect();
             self.attentions.raise(attention, |other| other != nexus && sessions.contains(&other));
         }
-        Ok(())
+        match &self.keeper {
+            Some(keeper) if was_kept || self.reservations.persist() => {
+                self.kept += 1;
+                Ok(Some(keeper.save(self.kept, self.reservations.kept())))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// How long the next command that is read, or written, has to wait before it begins.
@@ -337,7 +398,7 @@ fn wrap(backend: Backend, options: &Options, block_len_bytes: u32) -> Backend {
 /// What tells two stores of a kind apart. A file keeps its identity whatever directory the target was started
 /// in. A device keeps it by the name that is given: `/dev/disk/by-id/…` stays, what it leads to may not.
 fn origin(source: &Source) -> Vec<u8> {
-    let bytes = |path: std::io::Result<std::path::PathBuf>, given: &Path| {
+    let bytes = |path: std::io::Result<PathBuf>, given: &Path| {
         path.unwrap_or_else(|_| given.to_owned()).into_os_string().into_encoded_bytes()
     };
     match source {

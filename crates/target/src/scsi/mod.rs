@@ -28,7 +28,7 @@ mod tests;
 
 use wire::scsi::{BlockForm, Cdb, Lun as Address, Sense};
 
-use crate::lun::{Attention, Lun, Luns, Nexus};
+use crate::lun::{Attention, Lun, Luns, Nexus, Save};
 use transfer::Blocks;
 
 pub use failure::Failure;
@@ -52,6 +52,8 @@ pub enum Outcome {
     Write(Transfer),
     /// Sync the store, then GOOD. Only for a LUN that has a write cache, hence never for one in memory.
     Sync,
+    /// Put the reservations on stable storage, then GOOD. Never for a LUN in memory.
+    Keep(Save),
     /// Receive so many bytes, then [`execute_with`] them. The initiator has to expect just as many.
     Parameters {
         /// How many.

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use engine::Buffer;
 
 use crate::backend::BlockStore;
-use crate::lun::Nexus;
+use crate::lun::{Nexus, Save};
 use crate::scsi::{Failure, Order};
 
 /// One call, or a few that belong together.
@@ -27,6 +27,8 @@ pub(super) enum Call {
     Write { offset_bytes: u64, buffer: Buffer, fua: bool },
     /// Make everything written so far durable.
     Sync,
+    /// Put reservations on stable storage.
+    Keep(Save),
     /// More than moving bytes.
     Order(Order),
 }
@@ -37,7 +39,7 @@ impl Call {
         match self {
             Call::Read { .. } => true,
             Call::Order(order) => order.is_read(),
-            Call::Write { .. } | Call::Sync => false,
+            Call::Write { .. } | Call::Sync | Call::Keep(_) => false,
         }
     }
 }
@@ -75,6 +77,7 @@ pub(super) fn run(job: Job) -> Done {
             result.map_err(Failure::Write)
         }
         Call::Sync => store.sync().map_err(Failure::Write),
+        Call::Keep(save) => save.write().map_err(Failure::Write),
         Call::Order(order) if order.is_exclusive() => {
             let _gate = store.gate().write().unwrap_or_else(PoisonError::into_inner);
             order.in_store(&*store)

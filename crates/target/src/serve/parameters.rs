@@ -43,6 +43,7 @@ impl Side {
             Outcome::Check(sense) => self.answer(task, Status::CHECK_CONDITION, Some(sense), len_bytes),
             Outcome::Sync => self.call(task, lun, len_bytes, Call::Sync, shared),
             Outcome::Order(order) => self.order(task, lun, len_bytes, order, shared),
+            Outcome::Keep(save) => self.call(task, lun, len_bytes, Call::Keep(save), shared),
             outcome => unreachable!("with its data a command is decided, found {outcome:?}"),
         }
     }

@@ -148,6 +148,7 @@ impl Side {
             Outcome::Check(sense) => self.answer(task, Status::CHECK_CONDITION, Some(sense), 0),
             Outcome::Sync => self.store_call(run, shared, Call::Sync),
             Outcome::Order(order) => self.carry_out(run, order, shared),
+            Outcome::Keep(save) => self.store_call(run, shared, Call::Keep(save)),
             Outcome::Parameters { len_bytes } => self.ask_parameters(run, len_bytes, shared),
             Outcome::Read(range) if run.read && run.expected_bytes > 0 => {
                 let len_bytes = range.len_bytes.min(run.expected_bytes);
