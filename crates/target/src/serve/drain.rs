@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use engine::Quantum;
 use event::Instant;
 
 use super::end::End;
@@ -83,7 +82,7 @@ impl Target {
         {
             client.end_with(End::Shutdown);
             // Whatever it comes to, it is closed.
-            let _ = client.turn(&self.poll, &mut self.shared, Quantum::SHARED);
+            let _ = client.turn(&self.poll, &mut self.shared);
         }
         self.close(index, end, now);
     }
