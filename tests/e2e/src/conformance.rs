@@ -128,7 +128,10 @@ impl Document {
             let written = here.iter().find(|it| it.covers(test)).map_or(PASSED, |it| it.verdict);
             if verdict.word() != written {
                 let said = if let Verdict::Failed(said) = verdict { said.trim() } else { "" };
-                found.push(format!("{test} {}, and docs/conformance.md says {written} {said}", verdict.word()));
+                found.push(format!(
+                    "{test} {}, and docs/conformance.md says {written} {said}",
+                    verdict.word()
+                ));
             }
         }
         for it in here.iter().filter(|it| !verdicts.keys().any(|test| it.covers(test))) {
@@ -169,7 +172,8 @@ impl Exception {
 /// The rows of the table below a heading, without its head; cells without spaces and backticks around them.
 #[track_caller]
 fn table(text: &str, heading: &str) -> Vec<Vec<String>> {
-    let lines = text.lines().skip_while(|line| *line != heading).skip(1).take_while(|line| !line.starts_with("## "));
+    let lines =
+        text.lines().skip_while(|line| *line != heading).skip(1).take_while(|line| !line.starts_with("## "));
     let rows: Vec<_> = lines.filter(|line| line.starts_with('|')).skip(2).map(cells).collect();
     assert!(!rows.is_empty(), "docs/conformance.md has no table below `{heading}`");
     rows
@@ -242,7 +246,8 @@ FAILED
     fn whatever_is_otherwise_than_written_is_said() {
         let document = Document::parse(DOCUMENT);
         let differences = |lun, pairs: &[(&str, Verdict)]| {
-            let verdicts = pairs.iter().map(|(name, verdict)| ((*name).to_owned(), verdict.clone())).collect();
+            let verdicts =
+                pairs.iter().map(|(name, verdict)| ((*name).to_owned(), verdict.clone())).collect();
             document.differences(lun, &verdicts).join("\n")
         };
         let failed = || Verdict::Failed("why".to_owned());
@@ -266,7 +271,11 @@ FAILED
             ("file", &as_written, "there is no test Sanitize.*, and"),
             ("file", &as_written, "says None"),
             ("file", &[("Sanitize.Crypto", Verdict::Passed)], "Sanitize.Crypto passed, and"),
-            ("odd", &[("Unmap.Odd", Verdict::Passed)], "Unmap.Odd passed, and docs/conformance.md says failed"),
+            (
+                "odd",
+                &[("Unmap.Odd", Verdict::Passed)],
+                "Unmap.Odd passed, and docs/conformance.md says failed",
+            ),
         ] {
             let said = differences(lun, verdicts);
             assert!(said.contains(expected), "{said}");

@@ -5,7 +5,8 @@
 
 use wire::scsi::{
     Association, BlockDeviceCharacteristics, BlockLimits, Designator, DesignatorId, DeviceIdentification,
-    ExtendedInquiry, LogicalBlockProvisioning, Sense, StandardInquiry, SupportedPages, UnitSerialNumber, VpdPage, page,
+    ExtendedInquiry, LogicalBlockProvisioning, Sense, StandardInquiry, SupportedPages, UnitSerialNumber,
+    VpdPage, page,
 };
 
 use super::capacity::physical_block_exponent;

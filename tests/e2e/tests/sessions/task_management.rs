@@ -123,7 +123,11 @@ fn who_loses_tasks_and_who_is_told() {
         let request = request(&session, function, 0);
         assert_eq!(manage(&mut session, request), task_response::COMPLETE);
         let of_idle = of_others.filter(|_| for_all);
-        assert_eq!(attention(&mut session, 0), of_idle, "function {function}: who asks is told like all others");
+        assert_eq!(
+            attention(&mut session, 0),
+            of_idle,
+            "function {function}: who asks is told like all others"
+        );
         assert_eq!(attention(&mut idle, 0), of_idle, "function {function}");
         assert_eq!(attention(&mut other, 0), of_others, "function {function}");
         assert_eq!(attention(&mut other, 0), None, "told once");
