@@ -204,9 +204,9 @@ impl Luns {
         }
     }
 
-    /// A LUN, or all of them, was reset for `nexus`; see [`Lun::reset`].
-    pub fn reset(&mut self, address: Option<Address>, nexus: Nexus) {
-        self.concerned(address).for_each(|lun| lun.reset(nexus));
+    /// A LUN, or all of them, was reset; see [`Lun::reset`].
+    pub fn reset(&mut self, address: Option<Address>) {
+        self.concerned(address).for_each(Lun::reset);
     }
 
     /// Another session ended commands of `nexus` on a LUN, or on all of them.
@@ -406,10 +406,10 @@ impl Lun {
         &mut self.backend
     }
 
-    /// LOGICAL UNIT RESET was carried out for `nexus`: all other sessions are told, a RESERVE is over, and what
-    /// was set is as it was at first.
-    pub fn reset(&mut self, nexus: Nexus) {
-        self.attentions.raise(Attention::Reset, |other| other != nexus);
+    /// LOGICAL UNIT RESET was carried out: every session is told, the one that asked for it as well (SAM-5 section
+    /// 6.3.3), a RESERVE is over, and what was set is as it was at first.
+    pub fn reset(&mut self) {
+        self.attentions.raise(Attention::Reset, |_| true);
         self.reservations.reset();
         self.settings = Settings { write_cache: self.backend.has_write_cache(), write_protect: false };
     }
@@ -517,8 +517,8 @@ mod tests {
         let lun = luns.lun_mut(at(0)).unwrap();
         assert_eq!(lun.take_attention(one), Some(Attention::PowerOn));
         assert_eq!(lun.take_attention(one), None);
-        lun.reset(Nexus(3));
-        lun.reset(two);
+        lun.reset();
+        lun.reset();
         assert_eq!(lun.take_attention(one), Some(Attention::Reset));
         assert_eq!(lun.take_attention(one), None, "two resets are one message");
         assert_eq!(lun.take_attention(two), Some(Attention::PowerOn), "the earlier one first");

@@ -148,9 +148,7 @@ impl Side {
         match function {
             Function::AbortTask(_) | Function::AbortTaskSet(_) => return shared.management.release(id),
             Function::ClearTaskSet(_) => {}
-            Function::LunReset(_) | Function::WarmReset | Function::ColdReset => {
-                shared.luns.reset(lun, self.nexus)
-            }
+            Function::LunReset(_) | Function::WarmReset | Function::ColdReset => shared.luns.reset(lun),
         }
         shared.management.wait_for_orphans(id, lun);
         let is_told = matches!(function, Function::ClearTaskSet(_));

@@ -117,7 +117,7 @@ fn reserve_and_release() {
         assert!(room.may(B, &[reserve]));
         room.luns.end(B);
         assert!(room.may(A, &[reserve]));
-        room.luns.lun_mut(Address::from_number(0)).unwrap().reset(A);
+        room.luns.lun_mut(Address::from_number(0)).unwrap().reset();
         room.run(C, &[0; 6]);
         assert!(room.may(C, &WRITE));
     }
