@@ -213,8 +213,7 @@ impl<P> Rx<P> {
         Ok(receiver.wants_more())
     }
 
-    /// One read; how much it brought and how much it could have brought. Of a payload that is read into its
-    /// place it brings `most_bytes` or a little more.
+    /// One read; how much it brought and how much it could have brought: `most_bytes` or a little more.
     fn read<R: Receiver<Place = P>>(
         &mut self,
         mut stream: &TcpStream,
@@ -246,14 +245,15 @@ impl<P> Rx<P> {
             return Ok((read, direct + after));
         }
         let carried = self.kept.len();
-        let read = stream.read(&mut scratch[carried..]).map_err(Stop::Io)?;
+        let end = scratch.len().min(carried + most_bytes.max(DIRECT_BYTES));
+        let read = stream.read(&mut scratch[carried..end]).map_err(Stop::Io)?;
         if read == 0 {
             return Err(Stop::Closed);
         }
         scratch[..carried].copy_from_slice(&self.kept);
         self.kept.clear();
         self.take(&scratch[..carried + read], receiver).map_err(Stop::Refused)?;
-        Ok((read, scratch.len() - carried))
+        Ok((read, end - carried))
     }
 
     /// Takes PDUs out of `bytes` and keeps the rest.

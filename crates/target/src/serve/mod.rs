@@ -486,6 +486,9 @@ impl Service for Target {
         self.manage(now);
         let mut served = std::mem::take(&mut self.dirty);
         served.append(&mut self.again);
+        if served.first() == Some(&self.last_served) {
+            served.rotate_left(1);
+        }
         for &index in &served {
             let Some(client) = self.clients.get_mut(index) else { continue };
             client.is_dirty = false;

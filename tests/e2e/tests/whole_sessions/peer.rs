@@ -170,7 +170,7 @@ impl Peer {
             .push("ImmediateData", yes_no(terms.immediate_data))
             .push("FirstBurstLength", &terms.first_burst.to_string())
             .push("MaxBurstLength", &terms.max_burst.to_string())
-            .push("MaxOutstandingR2T", &dice.pick(&["1", "2", "8"]))
+            .push("MaxOutstandingR2T", dice.pick(&["1", "2", "8"]))
             .push("MaxRecvDataSegmentLength", &terms.segment.to_string());
         let cmd_sn = dice.pick(&[1, 7, u32::MAX - 3, i32::MAX as u32]);
         let [a, b, c, d] = number.to_be_bytes();

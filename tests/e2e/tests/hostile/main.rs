@@ -1,7 +1,13 @@
 //! Random bytes and initiators that break the rules on our target's port: at worst their connection is closed; the
 //! target stays as it is and others go on. What it answers when the rules are kept is not asked here.
+//!
+//! `crowd` are many at once, `numbers` requests that are well formed and make no sense.
 
+mod crowd;
+mod numbers;
+#[path = "../pdu/mod.rs"]
 mod pdu;
+#[path = "../raw_initiator/mod.rs"]
 mod raw_initiator;
 
 use std::fs;
@@ -130,6 +136,13 @@ fn file_lun(file: &NamedTempFile) -> String {
     format!("file:{}", file.path().display())
 }
 
+/// A target, and a session on it that does nothing wrong.
+fn set_up(luns: &[&str]) -> (Target, Session) {
+    let target = Target::serve(luns);
+    let bystander = Session::open(&target);
+    (target, bystander)
+}
+
 /// Panics unless the target still runs, a session that was open before still works, and so does a new one.
 #[track_caller]
 fn expect_unharmed(target: &mut Target, bystander: &mut Session) {
@@ -149,8 +162,7 @@ fn ping_with_four_bytes() -> (Vec<u8>, Vec<u8>) {
 
 #[test]
 fn a_pdu_that_straddles_the_end_of_the_login() {
-    let mut target = Target::serve(&["memory:1MiB"]);
-    let mut bystander = Session::open(&target);
+    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
     let (header, data) = ping_with_four_bytes();
     let mut stream = connect(&target);
     stream.write_all(&[login_request(&target, 0), header].concat()).expect("the target reads");
@@ -162,8 +174,7 @@ fn a_pdu_that_straddles_the_end_of_the_login() {
 
 #[test]
 fn part_of_a_header_that_straddles_the_end_of_the_login() {
-    let mut target = Target::serve(&["memory:1MiB"]);
-    let mut bystander = Session::open(&target);
+    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
     let (header, data) = ping_with_four_bytes();
     for part in [1, 20, BHS_LEN - 1] {
         let mut stream = connect(&target);
@@ -181,8 +192,7 @@ fn part_of_a_header_that_straddles_the_end_of_the_login() {
 
 #[test]
 fn a_login_that_is_cut_off_leaves_no_session() {
-    let mut target = Target::serve(&["memory:1MiB"]);
-    let mut bystander = Session::open(&target);
+    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
     for _ in 0..200 {
         let mut stream = connect(&target);
         let mut unknown_opcode = [0; BHS_LEN];
@@ -208,8 +218,7 @@ fn a_login_that_is_cut_off_leaves_no_session() {
 #[test]
 fn reads_without_end_by_a_peer_that_never_listens() {
     let file = sparse_file(64 * MIB);
-    let mut target = Target::serve(&[&file_lun(&file), "memory:64MiB"]);
-    let mut bystander = Session::open(&target);
+    let (mut target, mut bystander) = set_up(&[&file_lun(&file), "memory:64MiB"]);
     let mut deaf = Session::open(&target);
     let commands: Vec<u8> = (0..300)
         .flat_map(|_| {
@@ -233,8 +242,7 @@ fn reads_without_end_by_a_peer_that_never_listens() {
 #[test]
 fn pings_without_end_by_a_peer_that_never_listens() {
     const FULL_FOR: Duration = Duration::from_secs(2);
-    let mut target = Target::serve(&["memory:1MiB"]);
-    let mut bystander = Session::open(&target);
+    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
     let mut deaf = Session::open(&target);
     deaf.until_pong();
     let before_bytes = target.service.resident_bytes();
@@ -260,8 +268,7 @@ fn pings_without_end_by_a_peer_that_never_listens() {
 #[test]
 fn one_command_number_thousands_of_times() {
     const LEN: u32 = 8192;
-    let mut target = Target::serve(&["memory:1MiB"]);
-    let mut bystander = Session::open(&target);
+    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
     let mut session = Session::open(&target);
     session.until_pong();
     let before_bytes = target.service.resident_bytes();
@@ -298,8 +305,7 @@ fn discovery_names_an_address_that_can_be_reached() {
 
 #[test]
 fn data_that_goes_the_wrong_way() {
-    let mut target = Target::serve(&["memory:1MiB"]);
-    let mut bystander = Session::open(&target);
+    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
     let mut session = Session::open(&target);
     let command = session.command(0, write(0, 4096), Flow::Out(4096));
     session.send(command, &[7; 4096]);
@@ -324,8 +330,7 @@ fn data_that_goes_the_wrong_way() {
 
 #[test]
 fn data_out_for_nobody_is_rejected() {
-    let mut target = Target::serve(&["memory:1MiB"]);
-    let mut bystander = Session::open(&target);
+    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
     let mut session = Session::open(&target);
     session.send_bytes(&data_out(0xdead, RESERVED_TAG, 0, &[1; 512]));
     session.send_bytes(&data_out(0xdead, 5, 0, &[1; 512]));
@@ -340,8 +345,7 @@ fn data_out_for_nobody_is_rejected() {
 #[test]
 fn a_burst_that_goes_wrong_ends_the_connection() {
     let file = sparse_file(MIB);
-    let mut target = Target::serve(&["memory:1MiB", &file_lun(&file)]);
-    let mut bystander = Session::open(&target);
+    let (mut target, mut bystander) = set_up(&["memory:1MiB", &file_lun(&file)]);
     for lun in [0, 1] {
         for (offset, len) in [(512, 512), (u32::MAX - 511, 512), (0, 8192), (4096, 0)] {
             let mut session = Session::open(&target);
@@ -359,8 +363,7 @@ fn a_burst_that_goes_wrong_ends_the_connection() {
 
 #[test]
 fn more_immediate_data_than_allowed_ends_the_connection() {
-    let mut target = Target::serve(&["memory:1MiB"]);
-    let mut bystander = Session::open(&target);
+    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
     // Above the expected length, above FirstBurstLength, above our MaxRecvDataSegmentLength, with a READ.
     for (flow, len) in [
         (Flow::Out(4096), 8192),
@@ -381,8 +384,7 @@ fn more_immediate_data_than_allowed_ends_the_connection() {
 
 #[test]
 fn a_task_tag_that_is_in_use_ends_the_connection() {
-    let mut target = Target::serve(&["memory:1MiB"]);
-    let mut bystander = Session::open(&target);
+    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
     let mut session = Session::open(&target);
     let first = session.command(0, write(0, 4096), Flow::Out(4096));
     session.send(first, &[]);
@@ -397,8 +399,7 @@ fn a_task_tag_that_is_in_use_ends_the_connection() {
 #[test]
 fn every_one_of_many_immediate_commands_is_answered() {
     const COMMANDS: usize = 200;
-    let mut target = Target::serve(&["memory:1MiB"]);
-    let mut bystander = Session::open(&target);
+    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
     let mut session = Session::open(&target);
     // Writes whose data never comes stay open.
     for _ in 0..COMMANDS {
@@ -460,8 +461,7 @@ fn expect_logout_response_last(session: &mut Session) {
 
 #[test]
 fn nothing_follows_the_answer_to_a_logout() {
-    let mut target = Target::serve(&["memory:1MiB"]);
-    let mut bystander = Session::open(&target);
+    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
     let mut session = Session::open(&target);
     for _ in 0..64 {
         let command = session.command(0, read(0, MIB), Flow::In(MIB));
@@ -476,8 +476,7 @@ fn nothing_follows_the_answer_to_a_logout() {
 #[test]
 fn what_a_store_answers_after_a_logout_is_not_sent() {
     let file = sparse_file(MIB);
-    let mut target = Target::serve(&["memory:1MiB", &file_lun(&file)]);
-    let mut bystander = Session::open(&target);
+    let (mut target, mut bystander) = set_up(&["memory:1MiB", &file_lun(&file)]);
     let mut session = Session::open(&target);
     // The socket is full of these, so that the answer to the logout has to wait …
     for _ in 0..64 {

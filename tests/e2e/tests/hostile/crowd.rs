@@ -1,9 +1,6 @@
 //! Many at once on our target's port: a thousand sessions that do nothing, and thousands of connections that never
 //! log in. What they cost is bounded and given back, and a session that works goes on beside them.
 
-mod pdu;
-mod raw_initiator;
-
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -13,15 +10,13 @@ use e2e::process::until;
 use e2e::{farlun, need, run};
 use wire::iscsi::{BHS_LEN, Pdu};
 
-use raw_initiator::{Flow, Session, connect, login_request, read, until_closed};
-
-const MINUTE: Duration = Duration::from_secs(60);
-const MIB: u64 = 1 << 20;
+use crate::raw_initiator::{Flow, Session, connect, login_request, read, until_closed};
+use crate::{MINUTE, pdu, set_up};
 
 /// What a thousand idle sessions may take, the target itself included.
 const IDLE_MAX_BYTES: u64 = 60_000_000;
 /// What an allocator keeps for next time.
-const SLACK_BYTES: u64 = 12 * MIB;
+const SLACK_BYTES: u64 = 12 << 20;
 
 /// Whether this process and those it starts may have so many files open.
 fn descriptors(wanted: u64) -> Result<(), String> {
@@ -44,8 +39,7 @@ fn expect_memory_back(target: &Target, before_bytes: u64) {
 fn a_thousand_idle_sessions() {
     const SESSIONS: usize = 1000;
     need!(descriptors(SESSIONS as u64 + 100));
-    let mut target = Target::serve(&["memory:64MiB"]);
-    let mut first = Session::open(&target);
+    let (mut target, mut first) = set_up(&["memory:64MiB"]);
     first.until_pong();
     let before_bytes = target.service.resident_bytes();
     // None is idle from its birth on: each has asked, and read what all LUNs have.
@@ -107,10 +101,9 @@ fn loiterer(target: &Target, request: &[u8], number: usize) -> TcpStream {
 fn five_thousand_that_never_log_in() {
     const CROWD: usize = 5000;
     /// They hold a socket each, and a login without text.
-    const GROWTH_MAX_BYTES: u64 = 64 * MIB;
+    const GROWTH_MAX_BYTES: u64 = 64 << 20;
     need!(descriptors(CROWD as u64 + 100));
-    let mut target = Target::serve(&["memory:64MiB"]);
-    let mut bystander = Session::open(&target);
+    let (mut target, mut bystander) = set_up(&["memory:64MiB"]);
     bystander.until_pong();
     let before_bytes = target.service.resident_bytes();
     let request = login_request(&target, 0);
@@ -135,8 +128,7 @@ fn five_thousand_that_never_log_in() {
 /// That something comes now and then does not make a login last for ever.
 #[test]
 fn a_login_byte_by_byte_has_a_limit() {
-    let mut target = Target::serve(&["memory:1MiB"]);
-    let mut bystander = Session::open(&target);
+    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
     let request = login_request(&target, 0);
     let silent = connect(&target);
     let mut half_open = connect(&target);
