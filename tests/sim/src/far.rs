@@ -5,7 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use proto::params::Params;
-use proto::target::{Answer, Event, Function, Run, Session, TaskId};
+use proto::target::{Answer, ConnectionId, Event, Function, Run, Session, TaskId};
 use proto::{Data, Fault, Segment};
 use wire::iscsi::{Pdu, task_response};
 
@@ -28,7 +28,8 @@ pub struct Far {
     held: VecDeque<Held>,
     /// Tasks that were ended while the store was at work on them, and the requests that wait for that.
     doomed: Vec<TaskId>,
-    managing: Vec<u32>,
+    managing: Vec<(ConnectionId, u32)>,
+    faults: Vec<(ConnectionId, Fault)>,
     is_slow: bool,
     text_answer: Vec<u8>,
     texts: Vec<Vec<u8>>,
@@ -60,13 +61,14 @@ impl Far {
     /// A target that has just been logged in to, with this memory.
     pub fn new(params: Params, exp_cmd_sn: u32, stat_sn: u32, window: u32, memory: Vec<u8>) -> Far {
         Far {
-            session: Session::new(params, exp_cmd_sn, stat_sn, window),
+            session: Session::new(0, params, exp_cmd_sn, stat_sn, window),
             memory,
             writes: HashMap::new(),
             next_write: 0,
             held: VecDeque::new(),
             doomed: Vec::new(),
             managing: Vec::new(),
+            faults: Vec::new(),
             is_slow: false,
             text_answer: Vec::new(),
             texts: Vec::new(),
@@ -126,15 +128,23 @@ impl Far {
         true
     }
 
-    /// Takes a PDU with its whole data segment.
+    /// Takes a PDU with its whole data segment, on the only connection.
     ///
     /// # Errors
     /// The connection would be dropped.
     pub fn take(&mut self, header: &[u8; 48], data: &[u8]) -> Result<(), Fault> {
+        self.take_on(ConnectionId::LEADING, header, data)
+    }
+
+    /// Takes a PDU with its whole data segment, on one of several connections.
+    ///
+    /// # Errors
+    /// The connection would be dropped.
+    pub fn take_on(&mut self, at: ConnectionId, header: &[u8; 48], data: &[u8]) -> Result<(), Fault> {
         let pdu = Pdu::parse(header)?;
-        self.session.begin(&pdu)?;
+        self.session.begin(at, &pdu)?;
         self.serve();
-        let collected = match self.session.segment(&pdu) {
+        let collected = match self.session.segment(at, &pdu) {
             Segment::Discard => &[],
             Segment::Collect => data,
             Segment::Payload { token, offset_bytes, len_bytes } => {
@@ -142,14 +152,31 @@ impl Far {
                 &[]
             }
         };
-        self.session.handle(&pdu, header, collected)?;
+        self.session.handle(at, &pdu, header, collected)?;
         self.serve();
         Ok(())
     }
 
-    /// The next PDU to send.
+    /// A connection is lost.
+    pub fn lose(&mut self, connection: ConnectionId) {
+        let tasks = self.session.leave(connection);
+        self.let_go(tasks);
+        self.serve();
+    }
+
+    /// Why connections would be dropped for what had waited for its turn.
+    pub fn faults(&self) -> &[(ConnectionId, Fault)] {
+        &self.faults
+    }
+
+    /// The next PDU to send on the only connection.
     pub fn poll_transmit(&mut self) -> Option<Sent> {
-        let transmit = self.session.poll_transmit()?;
+        self.poll_transmit_on(ConnectionId::LEADING)
+    }
+
+    /// The next PDU to send on one of several connections.
+    pub fn poll_transmit_on(&mut self, at: ConnectionId) -> Option<Sent> {
+        let transmit = self.session.poll_transmit(at)?;
         let data = match transmit.data {
             Data::None => Vec::new(),
             Data::Owned(bytes) => bytes,
@@ -174,18 +201,19 @@ impl Far {
                         Answer { status: CHECK_CONDITION, sense: CRC_ERROR.to_vec(), actual_bytes: 0 },
                     );
                 }
-                Event::Manage { itt, function } => self.manage(itt, function),
-                Event::Text(text) => {
+                Event::Manage { connection, itt, function } => self.manage((connection, itt), function),
+                Event::Text { connection, text } => {
                     self.texts.push(text);
-                    self.session.answer_text(self.text_answer.clone());
+                    self.session.answer_text(connection, self.text_answer.clone());
                 }
-                Event::Logout => {}
+                Event::Logout { .. } => {}
+                Event::Fault { connection, fault } => self.faults.push((connection, fault)),
             }
         }
     }
 
     /// Ends tasks as the serving loop does: what the store is at work on, when it is done with it.
-    fn manage(&mut self, itt: u32, function: Function) {
+    fn manage(&mut self, request: (ConnectionId, u32), function: Function) {
         let victims = match function {
             Function::AbortTask(task) if self.session.abort(task) => vec![task],
             Function::AbortTask(_) => vec![],
@@ -194,6 +222,12 @@ impl Far {
             }
             Function::WarmReset | Function::ColdReset => self.session.abort_all(None),
         };
+        self.let_go(victims);
+        self.managing.push(request);
+        self.end_managing();
+    }
+
+    fn let_go(&mut self, victims: Vec<TaskId>) {
         for task in victims {
             if self.held.iter().any(|held| held.task() == task) {
                 self.doomed.retain(|other| *other != task);
@@ -203,14 +237,12 @@ impl Far {
                 self.session.forget(task);
             }
         }
-        self.managing.push(itt);
-        self.end_managing();
     }
 
     fn end_managing(&mut self) {
         if self.doomed.is_empty() {
-            for itt in self.managing.drain(..) {
-                self.session.answer_manage(itt, task_response::COMPLETE);
+            for (connection, itt) in self.managing.drain(..) {
+                self.session.answer_manage(connection, itt, task_response::COMPLETE);
             }
         }
     }

@@ -206,6 +206,10 @@ impl Negotiation {
         if misplaced {
             return Ok(Some(constant::REJECT.to_owned()));
         }
+        // What the first connection settled for the session is not for others to say (section 13, LO).
+        if self.is_joining && spec.when == Use::Leading {
+            return Ok(Some(constant::REJECT.to_owned()));
+        }
         if self.is_irrelevant(key) {
             return Ok(Some(constant::IRRELEVANT.to_owned()));
         }

@@ -2,14 +2,18 @@
 
 use wire::iscsi::{DataOut, R2t, RESERVED_TAG, reject_reason};
 
-use super::task::{Burst, Stage, TaskId};
+use super::connection::{ConnectionId, at};
+use super::task::{Burst, Stage, Task, TaskId};
 use super::{Event, Session, next_tag};
 use crate::fault::Fault;
 
 impl Session {
-    pub(super) fn burst_of(&self, data: &DataOut) -> Result<(usize, usize), u8> {
+    pub(super) fn burst_of(&self, connection: ConnectionId, data: &DataOut) -> Result<(usize, usize), u8> {
         let key = *self.by_itt.get(&data.itt).ok_or(reject_reason::INVALID_PDU_FIELD)?;
-        let bursts = &self.tasks[key].bursts;
+        let Task { bursts, connection: own, .. } = &self.tasks[key];
+        if *own != connection {
+            return Err(reject_reason::INVALID_PDU_FIELD); // Allegiance: RFC 7143 section 4.2.5.
+        }
         let index = bursts.iter().position(|burst| burst.ttt == data.ttt);
         let index = index.ok_or(reject_reason::INVALID_PDU_FIELD)?;
         let burst = &bursts[index];
@@ -31,11 +35,12 @@ impl Session {
 
     pub(super) fn handle_data_out(
         &mut self,
+        connection: ConnectionId,
         data: &DataOut,
         header: &[u8; 48],
         collected: &[u8],
     ) -> Result<(), Fault> {
-        let (key, index) = match self.burst_of(data) {
+        let (key, index) = match self.burst_of(connection, data) {
             Ok(found) => found,
             // At error recovery level 0 a burst that went wrong cannot be mended (RFC 7143 section 7.9).
             Err(reject_reason::PROTOCOL_ERROR) => {
@@ -43,7 +48,7 @@ impl Session {
             }
             Err(_) if self.is_forgotten(data.itt, data.ttt) => return Ok(()),
             Err(reason) => {
-                self.reject(header, reason);
+                self.reject(connection, header, reason);
                 return Ok(());
             }
         };
@@ -141,7 +146,7 @@ impl Session {
             task.bursts.push_back(Burst { ttt, next_bytes: *asked_bytes, end_bytes, next_data_sn: 0 });
             task.next_r2t_sn = task.next_r2t_sn.wrapping_add(1);
             *asked_bytes = end_bytes;
-            self.urgent.push(r2t, Vec::new());
+            at(&mut self.connections, task.connection).urgent.push(r2t, Vec::new());
         }
         if task.bursts.is_empty() {
             task.stage = Stage::Running;

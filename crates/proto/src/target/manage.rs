@@ -9,9 +9,11 @@
 
 use wire::iscsi::{Lun, TaskManagementRequest, TaskManagementResponse, task_function, task_response};
 
-use super::task::{Early, Stage, TaskId};
-use super::{Current, Event, Session};
+use super::connection::{Connection, ConnectionId, Current, at};
+use super::task::{Early, Stage, Task, TaskId, Waiting};
+use super::{Event, Session};
 use crate::serial::before;
+use crate::window::Admit;
 
 /// Requests that may be under way at once; they are as a rule immediate, so the window does not bound them.
 const MANAGED_MAX: usize = 64;
@@ -36,12 +38,12 @@ pub enum Function {
 }
 
 impl Session {
-    pub(super) fn manage(&mut self, request: &TaskManagementRequest) {
+    pub(super) fn manage(&mut self, connection: ConnectionId, request: &TaskManagementRequest) {
         let function = match request.function {
             task_function::ABORT_TASK => match self.abort_target(request) {
                 Ok(Some(task)) => Function::AbortTask(task),
-                Ok(None) => return self.end_managing(request.itt, task_response::COMPLETE),
-                Err(response) => return self.end_managing(request.itt, response),
+                Ok(None) => return self.end_managing(connection, request.itt, task_response::COMPLETE),
+                Err(response) => return self.end_managing(connection, request.itt, response),
             },
             task_function::ABORT_TASK_SET => Function::AbortTaskSet(request.lun),
             task_function::CLEAR_TASK_SET => Function::ClearTaskSet(request.lun),
@@ -49,31 +51,52 @@ impl Session {
             task_function::TARGET_WARM_RESET => Function::WarmReset,
             task_function::TARGET_COLD_RESET => Function::ColdReset,
             task_function::TASK_REASSIGN => {
-                return self.end_managing(request.itt, task_response::REASSIGN_NOT_SUPPORTED);
+                return self.end_managing(connection, request.itt, task_response::REASSIGN_NOT_SUPPORTED);
             }
             // There is no ACA to clear: NACA is not supported.
-            _ => return self.end_managing(request.itt, task_response::NOT_SUPPORTED),
+            _ => return self.end_managing(connection, request.itt, task_response::NOT_SUPPORTED),
         };
         if self.managed >= MANAGED_MAX {
-            return self.end_managing(request.itt, task_response::REJECTED);
+            return self.end_managing(connection, request.itt, task_response::REJECTED);
+        }
+        let is_early = self.window.admit(request.cmd_sn) == Admit::Early;
+        let is_one = matches!(function, Function::AbortTask(_));
+        if request.immediate && self.has_joined && is_early && !is_one {
+            if self.managed + self.waiting.len() >= MANAGED_MAX {
+                return self.end_managing(connection, request.itt, task_response::REJECTED);
+            }
+            self.waiting.push(Waiting { connection, request: *request });
+            return;
         }
         self.managed += 1;
-        self.events.push_back(Event::Manage { itt: request.itt, function });
+        self.events.push_back(Event::Manage { connection, itt: request.itt, function });
     }
 
     /// Answers [`Event::Manage`] with a value of [`task_response`], when every task that the function ended has
     /// been let go of.
-    pub fn answer_manage(&mut self, itt: u32, response: u8) {
+    pub fn answer_manage(&mut self, connection: ConnectionId, itt: u32, response: u8) {
         self.managed = self.managed.saturating_sub(1);
-        if !self.logged_out {
-            self.end_managing(itt, response);
+        self.end_managing(connection, itt, response);
+    }
+
+    fn end_managing(&mut self, connection: ConnectionId, itt: u32, response: u8) {
+        let (stat_sn, exp_cmd_sn, max_cmd_sn) = (0, 0, 0);
+        let response = TaskManagementResponse { response, itt, stat_sn, exp_cmd_sn, max_cmd_sn };
+        // Who asked may have left meanwhile.
+        let asked = self.connections.iter_mut().find(|asked| asked.id == connection && !asked.logged_out);
+        if let Some(asked) = asked {
+            asked.urgent.push(response, Vec::new());
         }
     }
 
-    fn end_managing(&mut self, itt: u32, response: u8) {
-        let (stat_sn, exp_cmd_sn, max_cmd_sn) = (0, 0, 0);
-        let response = TaskManagementResponse { response, itt, stat_sn, exp_cmd_sn, max_cmd_sn };
-        self.urgent.push(response, Vec::new());
+    /// Requests to end tasks, the last of which has come by now (section 4.2.3.3).
+    pub(super) fn run_waiting(&mut self) {
+        let exp_cmd_sn = self.window.exp_cmd_sn();
+        let has_turn = |waiting: &Waiting| !before(exp_cmd_sn, waiting.request.cmd_sn);
+        let ready: Vec<_> = self.waiting.extract_if(.., |waiting| has_turn(waiting)).collect();
+        for Waiting { connection, request } in ready {
+            self.manage(connection, &request);
+        }
     }
 
     /// The task that ABORT TASK means; `None` if it has not come and, from now on, counts as received (section
@@ -88,8 +111,8 @@ impl Session {
         if !is_missing || !before(cmd_sn, request.cmd_sn) {
             return Err(task_response::NO_SUCH_TASK);
         }
+        // Whoever handles the request goes on with what has its turn now.
         self.early.insert(cmd_sn, Early::Skipped);
-        self.run_early();
         Ok(None)
     }
 
@@ -102,7 +125,6 @@ impl Session {
             Stage::Early { cmd_sn } => {
                 self.early.insert(*cmd_sn, Early::Skipped);
                 self.close(key);
-                self.run_early();
                 return false;
             }
             Stage::Draining(_) => {
@@ -110,8 +132,11 @@ impl Session {
                 return false;
             }
             Stage::Sending(sending) => {
-                self.unsent_bytes -= u64::from(sending.end_bytes - sending.next_bytes);
-                self.sending.retain(|other| *other != key);
+                let at = at(&mut self.connections, task.connection);
+                if !at.logged_out {
+                    at.unsent_bytes -= u64::from(sending.end_bytes - sending.next_bytes);
+                    at.sending.retain(|other| *other != key);
+                }
             }
             Stage::Running | Stage::Receiving { .. } | Stage::Aborted => {}
         }
@@ -122,7 +147,10 @@ impl Session {
     /// Ends all tasks on a unit, or on all units, without an answer; those to be forgotten, see
     /// [`Session::abort`]. A task that was ended before and is not forgotten yet is among them.
     pub fn abort_all(&mut self, lun: Option<Lun>) -> Vec<TaskId> {
-        let concerns = |task: &super::Task| lun.is_none_or(|lun| same_unit(task.lun, lun));
+        self.abort_those(|task| lun.is_none_or(|lun| same_unit(task.lun, lun)))
+    }
+
+    pub(super) fn abort_those(&mut self, concerns: impl Fn(&Task) -> bool) -> Vec<TaskId> {
         let all = self.tasks.iter().filter(|(_, task)| concerns(task));
         let mut all: Vec<_> = all.map(|(key, _)| TaskId(key as u32)).collect();
         all.retain(|task| self.abort(*task));
@@ -144,10 +172,11 @@ impl Session {
         let task = self.tasks.remove(key);
         self.by_itt.remove(&task.itt);
         self.early_bytes -= task.early.len();
-        if let Current::Task(current) = self.current
-            && current == key
+        let own = self.connections.iter_mut().find(|connection| connection.id == task.connection);
+        if let Some(Connection { current, .. }) = own
+            && matches!(current, Current::Task(current) if *current == key)
         {
-            self.current = Current::Ignored;
+            *current = Current::Ignored;
         }
         for burst in task.bursts.iter().filter(|burst| burst.next_bytes < burst.end_bytes) {
             self.forgotten.push_back((task.itt, burst.ttt));

@@ -2,13 +2,17 @@
 
 use std::collections::VecDeque;
 
-use wire::iscsi::{Lun, TaskAttribute};
+use wire::iscsi::{Lun, Pdu, TaskAttribute, TaskManagementRequest};
+
+use super::ConnectionId;
 
 /// What the serving loop is told of a command when it is its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
     /// Its name here.
     pub task: TaskId,
+    /// Where it came, and where all that belongs to it goes.
+    pub connection: ConnectionId,
     /// Which unit.
     pub lun: Lun,
     /// The command.
@@ -50,6 +54,7 @@ pub(crate) struct Burst {
 
 #[derive(Debug)]
 pub(crate) struct Task {
+    pub(crate) connection: ConnectionId,
     pub(crate) itt: u32,
     pub(crate) lun: Lun,
     pub(crate) cdb: [u8; 16],
@@ -96,12 +101,29 @@ pub(crate) enum Stage {
 }
 
 /// What has come ahead of its turn.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) enum Early {
     /// A command.
     Task(usize),
+    /// Another request.
+    Request(Box<EarlyRequest>),
     /// Something that counts as received and is not carried out.
     Skipped,
+}
+
+/// A request that is no SCSI command, ahead of its turn.
+#[derive(Debug)]
+pub(crate) struct EarlyRequest {
+    pub(crate) connection: ConnectionId,
+    pub(crate) pdu: Pdu,
+    pub(crate) collected: Vec<u8>,
+}
+
+/// An immediate request to end tasks, some of which have not come: another connection may be slower.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) connection: ConnectionId,
+    pub(crate) request: TaskManagementRequest,
 }
 
 /// Progress of the Data-In PDUs of a task.

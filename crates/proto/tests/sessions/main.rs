@@ -12,5 +12,6 @@ mod order;
 mod pair;
 mod refusals;
 mod services;
+mod target_connections;
 mod transfers;
 mod windows;

@@ -1,5 +1,6 @@
 //! Task management: which task is meant, what becomes of tasks that end without an answer, and data that is lost.
 
+use proto::target::ConnectionId;
 use sim::{Far, Kind, Order, content};
 use wire::iscsi::{
     DataOut, Lun, Pdu, RESERVED_TAG, ScsiCommand, TaskManagementRequest, reject_reason, task_function,
@@ -81,7 +82,10 @@ fn a_read_that_is_being_sent_stops() {
     assert!(matches!(Pdu::parse(&first.header), Ok(Pdu::DataIn(_))));
     take(&mut far, request(task_function::ABORT_TASK_SET, 0, 1), &[]).expect("a request");
     assert_eq!(response(&mut far), 0);
-    assert_eq!((far.session().unsent_payload_bytes(), far.session().open_commands()), (0, 0));
+    assert_eq!(
+        (far.session().unsent_payload_bytes(ConnectionId::LEADING), far.session().open_commands()),
+        (0, 0)
+    );
 }
 
 #[test]

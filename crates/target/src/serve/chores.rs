@@ -14,7 +14,7 @@ use crate::scsi::Order;
 pub(super) struct Chore {
     pub(super) lun: Address,
     pub(super) order: Order,
-    pub(super) client: usize,
+    pub(super) side: usize,
     pub(super) nexus: Nexus,
     pub(super) token: u64,
     pub(super) done_bytes: u64,
@@ -38,11 +38,11 @@ impl Chores {
     }
 
     /// Does a slice; what came of the chore if that was its last. Chores that nobody waits for any more, as
-    /// `is_wanted` says of client and nexus, end where they are.
+    /// `is_wanted` says of side and nexus, end where they are.
     pub(super) fn step(&mut self, luns: &mut Luns, is_wanted: impl Fn(usize, Nexus) -> bool) -> Option<Done> {
         let mut chore = self.current.take().or_else(|| self.queue.pop())?;
         let result = match luns.lun_mut(chore.lun).map(Lun::backend_mut) {
-            Some(Backend::Inline(inline)) if is_wanted(chore.client, chore.nexus) => {
+            Some(Backend::Inline(inline)) if is_wanted(chore.side, chore.nexus) => {
                 match chore.order.inline(inline, &mut chore.done_bytes) {
                     Ok(false) => {
                         self.current = Some(chore);
@@ -54,7 +54,7 @@ impl Chores {
             }
             _ => Ok(()),
         };
-        Some(Done { client: chore.client, nexus: chore.nexus, token: chore.token, result, read: None })
+        Some(Done { side: chore.side, nexus: chore.nexus, token: chore.token, result, read: None })
     }
 }
 
@@ -68,7 +68,7 @@ mod tests {
         let action = Action::Fill { span, pattern: vec![nexus as u8; 512] };
         let order = Order { action, fua: false };
         let lun = Address::from_number(0);
-        Chore { lun, order, client: 0, nexus: Nexus(nexus), token: nexus, done_bytes: 0 }
+        Chore { lun, order, side: 0, nexus: Nexus(nexus), token: nexus, done_bytes: 0 }
     }
 
     fn luns() -> Luns {

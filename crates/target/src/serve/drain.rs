@@ -44,7 +44,7 @@ impl Target {
                 self.close(index, &End::Shutdown, now);
             } else {
                 rtt = rtt.max(client.rtt());
-                client.request_logout(MOST.as_secs() as u16);
+                client.request_logout(MOST.as_secs() as u16, &mut self.sides);
                 client.become_dirty(&mut self.dirty);
             }
         }
@@ -62,7 +62,8 @@ impl Target {
         }
         if now >= drain.quiet {
             for (_, client) in &mut self.clients {
-                if client.is_quiet() {
+                if client.is_quiet(&self.sides) {
+                    client.announce_drop(&mut self.sides);
                     client.end_with(End::Shutdown);
                     client.become_dirty(&mut self.dirty);
                 }
@@ -80,9 +81,9 @@ impl Target {
         if let Some(client) = self.clients.get_mut(index)
             && !client.awaits_login()
         {
-            client.end_with(End::Shutdown);
+            client.announce_drop(&mut self.sides);
             // Whatever it comes to, it is closed.
-            let _ = client.turn(&self.poll, &mut self.shared);
+            let _ = client.turn(&self.poll, &mut self.sides, &mut self.shared);
         }
         self.close(index, end, now);
     }

@@ -16,7 +16,7 @@ const SYNC_COST_BYTES: u64 = 1 << 20;
 pub(super) struct Job {
     pub(super) store: Arc<dyn BlockStore>,
     pub(super) call: Call,
-    pub(super) client: usize,
+    pub(super) side: usize,
     pub(super) nexus: Nexus,
     pub(super) token: u64,
 }
@@ -61,7 +61,7 @@ impl Call {
 /// What came of a job.
 #[derive(Debug)]
 pub(super) struct Done {
-    pub(super) client: usize,
+    pub(super) side: usize,
     pub(super) nexus: Nexus,
     pub(super) token: u64,
     pub(super) result: Result<(), Failure>,
@@ -101,5 +101,5 @@ pub(super) fn run(job: Job) -> Done {
             order.in_store(&*store)
         }
     };
-    Done { client: job.client, nexus: job.nexus, token: job.token, result, read }
+    Done { side: job.side, nexus: job.nexus, token: job.token, result, read }
 }

@@ -7,14 +7,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use proto::target::{Function, TaskId};
+use proto::target::{ConnectionId, Function, TaskId};
 use slab::Slab;
 use wire::iscsi::{Lun as Address, task_response};
 use wire::scsi::Status;
 
 use super::Shared;
 use super::end::End;
-use super::side::{Phase, Side};
+use super::side::{Ending, Side};
 use super::transfer::{Body, Transfer};
 use crate::lun::Nexus;
 
@@ -38,7 +38,7 @@ struct Open {
 /// Who is to be answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
-    pub(super) client: usize,
+    pub(super) side: usize,
     pub(super) nexus: Nexus,
     pub(super) reply: Reply,
 }
@@ -47,7 +47,7 @@ pub(super) struct Request {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reply {
     /// To a task management request with this tag; the target starts anew if it is a cold reset.
-    Managed { itt: u32, is_cold: bool },
+    Managed { connection: ConnectionId, itt: u32, is_cold: bool },
     /// GOOD to the command of this transfer.
     Good { token: u64, id: usize },
 }
@@ -79,10 +79,10 @@ impl Others {
 }
 
 impl Management {
-    fn begin(&mut self, client: usize, nexus: Nexus, reply: impl FnOnce(usize) -> Reply) -> usize {
+    fn begin(&mut self, side: usize, nexus: Nexus, reply: impl FnOnce(usize) -> Reply) -> usize {
         let entry = self.open.vacant_entry();
         let id = entry.key();
-        entry.insert(Open { request: Request { client, nexus, reply: reply(id) }, waits_for: 1 });
+        entry.insert(Open { request: Request { side, nexus, reply: reply(id) }, waits_for: 1 });
         id
     }
 
@@ -125,26 +125,31 @@ impl Management {
 }
 
 impl Side {
-    pub(super) fn manage(&mut self, itt: u32, function: Function, shared: &mut Shared) {
+    pub(super) fn manage(
+        &mut self,
+        (connection, itt): (ConnectionId, u32),
+        function: Function,
+        shared: &mut Shared,
+    ) {
         let lun = match function {
             Function::AbortTaskSet(lun) | Function::ClearTaskSet(lun) | Function::LunReset(lun) => Some(lun),
             Function::AbortTask(_) | Function::WarmReset | Function::ColdReset => None,
         };
-        if matches!(self.phase, Phase::Full { iqn: None, .. }) {
-            return self.session().answer_manage(itt, task_response::NOT_SUPPORTED);
+        if self.iqn.is_none() {
+            return self.session.answer_manage(connection, itt, task_response::NOT_SUPPORTED);
         }
         if lun.is_some_and(|lun| shared.luns.lun(lun).is_none()) {
-            return self.session().answer_manage(itt, task_response::NO_SUCH_LUN);
+            return self.session.answer_manage(connection, itt, task_response::NO_SUCH_LUN);
         }
         let is_cold = function == Function::ColdReset;
-        let reply = |_| Reply::Managed { itt, is_cold };
+        let reply = |_| Reply::Managed { connection, itt, is_cold };
         let id = shared.management.begin(self.index, self.nexus, reply);
         let tasks = match function {
-            Function::AbortTask(task) if self.session().abort(task) => vec![task],
+            Function::AbortTask(task) if self.session.abort(task) => vec![task],
             Function::AbortTask(_) => Vec::new(),
-            _ => self.session().abort_all(lun),
+            _ => self.session.abort_all(lun),
         };
-        self.let_go(&tasks, id, shared);
+        self.let_go(&tasks, Some(id), shared);
         match function {
             Function::AbortTask(_) | Function::AbortTaskSet(_) => return shared.management.release(id),
             Function::ClearTaskSet(_) => {}
@@ -175,21 +180,21 @@ impl Side {
 
     /// Ends tasks that another session wants to end; whether there were any.
     pub(super) fn end_tasks(&mut self, others: &Others, shared: &mut Shared) -> bool {
-        let Phase::Full { session, iqn: Some(_), .. } = &mut self.phase else { return false };
-        let before = session.open_commands();
-        let tasks = session.abort_all(others.lun);
-        let has_lost = !tasks.is_empty() || self.session().open_commands() < before;
-        self.let_go(&tasks, others.id, shared);
+        let before = self.session.open_commands();
+        let tasks = self.session.abort_all(others.lun);
+        let has_lost = !tasks.is_empty() || self.session.open_commands() < before;
+        self.let_go(&tasks, Some(others.id), shared);
         has_lost
     }
 
     /// What it asked for is done.
-    pub(super) fn finish_managing(&mut self, reply: Reply) {
+    pub(super) fn finish_managing(&mut self, reply: Reply, shared: &mut Shared) {
         match reply {
-            Reply::Managed { itt, is_cold } => {
-                self.session().answer_manage(itt, task_response::COMPLETE);
-                if is_cold {
-                    self.end = Some(End::Reset);
+            Reply::Managed { connection, itt, is_cold } => {
+                self.session.answer_manage(connection, itt, task_response::COMPLETE);
+                for member in self.members.iter().filter(|_| is_cold) {
+                    let is_abrupt = member.connection != connection;
+                    shared.endings.push(Ending { client: member.client, end: End::Reset, is_abrupt });
                 }
             }
             Reply::Good { token, id } => {
@@ -215,8 +220,9 @@ impl Side {
         }
     }
 
-    /// Gives up the payload of tasks that were ended. Request `id` waits for what a worker has of it.
-    fn let_go(&mut self, tasks: &[TaskId], id: usize, shared: &mut Shared) {
+    /// Gives up the payload of tasks that were ended. Request `id`, if there is one, waits for what a worker has of
+    /// it.
+    pub(super) fn let_go(&mut self, tasks: &[TaskId], id: Option<usize>, shared: &mut Shared) {
         let mut resting: HashSet<TaskId> = tasks.iter().copied().collect();
         let concerns =
             |transfer: &Transfer| resting.contains(&transfer.task) && !matches!(transfer.body, Body::Waste);
@@ -225,17 +231,19 @@ impl Side {
         for token in ended {
             let transfer = &mut self.transfers[token];
             match &mut transfer.body {
-                Body::Away | Body::Keeping(_) => transfer.body = Body::Doomed(vec![id]),
-                Body::Doomed(waiters) => waiters.push(id),
+                Body::Away | Body::Keeping(_) => transfer.body = Body::Doomed(id.into_iter().collect()),
+                Body::Doomed(waiters) => waiters.extend(id),
                 _ => {
                     self.discard(token as u64);
                     continue;
                 }
             }
             resting.remove(&transfer.task);
-            shared.management.wait(id);
+            if let Some(id) = id {
+                shared.management.wait(id);
+            }
         }
-        resting.into_iter().for_each(|task| self.session().forget(task));
+        resting.into_iter().for_each(|task| self.session.forget(task));
     }
 
     /// Drops a transfer whose payload nobody wants any more.
@@ -244,7 +252,7 @@ impl Side {
         if matches!(transfer.body, Body::Filling(_) | Body::Parameters(..)) {
             self.filling -= 1;
         }
-        if self.landing == Some(token) {
+        if self.members.iter().any(|member| member.landing == Some(token)) {
             self.transfers[token as usize].body = Body::Waste;
         } else {
             self.remove(token as usize);

@@ -1,8 +1,8 @@
 //! The serving loop: listens, logs initiators in, runs their commands on the LUNs. One loop, one thread,
 //! all sessions; stores that block are called by a pool of workers.
 //!
-//! `client` is one connection, `side` what it does with its PDUs, `exchange` joins the two, `transfer` is the
-//! payload that is moved, `parameters` what commands bring along, `jobs` are the calls that block, `chores` what
+//! `client` is one connection, `side` a session and what it does with its PDUs, `exchange` joins the two, `transfer`
+//! is the payload that is moved, `parameters` what commands bring along, `jobs` are the calls that block, `chores` what
 //! takes long in memory.
 
 mod alive;
@@ -45,6 +45,7 @@ use drain::Drain;
 use end::End;
 use jobs::{Done, Job};
 use manage::{Management, Reply};
+use side::{Ending, Side};
 use waiting::Waiting;
 
 pub use stats::Stats;
@@ -100,6 +101,8 @@ const BUFFERS_KEEP_BYTES: usize = 64 << 20;
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
 /// Connections at most; more are closed as they come.
 const CONNECTIONS_MAX: usize = 8192;
+/// Connections of one session at most.
+const CONNECTIONS_PER_SESSION: u16 = 8;
 /// How long nothing is accepted after accepting has failed.
 const LISTEN_AGAIN: Duration = Duration::from_millis(100);
 /// How often a connection that moves data is looked at, if few do.
@@ -120,6 +123,8 @@ pub struct Target {
     listeners: Vec<TcpListener>,
     signals: EndSignals,
     clients: Slab<Client>,
+    /// Their sessions.
+    sides: Slab<Side>,
     /// Clients with something to do in this turn, and those that were not done with the last one: they come
     /// behind.
     dirty: Vec<usize>,
@@ -153,6 +158,9 @@ struct Shared {
     waste: Vec<u8>,
     management: Management,
     sessions: Sessions,
+    /// Connections that are to end, and those that have something to send because of another's PDUs.
+    endings: Vec<Ending>,
+    stirred: Vec<usize>,
     policy: LoginPolicy,
     /// What discovery answers; addresses that stand for all of this host are filled in per connection.
     advertised: Vec<DiscoveredTarget>,
@@ -195,7 +203,10 @@ impl Target {
             portal_group_tag: PORTAL_GROUP_TAG,
             command_window: side::COMMANDS_AT_FIRST,
             chap: config.chap.clone(),
-            wishes: Wishes::default().with_digests(config.digests),
+            wishes: Wishes {
+                max_connections: CONNECTIONS_PER_SESSION,
+                ..Wishes::default().with_digests(config.digests)
+            },
             ..LoginPolicy::default()
         };
         let mut target = Target {
@@ -203,6 +214,7 @@ impl Target {
             listeners,
             signals,
             clients: Slab::new(),
+            sides: Slab::new(),
             dirty: Vec::new(),
             again: Vec::new(),
             last_served: 0,
@@ -217,6 +229,8 @@ impl Target {
                 waste: Vec::new(),
                 management: Management::default(),
                 sessions: Sessions::new(config.iqn.clone(), config.allowed.clone()),
+                endings: Vec::new(),
+                stirred: Vec::new(),
                 policy,
                 advertised,
                 open_sessions: 0,
@@ -278,9 +292,8 @@ impl Target {
             let entry = self.clients.vacant_entry();
             let prepared = tcp::prepare(&stream, self.congestion.as_deref());
             let client = prepared.and_then(|()| {
-                let nexus = self.shared.sessions.next_nexus();
                 let login = self.shared.policy.clone();
-                Client::new(stream, peer, &self.poll, entry.key(), nexus, login, now)
+                Client::new(stream, peer, &self.poll, entry.key(), login, now)
             });
             match client {
                 Ok(client) => {
@@ -315,7 +328,7 @@ impl Target {
         if let (Some(sink), Some(sample)) = (&mut self.sockets, client.last_sample(now)) {
             sink.record(&sample);
         }
-        client.leave(&mut self.shared);
+        client.leave(&mut self.sides, &mut self.shared);
         if end.is_worth_telling() {
             log(format_args!("{}: {end}", client.name()));
         }
@@ -323,31 +336,41 @@ impl Target {
 
     /// Goes on with a command that was with a worker or was a chore.
     fn finish(&mut self, done: Done) {
-        if let Some(client) = self.clients.get_mut(done.client)
-            && client.nexus() == done.nexus
-        {
-            client.finish_job(done, &mut self.shared);
-            client.become_dirty(&mut self.dirty);
-        } else {
-            self.shared.management.finish_orphan(done.nexus, done.token);
+        match self.sides.get_mut(done.side) {
+            Some(side) if side.nexus == done.nexus => {
+                let index = side.index;
+                side.finish_job(done, &mut self.shared);
+                self.wake_members(index);
+            }
+            _ => self.shared.management.finish_orphan(done.nexus, done.token),
         }
     }
 
     /// Does a slice of what takes long.
     fn do_chore(&mut self) {
-        let (clients, shared) = (&self.clients, &mut self.shared);
-        let is_wanted =
-            |client, nexus| clients.get(client).is_some_and(|client: &Client| client.nexus() == nexus);
+        let (sides, shared) = (&self.sides, &mut self.shared);
+        let is_wanted = |side, nexus| sides.get(side).is_some_and(|side: &Side| side.nexus == nexus);
         if let Some(done) = shared.chores.step(&mut shared.luns, is_wanted) {
             self.finish(done);
+        }
+    }
+
+    /// All connections of a session look what there is to do.
+    fn wake_members(&mut self, side: usize) {
+        for member in &self.sides[side].members {
+            self.clients[member.client].become_dirty(&mut self.dirty);
         }
     }
 
     /// Ends the sessions whose initiator has just logged in again, before anything else of it is served.
     fn end_replaced(&mut self, now: Instant) {
         for tsih in self.shared.sessions.take_replaced() {
-            let old = self.clients.iter().find(|(_, client)| client.tsih() == Some(tsih));
-            if let Some(index) = old.map(|(index, _)| index) {
+            let of_side = self.sides.iter().filter(|(_, side)| side.tsih == tsih);
+            let mut old: Vec<_> =
+                of_side.flat_map(|(_, side)| side.members.iter().map(|member| member.client)).collect();
+            let of_login = self.clients.iter().filter(|(_, client)| client.next_tsih() == Some(tsih));
+            old.extend(of_login.map(|(index, _)| index));
+            for index in old {
                 self.close(index, &End::Replaced, now);
             }
         }
@@ -356,27 +379,47 @@ impl Target {
     /// Ends tasks in other sessions than the one that asked, and answers who asked for what is done.
     fn manage(&mut self, now: Instant) {
         for others in self.shared.management.take_others() {
-            for (_, client) in &mut self.clients {
-                if others.concerns(client.nexus())
-                    && client.end_tasks(&others, &mut self.shared)
+            for (_, side) in &mut self.sides {
+                if side.iqn.is_some()
+                    && others.concerns(side.nexus)
+                    && side.end_tasks(&others, &mut self.shared)
                     && others.is_told
                 {
-                    self.shared.luns.tell_cleared(others.lun, client.nexus());
+                    self.shared.luns.tell_cleared(others.lun, side.nexus);
                 }
             }
             self.shared.management.release(others.id);
         }
         for request in self.shared.management.take_finished() {
             if let Reply::Managed { is_cold: true, .. } = request.reply {
-                let others = self.clients.iter().filter(|(_, client)| client.nexus() != request.nexus);
+                let own = |client: &Client| client.place().is_some_and(|(side, _)| side == request.side);
+                let others = self.clients.iter().filter(|(_, client)| !own(client));
                 for index in others.map(|(index, _)| index).collect::<Vec<_>>() {
                     self.dismiss(index, &End::Reset, now);
                 }
             }
-            if let Some(client) = self.clients.get_mut(request.client)
-                && client.nexus() == request.nexus
+            if let Some(side) = self.sides.get_mut(request.side)
+                && side.nexus == request.nexus
             {
-                client.finish_managing(request.reply);
+                side.finish_managing(request.reply, &mut self.shared);
+                self.wake_members(request.side);
+            }
+        }
+        self.settle(now);
+    }
+
+    /// Ends the connections that have to end, and wakes those that others have given something to send.
+    fn settle(&mut self, now: Instant) {
+        while let Some(Ending { client: index, end, is_abrupt }) = self.shared.endings.pop() {
+            if is_abrupt {
+                self.close(index, &end, now);
+            } else if let Some(client) = self.clients.get_mut(index) {
+                client.end_with(end);
+                client.become_dirty(&mut self.dirty);
+            }
+        }
+        for index in std::mem::take(&mut self.shared.stirred) {
+            if let Some(client) = self.clients.get_mut(index) {
                 client.become_dirty(&mut self.dirty);
             }
         }
@@ -384,10 +427,11 @@ impl Target {
 
     /// Clients that wait for buffers look again as soon as they may read.
     fn resume_paused(&mut self) {
-        let (clients, dirty, shared) = (&mut self.clients, &mut self.dirty, &self.shared);
+        let (clients, dirty) = (&mut self.clients, &mut self.dirty);
+        let (sides, shared) = (&self.sides, &self.shared);
         self.paused.retain(|index| {
             let Some(client) = clients.get_mut(*index) else { return false };
-            let may_read = client.may_read(shared);
+            let may_read = client.may_read(sides, shared);
             if may_read {
                 client.become_dirty(dirty);
             }
@@ -399,7 +443,7 @@ impl Target {
     fn call_roll(&mut self, now: Instant) {
         let mut gone = Vec::new();
         for (index, client) in &mut self.clients {
-            match client.judge(now) {
+            match client.judge(now, &mut self.sides) {
                 Verdict::Fine => {}
                 Verdict::Ping => client.become_dirty(&mut self.dirty),
                 Verdict::Gone => gone.push(index),
@@ -425,7 +469,7 @@ impl Target {
                 continue;
             }
             waiting |= client.awaits_login();
-            match client.sample(now) {
+            match client.sample(now, &mut self.sides) {
                 Ok(None) => {}
                 Ok(Some((sample, look_again))) => {
                     busy += 1;
@@ -497,7 +541,7 @@ impl Service for Target {
             }
             let quantum = if now < self.shared_until { Quantum::SHARED } else { Quantum::ALONE };
             client.set_quantum(quantum);
-            match client.turn(&self.poll, &mut self.shared) {
+            match client.turn(&self.poll, &mut self.sides, &mut self.shared) {
                 Ok(Progress::Waits) => {
                     if client.is_paused() && !self.paused.contains(&index) {
                         self.paused.push(index);

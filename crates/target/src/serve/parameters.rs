@@ -80,8 +80,8 @@ impl Side {
             // The rest of something long, while others get their turn.
             Ok(false) => {
                 let token = self.insert(without_place(task, lun, sent_bytes, Body::Away), shared);
-                let (client, nexus) = (self.index, self.nexus);
-                shared.chores.push(Chore { lun, order, client, nexus, token, done_bytes });
+                let (side, nexus) = (self.index, self.nexus);
+                shared.chores.push(Chore { lun, order, side, nexus, token, done_bytes });
             }
             Err(failure) => self.fail(task, &failure),
         }
