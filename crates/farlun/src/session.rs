@@ -15,7 +15,8 @@ use crate::exit::{Exit, REFUSED};
 /// Flags of a session.
 #[derive(Args, Debug)]
 pub(crate) struct SessionArgs {
-    /// How long the target may take to connect, to log in, or to say anything while it owes an answer
+    /// How long the target may take to connect, to log in, to say anything at all, or to answer a command, and
+    /// how long a lost session is tried to be made again
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = event::parse_delay)]
     timeout: Duration,
     /// CRC32C digests of headers and data: none (unless the target insists), prefer, or crc32c (always)
@@ -36,6 +37,23 @@ pub(crate) struct SessionArgs {
     /// Write the tables sockets-near.parquet and io-near.parquet to this directory
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
+}
+
+/// Flags of a session that moves much.
+#[derive(Args, Debug)]
+pub(crate) struct BulkArgs {
+    #[command(flatten)]
+    session: SessionArgs,
+    /// Connections of the session, as far as the target offers as many
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    connections: u16,
+}
+
+impl BulkArgs {
+    /// What the session is made with.
+    pub(crate) fn options(self) -> anyhow::Result<Options> {
+        Ok(Options { connections: self.connections, ..self.session.options()? })
+    }
 }
 
 /// What `--digest` may be.
@@ -84,8 +102,10 @@ impl SessionArgs {
             },
             timeout: self.timeout,
             digests: self.digest.digests(),
+            connections: 1,
             congestion: self.congestion,
             trace: self.trace,
+            notice: |text| eprintln!("farlun: {text}"),
         })
     }
 }
@@ -103,7 +123,25 @@ pub(crate) fn url(text: &str) -> anyhow::Result<Url> {
 pub(crate) fn open(text: &str, options: &Options) -> anyhow::Result<Disk> {
     let url = url(text)?;
     url.unit().map_err(Exit::usage)?;
-    Disk::open(&url, options).map_err(failed)
+    let disk = Disk::open(&url, options).map_err(failed)?;
+    tell_connections(&disk, options);
+    Ok(disk)
+}
+
+/// The same with several sessions.
+pub(crate) fn open_many(text: &str, options: &Options, sessions: usize) -> anyhow::Result<Vec<Disk>> {
+    let url = url(text)?;
+    url.unit().map_err(Exit::usage)?;
+    let disks = Disk::open_many(&url, options, sessions).map_err(failed)?;
+    tell_connections(&disks[0], options);
+    Ok(disks)
+}
+
+fn tell_connections(disk: &Disk, options: &Options) {
+    let (found, wanted) = (disk.session().connections(), options.connections);
+    if found < wanted {
+        eprintln!("farlun: the target has room for {found} of {wanted} connections in a session");
+    }
 }
 
 /// Logs out of a LUN that was worked on; before that, says what on this host may have held it back.

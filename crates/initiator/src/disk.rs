@@ -1,5 +1,6 @@
 //! A LUN as a disk: what it is, how large it is, and the commands that read and write it.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use engine::Buffer;
@@ -13,10 +14,12 @@ use wire::scsi::{
     VpdPage, page,
 };
 
+use crate::approach::Destination;
 use crate::client::{Client, Options};
 use crate::connect;
 use crate::error::Error;
 use crate::request::{Body, Request};
+use crate::tables::Tables;
 use crate::url::Url;
 
 /// A session with a LUN that has been looked at.
@@ -49,8 +52,7 @@ const TRANSFER_DEFAULT_BYTES: u32 = 1 << 20;
 
 /// Asks a portal which targets it has.
 pub fn discover(url: &Url, options: &Options) -> Result<Vec<DiscoveredTarget>, Error> {
-    let mut client =
-        connect::session(&url.host, url.port, &login(Session::Discovery, url, options)?, options)?;
+    let mut client = log_in(Session::Discovery, url, options)?;
     let text = client.text(discovery::request())?;
     client.close()?;
     let mut collector = Collector::default();
@@ -61,7 +63,7 @@ pub fn discover(url: &Url, options: &Options) -> Result<Vec<DiscoveredTarget>, E
 /// LUNs of a target and their sizes in bytes; `None` for those that do not say.
 pub fn luns(url: &Url, target: &str, options: &Options) -> Result<Vec<(u16, Option<u64>)>, Error> {
     let session = Session::Normal { target_name: target.to_owned() };
-    let mut client = connect::session(&url.host, url.port, &login(session, url, options)?, options)?;
+    let mut client = log_in(session, url, options)?;
     let mut luns = Vec::new();
     for lun in report_luns(&mut client)? {
         client.set_lun(lun);
@@ -75,9 +77,19 @@ pub fn luns(url: &Url, target: &str, options: &Options) -> Result<Vec<(u16, Opti
 impl Disk {
     /// Logs in and looks at the LUN that `url` names.
     pub fn open(url: &Url, options: &Options) -> Result<Disk, Error> {
+        Disk::open_with(url, options, 0, &Tables::create(options.trace.as_deref())?)
+    }
+
+    /// The same with several sessions, which share the tables that they record.
+    pub fn open_many(url: &Url, options: &Options, sessions: usize) -> Result<Vec<Disk>, Error> {
+        let tables = Tables::create(options.trace.as_deref())?;
+        (0..sessions).map(|number| Disk::open_with(url, options, number, &tables)).collect()
+    }
+
+    fn open_with(url: &Url, options: &Options, number: usize, tables: &Rc<Tables>) -> Result<Disk, Error> {
         let (target, lun) = url.unit()?;
         let session = Session::Normal { target_name: target.to_owned() };
-        let mut client = connect::session(&url.host, url.port, &login(session, url, options)?, options)?;
+        let mut client = connect::session(&destination(session, url, options)?, number, options, tables)?;
         client.set_lun(lun);
         let inquiry = inquire(&mut client, None)?;
         let inquiry = StandardInquiry::parse(&inquiry).map_err(|_| odd("INQUIRY"))?;
@@ -132,6 +144,11 @@ impl Disk {
     /// Its session.
     pub fn client(&mut self) -> &mut Client {
         &mut self.client
+    }
+
+    /// How it is doing.
+    pub fn session(&self) -> &Client {
+        &self.client
     }
 
     /// How to make requests for it, to be kept by a workload.
@@ -212,17 +229,24 @@ impl Request {
     }
 }
 
-fn login(session: Session, url: &Url, options: &Options) -> Result<LoginRequest, Error> {
-    Ok(LoginRequest {
+/// One session without tables.
+fn log_in(session: Session, url: &Url, options: &Options) -> Result<Client, Error> {
+    connect::session(&destination(session, url, options)?, 0, options, &Tables::create(None)?)
+}
+
+fn destination(session: Session, url: &Url, options: &Options) -> Result<Destination, Error> {
+    let wishes = Wishes { max_connections: options.connections.max(1), ..Wishes::default() };
+    let request = LoginRequest {
         session,
         initiator_name: initiator_name(),
         initiator_alias: None,
         isid: isid(),
         cid: 0,
-        wishes: Wishes::default().with_digests(options.digests),
+        wishes: wishes.with_digests(options.digests),
         security: options.chap.security(url)?,
         private_key: true,
-    })
+    };
+    Ok(Destination { host: url.host.clone(), port: url.port, request })
 }
 
 /// The host's own initiator name, where it has one, or ours for this host.

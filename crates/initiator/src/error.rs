@@ -8,11 +8,12 @@ use proto::Fault;
 use proto::discovery::DiscoveryError;
 use proto::login::LoginError;
 use store::tables::TableError;
-use wire::iscsi::reject_reason;
+use wire::iscsi::{reject_reason, task_response};
 use wire::scsi::{Sense, SenseKey, Status};
 
 use crate::chap::ChapError;
 use crate::url::UrlError;
+use crate::watch::Abort;
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +96,57 @@ pub enum Error {
         /// Where.
         address: SocketAddr,
     },
+    /// The target said that it is dropping us.
+    #[error("{address} drops the session without waiting for a logout (it is shutting down or moving)")]
+    Dropped {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// The target is alive and does not answer a command.
+    #[error(
+        "{address} is alive and did not answer {command} within {}; {}",
+        event::format_delay(*.after),
+        aborted(*.abort)
+    )]
+    Unanswered {
+        /// Where.
+        address: SocketAddr,
+        /// Which.
+        command: &'static str,
+        /// The time it had.
+        after: Duration,
+        /// What became of it.
+        abort: Abort,
+    },
+    /// A session was lost, and the target wants to be left alone for too long.
+    #[error(
+        "{cause}; it wants to be left alone for {}, longer than --timeout {}",
+        event::format_delay(*.time2wait),
+        event::format_delay(*.after)
+    )]
+    Away {
+        /// Why it was lost.
+        cause: Box<Error>,
+        /// Time2Wait.
+        time2wait: Duration,
+        /// The time there was.
+        after: Duration,
+    },
+    /// A session was lost and could not be made again.
+    #[error(
+        "{cause}; gave up connecting again after {attempts} attempts within {}: {last}",
+        event::format_delay(*.after)
+    )]
+    GaveUp {
+        /// Why it was lost.
+        cause: Box<Error>,
+        /// How often it was tried.
+        attempts: u32,
+        /// The time there was for it.
+        after: Duration,
+        /// Why the last attempt failed.
+        last: Box<Error>,
+    },
     /// A command failed.
     #[error("{command}: {failure}")]
     Command {
@@ -131,7 +183,30 @@ pub enum Error {
 impl Error {
     /// Whether the peer refused us, as opposed to something having failed.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Error::Login { source: LoginError::Refused { .. }, .. })
+        match self {
+            Error::Login { source: LoginError::Refused { .. }, .. } => true,
+            Error::GaveUp { last, .. } => last.is_refusal(),
+            _ => false,
+        }
+    }
+
+    /// Whether it says of a session only that its connection is lost, so that another may be made. A target
+    /// that breaks the protocol would do so again.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Error::Closed { .. }
+            | Error::Socket { .. }
+            | Error::Timeout { .. }
+            | Error::LogoutRequested { .. }
+            | Error::Dropped { .. } => true,
+            Error::Fault { source, .. } => matches!(source, Fault::HeaderDigest | Fault::DataDigest),
+            _ => false,
+        }
+    }
+
+    /// Whether a refusal is the target's trouble and not ours: it may take us later.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Error::Login { source: LoginError::Refused { status, .. }, .. } if status.class == 3)
     }
 }
 
@@ -163,6 +238,17 @@ impl std::fmt::Display for Failure {
             (0, None, None) => write!(f, "{}", self.status),
             (code, ..) => write!(f, "the target could not run it (iSCSI response {code:#04x})"),
         }
+    }
+}
+
+fn aborted(abort: Abort) -> String {
+    match abort {
+        Abort::Done => "it was aborted".to_owned(),
+        Abort::Refused { response } => {
+            let words = task_response::text(response).unwrap_or("unknown response");
+            format!("it could not be aborted either: {words} ({response:#04x})")
+        }
+        Abort::Unanswered => "nor that it be aborted".to_owned(),
     }
 }
 

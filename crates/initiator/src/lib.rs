@@ -1,18 +1,28 @@
 //! Sessions to a target and the block I/O they carry.
 //!
-//! `connect` makes a session, `client` is its loop, `disk` looks at a LUN and makes requests for it, and
-//! a [`Workload`] lives in the loop. The iSCSI state machines are in `proto`, the policy in `control`.
+//! `approach` makes a session with all its connections, `client` keeps it at work and makes it again when it
+//! is lost, `run` is the loop that one or several of them live in, `disk` looks at a LUN and makes requests
+//! for it, and a [`Workload`] lives in the loop. The iSCSI state machines are in `proto`, the policy in
+//! `control`.
 
+mod approach;
 mod bulk;
 mod chap;
 mod client;
 mod connect;
+mod dial;
 mod disk;
 mod error;
+mod line;
 mod load;
+mod pulse;
+mod recovery;
 mod request;
+mod run;
 mod side;
+mod tables;
 mod url;
+mod watch;
 
 pub use bulk::{BulkError, FromFile, Range, ToFile};
 pub use chap::{Chap, ChapError};
@@ -22,4 +32,6 @@ pub use disk::{Disk, Geometry, Identity, discover, luns};
 pub use error::{Error, Failure};
 pub use load::{Load, Outcome, Progress, Shape};
 pub use request::{Body, Completed, Request, Workload};
+pub use run::together;
 pub use url::{Url, UrlError};
+pub use watch::Abort;

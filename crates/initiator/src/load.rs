@@ -30,6 +30,8 @@ pub struct Shape {
     pub warmup: Duration,
     /// Where random places come from.
     pub seed: u64,
+    /// Where requests one after the other begin.
+    pub start_bytes: u64,
 }
 
 /// A load at work.
@@ -49,7 +51,7 @@ pub struct Load<'a> {
 }
 
 /// What a load says of itself while it runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     /// Time since its start.
     pub elapsed: Duration,
@@ -78,6 +80,19 @@ pub struct Outcome {
     pub latency_ns: Histogram<u64>,
 }
 
+impl Outcome {
+    /// Adds what came of another load, which ran at the same time.
+    pub fn add(&mut self, other: &Outcome) {
+        self.started = self.started.min(other.started);
+        self.ended = self.ended.max(other.ended);
+        self.bytes += other.bytes;
+        self.ios += other.ios;
+        self.all_ios += other.all_ios;
+        self.all_bytes += other.all_bytes;
+        self.latency_ns.add(&other.latency_ns).expect("all histograms have the same bounds");
+    }
+}
+
 /// How often progress is told.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
@@ -102,7 +117,7 @@ impl<'a> Load<'a> {
             pattern: Arc::new(pattern),
             started: None,
             random,
-            next_block: 0,
+            next_block: shape.start_bytes / u64::from(shape.block_bytes),
             outstanding: 0,
             outcome: Outcome {
                 started: Instant::ZERO,
@@ -143,7 +158,7 @@ impl Workload for Load<'_> {
         let blocks = (self.shape.span_bytes / u64::from(block_bytes)).max(1);
         let block = match self.shape.is_random {
             true => next_random(&mut self.random) % blocks,
-            false => self.next_block,
+            false => self.next_block % blocks,
         };
         self.next_block = (block + 1) % blocks;
         self.outstanding += 1;

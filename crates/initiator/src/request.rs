@@ -8,7 +8,8 @@ use wire::scsi::Cdb;
 
 use crate::error::Failure;
 
-/// One command with its data.
+/// One command with its data. It has to be one that may be carried out twice, as reads and writes of whole
+/// blocks may: it is issued again if its session is lost before it is answered.
 #[derive(Debug)]
 pub struct Request {
     /// The command.
@@ -87,6 +88,10 @@ pub trait Workload {
 
     /// Whether it is over; it is not as long as requests are outstanding.
     fn is_over(&self, now: Instant) -> bool;
+
+    /// The session was lost and made again; what was outstanding is on its way once more. A target may have
+    /// lost what it had not been told to make durable.
+    fn reconnected(&mut self) {}
 
     /// When to look again although nothing has completed.
     fn resume_at(&self) -> Option<Instant> {

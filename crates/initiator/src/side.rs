@@ -3,20 +3,23 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Buffer, Buffers, Landing, Outgoing, Receiver, Sender};
-use event::{Instant, Io, Sink};
+use event::{Instant, Io};
 use proto::initiator::{Command, Completion, Event, Session, Transfer};
 use proto::{Data, Fault, Segment};
 use slab::Slab;
-use store::tables::Recorder;
-use wire::iscsi::{BHS_LEN, Lun, Pdu, TaskAttribute};
+use wire::iscsi::{BHS_LEN, Lun, Pdu, TaskAttribute, reject_reason};
 use wire::scsi::{Sense, SenseKey, Status};
 
 use crate::error::{Error, Failure};
+use crate::pulse::Pulse;
 use crate::request::{Body, Completed, Request};
+use crate::tables::Tables;
+use crate::watch::Watch;
 
 /// How long a target is left alone that had no room, at first and at most.
 const REFUSED_MIN: Duration = Duration::from_millis(5);
@@ -24,7 +27,7 @@ const REFUSED_MAX: Duration = Duration::from_secs(1);
 /// Times a command is issued again after a unit attention, which is told once per condition.
 const ATTENTIONS_MAX: u8 = 3;
 
-/// Everything of a session that is not its socket.
+/// Everything of a session that is not its sockets.
 pub(crate) struct Side {
     pub(crate) session: Session,
     pub(crate) address: SocketAddr,
@@ -39,17 +42,41 @@ pub(crate) struct Side {
     pub(crate) outstanding_bytes: u64,
     pub(crate) buffers: Buffers,
     pub(crate) finished: VecDeque<Completed>,
-    pub(crate) texts: VecDeque<Vec<u8>>,
-    pub(crate) ios: Option<Recorder<Io>>,
+    /// Text that waits for an answer, and the answer.
+    pub(crate) question: Option<Vec<u8>>,
+    pub(crate) answer: Option<Vec<u8>>,
+    pub(crate) tables: Rc<Tables>,
     /// For the mean request.
     pub(crate) issued: (u64, u64),
-    /// When the target was last heard, and whether it was asked for a sign since.
-    pub(crate) heard: Instant,
-    pub(crate) is_pinged: bool,
-    pub(crate) is_logged_out: bool,
-    pub(crate) pdu: Option<Pdu>,
+    pub(crate) watch: Watch,
+    /// The target wants the session to end.
+    pub(crate) leave: Option<Leave>,
+    /// The logout is answered; how long to stay away.
+    pub(crate) logged_out: Option<Duration>,
     pub(crate) now: Instant,
     pub(crate) timeout: Duration,
+}
+
+/// How the target wants the session to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Leave {
+    /// By a logout of ours, within this time.
+    LogOut { within: Duration },
+    /// At once; how long to stay away.
+    Now { time2wait: Duration },
+}
+
+/// What is known of one connection besides its socket.
+pub(crate) struct Port {
+    pub(crate) cid: u16,
+    pub(crate) pulse: Pulse,
+    pub(crate) pdu: Option<Pdu>,
+}
+
+/// A session as one of its connections sees it.
+pub(crate) struct AtPort<'a> {
+    pub(crate) side: &'a mut Side,
+    pub(crate) port: &'a mut Port,
 }
 
 /// A target that had no room is left alone for a while, longer each time.
@@ -63,6 +90,8 @@ pub(crate) struct Refusal {
 pub(crate) struct Open {
     pub(crate) request: Request,
     pub(crate) issued: Instant,
+    /// When it was last submitted; far away while it waits to be submitted again.
+    pub(crate) submitted: Instant,
     pub(crate) attentions: u8,
 }
 
@@ -93,7 +122,9 @@ impl Payload {
 
 impl Side {
     pub(crate) fn submit(&mut self, token: usize) {
-        let Request { cdb, body, .. } = &self.open[token].request;
+        let open = &mut self.open[token];
+        open.submitted = self.now;
+        let Request { cdb, body, .. } = &open.request;
         let transfer = match body {
             Body::None => Transfer::None,
             Body::Read(buffer) => Transfer::In(buffer.len() as u32),
@@ -108,21 +139,51 @@ impl Side {
         });
     }
 
+    /// Begins again with a new session: whatever is open goes out once more. All that this crate asks of a
+    /// target can be asked twice; the same blocks are read or written with the same bytes.
+    pub(crate) fn begin_again(&mut self, session: Session, address: SocketAddr) {
+        (self.session, self.address) = (session, address);
+        (self.leave, self.logged_out, self.refusal) = (None, None, None);
+        self.watch = Watch::new(self.now);
+        self.again.clear();
+        self.refused.clear();
+        let tokens: Vec<usize> = self.open.iter().map(|(token, _)| token).collect();
+        for token in tokens {
+            self.open[token].attentions = 0;
+            self.submit(token);
+        }
+        if let Some(question) = self.question.clone() {
+            self.session.send_text(question);
+        }
+    }
+
     fn handle_events(&mut self) -> Result<(), Error> {
         let address = self.address;
         while let Some(event) = self.session.poll_event() {
             match event {
                 Event::Completed(completion) => self.complete(&completion),
-                Event::Text(text) => self.texts.push_back(text),
-                Event::LoggedOut { .. } => self.is_logged_out = true,
-                Event::LogoutRequested { .. } | Event::Dropping { .. } => {
-                    return Err(Error::LogoutRequested { address });
+                Event::Text(text) => (self.question, self.answer) = (None, Some(text)),
+                Event::LoggedOut { time2wait_s } => self.logged_out = Some(seconds(time2wait_s)),
+                Event::LogoutRequested { within_s } => self.log_out_within(seconds(within_s)),
+                // Without one of its connections a session at error recovery level 0 is lost.
+                Event::Dropping { time2wait_s, .. } => {
+                    self.leave = Some(Leave::Now { time2wait: seconds(time2wait_s) });
+                }
+                Event::Rejected { reason: reject_reason::WAITING_FOR_LOGOUT, .. } => {
+                    self.log_out_within(Duration::ZERO);
                 }
                 Event::Rejected { reason, .. } => return Err(Error::Rejected { address, reason }),
-                Event::Pong | Event::Vendor { .. } | Event::Aborted { .. } | Event::Managed { .. } => {}
+                Event::Managed { response, .. } => self.watch.answered(response),
+                // The watch gives up the whole session with it; what a vendor says is for its own.
+                Event::Aborted { .. } | Event::Pong | Event::Vendor { .. } => {}
             }
         }
         Ok(())
+    }
+
+    fn log_out_within(&mut self, within: Duration) {
+        // The first word counts: a target that says it again does not give more time.
+        self.leave = self.leave.or(Some(Leave::LogOut { within }));
     }
 
     fn complete(&mut self, completion: &Completion) {
@@ -130,20 +191,23 @@ impl Side {
         let sense = Sense::parse(&completion.sense).ok();
         let status = Status(completion.status);
         let open = &mut self.open[token];
+        self.watch.completed(open.submitted);
         if is_attention(status, sense.as_ref()) && open.attentions < ATTENTIONS_MAX {
             open.attentions += 1;
+            open.submitted = Instant::FAR_FUTURE;
             self.again.push_back(token);
             return;
         }
         if matches!(status, Status::BUSY | Status::TASK_SET_FULL) && self.may_wait() {
+            self.open[token].submitted = Instant::FAR_FUTURE;
             self.refused.push(token);
             return;
         }
         self.refusal = None;
         let Open { request, issued, .. } = self.open.remove(token);
         self.outstanding_bytes -= request.len_bytes();
-        if let (Some(table), Some(op)) = (&mut self.ios, request.op()) {
-            table.record(&Io {
+        if let Some(op) = request.op() {
+            self.tables.io(&Io {
                 issued,
                 completed: self.now,
                 op,
@@ -196,17 +260,25 @@ fn is_attention(status: Status, sense: Option<&Sense>) -> bool {
     status == Status::CHECK_CONDITION && sense.is_some_and(|sense| sense.key == SenseKey::UnitAttention)
 }
 
-impl Receiver for Side {
+fn seconds(count: u16) -> Duration {
+    Duration::from_secs(count.into())
+}
+
+impl Receiver for AtPort<'_> {
     type Place = Place;
     type Error = Error;
 
     fn header(&mut self, header: &[u8; BHS_LEN], _ahs: &[u8]) -> Result<Landing<Place>, Error> {
-        let address = self.address;
+        let address = self.side.address;
         let fault = |source| Error::Fault { address, source };
         let pdu = Pdu::parse(header).map_err(|error| fault(error.into()))?;
-        let segment = self.session.segment(0, &pdu).map_err(fault)?;
-        self.pdu = Some(pdu);
-        (self.heard, self.is_pinged) = (self.now, false);
+        let segment = self.side.session.segment(self.port.cid, &pdu).map_err(fault)?;
+        // A pong is a sign of life, but no progress.
+        if !matches!(pdu, Pdu::NopIn(_)) {
+            self.side.watch.progress(self.side.now);
+        }
+        self.port.pdu = Some(pdu);
+        self.port.pulse.hear(self.side.now);
         Ok(match segment {
             Segment::Discard => Landing::Discard,
             Segment::Collect => Landing::Collect,
@@ -219,39 +291,41 @@ impl Receiver for Side {
 
     fn space(&mut self, place: &Place, offset_bytes: usize, len_bytes: usize) -> &mut [u8] {
         // A large segment takes its time on a slow path; every part of it is a sign of life.
-        self.heard = self.now;
-        match &mut self.open[place.token].request.body {
+        self.port.pulse.hear(self.side.now);
+        self.side.watch.progress(self.side.now);
+        match &mut self.side.open[place.token].request.body {
             Body::Read(buffer) => &mut buffer[place.offset_bytes + offset_bytes..][..len_bytes],
             _ => unreachable!("the session places payload only in requests that read"),
         }
     }
 
     fn pdu(&mut self, _header: &[u8; BHS_LEN], collected: &[u8]) -> Result<(), Error> {
-        let Some(pdu) = self.pdu.take() else { unreachable!("every PDU begins with its header") };
-        let address = self.address;
-        self.session.handle(0, &pdu, collected).map_err(|source| Error::Fault { address, source })?;
-        self.handle_events()
+        let Some(pdu) = self.port.pdu.take() else { unreachable!("every PDU begins with its header") };
+        let address = self.side.address;
+        let handled = self.side.session.handle(self.port.cid, &pdu, collected);
+        handled.map_err(|source| Error::Fault { address, source })?;
+        self.side.handle_events()
     }
 
     fn bad_header(&mut self) -> Error {
-        Error::Fault { address: self.address, source: Fault::HeaderDigest }
+        Error::Fault { address: self.side.address, source: Fault::HeaderDigest }
     }
 
     fn bad_data(&mut self, _header: &[u8; BHS_LEN]) -> Result<(), Error> {
-        Err(Error::Fault { address: self.address, source: Fault::DataDigest })
+        Err(Error::Fault { address: self.side.address, source: Fault::DataDigest })
     }
 }
 
-impl Sender for Side {
+impl Sender for AtPort<'_> {
     type Data = Payload;
 
     fn next(&mut self) -> Option<Outgoing<Payload>> {
-        let transmit = self.session.poll_transmit(0)?;
+        let transmit = self.side.session.poll_transmit(self.port.cid)?;
         let (data, is_payload) = match transmit.data {
             Data::None => (None, false),
             Data::Owned(bytes) => (Some(Payload::Owned(bytes)), false),
             Data::Payload { token, offset_bytes, len_bytes } => {
-                let buffer = Arc::clone(self.write_buffer(token as usize));
+                let buffer = Arc::clone(self.side.write_buffer(token as usize));
                 let (offset_bytes, len_bytes) = (offset_bytes as usize, len_bytes as usize);
                 (Some(Payload::Shared { buffer, offset_bytes, len_bytes }), true)
             }

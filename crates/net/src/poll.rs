@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use crate::syscall::check;
@@ -78,6 +78,13 @@ impl Default for Events {
 }
 
 const BATCH: usize = 256;
+
+impl AsFd for Poll {
+    /// A set is ready for reading when one of its members is ready, so it can be a member of another.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
 
 impl Poll {
     /// An empty set.

@@ -242,6 +242,12 @@ pub struct Load {
     pub cpu: Option<Cpu>,
     /// What the peer says it is; null for a foreign one.
     pub peer: Option<String>,
+    /// Sessions that shared the load; null for a stream.
+    pub sessions: Option<u64>,
+    /// Connections of each; null for a stream.
+    pub connections: Option<u64>,
+    /// Sessions that were lost during the load and made again; null for a stream.
+    pub reconnects: Option<u64>,
 }
 
 /// Latency of requests.

@@ -1,5 +1,6 @@
 //! `farlun bench`: load on a LUN, and how it fared.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,7 +10,7 @@ use net::clock;
 use store::manifest::{Cpu, Latency, Load as LoadDocument};
 
 use crate::exit::{DONE, Exit};
-use crate::session::{SessionArgs, close, failed, open, time_bar};
+use crate::session::{BulkArgs, close, failed, open_many, time_bar};
 
 /// Load a LUN and show throughput, latency and what it cost
 #[derive(Args, Debug)]
@@ -32,6 +33,9 @@ pub(crate) struct BenchArgs {
     /// Requests outstanding [default: follows the path]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     depth: Option<u16>,
+    /// Sessions that load the LUN at the same time, each with requests of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    sessions: u16,
     /// At random places of the LUN instead of one after the other
     #[arg(long)]
     random: bool,
@@ -48,7 +52,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    session: SessionArgs,
+    session: BulkArgs,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -65,9 +69,11 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<u8> {
             format_delay(args.time)
         )));
     }
-    let mut disk = open(&args.url, &args.session.options()?)?;
+    let mut disks = open_many(&args.url, &args.session.options()?, args.sessions.into())?;
+    let disk = &disks[0];
+    let (len_bytes, transfer_max_bytes) = (disk.len_bytes(), disk.transfer_max_bytes());
     let default = if args.random { RANDOM_BLOCK_BYTES } else { BULK_BLOCK_BYTES };
-    let block_bytes = check_block(args.block.map_or(default.into(), |block| block.0), &disk)?;
+    let block_bytes = check_block(args.block.map_or(default.into(), |block| block.0), disk)?;
     let mut documents = Vec::new();
     for &op in &args.op {
         let shape = Shape {
@@ -75,21 +81,22 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<u8> {
             block_bytes,
             depth: args.depth.map(usize::from),
             is_random: args.random,
-            span_bytes: disk.len_bytes(),
+            span_bytes: len_bytes,
             time: args.time,
             warmup: args.warmup,
             seed: args.seed,
+            start_bytes: 0,
         };
         if args.warm_bulk > Duration::ZERO {
             let bulk = Shape {
-                block_bytes: BULK_BLOCK_BYTES.min(disk.transfer_max_bytes()),
+                block_bytes: BULK_BLOCK_BYTES.min(transfer_max_bytes),
                 depth: None,
                 is_random: false,
                 time: args.warm_bulk,
                 warmup: Duration::ZERO,
                 ..shape
             };
-            load(&mut disk, bulk, &mut |_| {})?;
+            load(&mut disks, bulk, &mut |_| {})?;
         }
         let bar = time_bar(args.time);
         let mut progress = |now: Progress| {
@@ -98,15 +105,19 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<u8> {
             bar.set_message(format!("{} {:.1} MB/s", op.name(), rate / 1e6));
         };
         let near_ns = clock::process_cpu_ns();
-        let far_ns = disk.target_cpu_ns().map_err(failed)?;
-        let outcome = load(&mut disk, shape, &mut progress)?;
+        let reconnects = reconnects_of(&disks);
+        let far_ns = disks[0].target_cpu_ns().map_err(failed)?;
+        let outcome = load(&mut disks, shape, &mut progress)?;
         let near_ns = clock::process_cpu_ns() - near_ns;
-        let far_after_ns = disk.target_cpu_ns().map_err(failed)?;
+        let far_after_ns = disks[0].target_cpu_ns().map_err(failed)?;
         let far_ns = far_after_ns.zip(far_ns).map(|(after, before)| after.saturating_sub(before));
         bar.finish_and_clear();
-        documents.push(document(&mut disk, &shape, &outcome, near_ns, far_ns));
+        let mut document = document(&disks[0], &shape, &outcome, near_ns, far_ns);
+        document.sessions = Some(disks.len() as u64);
+        document.reconnects = Some(reconnects_of(&disks) - reconnects);
+        documents.push(document);
     }
-    close(disk)?;
+    disks.into_iter().try_for_each(close)?;
     if args.json {
         match documents.as_slice() {
             [one] => println!("{}", serde_json::to_string(one)?),
@@ -118,12 +129,41 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<u8> {
     Ok(DONE)
 }
 
-fn load(disk: &mut Disk, shape: Shape, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Outcome> {
-    let geometry = disk.geometry();
-    let client = disk.client();
-    let mut load = Load::new(shape, geometry, client.buffers(), progress);
-    client.run(&mut load).map_err(failed)?;
-    Ok(load.outcome())
+/// The same load on each session; what came of all of them.
+fn load(disks: &mut [Disk], shape: Shape, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Outcome> {
+    let count = disks.len();
+    let all = RefCell::new((vec![Progress::default(); count], progress));
+    let tell_of = |number: usize| {
+        let all = &all;
+        move |now: Progress| {
+            let (each, progress) = &mut *all.borrow_mut();
+            each[number] = now;
+            let (bytes, ios) = each.iter().fold((0, 0), |(b, n), each| (b + each.bytes, n + each.ios));
+            progress(Progress { elapsed: now.elapsed, bytes, ios });
+        }
+    };
+    let mut tells: Vec<_> = (0..count).map(tell_of).collect();
+    let loads = disks.iter().zip(&mut tells).enumerate().map(|(number, (disk, tell))| {
+        // Each goes its own way over the LUN.
+        let number = number as u64;
+        let start_bytes = shape.span_bytes / count as u64 * number;
+        let shape = Shape { start_bytes, seed: shape.seed + number, ..shape };
+        Load::new(shape, disk.geometry(), disk.session().buffers(), tell)
+    });
+    let mut loads: Vec<Load> = loads.collect();
+    match (&mut *disks, &mut loads[..]) {
+        ([disk], [load]) => disk.client().run(load),
+        (disks, loads) => initiator::together(disks.iter_mut().map(Disk::client).zip(loads).collect()),
+    }
+    .map_err(failed)?;
+    let mut outcomes = loads.into_iter().map(Load::outcome);
+    let mut sum = outcomes.next().expect("there is at least one session");
+    outcomes.for_each(|outcome| sum.add(&outcome));
+    Ok(sum)
+}
+
+fn reconnects_of(disks: &[Disk]) -> u64 {
+    disks.iter().map(|disk| disk.session().reconnects()).sum()
 }
 
 fn check_block(block: u64, disk: &Disk) -> anyhow::Result<u32> {
@@ -142,14 +182,14 @@ fn check_block(block: u64, disk: &Disk) -> anyhow::Result<u32> {
 }
 
 fn document(
-    disk: &mut Disk,
+    disk: &Disk,
     shape: &Shape,
     outcome: &Outcome,
     near_ns: u64,
     far_ns: Option<u64>,
 ) -> LoadDocument {
     let counted = outcome.ended.since(outcome.started).saturating_sub(shape.warmup).as_secs_f64();
-    let base_rtt_ns = disk.client().min_rtt().map(|rtt| rtt.as_nanos() as f64);
+    let base_rtt_ns = disk.session().min_rtt().map(|rtt| rtt.as_nanos() as f64);
     let histogram = &outcome.latency_ns;
     let at = |quantile| histogram.value_at_quantile(quantile) as f64;
     let latency = (!histogram.is_empty()).then(|| Latency {
@@ -185,7 +225,10 @@ fn document(
             near_ns: Some(near_ns as f64),
             far_ns: far_ns.map(|ns| ns as f64),
         }),
-        peer: disk.client().peer_software().map(str::to_owned),
+        peer: disk.session().peer_software().map(str::to_owned),
+        sessions: None,
+        connections: Some(disk.session().connections().into()),
+        reconnects: None,
     }
 }
 
@@ -206,6 +249,14 @@ fn print(load: &LoadDocument) {
     row("latency", format!("p50 {p50}  p90 {p90}  p99 {p99}  p99.9 {p999}  max {max}"));
     if let Some((trips, rtt)) = load.turnaround_rtt.zip(load.base_rtt_ns) {
         row("turnaround", format!("{trips:.2} round trips of {}", time(rtt)));
+    }
+    if let (Some(sessions), Some(connections)) = (load.sessions, load.connections)
+        && sessions * connections > 1
+    {
+        row("sessions", format!("{sessions}, with {connections} connections each"));
+    }
+    if let Some(reconnects @ 1..) = load.reconnects {
+        row("reconnects", format!("{reconnects}: the session was lost and made again"));
     }
     let Some(cpu) = load.cpu else { return };
     let us =

@@ -11,7 +11,7 @@ use net::clock;
 use serde_json::json;
 
 use crate::exit::{DONE, Exit};
-use crate::session::{SessionArgs, bytes_bar, close, failed, open};
+use crate::session::{BulkArgs, bytes_bar, close, failed, open};
 
 /// Read a LUN into a file
 #[derive(Args, Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_name = "SIZE")]
     length: Option<Bytes>,
     #[command(flatten)]
-    session: SessionArgs,
+    session: BulkArgs,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -72,11 +72,19 @@ pub(crate) fn run(args: ReadArgs) -> anyhow::Result<u8> {
     std::fs::rename(&partial, &args.output)
         .with_context(|| format!("cannot rename {} to {}", partial.display(), args.output.display()))?;
     let elapsed = clock::now().since(started);
+    let (connections, reconnects) = (disk.session().connections(), disk.session().reconnects());
     close(disk)?;
     let rate = range.len_bytes as f64 / elapsed.as_secs_f64();
     if args.json {
         let seconds = elapsed.as_secs_f64();
-        println!("{}", json!({"bytes": range.len_bytes, "seconds": seconds, "bytes_per_s": rate}));
+        let document = json!({
+            "bytes": range.len_bytes,
+            "seconds": seconds,
+            "bytes_per_s": rate,
+            "connections": connections,
+            "reconnects": reconnects,
+        });
+        println!("{document}");
     } else {
         let size = Bytes(range.len_bytes);
         println!(

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::command::read::BLOCK_BYTES;
 use crate::exit::{DONE, Exit};
-use crate::session::{SessionArgs, bytes_bar, close, failed, open};
+use crate::session::{BulkArgs, bytes_bar, close, failed, open};
 
 /// Write a file onto a LUN
 #[derive(Args, Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct WriteArgs {
     #[arg(long, value_name = "SIZE")]
     length: Option<Bytes>,
     #[command(flatten)]
-    session: SessionArgs,
+    session: BulkArgs,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -96,10 +96,18 @@ pub(crate) fn run(args: WriteArgs) -> anyhow::Result<u8> {
         ))
     })?;
     let elapsed = clock::now().since(started);
+    let (connections, reconnects) = (disk.session().connections(), disk.session().reconnects());
     close(disk)?;
     let rate = len_bytes as f64 / elapsed.as_secs_f64();
     if args.json {
-        println!("{}", json!({"bytes": len_bytes, "seconds": elapsed.as_secs_f64(), "bytes_per_s": rate}));
+        let document = json!({
+            "bytes": len_bytes,
+            "seconds": elapsed.as_secs_f64(),
+            "bytes_per_s": rate,
+            "connections": connections,
+            "reconnects": reconnects,
+        });
+        println!("{document}");
     } else {
         let size = Bytes(len_bytes);
         println!("{name}: {size} in {:.1} s, {:.1} MB/s", elapsed.as_secs_f64(), rate / 1e6);

@@ -127,8 +127,12 @@ impl Initiator {
     }
 
     /// The login of a further connection, whose CID `request` holds, into a session with the same ISID. Only
-    /// what a connection has of its own is negotiated; all else in the outcome's parameters is default.
-    pub fn joining(request: Request, random: [u8; RANDOM_BYTES], joined: Joined) -> Initiator {
+    /// what a connection has of its own is negotiated; all else in the outcome's parameters is default. Without
+    /// the security stage tgt does not look for the session and begins another one, so there always is one.
+    pub fn joining(mut request: Request, random: [u8; RANDOM_BYTES], joined: Joined) -> Initiator {
+        if matches!(request.security, Security::Skip) {
+            request.security = Security::OfferNone;
+        }
         Initiator::begin(request, random, Some(joined))
     }
 
@@ -259,6 +263,13 @@ impl Initiator {
         // When we ask to leave, it is for the next stage; a target may grant that stage and no other.
         if response.transit && response.nsg != self.next_stage() {
             return field("NSG", response.nsg, self.next_stage());
+        }
+        // A target may take the connection for another session, which has numbers of its own.
+        if let Some(Joined { tsih, .. }) = self.joined
+            && response.tsih != tsih
+        {
+            let (found, expected) = (response.tsih.into(), tsih.into());
+            return Err(Violation::Field { field: "TSIH", found, expected });
         }
         Ok(())
     }

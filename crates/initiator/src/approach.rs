@@ -1,0 +1,229 @@
+//! From a name to a session with all its connections: resolve, dial one address after the other, log in,
+//! follow redirections, log in again with less where a peer cannot bear our best, then join the other
+//! connections. It lives in its owner's loop and has one deadline.
+
+use std::collections::VecDeque;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use engine::{Connection, Digests, Scratch};
+use event::Instant;
+use net::{Poll, Ready};
+use proto::initiator::Session;
+use proto::login::{
+    Initiator as Login, Joined, LoggedIn, LoginError, RANDOM_BYTES, Request as LoginRequest, Status,
+};
+use proto::params::{Digest, Params};
+use wire::iscsi::login_status;
+
+use crate::client::Options;
+use crate::dial::{Dial, Dialled};
+use crate::error::Error;
+use crate::side::{Payload, Place};
+
+/// Redirections that are followed, and logins that are tried again with less.
+const REDIRECTIONS_MAX: usize = 4;
+
+/// Where to, and as whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Destination {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// Its MaxConnections is how many connections the session is to have at most.
+    pub(crate) request: LoginRequest,
+}
+
+/// A session being made.
+pub(crate) struct Approach {
+    destination: Destination,
+    addresses: VecDeque<SocketAddr>,
+    redirections: usize,
+    dial: Option<Dial>,
+    first: Option<First>,
+    /// Why the last address was no good.
+    last: Option<Error>,
+    first_token: u64,
+    deadline: Instant,
+}
+
+/// The session, as soon as its first connection is there.
+struct First {
+    session: Session,
+    address: SocketAddr,
+    tsih: u16,
+    connections: Vec<Connection<Place, Payload>>,
+    is_complete: bool,
+}
+
+/// A session with its connections in the order of their CIDs.
+pub(crate) struct Arrived {
+    pub(crate) session: Session,
+    pub(crate) address: SocketAddr,
+    pub(crate) connections: Vec<Connection<Place, Payload>>,
+    /// As it was understood.
+    pub(crate) destination: Destination,
+}
+
+impl Approach {
+    /// Its sockets get the tokens from `first_token` on.
+    pub(crate) fn new(
+        destination: Destination,
+        first_token: u64,
+        deadline: Instant,
+    ) -> Result<Approach, Error> {
+        let addresses = resolve(&destination.host, destination.port)?;
+        Ok(Approach {
+            destination,
+            addresses,
+            redirections: 0,
+            dial: None,
+            first: None,
+            last: None,
+            first_token,
+            deadline,
+        })
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        self.dial.as_ref().map_or(self.deadline, Dial::deadline)
+    }
+
+    pub(crate) fn ready(&mut self, ready: Ready) {
+        if let Some(dial) = &mut self.dial {
+            dial.ready(ready);
+        }
+    }
+
+    /// Goes on as far as it can; the session, once it is there.
+    pub(crate) fn turn(
+        &mut self,
+        poll: &Poll,
+        scratch: &mut Scratch,
+        options: &Options,
+        now: Instant,
+    ) -> Result<Option<Arrived>, Error> {
+        loop {
+            if self.first.as_ref().is_some_and(|first| first.is_complete) {
+                let Some(First { session, address, connections, .. }) = self.first.take() else {
+                    unreachable!("it is complete");
+                };
+                let destination = self.destination.clone();
+                return Ok(Some(Arrived { session, address, connections, destination }));
+            }
+            let result = match &mut self.dial {
+                Some(dial) => dial.turn(poll, scratch, now),
+                None => {
+                    self.dial = self.next(poll, options, now)?;
+                    continue;
+                }
+            };
+            match result {
+                Ok(None) => return Ok(None),
+                Ok(Some(dialled)) => self.arrived(dialled),
+                Err(error) => self.failed(error, options)?,
+            }
+        }
+    }
+
+    /// Dials the next connection. What fails at once counts like what fails later.
+    fn next(&mut self, poll: &Poll, options: &Options, now: Instant) -> Result<Option<Dial>, Error> {
+        // Every connection has a challenge of its own.
+        let mut random = [0; RANDOM_BYTES];
+        net::random::fill(&mut random);
+        let mut request = self.destination.request.clone();
+        let (address, login) = match &self.first {
+            Some(first) => {
+                request.cid = first.session.next_cid();
+                let joined = Joined { tsih: first.tsih, cmd_sn: first.session.cmd_sn() };
+                (first.address, Login::joining(request, random, joined))
+            }
+            None => {
+                let Some(&address) = self.addresses.front() else {
+                    let (host, nothing) = (self.destination.host.clone(), "the name stands for no address");
+                    let source = std::io::Error::other(nothing);
+                    return Err(self.last.take().unwrap_or(Error::Resolve { host, source }));
+                };
+                (address, Login::with_random(request, random))
+            }
+        };
+        let token = self.first_token + self.first.as_ref().map_or(0, |first| first.connections.len() as u64);
+        let deadline = (now + options.timeout).min(self.deadline);
+        let limits = (deadline, options.timeout);
+        match Dial::start(poll, token, address, login, options.congestion.as_deref(), limits) {
+            Ok(dial) => Ok(Some(dial)),
+            Err(error) => self.failed(error, options).map(|()| None),
+        }
+    }
+
+    fn arrived(&mut self, dialled: Dialled) {
+        let address = self.addresses.front().copied();
+        self.dial = None;
+        let Dialled { mut connection, logged_in } = dialled;
+        let LoggedIn { params, tsih, cmd_sn, exp_stat_sn, exp_cmd_sn, max_cmd_sn, .. } = logged_in;
+        connection.set_digests(digests(&params));
+        match (&mut self.first, address) {
+            (Some(first), _) => {
+                first.session.join(&params, exp_stat_sn, exp_cmd_sn, max_cmd_sn);
+                first.connections.push(connection);
+            }
+            (None, Some(address)) => {
+                let session = Session::new(params, cmd_sn, max_cmd_sn, exp_stat_sn);
+                let connections = vec![connection];
+                self.first = Some(First { session, address, tsih, connections, is_complete: false });
+            }
+            (None, None) => unreachable!("the first connection was made to the first address"),
+        }
+        if let Some(first) = &mut self.first {
+            let agreed = first.session.params().max_connections;
+            let most = agreed.min(self.destination.request.wishes.max_connections);
+            first.is_complete = first.session.next_cid() >= most;
+        }
+    }
+
+    /// What a connection's failure means: another address, another login, fewer connections, or the end.
+    fn failed(&mut self, error: Error, options: &Options) -> Result<(), Error> {
+        self.dial = None;
+        if let Some(first) = &mut self.first {
+            // The target agreed to more connections, and works with those that it took.
+            (options.notice)(&format!("works with {} connections: {error}", first.connections.len()));
+            first.is_complete = true;
+            return Ok(());
+        }
+        let request = &mut self.destination.request;
+        let may_change = self.redirections < REDIRECTIONS_MAX;
+        match error {
+            Error::Connect { .. } | Error::Timeout { what: "accept a connection", .. } => {
+                self.addresses.pop_front();
+                self.last = Some(error);
+            }
+            Error::Login { source: LoginError::Redirected { address, .. }, .. } if may_change => {
+                self.redirections += 1;
+                self.addresses = resolve(&address.host, address.port)?;
+                (self.destination.host, self.destination.port) = (address.host, address.port);
+            }
+            Error::Login { source: LoginError::Refused { status, .. }, .. }
+                if may_change
+                    && status == Status::new(login_status::INITIATOR_ERROR)
+                    && request.security.leave_out_sha256() =>
+            {
+                self.redirections += 1;
+            }
+            Error::Closed { .. } | Error::Socket { .. } if may_change && request.private_key => {
+                self.redirections += 1;
+                request.private_key = false;
+            }
+            error => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+fn resolve(host: &str, port: u16) -> Result<VecDeque<SocketAddr>, Error> {
+    let resolved = (host, port).to_socket_addrs();
+    let resolved = resolved.map_err(|source| Error::Resolve { host: host.to_owned(), source })?;
+    Ok(resolved.collect())
+}
+
+fn digests(params: &Params) -> Digests {
+    let is_on = |digest| digest == Digest::Crc32c;
+    Digests { header: is_on(params.header_digest), data: is_on(params.data_digest) }
+}

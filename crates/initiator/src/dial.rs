@@ -1,0 +1,178 @@
+//! One connection on its way into a session: connect, then log in, within one deadline. It waits in its
+//! owner's loop; where to connect to, and what a failure means, is its owner's business.
+
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use engine::{Connection, Landing, Outgoing, Receiver, Scratch, Sender, Stop};
+use event::Instant;
+use net::{Interest, Poll, Ready, tcp};
+use proto::Fault;
+use proto::login::{Initiator as Login, LoggedIn, SEGMENT_BYTES};
+use wire::iscsi::{BHS_LEN, Bhs, Pdu};
+
+use crate::error::Error;
+use crate::side::{Payload, Place};
+
+/// A connection that is being made.
+pub(crate) struct Dial {
+    address: SocketAddr,
+    token: u64,
+    stage: Stage,
+    deadline: Instant,
+    timeout: Duration,
+}
+
+enum Stage {
+    Connecting { stream: TcpStream, login: Box<Login>, is_ready: bool },
+    LoggingIn { connection: Box<Connection<Place, Payload>>, side: Box<Side>, is_readable: bool },
+    Over,
+}
+
+/// A connection that has arrived.
+pub(crate) struct Dialled {
+    pub(crate) connection: Connection<Place, Payload>,
+    pub(crate) logged_in: LoggedIn,
+}
+
+impl Dial {
+    /// Begins to connect; the socket is known to `poll` as `token` from now on.
+    pub(crate) fn start(
+        poll: &Poll,
+        token: u64,
+        address: SocketAddr,
+        login: Login,
+        congestion: Option<&str>,
+        (deadline, timeout): (Instant, Duration),
+    ) -> Result<Dial, Error> {
+        let failed = |source| Error::Connect { address, source };
+        let stream = tcp::start_connect(address, congestion).map_err(failed)?;
+        poll.add(stream.as_fd(), token, Interest::WRITE)?;
+        let stage = Stage::Connecting { stream, login: Box::new(login), is_ready: false };
+        Ok(Dial { address, token, stage, deadline, timeout })
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    pub(crate) fn ready(&mut self, ready: Ready) {
+        match &mut self.stage {
+            Stage::Connecting { is_ready, .. } => *is_ready |= ready.writable,
+            Stage::LoggingIn { is_readable, .. } => *is_readable |= ready.readable,
+            Stage::Over => {}
+        }
+    }
+
+    /// Goes on as far as it can; the connection, once it is in the full feature phase.
+    pub(crate) fn turn(
+        &mut self,
+        poll: &Poll,
+        scratch: &mut Scratch,
+        now: Instant,
+    ) -> Result<Option<Dialled>, Error> {
+        let address = self.address;
+        if let Stage::Connecting { stream, is_ready: true, .. } = &self.stage {
+            if let Some(source) = stream.take_error()? {
+                return Err(Error::Connect { address, source });
+            }
+            let stage = std::mem::replace(&mut self.stage, Stage::Over);
+            let Stage::Connecting { stream, login, .. } = stage else { unreachable!("just matched") };
+            poll.remove(stream.as_fd())?;
+            let connection = Box::new(Connection::new(stream, poll, self.token)?);
+            let side = Box::new(Side { login: *login, response: None, address });
+            self.stage = Stage::LoggingIn { connection, side, is_readable: true };
+        }
+        let mut what = "accept a connection";
+        if let Stage::LoggingIn { connection, side, is_readable } = &mut self.stage {
+            what = "answer the login";
+            if std::mem::take(is_readable) {
+                connection.receive(scratch, &mut **side).map_err(|stop| match stop {
+                    Stop::Closed => Error::Closed { address, when: "during the login" },
+                    Stop::Io(source) => Error::Socket { address, source },
+                    Stop::Refused(error) => error,
+                })?;
+            }
+            let sent = connection.send(poll, &mut **side);
+            sent.map_err(|source| Error::Socket { address, source })?;
+            if let Some(logged_in) = side.login.outcome().cloned() {
+                let stage = std::mem::replace(&mut self.stage, Stage::Over);
+                let Stage::LoggingIn { connection, .. } = stage else { unreachable!("just matched") };
+                return Ok(Some(Dialled { connection: *connection, logged_in }));
+            }
+        }
+        if now >= self.deadline {
+            return Err(Error::Timeout { address, what, after: self.timeout });
+        }
+        Ok(None)
+    }
+}
+
+struct Side {
+    login: Login,
+    response: Option<Pdu>,
+    address: SocketAddr,
+}
+
+impl Receiver for Side {
+    type Place = Place;
+    type Error = Error;
+
+    fn header(&mut self, header: &[u8; BHS_LEN], _ahs: &[u8]) -> Result<Landing<Place>, Error> {
+        let fault = |source| Error::Fault { address: self.address, source };
+        let pdu = Pdu::parse(header).map_err(|error| fault(error.into()))?;
+        let found_bytes = Bhs::new(header).data_segment_len() as u32;
+        if found_bytes as usize > SEGMENT_BYTES {
+            let limit_bytes = SEGMENT_BYTES as u32;
+            return Err(fault(Fault::SegmentTooLong { found_bytes, limit_bytes }));
+        }
+        self.response = Some(pdu);
+        Ok(Landing::Collect)
+    }
+
+    fn space(&mut self, _place: &Place, _offset_bytes: usize, _len_bytes: usize) -> &mut [u8] {
+        unreachable!("nothing is placed during a login")
+    }
+
+    fn pdu(&mut self, _header: &[u8; BHS_LEN], collected: &[u8]) -> Result<(), Error> {
+        let address = self.address;
+        match self.response.take() {
+            Some(Pdu::LoginResponse(response)) => self
+                .login
+                .handle_response(&response, collected)
+                .map_err(|source| Error::Login { address, source }),
+            other => {
+                let found = other.map_or(wire::iscsi::Opcode::Reject, |pdu| pdu.opcode());
+                Err(Error::Fault { address, source: Fault::Unexpected { found } })
+            }
+        }
+    }
+
+    fn bad_header(&mut self) -> Error {
+        unreachable!("there are no digests during a login")
+    }
+
+    fn bad_data(&mut self, _header: &[u8; BHS_LEN]) -> Result<(), Error> {
+        unreachable!("there are no digests during a login")
+    }
+
+    fn wants_more(&self) -> bool {
+        self.login.outcome().is_none()
+    }
+}
+
+impl Sender for Side {
+    type Data = Payload;
+
+    fn next(&mut self) -> Option<Outgoing<Payload>> {
+        let (request, text) = self.login.poll_transmit()?;
+        let mut header = [0; BHS_LEN];
+        request.emit(&mut header);
+        Some(Outgoing { header, data: Some(Payload::Owned(text)), is_payload: false })
+    }
+
+    fn bytes<'a>(&'a self, data: &'a Payload) -> &'a [u8] {
+        data.bytes()
+    }
+}

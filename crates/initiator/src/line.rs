@@ -1,0 +1,102 @@
+//! One connection of a session at work: its socket, what is known of it, and when it is to be looked at.
+
+use engine::{Connection, Progress, Scratch, Stop};
+use event::{Host, Instant, SocketSample};
+use net::Poll;
+
+use crate::error::Error;
+use crate::pulse::{Pulse, Verdict};
+use crate::side::{AtPort, Payload, Place, Port, Side};
+
+/// Acknowledged bytes that show that a target takes what it is sent; a ping and its like are fewer.
+const TAKEN_BYTES: u64 = 4096;
+
+/// A connection.
+pub(crate) struct Line {
+    pub(crate) connection: Connection<Place, Payload>,
+    pub(crate) port: Port,
+    readable: bool,
+    next_sample: Instant,
+}
+
+impl Line {
+    pub(crate) fn new(connection: Connection<Place, Payload>, cid: u16, now: Instant) -> Line {
+        Line {
+            connection,
+            port: Port { cid, pulse: Pulse::new(now), pdu: None },
+            // What followed the last response of the login has been read already.
+            readable: true,
+            next_sample: now,
+        }
+    }
+
+    pub(crate) fn ready(&mut self, is_readable: bool) {
+        self.readable |= is_readable;
+    }
+
+    pub(crate) fn next_sample(&self) -> Instant {
+        self.next_sample
+    }
+
+    pub(crate) fn receive(&mut self, side: &mut Side, scratch: &mut Scratch) -> Result<Progress, Error> {
+        if !self.readable {
+            return Ok(Progress::Waits);
+        }
+        let address = side.address;
+        let received = self.connection.receive(scratch, &mut AtPort { side, port: &mut self.port });
+        let progress = received.map_err(|stop| match stop {
+            Stop::Closed => Error::Closed { address, when: "before everything was done" },
+            Stop::Io(source) => Error::Socket { address, source },
+            Stop::Refused(error) => error,
+        })?;
+        self.readable = progress == Progress::More;
+        Ok(progress)
+    }
+
+    pub(crate) fn send(&mut self, side: &mut Side, poll: &Poll) -> Result<Progress, Error> {
+        let address = side.address;
+        let failed = |source| Error::Socket { address, source };
+        let sent = self.connection.send(poll, &mut AtPort { side, port: &mut self.port }).map_err(failed)?;
+        // A target that asks and never listens must not fill our memory with answers.
+        let is_reading = !side.session.is_backed_up(self.port.cid);
+        self.connection.set_reading(poll, is_reading).map_err(failed)?;
+        Ok(sent)
+    }
+
+    /// Shows the policy what the kernel says of the connection.
+    pub(crate) fn look(
+        &mut self,
+        side: &mut Side,
+        now: Instant,
+        request_bytes: u64,
+    ) -> Result<SocketSample, Error> {
+        let address = side.address;
+        let failed = |source| Error::Socket { address, source };
+        let unsent_bytes = side.session.unsent_payload_bytes(self.port.cid);
+        let acked_bytes = self.connection.acked_bytes();
+        let looked = self.connection.look(now, Host::Near, unsent_bytes, request_bytes);
+        let (sample, decision) = looked.map_err(failed)?;
+        // A large request takes its time on a slow path; what arrives there is a sign of life.
+        if self.connection.acked_bytes() >= acked_bytes + TAKEN_BYTES {
+            self.port.pulse.hear(now);
+            side.watch.progress(now);
+        }
+        self.port.pulse.set_rtt(std::time::Duration::from_nanos(sample.rtt_ns));
+        self.next_sample = now + decision.look_again;
+        Ok(sample)
+    }
+
+    /// A target that says nothing is asked for a sign, and counts as dead in the end.
+    pub(crate) fn check_alive(&mut self, side: &mut Side, now: Instant) -> Result<(), Error> {
+        match self.port.pulse.check(now, side.timeout) {
+            Verdict::Alive => Ok(()),
+            Verdict::Ask => {
+                side.session.ping(self.port.cid);
+                Ok(())
+            }
+            Verdict::Dead(after) => {
+                Err(Error::Timeout { address: side.address, what: "say anything", after })
+            }
+        }
+    }
+}

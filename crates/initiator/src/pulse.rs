@@ -1,0 +1,118 @@
+//! Whether a peer is alive, from when it was last heard (RFC 7143 sections 7.3 and 11.18). Both waits follow
+//! the measured round trip, and the caller's timeout bounds them.
+
+use std::time::Duration;
+
+use event::Instant;
+
+/// Silence before a peer is asked for a sign: at least, and in round trips.
+const SILENCE_MIN: Duration = Duration::from_secs(2);
+const SILENCE_ROUNDS: u32 = 8;
+/// How long it may take to give one. Far more than the round trip: a target that has no memory left for
+/// requests does not read them for a while, and is not dead.
+const PATIENCE_MIN: Duration = Duration::from_secs(10);
+const PATIENCE_ROUNDS: u32 = 16;
+
+/// When a peer was heard, and whether it was asked since.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pulse {
+    heard: Instant,
+    pinged: Option<Instant>,
+    rtt: Duration,
+}
+
+/// What to do about a silent peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// Nothing.
+    Alive,
+    /// Ask it for a sign.
+    Ask,
+    /// Count it as dead: it was silent for so long.
+    Dead(Duration),
+}
+
+impl Pulse {
+    pub(crate) fn new(now: Instant) -> Pulse {
+        Pulse { heard: now, pinged: None, rtt: Duration::ZERO }
+    }
+
+    /// The peer gave a sign of life.
+    pub(crate) fn hear(&mut self, now: Instant) {
+        (self.heard, self.pinged) = (now, None);
+    }
+
+    /// The round trip as it is now.
+    pub(crate) fn set_rtt(&mut self, rtt: Duration) {
+        self.rtt = rtt;
+    }
+
+    /// How long an answer may take that needs nothing but a round trip.
+    pub(crate) fn patience(&self, timeout: Duration) -> Duration {
+        PATIENCE_MIN.max(self.rtt * PATIENCE_ROUNDS).min(timeout)
+    }
+
+    /// Looks at the clock. A peer is never dead before half of `timeout`, and always after all of it.
+    pub(crate) fn check(&mut self, now: Instant, timeout: Duration) -> Verdict {
+        let silence = now.since(self.heard);
+        let ask_after = SILENCE_MIN.max(self.rtt * SILENCE_ROUNDS).min(timeout / 2);
+        match self.pinged {
+            Some(pinged) if silence >= timeout || now.since(pinged) >= self.patience(timeout) => {
+                Verdict::Dead(silence)
+            }
+            None if silence >= ask_after => {
+                self.pinged = Some(now);
+                Verdict::Ask
+            }
+            _ => Verdict::Alive,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(30);
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn both_waits_follow_the_round_trip() {
+        for (rtt_ms, asked_ms, dead_ms) in [(0, 2000, 12_000), (100, 2000, 12_000), (800, 6400, 19_200)] {
+            let mut pulse = Pulse::new(at(0));
+            pulse.set_rtt(Duration::from_millis(rtt_ms));
+            assert_eq!(pulse.check(at(asked_ms - 1), TIMEOUT), Verdict::Alive);
+            assert_eq!(pulse.check(at(asked_ms), TIMEOUT), Verdict::Ask);
+            assert_eq!(pulse.check(at(dead_ms - 1), TIMEOUT), Verdict::Alive, "asked once");
+            assert_eq!(pulse.check(at(dead_ms), TIMEOUT), Verdict::Dead(Duration::from_millis(dead_ms)));
+        }
+    }
+
+    #[test]
+    fn the_timeout_bounds_both() {
+        let timeout = Duration::from_secs(1);
+        let mut pulse = Pulse::new(at(0));
+        pulse.set_rtt(Duration::from_secs(9));
+        assert_eq!(pulse.check(at(500), timeout), Verdict::Ask);
+        assert_eq!(pulse.check(at(999), timeout), Verdict::Alive);
+        assert_eq!(pulse.check(at(1000), timeout), Verdict::Dead(timeout));
+    }
+
+    #[test]
+    fn a_sign_begins_the_count_anew() {
+        let mut pulse = Pulse::new(at(0));
+        assert_eq!(pulse.check(at(2000), TIMEOUT), Verdict::Ask);
+        pulse.hear(at(11_999));
+        assert_eq!(pulse.check(at(13_998), TIMEOUT), Verdict::Alive);
+        assert_eq!(pulse.check(at(13_999), TIMEOUT), Verdict::Ask);
+    }
+
+    #[test]
+    fn a_loop_that_did_not_look_asks_first() {
+        let mut pulse = Pulse::new(at(0));
+        assert_eq!(pulse.check(at(90_000), TIMEOUT), Verdict::Ask);
+    }
+}

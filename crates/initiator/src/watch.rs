@@ -1,0 +1,179 @@
+//! Commands that are never answered although the target is alive: found by the clock, aborted (RFC 7143
+//! section 11.5.1, ABORT TASK), and given up with the session.
+//!
+//! A slow path is no reason: a command is overdue only if nothing at all moves any more, or if others that
+//! were submitted much later have overtaken it.
+
+use std::time::Duration;
+
+use event::Instant;
+use slab::Slab;
+use wire::iscsi::task_response;
+use wire::scsi::Cdb;
+
+use crate::side::Open;
+
+/// What has been seen of a session's commands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watch {
+    /// When data or an answer was last on its way.
+    moved: Instant,
+    /// When the latest-submitted of the completed commands was submitted.
+    latest: Instant,
+    aborting: Option<Aborting>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Aborting {
+    since: Instant,
+    name: &'static str,
+    response: Option<u8>,
+}
+
+/// What to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Finding {
+    /// Nothing.
+    Fine,
+    /// Abort this command.
+    Abort(u64),
+    /// The command that is named was not answered, and this became of its abort.
+    GiveUp(&'static str, Abort),
+}
+
+/// What became of an abort.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Abort {
+    /// The target has given the command up.
+    Done,
+    /// It does not.
+    Refused {
+        /// One of [`wire::iscsi::task_response`].
+        response: u8,
+    },
+    /// It does not answer that either.
+    Unanswered,
+}
+
+impl Watch {
+    pub(crate) fn new(now: Instant) -> Watch {
+        Watch { moved: now, latest: Instant::ZERO, aborting: None }
+    }
+
+    /// Data or an answer is on its way.
+    pub(crate) fn progress(&mut self, now: Instant) {
+        self.moved = now;
+    }
+
+    /// A command that was submitted then is answered.
+    pub(crate) fn completed(&mut self, submitted: Instant) {
+        self.latest = self.latest.max(submitted);
+    }
+
+    /// The target has answered the abort.
+    pub(crate) fn answered(&mut self, response: u8) {
+        if let Some(aborting) = &mut self.aborting {
+            aborting.response = Some(response);
+        }
+    }
+
+    /// Looks at the clock. `patience` is how long the answer to an abort may take.
+    pub(crate) fn check(
+        &mut self,
+        now: Instant,
+        open: &Slab<Open>,
+        timeout: Duration,
+        patience: Duration,
+    ) -> Finding {
+        if let Some(Aborting { since, name, response }) = self.aborting {
+            return match response {
+                Some(task_response::COMPLETE | task_response::NO_SUCH_TASK) => {
+                    Finding::GiveUp(name, Abort::Done)
+                }
+                Some(response) => Finding::GiveUp(name, Abort::Refused { response }),
+                None if now.since(since) >= patience => Finding::GiveUp(name, Abort::Unanswered),
+                None => Finding::Fine,
+            };
+        }
+        let is_overdue = |open: &Open| {
+            // A cache may have much to write.
+            let is_flush = matches!(open.request.cdb, Cdb::SynchronizeCache { .. });
+            let limit = if is_flush { timeout * 4 } else { timeout };
+            let is_overtaken = self.latest >= open.submitted + limit / 2;
+            now.since(open.submitted) >= limit && (is_overtaken || now.since(self.moved) >= limit)
+        };
+        let overdue = open.iter().filter(|(_, open)| is_overdue(open)).min_by_key(|(_, open)| open.submitted);
+        match overdue {
+            None => Finding::Fine,
+            Some((token, open)) => {
+                self.aborting = Some(Aborting { since: now, name: open.request.name(), response: None });
+                Finding::Abort(token as u64)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{Body, Request};
+    use wire::scsi::BlockForm;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+    const PATIENCE: Duration = Duration::from_secs(3);
+
+    fn at(s: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(s)
+    }
+
+    fn open(submitted: &[u64]) -> Slab<Open> {
+        let cdb = Cdb::Read { form: BlockForm::Ten, lba: 0, blocks: 1, dpo: false, fua: false };
+        let open = |&s| Open {
+            request: Request { cdb, body: Body::None, offset_bytes: 0 },
+            issued: at(s),
+            submitted: at(s),
+            attentions: 0,
+        };
+        submitted.iter().map(open).enumerate().collect()
+    }
+
+    #[test]
+    fn a_slow_path_is_no_reason() {
+        let (open, mut watch) = (open(&[0, 1, 2]), Watch::new(at(0)));
+        for s in 0..100 {
+            watch.progress(at(s));
+            assert_eq!(watch.check(at(s + 9), &open, LIMIT, PATIENCE), Finding::Fine);
+        }
+        assert_eq!(watch.check(at(109), &open, LIMIT, PATIENCE), Finding::Abort(0));
+    }
+
+    #[test]
+    fn one_that_is_overtaken_for_long_is_overdue() {
+        let (open, mut watch) = (open(&[20, 3, 15]), Watch::new(at(0)));
+        watch.progress(at(13));
+        watch.completed(at(7));
+        assert_eq!(watch.check(at(13), &open, LIMIT, PATIENCE), Finding::Fine);
+        watch.completed(at(8));
+        assert_eq!(watch.check(at(12), &open, LIMIT, PATIENCE), Finding::Fine);
+        assert_eq!(watch.check(at(13), &open, LIMIT, PATIENCE), Finding::Abort(1));
+    }
+
+    #[test]
+    fn what_became_of_the_abort() {
+        for (response, expected) in [
+            (Some(task_response::COMPLETE), Abort::Done),
+            (Some(task_response::NO_SUCH_TASK), Abort::Done),
+            (Some(5), Abort::Refused { response: 5 }),
+            (None, Abort::Unanswered),
+        ] {
+            let (open, mut watch) = (open(&[0]), Watch::new(at(0)));
+            watch.answered(0);
+            assert_eq!(watch.check(at(10), &open, LIMIT, PATIENCE), Finding::Abort(0));
+            assert_eq!(watch.check(at(12), &open, LIMIT, PATIENCE), Finding::Fine);
+            if let Some(response) = response {
+                watch.answered(response);
+            }
+            assert_eq!(watch.check(at(13), &open, LIMIT, PATIENCE), Finding::GiveUp("READ", expected));
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Several connections in a session and several sessions at once, with tgt and with our own target.
+
+use std::fs;
+use std::time::Duration;
+
+use e2e::image::{self, Image};
+use e2e::ours::Target;
+use e2e::tgtd::{self, Tgtd};
+use e2e::{farlun, need, run};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const ROOM: &str = "has room for";
+
+/// An image, and a tgtd with an empty disk of its size whose sessions may have so many connections.
+fn set_up(connections: &str) -> (Image, Tgtd) {
+    let image = Image::ext4();
+    let disk = image.file("disk");
+    let file = fs::File::create(&disk).expect("a file for the disk");
+    file.set_len(image.bytes).expect("room for the disk");
+    let tgtd = Tgtd::serve(&disk);
+    tgtd.set("MaxConnections", connections);
+    (image, tgtd)
+}
+
+#[test]
+fn an_image_over_as_many_connections_as_tgt_offers() {
+    need!(tgtd::available(), image::available());
+    for (wanted, offered, found) in [("4", "4", 4), ("2", "4", 2), ("4", "3", 3), ("3", "1", 1)] {
+        let (image, tgtd) = set_up(offered);
+        let url = tgtd.url(1);
+        let flags = ["--connections", wanted, "--timeout", "10s", "--json"];
+        let written = run(farlun(["write", &url, "-i"]).arg(image.path()).args(flags), MINUTE);
+        let copy = image.file("copy");
+        let read = run(farlun(["read", &url, "-o"]).arg(&copy).args(flags), MINUTE);
+        for finished in [written.expect_code(0), read.expect_code(0)] {
+            let told = finished.stderr.matches(ROOM).count();
+            assert_eq!(told, usize::from(found < wanted.parse().expect("a number")), "{finished:#?}");
+            assert_eq!(finished.json()["connections"], found, "{finished:#?}");
+        }
+        image.expect_copy(&copy);
+        image.expect_copy(&image.file("disk"));
+    }
+}
+
+#[test]
+fn loads_over_several_connections_and_sessions() {
+    need!(tgtd::available(), image::available());
+    let (_image, tgtd) = set_up("4");
+    let ours = Target::serve(&["memory:16MiB"]);
+    for url in [tgtd.url(1), ours.url(0)] {
+        let flags = ["--op", "read,write", "--depth", "16", "--random", "--time", "1s", "--json"];
+        let many = ["--sessions", "3", "--connections", "2"];
+        let finished = run(farlun(["bench", &url]).args(flags).args(many), MINUTE).expect_code(0);
+        for document in finished.json().as_array().expect("reads and writes") {
+            assert_eq!(
+                (&document["sessions"], &document["reconnects"]),
+                (&3.into(), &0.into()),
+                "{document}"
+            );
+            let bytes = document["ios"].as_u64().map(|ios| ios * 4096);
+            assert!(bytes > Some(0) && document["bytes"].as_u64() == bytes, "{document}");
+        }
+    }
+}
