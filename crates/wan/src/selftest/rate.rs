@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use event::{BitRate, Fate};
+use event::{BitRate, Fate, format_delay};
 use net::clock;
 use store::tables::Packets;
 
@@ -80,31 +80,36 @@ pub(super) fn measure(filled: Filled, checks: &mut Checks) -> Result<(), WanErro
     let name = format!("rate error at {rate}");
     let valid = checks.accept(&name, &seen);
     let found = rate_of(&seen.packets, wire_bytes, time);
-    if found.is_none() {
-        checks.refuse(&name, "the sender left gaps, expected more packets than the wire takes");
+    if let Err(why) = &found {
+        checks.refuse(&name, why);
     }
-    let error = found.map(|found| (found / rate.0 as f64 - 1.0).abs() * 100.0).filter(|_| valid);
+    let error = found.ok().map(|found| (found / rate.0 as f64 - 1.0).abs() * 100.0).filter(|_| valid);
     checks.at_most(&name, error, ERROR_MAX_PERCENT, "%");
     Ok(())
 }
 
-/// Bits on the wire in each second of `time`, or a little more; `None` if the wire was idle in between.
-fn rate_of(packets: &Packets, wire_bytes: u64, time: Duration) -> Option<f64> {
+/// Bits on the wire in each second of `time`, or a little more; why there are none if the wire was idle in between.
+fn rate_of(packets: &Packets, wire_bytes: u64, time: Duration) -> Result<f64, String> {
     let of_ours = |row: &usize| u64::from(packets.ip_bytes[*row] + link::FRAMING_BYTES) == wire_bytes;
     let delivered = |row: &usize| packets.fate[*row] == Fate::Delivered;
     let rows: Vec<usize> = (0..packets.fate.len()).filter(of_ours).filter(delivered).collect();
-    let first = *rows.first()?;
+    let short = || format!("{} packets arrived, expected more than {}", rows.len(), format_delay(time));
+    let first = *rows.first().ok_or_else(short)?;
     let start_ns = packets.egress_t_ns[first];
-    let end = rows.iter().position(|row| packets.egress_t_ns[*row] >= start_ns + time.as_nanos() as u64)?;
+    let over = |row: &usize| packets.egress_t_ns[*row] >= start_ns + time.as_nanos() as u64;
+    let end = rows.iter().position(over).filter(|end| *end > 0).ok_or_else(short)?;
     // Between the first and the last departure lie as many packets as there are after the first.
     let scheduled = |at: usize| packets.scheduled_t_ns[rows[at]];
-    let longest_ns = (1..=end).map(|at| scheduled(at) - scheduled(at - 1)).max()?;
-    let usual_ns = (scheduled(end) - scheduled(0)) / end as u64;
-    if longest_ns > 2 * usual_ns + 1 {
-        return None;
+    let gaps_ns: Vec<u64> = (1..=end).map(|at| scheduled(at) - scheduled(at - 1)).collect();
+    let (longest_ns, shortest_ns) = (gaps_ns.iter().max(), gaps_ns.iter().min());
+    if let (Some(longest), Some(shortest)) = (longest_ns, shortest_ns)
+        && *longest > shortest + 1
+    {
+        let idle = format_delay(Duration::from_nanos(longest - shortest));
+        return Err(format!("the wire had nothing to send for {idle}, expected a sender that keeps up"));
     }
     let elapsed_ns = packets.egress_t_ns[rows[end]] - start_ns;
-    Some((end as u64 * wire_bytes * 8) as f64 / (elapsed_ns as f64 / 1e9))
+    Ok((end as u64 * wire_bytes * 8) as f64 / (elapsed_ns as f64 / 1e9))
 }
 
 #[cfg(test)]
@@ -133,8 +138,11 @@ mod tests {
         assert!((found - 1e9).abs() < 1.0, "{found}");
         let mut idle = even.clone();
         idle[40] = 5 * gap_ns;
-        assert_eq!(rate_of(&packets(&idle), 1538, Duration::from_millis(1)), None, "the wire was idle");
-        assert_eq!(rate_of(&packets(&even), 1538, Duration::from_secs(1)), None, "too short");
-        assert_eq!(rate_of(&packets(&even), 99, Duration::from_millis(1)), None, "no packet of ours");
+        let why = |gaps_ns: &[u64], wire_bytes, ms| {
+            rate_of(&packets(gaps_ns), wire_bytes, Duration::from_millis(ms)).expect_err("no rate")
+        };
+        assert!(why(&idle, 1538, 1).starts_with("the wire had nothing to send for 49.22us"));
+        assert_eq!(why(&even, 1538, 1_000), "200 packets arrived, expected more than 1s");
+        assert_eq!(why(&even, 99, 1), "0 packets arrived, expected more than 1ms");
     }
 }
