@@ -18,6 +18,7 @@ mod pump;
 pub mod registry;
 mod roles;
 mod run;
+pub mod selftest;
 mod shown;
 mod spec;
 pub mod validity;

@@ -1,12 +1,14 @@
 //! Commands run over the emulated path, `farlun wan`: one script far away, one near.
 
 use std::fs::{self, OpenOptions};
-use std::sync::Mutex;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{farlun, run, skip};
+use crate::{farlun, farlun_path, run, skip};
 
 /// The address of the far end, fixed by `farlun wan`.
 pub const FAR: &str = "198.18.0.2";
@@ -21,7 +23,7 @@ pub fn available() -> Result<(), String> {
     if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
         return Err(format!("/dev/net/tun does not open: {error}"));
     }
-    let mut namespace = std::process::Command::new("unshare");
+    let mut namespace = Command::new("unshare");
     let made = run(namespace.args(["--net", "true"]), Duration::from_secs(10));
     if made.code == 0 {
         Ok(())
@@ -30,13 +32,42 @@ pub fn available() -> Result<(), String> {
     }
 }
 
+/// Waits until no other path of this process runs; none will until the guard is dropped.
+pub fn turn() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A command that runs `program` as a user who is nobody in particular.
+pub fn as_nobody(program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", program]);
+    command.current_dir("/").env_remove("XDG_RUNTIME_DIR");
+    command
+}
+
+/// Whether such a user can have a path here too.
+pub fn available_to_nobody() -> Result<(), String> {
+    skip::program("setpriv")?;
+    let mut namespaces = as_nobody("unshare");
+    let made = run(namespaces.args(["--user", "--map-root-user", "--net", "true"]), Duration::from_secs(10));
+    if made.code != 0 {
+        return Err(format!("users can make no namespaces: {}", made.stderr.trim()));
+    }
+    for (flag, path) in [("-w", Path::new("/dev/net/tun")), ("-x", farlun_path())] {
+        if run(as_nobody("test").arg(flag).arg(path), Duration::from_secs(10)).code != 0 {
+            return Err(format!("{} is closed to other users", path.display()));
+        }
+    }
+    Ok(())
+}
+
 /// Runs two shell scripts over 1 Gb/s with 8 ms one way; the document that `farlun wan` prints.
 ///
 /// Panics unless the near script ends with 0. Whether the emulator kept its time is not asked here: these runs carry
 /// data, they measure nothing.
 #[track_caller]
 pub fn over_8ms(far: &str, near: &str, limit: Duration) -> Value {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = turn();
     let scripts = tempfile::Builder::new().prefix("farlun-path-").tempdir().expect("a temporary folder");
     let [far_script, near_script] = [("far.sh", far), ("near.sh", near)].map(|(name, text)| {
         let script = scripts.path().join(name);

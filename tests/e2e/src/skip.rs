@@ -47,6 +47,12 @@ pub fn qemu_iscsi() -> Result<(), String> {
     Ok(())
 }
 
+/// Whether the kernel's own account of TCP's congestion state can be read.
+pub fn tracepoints() -> Result<(), String> {
+    let event = "/sys/kernel/tracing/events/tcp/tcp_cong_state_set";
+    if std::path::Path::new(event).is_dir() { Ok(()) } else { Err(format!("no {event}")) }
+}
+
 /// Whether the tests run as root.
 pub fn root() -> Result<(), String> {
     let user = process::output(Command::new("id").arg("-u"));

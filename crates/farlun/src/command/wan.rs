@@ -16,6 +16,7 @@ use crate::exit::{self, Exit};
 
 mod both;
 mod path;
+mod selftest;
 
 /// Put a long path between two commands, each in a namespace of its own
 ///
@@ -77,6 +78,7 @@ enum Part {
         #[arg(last = true, value_name = "COMMAND")]
         command: Vec<OsString>,
     },
+    Selftest(selftest::SelftestArgs),
     /// Clean up after the process at the other end of standard input
     #[command(hide = true)]
     Guard,
@@ -93,6 +95,7 @@ enum For {
 pub(crate) fn run(args: WanArgs) -> anyhow::Result<u8> {
     match args.part {
         Some(Part::Enter { side, command }) => Err(enter(side, command)),
+        Some(Part::Selftest(args)) => selftest::run(&args),
         Some(Part::Guard) => wan::guard::stand().map(|()| exit::DONE).context("read standard input"),
         None => emulate(args),
     }
@@ -104,9 +107,7 @@ fn emulate(args: WanArgs) -> anyhow::Result<u8> {
     }
     let spec = args.path.spec()?;
     spec.check().map_err(Exit::usage)?;
-    if !user::is_privileged() {
-        user::become_root().map_err(WanError::Namespace)?;
-    }
+    own_namespaces()?;
     let settings = Settings {
         spec,
         near: args.command,
@@ -126,6 +127,14 @@ fn emulate(args: WanArgs) -> anyhow::Result<u8> {
         return Ok(exit::INVALID);
     }
     Ok(outcome.near.exit_code)
+}
+
+/// Who may not make namespaces as it is, may in a user namespace. Call it while there is a single thread.
+fn own_namespaces() -> Result<(), WanError> {
+    match user::is_privileged() {
+        true => Ok(()),
+        false => user::become_root().map_err(WanError::Namespace),
+    }
 }
 
 /// Becomes the command; returns only if it cannot.

@@ -1,0 +1,55 @@
+//! `farlun wan selftest`: what the emulator reaches on this machine.
+
+use clap::Args;
+use wan::WanError;
+use wan::selftest::{Effort, SelfTest, selftest};
+
+use crate::exit;
+
+/// Measure what the emulator reaches on this machine: delay, rate, loss, capacity
+///
+/// Runs paths of its own and compares what comes out with what the model wanted. Needs an otherwise idle machine: a
+/// figure that other work has touched is invalid. Exit code 0 if every figure is within its bound, 1 if not, 4 if one is
+/// invalid.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: farlun wan selftest --quick --json | jq .checks")]
+pub(super) struct SelftestArgs {
+    /// A quarter of a minute instead of a whole one
+    #[arg(long)]
+    quick: bool,
+    /// Print one JSON document when all is over
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+pub(super) fn run(args: &SelftestArgs) -> anyhow::Result<u8> {
+    super::own_namespaces()?;
+    let effort = if args.quick { Effort::Quick } else { Effort::Full };
+    let found: Result<SelfTest, WanError> = selftest(effort, &mut |what| eprintln!("measuring {what}"));
+    let found = found?;
+    if args.json {
+        println!("{}", serde_json::to_string(&found)?);
+    } else {
+        show(&found);
+    }
+    for reason in &found.reasons {
+        eprintln!("farlun: {reason}");
+    }
+    Ok(match (found.valid, found.ok()) {
+        (false, _) => exit::INVALID,
+        (true, false) => exit::FAILED,
+        (true, true) => exit::DONE,
+    })
+}
+
+fn show(found: &SelfTest) {
+    for check in &found.checks {
+        let value = check.value.map_or("invalid".to_owned(), |value| format!("{value:.3}"));
+        let verdict = if check.ok { "ok" } else { "NOT OK" };
+        println!(
+            "{:<36} {value:>10} {:<10} {} {:<6} {verdict}",
+            check.name, check.unit, check.op, check.bound
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! How much one TCP stream gets through at 10 ms, with every packet in the table.
+
+use std::thread;
+use std::time::Duration;
+
+use event::BitRate;
+use net::clock;
+
+use super::Effort;
+use super::check::Checks;
+use super::rig::Rig;
+use crate::{Side, Spec, WanError};
+
+/// A kind of path and what it must carry.
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    mtu_bytes: u32,
+    segment: bool,
+    least_gbit: f64,
+}
+
+pub(super) const KINDS: [Kind; 3] = [
+    Kind { name: "super-packets, MTU 1500", mtu_bytes: 1500, segment: false, least_gbit: 12.0 },
+    Kind { name: "single packets, MTU 1500", mtu_bytes: 1500, segment: true, least_gbit: 2.0 },
+    Kind { name: "single packets, MTU 9000", mtu_bytes: 9000, segment: true, least_gbit: 4.0 },
+];
+
+const DELAY: Duration = Duration::from_millis(5);
+/// More than any of them reaches.
+const RATE: BitRate = BitRate(30_000_000_000);
+const RAMP: Duration = Duration::from_millis(500);
+
+pub(super) fn measure(kind: &Kind, effort: Effort, checks: &mut Checks) -> Result<(), WanError> {
+    let time = Duration::from_secs(if effort == Effort::Full { 4 } else { 1 });
+    let mut spec = Spec::new(DELAY, RATE, None, kind.mtu_bytes);
+    spec.segment = kind.segment;
+    let rig = Rig::new(&spec)?;
+    let stream = rig.stream(Side::Near, None)?;
+    thread::sleep(RAMP);
+    let (begun, before) = (clock::now(), stream.received_bytes());
+    thread::sleep(time);
+    let (elapsed, bytes) = (clock::now().since(begun), stream.received_bytes() - before);
+    drop(stream);
+    let seen = rig.finish()?;
+    let gbit = bytes as f64 * 8.0 / elapsed.as_secs_f64() / 1e9;
+    let name = format!("capacity, {}", kind.name);
+    let valid = checks.accept(&name, &seen);
+    checks.at_least(&name, Some(gbit).filter(|_| valid), kind.least_gbit, "Gb/s");
+    Ok(())
+}

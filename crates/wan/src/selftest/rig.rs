@@ -1,0 +1,152 @@
+//! A path without commands, with sockets of this process at both ends.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use event::{Instant, Packet};
+use net::{clock, tcp};
+use store::tables::{self, Packets};
+use tempfile::TempDir;
+
+use super::machine::Meter;
+use crate::collect::Traffic;
+use crate::emulator::Emulator;
+use crate::host::Host;
+use crate::pump::Cost;
+use crate::{Side, Spec, WanError};
+
+/// A path that runs.
+pub(super) struct Rig {
+    near: Arc<Host>,
+    far: Arc<Host>,
+    emulator: Emulator,
+    trace: TempDir,
+    meter: Meter,
+    began: Instant,
+}
+
+/// What happened on it.
+pub(super) struct Seen {
+    pub(super) packets: Packets,
+    pub(super) traffic: Traffic,
+    pub(super) device_drops: u64,
+    pub(super) cost: Cost,
+    pub(super) others_busy: f64,
+    pub(super) elapsed: Duration,
+}
+
+/// A TCP stream that sends as much as it can, from one side to the other. Dropped, it ends.
+pub(super) struct Stream {
+    received_bytes: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+const STREAM_PORT: u16 = 5201;
+const WRITE_BYTES: usize = 256 << 10;
+const READ_BYTES: usize = 1 << 20;
+
+impl Rig {
+    pub(super) fn new(spec: &Spec) -> Result<Rig, WanError> {
+        spec.check()?;
+        let failed = |source| WanError::System { what: "make a temporary directory", source };
+        let near = Arc::new(Host::create(Side::Near, spec)?);
+        let far = Arc::new(Host::create(Side::Far, spec)?);
+        let trace = TempDir::new().map_err(failed)?;
+        let mut emulator = Emulator::start(spec, &near, &far, Some(trace.path()))?;
+        emulator.begin()?;
+        Ok(Rig { near, far, emulator, trace, meter: Meter::start(), began: clock::now() })
+    }
+
+    fn host(&self, side: Side) -> &Host {
+        match side {
+            Side::Near => &self.near,
+            Side::Far => &self.far,
+        }
+    }
+
+    /// A datagram socket at `side` that talks to `port` of the other side.
+    pub(super) fn datagrams(&self, side: Side, port: u16) -> Result<UdpSocket, WanError> {
+        let other = if side == Side::Near { Side::Far } else { Side::Near };
+        let make = || {
+            let socket = UdpSocket::bind((side.ipv4().0, port))?;
+            socket.connect((other.ipv4().0, port))?;
+            Ok(socket)
+        };
+        self.host(side).namespace.run(make).map_err(socket_failed)
+    }
+
+    /// Starts a stream from `from` to the other side, paced at `pace_bytes_per_s` if that is given.
+    pub(super) fn stream(&self, from: Side, pace_bytes_per_s: Option<u64>) -> Result<Stream, WanError> {
+        let to = if from == Side::Near { Side::Far } else { Side::Near };
+        let address = SocketAddr::from((to.ipv4().0, STREAM_PORT));
+        let listener = self.host(to).namespace.run(|| TcpListener::bind(address)).map_err(socket_failed)?;
+        let connect = || {
+            let stream = TcpStream::connect(address)?;
+            tcp::prepare(&stream, Some("cubic"))?;
+            if let Some(pace) = pace_bytes_per_s {
+                tcp::set_max_pacing_rate(&stream, pace)?;
+            }
+            stream.set_nonblocking(false)?;
+            Ok(stream)
+        };
+        let sender = self.host(from).namespace.run(connect).map_err(socket_failed)?;
+        let (receiver, _) = listener.accept().map_err(socket_failed)?;
+        Ok(Stream::start(sender, receiver))
+    }
+
+    /// Ends the path.
+    pub(super) fn finish(mut self) -> Result<Seen, WanError> {
+        self.emulator.end()?;
+        let (others_busy, elapsed) = (self.meter.others(), clock::now().since(self.began));
+        let (traffic, device_drops, cost) = self.emulator.finish()?;
+        let packets = tables::read::<Packet>(self.trace.path())?;
+        Ok(Seen { packets, traffic, device_drops, cost, others_busy, elapsed })
+    }
+}
+
+impl Stream {
+    fn start(mut sender: TcpStream, mut receiver: TcpStream) -> Stream {
+        use std::io::{Read, Write};
+        let (received_bytes, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let sending = over.clone();
+        let send = move || {
+            let data = vec![0xa5; WRITE_BYTES];
+            while !sending.load(Ordering::Relaxed) && sender.write_all(&data).is_ok() {}
+        };
+        let (counted, receiving) = (received_bytes.clone(), over.clone());
+        let receive = move || {
+            let mut data = vec![0; READ_BYTES];
+            while !receiving.load(Ordering::Relaxed) {
+                match receiver.read(&mut data) {
+                    Ok(bytes @ 1..) => counted.fetch_add(bytes as u64, Ordering::Relaxed),
+                    // Closed with data unread: the sender's next write fails, which ends it.
+                    _ => return,
+                };
+            }
+        };
+        Stream { received_bytes, over, threads: vec![thread::spawn(send), thread::spawn(receive)] }
+    }
+
+    /// Bytes of payload that have arrived.
+    pub(super) fn received_bytes(&self) -> u64 {
+        self.received_bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+    }
+}
+
+pub(super) fn socket_failed(source: io::Error) -> WanError {
+    WanError::System { what: "use a socket on the path", source }
+}

@@ -1,0 +1,172 @@
+//! The emulated path does what its model says, seen by programs that know nothing of it: ping and iperf3.
+
+use std::time::Duration;
+
+use e2e::path::{self, FAR};
+use e2e::{farlun, farlun_path, need, run, skip};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs `near` over a path with these flags; the document, and what was printed.
+#[track_caller]
+fn over(flags: &str, far: Option<&str>, near: &[&str]) -> (Value, String) {
+    let _turn = path::turn();
+    let mut command = farlun(["wan", "--json", "--validity", "off"]);
+    command.args(flags.split_whitespace());
+    if let Some(far) = far {
+        command.args(["--far", far]);
+    }
+    let finished = run(command.arg("--").args(near), LIMIT);
+    assert_eq!(finished.code, 0, "{flags}\n{finished:#?}");
+    (finished.json(), finished.stderr)
+}
+
+/// The numbers of the echoes that came back, in order.
+fn echoes(printed: &str) -> Vec<u32> {
+    let numbers =
+        printed.lines().filter_map(|line| line.split("icmp_seq=").nth(1)?.split(' ').next()?.parse().ok());
+    numbers.collect()
+}
+
+#[test]
+fn packets_of_a_list_are_lost_and_no_others() {
+    need!(path::available(), skip::program("ping"));
+    let ping = ["ping", "-c", "9", "-i", "0.05", "-W", "1", FAR];
+    // The answer to the fourth request is the second that far sends: requests 2 and 3 never came.
+    let (document, printed) = over("--delay 2ms --loss near:packets:2-3,far:packets:2", None, &ping);
+    assert_eq!(echoes(&printed), [1, 5, 6, 7, 8, 9], "{printed}");
+    assert_eq!(document["validity"]["dropped_lost"], 3, "{document}");
+    let six = ["sh", "-c", "exec ping -c 4 -i 0.05 -W 1 $FARLUN_FAR"];
+    let (_, printed) = over("--delay 2ms --loss near:packets:1 --ipv6", None, &six);
+    assert_eq!(echoes(&printed), [2, 3, 4], "{printed}");
+}
+
+#[test]
+fn one_seed_one_history() {
+    need!(path::available(), skip::program("ping"));
+    let ping = ["ping", "-c", "60", "-i", "0.01", "-W", "1", FAR];
+    let lost = |seed| echoes(&over(&format!("--delay 2ms --loss burst:15%/2 --seed {seed}"), None, &ping).1);
+    let first = lost(3);
+    assert!((20..60).contains(&first.len()), "a quarter of them is lost on one of the ways: {first:?}");
+    assert_eq!(first, lost(3));
+    assert_ne!(first, lost(4));
+}
+
+#[test]
+fn delays_rates_and_outages_are_those_of_each_direction() {
+    need!(path::available(), skip::program("ping"));
+    let flags = "--delay near:2ms,far:40ms --rate near:1mbit,far:100mbit";
+    // 1 000 bytes of payload are 1 066 on the wire: 8.5 ms at 1 Mb/s, 0.1 ms at 100 Mb/s.
+    let (document, printed) = over(flags, None, &["ping", "-c", "5", "-i", "0.2", "-s", "1000", FAR]);
+    let times: Vec<f64> = printed
+        .lines()
+        .filter_map(|line| line.split("time=").nth(1)?.split(' ').next()?.parse().ok())
+        .collect();
+    let least = times.iter().copied().fold(f64::INFINITY, f64::min);
+    assert_eq!(times.len(), 5, "{printed}");
+    // A busy machine only adds; five times in a row by more than 5 ms it does not.
+    assert!((50.6..55.6).contains(&least), "{times:?}");
+    assert_eq!(document["path"]["far"]["delay_ns"], 40_000_000, "{document}");
+    let ping = ["ping", "-c", "20", "-i", "0.1", "-W", "1", FAR];
+    let (document, printed) = over("--down near:500ms+700ms", None, &ping);
+    let missing = 20 - echoes(&printed).len();
+    assert!((4..=10).contains(&missing), "seven of them are sent meanwhile\n{printed}");
+    assert_eq!(document["validity"]["dropped_line_down"], missing, "{document}");
+}
+
+#[test]
+fn every_fault_at_once_and_tcp_still_gets_everything_across() {
+    need!(path::available(), skip::program("iperf3"));
+    let flags = "--delay 5ms --rate 200mbit --mtu 1400 --loss 0.1% --jitter 200us --reorder 0.5% --duplicate 1% \
+                 --merge-acks 125us --queue 400 --seed 5";
+    let near = ["iperf3", "-c", FAR, "-n", "8M", "-C", "cubic", "-J"];
+    let (document, _) = over(flags, Some("iperf3 -s -1"), &near);
+    let validity = &document["validity"];
+    for fault in ["dropped_lost", "duplicated"] {
+        assert!(validity[fault].as_u64() > Some(0), "{fault}: {validity}");
+    }
+    assert_eq!(validity["dropped_unasked"], 0, "{validity}");
+    // 8 MiB are at least 6 228 packets of 1 348 bytes of payload: they were cut.
+    assert!(validity["segments"].as_u64() > Some(6_228), "{validity}");
+    assert_eq!(validity["packets"], validity["segments"], "{validity}");
+    assert_eq!(document["path"]["segment"], true);
+}
+
+#[test]
+fn a_full_ring_is_congestion_of_the_sender_alone() {
+    need!(path::available(), skip::program("iperf3"), skip::tracepoints());
+    let trace = tempfile::NamedTempFile::new().expect("a file for the trace");
+    let kept = trace.path().display();
+    // The kernel's own account of every change of state while the transfer runs. Bursts of a window that is not paced
+    // overflow the ring.
+    let near = format!(
+        "set -e; instance=/sys/kernel/tracing/instances/farlun-$$; mkdir $instance; \
+         trap 'echo 0 >$instance/events/tcp/tcp_cong_state_set/enable; rmdir $instance' EXIT; \
+         sysctl -qw net.ipv4.tcp_pacing_ca_ratio=1000 net.ipv4.tcp_pacing_ss_ratio=1000; \
+         echo 1 >$instance/events/tcp/tcp_cong_state_set/enable; \
+         iperf3 -c {FAR} -p 5319 -n 40M -C cubic >&2; \
+         cat $instance/trace >{kept}"
+    );
+    let far = "iperf3 -s -1 -p 5319";
+    let (document, printed) = over("--delay 5ms --rate 500mbit --ring 80", Some(far), &["bash", "-c", &near]);
+    let validity = &document["validity"];
+    assert!(validity["dropped_ring_full"].as_u64() > Some(0), "{validity}");
+    for fate in ["dropped_queue_full", "dropped_lost", "dropped_unasked"] {
+        assert_eq!(validity[fate], 0, "nothing is lost on the path: {validity}");
+    }
+    let trace = std::fs::read_to_string(trace.path()).expect("the trace");
+    let states: Vec<&str> = trace
+        .lines()
+        .filter(|line| line.contains("dport=5319") && line.contains("daddr=198.18.0.2"))
+        .filter_map(|line| line.split("cong_state=").nth(1))
+        .map(str::trim)
+        .collect();
+    // 0 is open, 2 is CWR; 3 would be recovery, 4 loss.
+    assert!(states.contains(&"2"), "{states:?}\n{printed}");
+    assert!(states.iter().all(|state| matches!(*state, "0" | "2")), "{states:?}\n{printed}");
+}
+
+#[test]
+fn a_starved_emulator_says_that_its_figures_are_not_valid() {
+    need!(path::available(), skip::program("ping"));
+    let _turn = path::turn();
+    // COMMAND stops the emulator more often than not: it is its parent.
+    let near = format!(
+        "ping -q -c 30 -i 0.05 -W 2 {FAR} & \
+         for n in 1 2 3 4 5 6 7 8; do kill -STOP $PPID; sleep 0.12; kill -CONT $PPID; sleep 0.06; done; wait"
+    );
+    let mut command = farlun(["wan", "--delay", "2ms", "--validity", "latency", "--", "sh", "-c", &near]);
+    let finished = run(&mut command, LIMIT);
+    assert_eq!(finished.code, 4, "{finished:#?}");
+    assert!(finished.stderr.contains("the run is not valid: packets were late by"), "{finished:#?}");
+}
+
+#[test]
+fn users_who_are_not_root_have_a_path_too() {
+    need!(path::available(), skip::program("ping"), path::available_to_nobody());
+    let _turn = path::turn();
+    let path = farlun_path().to_str().expect("a path of plain characters");
+    let near = format!("ping -c 2 -i 0.2 {FAR} && {path} wan enter far -- ip -brief address >&2");
+    let mut command = path::as_nobody(path);
+    command.args(["wan", "--json", "--validity", "off", "--delay", "2ms", "--", "sh", "-c", &near]);
+    let finished = run(&mut command, LIMIT);
+    assert_eq!(finished.code, 0, "{finished:#?}");
+    assert_eq!(finished.json()["emulator"]["realtime"], false, "{finished:#?}");
+    assert!(finished.stderr.contains("198.18.0.2/24"), "entered far: {finished:#?}");
+}
+
+#[test]
+fn what_cannot_be_meant_is_bad_usage() {
+    for (flags, said) in [
+        ("--delay 500ms --rate 10gbit", "need up to 1.88GiB of memory"),
+        ("--queue 100B", "give at least 1538 bytes"),
+        ("--loss 1", "is not a loss such as 0.01%"),
+        ("--ring 8", "80"),
+    ] {
+        let mut command = farlun(["wan"]);
+        let finished = run(command.args(flags.split_whitespace()).args(["--", "true"]), LIMIT);
+        assert_eq!(finished.code, 2, "{flags}: {finished:#?}");
+        assert!(finished.stderr.contains(said), "{flags}: {finished:#?}");
+    }
+}
