@@ -106,6 +106,10 @@ impl<D> Tx<D> {
         self.queue.is_empty()
     }
 
+    pub(crate) fn unsent_data(&self) -> impl Iterator<Item = &D> {
+        self.queue.iter().filter_map(|queued| queued.data.as_ref())
+    }
+
     /// Payload handed to the socket so far.
     pub(crate) fn payload_bytes(&self) -> u64 {
         self.payload_bytes

@@ -6,6 +6,7 @@
 
 mod attention;
 mod identity;
+mod inventory;
 mod options;
 mod reservation;
 mod spec;
@@ -44,7 +45,8 @@ pub const LUNS_MAX: usize = 256;
 #[derive(Debug)]
 pub struct Lun {
     number: u16,
-    kind: &'static str,
+    spec: LunSpec,
+    is_leaving: bool,
     block_len_bytes: u32,
     blocks: u64,
     identity: Identity,
@@ -72,6 +74,9 @@ pub struct Settings {
 #[derive(Debug, Default)]
 pub struct Luns {
     slots: Vec<Option<Lun>>,
+    /// LUNs that wait until the one with their number has left.
+    successors: BTreeMap<u16, Lun>,
+    sessions: BTreeMap<Nexus, Arc<Port>>,
 }
 
 /// Why a LUN cannot be served.
@@ -138,7 +143,7 @@ impl Luns {
         self.slots[place] = Some(lun);
     }
 
-    /// The LUN that a command is for.
+    /// The LUN that a command is for; one that is leaving too, for what is under way on it.
     pub fn lun(&self, address: Address) -> Option<&Lun> {
         self.slots.get(usize::from(address.number()?))?.as_ref()
     }
@@ -148,9 +153,9 @@ impl Luns {
         self.slots.get_mut(usize::from(address.number()?))?.as_mut()
     }
 
-    /// All of them, by number.
+    /// All of them that are not leaving, by number.
     pub fn iter(&self) -> impl Iterator<Item = &Lun> {
-        self.slots.iter().flatten()
+        self.slots.iter().flatten().filter(|lun| !lun.is_leaving)
     }
 
     /// A session of `port` logged in. It is told once per LUN that the LUN may have been reset since it last
@@ -161,6 +166,7 @@ impl Luns {
             lun.attentions.begin(nexus);
             lun.reservations.begin(nexus, &port);
         }
+        self.sessions.insert(nexus, port);
     }
 
     /// A LUN, or all of them, was reset for `nexus`; see [`Lun::reset`].
@@ -176,7 +182,10 @@ impl Luns {
 
     fn concerned(&mut self, address: Option<Address>) -> impl Iterator<Item = &mut Lun> {
         let number = address.map(Address::number);
-        self.slots.iter_mut().flatten().filter(move |lun| number.is_none_or(|number| number == Some(lun.number)))
+        self.slots
+            .iter_mut()
+            .flatten()
+            .filter(move |lun| number.is_none_or(|number| number == Some(lun.number)))
     }
 
     /// A session is over; nothing is kept for it.
@@ -185,6 +194,7 @@ impl Luns {
             lun.attentions.end(nexus);
             lun.reservations.end(nexus);
         }
+        self.sessions.remove(&nexus);
     }
 }
 
@@ -231,7 +241,8 @@ impl Lun {
         let backend = wrap(backend, options, block_len_bytes);
         Ok(Lun {
             number,
-            kind: spec.source.kind(),
+            spec: spec.clone(),
+            is_leaving: false,
             block_len_bytes,
             blocks: backend.len_bytes() / u64::from(block_len_bytes),
             identity: Identity::derive(iqn, number, spec.source.kind(), &origin(&spec.source)),
@@ -253,7 +264,7 @@ impl Lun {
 
     /// What it is made of, as in its specification: `memory`, `null`, `file`, `block`.
     pub fn kind(&self) -> &'static str {
-        self.kind
+        self.spec.source.kind()
     }
 
     /// Bytes per logical block.

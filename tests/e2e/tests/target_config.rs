@@ -265,7 +265,7 @@ fn a_check_disturbs_nobody() {
     let mut target = Target::start(&mut folder.target(RIGHT, &["--json"]));
     let said = folder.check(RIGHT, &[]).expect_code(0).json();
     assert_eq!(said["luns"][1], json!({"lun": 3, "spec": "file:disk.img", "bytes": null}), "{said}");
-    let words = run(folder.target(RIGHT, &["--check"]), MINUTE).expect_code(0).stdout;
+    let words = run(&mut folder.target(RIGHT, &["--check"]), MINUTE).expect_code(0).stdout;
     assert!(words.contains("LUN 3       file:disk.img (in use now)"), "{words}");
     run(&mut farlun(["inquiry", &target.url(3)]), MINUTE).expect_code(0);
     assert_eq!(target.service.terminate(), 0);

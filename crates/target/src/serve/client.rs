@@ -204,6 +204,15 @@ impl Client {
         (sample.app_rx_bytes + sample.app_tx_bytes > 0).then_some(sample)
     }
 
+    /// Whether anything is under way on a LUN.
+    pub(super) fn uses(&self, number: u16) -> bool {
+        let is_sent =
+            |data: &Payload| matches!(data, Payload::Memory { lun, .. } if lun.number() == Some(number));
+        let mut transfers = self.side.transfers.iter();
+        transfers.any(|(_, transfer)| transfer.lun.number() == Some(number))
+            || self.connection.unsent_data().any(is_sent)
+    }
+
     /// Takes the connection's traces out of what all share.
     pub(super) fn leave(&mut self, shared: &mut Shared) {
         if let Some(advice) = self.connection.advice() {

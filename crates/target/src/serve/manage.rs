@@ -149,7 +149,7 @@ impl Side {
             Function::AbortTask(_) | Function::AbortTaskSet(_) => return shared.management.release(id),
             Function::ClearTaskSet(_) => {}
             Function::LunReset(_) | Function::WarmReset | Function::ColdReset => {
-                shared.luns.reset(lun, self.nexus)
+                shared.luns.reset(lun, self.nexus);
             }
         }
         shared.management.wait_for_orphans(id, lun);

@@ -11,6 +11,7 @@ mod exchange;
 mod jobs;
 mod manage;
 mod parameters;
+mod reload;
 mod side;
 mod stats;
 mod transfer;
@@ -38,8 +39,10 @@ use directory::Sessions;
 use end::End;
 use jobs::{Done, Job};
 use manage::{Management, Reply};
+use reload::Reloader;
 use waiting::Waiting;
 
+pub use reload::{Reload, Reloaded};
 pub use stats::Stats;
 
 /// What a target serves and where.
@@ -101,11 +104,12 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 const LISTENER_TOKENS: u64 = 1 << 40;
 const WORKERS_TOKEN: u64 = 2 << 40;
 const SIGNALS_TOKEN: u64 = 3 << 40;
+const RELOAD_TOKEN: u64 = 4 << 40;
 
 /// A target.
 pub struct Target {
     poll: Poll,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     signals: EndSignals,
     clients: Slab<Client>,
     /// Clients with something to do in this turn.
@@ -119,6 +123,17 @@ pub struct Target {
     listen_again: Option<Instant>,
     congestion: Option<String>,
     is_ending: bool,
+    /// What it was told to be.
+    config: Config,
+    /// With it, SIGHUP does not end the target.
+    reloader: Option<Reloader>,
+}
+
+/// A socket that connections come in by.
+struct Listener {
+    /// The address that was asked for; the port of the socket's own may be another.
+    wanted: SocketAddr,
+    socket: TcpListener,
 }
 
 /// What all clients of a target use.
@@ -146,22 +161,11 @@ impl Target {
         let luns = Luns::open(&config.luns, &config.iqn)?;
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
-        let listen = |&address: &SocketAddr| {
-            tcp::listen(address).map_err(|source| ServeError::Listen { address, source })
-        };
-        let listeners = config.listen.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
+        let listen = config.listen.iter().map(|address| reload::listen(*address));
+        let listeners = listen.collect::<Result<Vec<_>, _>>()?;
         let workers = Workers::start(WORKERS, jobs::run)?;
         poll.add(workers.as_fd(), WORKERS_TOKEN, Interest::READ)?;
-        let mut addresses = Vec::new();
-        for listener in &listeners {
-            let address = listener.local_addr()?;
-            addresses.push(TargetAddress {
-                host: address.ip().to_string(),
-                port: address.port(),
-                portal_group_tag: Some(PORTAL_GROUP_TAG),
-            });
-        }
-        let advertised = vec![DiscoveredTarget { name: config.iqn.clone(), addresses }];
+        let advertised = advertised(&config.iqn, &listeners)?;
         let sockets = match &config.trace {
             Some(dir) => Some(Recorder::create(dir.join("sockets-far.parquet"))?),
             None => None,
@@ -198,6 +202,8 @@ impl Target {
             listen_again: None,
             congestion: config.congestion.clone(),
             is_ending: false,
+            config: config.clone(),
+            reloader: None,
         };
         target.listen()?;
         Ok(target)
@@ -205,7 +211,7 @@ impl Target {
 
     /// Where it really listens.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        self.listeners.iter().map(TcpListener::local_addr).collect()
+        self.listeners.iter().map(|listener| listener.socket.local_addr()).collect()
     }
 
     /// Its LUNs.
@@ -230,7 +236,9 @@ impl Target {
     fn accept(&mut self, listener: usize, now: Instant) {
         // A listener stays ready while others wait in its backlog, so a bounded number per wake is fair.
         for _ in 0..64 {
-            let (stream, peer) = match self.listeners[listener].accept() {
+            // One that was closed a moment ago may still have been ready.
+            let Some(listener) = self.listeners.get(listener) else { return };
+            let (stream, peer) = match listener.socket.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
@@ -265,7 +273,7 @@ impl Target {
     /// Out of descriptors, a waiting connection would wake us for ever: look again in a moment.
     fn rest_listeners(&mut self, now: Instant) {
         for listener in &self.listeners {
-            let _ = self.poll.remove(listener.as_fd());
+            let _ = self.poll.remove(listener.socket.as_fd());
         }
         self.listen_again = Some(now + LISTEN_AGAIN);
         self.next_sample = self.next_sample.min(now + LISTEN_AGAIN);
@@ -273,7 +281,7 @@ impl Target {
 
     fn listen(&mut self) -> io::Result<()> {
         for (index, listener) in self.listeners.iter().enumerate() {
-            self.poll.add(listener.as_fd(), LISTENER_TOKENS + index as u64, Interest::READ)?;
+            self.poll.add(listener.socket.as_fd(), LISTENER_TOKENS + index as u64, Interest::READ)?;
         }
         self.listen_again = None;
         Ok(())
@@ -389,7 +397,8 @@ impl Service for Target {
 
     fn ready(&mut self, ready: Ready, now: Instant) -> Result<(), ServeError> {
         match ready.token {
-            SIGNALS_TOKEN => self.is_ending |= self.signals.came(),
+            SIGNALS_TOKEN => self.signalled(),
+            RELOAD_TOKEN => self.finish_reload(now)?,
             WORKERS_TOKEN => {
                 for done in self.shared.workers.results() {
                     if let Some(client) = self.clients.get_mut(done.client)
@@ -442,6 +451,9 @@ impl Service for Target {
             self.end_replaced(now);
             self.manage(now);
         }
+        if now >= self.next_release() {
+            self.release_luns(now);
+        }
         if self.listen_again.is_some_and(|at| now >= at) {
             self.listen()?;
         }
@@ -451,7 +463,8 @@ impl Service for Target {
         }
         self.dirty.append(&mut again);
         self.resume_paused();
-        Ok(match (self.dirty.is_empty(), self.next_sample.min(self.shared.waiting.next_due())) {
+        let next = self.next_sample.min(self.shared.waiting.next_due()).min(self.next_release());
+        Ok(match (self.dirty.is_empty(), next) {
             (false, _) => Turn::Again,
             (true, Instant::FAR_FUTURE) => Turn::Wait,
             (true, at) => Turn::WaitUntil(at),
@@ -470,6 +483,20 @@ impl Shared {
         }
         targets
     }
+}
+
+/// What discovery answers.
+fn advertised(iqn: &str, listeners: &[Listener]) -> io::Result<Vec<DiscoveredTarget>> {
+    let mut addresses = Vec::new();
+    for listener in listeners {
+        let address = listener.socket.local_addr()?;
+        addresses.push(TargetAddress {
+            host: address.ip().to_string(),
+            port: address.port(),
+            portal_group_tag: Some(PORTAL_GROUP_TAG),
+        });
+    }
+    Ok(vec![DiscoveredTarget { name: iqn.to_owned(), addresses }])
 }
 
 /// Says something to whoever reads stderr; that nobody does is no reason to stop serving.

@@ -4,4 +4,5 @@
 mod pdu;
 #[path = "../raw_initiator/mod.rs"]
 mod raw_initiator;
+mod reload;
 mod task_management;
