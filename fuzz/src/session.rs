@@ -145,16 +145,16 @@ pub(crate) fn initiator(pick: u8, input: &mut Input<'_>) {
     let opcodes: Vec<_> = Opcode::ALL.into_iter().filter(|opcode| !opcode.is_request()).collect();
     while !input.is_empty() {
         ask(&mut session, input, &mut rooms);
-        drain(|| session.poll_transmit(), &mut last, input.byte() & 0xf);
+        drain(|| session.poll_transmit(0), &mut last, input.byte() & 0xf);
         let header = header(input, &opcodes, STAT_SN, &last);
         let data = input.segment(&header);
         let Ok(pdu) = Pdu::parse(&header) else { return };
-        let Ok(segment) = session.segment(&pdu) else { return };
+        let Ok(segment) = session.segment(0, &pdu) else { return };
         if let Segment::Payload { token, offset_bytes, len_bytes } = segment {
             assert!(offset_bytes + len_bytes <= rooms[&token] && len_bytes as usize <= data.len());
         }
         let collected = if segment == Segment::Collect { &data[..] } else { &[] };
-        if session.handle(&pdu, collected).is_err() {
+        if session.handle(0, &pdu, collected).is_err() {
             return;
         }
         while let Some(event) = session.poll_event() {
@@ -164,14 +164,14 @@ pub(crate) fn initiator(pick: u8, input: &mut Input<'_>) {
             }
         }
     }
-    drain(|| session.poll_transmit(), &mut last, u8::MAX);
+    drain(|| session.poll_transmit(0), &mut last, u8::MAX);
 }
 
 /// Gives the initiator something to do.
 fn ask(session: &mut Initiator, input: &mut Input<'_>, rooms: &mut HashMap<u64, u32>) {
     let len = input.number();
     let transfer = match input.byte() {
-        0 => return session.ping(),
+        0 => return session.ping(0),
         1 => return session.send_text(vec![b'a'; (len & 0x1ff) as usize]),
         2 => return session.logout(),
         3..=99 => Transfer::Out(len),

@@ -192,7 +192,7 @@ impl Client {
         let failed = |source| Error::Socket { address, source };
         let sent = self.connection.send(&self.poll, &mut self.side).map_err(failed)?;
         // A target that asks and never listens must not fill our memory with answers.
-        let is_reading = !self.side.session.is_backed_up();
+        let is_reading = !self.side.session.is_backed_up(0);
         self.connection.set_reading(&self.poll, is_reading).map_err(failed)?;
         Ok(sent)
     }
@@ -203,7 +203,7 @@ impl Client {
         let failed = |source| Error::Socket { address, source };
         let (count, bytes) = std::mem::take(&mut self.side.issued);
         let request_bytes = bytes.checked_div(count).unwrap_or(0);
-        let unsent_bytes = self.side.session.unsent_payload_bytes();
+        let unsent_bytes = self.side.session.unsent_payload_bytes(0);
         let acked_bytes = self.connection.acked_bytes();
         let looked = self.connection.look(now, Host::Near, unsent_bytes, request_bytes);
         let (sample, decision) = looked.map_err(failed)?;
@@ -227,7 +227,7 @@ impl Client {
         }
         if silence >= after / 2 && !self.side.is_pinged {
             self.side.is_pinged = true;
-            self.side.session.ping();
+            self.side.session.ping(0);
         }
         Ok(())
     }

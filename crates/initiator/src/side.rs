@@ -114,10 +114,12 @@ impl Side {
             match event {
                 Event::Completed(completion) => self.complete(&completion),
                 Event::Text(text) => self.texts.push_back(text),
-                Event::LoggedOut => self.is_logged_out = true,
-                Event::LogoutRequested { .. } => return Err(Error::LogoutRequested { address }),
+                Event::LoggedOut { .. } => self.is_logged_out = true,
+                Event::LogoutRequested { .. } | Event::Dropping { .. } => {
+                    return Err(Error::LogoutRequested { address });
+                }
                 Event::Rejected { reason, .. } => return Err(Error::Rejected { address, reason }),
-                Event::Pong | Event::Vendor { .. } => {}
+                Event::Pong | Event::Vendor { .. } | Event::Aborted { .. } | Event::Managed { .. } => {}
             }
         }
         Ok(())
@@ -202,7 +204,7 @@ impl Receiver for Side {
         let address = self.address;
         let fault = |source| Error::Fault { address, source };
         let pdu = Pdu::parse(header).map_err(|error| fault(error.into()))?;
-        let segment = self.session.segment(&pdu).map_err(fault)?;
+        let segment = self.session.segment(0, &pdu).map_err(fault)?;
         self.pdu = Some(pdu);
         (self.heard, self.is_pinged) = (self.now, false);
         Ok(match segment {
@@ -227,7 +229,7 @@ impl Receiver for Side {
     fn pdu(&mut self, _header: &[u8; BHS_LEN], collected: &[u8]) -> Result<(), Error> {
         let Some(pdu) = self.pdu.take() else { unreachable!("every PDU begins with its header") };
         let address = self.address;
-        self.session.handle(&pdu, collected).map_err(|source| Error::Fault { address, source })?;
+        self.session.handle(0, &pdu, collected).map_err(|source| Error::Fault { address, source })?;
         self.handle_events()
     }
 
@@ -244,7 +246,7 @@ impl Sender for Side {
     type Data = Payload;
 
     fn next(&mut self) -> Option<Outgoing<Payload>> {
-        let transmit = self.session.poll_transmit()?;
+        let transmit = self.session.poll_transmit(0)?;
         let (data, is_payload) = match transmit.data {
             Data::None => (None, false),
             Data::Owned(bytes) => (Some(Payload::Owned(bytes)), false),

@@ -8,15 +8,18 @@ pub mod child;
 pub mod clock;
 pub mod fs;
 pub mod interface;
+pub mod limits;
 pub mod namespace;
 mod poll;
 pub mod random;
 pub mod scheduling;
 mod signals;
+pub mod stamps;
 mod syscall;
 pub mod tcp;
 pub mod tcp_info;
 pub mod tun;
+pub mod user;
 pub mod wait;
 mod wake;
 

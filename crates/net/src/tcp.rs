@@ -11,9 +11,16 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::syscall::check;
 
-/// Listens on `address`, non-blocking, with a backlog that a crowd of initiators fits in.
+/// Connections that may wait to be accepted; the system's own limit (net.core.somaxconn) is 4096 by custom.
+const BACKLOG: i32 = 4096;
+
+/// Listens on `address`, non-blocking, with a backlog that a crowd of initiators fits in: who finds it full
+/// tries again after a second, and then after two.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
+    // std's backlog is 128; listening again only changes it.
+    // SAFETY: no pointers are passed.
+    check(unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) })?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }

@@ -11,6 +11,9 @@ use wire::iscsi::{Lun, Pdu, TaskAttribute};
 
 use crate::{Order, Sent, Spans};
 
+/// Its one connection.
+const CID: u16 = 0;
+
 /// An initiator.
 #[derive(Debug)]
 pub struct Near {
@@ -90,7 +93,7 @@ impl Near {
     /// The connection would be dropped.
     pub fn take(&mut self, header: &[u8; 48], data: &[u8]) -> Result<(), Fault> {
         let pdu = Pdu::parse(header)?;
-        let collected = match self.session.segment(&pdu)? {
+        let collected = match self.session.segment(CID, &pdu)? {
             Segment::Discard => &[],
             Segment::Collect => data,
             Segment::Payload { token, offset_bytes, len_bytes } => {
@@ -101,7 +104,7 @@ impl Near {
                 &[]
             }
         };
-        self.session.handle(&pdu, collected)?;
+        self.session.handle(CID, &pdu, collected)?;
         while let Some(event) = self.session.poll_event() {
             match event {
                 Event::Completed(completion) => {
@@ -117,8 +120,8 @@ impl Near {
 
     /// The next PDU to send.
     pub fn poll_transmit(&mut self) -> Option<Sent> {
-        let wants = self.session.wants_transmit();
-        let transmit = self.session.poll_transmit();
+        let wants = self.session.wants_transmit(CID);
+        let transmit = self.session.poll_transmit(CID);
         assert_eq!(transmit.is_some(), wants, "the session does what it says it wants");
         let transmit = transmit?;
         let data = match transmit.data {

@@ -156,7 +156,7 @@ impl World {
             return;
         }
         let (rtt, min_rtt) = self.there.pipe.rtt();
-        let unsent = self.there.pipe.notsent_bytes() as u64 + self.near.session().unsent_payload_bytes();
+        let unsent = self.there.pipe.notsent_bytes() as u64 + self.near.session().unsent_payload_bytes(0);
         self.policy.observe(&Observation {
             now: self.now,
             rtt,

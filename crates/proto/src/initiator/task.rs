@@ -56,6 +56,11 @@ pub(crate) struct Burst {
 pub(crate) struct Task {
     pub(crate) command: Command,
     pub(crate) itt: u32,
+    /// The connection that it belongs to, once it has one.
+    pub(crate) cid: u16,
+    pub(crate) is_assigned: bool,
+    /// Its number, once it is sent.
+    pub(crate) cmd_sn: u32,
     /// Its command has been polled; before that no answer can belong to it.
     pub(crate) is_sent: bool,
     /// Payload bytes received so far.
@@ -69,6 +74,21 @@ pub(crate) struct Task {
 }
 
 impl Task {
+    pub(crate) fn new(command: Command, itt: u32) -> Task {
+        Task {
+            command,
+            itt,
+            cid: 0,
+            is_assigned: false,
+            cmd_sn: 0,
+            is_sent: false,
+            received_bytes: 0,
+            next_data_sn: 0,
+            sent_bytes: 0,
+            bursts: 0,
+        }
+    }
+
     pub(crate) fn expected_bytes(&self) -> u32 {
         match self.command.transfer {
             Transfer::None => 0,

@@ -1,7 +1,7 @@
 //! The initiator's side of a login: says who we are, offers our wishes, follows the target through
 //! the stages (RFC 7143 sections 6.3, 11.12, 11.13).
 //!
-//! It logs in the first connection of a new session. What to do about a redirection or a refusal is
+//! It logs in the first connection of a new session, or another one of a session that is there. What to do about a redirection or a refusal is
 //! the caller's; so is to try again without the private key when a peer drops the connection over it.
 
 use wire::iscsi::{LoginRequest, LoginResponse, login_stage, login_status};
@@ -77,6 +77,15 @@ pub struct LoggedIn {
     pub target_alias: Option<String>,
 }
 
+/// The session that a further connection joins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Joined {
+    /// The target's part of the session id.
+    pub tsih: u16,
+    /// CmdSN of the session's next command.
+    pub cmd_sn: u32,
+}
+
 /// A login as the initiator sees it; the first request waits in `poll_transmit` from the beginning.
 ///
 /// Input: [`handle_response`](Initiator::handle_response). Output: [`poll_transmit`](Initiator::poll_transmit),
@@ -84,6 +93,8 @@ pub struct LoggedIn {
 #[derive(Debug)]
 pub struct Initiator {
     request: Request,
+    /// The session that a further connection joins.
+    joined: Option<Joined>,
     stage: u8,
     rounds: u32,
     inbox: Inbox,
@@ -112,14 +123,29 @@ impl Initiator {
     /// A login that is about to begin. `random` is what the target is challenged with: bytes that nobody can
     /// foresee, and others for every login.
     pub fn with_random(request: Request, random: [u8; RANDOM_BYTES]) -> Initiator {
+        Initiator::begin(request, random, None)
+    }
+
+    /// The login of a further connection, whose CID `request` holds, into a session with the same ISID. Only
+    /// what a connection has of its own is negotiated; all else in the outcome's parameters is default.
+    pub fn joining(request: Request, random: [u8; RANDOM_BYTES], joined: Joined) -> Initiator {
+        Initiator::begin(request, random, Some(joined))
+    }
+
+    fn begin(request: Request, random: [u8; RANDOM_BYTES], joined: Option<Joined>) -> Initiator {
         let is_discovery = request.session == Session::Discovery;
-        let negotiation = Negotiation::new(request.wishes.clone(), true, is_discovery, request.private_key);
+        let mut negotiation =
+            Negotiation::new(request.wishes.clone(), true, is_discovery, request.private_key);
+        if joined.is_some() {
+            negotiation = negotiation.joining();
+        }
         let mut login = Initiator {
             stage: match request.security {
                 Security::Skip => login_stage::OPERATIONAL,
                 Security::OfferNone | Security::Chap(_) => login_stage::SECURITY,
             },
             request,
+            joined,
             rounds: 0,
             inbox: Inbox::default(),
             outbox: Outbox::default(),
@@ -280,6 +306,10 @@ impl Initiator {
         LoginError::Refused { status, reason }
     }
 
+    fn first_cmd_sn(&self) -> u32 {
+        self.joined.map_or(FIRST_CMD_SN, |joined| joined.cmd_sn)
+    }
+
     fn next_stage(&self) -> u8 {
         match self.stage {
             login_stage::SECURITY => login_stage::OPERATIONAL,
@@ -299,7 +329,7 @@ impl Initiator {
             isid: self.request.isid,
             tsih: response.tsih,
             cid: self.request.cid,
-            cmd_sn: FIRST_CMD_SN,
+            cmd_sn: self.first_cmd_sn(),
             exp_stat_sn: self.exp_stat_sn,
             exp_cmd_sn: response.exp_cmd_sn,
             max_cmd_sn: response.max_cmd_sn,
@@ -318,7 +348,10 @@ impl Initiator {
         }
         match &request.session {
             Session::Normal { target_name } => {
-                out.push(Key::SessionType.name(), "Normal");
+                // A key of the session, not of its connections (13.21).
+                if self.joined.is_none() {
+                    out.push(Key::SessionType.name(), "Normal");
+                }
                 out.push(Key::TargetName.name(), target_name);
             }
             Session::Discovery => out.push(Key::SessionType.name(), "Discovery"),
@@ -349,10 +382,10 @@ impl Initiator {
             version_min: 0,
             data_segment_len: segment.len() as u32,
             isid: self.request.isid,
-            tsih: 0,
+            tsih: self.joined.map_or(0, |joined| joined.tsih),
             itt: 0,
             cid: self.request.cid,
-            cmd_sn: FIRST_CMD_SN,
+            cmd_sn: self.first_cmd_sn(),
             exp_stat_sn: self.exp_stat_sn,
         };
         self.transmit = Some((request, segment));

@@ -26,7 +26,7 @@ pub use chap::{
     Algorithm, ChapInitiator, ChapTarget, Credentials, CredentialsError, RANDOM_BYTES, SECRET_MIN_BYTES,
     Secret,
 };
-pub use initiator::{Initiator, LoggedIn, Request, Session};
+pub use initiator::{Initiator, Joined, LoggedIn, Request, Session};
 pub use security::Security;
 pub use target::{Admitted, Candidate, Directory, LoginPolicy, Target};
 

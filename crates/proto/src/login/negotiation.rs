@@ -11,7 +11,8 @@ use crate::keys::{
 };
 use crate::params::{Digest, Params, Wishes};
 
-/// Keys that an initiator offers, in this order; a discovery session needs the first three only.
+/// Keys that an initiator offers, in this order; a discovery session needs the first three only, and so do
+/// all connections of a session but the first.
 const OFFERS: &[Key] = &[
     Key::HeaderDigest,
     Key::DataDigest,
@@ -37,6 +38,8 @@ pub(super) struct Negotiation {
     is_initiator: bool,
     is_discovery: bool,
     private_key: bool,
+    /// The session is there already: only what each connection has of its own is offered.
+    is_joining: bool,
     /// Our offers without an answer yet.
     open: Vec<(Key, Wish)>,
     /// One bit per [`Key`] that was offered, answered or stated by the peer.
@@ -57,16 +60,23 @@ impl Negotiation {
             is_initiator,
             is_discovery,
             private_key: private_key && !is_discovery,
+            is_joining: false,
             open: Vec::new(),
             settled: 0,
             stated_segment_len: false,
         }
     }
 
+    /// The same for another connection of a session, whose keys were settled by its first one.
+    pub(super) fn joining(self) -> Negotiation {
+        Negotiation { is_joining: true, private_key: false, ..self }
+    }
+
     /// Offers everything that our wishes concern.
     pub(super) fn offer(&mut self, out: &mut Outbox) {
         for &key in OFFERS {
-            let skip = self.is_discovery && !matches!(key, Key::HeaderDigest | Key::DataDigest);
+            let is_short = self.is_discovery || self.is_joining;
+            let skip = is_short && !matches!(key, Key::HeaderDigest | Key::DataDigest);
             if key == Key::MaxRecvDataSegmentLength {
                 self.state_segment_len(out);
                 continue;
@@ -152,7 +162,8 @@ impl Negotiation {
         }
         let (first, max) = (self.params.first_burst_len, self.params.max_burst_len);
         if first > max {
-            if self.is_settled(Key::FirstBurstLength) {
+            // One that was answered as irrelevant is the default, which nobody asked for.
+            if self.is_settled(Key::FirstBurstLength) && !self.is_irrelevant(Key::FirstBurstLength) {
                 return Err(Violation::Bursts { first, max });
             }
             self.params.first_burst_len = max;

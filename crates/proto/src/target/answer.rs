@@ -113,9 +113,10 @@ impl Session {
 
     pub(super) fn urgent_transmit(&mut self, mut pdu: Pdu, data: Vec<u8>) -> Transmit {
         let (exp, max) = (self.window.exp_cmd_sn(), self.window.max_cmd_sn());
-        // An R2T carries the next StatSN and does not consume it; everything else here does.
+        // An R2T and a ping carry the next StatSN and do not consume it; everything else here does.
         let stat_sn = match &pdu {
             Pdu::R2t(_) => self.stat_sn,
+            Pdu::NopIn(ping) if ping.itt == RESERVED_TAG => self.stat_sn,
             _ => self.take_stat_sn(),
         };
         set_numbers(&mut pdu, stat_sn, exp, max);

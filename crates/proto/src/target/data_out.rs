@@ -3,7 +3,7 @@
 use wire::iscsi::{DataOut, R2t, RESERVED_TAG, reject_reason};
 
 use super::task::{Burst, Stage, TaskId};
-use super::{Event, Session};
+use super::{Event, Session, next_tag};
 use crate::fault::Fault;
 
 impl Session {
@@ -125,8 +125,7 @@ impl Session {
             && task.bursts.len() < usize::from(self.params.max_outstanding_r2t.max(1))
         {
             let desired_len = (*wanted_bytes - *asked_bytes).min(self.params.max_burst_len);
-            let ttt = self.next_ttt;
-            self.next_ttt = if ttt >= RESERVED_TAG - 1 { 0 } else { ttt + 1 };
+            let ttt = next_tag(&mut self.next_ttt);
             let r2t = R2t {
                 lun: task.lun,
                 itt: task.itt,

@@ -12,13 +12,14 @@ mod answer;
 mod command;
 mod data_out;
 mod manage;
+mod notice;
 mod request;
 mod task;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use slab::Slab;
-use wire::iscsi::{AsyncMessage, Lun, Pdu, RESERVED_TAG, async_event, reject_reason};
+use wire::iscsi::{Pdu, RESERVED_TAG, reject_reason};
 
 use crate::fault::{Fault, Segment, Transmit};
 use crate::outbox::Outbox;
@@ -169,6 +170,18 @@ impl Session {
         self.window.limit(commands);
     }
 
+    /// Gives memory back that a session without open commands does not need: to be called when nothing has
+    /// happened for a while.
+    pub fn rest(&mut self) {
+        if self.tasks.is_empty() {
+            self.tasks.shrink_to_fit();
+            self.by_itt.shrink_to_fit();
+            self.sending.shrink_to_fit();
+            self.events.shrink_to_fit();
+            self.urgent.shrink();
+        }
+    }
+
     /// Takes a header that has just arrived. A SCSI command becomes a task here, and its turn may come at
     /// once: poll events before asking for the segment.
     pub fn begin(&mut self, pdu: &Pdu) -> Result<(), Fault> {
@@ -315,25 +328,6 @@ impl Session {
         }
     }
 
-    /// Sends an Async Message of the vendor's own (AsyncEvent 255, RFC 7143 section 11.9).
-    pub fn notify(&mut self, vendor_code: u8, data: &[u8]) {
-        let no_sense = [0, 0];
-        let segment = [&no_sense, data].concat();
-        let message = AsyncMessage {
-            event: async_event::VENDOR,
-            vendor_code,
-            data_segment_len: segment.len() as u32,
-            lun: Lun(0),
-            stat_sn: 0,
-            exp_cmd_sn: 0,
-            max_cmd_sn: 0,
-            parameter1: 0,
-            parameter2: 0,
-            parameter3: 0,
-        };
-        self.urgent.push(message, segment);
-    }
-
     /// Whether [`Session::poll_transmit`] has something.
     pub fn wants_transmit(&self) -> bool {
         !self.urgent.is_empty() || !self.sending.is_empty()
@@ -347,4 +341,11 @@ impl Session {
         let key = *self.sending.front()?;
         Some(self.data_in_transmit(key))
     }
+}
+
+/// Takes the next target transfer tag.
+fn next_tag(next: &mut u32) -> u32 {
+    let tag = *next;
+    *next = if tag >= RESERVED_TAG - 1 { 0 } else { tag + 1 };
+    tag
 }

@@ -4,7 +4,7 @@ use wire::iscsi::{
     LogoutRequest, LogoutResponse, Lun, NopIn, NopOut, RESERVED_TAG, TextRequest, TextResponse,
 };
 
-use super::{Event, Session, TEXT_MAX_BYTES, TextAnswer};
+use super::{Event, Session, TEXT_MAX_BYTES, TextAnswer, next_tag};
 use crate::fault::Fault;
 
 impl Session {
@@ -57,13 +57,9 @@ impl Session {
             return Err(Fault::contradiction("text without end", request.itt));
         }
         self.text.extend_from_slice(collected);
-        self.text_answer = Some(TextAnswer {
-            itt: request.itt,
-            ttt: self.next_ttt,
-            rest: Vec::new(),
-            ends: request.is_final,
-        });
-        self.next_ttt = if self.next_ttt >= RESERVED_TAG - 1 { 0 } else { self.next_ttt + 1 };
+        let ttt = next_tag(&mut self.next_ttt);
+        self.text_answer =
+            Some(TextAnswer { itt: request.itt, ttt, rest: Vec::new(), ends: request.is_final });
         if request.is_continued {
             self.send_text();
         } else {

@@ -37,7 +37,7 @@ fn ask(random: &mut Rng, near: &mut Near) {
     let kinds = [Kind::Nothing, Kind::Read, Kind::Hand, Kind::Write, Kind::Refuse];
     let order = Order { kind: kinds[random.usize(..kinds.len())], address: random.u32(0..99), len_bytes };
     match (random.u8(0..24), order.kind) {
-        (0, _) => near.session().ping(),
+        (0, _) => near.session().ping(0),
         (1, _) => near.session().send_text(content(random.usize(..100), 1)),
         (2, _) if random.u8(0..8) == 0 => near.session().logout(),
         (_, Kind::Nothing) => drop(near.command(order)),

@@ -121,7 +121,7 @@ fn a_write_that_is_answered_early_sends_no_more() {
     let rest = sent(&mut near);
     assert!(rest.iter().all(|pdu| pdu.itt() != command.itt), "nothing of the first write: {rest:?}");
     assert_eq!(rest.len(), 1 + 8, "the second write goes out whole");
-    assert_eq!(near.session().unsent_payload_bytes(), 0);
+    assert_eq!(near.session().unsent_payload_bytes(0), 0);
     // A late R2T of the first is no use to anybody.
     dropped(&mut near, r2t(command.itt, 1, 0, 512), &[], "not open");
 }
@@ -156,7 +156,7 @@ fn r2ts_are_answered_as_asked_for() {
             (9, 0, 100, 5, true),
         ]
     );
-    assert_eq!(near.session().unsent_payload_bytes(), 0);
+    assert_eq!(near.session().unsent_payload_bytes(0), 0);
 }
 
 #[test]
@@ -285,21 +285,22 @@ fn messages_of_the_target_reach_the_caller() {
             stat_sn: STAT_SN,
             exp_cmd_sn: CMD_SN,
             max_cmd_sn: CMD_SN,
-            parameter1: 0,
-            parameter2: 0,
-            parameter3: 0,
+            parameter1: 3,
+            parameter2: 4,
+            parameter3: 5,
         };
         take(&mut near, message, data).expect("a message");
         assert_eq!(near.event(), expected, "event {event}");
-        near.session().ping();
+        near.session().ping(0);
         let [Pdu::NopOut(nop)] = sent(&mut near)[..] else { panic!("a ping") };
         assert_eq!(nop.exp_stat_sn, STAT_SN.wrapping_add(1), "an Async Message consumes a StatSN");
     };
     check(255, b"\0\x02ssdata", Some(Event::Vendor { code: 5, data: b"data".to_vec() }));
     check(255, b"", Some(Event::Vendor { code: 5, data: vec![] }));
-    for event in [1, 2, 3] {
-        check(event, b"", Some(Event::LogoutRequested { event }));
-    }
+    check(1, b"", Some(Event::LogoutRequested { within_s: 5 }));
+    check(2, b"", Some(Event::Dropping { cid: Some(3), time2wait_s: 4 }));
+    check(3, b"", Some(Event::Dropping { cid: None, time2wait_s: 4 }));
+    check(4, b"", Some(Event::LogoutRequested { within_s: 5 }));
     check(0, b"", None);
     check(5, b"", None);
 }
@@ -316,7 +317,7 @@ fn tags_of_pings_are_never_those_of_commands() {
     while near.session().has_room() {
         near.command(Order { kind: Kind::Nothing, address: 0, len_bytes: 0 });
     }
-    near.session().ping();
+    near.session().ping(0);
     near.session().send_text(b"SendTargets=\0".to_vec());
     near.session().logout();
     let mut tags: Vec<_> = sent(&mut near).iter().map(Pdu::itt).collect();

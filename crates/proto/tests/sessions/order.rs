@@ -35,7 +35,7 @@ fn commands_without_data_go_before_the_payload_of_writes() {
     pair.near.write(write, Arc::new(content(1536, 1)));
     pair.near.write(write, Arc::new(content(1536, 2)));
     pair.near.read(read, 1);
-    pair.near.session().ping();
+    pair.near.session().ping(0);
     let names: Vec<_> = sent_by(&mut pair).iter().map(|pdu| format!("{:?}", pdu.opcode())).collect();
     // Each write's unsolicited data follows its command before the next write's command does.
     let write = ["ScsiCommand", "DataOut", "DataOut"];
@@ -71,7 +71,7 @@ fn the_last_data_in_carries_the_status() {
         (CMD_SN.wrapping_add(1), CMD_SN.wrapping_add(terms.window))
     );
     // What the next request confirms.
-    pair.near.session().ping();
+    pair.near.session().ping(0);
     let Some(Pdu::NopOut(nop)) = sent_by(&mut pair).pop() else { panic!("a ping was asked for") };
     assert_eq!((nop.cmd_sn, nop.exp_stat_sn), (CMD_SN.wrapping_add(1), STAT_SN.wrapping_add(1)));
 }

@@ -24,7 +24,7 @@ fn text_request(len: usize, is_continued: bool, ttt: u32) -> TextRequest {
 #[test]
 fn a_ping_of_the_initiator_is_answered_with_its_data() {
     let mut pair = Pair::new(&Terms::default(), 1);
-    pair.near.session().ping();
+    pair.near.session().ping(0);
     assert_eq!(pair.settle().len(), 0);
     assert_eq!((pair.near.event(), pair.near.event()), (Some(Event::Pong), None));
 
@@ -50,6 +50,26 @@ fn a_ping_of_the_initiator_is_answered_with_its_data() {
             .expect("a NOP-Out");
         assert!(far.poll_transmit().is_none());
     }
+}
+
+#[test]
+fn a_ping_of_the_target_takes_no_status_number_and_messages_do() {
+    let mut far = Terms::default().far();
+    far.session().ping();
+    far.session().request_logout(3);
+    far.session().announce_drop();
+    let sent = answers(&mut far);
+    let [Pdu::NopIn(ping), Pdu::AsyncMessage(logout), Pdu::AsyncMessage(last)] = sent[..] else {
+        panic!("{sent:?}")
+    };
+    assert_eq!((ping.itt, ping.stat_sn), (RESERVED_TAG, STAT_SN));
+    assert_ne!(ping.ttt, RESERVED_TAG);
+    assert_eq!((logout.event, logout.parameter3, logout.stat_sn), (1, 3, STAT_SN));
+    assert_eq!((last.event, last.parameter2, last.stat_sn), (3, 2, STAT_SN.wrapping_add(1)));
+
+    let mut pair = Pair::new(&Terms::default(), 1);
+    pair.far.session().ping();
+    assert_eq!(pair.settle().len(), 0, "our initiator answers, and nothing comes of it");
 }
 
 #[test]
@@ -130,7 +150,7 @@ fn a_logout_is_answered_and_nothing_comes_after_it() {
     let mut pair = Pair::new(&Terms::default(), 1);
     pair.near.session().logout();
     pair.settle();
-    assert_eq!(pair.near.event(), Some(Event::LoggedOut));
+    assert_eq!(pair.near.event(), Some(Event::LoggedOut { time2wait_s: 2 }));
     let mut far = pair.far;
     let nothing = Order { kind: Kind::Nothing, address: 0, len_bytes: 0 };
     assert!(take(&mut far, command(0, nothing, 0), &[]).is_err(), "no request after the logout");

@@ -54,9 +54,9 @@ fn an_initiator_waits_when_the_window_is_used_up() {
             sent += 1;
         }
         assert_eq!(sent, window, "as many as the login allowed");
-        assert!(!pair.near.session().wants_transmit() && pair.near.session().open_commands() == 20);
+        assert!(!pair.near.session().wants_transmit(0) && pair.near.session().open_commands() == 20);
         // What is immediate goes out all the same.
-        pair.near.session().ping();
+        pair.near.session().ping(0);
         assert!(pair.near_sends() && !pair.near_sends());
         assert_eq!(pair.settle().len(), 20);
     }

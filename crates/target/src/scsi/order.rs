@@ -1,5 +1,6 @@
 //! Work on a range of blocks that is more than moving bytes: comparing, filling, unmapping. Decided in the
-//! files of the commands, carried out here, on the loop for a LUN in memory and by a worker for a store.
+//! files of the commands, carried out here, on the loop for a LUN in memory, a slice at a time, and by a worker
+//! for a store.
 
 use super::failure::Failure;
 use crate::backend::{BackendError, BlockStore, Inline};
@@ -63,6 +64,9 @@ pub struct Span {
 
 /// Bytes that are read or written at a time.
 const PIECE_BYTES: usize = 1 << 20;
+/// What is done in memory before others get their turn: 32 MiB at once would be ten milliseconds when its
+/// pages are touched for the first time. A multiple of every block length.
+const SLICE_BYTES: u64 = 256 << 10;
 
 impl Order {
     /// Whether no write may come in between.
@@ -75,9 +79,50 @@ impl Order {
         matches!(self.action, Action::Verify(_) | Action::Compare { .. })
     }
 
-    /// Carries it out in a LUN that is served inline.
-    pub(crate) fn inline(&self, inline: &mut Inline) -> Result<(), Failure> {
-        self.carry_out(inline)
+    /// Bytes of the LUN that it looks at or changes.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        match &self.action {
+            Action::Verify(span) | Action::Compare { span, .. } | Action::Fill { span, .. } => span.len_bytes,
+            Action::Unmap(spans) => spans.iter().map(|span| span.len_bytes).sum(),
+            Action::Or { bits, .. } => bits.len() as u64,
+            Action::CompareAndWrite { new, .. } => new.len() as u64,
+        }
+    }
+
+    /// Carries out a slice of it in a LUN that is served inline, from `done_bytes` on, which it advances; `true` when
+    /// nothing is left to do. What is one step for all who look is one slice.
+    pub(crate) fn inline(&self, inline: &mut Inline, done_bytes: &mut u64) -> Result<bool, Failure> {
+        let total_bytes = self.len_bytes();
+        if self.is_exclusive() {
+            *done_bytes = total_bytes;
+            return self.carry_out(inline).map(|()| true);
+        }
+        let begin_bytes = *done_bytes;
+        *done_bytes = total_bytes.min(begin_bytes + SLICE_BYTES);
+        match &self.action {
+            // Memory can always be read.
+            Action::Verify(_) => *done_bytes = total_bytes,
+            Action::Compare { span, pattern } => {
+                let (span, pattern) = slice(*span, pattern, begin_bytes);
+                compare(inline, span, pattern)?;
+            }
+            Action::Fill { span, pattern } => {
+                let (span, pattern) = slice(*span, pattern, begin_bytes);
+                fill(inline, span, pattern)?;
+            }
+            Action::Unmap(spans) => {
+                let (mut skip_bytes, mut left_bytes) = (begin_bytes, SLICE_BYTES);
+                for span in spans {
+                    let skipped = skip_bytes.min(span.len_bytes);
+                    let len_bytes = left_bytes.min(span.len_bytes - skipped);
+                    inline.zero(span.offset_bytes + skipped, len_bytes);
+                    skip_bytes -= skipped;
+                    left_bytes -= len_bytes;
+                }
+            }
+            Action::Or { .. } | Action::CompareAndWrite { .. } => unreachable!("they are exclusive"),
+        }
+        Ok(*done_bytes == total_bytes)
     }
 
     /// Carries it out in a store; may block.
@@ -88,19 +133,7 @@ impl Order {
     fn carry_out(&self, medium: &mut impl Medium) -> Result<(), Failure> {
         match &self.action {
             Action::Verify(span) => medium.pieces(*span, PIECE_BYTES, |_, _| Ok(())),
-            Action::Compare { span, pattern } => {
-                medium.pieces(
-                    *span,
-                    PIECE_BYTES / pattern.len().min(PIECE_BYTES) * pattern.len(),
-                    |_, found| {
-                        // Every piece begins with the pattern.
-                        match found.chunks(pattern.len()).all(|chunk| *chunk == pattern[..chunk.len()]) {
-                            true => Ok(()),
-                            false => Err(Failure::Miscompare { offset_bytes: None }),
-                        }
-                    },
-                )
-            }
+            Action::Compare { span, pattern } => compare(medium, *span, pattern),
             Action::Fill { span, pattern } => fill(medium, *span, pattern),
             Action::Unmap(spans) => spans
                 .iter()
@@ -128,6 +161,28 @@ impl Order {
         }?;
         if self.fua { medium.sync().map_err(Failure::Write) } else { Ok(()) }
     }
+}
+
+/// The slice of a span that begins after `done_bytes`, and what of the pattern belongs to it: blocks divide
+/// a slice, and a pattern is either one block or as long as the span.
+fn slice(span: Span, pattern: &[u8], done_bytes: u64) -> (Span, &[u8]) {
+    let len_bytes = (span.len_bytes - done_bytes).min(SLICE_BYTES);
+    let pattern = match pattern.len() as u64 > SLICE_BYTES {
+        true => &pattern[done_bytes as usize..][..len_bytes as usize],
+        false => pattern,
+    };
+    (Span { offset_bytes: span.offset_bytes + done_bytes, len_bytes }, pattern)
+}
+
+fn compare(medium: &mut impl Medium, span: Span, pattern: &[u8]) -> Result<(), Failure> {
+    // Every piece begins with the pattern.
+    let piece_bytes = PIECE_BYTES / pattern.len().min(PIECE_BYTES) * pattern.len();
+    medium.pieces(span, piece_bytes, |_, found| {
+        match found.chunks(pattern.len()).all(|chunk| *chunk == pattern[..chunk.len()]) {
+            true => Ok(()),
+            false => Err(Failure::Miscompare { offset_bytes: None }),
+        }
+    })
 }
 
 fn fill(medium: &mut impl Medium, span: Span, pattern: &[u8]) -> Result<(), Failure> {
@@ -242,7 +297,14 @@ mod tests {
         let mut check = |action, result: Result<(), Failure>, change: &dyn Fn(&mut [u8])| {
             let order = Order { action, fua: true };
             change(&mut expected);
-            assert_eq!(order.inline(&mut memory), result, "{order:?}");
+            let mut done_bytes = 0;
+            let in_memory = loop {
+                match order.inline(&mut memory, &mut done_bytes) {
+                    Ok(false) => assert!(done_bytes < order.len_bytes(), "{order:?}"),
+                    ended => break ended.map(|_| ()),
+                }
+            };
+            assert_eq!(in_memory, result, "{order:?}");
             assert_eq!(order.in_store(&store), result, "{order:?}");
             assert!(
                 memory.bytes(0, LEN_BYTES as usize) == expected && std::fs::read(&path).unwrap() == expected,
@@ -257,8 +319,14 @@ mod tests {
         check(Action::Compare { span: span(512, 3 << 20), pattern: block.clone() }, Ok(()), nothing);
         check(Action::Compare { span: span(0, 1024), pattern: block.clone() }, miscompare(None), nothing);
         check(Action::Compare { span: span(512, 2 << 20), pattern: vec![7; 2 << 20] }, Ok(()), nothing);
-        check(Action::Unmap(vec![span(4096, 1 << 20), span(0, 0)]), Ok(()), &|bytes| {
+        let late = Action::Compare {
+            span: span(512, 3 << 20),
+            pattern: [&[7; 2 << 20][..], &[8; 1 << 20]].concat(),
+        };
+        check(late, miscompare(None), nothing);
+        check(Action::Unmap(vec![span(4096, 1 << 20), span(0, 0), span(2 << 20, 512)]), Ok(()), &|bytes| {
             bytes[4096..4096 + (1 << 20)].fill(0);
+            bytes[2 << 20..][..512].fill(0);
         });
         let swap =
             |offset_bytes, expected| Action::CompareAndWrite { offset_bytes, expected, new: vec![9; 1024] };

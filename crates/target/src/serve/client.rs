@@ -4,20 +4,21 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use engine::{Connection, Digests, Progress, Stop};
+use engine::{Connection, Digests, Progress, Quantum, Stop};
 use event::{Host, Instant, SocketSample};
-use net::{Poll, Ready};
+use net::{Poll, Ready, tcp_info};
 use proto::login::{LoginPolicy, Target as Login};
 use proto::params::Digest;
 use slab::Slab;
 
+use super::alive::{Alive, Verdict};
 use super::end::End;
 use super::exchange::Active;
 use super::jobs::Done;
 use super::manage::{Others, Reply};
 use super::side::{Phase, Side};
 use super::transfer::{Payload, Place};
-use super::{Shared, log, with_scratch};
+use super::{LOGIN_TIMEOUT, Shared, log, with_scratch};
 use crate::lun::Nexus;
 
 /// One connection.
@@ -30,6 +31,7 @@ pub(super) struct Client {
     /// It is in the list of clients with something to do.
     pub(super) is_dirty: bool,
     seen_bytes: u64,
+    alive: Alive,
 }
 
 impl Client {
@@ -40,7 +42,7 @@ impl Client {
         index: usize,
         nexus: Nexus,
         login: LoginPolicy,
-        deadline: Instant,
+        accepted: Instant,
     ) -> io::Result<Client> {
         let local = stream.local_addr()?;
         Ok(Client {
@@ -51,7 +53,10 @@ impl Client {
                 peer,
                 local,
                 name: peer.to_string(),
-                phase: Phase::Login { login: Box::new(Login::new(login)), deadline },
+                phase: Phase::Login {
+                    login: Box::new(Login::new(login)),
+                    deadline: accepted + LOGIN_TIMEOUT,
+                },
                 transfers: Slab::new(),
                 held_bytes: 0,
                 filling: 0,
@@ -67,6 +72,7 @@ impl Client {
             is_broken: false,
             is_dirty: false,
             seen_bytes: 0,
+            alive: Alive::new(accepted),
         })
     }
 
@@ -90,7 +96,10 @@ impl Client {
         &self.side.name
     }
 
-    pub(super) fn mark(&mut self, ready: Ready) {
+    pub(super) fn mark(&mut self, ready: Ready, now: Instant) {
+        if ready.readable {
+            self.alive.heard(now);
+        }
         self.readable |= ready.readable;
         // A connection that is not read is still told of when it breaks, and only then.
         if ready.readable && !self.is_reading {
@@ -121,6 +130,11 @@ impl Client {
     /// Whether it has stopped reading for want of buffers.
     pub(super) fn is_paused(&self) -> bool {
         !self.is_reading
+    }
+
+    /// How long its turns are from now on.
+    pub(super) fn set_quantum(&mut self, quantum: Quantum) {
+        self.connection.set_quantum(quantum);
     }
 
     /// Reads, runs and sends what there is.
@@ -181,14 +195,19 @@ impl Client {
     }
 
     /// The row of the table for a connection that has moved data since the last look, and how soon to look
-    /// again; the policy has seen it and its decisions are in force.
+    /// again; the policy has seen it and its decisions are in force. One that has not gives memory back.
     pub(super) fn sample(&mut self, now: Instant) -> io::Result<Option<(SocketSample, Duration)>> {
         let moved = self.connection.received_payload_bytes() + self.connection.sent_payload_bytes();
+        let side = &mut self.side;
         if moved == self.seen_bytes {
+            if let (Phase::Full { session, .. }, true) = (&mut side.phase, side.transfers.is_empty()) {
+                side.transfers.shrink_to_fit();
+                session.rest();
+                self.connection.rest();
+            }
             return Ok(None);
         }
         self.seen_bytes = moved;
-        let side = &mut self.side;
         let Phase::Full { session, .. } = &mut side.phase else { return Ok(None) };
         let request_bytes = side.command_bytes / side.commands.max(1);
         (side.commands, side.command_bytes) = (0, 0);
@@ -211,6 +230,50 @@ impl Client {
         let mut transfers = self.side.transfers.iter();
         transfers.any(|(_, transfer)| transfer.lun.number() == Some(number))
             || self.connection.unsent_data().any(is_sent)
+    }
+
+    /// Whether its peer is still there, as far as that can be said; one that is worth it is pinged. A discovery
+    /// session is not: it has no pings (RFC 7143 section 4.3), and TCP's probes have to do.
+    pub(super) fn judge(&mut self, now: Instant) -> Verdict {
+        let Phase::Full { session, iqn: Some(_), .. } = &mut self.side.phase else { return Verdict::Fine };
+        if !self.is_reading {
+            self.alive.heard(now);
+        }
+        if !self.alive.is_silent(now) {
+            return Verdict::Fine;
+        }
+        let Ok(info) = tcp_info::read(self.connection.stream()) else { return Verdict::Gone };
+        let verdict = self.alive.judge(now, info.rtt, info.acked_bytes);
+        if verdict == Verdict::Ping {
+            session.ping();
+        }
+        verdict
+    }
+
+    /// The round-trip time of its connection, zero if it is not known.
+    pub(super) fn rtt(&self) -> Duration {
+        tcp_info::read(self.connection.stream()).map_or(Duration::ZERO, |info| info.rtt)
+    }
+
+    /// Asks its initiator to log out.
+    pub(super) fn request_logout(&mut self, within_s: u16) {
+        if let Phase::Full { session, iqn: Some(_), .. } = &mut self.side.phase {
+            session.request_logout(within_s);
+        }
+    }
+
+    /// Whether it has nothing under way, and has not been told to go.
+    pub(super) fn is_quiet(&self) -> bool {
+        let Phase::Full { session, .. } = &self.side.phase else { return false };
+        self.side.end.is_none() && session.open_commands() == 0 && !session.wants_transmit()
+    }
+
+    /// Ends it as soon as what waits to be sent is sent; its initiator is told.
+    pub(super) fn end_with(&mut self, end: End) {
+        if let Phase::Full { session, iqn: Some(_), .. } = &mut self.side.phase {
+            session.announce_drop();
+        }
+        self.side.end = Some(end);
     }
 
     /// Takes the connection's traces out of what all share.

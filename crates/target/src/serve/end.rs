@@ -23,6 +23,9 @@ pub(super) enum End {
     /// An initiator had the target reset (RFC 7143 section 11.5.1, TARGET COLD RESET).
     #[error("the target was reset")]
     Reset,
+    /// It has said nothing, nor answered a ping.
+    #[error("the initiator does not answer")]
+    Silent,
     /// No login in time.
     #[error("no login within 15 s")]
     LoginTimeout,

@@ -8,6 +8,9 @@ use crate::backend::BlockStore;
 use crate::lun::Nexus;
 use crate::scsi::{Failure, Order};
 
+/// A sync moves nothing and may take as long as what it waits for.
+const SYNC_COST_BYTES: u64 = 1 << 20;
+
 /// One call, or a few that belong together.
 #[derive(Debug)]
 pub(super) struct Job {
@@ -29,6 +32,17 @@ pub(super) enum Call {
     Sync,
     /// More than moving bytes.
     Order(Order),
+}
+
+impl Job {
+    /// What its session's turn among the workers is counted by.
+    pub(super) fn cost_bytes(&self) -> u64 {
+        match &self.call {
+            Call::Read { buffer, .. } | Call::Write { buffer, .. } => buffer.len() as u64,
+            Call::Sync => SYNC_COST_BYTES,
+            Call::Order(order) => order.len_bytes(),
+        }
+    }
 }
 
 impl Call {

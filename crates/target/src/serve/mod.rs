@@ -2,10 +2,14 @@
 //! all sessions; stores that block are called by a pool of workers.
 //!
 //! `client` is one connection, `side` what it does with its PDUs, `exchange` joins the two, `transfer` is the
-//! payload that is moved, `parameters` what commands bring along, `jobs` are the calls that block.
+//! payload that is moved, `parameters` what commands bring along, `jobs` are the calls that block, `chores` what
+//! takes long in memory.
 
+mod alive;
+mod chores;
 mod client;
 mod directory;
+mod drain;
 mod end;
 mod exchange;
 mod jobs;
@@ -24,7 +28,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use engine::{Buffers, Progress, Scratch, Service, Turn, Workers};
+use engine::{Buffers, Progress, Quantum, Scratch, Service, Turn, Workers};
 use event::{Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, tcp};
 use proto::discovery::{DiscoveredTarget, TargetAddress};
@@ -34,8 +38,11 @@ use slab::Slab;
 use store::tables::{Recorder, TableError};
 
 use crate::lun::{LunError, LunSpec, Luns, PORTAL_GROUP_TAG};
+use alive::Verdict;
+use chores::Chores;
 use client::Client;
 use directory::Sessions;
+use drain::Drain;
 use end::End;
 use jobs::{Done, Job};
 use manage::{Management, Reply};
@@ -101,6 +108,11 @@ const LISTEN_AGAIN: Duration = Duration::from_millis(100);
 /// How often a connection that moves data is looked at, if few do.
 const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 
+/// How long turns stay short after a second connection had one.
+const SHARED_FOR: Duration = Duration::from_millis(50);
+/// How often peers that say nothing are looked for.
+const ROLL_CALL_EVERY: Duration = Duration::from_secs(5);
+
 const LISTENER_TOKENS: u64 = 1 << 40;
 const WORKERS_TOKEN: u64 = 2 << 40;
 const SIGNALS_TOKEN: u64 = 3 << 40;
@@ -112,8 +124,13 @@ pub struct Target {
     listeners: Vec<Listener>,
     signals: EndSignals,
     clients: Slab<Client>,
-    /// Clients with something to do in this turn.
+    /// Clients with something to do in this turn, and those that were not done with the last one: they come
+    /// behind.
     dirty: Vec<usize>,
+    again: Vec<usize>,
+    /// Who had the last turn, and until when turns are short because several have had one lately.
+    last_served: usize,
+    shared_until: Instant,
     /// Clients that wait for buffers to come free.
     paused: Vec<usize>,
     shared: Shared,
@@ -122,7 +139,10 @@ pub struct Target {
     /// When to listen again after accepting failed.
     listen_again: Option<Instant>,
     congestion: Option<String>,
-    is_ending: bool,
+    /// When to look for peers that say nothing.
+    next_roll_call: Instant,
+    /// It has been asked to end.
+    drain: Option<Drain>,
     /// What it was told to be.
     config: Config,
     /// With it, SIGHUP does not end the target.
@@ -140,6 +160,7 @@ struct Listener {
 struct Shared {
     luns: Luns,
     workers: Workers<Job, Done>,
+    chores: Chores,
     /// Jobs of LUNs that take their time.
     waiting: Waiting<Job>,
     buffers: Buffers,
@@ -151,6 +172,8 @@ struct Shared {
     /// What discovery answers; addresses that stand for all of this host are filled in per connection.
     advertised: Vec<DiscoveredTarget>,
     open_sessions: usize,
+    /// The target ends: no new commands are begun.
+    is_draining: bool,
     stats: Stats,
 }
 
@@ -158,6 +181,8 @@ impl Target {
     /// Opens the LUNs and listens. From here on SIGINT and SIGTERM end the target in order.
     pub fn start(config: &Config) -> Result<Target, ServeError> {
         let signals = EndSignals::take_over()?;
+        // With what the system leaves us, however little: running out is handled.
+        let _ = net::limits::raise_open_files();
         let luns = Luns::open(&config.luns, &config.iqn)?;
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
@@ -183,10 +208,14 @@ impl Target {
             signals,
             clients: Slab::new(),
             dirty: Vec::new(),
+            again: Vec::new(),
+            last_served: 0,
+            shared_until: Instant::default(),
             paused: Vec::new(),
             shared: Shared {
                 luns,
                 workers,
+                chores: Chores::default(),
                 waiting: Waiting::default(),
                 buffers: Buffers::new(BUFFERS_KEEP_BYTES),
                 waste: Vec::new(),
@@ -195,13 +224,15 @@ impl Target {
                 policy,
                 advertised,
                 open_sessions: 0,
+                is_draining: false,
                 stats: Stats::default(),
             },
             sockets,
             next_sample: Instant::FAR_FUTURE,
             listen_again: None,
             congestion: config.congestion.clone(),
-            is_ending: false,
+            next_roll_call: Instant::FAR_FUTURE,
+            drain: None,
             config: config.clone(),
             reloader: None,
         };
@@ -256,14 +287,14 @@ impl Target {
             let prepared = tcp::prepare(&stream, self.congestion.as_deref());
             let client = prepared.and_then(|()| {
                 let nexus = self.shared.sessions.next_nexus();
-                let deadline = now + LOGIN_TIMEOUT;
                 let login = self.shared.policy.clone();
-                Client::new(stream, peer, &self.poll, entry.key(), nexus, login, deadline)
+                Client::new(stream, peer, &self.poll, entry.key(), nexus, login, now)
             });
             match client {
                 Ok(client) => {
                     entry.insert(client);
                     self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
+                    self.next_roll_call = self.next_roll_call.min(now + ROLL_CALL_EVERY);
                 }
                 Err(error) => log(format_args!("{peer}: {error}")),
             }
@@ -298,6 +329,28 @@ impl Target {
         }
     }
 
+    /// Goes on with a command that was with a worker or was a chore.
+    fn finish(&mut self, done: Done) {
+        if let Some(client) = self.clients.get_mut(done.client)
+            && client.nexus() == done.nexus
+        {
+            client.finish_job(done, &mut self.shared);
+            client.become_dirty(&mut self.dirty);
+        } else {
+            self.shared.management.finish_orphan(done.nexus, done.token);
+        }
+    }
+
+    /// Does a slice of what takes long.
+    fn do_chore(&mut self) {
+        let (clients, shared) = (&self.clients, &mut self.shared);
+        let is_wanted =
+            |client, nexus| clients.get(client).is_some_and(|client: &Client| client.nexus() == nexus);
+        if let Some(done) = shared.chores.step(&mut shared.luns, is_wanted) {
+            self.finish(done);
+        }
+    }
+
     /// Ends the sessions whose initiator has just logged in again, before anything else of it is served.
     fn end_replaced(&mut self, now: Instant) {
         for tsih in self.shared.sessions.take_replaced() {
@@ -325,7 +378,7 @@ impl Target {
             if let Reply::Managed { is_cold: true, .. } = request.reply {
                 let others = self.clients.iter().filter(|(_, client)| client.nexus() != request.nexus);
                 for index in others.map(|(index, _)| index).collect::<Vec<_>>() {
-                    self.close(index, &End::Reset, now);
+                    self.dismiss(index, &End::Reset, now);
                 }
             }
             if let Some(client) = self.clients.get_mut(request.client)
@@ -348,6 +401,23 @@ impl Target {
             }
             !may_read
         });
+    }
+
+    /// Pings the peers that are silent and closes the connections of those that do not answer.
+    fn call_roll(&mut self, now: Instant) {
+        let mut gone = Vec::new();
+        for (index, client) in &mut self.clients {
+            match client.judge(now) {
+                Verdict::Fine => {}
+                Verdict::Ping => client.become_dirty(&mut self.dirty),
+                Verdict::Gone => gone.push(index),
+            }
+        }
+        for index in gone {
+            self.close(index, &End::Silent, now);
+        }
+        let is_alone = self.clients.is_empty();
+        self.next_roll_call = if is_alone { Instant::FAR_FUTURE } else { now + ROLL_CALL_EVERY };
     }
 
     /// Looks at every connection that moves data: what the kernel says of it goes to the policy and to
@@ -397,25 +467,18 @@ impl Service for Target {
 
     fn ready(&mut self, ready: Ready, now: Instant) -> Result<(), ServeError> {
         match ready.token {
-            SIGNALS_TOKEN => self.signalled(),
+            SIGNALS_TOKEN => self.signalled(now),
             RELOAD_TOKEN => self.finish_reload(now)?,
             WORKERS_TOKEN => {
                 for done in self.shared.workers.results() {
-                    if let Some(client) = self.clients.get_mut(done.client)
-                        && client.nexus() == done.nexus
-                    {
-                        client.finish_job(done, &mut self.shared);
-                        client.become_dirty(&mut self.dirty);
-                    } else {
-                        self.shared.management.finish_orphan(done.nexus, done.token);
-                    }
+                    self.finish(done);
                 }
             }
             token if token >= LISTENER_TOKENS => self.accept((token - LISTENER_TOKENS) as usize, now),
             token => {
                 let index = token as usize;
                 if let Some(client) = self.clients.get_mut(index) {
-                    client.mark(ready);
+                    client.mark(ready, now);
                     client.become_dirty(&mut self.dirty);
                     self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
                 }
@@ -425,17 +488,20 @@ impl Service for Target {
     }
 
     fn turn(&mut self, now: Instant) -> Result<Turn, ServeError> {
-        if self.is_ending {
-            return Ok(Turn::Stop);
-        }
         while let Some(job) = self.shared.waiting.pop_due(now) {
-            self.shared.workers.submit(job);
+            self.shared.workers.submit(job.nexus.0, job.cost_bytes(), job);
         }
         self.manage(now);
-        let mut again = Vec::new();
-        for index in std::mem::take(&mut self.dirty) {
+        let mut served = std::mem::take(&mut self.dirty);
+        served.append(&mut self.again);
+        for &index in &served {
             let Some(client) = self.clients.get_mut(index) else { continue };
             client.is_dirty = false;
+            if std::mem::replace(&mut self.last_served, index) != index {
+                self.shared_until = now + SHARED_FOR;
+            }
+            let quantum = if now < self.shared_until { Quantum::SHARED } else { Quantum::ALONE };
+            client.set_quantum(quantum);
             match client.turn(&self.poll, &mut self.shared) {
                 Ok(Progress::Waits) => {
                     if client.is_paused() && !self.paused.contains(&index) {
@@ -444,7 +510,7 @@ impl Service for Target {
                 }
                 Ok(Progress::More) => {
                     client.is_dirty = true;
-                    again.push(index);
+                    self.again.push(index);
                 }
                 Err(end) => self.close(index, &end, now),
             }
@@ -461,10 +527,25 @@ impl Service for Target {
             self.sample(now);
             self.next_sample = self.next_sample.min(self.listen_again.unwrap_or(Instant::FAR_FUTURE));
         }
-        self.dirty.append(&mut again);
+        if now >= self.next_roll_call {
+            self.call_roll(now);
+        }
+        served.clear();
+        // Its memory is used again, for those that were found meanwhile.
+        served.append(&mut self.dirty);
+        self.dirty = served;
+        self.do_chore();
         self.resume_paused();
-        let next = self.next_sample.min(self.shared.waiting.next_due()).min(self.next_release());
-        Ok(match (self.dirty.is_empty(), next) {
+        let mut next = self.next_sample.min(self.next_roll_call).min(self.next_release());
+        next = next.min(self.shared.waiting.next_due());
+        if let Some(drain) = self.drain {
+            match self.drain(drain, now) {
+                Some(at) => next = next.min(at),
+                None => return Ok(Turn::Stop),
+            }
+        }
+        let is_idle = self.dirty.is_empty() && self.again.is_empty() && self.shared.chores.is_empty();
+        Ok(match (is_idle, next) {
             (false, _) => Turn::Again,
             (true, Instant::FAR_FUTURE) => Turn::Wait,
             (true, at) => Turn::WaitUntil(at),

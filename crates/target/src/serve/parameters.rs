@@ -6,6 +6,7 @@ use wire::iscsi::Lun as Address;
 use wire::scsi::{Sense, Status};
 
 use super::Shared;
+use super::chores::Chore;
 use super::jobs::Call;
 use super::side::Side;
 use super::transfer::{Body, Transfer};
@@ -65,8 +66,15 @@ impl Side {
         let Some(Backend::Inline(inline)) = backend else {
             return self.call(task, lun, sent_bytes, Call::Order(order), shared);
         };
-        match order.inline(inline) {
-            Ok(()) => self.answer(task, Status::GOOD, None, sent_bytes),
+        let mut done_bytes = 0;
+        match order.inline(inline, &mut done_bytes) {
+            Ok(true) => self.answer(task, Status::GOOD, None, sent_bytes),
+            // The rest of something long, while others get their turn.
+            Ok(false) => {
+                let token = self.insert(without_place(task, lun, sent_bytes, Body::Away), shared);
+                let (client, nexus) = (self.index, self.nexus);
+                shared.chores.push(Chore { lun, order, client, nexus, token, done_bytes });
+            }
             Err(failure) => self.fail(task, &failure),
         }
     }

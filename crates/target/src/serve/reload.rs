@@ -82,7 +82,7 @@ struct Prepared {
 impl Reloader {
     fn drop_later(&self, gone: Vec<Lun>) {
         if !gone.is_empty() {
-            self.workers.submit(Task::Drop(gone));
+            self.workers.submit(0, 0, Task::Drop(gone));
         }
     }
 }
@@ -106,12 +106,14 @@ impl Target {
     }
 
     /// Signals have come.
-    pub(super) fn signalled(&mut self) {
+    pub(super) fn signalled(&mut self, now: Instant) {
         while let Some(signal) = self.signals.take() {
             match (signal, &mut self.reloader) {
+                // It ends as it is.
+                (Signal::Hangup, Some(_)) if self.drain.is_some() => {}
                 (Signal::Hangup, Some(reloader)) if reloader.is_reading => reloader.is_stale = true,
                 (Signal::Hangup, Some(_)) => self.begin_reload(),
-                _ => self.is_ending = true,
+                _ => self.begin_drain(now),
             }
         }
     }
@@ -119,7 +121,7 @@ impl Target {
     fn begin_reload(&mut self) {
         let Some(reloader) = &mut self.reloader else { return };
         let serving = Serving { config: self.config.clone(), luns: self.shared.luns.specs() };
-        reloader.workers.submit(Task::Prepare(Box::new(serving)));
+        reloader.workers.submit(0, 0, Task::Prepare(Box::new(serving)));
         (reloader.is_reading, reloader.is_stale) = (true, false);
     }
 
@@ -127,6 +129,9 @@ impl Target {
     pub(super) fn finish_reload(&mut self, now: Instant) -> Result<(), ServeError> {
         let results = self.reloader.as_ref().map(|reloader| reloader.workers.results());
         for prepared in results.into_iter().flatten().flatten() {
+            if self.drain.is_some() {
+                return Ok(());
+            }
             let is_stale = self.reloader.as_ref().is_some_and(|reloader| reloader.is_stale);
             let outcome = match prepared {
                 prepared if is_stale => {

@@ -138,6 +138,9 @@ impl Side {
     }
 
     pub(super) fn run(&mut self, run: &Run, shared: &mut Shared) {
+        if shared.is_draining {
+            return self.answer(run.task, Status::BUSY, None, 0);
+        }
         let is_discovery = matches!(self.phase, Phase::Full { iqn: None, .. });
         let outcome = match (run.read && run.write, is_discovery) {
             (_, true) => Outcome::Check(Sense::LUN_NOT_SUPPORTED),
@@ -297,7 +300,7 @@ impl Side {
         let (client, nexus) = (self.index, self.nexus);
         let job = Job { store: Arc::clone(store), call, client, nexus, token };
         match delay {
-            Duration::ZERO => shared.workers.submit(job),
+            Duration::ZERO => shared.workers.submit(nexus.0, job.cost_bytes(), job),
             delay => shared.waiting.push(clock::now() + delay, job),
         }
     }

@@ -1,5 +1,6 @@
 //! Sessions of our target on real sockets: what ends tasks, and what becomes of everybody else's.
 
+mod drain;
 #[path = "../pdu/mod.rs"]
 mod pdu;
 #[path = "../raw_initiator/mod.rs"]

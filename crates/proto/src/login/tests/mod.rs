@@ -3,6 +3,7 @@
 
 mod chap;
 mod digests;
+mod joining;
 mod nonsense;
 mod peers;
 mod refusals;
@@ -226,6 +227,12 @@ fn bursts_depend_on_each_other_whatever_the_order() {
         (&["FirstBurstLength=65536", "MaxBurstLength=4096"], "FirstBurstLength=4096", 4096, 4096),
         (&["FirstBurstLength=1000000"], "FirstBurstLength=262144", 262_144, 262_144),
         (&["FirstBurstLength=512", "ImmediateData=No"], "FirstBurstLength=Irrelevant", 65_536, 262_144),
+        (
+            &["FirstBurstLength=512", "ImmediateData=No", "MaxBurstLength=4096"],
+            "FirstBurstLength=Irrelevant",
+            4096,
+            4096,
+        ),
         (&["MaxBurstLength=512"], "MaxBurstLength=512", 512, 512),
         (&["MaxOutstandingR2T=9", "ErrorRecoveryLevel=2"], "MaxOutstandingR2T=9", 65_536, 262_144),
     ];

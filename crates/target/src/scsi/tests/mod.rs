@@ -3,6 +3,7 @@
 mod medium;
 mod reserve;
 mod settings;
+mod start;
 
 use std::fs::File;
 
@@ -218,7 +219,7 @@ fn inquiry() {
     f.check(MEMORY, &[0x12, 1, 0xb3, 0, 255], &field(2, None));
 
     let pages = SupportedPages::parse(&f.data(MEMORY, vital(page::SUPPORTED_PAGES))).unwrap().pages;
-    assert_eq!(pages, [0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2]);
+    assert_eq!(pages, [0x00, 0x80, 0x83, 0x86, 0xb0, 0xb1, 0xb2]);
     for page in pages {
         assert_eq!(f.data(MEMORY, vital(page))[..2], [0, page], "every page that is listed is there");
     }
@@ -236,6 +237,9 @@ fn inquiry() {
     let unmap = (limits.unmap_max, limits.unmap_descriptors_max, limits.unmap_granularity);
     assert_eq!((unmap, limits.unmap_alignment), ((65536, 256, 1), Some(0)));
     assert_eq!(f.data(MEMORY, vital(page::LOGICAL_BLOCK_PROVISIONING)), [0, 0xb2, 0, 4, 0, 0xc4, 2, 0]);
+    for (lun, cache) in [(MEMORY, 0), (LARGE, 1)] {
+        assert_eq!(f.data(lun, vital(page::EXTENDED_INQUIRY))[..7], [0, 0x86, 0, 60, 0, 1, cache]);
+    }
     let kind = f.data(MEMORY, vital(page::BLOCK_DEVICE_CHARACTERISTICS));
     assert_eq!(BlockDeviceCharacteristics::parse(&kind).unwrap().rotation_rate, 1);
 }

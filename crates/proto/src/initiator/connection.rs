@@ -1,0 +1,43 @@
+//! What one connection of the initiator's session has of its own (RFC 7143 section 4.2.2): its status
+//! numbers, the longest segments of either side, and what waits to be sent on it.
+
+use std::collections::VecDeque;
+
+use crate::outbox::Outbox;
+use crate::params::Params;
+
+use super::task::Burst;
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) exp_stat_sn: u32,
+    pub(super) our_max_recv_data_segment_len: u32,
+    pub(super) peer_max_recv_data_segment_len: u32,
+    /// Commands waiting to be sent that carry no data to the target.
+    pub(super) reads: VecDeque<usize>,
+    /// Commands waiting to be sent that do.
+    pub(super) writes: VecDeque<usize>,
+    /// Bursts being sent, in the order in which they must be (RFC 7143 section 4.2.4.2 … 4.2.5.2).
+    pub(super) bursts: VecDeque<(usize, Burst)>,
+    pub(super) urgent: Outbox,
+    /// Payload of its writes that has not been polled.
+    pub(super) unsent_bytes: u64,
+    /// Weight of its commands that have not been answered.
+    pub(super) outstanding_bytes: u64,
+}
+
+impl Connection {
+    pub(super) fn new(params: &Params, exp_stat_sn: u32) -> Connection {
+        Connection {
+            exp_stat_sn,
+            our_max_recv_data_segment_len: params.our_max_recv_data_segment_len,
+            peer_max_recv_data_segment_len: params.peer_max_recv_data_segment_len,
+            reads: VecDeque::new(),
+            writes: VecDeque::new(),
+            bursts: VecDeque::new(),
+            urgent: Outbox::default(),
+            unsent_bytes: 0,
+            outstanding_bytes: 0,
+        }
+    }
+}
