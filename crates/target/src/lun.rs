@@ -7,12 +7,13 @@
 mod attention;
 mod identity;
 mod inventory;
+mod kept;
 mod options;
 mod reservation;
 mod spec;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ use crate::backend::{
 
 pub use attention::{Attention, Nexus};
 pub use identity::{Identity, PORTAL_GROUP_TAG};
+pub use kept::{Keeper, KeptError, Save};
 pub use options::{BLOCK_LENS_BYTES, OPTIONS, OptionError, Options};
 pub use reservation::{Need, Port, Request, Reservations, ReserveError};
 pub use spec::{LunSpec, Source, SpecError};
@@ -59,6 +61,10 @@ pub struct Lun {
     settings: Settings,
     attentions: Attentions,
     reservations: Reservations,
+    /// Where reservations outlive the target.
+    keeper: Option<Arc<Keeper>>,
+    /// Version of the reservations that are kept.
+    kept: u64,
 }
 
 /// What an initiator can change, until the target is started again.
@@ -68,6 +74,15 @@ pub struct Settings {
     pub write_cache: bool,
     /// SWP: writes are refused.
     pub write_protect: bool,
+}
+
+/// What PERSISTENT RESERVE OUT has led to.
+#[derive(Debug)]
+pub struct Reserved {
+    /// Sessions whose registration it ended.
+    pub preempted: Vec<Nexus>,
+    /// What has to be on stable storage before the command is answered.
+    pub save: Option<Save>,
 }
 
 /// The LUNs of one target by their numbers, which may have gaps.
@@ -91,6 +106,26 @@ pub enum LunError {
         spec: Box<LunSpec>,
         /// What is wrong with the file.
         source: OpenError,
+    },
+    /// Its reservations cannot be had back.
+    #[error("LUN {number} ({spec}): {source}")]
+    Reservations {
+        /// Its number.
+        number: usize,
+        /// What was asked for.
+        spec: Box<LunSpec>,
+        /// What is wrong with them.
+        source: KeptError,
+    },
+    /// Two LUNs would keep their reservations in one file.
+    #[error("LUN {number} and LUN {other} both keep their reservations in {}; give each its own", path.display())]
+    SharedReservations {
+        /// The second.
+        number: u16,
+        /// The first.
+        other: u16,
+        /// The file.
+        path: PathBuf,
     },
     /// There is not that much memory.
     #[error("LUN {number} ({spec}): {source}")]
@@ -131,6 +166,12 @@ impl Luns {
         for (number, spec) in specs {
             luns.put(Lun::open(spec, *number, iqn)?);
         }
+        let mut keepers = BTreeMap::new();
+        for (number, path) in luns.iter().filter_map(|lun| Some((lun.number, lun.keeper.as_ref()?.path()))) {
+            if let Some(other) = keepers.insert(path, number) {
+                return Err(LunError::SharedReservations { number, other, path: path.to_owned() });
+            }
+        }
         Ok(luns)
     }
 
@@ -169,9 +210,9 @@ impl Luns {
         self.sessions.insert(nexus, port);
     }
 
-    /// A LUN, or all of them, was reset for `nexus`; see [`Lun::reset`].
-    pub fn reset(&mut self, address: Option<Address>, nexus: Nexus) {
-        self.concerned(address).for_each(|lun| lun.reset(nexus));
+    /// A LUN, or all of them, was reset; see [`Lun::reset`].
+    pub fn reset(&mut self, address: Option<Address>) {
+        self.concerned(address).for_each(Lun::reset);
     }
 
     /// Another session ended commands of `nexus` on a LUN, or on all of them.
@@ -239,6 +280,14 @@ impl Lun {
             }
         };
         let backend = wrap(backend, options, block_len_bytes);
+        let kept = Keeper::open(&spec.source, options).map_err(|source| {
+            let (number, spec) = place();
+            LunError::Reservations { number, spec, source }
+        })?;
+        let (keeper, reservations) = match kept {
+            Some((keeper, kept)) => (Some(keeper), Reservations::restore(kept)),
+            None => (None, Reservations::default()),
+        };
         Ok(Lun {
             number,
             spec: spec.clone(),
@@ -253,7 +302,9 @@ impl Lun {
             seed: options.seed,
             delayed: 0,
             attentions: Attentions::default(),
-            reservations: Reservations::default(),
+            reservations,
+            keeper,
+            kept: 0,
         })
     }
 
@@ -315,9 +366,16 @@ impl Lun {
         &mut self.reservations
     }
 
-    /// Carries out PERSISTENT RESERVE OUT for `nexus`; sessions that it concerns are told.
-    /// Those whose registration it ended are handed back.
-    pub fn persistent_reserve(&mut self, nexus: Nexus, request: Request) -> Result<Vec<Nexus>, ReserveError> {
+    /// Whether reservations can outlive the target.
+    pub fn can_persist(&self) -> bool {
+        self.keeper.is_some()
+    }
+
+    /// Carries out PERSISTENT RESERVE OUT for `nexus`; sessions that it concerns are told. What is to be kept has
+    /// to be written before the command is answered. If that fails the change is in force nevertheless, and is
+    /// written with the next one.
+    pub fn persistent_reserve(&mut self, nexus: Nexus, request: Request) -> Result<Reserved, ReserveError> {
+        let was_kept = self.reservations.persist();
         let mut preempted = Vec::new();
         for (port, attention) in self.reservations.out(nexus, request)? {
             let sessions: Vec<Nexus> = self.reservations.sessions_of(&port).collect();
@@ -326,7 +384,14 @@ impl Lun {
                 preempted.extend(sessions);
             }
         }
-        Ok(preempted)
+        let save = match &self.keeper {
+            Some(keeper) if was_kept || self.reservations.persist() => {
+                self.kept += 1;
+                Some(keeper.save(self.kept, self.reservations.kept()))
+            }
+            _ => None,
+        };
+        Ok(Reserved { preempted, save })
     }
 
     /// How long the next command that is read, or written, has to wait before it begins.
@@ -349,10 +414,10 @@ impl Lun {
         &mut self.backend
     }
 
-    /// LOGICAL UNIT RESET was carried out for `nexus`: all other sessions are told, a RESERVE is over, and what
-    /// was set is as it was at first.
-    pub fn reset(&mut self, nexus: Nexus) {
-        self.attentions.raise(Attention::Reset, |other| other != nexus);
+    /// LOGICAL UNIT RESET was carried out: every session is told, the one that asked for it as well (SAM-5 section
+    /// 6.3.3), a RESERVE is over, and what was set is as it was at first.
+    pub fn reset(&mut self) {
+        self.attentions.raise(Attention::Reset, |_| true);
         self.reservations.reset();
         self.settings = Settings { write_cache: self.backend.has_write_cache(), write_protect: false };
     }
@@ -382,7 +447,7 @@ fn wrap(backend: Backend, options: &Options, block_len_bytes: u32) -> Backend {
 /// What tells two stores of a kind apart. A file keeps its identity whatever directory the target was started
 /// in. A device keeps it by the name that is given: `/dev/disk/by-id/…` stays, what it leads to may not.
 fn origin(source: &Source) -> Vec<u8> {
-    let bytes = |path: std::io::Result<std::path::PathBuf>, given: &Path| {
+    let bytes = |path: std::io::Result<PathBuf>, given: &Path| {
         path.unwrap_or_else(|_| given.to_owned()).into_os_string().into_encoded_bytes()
     };
     match source {
@@ -460,8 +525,8 @@ mod tests {
         let lun = luns.lun_mut(at(0)).unwrap();
         assert_eq!(lun.take_attention(one), Some(Attention::PowerOn));
         assert_eq!(lun.take_attention(one), None);
-        lun.reset(Nexus(3));
-        lun.reset(two);
+        lun.reset();
+        lun.reset();
         assert_eq!(lun.take_attention(one), Some(Attention::Reset));
         assert_eq!(lun.take_attention(one), None, "two resets are one message");
         assert_eq!(lun.take_attention(two), Some(Attention::PowerOn), "the earlier one first");

@@ -23,11 +23,14 @@ pub enum WanError {
         limit_bytes: u64,
     },
     /// The kernel refused a namespace.
-    #[error("cannot make a network namespace: {0}; run it as root (CAP_SYS_ADMIN and CAP_NET_ADMIN)")]
+    #[error(
+        "cannot make a namespace: {0}; run it as root, or let users make namespaces \
+         (sysctl user.max_user_namespaces, and on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)"
+    )]
     Namespace(io::Error),
     /// The kernel refused a TUN device.
     #[error(
-        "cannot make a TUN device from /dev/net/tun: {0}; run it as root, load the module (modprobe tun), \
+        "cannot make a TUN device from /dev/net/tun: {0}; run it as root or let users open it (mode 0666), load the module (modprobe tun), \
          and in a container pass the device in (--device /dev/net/tun)"
     )]
     Tun(io::Error),

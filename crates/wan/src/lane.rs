@@ -22,7 +22,7 @@ use crate::host::Host;
 const BATCH: usize = 16;
 /// Packets that are taken out of a device's ring before the line has room for them, so that the thread need not wake for
 /// each; the ring itself is that much shorter.
-pub(crate) const READ_AHEAD_PACKETS: u32 = 8;
+pub(crate) const READ_AHEAD_PACKETS: u32 = 16;
 
 /// One direction of a running path.
 pub(crate) struct Lane {
@@ -79,16 +79,19 @@ impl Lane {
         self.path.begin(now);
     }
 
-    /// When there is something to do, whatever comes in.
+    /// When the next packet is due, or an earlier instant at which to ask again.
     pub(crate) fn next_at(&self) -> Option<Instant> {
-        let resume = self.ring.as_ref().and_then(|ring| ring.resume);
-        self.path.next_at().into_iter().chain(resume).min()
+        self.path.next_at()
+    }
+
+    /// When the ring is to be read again, if it waits. The line has something to do until well after that.
+    pub(crate) fn resumes_at(&self) -> Option<Instant> {
+        self.ring.as_ref().and_then(|ring| ring.resume)
     }
 
     /// Where packets come in, unless none is wanted now.
     pub(crate) fn input(&self) -> Option<BorrowedFd<'_>> {
-        let waits = self.ring.as_ref().is_some_and(|ring| ring.resume.is_some());
-        (!waits).then(|| self.from.tun.as_fd())
+        self.resumes_at().is_none().then(|| self.from.tun.as_fd())
     }
 
     /// Writes packets that are due.

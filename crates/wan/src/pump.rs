@@ -117,8 +117,8 @@ impl Pump {
     fn rest(&self, spin: &mut Spin) -> std::io::Result<Duration> {
         let [out, back] = &self.lanes;
         let due = out.next_at().into_iter().chain(back.next_at()).min();
-        let wake = self.signals.wake.as_fd();
-        let inputs = [out.input().unwrap_or(wake), back.input().unwrap_or(wake), wake];
+        let signal = self.signals.wake.as_fd();
+        let inputs = [out.input().unwrap_or(signal), back.input().unwrap_or(signal), signal];
         let now = clock::now();
         let margin = spin.margin(now);
         if let Some(due) = due.filter(|due| due.since(now) <= margin) {
@@ -126,9 +126,11 @@ impl Pump {
             return Ok(Duration::ZERO);
         }
         let wake = due.map(|due| due - margin);
-        let input = wait::readable(inputs, wake.map(|wake| wake.since(now)))?.contains(&true);
+        let resume = out.resumes_at().into_iter().chain(back.resumes_at()).min();
+        let until = wake.into_iter().chain(resume).min();
+        let input = wait::readable(inputs, until.map(|until| until.since(now)))?.contains(&true);
         let woken = clock::now();
-        if let Some(wake) = wake.filter(|_| !input) {
+        if let Some(wake) = wake.filter(|wake| !input && until == Some(*wake)) {
             spin.learn(woken.since(wake));
         }
         Ok(woken.since(now))

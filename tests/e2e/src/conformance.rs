@@ -1,7 +1,7 @@
 //! What libiscsi's test suite says of a target, held against what `docs/conformance.md` says it will.
 //!
 //! CUnit counts a test that skips itself as passed, so verdicts are read from the log and never from its summary. The
-//! document is the only list of expected skips: a table of tests, the LUNs they are skipped on, and the reason.
+//! document is the only list of what does not pass: tables of tests, the LUNs that is so on, and the reason.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,6 +15,20 @@ pub enum Verdict {
     Skipped,
     /// It failed, or the log ends before its verdict. With all that it printed.
     Failed(String),
+}
+
+const PASSED: &str = "passed";
+const SKIPPED: &str = "skipped";
+const FAILED: &str = "failed";
+
+impl Verdict {
+    fn word(&self) -> &'static str {
+        match self {
+            Verdict::Passed => PASSED,
+            Verdict::Skipped => SKIPPED,
+            Verdict::Failed(_) => FAILED,
+        }
+    }
 }
 
 /// The verdict of every test in a log of `iscsi-test-cu`, by `SUITE.TEST`.
@@ -60,16 +74,18 @@ fn unfinished(verdicts: &mut BTreeMap<String, Verdict>, running: Option<(String,
 
 /// `docs/conformance.md`, as far as the tests hold it.
 pub struct Document {
-    skips: Vec<Skip>,
+    exceptions: Vec<Exception>,
     results: Vec<Result>,
 }
 
-/// A row of the table of skips.
-struct Skip {
+/// A row of the tables of skips and of failures.
+struct Exception {
     /// `SUITE.TEST`, or `SUITE.*` for every test of a suite.
     test: String,
     /// Names of LUNs, or `every`.
     luns: Vec<String>,
+    /// `passed`, `skipped` or `failed`, as [`Verdict::word`] has it.
+    verdict: &'static str,
 }
 
 /// A row of the table of results.
@@ -88,59 +104,41 @@ impl Document {
         Document::parse(&text)
     }
 
-    /// Takes the tables below `## Results` and `## Skips`. Panics, naming the row, where they cannot be read.
+    /// Takes the tables below `## Results`, `## Skips` and `## Failures`. Panics, naming the row, where they cannot be
+    /// read.
     #[track_caller]
     pub fn parse(text: &str) -> Document {
-        let skips = table(text, "## Skips").into_iter().map(|row| {
-            let [test, luns, reason] = &row[..] else {
-                panic!("a skip is a test, LUNs and a reason: {row:?}")
-            };
-            assert!(!reason.is_empty(), "a skip has a reason: {row:?}");
-            Skip { test: test.clone(), luns: luns.split(", ").map(str::to_owned).collect() }
-        });
+        let mut exceptions = exceptions(text, "## Skips", SKIPPED);
+        exceptions.extend(self::exceptions(text, "## Failures", FAILED));
         let results = table(text, "## Results").into_iter().map(|row| {
             let [lun, counts @ ..] = &row[..] else { panic!("a result begins with its LUN: {row:?}") };
             let counts: Vec<usize> = counts.iter().filter_map(|count| count.parse().ok()).collect();
             let counts = counts.try_into().unwrap_or_else(|_| panic!("a result has three counts: {row:?}"));
             Result { lun: lun.clone(), counts }
         });
-        Document { skips: skips.collect(), results: results.collect() }
+        Document { exceptions, results: results.collect() }
     }
 
     /// What of a run against the LUN called `lun` is otherwise than written, one sentence each.
     pub fn differences(&self, lun: &str, verdicts: &BTreeMap<String, Verdict>) -> Vec<String> {
         let mut found = Vec::new();
-        let here: Vec<&Skip> = self
-            .skips
-            .iter()
-            .filter(|skip| skip.luns.iter().any(|name| name == lun || name == "every"))
-            .collect();
+        let is_here = |name: &String| name == lun || name == "every";
+        let here: Vec<&Exception> = self.exceptions.iter().filter(|it| it.luns.iter().any(is_here)).collect();
         for (test, verdict) in verdicts {
-            let listed = here.iter().any(|skip| skip.covers(test));
-            match (verdict, listed) {
-                (Verdict::Failed(said), _) => found.push(format!("{test} failed: {}", said.trim())),
-                (Verdict::Skipped, false) => found.push(format!(
-                    "{test} was skipped, which docs/conformance.md does not list: make it run, or list it with its reason"
-                )),
-                (Verdict::Passed, true) => found.push(format!(
-                    "{test} passed, and docs/conformance.md lists it as skipped: take it from the list"
-                )),
-                (Verdict::Passed, false) | (Verdict::Skipped, true) => {}
+            let written = here.iter().find(|it| it.covers(test)).map_or(PASSED, |it| it.verdict);
+            if verdict.word() != written {
+                let said = if let Verdict::Failed(said) = verdict { said.trim() } else { "" };
+                found.push(format!(
+                    "{test} {}, and docs/conformance.md says {written} {said}",
+                    verdict.word()
+                ));
             }
         }
-        for skip in here.iter().filter(|skip| !verdicts.keys().any(|test| skip.covers(test))) {
-            found.push(format!(
-                "the suite has no test {}, which docs/conformance.md lists as skipped",
-                skip.test
-            ));
+        for it in here.iter().filter(|it| !verdicts.keys().any(|test| it.covers(test))) {
+            found.push(format!("there is no test {}, and docs/conformance.md says {}", it.test, it.verdict));
         }
-        let count =
-            |wanted: fn(&Verdict) -> bool| verdicts.values().filter(|verdict| wanted(verdict)).count();
-        let counts = [
-            count(|verdict| *verdict == Verdict::Passed),
-            count(|verdict| *verdict == Verdict::Skipped),
-            count(|verdict| matches!(verdict, Verdict::Failed(_))),
-        ];
+        let counts = [PASSED, SKIPPED, FAILED]
+            .map(|word| verdicts.values().filter(|verdict| verdict.word() == word).count());
         let written = self.results.iter().find(|result| result.lun == lun).map(|result| result.counts);
         if written != Some(counts) {
             found.push(format!(
@@ -151,7 +149,18 @@ impl Document {
     }
 }
 
-impl Skip {
+/// The rows of a table whose tests all end with `verdict`.
+#[track_caller]
+fn exceptions(text: &str, heading: &str, verdict: &'static str) -> Vec<Exception> {
+    let rows = table(text, heading).into_iter().map(|row| {
+        let [test, luns, reason] = &row[..] else { panic!("a test, LUNs and a reason are wanted: {row:?}") };
+        assert!(!reason.is_empty(), "no reason is given: {row:?}");
+        Exception { test: test.clone(), luns: luns.split(", ").map(str::to_owned).collect(), verdict }
+    });
+    rows.collect()
+}
+
+impl Exception {
     fn covers(&self, test: &str) -> bool {
         match self.test.strip_suffix('*') {
             Some(suite) => test.starts_with(suite),
@@ -210,7 +219,11 @@ FAILED
 | `Read6.BeyondEol` | memory, file | the LUN is too large for six bytes |
 | `Sanitize.*` | file | SANITIZE is not there |
 
-## Else
+## Failures
+
+| Test | LUN | Reason |
+|---|---|---|
+| `Unmap.Odd` | odd | the suite counts wrong |
 ";
 
     #[test]
@@ -237,24 +250,36 @@ FAILED
                 pairs.iter().map(|(name, verdict)| ((*name).to_owned(), verdict.clone())).collect();
             document.differences(lun, &verdicts).join("\n")
         };
+        let failed = || Verdict::Failed("why".to_owned());
         let as_written =
             [("Read6.BeyondEol", Verdict::Skipped), ("A.B", Verdict::Passed), ("C.D", Verdict::Passed)];
         assert_eq!(differences("memory", &as_written), "");
-
-        let mut other = as_written.clone();
-        other[1].1 = Verdict::Failed("why".to_owned());
-        let said = differences("memory", &other);
-        assert!(said.contains("A.B failed: why") && said.contains("[1, 1, 1]"), "{said}");
-        other[1].1 = Verdict::Skipped;
-        assert!(differences("memory", &other).contains("A.B was skipped, which"));
-        let mut other = as_written.clone();
-        other[0].1 = Verdict::Passed;
-        assert!(differences("memory", &other).contains("Read6.BeyondEol passed, and"));
-        let said = differences("memory", &as_written[1..]);
-        assert!(said.contains("no test Read6.BeyondEol"), "{said}");
-        let said = differences("file", &as_written);
-        assert!(said.contains("no test Sanitize.*") && said.contains("says None"), "{said}");
-        let said = differences("file", &[("Sanitize.Crypto", Verdict::Passed)]);
-        assert!(said.contains("Sanitize.Crypto passed, and"), "{said}");
+        for (place, verdict, expected) in [
+            (1, failed(), "A.B failed, and docs/conformance.md says passed why\n"),
+            (1, failed(), "[1, 1, 1]; for `memory` docs/conformance.md says Some([2, 1, 0])"),
+            (1, Verdict::Skipped, "A.B skipped, and docs/conformance.md says passed"),
+            (0, Verdict::Passed, "Read6.BeyondEol passed, and docs/conformance.md says skipped"),
+            (0, failed(), "Read6.BeyondEol failed, and docs/conformance.md says skipped why"),
+        ] {
+            let mut other = as_written.clone();
+            other[place].1 = verdict;
+            let said = differences("memory", &other);
+            assert!(said.contains(expected), "{said}");
+        }
+        for (lun, verdicts, expected) in [
+            ("memory", &as_written[1..], "there is no test Read6.BeyondEol, and"),
+            ("file", &as_written, "there is no test Sanitize.*, and"),
+            ("file", &as_written, "says None"),
+            ("file", &[("Sanitize.Crypto", Verdict::Passed)], "Sanitize.Crypto passed, and"),
+            (
+                "odd",
+                &[("Unmap.Odd", Verdict::Passed)],
+                "Unmap.Odd passed, and docs/conformance.md says failed",
+            ),
+        ] {
+            let said = differences(lun, verdicts);
+            assert!(said.contains(expected), "{said}");
+        }
+        assert!(!differences("odd", &[("Unmap.Odd", failed())]).contains("Unmap.Odd"));
     }
 }

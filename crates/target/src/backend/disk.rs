@@ -2,7 +2,13 @@
 //!
 //! Reads and writes are positioned, so workers share one descriptor without a lock. Answered writes may be
 //! lost with the power until they are synced, in the page cache or in the cache of the device: LUNs on it
-//! report a write cache (WCE). FUA is one call that writes and syncs only that (RWF_DSYNC).
+//! report a write cache (WCE). FUA is one call that writes and syncs only that (RWF_DSYNC): as fast as a write
+//! and fdatasync alone on the file, 1.4 times as fast beside somebody who writes without syncing.
+//!
+//! Past the page cache is not the default. Measured on a virtio disk over loopback, from 1 GiB that was not
+//! cached: 1 MiB reads ran at 1.5 to 4 times the rate for a third of the target's CPU time; 4 KiB reads were
+//! alike; 4 KiB writes had a seventh to two thirds of the rate, since the cache takes them in; and what is in
+//! the cache already is read at 1.5 to 2 times the rate out of it.
 
 use std::fs::File;
 use std::io;

@@ -1,7 +1,7 @@
 //! Who may use a LUN: RESERVE and RELEASE (SPC-2 section 5.5.1) and persistent reservations (SPC-4 section 5.12).
 //!
-//! Persistent registrations belong to an initiator port, so they outlive its sessions; they do not outlive
-//! the target. Who is to be told of a change is handed back, in pairs, to the LUN.
+//! Persistent registrations belong to an initiator port, so they outlive its sessions; whether they outlive the
+//! target, too (APTPL), says the last who registered; see `kept.rs`. Who is to be told of a change is handed back, in pairs, to the LUN.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use wire::scsi::{
 };
 
 use super::attention::{Attention, Nexus};
+use super::kept::Kept;
 
 /// An initiator port (RFC 7143 section 4.4.1): what a registration is made for.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -60,6 +61,8 @@ pub struct Request {
     pub key: u64,
     /// The new key, or the key to preempt.
     pub action_key: u64,
+    /// Whether everything is kept over a start of the target from now on, if it says.
+    pub persist: Option<bool>,
 }
 
 /// A port that is to be told of something.
@@ -79,6 +82,8 @@ pub struct Reservations {
     registrants: Vec<(Arc<Port>, u64)>,
     held: Option<Held>,
     generation: u32,
+    /// All of it is kept over a start of the target.
+    persist: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -89,6 +94,31 @@ struct Held {
 }
 
 impl Reservations {
+    /// What was kept is in force again. Its generation is not kept: it counts from the start (SPC-4 5.12.11).
+    pub(super) fn restore(kept: Kept) -> Reservations {
+        let registrants: Vec<_> =
+            kept.registrants.into_iter().map(|(port, key)| (Arc::new(port), key)).collect();
+        let held = kept.held.map(|(kind, holder)| Held { kind, holder: Arc::clone(&registrants[holder].0) });
+        Reservations { persist: !registrants.is_empty(), registrants, held, ..Reservations::default() }
+    }
+
+    /// What is to be kept now.
+    pub(super) fn kept(&self) -> Kept {
+        if !self.persist {
+            return Kept::default();
+        }
+        let place = |held: &Held| self.registrants.iter().position(|(port, _)| *port == held.holder);
+        Kept {
+            registrants: self.registrants.iter().map(|(port, key)| (Port::clone(port), *key)).collect(),
+            held: self.held.as_ref().and_then(|held| place(held).map(|place| (held.kind, place))),
+        }
+    }
+
+    /// Whether all of it is kept over a start of the target.
+    pub fn persist(&self) -> bool {
+        self.persist
+    }
+
     pub(super) fn begin(&mut self, nexus: Nexus, port: &Arc<Port>) {
         self.ports.insert(nexus, Arc::clone(port));
     }
@@ -171,6 +201,12 @@ impl Reservations {
 
     /// PERSISTENT RESERVE OUT; who is to be told.
     pub(super) fn out(&mut self, nexus: Nexus, request: Request) -> Result<Vec<Notice>, ReserveError> {
+        let notices = self.change(nexus, request)?;
+        self.persist = request.persist.unwrap_or(self.persist);
+        Ok(notices)
+    }
+
+    fn change(&mut self, nexus: Nexus, request: Request) -> Result<Vec<Notice>, ReserveError> {
         let port = self.port(nexus);
         let registered = self.key(&port);
         if request.action == ReserveOut::RegisterAndIgnore {

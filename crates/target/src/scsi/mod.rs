@@ -28,7 +28,7 @@ mod tests;
 
 use wire::scsi::{BlockForm, Cdb, Lun as Address, Sense};
 
-use crate::lun::{Attention, Lun, Luns, Nexus};
+use crate::lun::{Attention, Lun, Luns, Nexus, Save};
 use transfer::Blocks;
 
 pub use failure::Failure;
@@ -52,6 +52,8 @@ pub enum Outcome {
     Write(Transfer),
     /// Sync the store, then GOOD. Only for a LUN that has a write cache, hence never for one in memory.
     Sync,
+    /// Put the reservations on stable storage, then GOOD. Never for a LUN in memory.
+    Keep(Save),
     /// Receive so many bytes, then [`execute_with`] them. The initiator has to expect just as many.
     Parameters {
         /// How many.
@@ -59,8 +61,13 @@ pub enum Outcome {
     },
     /// Carry it out, then GOOD.
     Order(Order),
-    /// End the commands of these sessions on the LUN, then GOOD.
-    Preempted(Vec<Nexus>),
+    /// End the commands of other sessions on the LUN, then GOOD.
+    Preempted {
+        /// Whose.
+        sessions: Vec<Nexus>,
+        /// The reservations, if they are to be on stable storage before that.
+        save: Option<Save>,
+    },
     /// Status CHECK CONDITION with this sense data.
     Check(Sense),
 }

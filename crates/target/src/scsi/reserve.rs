@@ -1,14 +1,14 @@
 //! PERSISTENT RESERVE IN and OUT: SPC-4 sections 6.15 and 6.16. Rights are the LUN's (`lun/reservation.rs`).
 //!
-//! Not done: registering others (SPEC_I_PT), keeping registrations over a start of the target (APTPL), and
-//! REGISTER AND MOVE; REPORT CAPABILITIES says so.
+//! Not done: registering others (SPEC_I_PT), and REGISTER AND MOVE; REPORT CAPABILITIES says so.
+//! What is kept over a start of the target (APTPL) is kept in `lun/kept.rs`, where the LUN has a place for it.
 
 use wire::scsi::{ReservationType, ReserveCapabilities, ReserveIn, ReserveOut, ReserveParameters, Sense};
 
 use super::access::has_type;
 use super::inquiry::RELATIVE_PORT;
 use super::{Outcome, whole};
-use crate::lun::{Lun, Nexus, Request, ReserveError};
+use crate::lun::{Lun, Nexus, Request, ReserveError, Reserved};
 
 /// Reservations are of the whole LUN.
 const WHOLE_LUN: u8 = 0;
@@ -20,7 +20,13 @@ pub(super) fn read(lun: &Lun, action: ReserveIn) -> Vec<u8> {
         ReserveIn::ReadReservation => reservations.reservation(),
         // The only port is all ports.
         ReserveIn::ReportCapabilities => {
-            ReserveCapabilities { compatible: false, all_ports: true }.emit().to_vec()
+            let capabilities = ReserveCapabilities {
+                compatible: false,
+                all_ports: true,
+                can_persist: lun.can_persist(),
+                persists: reservations.persist(),
+            };
+            capabilities.emit().to_vec()
         }
         ReserveIn::ReadFullStatus => reservations.full_status(RELATIVE_PORT),
     }
@@ -55,15 +61,20 @@ pub(super) fn write(lun: &mut Lun, nexus: Nexus, out: Out, data: Option<&[u8]>) 
     if list.for_others {
         return Err(Sense::invalid_parameter(20, Some(3)));
     }
-    if list.persist && matches!(out.action, ReserveOut::Register | ReserveOut::RegisterAndIgnore) {
+    let registers = matches!(out.action, ReserveOut::Register | ReserveOut::RegisterAndIgnore);
+    if list.persist && registers && !lun.can_persist() {
         return Err(Sense::invalid_parameter(20, Some(0)));
     }
-    let request = Request { action: out.action, kind, key: list.key, action_key: list.action_key };
+    let persist = registers.then_some(list.persist);
+    let request = Request { action: out.action, kind, key: list.key, action_key: list.action_key, persist };
     match lun.persistent_reserve(nexus, request) {
-        Ok(gone) if request.action == ReserveOut::PreemptAndAbort && !gone.is_empty() => {
-            Ok(Outcome::Preempted(gone))
+        Ok(Reserved { preempted, save })
+            if request.action == ReserveOut::PreemptAndAbort && !preempted.is_empty() =>
+        {
+            Ok(Outcome::Preempted { sessions: preempted, save })
         }
-        Ok(_) => Ok(Outcome::Good),
+        Ok(Reserved { save: None, .. }) => Ok(Outcome::Good),
+        Ok(Reserved { save: Some(save), .. }) => Ok(Outcome::Keep(save)),
         Err(ReserveError::Conflict) => Ok(Outcome::Conflict),
         Err(ReserveError::Check(sense)) => Err(sense),
     }

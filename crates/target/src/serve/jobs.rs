@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use engine::Buffer;
 
 use crate::backend::BlockStore;
-use crate::lun::Nexus;
+use crate::lun::{Nexus, Save};
 use crate::scsi::{Failure, Order};
 
 /// A sync moves nothing and may take as long as what it waits for.
@@ -30,6 +30,8 @@ pub(super) enum Call {
     Write { offset_bytes: u64, buffer: Buffer, fua: bool },
     /// Make everything written so far durable.
     Sync,
+    /// Put reservations on stable storage.
+    Keep(Save),
     /// More than moving bytes.
     Order(Order),
 }
@@ -39,7 +41,7 @@ impl Job {
     pub(super) fn cost_bytes(&self) -> u64 {
         match &self.call {
             Call::Read { buffer, .. } | Call::Write { buffer, .. } => buffer.len() as u64,
-            Call::Sync => SYNC_COST_BYTES,
+            Call::Sync | Call::Keep(_) => SYNC_COST_BYTES,
             Call::Order(order) => order.len_bytes(),
         }
     }
@@ -51,7 +53,7 @@ impl Call {
         match self {
             Call::Read { .. } => true,
             Call::Order(order) => order.is_read(),
-            Call::Write { .. } | Call::Sync => false,
+            Call::Write { .. } | Call::Sync | Call::Keep(_) => false,
         }
     }
 }
@@ -89,6 +91,7 @@ pub(super) fn run(job: Job) -> Done {
             result.map_err(Failure::Write)
         }
         Call::Sync => store.sync().map_err(Failure::Write),
+        Call::Keep(save) => save.write().map_err(Failure::Write),
         Call::Order(order) if order.is_exclusive() => {
             let _gate = store.gate().write().unwrap_or_else(PoisonError::into_inner);
             order.in_store(&*store)

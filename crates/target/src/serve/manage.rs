@@ -148,18 +148,19 @@ impl Side {
         match function {
             Function::AbortTask(_) | Function::AbortTaskSet(_) => return shared.management.release(id),
             Function::ClearTaskSet(_) => {}
-            Function::LunReset(_) | Function::WarmReset | Function::ColdReset => {
-                shared.luns.reset(lun, self.nexus);
-            }
+            Function::LunReset(_) | Function::WarmReset | Function::ColdReset => shared.luns.reset(lun),
         }
         shared.management.wait_for_orphans(id, lun);
         let is_told = matches!(function, Function::ClearTaskSet(_));
         shared.management.others.push(Others { id, lun, nexus: self.nexus, only: None, is_told });
     }
 
-    /// Answers a command with GOOD as soon as the tasks of these sessions on its unit have ended.
-    pub(super) fn good_without(&mut self, transfer: Transfer, only: Vec<Nexus>, shared: &mut Shared) {
+    /// Answers a command with GOOD as soon as the tasks on its unit of the sessions that it names have ended.
+    pub(super) fn good_without(&mut self, mut transfer: Transfer, shared: &mut Shared) {
         let lun = transfer.lun;
+        let Body::Keeping(only) = std::mem::replace(&mut transfer.body, Body::Away) else {
+            unreachable!("the sessions are named");
+        };
         let token = self.insert(transfer, shared);
         let id = shared.management.begin(self.index, self.nexus, |id| Reply::Good { token, id });
         self.transfers[token as usize].body = Body::Waiting(id);
@@ -205,7 +206,7 @@ impl Side {
     pub(super) fn leave_orphans(&mut self, shared: &mut Shared) {
         for (token, transfer) in std::mem::take(&mut self.transfers) {
             let waiters = match transfer.body {
-                Body::Away => Vec::new(),
+                Body::Away | Body::Keeping(_) => Vec::new(),
                 Body::Doomed(waiters) => waiters,
                 _ => continue,
             };
@@ -224,7 +225,7 @@ impl Side {
         for token in ended {
             let transfer = &mut self.transfers[token];
             match &mut transfer.body {
-                Body::Away => transfer.body = Body::Doomed(vec![id]),
+                Body::Away | Body::Keeping(_) => transfer.body = Body::Doomed(vec![id]),
                 Body::Doomed(waiters) => waiters.push(id),
                 _ => {
                     self.discard(token as u64);

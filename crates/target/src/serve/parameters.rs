@@ -42,11 +42,19 @@ impl Side {
             Outcome::Good => self.answer(task, Status::GOOD, None, len_bytes),
             Outcome::Conflict => self.answer(task, Status::RESERVATION_CONFLICT, None, len_bytes),
             Outcome::Check(sense) => self.answer(task, Status::CHECK_CONDITION, Some(sense), len_bytes),
-            Outcome::Preempted(sessions) => {
-                self.good_without(without_place(task, lun, len_bytes, Body::Away), sessions, shared);
+            Outcome::Preempted { sessions, save } => {
+                let transfer = without_place(task, lun, len_bytes, Body::Keeping(sessions));
+                match save {
+                    None => self.good_without(transfer, shared),
+                    Some(save) => {
+                        let token = self.insert(transfer, shared);
+                        self.submit(lun, token, Call::Keep(save), shared);
+                    }
+                }
             }
             Outcome::Sync => self.call(task, lun, len_bytes, Call::Sync, shared),
             Outcome::Order(order) => self.order(task, lun, len_bytes, order, shared),
+            Outcome::Keep(save) => self.call(task, lun, len_bytes, Call::Keep(save), shared),
             outcome => unreachable!("with its data a command is decided, found {outcome:?}"),
         }
     }

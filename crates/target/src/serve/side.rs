@@ -158,7 +158,8 @@ impl Side {
             Outcome::Check(sense) => self.answer(task, Status::CHECK_CONDITION, Some(sense), 0),
             Outcome::Sync => self.store_call(run, shared, Call::Sync),
             Outcome::Order(order) => self.carry_out(run, order, shared),
-            Outcome::Preempted(_) => unreachable!("it comes with data"),
+            Outcome::Keep(save) => self.store_call(run, shared, Call::Keep(save)),
+            Outcome::Preempted { .. } => unreachable!("it comes with data"),
             Outcome::Parameters { len_bytes } => self.ask_parameters(run, len_bytes, shared),
             Outcome::Read(range) if run.read && run.expected_bytes > 0 => {
                 let len_bytes = range.len_bytes.min(run.expected_bytes);
@@ -244,6 +245,10 @@ impl Side {
             return;
         }
         match (done.result, done.read) {
+            (Ok(()), None) if matches!(transfer.body, Body::Keeping(_)) => {
+                let transfer = self.remove(token);
+                self.good_without(transfer, shared);
+            }
             (Ok(()), Some(buffer)) => {
                 transfer.body = Body::Sending(Arc::new(buffer));
                 self.session().send(task, done.token, actual_bytes);

@@ -123,13 +123,17 @@ pub fn emit_reservation(generation: u32, held: Option<(u64, ReservationType)>) -
     with_header(generation, &body)
 }
 
-/// REPORT CAPABILITIES data: nothing is kept over a power cycle, and all six types are there.
+/// REPORT CAPABILITIES data: all six types are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReserveCapabilities {
     /// CRH: RESERVE and RELEASE do no harm to a registered session (SPC-2).
     pub compatible: bool,
     /// ATP_C: registrations for all ports are possible.
     pub all_ports: bool,
+    /// PTPL_C: reservations can be kept over a power cycle.
+    pub can_persist: bool,
+    /// PTPL_A: they are.
+    pub persists: bool,
 }
 
 impl ReserveCapabilities {
@@ -137,8 +141,9 @@ impl ReserveCapabilities {
     pub fn emit(self) -> [u8; 8] {
         const TYPE_MASK_VALID: u8 = 0x80;
         const TYPES: [u8; 2] = [0xea, 0x01];
-        let flags = u8::from(self.compatible) << 4 | u8::from(self.all_ports) << 2;
-        [0, 8, flags, TYPE_MASK_VALID, TYPES[0], TYPES[1], 0, 0]
+        let flags =
+            u8::from(self.compatible) << 4 | u8::from(self.all_ports) << 2 | u8::from(self.can_persist);
+        [0, 8, flags, TYPE_MASK_VALID | u8::from(self.persists), TYPES[0], TYPES[1], 0, 0]
     }
 }
 
@@ -226,8 +231,10 @@ mod tests {
             emit_reservation(3, held),
             bytes("00000003 00000010 0000000000000007 00000000 00 03 0000")
         );
-        let capabilities = ReserveCapabilities { compatible: true, all_ports: false };
+        let capabilities = ReserveCapabilities { compatible: true, ..ReserveCapabilities::default() };
         assert_eq!(capabilities.emit(), bytes("0008 10 80 ea01 0000")[..]);
+        let capabilities = ReserveCapabilities { can_persist: true, persists: true, ..Default::default() };
+        assert_eq!(capabilities.emit(), bytes("0008 01 81 ea01 0000")[..]);
         let registrant = Registrant {
             key: 7,
             holds: Some(ReservationType::WriteExclusive),

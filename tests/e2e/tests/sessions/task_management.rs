@@ -123,7 +123,11 @@ fn who_loses_tasks_and_who_is_told() {
         let request = request(&session, function, 0);
         assert_eq!(manage(&mut session, request), task_response::COMPLETE);
         let of_idle = of_others.filter(|_| for_all);
-        assert_eq!(attention(&mut session, 0), None, "function {function}");
+        assert_eq!(
+            attention(&mut session, 0),
+            of_idle,
+            "function {function}: who asks is told like all others"
+        );
         assert_eq!(attention(&mut idle, 0), of_idle, "function {function}");
         assert_eq!(attention(&mut other, 0), of_others, "function {function}");
         assert_eq!(attention(&mut other, 0), None, "told once");
@@ -159,6 +163,7 @@ fn a_reset_in_the_middle_of_a_pdu_of_another_session() {
         assert!(matches!(other.receive(), (Pdu::NopIn(_), _)));
         let request = request(&session, task_function::LOGICAL_UNIT_RESET, lun);
         assert_eq!(manage(&mut session, request), task_response::COMPLETE);
+        assert_eq!(attention(&mut session, lun), Some(RESET));
         let fresh = session.command(lun, write(0, 4096), Flow::Out(4096));
         session.send(fresh, &[5; 4096]);
         assert!(matches!(session.receive(), (Pdu::ScsiResponse(it), _) if it.status == 0));

@@ -25,14 +25,14 @@ use wire::scsi::{BlockForm, ByteCheck, Cdb, SenseKey, UnmapRange, emit_unmap};
 
 use dice::Dice;
 use disk::{BLOCK, BLOCKS, Disk};
-use peer::{Effect, Expect, Peer, Task};
+use peer::{Effect, Expect, Peer, Seen, Task};
 
 const PEERS: usize = 4;
 /// LUN 0 is memory, LUN 1 a file; there is no third.
 const LUNS: usize = 2;
 const MEMORY: usize = 0;
 /// Rounds of one seed in a usual run, and between new targets in a long one.
-const ROUNDS: usize = 150;
+const ROUNDS: usize = 1000;
 /// What the target may hold beyond what it held at first.
 const GROWTH_MAX_BYTES: u64 = 64 << 20;
 
@@ -42,6 +42,7 @@ struct World {
     disks: [Disk; LUNS],
     peers: Vec<Peer>,
     logins: u32,
+    seen: Seen,
     _file: NamedTempFile,
 }
 
@@ -68,7 +69,7 @@ impl World {
         let memory = format!("memory:{}KiB", BLOCKS * BLOCK / 1024);
         let target = Target::serve(&[&memory, &format!("file:{}", file.path().display())]);
         let (dice, disks) = (Dice::new(seed), [Disk::zeroed(), Disk::zeroed()]);
-        World { target, dice, disks, peers: Vec::new(), logins: 0, _file: file }
+        World { target, dice, disks, peers: Vec::new(), logins: 0, seen: Seen::default(), _file: file }
     }
 
     fn run(mut self) {
@@ -89,6 +90,9 @@ impl World {
                 }
             }
         }
+        let Seen { good, refused, told, aborted, sent_for } = self.seen;
+        let least = [good, refused, told, aborted, sent_for].into_iter().min();
+        assert!(least > Some(ROUNDS / 100), "not much has happened: {:?}", self.seen);
         self.look_at_everything();
         let grown_bytes = self.target.service.resident_bytes().saturating_sub(before_bytes);
         assert!(grown_bytes < GROWTH_MAX_BYTES, "{grown_bytes} bytes more than at first");
@@ -372,6 +376,7 @@ impl World {
 
     /// A session ends, by the rules or not; nothing is under way but what is begun here.
     fn leave(&mut self, number: usize) {
+        self.seen.add(self.peers[number].seen);
         let blocks = self.disks[MEMORY].choose(&mut self.dice, true);
         let peer = &mut self.peers[number];
         let kind = self.dice.below(9);

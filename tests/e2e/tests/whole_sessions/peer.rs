@@ -1,6 +1,7 @@
 //! One session of the crowd: its numbers, its open tasks, and what every PDU of the target has to keep to.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io::Write;
 use std::net::TcpStream;
 
@@ -31,7 +32,7 @@ pub(crate) enum Expect {
 }
 
 /// What a command that ended well does to the LUN.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
     Nothing,
     /// What it read has to be there.
@@ -46,7 +47,6 @@ pub(crate) enum Effect {
 }
 
 /// A request without its answer.
-#[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) lun: usize,
     pub(crate) expect: Expect,
@@ -65,6 +65,20 @@ pub(crate) struct Task {
     next_r2t_sn: u32,
 }
 
+/// Without the data, which nobody reads.
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let effect = match self.effect {
+            Effect::Nothing => "changes nothing".to_owned(),
+            Effect::Reads { lba } => format!("reads at {lba}"),
+            Effect::Writes { lba, .. } => format!("writes at {lba}"),
+        };
+        let (expected, actual, received) = (self.expected_bytes, self.actual_bytes, self.received.len());
+        write!(f, "LUN {}, {:?}, {effect}, sends {} bytes, ", self.lun, self.expect, self.out.len())?;
+        write!(f, "expects {expected}, moves {actual}, has {received}")
+    }
+}
+
 impl Task {
     pub(crate) fn new(lun: usize, expect: Expect) -> Task {
         Task {
@@ -80,6 +94,16 @@ impl Task {
             next_data_sn: 0,
             next_r2t_sn: 0,
         }
+    }
+}
+
+impl Seen {
+    pub(crate) fn add(&mut self, other: Seen) {
+        self.good += other.good;
+        self.refused += other.refused;
+        self.told += other.told;
+        self.aborted += other.aborted;
+        self.sent_for += other.sent_for;
     }
 }
 
@@ -108,6 +132,19 @@ pub(crate) struct Peer {
     due: Vec<R2t>,
     /// Units that may have something to tell.
     pub(crate) attention: [bool; 2],
+    /// Units that have carried something out since, so they have told everything.
+    has_told: [bool; 2],
+    pub(crate) seen: Seen,
+}
+
+/// What has happened, so that nobody believes in what never did.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Seen {
+    pub(crate) good: usize,
+    pub(crate) refused: usize,
+    pub(crate) told: usize,
+    pub(crate) aborted: usize,
+    pub(crate) sent_for: usize,
 }
 
 impl Peer {
@@ -165,6 +202,8 @@ impl Peer {
             open: HashMap::new(),
             due: Vec::new(),
             attention: [true; 2],
+            has_told: [false; 2],
+            seen: Seen::default(),
         };
         peer.send(&pdu::bytes(request, &keys));
         let found = pdu::read(&mut peer.stream).expect("an answer to the login");
@@ -241,6 +280,9 @@ impl Peer {
             }
             let found = self.receive();
             self.take(found, &mut ended);
+        }
+        for (attention, has_told) in self.attention.iter_mut().zip(&mut self.has_told) {
+            *attention &= !std::mem::take(has_told);
         }
         assert!(self.due.is_empty(), "data is sent for that belongs to no command: {:?}", self.due);
     }
@@ -321,6 +363,7 @@ impl Peer {
                 assert!(r2t.desired_len > 0 && r2t.desired_len as usize <= self.terms.max_burst, "{r2t:?}");
                 assert!(end <= task.out.len(), "more is sent for than there is: {r2t:?}");
                 self.due.push(r2t);
+                self.seen.sent_for += 1;
             }
             Pdu::DataIn(part) => {
                 let task = self.open.get_mut(&itt).expect("data for an open task");
@@ -347,6 +390,7 @@ impl Peer {
                 match (task.expect, response.response) {
                     (Expect::AbortOf(aborted), task_response::COMPLETE) => {
                         self.open.remove(&aborted);
+                        self.seen.aborted += 1;
                         self.due.retain(|r2t| r2t.itt != aborted);
                     }
                     (Expect::AbortOf(_), task_response::NOT_SUPPORTED) | (Expect::Anything, _) => {}
@@ -384,10 +428,12 @@ impl Peer {
         });
         if let (Some((SenseKey::UnitAttention, _)), true) = (sense, task.may_be_told) {
             assert!(self.attention.get(task.lun) == Some(&true), "an attention for nothing: {task:?}");
+            self.seen.told += 1;
             return;
         }
-        if let (Some(attention), true) = (self.attention.get_mut(task.lun), task.may_be_told) {
-            *attention = false;
+        // What comes in place of a write is answered when its data has come to an end: not before later ones.
+        if let (Some(has_told), true) = (self.has_told.get_mut(task.lun), task.may_be_told) {
+            *has_told = true;
         }
         match &task.expect {
             Expect::Good => {
@@ -401,9 +447,13 @@ impl Peer {
                 if let Effect::Reads { .. } = task.effect {
                     assert_eq!(task.received.len(), moved, "{task:?}");
                 }
+                self.seen.good += 1;
                 ended(task);
             }
-            Expect::Check(key, asc) => assert_eq!(sense, Some((*key, *asc)), "{task:?}"),
+            Expect::Check(key, asc) => {
+                assert_eq!(sense, Some((*key, *asc)), "{task:?}");
+                self.seen.refused += 1;
+            }
             Expect::Anything => {}
             other => panic!("a SCSI response to {other:?}"),
         }

@@ -359,7 +359,7 @@ fn request_sense_and_unit_attention() {
     f.check(READ_ONLY, &[0xff], &illegal(0x20, 0));
     assert_eq!(told(f, LARGE, true), attention(0));
     f.check(LARGE, &ready, &Outcome::Good);
-    f.luns.lun_mut(Address::from_number(LARGE)).unwrap().reset(Nexus(99));
+    f.luns.lun_mut(Address::from_number(LARGE)).unwrap().reset();
     f.check(MEMORY, &ready, &Outcome::Good);
     f.check(LARGE, &sixteen(0x88, 0, 0, 1), &Outcome::Check(attention(3)));
     f.check(LARGE, &sixteen(0x88, 0, 0, 1), &Outcome::Read(range(0, 1, false)));

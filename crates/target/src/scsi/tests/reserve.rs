@@ -27,7 +27,11 @@ struct Room {
 
 impl Room {
     fn new() -> Room {
-        let mut room = Room { luns: Luns::open(&[(0, "memory:1MiB".parse().unwrap())].into(), IQN).unwrap() };
+        Room::of("memory:1MiB")
+    }
+
+    fn of(lun: &str) -> Room {
+        let mut room = Room { luns: Luns::open(&[(0, lun.parse().unwrap())].into(), IQN).unwrap() };
         for nexus in [A, B, C] {
             room.begin(nexus);
         }
@@ -113,7 +117,7 @@ fn reserve_and_release() {
         assert!(room.may(B, &[reserve]));
         room.luns.end(B);
         assert!(room.may(A, &[reserve]));
-        room.luns.lun_mut(Address::from_number(0)).unwrap().reset(A);
+        room.luns.lun_mut(Address::from_number(0)).unwrap().reset();
         room.run(C, &[0; 6]);
         assert!(room.may(C, &WRITE));
     }
@@ -205,7 +209,7 @@ fn preempt_and_clear() {
     for action in [ReserveOut::Preempt, ReserveOut::PreemptAndAbort] {
         let room = &mut Room::new();
         let gone = |nexus| match action {
-            ReserveOut::PreemptAndAbort => Outcome::Preempted(vec![nexus]),
+            ReserveOut::PreemptAndAbort => Outcome::Preempted { sessions: vec![nexus], save: None },
             _ => Outcome::Good,
         };
         room.done(A, ReserveOut::Register, 0, (0, 1));
@@ -257,4 +261,58 @@ fn what_is_refused() {
     }
     assert_eq!(room.run(A, &[0x5e, 4]), field(1, Some(4)));
     assert_eq!(room.run(A, &[0x5f, 7]), field(1, Some(4)));
+}
+
+/// Registers with APTPL and does what else there is to do, with a start of the target in between.
+#[test]
+fn what_outlives_the_target() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk");
+    File::create(&path).unwrap().set_len(1 << 20).unwrap();
+    let spec = format!("file:{}", path.display());
+    let mut room = Room::of(&spec);
+    let capabilities = |room: &mut Room| match room.run(A, &[0x5e, 2, 0, 0, 0, 0, 0, 0, 8, 0]) {
+        Outcome::DataIn(data) => (data[2] & 1, data[3] & 1),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(capabilities(&mut room), (1, 0));
+    // The status waits for the file.
+    let out = |room: &mut Room, nexus, action, kind, keys: (u64, u64), persist| {
+        let cdb = Cdb::PersistentReserveOut { action, scope: 0, kind, list_len: 24 }.emit();
+        let (key, action_key) = keys;
+        let list = ReserveParameters { key, action_key, persist, ..ReserveParameters::default() };
+        match execute_with(&mut room.luns, Address::from_number(0), nexus, &cdb, &list.emit()) {
+            Outcome::Keep(save) => {
+                save.write().unwrap();
+                true
+            }
+            Outcome::Good => false,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(!out(&mut room, A, ReserveOut::Register, 0, (0, 1), false), "nobody wants it kept");
+    assert!(out(&mut room, B, ReserveOut::Register, 0, (0, 2), true));
+    let kind = ReservationType::ExclusiveAccessRegistrants as u8;
+    assert!(out(&mut room, B, ReserveOut::Reserve, kind, (2, 0), false));
+
+    // Its lock has to go first.
+    drop(room);
+    let mut room = Room::of(&spec);
+    assert_eq!(capabilities(&mut room), (1, 1));
+    assert_eq!([A, B, C].map(|nexus| room.may(nexus, &WRITE)), [true, true, false]);
+    let lun = room.luns.lun(Address::from_number(0)).unwrap();
+    let reservation = [0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, kind, 0, 0];
+    assert_eq!(lun.reservations().reservation(), reservation);
+    assert!(out(&mut room, A, ReserveOut::Preempt, kind, (1, 2), false), "B is out");
+
+    drop(room);
+    let mut room = Room::of(&spec);
+    assert_eq!([A, B, C].map(|nexus| room.may(nexus, &READ)), [true, false, false]);
+    assert!(out(&mut room, A, ReserveOut::Register, 0, (1, 1), false), "no longer kept: the file goes");
+    assert_eq!(capabilities(&mut room), (1, 0));
+
+    drop(room);
+    let mut room = Room::of(&spec);
+    assert_eq!([A, B, C].map(|nexus| room.may(nexus, &READ)), [true; 3]);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }

@@ -64,7 +64,7 @@ fn what_can_be_changed_is_changed() {
             },
         );
         assert_eq!(ModeParameters::parse(form, &current).unwrap().write_cache(), Some(false));
-        f.luns.lun_mut(Address::from_number(LARGE)).unwrap().reset(Nexus(99));
+        f.luns.lun_mut(Address::from_number(LARGE)).unwrap().reset();
         f.check(LARGE, &ten(0x2a, 0, 0, 1), &Outcome::Write(range(0, 1, false)));
     }
 }

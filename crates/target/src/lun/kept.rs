@@ -1,0 +1,332 @@
+//! Persistent reservations that outlive the target (APTPL: SPC-4 section 5.12.5.2): a small text file per LUN,
+//! which is on stable storage before the command is answered.
+//!
+//! It is replaced as a whole, under another name first, so that after a crash it is the old or the new one.
+//! One that cannot be read keeps its LUN from being served: to forget a reservation is to let two
+//! hosts write one file system. Read-only LUNs share their file with others and keep nothing.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thiserror::Error;
+use wire::scsi::ReservationType;
+
+use super::options::Options;
+use super::reservation::Port;
+use super::spec::Source;
+use crate::backend::BackendError;
+
+/// What is kept of the reservations of a LUN.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Kept {
+    /// In the order in which they came.
+    pub(super) registrants: Vec<(Port, u64)>,
+    /// Type of the reservation, and which of the registrants holds it.
+    pub(super) held: Option<(ReservationType, usize)>,
+}
+
+/// The file of one LUN.
+#[derive(Debug)]
+pub struct Keeper {
+    path: PathBuf,
+    /// Version of what is in the file. Workers may come in another order than the commands did.
+    saved: Mutex<u64>,
+}
+
+/// Something to be kept before a command is answered.
+#[derive(Clone, Debug)]
+pub struct Save {
+    keeper: Arc<Keeper>,
+    version: u64,
+    kept: Kept,
+}
+
+/// Why reservations cannot be had back.
+#[derive(Debug, Error)]
+pub enum KeptError {
+    /// It cannot be read.
+    #[error("cannot read the reservations in {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is damaged, or something else.
+    #[error(
+        "{} line {line}: found '{found}', expected {expected}; without its reservations the LUN is not served, \
+         because hosts rely on them: restore the file, or delete it if no host has the LUN in use",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is in it.
+        found: String,
+        /// What should be in it.
+        expected: &'static str,
+    },
+}
+
+const HEADER: &str = "farlun reservations 1";
+const END: &str = "end";
+/// Where reservations of block devices are, unless told otherwise.
+const STATE_DIR: &str = "/var/lib/farlun";
+const SUFFIX: &str = ".farlun-reservations";
+
+impl Keeper {
+    /// The keeper of a LUN, if it has one, and what it has kept.
+    pub(super) fn open(source: &Source, options: &Options) -> Result<Option<(Arc<Keeper>, Kept)>, KeptError> {
+        if options.read_only {
+            return Ok(None);
+        }
+        let default = match source {
+            Source::Memory { .. } | Source::Null { .. } => return Ok(None),
+            Source::File { path } => with_suffix(path.canonicalize().unwrap_or_else(|_| path.clone())),
+            Source::Block { path } => {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                let name = path.to_string_lossy().trim_start_matches('/').replace('/', "!");
+                with_suffix(Path::new(STATE_DIR).join(name))
+            }
+        };
+        let path = options.reservations.clone().unwrap_or(default);
+        let kept = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Kept::default(),
+            Err(source) => return Err(KeptError::Read { path, source }),
+            Ok(bytes) => Kept::parse(&String::from_utf8_lossy(&bytes), &path)?,
+        };
+        Ok(Some((Arc::new(Keeper { path, saved: Mutex::new(0) }), kept)))
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What has to be on stable storage before the command that made it so is answered. `version` grows.
+    pub(super) fn save(self: &Arc<Keeper>, version: u64, kept: Kept) -> Save {
+        Save { keeper: Arc::clone(self), version, kept }
+    }
+}
+
+impl Save {
+    /// Puts it on stable storage; may block. A later state that is there already includes this one.
+    pub(crate) fn write(&self) -> Result<(), BackendError> {
+        let mut saved = self.keeper.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        if *saved >= self.version {
+            return Ok(());
+        }
+        let path = &self.keeper.path;
+        self.replace(path).map_err(|error| {
+            BackendError::Io(format!("cannot keep the reservations in {}: {error}", path.display()))
+        })?;
+        *saved = self.version;
+        Ok(())
+    }
+
+    fn replace(&self, path: &Path) -> io::Result<()> {
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if self.kept == Kept::default() {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                result => result?,
+            }
+        } else {
+            fs::create_dir_all(dir)?;
+            let mut new = path.as_os_str().to_owned();
+            new.push(".new");
+            let mut file = File::create(&new)?;
+            file.write_all(self.kept.to_text().as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, path)?;
+        }
+        File::open(dir)?.sync_all()
+    }
+}
+
+/// The same file and the same state.
+impl PartialEq for Save {
+    fn eq(&self, other: &Save) -> bool {
+        self.keeper.path == other.keeper.path && self.version == other.version && self.kept == other.kept
+    }
+}
+
+impl Eq for Save {}
+
+impl Kept {
+    fn to_text(&self) -> String {
+        let mut text = format!("{HEADER}\n");
+        for (port, key) in &self.registrants {
+            let isid = port.isid.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            text += &format!("registration {key:016x} {isid} {}\n", escape(&port.name));
+        }
+        if let Some((kind, holder)) = self.held {
+            text += &format!("reservation {} {holder}\n", kind as u8);
+        }
+        text + END + "\n"
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Kept, KeptError> {
+        let mut kept = Kept::default();
+        let mut lines = text.lines().zip(1..);
+        let damaged = |line, found: &str, expected| {
+            let found = found.chars().take(80).collect();
+            Err(KeptError::Damaged { path: path.to_owned(), line, found, expected })
+        };
+        match lines.next() {
+            Some((HEADER, _)) => {}
+            first => return damaged(1, first.map_or("", |(line, _)| line), "'farlun reservations 1'"),
+        }
+        let mut last = 1;
+        while let Some((line, number)) = lines.next() {
+            last = number;
+            let words: Vec<&str> = line.split(' ').collect();
+            let read = match words[..] {
+                ["registration", key, isid, name] if kept.held.is_none() => {
+                    registration(key, isid, name).map(|registrant| kept.registrants.push(registrant))
+                }
+                ["reservation", kind, holder] if kept.held.is_none() => {
+                    let kind = kind.parse().ok().and_then(ReservationType::from_code);
+                    let holder = holder.parse().ok().filter(|&holder| holder < kept.registrants.len());
+                    kind.zip(holder).map(|held| kept.held = Some(held))
+                }
+                [END] if lines.next().is_none() => return Ok(kept),
+                _ => None,
+            };
+            if read.is_none() {
+                let expected =
+                    "'registration KEY ISID NAME', 'reservation TYPE HOLDER' or 'end' as the last line";
+                return damaged(number, line, expected);
+            }
+        }
+        damaged(last + 1, "", "'end'")
+    }
+}
+
+fn with_suffix(path: PathBuf) -> PathBuf {
+    let mut name = path.into_os_string();
+    name.push(SUFFIX);
+    name.into()
+}
+
+fn registration(key: &str, isid: &str, name: &str) -> Option<(Port, u64)> {
+    if key.len() != 16 || isid.len() != 12 || !isid.is_ascii() {
+        return None;
+    }
+    let key = u64::from_str_radix(key, 16).ok()?;
+    let isid = u64::from_str_radix(isid, 16).ok()?.to_be_bytes();
+    let isid = [isid[2], isid[3], isid[4], isid[5], isid[6], isid[7]];
+    Some((Port { name: unescape(name)?, isid }, key))
+}
+
+/// Names are one word in the file, whatever an initiator has put into them.
+fn escape(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'%';
+    name.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") })
+        .collect()
+}
+
+fn unescape(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        if first == b'%' {
+            let hex = std::str::from_utf8(after.get(..2)?).ok()?;
+            bytes.push(u8::from_str_radix(hex, 16).ok()?);
+            rest = &after[2..];
+        } else {
+            bytes.push(first);
+            rest = after;
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept() -> Kept {
+        let port = |name: &str, last| Port { name: name.to_owned(), isid: [0x80, 0, 0, 1, 2, last] };
+        Kept {
+            registrants: vec![(port("iqn.2026-11.io.farlun:a", 1), 7), (port("odd \n%ä", 2), u64::MAX)],
+            held: Some((ReservationType::WriteExclusiveRegistrants, 1)),
+        }
+    }
+
+    fn keeper(dir: &Path) -> (Source, Options) {
+        let path = dir.join("disk");
+        File::create(&path).unwrap().set_len(4096).unwrap();
+        (Source::File { path }, Options::default())
+    }
+
+    #[test]
+    fn what_is_saved_is_there_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (source, options) = keeper(dir.path());
+        let open = || Keeper::open(&source, &options).unwrap().unwrap();
+        let (keeper, found) = open();
+        assert_eq!(found, Kept::default());
+        keeper.save(1, kept()).write().unwrap();
+        assert_eq!(open().1, kept());
+        let mut later = kept();
+        later.held = None;
+        keeper.save(3, later.clone()).write().unwrap();
+        keeper.save(2, kept()).write().unwrap();
+        assert_eq!(open().1, later, "the older state came later");
+        keeper.save(4, Kept::default()).write().unwrap();
+        assert!(open().1 == Kept::default() && !keeper.path().exists());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left lying about");
+    }
+
+    #[test]
+    fn who_keeps_nothing_and_who_cannot() {
+        let dir = tempfile::tempdir().unwrap();
+        let (source, mut options) = keeper(dir.path());
+        options.read_only = true;
+        assert!(Keeper::open(&source, &options).unwrap().is_none());
+        let memory = Source::Memory { len: event::Bytes(512) };
+        assert!(Keeper::open(&memory, &Options::default()).unwrap().is_none());
+        options = Options { reservations: Some(dir.path().join("disk/below")), ..Options::default() };
+        let text = Keeper::open(&source, &options).unwrap_err().to_string();
+        assert!(text.contains("cannot read the reservations in"), "{text}");
+        options.reservations = Some(dir.path().join("r"));
+        let (keeper, _) = Keeper::open(&source, &options).unwrap().unwrap();
+        fs::create_dir(dir.path().join("r.new")).unwrap();
+        let error = keeper.save(1, kept()).write().unwrap_err().to_string();
+        assert!(error.contains("cannot keep the reservations in"), "{error}");
+        fs::remove_dir(dir.path().join("r.new")).unwrap();
+        keeper.save(1, kept()).write().unwrap();
+    }
+
+    #[test]
+    fn damage_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let (source, options) = keeper(dir.path());
+        let path = dir.path().join("disk.farlun-reservations");
+        let good = kept().to_text();
+        let check = |text: &str, line: usize| {
+            fs::write(&path, text).unwrap();
+            let error = Keeper::open(&source, &options).unwrap_err().to_string();
+            assert!(error.contains(&format!("line {line}: ")) && error.contains("delete it if"), "{error}");
+        };
+        check("", 1);
+        check(&good.replace("reservations 1", "reservations 2"), 1);
+        check(&good.replace("0000000000000007", "7"), 2);
+        check(&good.replace("registration ffff", "registration gfff"), 3);
+        check(&good.replace("reservation 5 1", "reservation 5 2"), 4);
+        check(&good.replace("reservation 5 1", "reservation 4 1"), 4);
+        check(&good.replace("end\n", ""), 5);
+        check(&good.replace("end\n", "end\nend\n"), 5);
+        check(&good.replace("%25", "%2"), 3);
+        for len in 0..good.len() - 1 {
+            fs::write(&path, &good[..len]).unwrap();
+            assert!(Keeper::open(&source, &options).is_err(), "cut at {len}");
+        }
+    }
+}
