@@ -78,3 +78,41 @@ pub fn instead<'a>(found: &str, valid: impl IntoIterator<Item = &'a str>) -> Str
         (None, _) => format!("; known here: {}", valid.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_lines_and_characters() {
+        let text = "a = 1\nü = \"é\" x\n";
+        let at = |byte: usize| {
+            let mut problems = Problems::of(text);
+            problems.at(&(byte..byte), "wrong");
+            problems.into_sorted()[0].to_string()
+        };
+        assert_eq!(at(0), "1:1: wrong");
+        assert_eq!(at(4), "1:5: wrong");
+        assert_eq!(at(text.find('x').unwrap()), "2:9: wrong");
+        // The end of the text, the middle of a character, and beyond both.
+        assert_eq!(at(text.len()), "3:1: wrong");
+        assert_eq!(at(7), "2:1: wrong");
+        assert_eq!(at(1000), "3:1: wrong");
+    }
+
+    #[test]
+    fn problems_are_told_once_and_in_order() {
+        let mut problems = Problems::of("a\nb\n");
+        for (byte, text) in [(2, "second"), (0, "first"), (2, "second")] {
+            problems.at(&(byte..byte), text);
+        }
+        assert_eq!(lines("file", &problems.into_sorted()), "file:1:1: first\nfile:2:1: second");
+    }
+
+    #[test]
+    fn the_nearest_name() {
+        assert_eq!(instead("listn", ["iqn", "listen"]), "; did you mean 'listen'?");
+        assert_eq!(instead("colour", ["iqn", "listen"]), "; known here: iqn, listen");
+        assert_eq!(instead("colour", []), "");
+    }
+}

@@ -144,6 +144,11 @@ impl<P, D> Connection<P, D> {
         !self.tx.is_empty()
     }
 
+    /// What names the data of PDUs that the socket has not taken.
+    pub fn unsent_data(&self) -> impl Iterator<Item = &D> {
+        self.tx.unsent_data()
+    }
+
     /// Application payload received so far.
     pub fn received_payload_bytes(&self) -> u64 {
         self.rx.payload_bytes()

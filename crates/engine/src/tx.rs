@@ -106,6 +106,10 @@ impl<D> Tx<D> {
         self.queue.is_empty()
     }
 
+    pub(crate) fn unsent_data(&self) -> impl Iterator<Item = &D> {
+        self.queue.iter().filter_map(|queued| queued.data.as_ref())
+    }
+
     /// Gives back the memory that is not in use.
     pub(crate) fn rest(&mut self) {
         self.queue.shrink_to_fit();

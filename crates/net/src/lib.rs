@@ -25,6 +25,6 @@ mod wake;
 
 pub use namespace::Namespace;
 pub use poll::{Events, Interest, Poll, Ready};
-pub use signals::EndSignals;
+pub use signals::{EndSignals, Signal};
 pub use tcp_info::TcpInfo;
 pub use wake::Wake;

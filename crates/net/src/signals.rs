@@ -13,6 +13,15 @@ pub struct EndSignals {
     file: File,
 }
 
+/// What a signal asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signal {
+    /// SIGINT or SIGTERM.
+    End,
+    /// SIGHUP: the terminal is gone, or a service should read its configuration again.
+    Hangup,
+}
+
 impl EndSignals {
     /// Takes the signals from now on. Call it before any thread starts: threads inherit what is taken, and
     /// so do children that are not started by [`crate::child`].
@@ -32,10 +41,18 @@ impl EndSignals {
         Ok(EndSignals { file: unsafe { File::from_raw_fd(raw) } })
     }
 
-    /// Whether one has come since the last call.
+    /// Whether one has come since the last call, whichever it is.
     pub fn came(&self) -> bool {
-        // struct signalfd_siginfo; which of the signals it was makes no difference.
-        (&self.file).read(&mut [0; 128]).is_ok()
+        self.take().is_some()
+    }
+
+    /// The next one that has come.
+    pub fn take(&self) -> Option<Signal> {
+        // struct signalfd_siginfo begins with the signal's number.
+        let mut info = [0; 128];
+        (&self.file).read_exact(&mut info).ok()?;
+        let number = i32::from_ne_bytes([info[0], info[1], info[2], info[3]]);
+        Some(if number == libc::SIGHUP { Signal::Hangup } else { Signal::End })
     }
 }
 

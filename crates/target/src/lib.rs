@@ -8,4 +8,4 @@ pub mod lun;
 pub mod scsi;
 mod serve;
 
-pub use serve::{Config, ServeError, Stats, Target};
+pub use serve::{Config, Reload, Reloaded, ServeError, Stats, Target};

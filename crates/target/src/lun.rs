@@ -6,6 +6,7 @@
 
 mod attention;
 mod identity;
+mod inventory;
 mod kept;
 mod options;
 mod reservation;
@@ -46,7 +47,8 @@ pub const LUNS_MAX: usize = 256;
 #[derive(Debug)]
 pub struct Lun {
     number: u16,
-    kind: &'static str,
+    spec: LunSpec,
+    is_leaving: bool,
     block_len_bytes: u32,
     blocks: u64,
     identity: Identity,
@@ -87,6 +89,9 @@ pub struct Reserved {
 #[derive(Debug, Default)]
 pub struct Luns {
     slots: Vec<Option<Lun>>,
+    /// LUNs that wait until the one with their number has left.
+    successors: BTreeMap<u16, Lun>,
+    sessions: BTreeMap<Nexus, Arc<Port>>,
 }
 
 /// Why a LUN cannot be served.
@@ -179,7 +184,7 @@ impl Luns {
         self.slots[place] = Some(lun);
     }
 
-    /// The LUN that a command is for.
+    /// The LUN that a command is for; one that is leaving too, for what is under way on it.
     pub fn lun(&self, address: Address) -> Option<&Lun> {
         self.slots.get(usize::from(address.number()?))?.as_ref()
     }
@@ -189,9 +194,9 @@ impl Luns {
         self.slots.get_mut(usize::from(address.number()?))?.as_mut()
     }
 
-    /// All of them, by number.
+    /// All of them that are not leaving, by number.
     pub fn iter(&self) -> impl Iterator<Item = &Lun> {
-        self.slots.iter().flatten()
+        self.slots.iter().flatten().filter(|lun| !lun.is_leaving)
     }
 
     /// A session of `port` logged in. It is told once per LUN that the LUN may have been reset since it last
@@ -202,6 +207,7 @@ impl Luns {
             lun.attentions.begin(nexus);
             lun.reservations.begin(nexus, &port);
         }
+        self.sessions.insert(nexus, port);
     }
 
     /// A LUN, or all of them, was reset; see [`Lun::reset`].
@@ -229,6 +235,7 @@ impl Luns {
             lun.attentions.end(nexus);
             lun.reservations.end(nexus);
         }
+        self.sessions.remove(&nexus);
     }
 }
 
@@ -283,7 +290,8 @@ impl Lun {
         };
         Ok(Lun {
             number,
-            kind: spec.source.kind(),
+            spec: spec.clone(),
+            is_leaving: false,
             block_len_bytes,
             blocks: backend.len_bytes() / u64::from(block_len_bytes),
             identity: Identity::derive(iqn, number, spec.source.kind(), &origin(&spec.source)),
@@ -307,7 +315,7 @@ impl Lun {
 
     /// What it is made of, as in its specification: `memory`, `null`, `file`, `block`.
     pub fn kind(&self) -> &'static str {
-        self.kind
+        self.spec.source.kind()
     }
 
     /// Bytes per logical block.

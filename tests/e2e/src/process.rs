@@ -171,6 +171,11 @@ impl Service {
         }
     }
 
+    /// Sends it a signal, such as `HUP`.
+    pub fn signal(&self, name: &str) {
+        signal(name, &self.child);
+    }
+
     /// Asks it to end (SIGTERM) and returns its exit code; panics if it does not.
     #[track_caller]
     pub fn terminate(&mut self) -> i32 {

@@ -26,6 +26,8 @@ pub enum Attention {
     ReservationsReleased,
     /// Another session ended the registration.
     RegistrationsPreempted,
+    /// LUNs came or went.
+    LunsChanged,
 }
 
 /// The conditions of one LUN that are not reported yet.
@@ -49,6 +51,13 @@ impl Attentions {
             if let Err(place) = list.binary_search(&attention) {
                 list.insert(place, attention);
             }
+        }
+    }
+
+    /// `nexus` knows already.
+    pub(super) fn forget(&mut self, attention: Attention, nexus: Nexus) {
+        if let Some(list) = self.pending.get_mut(&nexus) {
+            list.retain(|pending| *pending != attention);
         }
     }
 

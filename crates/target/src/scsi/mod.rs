@@ -95,7 +95,8 @@ const REPORT_LUNS: u8 = 0xa0;
 /// A unit attention that is reported by the outcome is taken from the LUN: it is told once.
 pub fn execute(luns: &mut Luns, address: Address, nexus: Nexus, cdb: &[u8; 16]) -> Outcome {
     if !ALWAYS_ANSWERED.contains(&cdb[0]) {
-        let Some(lun) = luns.lun_mut(address) else { return Outcome::Check(Sense::LUN_NOT_SUPPORTED) };
+        let found = luns.lun_mut(address).filter(|lun| !lun.is_leaving());
+        let Some(lun) = found else { return Outcome::Check(Sense::LUN_NOT_SUPPORTED) };
         if let Some(attention) = lun.take_attention(nexus) {
             return Outcome::Check(attention.into());
         }
@@ -125,13 +126,17 @@ fn decide(
 ) -> Result<Outcome, Sense> {
     match cdb {
         Cdb::Inquiry { page, allocation_len } => {
-            return inquiry::inquiry(luns.lun(address), page).map(cut(allocation_len.into()));
+            return inquiry::inquiry(luns.lun(address).filter(|lun| !lun.is_leaving()), page)
+                .map(cut(allocation_len.into()));
         }
         Cdb::ReportLuns { select, allocation_len } => {
-            return report::luns(luns, select).map(cut(allocation_len));
+            let data = report::luns(luns, select)?;
+            luns.forget_changed(nexus);
+            return Ok(cut(allocation_len)(data));
         }
         Cdb::RequestSense { descriptor, allocation_len } => {
-            let data = report::sense(luns.lun_mut(address), nexus, descriptor);
+            let data =
+                report::sense(luns.lun_mut(address).filter(|lun| !lun.is_leaving()), nexus, descriptor);
             return Ok(cut(allocation_len.into())(data));
         }
         _ => {}
@@ -245,6 +250,7 @@ impl From<Attention> for Sense {
             Attention::ReservationsPreempted => Sense::RESERVATIONS_PREEMPTED,
             Attention::ReservationsReleased => Sense::RESERVATIONS_RELEASED,
             Attention::RegistrationsPreempted => Sense::REGISTRATIONS_PREEMPTED,
+            Attention::LunsChanged => Sense::REPORTED_LUNS_CHANGED,
         }
     }
 }

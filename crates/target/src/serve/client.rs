@@ -255,6 +255,13 @@ impl Client {
         (sample.app_rx_bytes + sample.app_tx_bytes > 0).then_some(sample)
     }
 
+    /// Whether anything that it has to send lies in the memory of a LUN.
+    pub(super) fn sends_from(&self, number: u16) -> bool {
+        let is_sent =
+            |data: &Payload| matches!(data, Payload::Memory { lun, .. } if lun.number() == Some(number));
+        self.connection.unsent_data().any(is_sent)
+    }
+
     /// Whether its peer is still there, as far as that can be said; one that is worth it is pinged. A discovery
     /// session is not: it has no pings (RFC 7143 section 4.3), and TCP's probes have to do.
     pub(super) fn judge(&mut self, now: Instant, sides: &mut Slab<Side>) -> Verdict {

@@ -39,6 +39,11 @@ impl Sessions {
         Sessions { iqn, allowed, open, replaced, last_tsih: 0, last_nexus: 0 }
     }
 
+    /// Others may log in from now on; sessions that are there stay.
+    pub(super) fn set_allowed(&mut self, allowed: Vec<String>) {
+        self.allowed = allowed;
+    }
+
     /// Sessions that must end because their initiator has logged in again, since the last call.
     pub(super) fn take_replaced(&mut self) -> Vec<u16> {
         std::mem::take(&mut self.replaced)

@@ -1,6 +1,7 @@
 //! The end of a target, in order: nobody new comes in, initiators are asked to log out (RFC 7143 section 11.9.1), what
 //! is under way is finished, and everything is over soon, whatever anybody does.
 
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use event::Instant;
@@ -33,7 +34,7 @@ impl Target {
             return;
         }
         for listener in self.listeners.drain(..) {
-            let _ = self.poll.remove(std::os::fd::AsFd::as_fd(&listener));
+            let _ = self.poll.remove(listener.socket.as_fd());
         }
         self.listen_again = None;
         self.shared.is_draining = true;

@@ -15,6 +15,7 @@ mod exchange;
 mod jobs;
 mod manage;
 mod parameters;
+mod reload;
 mod side;
 mod stats;
 mod transfer;
@@ -45,9 +46,11 @@ use drain::Drain;
 use end::End;
 use jobs::{Done, Job};
 use manage::{Management, Reply};
+use reload::Reloader;
 use side::{Ending, Side};
 use waiting::Waiting;
 
+pub use reload::{Reload, Reloaded};
 pub use stats::Stats;
 
 /// What a target serves and where.
@@ -116,11 +119,12 @@ const ROLL_CALL_EVERY: Duration = Duration::from_secs(5);
 const LISTENER_TOKENS: u64 = 1 << 40;
 const WORKERS_TOKEN: u64 = 2 << 40;
 const SIGNALS_TOKEN: u64 = 3 << 40;
+const RELOAD_TOKEN: u64 = 4 << 40;
 
 /// A target.
 pub struct Target {
     poll: Poll,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     signals: EndSignals,
     clients: Slab<Client>,
     /// Their sessions.
@@ -144,6 +148,17 @@ pub struct Target {
     next_roll_call: Instant,
     /// It has been asked to end.
     drain: Option<Drain>,
+    /// What it was told to be.
+    config: Config,
+    /// With it, SIGHUP does not end the target.
+    reloader: Option<Reloader>,
+}
+
+/// A socket that connections come in by.
+struct Listener {
+    /// The address that was asked for; the port of the socket's own may be another.
+    wanted: SocketAddr,
+    socket: TcpListener,
 }
 
 /// What all clients of a target use.
@@ -179,22 +194,11 @@ impl Target {
         let luns = Luns::open(&config.luns, &config.iqn)?;
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
-        let listen = |&address: &SocketAddr| {
-            tcp::listen(address).map_err(|source| ServeError::Listen { address, source })
-        };
-        let listeners = config.listen.iter().map(listen).collect::<Result<Vec<_>, _>>()?;
+        let listen = config.listen.iter().map(|address| reload::listen(*address));
+        let listeners = listen.collect::<Result<Vec<_>, _>>()?;
         let workers = Workers::start(WORKERS, jobs::run)?;
         poll.add(workers.as_fd(), WORKERS_TOKEN, Interest::READ)?;
-        let mut addresses = Vec::new();
-        for listener in &listeners {
-            let address = listener.local_addr()?;
-            addresses.push(TargetAddress {
-                host: address.ip().to_string(),
-                port: address.port(),
-                portal_group_tag: Some(PORTAL_GROUP_TAG),
-            });
-        }
-        let advertised = vec![DiscoveredTarget { name: config.iqn.clone(), addresses }];
+        let advertised = advertised(&config.iqn, &listeners)?;
         let sockets = match &config.trace {
             Some(dir) => Some(Recorder::create(dir.join("sockets-far.parquet"))?),
             None => None,
@@ -243,6 +247,8 @@ impl Target {
             congestion: config.congestion.clone(),
             next_roll_call: Instant::FAR_FUTURE,
             drain: None,
+            config: config.clone(),
+            reloader: None,
         };
         target.listen()?;
         Ok(target)
@@ -250,7 +256,7 @@ impl Target {
 
     /// Where it really listens.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        self.listeners.iter().map(TcpListener::local_addr).collect()
+        self.listeners.iter().map(|listener| listener.socket.local_addr()).collect()
     }
 
     /// Its LUNs.
@@ -275,7 +281,9 @@ impl Target {
     fn accept(&mut self, listener: usize, now: Instant) {
         // A listener stays ready while others wait in its backlog, so a bounded number per wake is fair.
         for _ in 0..64 {
-            let (stream, peer) = match self.listeners[listener].accept() {
+            // One that was closed a moment ago may still have been ready.
+            let Some(listener) = self.listeners.get(listener) else { return };
+            let (stream, peer) = match listener.socket.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
@@ -309,7 +317,7 @@ impl Target {
     /// Out of descriptors, a waiting connection would wake us for ever: look again in a moment.
     fn rest_listeners(&mut self, now: Instant) {
         for listener in &self.listeners {
-            let _ = self.poll.remove(listener.as_fd());
+            let _ = self.poll.remove(listener.socket.as_fd());
         }
         self.listen_again = Some(now + LISTEN_AGAIN);
         self.next_sample = self.next_sample.min(now + LISTEN_AGAIN);
@@ -317,7 +325,7 @@ impl Target {
 
     fn listen(&mut self) -> io::Result<()> {
         for (index, listener) in self.listeners.iter().enumerate() {
-            self.poll.add(listener.as_fd(), LISTENER_TOKENS + index as u64, Interest::READ)?;
+            self.poll.add(listener.socket.as_fd(), LISTENER_TOKENS + index as u64, Interest::READ)?;
         }
         self.listen_again = None;
         Ok(())
@@ -503,8 +511,8 @@ impl Service for Target {
 
     fn ready(&mut self, ready: Ready, now: Instant) -> Result<(), ServeError> {
         match ready.token {
-            SIGNALS_TOKEN if self.signals.came() => self.begin_drain(now),
-            SIGNALS_TOKEN => {}
+            SIGNALS_TOKEN => self.signalled(now),
+            RELOAD_TOKEN => self.finish_reload(now)?,
             WORKERS_TOKEN => {
                 for done in self.shared.workers.results() {
                     self.finish(done);
@@ -556,6 +564,9 @@ impl Service for Target {
             self.end_replaced(now);
             self.manage(now);
         }
+        if now >= self.next_release() {
+            self.release_luns(now);
+        }
         if self.listen_again.is_some_and(|at| now >= at) {
             self.listen()?;
         }
@@ -572,7 +583,8 @@ impl Service for Target {
         self.dirty = served;
         self.do_chore();
         self.resume_paused();
-        let mut next = self.next_sample.min(self.next_roll_call).min(self.shared.waiting.next_due());
+        let mut next = self.next_sample.min(self.next_roll_call).min(self.next_release());
+        next = next.min(self.shared.waiting.next_due());
         if let Some(drain) = self.drain {
             match self.drain(drain, now) {
                 Some(at) => next = next.min(at),
@@ -599,6 +611,20 @@ impl Shared {
         }
         targets
     }
+}
+
+/// What discovery answers.
+fn advertised(iqn: &str, listeners: &[Listener]) -> io::Result<Vec<DiscoveredTarget>> {
+    let mut addresses = Vec::new();
+    for listener in listeners {
+        let address = listener.socket.local_addr()?;
+        addresses.push(TargetAddress {
+            host: address.ip().to_string(),
+            port: address.port(),
+            portal_group_tag: Some(PORTAL_GROUP_TAG),
+        });
+    }
+    Ok(vec![DiscoveredTarget { name: iqn.to_owned(), addresses }])
 }
 
 /// Says something to whoever reads stderr; that nobody does is no reason to stop serving.

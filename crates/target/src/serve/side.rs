@@ -175,6 +175,11 @@ impl Side {
         self.held_bytes == 0 || self.filling > 0 || !is_over
     }
 
+    /// Whether anything is under way on a LUN.
+    pub(super) fn uses(&self, number: u16) -> bool {
+        self.transfers.iter().any(|(_, transfer)| transfer.lun.number() == Some(number))
+    }
+
     /// Whether one more buffer can be had at all.
     pub(super) fn has_room(&self, shared: &Shared) -> bool {
         self.held_bytes < SHARES_MAX * share_bytes(shared)

@@ -6,4 +6,5 @@ mod drain;
 mod pdu;
 #[path = "../raw_initiator/mod.rs"]
 mod raw_initiator;
+mod reload;
 mod task_management;

@@ -1,13 +1,17 @@
 //! `farlun target`: serves LUNs, said in flags, in a file, or both.
 //!
 //! `args` are the flags, `file` is the configuration in TOML, `settings` joins the two, `check` is `--check`,
+//! `reload` is SIGHUP,
 //! `address` reads addresses and names.
 
 mod address;
 mod args;
 mod check;
 mod file;
+mod reload;
 mod settings;
+
+use std::sync::Arc;
 
 use anyhow::Context;
 use serde_json::json;
@@ -20,10 +24,10 @@ use settings::Settings;
 pub(crate) use address::addresses;
 pub(crate) use args::TargetArgs;
 
-pub(crate) fn run(args: &TargetArgs) -> anyhow::Result<u8> {
-    let settings = Settings::of(args);
+pub(crate) fn run(args: TargetArgs) -> anyhow::Result<u8> {
+    let settings = Settings::of(&args);
     if args.check {
-        return check::run(args, settings);
+        return check::run(&args, settings);
     }
     let Settings { config, warnings, .. } = settings.map_err(Exit::usage)?;
     for warning in &warnings {
@@ -32,9 +36,13 @@ pub(crate) fn run(args: &TargetArgs) -> anyhow::Result<u8> {
     if let Some(dir) = &config.trace {
         std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     }
-    let target = Target::start(&config)?;
+    let mut target = Target::start(&config)?;
+    let is_json = args.json;
+    if args.config.is_some() {
+        target.reload_with(Arc::new(args))?;
+    }
     let addresses: Vec<String> = target.addresses()?.iter().map(ToString::to_string).collect();
-    if args.json {
+    if is_json {
         let luns: Vec<_> = target
             .luns()
             .iter()
@@ -50,7 +58,7 @@ pub(crate) fn run(args: &TargetArgs) -> anyhow::Result<u8> {
         }
     }
     let stats = target.serve()?;
-    if args.json {
+    if is_json {
         let totals = json!({
             "sessions": stats.sessions,
             "commands": stats.commands,

@@ -1,0 +1,72 @@
+//! The configuration again, on SIGHUP: read with the same flags, and what came of it in words or as JSON.
+
+use std::fmt::Display;
+use std::io::{Write, stderr, stdout};
+
+use serde_json::json;
+
+use target::{Config, Reload, Reloaded};
+
+use super::args::TargetArgs;
+use super::settings::Settings;
+
+impl Reload for TargetArgs {
+    fn read(&self) -> Result<Config, String> {
+        let settings = Settings::of(self).map_err(|error| error.to_string())?;
+        settings.warnings.iter().for_each(complain);
+        Ok(settings.config)
+    }
+
+    fn tell(&self, outcome: Result<&Reloaded, &str>) {
+        match outcome {
+            Ok(reloaded) => {
+                reloaded.stays.iter().for_each(complain);
+                say(&if self.json { document(reloaded) } else { words(reloaded) });
+            }
+            Err(error) => {
+                complain(format!("nothing is changed: {error}"));
+                if self.json {
+                    say(&json!({"reload": true, "ok": false, "error": error}).to_string());
+                }
+            }
+        }
+    }
+}
+
+// That nobody listens is no reason to stop serving.
+
+fn say(text: &str) {
+    let _ = writeln!(stdout(), "{text}");
+}
+
+fn complain(text: impl Display) {
+    let _ = writeln!(stderr(), "farlun: {text}");
+}
+
+fn document(reloaded: &Reloaded) -> String {
+    let document = json!({
+        "reload": true,
+        "ok": true,
+        "luns": reloaded.luns,
+        "added": reloaded.added,
+        "removed": reloaded.removed,
+        "addresses": reloaded.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "stays": reloaded.stays,
+    });
+    document.to_string()
+}
+
+fn words(reloaded: &Reloaded) -> String {
+    let list = |numbers: &[u16]| match numbers {
+        [] => "none".to_owned(),
+        numbers => numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    };
+    let addresses: Vec<_> = reloaded.addresses.iter().map(ToString::to_string).collect();
+    format!(
+        "reloaded: LUNs {}; added {}, removed {}; listening on {}",
+        list(&reloaded.luns),
+        list(&reloaded.added),
+        list(&reloaded.removed),
+        addresses.join(", ")
+    )
+}

@@ -1,0 +1,156 @@
+//! LUNs that come and go while a target serves.
+//!
+//! A LUN that is taken out is *leaving*: new commands do not find it, what is under way on it goes on. When
+//! nothing is, the loop releases it, and what is to have its number comes in. Sessions are told of either (SPC-4
+//! section 6.33: REPORTED LUNS DATA HAS CHANGED).
+
+use std::collections::BTreeMap;
+
+use super::{Attention, Lun, LunSpec, Luns, Nexus};
+
+impl Lun {
+    /// Whether it only finishes what is under way.
+    pub fn is_leaving(&self) -> bool {
+        self.is_leaving
+    }
+}
+
+impl Luns {
+    /// What is served, or will be as soon as something else has left, by number.
+    pub fn specs(&self) -> BTreeMap<u16, LunSpec> {
+        let successors = self.successors.values();
+        let specs = self.iter().chain(successors).map(|lun| (lun.number, lun.spec.clone()));
+        specs.collect()
+    }
+
+    /// Takes LUNs out and puts others in. One that comes in the place of another waits until that has left.
+    /// What left at once, because it was still waiting, is returned.
+    pub fn change(&mut self, removed: &[u16], added: Vec<Lun>) -> Vec<Lun> {
+        let mut gone = Vec::new();
+        if removed.is_empty() && added.is_empty() {
+            return gone;
+        }
+        for number in removed {
+            gone.extend(self.successors.remove(number));
+            if let Some(lun) = self.slots.get_mut(usize::from(*number)).and_then(Option::as_mut) {
+                lun.is_leaving = true;
+            }
+        }
+        for lun in added {
+            match self.slots.get(usize::from(lun.number)) {
+                Some(Some(_)) => gone.extend(self.successors.insert(lun.number, lun)),
+                _ => self.come(lun),
+            }
+        }
+        self.tell_changed();
+        gone
+    }
+
+    /// The numbers of those that are leaving.
+    pub fn leaving(&self) -> Vec<u16> {
+        let leaving = self.slots.iter().flatten().filter(|lun| lun.is_leaving);
+        leaving.map(|lun| lun.number).collect()
+    }
+
+    /// Nothing is under way any more on a LUN that is leaving: its number is free.
+    pub fn release(&mut self, number: u16) -> Option<Lun> {
+        let gone = self.slots.get_mut(usize::from(number))?.take_if(|lun| lun.is_leaving)?;
+        if let Some(lun) = self.successors.remove(&number) {
+            self.come(lun);
+            self.tell_changed();
+        }
+        Some(gone)
+    }
+
+    /// `nexus` has asked which LUNs there are, and need not be told that they have changed.
+    pub fn forget_changed(&mut self, nexus: Nexus) {
+        self.slots.iter_mut().flatten().for_each(|lun| lun.attentions.forget(Attention::LunsChanged, nexus));
+    }
+
+    /// To sessions that are there already it is as new as they are to it.
+    fn come(&mut self, mut lun: Lun) {
+        for (nexus, port) in &self.sessions {
+            lun.attentions.begin(*nexus);
+            lun.reservations.begin(*nexus, port);
+        }
+        self.put(lun);
+    }
+
+    fn tell_changed(&mut self) {
+        let staying = self.slots.iter_mut().flatten().filter(|lun| !lun.is_leaving);
+        staying.for_each(|lun| lun.attentions.raise(Attention::LunsChanged, |_| true));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::scsi::Lun as Address;
+
+    use super::super::Port;
+    use super::*;
+
+    const IQN: &str = "iqn.2026-11.io.farlun:test";
+
+    fn lun(number: u16, spec: &str) -> Lun {
+        Lun::open(&spec.parse().unwrap(), number, IQN).unwrap()
+    }
+
+    fn luns() -> Luns {
+        let specs = [(0, "memory:1MiB".parse().unwrap()), (3, "memory:2MiB".parse().unwrap())];
+        let mut luns = Luns::open(&specs.into(), IQN).unwrap();
+        luns.begin(Nexus(1), Port::default());
+        take_all(&mut luns, 0);
+        take_all(&mut luns, 3);
+        luns
+    }
+
+    fn take_all(luns: &mut Luns, number: u16) -> Vec<Attention> {
+        let lun = luns.lun_mut(Address::from_number(number)).unwrap();
+        std::iter::from_fn(|| lun.take_attention(Nexus(1))).collect()
+    }
+
+    fn numbers(luns: &Luns) -> Vec<u16> {
+        luns.iter().map(Lun::number).collect()
+    }
+
+    #[test]
+    fn one_that_leaves_is_there_for_what_is_under_way_only() {
+        let mut luns = luns();
+        assert!(luns.change(&[3], Vec::new()).is_empty());
+        assert_eq!((numbers(&luns), luns.leaving()), (vec![0], vec![3]));
+        assert!(luns.lun(Address::from_number(3)).unwrap().is_leaving());
+        assert_eq!(take_all(&mut luns, 0), [Attention::LunsChanged]);
+        assert!(luns.release(0).is_none(), "it is not leaving");
+        assert_eq!(luns.release(3).unwrap().number(), 3);
+        assert!(luns.lun(Address::from_number(3)).is_none() && luns.leaving().is_empty());
+    }
+
+    #[test]
+    fn one_that_comes_is_new_to_all() {
+        let mut luns = luns();
+        luns.change(&[], vec![lun(200, "memory:1MiB")]);
+        assert_eq!(numbers(&luns), [0, 3, 200]);
+        assert_eq!(take_all(&mut luns, 200), [Attention::PowerOn, Attention::LunsChanged]);
+        luns.forget_changed(Nexus(1));
+        assert_eq!(take_all(&mut luns, 0), []);
+        luns.change(&[], Vec::new());
+        assert_eq!(take_all(&mut luns, 0), [], "nothing has changed");
+    }
+
+    #[test]
+    fn a_successor_waits() {
+        let mut luns = luns();
+        luns.change(&[3], vec![lun(3, "memory:4MiB")]);
+        assert_eq!(luns.specs()[&3].to_string(), "memory:4MiB", "what will be");
+        assert_eq!(numbers(&luns), [0]);
+        assert_eq!(luns.release(3).unwrap().len_bytes(), 2 << 20);
+        assert_eq!(luns.lun(Address::from_number(3)).unwrap().len_bytes(), 4 << 20);
+        assert_eq!(take_all(&mut luns, 0), [Attention::LunsChanged], "two changes are one message");
+        // One that is taken out while it waits never comes.
+        luns.change(&[3], vec![lun(3, "memory:8MiB")]);
+        let gone = luns.change(&[3], Vec::new());
+        assert_eq!(gone.iter().map(Lun::len_bytes).collect::<Vec<_>>(), [8 << 20]);
+        assert!(luns.release(3).is_some() && luns.lun(Address::from_number(3)).is_none());
+        assert_eq!(luns.specs().len(), 1);
+    }
+}

@@ -1,0 +1,241 @@
+//! A new configuration while the target serves.
+//!
+//! It is read and prepared by a thread of its own, where LUNs are opened and addresses bound, so that the loop never
+//! waits for a disk or a name server; carried out by the loop, which cannot fail any more: all of it, or nothing.
+//! Sessions stay. A LUN that is taken out leaves when nothing is under way on it (`lun/inventory.rs`).
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Workers;
+use event::Instant;
+use net::{Interest, Signal, tcp};
+use proto::params::Wishes;
+
+use super::{Config, Listener, RELOAD_TOKEN, ServeError, Target, advertised};
+use crate::lun::{Lun, LunSpec};
+
+/// Where a new configuration comes from, and who is told what came of it.
+pub trait Reload: Send + Sync {
+    /// Reads it. Called in another thread, where it may take its time.
+    fn read(&self) -> Result<Config, String>;
+
+    /// It is carried out, or nothing was changed, for the reason given. Called by the loop.
+    fn tell(&self, outcome: Result<&Reloaded, &str>);
+}
+
+/// What a new configuration changed. A LUN that was replaced is removed and added.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reloaded {
+    /// All LUNs.
+    pub luns: Vec<u16>,
+    /// New ones.
+    pub added: Vec<u16>,
+    /// Those that are served no more.
+    pub removed: Vec<u16>,
+    /// Where the target listens now.
+    pub addresses: Vec<SocketAddr>,
+    /// What stays as it was until the target is started again, in sentences.
+    pub stays: Vec<String>,
+}
+
+/// How often it is looked whether a LUN that leaves is free.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What reloading needs while the target serves.
+pub(super) struct Reloader {
+    workers: Workers<Task, Option<Result<Prepared, String>>>,
+    reload: Arc<dyn Reload>,
+    is_reading: bool,
+    /// Another signal came while the configuration was read: what was read may be old.
+    is_stale: bool,
+    /// When to look again whether LUNs that leave are free.
+    pub(super) next_look: Instant,
+}
+
+enum Task {
+    Prepare(Box<Serving>),
+    /// Giving back gigabytes of memory takes a while.
+    Drop(Vec<Lun>),
+}
+
+/// What a new configuration is compared with.
+struct Serving {
+    config: Config,
+    luns: BTreeMap<u16, LunSpec>,
+}
+
+/// What is ready to be carried out.
+struct Prepared {
+    config: Config,
+    added: Vec<Lun>,
+    removed: Vec<u16>,
+    opened: Vec<Listener>,
+    closed: Vec<SocketAddr>,
+    stays: Vec<String>,
+}
+
+impl Reloader {
+    fn drop_later(&self, gone: Vec<Lun>) {
+        if !gone.is_empty() {
+            self.workers.submit(0, 0, Task::Drop(gone));
+        }
+    }
+}
+
+impl Target {
+    /// From here on SIGHUP has the configuration read again, instead of ending the target.
+    pub fn reload_with(&mut self, reload: Arc<dyn Reload>) -> io::Result<()> {
+        let source = Arc::clone(&reload);
+        let work = move |task| match task {
+            Task::Prepare(serving) => Some(prepare(*serving, &*source)),
+            Task::Drop(luns) => {
+                drop(luns);
+                None
+            }
+        };
+        let workers = Workers::start(1, work)?;
+        self.poll.add(workers.as_fd(), RELOAD_TOKEN, Interest::READ)?;
+        let next_look = Instant::FAR_FUTURE;
+        self.reloader = Some(Reloader { workers, reload, is_reading: false, is_stale: false, next_look });
+        Ok(())
+    }
+
+    /// Signals have come.
+    pub(super) fn signalled(&mut self, now: Instant) {
+        while let Some(signal) = self.signals.take() {
+            match (signal, &mut self.reloader) {
+                // It ends as it is.
+                (Signal::Hangup, Some(_)) if self.drain.is_some() => {}
+                (Signal::Hangup, Some(reloader)) if reloader.is_reading => reloader.is_stale = true,
+                (Signal::Hangup, Some(_)) => self.begin_reload(),
+                _ => self.begin_drain(now),
+            }
+        }
+    }
+
+    fn begin_reload(&mut self) {
+        let Some(reloader) = &mut self.reloader else { return };
+        let serving = Serving { config: self.config.clone(), luns: self.shared.luns.specs() };
+        reloader.workers.submit(0, 0, Task::Prepare(Box::new(serving)));
+        (reloader.is_reading, reloader.is_stale) = (true, false);
+    }
+
+    /// Carries out what the thread has prepared.
+    pub(super) fn finish_reload(&mut self, now: Instant) -> Result<(), ServeError> {
+        let results = self.reloader.as_ref().map(|reloader| reloader.workers.results());
+        for prepared in results.into_iter().flatten().flatten() {
+            if self.drain.is_some() {
+                return Ok(());
+            }
+            let is_stale = self.reloader.as_ref().is_some_and(|reloader| reloader.is_stale);
+            let outcome = match prepared {
+                prepared if is_stale => {
+                    // Its LUNs are closed before they are opened again.
+                    drop(prepared);
+                    self.begin_reload();
+                    continue;
+                }
+                Ok(prepared) => Ok(self.carry_out(prepared, now)?),
+                Err(error) => Err(error),
+            };
+            if let Some(reloader) = &mut self.reloader {
+                reloader.is_reading = false;
+                reloader.reload.tell(outcome.as_ref().map_err(String::as_str));
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, prepared: Prepared, now: Instant) -> Result<Reloaded, ServeError> {
+        let Prepared { config, added, removed, opened, closed, stays } = prepared;
+        for listener in &self.listeners {
+            // While nothing is accepted for want of descriptors, they are not in the set.
+            let _ = self.poll.remove(listener.socket.as_fd());
+        }
+        for address in closed {
+            if let Some(place) = self.listeners.iter().position(|listener| listener.wanted == address) {
+                self.listeners.remove(place);
+            }
+        }
+        self.listeners.extend(opened);
+        self.listen()?;
+        self.shared.advertised = advertised(&self.config.iqn, &self.listeners)?;
+        self.shared.policy.chap = config.chap.clone();
+        self.shared.policy.wishes = Wishes::default().with_digests(config.digests);
+        self.shared.sessions.set_allowed(config.allowed.clone());
+        self.congestion.clone_from(&config.congestion);
+        let numbers = added.iter().map(Lun::number).collect();
+        let gone = self.shared.luns.change(&removed, added);
+        self.config = Config { iqn: self.config.iqn.clone(), trace: self.config.trace.clone(), ..config };
+        if let Some(reloader) = &mut self.reloader {
+            reloader.drop_later(gone);
+            reloader.next_look = now;
+        }
+        let luns = self.shared.luns.specs().into_keys().collect();
+        Ok(Reloaded { luns, added: numbers, removed, addresses: self.addresses()?, stays })
+    }
+
+    /// Lets go of LUNs that leave and on which nothing is under way.
+    pub(super) fn release_luns(&mut self, now: Instant) {
+        let mut gone = Vec::new();
+        for number in self.shared.luns.leaving() {
+            let is_used = self.sides.iter().any(|(_, side)| side.uses(number))
+                || self.clients.iter().any(|(_, client)| client.sends_from(number));
+            if !is_used {
+                gone.extend(self.shared.luns.release(number));
+            }
+        }
+        let is_done = self.shared.luns.leaving().is_empty();
+        if let Some(reloader) = &mut self.reloader {
+            reloader.drop_later(gone);
+            reloader.next_look = if is_done { Instant::FAR_FUTURE } else { now + LOOK_EVERY };
+        }
+    }
+
+    /// When there is something to do for reloading.
+    pub(super) fn next_release(&self) -> Instant {
+        self.reloader.as_ref().map_or(Instant::FAR_FUTURE, |reloader| reloader.next_look)
+    }
+}
+
+/// Reads the configuration and opens what is new in it.
+fn prepare(serving: Serving, source: &dyn Reload) -> Result<Prepared, String> {
+    let Serving { config: old, luns } = serving;
+    let config = source.read()?;
+    let mut stays = Vec::new();
+    if config.iqn != old.iqn {
+        stays.push(format!("the name stays {} until the target is started again", old.iqn));
+    }
+    if config.trace != old.trace {
+        stays.push("the trace stays as it is until the target is started again".to_owned());
+    }
+    let is_new = |number: &u16, spec| luns.get(number) != Some(spec);
+    let removed = luns.iter().filter(|(number, spec)| config.luns.get(number) != Some(spec));
+    let removed = removed.map(|(number, _)| *number).collect();
+    let added = config.luns.iter().filter(|(number, spec)| is_new(number, spec));
+    let added = added.map(|(number, spec)| Lun::open(spec, *number, &old.iqn));
+    let added = added.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    let mut closed = old.listen;
+    let mut opened = Vec::new();
+    for &wanted in &config.listen {
+        match closed.iter().position(|known| *known == wanted) {
+            Some(place) => drop(closed.swap_remove(place)),
+            None => opened.push(listen(wanted).map_err(|error| error.to_string())?),
+        }
+    }
+    Ok(Prepared { config, added, removed, opened, closed, stays })
+}
+
+/// Listens on an address.
+pub(super) fn listen(wanted: SocketAddr) -> Result<Listener, ServeError> {
+    let socket: Result<TcpListener, _> = tcp::listen(wanted);
+    match socket {
+        Ok(socket) => Ok(Listener { wanted, socket }),
+        Err(source) => Err(ServeError::Listen { address: wanted, source }),
+    }
+}
