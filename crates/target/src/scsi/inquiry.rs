@@ -8,7 +8,6 @@ use wire::scsi::{
     LogicalBlockProvisioning, Sense, StandardInquiry, SupportedPages, UnitSerialNumber, VpdPage, page,
 };
 
-use super::capacity::physical_block_exponent;
 use super::compare::COMPARE_AND_WRITE_MAX;
 use super::provision::{UNMAP_RANGES_MAX, unmap_max_blocks};
 use super::transfer::TRANSFER_MAX_BYTES;
@@ -129,7 +128,7 @@ fn limits(lun: &Lun) -> BlockLimits {
         compare_and_write_max: COMPARE_AND_WRITE_MAX,
         unmap_max: unmap_max_blocks(lun),
         unmap_descriptors_max: UNMAP_RANGES_MAX,
-        unmap_granularity: 1 << physical_block_exponent(lun),
+        unmap_granularity: (lun.backend().granularity_bytes() / lun.block_len_bytes()).max(1),
         unmap_alignment: Some(0),
         write_same_max: unmap_max_blocks(lun).into(),
         ..BlockLimits::default()
@@ -140,7 +139,7 @@ fn provisioning() -> LogicalBlockProvisioning {
     LogicalBlockProvisioning {
         unmap: true,
         write_same_16: true,
-        write_same_10: false,
+        write_same_10: true,
         reads_zero: 1,
         kind: THIN,
     }

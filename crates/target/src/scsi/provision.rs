@@ -20,8 +20,7 @@ pub(super) struct Same {
     pub(super) no_data: bool,
 }
 
-/// Only the form of sixteen bytes unmaps (LBPWS, not LBPWS10): the old one has no way to say that no block is
-/// meant. No blocks means all to the end. What comes of UNMAP reads like the block that was sent: zeros are
+/// Both forms unmap (LBPWS and LBPWS10). No blocks means all to the end. What comes of UNMAP reads like the block that was sent: zeros are
 /// unmapped, anything else is written.
 pub(super) fn write_same(
     lun: &Lun,
@@ -30,9 +29,6 @@ pub(super) fn write_same(
     data: Option<&[u8]>,
 ) -> Result<Outcome, Sense> {
     refuse_if_protected(lun)?;
-    if same.unmap && range.form == BlockForm::Ten {
-        return Err(Sense::invalid_field(1, Some(3)));
-    }
     within(lun, range)?;
     let blocks = match range.blocks {
         0 => u32::try_from(lun.blocks() - range.lba).unwrap_or(u32::MAX),
