@@ -139,7 +139,7 @@ fn provisioning() -> LogicalBlockProvisioning {
     LogicalBlockProvisioning {
         unmap: true,
         write_same_16: true,
-        write_same_10: true,
+        write_same_10: false,
         reads_zero: 1,
         kind: THIN,
     }

@@ -43,7 +43,6 @@ const MOVES: u8 = 0x18;
 const VERIFIES: u8 = 0x16;
 const WRITES_AND_VERIFIES: u8 = 0x12;
 const IMMED: u8 = 0x02;
-const UNMAPS: u8 = 0x08;
 
 /// By operation code and service action.
 static COMMANDS: &[Command] = &[
@@ -65,7 +64,7 @@ static COMMANDS: &[Command] = &[
     plain(code::VERIFY_10, &ten(VERIFIES)),
     plain(code::PRE_FETCH_10, &ten(IMMED)),
     plain(code::SYNCHRONIZE_CACHE_10, &ten(IMMED)),
-    plain(code::WRITE_SAME_10, &ten(UNMAPS)),
+    plain(code::WRITE_SAME_10, &ten(0)),
     plain(code::UNMAP, &[0, 0, 0, 0, 0, 0, 0xff, 0xff]),
     plain(code::MODE_SELECT_10, &[0x11, 0, 0, 0, 0, 0, 0xff, 0xff]),
     plain(code::RESERVE_10, &[]),

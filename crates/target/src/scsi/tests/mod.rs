@@ -238,7 +238,7 @@ fn inquiry() {
     assert_eq!((unmap, limits.unmap_alignment), ((65536, 256, 1), Some(0)));
     let file = BlockLimits::parse(&f.data(LARGE, vital(page::BLOCK_LIMITS))).unwrap();
     assert_eq!((file.granularity, file.unmap_granularity), (8, 8));
-    assert_eq!(f.data(MEMORY, vital(page::LOGICAL_BLOCK_PROVISIONING)), [0, 0xb2, 0, 4, 0, 0xe4, 2, 0]);
+    assert_eq!(f.data(MEMORY, vital(page::LOGICAL_BLOCK_PROVISIONING)), [0, 0xb2, 0, 4, 0, 0xc4, 2, 0]);
     let kind = f.data(MEMORY, vital(page::BLOCK_DEVICE_CHARACTERISTICS));
     assert_eq!(BlockDeviceCharacteristics::parse(&kind).unwrap().rotation_rate, 1);
 }
