@@ -39,6 +39,8 @@ Options of a LUN:
   fault=KIND[:SHARE%][:lba=A-B][:nth=A-B]
                           commands fail: read, write, sync (medium errors), full (no space), notready;
                           a share of them, those that touch these blocks, the first to the third of them …
+  reservations=FILE       where persistent reservations outlive the target [default: PATH.farlun-reservations,
+                          for devices a file in /var/lib/farlun]
   seed=N                  begins the chances of delay and fault
 
 LUNs are numbered from 0 in the order given. The target ends on SIGINT or SIGTERM.")]
