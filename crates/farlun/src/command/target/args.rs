@@ -26,15 +26,17 @@ What a LUN is: KIND:WHERE[,OPTION]…
   block:DEVICE    a block device that nobody else uses
   null:SIZE       reads zeros, forgets what is written
 Options of a LUN:
-  ro                      writes are refused
-  block=512|4096          bytes per logical block [default: 512, or the device's own]
-  direct[=on|off]         past the page cache (files and block devices)
+  ro                 writes are refused
+  block=512|4096     bytes per logical block [default: 512, or the device's own]
+  direct[=on|off]    past the page cache (files and block devices) [default: off]
+  reservations=FILE  keeps persistent reservations when the target ends
+                     [default: PATH.farlun-reservations; for devices in /var/lib/farlun]
   delay=[read:|write:]TIME[..TIME]
-                          commands wait that long before they begin, or something in between
+                     commands wait that long before they begin, or something in between
   fault=KIND[:SHARE%][:lba=A-B][:nth=A-B]
-                          commands fail: read, write, sync (medium errors), full (no space), notready;
-                          a share of them, those that touch these blocks, the first to the third of them …
-  seed=N                  begins the chances of delay and fault
+                     commands fail: read, write, sync (medium errors), full (no space), notready;
+                     that share of them, those that touch these blocks, the Ath to the Bth of them
+  seed=N             begins the chances of delay and fault
 
 LUNs given as flags are numbered from 0 in their order. The target ends on SIGINT or SIGTERM; with --config it
 reads the file again on SIGHUP. The manual is docs/target.md.")]
