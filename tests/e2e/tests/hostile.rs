@@ -187,6 +187,8 @@ fn a_login_that_is_cut_off_leaves_no_session() {
     let request = |tsih| {
         let mut bytes = login_request(&target, tsih);
         bytes[8..14].copy_from_slice(&[0x80, 0, 0xcc, 0, 0, 1]);
+        // Another connection, if it is of a session that is there: one with the same CID takes its place.
+        bytes[21] = u8::from(tsih != 0);
         bytes
     };
     for _ in 0..200 {
