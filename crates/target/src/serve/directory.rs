@@ -19,10 +19,19 @@ pub(super) struct Sessions {
     /// Initiators that may log in; everybody if empty.
     allowed: Vec<String>,
     open: HashMap<u16, Owner>,
-    /// Sessions whose initiator has come again.
-    replaced: Vec<u16>,
+    /// Sessions whose initiator has come again, and the sessions that take their place.
+    replaced: Vec<Replaced>,
+    /// What has to come to rest before these sessions begin.
+    held: HashMap<u16, Vec<Nexus>>,
     last_tsih: u16,
     last_nexus: u64,
+}
+
+/// One session in the place of another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Replaced {
+    pub(super) old: u16,
+    pub(super) new: u16,
 }
 
 /// Whose session it is: two with the same owner cannot be there at a time.
@@ -35,8 +44,8 @@ struct Owner {
 
 impl Sessions {
     pub(super) fn new(iqn: String, allowed: Vec<String>) -> Sessions {
-        let (open, replaced) = (HashMap::new(), Vec::new());
-        Sessions { iqn, allowed, open, replaced, last_tsih: 0, last_nexus: 0 }
+        let (open, replaced, held) = (HashMap::new(), Vec::new(), HashMap::new());
+        Sessions { iqn, allowed, open, replaced, held, last_tsih: 0, last_nexus: 0 }
     }
 
     /// Others may log in from now on; sessions that are there stay.
@@ -45,7 +54,7 @@ impl Sessions {
     }
 
     /// Sessions that must end because their initiator has logged in again, since the last call.
-    pub(super) fn take_replaced(&mut self) -> Vec<u16> {
+    pub(super) fn take_replaced(&mut self) -> Vec<Replaced> {
         std::mem::take(&mut self.replaced)
     }
 
@@ -56,6 +65,25 @@ impl Sessions {
 
     pub(super) fn close(&mut self, tsih: u16) {
         self.open.remove(&tsih);
+        self.held.remove(&tsih);
+    }
+
+    /// Session `tsih` begins when no store is at work any more on what `nexus` has asked it: what an old session
+    /// wrote must not arrive after what the new one writes.
+    pub(super) fn hold(&mut self, tsih: u16, nexus: Nexus) {
+        self.held.entry(tsih).or_default().push(nexus);
+    }
+
+    /// What a session that is replaced before it began was waiting for.
+    pub(super) fn held_by(&self, tsih: u16) -> Vec<Nexus> {
+        self.held.get(&tsih).cloned().unwrap_or_default()
+    }
+
+    /// Whether a session may begin.
+    pub(super) fn may_begin(&self, tsih: u16, is_busy: impl Fn(Nexus) -> bool) -> bool {
+        let is_pending = self.replaced.iter().any(|replaced| replaced.new == tsih);
+        let is_held = self.held.get(&tsih).is_some_and(|held| held.iter().any(|nexus| is_busy(*nexus)));
+        !is_pending && !is_held
     }
 }
 
@@ -128,7 +156,7 @@ impl Sessions {
             self.last_tsih = if self.last_tsih == u16::MAX { 1 } else { self.last_tsih + 1 };
             if !self.open.contains_key(&self.last_tsih) {
                 let old = self.open.iter().filter(|(_, old)| **old == owner).map(|(tsih, _)| *tsih);
-                self.replaced.extend(old);
+                self.replaced.extend(old.map(|old| Replaced { old, new: self.last_tsih }));
                 self.open.insert(self.last_tsih, owner);
                 return Ok(self.last_tsih);
             }
@@ -176,7 +204,13 @@ mod tests {
         assert!(sessions.take_replaced().is_empty());
         let second = sessions.assign_tsih(&candidate("IQN.a", 1, false)).unwrap();
         assert_ne!(first, second);
-        assert_eq!(sessions.take_replaced(), [first]);
+        assert!(!sessions.may_begin(second, |_| false), "the old one is still there");
+        assert_eq!(sessions.take_replaced(), [Replaced { old: first, new: second }]);
+        assert!(sessions.may_begin(second, |_| true));
+        sessions.hold(second, Nexus(4));
+        assert!(!sessions.may_begin(second, |nexus| nexus == Nexus(4)));
+        assert!(sessions.may_begin(second, |nexus| nexus == Nexus(5)));
+        assert_eq!(sessions.held_by(second), [Nexus(4)]);
         sessions.close(first);
         assert!(sessions.open.contains_key(&second) && !sessions.open.contains_key(&first));
     }

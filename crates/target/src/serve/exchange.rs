@@ -120,6 +120,13 @@ impl Sender for Active<'_> {
     fn next(&mut self) -> Option<Outgoing<Payload>> {
         let transmit = match &mut self.link.phase {
             Phase::Login { login, .. } => {
+                let management = &self.shared.management;
+                let begins = login.outcome().filter(|admitted| !admitted.joins);
+                if let Some(admitted) = begins
+                    && !self.shared.sessions.may_begin(admitted.tsih, |nexus| management.is_busy(nexus))
+                {
+                    return None;
+                }
                 let (response, text) = login.poll_transmit()?;
                 let mut header = [0; BHS_LEN];
                 response.emit(&mut header);

@@ -99,6 +99,11 @@ impl Management {
         }
     }
 
+    /// Whether a session that is gone has calls that are under way.
+    pub(super) fn is_busy(&self, nexus: Nexus) -> bool {
+        self.orphans.keys().any(|(owner, _)| *owner == nexus)
+    }
+
     /// A call of a session that is gone has come back.
     pub(super) fn finish_orphan(&mut self, nexus: Nexus, token: u64) {
         let orphan = self.orphans.remove(&(nexus, token));

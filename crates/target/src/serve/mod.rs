@@ -41,7 +41,7 @@ use crate::lun::{LunError, LunSpec, Luns, PORTAL_GROUP_TAG};
 use alive::Verdict;
 use chores::Chores;
 use client::Client;
-use directory::Sessions;
+use directory::{Replaced, Sessions};
 use drain::Drain;
 use end::End;
 use jobs::{Done, Job};
@@ -350,7 +350,10 @@ impl Target {
                 side.finish_job(done, &mut self.shared);
                 self.wake_members(index);
             }
-            _ => self.shared.management.finish_orphan(done.nexus, done.token),
+            _ => {
+                self.shared.management.finish_orphan(done.nexus, done.token);
+                self.wake_logins();
+            }
         }
     }
 
@@ -363,6 +366,13 @@ impl Target {
         }
     }
 
+    /// Logins that wait for an old session to come to rest look again.
+    fn wake_logins(&mut self) {
+        for (_, client) in self.clients.iter_mut().filter(|(_, client)| client.next_tsih().is_some()) {
+            client.become_dirty(&mut self.dirty);
+        }
+    }
+
     /// All connections of a session look what there is to do.
     fn wake_members(&mut self, side: usize) {
         for member in &self.sides[side].members {
@@ -372,15 +382,19 @@ impl Target {
 
     /// Ends the sessions whose initiator has just logged in again, before anything else of it is served.
     fn end_replaced(&mut self, now: Instant) {
-        for tsih in self.shared.sessions.take_replaced() {
-            let of_side = self.sides.iter().filter(|(_, side)| side.tsih == tsih);
-            let mut old: Vec<_> =
-                of_side.flat_map(|(_, side)| side.members.iter().map(|member| member.client)).collect();
-            let of_login = self.clients.iter().filter(|(_, client)| client.next_tsih() == Some(tsih));
-            old.extend(of_login.map(|(index, _)| index));
-            for index in old {
+        for Replaced { old, new } in self.shared.sessions.take_replaced() {
+            let mut waits_for = self.shared.sessions.held_by(old);
+            let login = self.clients.iter().filter(|(_, client)| client.next_tsih() == Some(old));
+            let mut clients: Vec<_> = login.map(|(index, _)| index).collect();
+            for (_, side) in self.sides.iter().filter(|(_, side)| side.tsih == old) {
+                waits_for.push(side.nexus);
+                clients.extend(side.members.iter().map(|member| member.client));
+            }
+            for index in clients {
                 self.close(index, &End::Replaced, now);
             }
+            waits_for.into_iter().for_each(|nexus| self.shared.sessions.hold(new, nexus));
+            self.wake_logins();
         }
     }
 

@@ -7,7 +7,8 @@ use std::thread::{self, JoinHandle};
 
 use proto::login::{Admitted, Candidate, Directory, Existing, LoginPolicy, Status, Target as Login};
 use wire::iscsi::{
-    DataIn, LogoutResponse, Lun, NopIn, NopOut, Pdu, RESERVED_TAG, ScsiCommand, ScsiResponse, login_status, put_sense,
+    DataIn, LogoutResponse, Lun, NopIn, NopOut, Pdu, RESERVED_TAG, ScsiCommand, ScsiResponse, login_status,
+    put_sense,
 };
 use wire::scsi::{Capacity16, Cdb, ReportLuns, Sense, StandardInquiry};
 
