@@ -154,13 +154,28 @@ impl Workload for ToFile<'_> {
     }
 }
 
-/// Writes a file, from its start, to a range.
+/// Bytes that are written before the target is told to make them durable: what is written again after a
+/// session was lost is never much more.
+const FLUSH_EVERY_BYTES: u64 = 1 << 30;
+
+/// Writes a file, from its start, to a range, and makes it durable.
+///
+/// A target that lost its session may have been restarted, and then it has lost what was only in its cache.
+/// So all that was written since the last flush is written again when the session has been made again.
 pub struct FromFile<'a> {
     range: Range,
+    block_bytes: u32,
     geometry: Geometry,
-    read_bytes: u64,
+    buffers: Buffers,
+    file: Arc<File>,
     done_bytes: u64,
-    blocks: Receiver<io::Result<Buffer>>,
+    blocks: Receiver<io::Result<Block>>,
+    /// Blocks to write again, by their offset in the file, once the reader is through.
+    again: Vec<u64>,
+    /// Blocks that were written since the last flush began, and those before that it is about.
+    unflushed: Vec<u64>,
+    flushing: Option<Vec<u64>>,
+    is_read: bool,
     is_starved: bool,
     failure: Option<io::Error>,
     now: Instant,
@@ -177,27 +192,21 @@ impl<'a> FromFile<'a> {
         file: File,
         progress: &'a mut dyn FnMut(u64),
     ) -> io::Result<FromFile<'a>> {
-        let (sender, blocks) = sync_channel(WAITING_BLOCKS);
-        let buffers = buffers.clone();
-        let read = move || {
-            let mut at = 0;
-            while at < range.len_bytes {
-                let mut block = buffers.take((range.len_bytes - at).min(block_bytes.into()) as usize);
-                let result = file.read_exact_at(&mut block, at).map(|()| block);
-                let failed = result.is_err();
-                at += u64::from(block_bytes);
-                if sender.send(result).is_err() || failed {
-                    return;
-                }
-            }
-        };
-        std::thread::Builder::new().name("file-reader".to_owned()).spawn(read)?;
+        let (file, buffers) = (Arc::new(file), buffers.clone());
+        let offsets = (0..range.len_bytes).step_by(block_bytes as usize);
+        let blocks = read_ahead(&file, &buffers, range.len_bytes, block_bytes, offsets)?;
         Ok(FromFile {
             range,
+            block_bytes,
             geometry,
-            read_bytes: 0,
+            buffers,
+            file,
             done_bytes: 0,
             blocks,
+            again: Vec::new(),
+            unflushed: Vec::new(),
+            flushing: None,
+            is_read: false,
             is_starved: false,
             failure: None,
             now: Instant::ZERO,
@@ -205,9 +214,19 @@ impl<'a> FromFile<'a> {
         })
     }
 
-    /// Bytes whose arrival the target has confirmed.
+    /// Bytes whose arrival the target has confirmed and that have not to be written again.
     pub fn done_bytes(&self) -> u64 {
         self.done_bytes
+    }
+
+    fn len_at(&self, at: u64) -> u64 {
+        len_at(at, self.range.len_bytes, self.block_bytes)
+    }
+
+    fn is_flush_due(&self) -> bool {
+        let is_last = self.done_bytes == self.range.len_bytes;
+        let unflushed_bytes = self.unflushed.len() as u64 * u64::from(self.block_bytes);
+        !self.unflushed.is_empty() && (is_last || unflushed_bytes >= FLUSH_EVERY_BYTES)
     }
 
     /// Why the file could not be read to its end.
@@ -226,12 +245,19 @@ impl Workload for FromFile<'_> {
     fn next(&mut self, now: Instant) -> Option<Request> {
         self.now = now;
         self.is_starved = false;
-        match self.blocks.try_recv() {
-            Ok(Ok(block)) => {
-                let offset = self.range.offset_bytes + self.read_bytes;
-                self.read_bytes += block.len() as u64;
-                Some(self.geometry.write(offset, Arc::new(block)))
+        if self.flushing.is_none() && self.is_flush_due() {
+            self.flushing = Some(std::mem::take(&mut self.unflushed));
+            return Some(self.geometry.flush());
+        }
+        if self.is_read && !self.again.is_empty() {
+            let again = std::mem::take(&mut self.again).into_iter();
+            match read_ahead(&self.file, &self.buffers, self.range.len_bytes, self.block_bytes, again) {
+                Ok(blocks) => (self.blocks, self.is_read) = (blocks, false),
+                Err(error) => self.failure = Some(error),
             }
+        }
+        match self.blocks.try_recv() {
+            Ok(Ok((at, block))) => Some(self.geometry.write(self.range.offset_bytes + at, Arc::new(block))),
             Ok(Err(error)) => {
                 self.failure = Some(error);
                 None
@@ -240,23 +266,73 @@ impl Workload for FromFile<'_> {
                 self.is_starved = true;
                 None
             }
-            Err(TryRecvError::Disconnected) => None,
+            Err(TryRecvError::Disconnected) => {
+                self.is_read = true;
+                None
+            }
         }
     }
 
     fn done(&mut self, completed: Completed) -> Result<(), BulkError> {
-        self.done_bytes += taken(completed)?.len_bytes();
+        let request = taken(completed)?;
+        if matches!(request.body, Body::None) {
+            self.flushing = None;
+            return Ok(());
+        }
+        self.unflushed.push(request.offset_bytes - self.range.offset_bytes);
+        self.done_bytes += request.len_bytes();
         (self.progress)(self.done_bytes);
         Ok(())
     }
 
     fn is_over(&self, _now: Instant) -> bool {
-        self.done_bytes == self.range.len_bytes || self.failure.is_some()
+        let is_durable = self.unflushed.is_empty() && self.flushing.is_none();
+        (self.done_bytes == self.range.len_bytes && is_durable) || self.failure.is_some()
+    }
+
+    /// The flush that is on its way again is of a target that may have nothing to flush any more.
+    fn reconnected(&mut self) {
+        let lost = self.flushing.iter_mut().flat_map(|blocks| blocks.drain(..));
+        let lost: Vec<u64> = lost.chain(self.unflushed.drain(..)).collect();
+        self.done_bytes -= lost.iter().map(|&at| self.len_at(at)).sum::<u64>();
+        self.again.extend(lost);
     }
 
     fn resume_at(&self) -> Option<Instant> {
         self.is_starved.then(|| self.now + LOOK_AGAIN)
     }
+}
+
+/// A block of a file, and its offset there.
+type Block = (u64, Buffer);
+
+/// Starts a thread that reads the blocks at `offsets` of a range of a file that begins with the file.
+fn read_ahead(
+    file: &Arc<File>,
+    buffers: &Buffers,
+    range_bytes: u64,
+    block_bytes: u32,
+    offsets: impl Iterator<Item = u64> + Send + 'static,
+) -> io::Result<Receiver<io::Result<Block>>> {
+    let (sender, blocks) = sync_channel(WAITING_BLOCKS);
+    let (file, buffers) = (Arc::clone(file), buffers.clone());
+    let read = move || {
+        for at in offsets {
+            let mut block = buffers.take(len_at(at, range_bytes, block_bytes) as usize);
+            let result = file.read_exact_at(&mut block, at).map(|()| (at, block));
+            let failed = result.is_err();
+            if sender.send(result).is_err() || failed {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("file-reader".to_owned()).spawn(read)?;
+    Ok(blocks)
+}
+
+/// Length of the block at an offset: the last one may be shorter.
+fn len_at(at: u64, range_bytes: u64, block_bytes: u32) -> u64 {
+    (range_bytes - at).min(block_bytes.into())
 }
 
 /// Why a range could not be moved.
@@ -280,4 +356,88 @@ fn taken(completed: Completed) -> Result<Request, Error> {
     let command = completed.request.name();
     completed.result.map_err(|failure| Error::Command { command, failure })?;
     Ok(completed.request)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::io::Write;
+
+    use wire::scsi::{BlockForm, Cdb};
+
+    use super::*;
+
+    const BLOCK: u32 = 4096;
+    const BLOCKS: u64 = 100;
+
+    /// A disk that keeps what it is told in a cache until it is flushed.
+    #[derive(Default)]
+    struct Disk {
+        cache: HashMap<u64, Vec<u8>>,
+        durable: HashMap<u64, Vec<u8>>,
+    }
+
+    impl Disk {
+        fn carry_out(&mut self, request: &Request) {
+            match &request.body {
+                Body::Write(block) => drop(self.cache.insert(request.offset_bytes, block.to_vec())),
+                _ => {
+                    assert!(matches!(request.cdb, Cdb::SynchronizeCache { .. }));
+                    self.durable.extend(self.cache.drain());
+                }
+            }
+        }
+    }
+
+    /// Writes a file while the target is restarted after so many answers.
+    fn write_with_restarts(restarts: &[u64]) -> (Disk, u64) {
+        let mut file = tempfile::tempfile().expect("a temporary file");
+        let len_bytes = BLOCKS * u64::from(BLOCK) - 512;
+        let bytes: Vec<u8> = (0..len_bytes).map(|at| (at / 512 * 7) as u8).collect();
+        file.write_all(&bytes).expect("room for the file");
+        let range = Range { offset_bytes: 1 << 20, len_bytes };
+        let geometry = Geometry::of(512, BlockForm::Ten);
+        let mut ignored = |_| {};
+        let buffers = Buffers::new(1 << 20);
+        let mut work = FromFile::new(range, BLOCK, geometry, &buffers, file, &mut ignored).expect("a thread");
+        let (mut disk, mut open, mut answers) = (Disk::default(), VecDeque::new(), 0);
+        let now = Instant::ZERO;
+        while !(work.is_over(now) && open.is_empty()) {
+            while open.len() < 8
+                && let Some(request) = work.next(now)
+            {
+                open.push_back(request);
+            }
+            let Some(request) = open.pop_front() else {
+                std::thread::yield_now();
+                continue;
+            };
+            disk.carry_out(&request);
+            answers += 1;
+            let completed =
+                Completed { request, issued: now, completed: now, transferred_bytes: 0, result: Ok(()) };
+            work.done(completed).expect("nothing fails");
+            if restarts.contains(&answers) {
+                // What is open is issued again by the session.
+                disk.cache.clear();
+                work.reconnected();
+            }
+        }
+        assert_eq!(work.done_bytes(), len_bytes);
+        let written: Vec<u8> = (0..BLOCKS)
+            .flat_map(|block| disk.durable[&((1 << 20) + block * u64::from(BLOCK))].clone())
+            .collect();
+        assert!(written == bytes, "what is durable differs from the file");
+        (disk, answers)
+    }
+
+    #[test]
+    fn what_a_restarted_target_forgot_is_written_again() {
+        let (disk, answers) = write_with_restarts(&[]);
+        assert_eq!((disk.cache.len(), answers), (0, BLOCKS + 1), "once, and one flush");
+        for restarts in [&[1][..], &[50], &[99], &[100], &[30, 60, 90], &[40, 140, 141]] {
+            let (disk, answers) = write_with_restarts(restarts);
+            assert!(disk.cache.is_empty() && answers > BLOCKS + 1, "{restarts:?}: {answers}");
+        }
+    }
 }

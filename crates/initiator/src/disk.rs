@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use engine::Buffer;
-use event::Op;
 use proto::discovery::{self, Collector, DiscoveredTarget};
 use proto::login::{Request as LoginRequest, Session};
 use proto::params::Wishes;
@@ -153,14 +152,12 @@ impl Disk {
 
     /// How to make requests for it, to be kept by a workload.
     pub fn geometry(&self) -> Geometry {
-        Geometry { block_len_bytes: self.block_len_bytes, form: self.form }
+        Geometry::of(self.block_len_bytes, self.form)
     }
 
     /// Makes everything written so far durable.
     pub fn synchronize(&mut self) -> Result<(), Error> {
-        let cdb = Cdb::SynchronizeCache { form: BlockForm::Ten, lba: 0, blocks: 0, immed: false };
-        let request = Request { cdb, body: Body::None, offset_bytes: 0 };
-        self.client.command(request, "SYNCHRONIZE CACHE").map(drop)
+        self.client.command(self.geometry().flush(), "SYNCHRONIZE CACHE").map(drop)
     }
 
     /// Reads the one block at an offset.
@@ -198,6 +195,10 @@ pub struct Geometry {
 }
 
 impl Geometry {
+    pub(crate) fn of(block_len_bytes: u32, form: BlockForm) -> Geometry {
+        Geometry { block_len_bytes, form }
+    }
+
     /// A request that reads into `buffer`. Offset and length are multiples of the block length.
     pub fn read(self, offset_bytes: u64, buffer: Buffer) -> Request {
         let (lba, blocks) = self.blocks(offset_bytes, buffer.len());
@@ -212,6 +213,12 @@ impl Geometry {
         Request { cdb, body: Body::Write(buffer), offset_bytes }
     }
 
+    /// A request that makes everything durable that was written before it was issued.
+    pub fn flush(self) -> Request {
+        let cdb = Cdb::SynchronizeCache { form: BlockForm::Ten, lba: 0, blocks: 0, immed: false };
+        Request { cdb, body: Body::None, offset_bytes: 0 }
+    }
+
     fn blocks(self, offset_bytes: u64, len: usize) -> (u64, u32) {
         let block = u64::from(self.block_len_bytes);
         debug_assert!(offset_bytes.is_multiple_of(block) && (len as u64).is_multiple_of(block));
@@ -220,12 +227,14 @@ impl Geometry {
 }
 
 impl Request {
-    /// Whether it reads or writes, for messages.
+    /// What it is, for messages.
     pub fn name(&self) -> &'static str {
-        self.op().map_or("command", |op| match op {
-            Op::Read => "READ",
-            Op::Write => "WRITE",
-        })
+        match self.cdb {
+            Cdb::Read { .. } => "READ",
+            Cdb::Write { .. } => "WRITE",
+            Cdb::SynchronizeCache { .. } => "SYNCHRONIZE CACHE",
+            _ => "command",
+        }
     }
 }
 

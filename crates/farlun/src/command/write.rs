@@ -22,7 +22,8 @@ use crate::session::{BulkArgs, bytes_bar, close, failed, open};
 Example:
   farlun write iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0 -i store.img
 
-Done means durable: the target's cache is synchronised at the end.")]
+Done means durable: the target's cache is synchronised every GiB and at the end. What was written since the last
+time is written again if the session is lost and made again.")]
 pub(crate) struct WriteArgs {
     /// iscsi://HOST[:PORT]/IQN/LUN
     url: String,
@@ -81,8 +82,15 @@ pub(crate) fn run(args: WriteArgs) -> anyhow::Result<u8> {
     let done_bytes = work.done_bytes();
     bar.finish_and_clear();
     let finished = result.and_then(|()| {
-        write_tail(&mut disk, &tail_of, whole, (len_bytes % block) as usize)?;
-        disk.synchronize().map_err(BulkError::Session)
+        let tail_bytes = (len_bytes % block) as usize;
+        loop {
+            let reconnects = disk.session().reconnects();
+            write_tail(&mut disk, &tail_of, whole, tail_bytes)?;
+            // A target that was restarted in between has lost what it had not made durable.
+            if disk.session().reconnects() == reconnects {
+                return Ok(());
+            }
+        }
     });
     finished.map_err(|error| {
         let error = match error {
@@ -115,7 +123,7 @@ pub(crate) fn run(args: WriteArgs) -> anyhow::Result<u8> {
     Ok(DONE)
 }
 
-/// The last bytes of a file that does not end with a block: the rest of that block stays as it is.
+/// The last bytes of a file that does not end with a block, made durable: the rest of that block stays as it is.
 fn write_tail(
     disk: &mut initiator::Disk,
     file: &File,
@@ -129,5 +137,6 @@ fn write_tail(
     let mut block = disk.read_block(offset)?;
     let tail: io::Result<()> = file.read_exact_at(&mut block[..tail_bytes], whole.len_bytes);
     tail.map_err(BulkError::File)?;
-    Ok(disk.write_block(offset, &block)?)
+    disk.write_block(offset, &block)?;
+    Ok(disk.synchronize()?)
 }
