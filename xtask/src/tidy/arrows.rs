@@ -23,7 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fuzz", &["event", "wire", "proto"]),
     ("sim", &["event", "wire", "proto", "control", "link"]),
     ("e2e", &[]),
-    ("xtask", &[]),
+    ("xtask", &["e2e"]),
 ];
 
 const EVERYTHING: &[&str] = &[
