@@ -170,3 +170,22 @@ fn what_cannot_be_meant_is_bad_usage() {
         assert!(finished.stderr.contains(said), "{flags}: {finished:#?}");
     }
 }
+
+#[test]
+fn the_selftest_gives_figures_or_says_why_not() {
+    need!(path::available());
+    let _turn = path::turn();
+    let finished = run(farlun(["wan", "selftest", "--quick"]).arg("--json"), 2 * LIMIT);
+    let document = finished.json();
+    let checks = document["checks"].as_array().expect("checks");
+    assert!(checks.len() >= 9, "{document}");
+    let valid = checks.iter().all(|check| !check["value"].is_null());
+    let ok = checks.iter().all(|check| check["ok"] == true);
+    let code = match (valid, ok) {
+        (false, _) => 4,
+        (true, false) => 1,
+        (true, true) => 0,
+    };
+    assert_eq!((finished.code, &document["valid"]), (code, &Value::Bool(valid)), "{finished:#?}");
+    assert_eq!(valid, document["reasons"].as_array().expect("reasons").is_empty(), "{document}");
+}

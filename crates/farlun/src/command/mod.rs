@@ -32,7 +32,7 @@ enum Command {
     Write(write::WriteArgs),
     Bench(bench::BenchArgs),
     Stream(stream::StreamArgs),
-    Wan(wan::WanArgs),
+    Wan(Box<wan::WanArgs>),
 }
 
 impl Cli {
@@ -48,7 +48,7 @@ impl Cli {
             Command::Stream(args) => stream::run(args),
             Command::Write(args) => write::run(args),
             Command::Target(args) => target::run(args),
-            Command::Wan(args) => wan::run(args),
+            Command::Wan(args) => wan::run(*args),
         }
     }
 }
