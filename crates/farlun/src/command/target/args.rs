@@ -29,6 +29,7 @@ Options of a LUN:
   ro                      writes are refused
   block=512|4096          bytes per logical block [default: 512, or the device's own]
   direct[=on|off]         past the page cache (files and block devices)
+  reservations=FILE       where persistent reservations are kept (files and block devices)
   delay=[read:|write:]TIME[..TIME]
                           commands wait that long before they begin, or something in between
   fault=KIND[:SHARE%][:lba=A-B][:nth=A-B]
