@@ -25,7 +25,7 @@ pub(crate) struct Cli {
 enum Command {
     Lab(lab::LabArgs),
     Report(report::ReportArgs),
-    Target(target::TargetArgs),
+    Target(Box<target::TargetArgs>),
     Ls(ls::LsArgs),
     Inquiry(inquiry::InquiryArgs),
     Read(read::ReadArgs),
@@ -47,7 +47,7 @@ impl Cli {
             Command::Read(args) => read::run(args),
             Command::Stream(args) => stream::run(args),
             Command::Write(args) => write::run(args),
-            Command::Target(args) => target::run(args),
+            Command::Target(args) => target::run(*args),
             Command::Wan(args) => wan::run(*args),
         }
     }
