@@ -427,7 +427,7 @@ fn wrap(backend: Backend, options: &Options, block_len_bytes: u32) -> Backend {
         return backend;
     }
     let mut store: Arc<dyn BlockStore> = match backend {
-        Backend::Inline(inline) => Arc::new(Locked::new(inline, block_len_bytes)),
+        Backend::Inline(inline) => Arc::new(Locked::new(inline)),
         Backend::Blocking(store) => store,
     };
     if !options.faults.is_empty() {

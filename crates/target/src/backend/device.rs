@@ -118,7 +118,11 @@ impl BlockStore for DeviceStore {
     }
 
     fn physical_block_bytes(&self) -> u32 {
-        self.physical_block_bytes.max(self.logical_block_bytes)
+        self.physical_block_bytes
+    }
+
+    fn granularity_bytes(&self) -> u32 {
+        self.physical_block_bytes
     }
 }
 

@@ -122,6 +122,10 @@ impl BlockStore for FaultStore {
     fn physical_block_bytes(&self) -> u32 {
         self.inner.physical_block_bytes()
     }
+
+    fn granularity_bytes(&self) -> u32 {
+        self.inner.granularity_bytes()
+    }
 }
 
 impl FaultRule {
@@ -238,7 +242,7 @@ mod tests {
 
     fn store(rules: &[&str], seed: u64) -> FaultStore {
         let rules: Vec<FaultRule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
-        let null = Locked::new(Inline::Null(Null::new(1 << 20)), 512);
+        let null = Locked::new(Inline::Null(Null::new(1 << 20)));
         FaultStore::new(Arc::new(null), &rules, 512, seed)
     }
 

@@ -32,7 +32,7 @@ pub struct OpenAs {
     pub direct: bool,
 }
 
-/// What a page of the cache holds: a file is written in these without being read before.
+/// What a page of the cache holds, and a block of most file systems.
 const PAGE_BYTES: u32 = 4096;
 
 /// Why a file or a block device cannot be served.
@@ -225,6 +225,11 @@ impl BlockStore for FileStore {
     }
 
     fn physical_block_bytes(&self) -> u32 {
+        1
+    }
+
+    /// A page: what is smaller is read before it is written, and leaves no hole.
+    fn granularity_bytes(&self) -> u32 {
         PAGE_BYTES
     }
 }

@@ -55,15 +55,14 @@ impl Inline {
 pub struct Locked {
     inner: RwLock<Inline>,
     len_bytes: u64,
-    block_len_bytes: u32,
     gate: RwLock<()>,
 }
 
 impl Locked {
-    /// Takes `inner`, whose blocks have `block_len_bytes`.
-    pub fn new(inner: Inline, block_len_bytes: u32) -> Locked {
+    /// Takes `inner`.
+    pub fn new(inner: Inline) -> Locked {
         let len_bytes = inner.len_bytes();
-        Locked { inner: RwLock::new(inner), len_bytes, block_len_bytes, gate: RwLock::default() }
+        Locked { inner: RwLock::new(inner), len_bytes, gate: RwLock::default() }
     }
 
     // A worker that panicked has left bytes and nothing that they would have to agree with.
@@ -110,7 +109,11 @@ impl BlockStore for Locked {
     }
 
     fn physical_block_bytes(&self) -> u32 {
-        self.block_len_bytes
+        1
+    }
+
+    fn granularity_bytes(&self) -> u32 {
+        1
     }
 }
 
@@ -133,7 +136,7 @@ mod tests {
 
     #[test]
     fn behind_a_lock_it_is_the_same() {
-        let store = Locked::new(Inline::Memory(Memory::zeroed(1 << 16).unwrap()), 4096);
+        let store = Locked::new(Inline::Memory(Memory::zeroed(1 << 16).unwrap()));
         store.write_at(4096, &[7; 8192]).unwrap();
         store.zero_at(8192, 1024).unwrap();
         let mut found = [1; 16384];

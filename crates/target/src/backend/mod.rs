@@ -80,8 +80,11 @@ pub trait BlockStore: fmt::Debug + Send + Sync {
     /// page). If so, FUA and SYNCHRONIZE CACHE need [`BlockStore::sync`].
     fn has_write_cache(&self) -> bool;
 
-    /// What can be written without reading around it before, in bytes: a power of two.
+    /// Bytes per physical block, a power of two; 1 if it has none.
     fn physical_block_bytes(&self) -> u32;
+
+    /// What is best read, written and unmapped in multiples of, in bytes: a power of two.
+    fn granularity_bytes(&self) -> u32;
 }
 
 /// Why a store did not do what it was asked.
@@ -124,6 +127,14 @@ impl Backend {
         match self {
             Backend::Inline(inline) => inline.len_bytes(),
             Backend::Blocking(store) => store.len_bytes(),
+        }
+    }
+
+    /// What is best unmapped in multiples of, in bytes. For memory anything is as good.
+    pub fn granularity_bytes(&self) -> u32 {
+        match self {
+            Backend::Inline(_) => 1,
+            Backend::Blocking(store) => store.granularity_bytes(),
         }
     }
 

@@ -9,7 +9,6 @@ use wire::scsi::{
     VpdPage, page,
 };
 
-use super::capacity::physical_block_exponent;
 use super::compare::COMPARE_AND_WRITE_MAX;
 use super::provision::{UNMAP_RANGES_MAX, unmap_max_blocks};
 use super::transfer::TRANSFER_MAX_BYTES;
@@ -136,7 +135,7 @@ fn limits(lun: &Lun) -> BlockLimits {
         compare_and_write_max: COMPARE_AND_WRITE_MAX,
         unmap_max: unmap_max_blocks(lun),
         unmap_descriptors_max: UNMAP_RANGES_MAX,
-        unmap_granularity: 1 << physical_block_exponent(lun),
+        unmap_granularity: (lun.backend().granularity_bytes() / lun.block_len_bytes()).max(1),
         unmap_alignment: Some(0),
         write_same_max: unmap_max_blocks(lun).into(),
         ..BlockLimits::default()

@@ -20,8 +20,9 @@ pub(super) struct Same {
     pub(super) no_data: bool,
 }
 
-/// Only the form of sixteen bytes unmaps (LBPWS, not LBPWS10): the old one has no way to say that no block is
-/// meant. No blocks means all to the end. What comes of UNMAP reads like the block that was sent: zeros are
+/// Only the form of sixteen bytes unmaps (LBPWS, not LBPWS10): initiators prefer it or UNMAP where they have the
+/// choice, and test suites want the old form to unmap whatever was sent, while SBC-4 has it written unless it
+/// reads back the same. No blocks means all to the end. What comes of UNMAP reads like the block that was sent: zeros are
 /// unmapped, anything else is written.
 pub(super) fn write_same(
     lun: &Lun,

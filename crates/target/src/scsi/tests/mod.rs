@@ -33,7 +33,7 @@ const LARGE_BLOCKS: u64 = LARGE_BYTES / 512;
 /// The LUNs, and the directory that holds their files.
 struct Fixture {
     luns: Luns,
-    _dir: tempfile::TempDir,
+    _dir: Option<tempfile::TempDir>,
 }
 
 impl Fixture {
@@ -47,8 +47,12 @@ impl Fixture {
         let specs = ["memory:1MiB".to_owned(), format!("file:{},ro", file("small", 8192)), {
             format!("file:{}", file("large", LARGE_BYTES))
         }];
+        Fixture { _dir: Some(dir), ..Fixture::of(&specs) }
+    }
+
+    fn of(specs: &[String]) -> Fixture {
         let specs = (0..).zip(specs.iter().map(|spec| spec.parse().unwrap()));
-        Fixture { luns: Luns::open(&specs.collect(), IQN).unwrap(), _dir: dir }
+        Fixture { luns: Luns::open(&specs.collect(), IQN).unwrap(), _dir: None }
     }
 
     fn run(&mut self, lun: u16, cdb: &[u8]) -> Outcome {
@@ -181,16 +185,13 @@ fn small_commands_and_unknown_ones() {
 fn capacity() {
     let f = &mut Fixture::new();
     let (ten, sixteen) = (Cdb::ReadCapacity10, Cdb::ReadCapacity16 { allocation_len: 32 });
-    for (lun, blocks, short, exponent) in
-        [(MEMORY, MEMORY_BLOCKS, 2047, 0), (READ_ONLY, 16, 15, 3), (LARGE, LARGE_BLOCKS, u32::MAX, 3)]
+    for (lun, blocks, short) in
+        [(MEMORY, MEMORY_BLOCKS, 2047), (READ_ONLY, 16, 15), (LARGE, LARGE_BLOCKS, u32::MAX)]
     {
         let data = Capacity10::parse(&f.data(lun, ten)).unwrap();
         assert_eq!(data, Capacity10 { last_lba: short, block_len: 512 });
         let data = Capacity16::parse(&f.data(lun, sixteen)).unwrap();
-        assert_eq!(
-            (data.last_lba, data.block_len, data.physical_block_exponent),
-            (blocks - 1, 512, exponent)
-        );
+        assert_eq!((data.last_lba, data.block_len, data.physical_block_exponent), (blocks - 1, 512, 0));
         assert!(data.thin && data.unmapped_reads_zero);
     }
     assert_eq!(f.data(MEMORY, Cdb::ReadCapacity16 { allocation_len: 12 }).len(), 12);
@@ -236,12 +237,47 @@ fn inquiry() {
     assert_eq!((limits.compare_and_write_max, limits.write_same_max), (255, 65536));
     let unmap = (limits.unmap_max, limits.unmap_descriptors_max, limits.unmap_granularity);
     assert_eq!((unmap, limits.unmap_alignment), ((65536, 256, 1), Some(0)));
+    let file = BlockLimits::parse(&f.data(LARGE, vital(page::BLOCK_LIMITS))).unwrap();
+    assert_eq!((file.granularity, file.unmap_granularity), (8, 8));
     assert_eq!(f.data(MEMORY, vital(page::LOGICAL_BLOCK_PROVISIONING)), [0, 0xb2, 0, 4, 0, 0xc4, 2, 0]);
     for (lun, cache) in [(MEMORY, 0), (LARGE, 1)] {
         assert_eq!(f.data(lun, vital(page::EXTENDED_INQUIRY))[..7], [0, 0x86, 0, 60, 0, 1, cache]);
     }
     let kind = f.data(MEMORY, vital(page::BLOCK_DEVICE_CHARACTERISTICS));
     assert_eq!(BlockDeviceCharacteristics::parse(&kind).unwrap().rotation_rate, 1);
+}
+
+/// Everything that counts blocks, where they have 4096 bytes.
+#[test]
+fn large_blocks() {
+    let f = &mut Fixture::of(&["memory:1MiB,block=4096".to_owned()]);
+    let data = Capacity16::parse(&f.data(0, Cdb::ReadCapacity16 { allocation_len: 32 })).unwrap();
+    assert_eq!((data.last_lba, data.block_len, data.physical_block_exponent), (255, 4096, 0));
+    let data = Capacity10::parse(&f.data(0, Cdb::ReadCapacity10)).unwrap();
+    assert_eq!(data, Capacity10 { last_lba: 255, block_len: 4096 });
+    let range = |offset_bytes, len_bytes| Transfer { offset_bytes, len_bytes, fua: false };
+    f.check(0, &ten(0x28, 0, 8, 2), &Outcome::Read(range(32768, 8192)));
+    f.check(0, &sixteen(0x8a, 0, 255, 1), &Outcome::Write(range(255 * 4096, 4096)));
+    f.check(0, &sixteen(0x88, 0, 255, 2), &illegal(0x21, 0));
+    f.check(0, &ten(0x41, 0, 0, 1), &Outcome::Parameters { len_bytes: 4096 });
+    let compare_and_write = Cdb::CompareAndWrite { lba: 1, blocks: 3, dpo: false, fua: false }.emit();
+    f.check(0, &compare_and_write, &Outcome::Parameters { len_bytes: 2 * 3 * 4096 });
+    let limits = Cdb::Inquiry { page: Some(page::BLOCK_LIMITS), allocation_len: 64 };
+    let limits = BlockLimits::parse(&f.data(0, limits)).unwrap();
+    assert_eq!((limits.granularity, limits.transfer_max, limits.transfer_optimal), (1, 8192, 256));
+    assert_eq!((limits.unmap_max, limits.unmap_granularity, limits.write_same_max), (8192, 1, 8192));
+    let mode = Cdb::ModeSense {
+        form: ModeForm::Six,
+        dbd: false,
+        llbaa: false,
+        page_control: PageControl::Current,
+        page: ModePage::ALL,
+        subpage: 0,
+        allocation_len: 255,
+    };
+    let mode = ModeParameters::parse(ModeForm::Six, &f.data(0, mode)).unwrap();
+    let descriptor = mode.block_descriptor.unwrap();
+    assert_eq!((descriptor.blocks, descriptor.block_len), (256, 4096));
 }
 
 #[test]
