@@ -10,6 +10,7 @@ use std::time::Duration;
 use e2e::conformance::{Document, Verdict, verdicts};
 use e2e::ours::Target;
 use e2e::{need, run, skip};
+use tempfile::TempDir;
 
 /// A run takes half a minute where nothing else runs.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -21,6 +22,15 @@ fn suite(target: &Target, pattern: &str) -> String {
     let mut command = Command::new("iscsi-test-cu");
     // The exit code says whether a test failed, and the log says which.
     run(command.args(["-d", "-t", pattern, &url, &url]), LIMIT).stdout
+}
+
+/// A LUN in a sparse file, and the folder that the file is in.
+fn file() -> (TempDir, String) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("disk");
+    File::create(&path).and_then(|file| file.set_len(64 << 20)).expect("a file for the disk");
+    let lun = format!("file:{}", path.display());
+    (folder, lun)
 }
 
 /// Runs the whole suite against a LUN and panics with whatever is otherwise than the document says of `name`.
@@ -46,20 +56,22 @@ fn a_lun_in_memory() {
 #[test]
 fn a_lun_in_a_file() {
     need!(skip::program("iscsi-test-cu"));
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("disk");
-    File::create(&path).and_then(|file| file.set_len(64 << 20)).expect("a file for the disk");
-    expect_as_written("file", &format!("file:{}", path.display()));
+    let (_folder, lun) = file();
+    expect_as_written("file", &lun);
+}
+
+#[test]
+fn a_lun_with_blocks_of_4096_bytes() {
+    need!(skip::program("iscsi-test-cu"));
+    expect_as_written("4096", "memory:64MiB,block=4096");
 }
 
 /// Its one test for these is skipped on every other LUN.
 #[test]
 fn a_lun_that_is_read_only() {
     need!(skip::program("iscsi-test-cu"));
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("disk");
-    File::create(&path).and_then(|file| file.set_len(64 << 20)).expect("a file for the disk");
-    let target = Target::serve(&[&format!("file:{},ro", path.display())]);
+    let (_folder, lun) = file();
+    let target = Target::serve(&[&format!("{lun},ro")]);
     let verdicts = verdicts(&suite(&target, "ALL.ReadOnly"));
     let expected = [("ReadOnly.ReadOnlySBC".to_owned(), Verdict::Passed)];
     assert_eq!(verdicts, expected.into());
