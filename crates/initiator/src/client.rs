@@ -270,7 +270,7 @@ impl Client {
             workload.done(completed)?;
         }
         if exchanged.is_ok() {
-            if matches!(self.state, State::Up) {
+            if matches!(self.state, State::Up) && self.side.leave.is_none() {
                 self.issue(workload, now);
             }
             let received = exchanged;
@@ -449,7 +449,8 @@ impl Client {
                 }
             }
             State::Draining { until } => {
-                if self.side.open.is_empty() || now >= until {
+                // What has not been sent, because the window is shut, is for the next session.
+                if !self.side.session.awaits_answers() || now >= until {
                     let patience = self.lines.iter().map(|line| line.port.pulse.patience(self.side.timeout));
                     self.log_out(now + patience.max().unwrap_or_default());
                     self.send()?;

@@ -163,6 +163,11 @@ impl Session {
         self.tasks.len()
     }
 
+    /// Whether a command has been sent that is not answered.
+    pub fn awaits_answers(&self) -> bool {
+        self.tasks.iter().any(|(_, task)| task.is_sent)
+    }
+
     /// Whether so many answers wait to be sent on a connection that no more should be read from it.
     pub fn is_backed_up(&self, cid: u16) -> bool {
         self.connection(cid).urgent.is_backed_up()
