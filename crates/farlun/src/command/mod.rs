@@ -25,14 +25,14 @@ pub(crate) struct Cli {
 enum Command {
     Lab(lab::LabArgs),
     Report(report::ReportArgs),
-    Target(target::TargetArgs),
+    Target(Box<target::TargetArgs>),
     Ls(ls::LsArgs),
     Inquiry(inquiry::InquiryArgs),
     Read(read::ReadArgs),
     Write(write::WriteArgs),
     Bench(bench::BenchArgs),
     Stream(stream::StreamArgs),
-    Wan(wan::WanArgs),
+    Wan(Box<wan::WanArgs>),
 }
 
 impl Cli {
@@ -47,8 +47,8 @@ impl Cli {
             Command::Read(args) => read::run(args),
             Command::Stream(args) => stream::run(args),
             Command::Write(args) => write::run(args),
-            Command::Target(args) => target::run(args),
-            Command::Wan(args) => wan::run(args),
+            Command::Target(args) => target::run(*args),
+            Command::Wan(args) => wan::run(*args),
         }
     }
 }
