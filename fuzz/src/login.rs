@@ -1,9 +1,10 @@
 //! The target `session`: a machine of the login phase, and a peer that says anything.
 
 use proto::login::{
-    Candidate, Directory, Initiator, LoginPolicy, Request, SEGMENT_BYTES, Security, Session, Status, Target,
+    Candidate, Directory, Existing, Initiator, LoginPolicy, Request, SEGMENT_BYTES, Security, Session,
+    Status, Target,
 };
-use proto::params::Wishes;
+use proto::params::{Params, Wishes};
 use wire::iscsi::{LoginRequest, LoginResponse, Pdu, login_status};
 
 use crate::input::Input;
@@ -23,8 +24,12 @@ impl Directory for Door {
         bytes.fill(0x5a);
     }
 
-    fn has_session(&self, tsih: u16) -> bool {
-        tsih == 1
+    fn join(&mut self, _: &Candidate, tsih: u16) -> Result<Existing, Status> {
+        let (params, exp_cmd_sn, max_cmd_sn) = (Params::RFC_DEFAULT, 7, 70);
+        match tsih {
+            1 => Ok(Existing { params, exp_cmd_sn, max_cmd_sn }),
+            _ => Err(login_status::SESSION_DOES_NOT_EXIST.into()),
+        }
     }
 
     fn assign_tsih(&mut self, _: &Candidate) -> Result<u16, Status> {

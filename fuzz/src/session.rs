@@ -6,12 +6,14 @@ use std::collections::HashMap;
 
 use proto::initiator::{Command, Event as InitiatorEvent, Session as Initiator, Transfer};
 use proto::params::Params;
-use proto::target::{Answer, Event, Run, Session as Target};
+use proto::target::{Answer, ConnectionId, Event, Function, Run, Session as Target};
 use proto::{Data, Segment, Transmit};
 use wire::iscsi::{BHS_LEN, Lun, Opcode, Pdu, TaskAttribute};
 
 use crate::input::{Input, SEGMENT_MAX};
 
+/// The only connection.
+const LEADING: ConnectionId = ConnectionId::LEADING;
 const CMD_SN: u32 = u32::MAX - 1;
 const STAT_SN: u32 = u32::MAX - 2;
 /// The most that a serving loop or a caller of ours has room for.
@@ -69,7 +71,7 @@ fn drain(mut next: impl FnMut() -> Option<Transmit>, last: &mut [u8; BHS_LEN], m
 
 /// The target's machine.
 pub(crate) fn target(pick: u8, input: &mut Input<'_>) {
-    let mut session = Target::new(params(pick), CMD_SN, STAT_SN, 1 + u32::from(pick >> 3));
+    let mut session = Target::new(0, params(pick), CMD_SN, STAT_SN, 1 + u32::from(pick >> 3));
     let mut wanted = HashMap::new();
     let (mut last, mut cmd_sn) = ([0; BHS_LEN], CMD_SN);
     let opcodes: Vec<_> = Opcode::ALL.into_iter().filter(|opcode| opcode.is_request()).collect();
@@ -77,24 +79,24 @@ pub(crate) fn target(pick: u8, input: &mut Input<'_>) {
         let header = header(input, &opcodes, cmd_sn, &last);
         let data = input.segment(&header);
         let Ok(pdu) = Pdu::parse(&header) else { return };
-        if session.begin(&pdu).is_err() {
+        if session.begin(LEADING, &pdu).is_err() {
             return;
         }
         serve(&mut session, input, &mut wanted);
-        let segment = session.segment(&pdu);
+        let segment = session.segment(LEADING, &pdu);
         if let Segment::Payload { token, offset_bytes, len_bytes } = segment {
             assert!(offset_bytes + len_bytes <= wanted[&token] && len_bytes as usize <= data.len());
         }
         let collected = if segment == Segment::Collect { &data[..] } else { &[] };
-        if session.handle(&pdu, &header, collected).is_err() {
+        if session.handle(LEADING, &pdu, &header, collected).is_err() {
             return;
         }
         serve(&mut session, input, &mut wanted);
         let takes_number = !matches!(pdu, Pdu::DataOut(_) | Pdu::SnackRequest(_)) && header[0] & 0x40 == 0;
         cmd_sn = cmd_sn.wrapping_add(u32::from(takes_number));
-        drain(|| session.poll_transmit(), &mut last, input.byte());
+        drain(|| session.poll_transmit(LEADING), &mut last, input.byte());
     }
-    drain(|| session.poll_transmit(), &mut last, u8::MAX);
+    drain(|| session.poll_transmit(LEADING), &mut last, u8::MAX);
 }
 
 /// Does what a serving loop does, with the choices left to the input.
@@ -117,8 +119,21 @@ fn serve(session: &mut Target, input: &mut Input<'_>, wanted: &mut HashMap<u64, 
                 _ => session.answer(task, answer(0, input.field(expected_bytes, 1))),
             },
             Event::Received { task, .. } => session.answer(task, answer(input.byte() & 2, 512)),
-            Event::Text(text) => session.answer_text(text.repeat(2)),
-            Event::Logout => {}
+            Event::Text { connection, text } => session.answer_text(connection, text.repeat(2)),
+            Event::Damaged { task, .. } => session.answer(task, answer(2, 0)),
+            Event::Manage { connection, itt, function } => {
+                let victims = match function {
+                    Function::AbortTask(task) if session.abort(task) => vec![task],
+                    Function::AbortTask(_) => vec![],
+                    Function::AbortTaskSet(lun) | Function::ClearTaskSet(lun) | Function::LunReset(lun) => {
+                        session.abort_all(Some(lun))
+                    }
+                    Function::WarmReset | Function::ColdReset => session.abort_all(None),
+                };
+                victims.into_iter().for_each(|task| session.forget(task));
+                session.answer_manage(connection, itt, input.byte());
+            }
+            Event::Logout { .. } | Event::Fault { .. } => {}
         }
     }
 }

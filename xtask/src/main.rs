@@ -16,7 +16,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 
   test [--long]    everything CI runs; installs missing Debian packages when root
   tidy             the house rules alone: sources, crate arrows, licences
-  bench [--quick]  farlun beside what others wrote, in interleaved pairs";
+  bench [--quick] [stream] [tgt] [memory]
+                   farlun beside what others wrote, in interleaved rounds";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -25,8 +26,8 @@ fn main() -> ExitCode {
         ["test"] => suite::run(suite::Length::Usual),
         ["test", "--long"] => suite::run(suite::Length::Long),
         ["tidy"] => tidy::run(),
-        ["bench"] => bench::run(bench::Length::Full),
-        ["bench", "--quick"] => bench::run(bench::Length::Quick),
+        ["bench", "--quick", sections @ ..] => bench::run(bench::Length::Quick, sections),
+        ["bench", sections @ ..] => bench::run(bench::Length::Full, sections),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(true)

@@ -58,6 +58,7 @@ mod tests {
                 scheduled,
                 egress: Instant::from_nanos(1_000_000 + i * 1000),
                 direction: Direction::NearToFar,
+                number: 1,
                 fate: if i == 99 { Fate::QueueFull } else { Fate::Delivered },
                 ip_bytes: 1500,
                 segments: 1,

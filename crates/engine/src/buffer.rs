@@ -1,9 +1,12 @@
 //! Payload buffers for what is not in memory already: taken by length, given back by dropping them,
-//! reused without being cleared. They may cross threads (a worker fills what the loop sends).
+//! reused without being cleared. They may cross threads (a worker fills what the loop sends), and begin at a
+//! page, as I/O past the page cache wants them.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use net::aligned::Aligned;
 
 /// A pool of buffers.
 #[derive(Clone, Debug)]
@@ -22,14 +25,15 @@ struct Pool {
 
 #[derive(Debug, Default)]
 struct Free {
-    by_size: [Vec<Box<[u8]>>; 32],
+    by_size: [Vec<Aligned>; 32],
     bytes: usize,
 }
 
 /// A buffer; its content is whatever its last user left.
 #[derive(Debug)]
 pub struct Buffer {
-    bytes: Box<[u8]>,
+    /// Always there, until it is given back.
+    bytes: Option<Aligned>,
     len: usize,
     pool: Arc<Pool>,
 }
@@ -58,14 +62,14 @@ impl Buffers {
         }
         drop(free);
         self.pool.held_bytes.fetch_add(size, Ordering::Relaxed);
-        let bytes = reused.unwrap_or_else(|| vec![0; size].into_boxed_slice());
-        Buffer { bytes, len, pool: Arc::clone(&self.pool) }
+        let bytes = reused.unwrap_or_else(|| Aligned::zeroed(size));
+        Buffer { bytes: Some(bytes), len, pool: Arc::clone(&self.pool) }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let bytes = std::mem::take(&mut self.bytes);
+        let Some(bytes) = self.bytes.take() else { return };
         self.pool.held_bytes.fetch_sub(bytes.len(), Ordering::Relaxed);
         let mut free = self.pool.free.lock().unwrap_or_else(PoisonError::into_inner);
         if free.bytes + bytes.len() <= self.pool.keep_bytes {
@@ -79,13 +83,13 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.bytes[..self.len]
+        self.bytes.as_ref().map_or(&[], |bytes| &bytes[..self.len])
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[..self.len]
+        self.bytes.as_mut().map_or(&mut [], |bytes| &mut bytes[..self.len])
     }
 }
 

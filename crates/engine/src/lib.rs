@@ -8,6 +8,7 @@ mod advice;
 mod buffer;
 mod connection;
 mod digest;
+mod fair;
 mod reactor;
 mod rx;
 mod sample;
@@ -17,8 +18,9 @@ mod tx;
 mod workers;
 
 pub use buffer::{Buffer, Buffers};
-pub use connection::{Connection, Progress};
+pub use connection::{Connection, Progress, Quantum};
 pub use digest::Digests;
+pub use fair::FairQueue;
 pub use reactor::{Service, Turn, run};
 pub use rx::{Landing, Receiver, Scratch, Stop};
 pub use sample::{Moved, socket_sample};

@@ -2,13 +2,15 @@
 //! payload is read straight into its final place, and what follows it into the scratch buffer by the
 //! same system call.
 //!
-//! A connection keeps only a partial header between wakes; the scratch buffer belongs to the thread.
+//! A connection keeps only a partial header between wakes, and whole PDUs where its turn ended before them; the
+//! scratch buffer belongs to the thread.
 
 use std::io::{self, IoSliceMut, Read};
 use std::net::TcpStream;
 
 use wire::iscsi::{BHS_LEN, Bhs, padding};
 
+use crate::connection::Quantum;
 use crate::digest::{DIGEST_BYTES, Digests, Sum};
 
 /// Bytes that one read may bring.
@@ -95,7 +97,12 @@ pub enum Stop<E> {
 /// The receiving half of a connection.
 #[derive(Debug)]
 pub(crate) struct Rx<P> {
-    partial_header: Vec<u8>,
+    /// What has arrived and was not taken: part of a header; whole PDUs if the receiver or the quantum stopped
+    /// it. Taken already are the first `kept_at` bytes.
+    kept: Vec<u8>,
+    kept_at: usize,
+    /// PDUs that may still begin in this turn.
+    pdus_left: usize,
     segment: Option<Segment<P>>,
     collected: Vec<u8>,
     payload_bytes: u64,
@@ -152,7 +159,9 @@ impl<P> Segment<P> {
 impl<P> Rx<P> {
     pub(crate) fn new() -> Rx<P> {
         Rx {
-            partial_header: Vec::new(),
+            kept: Vec::new(),
+            kept_at: 0,
+            pdus_left: usize::MAX,
             segment: None,
             collected: Vec::new(),
             payload_bytes: 0,
@@ -164,56 +173,65 @@ impl<P> Rx<P> {
         self.digests = digests;
     }
 
+    /// Gives back the memory that is not in use.
+    pub(crate) fn rest(&mut self) {
+        self.kept.shrink_to_fit();
+        self.collected.shrink_to_fit();
+    }
+
     /// Payload laid down at places so far.
     pub(crate) fn payload_bytes(&self) -> u64 {
         self.payload_bytes
     }
 
-    /// Reads until the socket is empty or `quantum_bytes` have come; `true` if there may be more.
+    /// Reads until the socket is empty or the quantum is used up; `true` if there may be more.
     pub(crate) fn receive<R: Receiver<Place = P>>(
         &mut self,
         stream: &TcpStream,
         scratch: &mut Scratch,
         receiver: &mut R,
-        quantum_bytes: usize,
+        quantum: Quantum,
     ) -> Result<bool, Stop<R::Error>> {
-        if self.partial_header.len() >= BHS_LEN {
-            // Whole PDUs that another receiver left.
-            let kept = std::mem::take(&mut self.partial_header);
-            self.consume(&kept, receiver).map_err(Stop::Refused)?;
+        self.pdus_left = quantum.pdus;
+        if self.kept.len() - self.kept_at >= BHS_LEN {
+            self.take_kept(receiver).map_err(Stop::Refused)?;
         }
         let mut total = 0;
-        while total < quantum_bytes && receiver.wants_more() {
-            let (read, room) = match self.read(stream, scratch, receiver) {
+        while total < quantum.bytes && self.pdus_left > 0 && receiver.wants_more() {
+            let (read, room) = match self.read(stream, scratch, receiver, quantum.bytes - total) {
                 Ok(read) => read,
                 Err(Stop::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(Stop::Io(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(stop) => return Err(stop),
             };
             total += read;
-            if read < room {
+            let is_held = self.pdus_left == 0 && self.kept.len() >= BHS_LEN;
+            if read < room && !is_held {
                 return Ok(false);
             }
         }
         Ok(receiver.wants_more())
     }
 
-    /// One read; how much it brought and how much it could have brought.
+    /// One read; how much it brought and how much it could have brought. Of a payload that is read into its
+    /// place it brings `most_bytes` or a little more.
     fn read<R: Receiver<Place = P>>(
         &mut self,
         mut stream: &TcpStream,
         scratch: &mut Scratch,
         receiver: &mut R,
+        most_bytes: usize,
     ) -> Result<(usize, usize), Stop<R::Error>> {
         let scratch = &mut scratch.0;
-        let direct = self.segment.as_ref().map_or(0, Segment::missing_bytes);
-        if let (Some(segment), DIRECT_BYTES..) = (&mut self.segment, direct) {
+        let missing = self.segment.as_ref().map_or(0, Segment::missing_bytes);
+        if let (Some(segment), DIRECT_BYTES..) = (&mut self.segment, missing) {
             let Landing::Place { place, .. } = &segment.landing else {
                 unreachable!("only places miss bytes");
             };
+            let direct = missing.min(most_bytes.max(DIRECT_BYTES));
             let space = receiver.space(place, segment.done_bytes, direct);
-            let after = &mut scratch[..AFTER_DIRECT_BYTES];
-            let mut slices = [IoSliceMut::new(&mut *space), IoSliceMut::new(after)];
+            let after = if direct == missing { AFTER_DIRECT_BYTES } else { 0 };
+            let mut slices = [IoSliceMut::new(&mut *space), IoSliceMut::new(&mut scratch[..after])];
             let read = stream.read_vectored(&mut slices).map_err(Stop::Io)?;
             if read == 0 {
                 return Err(Stop::Closed);
@@ -224,25 +242,48 @@ impl<P> Rx<P> {
             }
             segment.done_bytes += placed;
             self.payload_bytes += placed as u64;
-            self.consume(&scratch[..read - placed], receiver).map_err(Stop::Refused)?;
-            return Ok((read, direct + AFTER_DIRECT_BYTES));
+            self.take(&scratch[..read - placed], receiver).map_err(Stop::Refused)?;
+            return Ok((read, direct + after));
         }
-        let carried = self.partial_header.len();
+        let carried = self.kept.len();
         let read = stream.read(&mut scratch[carried..]).map_err(Stop::Io)?;
         if read == 0 {
             return Err(Stop::Closed);
         }
-        scratch[..carried].copy_from_slice(&self.partial_header);
-        self.partial_header.clear();
-        self.consume(&scratch[..carried + read], receiver).map_err(Stop::Refused)?;
+        scratch[..carried].copy_from_slice(&self.kept);
+        self.kept.clear();
+        self.take(&scratch[..carried + read], receiver).map_err(Stop::Refused)?;
         Ok((read, scratch.len() - carried))
     }
 
+    /// Takes PDUs out of `bytes` and keeps the rest.
+    fn take<R: Receiver<Place = P>>(&mut self, bytes: &[u8], receiver: &mut R) -> Result<(), R::Error> {
+        let rest = self.consume(bytes, receiver)?;
+        self.kept.extend_from_slice(&bytes[bytes.len() - rest..]);
+        Ok(())
+    }
+
+    /// Takes PDUs out of what an earlier turn, or another receiver, left.
+    fn take_kept<R: Receiver<Place = P>>(&mut self, receiver: &mut R) -> Result<(), R::Error> {
+        let kept = std::mem::take(&mut self.kept);
+        let begin = std::mem::take(&mut self.kept_at);
+        let rest = self.consume(&kept[begin..], receiver)?;
+        let begin = kept.len() - rest;
+        if self.pdus_left == 0 && rest > 0 {
+            // The rest is for another turn, and is not copied for every one of them.
+            (self.kept, self.kept_at) = (kept, begin);
+        } else {
+            self.kept.extend_from_slice(&kept[begin..]);
+        }
+        Ok(())
+    }
+
+    /// Takes PDUs out of `bytes`; how many bytes are left.
     fn consume<R: Receiver<Place = P>>(
         &mut self,
         mut bytes: &[u8],
         receiver: &mut R,
-    ) -> Result<(), R::Error> {
+    ) -> Result<usize, R::Error> {
         loop {
             if let Some(segment) = &mut self.segment {
                 let take = bytes.len().min(segment.total_bytes - segment.done_bytes);
@@ -268,7 +309,7 @@ impl<P> Rx<P> {
                 segment.done_bytes += take;
                 bytes = later;
                 if segment.done_bytes < segment.total_bytes {
-                    return Ok(());
+                    return Ok(0);
                 }
                 let result = if segment.check.as_ref().is_none_or(Check::is_good) {
                     receiver.pdu(&segment.header, &self.collected)
@@ -279,16 +320,19 @@ impl<P> Rx<P> {
                 self.segment = None;
                 result?;
             }
-            if !receiver.wants_more() {
-                break;
+            if !receiver.wants_more() || self.pdus_left == 0 {
+                return Ok(bytes.len());
             }
-            let Some((header, rest)) = bytes.split_first_chunk::<BHS_LEN>() else { break };
+            let Some((header, rest)) = bytes.split_first_chunk::<BHS_LEN>() else { return Ok(bytes.len()) };
             let view = Bhs::new(header);
-            let Some((ahs, rest)) = rest.split_at_checked(view.ahs_len()) else { break };
-            let Some((digest, rest)) = rest.split_at_checked(self.digests.header_bytes()) else { break };
+            let Some((ahs, rest)) = rest.split_at_checked(view.ahs_len()) else { return Ok(bytes.len()) };
+            let Some((digest, rest)) = rest.split_at_checked(self.digests.header_bytes()) else {
+                return Ok(bytes.len());
+            };
             if self.digests.header && Sum::of(header).and(ahs).to_wire() != digest {
                 return Err(receiver.bad_header());
             }
+            self.pdus_left -= 1;
             let landing = receiver.header(header, ahs)?;
             bytes = rest;
             let data_bytes = view.data_segment_len();
@@ -308,8 +352,6 @@ impl<P> Rx<P> {
                 check,
             });
         }
-        self.partial_header.extend_from_slice(bytes);
-        Ok(())
     }
 }
 

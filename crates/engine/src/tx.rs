@@ -106,6 +106,11 @@ impl<D> Tx<D> {
         self.queue.is_empty()
     }
 
+    /// Gives back the memory that is not in use.
+    pub(crate) fn rest(&mut self) {
+        self.queue.shrink_to_fit();
+    }
+
     /// Payload handed to the socket so far.
     pub(crate) fn payload_bytes(&self) -> u64 {
         self.payload_bytes
@@ -137,18 +142,23 @@ impl<D> Tx<D> {
         }
     }
 
-    /// One write of what is queued.
+    /// One write of what is queued, at most `most_bytes`.
     pub(crate) fn write<S: Sender<Data = D>>(
         &mut self,
         mut stream: &TcpStream,
         sender: &S,
+        most_bytes: usize,
     ) -> io::Result<Written> {
-        let (pdus, mut left) = if self.digests.data { self.sum(sender) } else { (BATCH, usize::MAX) };
+        let (pdus, mut left) =
+            if self.digests.data { self.sum(sender, most_bytes) } else { (BATCH, most_bytes) };
         let mut slices = [IoSlice::new(&[]); SLICES];
         let mut used = 0;
         let mut skip = self.sent_bytes;
         let mut offered = 0;
         for queued in self.queue.iter().take(pdus) {
+            if left == 0 {
+                break;
+            }
             let data = queued.data.as_ref().map_or(&[][..], |data| sender.bytes(data));
             let header = &queued.header[..queued.header_bytes];
             for part in [header, data, &queued.trailer[..queued.trailer_bytes]] {
@@ -170,8 +180,9 @@ impl<D> Tx<D> {
     }
 
     /// Puts the data digests of the next PDUs in place; how many PDUs, and how many bytes of them, the next
-    /// write may offer.
-    fn sum<S: Sender<Data = D>>(&mut self, sender: &S) -> (usize, usize) {
+    /// write may offer, at most `most_bytes` or little more.
+    fn sum<S: Sender<Data = D>>(&mut self, sender: &S, most_bytes: usize) -> (usize, usize) {
+        let limit_bytes = most_bytes.min(SUMMED_BYTES);
         let mut bytes = 0;
         let mut skip = self.sent_bytes;
         let mut pdus = 0;
@@ -180,7 +191,7 @@ impl<D> Tx<D> {
             pdus += 1;
             if let (true, Some(data)) = (queued.has_data_digest(), &queued.data) {
                 let data = &sender.bytes(data)[queued.summed_bytes..];
-                let room = SUMMED_BYTES - bytes;
+                let room = limit_bytes - bytes;
                 if data.len() > room {
                     // The end of this PDU is for another write, and so is its digest.
                     return (pdus, bytes + room);
@@ -190,7 +201,7 @@ impl<D> Tx<D> {
                 queued.trailer[padding..][..DIGEST_BYTES].copy_from_slice(&sum.to_wire());
             }
             bytes += unsent_bytes;
-            if bytes >= SUMMED_BYTES {
+            if bytes >= limit_bytes {
                 break;
             }
         }
@@ -269,12 +280,14 @@ mod tests {
         let payload: usize = data.iter().map(Vec::len).sum();
         let (mut tx, mut sender) = (Tx::new(), Canned(data.into()));
         tx.set_digests(digests);
+        let mut turns = [usize::MAX, 64 << 10, 1000, 1].into_iter().cycle();
         loop {
             tx.fill(&mut sender);
             if tx.is_empty() {
                 break;
             }
-            match tx.write(&stream, &sender) {
+            let most_bytes = turns.next().expect("there is always another turn");
+            match tx.write(&stream, &sender, most_bytes) {
                 Ok(written) => assert!(written.bytes > 0),
                 Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
             }
@@ -324,10 +337,10 @@ mod tests {
         });
         tx.queued_bytes = BHS_LEN + 1000 + DIGEST_BYTES;
         let mut sender = Changing(vec![1; 1000]);
-        tx.sum(&sender);
+        tx.sum(&sender, usize::MAX);
         tx.sent(BHS_LEN + 400, &sender);
         sender.0[400..].fill(2);
-        tx.sum(&sender);
+        tx.sum(&sender, usize::MAX);
         assert_eq!(tx.queue[0].trailer[..DIGEST_BYTES], crc32c::crc32c(&sender.0).to_le_bytes());
         tx.sent(602, &sender);
         assert_eq!((tx.queued_bytes, tx.queue[0].summed_bytes), (BHS_LEN + 1004, 1000));

@@ -1,13 +1,14 @@
 //! A pool of threads for calls that block (file I/O): jobs in, results out, and a descriptor that turns
-//! readable when there are results.
+//! readable when there are results. Jobs are taken fairly by owner ([`FairQueue`]), results come as they come.
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use net::Wake;
+
+use crate::fair::FairQueue;
 
 /// A pool of threads that turn jobs into results.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ struct Shared<J, R> {
 
 #[derive(Debug)]
 struct Queues<J, R> {
-    jobs: VecDeque<J>,
+    jobs: FairQueue<J>,
     results: Vec<R>,
     is_closed: bool,
 }
@@ -37,7 +38,7 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
         work: impl Fn(J) -> R + Send + Clone + 'static,
     ) -> io::Result<Workers<J, R>> {
         let shared = Arc::new(Shared {
-            queues: Mutex::new(Queues { jobs: VecDeque::new(), results: Vec::new(), is_closed: false }),
+            queues: Mutex::new(Queues { jobs: FairQueue::new(), results: Vec::new(), is_closed: false }),
             has_jobs: Condvar::new(),
             wake: Wake::new()?,
         });
@@ -49,9 +50,9 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
         Ok(Workers { shared, threads })
     }
 
-    /// Queues a job. The caller bounds how many are under way.
-    pub fn submit(&self, job: J) {
-        self.shared.lock().jobs.push_back(job);
+    /// Queues a job of `owner` that moves `bytes`. The caller bounds how many are under way.
+    pub fn submit(&self, owner: u64, bytes: u64, job: J) {
+        self.shared.lock().jobs.push(owner, bytes, job);
         self.shared.has_jobs.notify_one();
     }
 
@@ -70,7 +71,7 @@ impl<J, R> Shared<J, R> {
     fn run(&self, work: impl Fn(J) -> R) {
         let mut queues = self.lock();
         loop {
-            if let Some(job) = queues.jobs.pop_front() {
+            if let Some(job) = queues.jobs.pop() {
                 drop(queues);
                 let result = work(job);
                 queues = self.lock();
@@ -115,12 +116,34 @@ mod tests {
         let workers = Workers::start(3, |n: u64| n * n).unwrap();
         let (poll, mut events) = (Poll::new().unwrap(), Events::new());
         poll.add(workers.as_fd(), 0, Interest::READ).unwrap();
-        (0..100).for_each(|n| workers.submit(n));
+        (0..100).for_each(|n| workers.submit(n % 7, n, n));
         let mut results = Vec::new();
         while results.len() < 100 {
             poll.wait(&mut events, None).unwrap();
             results.extend(workers.results());
         }
         assert_eq!(results.iter().sum::<u64>(), (0..100).map(|n| n * n).sum());
+    }
+
+    /// One thread, held up by its first job, then two owners' jobs: the flood of the one does not come first.
+    #[test]
+    fn a_flood_does_not_hold_up_another_owner() {
+        let gate = Arc::new(Mutex::new(()));
+        let held = gate.lock().unwrap();
+        let begun = Arc::new(Mutex::new(Vec::new()));
+        let workers = Workers::start(1, {
+            let (gate, begun) = (Arc::clone(&gate), Arc::clone(&begun));
+            move |n: u64| {
+                drop(gate.lock());
+                begun.lock().unwrap().push(n);
+            }
+        })
+        .unwrap();
+        (0..100).for_each(|n| workers.submit(1, 4096, n));
+        workers.submit(2, 4096, 1000);
+        drop(held);
+        drop(workers);
+        let place = begun.lock().unwrap().iter().position(|n| *n == 1000).unwrap();
+        assert!(place <= 2, "it came after {place} others");
     }
 }

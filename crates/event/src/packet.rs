@@ -18,6 +18,12 @@ pub enum Fate {
     Delivered,
     /// The model dropped it: its waiting queue was full.
     QueueFull,
+    /// The model lost it on the line.
+    Lost,
+    /// The model dropped it: the line was down.
+    LineDown,
+    /// It was handed to the other host once more.
+    Duplicate,
     /// The emulator itself had no buffer for it: the run is not valid.
     NoBuffer,
     /// The other host's device refused it: the run is not valid.
@@ -35,6 +41,8 @@ pub struct Packet {
     pub egress: Instant,
     /// Which way.
     pub direction: Direction,
+    /// Which packet of its direction it is, from 1; 0 if the path never counted it.
+    pub number: u64,
     /// What became of it.
     pub fate: Fate,
     /// Bytes of IP, headers included (a super-packet counts once here).
@@ -59,6 +67,9 @@ impl Fate {
         match self {
             Fate::Delivered => "delivered",
             Fate::QueueFull => "queue-full",
+            Fate::Lost => "lost",
+            Fate::LineDown => "line-down",
+            Fate::Duplicate => "duplicate",
             Fate::NoBuffer => "no-buffer",
             Fate::DeviceRefused => "device-refused",
         }

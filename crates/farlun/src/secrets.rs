@@ -6,35 +6,50 @@ use std::path::Path;
 
 use proto::login::{ChapTarget, Credentials, Secret};
 
-use crate::exit::Exit;
+/// A file of secrets that was read. Nothing shows them.
+pub(crate) struct SecretFile {
+    shown: String,
+    secrets: Vec<(String, String)>,
+}
 
-/// What a target takes from a file: those of `users` may log in, `ours` is what it proves itself with.
-pub(crate) fn chap_target(
-    file: &Path,
-    users: &[String],
-    ours: Option<&str>,
-    allow_short: bool,
-) -> anyhow::Result<ChapTarget> {
-    let shown = file.display();
-    let failed = |error| Exit::usage(format!("{shown}: {error}"));
-    let mode = std::fs::metadata(file).map_err(failed)?.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(Exit::usage(format!(
-            "{shown}: others may read or write the secrets in it (mode {mode:03o}); chmod 600 {shown}"
-        )));
+impl SecretFile {
+    /// Reads a file; one that others may read or write is refused.
+    pub(crate) fn read(path: &Path) -> Result<SecretFile, String> {
+        let shown = path.display().to_string();
+        let failed = |error| format!("{shown}: {error}");
+        let mode = std::fs::metadata(path).map_err(failed)?.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(format!(
+                "{shown}: others may read or write the secrets in it (mode {mode:03o}); chmod 600 {shown}"
+            ));
+        }
+        let text = std::fs::read_to_string(path).map_err(failed)?;
+        let secrets = read(&text).map_err(|problem| format!("{shown}: {problem}"))?;
+        let owned = secrets.into_iter().map(|(name, secret)| (name.to_owned(), secret.to_owned()));
+        Ok(SecretFile { secrets: owned.collect(), shown })
     }
-    let text = std::fs::read_to_string(file).map_err(failed)?;
-    let secrets = read(&text).map_err(|problem| Exit::usage(format!("{shown}: {problem}")))?;
-    let credentials = |name: &str| {
-        let found = secrets.iter().find(|(known, _)| *known == name);
-        let (_, secret) =
-            found.ok_or_else(|| Exit::usage(format!("{shown}: there is no line for '{name}'")))?;
-        Credentials::new(name, Secret::new(secret.as_bytes()), allow_short)
-            .map_err(|error| Exit::usage(format!("{shown}: {error}")))
-    };
-    let users = users.iter().map(|name| credentials(name)).collect::<anyhow::Result<_>>()?;
-    let ours = ours.map(credentials).transpose()?;
-    ChapTarget::new(users, ours).map_err(|error| Exit::usage(format!("{shown}: {error}")))
+
+    /// The secret on the line of `name`.
+    pub(crate) fn secret_of(&self, name: &str) -> Result<Secret, String> {
+        let found = self.secrets.iter().find(|(known, _)| known == name);
+        let (_, secret) = found.ok_or_else(|| format!("{}: there is no line for '{name}'", self.shown))?;
+        Ok(Secret::new(secret.as_bytes()))
+    }
+
+    /// What a target takes from it: those of `users` may log in, `ours` is what it proves itself with.
+    pub(crate) fn chap_target(
+        &self,
+        users: &[String],
+        ours: Option<&str>,
+        allow_short: bool,
+    ) -> Result<ChapTarget, String> {
+        let failed = |error| format!("{}: {error}", self.shown);
+        let credentials =
+            |name: &str| Credentials::new(name, self.secret_of(name)?, allow_short).map_err(failed);
+        let users = users.iter().map(|name| credentials(name)).collect::<Result<_, _>>()?;
+        let ours = ours.map(credentials).transpose()?;
+        ChapTarget::new(users, ours).map_err(failed)
+    }
 }
 
 /// Names and secrets; what is wrong is told by its line and never shown.

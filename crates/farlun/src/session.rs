@@ -57,7 +57,7 @@ impl BulkArgs {
 }
 
 /// What `--digest` may be.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(crate) enum DigestWish {
     /// No digest, unless the other side insists on one
     None,

@@ -242,8 +242,8 @@ fn quick_overrides_and_its_own_problems() {
     assert_eq!(
         texts,
         [
-            "line 34: unknown key 'repeat' in [quick]; did you mean 'repeats'?",
-            "line 35: no load is named 'raed'; did you mean 'read'?",
+            "34:1: unknown key 'repeat' in [quick]; did you mean 'repeats'?",
+            "35:13: no load is named 'raed'; did you mean 'read'?",
         ]
     );
 }

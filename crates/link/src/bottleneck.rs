@@ -3,9 +3,9 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use event::{BitRate, Instant};
+use event::{BitRate, Fate, Instant};
 
-use crate::{DropTail, Packet, Serialiser, Stage};
+use crate::{DropTail, Dropped, Limit, Packet, Serialiser, Stage};
 
 /// Packets wait for the wire, or are dropped if too many wait already.
 #[derive(Debug)]
@@ -17,14 +17,19 @@ pub struct Bottleneck {
 }
 
 impl Bottleneck {
-    /// A wire of `rate` behind a queue of `queue_bytes`.
-    pub fn new(rate: BitRate, queue_bytes: u64) -> Bottleneck {
-        Bottleneck { queue: DropTail::new(queue_bytes), wire: Serialiser::new(rate), left: VecDeque::new() }
+    /// A wire of `rate` behind a queue for what `limit` says.
+    pub fn new(rate: BitRate, limit: Limit) -> Bottleneck {
+        Bottleneck { queue: DropTail::new(limit), wire: Serialiser::new(rate), left: VecDeque::new() }
     }
 
     /// Bytes on the wire of the packets that wait.
     pub const fn waiting_bytes(&self) -> u64 {
         self.queue.waiting_bytes()
+    }
+
+    /// When the packet that is on the wire is through; `None` while the wire is idle.
+    pub fn busy_until(&self) -> Option<Instant> {
+        self.wire.done_at()
     }
 
     /// The wire takes the next packet the moment it is free, not the moment somebody looks.
@@ -39,13 +44,13 @@ impl Bottleneck {
 }
 
 impl Stage for Bottleneck {
-    fn push(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
+    fn push(&mut self, now: Instant, packet: Packet) -> Result<(), Dropped> {
         self.advance(now);
         if self.wire.done_at().is_none() {
             self.wire.start(now, packet);
             return Ok(());
         }
-        self.queue.push(packet)
+        self.queue.push(packet).map_err(|packet| Dropped { packet, fate: Fate::QueueFull })
     }
 
     fn next_at(&self) -> Option<Instant> {

@@ -1,23 +1,46 @@
-//! The path model: waiting queue, serialiser and propagation as stages that nest.
+//! The path model: loss, waiting queue, serialiser, propagation and what else happens, as stages that nest.
 //!
 //! Virtual time only: `now` is an argument everywhere, nothing is read, written or waited for. A packet is a
 //! few numbers and an opaque handle; the bytes stay with whoever runs the model (`wan`, a simulation, a test).
 //!
-//! Every stage has the one face [`Stage`]. [`Path`] puts the stages of one direction behind each other.
-//! Time is exact: a packet leaves a stage at the nanosecond the model says, whenever somebody asks.
+//! Every stage has the one face [`Stage`], and what decides at the entry has the face [`Gate`]. [`Path`] puts those of
+//! one direction behind each other, as a [`Line`] says. Time is exact: a packet leaves a stage at the nanosecond the
+//! model says, whenever somebody asks. Chance is exact too: what happens to the n-th packet of a direction follows
+//! from the seed and n alone ([`Dice`]).
 
 mod bottleneck;
+mod cut;
+mod departures;
+mod dice;
+mod duplicate;
+mod gate;
+mod jitter;
+mod line;
+mod loss;
+mod merge;
+mod outage;
 mod packet;
 mod path;
 mod propagation;
 mod queue;
+mod reorder;
 mod serialiser;
 mod stage;
 
 pub use bottleneck::Bottleneck;
+pub use cut::{Cutter, HEADERS_MAX, PieceHeaders, TCP_CHECKSUM};
+pub use dice::{Dice, Share, ShareError};
+pub use duplicate::Duplicate;
+pub use gate::Gate;
+pub use jitter::{Jitter, JitterModel};
+pub use line::{Line, Shape};
+pub use loss::{Loss, LossModel};
+pub use merge::{Merge, SMALL_BYTES};
+pub use outage::{Outage, Outages};
 pub use packet::{FRAMING_BYTES, Handle, Packet, wire_bytes};
-pub use path::{Path, Shape};
+pub use path::Path;
 pub use propagation::Propagation;
-pub use queue::DropTail;
+pub use queue::{DropTail, Limit};
+pub use reorder::{Reorder, Reordering};
 pub use serialiser::Serialiser;
-pub use stage::{Stage, Then};
+pub use stage::{Dropped, Stage, Then};

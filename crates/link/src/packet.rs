@@ -24,6 +24,25 @@ pub struct Packet {
     pub wire_bytes: u32,
     /// MTU-sized packets it stands for.
     pub segments: u16,
+    /// Which of the super-packet's segments it is, from 0; `None` if it is all that lies under `handle`.
+    pub piece: Option<u16>,
+    /// Which packet of its direction it is, from 1; the path counts.
+    pub number: u64,
+    /// The same packet comes once more, so that its bytes are still needed.
+    pub again: bool,
+}
+
+impl Packet {
+    /// A packet that has come to a path and that no path has counted yet.
+    pub const fn new(
+        handle: Handle,
+        arrived: Instant,
+        ip_bytes: u32,
+        wire_bytes: u32,
+        segments: u16,
+    ) -> Packet {
+        Packet { handle, arrived, ip_bytes, wire_bytes, segments, piece: None, number: 0, again: false }
+    }
 }
 
 /// Bytes that `segments` packets take on the wire if together they hold `ip_bytes` with the headers counted

@@ -1,60 +1,91 @@
-//! One direction of a path: a bottleneck, then propagation.
+//! One direction of a path: gates at the entry, a bottleneck, then the line and what happens on it.
 
+use core::fmt;
 use core::time::Duration;
 
-use event::{BitRate, Instant};
+use event::Instant;
 
-use crate::{Bottleneck, Packet, Propagation, Stage, Then};
+use crate::{
+    Bottleneck, Dice, Dropped, Duplicate, Gate, Jitter, Line, Loss, Merge, Outages, Packet, Propagation,
+    Reorder, Shape, Stage, Then,
+};
 
-/// What a path is like, the same in both directions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Shape {
-    /// Propagation one way.
-    pub delay: Duration,
-    /// Rate of the bottleneck, in bits on the wire.
-    pub rate: BitRate,
-    /// Bytes on the wire that may wait for the bottleneck.
-    pub queue_bytes: u64,
+/// What chance decides, each with answers of its own.
+#[derive(Clone, Copy)]
+enum Question {
+    Loss = 1,
+    Jitter,
+    Reorder,
+    Duplicate,
 }
 
 /// One direction of a path.
-#[derive(Debug)]
 pub struct Path {
-    stages: Then<Bottleneck, Propagation>,
-}
-
-impl Shape {
-    /// The round-trip time of a packet that never waits and takes no time on the wire.
-    pub const fn base_rtt(&self) -> Duration {
-        Duration::from_nanos(2 * self.delay.as_nanos() as u64)
-    }
-
-    /// Time that a full queue needs to drain.
-    pub fn drain_time(&self) -> Duration {
-        self.rate.time_for(self.queue_bytes)
-    }
-
-    /// The queue to take if none was named: one bandwidth-delay product of the round trip, at least 1 MB.
-    pub fn usual_queue_bytes(delay: Duration, rate: BitRate) -> u64 {
-        rate.bytes_in(2 * delay).max(1_000_000)
-    }
+    counted: u64,
+    gates: Vec<Box<dyn Gate + Send>>,
+    stages: Then<Bottleneck, Box<dyn Stage + Send>>,
 }
 
 impl Path {
-    /// An empty path.
+    /// An empty path on which nothing happens but waiting and travelling.
     pub fn new(shape: &Shape) -> Path {
-        let bottleneck = Bottleneck::new(shape.rate, shape.queue_bytes);
-        Path { stages: Then::new(bottleneck, Propagation::new(shape.delay)) }
+        Path::of(&Line::plain(*shape), Dice::new(0, 0))
+    }
+
+    /// An empty path. `dice` decides what is left to chance.
+    pub fn of(line: &Line, dice: Dice) -> Path {
+        let dice = |question: Question| dice.another(question as u64);
+        let mut gates: Vec<Box<dyn Gate + Send>> = Vec::new();
+        if !line.outages.is_empty() {
+            gates.push(Box::new(Outages::new(line.outages.clone())));
+        }
+        if let Some(model) = &line.loss {
+            gates.push(Box::new(Loss::new(model.clone(), dice(Question::Loss))));
+        }
+        let mut behind: Box<dyn Stage + Send> = Box::new(Propagation::new(line.shape.delay));
+        if let Some(model) = line.jitter {
+            behind = Box::new(Then::new(behind, Jitter::new(model, dice(Question::Jitter))));
+        }
+        if let Some(model) = line.reorder {
+            behind = Box::new(Then::new(behind, Reorder::new(model, dice(Question::Reorder))));
+        }
+        if let Some(period) = line.merge {
+            behind = Box::new(Then::new(behind, Merge::new(period)));
+        }
+        if let Some(share) = line.duplicate {
+            behind = Box::new(Then::new(behind, Duplicate::new(share, dice(Question::Duplicate))));
+        }
+        let bottleneck = Bottleneck::new(line.shape.rate, line.limit());
+        Path { counted: 0, gates, stages: Then::new(bottleneck, behind) }
+    }
+
+    /// The time from which schedules count.
+    pub fn begin(&mut self, now: Instant) {
+        self.gates.iter_mut().for_each(|gate| gate.begin(now));
     }
 
     /// Bytes on the wire of the packets that wait for the bottleneck.
     pub const fn waiting_bytes(&self) -> u64 {
         self.stages.first().waiting_bytes()
     }
+
+    /// When the packet that is on the wire is through; `None` while the wire is idle.
+    pub fn busy_until(&self) -> Option<Instant> {
+        self.stages.first().busy_until()
+    }
 }
 
 impl Stage for Path {
-    fn push(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
+    fn push(&mut self, now: Instant, mut packet: Packet) -> Result<(), Dropped> {
+        self.counted += 1;
+        packet.number = self.counted;
+        let mut verdict = Ok(());
+        // Every gate sees every packet: the state of one must not depend on the verdict of another.
+        for gate in &mut self.gates {
+            let said = gate.admit(now, packet.number);
+            verdict = verdict.and(said);
+        }
+        verdict.map_err(|fate| Dropped { packet, fate })?;
         self.stages.push(now, packet)
     }
 
@@ -68,5 +99,11 @@ impl Stage for Path {
 
     fn shortest(&self) -> Duration {
         self.stages.shortest()
+    }
+}
+
+impl fmt::Debug for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Path").field("counted", &self.counted).finish_non_exhaustive()
     }
 }

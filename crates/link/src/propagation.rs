@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use event::Instant;
 
-use crate::{Packet, Stage};
+use crate::{Dropped, Packet, Stage};
 
 /// A constant delay. Nothing limits how much is under way.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl Propagation {
 }
 
 impl Stage for Propagation {
-    fn push(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
+    fn push(&mut self, now: Instant, packet: Packet) -> Result<(), Dropped> {
         self.under_way.push_back((now + self.delay, packet));
         Ok(())
     }

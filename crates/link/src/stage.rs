@@ -2,14 +2,23 @@
 
 use core::time::Duration;
 
-use event::Instant;
+use event::{Fate, Instant};
 
 use crate::Packet;
+
+/// A packet that goes no further.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dropped {
+    /// The packet, for whoever keeps its bytes.
+    pub packet: Packet,
+    /// What became of it.
+    pub fate: Fate,
+}
 
 /// A part of a path that packets go through. Times given to one stage never run backwards.
 pub trait Stage {
     /// Takes a packet at `now`, or hands it back: the stage dropped it.
-    fn push(&mut self, now: Instant, packet: Packet) -> Result<(), Packet>;
+    fn push(&mut self, now: Instant, packet: Packet) -> Result<(), Dropped>;
 
     /// When the next packet leaves, or an earlier instant at which to ask again; `None` while it is empty.
     fn next_at(&self) -> Option<Instant>;
@@ -50,7 +59,7 @@ impl<A: Stage, B: Stage> Then<A, B> {
 }
 
 impl<A: Stage, B: Stage> Stage for Then<A, B> {
-    fn push(&mut self, now: Instant, packet: Packet) -> Result<(), Packet> {
+    fn push(&mut self, now: Instant, packet: Packet) -> Result<(), Dropped> {
         self.first.push(now, packet)
     }
 
@@ -69,5 +78,24 @@ impl<A: Stage, B: Stage> Stage for Then<A, B> {
 
     fn shortest(&self) -> Duration {
         self.first.shortest() + self.second.shortest()
+    }
+}
+
+/// A stage chosen at run time.
+impl<S: Stage + ?Sized> Stage for Box<S> {
+    fn push(&mut self, now: Instant, packet: Packet) -> Result<(), Dropped> {
+        (**self).push(now, packet)
+    }
+
+    fn next_at(&self) -> Option<Instant> {
+        (**self).next_at()
+    }
+
+    fn pop(&mut self, now: Instant) -> Option<(Instant, Packet)> {
+        (**self).pop(now)
+    }
+
+    fn shortest(&self) -> Duration {
+        (**self).shortest()
     }
 }

@@ -5,8 +5,8 @@
 
 use core::time::Duration;
 
-use event::{BitRate, Instant};
-use link::{Handle, Packet, Path, Shape, Stage, wire_bytes};
+use event::{BitRate, Fate, Instant};
+use link::{Dropped, Handle, Packet, Path, Shape, Stage, wire_bytes};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HEADERS: u32 = 52;
@@ -19,7 +19,7 @@ fn shape(delay_ms: u64, rate_mbit: u64, queue_bytes: u64) -> Shape {
 fn segments_of(handle: u64, arrived: Instant, segments: u16) -> Packet {
     let ip_bytes = HEADERS + PAYLOAD * u32::from(segments);
     let wire_bytes = wire_bytes(ip_bytes, segments, HEADERS);
-    Packet { handle: Handle(handle), arrived, ip_bytes, wire_bytes, segments }
+    Packet::new(Handle(handle), arrived, ip_bytes, wire_bytes, segments)
 }
 
 /// What a sender that always has something to send gets through.
@@ -100,7 +100,10 @@ fn only_waiting_bytes_fill_the_queue() {
     // One packet time later one has gone on to propagate, and one more fits.
     let later = Instant::ZERO + Duration::from_nanos(12_304);
     assert_eq!(path.push(later, segments_of(6, later, 1)), Ok(()));
-    assert_eq!(path.push(later, segments_of(7, later, 1)), Err(segments_of(7, later, 1)));
+    assert_eq!(
+        path.push(later, segments_of(7, later, 1)),
+        Err(Dropped { packet: Packet { number: 8, ..segments_of(7, later, 1) }, fate: Fate::QueueFull })
+    );
 }
 
 #[test]
@@ -113,7 +116,7 @@ fn a_packet_arrives_after_its_serialisation_and_the_delay_whenever_somebody_asks
         path.push(at, segments_of(1, at, 1)).expect("an empty path takes a packet");
         assert_eq!(path.next_at(), Some(due));
         assert_eq!(path.pop(due - Duration::from_nanos(1)), None);
-        assert_eq!(path.pop(asked), Some((due, segments_of(1, at, 1))));
+        assert_eq!(path.pop(asked), Some((due, Packet { number: 1, ..segments_of(1, at, 1) })));
         assert_eq!(path.next_at(), None);
     }
 }

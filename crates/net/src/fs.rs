@@ -1,17 +1,81 @@
-//! What files can do beyond what std asks of them: holes.
+//! What files and block devices can do beyond what std asks of them: holes, writes that reach the medium,
+//! I/O past the page cache, sizes of blocks.
 #![allow(unsafe_code)]
 
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 use crate::syscall::check;
 
+/// Sizes of the blocks of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockSizes {
+    /// What it is addressed in.
+    pub logical_bytes: u32,
+    /// What it writes without reading before.
+    pub physical_bytes: u32,
+}
+
+/// Opens a block device that nobody else has opened in the same way, and that is not mounted:
+/// `ErrorKind::ResourceBusy` otherwise.
+pub fn open_exclusive(path: &Path, write: bool) -> io::Result<File> {
+    OpenOptions::new().read(true).write(write).custom_flags(libc::O_EXCL).open(path)
+}
+
+/// Opens what is open already once more, past the page cache. `ErrorKind::InvalidInput` where the file system
+/// cannot. Offsets, lengths and addresses have to be multiples of the block size then.
+pub fn reopen_direct(file: BorrowedFd<'_>, write: bool) -> io::Result<File> {
+    OpenOptions::new().read(true).write(write).custom_flags(libc::O_DIRECT).open(by_descriptor(file))
+}
+
+/// Opens what is open already once more, for reading, so that it is told of failed writes by itself.
+pub fn reopen(file: BorrowedFd<'_>) -> io::Result<File> {
+    File::open(by_descriptor(file))
+}
+
+fn by_descriptor(file: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Sizes of the blocks of an open block device.
+pub fn block_sizes(device: BorrowedFd<'_>) -> io::Result<BlockSizes> {
+    let ask = |request| {
+        let mut value: libc::c_uint = 0;
+        // SAFETY: both requests write one int through the pointer, which is valid for the call.
+        check(unsafe { libc::ioctl(device.as_raw_fd(), request, &raw mut value) }).map(|_| value)
+    };
+    Ok(BlockSizes { logical_bytes: ask(libc::BLKSSZGET)?, physical_bytes: ask(libc::BLKPBSZGET)? })
+}
+
+/// Writes at `offset_bytes`, and returns when what was written is on stable storage, together with all that is
+/// needed to find it again; how much was written. `ErrorKind::Unsupported` where there is no such write.
+pub fn write_through_at(file: BorrowedFd<'_>, from: &[u8], offset_bytes: u64) -> io::Result<usize> {
+    let offset = libc::off_t::try_from(offset_bytes).map_err(io::Error::other)?;
+    let slice = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
+    // SAFETY: the one slice is valid for reading during the call, and the kernel only reads it.
+    let written = unsafe { libc::pwritev2(file.as_raw_fd(), &raw const slice, 1, offset, libc::RWF_DSYNC) };
+    usize::try_from(written).map_err(|_| io::Error::last_os_error())
+}
+
 /// Makes `len_bytes` from `offset_bytes` on read as zeros and gives back the whole blocks of the file system
-/// in between; the size of the file stays. `ErrorKind::Unsupported` where there are no holes.
+/// or of the device in between; the size of the file stays. `ErrorKind::Unsupported` where nothing can be
+/// given back.
 pub fn punch_hole(file: BorrowedFd<'_>, offset_bytes: u64, len_bytes: u64) -> io::Result<()> {
+    allocate(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset_bytes, len_bytes)
+}
+
+/// Makes `len_bytes` from `offset_bytes` on read as zeros and keeps the space; on a block device the kernel
+/// writes them if the device has no command for it. `ErrorKind::Unsupported` where there is no such call.
+pub fn zero_range(file: BorrowedFd<'_>, offset_bytes: u64, len_bytes: u64) -> io::Result<()> {
+    allocate(file, libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE, offset_bytes, len_bytes)
+}
+
+fn allocate(file: BorrowedFd<'_>, mode: libc::c_int, offset_bytes: u64, len_bytes: u64) -> io::Result<()> {
     let signed = |bytes: u64| libc::off_t::try_from(bytes).map_err(io::Error::other);
     let (offset, len) = (signed(offset_bytes)?, signed(len_bytes)?);
-    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: the descriptor is open for as long as it is borrowed; no pointers are passed.
     check(unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, len) }).map(|_| ())
 }

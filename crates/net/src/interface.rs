@@ -15,15 +15,20 @@ use crate::syscall::check;
 // linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h
 const RTM_NEWLINK: u16 = 16;
 const RTM_NEWADDR: u16 = 20;
+const RTM_NEWQDISC: u16 = 36;
 const IFLA_MTU: u16 = 4;
 const IFLA_TXQLEN: u16 = 13;
+const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
+const TCA_KIND: u16 = 1;
+const TC_H_ROOT: u32 = 0xffff_ffff;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
 const IFA_F_NODAD: u32 = 2;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
+const NLM_F_REPLACE: u16 = 0x100;
 const NLM_F_EXCL: u16 = 0x200;
 const NLM_F_CREATE: u16 = 0x400;
 const NLMSG_ERROR: u16 = 2;
@@ -37,6 +42,8 @@ pub struct Setting {
     pub queue_packets: Option<u32>,
     /// Largest super-packet that TCP builds for this device.
     pub gso_max_bytes: Option<u32>,
+    /// Segments of the largest super-packet; 1 for none at all.
+    pub gso_max_segments: Option<u32>,
 }
 
 /// Changes the device `name` and takes it up.
@@ -52,12 +59,25 @@ pub fn set_up(name: &str, setting: Setting) -> io::Result<()> {
         (IFLA_MTU, setting.mtu_bytes),
         (IFLA_TXQLEN, setting.queue_packets),
         (IFLA_GSO_MAX_SIZE, setting.gso_max_bytes),
+        (IFLA_GSO_MAX_SEGS, setting.gso_max_segments),
     ] {
         if let Some(value) = value {
             attribute(&mut body, kind, &value.to_ne_bytes());
         }
     }
     request(RTM_NEWLINK, NLM_F_REQUEST | NLM_F_ACK, &body)
+}
+
+/// Takes the queue away that lies before the device `name`: a packet for which the device itself has no room is refused
+/// while its sender looks, which TCP takes as congestion of this host (state CWR).
+pub fn without_queue(name: &str) -> io::Result<()> {
+    // struct tcmsg: family and padding, index, handle, parent, info
+    let mut body = vec![libc::AF_UNSPEC as u8, 0, 0, 0];
+    for word in [index_of(name)?, 0, TC_H_ROOT, 0] {
+        body.extend(word.to_ne_bytes());
+    }
+    attribute(&mut body, TCA_KIND, b"noqueue\0");
+    request(RTM_NEWQDISC, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE, &body)
 }
 
 /// Gives the device `name` an address, usable at once (no duplicate address detection).

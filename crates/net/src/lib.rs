@@ -3,19 +3,23 @@
 //! The only crate with `unsafe` and `libc`; each module that needs them says so on its first lines, and
 //! hands on safe types. No protocol and no policy live here.
 
+pub mod aligned;
 pub mod child;
 pub mod clock;
 pub mod fs;
 pub mod interface;
+pub mod limits;
 pub mod namespace;
 mod poll;
 pub mod random;
 pub mod scheduling;
 mod signals;
+pub mod stamps;
 mod syscall;
 pub mod tcp;
 pub mod tcp_info;
 pub mod tun;
+pub mod user;
 pub mod wait;
 mod wake;
 

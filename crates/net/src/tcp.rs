@@ -11,9 +11,16 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::syscall::check;
 
-/// Listens on `address`, non-blocking, with a backlog that a crowd of initiators fits in.
+/// Connections that may wait to be accepted; the system's own limit (net.core.somaxconn) is 4096 by custom.
+const BACKLOG: i32 = 4096;
+
+/// Listens on `address`, non-blocking, with a backlog that a crowd of initiators fits in: who finds it full
+/// tries again after a second, and then after two.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
+    // std's backlog is 128; listening again only changes it.
+    // SAFETY: no pointers are passed.
+    check(unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) })?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
@@ -60,6 +67,14 @@ pub fn prepare(stream: &TcpStream, congestion: Option<&str>) -> io::Result<()> {
         Some(name) => set_congestion(stream, name),
         None => Ok(()),
     }
+}
+
+/// Whether connections can have this congestion control. The error names what the kernel has instead.
+pub fn check_congestion(name: &str) -> io::Result<()> {
+    // SAFETY: no pointers are passed.
+    let raw = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    set_congestion(&TcpStream::from(unsafe { OwnedFd::from_raw_fd(raw) }), name)
 }
 
 /// Sets the congestion control of one socket. The error names what the kernel has instead.

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -36,6 +36,23 @@ pub struct Cut {
     pub segments: u16,
     /// Bytes of IP and TCP headers that each of them has; 0 unless there are several.
     pub header_bytes: u32,
+    /// Bytes of payload that each but the last has; 0 unless there are several.
+    pub payload_bytes: u32,
+}
+
+/// What a packet leaves to the device that takes it: the rest of TCP's checksum, and cutting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offload {
+    /// Where the TCP header begins, in bytes from the IP header.
+    pub transport_at: u16,
+    /// Where the checksum is in the TCP header.
+    pub checksum_at: u16,
+    /// Bytes of the IP and the TCP header.
+    pub header_bytes: u16,
+    /// The packet stands for several of this much payload each; `None` if it is one.
+    pub cut: Option<u16>,
+    /// 4 or 6.
+    pub version: u8,
 }
 
 impl Tun {
@@ -75,6 +92,13 @@ impl Tun {
         }
     }
 
+    /// Hands one packet, whose headers and payload lie apart, to the device's host.
+    pub fn write_parts(&self, offload: &Offload, headers: &[u8], payload: &[u8]) -> io::Result<()> {
+        let own = offload.header();
+        let parts = [IoSlice::new(&own), IoSlice::new(headers), IoSlice::new(payload)];
+        (&self.file).write_vectored(&parts).map(|_| ())
+    }
+
     /// Hands one packet with its header to the device's host.
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
         (&self.file).write(packet).map(|_| ())
@@ -87,10 +111,28 @@ impl AsFd for Tun {
     }
 }
 
+impl Offload {
+    /// struct virtio_net_hdr, in the byte order of this machine.
+    fn header(&self) -> [u8; HEADER_BYTES] {
+        let kind = match (self.cut, self.version) {
+            (None, _) => GSO_NONE,
+            (Some(_), 4) => GSO_TCPV4,
+            (Some(_), _) => GSO_TCPV6,
+        };
+        let mut header = [0; HEADER_BYTES];
+        header[..2].copy_from_slice(&[NEEDS_CSUM, kind]);
+        let words = [self.header_bytes, self.cut.unwrap_or(0), self.transport_at, self.checksum_at];
+        for (at, word) in (2..).step_by(2).zip(words) {
+            header[at..at + 2].copy_from_slice(&word.to_ne_bytes());
+        }
+        header
+    }
+}
+
 impl Cut {
     /// How `packet`, as [`Tun::read`] gave it, is to be cut. What is no TCP super-packet is one packet.
     pub fn of(packet: &[u8]) -> Cut {
-        super_packet(packet).unwrap_or(Cut { segments: 1, header_bytes: 0 })
+        super_packet(packet).unwrap_or(Cut { segments: 1, header_bytes: 0, payload_bytes: 0 })
     }
 }
 
@@ -111,7 +153,7 @@ fn super_packet(packet: &[u8]) -> Option<Cut> {
     }
     // At most 65 535 bytes of payload, at least one byte each.
     let segments = payload_bytes.div_ceil(mss_bytes) as u16;
-    Some(Cut { segments, header_bytes })
+    Some(Cut { segments, header_bytes, payload_bytes: mss_bytes })
 }
 
 #[cfg(test)]
@@ -137,15 +179,26 @@ mod tests {
         ] {
             assert_eq!(
                 Cut::of(&packet(kind, 1448, payload)),
-                Cut { segments, header_bytes: 52 },
+                Cut { segments, header_bytes: 52, payload_bytes: 1448 },
                 "{payload}"
             );
         }
     }
 
     #[test]
+    fn what_is_left_to_the_device_reads_back() {
+        let offload =
+            Offload { transport_at: 20, checksum_at: 16, header_bytes: 52, cut: Some(1448), version: 4 };
+        let mut made = packet(GSO_TCPV4, 1448, 14_480);
+        made[..HEADER_BYTES].copy_from_slice(&offload.header());
+        assert_eq!(Cut::of(&made), Cut { segments: 10, header_bytes: 52, payload_bytes: 1448 });
+        made[..HEADER_BYTES].copy_from_slice(&Offload { cut: None, ..offload }.header());
+        assert_eq!(Cut::of(&made).segments, 1);
+    }
+
+    #[test]
     fn anything_else_is_one_packet() {
-        let one = Cut { segments: 1, header_bytes: 0 };
+        let one = Cut { segments: 1, header_bytes: 0, payload_bytes: 0 };
         assert_eq!(Cut::of(&packet(GSO_NONE, 0, 100)), one);
         assert_eq!(Cut::of(&packet(GSO_TCPV4, 0, 100)), one, "a size of nothing cuts nothing");
         let whole = packet(GSO_TCPV4, 1448, 3000);

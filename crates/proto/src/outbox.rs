@@ -28,6 +28,11 @@ impl Outbox {
         Some((pdu, data))
     }
 
+    /// Gives back the memory that is not in use.
+    pub(crate) fn shrink(&mut self) {
+        self.queue.shrink_to_fit();
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

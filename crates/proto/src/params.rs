@@ -89,6 +89,18 @@ impl Params {
         peer_software: None,
     };
 
+    /// The parameters of a further connection of a session with `session`: its own segments and digests, and
+    /// everything else as it was agreed for all.
+    pub fn of_connection(self, session: Params) -> Params {
+        Params {
+            our_max_recv_data_segment_len: self.our_max_recv_data_segment_len,
+            peer_max_recv_data_segment_len: self.peer_max_recv_data_segment_len,
+            header_digest: self.header_digest,
+            data_digest: self.data_digest,
+            ..session
+        }
+    }
+
     /// Bytes of data that a command PDU of a write may carry.
     pub fn immediate_data_limit(&self) -> u32 {
         if self.immediate_data { self.first_burst_len.min(self.peer_max_recv_data_segment_len) } else { 0 }

@@ -56,6 +56,11 @@ impl TargetWindow {
         }
     }
 
+    /// Whether a command with this number could be taken, now or in its turn.
+    pub(crate) fn admits(&self, cmd_sn: u32) -> bool {
+        self.admit(cmd_sn) != Admit::Outside
+    }
+
     /// The next command in order was taken; `opens` if it stays open until [`TargetWindow::complete`].
     pub(crate) fn take(&mut self, opens: bool) {
         self.exp_cmd_sn = self.exp_cmd_sn.wrapping_add(1);

@@ -13,6 +13,7 @@ fn packet(i: u64) -> Packet {
         scheduled: Instant::from_nanos(t.as_nanos() + 8_000_000),
         egress: Instant::from_nanos(t.as_nanos() + 8_000_000 + i % 977),
         direction: if i.is_multiple_of(3) { Direction::NearToFar } else { Direction::FarToNear },
+        number: 1,
         fate: if i % 1000 == 999 { Fate::QueueFull } else { Fate::Delivered },
         ip_bytes: 1500,
         segments: 1,

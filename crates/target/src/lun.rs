@@ -6,20 +6,31 @@
 
 mod attention;
 mod identity;
+mod options;
 mod reservation;
 mod spec;
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use thiserror::Error;
 use wire::scsi::Lun as Address;
 
-use crate::backend::{Backend, FileStore, Memory, MemoryError, OpenError};
+use crate::backend::{
+    Backend, BlockStore, Delays, DeviceStore, FaultStore, FileStore, Inline, Locked, Memory, MemoryError,
+    Null, OpenAs, OpenError,
+};
 
 pub use attention::{Attention, Nexus};
 pub use identity::{Identity, PORTAL_GROUP_TAG};
+pub use options::{BLOCK_LENS_BYTES, OPTIONS, OptionError, Options};
 pub use reservation::{Need, Port, Request, Reservations, ReserveError};
-pub use spec::{LunSpec, SpecError};
+pub use spec::{LunSpec, Source, SpecError};
+
+pub(crate) use options::not;
+pub(crate) use spec::nearest_of;
 
 use attention::Attentions;
 
@@ -39,6 +50,10 @@ pub struct Lun {
     identity: Identity,
     read_only: bool,
     backend: Backend,
+    delays: Delays,
+    seed: u64,
+    /// Commands that were delayed.
+    delayed: u64,
     settings: Settings,
     attentions: Attentions,
     reservations: Reservations,
@@ -53,10 +68,10 @@ pub struct Settings {
     pub write_protect: bool,
 }
 
-/// The LUNs of one target, numbered from 0 without gaps.
+/// The LUNs of one target by their numbers, which may have gaps.
 #[derive(Debug, Default)]
 pub struct Luns {
-    luns: Vec<Lun>,
+    slots: Vec<Option<Lun>>,
 }
 
 /// Why a LUN cannot be served.
@@ -68,7 +83,7 @@ pub enum LunError {
         /// Its number.
         number: usize,
         /// What was asked for.
-        spec: LunSpec,
+        spec: Box<LunSpec>,
         /// What is wrong with the file.
         source: OpenError,
     },
@@ -78,7 +93,7 @@ pub enum LunError {
         /// Its number.
         number: usize,
         /// What was asked for.
-        spec: LunSpec,
+        spec: Box<LunSpec>,
         /// What is wrong with the size.
         source: MemoryError,
     },
@@ -90,58 +105,86 @@ pub enum LunError {
         /// Its number.
         number: usize,
         /// What was asked for.
-        spec: LunSpec,
+        spec: Box<LunSpec>,
         /// The size found.
         len_bytes: u64,
         /// Bytes per block.
         block_len_bytes: u32,
     },
     /// More LUNs than can be numbered.
-    #[error("{found} LUNs were asked for, a target serves at most {LUNS_MAX}; start a second target")]
+    #[error("there is no LUN {number}: they are numbered from 0, {LUNS_MAX} at most; start a second target")]
     TooMany {
-        /// How many.
-        found: usize,
+        /// The number asked for.
+        number: u16,
     },
 }
 
 impl Luns {
-    /// Opens every LUN of `specs` in order, as target `iqn`.
-    pub fn open(specs: &[LunSpec], iqn: &str) -> Result<Luns, LunError> {
-        if specs.len() > LUNS_MAX {
-            return Err(LunError::TooMany { found: specs.len() });
+    /// Opens every LUN of `specs` in the order of their numbers, as target `iqn`.
+    pub fn open(specs: &BTreeMap<u16, LunSpec>, iqn: &str) -> Result<Luns, LunError> {
+        let mut luns = Luns::default();
+        for (number, spec) in specs {
+            luns.put(Lun::open(spec, *number, iqn)?);
         }
-        let open = |(number, spec)| Lun::open(spec, number as u16, iqn);
-        specs.iter().enumerate().map(open).collect::<Result<_, _>>().map(|luns| Luns { luns })
+        Ok(luns)
+    }
+
+    /// Puts a LUN in the place of its number.
+    fn put(&mut self, lun: Lun) {
+        let place = usize::from(lun.number);
+        if self.slots.len() <= place {
+            self.slots.resize_with(place + 1, || None);
+        }
+        self.slots[place] = Some(lun);
     }
 
     /// The LUN that a command is for.
     pub fn lun(&self, address: Address) -> Option<&Lun> {
-        self.luns.get(usize::from(address.number()?))
+        self.slots.get(usize::from(address.number()?))?.as_ref()
     }
 
     /// The LUN that a command is for, to receive into its memory.
     pub fn lun_mut(&mut self, address: Address) -> Option<&mut Lun> {
-        self.luns.get_mut(usize::from(address.number()?))
+        self.slots.get_mut(usize::from(address.number()?))?.as_mut()
     }
 
     /// All of them, by number.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Lun> {
-        self.luns.iter()
+    pub fn iter(&self) -> impl Iterator<Item = &Lun> {
+        self.slots.iter().flatten()
     }
 
     /// A session of `port` logged in. It is told once per LUN that the LUN may have been reset since it last
     /// looked; a memory LUN of a target that was started again is empty, so this is not a formality.
     pub fn begin(&mut self, nexus: Nexus, port: Port) {
         let port = Arc::new(port);
-        for lun in &mut self.luns {
+        for lun in self.slots.iter_mut().flatten() {
             lun.attentions.begin(nexus);
             lun.reservations.begin(nexus, &port);
         }
     }
 
+    /// A LUN, or all of them, was reset for `nexus`; see [`Lun::reset`].
+    pub fn reset(&mut self, address: Option<Address>, nexus: Nexus) {
+        self.concerned(address).for_each(|lun| lun.reset(nexus));
+    }
+
+    /// Another session ended commands of `nexus` on a LUN, or on all of them.
+    pub fn tell_cleared(&mut self, address: Option<Address>, nexus: Nexus) {
+        let luns = self.concerned(address);
+        luns.for_each(|lun| lun.attentions.raise(Attention::Cleared, |other| other == nexus));
+    }
+
+    fn concerned(&mut self, address: Option<Address>) -> impl Iterator<Item = &mut Lun> {
+        let number = address.map(Address::number);
+        self.slots
+            .iter_mut()
+            .flatten()
+            .filter(move |lun| number.is_none_or(|number| number == Some(lun.number)))
+    }
+
     /// A session is over; nothing is kept for it.
     pub fn end(&mut self, nexus: Nexus) {
-        for lun in &mut self.luns {
+        for lun in self.slots.iter_mut().flatten() {
             lun.attentions.end(nexus);
             lun.reservations.end(nexus);
         }
@@ -149,40 +192,58 @@ impl Luns {
 }
 
 impl Lun {
-    /// Opens what `spec` describes as LUN `number` of target `iqn`, with blocks of [`BLOCK_LEN_BYTES`].
+    /// Opens what `spec` describes as LUN `number` of target `iqn`.
     pub fn open(spec: &LunSpec, number: u16, iqn: &str) -> Result<Lun, LunError> {
-        let block_len_bytes = BLOCK_LEN_BYTES;
-        let place = || (usize::from(number), spec.clone());
-        let (backend, read_only, origin) = match spec {
-            LunSpec::Memory { len } => {
+        if usize::from(number) >= LUNS_MAX {
+            return Err(LunError::TooMany { number });
+        }
+        let place = || (usize::from(number), Box::new(spec.clone()));
+        let opened = |source| {
+            let (number, spec) = place();
+            LunError::File { number, spec, source }
+        };
+        let options = &spec.options;
+        let open_as = OpenAs { read_only: options.read_only, direct: options.direct == Some(true) };
+        let block_len_bytes = options.block_len_bytes.unwrap_or(BLOCK_LEN_BYTES);
+        let (backend, block_len_bytes) = match &spec.source {
+            Source::Memory { len } | Source::Null { len } => {
                 let len_bytes = len.0;
                 let (number, spec) = place();
                 if len_bytes == 0 || !len_bytes.is_multiple_of(u64::from(block_len_bytes)) {
                     return Err(LunError::Size { number, spec, len_bytes, block_len_bytes });
                 }
-                let memory =
-                    Memory::zeroed(len_bytes).map_err(|source| LunError::Memory { number, spec, source })?;
-                (Backend::Memory(memory), false, Vec::new())
+                let inline = match &spec.source {
+                    Source::Null { .. } => Inline::Null(Null::new(len_bytes)),
+                    _ => {
+                        let memory = Memory::zeroed(len_bytes);
+                        Inline::Memory(memory.map_err(|source| LunError::Memory { number, spec, source })?)
+                    }
+                };
+                (Backend::Inline(inline), block_len_bytes)
             }
-            LunSpec::File { path, read_only } => {
-                let store = FileStore::open(path, *read_only, block_len_bytes).map_err(|source| {
-                    let (number, spec) = place();
-                    LunError::File { number, spec, source }
-                })?;
-                // The same file keeps its identity whatever directory the target was started in.
-                let origin = path.canonicalize().unwrap_or_else(|_| path.clone());
-                (Backend::Blocking(Arc::new(store)), *read_only, origin.into_os_string().into_encoded_bytes())
+            Source::File { path } => {
+                let store = FileStore::open(path, open_as, block_len_bytes).map_err(opened)?;
+                (Backend::Blocking(Arc::new(store)), block_len_bytes)
+            }
+            Source::Block { path } => {
+                let store = DeviceStore::open(path, open_as, options.block_len_bytes).map_err(opened)?;
+                let block_len_bytes = store.logical_block_bytes();
+                (Backend::Blocking(Arc::new(store)), block_len_bytes)
             }
         };
+        let backend = wrap(backend, options, block_len_bytes);
         Ok(Lun {
             number,
-            kind: spec.kind(),
+            kind: spec.source.kind(),
             block_len_bytes,
             blocks: backend.len_bytes() / u64::from(block_len_bytes),
-            identity: Identity::derive(iqn, number, spec.kind(), &origin),
-            read_only,
+            identity: Identity::derive(iqn, number, spec.source.kind(), &origin(&spec.source)),
+            read_only: options.read_only,
             settings: Settings { write_cache: backend.has_write_cache(), write_protect: false },
             backend,
+            delays: options.delays,
+            seed: options.seed,
+            delayed: 0,
             attentions: Attentions::default(),
             reservations: Reservations::default(),
         })
@@ -193,7 +254,7 @@ impl Lun {
         self.number
     }
 
-    /// What it is made of, as in its specification: `memory`, `file`.
+    /// What it is made of, as in its specification: `memory`, `null`, `file`, `block`.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
@@ -247,12 +308,27 @@ impl Lun {
     }
 
     /// Carries out PERSISTENT RESERVE OUT for `nexus`; sessions that it concerns are told.
-    pub fn persistent_reserve(&mut self, nexus: Nexus, request: Request) -> Result<(), ReserveError> {
+    /// Those whose registration it ended are handed back.
+    pub fn persistent_reserve(&mut self, nexus: Nexus, request: Request) -> Result<Vec<Nexus>, ReserveError> {
+        let mut preempted = Vec::new();
         for (port, attention) in self.reservations.out(nexus, request)? {
             let sessions: Vec<Nexus> = self.reservations.sessions_of(&port).collect();
             self.attentions.raise(attention, |other| other != nexus && sessions.contains(&other));
+            if attention == Attention::RegistrationsPreempted {
+                preempted.extend(sessions);
+            }
         }
-        Ok(())
+        Ok(preempted)
+    }
+
+    /// How long the next command that is read, or written, has to wait before it begins.
+    pub fn delay(&mut self, is_read: bool) -> Duration {
+        let delay = if is_read { self.delays.read } else { self.delays.write };
+        if delay.is_none() {
+            return Duration::ZERO;
+        }
+        self.delayed += 1;
+        delay.of(self.seed, self.delayed)
     }
 
     /// Where its bytes are.
@@ -265,10 +341,10 @@ impl Lun {
         &mut self.backend
     }
 
-    /// LOGICAL UNIT RESET was carried out: every session is told, a RESERVE is over, and what was set is as
-    /// it was at first.
-    pub fn reset(&mut self) {
-        self.attentions.raise(Attention::Reset, |_| true);
+    /// LOGICAL UNIT RESET was carried out for `nexus`: all other sessions are told, a RESERVE is over, and what
+    /// was set is as it was at first.
+    pub fn reset(&mut self, nexus: Nexus) {
+        self.attentions.raise(Attention::Reset, |other| other != nexus);
         self.reservations.reset();
         self.settings = Settings { write_cache: self.backend.has_write_cache(), write_protect: false };
     }
@@ -276,6 +352,35 @@ impl Lun {
     /// What `nexus` has to be told before its next command, once: asking clears it.
     pub fn take_attention(&mut self, nexus: Nexus) -> Option<Attention> {
         self.attentions.take(nexus)
+    }
+}
+
+/// Puts what `options` want in front of `backend`. What is served inline waits for nothing, so it becomes a
+/// store; without wrappers it stays as it is.
+fn wrap(backend: Backend, options: &Options, block_len_bytes: u32) -> Backend {
+    if options.faults.is_empty() && options.delays.is_none() {
+        return backend;
+    }
+    let mut store: Arc<dyn BlockStore> = match backend {
+        Backend::Inline(inline) => Arc::new(Locked::new(inline, block_len_bytes)),
+        Backend::Blocking(store) => store,
+    };
+    if !options.faults.is_empty() {
+        store = Arc::new(FaultStore::new(store, &options.faults, block_len_bytes, options.seed));
+    }
+    Backend::Blocking(store)
+}
+
+/// What tells two stores of a kind apart. A file keeps its identity whatever directory the target was started
+/// in. A device keeps it by the name that is given: `/dev/disk/by-id/…` stays, what it leads to may not.
+fn origin(source: &Source) -> Vec<u8> {
+    let bytes = |path: std::io::Result<std::path::PathBuf>, given: &Path| {
+        path.unwrap_or_else(|_| given.to_owned()).into_os_string().into_encoded_bytes()
+    };
+    match source {
+        Source::Memory { .. } | Source::Null { .. } => Vec::new(),
+        Source::File { path } => bytes(path.canonicalize(), path),
+        Source::Block { path } => bytes(std::path::absolute(path), path),
     }
 }
 
@@ -290,8 +395,8 @@ mod tests {
     }
 
     fn open(specs: &[&str]) -> Result<Luns, LunError> {
-        let specs: Vec<LunSpec> = specs.iter().map(|s| s.parse().unwrap()).collect();
-        Luns::open(&specs, IQN)
+        let specs = (0..).zip(specs.iter().map(|s| s.parse().unwrap()));
+        Luns::open(&specs.collect(), IQN)
     }
 
     #[test]
@@ -305,7 +410,7 @@ mod tests {
         assert_eq!(seen, [(0, "memory", 2048, false), (1, "file", 8, true)]);
         assert_ne!(luns.lun(at(0)).unwrap().identity(), luns.lun(at(1)).unwrap().identity());
         assert!(luns.lun(at(2)).is_none() && luns.lun_mut(Address(u64::MAX)).is_none());
-        assert!(matches!(luns.lun(at(0)).unwrap().backend(), Backend::Memory(_)));
+        assert!(matches!(luns.lun(at(0)).unwrap().backend(), Backend::Inline(_)));
         assert!(luns.lun(at(1)).unwrap().backend().has_write_cache());
     }
 
@@ -335,7 +440,7 @@ mod tests {
         check(&["memory:0"], &["LUN 0", "0 bytes", "positive multiple"]);
         check(&["memory:1MiB", "file:/nowhere/disk"], &["LUN 1 (file:/nowhere/disk)", "does not exist"]);
         check(&["memory:1000000TiB"], &["LUN 0", "does not fit"]);
-        check(&["memory:512"; 257], &["257 LUNs", "at most 256"]);
+        check(&["memory:512"; 257], &["no LUN 256", "256 at most"]);
     }
 
     #[test]
@@ -347,8 +452,8 @@ mod tests {
         let lun = luns.lun_mut(at(0)).unwrap();
         assert_eq!(lun.take_attention(one), Some(Attention::PowerOn));
         assert_eq!(lun.take_attention(one), None);
-        lun.reset();
-        lun.reset();
+        lun.reset(Nexus(3));
+        lun.reset(two);
         assert_eq!(lun.take_attention(one), Some(Attention::Reset));
         assert_eq!(lun.take_attention(one), None, "two resets are one message");
         assert_eq!(lun.take_attention(two), Some(Attention::PowerOn), "the earlier one first");

@@ -4,7 +4,7 @@
 //! also what the arena needs, whether it is full of acknowledgements or of super-packets. The chunk that was
 //! emptied last is filled next: a short path stays in the processor's cache.
 
-use link::{Handle, Shape};
+use link::{Handle, Line};
 use net::tun::MAX_BYTES;
 
 const CHUNK_BYTES: usize = 1 << 20;
@@ -25,13 +25,14 @@ struct Chunk {
     live_packets: u32,
 }
 
-/// Bytes that a path holds at most, with some to spare for an emulator that is late. The wire counts more
+/// Bytes that a direction holds at most, with some to spare for an emulator that is late. The wire counts more
 /// than a packet has in memory, so bytes on the wire are enough here.
-pub(crate) fn limit_bytes(shape: &Shape) -> u64 {
+pub(crate) fn limit_bytes(line: &Line) -> u64 {
+    let shape = &line.shape;
     let spare = shape.rate.bytes_in(std::time::Duration::from_millis(5)) + (4 << 20);
-    let held = shape.rate.bytes_in(shape.delay) + shape.queue_bytes + spare;
+    let held = shape.rate.bytes_in(line.longest()).saturating_add(shape.queue_bytes).saturating_add(spare);
     // The end of a chunk stays empty where no largest packet fits.
-    held + held.div_ceil((CHUNK_BYTES / MAX_BYTES - 1) as u64)
+    held.saturating_add(held.div_ceil((CHUNK_BYTES / MAX_BYTES - 1) as u64))
 }
 
 impl Arena {
@@ -81,16 +82,24 @@ impl Arena {
         &self.chunks[place.chunk].memory[place.offset..][..place.bytes]
     }
 
-    /// Forgets a packet.
+    /// The packet that was kept last is to be released once more than before: one of its pieces needs it too.
+    pub(crate) fn share(&mut self, handle: Handle) {
+        self.chunks[Place::of(handle).chunk].live_packets += 1;
+    }
+
+    /// Forgets the packet that was kept last: the model dropped all of it. Its room is there again at once, or a burst
+    /// of drops would use up what the path needs.
+    pub(crate) fn take_back(&mut self, handle: Handle) {
+        let place = Place::of(handle);
+        self.chunks[place.chunk].used_bytes = place.offset;
+        self.release(handle);
+    }
+
+    /// Forgets a packet, or what one of its pieces needed of it.
     pub(crate) fn release(&mut self, handle: Handle) {
         let place = Place::of(handle);
         let chunk = &mut self.chunks[place.chunk];
         chunk.live_packets -= 1;
-        if place.offset + place.bytes == chunk.used_bytes {
-            // The packet that was kept last: the model dropped it. Its room is there again at once, or a burst
-            // of drops would use up what the path needs.
-            chunk.used_bytes = place.offset;
-        }
         if chunk.live_packets == 0 {
             chunk.used_bytes = 0;
             if place.chunk != self.filling {
@@ -175,9 +184,24 @@ mod tests {
         let held = keep(&mut arena, 1500, 1).expect("room");
         for _ in 0..1_000 {
             let dropped = keep(&mut arena, 60_000, 2).expect("room for one more");
-            arena.release(dropped);
+            arena.take_back(dropped);
         }
         assert_eq!(arena.bytes(held), [1; 1500]);
+    }
+
+    #[test]
+    fn a_packet_lives_as_long_as_its_last_piece() {
+        let mut arena = Arena::new(1 << 20);
+        let shared = keep(&mut arena, 60_000, 3).expect("room");
+        for _ in 0..40 {
+            arena.share(shared);
+        }
+        (0..40).for_each(|_| arena.release(shared));
+        let other = keep(&mut arena, 60_000, 4).expect("room for another");
+        assert!(arena.bytes(shared).iter().all(|byte| *byte == 3) && shared != other);
+        arena.release(shared);
+        arena.release(other);
+        assert_eq!(keep(&mut arena, 60_000, 5), Some(shared), "all is free again");
     }
 
     #[test]

@@ -29,6 +29,12 @@ pub(crate) struct Traffic {
     pub(crate) segments: u64,
     /// The model dropped them.
     pub(crate) queue_full: u64,
+    /// The model lost them on the line.
+    pub(crate) lost: u64,
+    /// They came while the line was down.
+    pub(crate) line_down: u64,
+    /// They were delivered a second time.
+    pub(crate) duplicated: u64,
     /// The emulator had no memory for them.
     pub(crate) no_buffer: u64,
     /// The receiving device did not take them.
@@ -162,6 +168,9 @@ impl Traffic {
             packets: 0,
             segments: 0,
             queue_full: 0,
+            lost: 0,
+            line_down: 0,
+            duplicated: 0,
             no_buffer: 0,
             device_refused: 0,
             lost_rows: 0,
@@ -171,13 +180,18 @@ impl Traffic {
 
     pub(crate) fn add(&mut self, packet: &Packet) {
         let segments = u64::from(packet.segments);
-        self.packets += 1;
-        self.segments += segments;
+        if packet.fate != Fate::Duplicate {
+            self.packets += 1;
+            self.segments += segments;
+        }
         match packet.fate {
             Fate::Delivered => {
                 let late = packet.egress.since(packet.scheduled).as_nanos() as u64;
                 self.lateness.saturating_record(late);
             }
+            Fate::Duplicate => self.duplicated += segments,
+            Fate::Lost => self.lost += segments,
+            Fate::LineDown => self.line_down += segments,
             Fate::QueueFull => self.queue_full += segments,
             Fate::NoBuffer => self.no_buffer += segments,
             Fate::DeviceRefused => self.device_refused += segments,

@@ -9,7 +9,8 @@ use net::clock;
 
 use crate::collect::{Collector, Traffic, Window};
 use crate::host::Host;
-use crate::pump::{Cost, Lane, Pump, Stop};
+use crate::lane::Lane;
+use crate::pump::{Cost, Pump, Signals};
 use crate::{Spec, WanError};
 
 /// A path that is being emulated. Dropped early, it stops.
@@ -17,7 +18,7 @@ pub(crate) struct Emulator {
     near: Arc<Host>,
     far: Arc<Host>,
     window: Arc<Window>,
-    stop: Arc<Stop>,
+    signals: Arc<Signals>,
     threads: Option<(JoinHandle<std::io::Result<Cost>>, Collector)>,
     drops_before: u64,
     drops: u64,
@@ -33,17 +34,17 @@ impl Emulator {
     ) -> Result<Emulator, WanError> {
         let window = Window::new();
         let failed = |source| WanError::System { what: "start a thread of the emulator", source };
-        let stop = Stop::new().map_err(failed)?;
+        let signals = Signals::new().map_err(failed)?;
         let (collector, [to_far, to_near]) = Collector::start(trace, window.clone())?;
-        let out = Lane::new(Direction::NearToFar, [near, far], &spec.shape, to_far);
-        let back = Lane::new(Direction::FarToNear, [far, near], &spec.shape, to_near);
-        let pump = Pump::new([out, back], stop.clone());
+        let out = Lane::new(Direction::NearToFar, [near, far], spec, to_far);
+        let back = Lane::new(Direction::FarToNear, [far, near], spec, to_near);
+        let pump = Pump::new([out, back], signals.clone());
         let pump = thread::Builder::new().name("pump".to_owned()).spawn(|| pump.run()).map_err(failed)?;
         Ok(Emulator {
             near: near.clone(),
             far: far.clone(),
             window,
-            stop,
+            signals,
             threads: Some((pump, collector)),
             drops_before: 0,
             drops: 0,
@@ -53,7 +54,9 @@ impl Emulator {
     /// COMMAND starts: packets count from here.
     pub(crate) fn begin(&mut self) -> Result<(), WanError> {
         self.drops_before = self.device_drops()?;
-        self.window.begin(clock::now());
+        let now = clock::now();
+        self.window.begin(now);
+        self.signals.begin(now);
         Ok(())
     }
 
@@ -66,7 +69,7 @@ impl Emulator {
 
     /// Stops; what happened, the packets that the devices dropped before the path saw them, and the cost.
     pub(crate) fn finish(mut self) -> Result<(Traffic, u64, Cost), WanError> {
-        self.stop.stop();
+        self.signals.stop();
         let (pump, collector) = self.threads.take().expect("an emulator finishes once");
         let outcome = pump.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let failed = |source| WanError::System { what: "read packets from a TUN device", source };
@@ -81,6 +84,6 @@ impl Emulator {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        self.stop.stop();
+        self.signals.stop();
     }
 }

@@ -3,9 +3,25 @@
 use std::io;
 use std::path::PathBuf;
 
+use event::Bytes;
+
 /// Why a run ended without a result.
 #[derive(Debug, thiserror::Error)]
 pub enum WanError {
+    /// The path would hold more than there is memory for.
+    #[error(
+        "packets that {side} sends need up to {} of memory (rate x delay, and the queue), at most {} are reserved for a \
+         direction; give a smaller --rate, --delay or --queue",
+        Bytes(*needed_bytes), Bytes(*limit_bytes)
+    )]
+    Memory {
+        /// Which end sends them.
+        side: &'static str,
+        /// What they need.
+        needed_bytes: u64,
+        /// What they may have.
+        limit_bytes: u64,
+    },
     /// The kernel refused a namespace.
     #[error("cannot make a network namespace: {0}; run it as root (CAP_SYS_ADMIN and CAP_NET_ADMIN)")]
     Namespace(io::Error),

@@ -9,7 +9,7 @@ use net::interface::{self, Setting};
 use net::namespace::Namespace;
 use net::tun::Tun;
 
-use crate::{Side, Spec, WanError};
+use crate::{Side, Spec, WanError, lane};
 
 /// The device's name in each namespace.
 const DEVICE: &str = "wan0";
@@ -48,6 +48,7 @@ const REPORTED: [&str; 5] = [
 pub(crate) struct Host {
     pub(crate) side: Side,
     pub(crate) namespace: Namespace,
+    pub(crate) only_ipv6: bool,
     pub(crate) tun: Tun,
     /// Names as sysctl(8) writes them, with the values read back.
     pub(crate) sysctls: BTreeMap<String, String>,
@@ -59,7 +60,7 @@ impl Host {
         let set_up = || Ok(furnish(side, spec));
         let (namespace, furnished) = Namespace::create(set_up).map_err(WanError::Namespace)?;
         let (tun, sysctls) = furnished?;
-        Ok(Host { side, namespace, tun, sysctls })
+        Ok(Host { side, namespace, only_ipv6: spec.only_ipv6, tun, sysctls })
     }
 
     /// Packets that the device dropped before the path saw them.
@@ -94,12 +95,20 @@ fn furnish(side: Side, spec: &Spec) -> Result<(Tun, BTreeMap<String, String>), W
     interface::set_up("lo", Setting::default()).map_err(failed("take up lo".to_owned()))?;
     let setting = Setting {
         mtu_bytes: Some(spec.mtu_bytes),
-        queue_packets: Some(DEVICE_QUEUE_PACKETS),
+        queue_packets: Some(
+            spec.ring_packets.map_or(DEVICE_QUEUE_PACKETS, |ring| ring - lane::READ_AHEAD_PACKETS),
+        ),
         gso_max_bytes: Some(spec.gso_max_bytes()),
+        // A ring has a place for each packet of MTU size.
+        gso_max_segments: spec.ring_packets.map(|_| 1),
     };
     let what = format!("take up {DEVICE} with an MTU of {}", spec.mtu_bytes);
     interface::set_up(DEVICE, setting).map_err(failed(what))?;
-    for (address, bits) in side.addresses() {
+    if spec.ring_packets.is_some() {
+        let what = format!("take the queue away before {DEVICE}");
+        interface::without_queue(DEVICE).map_err(failed(what))?;
+    }
+    for (address, bits) in side.addresses(spec.only_ipv6) {
         interface::add_address(DEVICE, address, bits).map_err(failed(format!("add {address}/{bits}")))?;
     }
     let mut sysctls = BTreeMap::new();

@@ -11,18 +11,14 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use event::{Direction, Fate, Instant, Packet};
-use link::{Path, Shape, Stage, wire_bytes};
-use net::tun::{Cut, HEADER_BYTES, MAX_BYTES};
+use event::Instant;
 use net::{Wake, clock, scheduling, wait};
 use serde::Serialize;
 
-use crate::arena::{Arena, limit_bytes};
-use crate::collect::Feed;
-use crate::host::Host;
+use crate::lane::Lane;
 
 /// The thread stops sleeping at most this long before a packet is due.
 const SPIN_MAX: Duration = Duration::from_micros(50);
@@ -30,8 +26,6 @@ const SPIN_MAX: Duration = Duration::from_micros(50);
 const SPIN_PERCENT: u64 = 50;
 /// Spinning saved up while there was nothing to spin for.
 const SPIN_SAVED_NS: u64 = 5_000_000;
-/// Packets delivered or read before something else gets its turn.
-const BATCH: usize = 16;
 /// Above all ordinary threads, below what the kernel itself runs at 50 and more.
 const PRIORITY: i32 = 10;
 
@@ -43,22 +37,14 @@ const PAUSE: Duration = Duration::from_micros(60);
 /// Both directions of a running path.
 pub(crate) struct Pump {
     lanes: [Lane; 2],
-    stop: Arc<Stop>,
+    signals: Arc<Signals>,
 }
 
-/// One direction.
-pub(crate) struct Lane {
-    direction: Direction,
-    from: Arc<Host>,
-    to: Arc<Host>,
-    path: Path,
-    arena: Arena,
-    feed: Feed,
-}
-
-/// Ends the thread.
-pub(crate) struct Stop {
+/// What the thread is told from outside.
+pub(crate) struct Signals {
     over: AtomicBool,
+    /// When COMMAND started; 0 until it has.
+    begun_ns: AtomicU64,
     wake: Wake,
 }
 
@@ -73,9 +59,16 @@ pub struct Cost {
     pub realtime: bool,
 }
 
-impl Stop {
-    pub(crate) fn new() -> std::io::Result<Arc<Stop>> {
-        Ok(Arc::new(Stop { over: AtomicBool::new(false), wake: Wake::new()? }))
+impl Signals {
+    pub(crate) fn new() -> std::io::Result<Arc<Signals>> {
+        let signals =
+            Signals { over: AtomicBool::new(false), begun_ns: AtomicU64::new(0), wake: Wake::new()? };
+        Ok(Arc::new(signals))
+    }
+
+    /// COMMAND starts: what happens at set times counts from here.
+    pub(crate) fn begin(&self, now: Instant) {
+        self.begun_ns.store(now.as_nanos(), Ordering::Release);
     }
 
     pub(crate) fn stop(&self) {
@@ -85,8 +78,8 @@ impl Stop {
 }
 
 impl Pump {
-    pub(crate) fn new(lanes: [Lane; 2], stop: Arc<Stop>) -> Pump {
-        Pump { lanes, stop }
+    pub(crate) fn new(lanes: [Lane; 2], signals: Arc<Signals>) -> Pump {
+        Pump { lanes, signals }
     }
 
     /// Moves packets until somebody says stop. An error is one of reading a device, which ends the run.
@@ -96,7 +89,8 @@ impl Pump {
         let mut turn = clock::now();
         let mut slept = Duration::ZERO;
         let mut spin = Spin::new(turn);
-        while !self.stop.over.load(Ordering::Acquire) {
+        let mut begun = false;
+        while !self.signals.over.load(Ordering::Acquire) {
             let mut moved = 0;
             for lane in &mut self.lanes {
                 moved += lane.deliver() + lane.read()?;
@@ -105,9 +99,13 @@ impl Pump {
                 slept += self.rest(&mut spin)?;
             }
             let now = clock::now();
+            if !begun && let begun_ns @ 1.. = self.signals.begun_ns.load(Ordering::Acquire) {
+                begun = true;
+                self.lanes.iter_mut().for_each(|lane| lane.begin(Instant::from_nanos(begun_ns)));
+            }
             if now.since(turn) >= TURN {
                 if realtime && slept < PAUSE {
-                    wait::readable([self.stop.wake.as_fd()], Some(PAUSE - slept))?;
+                    wait::readable([self.signals.wake.as_fd()], Some(PAUSE - slept))?;
                 }
                 (turn, slept) = (now, Duration::ZERO);
             }
@@ -118,8 +116,9 @@ impl Pump {
     /// Sleeps, or spins if something is due at once and there is budget to. Returns the time slept.
     fn rest(&self, spin: &mut Spin) -> std::io::Result<Duration> {
         let [out, back] = &self.lanes;
-        let due = out.path.next_at().into_iter().chain(back.path.next_at()).min();
-        let inputs = [out.from.tun.as_fd(), back.from.tun.as_fd(), self.stop.wake.as_fd()];
+        let due = out.next_at().into_iter().chain(back.next_at()).min();
+        let wake = self.signals.wake.as_fd();
+        let inputs = [out.input().unwrap_or(wake), back.input().unwrap_or(wake), wake];
         let now = clock::now();
         let margin = spin.margin(now);
         if let Some(due) = due.filter(|due| due.since(now) <= margin) {
@@ -133,86 +132,6 @@ impl Pump {
             spin.learn(woken.since(wake));
         }
         Ok(woken.since(now))
-    }
-}
-
-impl Lane {
-    /// The way from one host to the other.
-    pub(crate) fn new(direction: Direction, [from, to]: [&Arc<Host>; 2], shape: &Shape, feed: Feed) -> Lane {
-        let arena = Arena::new(limit_bytes(shape));
-        Lane { direction, from: from.clone(), to: to.clone(), path: Path::new(shape), arena, feed }
-    }
-
-    /// Writes packets that are due.
-    fn deliver(&mut self) -> usize {
-        for count in 0..BATCH {
-            let now = clock::now();
-            let Some((scheduled, packet)) = self.path.pop(now) else { return count };
-            let fate = match self.to.tun.write(self.arena.bytes(packet.handle)) {
-                Ok(()) => Fate::Delivered,
-                Err(_) => Fate::DeviceRefused,
-            };
-            let egress = if fate == Fate::Delivered { now } else { scheduled };
-            self.arena.release(packet.handle);
-            self.note(&packet, scheduled, egress, fate);
-        }
-        BATCH
-    }
-
-    /// Reads packets that have come in and gives them to the model.
-    fn read(&mut self) -> std::io::Result<usize> {
-        for count in 0..BATCH {
-            let Some(room) = self.arena.room() else {
-                return Ok(count + usize::from(self.refuse_one()?));
-            };
-            let Some(bytes) = self.from.tun.read(room)? else { return Ok(count) };
-            let now = clock::now();
-            let cut = Cut::of(&room[..bytes]);
-            let ip_bytes = (bytes - HEADER_BYTES) as u32;
-            let packet = link::Packet {
-                handle: self.arena.keep(bytes),
-                arrived: now,
-                ip_bytes,
-                wire_bytes: wire_bytes(ip_bytes, cut.segments, cut.header_bytes),
-                segments: cut.segments,
-            };
-            if let Err(packet) = self.path.push(now, packet) {
-                self.arena.release(packet.handle);
-                self.note(&packet, now, now, Fate::QueueFull);
-            }
-        }
-        Ok(BATCH)
-    }
-
-    /// There is no memory for another packet: takes one off the device and drops it.
-    #[cold]
-    fn refuse_one(&mut self) -> std::io::Result<bool> {
-        let mut lost = vec![0; MAX_BYTES];
-        let Some(bytes) = self.from.tun.read(&mut lost)? else { return Ok(false) };
-        let now = clock::now();
-        let segments = Cut::of(&lost[..bytes]).segments;
-        self.feed.record(Packet {
-            ingress: now,
-            scheduled: now,
-            egress: now,
-            direction: self.direction,
-            fate: Fate::NoBuffer,
-            ip_bytes: (bytes - HEADER_BYTES) as u32,
-            segments,
-        });
-        Ok(true)
-    }
-
-    fn note(&mut self, packet: &link::Packet, scheduled: Instant, egress: Instant, fate: Fate) {
-        self.feed.record(Packet {
-            ingress: packet.arrived,
-            scheduled,
-            egress,
-            direction: self.direction,
-            fate,
-            ip_bytes: packet.ip_bytes,
-            segments: packet.segments,
-        });
     }
 }
 

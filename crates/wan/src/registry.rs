@@ -1,16 +1,18 @@
 //! The paths that run on this machine, so that `farlun wan enter` finds the newest.
 //!
-//! One small file per run, in /run/farlun for root and $XDG_RUNTIME_DIR/farlun for others. A file whose
+//! One small file per run, in /run/farlun for root, in $XDG_RUNTIME_DIR/farlun or /tmp/farlun-UID for others. A file whose
 //! process is gone is removed by whoever looks next.
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use net::clock;
 use net::namespace::Namespace;
+use net::{clock, user};
 use serde::{Deserialize, Serialize};
 
+use crate::host::Host;
 use crate::{Side, WanError};
 
 /// Where a running path can be entered.
@@ -23,6 +25,19 @@ struct Entry {
     t_ns: u64,
     near_descriptor: i32,
     far_descriptor: i32,
+    /// The path has no IPv4 addresses.
+    only_ipv6: bool,
+}
+
+/// One end of a path that runs.
+#[derive(Debug)]
+pub struct End {
+    /// The process that runs the path.
+    pub pid: u32,
+    /// The end's network namespace.
+    pub namespace: Namespace,
+    /// The path has no IPv4 addresses.
+    pub only_ipv6: bool,
 }
 
 /// The entry of a run; removed when this is dropped.
@@ -31,21 +46,22 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    pub(crate) fn new(near: &Namespace, far: &Namespace) -> Result<Registered, WanError> {
+    pub(crate) fn new(near: &Host, far: &Host) -> Result<Registered, WanError> {
         let pid = std::process::id();
         let directory = directory();
+        own(&directory).map_err(|source| WanError::Registry { path: directory.clone(), source })?;
         // One process may run several paths; their descriptors differ as long as they run.
-        let name = format!("wan-{pid}-{}", near.descriptor());
+        let name = format!("wan-{pid}-{}", near.namespace.descriptor());
         let file = directory.join(format!("{name}.json"));
         let failed = |source| WanError::Registry { path: file.clone(), source };
         let entry = Entry {
             pid,
             pid_start_ticks: start_ticks(pid).map_err(failed)?,
             t_ns: clock::now().as_nanos(),
-            near_descriptor: near.descriptor(),
-            far_descriptor: far.descriptor(),
+            near_descriptor: near.namespace.descriptor(),
+            far_descriptor: far.namespace.descriptor(),
+            only_ipv6: near.only_ipv6,
         };
-        fs::create_dir_all(&directory).map_err(failed)?;
         // Sweeps away what killed runs have left.
         running(&directory);
         // Written beside and renamed: nobody reads half an entry.
@@ -64,28 +80,43 @@ impl Drop for Registered {
 }
 
 /// Opens one end of the path of this user that started last.
-pub fn newest(side: Side) -> Result<Namespace, WanError> {
+pub fn newest(side: Side) -> Result<End, WanError> {
     let entry =
         running(&directory()).into_iter().max_by_key(|entry| entry.t_ns).ok_or(WanError::NoneRunning)?;
     let descriptor = match side {
         Side::Near => entry.near_descriptor,
         Side::Far => entry.far_descriptor,
     };
-    let path = PathBuf::from(format!("/proc/{}/fd/{descriptor}", entry.pid));
-    Namespace::open(&path).map_err(|source| WanError::Registry { path, source })
+    let Entry { pid, only_ipv6, .. } = entry;
+    // Before the user namespace is joined nobody but its owner may look into the process.
+    user::join(pid)
+        .map_err(|source| WanError::Registry { path: format!("/proc/{pid}/ns/user").into(), source })?;
+    let path = PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"));
+    let namespace = Namespace::open(&path).map_err(|source| WanError::Registry { path, source })?;
+    Ok(End { pid, namespace, only_ipv6 })
 }
 
 fn directory() -> PathBuf {
+    let user = user::outside();
     match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(runtime) if fs::metadata("/proc/self").is_ok_and(|me| !is_root(&me)) => {
-            Path::new(&runtime).join("farlun")
-        }
-        _ => PathBuf::from("/run/farlun"),
+        _ if user == 0 => PathBuf::from("/run/farlun"),
+        Some(runtime) if Path::new(&runtime).is_dir() => Path::new(&runtime).join("farlun"),
+        _ => std::env::temp_dir().join(format!("farlun-{user}")),
     }
 }
 
-fn is_root(me: &fs::Metadata) -> bool {
-    std::os::unix::fs::MetadataExt::uid(me) == 0
+/// Makes the directory, which must be ours alone: others could send `enter` elsewhere.
+fn own(directory: &Path) -> io::Result<()> {
+    match fs::DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(directory)?;
+    let me = fs::metadata("/proc/self")?;
+    match found.is_dir() && found.uid() == me.uid() {
+        true => Ok(()),
+        false => Err(io::Error::other("it is no directory of this user; remove it")),
+    }
 }
 
 /// The entries whose processes live. Removes the others.
@@ -129,6 +160,7 @@ mod tests {
             t_ns: 1,
             near_descriptor: 3,
             far_descriptor: 4,
+            only_ipv6: false,
         };
         let start = start_ticks(me).expect("this process runs");
         for (name, entry) in

@@ -8,8 +8,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 
 use net::child;
-use net::namespace::Namespace;
 
+use crate::host::Host;
 use crate::{Side, WanError};
 
 /// A line longer than this is not kept.
@@ -25,34 +25,30 @@ pub(crate) struct Running {
 impl Running {
     /// Starts COMMAND in near: standard input and error are ours, and standard output unless `keep` wants its
     /// last line.
-    pub(crate) fn near(namespace: &Namespace, words: &[OsString], keep: bool) -> Result<Running, WanError> {
+    pub(crate) fn near(host: &Host, words: &[OsString], keep: bool) -> Result<Running, WanError> {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         if keep {
             command.stdout(Stdio::piped());
         }
-        Running::start(Side::Near, namespace, command, &shown(words))
+        Running::start(host, command, &shown(words))
     }
 
     /// Starts the far command with a shell, as the leader of a process group, so that all of it can be ended and
     /// a Ctrl-C at the terminal does not reach it. What it prints goes to our standard error: standard output
     /// belongs to COMMAND.
-    pub(crate) fn far(namespace: &Namespace, line: &str, keep: bool) -> Result<Running, WanError> {
+    pub(crate) fn far(host: &Host, line: &str, keep: bool) -> Result<Running, WanError> {
         let mut command = Command::new("sh");
         command.arg("-c").arg(line).process_group(0).stdin(Stdio::null());
         command.stdout(if keep { Stdio::piped() } else { Stdio::from(io::stderr()) });
-        Running::start(Side::Far, namespace, command, line)
+        Running::start(host, command, line)
     }
 
-    fn start(
-        side: Side,
-        namespace: &Namespace,
-        mut command: Command,
-        shown: &str,
-    ) -> Result<Running, WanError> {
-        command.envs(Side::environment());
+    fn start(host: &Host, mut command: Command, shown: &str) -> Result<Running, WanError> {
+        let side = host.side;
+        command.envs(Side::environment(host.only_ipv6));
         let failed = |source| WanError::Start { side: side.name(), command: shown.to_owned(), source };
-        let mut child = child::spawn_in(namespace, &mut command).map_err(failed)?;
+        let mut child = child::spawn_in(&host.namespace, &mut command).map_err(failed)?;
         let last_line = child.stdout.take().map(|output| thread::spawn(move || last_json(output)));
         let ending = child::ending(&child).map_err(failed)?;
         Ok(Running { child, ending, last_line })

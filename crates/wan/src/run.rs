@@ -18,6 +18,7 @@ use crate::host::Host;
 use crate::pump::Cost;
 use crate::registry::Registered;
 use crate::roles::Running;
+use crate::shown::PathShown;
 use crate::validity::{Class, Validity, judge};
 use crate::{Side, Spec, WanError};
 
@@ -67,21 +68,6 @@ pub struct Outcome {
     pub sysctls: BTreeMap<String, String>,
 }
 
-/// The path as it was.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct PathShown {
-    /// Propagation one way.
-    pub delay_ns: u64,
-    /// Rate on the wire.
-    pub rate_bits_per_s: u64,
-    /// Bytes on the wire that may wait.
-    pub queue_bytes: u64,
-    /// Largest packet, in bytes of IP.
-    pub mtu: u32,
-    /// Largest super-packet that TCP builds, in bytes.
-    pub gso_max_bytes: u32,
-}
-
 /// A command that ran at one end.
 #[derive(Clone, Debug, Serialize)]
 pub struct Role {
@@ -99,11 +85,12 @@ pub fn run(settings: &Settings) -> Result<Outcome, WanError> {
     let failed = |source| WanError::System { what: "take over signals", source };
     let signals = EndSignals::take_over().map_err(failed)?;
     let spec = &settings.spec;
+    spec.check()?;
     let near = Arc::new(Host::create(Side::Near, spec)?);
     let far = Arc::new(Host::create(Side::Far, spec)?);
     let bench = Bench::new(settings, near, far)?;
     let mut emulator = Emulator::start(spec, &bench.near, &bench.far, settings.trace.as_deref())?;
-    let _registered = Registered::new(&bench.near.namespace, &bench.far.namespace)?;
+    let _registered = Registered::new(&bench.near, &bench.far)?;
     let keep = settings.keep_output;
 
     let mut far = match &settings.far {
@@ -111,7 +98,7 @@ pub fn run(settings: &Settings) -> Result<Outcome, WanError> {
         None => None,
     };
     emulator.begin()?;
-    let mut near = Running::near(&bench.near.namespace, &settings.near, keep)?;
+    let mut near = Running::near(&bench.near, &settings.near, keep)?;
     let near_code = bench.wait_for(&mut near, &signals)?;
     emulator.end()?;
     let far_code = match &mut far {
@@ -128,7 +115,7 @@ pub fn run(settings: &Settings) -> Result<Outcome, WanError> {
         exit_code,
         output: far.output(),
     });
-    let validity = judge(settings.class, &spec.shape, &traffic, device_drops);
+    let validity = judge(settings.class, spec, &traffic, device_drops);
     Ok(bench.outcome(spec, validity, (near, far), cost))
 }
 
@@ -151,7 +138,7 @@ impl Bench {
     /// Starts the far command and waits until something in far listens on TCP. A command that has put itself
     /// into the background has ended well and may still come to listen.
     fn start_far(&self, line: &str, keep: bool, signals: &EndSignals) -> Result<Running, WanError> {
-        let mut far = Running::far(&self.far.namespace, line, keep)?;
+        let mut far = Running::far(&self.far, line, keep)?;
         let give_up = clock::now() + READY;
         let mut pause = LOOK_FIRST;
         while !self.far.listens()? {
@@ -230,14 +217,7 @@ impl Bench {
         (near, far): (Role, Option<Role>),
         emulator: Cost,
     ) -> Outcome {
-        let shape = &spec.shape;
-        let path = PathShown {
-            delay_ns: shape.delay.as_nanos() as u64,
-            rate_bits_per_s: shape.rate.0,
-            queue_bytes: shape.queue_bytes,
-            mtu: spec.mtu_bytes,
-            gso_max_bytes: spec.gso_max_bytes(),
-        };
+        let path = PathShown::of(spec);
         Outcome { path, validity, near, far, emulator, sysctls: self.near.sysctls.clone() }
     }
 }

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use event::format_delay;
-use link::Shape;
 use serde::Serialize;
 
+use crate::Spec;
 use crate::collect::Traffic;
 
 /// What a run is to be judged for.
@@ -60,6 +60,14 @@ pub struct Validity {
     pub segments: u64,
     /// Dropped by the model because its waiting queue was full.
     pub dropped_queue_full: u64,
+    /// Dropped by a host's own device because its ring was full.
+    pub dropped_ring_full: u64,
+    /// Lost on the line.
+    pub dropped_lost: u64,
+    /// Dropped because the line was down.
+    pub dropped_line_down: u64,
+    /// Delivered a second time.
+    pub duplicated: u64,
     /// Dropped by anything else, which makes the run invalid.
     pub dropped_unasked: u64,
 }
@@ -72,8 +80,8 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn latency(shape: &Shape) -> Bounds {
-        let rtt = shape.base_rtt();
+    fn latency(spec: &Spec) -> Bounds {
+        let rtt = spec.base_rtt();
         Bounds {
             class: "latency",
             p50: Some((rtt / 100).max(Duration::from_micros(20))),
@@ -81,8 +89,8 @@ impl Bounds {
         }
     }
 
-    fn throughput(shape: &Shape) -> Bounds {
-        let p99 = (shape.drain_time() / 4).min(Duration::from_millis(2));
+    fn throughput(spec: &Spec) -> Bounds {
+        let p99 = (spec.drain_time() / 4).min(Duration::from_millis(2));
         Bounds { class: "throughput", p50: None, p99 }
     }
 
@@ -104,8 +112,10 @@ impl Bounds {
     }
 }
 
-/// Judges a run; `device_drops` are packets that a device dropped before the path saw them.
-pub(crate) fn judge(class: Class, shape: &Shape, traffic: &Traffic, device_drops: u64) -> Validity {
+/// Judges a run; `device_drops` are packets that a device dropped before the path saw them, as a ring does.
+pub(crate) fn judge(class: Class, spec: &Spec, traffic: &Traffic, device_drops: u64) -> Validity {
+    let ring_drops = if spec.ring_packets.is_some() { device_drops } else { 0 };
+    let device_drops = device_drops - ring_drops;
     let lateness = (!traffic.lateness.is_empty()).then(|| Lateness {
         p50: traffic.lateness.value_at_quantile(0.5),
         p99: traffic.lateness.value_at_quantile(0.99),
@@ -121,8 +131,8 @@ pub(crate) fn judge(class: Class, shape: &Shape, traffic: &Traffic, device_drops
     .filter(|(count, _)| *count > 0)
     .map(|(count, what)| format!("{count} {what}, expected none"))
     .collect();
-    let latency = Bounds::latency(shape).judge(lateness, &drops);
-    let throughput = Bounds::throughput(shape).judge(lateness, &drops);
+    let latency = Bounds::latency(spec).judge(lateness, &drops);
+    let throughput = Bounds::throughput(spec).judge(lateness, &drops);
     let asked = match class {
         Class::Latency => latency.clone(),
         Class::Throughput => throughput.clone(),
@@ -136,6 +146,10 @@ pub(crate) fn judge(class: Class, shape: &Shape, traffic: &Traffic, device_drops
         packets: traffic.packets,
         segments: traffic.segments,
         dropped_queue_full: traffic.queue_full,
+        dropped_ring_full: ring_drops,
+        dropped_lost: traffic.lost,
+        dropped_line_down: traffic.line_down,
+        duplicated: traffic.duplicated,
         dropped_unasked: traffic.no_buffer + traffic.device_refused + device_drops,
     }
 }
@@ -161,6 +175,7 @@ mod tests {
                 scheduled: Instant::ZERO,
                 egress: Instant::from_nanos(us * 1_000),
                 direction: Direction::NearToFar,
+                number: 1,
                 fate,
                 ip_bytes: 1500,
                 segments: 3,
@@ -169,8 +184,8 @@ mod tests {
         traffic
     }
 
-    fn path(delay_ms: u64, queue_bytes: u64) -> Shape {
-        Shape { delay: Duration::from_millis(delay_ms), rate: BitRate(1_000_000_000), queue_bytes }
+    fn path(delay_ms: u64, queue_bytes: u64) -> Spec {
+        Spec::new(Duration::from_millis(delay_ms), BitRate(1_000_000_000), Some(queue_bytes), 1500)
     }
 
     #[test]
@@ -184,8 +199,8 @@ mod tests {
             (50, 100_000, &[5, 5, 300], true, false),
             (8, 2_000_000, &[], true, true),
         ] {
-            let shape = path(delay_ms, queue_bytes);
-            let seen = judge(Class::Latency, &shape, &late_by(late_us, Fate::Delivered), 0);
+            let spec = path(delay_ms, queue_bytes);
+            let seen = judge(Class::Latency, &spec, &late_by(late_us, Fate::Delivered), 0);
             assert_eq!(
                 (seen.latency.ok, seen.throughput.ok),
                 (latency, throughput),
@@ -197,8 +212,8 @@ mod tests {
 
     #[test]
     fn drops_that_the_model_did_not_decide_spoil_a_run() {
-        let shape = path(8, 2_000_000);
-        let judged = |fate, device| judge(Class::Throughput, &shape, &late_by(&[0], fate), device);
+        let spec = path(8, 2_000_000);
+        let judged = |fate, device| judge(Class::Throughput, &spec, &late_by(&[0], fate), device);
         let full = judged(Fate::QueueFull, 0);
         assert!(full.asked.ok && full.dropped_queue_full == 3 && full.dropped_unasked == 0);
         for (fate, device) in [(Fate::NoBuffer, 0), (Fate::DeviceRefused, 0), (Fate::Delivered, 3)] {
@@ -206,6 +221,14 @@ mod tests {
             assert!(!seen.latency.ok && !seen.throughput.ok && seen.dropped_unasked == 3, "{fate:?}");
             assert!(seen.asked.sentence().starts_with("3 packets were "), "{:?}", seen.asked);
         }
-        assert!(judge(Class::Off, &shape, &late_by(&[0], Fate::NoBuffer), 0).asked.ok);
+        for fate in [Fate::Lost, Fate::LineDown, Fate::Duplicate] {
+            let seen = judged(fate, 0);
+            assert!(seen.latency.ok && seen.throughput.ok && seen.dropped_unasked == 0, "{fate:?}");
+            assert_eq!(seen.dropped_lost + seen.dropped_line_down + seen.duplicated, 3, "{fate:?}");
+        }
+        let ring = Spec { ring_packets: Some(80), ..spec.clone() };
+        let seen = judge(Class::Throughput, &ring, &late_by(&[0], Fate::Delivered), 7);
+        assert!(seen.asked.ok && seen.dropped_ring_full == 7, "a ring drops what it has no room for");
+        assert!(judge(Class::Off, &spec, &late_by(&[0], Fate::NoBuffer), 0).asked.ok);
     }
 }

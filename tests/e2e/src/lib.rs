@@ -6,6 +6,7 @@
 //! something to happen, with a limit; every port is picked by the kernel.
 
 pub mod binary;
+pub mod conformance;
 pub mod image;
 pub mod ours;
 pub mod path;

@@ -63,6 +63,11 @@ impl Tgtd {
         process::output(Command::new("sh").args(["-ec", &script]));
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.service.id()
+    }
+
     /// The URL of one LUN; the disk is LUN 1.
     pub fn url(&self, lun: u32) -> String {
         format!("{}/{IQN}/{lun}", self.portal())

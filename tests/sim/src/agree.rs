@@ -1,10 +1,11 @@
 //! A login in memory: what our two machines agree on, and the numbers that their sessions begin with.
 
 use proto::login::{
-    Admitted, Candidate, Directory, Initiator, LoggedIn, LoginPolicy, Request, Security, Session, Status,
-    Target,
+    Admitted, Candidate, Directory, Existing, Initiator, LoggedIn, LoginPolicy, Request, Security, Session,
+    Status, Target,
 };
 use proto::params::Wishes;
+use wire::iscsi::login_status;
 
 /// Both ends of a login that succeeded.
 #[derive(Clone, Debug)]
@@ -28,8 +29,8 @@ impl Directory for Open {
         bytes.fill(0x5a);
     }
 
-    fn has_session(&self, _: u16) -> bool {
-        false
+    fn join(&mut self, _: &Candidate, _: u16) -> Result<Existing, Status> {
+        Err(login_status::SESSION_DOES_NOT_EXIST.into())
     }
 
     fn assign_tsih(&mut self, _: &Candidate) -> Result<u16, Status> {

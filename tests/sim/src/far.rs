@@ -5,14 +5,16 @@
 use std::collections::{HashMap, VecDeque};
 
 use proto::params::Params;
-use proto::target::{Answer, Event, Run, Session, TaskId};
+use proto::target::{Answer, ConnectionId, Event, Function, Run, Session, TaskId};
 use proto::{Data, Fault, Segment};
-use wire::iscsi::Pdu;
+use wire::iscsi::{Pdu, task_response};
 
 use crate::{Kind, Order, Sent, Spans};
 
 /// Sense data of every refusal: ILLEGAL REQUEST, INVALID FIELD IN CDB.
 const SENSE: [u8; 18] = [0x70, 0, 5, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x24, 0, 0, 0, 0, 0];
+/// ABORTED COMMAND, PROTOCOL SERVICE CRC ERROR.
+const CRC_ERROR: [u8; 18] = [0x70, 0, 0xb, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x47, 5, 0, 0, 0, 0];
 const CHECK_CONDITION: u8 = 2;
 
 /// A target.
@@ -24,6 +26,10 @@ pub struct Far {
     next_write: u64,
     /// What the store would answer, if it takes its time.
     held: VecDeque<Held>,
+    /// Tasks that were ended while the store was at work on them, and the requests that wait for that.
+    doomed: Vec<TaskId>,
+    managing: Vec<(ConnectionId, u32)>,
+    faults: Vec<(ConnectionId, Fault)>,
     is_slow: bool,
     text_answer: Vec<u8>,
     texts: Vec<Vec<u8>>,
@@ -32,6 +38,7 @@ pub struct Far {
 
 #[derive(Debug)]
 struct Write {
+    task: TaskId,
     order: Order,
     wanted_bytes: u32,
     placed: Spans,
@@ -43,15 +50,25 @@ enum Held {
     Answer(TaskId, u32),
 }
 
+impl Held {
+    fn task(&self) -> TaskId {
+        let (Held::Send(task, _) | Held::Answer(task, _)) = self;
+        *task
+    }
+}
+
 impl Far {
     /// A target that has just been logged in to, with this memory.
     pub fn new(params: Params, exp_cmd_sn: u32, stat_sn: u32, window: u32, memory: Vec<u8>) -> Far {
         Far {
-            session: Session::new(params, exp_cmd_sn, stat_sn, window),
+            session: Session::new(0, params, exp_cmd_sn, stat_sn, window),
             memory,
             writes: HashMap::new(),
             next_write: 0,
             held: VecDeque::new(),
+            doomed: Vec::new(),
+            managing: Vec::new(),
+            faults: Vec::new(),
             is_slow: false,
             text_answer: Vec::new(),
             texts: Vec::new(),
@@ -95,24 +112,39 @@ impl Far {
             return false;
         }
         let index = index % self.held.len();
-        match self.held.remove(index) {
-            Some(Held::Send(task, order)) => self.send(task, &order),
-            Some(Held::Answer(task, bytes)) => self.good(task, bytes),
-            None => {}
+        let Some(held) = self.held.remove(index) else { return false };
+        let task = held.task();
+        if let Some(index) = self.doomed.iter().position(|other| *other == task) {
+            self.doomed.remove(index);
+            self.session.forget(task);
+            self.end_managing();
+        } else {
+            match held {
+                Held::Send(task, order) => self.send(task, &order),
+                Held::Answer(task, bytes) => self.good(task, bytes),
+            }
         }
         self.serve();
         true
     }
 
-    /// Takes a PDU with its whole data segment.
+    /// Takes a PDU with its whole data segment, on the only connection.
     ///
     /// # Errors
     /// The connection would be dropped.
     pub fn take(&mut self, header: &[u8; 48], data: &[u8]) -> Result<(), Fault> {
+        self.take_on(ConnectionId::LEADING, header, data)
+    }
+
+    /// Takes a PDU with its whole data segment, on one of several connections.
+    ///
+    /// # Errors
+    /// The connection would be dropped.
+    pub fn take_on(&mut self, at: ConnectionId, header: &[u8; 48], data: &[u8]) -> Result<(), Fault> {
         let pdu = Pdu::parse(header)?;
-        self.session.begin(&pdu)?;
+        self.session.begin(at, &pdu)?;
         self.serve();
-        let collected = match self.session.segment(&pdu) {
+        let collected = match self.session.segment(at, &pdu) {
             Segment::Discard => &[],
             Segment::Collect => data,
             Segment::Payload { token, offset_bytes, len_bytes } => {
@@ -120,14 +152,31 @@ impl Far {
                 &[]
             }
         };
-        self.session.handle(&pdu, header, collected)?;
+        self.session.handle(at, &pdu, header, collected)?;
         self.serve();
         Ok(())
     }
 
-    /// The next PDU to send.
+    /// A connection is lost.
+    pub fn lose(&mut self, connection: ConnectionId) {
+        let tasks = self.session.leave(connection);
+        self.let_go(tasks);
+        self.serve();
+    }
+
+    /// Why connections would be dropped for what had waited for its turn.
+    pub fn faults(&self) -> &[(ConnectionId, Fault)] {
+        &self.faults
+    }
+
+    /// The next PDU to send on the only connection.
     pub fn poll_transmit(&mut self) -> Option<Sent> {
-        let transmit = self.session.poll_transmit()?;
+        self.poll_transmit_on(ConnectionId::LEADING)
+    }
+
+    /// The next PDU to send on one of several connections.
+    pub fn poll_transmit_on(&mut self, at: ConnectionId) -> Option<Sent> {
+        let transmit = self.session.poll_transmit(at)?;
         let data = match transmit.data {
             Data::None => Vec::new(),
             Data::Owned(bytes) => bytes,
@@ -145,11 +194,55 @@ impl Far {
             match event {
                 Event::Run(run) => self.run(&run),
                 Event::Received { task, token } => self.received(task, token),
-                Event::Text(text) => {
-                    self.texts.push(text);
-                    self.session.answer_text(self.text_answer.clone());
+                Event::Damaged { task, token } => {
+                    self.writes.remove(&token).expect("a write is damaged once");
+                    self.session.answer(
+                        task,
+                        Answer { status: CHECK_CONDITION, sense: CRC_ERROR.to_vec(), actual_bytes: 0 },
+                    );
                 }
-                Event::Logout => {}
+                Event::Manage { connection, itt, function } => self.manage((connection, itt), function),
+                Event::Text { connection, text } => {
+                    self.texts.push(text);
+                    self.session.answer_text(connection, self.text_answer.clone());
+                }
+                Event::Logout { .. } => {}
+                Event::Fault { connection, fault } => self.faults.push((connection, fault)),
+            }
+        }
+    }
+
+    /// Ends tasks as the serving loop does: what the store is at work on, when it is done with it.
+    fn manage(&mut self, request: (ConnectionId, u32), function: Function) {
+        let victims = match function {
+            Function::AbortTask(task) if self.session.abort(task) => vec![task],
+            Function::AbortTask(_) => vec![],
+            Function::AbortTaskSet(lun) | Function::ClearTaskSet(lun) | Function::LunReset(lun) => {
+                self.session.abort_all(Some(lun))
+            }
+            Function::WarmReset | Function::ColdReset => self.session.abort_all(None),
+        };
+        self.let_go(victims);
+        self.managing.push(request);
+        self.end_managing();
+    }
+
+    fn let_go(&mut self, victims: Vec<TaskId>) {
+        for task in victims {
+            if self.held.iter().any(|held| held.task() == task) {
+                self.doomed.retain(|other| *other != task);
+                self.doomed.push(task);
+            } else {
+                self.writes.retain(|_, write| write.task != task);
+                self.session.forget(task);
+            }
+        }
+    }
+
+    fn end_managing(&mut self) {
+        if self.doomed.is_empty() {
+            for (connection, itt) in self.managing.drain(..) {
+                self.session.answer_manage(connection, itt, task_response::COMPLETE);
             }
         }
     }
@@ -169,7 +262,7 @@ impl Far {
                 self.next_write += 1;
                 let wanted_bytes = order.len_bytes.min(run.expected_bytes);
                 let early = self.session.take_early(task);
-                self.writes.insert(token, Write { order, wanted_bytes, placed: Spans::default() });
+                self.writes.insert(token, Write { task, order, wanted_bytes, placed: Spans::default() });
                 let most = early.len().min(wanted_bytes as usize);
                 self.place(token, 0, &early[..most]);
                 self.session.receive(task, token, wanted_bytes);

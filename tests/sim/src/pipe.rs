@@ -138,5 +138,5 @@ pub fn packet(arrived: Instant, len_bytes: u32) -> Packet {
     let ip_bytes = HEADER_BYTES + len_bytes;
     let segments = len_bytes.div_ceil(MSS_BYTES).max(1) as u16;
     let wire_bytes = wire_bytes(ip_bytes, segments, HEADER_BYTES);
-    Packet { handle: Handle(0), arrived, ip_bytes, wire_bytes, segments }
+    Packet::new(Handle(0), arrived, ip_bytes, wire_bytes, segments)
 }

@@ -18,12 +18,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wan", &["event", "wire", "link", "net", "store"]),
     ("analysis", &["event", "wire", "store"]),
     ("report", &["event", "store", "analysis"]),
-    ("lab", &["event", "link", "net", "store", "analysis", "report"]),
+    ("document", &["event"]),
+    ("lab", &["event", "document", "link", "net", "store", "analysis", "report"]),
     ("farlun", EVERYTHING),
     ("fuzz", &["event", "wire", "proto"]),
     ("sim", &["event", "wire", "proto", "control", "link"]),
     ("e2e", &[]),
-    ("xtask", &[]),
+    ("xtask", &["e2e"]),
 ];
 
 const EVERYTHING: &[&str] = &[
@@ -40,6 +41,7 @@ const EVERYTHING: &[&str] = &[
     "wan",
     "analysis",
     "report",
+    "document",
     "lab",
 ];
 
@@ -50,7 +52,11 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
     ("parquet", &["store"], "tables are read and written through `store`"),
     ("clap", &["farlun"], "flags are parsed in the binary; libraries take plain structs"),
     ("indicatif", &["farlun"], "libraries report progress as numbers; the binary draws it"),
-    ("toml", &["lab"], "plans are read by `lab`"),
+    (
+        "toml",
+        &["document"],
+        "what people write is read through `document`, which knows the place of every value",
+    ),
 ];
 
 /// Every arrow that points back, every reserved crate used elsewhere, every crate without the workspace's lints.

@@ -71,11 +71,11 @@ fn feed(stream: &[u8], step: usize, digests: Digests) -> Result<(Vec<String>, Ve
     rx.set_digests(digests);
     let mut pending: Vec<u8> = Vec::new();
     for part in stream.chunks(step) {
-        pending.extend_from_slice(&std::mem::take(&mut rx.partial_header));
+        pending.extend_from_slice(&std::mem::take(&mut rx.kept));
         pending.extend_from_slice(part);
-        rx.consume(&std::mem::take(&mut pending), &mut recorder)?;
+        rx.take(&std::mem::take(&mut pending), &mut recorder)?;
     }
-    assert!(rx.partial_header.is_empty() && rx.segment.is_none());
+    assert!(rx.kept.is_empty() && rx.segment.is_none());
     assert_eq!(rx.payload_bytes(), 5 + 1000);
     Ok((recorder.log, recorder.memory))
 }
@@ -122,8 +122,8 @@ fn a_changed_byte_is_found_wherever_it_is() {
             let mut bytes = good.clone();
             bytes[changed] ^= 0x10;
             let result = bytes.chunks(step).try_for_each(|part| {
-                let kept = std::mem::take(&mut rx.partial_header);
-                rx.consume(&[&kept[..], part].concat(), &mut recorder)
+                let kept = std::mem::take(&mut rx.kept);
+                rx.take(&[&kept[..], part].concat(), &mut recorder)
             });
             if changed < header_bytes {
                 assert_eq!(result, Err("bad header".to_owned()), "byte {changed}");
@@ -184,7 +184,7 @@ fn digests_cover_what_is_read_straight_into_its_place() {
     rx.set_digests(digests);
     let mut whole = Whole(vec![0; data.len()], Vec::new());
     while whole.wants_more() {
-        rx.receive(&stream, &mut scratch, &mut whole, 1 << 20).unwrap();
+        rx.receive(&stream, &mut scratch, &mut whole, Quantum { bytes: 1 << 20, pdus: 2 }).unwrap();
     }
     writer.join().unwrap();
     assert_eq!(whole.1, [true, false, true]);
@@ -193,6 +193,34 @@ fn digests_cover_what_is_read_straight_into_its_place() {
 
 #[test]
 fn a_refusal_ends_it() {
-    let error = Rx::new().consume(&pdu(0x3e, 0, 0, b"", NONE), &mut Recorder::default());
+    let error = Rx::new().take(&pdu(0x3e, 0, 0, b"", NONE), &mut Recorder::default());
     assert_eq!(error, Err("refused".to_owned()));
+}
+
+/// Two PDUs a turn, whatever one read brings; the bytes in between are not lost, nor copied around.
+#[test]
+fn a_turn_takes_as_many_pdus_as_it_may() {
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    let one = pdu(0x04, 0, 0, b"text=1", NONE);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (stream, _) = listener.accept().unwrap();
+    peer.write_all(&[&one.repeat(7)[..], &one[..20]].concat()).unwrap();
+    let mut all = vec![0; 7 * one.len() + 20];
+    while stream.peek(&mut all).unwrap() < all.len() {}
+    stream.set_nonblocking(true).unwrap();
+    let (mut rx, mut scratch, mut recorder) = (Rx::new(), Scratch::new(), Recorder::default());
+    let mut turn = |recorder: &mut Recorder| {
+        rx.receive(&stream, &mut scratch, recorder, Quantum { bytes: 1 << 20, pdus: 2 }).unwrap()
+    };
+    for (more, pdus) in [(true, 2), (true, 4), (true, 6), (false, 7)] {
+        assert_eq!((turn(&mut recorder), recorder.log.len()), (more, pdus));
+    }
+    peer.write_all(&one[20..]).unwrap();
+    while stream.peek(&mut [0]).is_err() {}
+    assert_eq!((turn(&mut recorder), recorder.log.len()), (false, 8));
+    assert!(recorder.log.iter().all(|line| line == "0x04 text=1"), "{:?}", recorder.log);
+    assert!(rx.kept.is_empty() && rx.kept_at == 0);
 }

@@ -106,7 +106,8 @@ fn check(plan: &str, json: bool) -> anyhow::Result<u8> {
         Err(error) => return Err(Exit::usage(error)),
     };
     if json {
-        let listed: Vec<_> = problems.iter().map(|p| json!({"line": p.line, "text": p.text})).collect();
+        let listed: Vec<_> =
+            problems.iter().map(|p| json!({"line": p.line, "column": p.column, "text": p.text})).collect();
         println!("{}", json!({"plan": plan, "problems": listed}));
         return Ok(if problems.is_empty() { exit::DONE } else { exit::USAGE });
     }

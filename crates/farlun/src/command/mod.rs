@@ -47,7 +47,7 @@ impl Cli {
             Command::Read(args) => read::run(args),
             Command::Stream(args) => stream::run(args),
             Command::Write(args) => write::run(args),
-            Command::Target(args) => target::run(args),
+            Command::Target(args) => target::run(&args),
             Command::Wan(args) => wan::run(args),
         }
     }

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use event::{format_delay, parse_delay};
+use event::{Bytes, format_delay, parse_delay};
 use net::{EndSignals, tcp};
 use serde_json::json;
 
 use crate::command::target::addresses;
 use crate::exit::{DONE, Exit};
 use crate::session::{SessionArgs, time_bar};
-use crate::stream::{self, Order, Progress};
+use crate::stream::{self, CHUNK_BYTES, Order, Progress};
 
 /// Measure raw TCP under the same policy: the baseline for everything else
 #[derive(Args, Debug)]
@@ -62,6 +62,9 @@ struct Near {
     /// The far end sends
     #[arg(long)]
     reverse: bool,
+    /// Send from a buffer of this size, from its start to its end and again [default: 1MiB]
+    #[arg(long, value_name = "SIZE", conflicts_with = "reverse")]
+    buffer: Option<Bytes>,
     #[command(flatten)]
     session: SessionArgs,
     /// Print one JSON document
@@ -80,7 +83,7 @@ pub(crate) fn run(args: StreamArgs) -> anyhow::Result<u8> {
 
 fn serve(listen: &str, congestion: Option<&str>, trace: Option<&Path>, json: bool) -> anyhow::Result<u8> {
     let signals = EndSignals::take_over()?;
-    let address = addresses(listen)?[0];
+    let address = addresses(listen).map_err(Exit::usage)?[0];
     let listener =
         tcp::listen(address).map_err(|error| anyhow::anyhow!("cannot listen on {address}: {error}"))?;
     let address = listener.local_addr()?;
@@ -96,7 +99,7 @@ fn serve(listen: &str, congestion: Option<&str>, trace: Option<&Path>, json: boo
 }
 
 fn measure(near: Near) -> anyhow::Result<u8> {
-    let Near { far, time, warmup, reverse, session, json } = near;
+    let Near { far, time, warmup, reverse, buffer, session, json } = near;
     let far = far.ok_or_else(|| Exit::usage("expected the far end's ADDR:PORT, or serve; see --help"))?;
     if warmup >= time {
         let (warmup, time) = (format_delay(warmup), format_delay(time));
@@ -108,8 +111,8 @@ fn measure(near: Near) -> anyhow::Result<u8> {
         bar.set_position(now.elapsed.as_millis() as u64);
         bar.set_message(format!("{:.1} MB/s", now.bytes as f64 / now.elapsed.as_secs_f64().max(1e-9) / 1e6));
     };
-    let order = Order { reverse, time, warmup };
-    let load = stream::run(addresses(&far)?[0], &order, &options, &mut progress)?;
+    let order = Order { reverse, time, warmup, buffer_bytes: buffer_bytes(buffer)? };
+    let load = stream::run(addresses(&far).map_err(Exit::usage)?[0], &order, &options, &mut progress)?;
     bar.finish_and_clear();
     if json {
         println!("{}", serde_json::to_string(&load)?);
@@ -118,4 +121,17 @@ fn measure(near: Near) -> anyhow::Result<u8> {
         println!("{:.1} MB/s ({:.1} Mbit/s of payload)", rate / 1e6, rate * 8.0 / 1e6);
     }
     Ok(DONE)
+}
+
+/// The size of the buffer to send from: no more than this host can have in memory at once.
+fn buffer_bytes(asked: Option<Bytes>) -> anyhow::Result<usize> {
+    const MOST: u64 = 16 << 30;
+    match asked {
+        None => Ok(CHUNK_BYTES),
+        Some(Bytes(0)) => Err(Exit::usage("--buffer 0: expected a size such as 1GiB")),
+        Some(Bytes(bytes)) if bytes > MOST => {
+            Err(Exit::usage(format!("--buffer {}: expected at most {}", Bytes(bytes), Bytes(MOST))))
+        }
+        Some(Bytes(bytes)) => Ok(bytes as usize),
+    }
 }

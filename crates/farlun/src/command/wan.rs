@@ -4,23 +4,22 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
-use event::{BitRate, Bytes};
 use wan::validity::Class;
-use wan::{Settings, Side, Spec, WanError};
+use wan::{Settings, Side, WanError};
 
+use self::path::PathArgs;
 use crate::exit::{self, Exit};
 
-/// Smallest MTU that IPv6 allows (RFC 8200, section 5) and largest that a packet's length field does.
-const MTU: std::ops::RangeInclusive<i64> = 1280..=65_535;
+mod both;
+mod path;
 
 /// Put a long path between two commands, each in a namespace of its own
 ///
 /// Makes two network namespaces, near (198.18.0.1, 2001:2::1) and far (198.18.0.2, 2001:2::2), with a path of
-/// the given delay, rate and queue between them. CMD runs in far; when something there listens on TCP, COMMAND
+/// the given delay, rate, queue and faults between them. CMD runs in far; when something there listens on TCP, COMMAND
 /// runs in near. When COMMAND ends, everything in both is ended. Both find the addresses in FARLUN_NEAR,
 /// FARLUN_FAR, FARLUN_NEAR6 and FARLUN_FAR6. Needs root.
 ///
@@ -36,6 +35,10 @@ const MTU: std::ops::RangeInclusive<i64> = 1280..=65_535;
             tgtadm --lld iscsi --op new --mode target --tid 1 -T iqn.2026-11.io.farlun:tgt &&\n    \
             tgtadm --lld iscsi --op bind --mode target --tid 1 -I ALL &&\n    \
             iscsi-ls -s iscsi://198.18.0.2'\n  \
+        farlun wan --delay 50ms --loss burst:0.01%/4 --jitter 1ms --seed 7 --far 'iperf3 -s -1' -- \\\n    \
+            iperf3 -R -c 198.18.0.2\n  \
+        farlun wan --delay near:2ms,far:40ms --rate near:20mbit,far:200mbit --queue 256 -- ping 198.18.0.2\n  \
+        farlun wan --delay 8ms --ring 256 --far 'iperf3 -s -1' -- iperf3 -R -c 198.18.0.2 -C cubic\n  \
         farlun wan --delay 8ms -- bash        (and in other terminals: farlun wan enter far)"
 )]
 pub(crate) struct WanArgs {
@@ -59,23 +62,6 @@ pub(crate) struct WanArgs {
     /// The command to run in near
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-}
-
-/// What the path is like.
-#[derive(Args, Debug)]
-struct PathArgs {
-    /// Propagation one way, such as 8ms; half of the round trip
-    #[arg(long, default_value = "0", value_parser = event::parse_delay)]
-    delay: Duration,
-    /// Rate of the wire, such as 100mbit or 1gbit, with 38 bytes of Ethernet for each packet
-    #[arg(long, default_value = "1gbit")]
-    rate: BitRate,
-    /// Bytes that may wait for the wire [default: rate x round trip, at least 1 MB]
-    #[arg(long)]
-    queue: Option<Bytes>,
-    /// Largest packet, in bytes of IP
-    #[arg(long, default_value = "1500", value_parser = clap::value_parser!(u32).range(MTU))]
-    mtu: u32,
 }
 
 #[derive(Subcommand, Debug)]
@@ -111,20 +97,13 @@ pub(crate) fn run(args: WanArgs) -> anyhow::Result<u8> {
 }
 
 fn emulate(args: WanArgs) -> anyhow::Result<u8> {
-    let PathArgs { delay, rate, queue, mtu } = args.path;
-    if let Some(Bytes(bytes)) = queue
-        && bytes < u64::from(mtu) + u64::from(link::FRAMING_BYTES)
-    {
-        return Err(Exit::usage(format!(
-            "a queue of {bytes} bytes holds no packet of {mtu} bytes; give at least {} bytes",
-            mtu + link::FRAMING_BYTES
-        )));
-    }
     if let Some(dir) = &args.trace {
         std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     }
+    let spec = args.path.spec()?;
+    spec.check().map_err(Exit::usage)?;
     let settings = Settings {
-        spec: Spec::new(delay, rate, queue.map(|queue| queue.0), mtu),
+        spec,
         near: args.command,
         far: args.far,
         trace: args.trace,
@@ -150,11 +129,15 @@ fn enter(side: Side, mut words: Vec<OsString>) -> anyhow::Error {
         words.push(std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()));
     }
     match wan::registry::newest(side) {
-        Ok(namespace) => {
-            if let Err(source) = namespace.enter() {
-                return anyhow::anyhow!("cannot enter {}: {source}; run it as root", side.name());
+        Ok(end) => {
+            if let Err(source) = end.namespace.enter() {
+                return anyhow::anyhow!(
+                    "cannot enter {}: {source}; run it as the user who runs the path",
+                    side.name()
+                );
             }
-            let source = Command::new(&words[0]).args(&words[1..]).envs(Side::environment()).exec();
+            let environment = Side::environment(end.only_ipv6);
+            let source = Command::new(&words[0]).args(&words[1..]).envs(environment).exec();
             let command = words[0].to_string_lossy().into_owned();
             WanError::Start { side: side.name(), command, source }.into()
         }

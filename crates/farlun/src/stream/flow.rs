@@ -13,7 +13,7 @@ use store::tables::{Recorder, TableError};
 use super::message::Trailer;
 
 /// Bytes of one call: what a sender writes and a receiver reads at once.
-const CHUNK_BYTES: usize = 1 << 20;
+pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 /// Chunks written before the clock is looked at again.
 const CHUNKS_PER_TURN: usize = 8;
 /// What a sender has still to send, as the policy sees it: always more.
@@ -43,6 +43,8 @@ pub(super) struct Setup<'a> {
     pub(super) warmup: Duration,
     /// How long.
     pub(super) time: Duration,
+    /// Where a sender takes its bytes from, one chunk after another.
+    pub(super) buffer_bytes: usize,
     /// Where samples go.
     pub(super) table: Option<Recorder<SocketSample>>,
 }
@@ -78,7 +80,9 @@ pub(super) struct Flow<'a> {
     steering: Steering,
     host: Host,
     role: Role,
-    chunk: Vec<u8>,
+    buffer: Vec<u8>,
+    /// Where in the buffer the next chunk to send begins.
+    at: usize,
     table: Option<Recorder<SocketSample>>,
     next_sample: Instant,
     outcome: Outcome,
@@ -97,7 +101,9 @@ impl<'a> Flow<'a> {
         setup: Setup<'a>,
         progress: &'a mut dyn FnMut(Progress),
     ) -> io::Result<Flow<'a>> {
-        let Setup { host, role, signals, warmup, time, table } = setup;
+        let Setup { host, role, signals, warmup, time, buffer_bytes, table } = setup;
+        // Filled with something, since pages of zeros would all be the same one; the time begins after that.
+        let buffer = vec![0x5a; buffer_bytes];
         let now = clock::now();
         let poll = Poll::new()?;
         let interest = if matches!(role, Role::Receive) { Interest::READ } else { Interest::WRITE };
@@ -111,7 +117,8 @@ impl<'a> Flow<'a> {
             stream,
             host,
             role,
-            chunk: vec![0x5a; CHUNK_BYTES],
+            buffer,
+            at: 0,
             table,
             next_sample: now,
             outcome: Outcome {
@@ -156,11 +163,16 @@ impl<'a> Flow<'a> {
             if self.is_over {
                 return Ok(());
             }
-            match (&self.stream).write(&self.chunk) {
+            let end = self.buffer.len().min(self.at + CHUNK_BYTES);
+            match (&self.stream).write(&self.buffer[self.at..end]) {
                 Ok(written) => {
                     self.outcome.moved_bytes += written as u64;
-                    if written < self.chunk.len() {
+                    self.at += written;
+                    if self.at < end {
                         return Ok(());
+                    }
+                    if self.at == self.buffer.len() {
+                        self.at = 0;
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -173,7 +185,7 @@ impl<'a> Flow<'a> {
     }
 
     fn receive(&mut self) -> io::Result<()> {
-        match (&self.stream).read(&mut self.chunk) {
+        match (&self.stream).read(&mut self.buffer) {
             Ok(0) => self.is_over = true,
             Ok(read) => {
                 self.outcome.moved_bytes += read as u64;
@@ -187,7 +199,7 @@ impl<'a> Flow<'a> {
 
     fn remember_last(&mut self, read: usize) {
         let last = &mut self.outcome.last;
-        let fresh = &self.chunk[read.saturating_sub(Trailer::LEN)..read];
+        let fresh = &self.buffer[read.saturating_sub(Trailer::LEN)..read];
         last.extend_from_slice(fresh);
         let excess = last.len().saturating_sub(Trailer::LEN);
         last.drain(..excess);

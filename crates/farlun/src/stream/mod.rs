@@ -21,7 +21,7 @@ use store::tables::Recorder;
 use flow::{Flow, Role, Setup};
 use message::{Hello, Trailer};
 
-pub(crate) use flow::Progress;
+pub(crate) use flow::{CHUNK_BYTES, Progress};
 
 /// How long the far end may take to give its account at the end.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,6 +36,8 @@ pub(crate) struct Order {
     pub(crate) time: Duration,
     /// How much of that is not counted, from its start.
     pub(crate) warmup: Duration,
+    /// What the near end sends from, if it does: larger than the caches, it costs what a store in memory costs.
+    pub(crate) buffer_bytes: usize,
 }
 
 /// Runs a stream against a far end that serves, and says how it went.
@@ -53,8 +55,8 @@ pub(crate) fn run(
         true => Role::Receive,
         false => Role::Send,
     };
-    let Order { warmup, time, .. } = *order;
-    let setup = Setup { host: Host::Near, role, signals: None, warmup, time, table };
+    let Order { warmup, time, buffer_bytes, .. } = *order;
+    let setup = Setup { host: Host::Near, role, signals: None, warmup, time, buffer_bytes, table };
     let mut flow = Flow::new(stream, setup, progress)?;
     engine::run(&mut flow)?;
     let (mut stream, mut outcome) = flow.finish()?;
@@ -150,6 +152,7 @@ fn serve_one(
         signals: Some(signals),
         warmup: Duration::ZERO,
         time: hello.time,
+        buffer_bytes: CHUNK_BYTES,
         table: table.take(),
     };
     let mut flow = Flow::new(stream, setup, &mut silent)?;

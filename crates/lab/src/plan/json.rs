@@ -1,5 +1,6 @@
 //! A plan as JSON, for `run.json`: the same keys and the same way of writing values as the TOML.
 
+use document::Scalar;
 use event::{Bytes, format_delay};
 use serde_json::{Map, Value, json};
 
@@ -8,7 +9,6 @@ use super::load::{Load, LoadKind};
 use super::lun::Lun;
 use super::matrix::Axis;
 use super::path::{Path, Queue};
-use super::scalar::Scalar;
 use super::{Plan, Point};
 
 impl Plan {
@@ -30,17 +30,6 @@ impl Plan {
     }
 }
 
-impl Scalar {
-    pub(super) fn to_json(&self) -> Value {
-        match self {
-            Scalar::Text(text) => json!(text),
-            Scalar::Integer(number) => json!(number),
-            Scalar::Float(number) => json!(number),
-            Scalar::Bool(value) => json!(value),
-        }
-    }
-}
-
 impl Point {
     /// As an object of texts.
     pub fn to_json(&self) -> Map<String, Value> {
@@ -49,7 +38,13 @@ impl Point {
 }
 
 fn values(axis: &Axis) -> Value {
-    axis.values.iter().map(Scalar::to_json).collect()
+    let as_written = |value: &Scalar| match value {
+        Scalar::Text(text) => json!(text),
+        Scalar::Integer(number) => json!(number),
+        Scalar::Float(number) => json!(number),
+        Scalar::Bool(value) => json!(value),
+    };
+    axis.values.iter().map(as_written).collect()
 }
 
 fn path(path: &Path) -> Value {

@@ -1,9 +1,9 @@
 //! A `[[load]]` of a plan: one thing the near host does over the path while it is measured.
 
+use document::Scalar;
 use event::{Direction, Op};
 
 use super::path::Path;
-use super::scalar::Scalar;
 use super::time::PathTime;
 
 /// One load. At every point of the matrix that concerns it, it becomes one cell.
@@ -144,9 +144,9 @@ impl Load {
     /// Sets a key that [`Load::takes`].
     pub(super) fn set(&mut self, key: &str, value: &Scalar) -> Result<(), String> {
         match (key, &mut self.kind) {
-            ("start", _) => self.start = value.path_time()?,
+            ("start", _) => self.start = PathTime::read(value)?,
             ("window", _) => {
-                self.window = value.path_time()?;
+                self.window = PathTime::read(value)?;
                 if self.window == PathTime::default() {
                     return Err("a window of 0 measures nothing".to_owned());
                 }
@@ -162,8 +162,8 @@ impl Load {
             ("depth", LoadKind::Bench(bench)) => bench.depth = Some(value.number(1, 65_536)?),
             ("random", LoadKind::Bench(bench)) => bench.random = value.bool()?,
             ("lun", LoadKind::Bench(bench)) => bench.lun = value.number(0, 255)?,
-            ("warmup", LoadKind::Bench(bench)) => bench.warmup = Some(value.path_time()?),
-            ("warm_bulk", LoadKind::Bench(bench)) => bench.warm_bulk = Some(value.path_time()?),
+            ("warmup", LoadKind::Bench(bench)) => bench.warmup = Some(PathTime::read(value)?),
+            ("warm_bulk", LoadKind::Bench(bench)) => bench.warm_bulk = Some(PathTime::read(value)?),
             _ => unreachable!("'{key}' was checked with Load::takes"),
         }
         Ok(())

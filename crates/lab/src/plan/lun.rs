@@ -1,8 +1,7 @@
 //! A `[[lun]]` of a plan: what the far host serves.
 
+use document::Scalar;
 use event::Bytes;
-
-use super::scalar::Scalar;
 
 /// One LUN, numbered from 0 in the order of the plan.
 #[derive(Clone, PartialEq, Eq, Debug)]

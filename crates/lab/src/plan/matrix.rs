@@ -1,8 +1,9 @@
 //! The `[matrix]` of a plan: what varies, and what of the plan each of it concerns.
 
+use document::Scalar;
+
 use super::load::Load;
 use super::path::{PATH_KEYS, Path};
-use super::scalar::Scalar;
 
 /// One thing that varies, with its values in the order of the plan.
 #[derive(Clone, PartialEq, Debug)]

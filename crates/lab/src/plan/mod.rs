@@ -3,6 +3,7 @@
 //! TOML in, a typed [`Plan`] out, or every problem of the text with its line. Runs nothing.
 
 mod dimension;
+mod error;
 mod expect;
 mod expression;
 mod json;
@@ -10,22 +11,21 @@ mod load;
 mod lun;
 mod matrix;
 mod path;
-mod problem;
 mod read;
 mod read_expect;
-mod scalar;
 mod shipped;
-mod table;
 mod time;
 
+use document::{Problem, Scalar};
+
 pub use dimension::Dimension;
+pub use error::PlanError;
 pub use expect::{Expect, Unit};
 pub use expression::{Expression, MetricName};
 pub use load::{Bench, Load, LoadKind, Validity};
 pub use lun::Lun;
 pub use matrix::{Axis, Point};
 pub use path::{Path, Queue};
-pub use problem::{PlanError, Problem};
 pub use shipped::{SHIPPED, Shipped, Source};
 pub use time::PathTime;
 
@@ -106,7 +106,7 @@ impl Plan {
 
     /// Every point of the matrix, whatever it concerns.
     pub fn points(&self) -> Vec<Point> {
-        let label = |(axis, value): &(&Axis, &scalar::Scalar)| (axis.name.clone(), value.label());
+        let label = |(axis, value): &(&Axis, &Scalar)| (axis.name.clone(), value.label());
         matrix::points(&self.matrix).iter().map(|place| Point(place.iter().map(label).collect())).collect()
     }
 

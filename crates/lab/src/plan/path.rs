@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use document::Scalar;
 use event::{BitRate, parse_delay};
 use link::{FRAMING_BYTES, Shape};
-
-use super::scalar::Scalar;
 
 /// An emulated path, the same in both directions.
 #[derive(Clone, PartialEq, Debug)]

@@ -5,15 +5,12 @@
 
 use std::ops::Range;
 
-use toml::de::DeTable;
+use document::{Document, Entry, Problem, Problems, Scalar, Section, instead};
 
 use super::load::{self, Load, LoadKind};
 use super::lun::{self, Lun};
 use super::matrix::Axis;
 use super::path::{PATH_KEYS, Path};
-use super::problem::{Problem, Problems, instead};
-use super::scalar::Scalar;
-use super::table::{Entry, Section};
 use super::{Plan, Variant, read_expect};
 
 /// More cells than this, repeats included, are a mistake of the matrix.
@@ -36,14 +33,8 @@ const QUICK_KEYS: &[&str] = &["repeats", "congestion", "path", "matrix", "load"]
 
 pub(super) fn plan(text: &str, variant: Variant) -> Result<Plan, Vec<Problem>> {
     let mut problems = Problems::of(text);
-    let (document, errors) = DeTable::parse_recoverable(text);
-    for error in &errors {
-        problems.at(&error.span().unwrap_or(0..0), format!("not TOML: {}", error.message()));
-    }
-    if !problems.is_empty() {
-        return Err(problems.into_sorted());
-    }
-    let top = Section::new("a plan", 0..0, document.get_ref());
+    let document = Document::parse(text)?;
+    let top = document.top("a plan");
     let mut plan = whole(&top, text, &mut problems);
     if let Some(entry) = top.entry("quick")
         && let Some(section) = entry.section("[quick]", &mut problems)
@@ -60,7 +51,7 @@ pub(super) fn plan(text: &str, variant: Variant) -> Result<Plan, Vec<Problem>> {
 }
 
 /// Everything but `[quick]`.
-fn whole(top: &Section<'_>, text: &str, problems: &mut Problems) -> Plan {
+fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
     let mut plan = Plan {
         name: String::new(),
         title: String::new(),
@@ -113,7 +104,7 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems) -> Plan {
 }
 
 /// The plan with the overrides of `[quick]`; expectations about places that it leaves out go too.
-fn quick(section: &Section<'_>, full: &Plan, problems: &mut Problems) -> Plan {
+fn quick(section: &Section<'_>, full: &Plan, problems: &mut Problems<'_>) -> Plan {
     let mut plan = full.clone();
     for entry in section.entries() {
         match entry.key {
@@ -133,7 +124,7 @@ fn quick(section: &Section<'_>, full: &Plan, problems: &mut Problems) -> Plan {
     plan
 }
 
-fn quick_load(entry: &Entry<'_>, plan: &mut Plan, problems: &mut Problems) {
+fn quick_load(entry: &Entry<'_>, plan: &mut Plan, problems: &mut Problems<'_>) {
     let names: Vec<String> = plan.loads.iter().map(|load| load.name.clone()).collect();
     let Some(load) = plan.loads.iter_mut().find(|load| load.name == entry.key) else {
         let hint = instead(entry.key, names.iter().map(String::as_str));
@@ -146,7 +137,7 @@ fn quick_load(entry: &Entry<'_>, plan: &mut Plan, problems: &mut Problems) {
 }
 
 /// What both the plan and its `[quick]` may say, once the loads are known.
-fn overrides(section: &Section<'_>, plan: &mut Plan, problems: &mut Problems) {
+fn overrides(section: &Section<'_>, plan: &mut Plan, problems: &mut Problems<'_>) {
     if let Some(entry) = section.entry("repeats") {
         plan.repeats = entry.read(problems, |v| v.number(1, 100)).unwrap_or(1);
     }
@@ -185,7 +176,7 @@ fn overrides(section: &Section<'_>, plan: &mut Plan, problems: &mut Problems) {
     }
 }
 
-fn axis(name: &str, entry: &Entry<'_>, plan: &mut Plan, problems: &mut Problems) {
+fn axis(name: &str, entry: &Entry<'_>, plan: &mut Plan, problems: &mut Problems<'_>) {
     let listed = entry.list(problems);
     let mut axis = Axis { name: name.to_owned(), values: Vec::new() };
     if !axis.is_path() && !plan.loads.iter().any(|load| axis.concerns(load)) {
@@ -221,7 +212,7 @@ fn try_axis(axis: &Axis, value: &Scalar, plan: &Plan) -> Result<(), String> {
     plan.loads.iter().try_for_each(|load| axis.apply(value, &mut plan.path.clone(), &mut load.clone()))
 }
 
-fn lun(section: &Section<'_>, problems: &mut Problems) -> Option<Lun> {
+fn lun(section: &Section<'_>, problems: &mut Problems<'_>) -> Option<Lun> {
     let kinds: Vec<(&str, &(&str, &str))> = lun::KINDS.iter().map(|kind| (kind.0, kind)).collect();
     let kind = section.required("kind", "\"memory\"", problems)?.read(problems, |v| v.word(&kinds))?;
     let (kind, key) = *kind;
@@ -236,7 +227,7 @@ fn load(
     section: &Section<'_>,
     luns: &[Option<Lun>],
     others: &[Load],
-    problems: &mut Problems,
+    problems: &mut Problems<'_>,
 ) -> Option<Load> {
     let named = section.required("name", "\"read\"", problems);
     let kind = section.required("kind", "\"bench\"", problems);
@@ -275,7 +266,7 @@ fn block_span(section: &Section<'_>) -> Range<usize> {
     section.entry("block").map_or(section.span.clone(), |entry| entry.span)
 }
 
-fn set_load(section: &Section<'_>, load: &mut Load, besides: &[&str], problems: &mut Problems) {
+fn set_load(section: &Section<'_>, load: &mut Load, besides: &[&str], problems: &mut Problems<'_>) {
     for entry in section.entries().iter().filter(|entry| !besides.contains(&entry.key)) {
         if load.takes(entry.key) {
             entry.read(problems, |value| load.set(entry.key, value));

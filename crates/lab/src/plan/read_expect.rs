@@ -1,19 +1,17 @@
 //! `[[expect]]` → [`Expect`], against the loads and the matrix of its plan.
 
 use analysis::{LINE, METRICS, Metric};
+use document::{Entry, Problems, Scalar, Section, instead};
 
 use super::Plan;
 use super::dimension::Dimension;
 use super::expect::{COMPARISONS, Expect, UNITS, Unit};
 use super::expression::Expression;
 use super::matrix::Point;
-use super::problem::{Problems, instead};
-use super::scalar::Scalar;
-use super::table::{Entry, Section};
 
 const KEYS: &[&str] = &["name", "value", "op", "bound", "unit", "where", "each"];
 
-pub(super) fn expect(section: &Section<'_>, plan: &Plan, problems: &mut Problems) -> Option<Expect> {
+pub(super) fn expect(section: &Section<'_>, plan: &Plan, problems: &mut Problems<'_>) -> Option<Expect> {
     for entry in section.entries().iter().filter(|entry| !KEYS.contains(&entry.key)) {
         section.unknown(entry, KEYS.iter().copied(), problems);
     }
@@ -90,7 +88,7 @@ fn unit(value: &Scalar) -> Result<Unit, String> {
     })
 }
 
-fn only(entry: &Entry<'_>, plan: &Plan, problems: &mut Problems) -> Point {
+fn only(entry: &Entry<'_>, plan: &Plan, problems: &mut Problems<'_>) -> Point {
     let mut point = Point::default();
     let Some(section) = entry.section("where = { … }", problems) else { return point };
     for (name, entry) in section.flat_entries() {

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use super::problem::{PlanError, instead};
-use super::{Plan, Variant};
+use document::instead;
+
+use super::{Plan, PlanError, Variant};
 
 /// A plan that is part of the program.
 #[derive(Clone, Copy, Debug)]

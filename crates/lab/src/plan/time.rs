@@ -6,6 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use document::Scalar;
 use event::{format_delay, parse_delay};
 
 /// A fixed time plus a number of round trips of the path.
@@ -21,6 +22,11 @@ impl PathTime {
     /// Its length on a path of this round-trip time.
     pub fn on(self, rtt: Duration) -> Duration {
         self.fixed + rtt.mul_f64(self.round_trips)
+    }
+
+    /// The value of a key; numbers without a unit are refused, since they could be meant in two ways.
+    pub(super) fn read(value: &Scalar) -> Result<PathTime, String> {
+        PathTime::parse(&value.label())
     }
 
     /// Reads a sum of times and round trips. Terms are separated by `+`; each has its unit.

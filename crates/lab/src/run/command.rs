@@ -23,7 +23,9 @@ pub(super) fn words(program: &str, cell: &Cell, luns: &[Lun], trace_dir: &Path) 
     let path = &cell.path;
     let mut words = Words::new(program);
     words.push(["wan", "--json", "--trace", &trace, "--delay", &exact_time(path.delay)]);
-    words.push(["--rate", &exact_rate(path.rate), "--queue", &exact_bytes(path.queue_bytes())]);
+    // A bare number would be packets.
+    let queue = format!("{}B", path.queue_bytes());
+    words.push(["--rate", &exact_rate(path.rate), "--queue", &queue]);
     words.push(["--mtu", &path.mtu_bytes.to_string(), "--validity", cell.load.validity.name()]);
     words.push(["--far", &quoted(&far(program, &cell.load, luns, &trace)), "--"]);
     words.0.extend(near(program, cell, &trace));
@@ -155,13 +157,13 @@ mod tests {
         for (slug, command) in [
             (
                 "stream-delay-0",
-                "farlun wan --json --trace out/r1 --delay 0 --rate 1gbit --queue 1000000 --mtu 1500 \
+                "farlun wan --json --trace out/r1 --delay 0 --rate 1gbit --queue 1000000B --mtu 1500 \
                  --validity throughput --far 'farlun stream serve --json --listen 198.18.0.2:5201 --cc cubic --trace out/r1' -- farlun stream \
                  198.18.0.2:5201 --json --time 2s --reverse --cc cubic --trace out/r1",
             ),
             (
                 "read-delay-8ms",
-                "farlun wan --json --trace out/r1 --delay 8ms --rate 1gbit --queue 2000000 --mtu 1500 \
+                "farlun wan --json --trace out/r1 --delay 8ms --rate 1gbit --queue 2000000B --mtu 1500 \
                  --validity throughput --far 'farlun target --json --lun memory:1GiB --listen 198.18.0.2:3260 --insecure --iqn \
                  iqn.2026-11.io.farlun:lab --cc cubic --trace out/r1' -- farlun bench \
                  iscsi://198.18.0.2:3260/iqn.2026-11.io.farlun:lab/0 --json --op read --block 1MiB --time 2.32s \
@@ -169,7 +171,7 @@ mod tests {
             ),
             (
                 "write1m-delay-50ms",
-                "farlun wan --json --trace out/r1 --delay 50ms --rate 1gbit --queue 12500000 --mtu 1500 \
+                "farlun wan --json --trace out/r1 --delay 50ms --rate 1gbit --queue 12500000B --mtu 1500 \
                  --validity latency --far 'farlun target --json --lun memory:1GiB --listen 198.18.0.2:3260 --insecure --iqn \
                  iqn.2026-11.io.farlun:lab --cc cubic --trace out/r1' -- farlun bench \
                  iscsi://198.18.0.2:3260/iqn.2026-11.io.farlun:lab/0 --json --op write --block 1MiB --depth 1 \

@@ -258,6 +258,16 @@ impl ChapTarget {
         Ok(ChapTarget { algorithms: Algorithm::STRONGEST_FIRST, users: users.into(), ours })
     }
 
+    /// Those who may log in.
+    pub fn user_names(&self) -> impl Iterator<Item = &str> {
+        self.users.iter().map(Credentials::name)
+    }
+
+    /// Who we are to those who ask.
+    pub fn target_name(&self) -> Option<&str> {
+        self.ours.as_ref().map(Credentials::name)
+    }
+
     /// Whether somebody of this name gave the right response. An unknown name is compared with a secret that
     /// nobody has, so that it takes as long.
     pub(super) fn admits(

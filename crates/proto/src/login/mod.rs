@@ -28,7 +28,7 @@ pub use chap::{
 };
 pub use initiator::{Initiator, Joined, LoggedIn, Request, Session};
 pub use security::Security;
-pub use target::{Admitted, Candidate, Directory, LoginPolicy, Target};
+pub use target::{Admitted, Candidate, Directory, Existing, LoginPolicy, Target};
 
 /// The longest data segment of a login PDU: the default of MaxRecvDataSegmentLength holds until the
 /// full feature phase (RFC 7143 section 13.12). Bytes.

@@ -162,7 +162,8 @@ impl Negotiation {
         }
         let (first, max) = (self.params.first_burst_len, self.params.max_burst_len);
         if first > max {
-            if self.is_settled(Key::FirstBurstLength) {
+            // One that was answered as irrelevant is the default, which nobody asked for.
+            if self.is_settled(Key::FirstBurstLength) && !self.is_irrelevant(Key::FirstBurstLength) {
                 return Err(Violation::Bursts { first, max });
             }
             self.params.first_burst_len = max;
@@ -203,6 +204,10 @@ impl Negotiation {
             return Ok(Some(self.answer_peer(value)));
         }
         if misplaced {
+            return Ok(Some(constant::REJECT.to_owned()));
+        }
+        // What the first connection settled for the session is not for others to say (section 13, LO).
+        if self.is_joining && spec.when == Use::Leading {
             return Ok(Some(constant::REJECT.to_owned()));
         }
         if self.is_irrelevant(key) {

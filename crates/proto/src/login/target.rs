@@ -77,14 +77,30 @@ pub trait Directory {
     /// under a policy with CHAP.
     fn random(&mut self, bytes: &mut [u8]);
 
-    /// Is there a session with this TSIH?
-    fn has_session(&self, tsih: u16) -> bool;
+    /// Session `tsih`, which a connection of this candidate is to join. Asked when it is known who comes, and
+    /// again when all is agreed.
+    ///
+    /// # Errors
+    /// The status to refuse with: `SESSION_DOES_NOT_EXIST` if no session of this initiator, ISID and target has
+    /// this handle, `TOO_MANY_CONNECTIONS` if it has as many as were agreed.
+    fn join(&mut self, candidate: &Candidate, tsih: u16) -> Result<Existing, Status>;
 
     /// A TSIH for the new session, not 0. Asked once, when all is agreed.
     ///
     /// # Errors
     /// The status to refuse with, `OUT_OF_RESOURCES` as a rule.
     fn assign_tsih(&mut self, candidate: &Candidate) -> Result<u16, Status>;
+}
+
+/// A session as a connection that joins it finds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Existing {
+    /// What was agreed for all connections.
+    pub params: Params,
+    /// CmdSN of the next command.
+    pub exp_cmd_sn: u32,
+    /// CmdSN of the last command that may come.
+    pub max_cmd_sn: u32,
 }
 
 /// A login that succeeded, seen from the target.
@@ -94,8 +110,10 @@ pub struct Admitted {
     pub candidate: Candidate,
     /// What was agreed.
     pub params: Params,
-    /// The handle of the new session.
+    /// The handle of its session.
     pub tsih: u16,
+    /// It is another connection of a session that was there.
+    pub joins: bool,
     /// CmdSN of the first command to come.
     pub exp_cmd_sn: u32,
     /// The last MaxCmdSN that was told.
@@ -120,6 +138,7 @@ pub struct Target {
     outbox: Outbox,
     security: Responder,
     who: Option<(Candidate, Negotiation)>,
+    joined: Option<Existing>,
     transmit: Option<(LoginResponse, Vec<u8>)>,
     outcome: Option<Admitted>,
     is_closed: bool,
@@ -147,6 +166,7 @@ impl Target {
             inbox: Inbox::default(),
             outbox: Outbox::default(),
             who: None,
+            joined: None,
             transmit: None,
             outcome: None,
             is_closed: false,
@@ -329,15 +349,6 @@ impl Target {
         if !discovery && target_name.is_none() {
             return Err(missing("TargetName"));
         }
-        if request.tsih != 0 {
-            let (status, what) = if directory.has_session(request.tsih) {
-                (login_status::TOO_MANY_CONNECTIONS, "has its one connection already")
-            } else {
-                (login_status::SESSION_DOES_NOT_EXIST, "is not there")
-            };
-            let reason = format!("session {:#06x} {what}", request.tsih);
-            return Err(LoginError::Refused { status: Status::new(status), reason });
-        }
         let candidate = Candidate {
             initiator_name,
             initiator_alias,
@@ -354,6 +365,9 @@ impl Target {
                 candidate.target_name.as_deref().map_or_else(|| "discovery".to_owned(), shortened)
             ),
         })?;
+        if request.tsih != 0 {
+            self.joined = Some(join(directory, &candidate, request.tsih)?);
+        }
         if !discovery {
             // Section 13.9: the tag is told in the first response.
             self.outbox.push(Key::TargetPortalGroupTag.name(), &self.policy.portal_group_tag.to_string());
@@ -361,8 +375,11 @@ impl Target {
                 self.outbox.push(Key::TargetAlias.name(), alias);
             }
         }
-        let negotiation =
+        let mut negotiation =
             Negotiation::new(self.policy.wishes.clone(), false, discovery, self.policy.private_key);
+        if self.joined.is_some() {
+            negotiation = negotiation.joining();
+        }
         self.who = Some((candidate, negotiation));
         Ok(())
     }
@@ -382,18 +399,24 @@ impl Target {
             if request.nsg == login_stage::FULL_FEATURE
                 && let Some((candidate, negotiation)) = self.who.take()
             {
-                let params = negotiation.finish()?;
-                let tsih = directory
-                    .assign_tsih(&candidate)
-                    .map_err(|status| LoginError::Refused { status, reason: "no new session".to_owned() })?;
-                response.tsih = tsih;
-                agreed = Some((candidate, params, tsih));
+                let mut params = negotiation.finish()?;
+                if self.joined.is_some() {
+                    let joined = join(directory, &candidate, request.tsih)?;
+                    (response.exp_cmd_sn, response.max_cmd_sn) = (joined.exp_cmd_sn, joined.max_cmd_sn);
+                    params = params.of_connection(joined.params);
+                } else {
+                    response.tsih = directory.assign_tsih(&candidate).map_err(|status| {
+                        LoginError::Refused { status, reason: "no new session".to_owned() }
+                    })?;
+                }
+                agreed = Some((candidate, params, response.tsih));
             }
         }
         self.outcome = agreed.map(|(candidate, params, tsih)| Admitted {
             candidate,
             params,
             tsih,
+            joins: self.joined.is_some(),
             exp_cmd_sn: response.exp_cmd_sn,
             max_cmd_sn: response.max_cmd_sn,
             stat_sn: response.stat_sn.wrapping_add(1),
@@ -406,6 +429,10 @@ impl Target {
     /// stays at their CmdSN.
     fn response(&self, request: &LoginRequest) -> LoginResponse {
         let cmd_sn = self.header.map_or(request.cmd_sn, |header| header.cmd_sn);
+        let max_cmd_sn = cmd_sn.wrapping_add(self.policy.command_window.max(1)).wrapping_sub(1);
+        // A session that is there has its own window.
+        let window = self.joined.as_ref().map(|joined| (joined.exp_cmd_sn, joined.max_cmd_sn));
+        let (exp_cmd_sn, max_cmd_sn) = window.unwrap_or((cmd_sn, max_cmd_sn));
         LoginResponse {
             transit: false,
             is_continued: false,
@@ -418,8 +445,8 @@ impl Target {
             tsih: request.tsih,
             itt: request.itt,
             stat_sn: self.header.map_or(0, |header| header.stat_sn),
-            exp_cmd_sn: cmd_sn,
-            max_cmd_sn: cmd_sn.wrapping_add(self.policy.command_window.max(1)).wrapping_sub(1),
+            exp_cmd_sn,
+            max_cmd_sn,
             status_class: 0,
             status_detail: 0,
         }
@@ -467,6 +494,13 @@ fn stated(pairs: &mut Vec<Pair>, key: Key) -> Result<Option<String>, Violation> 
         Answer::Note(Value::Text(text)) => Ok(Some(text)),
         _ => Err(Violation::Offer { key: key.name(), value: shortened(&value) }),
     }
+}
+
+fn join(directory: &mut dyn Directory, candidate: &Candidate, tsih: u16) -> Result<Existing, LoginError> {
+    directory.join(candidate, tsih).map_err(|status| LoginError::Refused {
+        status,
+        reason: format!("connection {} cannot join session {tsih:#06x}", candidate.cid),
+    })
 }
 
 fn missing(key: &'static str) -> LoginError {

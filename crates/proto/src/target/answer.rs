@@ -4,17 +4,19 @@
 use wire::iscsi::{DataIn, Pdu, RESERVED_TAG, Reject, ScsiResponse, put_sense};
 
 use super::Session;
+use super::connection::{ConnectionId, at};
 use super::task::{Answer, Sending, Stage, TaskId};
 use crate::fault::{Data, Transmit};
 use crate::header::{emit, set_numbers};
 
 impl Session {
     pub(super) fn begin_sending(&mut self, id: TaskId, actual_bytes: u32, owned: Option<Vec<u8>>) {
-        if self.logged_out {
-            return;
-        }
         let key = id.0 as usize;
         let task = &mut self.tasks[key];
+        let at = at(&mut self.connections, task.connection);
+        if at.logged_out {
+            return;
+        }
         let end_bytes = if task.read { actual_bytes.min(task.expected_bytes) } else { 0 };
         let draining = task.bursts.iter().any(|burst| burst.next_bytes < burst.end_bytes);
         if end_bytes == 0 || draining {
@@ -23,12 +25,13 @@ impl Session {
         }
         task.stage =
             Stage::Sending(Sending { next_bytes: 0, end_bytes, actual_bytes, next_data_sn: 0, owned });
-        self.sending.push_back(key);
-        self.unsent_bytes += u64::from(end_bytes);
+        at.sending.push_back(key);
+        at.unsent_bytes += u64::from(end_bytes);
     }
 
     pub(super) fn data_in_transmit(&mut self, key: usize) -> Transmit {
         let task = &mut self.tasks[key];
+        let at = at(&mut self.connections, task.connection);
         let Stage::Sending(sending) = &mut task.stage else {
             unreachable!("only tasks that send are queued for sending");
         };
@@ -36,19 +39,20 @@ impl Session {
         // A sequence is at most MaxBurstLength long and ends with the F bit (RFC 7143 section 11.7.1).
         let burst_left = self.params.max_burst_len - offset % self.params.max_burst_len;
         let left = sending.end_bytes - offset;
-        let len = left.min(self.params.peer_max_recv_data_segment_len).min(burst_left);
+        let len = left.min(at.params.peer_max_recv_data_segment_len).min(burst_left);
         let is_last = len == left;
         let data_sn = sending.next_data_sn;
         sending.next_bytes += len;
         sending.next_data_sn += 1;
-        self.unsent_bytes -= u64::from(len);
+        at.unsent_bytes -= u64::from(len);
         let data = match &sending.owned {
             Some(bytes) => Data::Owned(bytes[offset as usize..(offset + len) as usize].to_vec()),
             None => Data::Payload { token: task.token, offset_bytes: offset, len_bytes: len },
         };
         let (itt, lun, expected, actual) = (task.itt, task.lun, task.expected_bytes, sending.actual_bytes);
+        let stat_sn = if is_last { at.take_stat_sn() } else { 0 };
         if is_last {
-            self.sending.pop_front();
+            at.sending.pop_front();
             self.close(key);
         }
         let pdu = Pdu::from(DataIn {
@@ -61,7 +65,7 @@ impl Session {
             lun,
             itt,
             ttt: RESERVED_TAG,
-            stat_sn: if is_last { self.take_stat_sn() } else { 0 },
+            stat_sn,
             exp_cmd_sn: self.window.exp_cmd_sn(),
             max_cmd_sn: self.window.max_cmd_sn(),
             data_sn,
@@ -95,22 +99,12 @@ impl Session {
             bidi_residual: 0,
             residual: actual.abs_diff(expected),
         };
+        let connection = task.connection;
         self.close(key);
-        self.urgent.push(response, segment);
+        at(&mut self.connections, connection).urgent.push(response, segment);
     }
 
-    pub(super) fn close(&mut self, key: usize) {
-        let task = self.tasks.remove(key);
-        self.by_itt.remove(&task.itt);
-        self.early_bytes -= task.early.len();
-        if task.counted {
-            self.window.complete();
-        } else {
-            self.immediate -= 1;
-        }
-    }
-
-    pub(super) fn reject(&mut self, header: &[u8; 48], reason: u8) {
+    pub(super) fn reject(&mut self, connection: ConnectionId, header: &[u8; 48], reason: u8) {
         let reject = Reject {
             reason,
             data_segment_len: header.len() as u32,
@@ -119,24 +113,25 @@ impl Session {
             max_cmd_sn: 0,
             data_sn: 0,
         };
-        self.urgent.push(reject, header.to_vec());
+        at(&mut self.connections, connection).urgent.push(reject, header.to_vec());
     }
 
-    pub(super) fn urgent_transmit(&mut self, mut pdu: Pdu, data: Vec<u8>) -> Transmit {
+    pub(super) fn urgent_transmit(
+        &mut self,
+        connection: ConnectionId,
+        mut pdu: Pdu,
+        data: Vec<u8>,
+    ) -> Transmit {
+        let at = at(&mut self.connections, connection);
         let (exp, max) = (self.window.exp_cmd_sn(), self.window.max_cmd_sn());
-        // An R2T carries the next StatSN and does not consume it; everything else here does.
+        // An R2T and a ping carry the next StatSN and do not consume it; everything else here does.
         let stat_sn = match &pdu {
-            Pdu::R2t(_) => self.stat_sn,
-            _ => self.take_stat_sn(),
+            Pdu::R2t(_) => at.stat_sn,
+            Pdu::NopIn(ping) if ping.itt == RESERVED_TAG => at.stat_sn,
+            _ => at.take_stat_sn(),
         };
         set_numbers(&mut pdu, stat_sn, exp, max);
         let data = if data.is_empty() { Data::None } else { Data::Owned(data) };
         Transmit { header: emit(&pdu), data }
-    }
-
-    pub(super) fn take_stat_sn(&mut self) -> u32 {
-        let stat_sn = self.stat_sn;
-        self.stat_sn = stat_sn.wrapping_add(1);
-        stat_sn
     }
 }

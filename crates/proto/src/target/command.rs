@@ -5,18 +5,24 @@ use std::collections::VecDeque;
 
 use wire::iscsi::{RESERVED_TAG, ScsiCommand, reject_reason};
 
-use super::task::{Burst, Run, Stage, Task, TaskId};
-use super::{Current, EARLY_MAX_BYTES, Event, IMMEDIATE_MAX, Session};
+use super::connection::{ConnectionId, Current, at};
+use super::task::{Burst, Early, Run, Stage, Task, TaskId};
+use super::{EARLY_MAX_BYTES, Event, IMMEDIATE_MAX, Session};
 use crate::fault::Fault;
 use crate::window::Admit;
 
 impl Session {
-    pub(super) fn begin_command(&mut self, command: &ScsiCommand) -> Result<(), Fault> {
+    pub(super) fn begin_command(
+        &mut self,
+        connection: ConnectionId,
+        command: &ScsiCommand,
+    ) -> Result<(), Fault> {
         let itt = command.itt;
         let admit = match command.immediate {
             // The window does not hold immediate commands back, so silence would leave them waiting.
             true if self.immediate >= IMMEDIATE_MAX => {
-                self.current = Current::Refused(reject_reason::TOO_MANY_IMMEDIATE);
+                at(&mut self.connections, connection).current =
+                    Current::Refused(reject_reason::TOO_MANY_IMMEDIATE);
                 return Ok(());
             }
             true => Admit::Next,
@@ -28,10 +34,12 @@ impl Session {
         if self.by_itt.contains_key(&itt) || itt == RESERVED_TAG {
             return Err(Fault::contradiction("the task tag is already in use", itt));
         }
+        self.forgotten.retain(|(old, _)| *old != itt);
         let expected_bytes = command.expected_data_transfer_len;
         let bursts = self.unsolicited(command)?;
         let is_early = admit == Admit::Early;
         let key = self.tasks.insert(Task {
+            connection,
             itt,
             lun: command.lun,
             cdb: command.cdb,
@@ -41,15 +49,16 @@ impl Session {
             expected_bytes,
             token: 0,
             counted: !command.immediate,
-            stage: if is_early { Stage::Early } else { Stage::Running },
+            stage: if is_early { Stage::Early { cmd_sn: command.cmd_sn } } else { Stage::Running },
             bursts,
             next_r2t_sn: 0,
             early: Vec::new(),
+            is_damaged: false,
         });
-        self.current = Current::Task(key);
+        at(&mut self.connections, connection).current = Current::Task(key);
         self.by_itt.insert(itt, key);
         if is_early {
-            self.early.insert(command.cmd_sn, key);
+            self.early.insert(command.cmd_sn, Early::Task(key));
         } else {
             if command.immediate {
                 self.immediate += 1;
@@ -94,6 +103,7 @@ impl Session {
         task.stage = Stage::Running;
         let run = Run {
             task: TaskId(key as u32),
+            connection: task.connection,
             lun: task.lun,
             cdb: task.cdb,
             attribute: task.attribute,
@@ -104,36 +114,41 @@ impl Session {
         self.events.push_back(Event::Run(run));
     }
 
+    /// Whatever has been waiting for its turn and has it now.
     pub(super) fn run_early(&mut self) {
-        while let Some(key) = self.early.remove(&self.window.exp_cmd_sn()) {
-            self.window.take(true);
-            self.run(key);
-        }
-    }
-
-    /// Takes the number of a request that is not a SCSI command; `false` if it is to be ignored.
-    pub(super) fn consume(&mut self, immediate: bool, cmd_sn: u32, itt: u32) -> Result<bool, Fault> {
-        match self.window.admit(cmd_sn) {
-            _ if immediate => Ok(true),
-            Admit::Next => {
-                self.window.take(false);
-                self.run_early();
-                Ok(true)
+        loop {
+            if !self.waiting.is_empty() {
+                self.run_waiting();
             }
-            Admit::Outside => Ok(false),
-            // One connection delivers in order, so what is missing will never come.
-            Admit::Early => Err(Fault::contradiction("requests before it are missing", itt)),
+            match self.early.remove(&self.window.exp_cmd_sn()) {
+                Some(Early::Task(key)) => {
+                    self.window.take(true);
+                    self.run(key);
+                }
+                Some(Early::Request(request)) => {
+                    self.window.take(false);
+                    self.early_bytes -= request.collected.len();
+                    let connection = request.connection;
+                    if let Err(fault) = self.carry_out(connection, &request.pdu, &request.collected) {
+                        self.events.push_back(Event::Fault { connection, fault });
+                    }
+                }
+                Some(Early::Skipped) => self.window.take(false),
+                None => return,
+            }
         }
     }
 
     pub(super) fn finish_command(
         &mut self,
+        connection: ConnectionId,
         command: &ScsiCommand,
         header: &[u8; 48],
         collected: &[u8],
     ) -> Result<(), Fault> {
-        match (std::mem::replace(&mut self.current, Current::Ignored), command.data_segment_len) {
-            (Current::Refused(reason), _) => self.reject(header, reason),
+        let current = &mut at(&mut self.connections, connection).current;
+        match (std::mem::replace(current, Current::Ignored), command.data_segment_len) {
+            (Current::Refused(reason), _) => self.reject(connection, header, reason),
             (Current::Task(key), len @ 1..) => {
                 self.keep_early(key, collected)?;
                 if let Some(burst) = self.tasks[key].bursts.front_mut() {
@@ -148,12 +163,18 @@ impl Session {
 
     pub(super) fn keep_early(&mut self, key: usize, collected: &[u8]) -> Result<(), Fault> {
         let task = &mut self.tasks[key];
-        if matches!(task.stage, Stage::Early) {
-            self.early_bytes += collected.len();
+        if matches!(task.stage, Stage::Early { .. }) && !task.is_damaged {
+            let itt = task.itt;
             task.early.extend_from_slice(collected);
-            if self.early_bytes > EARLY_MAX_BYTES {
-                return Err(Fault::contradiction("too much data of commands sent out of order", task.itt));
-            }
+            return self.count_early(collected.len(), itt);
+        }
+        Ok(())
+    }
+
+    pub(super) fn count_early(&mut self, bytes: usize, itt: u32) -> Result<(), Fault> {
+        self.early_bytes += bytes;
+        if self.early_bytes > EARLY_MAX_BYTES {
+            return Err(Fault::contradiction("too much data of commands sent out of order", itt));
         }
         Ok(())
     }

@@ -1,33 +1,36 @@
-//! The target's session in the full feature phase, without I/O: one connection, error recovery level 0
+//! The target's session in the full feature phase, without I/O: one connection or several, error recovery level 0
 //! (RFC 7143 sections 4, 7 and 11).
 //!
-//! Inputs, in this order for each PDU: [`Session::begin`] when its header has arrived (a SCSI command
+//! Inputs, in this order for each PDU of a connection: [`Session::begin`] when its header has arrived (a SCSI command
 //! becomes a task), [`Session::segment`] to learn where its data belongs, [`Session::handle`] when the
 //! data has been laid down. Commands, from the serving loop: [`Session::receive`], [`Session::send`],
 //! [`Session::answer`] and their like. Outputs: [`Session::poll_event`], after `begin` and after `handle`,
-//! and [`Session::poll_transmit`].
+//! and [`Session::poll_transmit`] for each connection: what came on one may give others something to send.
 //! SCSI is not executed here, and how wide the command window is, is told from outside.
 
 mod answer;
 mod command;
+mod connection;
 mod data_out;
+mod manage;
+mod notice;
 mod request;
 mod task;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use slab::Slab;
-use wire::iscsi::{
-    AsyncMessage, Lun, Pdu, RESERVED_TAG, TaskManagementResponse, async_event, reject_reason, task_response,
-};
+use wire::iscsi::{Pdu, RESERVED_TAG, reject_reason};
 
 use crate::fault::{Fault, Segment, Transmit};
-use crate::outbox::Outbox;
 use crate::params::Params;
 use crate::window::TargetWindow;
 
+pub use connection::ConnectionId;
+use connection::{Connection, Current, at};
+pub use manage::Function;
 pub use task::{Answer, Run, TaskId};
-use task::{Stage, Task};
+use task::{Early, Stage, Task, Waiting};
 
 /// What a session tells the serving loop.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,10 +44,45 @@ pub enum Event {
         /// The serving loop's name of its payload.
         token: u64,
     },
+    /// Data of a task was lost on its way, and what follows of it will be forgotten: let go of its payload and
+    /// answer with a protocol service CRC error (RFC 7143 section 11.4.7.2).
+    Damaged {
+        /// The task.
+        task: TaskId,
+        /// The serving loop's name of its payload.
+        token: u64,
+    },
+    /// Task management: do it, then call [`Session::answer_manage`].
+    Manage {
+        /// Where the request came.
+        connection: ConnectionId,
+        /// Tag of the request.
+        itt: u32,
+        /// What to do.
+        function: Function,
+    },
     /// Text of the initiator, complete: call [`Session::answer_text`].
-    Text(Vec<u8>),
-    /// The initiator logs out; the answer is queued, and the connection closes when it is sent.
-    Logout,
+    Text {
+        /// Where it came.
+        connection: ConnectionId,
+        /// The text.
+        text: Vec<u8>,
+    },
+    /// The initiator logs out; the answer is queued. Connections that end close at once, except the one where the
+    /// request came: that when the answer is sent.
+    Logout {
+        /// Where the request came.
+        connection: ConnectionId,
+        /// The connection that ends, or `None` if all do.
+        ends: Option<ConnectionId>,
+    },
+    /// A request that had waited for its turn breaks the protocol: its connection must be dropped.
+    Fault {
+        /// Where it came.
+        connection: ConnectionId,
+        /// What is wrong.
+        fault: Fault,
+    },
 }
 
 /// Longest text an initiator may send in one request sequence.
@@ -57,35 +95,26 @@ const EARLY_MAX_BYTES: usize = 16 << 20;
 /// A target's session.
 #[derive(Debug)]
 pub struct Session {
+    /// What was agreed for all connections.
     params: Params,
+    connections: Vec<Connection>,
+    /// There was more than one connection, so that what is missing may still come.
+    has_joined: bool,
+    last_connection: u32,
     window: TargetWindow,
-    stat_sn: u32,
     tasks: Slab<Task>,
     by_itt: HashMap<u32, usize>,
-    /// Tasks that arrived ahead of their turn, by CmdSN.
-    early: BTreeMap<u32, usize>,
+    /// What arrived ahead of its turn, by CmdSN.
+    early: BTreeMap<u32, Early>,
     early_bytes: usize,
-    /// What became of the command whose PDU is being received.
-    current: Current,
     immediate: usize,
+    /// Task management requests that are not answered yet, and those that wait for commands before them.
+    managed: usize,
+    waiting: Vec<Waiting>,
+    /// Data that is still on its way for tasks that are gone, by initiator and target task tag.
+    forgotten: VecDeque<(u32, u32)>,
     next_ttt: u32,
-    urgent: Outbox,
-    sending: VecDeque<usize>,
-    unsent_bytes: u64,
-    text: Vec<u8>,
-    text_answer: Option<TextAnswer>,
     events: VecDeque<Event>,
-    logged_out: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Current {
-    /// It is outside the window, or no command.
-    Ignored,
-    /// It cannot be taken: Reject with this reason.
-    Refused(u8),
-    /// It became this task.
-    Task(usize),
 }
 
 #[derive(Debug)]
@@ -98,33 +127,78 @@ struct TextAnswer {
 }
 
 impl Session {
-    /// A session that has just logged in: `exp_cmd_sn` is the next command's number, `stat_sn` the next
-    /// status number, `window` the number of commands that may be open at once.
-    pub fn new(params: Params, exp_cmd_sn: u32, stat_sn: u32, window: u32) -> Session {
+    /// A session that has just logged in, over a connection that its initiator calls `cid` and that is
+    /// [`ConnectionId::LEADING`] here: `exp_cmd_sn` is the next command's number, `stat_sn` the next status number,
+    /// `window` the number of commands that may be open at once.
+    pub fn new(cid: u16, params: Params, exp_cmd_sn: u32, stat_sn: u32, window: u32) -> Session {
+        let leading = Connection::new(ConnectionId::LEADING, cid, params.clone(), stat_sn);
         Session {
             params,
+            connections: vec![leading],
+            has_joined: false,
+            last_connection: 0,
             window: TargetWindow::new(exp_cmd_sn, window),
-            stat_sn,
             tasks: Slab::new(),
             by_itt: HashMap::new(),
             early: BTreeMap::new(),
             early_bytes: 0,
-            current: Current::Ignored,
             immediate: 0,
+            managed: 0,
+            waiting: Vec::new(),
+            forgotten: VecDeque::new(),
             next_ttt: 0,
-            urgent: Outbox::default(),
-            sending: VecDeque::new(),
-            unsent_bytes: 0,
-            text: Vec::new(),
-            text_answer: None,
             events: VecDeque::new(),
-            logged_out: false,
         }
     }
 
-    /// What was agreed at login.
+    /// Another connection has logged in to this session, with what it agreed for itself.
+    pub fn join(&mut self, cid: u16, params: Params, stat_sn: u32) -> ConnectionId {
+        self.has_joined = true;
+        self.last_connection += 1;
+        let id = ConnectionId(self.last_connection);
+        self.connections.push(Connection::new(id, cid, params, stat_sn));
+        id
+    }
+
+    /// A connection is over, and with it its tasks: those to be forgotten, see [`Session::abort`].
+    pub fn leave(&mut self, connection: ConnectionId) -> Vec<TaskId> {
+        self.waiting.retain(|waiting| waiting.connection != connection);
+        for early in self.early.values_mut() {
+            if let Early::Request(request) = early
+                && request.connection == connection
+            {
+                self.early_bytes -= request.collected.len();
+                *early = Early::Skipped;
+            }
+        }
+        let tasks = self.abort_those(|task| task.connection == connection);
+        self.connections.retain(|other| other.id != connection);
+        tasks
+    }
+
+    /// Its connections.
+    pub fn connections(&self) -> impl ExactSizeIterator<Item = ConnectionId> {
+        self.connections.iter().map(|connection| connection.id)
+    }
+
+    /// The connection that the initiator calls so.
+    pub fn connection_of(&self, cid: u16) -> Option<ConnectionId> {
+        self.connections.iter().find(|connection| connection.cid == cid).map(|connection| connection.id)
+    }
+
+    /// What was agreed for all its connections, at its first login.
     pub fn params(&self) -> &Params {
         &self.params
+    }
+
+    /// What is in force on one connection.
+    pub fn params_of(&self, connection: ConnectionId) -> &Params {
+        &self.connection(connection).params
+    }
+
+    /// The numbers of the first and of the last command that may come.
+    pub fn window(&self) -> (u32, u32) {
+        (self.window.exp_cmd_sn(), self.window.max_cmd_sn())
     }
 
     /// Commands received and not yet answered.
@@ -132,15 +206,21 @@ impl Session {
         self.tasks.len()
     }
 
-    /// Whether so many answers wait to be sent that no more requests should be read: a peer that asks and
-    /// never listens must not fill our memory.
-    pub fn is_backed_up(&self) -> bool {
-        self.urgent.is_backed_up()
+    /// Whether so many answers wait to be sent on a connection that no more requests should be read from it: a
+    /// peer that asks and never listens must not fill our memory.
+    pub fn is_backed_up(&self, connection: ConnectionId) -> bool {
+        self.connection(connection).urgent.is_backed_up()
     }
 
-    /// Payload that is ready to be sent and has not been polled.
-    pub fn unsent_payload_bytes(&self) -> u64 {
-        self.unsent_bytes
+    /// Payload that is ready to be sent on a connection and has not been polled.
+    pub fn unsent_payload_bytes(&self, connection: ConnectionId) -> u64 {
+        self.connection(connection).unsent_bytes
+    }
+
+    fn connection(&self, id: ConnectionId) -> &Connection {
+        let found = self.connections.iter().find(|connection| connection.id == id);
+        let Some(connection) = found else { unreachable!("{id:?} has left the session") };
+        connection
     }
 
     /// Sets how many commands may be open at once; MaxCmdSN never moves back.
@@ -148,33 +228,49 @@ impl Session {
         self.window.limit(commands);
     }
 
+    /// Gives memory back that a session without open commands does not need: to be called when nothing has
+    /// happened for a while.
+    pub fn rest(&mut self) {
+        if self.tasks.is_empty() {
+            self.tasks.shrink_to_fit();
+            self.by_itt.shrink_to_fit();
+            self.events.shrink_to_fit();
+            for connection in &mut self.connections {
+                connection.sending.shrink_to_fit();
+                connection.urgent.shrink();
+            }
+        }
+    }
+
     /// Takes a header that has just arrived. A SCSI command becomes a task here, and its turn may come at
     /// once: poll events before asking for the segment.
-    pub fn begin(&mut self, pdu: &Pdu) -> Result<(), Fault> {
-        let (found_bytes, limit_bytes) = (pdu.data_segment_len(), self.params.our_max_recv_data_segment_len);
+    pub fn begin(&mut self, connection: ConnectionId, pdu: &Pdu) -> Result<(), Fault> {
+        let at = at(&mut self.connections, connection);
+        let (found_bytes, limit_bytes) = (pdu.data_segment_len(), at.params.our_max_recv_data_segment_len);
         if found_bytes > limit_bytes {
             return Err(Fault::SegmentTooLong { found_bytes, limit_bytes });
         }
-        if self.logged_out {
+        if at.logged_out {
             return Err(Fault::Unexpected { found: pdu.opcode() });
         }
-        self.current = Current::Ignored;
+        at.current = Current::Ignored;
         match pdu {
-            Pdu::ScsiCommand(command) => self.begin_command(command),
+            Pdu::ScsiCommand(command) => self.begin_command(connection, command),
             _ => Ok(()),
         }
     }
 
     /// Says where the data segment of the PDU belongs that [`Session::begin`] was called with.
-    pub fn segment(&self, pdu: &Pdu) -> Segment {
+    pub fn segment(&self, connection: ConnectionId, pdu: &Pdu) -> Segment {
         let len = pdu.data_segment_len();
         let (key, offset_bytes) = match pdu {
             _ if len == 0 => return Segment::Discard,
-            Pdu::ScsiCommand(_) => match self.current {
+            Pdu::ScsiCommand(_) => match self.connection(connection).current {
                 Current::Task(key) => (key, 0),
                 Current::Ignored | Current::Refused(_) => return Segment::Discard,
             },
-            Pdu::DataOut(data) => match self.burst_of(data) {
+            Pdu::DataOut(data) => match self.burst_of(connection, data) {
+                Ok((key, index)) if self.shows_loss(key, index, data) => return Segment::Discard,
                 Ok((key, _)) => (key, data.buffer_offset),
                 Err(_) => return Segment::Discard,
             },
@@ -182,7 +278,8 @@ impl Session {
         };
         let task = &self.tasks[key];
         match task.stage {
-            Stage::Early => Segment::Collect,
+            _ if task.is_damaged => Segment::Discard,
+            Stage::Early { .. } => Segment::Collect,
             Stage::Receiving { wanted_bytes, .. } if offset_bytes < wanted_bytes => {
                 let len_bytes = len.min(wanted_bytes - offset_bytes);
                 Segment::Payload { token: task.token, offset_bytes, len_bytes }
@@ -193,49 +290,33 @@ impl Session {
 
     /// Takes a PDU whose data segment has been laid down; `header` are its 48 bytes, `collected` its data
     /// segment if [`Session::segment`] asked for it.
-    pub fn handle(&mut self, pdu: &Pdu, header: &[u8; 48], collected: &[u8]) -> Result<(), Fault> {
+    pub fn handle(
+        &mut self,
+        connection: ConnectionId,
+        pdu: &Pdu,
+        header: &[u8; 48],
+        collected: &[u8],
+    ) -> Result<(), Fault> {
         match pdu {
-            Pdu::ScsiCommand(command) => self.finish_command(command, header, collected)?,
-            Pdu::DataOut(data) => self.handle_data_out(data, header, collected)?,
-            Pdu::NopOut(nop) if nop.itt == RESERVED_TAG => {} // The answer to a ping of ours.
-            Pdu::NopOut(nop) => {
-                if self.consume(nop.immediate, nop.cmd_sn, nop.itt)? {
-                    self.handle_nop_out(nop, collected);
-                }
+            Pdu::ScsiCommand(command) => self.finish_command(connection, command, header, collected),
+            Pdu::DataOut(data) => self.handle_data_out(connection, data, header, collected),
+            Pdu::NopOut(nop) if nop.itt == RESERVED_TAG => Ok(()), // The answer to a ping of ours.
+            Pdu::NopOut(_) | Pdu::TextRequest(_) | Pdu::TaskManagementRequest(_) | Pdu::LogoutRequest(_) => {
+                self.handle_request(connection, pdu, collected)
             }
-            Pdu::TextRequest(text) => {
-                if self.consume(text.immediate, text.cmd_sn, text.itt)? {
-                    self.handle_text(text, collected)?;
-                }
+            Pdu::SnackRequest(_) => {
+                self.reject(connection, header, reject_reason::SNACK_REJECT);
+                Ok(())
             }
-            Pdu::TaskManagementRequest(request) => {
-                if self.consume(request.immediate, request.cmd_sn, request.itt)? {
-                    let response = TaskManagementResponse {
-                        response: task_response::NOT_SUPPORTED,
-                        itt: request.itt,
-                        stat_sn: 0,
-                        exp_cmd_sn: 0,
-                        max_cmd_sn: 0,
-                    };
-                    self.urgent.push(response, Vec::new());
-                }
-            }
-            Pdu::LogoutRequest(logout) => {
-                if self.consume(logout.immediate, logout.cmd_sn, logout.itt)? {
-                    self.handle_logout(logout);
-                }
-            }
-            Pdu::SnackRequest(_) => self.reject(header, reject_reason::SNACK_REJECT),
-            other => return Err(Fault::Unexpected { found: other.opcode() }),
+            other => Err(Fault::Unexpected { found: other.opcode() }),
         }
-        Ok(())
     }
 
     /// In place of [`Session::handle`], for a PDU whose data segment does not match its digest: a Reject is
     /// queued (RFC 7143 section 7.8). At error recovery level 0 there is no way to have the data again, so
     /// the connection is to be closed when it is sent.
-    pub fn reject_damaged(&mut self, header: &[u8; 48]) {
-        self.reject(header, reject_reason::DATA_DIGEST_ERROR);
+    pub fn reject_damaged(&mut self, connection: ConnectionId, header: &[u8; 48]) {
+        self.reject(connection, header, reject_reason::DATA_DIGEST_ERROR);
     }
 
     /// The next thing to tell the serving loop.
@@ -252,6 +333,9 @@ impl Session {
         let wanted_bytes = wanted_bytes.min(task.expected_bytes);
         let asked_bytes = task.bursts.back().map_or(0, |burst| burst.end_bytes);
         task.stage = Stage::Receiving { wanted_bytes, asked_bytes };
+        if task.is_damaged {
+            self.events.push_back(Event::Damaged { task: TaskId(key as u32), token });
+        }
         self.solicit(key);
     }
 
@@ -275,11 +359,11 @@ impl Session {
 
     /// Ends a task with a status. Data still on its way here is taken and forgotten first.
     pub fn answer(&mut self, task: TaskId, answer: Answer) {
-        if self.logged_out {
-            return;
-        }
         let key = task.0 as usize;
         let task = &mut self.tasks[key];
+        if at(&mut self.connections, task.connection).logged_out {
+            return;
+        }
         let outstanding = task.bursts.iter().any(|burst| burst.next_bytes < burst.end_bytes);
         if outstanding {
             task.stage = Stage::Draining(answer);
@@ -289,43 +373,33 @@ impl Session {
     }
 
     /// Answers [`Event::Text`].
-    pub fn answer_text(&mut self, text: Vec<u8>) {
-        if let Some(answer) = &mut self.text_answer {
+    pub fn answer_text(&mut self, connection: ConnectionId, text: Vec<u8>) {
+        if let Some(answer) = &mut at(&mut self.connections, connection).text_answer {
             answer.rest = text;
-            self.send_text();
+            self.send_text(connection);
         }
-    }
-
-    /// Sends an Async Message of the vendor's own (AsyncEvent 255, RFC 7143 section 11.9).
-    pub fn notify(&mut self, vendor_code: u8, data: &[u8]) {
-        let no_sense = [0, 0];
-        let segment = [&no_sense, data].concat();
-        let message = AsyncMessage {
-            event: async_event::VENDOR,
-            vendor_code,
-            data_segment_len: segment.len() as u32,
-            lun: Lun(0),
-            stat_sn: 0,
-            exp_cmd_sn: 0,
-            max_cmd_sn: 0,
-            parameter1: 0,
-            parameter2: 0,
-            parameter3: 0,
-        };
-        self.urgent.push(message, segment);
     }
 
     /// Whether [`Session::poll_transmit`] has something.
-    pub fn wants_transmit(&self) -> bool {
-        !self.urgent.is_empty() || !self.sending.is_empty()
+    pub fn wants_transmit(&self, connection: ConnectionId) -> bool {
+        let connection = self.connection(connection);
+        !connection.urgent.is_empty() || !connection.sending.is_empty()
     }
 
-    /// The next PDU to send: responses and R2Ts first, then payload in the order of its commands.
-    pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        if let Some((pdu, data)) = self.urgent.pop() {
-            return Some(self.urgent_transmit(pdu, data));
+    /// The next PDU to send on a connection: responses and R2Ts first, then payload in the order of its commands.
+    pub fn poll_transmit(&mut self, connection: ConnectionId) -> Option<Transmit> {
+        let at = at(&mut self.connections, connection);
+        if let Some((pdu, data)) = at.urgent.pop() {
+            return Some(self.urgent_transmit(connection, pdu, data));
         }
-        let key = *self.sending.front()?;
+        let key = *at.sending.front()?;
         Some(self.data_in_transmit(key))
     }
+}
+
+/// Takes the next target transfer tag.
+fn next_tag(next: &mut u32) -> u32 {
+    let tag = *next;
+    *next = if tag >= RESERVED_TAG - 1 { 0 } else { tag + 1 };
+    tag
 }

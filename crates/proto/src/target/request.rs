@@ -1,17 +1,100 @@
-//! Requests that are no SCSI commands: ping, text, logout (RFC 7143 sections 11.10, 11.14, 11.18).
+//! Requests that are no SCSI commands: their turn; ping, text, logout (RFC 7143 sections 11.10, 11.14, 11.18).
 
 use wire::iscsi::{
-    LogoutRequest, LogoutResponse, Lun, NopIn, NopOut, RESERVED_TAG, TextRequest, TextResponse,
+    LogoutRequest, LogoutResponse, Lun, NopIn, NopOut, Pdu, RESERVED_TAG, TextRequest, TextResponse,
+    logout_reason,
 };
 
-use super::{Event, Session, TEXT_MAX_BYTES, TextAnswer};
+use super::connection::{ConnectionId, at};
+use super::task::{Early, EarlyRequest};
+use super::{Event, Session, TEXT_MAX_BYTES, TextAnswer, next_tag};
 use crate::fault::Fault;
+use crate::window::Admit;
+
+/// How a logout ended (RFC 7143 section 11.15.1).
+const CLOSED: u8 = 0;
+const CID_NOT_FOUND: u8 = 1;
+const RECOVERY_NOT_SUPPORTED: u8 = 2;
+
+/// When a request is carried out.
+enum Turn {
+    Now,
+    Later,
+    Never,
+}
 
 impl Session {
+    pub(super) fn handle_request(
+        &mut self,
+        connection: ConnectionId,
+        pdu: &Pdu,
+        collected: &[u8],
+    ) -> Result<(), Fault> {
+        let (immediate, cmd_sn) = match pdu {
+            Pdu::NopOut(nop) => (nop.immediate, nop.cmd_sn),
+            Pdu::TextRequest(text) => (text.immediate, text.cmd_sn),
+            Pdu::TaskManagementRequest(request) => (request.immediate, request.cmd_sn),
+            Pdu::LogoutRequest(logout) => (logout.immediate, logout.cmd_sn),
+            other => return Err(Fault::Unexpected { found: other.opcode() }),
+        };
+        match self.turn_of(immediate, cmd_sn, pdu.itt())? {
+            Turn::Now => {
+                self.carry_out(connection, pdu, collected)?;
+                self.run_early();
+            }
+            Turn::Later => {
+                let request = EarlyRequest { connection, pdu: *pdu, collected: collected.to_vec() };
+                self.early.insert(cmd_sn, Early::Request(Box::new(request)));
+                self.count_early(collected.len(), pdu.itt())?;
+            }
+            Turn::Never => {}
+        }
+        Ok(())
+    }
+
+    /// Takes the number of a request that is not a SCSI command.
+    fn turn_of(&mut self, immediate: bool, cmd_sn: u32, itt: u32) -> Result<Turn, Fault> {
+        match self.window.admit(cmd_sn) {
+            _ if immediate => Ok(Turn::Now),
+            Admit::Next => {
+                self.window.take(false);
+                Ok(Turn::Now)
+            }
+            Admit::Outside => Ok(Turn::Never),
+            Admit::Early if self.early.contains_key(&cmd_sn) => Ok(Turn::Never),
+            Admit::Early if self.has_joined => Ok(Turn::Later),
+            // One connection delivers in order, so what is missing will never come.
+            Admit::Early => Err(Fault::contradiction("requests before it are missing", itt)),
+        }
+    }
+
+    /// Does what a request asks for, now that it is its turn.
+    pub(super) fn carry_out(
+        &mut self,
+        connection: ConnectionId,
+        pdu: &Pdu,
+        collected: &[u8],
+    ) -> Result<(), Fault> {
+        match pdu {
+            Pdu::NopOut(nop) => self.handle_nop_out(connection, nop, collected),
+            Pdu::TextRequest(text) => return self.handle_text(connection, text, collected),
+            Pdu::TaskManagementRequest(request) => self.manage(connection, request),
+            Pdu::LogoutRequest(logout) => self.handle_logout(connection, logout),
+            other => return Err(Fault::Unexpected { found: other.opcode() }),
+        }
+        Ok(())
+    }
+
     /// Answers a logout. What is not sent by now is not sent any more (RFC 7143 section 11.14).
-    pub(super) fn handle_logout(&mut self, logout: &LogoutRequest) {
+    fn handle_logout(&mut self, connection: ConnectionId, logout: &LogoutRequest) {
+        let subject = match logout.reason {
+            logout_reason::CLOSE_SESSION => Ok(None),
+            logout_reason::CLOSE_CONNECTION => self.connection_of(logout.cid).map(Some).ok_or(CID_NOT_FOUND),
+            // That a connection is recovered takes error recovery level 2.
+            _ => Err(RECOVERY_NOT_SUPPORTED),
+        };
         let response = LogoutResponse {
-            response: 0,
+            response: subject.err().unwrap_or(CLOSED),
             itt: logout.itt,
             stat_sn: 0,
             exp_cmd_sn: 0,
@@ -19,15 +102,18 @@ impl Session {
             time2wait: self.params.default_time2wait_s,
             time2retain: self.params.default_time2retain_s,
         };
-        self.urgent.push(response, Vec::new());
-        self.sending.clear();
-        self.unsent_bytes = 0;
-        self.logged_out = true;
-        self.events.push_back(Event::Logout);
+        let at = at(&mut self.connections, connection);
+        at.urgent.push(response, Vec::new());
+        let Ok(ends) = subject else { return };
+        if ends.is_none_or(|ends| ends == connection) {
+            at.log_out();
+        }
+        self.events.push_back(Event::Logout { connection, ends });
     }
 
-    pub(super) fn handle_nop_out(&mut self, nop: &NopOut, collected: &[u8]) {
-        let echo = &collected[..collected.len().min(self.params.peer_max_recv_data_segment_len as usize)];
+    fn handle_nop_out(&mut self, connection: ConnectionId, nop: &NopOut, collected: &[u8]) {
+        let at = at(&mut self.connections, connection);
+        let echo = &collected[..collected.len().min(at.params.peer_max_recv_data_segment_len as usize)];
         let answer = NopIn {
             data_segment_len: echo.len() as u32,
             lun: Lun(0),
@@ -37,46 +123,49 @@ impl Session {
             exp_cmd_sn: 0,
             max_cmd_sn: 0,
         };
-        self.urgent.push(answer, echo.to_vec());
+        at.urgent.push(answer, echo.to_vec());
     }
 
-    pub(super) fn handle_text(&mut self, request: &TextRequest, collected: &[u8]) -> Result<(), Fault> {
+    fn handle_text(
+        &mut self,
+        connection: ConnectionId,
+        request: &TextRequest,
+        collected: &[u8],
+    ) -> Result<(), Fault> {
+        let at = at(&mut self.connections, connection);
         if request.ttt == RESERVED_TAG {
-            self.text.clear();
+            at.text.clear();
         }
         // A request that carries our transfer tag asks for the rest of a long answer.
-        if let Some(answer) = &mut self.text_answer
+        if let Some(answer) = &mut at.text_answer
             && request.ttt == answer.ttt
             && !answer.rest.is_empty()
         {
             (answer.itt, answer.ends) = (request.itt, request.is_final);
-            self.send_text();
+            self.send_text(connection);
             return Ok(());
         }
-        if self.text.len() + collected.len() > TEXT_MAX_BYTES {
+        if at.text.len() + collected.len() > TEXT_MAX_BYTES {
             return Err(Fault::contradiction("text without end", request.itt));
         }
-        self.text.extend_from_slice(collected);
-        self.text_answer = Some(TextAnswer {
-            itt: request.itt,
-            ttt: self.next_ttt,
-            rest: Vec::new(),
-            ends: request.is_final,
-        });
-        self.next_ttt = if self.next_ttt >= RESERVED_TAG - 1 { 0 } else { self.next_ttt + 1 };
+        at.text.extend_from_slice(collected);
+        let ttt = next_tag(&mut self.next_ttt);
+        at.text_answer = Some(TextAnswer { itt: request.itt, ttt, rest: Vec::new(), ends: request.is_final });
         if request.is_continued {
-            self.send_text();
+            self.send_text(connection);
         } else {
-            self.events.push_back(Event::Text(std::mem::take(&mut self.text)));
+            let text = std::mem::take(&mut at.text);
+            self.events.push_back(Event::Text { connection, text });
         }
         Ok(())
     }
 
-    pub(super) fn send_text(&mut self) {
-        let Some(answer) = &mut self.text_answer else { return };
-        let most = answer.rest.len().min(self.params.peer_max_recv_data_segment_len as usize);
+    pub(super) fn send_text(&mut self, connection: ConnectionId) {
+        let at = at(&mut self.connections, connection);
+        let Some(answer) = &mut at.text_answer else { return };
+        let most = answer.rest.len().min(at.params.peer_max_recv_data_segment_len as usize);
         let part: Vec<u8> = answer.rest.drain(..most).collect();
-        let is_final = answer.rest.is_empty() && self.text.is_empty() && answer.ends;
+        let is_final = answer.rest.is_empty() && at.text.is_empty() && answer.ends;
         let response = TextResponse {
             is_final,
             is_continued: !answer.rest.is_empty(),
@@ -89,8 +178,8 @@ impl Session {
             max_cmd_sn: 0,
         };
         if is_final {
-            self.text_answer = None;
+            at.text_answer = None;
         }
-        self.urgent.push(response, part);
+        at.urgent.push(response, part);
     }
 }

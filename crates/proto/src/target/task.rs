@@ -2,13 +2,17 @@
 
 use std::collections::VecDeque;
 
-use wire::iscsi::{Lun, TaskAttribute};
+use wire::iscsi::{Lun, Pdu, TaskAttribute, TaskManagementRequest};
+
+use super::ConnectionId;
 
 /// What the serving loop is told of a command when it is its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
     /// Its name here.
     pub task: TaskId,
+    /// Where it came, and where all that belongs to it goes.
+    pub connection: ConnectionId,
     /// Which unit.
     pub lun: Lun,
     /// The command.
@@ -50,6 +54,7 @@ pub(crate) struct Burst {
 
 #[derive(Debug)]
 pub(crate) struct Task {
+    pub(crate) connection: ConnectionId,
     pub(crate) itt: u32,
     pub(crate) lun: Lun,
     pub(crate) cdb: [u8; 16],
@@ -67,13 +72,22 @@ pub(crate) struct Task {
     pub(crate) next_r2t_sn: u32,
     /// Data that arrived before its turn came.
     pub(crate) early: Vec<u8>,
+    /// Data of it was lost on its way: what follows is taken and forgotten.
+    pub(crate) is_damaged: bool,
+}
+
+impl Task {
+    /// Whether what still comes for it is forgotten, in order or not.
+    pub(crate) fn takes_anything(&self) -> bool {
+        self.is_damaged || matches!(self.stage, Stage::Aborted)
+    }
 }
 
 /// Where a task stands.
 #[derive(Debug)]
 pub(crate) enum Stage {
     /// Commands before it are missing.
-    Early,
+    Early { cmd_sn: u32 },
     /// The serving loop has it.
     Running,
     /// Data is being received, up to `wanted_bytes`; `asked_bytes` have been sent for or are unsolicited.
@@ -82,6 +96,34 @@ pub(crate) enum Stage {
     Draining(Answer),
     /// Data-In PDUs are being sent.
     Sending(Sending),
+    /// Ended without an answer; the serving loop has not let go of it yet.
+    Aborted,
+}
+
+/// What has come ahead of its turn.
+#[derive(Debug)]
+pub(crate) enum Early {
+    /// A command.
+    Task(usize),
+    /// Another request.
+    Request(Box<EarlyRequest>),
+    /// Something that counts as received and is not carried out.
+    Skipped,
+}
+
+/// A request that is no SCSI command, ahead of its turn.
+#[derive(Debug)]
+pub(crate) struct EarlyRequest {
+    pub(crate) connection: ConnectionId,
+    pub(crate) pdu: Pdu,
+    pub(crate) collected: Vec<u8>,
+}
+
+/// An immediate request to end tasks, some of which have not come: another connection may be slower.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) connection: ConnectionId,
+    pub(crate) request: TaskManagementRequest,
 }
 
 /// Progress of the Data-In PDUs of a task.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
+use proto::target::ConnectionId;
 use sim::{Far, Kind, Near, Order, Sent, content};
 use wire::iscsi::{Bhs, Opcode};
 
@@ -95,7 +96,7 @@ fn connection(seed: u64) -> (usize, bool) {
             0 => ask(&mut random, &mut near),
             1 => drop(far.release(random.usize(..))),
             2 if random.u8(0..20) == 0 => far.session().set_command_window(random.u32(..)),
-            3 if random.u8(0..20) == 0 => far.session().notify(1, &[0; 9]),
+            3 if random.u8(0..20) == 0 => far.session().notify(ConnectionId::LEADING, 1, &[0; 9]),
             2..=4 => {
                 for sent in
                     near.poll_transmit().map_or(vec![], |sent| disturbed(&mut random, sent, true, rarity))

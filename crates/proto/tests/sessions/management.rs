@@ -1,120 +1,263 @@
-//! Task management as an initiator asks for it, with the answers of a scripted target.
+//! Task management: which task is meant, what becomes of tasks that end without an answer, and data that is lost.
 
-use proto::initiator::{Event, Function, Session};
-use proto::params::Params;
+use proto::target::ConnectionId;
+use sim::{Far, Kind, Order, content};
 use wire::iscsi::{
-    Lun, Pdu, RESERVED_TAG, ScsiCommand, TaskAttribute, TaskManagementRequest, TaskManagementResponse,
-    task_function, task_response,
+    DataOut, Lun, Pdu, RESERVED_TAG, ScsiCommand, TaskManagementRequest, reject_reason, task_function,
 };
 
-use proto::initiator::{Command, Transfer};
+use crate::pair::{CMD_SN, Terms};
+use crate::windows::{answers, command, take};
 
-const UNITS: [u16; 4] = [0, 0, 1, 0];
+const READ: Order = Order { kind: Kind::Read, address: 0, len_bytes: 4096 };
+const WRITE: Order = Order { kind: Kind::Write, address: 0, len_bytes: 4096 };
+const NOTHING: Order = Order { kind: Kind::Nothing, address: 0, len_bytes: 0 };
+const TAG: u32 = 0x7777;
 
-/// A session with four commands, of which three fit the window and one waits.
-fn four_commands() -> (Session, Vec<ScsiCommand>) {
-    let mut session = Session::new(Params::RFC_DEFAULT, u32::MAX, 1, 7);
-    for (token, unit) in UNITS.into_iter().enumerate() {
-        let (lun, transfer) = (Lun::from_number(unit), Transfer::In(512));
-        let attribute = TaskAttribute::Simple;
-        session.submit(Command { token: token as u64, lun, cdb: [0; 16], transfer, attribute });
-    }
-    let commands = sent(&mut session).into_iter().map(|pdu| match pdu {
-        Pdu::ScsiCommand(command) => command,
-        other => panic!("{other:?}"),
-    });
-    let commands: Vec<_> = commands.collect();
-    assert_eq!(commands.len(), 3);
-    (session, commands)
-}
-
-fn sent(session: &mut Session) -> Vec<Pdu> {
-    let sent = std::iter::from_fn(|| session.poll_transmit(0));
-    sent.map(|sent| Pdu::parse(&sent.header).expect("an initiator sends PDUs")).collect()
-}
-
-/// Asks for a function and gives the answer to it; what was sent and what the caller is told.
-fn ask(session: &mut Session, function: Function, response: u8) -> (TaskManagementRequest, Vec<Event>) {
-    session.manage(function);
-    let [Pdu::TaskManagementRequest(request)] = sent(session)[..] else { panic!("a request") };
-    // The window stays as it is.
-    let answer =
-        TaskManagementResponse { response, itt: request.itt, stat_sn: 7, exp_cmd_sn: 2, max_cmd_sn: 1 };
-    session.handle(0, &answer.into(), &[]).expect("an answer to what was asked");
-    (request, std::iter::from_fn(|| session.poll_event()).collect())
-}
-
-#[test]
-fn an_abort_names_its_task_and_ends_it() {
-    for response in [task_response::COMPLETE, task_response::NO_SUCH_TASK] {
-        let (mut session, commands) = four_commands();
-        let function = Function::AbortTask { token: 1 };
-        let (request, events) = ask(&mut session, function, response);
-        assert_eq!((request.function, request.immediate), (task_function::ABORT_TASK, true));
-        assert_eq!((request.referenced_itt, request.ref_cmd_sn), (commands[1].itt, commands[1].cmd_sn));
-        assert_eq!((request.cmd_sn, request.exp_stat_sn), (2, 7));
-        assert_eq!(events, [Event::Aborted { token: 1 }, Event::Managed { function, response }]);
-        assert_eq!(session.open_commands(), 3);
-        session.ping(0);
-        let [Pdu::NopOut(nop)] = sent(&mut session)[..] else { panic!("a ping") };
-        assert_eq!(nop.exp_stat_sn, 8, "the answer consumes a StatSN");
+/// An immediate request about the task that [`command`] makes of `index`, sent when `next` commands were.
+fn request(function: u8, index: u32, next: u32) -> TaskManagementRequest {
+    TaskManagementRequest {
+        immediate: true,
+        function,
+        lun: Lun(0),
+        itt: TAG,
+        referenced_itt: if function == task_function::ABORT_TASK { index } else { RESERVED_TAG },
+        cmd_sn: CMD_SN.wrapping_add(next),
+        exp_stat_sn: 0,
+        ref_cmd_sn: CMD_SN.wrapping_add(index),
+        exp_data_sn: 0,
     }
 }
 
-#[test]
-fn an_abort_that_is_refused_ends_nothing() {
-    let (mut session, _) = four_commands();
-    let function = Function::AbortTask { token: 1 };
-    for response in [task_response::NOT_SUPPORTED, task_response::REJECTED, 77] {
-        let (_, events) = ask(&mut session, function, response);
-        assert_eq!(events, [Event::Managed { function, response }]);
-        assert_eq!(session.open_commands(), 4);
+/// The response to a request, which must be all that is sent.
+#[track_caller]
+fn response(far: &mut Far) -> u8 {
+    let answers = answers(far);
+    let [Pdu::TaskManagementResponse(response)] = answers[..] else { panic!("one response: {answers:?}") };
+    assert_eq!(response.itt, TAG);
+    response.response
+}
+
+fn data_out(itt: u32, ttt: u32, buffer_offset: u32, len: u32, data_sn: u32) -> DataOut {
+    DataOut {
+        is_final: false,
+        data_segment_len: len,
+        lun: Lun(0),
+        itt,
+        ttt,
+        exp_stat_sn: 0,
+        data_sn,
+        buffer_offset,
     }
 }
 
-#[test]
-fn a_command_that_was_not_sent_is_given_up_without_a_word() {
-    let (mut session, _) = four_commands();
-    let function = Function::AbortTask { token: 3 };
-    for (response, open) in [(task_response::COMPLETE, 3), (task_response::NO_SUCH_TASK, 3)] {
-        session.manage(function);
-        if response == task_response::COMPLETE {
-            assert_eq!(session.poll_event(), Some(Event::Aborted { token: 3 }));
-        }
-        assert_eq!(session.poll_event(), Some(Event::Managed { function, response }));
-        assert_eq!((sent(&mut session), session.open_commands()), (vec![], open));
-    }
+/// A target with the write `index`, whose data is sent for; the tag to send it with.
+fn soliciting(far: &mut Far, index: u32) -> u32 {
+    take(far, command(index, WRITE, 4096), &[]).expect("in turn");
+    let [Pdu::R2t(r2t)] = answers(far)[..] else { panic!("the data is sent for") };
+    r2t.ttt
 }
 
 #[test]
-fn functions_for_many_end_what_was_sent_before_them() {
-    let unit = Lun::from_number(0);
-    for (function, code, ended) in [
-        (Function::AbortTaskSet { lun: unit }, 2, &[0, 1][..]),
-        (Function::ClearAca { lun: unit }, 3, &[]),
-        (Function::ClearTaskSet { lun: unit }, 4, &[0, 1]),
-        (Function::LogicalUnitReset { lun: unit }, 5, &[0, 1]),
-        (Function::TargetWarmReset, 6, &[0, 1, 2]),
-        (Function::TargetColdReset, 7, &[0, 1, 2]),
+fn a_read_that_the_store_is_at_ends_without_an_answer_and_the_store_is_waited_for() {
+    let mut far = Terms::default().far();
+    far.set_slow(true);
+    take(&mut far, command(0, READ, 4096), &[]).expect("in turn");
+    take(&mut far, command(1, READ, 4096), &[]).expect("in turn");
+    take(&mut far, request(task_function::ABORT_TASK, 0, 2), &[]).expect("a request");
+    assert_eq!(answers(&mut far), vec![], "the store has not let go");
+    far.release(0);
+    assert_eq!(response(&mut far), 0);
+    far.release(0);
+    let rest = answers(&mut far);
+    assert!(!rest.is_empty() && rest.iter().all(|pdu| pdu.itt() == 1), "{rest:?}");
+    assert_eq!(far.session().open_commands(), 0);
+}
+
+#[test]
+fn a_read_that_is_being_sent_stops() {
+    let mut far = Terms { segment_len: (512, 512), ..Terms::default() }.far();
+    take(&mut far, command(0, READ, 4096), &[]).expect("in turn");
+    let first = far.poll_transmit().expect("data");
+    assert!(matches!(Pdu::parse(&first.header), Ok(Pdu::DataIn(_))));
+    take(&mut far, request(task_function::ABORT_TASK_SET, 0, 1), &[]).expect("a request");
+    assert_eq!(response(&mut far), 0);
+    assert_eq!(
+        (far.session().unsent_payload_bytes(ConnectionId::LEADING), far.session().open_commands()),
+        (0, 0)
+    );
+}
+
+#[test]
+fn a_write_ends_and_the_rest_of_its_data_is_forgotten() {
+    let mut far = Terms { initial_r2t: true, ..Terms::default() }.far();
+    let before = far.memory().to_vec();
+    let ttt = soliciting(&mut far, 0);
+    take(&mut far, request(task_function::ABORT_TASK, 0, 1), &[]).expect("a request");
+    assert_eq!(response(&mut far), 0);
+    take(&mut far, data_out(0, ttt, 0, 512, 0), &[0xee; 512]).expect("taken and forgotten");
+    assert_eq!(answers(&mut far), vec![]);
+    // The tag is free again, and what is sent under it belongs to the new task.
+    let again = ScsiCommand { itt: 0, ..command(1, WRITE, 4096) };
+    take(&mut far, again, &[]).expect("in turn");
+    let [Pdu::R2t(r2t)] = answers(&mut far)[..] else { panic!("the data is sent for") };
+    take(&mut far, data_out(0, ttt, 0, 512, 0), &[0xee; 512]).expect("rejected");
+    let [Pdu::Reject(reject)] = answers(&mut far)[..] else { panic!("no data of this task") };
+    assert_eq!(reject.reason, reject_reason::INVALID_PDU_FIELD);
+    assert!(far.memory() == before, "nothing of the old task is laid down");
+    let all = DataOut { is_final: true, ..data_out(0, r2t.ttt, 0, 4096, 0) };
+    take(&mut far, all, &content(4096, 9)).expect("data of the new task");
+    assert!(matches!(answers(&mut far)[..], [Pdu::ScsiResponse(_)]));
+}
+
+#[test]
+fn a_write_whose_answer_waits_for_unwanted_data_ends_at_once() {
+    let mut far = Terms { segment_len: (1024, 8192), ..Terms::default() }.far();
+    let refuse = Order { kind: Kind::Refuse, ..WRITE };
+    let write =
+        ScsiCommand { write: true, is_final: false, data_segment_len: 1024, ..command(0, refuse, 4096) };
+    take(&mut far, write, &[0xee; 1024]).expect("in turn");
+    take(&mut far, request(task_function::ABORT_TASK, 0, 1), &[]).expect("a request");
+    assert_eq!(response(&mut far), 0);
+    take(&mut far, data_out(0, RESERVED_TAG, 1024, 1024, 0), &[0xee; 1024]).expect("taken and forgotten");
+    assert_eq!((answers(&mut far), far.session().open_commands()), (vec![], 0));
+}
+
+#[test]
+fn which_tasks_are_there() {
+    let check = |index, next, words: &str, expected| {
+        let mut far = Terms::default().far();
+        take(&mut far, command(0, NOTHING, 0), &[]).expect("in turn");
+        take(&mut far, command(3, NOTHING, 0), &[]).expect("early");
+        answers(&mut far);
+        take(&mut far, request(task_function::ABORT_TASK, index, next), &[]).expect("a request");
+        assert_eq!(response(&mut far), expected, "{words}");
+    };
+    check(0, 4, "done already", 1);
+    check(u32::MAX, 4, "before all", 1);
+    check(100, 200, "outside the window", 1);
+    check(5, 4, "not before the request", 1);
+    check(1, 4, "the next one, which has not come", 0);
+    check(2, 4, "a missing one", 0);
+    check(3, 4, "one that waits for its turn", 0);
+    let mut far = Terms::default().far();
+    far.set_slow(true);
+    take(&mut far, command(0, READ, 4096), &[]).expect("in turn");
+    let elsewhere =
+        TaskManagementRequest { lun: Lun::from_number(1), ..request(task_function::ABORT_TASK, 0, 1) };
+    take(&mut far, elsewhere, &[]).expect("a request");
+    assert_eq!(response(&mut far), 1, "on another unit");
+}
+
+#[test]
+fn a_missing_command_counts_as_received() {
+    let mut far = Terms::default().far();
+    for index in [3, 4] {
+        take(&mut far, command(index, NOTHING, 0), &[]).expect("early");
+    }
+    for index in [1, 0, 3] {
+        take(&mut far, request(task_function::ABORT_TASK, index, 5), &[]).expect("a request");
+        assert_eq!(response(&mut far), 0, "{index}");
+    }
+    // The late one is ignored, and the one that was not ended runs when its turn has come.
+    take(&mut far, command(1, NOTHING, 0), &[]).expect("ignored");
+    assert_eq!(answers(&mut far), vec![]);
+    take(&mut far, command(2, NOTHING, 0), &[]).expect("in turn");
+    let answers = answers(&mut far);
+    assert_eq!(answers.iter().map(Pdu::itt).collect::<Vec<_>>(), [2, 4]);
+    let Some(Pdu::ScsiResponse(last)) = answers.last() else { panic!("{answers:?}") };
+    let (exp, max) = (CMD_SN.wrapping_add(5), CMD_SN.wrapping_add(5 + 16 - 1));
+    assert_eq!((last.exp_cmd_sn, last.max_cmd_sn), (exp, max), "the window is as wide as before");
+}
+
+#[test]
+fn functions_of_a_unit_leave_other_units_alone() {
+    for function in [
+        task_function::ABORT_TASK_SET,
+        task_function::CLEAR_TASK_SET,
+        task_function::LOGICAL_UNIT_RESET,
+        task_function::TARGET_WARM_RESET,
     ] {
-        let (mut session, _) = four_commands();
-        let (request, events) = ask(&mut session, function, task_response::NOT_AUTHORIZED);
-        assert_eq!((request.function, request.referenced_itt), (code, RESERVED_TAG));
-        assert_eq!(events, [Event::Managed { function, response: task_response::NOT_AUTHORIZED }]);
-        let (_, events) = ask(&mut session, function, task_response::COMPLETE);
-        let mut expected: Vec<_> = ended.iter().map(|&token| Event::Aborted { token }).collect();
-        expected.push(Event::Managed { function, response: task_response::COMPLETE });
-        assert_eq!(events, expected, "{function:?}");
-        assert_eq!(session.open_commands(), 4 - ended.len());
+        let mut far = Terms::default().far();
+        far.set_slow(true);
+        take(&mut far, command(0, READ, 4096), &[]).expect("in turn");
+        let elsewhere = ScsiCommand { lun: Lun::from_number(1), ..command(1, READ, 4096) };
+        take(&mut far, elsewhere, &[]).expect("in turn");
+        take(&mut far, request(function, 0, 2), &[]).expect("a request");
+        while far.release(0) {}
+        let left: Vec<_> = answers(&mut far).iter().map(Pdu::itt).filter(|itt| *itt != TAG).collect();
+        let expected = if function == task_function::TARGET_WARM_RESET { 0 } else { 1 };
+        assert_eq!(left.iter().filter(|itt| **itt == 1).count(), expected, "function {function}: {left:?}");
+        assert!(!left.contains(&0), "function {function}");
     }
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_drops_the_connection() {
-    let (mut session, _) = four_commands();
-    let answer = |itt| TaskManagementResponse { response: 0, itt, stat_sn: 7, exp_cmd_sn: 2, max_cmd_sn: 1 };
-    let fault = session.handle(0, &answer(5).into(), &[]).expect_err("nothing was asked");
-    assert!(fault.to_string().contains("not asked for"), "{fault}");
-    let (request, _) = ask(&mut session, Function::TargetWarmReset, task_response::NOT_SUPPORTED);
-    session.handle(0, &answer(request.itt).into(), &[]).expect_err("it is answered once");
+fn what_cannot_be_done() {
+    let check = |function, expected| {
+        let mut far = Terms::default().far();
+        take(&mut far, request(function, 0, 0), &[]).expect("a request");
+        assert_eq!(response(&mut far), expected, "function {function}");
+    };
+    check(task_function::CLEAR_ACA, 5);
+    check(task_function::TASK_REASSIGN, 4);
+    check(0x55, 5);
+    // A request beyond those that may be under way.
+    let mut far = Terms::default().far();
+    far.set_slow(true);
+    take(&mut far, command(0, READ, 4096), &[]).expect("in turn");
+    for _ in 0..64 {
+        take(&mut far, request(task_function::ABORT_TASK_SET, 0, 1), &[]).expect("a request");
+    }
+    assert_eq!(answers(&mut far), vec![]);
+    take(&mut far, request(task_function::ABORT_TASK_SET, 0, 1), &[]).expect("a request");
+    assert_eq!(response(&mut far), 255);
+    far.release(0);
+    assert_eq!(answers(&mut far).len(), 64);
+}
+
+#[test]
+fn a_gap_in_data_sn_fails_the_write_when_all_is_sent() {
+    let check = |numbers: &[u32], laid_down: usize| {
+        let terms = Terms { initial_r2t: true, immediate_data: false, ..Terms::default() };
+        let mut far = terms.far();
+        let before = far.memory().to_vec();
+        let ttt = soliciting(&mut far, 0);
+        for (index, &data_sn) in numbers.iter().enumerate() {
+            assert_eq!(answers(&mut far), vec![], "not answered before the last PDU of the burst");
+            let (offset, is_final) = (index as u32 * 1024, index + 1 == numbers.len());
+            let part = DataOut { is_final, ..data_out(0, ttt, offset, 1024, data_sn) };
+            take(&mut far, part, &[0xee; 1024]).expect("taken");
+        }
+        let [Pdu::ScsiResponse(response)] = answers(&mut far)[..] else { panic!("one response") };
+        assert_eq!((response.response, response.status), (0, 2), "{numbers:?}");
+        assert!(far.memory()[..laid_down].iter().all(|byte| *byte == 0xee));
+        assert!(far.memory()[laid_down..] == before[laid_down..], "{numbers:?}: nothing behind the gap");
+        take(&mut far, command(1, NOTHING, 0), &[]).expect("the session goes on");
+        assert_eq!(answers(&mut far).len(), 1);
+    };
+    check(&[0, 0, 0, 0], 1024);
+    check(&[27, 1, 2, 3], 0);
+    check(&[u32::MAX, 0, 1, 2], 0);
+    check(&[0, 1, 3, 2], 2048);
+}
+
+#[test]
+fn a_gap_in_the_data_of_an_early_write_fails_it_in_its_turn() {
+    let mut far = Terms::default().far();
+    let before = far.memory().to_vec();
+    let early = ScsiCommand { is_final: false, ..command(1, WRITE, 4096) };
+    take(&mut far, early, &[]).expect("early");
+    let last = DataOut { is_final: true, ..data_out(1, RESERVED_TAG, 0, 4096, 1) };
+    take(&mut far, last, &[0xee; 4096]).expect("taken");
+    take(&mut far, command(0, NOTHING, 0), &[]).expect("in turn");
+    let statuses: Vec<_> = answers(&mut far)
+        .iter()
+        .map(|pdu| match pdu {
+            Pdu::ScsiResponse(response) => (response.itt, response.status),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(statuses, [(0, 0), (1, 2)]);
+    assert!(far.memory() == before);
 }

@@ -1,6 +1,7 @@
 //! Everything beside commands, between both machines: pings, text, messages, logout.
 
 use proto::initiator::Event;
+use proto::target::ConnectionId;
 use sim::{Kind, Order, content};
 use wire::iscsi::{Lun, NopOut, Pdu, RESERVED_TAG, TextRequest};
 
@@ -50,6 +51,26 @@ fn a_ping_of_the_initiator_is_answered_with_its_data() {
             .expect("a NOP-Out");
         assert!(far.poll_transmit().is_none());
     }
+}
+
+#[test]
+fn a_ping_of_the_target_takes_no_status_number_and_messages_do() {
+    let mut far = Terms::default().far();
+    far.session().ping(ConnectionId::LEADING);
+    far.session().request_logout(ConnectionId::LEADING, 3);
+    far.session().announce_drop(ConnectionId::LEADING);
+    let sent = answers(&mut far);
+    let [Pdu::NopIn(ping), Pdu::AsyncMessage(logout), Pdu::AsyncMessage(last)] = sent[..] else {
+        panic!("{sent:?}")
+    };
+    assert_eq!((ping.itt, ping.stat_sn), (RESERVED_TAG, STAT_SN));
+    assert_ne!(ping.ttt, RESERVED_TAG);
+    assert_eq!((logout.event, logout.parameter3, logout.stat_sn), (1, 3, STAT_SN));
+    assert_eq!((last.event, last.parameter2, last.stat_sn), (3, 2, STAT_SN.wrapping_add(1)));
+
+    let mut pair = Pair::new(&Terms::default(), 1);
+    pair.far.session().ping(ConnectionId::LEADING);
+    assert_eq!(pair.settle().len(), 0, "our initiator answers, and nothing comes of it");
 }
 
 #[test]
@@ -117,8 +138,8 @@ fn a_question_without_end_drops_the_connection() {
 #[test]
 fn a_message_of_the_vendors_own() {
     let mut pair = Pair::new(&Terms::default(), 1);
-    pair.far.session().notify(5, b"rate 3");
-    pair.far.session().notify(6, b"");
+    pair.far.session().notify(ConnectionId::LEADING, 5, b"rate 3");
+    pair.far.session().notify(ConnectionId::LEADING, 6, b"");
     pair.near.read(Order { kind: Kind::Read, address: 0, len_bytes: 2000 }, 2000);
     assert_eq!(pair.settle().len(), 1, "the rules saw a StatSN for each");
     let vendor = |code, data: &[u8]| Some(Event::Vendor { code, data: data.to_vec() });
@@ -152,7 +173,7 @@ fn data_that_a_slow_store_brings_after_the_logout_is_not_sent() {
     let sent = answers(&mut pair.far);
     let [Pdu::LogoutResponse(response)] = sent[..] else { panic!("only the answer to the logout: {sent:?}") };
     assert_eq!((response.response, response.stat_sn), (0, STAT_SN));
-    assert_eq!(pair.far.session().unsent_payload_bytes(), 0);
+    assert_eq!(pair.far.session().unsent_payload_bytes(ConnectionId::LEADING), 0);
 }
 
 #[test]
@@ -169,9 +190,9 @@ fn a_peer_that_asks_and_never_listens_is_noticed() {
     };
     let taken = (0..10_000).take_while(|_| {
         take(&mut far, nop, &[1; 8192]).expect("a ping");
-        !far.session().is_backed_up()
+        !far.session().is_backed_up(ConnectionId::LEADING)
     });
     assert!(taken.count() * 8192 <= 1 << 20);
     while far.poll_transmit().is_some() {}
-    assert!(!far.session().is_backed_up());
+    assert!(!far.session().is_backed_up(ConnectionId::LEADING));
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use proto::target::ConnectionId;
 use sim::{Done, Kind, Order, content};
 
 use crate::pair::{MEMORY_BYTES, Pair, Terms};
@@ -48,7 +49,7 @@ fn check(terms: &Terms, ios: &[Io], is_slow: bool, seed: u64) {
     assert!(pair.far.memory() == memory, "what was written is there, and nothing else");
     assert_eq!((pair.rules.open_commands(), pair.far.session().open_commands()), (0, 0));
     assert_eq!((pair.near.session().open_commands(), pair.near.session().unsent_payload_bytes(0)), (0, 0));
-    assert_eq!(pair.far.session().unsent_payload_bytes(), 0);
+    assert_eq!(pair.far.session().unsent_payload_bytes(ConnectionId::LEADING), 0);
     assert!(pair.far.most_open() <= terms.window as usize, "no more commands than the window allows");
 }
 

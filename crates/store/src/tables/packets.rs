@@ -15,6 +15,8 @@ pub struct Packets {
     pub egress_t_ns: Vec<u64>,
     /// Which way it travelled.
     pub direction: Vec<Direction>,
+    /// Which packet of its direction it is, from 1.
+    pub number: Vec<u64>,
     /// What became of it.
     pub fate: Vec<Fate>,
     /// Bytes of IP, headers included.
@@ -32,6 +34,7 @@ impl Row for Packet {
         columns.scheduled_t_ns.push(self.scheduled.as_nanos());
         columns.egress_t_ns.push(self.egress.as_nanos());
         columns.direction.push(self.direction);
+        columns.number.push(self.number);
         columns.fate.push(self.fate);
         columns.ip_bytes.push(self.ip_bytes);
         columns.segments.push(u32::from(self.segments));
@@ -42,6 +45,7 @@ impl Row for Packet {
         visitor.u64("scheduled_t_ns", &mut columns.scheduled_t_ns)?;
         visitor.u64("egress_t_ns", &mut columns.egress_t_ns)?;
         visitor.word("direction", &mut columns.direction)?;
+        visitor.u64("number", &mut columns.number)?;
         visitor.word("fate", &mut columns.fate)?;
         visitor.u32("ip_bytes", &mut columns.ip_bytes)?;
         visitor.u32("segments", &mut columns.segments)

@@ -46,7 +46,15 @@ impl Word for Direction {
 }
 
 impl Word for Fate {
-    const ALL: &'static [Fate] = &[Fate::Delivered, Fate::QueueFull, Fate::NoBuffer, Fate::DeviceRefused];
+    const ALL: &'static [Fate] = &[
+        Fate::Delivered,
+        Fate::QueueFull,
+        Fate::Lost,
+        Fate::LineDown,
+        Fate::Duplicate,
+        Fate::NoBuffer,
+        Fate::DeviceRefused,
+    ];
 
     fn word(self) -> &'static str {
         self.name()

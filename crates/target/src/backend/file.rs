@@ -1,33 +1,41 @@
-//! A LUN in a regular file, through the page cache.
+//! A LUN in a regular file.
 //!
-//! Reads and writes are positioned, so workers share one descriptor without a lock. Answered writes are
-//! in the page cache: the LUN reports a write cache (WCE), and FUA and SYNCHRONIZE CACHE end in
-//! `fdatasync`. The file keeps an advisory lock (`flock`) while it is served, so that two targets never
-//! write one file; programs that ignore the lock can still do harm. Block devices are not served here.
+//! The file keeps an advisory lock (`flock`) while it is served, so that two targets never write one file;
+//! programs that ignore the lock can still do harm. How it is read and written is in `disk.rs`; block
+//! devices are in `device.rs`.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{OpenOptions, TryLockError};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::sync::{OnceLock, RwLock};
+use std::sync::RwLock;
 
 use thiserror::Error;
 
+use super::disk::Disk;
 use super::{BackendError, BlockStore, write_zeros};
 
 /// An open, locked file.
 #[derive(Debug)]
 pub struct FileStore {
-    file: File,
+    disk: Disk,
     len_bytes: u64,
-    /// The first failed sync. The kernel reports a lost write once and then forgets it, so a later sync
-    /// that says "fine" would be a lie: it keeps failing until the target is started again.
-    lost_writes: OnceLock<BackendError>,
-    gate: RwLock<()>,
 }
 
-/// Why a file cannot be served.
+/// How a file or a block device is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct OpenAs {
+    /// It is not written.
+    pub read_only: bool,
+    /// Past the page cache.
+    pub direct: bool,
+}
+
+/// What a page of the cache holds: a file is written in these without being read before.
+const PAGE_BYTES: u32 = 4096;
+
+/// Why a file or a block device cannot be served.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// There is no such file.
@@ -37,12 +45,14 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// A directory, a device, a pipe.
-    #[error("{} is {found}, expected a regular file", path.display())]
+    #[error("{} is {found}, expected {expected}", path.display())]
     NotAFile {
         /// The file.
         path: PathBuf,
         /// What it is instead.
         found: &'static str,
+        /// What it should be.
+        expected: &'static str,
     },
     /// The size does not make whole blocks.
     #[error(
@@ -68,6 +78,41 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
+    /// A block device that is in use.
+    #[error(
+        "{} is in use: mounted, part of a RAID or volume group, or served already; unmount it, or stop who uses it",
+        path.display()
+    )]
+    InUse {
+        /// The device.
+        path: PathBuf,
+    },
+    /// A block device that cannot be addressed in blocks of that size.
+    #[error(
+        "{} has blocks of {found_bytes} bytes and cannot be served in smaller ones of {block_len_bytes} bytes; \
+         use block={found_bytes}",
+        path.display()
+    )]
+    Block {
+        /// The device.
+        path: PathBuf,
+        /// Its own.
+        found_bytes: u32,
+        /// Bytes per block of the LUN.
+        block_len_bytes: u32,
+    },
+    /// A block device without a block: a drive without a medium, a loop device without a file.
+    #[error("{} has no blocks; put something into it first", path.display())]
+    Empty {
+        /// The device.
+        path: PathBuf,
+    },
+    /// The file system has no I/O past the page cache.
+    #[error("{} cannot be used past the page cache: its file system does not do that; use direct=off", path.display())]
+    NoDirect {
+        /// The file.
+        path: PathBuf,
+    },
     /// The system refused to open, examine or lock it.
     #[error("cannot {action} {}: {source}", path.display())]
     System {
@@ -81,10 +126,11 @@ pub enum OpenError {
 }
 
 impl FileStore {
-    /// Opens and locks `path`: exclusively, or shared with other readers if `read_only`.
-    pub fn open(path: &Path, read_only: bool, block_len_bytes: u32) -> Result<FileStore, OpenError> {
+    /// Opens and locks `path`: exclusively, or shared with other readers if it is only read.
+    pub fn open(path: &Path, open_as: OpenAs, block_len_bytes: u32) -> Result<FileStore, OpenError> {
         let owned = || path.to_owned();
         let system = |action| move |source| OpenError::System { action, path: owned(), source };
+        let read_only = open_as.read_only;
 
         // Looked at before it is opened: opening a pipe would wait for its other end.
         let kind = match path.metadata() {
@@ -94,8 +140,12 @@ impl FileStore {
             other => other.map_err(system("examine"))?.file_type(),
         };
         if !kind.is_file() {
-            let found = if kind.is_dir() { "a directory" } else { "a device, pipe or socket" };
-            return Err(OpenError::NotAFile { path: owned(), found });
+            let (found, expected) = match () {
+                () if kind.is_block_device() => ("a block device", "a regular file; use block:DEVICE"),
+                () if kind.is_dir() => ("a directory", "a regular file"),
+                () => ("a device, pipe or socket", "a regular file"),
+            };
+            return Err(OpenError::NotAFile { path: owned(), found, expected });
         }
         let action =
             if read_only { "open for reading" } else { "open for writing (',ro' serves it read-only)" };
@@ -112,7 +162,14 @@ impl FileStore {
         if len_bytes == 0 || !len_bytes.is_multiple_of(u64::from(block_len_bytes)) {
             return Err(OpenError::Size { path: owned(), len_bytes, block_len_bytes });
         }
-        Ok(FileStore { file, len_bytes, lost_writes: OnceLock::new(), gate: RwLock::default() })
+        let direct = match open_as.direct.then(|| net::fs::reopen_direct(file.as_fd(), !read_only)) {
+            Some(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {
+                return Err(OpenError::NoDirect { path: owned() });
+            }
+            direct => direct.transpose().map_err(system("open past the page cache"))?,
+        };
+        let disk = Disk::new(file, direct).map_err(system("open once more"))?;
+        Ok(FileStore { disk, len_bytes })
     }
 }
 
@@ -122,10 +179,10 @@ impl BlockStore for FileStore {
     }
 
     fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError> {
-        self.file.read_exact_at(into, offset_bytes).map_err(|error| match error.kind() {
+        self.disk.read_at(offset_bytes, into).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
                 let end_bytes = offset_bytes + into.len() as u64;
-                let (found, opened) = (self.file.metadata().map_or(0, |m| m.len()), self.len_bytes);
+                let (found, opened) = (self.disk.file().metadata().map_or(0, |m| m.len()), self.len_bytes);
                 BackendError::Gone(format!(
                     "the file was cut: it has {found} bytes, had {opened} when it was opened, and the read ends at {end_bytes}"
                 ))
@@ -135,17 +192,15 @@ impl BlockStore for FileStore {
     }
 
     fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
-        self.file.write_all_at(from, offset_bytes).map_err(BackendError::from)
+        self.disk.write_at(offset_bytes, from).map_err(BackendError::from)
+    }
+
+    fn write_through(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
+        self.disk.write_through(offset_bytes, from)
     }
 
     fn sync(&self) -> Result<(), BackendError> {
-        if let Some(error) = self.lost_writes.get() {
-            return Err(error.clone());
-        }
-        self.file.sync_data().map_err(|error| {
-            let error = BackendError::from(error);
-            self.lost_writes.get_or_init(|| error).clone()
-        })
+        self.disk.sync()
     }
 
     /// A hole, where the file system has holes.
@@ -153,7 +208,7 @@ impl BlockStore for FileStore {
         if len_bytes == 0 {
             return Ok(());
         }
-        match net::fs::punch_hole(self.file.as_fd(), offset_bytes, len_bytes) {
+        match self.disk.zero_at(offset_bytes, len_bytes) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 write_zeros(self, offset_bytes, len_bytes)
             }
@@ -162,21 +217,30 @@ impl BlockStore for FileStore {
     }
 
     fn gate(&self) -> &RwLock<()> {
-        &self.gate
+        &self.disk.gate
     }
 
     fn has_write_cache(&self) -> bool {
         true
     }
+
+    fn physical_block_bytes(&self) -> u32 {
+        PAGE_BYTES
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, File};
     use std::sync::Arc;
     use std::thread;
 
+    use net::aligned::Aligned;
+
     use super::*;
+
+    const WRITABLE: OpenAs = OpenAs { read_only: false, direct: false };
+    const READ_ONLY: OpenAs = OpenAs { read_only: true, direct: false };
 
     /// A directory that is removed with the value, and a file of `len_bytes` in it.
     fn disk(len_bytes: u64) -> (tempfile::TempDir, PathBuf) {
@@ -189,7 +253,7 @@ mod tests {
     #[test]
     fn keeps_what_several_threads_write() {
         let (_dir, path) = disk(1 << 20);
-        let store = Arc::new(FileStore::open(&path, false, 512).unwrap());
+        let store = Arc::new(FileStore::open(&path, WRITABLE, 512).unwrap());
         thread::scope(|scope| {
             for n in 0..8u8 {
                 let store = Arc::clone(&store);
@@ -203,7 +267,7 @@ mod tests {
         for n in 0..8usize {
             assert!(bytes[n * 4096..(n + 1) * 4096].iter().all(|&b| usize::from(b) == n + 1), "{n}");
         }
-        let again = FileStore::open(&path, true, 512).unwrap();
+        let again = FileStore::open(&path, READ_ONLY, 512).unwrap();
         let mut block = [0; 512];
         again.read_at(7 * 4096, &mut block).unwrap();
         assert_eq!(block, [8; 512]);
@@ -212,7 +276,7 @@ mod tests {
     #[test]
     fn what_cannot_be_served_is_named() {
         let check = |path: &Path, expected: &[&str]| {
-            let text = FileStore::open(path, false, 512).unwrap_err().to_string();
+            let text = FileStore::open(path, WRITABLE, 512).unwrap_err().to_string();
             for part in expected {
                 assert!(text.contains(part), "'{part}' is missing in: {text}");
             }
@@ -230,20 +294,19 @@ mod tests {
     #[test]
     fn one_writer_or_many_readers() {
         let (_dir, path) = disk(4096);
-        let locked =
-            |read_only| matches!(FileStore::open(&path, read_only, 512), Err(OpenError::Locked { .. }));
-        let writer = FileStore::open(&path, false, 512).unwrap();
-        assert!(locked(false) && locked(true), "nobody beside a writer");
+        let locked = |open_as| matches!(FileStore::open(&path, open_as, 512), Err(OpenError::Locked { .. }));
+        let writer = FileStore::open(&path, WRITABLE, 512).unwrap();
+        assert!(locked(WRITABLE) && locked(READ_ONLY), "nobody beside a writer");
         drop(writer);
-        let _reader = FileStore::open(&path, true, 512).unwrap();
-        assert!(!locked(true), "a second reader may");
-        assert!(locked(false), "no writer beside a reader");
+        let _reader = FileStore::open(&path, READ_ONLY, 512).unwrap();
+        assert!(!locked(READ_ONLY), "a second reader may");
+        assert!(locked(WRITABLE), "no writer beside a reader");
     }
 
     #[test]
     fn a_read_only_store_refuses_writes() {
         let (_dir, path) = disk(4096);
-        let store = FileStore::open(&path, true, 512).unwrap();
+        let store = FileStore::open(&path, READ_ONLY, 512).unwrap();
         assert!(matches!(store.write_at(0, &[1; 512]), Err(BackendError::Io(_))));
         assert_eq!(fs::read(&path).unwrap(), vec![0; 4096]);
     }
@@ -253,7 +316,7 @@ mod tests {
         use std::os::unix::fs::MetadataExt;
 
         let (_dir, path) = disk(1 << 20);
-        let store = FileStore::open(&path, false, 512).unwrap();
+        let store = FileStore::open(&path, WRITABLE, 512).unwrap();
         store.write_at(0, &[1; 1 << 20]).unwrap();
         store.sync().unwrap();
         let before = fs::metadata(&path).unwrap().blocks();
@@ -269,7 +332,7 @@ mod tests {
     #[test]
     fn a_file_that_was_cut_is_an_error() {
         let (_dir, path) = disk(8192);
-        let store = FileStore::open(&path, false, 512).unwrap();
+        let store = FileStore::open(&path, WRITABLE, 512).unwrap();
         OpenOptions::new().write(true).open(&path).unwrap().set_len(4608).unwrap();
         let mut buffer = [0; 4096];
         store.read_at(0, &mut buffer).unwrap();
@@ -283,9 +346,37 @@ mod tests {
     #[test]
     fn a_failed_sync_stays_failed() {
         let (_dir, path) = disk(4096);
-        let store = FileStore::open(&path, false, 512).unwrap();
+        let store = FileStore::open(&path, WRITABLE, 512).unwrap();
         let failure = BackendError::Io("lost".to_owned());
-        store.lost_writes.set(failure.clone()).unwrap();
+        store.disk.lose_writes(failure.clone());
         assert_eq!(store.sync(), Err(failure));
+    }
+
+    /// Aligned and not, through one descriptor or the other: always the same bytes.
+    #[test]
+    fn past_the_page_cache_it_is_the_same_file() {
+        let (_dir, path) = disk(1 << 20);
+        let direct = OpenAs { read_only: false, direct: true };
+        let store = match FileStore::open(&path, direct, 512) {
+            // Temporary files may be where there is no such thing.
+            Err(OpenError::NoDirect { .. }) => return println!("no I/O past the page cache in {path:?}"),
+            store => store.unwrap(),
+        };
+        let mut pages = Aligned::zeroed(16384);
+        pages.fill(1);
+        store.write_at(0, &pages).unwrap();
+        store.write_at(512, &[2; 512]).unwrap();
+        pages.fill(3);
+        store.write_through(4096, &pages[..4096]).unwrap();
+        store.write_through(8192 + 512, &pages[512..1536]).unwrap();
+        store.read_at(0, &mut pages).unwrap();
+        let expected = [(512, 1), (512, 2), (3072, 1), (4096, 3), (512, 1), (1024, 3), (6656, 1)];
+        let expected: Vec<u8> = expected.iter().flat_map(|&(len, byte)| vec![byte; len]).collect();
+        assert!(pages[..] == expected && fs::read(&path).unwrap()[..16384] == expected);
+        let mut odd = [0; 1024];
+        store.read_at(512, &mut odd).unwrap();
+        assert_eq!(odd[..], expected[512..1536]);
+        let error = store.write_at(1 << 20, &pages).and_then(|()| store.read_at(2 << 20, &mut pages));
+        assert!(matches!(error, Err(BackendError::Gone(_))), "{error:?}");
     }
 }

@@ -14,6 +14,9 @@ pub struct Memory {
     bytes: Vec<u8>,
 }
 
+const PAGE_BYTES: usize = 4096;
+static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+
 /// Why a LUN of this size cannot be had.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum MemoryError {
@@ -70,6 +73,14 @@ impl Memory {
     /// Everything, to receive into.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
+    }
+
+    /// Makes a stretch read as zeros. Pages that were never written stay so, and cost nothing.
+    pub fn zero(&mut self, offset_bytes: u64, len_bytes: u64) {
+        let bytes = &mut self.bytes[offset_bytes as usize..][..len_bytes as usize];
+        for page in bytes.chunks_mut(PAGE_BYTES).filter(|page| **page != ZEROS[..page.len()]) {
+            page.fill(0);
+        }
     }
 }
 

@@ -2,12 +2,11 @@
 //!
 //! A [`Backend`] is one of two things, and the serving loop matches on it once per command:
 //!
-//! - [`Memory`] is plain memory that the reactor of the LUN owns. It is served *inline*: Data-In is
-//!   written to the socket straight from the slice, Data-Out is read from the socket straight into it.
-//!   No copy, no lock and no thread is involved, which is why it is not hidden behind the trait.
+//! - [`Inline`] is memory that the reactor of the LUN owns, or nothing at all. Data-In is written to the
+//!   socket straight from the slice, Data-Out is read from the socket straight into it. No copy, no lock
+//!   and no thread is involved, which is why it is not hidden behind the trait.
 //! - a [`BlockStore`] may take its time. A pool of workers calls it through an `Arc`, several at once,
-//!   with buffers of their own. Files are the first; block devices, NBD and the wrappers that delay or
-//!   fail other stores implement the same methods.
+//!   with buffers of their own: files, block devices, and whatever is wrapped ([`FaultStore`]).
 //!
 //! An enum rather than one trait with optional methods: a store cannot be half inline, and the compiler
 //! sees that both ways are handled. Offsets are bytes from the start of the LUN and were checked against
@@ -15,8 +14,15 @@
 //!
 //! What a failure means to the initiator is said in `scsi/failure.rs`, not here.
 
+mod chance;
+mod delay;
+mod device;
+mod disk;
+mod fault;
 mod file;
+mod inline;
 mod memory;
+mod null;
 
 use std::fmt;
 use std::io;
@@ -24,14 +30,19 @@ use std::sync::{Arc, RwLock};
 
 use thiserror::Error;
 
-pub use file::{FileStore, OpenError};
+pub use delay::{Delay, Delays};
+pub use device::DeviceStore;
+pub use fault::{FaultRule, FaultStore};
+pub use file::{FileStore, OpenAs, OpenError};
+pub use inline::{Inline, Locked};
 pub use memory::{Memory, MemoryError};
+pub use null::Null;
 
 /// The bytes of one LUN.
 #[derive(Debug)]
 pub enum Backend {
     /// Served inline by the reactor that owns it.
-    Memory(Memory),
+    Inline(Inline),
     /// Served by a pool of workers.
     Blocking(Arc<dyn BlockStore>),
 }
@@ -48,6 +59,12 @@ pub trait BlockStore: fmt::Debug + Send + Sync {
     /// [`BlockStore::has_write_cache`].
     fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError>;
 
+    /// Stores `from` at `offset_bytes` and returns when it is on stable storage.
+    fn write_through(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
+        self.write_at(offset_bytes, from)?;
+        if self.has_write_cache() { self.sync() } else { Ok(()) }
+    }
+
     /// Returns when every write that was answered before the call is on stable storage.
     fn sync(&self) -> Result<(), BackendError>;
 
@@ -62,6 +79,9 @@ pub trait BlockStore: fmt::Debug + Send + Sync {
     /// Whether a write that was answered can still be lost with the power (WCE of the caching mode
     /// page). If so, FUA and SYNCHRONIZE CACHE need [`BlockStore::sync`].
     fn has_write_cache(&self) -> bool;
+
+    /// What can be written without reading around it before, in bytes: a power of two.
+    fn physical_block_bytes(&self) -> u32;
 }
 
 /// Why a store did not do what it was asked.
@@ -76,6 +96,9 @@ pub enum BackendError {
     /// The store is not what it was when it was opened: cut short, unplugged, a stale handle.
     #[error("the storage behind the LUN is gone: {0}")]
     Gone(String),
+    /// Not now, but soon.
+    #[error("the storage behind the LUN is not ready: {0}")]
+    NotReady(String),
 }
 
 /// Writes zeros, for stores that have no holes.
@@ -99,7 +122,7 @@ impl Backend {
     /// Size in bytes.
     pub fn len_bytes(&self) -> u64 {
         match self {
-            Backend::Memory(memory) => memory.len_bytes(),
+            Backend::Inline(inline) => inline.len_bytes(),
             Backend::Blocking(store) => store.len_bytes(),
         }
     }
@@ -108,7 +131,7 @@ impl Backend {
     /// as a whole. Memory has nothing behind it that a flush could reach: no.
     pub fn has_write_cache(&self) -> bool {
         match self {
-            Backend::Memory(_) => false,
+            Backend::Inline(_) => false,
             Backend::Blocking(store) => store.has_write_cache(),
         }
     }

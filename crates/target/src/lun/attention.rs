@@ -16,6 +16,8 @@ pub enum Attention {
     PowerOn,
     /// Some session reset the LUN.
     Reset,
+    /// Another session ended commands of this one.
+    Cleared,
     /// Another session changed a mode page.
     ModeChanged,
     /// Another session ended all reservations.

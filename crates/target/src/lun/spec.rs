@@ -1,6 +1,8 @@
-//! What users write after `--lun`: `memory:4GiB`, `file:PATH`, `file:PATH,ro`.
+//! What users write after `--lun`: `KIND:WHERE[,OPTION]…`, such as `memory:4GiB` or
+//! `file:/srv/disk.img,ro,block=4096`.
 //!
-//! Only the text is read here; nothing is opened and no size is judged.
+//! The first comma ends the place; a comma that belongs to a path is written twice, as QEMU has it. The
+//! options are in `options.rs`. Only the text is read here; nothing is opened and no size is judged.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,20 +11,39 @@ use std::str::FromStr;
 use event::{Bytes, ParseError};
 use thiserror::Error;
 
+use super::options::{OptionError, Options};
+
 /// A LUN that is to be served.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LunSpec {
+    /// Where its bytes are.
+    pub source: Source,
+    /// How it is served.
+    pub options: Options,
+}
+
+/// Where the bytes of a LUN are.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum LunSpec {
-    /// `memory:SIZE`: zeroes at first, gone with the process.
+pub enum Source {
+    /// `memory:SIZE`: zeros at first, gone with the process.
     Memory {
         /// Its size.
         len: Bytes,
     },
-    /// `file:PATH[,ro]`: an existing file.
+    /// `null:SIZE`: reads zeros, forgets what is written.
+    Null {
+        /// Its size.
+        len: Bytes,
+    },
+    /// `file:PATH`: an existing file.
     File {
-        /// The file. A comma is part of the name, unless the text ends in `,ro`.
+        /// The file.
         path: PathBuf,
-        /// Serves it write-protected.
-        read_only: bool,
+    },
+    /// `block:PATH`: a block device.
+    Block {
+        /// The device.
+        path: PathBuf,
     },
 }
 
@@ -30,7 +51,10 @@ pub enum LunSpec {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SpecError {
     /// The word before the colon is no kind of LUN, or there is none.
-    #[error("'{found}' is not a LUN; did you mean '{nearest}'? expected memory:SIZE or file:PATH[,ro]")]
+    #[error(
+        "'{found}' is not a LUN; did you mean '{nearest}'? \
+         expected memory:SIZE, null:SIZE, file:PATH or block:DEVICE, and options such as ,ro behind it"
+    )]
     Kind {
         /// The whole text.
         found: String,
@@ -46,23 +70,39 @@ pub enum SpecError {
         source: ParseError,
     },
     /// `file:` and nothing behind it.
-    #[error("'{found}' names no file; expected file:PATH[,ro]")]
+    #[error("'{found}' names no {kind}; expected {kind}:PATH, and options such as ,ro behind it")]
     NoPath {
         /// The whole text.
         found: String,
+        /// What should be named.
+        kind: &'static str,
+    },
+    /// An option cannot be read, or does not go with this kind of LUN.
+    #[error("in '{found}': {source}")]
+    Option {
+        /// The whole text.
+        found: String,
+        /// What is wrong with it.
+        source: OptionError,
     },
 }
 
-const KINDS: [&str; 2] = ["memory", "file"];
-const READ_ONLY: &str = ",ro";
+const KINDS: [&str; 4] = ["memory", "null", "file", "block"];
 
-impl LunSpec {
+impl Source {
     /// The word before the colon.
     pub fn kind(&self) -> &'static str {
         match self {
-            LunSpec::Memory { .. } => KINDS[0],
-            LunSpec::File { .. } => KINDS[1],
+            Source::Memory { .. } => KINDS[0],
+            Source::Null { .. } => KINDS[1],
+            Source::File { .. } => KINDS[2],
+            Source::Block { .. } => KINDS[3],
         }
+    }
+
+    /// Whether it is gone with the process.
+    pub fn is_volatile(&self) -> bool {
+        matches!(self, Source::Memory { .. } | Source::Null { .. })
     }
 }
 
@@ -71,71 +111,87 @@ impl FromStr for LunSpec {
 
     fn from_str(text: &str) -> Result<LunSpec, SpecError> {
         let found = || text.to_owned();
-        match text.split_once(':') {
-            Some(("memory", size)) => match size.parse() {
-                Ok(len) => Ok(LunSpec::Memory { len }),
-                Err(source) => Err(SpecError::Size { found: found(), source }),
-            },
-            Some(("file", rest)) => {
-                let (path, read_only) = match rest.strip_suffix(READ_ONLY) {
-                    Some(path) => (path, true),
-                    None => (rest, false),
-                };
-                if path.is_empty() {
-                    return Err(SpecError::NoPath { found: found() });
-                }
-                Ok(LunSpec::File { path: path.into(), read_only })
-            }
-            _ => Err(SpecError::Kind { found: found(), nearest: nearest(text) }),
-        }
+        let Some((kind, rest)) = text.split_once(':').filter(|(kind, _)| KINDS.contains(kind)) else {
+            return Err(SpecError::Kind { found: found(), nearest: nearest(text) });
+        };
+        let mut fields = fields(rest).into_iter();
+        let place = fields.next().unwrap_or_default();
+        let size = || place.parse().map_err(|source| SpecError::Size { found: found(), source });
+        let path = |kind| match place.as_str() {
+            "" => Err(SpecError::NoPath { found: found(), kind }),
+            path => Ok(PathBuf::from(path)),
+        };
+        let source = match kind {
+            "memory" => Source::Memory { len: size()? },
+            "null" => Source::Null { len: size()? },
+            "block" => Source::Block { path: path(KINDS[3])? },
+            _ => Source::File { path: path(KINDS[2])? },
+        };
+        let mut options = Options::default();
+        let read = fields.try_for_each(|field| {
+            let (name, value) = field.split_once('=').map_or((&*field, None), |(n, v)| (n, Some(v)));
+            options.set(name, value)
+        });
+        let fits = read.and_then(|()| options.fit(&source));
+        fits.map_err(|source| SpecError::Option { found: found(), source })?;
+        Ok(LunSpec { source, options })
     }
 }
 
 impl fmt::Display for LunSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        write!(f, "{}:", self.source.kind())?;
+        match &self.source {
             // A size that its unit would round is written as bytes, so that the text can be read back.
-            LunSpec::Memory { len } if len.to_string().parse() == Ok(*len) => write!(f, "memory:{len}"),
-            LunSpec::Memory { len } => write!(f, "memory:{}B", len.0),
-            LunSpec::File { path, read_only } => {
-                write!(f, "file:{}{}", path.display(), if *read_only { READ_ONLY } else { "" })
+            Source::Memory { len } | Source::Null { len } => match len.to_string().parse() == Ok(*len) {
+                true => write!(f, "{len}")?,
+                false => write!(f, "{}B", len.0)?,
+            },
+            Source::File { path } | Source::Block { path } => {
+                f.write_str(&path.to_string_lossy().replace(',', ",,"))?;
             }
         }
+        self.options.texts().into_iter().try_for_each(|text| write!(f, ",{}", text.replace(',', ",,")))
     }
+}
+
+/// Splits at single commas; a doubled one stands for itself.
+fn fields(text: &str) -> Vec<String> {
+    let mut fields = Vec::new();
+    let mut field = String::new();
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            ',' if chars.next_if_eq(&',').is_none() => fields.push(std::mem::take(&mut field)),
+            c => field.push(c),
+        }
+    }
+    fields.push(field);
+    fields
 }
 
 /// The valid specification that is most like `text`.
 fn nearest(text: &str) -> String {
     match text.split_once(':') {
         Some((word, rest)) if !word.contains('/') => {
-            let word = word.to_ascii_lowercase();
-            let kind = KINDS.into_iter().min_by_key(|kind| distance(&word, kind)).unwrap_or(KINDS[0]);
-            format!("{kind}:{rest}")
+            format!("{}:{rest}", nearest_of(word, &KINDS))
         }
         // Without a kind, something that reads as a size is memory and anything else a path.
         _ if text.parse::<Bytes>().is_ok() => format!("memory:{text}"),
         _ if text.is_empty() => "memory:1GiB".to_owned(),
+        _ if text.starts_with("/dev/") => format!("block:{text}"),
         _ => format!("file:{text}"),
     }
 }
 
-/// Letters to insert, remove or replace to turn `a` into `b`; a beginning of `b` counts as next to it.
-fn distance(a: &str, b: &str) -> usize {
-    if !a.is_empty() && b.starts_with(a) {
-        return 0;
-    }
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+/// The one of `valid` that is most like `found`; a beginning of one counts as next to it.
+pub(crate) fn nearest_of<'a>(found: &str, valid: &[&'a str]) -> &'a str {
+    let found = found.to_lowercase();
+    let distance = |name: &&&str| match !found.is_empty() && name.starts_with(&found) {
+        true => 0,
+        false => strsim::damerau_levenshtein(&found, name),
+    };
+    valid.iter().min_by_key(distance).copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -144,21 +200,33 @@ mod tests {
 
     #[test]
     fn good_ones_are_read_and_written_back() {
-        let memory = |bytes| LunSpec::Memory { len: Bytes(bytes) };
-        let file = |path: &str, read_only| LunSpec::File { path: path.into(), read_only };
+        let plain = |source| LunSpec { source, options: Options::default() };
+        let memory = |bytes| plain(Source::Memory { len: Bytes(bytes) });
+        let file = |path: &str, read_only| LunSpec {
+            source: Source::File { path: path.into() },
+            options: Options { read_only, ..Options::default() },
+        };
         for (text, spec) in [
             ("memory:4GiB", memory(4 << 30)),
             ("memory:1000", memory(1000)),
             ("memory:1000B", memory(1000)),
             ("memory:1073742336", memory((1 << 30) + 512)),
+            ("null:1TiB", plain(Source::Null { len: Bytes(1 << 40) })),
             ("file:/srv/disk.img", file("/srv/disk.img", false)),
             ("file:/srv/disk.img,ro", file("/srv/disk.img", true)),
-            ("file:a,b:c", file("a,b:c", false)),
+            ("file:a,,b:c", file("a,b:c", false)),
+            ("file:a,,,ro", file("a,", true)),
+            ("block:/dev/sdb", plain(Source::Block { path: "/dev/sdb".into() })),
         ] {
             assert_eq!(text.parse(), Ok(spec.clone()), "{text}");
             assert_eq!(spec.to_string().parse(), Ok(spec), "{text}");
         }
         assert_eq!(memory(4 << 30).to_string(), "memory:4GiB");
+        let text = "file:/a,,b,ro,block=4096,direct=on,reservations=/c,,d,delay=read:2ms..3ms,\
+                    delay=write:8ms,fault=read:0.1%:lba=8-15:nth=1-3,fault=full,seed=7";
+        assert_eq!(text.parse::<LunSpec>().unwrap().to_string(), text);
+        let same: LunSpec = "file:/a,delay=1ms".parse().unwrap();
+        assert_eq!(same.to_string(), "file:/a,delay=1ms");
     }
 
     #[test]
@@ -173,11 +241,32 @@ mod tests {
         check("f:/srv/disk", "did you mean 'file:/srv/disk'?");
         check("/srv/disk", "did you mean 'file:/srv/disk'?");
         check("/srv/a:b", "did you mean 'file:/srv/a:b'?");
+        check("/dev/sdb", "did you mean 'block:/dev/sdb'?");
         check("4GiB", "did you mean 'memory:4GiB'?");
-        check("", "expected memory:SIZE or file:PATH[,ro]");
+        check("", "expected memory:SIZE, null:SIZE, file:PATH or block:DEVICE");
         check("memory:", "in 'memory:': '' is not a size such as");
         check("memory:4 apples", "'4 apples' is not a size");
         check("file:", "names no file");
+        check("block:,ro", "names no block");
         check("file:,ro", "names no file");
+        check("file:/a,or", "did you mean 'ro'?");
+        check("file:/a,b.img", "a comma in a path is written twice");
+        check("file:/a,", "'' is no option");
+        check("memory:1GiB,blocks=4096", "did you mean 'block'?");
+        check("memory:1GiB,block=1000", "'1000' is no block size: expected 512 or 4096");
+        check("memory:1GiB,direct", "'direct' is for files and block devices");
+        check("memory:1GiB,reservations=/x", "'reservations' is for files and block devices");
+        check("null:1GiB,ro=1", "'ro' takes no value");
+        check("null:1GiB,delay", "'delay' needs a value");
+        check("null:1GiB,delay=2apples", "'2apples' is not a");
+        check("null:1GiB,delay=3ms..2ms", "'3ms..2ms' ends before it begins");
+        check("null:1GiB,delay=raed:2ms", "did you mean 'read'?");
+        check("null:1GiB,delay=2h", "2h");
+        check("null:1GiB,fault=raed", "did you mean 'read'?");
+        check("null:1GiB,fault=read:200%", "'200%' is no share");
+        check("null:1GiB,fault=read:lab=3", "did you mean 'lba'?");
+        check("null:1GiB,fault=read:nth=0", "'0' is no number from 1 on");
+        check("null:1GiB,fault=read:lba=9-3", "'9-3' ends before it begins");
+        check("null:1GiB,seed=x", "'x' is no number");
     }
 }

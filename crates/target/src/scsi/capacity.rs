@@ -5,13 +5,14 @@ use wire::scsi::{Capacity10, Capacity16};
 use crate::backend::Backend;
 use crate::lun::Lun;
 
-/// Logical blocks per physical block, as a power of two. 4 KiB is a page of the cache behind a file, so
-/// partitions and file systems that keep to it spare the store reading before writing. Memory has no such
-/// thing.
+/// Logical blocks per physical block, as a power of two. Partitions and file systems that keep to physical
+/// blocks spare the store reading before writing. Where nothing is stored there is no such thing.
 pub(super) fn physical_block_exponent(lun: &Lun) -> u8 {
     match lun.backend() {
-        Backend::Memory(_) => 0,
-        Backend::Blocking(_) => 3,
+        Backend::Inline(_) => 0,
+        Backend::Blocking(store) => {
+            (store.physical_block_bytes() / lun.block_len_bytes()).max(1).ilog2() as u8
+        }
     }
 }
 

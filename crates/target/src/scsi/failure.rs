@@ -31,6 +31,9 @@ impl Failure {
             Failure::Read(BackendError::Gone(_)) | Failure::Write(BackendError::Gone(_)) => {
                 Sense::INTERNAL_FAILURE
             }
+            Failure::Read(BackendError::NotReady(_)) | Failure::Write(BackendError::NotReady(_)) => {
+                Sense::BECOMING_READY
+            }
             Failure::Miscompare { offset_bytes: Some(offset) } => Sense::MISCOMPARE.with_information(*offset),
             Failure::Miscompare { offset_bytes: None } => Sense::MISCOMPARE,
         }

@@ -1,11 +1,12 @@
-//! INQUIRY: what a LUN is, and the vital product data pages 00, 80, 83, B0, B1, B2.
+//! INQUIRY: what a LUN is, and the vital product data pages 00, 80, 83, 86, B0, B1, B2.
 //!
 //! SPC-4 sections 6.6 and 7.8, SBC-4 section 6.6. A LUN that is not there is described as such (peripheral
 //! qualifier 3, type 1Fh), because initiators scan by asking.
 
 use wire::scsi::{
     Association, BlockDeviceCharacteristics, BlockLimits, Designator, DesignatorId, DeviceIdentification,
-    LogicalBlockProvisioning, Sense, StandardInquiry, SupportedPages, UnitSerialNumber, VpdPage, page,
+    ExtendedInquiry, LogicalBlockProvisioning, Sense, StandardInquiry, SupportedPages, UnitSerialNumber,
+    VpdPage, page,
 };
 
 use super::capacity::physical_block_exponent;
@@ -46,10 +47,11 @@ const THIN: u8 = 2;
 /// No rotating medium (SBC-4 section 6.6.2).
 const NON_ROTATING: u16 = 1;
 
-const PAGES: [u8; 6] = [
+const PAGES: [u8; 7] = [
     page::SUPPORTED_PAGES,
     page::UNIT_SERIAL_NUMBER,
     page::DEVICE_IDENTIFICATION,
+    page::EXTENDED_INQUIRY,
     page::BLOCK_LIMITS,
     page::BLOCK_DEVICE_CHARACTERISTICS,
     page::LOGICAL_BLOCK_PROVISIONING,
@@ -92,6 +94,11 @@ fn vital(lun: &Lun, wanted: u8) -> Result<Vec<u8>, Sense> {
         page::SUPPORTED_PAGES => SupportedPages { pages: PAGES.to_vec() }.emit(),
         page::UNIT_SERIAL_NUMBER => UnitSerialNumber { serial: lun.identity().serial.clone() }.emit(),
         page::DEVICE_IDENTIFICATION => identification(lun).emit(),
+        page::EXTENDED_INQUIRY => {
+            // ORDERED and HEAD OF QUEUE are taken, and mean no more than SIMPLE.
+            let volatile_cache = lun.backend().has_write_cache();
+            ExtendedInquiry { simple_tasks: true, volatile_cache }.emit()
+        }
         page::BLOCK_LIMITS => limits(lun).emit(),
         page::BLOCK_DEVICE_CHARACTERISTICS => {
             BlockDeviceCharacteristics { rotation_rate: NON_ROTATING, form_factor: 0 }.emit()

@@ -59,6 +59,8 @@ pub enum Outcome {
     },
     /// Carry it out, then GOOD.
     Order(Order),
+    /// End the commands of these sessions on the LUN, then GOOD.
+    Preempted(Vec<Nexus>),
     /// Status CHECK CONDITION with this sense data.
     Check(Sense),
 }
@@ -231,6 +233,7 @@ impl From<Attention> for Sense {
         match attention {
             Attention::PowerOn => Sense::POWER_ON,
             Attention::Reset => Sense::RESET,
+            Attention::Cleared => Sense::CLEARED_BY_ANOTHER,
             Attention::ModeChanged => Sense::MODE_PARAMETERS_CHANGED,
             Attention::ReservationsPreempted => Sense::RESERVATIONS_PREEMPTED,
             Attention::ReservationsReleased => Sense::RESERVATIONS_RELEASED,

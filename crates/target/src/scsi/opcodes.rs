@@ -176,16 +176,19 @@ fn usage(command: &Command) -> Vec<u8> {
     usage
 }
 
-/// REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS data. Which there are is the session's: none at the moment.
+/// REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS data: what the serving loop does (`serve/manage.rs`).
 pub(super) fn task_management(extended: bool) -> Vec<u8> {
-    match extended {
-        false => vec![0; 4],
-        true => {
-            let mut data = vec![0; 16];
-            data[3] = 12;
-            data
-        }
+    const ABORT_TASK: u8 = 0x80;
+    const ABORT_TASK_SET: u8 = 0x40;
+    const CLEAR_TASK_SET: u8 = 0x10;
+    const LOGICAL_UNIT_RESET: u8 = 0x08;
+    const TARGET_RESET: u8 = 0x02;
+    let mut data = vec![0; if extended { 16 } else { 4 }];
+    data[0] = ABORT_TASK | ABORT_TASK_SET | CLEAR_TASK_SET | LOGICAL_UNIT_RESET | TARGET_RESET;
+    if extended {
+        data[3] = 12;
     }
+    data
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Work on a range of blocks that is more than moving bytes: comparing, filling, unmapping. Decided in the
-//! files of the commands, carried out here, on the loop for a LUN in memory and by a worker for a store.
+//! files of the commands, carried out here, on the loop for a LUN in memory, a slice at a time, and by a worker
+//! for a store.
 
 use super::failure::Failure;
-use crate::backend::{BackendError, BlockStore, Memory};
+use crate::backend::{BackendError, BlockStore, Inline};
 
 /// Something to do that was checked completely: every range lies within its LUN.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,9 +64,9 @@ pub struct Span {
 
 /// Bytes that are read or written at a time.
 const PIECE_BYTES: usize = 1 << 20;
-/// Memory that was never written costs nothing, and zeros need not change that.
-const PAGE_BYTES: usize = 4096;
-static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+/// What is done in memory before others get their turn: 32 MiB at once would be ten milliseconds when its
+/// pages are touched for the first time. A multiple of every block length.
+const SLICE_BYTES: u64 = 256 << 10;
 
 impl Order {
     /// Whether no write may come in between.
@@ -73,9 +74,55 @@ impl Order {
         matches!(self.action, Action::CompareAndWrite { .. } | Action::Or { .. })
     }
 
-    /// Carries it out in a LUN in memory.
-    pub(crate) fn in_memory(&self, memory: &mut Memory) -> Result<(), Failure> {
-        self.carry_out(memory)
+    /// Whether it only looks.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self.action, Action::Verify(_) | Action::Compare { .. })
+    }
+
+    /// Bytes of the LUN that it looks at or changes.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        match &self.action {
+            Action::Verify(span) | Action::Compare { span, .. } | Action::Fill { span, .. } => span.len_bytes,
+            Action::Unmap(spans) => spans.iter().map(|span| span.len_bytes).sum(),
+            Action::Or { bits, .. } => bits.len() as u64,
+            Action::CompareAndWrite { new, .. } => new.len() as u64,
+        }
+    }
+
+    /// Carries out a slice of it in a LUN that is served inline, from `done_bytes` on, which it advances; `true` when
+    /// nothing is left to do. What is one step for all who look is one slice.
+    pub(crate) fn inline(&self, inline: &mut Inline, done_bytes: &mut u64) -> Result<bool, Failure> {
+        let total_bytes = self.len_bytes();
+        if self.is_exclusive() {
+            *done_bytes = total_bytes;
+            return self.carry_out(inline).map(|()| true);
+        }
+        let begin_bytes = *done_bytes;
+        *done_bytes = total_bytes.min(begin_bytes + SLICE_BYTES);
+        match &self.action {
+            // Memory can always be read.
+            Action::Verify(_) => *done_bytes = total_bytes,
+            Action::Compare { span, pattern } => {
+                let (span, pattern) = slice(*span, pattern, begin_bytes);
+                compare(inline, span, pattern)?;
+            }
+            Action::Fill { span, pattern } => {
+                let (span, pattern) = slice(*span, pattern, begin_bytes);
+                fill(inline, span, pattern)?;
+            }
+            Action::Unmap(spans) => {
+                let (mut skip_bytes, mut left_bytes) = (begin_bytes, SLICE_BYTES);
+                for span in spans {
+                    let skipped = skip_bytes.min(span.len_bytes);
+                    let len_bytes = left_bytes.min(span.len_bytes - skipped);
+                    inline.zero(span.offset_bytes + skipped, len_bytes);
+                    skip_bytes -= skipped;
+                    left_bytes -= len_bytes;
+                }
+            }
+            Action::Or { .. } | Action::CompareAndWrite { .. } => unreachable!("they are exclusive"),
+        }
+        Ok(*done_bytes == total_bytes)
     }
 
     /// Carries it out in a store; may block.
@@ -86,19 +133,7 @@ impl Order {
     fn carry_out(&self, medium: &mut impl Medium) -> Result<(), Failure> {
         match &self.action {
             Action::Verify(span) => medium.pieces(*span, PIECE_BYTES, |_, _| Ok(())),
-            Action::Compare { span, pattern } => {
-                medium.pieces(
-                    *span,
-                    PIECE_BYTES / pattern.len().min(PIECE_BYTES) * pattern.len(),
-                    |_, found| {
-                        // Every piece begins with the pattern.
-                        match found.chunks(pattern.len()).all(|chunk| *chunk == pattern[..chunk.len()]) {
-                            true => Ok(()),
-                            false => Err(Failure::Miscompare { offset_bytes: None }),
-                        }
-                    },
-                )
-            }
+            Action::Compare { span, pattern } => compare(medium, *span, pattern),
             Action::Fill { span, pattern } => fill(medium, *span, pattern),
             Action::Unmap(spans) => spans
                 .iter()
@@ -128,6 +163,28 @@ impl Order {
     }
 }
 
+/// The slice of a span that begins after `done_bytes`, and what of the pattern belongs to it: blocks divide
+/// a slice, and a pattern is either one block or as long as the span.
+fn slice(span: Span, pattern: &[u8], done_bytes: u64) -> (Span, &[u8]) {
+    let len_bytes = (span.len_bytes - done_bytes).min(SLICE_BYTES);
+    let pattern = match pattern.len() as u64 > SLICE_BYTES {
+        true => &pattern[done_bytes as usize..][..len_bytes as usize],
+        false => pattern,
+    };
+    (Span { offset_bytes: span.offset_bytes + done_bytes, len_bytes }, pattern)
+}
+
+fn compare(medium: &mut impl Medium, span: Span, pattern: &[u8]) -> Result<(), Failure> {
+    // Every piece begins with the pattern.
+    let piece_bytes = PIECE_BYTES / pattern.len().min(PIECE_BYTES) * pattern.len();
+    medium.pieces(span, piece_bytes, |_, found| {
+        match found.chunks(pattern.len()).all(|chunk| *chunk == pattern[..chunk.len()]) {
+            true => Ok(()),
+            false => Err(Failure::Miscompare { offset_bytes: None }),
+        }
+    })
+}
+
 fn fill(medium: &mut impl Medium, span: Span, pattern: &[u8]) -> Result<(), Failure> {
     let len_bytes = span.len_bytes.min((PIECE_BYTES / pattern.len()).max(1) as u64 * pattern.len() as u64);
     let piece = pattern.repeat(len_bytes as usize / pattern.len());
@@ -154,27 +211,29 @@ trait Medium {
     fn sync(&mut self) -> Result<(), BackendError>;
 }
 
-impl Medium for Memory {
+impl Medium for Inline {
     fn pieces(
         &mut self,
         span: Span,
         piece_bytes: usize,
         mut look: impl FnMut(u64, &[u8]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let bytes = &self.bytes()[span.offset_bytes as usize..][..span.len_bytes as usize];
-        bytes.chunks(piece_bytes).enumerate().try_for_each(|(n, piece)| look((n * piece_bytes) as u64, piece))
+        let mut done_bytes = 0;
+        while done_bytes < span.len_bytes {
+            let len_bytes = (span.len_bytes - done_bytes).min(piece_bytes as u64);
+            look(done_bytes, self.bytes(span.offset_bytes + done_bytes, len_bytes as usize))?;
+            done_bytes += len_bytes;
+        }
+        Ok(())
     }
 
     fn write(&mut self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
-        self.bytes_mut()[offset_bytes as usize..][..from.len()].copy_from_slice(from);
+        self.space(offset_bytes, 0, from.len()).copy_from_slice(from);
         Ok(())
     }
 
     fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
-        let bytes = &mut self.bytes_mut()[offset_bytes as usize..][..len_bytes as usize];
-        for page in bytes.chunks_mut(PAGE_BYTES).filter(|page| **page != ZEROS[..page.len()]) {
-            page.fill(0);
-        }
+        Inline::zero(self, offset_bytes, len_bytes);
         Ok(())
     }
 
@@ -220,7 +279,7 @@ mod tests {
     use std::fs::File;
 
     use super::*;
-    use crate::backend::FileStore;
+    use crate::backend::{FileStore, Memory, OpenAs};
 
     const LEN_BYTES: u64 = 4 << 20;
 
@@ -230,17 +289,27 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
         File::create(&path).unwrap().set_len(LEN_BYTES).unwrap();
-        let store = FileStore::open(&path, false, 512).unwrap();
-        let mut memory = Memory::zeroed(LEN_BYTES).unwrap();
+        let store = FileStore::open(&path, OpenAs::default(), 512).unwrap();
+        let mut memory = Inline::Memory(Memory::zeroed(LEN_BYTES).unwrap());
         let span = |offset_bytes, len_bytes| Span { offset_bytes, len_bytes };
         let miscompare = |offset_bytes| Err(Failure::Miscompare { offset_bytes });
         let mut expected = vec![0u8; LEN_BYTES as usize];
         let mut check = |action, result: Result<(), Failure>, change: &dyn Fn(&mut [u8])| {
             let order = Order { action, fua: true };
             change(&mut expected);
-            assert_eq!(order.in_memory(&mut memory), result, "{order:?}");
+            let mut done_bytes = 0;
+            let in_memory = loop {
+                match order.inline(&mut memory, &mut done_bytes) {
+                    Ok(false) => assert!(done_bytes < order.len_bytes(), "{order:?}"),
+                    ended => break ended.map(|_| ()),
+                }
+            };
+            assert_eq!(in_memory, result, "{order:?}");
             assert_eq!(order.in_store(&store), result, "{order:?}");
-            assert!(memory.bytes() == expected && std::fs::read(&path).unwrap() == expected, "{order:?}");
+            assert!(
+                memory.bytes(0, LEN_BYTES as usize) == expected && std::fs::read(&path).unwrap() == expected,
+                "{order:?}"
+            );
         };
         let nothing: &dyn Fn(&mut [u8]) = &|_| {};
         let block = vec![7; 512];
@@ -250,8 +319,14 @@ mod tests {
         check(Action::Compare { span: span(512, 3 << 20), pattern: block.clone() }, Ok(()), nothing);
         check(Action::Compare { span: span(0, 1024), pattern: block.clone() }, miscompare(None), nothing);
         check(Action::Compare { span: span(512, 2 << 20), pattern: vec![7; 2 << 20] }, Ok(()), nothing);
-        check(Action::Unmap(vec![span(4096, 1 << 20), span(0, 0)]), Ok(()), &|bytes| {
+        let late = Action::Compare {
+            span: span(512, 3 << 20),
+            pattern: [&[7; 2 << 20][..], &[8; 1 << 20]].concat(),
+        };
+        check(late, miscompare(None), nothing);
+        check(Action::Unmap(vec![span(4096, 1 << 20), span(0, 0), span(2 << 20, 512)]), Ok(()), &|bytes| {
             bytes[4096..4096 + (1 << 20)].fill(0);
+            bytes[2 << 20..][..512].fill(0);
         });
         let swap =
             |offset_bytes, expected| Action::CompareAndWrite { offset_bytes, expected, new: vec![9; 1024] };

@@ -60,7 +60,10 @@ pub(super) fn write(lun: &mut Lun, nexus: Nexus, out: Out, data: Option<&[u8]>) 
     }
     let request = Request { action: out.action, kind, key: list.key, action_key: list.action_key };
     match lun.persistent_reserve(nexus, request) {
-        Ok(()) => Ok(Outcome::Good),
+        Ok(gone) if request.action == ReserveOut::PreemptAndAbort && !gone.is_empty() => {
+            Ok(Outcome::Preempted(gone))
+        }
+        Ok(_) => Ok(Outcome::Good),
         Err(ReserveError::Conflict) => Ok(Outcome::Conflict),
         Err(ReserveError::Check(sense)) => Err(sense),
     }

@@ -4,31 +4,75 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use engine::{Connection, Digests, Progress, Stop};
+use engine::{Connection, Digests, Progress, Quantum, Stop};
 use event::{Host, Instant, SocketSample};
-use net::{Poll, Ready};
+use net::{Poll, Ready, tcp_info};
 use proto::login::{LoginPolicy, Target as Login};
 use proto::params::Digest;
+use proto::target::ConnectionId;
 use slab::Slab;
+use wire::iscsi::Pdu;
 
+use super::alive::{Alive, Verdict};
 use super::end::End;
 use super::exchange::Active;
-use super::jobs::Done;
-use super::side::{Phase, Side};
+use super::side::Side;
 use super::transfer::{Payload, Place};
-use super::{Shared, log, with_scratch};
-use crate::lun::Nexus;
+use super::{LOGIN_TIMEOUT, Shared, log, with_scratch};
+
+/// Everything of a connection that is neither its socket nor its session's.
+pub(super) struct Link {
+    pub(super) index: usize,
+    peer: SocketAddr,
+    /// Our address on it.
+    pub(super) local: SocketAddr,
+    pub(super) name: String,
+    pub(super) phase: Phase,
+    /// The PDU whose data segment is being received.
+    pub(super) pdu: Option<Pdu>,
+    pub(super) end: Option<End>,
+}
+
+pub(super) enum Phase {
+    Login {
+        login: Box<Login>,
+        deadline: Instant,
+    },
+    /// In the full feature phase, as a connection of a session.
+    Full {
+        side: usize,
+        connection: ConnectionId,
+    },
+}
+
+impl Link {
+    /// See [`Side::may_read`].
+    fn may_read(&self, sides: &Slab<Side>, shared: &Shared) -> bool {
+        self.end.is_none()
+            && match self.phase {
+                Phase::Login { .. } => true,
+                Phase::Full { side, connection } => sides[side].may_read(connection, shared),
+            }
+    }
+
+    /// It belongs to a session from now on.
+    pub(super) fn joined(&mut self, side: usize, connection: ConnectionId, initiator_name: &str) {
+        self.name = format!("{initiator_name} ({})", self.peer);
+        self.phase = Phase::Full { side, connection };
+    }
+}
 
 /// One connection.
 pub(super) struct Client {
     connection: Connection<Place, Payload>,
-    side: Side,
+    link: Link,
     readable: bool,
     is_reading: bool,
     is_broken: bool,
     /// It is in the list of clients with something to do.
     pub(super) is_dirty: bool,
     seen_bytes: u64,
+    alive: Alive,
 }
 
 impl Client {
@@ -37,26 +81,21 @@ impl Client {
         peer: SocketAddr,
         poll: &Poll,
         index: usize,
-        nexus: Nexus,
         login: LoginPolicy,
-        deadline: Instant,
+        accepted: Instant,
     ) -> io::Result<Client> {
         let local = stream.local_addr()?;
         Ok(Client {
             connection: Connection::new(stream, poll, index as u64)?,
-            side: Side {
+            link: Link {
                 index,
-                nexus,
                 peer,
                 local,
                 name: peer.to_string(),
-                phase: Phase::Login { login: Box::new(Login::new(login)), deadline },
-                transfers: Slab::new(),
-                held_bytes: 0,
-                filling: 0,
-                window_max: u32::MAX,
-                commands: 0,
-                command_bytes: 0,
+                phase: Phase::Login {
+                    login: Box::new(Login::new(login)),
+                    deadline: accepted + LOGIN_TIMEOUT,
+                },
                 pdu: None,
                 end: None,
             },
@@ -65,30 +104,40 @@ impl Client {
             is_broken: false,
             is_dirty: false,
             seen_bytes: 0,
+            alive: Alive::new(accepted),
         })
     }
 
     pub(super) fn index(&self) -> usize {
-        self.side.index
+        self.link.index
     }
 
-    pub(super) fn nexus(&self) -> Nexus {
-        self.side.nexus
+    /// Its session, and its place there.
+    pub(super) fn place(&self) -> Option<(usize, ConnectionId)> {
+        match self.link.phase {
+            Phase::Full { side, connection } => Some((side, connection)),
+            Phase::Login { .. } => None,
+        }
     }
 
-    /// The handle of its session, or of the one that its login is about to become.
-    pub(super) fn tsih(&self) -> Option<u16> {
-        match &self.side.phase {
-            Phase::Full { tsih, .. } => Some(*tsih),
-            Phase::Login { login, .. } => login.outcome().map(|admitted| admitted.tsih),
+    /// The handle of the new session that its login is about to become.
+    pub(super) fn next_tsih(&self) -> Option<u16> {
+        match &self.link.phase {
+            Phase::Full { .. } => None,
+            Phase::Login { login, .. } => {
+                login.outcome().filter(|admitted| !admitted.joins).map(|admitted| admitted.tsih)
+            }
         }
     }
 
     pub(super) fn name(&self) -> &str {
-        &self.side.name
+        &self.link.name
     }
 
-    pub(super) fn mark(&mut self, ready: Ready) {
+    pub(super) fn mark(&mut self, ready: Ready, now: Instant) {
+        if ready.readable {
+            self.alive.heard(now);
+        }
         self.readable |= ready.readable;
         // A connection that is not read is still told of when it breaks, and only then.
         if ready.readable && !self.is_reading {
@@ -97,11 +146,11 @@ impl Client {
     }
 
     pub(super) fn awaits_login(&self) -> bool {
-        matches!(self.side.phase, Phase::Login { .. })
+        matches!(self.link.phase, Phase::Login { .. })
     }
 
     pub(super) fn is_overdue(&self, now: Instant) -> bool {
-        matches!(self.side.phase, Phase::Login { deadline, .. } if now >= deadline)
+        matches!(self.link.phase, Phase::Login { deadline, .. } if now >= deadline)
     }
 
     /// Enters the list of clients with something to do.
@@ -112,8 +161,8 @@ impl Client {
     }
 
     /// See [`Side::may_read`].
-    pub(super) fn may_read(&self, shared: &Shared) -> bool {
-        self.side.may_read(shared)
+    pub(super) fn may_read(&self, sides: &Slab<Side>, shared: &Shared) -> bool {
+        self.link.may_read(sides, shared)
     }
 
     /// Whether it has stopped reading for want of buffers.
@@ -121,14 +170,24 @@ impl Client {
         !self.is_reading
     }
 
+    /// How long its turns are from now on.
+    pub(super) fn set_quantum(&mut self, quantum: Quantum) {
+        self.connection.set_quantum(quantum);
+    }
+
     /// Reads, runs and sends what there is.
-    pub(super) fn turn(&mut self, poll: &Poll, shared: &mut Shared) -> Result<Progress, End> {
+    pub(super) fn turn(
+        &mut self,
+        poll: &Poll,
+        sides: &mut Slab<Side>,
+        shared: &mut Shared,
+    ) -> Result<Progress, End> {
         if self.is_broken {
             return Err(End::Closed);
         }
         let mut progress = Progress::Waits;
-        if self.readable && self.side.may_read(shared) {
-            let mut receiver = Active { side: &mut self.side, shared };
+        if self.readable && self.link.may_read(sides, shared) {
+            let mut receiver = Active { link: &mut self.link, sides, shared };
             let connection = &mut self.connection;
             let received = with_scratch(|scratch| connection.receive(scratch, &mut receiver));
             progress = received.map_err(|stop| match stop {
@@ -139,13 +198,14 @@ impl Client {
             self.readable = progress == Progress::More;
         }
         let was_login = self.awaits_login();
-        let mut sender = Active { side: &mut self.side, shared };
+        let mut sender = Active { link: &mut self.link, sides, shared };
         let sent = self.connection.send(poll, &mut sender).map_err(End::Io)?;
-        if let (true, Phase::Full { session, .. }) = (was_login, &self.side.phase) {
+        if let (true, Some((side, connection))) = (was_login, self.place()) {
             // The last response of the login is the last PDU without digests, and nothing follows it
             // before the initiator has asked for something.
             let is_on = |digest| digest == Digest::Crc32c;
-            let (header, data) = (session.params().header_digest, session.params().data_digest);
+            let params = sides[side].session.params_of(connection);
+            let (header, data) = (params.header_digest, params.data_digest);
             self.connection.set_digests(Digests { header: is_on(header), data: is_on(data) });
         }
         if sent == Progress::More {
@@ -153,36 +213,39 @@ impl Client {
         }
         if !self.connection.has_unsent()
             && sent == Progress::Waits
-            && let Some(end) = self.side.end.take()
+            && let Some(end) = self.link.end.take()
         {
             return Err(end);
         }
         // Asked last: what was sent has made room.
-        self.is_reading = self.side.may_read(shared);
+        self.is_reading = self.link.may_read(sides, shared);
         self.connection.set_reading(poll, self.is_reading).map_err(End::Io)?;
         Ok(if self.is_reading || sent == Progress::More { progress } else { Progress::Waits })
     }
 
-    /// Goes on with a command whose store has answered.
-    pub(super) fn finish_job(&mut self, done: Done, shared: &mut Shared) {
-        self.side.finish_job(done, shared);
-    }
-
     /// The row of the table for a connection that has moved data since the last look, and how soon to look
-    /// again; the policy has seen it and its decisions are in force.
-    pub(super) fn sample(&mut self, now: Instant) -> io::Result<Option<(SocketSample, Duration)>> {
+    /// again; the policy has seen it and its decisions are in force. One that has not gives memory back.
+    pub(super) fn sample(
+        &mut self,
+        now: Instant,
+        sides: &mut Slab<Side>,
+    ) -> io::Result<Option<(SocketSample, Duration)>> {
+        let Some((side, connection)) = self.place() else { return Ok(None) };
+        let side = &mut sides[side];
         let moved = self.connection.received_payload_bytes() + self.connection.sent_payload_bytes();
         if moved == self.seen_bytes {
+            if side.transfers.is_empty() {
+                side.transfers.shrink_to_fit();
+                side.session.rest();
+                self.connection.rest();
+            }
             return Ok(None);
         }
         self.seen_bytes = moved;
-        let side = &mut self.side;
-        let Phase::Full { session, .. } = &mut side.phase else { return Ok(None) };
-        let request_bytes = side.command_bytes / side.commands.max(1);
-        (side.commands, side.command_bytes) = (0, 0);
-        let unsent_bytes = session.unsent_payload_bytes();
+        let request_bytes = side.take_request_bytes(connection);
+        let unsent_bytes = side.session.unsent_payload_bytes(connection);
         let (sample, decision) = self.connection.look(now, Host::Far, unsent_bytes, request_bytes)?;
-        session.set_command_window(decision.command_window.min(side.window_max));
+        side.set_window(connection, decision.command_window);
         Ok(Some((sample, decision.look_again)))
     }
 
@@ -192,23 +255,87 @@ impl Client {
         (sample.app_rx_bytes + sample.app_tx_bytes > 0).then_some(sample)
     }
 
-    /// Takes the connection's traces out of what all share.
-    pub(super) fn leave(&mut self, shared: &mut Shared) {
+    /// Whether its peer is still there, as far as that can be said; one that is worth it is pinged. A discovery
+    /// session is not: it has no pings (RFC 7143 section 4.3), and TCP's probes have to do.
+    pub(super) fn judge(&mut self, now: Instant, sides: &mut Slab<Side>) -> Verdict {
+        let Some((side, connection)) = self.place() else { return Verdict::Fine };
+        let side = &mut sides[side];
+        if side.iqn.is_none() {
+            return Verdict::Fine;
+        }
+        if !self.is_reading {
+            self.alive.heard(now);
+        }
+        if !self.alive.is_silent(now) {
+            return Verdict::Fine;
+        }
+        let Ok(info) = tcp_info::read(self.connection.stream()) else { return Verdict::Gone };
+        let verdict = self.alive.judge(now, info.rtt, info.acked_bytes);
+        if verdict == Verdict::Ping {
+            side.session.ping(connection);
+        }
+        verdict
+    }
+
+    /// The round-trip time of its connection, zero if it is not known.
+    pub(super) fn rtt(&self) -> Duration {
+        tcp_info::read(self.connection.stream()).map_or(Duration::ZERO, |info| info.rtt)
+    }
+
+    /// Asks its initiator to log out.
+    pub(super) fn request_logout(&mut self, within_s: u16, sides: &mut Slab<Side>) {
+        if let Some((side, connection)) = self.place()
+            && sides[side].iqn.is_some()
+        {
+            sides[side].session.request_logout(connection, within_s);
+        }
+    }
+
+    /// Whether it has nothing under way, and has not been told to go.
+    pub(super) fn is_quiet(&self, sides: &Slab<Side>) -> bool {
+        let Some((side, connection)) = self.place() else { return false };
+        let session = &sides[side].session;
+        self.link.end.is_none() && session.open_commands() == 0 && !session.wants_transmit(connection)
+    }
+
+    /// Ends it as soon as what waits to be sent is sent.
+    pub(super) fn end_with(&mut self, end: End) {
+        self.link.end = Some(end);
+    }
+
+    /// Tells its initiator that its session is about to be dropped.
+    pub(super) fn announce_drop(&mut self, sides: &mut Slab<Side>) {
+        if let Some((side, connection)) = self.place()
+            && sides[side].iqn.is_some()
+        {
+            sides[side].session.announce_drop(connection);
+        }
+    }
+
+    /// Takes the connection's traces out of what all share, and its session with the last one.
+    pub(super) fn leave(&mut self, sides: &mut Slab<Side>, shared: &mut Shared) {
         if let Some(advice) = self.connection.advice() {
-            log(format_args!("{}: {advice}", self.side.name));
+            log(format_args!("{}: {advice}", self.link.name));
         }
         shared.stats.received_bytes += self.connection.received_payload_bytes();
         shared.stats.sent_bytes += self.connection.sent_payload_bytes();
-        match &self.side.phase {
-            Phase::Full { tsih, .. } => {
-                shared.sessions.close(*tsih);
-                shared.luns.end(self.side.nexus);
-                shared.open_sessions -= 1;
+        match self.link.phase {
+            Phase::Full { side, connection } => {
+                let place = &mut sides[side];
+                if place.leave(connection, shared) {
+                    place.leave_orphans(shared);
+                    shared.sessions.close(place.tsih);
+                    shared.luns.end(place.nexus);
+                    shared.open_sessions -= 1;
+                    sides.remove(side);
+                } else {
+                    place.stir_others(self.link.index, shared);
+                }
             }
             // Admitted, and closed before it was told.
-            Phase::Login { login, .. } => {
-                if let Some(admitted) = login.outcome() {
-                    shared.sessions.close(admitted.tsih);
+            Phase::Login { .. } => {
+                if let Some(tsih) = self.next_tsih() {
+                    shared.sessions.close(tsih);
                 }
             }
         }

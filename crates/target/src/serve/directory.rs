@@ -5,9 +5,11 @@
 
 use std::collections::HashMap;
 
-use proto::login::{Candidate, Directory, Status};
+use proto::login::{Candidate, Directory, Existing, Status};
+use slab::Slab;
 use wire::iscsi::login_status;
 
+use super::side::Side;
 use crate::lun::Nexus;
 
 /// The sessions of a target.
@@ -52,7 +54,55 @@ impl Sessions {
     }
 }
 
-impl Directory for Sessions {
+/// The sessions, with what goes on in each: what a login asks.
+pub(super) struct Door<'a> {
+    pub(super) sessions: &'a mut Sessions,
+    pub(super) sides: &'a Slab<Side>,
+}
+
+impl Directory for Door<'_> {
+    fn admit(&mut self, candidate: &Candidate) -> Result<(), Status> {
+        self.sessions.admit(candidate)
+    }
+
+    fn random(&mut self, bytes: &mut [u8]) {
+        net::random::fill(bytes);
+    }
+
+    /// RFC 7143 sections 6.3.1 and 6.3.4: to the same target, with the same name and ISID. A connection with a
+    /// CID that is there takes its place, and needs no other.
+    fn join(&mut self, candidate: &Candidate, tsih: u16) -> Result<Existing, Status> {
+        let missing = Status::new(login_status::SESSION_DOES_NOT_EXIST);
+        if self.sessions.open.get(&tsih) != Some(&Owner::of(candidate)) {
+            return Err(missing);
+        }
+        let (_, side) = self.sides.iter().find(|(_, side)| side.tsih == tsih).ok_or(missing)?;
+        let session = &side.session;
+        let takes_place = session.connection_of(candidate.cid).is_some();
+        let most = usize::from(session.params().max_connections);
+        if !takes_place && session.connections().len() >= most {
+            return Err(Status::new(login_status::TOO_MANY_CONNECTIONS));
+        }
+        let (exp_cmd_sn, max_cmd_sn) = session.window();
+        Ok(Existing { params: session.params().clone(), exp_cmd_sn, max_cmd_sn })
+    }
+
+    fn assign_tsih(&mut self, candidate: &Candidate) -> Result<u16, Status> {
+        self.sessions.assign_tsih(candidate)
+    }
+}
+
+impl Owner {
+    fn of(candidate: &Candidate) -> Owner {
+        Owner {
+            initiator_name: candidate.initiator_name.to_ascii_lowercase(),
+            isid: candidate.isid,
+            discovery: candidate.discovery,
+        }
+    }
+}
+
+impl Sessions {
     fn admit(&mut self, candidate: &Candidate) -> Result<(), Status> {
         // Names are compared without regard to case (RFC 3722 folds it).
         let name = &candidate.initiator_name;
@@ -67,20 +117,8 @@ impl Directory for Sessions {
         }
     }
 
-    fn random(&mut self, bytes: &mut [u8]) {
-        net::random::fill(bytes);
-    }
-
-    fn has_session(&self, tsih: u16) -> bool {
-        self.open.contains_key(&tsih)
-    }
-
     fn assign_tsih(&mut self, candidate: &Candidate) -> Result<u16, Status> {
-        let owner = Owner {
-            initiator_name: candidate.initiator_name.to_ascii_lowercase(),
-            isid: candidate.isid,
-            discovery: candidate.discovery,
-        };
+        let owner = Owner::of(candidate);
         for _ in 0..u16::MAX {
             self.last_tsih = if self.last_tsih == u16::MAX { 1 } else { self.last_tsih + 1 };
             if !self.open.contains_key(&self.last_tsih) {
@@ -135,6 +173,6 @@ mod tests {
         assert_ne!(first, second);
         assert_eq!(sessions.take_replaced(), [first]);
         sessions.close(first);
-        assert!(sessions.has_session(second) && !sessions.has_session(first));
+        assert!(sessions.open.contains_key(&second) && !sessions.open.contains_key(&first));
     }
 }

@@ -20,6 +20,12 @@ pub(super) enum End {
     /// Its initiator has logged in again with the same ISID (RFC 7143 section 6.3.5).
     #[error("the initiator has logged in again, which ends this session")]
     Replaced,
+    /// An initiator had the target reset (RFC 7143 section 11.5.1, TARGET COLD RESET).
+    #[error("the target was reset")]
+    Reset,
+    /// It has said nothing, nor answered a ping.
+    #[error("the initiator does not answer")]
+    Silent,
     /// No login in time.
     #[error("no login within 15 s")]
     LoginTimeout,

@@ -1,21 +1,27 @@
-//! A connection's PDUs, between the engine and its side: where received payload lands, what is sent next.
+//! A connection's PDUs, between the engine and its session's side: where received payload lands, what is sent next.
 
 use std::sync::Arc;
 
 use engine::{Landing, Outgoing, Receiver, Sender};
-use proto::login::SEGMENT_BYTES;
+use proto::login::{Admitted, SEGMENT_BYTES};
+use proto::target::ConnectionId;
 use proto::{Data, Fault, Segment};
+use slab::Slab;
 use wire::iscsi::{BHS_LEN, Bhs, Pdu};
 
 use super::Shared;
+use super::client::{Link, Phase};
+use super::directory::Door;
 use super::end::End;
-use super::side::{Phase, Side};
+use super::side::{Ending, Side};
 use super::transfer::{Body, Payload, Place};
 use crate::backend::Backend;
+use crate::lun::Port;
 
 /// A client at work, with what all clients share.
 pub(super) struct Active<'a> {
-    pub(super) side: &'a mut Side,
+    pub(super) link: &'a mut Link,
+    pub(super) sides: &'a mut Slab<Side>,
     pub(super) shared: &'a mut Shared,
 }
 
@@ -24,61 +30,70 @@ impl Receiver for Active<'_> {
     type Error = End;
 
     fn header(&mut self, header: &[u8; BHS_LEN], _ahs: &[u8]) -> Result<Landing<Place>, End> {
-        match &mut self.side.phase {
+        let (side, connection) = match &mut self.link.phase {
             // Nothing may follow the last request of a login before its response.
-            Phase::Login { login, .. } if login.outcome().is_some() => Err(End::NotLogin),
+            Phase::Login { login, .. } if login.outcome().is_some() => return Err(End::NotLogin),
             Phase::Login { .. } => {
                 let pdu = Pdu::parse(header).map_err(|_| End::NotLogin)?;
                 if Bhs::new(header).data_segment_len() > SEGMENT_BYTES {
                     return Err(End::NotLogin);
                 }
-                self.side.pdu = Some(pdu);
-                Ok(Landing::Collect)
+                self.link.pdu = Some(pdu);
+                return Ok(Landing::Collect);
             }
-            Phase::Full { session, .. } => {
-                let pdu = Pdu::parse(header).map_err(Fault::from)?;
-                session.begin(&pdu)?;
-                self.side.pdu = Some(pdu);
-                self.side.handle_events(self.shared);
-                Ok(match self.side.session().segment(&pdu) {
-                    Segment::Discard => Landing::Discard,
-                    Segment::Collect => Landing::Collect,
-                    Segment::Payload { token, offset_bytes, len_bytes } => Landing::Place {
-                        place: self.side.place(token, offset_bytes),
-                        len_bytes: len_bytes as usize,
-                    },
-                })
+            Phase::Full { side, connection } => (*side, *connection),
+        };
+        let pdu = Pdu::parse(header).map_err(Fault::from)?;
+        self.sides[side].session.begin(connection, &pdu)?;
+        self.link.pdu = Some(pdu);
+        self.handle_events(side);
+        let side = &mut self.sides[side];
+        Ok(match side.session.segment(connection, &pdu) {
+            Segment::Discard => Landing::Discard,
+            Segment::Collect => Landing::Collect,
+            Segment::Payload { token, offset_bytes, len_bytes } => {
+                side.member(connection).landing = Some(token);
+                Landing::Place { place: Place { token, offset_bytes }, len_bytes: len_bytes as usize }
             }
-        }
+        })
     }
 
     fn space(&mut self, place: &Place, offset_bytes: usize, len_bytes: usize) -> &mut [u8] {
-        self.side.space(place, offset_bytes, len_bytes, self.shared)
+        let Phase::Full { side, .. } = self.link.phase else {
+            unreachable!("payload comes after the login");
+        };
+        self.sides[side].space(place, offset_bytes, len_bytes, self.shared)
     }
 
     fn pdu(&mut self, header: &[u8; BHS_LEN], collected: &[u8]) -> Result<(), End> {
-        let Some(pdu) = self.side.pdu.take() else {
+        let Some(pdu) = self.link.pdu.take() else {
             unreachable!("every PDU begins with its header, in the same phase");
         };
-        match &mut self.side.phase {
+        let (side, connection) = match &mut self.link.phase {
             Phase::Login { login, .. } => {
                 if let Pdu::LoginRequest(request) = pdu {
-                    let result = login.handle_request(&request, collected, &mut self.shared.sessions);
-                    if let Err(error) = result {
-                        self.side.end = Some(End::Login(error));
+                    let mut door = Door { sessions: &mut self.shared.sessions, sides: self.sides };
+                    if let Err(error) = login.handle_request(&request, collected, &mut door) {
+                        self.link.end = Some(End::Login(error));
                     }
                 } else {
                     login.handle_other(pdu.itt());
-                    self.side.end = Some(End::NotLogin);
+                    self.link.end = Some(End::NotLogin);
                 }
-                Ok(())
+                return Ok(());
             }
-            Phase::Full { session, .. } => {
-                session.handle(&pdu, header, collected)?;
-                self.side.handle_events(self.shared);
-                Ok(())
-            }
+            Phase::Full { side, connection } => (*side, *connection),
+        };
+        let place = &mut self.sides[side];
+        // A transfer that was ended meanwhile was kept for the rest of this PDU.
+        if let Some(token) = place.member(connection).landing.take()
+            && matches!(place.transfers[token as usize].body, Body::Waste)
+        {
+            place.remove(token as usize);
         }
+        place.session.handle(connection, &pdu, header, collected)?;
+        self.handle_events(side);
+        Ok(())
     }
 
     fn bad_header(&mut self) -> End {
@@ -86,14 +101,16 @@ impl Receiver for Active<'_> {
     }
 
     fn bad_data(&mut self, header: &[u8; BHS_LEN]) -> Result<(), End> {
-        self.side.pdu = None;
-        self.side.session().reject_damaged(header);
-        self.side.end = Some(End::Fault(Fault::DataDigest));
+        self.link.pdu = None;
+        if let Phase::Full { side, connection } = self.link.phase {
+            self.sides[side].session.reject_damaged(connection, header);
+        }
+        self.link.end = Some(End::Fault(Fault::DataDigest));
         Ok(())
     }
 
     fn wants_more(&self) -> bool {
-        self.side.end.is_none()
+        self.link.end.is_none()
     }
 }
 
@@ -101,18 +118,18 @@ impl Sender for Active<'_> {
     type Data = Payload;
 
     fn next(&mut self) -> Option<Outgoing<Payload>> {
-        let transmit = match &mut self.side.phase {
+        let transmit = match &mut self.link.phase {
             Phase::Login { login, .. } => {
                 let (response, text) = login.poll_transmit()?;
                 let mut header = [0; BHS_LEN];
                 response.emit(&mut header);
                 let admitted = login.outcome().cloned();
                 if let Some(admitted) = admitted {
-                    self.side.admit(&admitted, self.shared);
+                    self.admit(&admitted);
                 }
                 return Some(Outgoing { header, data: Some(Payload::Owned(text)), is_payload: false });
             }
-            Phase::Full { session, .. } => session.poll_transmit()?,
+            Phase::Full { side, connection } => self.sides[*side].session.poll_transmit(*connection)?,
         };
         let (data, is_payload) = match transmit.data {
             Data::None => (None, false),
@@ -130,19 +147,62 @@ impl Sender for Active<'_> {
             Payload::Buffer { buffer, offset_bytes, len_bytes } => &buffer[*offset_bytes..][..*len_bytes],
             Payload::Memory { lun, offset_bytes, len_bytes } => {
                 let backend = self.shared.luns.lun(*lun).map(super::super::lun::Lun::backend);
-                let Some(Backend::Memory(memory)) = backend else {
-                    unreachable!("the payload was made for a LUN in memory");
+                let Some(Backend::Inline(inline)) = backend else {
+                    unreachable!("the payload was made for a LUN that is served inline");
                 };
-                &memory.bytes()[*offset_bytes as usize..][..*len_bytes]
+                inline.bytes(*offset_bytes, *len_bytes)
             }
         }
     }
 }
 
 impl Active<'_> {
+    /// A login has succeeded: a session begins, or has one more connection.
+    fn admit(&mut self, admitted: &Admitted) {
+        let candidate = &admitted.candidate;
+        let (client, local) = (self.link.index, self.link.local);
+        if admitted.joins {
+            let found = self.sides.iter_mut().find(|(_, side)| side.tsih == admitted.tsih);
+            let Some((index, side)) = found else { unreachable!("it was there when the login ended") };
+            let connection = side.join(admitted, client, local, self.shared);
+            self.link.joined(index, connection, &candidate.initiator_name);
+            return;
+        }
+        let nexus = self.shared.sessions.next_nexus();
+        let entry = self.sides.vacant_entry();
+        let index = entry.key();
+        let side = entry.insert(Side::new(index, nexus, admitted, client, local));
+        if side.iqn.is_some() {
+            let port = Port { name: candidate.initiator_name.clone(), isid: candidate.isid };
+            self.shared.luns.begin(nexus, port);
+        }
+        self.shared.stats.sessions += 1;
+        self.shared.open_sessions += 1;
+        self.link.joined(index, ConnectionId::LEADING, &candidate.initiator_name);
+    }
+
+    /// Does what has come of a PDU, and sees to what it means for this and other connections.
+    fn handle_events(&mut self, side: usize) {
+        let side = &mut self.sides[side];
+        side.handle_events(self.shared);
+        if side.members.len() > 1 {
+            side.stir_others(self.link.index, self.shared);
+        }
+        if !self.shared.endings.is_empty() {
+            let own = |ending: &Ending| ending.client == self.link.index && !ending.is_abrupt;
+            if let Some(place) = self.shared.endings.iter().position(own) {
+                self.link.end = Some(self.shared.endings.swap_remove(place).end);
+            }
+        }
+    }
+
     /// Names a stretch of a transfer's data; with the last one the transfer is over.
     fn payload(&mut self, token: u64, offset_bytes: u32, len_bytes: u32) -> Payload {
-        let transfer = &self.side.transfers[token as usize];
+        let Phase::Full { side, .. } = self.link.phase else {
+            unreachable!("payload is sent after the login");
+        };
+        let side = &mut self.sides[side];
+        let transfer = &side.transfers[token as usize];
         let payload = match &transfer.body {
             Body::Sending(buffer) => Payload::Buffer {
                 buffer: Arc::clone(buffer),
@@ -156,7 +216,7 @@ impl Active<'_> {
             },
         };
         if offset_bytes + len_bytes == transfer.len_bytes {
-            self.side.remove(token as usize);
+            side.remove(token as usize);
         }
         payload
     }

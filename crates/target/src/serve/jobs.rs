@@ -8,12 +8,15 @@ use crate::backend::BlockStore;
 use crate::lun::Nexus;
 use crate::scsi::{Failure, Order};
 
+/// A sync moves nothing and may take as long as what it waits for.
+const SYNC_COST_BYTES: u64 = 1 << 20;
+
 /// One call, or a few that belong together.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) store: Arc<dyn BlockStore>,
     pub(super) call: Call,
-    pub(super) client: usize,
+    pub(super) side: usize,
     pub(super) nexus: Nexus,
     pub(super) token: u64,
 }
@@ -31,10 +34,32 @@ pub(super) enum Call {
     Order(Order),
 }
 
+impl Job {
+    /// What its session's turn among the workers is counted by.
+    pub(super) fn cost_bytes(&self) -> u64 {
+        match &self.call {
+            Call::Read { buffer, .. } | Call::Write { buffer, .. } => buffer.len() as u64,
+            Call::Sync => SYNC_COST_BYTES,
+            Call::Order(order) => order.len_bytes(),
+        }
+    }
+}
+
+impl Call {
+    /// Whether it only looks at the medium.
+    pub(super) fn is_read(&self) -> bool {
+        match self {
+            Call::Read { .. } => true,
+            Call::Order(order) => order.is_read(),
+            Call::Write { .. } | Call::Sync => false,
+        }
+    }
+}
+
 /// What came of a job.
 #[derive(Debug)]
 pub(super) struct Done {
-    pub(super) client: usize,
+    pub(super) side: usize,
     pub(super) nexus: Nexus,
     pub(super) token: u64,
     pub(super) result: Result<(), Failure>,
@@ -56,11 +81,11 @@ pub(super) fn run(job: Job) -> Done {
             result.map_err(Failure::Read)
         }
         Call::Write { offset_bytes, buffer, fua } => {
-            let result = {
-                let _gate = shared();
-                store.write_at(offset_bytes, &buffer)
+            let _gate = shared();
+            let result = match fua {
+                true => store.write_through(offset_bytes, &buffer),
+                false => store.write_at(offset_bytes, &buffer),
             };
-            let result = if fua { result.and_then(|()| store.sync()) } else { result };
             result.map_err(Failure::Write)
         }
         Call::Sync => store.sync().map_err(Failure::Write),
@@ -73,5 +98,5 @@ pub(super) fn run(job: Job) -> Done {
             order.in_store(&*store)
         }
     };
-    Done { client: job.client, nexus: job.nexus, token: job.token, result, read }
+    Done { side: job.side, nexus: job.nexus, token: job.token, result, read }
 }

@@ -1,26 +1,33 @@
 //! The serving loop: listens, logs initiators in, runs their commands on the LUNs. One loop, one thread,
 //! all sessions; stores that block are called by a pool of workers.
 //!
-//! `client` is one connection, `side` what it does with its PDUs, `exchange` joins the two, `transfer` is the
-//! payload that is moved, `parameters` what commands bring along, `jobs` are the calls that block.
+//! `client` is one connection, `side` a session and what it does with its PDUs, `exchange` joins the two, `transfer`
+//! is the payload that is moved, `parameters` what commands bring along, `jobs` are the calls that block, `chores` what
+//! takes long in memory.
 
+mod alive;
+mod chores;
 mod client;
 mod directory;
+mod drain;
 mod end;
 mod exchange;
 mod jobs;
+mod manage;
 mod parameters;
 mod side;
 mod stats;
 mod transfer;
+mod waiting;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use engine::{Buffers, Progress, Scratch, Service, Turn, Workers};
+use engine::{Buffers, Progress, Quantum, Scratch, Service, Turn, Workers};
 use event::{Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, tcp};
 use proto::discovery::{DiscoveredTarget, TargetAddress};
@@ -30,10 +37,16 @@ use slab::Slab;
 use store::tables::{Recorder, TableError};
 
 use crate::lun::{LunError, LunSpec, Luns, PORTAL_GROUP_TAG};
+use alive::Verdict;
+use chores::Chores;
 use client::Client;
 use directory::Sessions;
+use drain::Drain;
 use end::End;
 use jobs::{Done, Job};
+use manage::{Management, Reply};
+use side::{Ending, Side};
+use waiting::Waiting;
 
 pub use stats::Stats;
 
@@ -44,8 +57,8 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// Its name.
     pub iqn: String,
-    /// Its LUNs, numbered from 0.
-    pub luns: Vec<LunSpec>,
+    /// Its LUNs by their numbers.
+    pub luns: BTreeMap<u16, LunSpec>,
     /// With it, nobody logs in without proving who they are.
     pub chap: Option<ChapTarget>,
     /// Names of the initiators that may log in; everybody if empty.
@@ -88,10 +101,17 @@ const BUFFERS_KEEP_BYTES: usize = 64 << 20;
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
 /// Connections at most; more are closed as they come.
 const CONNECTIONS_MAX: usize = 8192;
+/// Connections of one session at most.
+const CONNECTIONS_PER_SESSION: u16 = 8;
 /// How long nothing is accepted after accepting has failed.
 const LISTEN_AGAIN: Duration = Duration::from_millis(100);
 /// How often a connection that moves data is looked at, if few do.
 const SAMPLE_EVERY: Duration = Duration::from_millis(20);
+
+/// How long turns stay short after a second connection had one.
+const SHARED_FOR: Duration = Duration::from_millis(50);
+/// How often peers that say nothing are looked for.
+const ROLL_CALL_EVERY: Duration = Duration::from_secs(5);
 
 const LISTENER_TOKENS: u64 = 1 << 40;
 const WORKERS_TOKEN: u64 = 2 << 40;
@@ -103,8 +123,15 @@ pub struct Target {
     listeners: Vec<TcpListener>,
     signals: EndSignals,
     clients: Slab<Client>,
-    /// Clients with something to do in this turn.
+    /// Their sessions.
+    sides: Slab<Side>,
+    /// Clients with something to do in this turn, and those that were not done with the last one: they come
+    /// behind.
     dirty: Vec<usize>,
+    again: Vec<usize>,
+    /// Who had the last turn, and until when turns are short because several have had one lately.
+    last_served: usize,
+    shared_until: Instant,
     /// Clients that wait for buffers to come free.
     paused: Vec<usize>,
     shared: Shared,
@@ -113,19 +140,33 @@ pub struct Target {
     /// When to listen again after accepting failed.
     listen_again: Option<Instant>,
     congestion: Option<String>,
-    is_ending: bool,
+    /// When to look for peers that say nothing.
+    next_roll_call: Instant,
+    /// It has been asked to end.
+    drain: Option<Drain>,
 }
 
 /// What all clients of a target use.
 struct Shared {
     luns: Luns,
     workers: Workers<Job, Done>,
+    chores: Chores,
+    /// Jobs of LUNs that take their time.
+    waiting: Waiting<Job>,
     buffers: Buffers,
+    /// Where payload of commands that were ended lands; nobody reads it.
+    waste: Vec<u8>,
+    management: Management,
     sessions: Sessions,
+    /// Connections that are to end, and those that have something to send because of another's PDUs.
+    endings: Vec<Ending>,
+    stirred: Vec<usize>,
     policy: LoginPolicy,
     /// What discovery answers; addresses that stand for all of this host are filled in per connection.
     advertised: Vec<DiscoveredTarget>,
     open_sessions: usize,
+    /// The target ends: no new commands are begun.
+    is_draining: bool,
     stats: Stats,
 }
 
@@ -133,6 +174,8 @@ impl Target {
     /// Opens the LUNs and listens. From here on SIGINT and SIGTERM end the target in order.
     pub fn start(config: &Config) -> Result<Target, ServeError> {
         let signals = EndSignals::take_over()?;
+        // With what the system leaves us, however little: running out is handled.
+        let _ = net::limits::raise_open_files();
         let luns = Luns::open(&config.luns, &config.iqn)?;
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
@@ -160,7 +203,10 @@ impl Target {
             portal_group_tag: PORTAL_GROUP_TAG,
             command_window: side::COMMANDS_AT_FIRST,
             chap: config.chap.clone(),
-            wishes: Wishes::default().with_digests(config.digests),
+            wishes: Wishes {
+                max_connections: CONNECTIONS_PER_SESSION,
+                ..Wishes::default().with_digests(config.digests)
+            },
             ..LoginPolicy::default()
         };
         let mut target = Target {
@@ -168,23 +214,35 @@ impl Target {
             listeners,
             signals,
             clients: Slab::new(),
+            sides: Slab::new(),
             dirty: Vec::new(),
+            again: Vec::new(),
+            last_served: 0,
+            shared_until: Instant::default(),
             paused: Vec::new(),
             shared: Shared {
                 luns,
                 workers,
+                chores: Chores::default(),
+                waiting: Waiting::default(),
                 buffers: Buffers::new(BUFFERS_KEEP_BYTES),
+                waste: Vec::new(),
+                management: Management::default(),
                 sessions: Sessions::new(config.iqn.clone(), config.allowed.clone()),
+                endings: Vec::new(),
+                stirred: Vec::new(),
                 policy,
                 advertised,
                 open_sessions: 0,
+                is_draining: false,
                 stats: Stats::default(),
             },
             sockets,
             next_sample: Instant::FAR_FUTURE,
             listen_again: None,
             congestion: config.congestion.clone(),
-            is_ending: false,
+            next_roll_call: Instant::FAR_FUTURE,
+            drain: None,
         };
         target.listen()?;
         Ok(target)
@@ -234,15 +292,14 @@ impl Target {
             let entry = self.clients.vacant_entry();
             let prepared = tcp::prepare(&stream, self.congestion.as_deref());
             let client = prepared.and_then(|()| {
-                let nexus = self.shared.sessions.next_nexus();
-                let deadline = now + LOGIN_TIMEOUT;
                 let login = self.shared.policy.clone();
-                Client::new(stream, peer, &self.poll, entry.key(), nexus, login, deadline)
+                Client::new(stream, peer, &self.poll, entry.key(), login, now)
             });
             match client {
                 Ok(client) => {
                     entry.insert(client);
                     self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
+                    self.next_roll_call = self.next_roll_call.min(now + ROLL_CALL_EVERY);
                 }
                 Err(error) => log(format_args!("{peer}: {error}")),
             }
@@ -271,33 +328,132 @@ impl Target {
         if let (Some(sink), Some(sample)) = (&mut self.sockets, client.last_sample(now)) {
             sink.record(&sample);
         }
-        client.leave(&mut self.shared);
+        client.leave(&mut self.sides, &mut self.shared);
         if end.is_worth_telling() {
             log(format_args!("{}: {end}", client.name()));
+        }
+    }
+
+    /// Goes on with a command that was with a worker or was a chore.
+    fn finish(&mut self, done: Done) {
+        match self.sides.get_mut(done.side) {
+            Some(side) if side.nexus == done.nexus => {
+                let index = side.index;
+                side.finish_job(done, &mut self.shared);
+                self.wake_members(index);
+            }
+            _ => self.shared.management.finish_orphan(done.nexus, done.token),
+        }
+    }
+
+    /// Does a slice of what takes long.
+    fn do_chore(&mut self) {
+        let (sides, shared) = (&self.sides, &mut self.shared);
+        let is_wanted = |side, nexus| sides.get(side).is_some_and(|side: &Side| side.nexus == nexus);
+        if let Some(done) = shared.chores.step(&mut shared.luns, is_wanted) {
+            self.finish(done);
+        }
+    }
+
+    /// All connections of a session look what there is to do.
+    fn wake_members(&mut self, side: usize) {
+        for member in &self.sides[side].members {
+            self.clients[member.client].become_dirty(&mut self.dirty);
         }
     }
 
     /// Ends the sessions whose initiator has just logged in again, before anything else of it is served.
     fn end_replaced(&mut self, now: Instant) {
         for tsih in self.shared.sessions.take_replaced() {
-            let old = self.clients.iter().find(|(_, client)| client.tsih() == Some(tsih));
-            if let Some(index) = old.map(|(index, _)| index) {
+            let of_side = self.sides.iter().filter(|(_, side)| side.tsih == tsih);
+            let mut old: Vec<_> =
+                of_side.flat_map(|(_, side)| side.members.iter().map(|member| member.client)).collect();
+            let of_login = self.clients.iter().filter(|(_, client)| client.next_tsih() == Some(tsih));
+            old.extend(of_login.map(|(index, _)| index));
+            for index in old {
                 self.close(index, &End::Replaced, now);
+            }
+        }
+    }
+
+    /// Ends tasks in other sessions than the one that asked, and answers who asked for what is done.
+    fn manage(&mut self, now: Instant) {
+        for others in self.shared.management.take_others() {
+            for (_, side) in &mut self.sides {
+                if side.iqn.is_some()
+                    && others.concerns(side.nexus)
+                    && side.end_tasks(&others, &mut self.shared)
+                    && others.is_told
+                {
+                    self.shared.luns.tell_cleared(others.lun, side.nexus);
+                }
+            }
+            self.shared.management.release(others.id);
+        }
+        for request in self.shared.management.take_finished() {
+            if let Reply::Managed { is_cold: true, .. } = request.reply {
+                let own = |client: &Client| client.place().is_some_and(|(side, _)| side == request.side);
+                let others = self.clients.iter().filter(|(_, client)| !own(client));
+                for index in others.map(|(index, _)| index).collect::<Vec<_>>() {
+                    self.dismiss(index, &End::Reset, now);
+                }
+            }
+            if let Some(side) = self.sides.get_mut(request.side)
+                && side.nexus == request.nexus
+            {
+                side.finish_managing(request.reply, &mut self.shared);
+                self.wake_members(request.side);
+            }
+        }
+        self.settle(now);
+    }
+
+    /// Ends the connections that have to end, and wakes those that others have given something to send.
+    fn settle(&mut self, now: Instant) {
+        while let Some(Ending { client: index, end, is_abrupt }) = self.shared.endings.pop() {
+            if is_abrupt {
+                self.close(index, &end, now);
+            } else if let Some(client) = self.clients.get_mut(index) {
+                client.end_with(end);
+                client.become_dirty(&mut self.dirty);
+            }
+        }
+        for index in std::mem::take(&mut self.shared.stirred) {
+            if let Some(client) = self.clients.get_mut(index) {
+                client.become_dirty(&mut self.dirty);
             }
         }
     }
 
     /// Clients that wait for buffers look again as soon as they may read.
     fn resume_paused(&mut self) {
-        let (clients, dirty, shared) = (&mut self.clients, &mut self.dirty, &self.shared);
+        let (clients, dirty) = (&mut self.clients, &mut self.dirty);
+        let (sides, shared) = (&self.sides, &self.shared);
         self.paused.retain(|index| {
             let Some(client) = clients.get_mut(*index) else { return false };
-            let may_read = client.may_read(shared);
+            let may_read = client.may_read(sides, shared);
             if may_read {
                 client.become_dirty(dirty);
             }
             !may_read
         });
+    }
+
+    /// Pings the peers that are silent and closes the connections of those that do not answer.
+    fn call_roll(&mut self, now: Instant) {
+        let mut gone = Vec::new();
+        for (index, client) in &mut self.clients {
+            match client.judge(now, &mut self.sides) {
+                Verdict::Fine => {}
+                Verdict::Ping => client.become_dirty(&mut self.dirty),
+                Verdict::Gone => gone.push(index),
+            }
+        }
+        for index in gone {
+            self.close(index, &End::Silent, now);
+        }
+        let is_alone = self.clients.is_empty();
+        self.next_roll_call = if is_alone { Instant::FAR_FUTURE } else { now + ROLL_CALL_EVERY };
     }
 
     /// Looks at every connection that moves data: what the kernel says of it goes to the policy and to
@@ -313,7 +469,7 @@ impl Target {
                 continue;
             }
             waiting |= client.awaits_login();
-            match client.sample(now) {
+            match client.sample(now, &mut self.sides) {
                 Ok(None) => {}
                 Ok(Some((sample, look_again))) => {
                     busy += 1;
@@ -347,22 +503,18 @@ impl Service for Target {
 
     fn ready(&mut self, ready: Ready, now: Instant) -> Result<(), ServeError> {
         match ready.token {
-            SIGNALS_TOKEN => self.is_ending |= self.signals.came(),
+            SIGNALS_TOKEN if self.signals.came() => self.begin_drain(now),
+            SIGNALS_TOKEN => {}
             WORKERS_TOKEN => {
                 for done in self.shared.workers.results() {
-                    if let Some(client) = self.clients.get_mut(done.client)
-                        && client.nexus() == done.nexus
-                    {
-                        client.finish_job(done, &mut self.shared);
-                        client.become_dirty(&mut self.dirty);
-                    }
+                    self.finish(done);
                 }
             }
             token if token >= LISTENER_TOKENS => self.accept((token - LISTENER_TOKENS) as usize, now),
             token => {
                 let index = token as usize;
                 if let Some(client) = self.clients.get_mut(index) {
-                    client.mark(ready);
+                    client.mark(ready, now);
                     client.become_dirty(&mut self.dirty);
                     self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
                 }
@@ -372,14 +524,21 @@ impl Service for Target {
     }
 
     fn turn(&mut self, now: Instant) -> Result<Turn, ServeError> {
-        if self.is_ending {
-            return Ok(Turn::Stop);
+        while let Some(job) = self.shared.waiting.pop_due(now) {
+            self.shared.workers.submit(job.nexus.0, job.cost_bytes(), job);
         }
-        let mut again = Vec::new();
-        for index in std::mem::take(&mut self.dirty) {
+        self.manage(now);
+        let mut served = std::mem::take(&mut self.dirty);
+        served.append(&mut self.again);
+        for &index in &served {
             let Some(client) = self.clients.get_mut(index) else { continue };
             client.is_dirty = false;
-            match client.turn(&self.poll, &mut self.shared) {
+            if std::mem::replace(&mut self.last_served, index) != index {
+                self.shared_until = now + SHARED_FOR;
+            }
+            let quantum = if now < self.shared_until { Quantum::SHARED } else { Quantum::ALONE };
+            client.set_quantum(quantum);
+            match client.turn(&self.poll, &mut self.sides, &mut self.shared) {
                 Ok(Progress::Waits) => {
                     if client.is_paused() && !self.paused.contains(&index) {
                         self.paused.push(index);
@@ -387,11 +546,12 @@ impl Service for Target {
                 }
                 Ok(Progress::More) => {
                     client.is_dirty = true;
-                    again.push(index);
+                    self.again.push(index);
                 }
                 Err(end) => self.close(index, &end, now),
             }
             self.end_replaced(now);
+            self.manage(now);
         }
         if self.listen_again.is_some_and(|at| now >= at) {
             self.listen()?;
@@ -400,9 +560,24 @@ impl Service for Target {
             self.sample(now);
             self.next_sample = self.next_sample.min(self.listen_again.unwrap_or(Instant::FAR_FUTURE));
         }
-        self.dirty = again;
+        if now >= self.next_roll_call {
+            self.call_roll(now);
+        }
+        served.clear();
+        // Its memory is used again, for those that were found meanwhile.
+        served.append(&mut self.dirty);
+        self.dirty = served;
+        self.do_chore();
         self.resume_paused();
-        Ok(match (self.dirty.is_empty(), self.next_sample) {
+        let mut next = self.next_sample.min(self.next_roll_call).min(self.shared.waiting.next_due());
+        if let Some(drain) = self.drain {
+            match self.drain(drain, now) {
+                Some(at) => next = next.min(at),
+                None => return Ok(Turn::Stop),
+            }
+        }
+        let is_idle = self.dirty.is_empty() && self.again.is_empty() && self.shared.chores.is_empty();
+        Ok(match (is_idle, next) {
             (false, _) => Turn::Again,
             (true, Instant::FAR_FUTURE) => Turn::Wait,
             (true, at) => Turn::WaitUntil(at),

@@ -6,6 +6,7 @@ use wire::iscsi::Lun as Address;
 use wire::scsi::{Sense, Status};
 
 use super::Shared;
+use super::chores::Chore;
 use super::jobs::Call;
 use super::side::Side;
 use super::transfer::{Body, Transfer};
@@ -41,6 +42,9 @@ impl Side {
             Outcome::Good => self.answer(task, Status::GOOD, None, len_bytes),
             Outcome::Conflict => self.answer(task, Status::RESERVATION_CONFLICT, None, len_bytes),
             Outcome::Check(sense) => self.answer(task, Status::CHECK_CONDITION, Some(sense), len_bytes),
+            Outcome::Preempted(sessions) => {
+                self.good_without(without_place(task, lun, len_bytes, Body::Away), sessions, shared);
+            }
             Outcome::Sync => self.call(task, lun, len_bytes, Call::Sync, shared),
             Outcome::Order(order) => self.order(task, lun, len_bytes, order, shared),
             outcome => unreachable!("with its data a command is decided, found {outcome:?}"),
@@ -59,11 +63,18 @@ impl Side {
 
     fn order(&mut self, task: TaskId, lun: Address, sent_bytes: u32, order: Order, shared: &mut Shared) {
         let backend = shared.luns.lun_mut(lun).map(crate::lun::Lun::backend_mut);
-        let Some(Backend::Memory(memory)) = backend else {
+        let Some(Backend::Inline(inline)) = backend else {
             return self.call(task, lun, sent_bytes, Call::Order(order), shared);
         };
-        match order.in_memory(memory) {
-            Ok(()) => self.answer(task, Status::GOOD, None, sent_bytes),
+        let mut done_bytes = 0;
+        match order.inline(inline, &mut done_bytes) {
+            Ok(true) => self.answer(task, Status::GOOD, None, sent_bytes),
+            // The rest of something long, while others get their turn.
+            Ok(false) => {
+                let token = self.insert(without_place(task, lun, sent_bytes, Body::Away), shared);
+                let (side, nexus) = (self.index, self.nexus);
+                shared.chores.push(Chore { lun, order, side, nexus, token, done_bytes });
+            }
             Err(failure) => self.fail(task, &failure),
         }
     }

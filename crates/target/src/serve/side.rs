@@ -1,16 +1,15 @@
-//! What a connection does with its PDUs: its login, its session, and the transfers of its commands.
+//! A session and what it does with the PDUs of its connections: commands, and the transfers that belong to them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use event::Instant;
 use net::clock;
 use proto::discovery::{self, Asker};
-use proto::login::{Admitted, Target as Login};
+use proto::login::Admitted;
 use proto::peer_cpu;
-use proto::target::{Answer, Event, Run, Session, TaskId};
+use proto::target::{Answer, ConnectionId, Event, Run, Session, TaskId};
 use slab::Slab;
-use wire::iscsi::Pdu;
 use wire::scsi::{Sense, Status};
 
 use super::end::End;
@@ -18,7 +17,7 @@ use super::jobs::{Call, Done, Job};
 use super::transfer::{Body, Place, Transfer};
 use super::{Shared, log};
 use crate::backend::Backend;
-use crate::lun::{Nexus, Port};
+use crate::lun::Nexus;
 use crate::scsi::{self, Failure, Outcome};
 
 /// The command window before anything is known of the path.
@@ -30,41 +29,146 @@ const SHARE_MIN_BYTES: usize = 4 << 20;
 /// A session that holds so many shares is answered TASK SET FULL.
 const SHARES_MAX: usize = 4;
 
-/// Everything of a connection that is not its socket.
+/// A session: everything that its connections have in common.
 pub(super) struct Side {
     pub(super) index: usize,
     pub(super) nexus: Nexus,
-    pub(super) peer: SocketAddr,
-    /// Our address on this connection.
-    pub(super) local: SocketAddr,
     pub(super) name: String,
-    pub(super) phase: Phase,
+    pub(super) tsih: u16,
+    /// The target it is logged in to; `None` for discovery.
+    pub(super) iqn: Option<String>,
+    pub(super) session: Session,
+    pub(super) members: Vec<Member>,
     pub(super) transfers: Slab<Transfer>,
     /// Buffers that its transfers hold, and how many transfers are being filled by the initiator.
     pub(super) held_bytes: usize,
     pub(super) filling: usize,
     /// Commands that its share of buffers has room for, by the mean of those that needed one.
     pub(super) window_max: u32,
-    pub(super) commands: u64,
-    pub(super) command_bytes: u64,
-    /// The PDU whose data segment is being received.
-    pub(super) pdu: Option<Pdu>,
-    pub(super) end: Option<End>,
 }
 
-pub(super) enum Phase {
-    Login { login: Box<Login>, deadline: Instant },
-    Full { session: Box<Session>, tsih: u16, iqn: Option<String> },
+/// What a session knows of one of its connections.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) connection: ConnectionId,
+    pub(super) client: usize,
+    /// Our address on this connection.
+    local: SocketAddr,
+    /// The transfer that the data segment of the PDU at hand is received into.
+    pub(super) landing: Option<u64>,
+    /// Commands that its path needs.
+    window: u32,
+    commands: u64,
+    command_bytes: u64,
+}
+
+/// A connection that is to end.
+#[derive(Debug)]
+pub(super) struct Ending {
+    pub(super) client: usize,
+    pub(super) end: End,
+    /// At once; otherwise when what waits to be sent is sent.
+    pub(super) is_abrupt: bool,
+}
+
+impl Member {
+    fn new(connection: ConnectionId, client: usize, local: SocketAddr) -> Member {
+        let window = COMMANDS_AT_FIRST;
+        Member { connection, client, local, landing: None, window, commands: 0, command_bytes: 0 }
+    }
 }
 
 impl Side {
+    /// The session of a first login, over the connection of `client`.
+    pub(super) fn new(
+        index: usize,
+        nexus: Nexus,
+        admitted: &Admitted,
+        client: usize,
+        local: SocketAddr,
+    ) -> Side {
+        let candidate = &admitted.candidate;
+        let (params, exp_cmd_sn, stat_sn) = (admitted.params.clone(), admitted.exp_cmd_sn, admitted.stat_sn);
+        Side {
+            index,
+            nexus,
+            name: candidate.initiator_name.clone(),
+            tsih: admitted.tsih,
+            iqn: candidate.target_name.clone().filter(|_| !candidate.discovery),
+            session: Session::new(candidate.cid, params, exp_cmd_sn, stat_sn, COMMANDS_AT_FIRST),
+            members: vec![Member::new(ConnectionId::LEADING, client, local)],
+            transfers: Slab::new(),
+            held_bytes: 0,
+            filling: 0,
+            window_max: u32::MAX,
+        }
+    }
+
+    /// Another connection comes in. One that has the same CID is over (RFC 7143 section 6.3.4).
+    pub(super) fn join(
+        &mut self,
+        admitted: &Admitted,
+        client: usize,
+        local: SocketAddr,
+        shared: &mut Shared,
+    ) -> ConnectionId {
+        let cid = admitted.candidate.cid;
+        if let Some(old) = self.session.connection_of(cid) {
+            self.end(old, End::Replaced, true, shared);
+        }
+        let connection = self.session.join(cid, admitted.params.clone(), admitted.stat_sn);
+        self.members.push(Member::new(connection, client, local));
+        connection
+    }
+
+    /// A connection is gone: its tasks end. True if it was the last one.
+    pub(super) fn leave(&mut self, connection: ConnectionId, shared: &mut Shared) -> bool {
+        let tasks = self.session.leave(connection);
+        self.members.retain(|member| member.connection != connection);
+        self.let_go(&tasks, None, shared);
+        self.members.is_empty()
+    }
+
+    pub(super) fn member(&mut self, connection: ConnectionId) -> &mut Member {
+        let found = self.members.iter_mut().find(|member| member.connection == connection);
+        let Some(member) = found else { unreachable!("{connection:?} has left") };
+        member
+    }
+
+    fn end(&mut self, connection: ConnectionId, end: End, is_abrupt: bool, shared: &mut Shared) {
+        if let Some(member) = self.members.iter().find(|member| member.connection == connection) {
+            shared.endings.push(Ending { client: member.client, end, is_abrupt });
+        }
+    }
+
+    /// What came on one connection may give others something to send.
+    pub(super) fn stir_others(&self, client: usize, shared: &mut Shared) {
+        let others = self.members.iter().filter(|member| member.client != client);
+        let stirred = others.filter(|member| self.session.wants_transmit(member.connection));
+        shared.stirred.extend(stirred.map(|member| member.client));
+    }
+
+    /// The mean request of a connection since the last call, in bytes; 0 if there was none.
+    pub(super) fn take_request_bytes(&mut self, connection: ConnectionId) -> u64 {
+        let member = self.member(connection);
+        let (commands, bytes) = (member.commands, member.command_bytes);
+        (member.commands, member.command_bytes) = (0, 0);
+        bytes / commands.max(1)
+    }
+
+    /// The session's window is what all its paths need together.
+    pub(super) fn set_window(&mut self, connection: ConnectionId, window: u32) {
+        self.member(connection).window = window;
+        let all = self.members.iter().fold(0_u32, |all, member| all.saturating_add(member.window));
+        self.session.set_command_window(all.min(self.window_max));
+    }
+
     /// A session that holds its share of buffers, or any while there are none left, is not read until some
-    /// are free; unless its initiator is filling one, which would never come free otherwise. One that
+    /// are free; unless its initiator is filling one, which would never come free otherwise. A connection that
     /// does not listen to its answers is not read either. A session without buffers is never held up by
     /// those of others.
-    pub(super) fn may_read(&self, shared: &Shared) -> bool {
-        let is_backed_up = matches!(&self.phase, Phase::Full { session, .. } if session.is_backed_up());
-        if is_backed_up || self.end.is_some() {
+    pub(super) fn may_read(&self, connection: ConnectionId, shared: &Shared) -> bool {
+        if self.session.is_backed_up(connection) {
             return false;
         }
         let is_over = self.held_bytes > share_bytes(shared) || !has_budget(shared);
@@ -96,65 +200,63 @@ impl Side {
         transfer
     }
 
-    pub(super) fn session(&mut self) -> &mut Session {
-        match &mut self.phase {
-            Phase::Full { session, .. } => session,
-            Phase::Login { .. } => unreachable!("commands come after the login"),
-        }
-    }
-
-    pub(super) fn admit(&mut self, admitted: &Admitted, shared: &mut Shared) {
-        let candidate = &admitted.candidate;
-        self.name = format!("{} ({})", candidate.initiator_name, self.peer);
-        let (exp_cmd_sn, stat_sn) = (admitted.exp_cmd_sn, admitted.stat_sn);
-        let session = Session::new(admitted.params.clone(), exp_cmd_sn, stat_sn, COMMANDS_AT_FIRST);
-        let iqn = candidate.target_name.clone().filter(|_| !candidate.discovery);
-        if iqn.is_some() {
-            let port = Port { name: candidate.initiator_name.clone(), isid: candidate.isid };
-            shared.luns.begin(self.nexus, port);
-        }
-        shared.stats.sessions += 1;
-        shared.open_sessions += 1;
-        self.phase = Phase::Full { session: Box::new(session), tsih: admitted.tsih, iqn };
-    }
-
     pub(super) fn handle_events(&mut self, shared: &mut Shared) {
-        while let Some(event) = self.session().poll_event() {
+        while let Some(event) = self.session.poll_event() {
             match event {
                 Event::Run(run) => self.run(&run, shared),
                 Event::Received { task, token } => self.received(task, token, shared),
-                Event::Text(text) => self.answer_text(&text, shared),
-                Event::Logout => self.end = Some(End::LoggedOut),
+                Event::Damaged { task, token } => {
+                    self.discard(token);
+                    let sense = Sense::PROTOCOL_SERVICE_CRC_ERROR;
+                    self.answer(task, Status::CHECK_CONDITION, Some(sense), 0);
+                }
+                Event::Manage { connection, itt, function } => {
+                    self.manage((connection, itt), function, shared);
+                }
+                Event::Text { connection, text } => self.answer_text(connection, &text, shared),
+                Event::Logout { connection, ends } => {
+                    let all: Vec<_> = self.session.connections().collect();
+                    for ending in all.into_iter().filter(|other| ends.is_none_or(|ends| ends == *other)) {
+                        self.end(ending, End::LoggedOut, ending != connection, shared);
+                    }
+                }
+                Event::Fault { connection, fault } => {
+                    self.end(connection, End::Fault(fault), true, shared);
+                }
             }
         }
     }
 
     pub(super) fn run(&mut self, run: &Run, shared: &mut Shared) {
-        let is_discovery = matches!(self.phase, Phase::Full { iqn: None, .. });
+        if shared.is_draining {
+            return self.answer(run.task, Status::BUSY, None, 0);
+        }
+        let is_discovery = self.iqn.is_none();
         let outcome = match (run.read && run.write, is_discovery) {
             (_, true) => Outcome::Check(Sense::LUN_NOT_SUPPORTED),
             (true, _) => Outcome::Check(Sense::INVALID_OPCODE),
             _ => scsi::execute(&mut shared.luns, run.lun, self.nexus, &run.cdb),
         };
         shared.stats.commands += 1;
-        self.commands += 1;
+        self.member(run.connection).commands += 1;
         let task = run.task;
         match outcome {
             Outcome::Good => self.answer(task, Status::GOOD, None, 0),
             Outcome::ConditionMet => self.answer(task, Status::CONDITION_MET, None, 0),
             Outcome::Conflict => self.answer(task, Status::RESERVATION_CONFLICT, None, 0),
-            Outcome::DataIn(data) => self.session().send_owned(task, data),
+            Outcome::DataIn(data) => self.session.send_owned(task, data),
             Outcome::Check(sense) => self.answer(task, Status::CHECK_CONDITION, Some(sense), 0),
             Outcome::Sync => self.store_call(run, shared, Call::Sync),
             Outcome::Order(order) => self.carry_out(run, order, shared),
+            Outcome::Preempted(_) => unreachable!("it comes with data"),
             Outcome::Parameters { len_bytes } => self.ask_parameters(run, len_bytes, shared),
             Outcome::Read(range) if run.read && run.expected_bytes > 0 => {
                 let len_bytes = range.len_bytes.min(run.expected_bytes);
-                self.command_bytes += u64::from(len_bytes);
+                self.member(run.connection).command_bytes += u64::from(len_bytes);
                 if self.is_memory(run, shared) {
                     let transfer = new_transfer(run, range, len_bytes, Body::Memory);
                     let token = self.insert(transfer, shared);
-                    self.session().send(task, token, range.len_bytes);
+                    self.session.send(task, token, range.len_bytes);
                 } else if !self.has_room(shared) {
                     self.answer(task, Status::TASK_SET_FULL, None, 0);
                 } else {
@@ -166,7 +268,7 @@ impl Side {
             }
             Outcome::Write(range) if run.write && run.expected_bytes > 0 => {
                 let len_bytes = range.len_bytes.min(run.expected_bytes);
-                self.command_bytes += u64::from(len_bytes);
+                self.member(run.connection).command_bytes += u64::from(len_bytes);
                 let body = if self.is_memory(run, shared) {
                     Body::Memory
                 } else if !self.has_room(shared) {
@@ -191,13 +293,13 @@ impl Side {
 
     /// Has the initiator fill a transfer.
     pub(super) fn receive(&mut self, task: TaskId, token: u64, len_bytes: u32, shared: &mut Shared) {
-        let early = self.session().take_early(task);
+        let early = self.session.take_early(task);
         if !early.is_empty() {
             let len = early.len().min(len_bytes as usize);
-            let place = self.place(token, 0);
+            let place = Place { token, offset_bytes: 0 };
             self.space(&place, 0, len, shared).copy_from_slice(&early[..len]);
         }
-        self.session().receive(task, token, len_bytes);
+        self.session.receive(task, token, len_bytes);
     }
 
     pub(super) fn received(&mut self, task: TaskId, token: u64, shared: &mut Shared) {
@@ -225,10 +327,16 @@ impl Side {
         let token = done.token as usize;
         let Some(transfer) = self.transfers.get_mut(token) else { return };
         let (task, actual_bytes) = (transfer.task, transfer.actual_bytes);
+        if let Body::Doomed(waiters) = &mut transfer.body {
+            std::mem::take(waiters).into_iter().for_each(|id| shared.management.release(id));
+            self.remove(token);
+            self.session.forget(task);
+            return;
+        }
         match (done.result, done.read) {
             (Ok(()), Some(buffer)) => {
                 transfer.body = Body::Sending(Arc::new(buffer));
-                self.session().send(task, done.token, actual_bytes);
+                self.session.send(task, done.token, actual_bytes);
             }
             (Ok(()), None) => {
                 self.remove(token);
@@ -251,43 +359,40 @@ impl Side {
 
     pub(super) fn answer(&mut self, task: TaskId, status: Status, sense: Option<Sense>, actual_bytes: u32) {
         let sense = sense.map_or_else(Vec::new, |sense| sense.emit_fixed().to_vec());
-        self.session().answer(task, Answer { status: status.0, sense, actual_bytes });
+        self.session.answer(task, Answer { status: status.0, sense, actual_bytes });
     }
 
-    pub(super) fn answer_text(&mut self, text: &[u8], shared: &Shared) {
-        let Phase::Full { session, iqn, .. } = &mut self.phase else { return };
-        let asker = match iqn {
+    fn answer_text(&mut self, connection: ConnectionId, text: &[u8], shared: &Shared) {
+        let local = self.member(connection).local;
+        let asker = match &self.iqn {
             Some(target_name) => Asker::Session { target_name },
             None => Asker::Discovery,
         };
-        let advertised = shared.advertised(self.local);
-        session.answer_text(match peer_cpu::is_request(text) {
+        let advertised = shared.advertised(local);
+        let answer = match peer_cpu::is_request(text) {
             true => peer_cpu::answer(clock::process_cpu_ns()),
             // What is no text is answered with none: the session is not harmed by it.
             false => discovery::answer(text, asker, &advertised).unwrap_or_default(),
-        });
+        };
+        self.session.answer_text(connection, answer);
     }
 
     pub(super) fn is_memory(&self, run: &Run, shared: &Shared) -> bool {
-        shared.luns.lun(run.lun).is_some_and(|lun| matches!(lun.backend(), Backend::Memory(_)))
+        shared.luns.lun(run.lun).is_some_and(|lun| matches!(lun.backend(), Backend::Inline(_)))
     }
 
-    pub(super) fn submit(&self, lun: wire::iscsi::Lun, token: u64, call: Call, shared: &Shared) {
-        let Some(Backend::Blocking(store)) = shared.luns.lun(lun).map(super::super::lun::Lun::backend) else {
+    pub(super) fn submit(&self, lun: wire::iscsi::Lun, token: u64, call: Call, shared: &mut Shared) {
+        let lun = shared.luns.lun_mut(lun);
+        let Some((delay, Backend::Blocking(store))) =
+            lun.map(|lun| (lun.delay(call.is_read()), lun.backend()))
+        else {
             unreachable!("only LUNs with a store that blocks come here");
         };
-        let (client, nexus) = (self.index, self.nexus);
-        shared.workers.submit(Job { store: Arc::clone(store), call, client, nexus, token });
-    }
-
-    pub(super) fn place(&self, token: u64, offset_bytes: u32) -> Place {
-        let transfer = &self.transfers[token as usize];
-        match transfer.body {
-            Body::Memory => Place::Memory {
-                lun: transfer.lun,
-                offset_bytes: transfer.offset_bytes + u64::from(offset_bytes),
-            },
-            _ => Place::Buffer { token, offset_bytes: offset_bytes as usize },
+        let (side, nexus) = (self.index, self.nexus);
+        let job = Job { store: Arc::clone(store), call, side, nexus, token };
+        match delay {
+            Duration::ZERO => shared.workers.submit(nexus.0, job.cost_bytes(), job),
+            delay => shared.waiting.push(clock::now() + delay, job),
         }
     }
 
@@ -298,21 +403,25 @@ impl Side {
         len: usize,
         shared: &'a mut Shared,
     ) -> &'a mut [u8] {
-        match *place {
-            Place::Memory { lun, offset_bytes } => {
-                let backend = shared.luns.lun_mut(lun).map(super::super::lun::Lun::backend_mut);
-                let Some(Backend::Memory(memory)) = backend else {
-                    unreachable!("the place was made for a LUN in memory");
+        let transfer = &mut self.transfers[place.token as usize];
+        match &mut transfer.body {
+            Body::Memory => {
+                let backend = shared.luns.lun_mut(transfer.lun).map(super::super::lun::Lun::backend_mut);
+                let Some(Backend::Inline(inline)) = backend else {
+                    unreachable!("the transfer was made for a LUN that is served inline");
                 };
-                &mut memory.bytes_mut()[offset_bytes as usize + offset..][..len]
+                inline.space(transfer.offset_bytes + u64::from(place.offset_bytes), offset, len)
             }
-            Place::Buffer { token, offset_bytes } => {
-                let body = &mut self.transfers[token as usize].body;
-                let (Body::Filling(buffer) | Body::Parameters(buffer, _)) = body else {
-                    unreachable!("the place was made for a buffer that is being filled");
-                };
-                &mut buffer[offset_bytes + offset..][..len]
+            Body::Filling(buffer) | Body::Parameters(buffer, _) => {
+                &mut buffer[place.offset_bytes as usize + offset..][..len]
             }
+            Body::Waste => {
+                if shared.waste.len() < len {
+                    shared.waste.resize(len, 0);
+                }
+                &mut shared.waste[..len]
+            }
+            other => unreachable!("nothing is received for a transfer like {other:?}"),
         }
     }
 }

@@ -34,17 +34,22 @@ pub(super) enum Body {
     Parameters(Buffer, [u8; 16]),
     /// With a worker.
     Away,
+    /// With a worker, though its command was ended: these requests wait until it comes back.
+    Doomed(Vec<usize>),
+    /// Nowhere: its command waits until this request has ended what it is to end.
+    Waiting(usize),
+    /// Nowhere: its command was ended while a PDU of it was being received.
+    Waste,
     /// Here, while a read sends it.
     Sending(Arc<Buffer>),
 }
 
-/// Where received payload lands.
+/// Where received payload lands. What that is, is looked up as it arrives: the transfer may be over by then.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
-    /// In the LUN's memory.
-    Memory { lun: Address, offset_bytes: u64 },
-    /// In the buffer of a transfer.
-    Buffer { token: u64, offset_bytes: usize },
+pub(super) struct Place {
+    pub(super) token: u64,
+    /// From the start of the transfer.
+    pub(super) offset_bytes: u32,
 }
 
 /// What a PDU is sent from.

@@ -43,4 +43,4 @@ pub use reservation::{
 };
 pub use sense::{FieldPointer, Sense, SenseError, SenseKey};
 pub use status::Status;
-pub use vpd::{BlockDeviceCharacteristics, SupportedPages, UnitSerialNumber, VpdPage, page};
+pub use vpd::{BlockDeviceCharacteristics, ExtendedInquiry, SupportedPages, UnitSerialNumber, VpdPage, page};

@@ -14,6 +14,8 @@ pub mod page {
     pub const UNIT_SERIAL_NUMBER: u8 = 0x80;
     /// Names.
     pub const DEVICE_IDENTIFICATION: u8 = 0x83;
+    /// Task attributes and caches.
+    pub const EXTENDED_INQUIRY: u8 = 0x86;
     /// Transfer sizes.
     pub const BLOCK_LIMITS: u8 = 0xb0;
     /// Rotation rate and form.
@@ -109,6 +111,29 @@ impl VpdPage for UnitSerialNumber {
     }
 }
 
+/// Page 86h: SPC-5 section 7.7.7. Of it only what this project sets; the rest is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtendedInquiry {
+    /// SIMPSUP: tasks with the attribute SIMPLE.
+    pub simple_tasks: bool,
+    /// V_SUP: there is a volatile cache.
+    pub volatile_cache: bool,
+}
+
+impl VpdPage for ExtendedInquiry {
+    const CODE: u8 = page::EXTENDED_INQUIRY;
+
+    fn emit_body(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&[0, u8::from(self.simple_tasks), u8::from(self.volatile_cache)]);
+        bytes.extend_from_slice(&[0; 57]);
+    }
+
+    fn parse_body(body: &[u8]) -> Result<Self, DataError> {
+        need("extended INQUIRY data page", body, 3)?;
+        Ok(Self { simple_tasks: body[1] & 0x01 != 0, volatile_cache: body[2] & 0x01 != 0 })
+    }
+}
+
 /// Page B1h: SBC-4 section 6.6.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockDeviceCharacteristics {
@@ -147,6 +172,9 @@ mod tests {
         let serial = UnitSerialNumber { serial: "f00d".into() };
         check("00800004 66303064", &serial, UnitSerialNumber::parse, UnitSerialNumber::emit);
         assert_eq!(UnitSerialNumber::parse(&bytes("00800006 202066303064")), Ok(serial));
+        let extended = ExtendedInquiry { simple_tasks: true, volatile_cache: true };
+        let hex = ["0086003c 000101", &"00".repeat(57)].concat();
+        check(&hex, &extended, ExtendedInquiry::parse, ExtendedInquiry::emit);
         let solid = BlockDeviceCharacteristics { rotation_rate: 1, form_factor: 0 };
         let hex = ["00b1003c 0001", &"00".repeat(58)].concat();
         check(&hex, &solid, BlockDeviceCharacteristics::parse, BlockDeviceCharacteristics::emit);

@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};
 
-use proto::login::{Admitted, Candidate, Directory, LoginPolicy, Status, Target as Login};
+use proto::login::{Admitted, Candidate, Directory, Existing, LoginPolicy, Status, Target as Login};
 use wire::iscsi::{
-    DataIn, LogoutResponse, Lun, NopIn, NopOut, Pdu, RESERVED_TAG, ScsiCommand, ScsiResponse, put_sense,
+    DataIn, LogoutResponse, Lun, NopIn, NopOut, Pdu, RESERVED_TAG, ScsiCommand, ScsiResponse, login_status,
+    put_sense,
 };
 use wire::scsi::{Capacity16, Cdb, ReportLuns, Sense, StandardInquiry};
 
@@ -64,8 +65,8 @@ impl Directory for Open {
         Ok(())
     }
 
-    fn has_session(&self, _tsih: u16) -> bool {
-        false
+    fn join(&mut self, _: &Candidate, _: u16) -> Result<Existing, Status> {
+        Err(login_status::SESSION_DOES_NOT_EXIST.into())
     }
 
     fn assign_tsih(&mut self, _candidate: &Candidate) -> Result<u16, Status> {

@@ -18,7 +18,7 @@ use crate::params::{Params, Wishes};
 const TARGET: &str = "iqn.2026-11.io.farlun:disk";
 const INITIATOR: &str = "iqn.2026-11.io.farlun:me";
 
-/// One target, one session 0x0007 that is already there.
+/// One target, a session 0x0007 that is full, and 0x0009 that is not.
 struct OneTarget {
     assigned: u16,
     full: bool,
@@ -38,8 +38,12 @@ impl Directory for OneTarget {
         bytes.fill(0x5a);
     }
 
-    fn has_session(&self, tsih: u16) -> bool {
-        tsih == 7
+    fn join(&mut self, _: &Candidate, tsih: u16) -> Result<Existing, Status> {
+        match tsih {
+            7 => Err(login_status::TOO_MANY_CONNECTIONS.into()),
+            9 => Ok(existing()),
+            _ => Err(login_status::SESSION_DOES_NOT_EXIST.into()),
+        }
     }
 
     fn assign_tsih(&mut self, _: &Candidate) -> Result<u16, Status> {
@@ -49,6 +53,12 @@ impl Directory for OneTarget {
         self.assigned += 1;
         Ok(self.assigned)
     }
+}
+
+/// Session 9, which has room for another connection.
+fn existing() -> Existing {
+    let params = Params { max_connections: 4, first_burst_len: 512, ..Params::RFC_DEFAULT };
+    Existing { params, exp_cmd_sn: 500, max_cmd_sn: 520 }
 }
 
 fn directory() -> OneTarget {
@@ -227,6 +237,12 @@ fn bursts_depend_on_each_other_whatever_the_order() {
         (&["FirstBurstLength=65536", "MaxBurstLength=4096"], "FirstBurstLength=4096", 4096, 4096),
         (&["FirstBurstLength=1000000"], "FirstBurstLength=262144", 262_144, 262_144),
         (&["FirstBurstLength=512", "ImmediateData=No"], "FirstBurstLength=Irrelevant", 65_536, 262_144),
+        (
+            &["FirstBurstLength=512", "ImmediateData=No", "MaxBurstLength=4096"],
+            "FirstBurstLength=Irrelevant",
+            4096,
+            4096,
+        ),
         (&["MaxBurstLength=512"], "MaxBurstLength=512", 512, 512),
         (&["MaxOutstandingR2T=9", "ErrorRecoveryLevel=2"], "MaxOutstandingR2T=9", 65_536, 262_144),
     ];

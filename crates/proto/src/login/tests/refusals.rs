@@ -1,6 +1,7 @@
 //! Every status, every violation, every limit.
 
 use super::*;
+use crate::params::Digest;
 
 #[test]
 fn every_refusal_has_its_status() {
@@ -54,6 +55,33 @@ fn refusals_that_need_more_than_text() {
     assert_eq!(status(LoginRequest { tsih: 8, ..good }, false), login_status::SESSION_DOES_NOT_EXIST);
     assert_eq!(status(LoginRequest { tsih: 7, ..good }, false), login_status::TOO_MANY_CONNECTIONS);
     assert_eq!(status(good, true), login_status::OUT_OF_RESOURCES);
+}
+
+#[test]
+fn a_connection_joins_with_what_is_its_own() {
+    let lines = text(&[
+        "InitiatorName=iqn.a",
+        "TargetName=iqn.2026-11.io.farlun:disk",
+        "MaxRecvDataSegmentLength=1024",
+        "HeaderDigest=CRC32C",
+        "FirstBurstLength=65536",
+        "MaxConnections=8",
+    ]);
+    let mut target = Target::new(LoginPolicy::default());
+    let joining = LoginRequest { tsih: 9, cid: 3, cmd_sn: 500, ..request(0x87) };
+    target.handle_request(&joining, &lines, &mut directory()).unwrap();
+    let (response, answer) = target.poll_transmit().unwrap();
+    assert_eq!((response.status_class, response.tsih, response.transit), (0, 9, true));
+    assert_eq!((response.exp_cmd_sn, response.max_cmd_sn), (500, 520), "the window of the session");
+    let answer = String::from_utf8(answer).unwrap();
+    for expected in ["HeaderDigest=CRC32C", "FirstBurstLength=Reject", "MaxConnections=Reject"] {
+        assert!(answer.split('\0').any(|pair| pair == expected), "{answer:?}");
+    }
+    let admitted = target.outcome().unwrap();
+    assert!(admitted.joins && admitted.tsih == 9 && admitted.candidate.cid == 3);
+    let params = &admitted.params;
+    assert_eq!((params.header_digest, params.peer_max_recv_data_segment_len), (Digest::Crc32c, 1024));
+    assert_eq!((params.first_burst_len, params.max_connections), (512, 4), "as the session has it");
 }
 
 #[test]

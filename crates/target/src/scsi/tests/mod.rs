@@ -3,6 +3,7 @@
 mod medium;
 mod reserve;
 mod settings;
+mod start;
 
 use std::fs::File;
 
@@ -13,7 +14,7 @@ use wire::scsi::{
 };
 
 use super::*;
-use crate::lun::{LunSpec, Port};
+use crate::lun::Port;
 
 const IQN: &str = "iqn.2026-11.io.farlun:test";
 const NEXUS: Nexus = Nexus(7);
@@ -46,8 +47,8 @@ impl Fixture {
         let specs = ["memory:1MiB".to_owned(), format!("file:{},ro", file("small", 8192)), {
             format!("file:{}", file("large", LARGE_BYTES))
         }];
-        let specs: Vec<LunSpec> = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-        Fixture { luns: Luns::open(&specs, IQN).unwrap(), _dir: dir }
+        let specs = (0..).zip(specs.iter().map(|spec| spec.parse().unwrap()));
+        Fixture { luns: Luns::open(&specs.collect(), IQN).unwrap(), _dir: dir }
     }
 
     fn run(&mut self, lun: u16, cdb: &[u8]) -> Outcome {
@@ -218,7 +219,7 @@ fn inquiry() {
     f.check(MEMORY, &[0x12, 1, 0xb3, 0, 255], &field(2, None));
 
     let pages = SupportedPages::parse(&f.data(MEMORY, vital(page::SUPPORTED_PAGES))).unwrap().pages;
-    assert_eq!(pages, [0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2]);
+    assert_eq!(pages, [0x00, 0x80, 0x83, 0x86, 0xb0, 0xb1, 0xb2]);
     for page in pages {
         assert_eq!(f.data(MEMORY, vital(page))[..2], [0, page], "every page that is listed is there");
     }
@@ -236,6 +237,9 @@ fn inquiry() {
     let unmap = (limits.unmap_max, limits.unmap_descriptors_max, limits.unmap_granularity);
     assert_eq!((unmap, limits.unmap_alignment), ((65536, 256, 1), Some(0)));
     assert_eq!(f.data(MEMORY, vital(page::LOGICAL_BLOCK_PROVISIONING)), [0, 0xb2, 0, 4, 0, 0xc4, 2, 0]);
+    for (lun, cache) in [(MEMORY, 0), (LARGE, 1)] {
+        assert_eq!(f.data(lun, vital(page::EXTENDED_INQUIRY))[..7], [0, 0x86, 0, 60, 0, 1, cache]);
+    }
     let kind = f.data(MEMORY, vital(page::BLOCK_DEVICE_CHARACTERISTICS));
     assert_eq!(BlockDeviceCharacteristics::parse(&kind).unwrap().rotation_rate, 1);
 }
@@ -355,7 +359,7 @@ fn request_sense_and_unit_attention() {
     f.check(READ_ONLY, &[0xff], &illegal(0x20, 0));
     assert_eq!(told(f, LARGE, true), attention(0));
     f.check(LARGE, &ready, &Outcome::Good);
-    f.luns.lun_mut(Address::from_number(LARGE)).unwrap().reset();
+    f.luns.lun_mut(Address::from_number(LARGE)).unwrap().reset(Nexus(99));
     f.check(MEMORY, &ready, &Outcome::Good);
     f.check(LARGE, &sixteen(0x88, 0, 0, 1), &Outcome::Check(attention(3)));
     f.check(LARGE, &sixteen(0x88, 0, 0, 1), &Outcome::Read(range(0, 1, false)));

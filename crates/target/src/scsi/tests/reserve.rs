@@ -27,7 +27,7 @@ struct Room {
 
 impl Room {
     fn new() -> Room {
-        let mut room = Room { luns: Luns::open(&["memory:1MiB".parse().unwrap()], IQN).unwrap() };
+        let mut room = Room { luns: Luns::open(&[(0, "memory:1MiB".parse().unwrap())].into(), IQN).unwrap() };
         for nexus in [A, B, C] {
             room.begin(nexus);
         }
@@ -113,7 +113,7 @@ fn reserve_and_release() {
         assert!(room.may(B, &[reserve]));
         room.luns.end(B);
         assert!(room.may(A, &[reserve]));
-        room.luns.lun_mut(Address::from_number(0)).unwrap().reset();
+        room.luns.lun_mut(Address::from_number(0)).unwrap().reset(A);
         room.run(C, &[0; 6]);
         assert!(room.may(C, &WRITE));
     }
@@ -204,25 +204,29 @@ fn a_reservation_ends_with_its_registration() {
 fn preempt_and_clear() {
     for action in [ReserveOut::Preempt, ReserveOut::PreemptAndAbort] {
         let room = &mut Room::new();
+        let gone = |nexus| match action {
+            ReserveOut::PreemptAndAbort => Outcome::Preempted(vec![nexus]),
+            _ => Outcome::Good,
+        };
         room.done(A, ReserveOut::Register, 0, (0, 1));
         room.done(B, ReserveOut::Register, 0, (0, 2));
         room.done(A, ReserveOut::Reserve, 3, (1, 0));
         room.out(B, action, 1, (2, 7), &Outcome::Conflict);
         room.out(B, action, 1, (2, 0), &Outcome::Check(Sense::invalid_parameter(8, None)));
-        room.done(B, action, 1, (2, 1));
+        room.out(B, action, 1, (2, 1), &gone(A));
         assert_eq!((room.held(), room.keys().1), (Some((2, 1)), vec![2]));
         room.told(A, 0x05);
         assert!(room.may(A, &READ) && !room.may(A, &WRITE));
         // Removing a registration that holds nothing leaves the reservation.
         room.done(A, ReserveOut::Register, 0, (0, 5));
-        room.done(B, action, 1, (2, 5));
+        room.out(B, action, 1, (2, 5), &gone(A));
         assert_eq!((room.held(), room.keys().1), (Some((2, 1)), vec![2]));
         room.told(A, 0x05);
         // Of one that all hold, zero means everybody else.
         room.done(B, ReserveOut::Release, 1, (2, 0));
         room.done(A, ReserveOut::Register, 0, (0, 1));
         room.done(B, ReserveOut::Reserve, 8, (2, 0));
-        room.done(A, action, 6, (1, 0));
+        room.out(A, action, 6, (1, 0), &gone(B));
         assert_eq!((room.held(), room.keys().1), (Some((1, 6)), vec![1]));
         room.told(B, 0x05);
         room.done(B, ReserveOut::Register, 0, (0, 2));

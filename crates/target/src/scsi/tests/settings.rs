@@ -64,7 +64,7 @@ fn what_can_be_changed_is_changed() {
             },
         );
         assert_eq!(ModeParameters::parse(form, &current).unwrap().write_cache(), Some(false));
-        f.luns.lun_mut(Address::from_number(LARGE)).unwrap().reset();
+        f.luns.lun_mut(Address::from_number(LARGE)).unwrap().reset(Nexus(99));
         f.check(LARGE, &ten(0x2a, 0, 0, 1), &Outcome::Write(range(0, 1, false)));
     }
 }
@@ -124,5 +124,6 @@ fn operation_codes() {
     assert_eq!(f.data(MEMORY, ask(1, 0xff)), [0, 1, 0, 0]);
     f.check(MEMORY, &ask(1, 0x9e).emit(), &field(2, Some(2)));
     let tasks = |extended| Cdb::ReportTaskManagement { extended, allocation_len: 255 };
-    assert_eq!((f.data(MEMORY, tasks(false)).len(), f.data(MEMORY, tasks(true)).len()), (4, 16));
+    assert_eq!(f.data(MEMORY, tasks(false)), [0xda, 0, 0, 0]);
+    assert_eq!(f.data(MEMORY, tasks(true)), [0xda, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 }

@@ -1,21 +1,23 @@
-//! One value of a plan: what a key, an element of the matrix and a quick override have in common.
+//! One value of a document, and the readers that say what was expected when it is something else.
 
 use event::{BitRate, Bytes};
 
-use super::time::PathTime;
-
 /// A value as written.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Scalar {
+pub enum Scalar {
+    /// In quotes.
     Text(String),
+    /// A whole number, in any base.
     Integer(i64),
+    /// A number with a point.
     Float(f64),
+    /// `true` or `false`.
     Bool(bool),
 }
 
 impl Scalar {
-    /// How a matrix value is shown and matched by `where`.
-    pub(super) fn label(&self) -> String {
+    /// The value without quotes, as it is shown in messages.
+    pub fn label(&self) -> String {
         match self {
             Scalar::Text(text) => text.trim().to_owned(),
             Scalar::Integer(number) => number.to_string(),
@@ -24,7 +26,8 @@ impl Scalar {
         }
     }
 
-    pub(super) fn text(&self) -> Result<&str, String> {
+    /// A text that is not empty.
+    pub fn text(&self) -> Result<&str, String> {
         match self {
             Scalar::Text(text) if !text.trim().is_empty() => Ok(text.trim()),
             Scalar::Text(_) => Err("the text is empty".to_owned()),
@@ -32,7 +35,8 @@ impl Scalar {
         }
     }
 
-    pub(super) fn bool(&self) -> Result<bool, String> {
+    /// `true` or `false`.
+    pub fn bool(&self) -> Result<bool, String> {
         match self {
             Scalar::Bool(value) => Ok(*value),
             other => Err(format!("expected true or false, found '{}'", other.label())),
@@ -40,7 +44,7 @@ impl Scalar {
     }
 
     /// A whole number within the limits, which the error shows.
-    pub(super) fn number(&self, least: u32, most: u32) -> Result<u32, String> {
+    pub fn number(&self, least: u32, most: u32) -> Result<u32, String> {
         let wrong = || format!("expected a whole number from {least} to {most}, found '{}'", self.label());
         match self {
             Scalar::Integer(number) => {
@@ -51,7 +55,7 @@ impl Scalar {
     }
 
     /// A size with its unit; a bare whole number means bytes.
-    pub(super) fn bytes(&self) -> Result<u64, String> {
+    pub fn bytes(&self) -> Result<u64, String> {
         match self {
             Scalar::Integer(number) => {
                 u64::try_from(*number).map_err(|_| format!("a size cannot be {number}"))
@@ -60,23 +64,19 @@ impl Scalar {
         }
     }
 
-    pub(super) fn rate(&self) -> Result<BitRate, String> {
+    /// A rate with its unit.
+    pub fn rate(&self) -> Result<BitRate, String> {
         self.label().parse().map_err(|e: event::ParseError| e.to_string())
     }
 
-    /// A time; numbers without a unit are refused, since they could be meant in two ways.
-    pub(super) fn path_time(&self) -> Result<PathTime, String> {
-        PathTime::parse(&self.label())
-    }
-
     /// One of a few words.
-    pub(super) fn word<T: Copy>(&self, known: &[(&str, T)]) -> Result<T, String> {
+    pub fn word<T: Copy>(&self, known: &[(&str, T)]) -> Result<T, String> {
         let found = self.text()?;
         match known.iter().find(|(name, _)| *name == found) {
             Some((_, value)) => Ok(*value),
             None => {
                 let names = known.iter().map(|(name, _)| *name);
-                Err(format!("unknown value '{found}'{}", super::problem::instead(found, names)))
+                Err(format!("unknown value '{found}'{}", crate::instead(found, names)))
             }
         }
     }

@@ -1,36 +1,65 @@
-//! Walks a parsed TOML document with the place of everything in it.
-//!
-//! Knows TOML, not plans: the sections are read in `read.rs`.
+//! Walks a parsed document with the place of everything in it.
 
 use std::ops::Range;
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Problems, instead};
-use super::scalar::Scalar;
+use crate::problem::{Problem, Problems, instead};
+use crate::scalar::Scalar;
+
+/// A document that is TOML; what it means is for others to say.
+pub struct Document<'a> {
+    table: Spanned<DeTable<'a>>,
+}
 
 /// A key of a table, its value, and where both are.
-pub(super) struct Entry<'a> {
-    pub(super) key: &'a str,
-    pub(super) key_span: Range<usize>,
-    pub(super) value: &'a DeValue<'a>,
-    pub(super) span: Range<usize>,
+pub struct Entry<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// Where the key is, in bytes of the document.
+    pub key_span: Range<usize>,
+    value: &'a DeValue<'a>,
+    /// Where the value is, in bytes of the document.
+    pub span: Range<usize>,
 }
 
 /// A table with its place and what to call it in an error: `[path]`.
-pub(super) struct Section<'a> {
-    pub(super) name: String,
-    pub(super) span: Range<usize>,
+pub struct Section<'a> {
+    /// What to call it.
+    pub name: String,
+    /// Where it is, in bytes of the document.
+    pub span: Range<usize>,
     table: &'a DeTable<'a>,
 }
 
+impl<'a> Document<'a> {
+    /// Reads the text; everything that is not TOML in it is a problem.
+    pub fn parse(text: &'a str) -> Result<Document<'a>, Vec<Problem>> {
+        let (table, errors) = DeTable::parse_recoverable(text);
+        let mut problems = Problems::of(text);
+        for error in &errors {
+            problems.at(&error.span().unwrap_or(0..0), format!("not TOML: {}", error.message()));
+        }
+        match problems.is_empty() {
+            true => Ok(Document { table }),
+            false => Err(problems.into_sorted()),
+        }
+    }
+
+    /// Its outermost table, called `name` in problems.
+    pub fn top(&self, name: &str) -> Section<'_> {
+        Section::new(name, 0..0, self.table.get_ref())
+    }
+}
+
 impl<'a> Section<'a> {
-    pub(super) fn new(name: &str, span: Range<usize>, table: &'a DeTable<'a>) -> Section<'a> {
+    fn new(name: &str, span: Range<usize>, table: &'a DeTable<'a>) -> Section<'a> {
         Section { name: name.to_owned(), span, table }
     }
 
     /// Its entries, in the order of the text.
-    pub(super) fn entries(&self) -> Vec<Entry<'a>> {
+    pub fn entries(&self) -> Vec<Entry<'a>> {
         let mut entries: Vec<Entry<'a>> = self
             .table
             .iter()
@@ -46,7 +75,7 @@ impl<'a> Section<'a> {
     }
 
     /// Its entries by their names, with tables one level down flattened: `read.depth`.
-    pub(super) fn flat_entries(&self) -> Vec<(String, Entry<'a>)> {
+    pub fn flat_entries(&self) -> Vec<(String, Entry<'a>)> {
         let flat = |entry: Entry<'a>| match entry.value {
             DeValue::Table(table) => {
                 let inner = Section::new(&self.name, entry.key_span.clone(), table).entries();
@@ -57,12 +86,13 @@ impl<'a> Section<'a> {
         self.entries().into_iter().flat_map(flat).collect()
     }
 
-    pub(super) fn entry(&self, key: &str) -> Option<Entry<'a>> {
+    /// The entry of that name.
+    pub fn entry(&self, key: &str) -> Option<Entry<'a>> {
         self.entries().into_iter().find(|entry| entry.key == key)
     }
 
     /// An entry that must be there.
-    pub(super) fn required(&self, key: &str, example: &str, problems: &mut Problems) -> Option<Entry<'a>> {
+    pub fn required(&self, key: &str, example: &str, problems: &mut Problems<'_>) -> Option<Entry<'a>> {
         let entry = self.entry(key);
         if entry.is_none() {
             problems.at(&self.span, format!("{} needs {key}, such as {key} = {example}", self.name));
@@ -71,11 +101,11 @@ impl<'a> Section<'a> {
     }
 
     /// Notes a key that is not known here.
-    pub(super) fn unknown<'n>(
+    pub fn unknown<'n>(
         &self,
         entry: &Entry<'_>,
         known: impl IntoIterator<Item = &'n str>,
-        problems: &mut Problems,
+        problems: &mut Problems<'_>,
     ) {
         let hint = instead(entry.key, known);
         problems.at(&entry.key_span, format!("unknown key '{}' in {}{hint}", entry.key, self.name));
@@ -84,7 +114,7 @@ impl<'a> Section<'a> {
 
 impl<'a> Entry<'a> {
     /// The value, if it is a single one; otherwise notes the problem.
-    pub(super) fn scalar(&self, problems: &mut Problems) -> Option<Scalar> {
+    pub fn scalar(&self, problems: &mut Problems<'_>) -> Option<Scalar> {
         let scalar = scalar(self.value);
         if scalar.is_none() {
             let found = self.value.type_str();
@@ -95,9 +125,9 @@ impl<'a> Entry<'a> {
     }
 
     /// The value through one of [`Scalar`]'s readers; notes what that says is wrong.
-    pub(super) fn read<T>(
+    pub fn read<T>(
         &self,
-        problems: &mut Problems,
+        problems: &mut Problems<'_>,
         reader: impl FnOnce(&Scalar) -> Result<T, String>,
     ) -> Option<T> {
         let scalar = self.scalar(problems)?;
@@ -111,7 +141,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The value as a table of the document, such as `[path]`.
-    pub(super) fn section(&self, name: &str, problems: &mut Problems) -> Option<Section<'a>> {
+    pub fn section(&self, name: &str, problems: &mut Problems<'_>) -> Option<Section<'a>> {
         match self.value {
             DeValue::Table(table) => Some(Section::new(name, self.key_span.clone(), table)),
             other => {
@@ -123,7 +153,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The value as a list of tables, such as several `[[load]]`.
-    pub(super) fn sections(&self, name: &str, problems: &mut Problems) -> Vec<Section<'a>> {
+    pub fn sections(&self, name: &str, problems: &mut Problems<'_>) -> Vec<Section<'a>> {
         let DeValue::Array(array) = self.value else {
             problems.at(&self.key_span, format!("'{}' must be a list of tables: write {name}", self.key));
             return Vec::new();
@@ -140,7 +170,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The value as a list of single values with their places.
-    pub(super) fn list(&self, problems: &mut Problems) -> Vec<(Scalar, Range<usize>)> {
+    pub fn list(&self, problems: &mut Problems<'_>) -> Vec<(Scalar, Range<usize>)> {
         let DeValue::Array(array) = self.value else {
             problems.at(&self.span, format!("'{}' must be a list in [ ]", self.key));
             return Vec::new();

@@ -1,0 +1,84 @@
+//! The flags of `farlun target`.
+//!
+//! What they mean together with a configuration file is decided in `settings`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::session::DigestWish;
+
+/// Serve memory or files as iSCSI LUNs
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  farlun target --lun memory:4GiB
+  farlun target --lun file:/srv/disk.img --lun file:/srv/gold.img,ro --iqn iqn.2026-11.org.example:store
+  farlun target --lun memory:1GiB --listen 0.0.0.0:3260 --chap alice --chap-secret-file /etc/farlun/secrets
+  farlun target --lun memory:1GiB --listen 0.0.0.0:3260 --insecure
+  farlun target --lun block:/dev/disk/by-id/wwn-0x5000c500a1b2c3d4 --lun null:1TiB
+  farlun target --lun memory:1GiB,block=4096,delay=read:2ms..3ms,fault=write:0.1%
+  farlun target --config /etc/farlun/target.toml --check
+
+What a LUN is: KIND:WHERE[,OPTION]…
+  memory:SIZE     zeros at first, gone with the process
+  file:PATH       an existing file; a comma in PATH is written twice
+  block:DEVICE    a block device that nobody else uses
+  null:SIZE       reads zeros, forgets what is written
+Options of a LUN:
+  ro                      writes are refused
+  block=512|4096          bytes per logical block [default: 512, or the device's own]
+  direct[=on|off]         past the page cache (files and block devices)
+  delay=[read:|write:]TIME[..TIME]
+                          commands wait that long before they begin, or something in between
+  fault=KIND[:SHARE%][:lba=A-B][:nth=A-B]
+                          commands fail: read, write, sync (medium errors), full (no space), notready;
+                          a share of them, those that touch these blocks, the first to the third of them …
+  seed=N                  begins the chances of delay and fault
+
+LUNs given as flags are numbered from 0 in their order. The target ends on SIGINT or SIGTERM; with --config it
+reads the file again on SIGHUP. The manual is docs/target.md.")]
+pub(crate) struct TargetArgs {
+    /// What to serve, such as memory:4GiB or file:PATH,ro (see below); once per LUN
+    #[arg(long = "lun", value_name = "LUN", required_unless_present = "config")]
+    pub(super) luns: Vec<String>,
+    /// Configuration in TOML; a flag wins over the same thing in the file, and --lun adds to its LUNs
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+    /// Say what is wrong with the configuration, or what would be served, and end
+    #[arg(long)]
+    pub(super) check: bool,
+    /// Where to listen; port 0 picks one; may be given several times [default: 127.0.0.1:3260]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(super) listen: Vec<String>,
+    /// Name of the target [default: iqn.2026-11.io.farlun:HOSTNAME]
+    #[arg(long)]
+    pub(super) iqn: Option<String>,
+    /// Name that may log in by CHAP, with its secret in the file; may be given several times
+    #[arg(long = "chap", value_name = "NAME", requires = "chap_secret_file")]
+    pub(super) chap_users: Vec<String>,
+    /// File of secrets, one 'NAME SECRET' a line, readable by nobody else
+    #[arg(long, value_name = "FILE", requires = "chap_users")]
+    pub(super) chap_secret_file: Option<PathBuf>,
+    /// Name that the target proves itself with to those who ask (mutual CHAP); its secret is in the file too
+    #[arg(long, value_name = "NAME", requires = "chap_users")]
+    pub(super) chap_target_user: Option<String>,
+    /// Name of an initiator that may log in; may be given several times [default: everybody]
+    #[arg(long = "allow", value_name = "IQN")]
+    pub(super) allowed: Vec<String>,
+    /// Listen beyond loopback although nobody is authenticated, or take CHAP secrets shorter than 12 bytes
+    #[arg(long)]
+    pub(super) insecure: bool,
+    /// CRC32C digests of headers and data [default: none]
+    #[arg(long, value_enum)]
+    pub(super) digest: Option<DigestWish>,
+    /// Congestion control of the connections, such as cubic [default: the system's]
+    #[arg(long = "cc", value_name = "NAME")]
+    pub(super) congestion: Option<String>,
+    /// Write the table sockets-far.parquet to this directory
+    #[arg(long, value_name = "DIR")]
+    pub(super) trace: Option<PathBuf>,
+    /// Print the ready line, reloads and the totals at the end as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}

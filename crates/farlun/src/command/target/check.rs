@@ -1,0 +1,152 @@
+//! `--check`: everything that can be wrong before the first connection, without serving and without changing
+//! anything. What it says on standard output is what would be served.
+
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+
+use target::Config;
+use target::lun::{Lun, LunError};
+
+use super::args::TargetArgs;
+use super::settings::{Settings, SettingsError};
+use crate::exit::{DONE, Exit, USAGE};
+
+/// Says what is wrong, or what would be served.
+pub(super) fn run(args: &TargetArgs, found: Result<Settings, SettingsError>) -> anyhow::Result<u8> {
+    let checked = found.and_then(|settings| {
+        let luns = luns(&settings.config)?;
+        listen(&settings.config)?;
+        trace(&settings.config)?;
+        Ok((settings, luns))
+    });
+    match (checked, args.json) {
+        (Ok((settings, luns)), true) => println!("{}", document(&settings, &luns)),
+        (Ok((settings, luns)), false) => {
+            for warning in &settings.warnings {
+                eprintln!("farlun: {warning}");
+            }
+            print!("{}", words(&settings, &luns));
+        }
+        (Err(error), true) => {
+            println!("{}", json!({"check": true, "ok": false, "problems": problems(&error)}));
+            return Ok(USAGE);
+        }
+        (Err(error), false) => return Err(Exit::usage(error)),
+    }
+    Ok(DONE)
+}
+
+/// One LUN as it would be served.
+struct Checked {
+    number: u16,
+    spec: String,
+    /// `None` if it is in use right now: by the target that this configuration is for, as a rule.
+    len_bytes: Option<u64>,
+}
+
+/// Opens every LUN for a moment.
+fn luns(config: &Config) -> Result<Vec<Checked>, String> {
+    let open = |(number, spec): (&u16, &target::lun::LunSpec)| {
+        let len_bytes = match Lun::open(spec, *number, &config.iqn) {
+            Ok(lun) => Some(lun.len_bytes()),
+            Err(error) if is_in_use(&error) => None,
+            Err(error) => return Err(error.to_string()),
+        };
+        Ok(Checked { number: *number, spec: spec.to_string(), len_bytes })
+    };
+    config.luns.iter().map(open).collect()
+}
+
+fn is_in_use(error: &LunError) -> bool {
+    use target::backend::OpenError::{InUse, Locked};
+
+    matches!(error, LunError::File { source: Locked { .. } | InUse { .. }, .. })
+}
+
+/// Whether the addresses are this host's. Their ports may be those of the target that runs now.
+fn listen(config: &Config) -> Result<(), String> {
+    for address in &config.listen {
+        TcpListener::bind((address.ip(), 0))
+            .map_err(|error| format!("cannot listen on {address}: {error}"))?;
+    }
+    Ok(())
+}
+
+fn trace(config: &Config) -> Result<(), String> {
+    match &config.trace {
+        Some(dir) if dir.exists() && !dir.is_dir() => {
+            Err(format!("trace: {} is a file; expected a directory, which is made if needed", dir.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn problems(error: &SettingsError) -> Vec<Value> {
+    match error {
+        SettingsError::File { problems, .. } => {
+            let place = |p: &document::Problem| json!({"line": p.line, "column": p.column, "text": p.text});
+            problems.iter().map(place).collect()
+        }
+        SettingsError::Other(text) => vec![json!({"line": null, "column": null, "text": text})],
+    }
+}
+
+fn document(settings: &Settings, luns: &[Checked]) -> Value {
+    let config = &settings.config;
+    let luns: Vec<_> =
+        luns.iter().map(|lun| json!({"lun": lun.number, "spec": lun.spec, "bytes": lun.len_bytes})).collect();
+    let chap = config.chap.as_ref().map(|chap| {
+        let users: Vec<_> = chap.user_names().collect();
+        json!({"users": users, "target": chap.target_name()})
+    });
+    json!({
+        "check": true,
+        "ok": true,
+        "iqn": config.iqn,
+        "listen": config.listen.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "luns": luns,
+        "chap": chap,
+        "allow": config.allowed,
+        "digest": super::file::digest_name(settings.digest),
+        "congestion": config.congestion,
+        "trace": config.trace.as_ref().map(|dir| dir.display().to_string()),
+        "insecure": settings.insecure,
+        "warnings": settings.warnings,
+    })
+}
+
+fn words(settings: &Settings, luns: &[Checked]) -> String {
+    let config = &settings.config;
+    let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
+    let mut text = format!("no problems; this would be served:\n  target      {}\n", config.iqn);
+    text += &format!("  listens on  {}\n", list(&mut config.listen.iter().map(ToString::to_string)));
+    for lun in luns {
+        let size = match lun.len_bytes {
+            Some(len_bytes) => event::Bytes(len_bytes).to_string(),
+            None => "in use now".to_owned(),
+        };
+        text += &format!("  LUN {:<7} {} ({size})\n", lun.number, lun.spec);
+    }
+    match &config.chap {
+        Some(chap) => {
+            text += &format!("  CHAP        {}", list(&mut chap.user_names().map(str::to_owned)));
+            text += &chap.target_name().map_or("\n".to_owned(), |name| format!("; the target is {name}\n"));
+        }
+        None => text += "  CHAP        none: nobody has to prove who they are\n",
+    }
+    let allowed = if config.allowed.is_empty() {
+        "everybody".to_owned()
+    } else {
+        list(&mut config.allowed.iter().cloned())
+    };
+    text += &format!("  initiators  {allowed}\n");
+    text += &format!("  digests     {}\n", super::file::digest_name(settings.digest));
+    if let Some(name) = &config.congestion {
+        text += &format!("  congestion  {name}\n");
+    }
+    if let Some(dir) = &config.trace {
+        text += &format!("  trace       {}\n", dir.display());
+    }
+    text
+}

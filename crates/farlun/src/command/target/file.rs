@@ -1,0 +1,252 @@
+//! The configuration file: TOML in, what it says out, or every problem of it with its place. Format:
+//! `docs/target.md`.
+//!
+//! Files that it names are read for their secrets; LUNs are not opened here.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use document::{Document, Entry, Problem, Problems, Scalar, Section};
+use proto::login::{ChapTarget, Credentials, Secret};
+use target::lun::{LUNS_MAX, LunSpec};
+
+use super::address::{addresses, node_name};
+use crate::secrets::SecretFile;
+use crate::session::DigestWish;
+
+const TOP_KEYS: &[&str] =
+    &["iqn", "listen", "allow", "digest", "congestion", "trace", "insecure", "chap", "lun"];
+const CHAP_KEYS: &[&str] = &["secret_file", "user", "target"];
+const NAME_KEYS: &[&str] = &["name", "secret", "secret_file"];
+const LUN_KEYS: &[&str] = &["number", "spec"];
+const DIGESTS: &[(&str, DigestWish)] =
+    &[("none", DigestWish::None), ("prefer", DigestWish::Prefer), ("crc32c", DigestWish::Crc32c)];
+
+/// What a file says; `None` where it says nothing.
+#[derive(Default, Debug)]
+pub(super) struct FromFile {
+    pub(super) iqn: Option<String>,
+    pub(super) listen: Option<Vec<SocketAddr>>,
+    pub(super) allowed: Option<Vec<String>>,
+    pub(super) digest: Option<DigestWish>,
+    pub(super) congestion: Option<String>,
+    pub(super) trace: Option<PathBuf>,
+    pub(super) insecure: bool,
+    pub(super) chap: Option<ChapTarget>,
+    /// By number.
+    pub(super) luns: BTreeMap<u16, LunSpec>,
+    /// Secrets are in the file itself.
+    pub(super) has_secrets: bool,
+}
+
+/// Reads a configuration. With `allow_short`, or its own `insecure`, it may have short secrets; `taken` are the
+/// LUNs of the command line, whose numbers are theirs.
+pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<FromFile, Vec<Problem>> {
+    let document = Document::parse(text)?;
+    let top = document.top("the configuration");
+    let mut problems = Problems::of(text);
+    let mut file = FromFile::default();
+    for entry in top.entries() {
+        match entry.key {
+            "iqn" => file.iqn = entry.read(&mut problems, |value| node_name(value.text()?)),
+            "listen" => file.listen = Some(listen(&entry, &mut problems)),
+            "allow" => file.allowed = Some(allowed(&entry, &mut problems)),
+            "digest" => file.digest = entry.read(&mut problems, |value| value.word(DIGESTS)),
+            "congestion" => file.congestion = entry.read(&mut problems, text_of),
+            "trace" => file.trace = entry.read(&mut problems, text_of).map(PathBuf::from),
+            "insecure" => file.insecure = entry.read(&mut problems, Scalar::bool).unwrap_or_default(),
+            "lun" => file.luns = luns(&entry, taken, &mut problems),
+            "chap" => {}
+            "target" => problems.at(
+                &entry.key_span,
+                "a file describes one target: its keys stand at the top, its LUNs are [[lun]]; start a second \
+                 farlun target for another",
+            ),
+            _ => top.unknown(&entry, TOP_KEYS.iter().copied(), &mut problems),
+        }
+    }
+    // Whether secrets may be short is known only now.
+    if let Some(entry) = top.entry("chap")
+        && let Some(section) = entry.section("[chap]", &mut problems)
+    {
+        let mut reader = ChapReader {
+            allow_short: allow_short || file.insecure,
+            common: None,
+            has_secrets: false,
+            problems: &mut problems,
+        };
+        file.chap = reader.chap(&section);
+        file.has_secrets = reader.has_secrets;
+    }
+    match problems.is_empty() {
+        true => Ok(file),
+        false => Err(problems.into_sorted()),
+    }
+}
+
+fn text_of(value: &Scalar) -> Result<String, String> {
+    value.text().map(str::to_owned)
+}
+
+fn listen(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<SocketAddr> {
+    let mut found = Vec::new();
+    for (value, span) in entry.list(problems) {
+        match value.text().and_then(addresses) {
+            Ok(addresses) => found.extend(addresses),
+            Err(text) => problems.at(&span, format!("listen: {text}")),
+        }
+    }
+    if found.is_empty() && problems.is_empty() {
+        problems.at(&entry.span, "listen: no address; leave the key out to listen on 127.0.0.1:3260");
+    }
+    let mut seen = Vec::new();
+    for address in &found {
+        if address.port() != 0 && seen.contains(&address) {
+            problems.at(&entry.span, format!("listen: {address} is there twice"));
+        }
+        seen.push(address);
+    }
+    found
+}
+
+fn allowed(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (value, span) in entry.list(problems) {
+        match value.text().and_then(node_name) {
+            Ok(name) => found.push(name),
+            Err(text) => problems.at(&span, format!("allow: {text}")),
+        }
+    }
+    if found.is_empty() && problems.is_empty() {
+        let text = "allow: an empty list would admit nobody; leave the key out to admit everybody";
+        problems.at(&entry.span, text);
+    }
+    found
+}
+
+fn luns(entry: &Entry<'_>, taken: &[LunSpec], problems: &mut Problems<'_>) -> BTreeMap<u16, LunSpec> {
+    let mut luns = BTreeMap::new();
+    for section in entry.sections("[[lun]]", problems) {
+        unknown_keys(&section, LUN_KEYS, problems);
+        let number = section.required("number", "0", problems);
+        let spec = section.required("spec", "\"memory:1GiB\"", problems);
+        let spec = spec.and_then(|entry| {
+            entry.read(problems, |value| value.text()?.parse::<LunSpec>().map_err(|error| error.to_string()))
+        });
+        let Some(number_entry) = number else { continue };
+        let read = number_entry.read(problems, |value| value.number(0, LUNS_MAX as u32 - 1));
+        let (Some(number), Some(spec)) = (read, spec) else { continue };
+        if let Some(flag) = taken.get(number as usize) {
+            let text =
+                format!("number: {number} is taken by --lun {flag}; flags are numbered from 0 in order");
+            problems.at(&number_entry.span, text);
+        } else if let Some(other) = luns.get(&(number as u16)) {
+            let text = format!("number: {number} is taken by '{other}'; every LUN needs its own");
+            problems.at(&number_entry.span, text);
+        } else {
+            luns.insert(number as u16, spec);
+        }
+    }
+    luns
+}
+
+fn unknown_keys(section: &Section<'_>, known: &[&str], problems: &mut Problems<'_>) {
+    for entry in section.entries().iter().filter(|entry| !known.contains(&entry.key)) {
+        section.unknown(entry, known.iter().copied(), problems);
+    }
+}
+
+/// Reads `[chap]`. No text of a problem contains a secret.
+struct ChapReader<'p, 't> {
+    allow_short: bool,
+    /// The secrets of those who have none of their own.
+    common: Option<SecretFile>,
+    has_secrets: bool,
+    problems: &'p mut Problems<'t>,
+}
+
+impl ChapReader<'_, '_> {
+    fn chap(&mut self, section: &Section<'_>) -> Option<ChapTarget> {
+        unknown_keys(section, CHAP_KEYS, self.problems);
+        self.common = section.entry("secret_file").and_then(|entry| self.secret_file(&entry));
+        let sections = match section.entry("user") {
+            Some(entry) => entry.sections("[[chap.user]]", self.problems),
+            None => Vec::new(),
+        };
+        if sections.is_empty() {
+            let text = "[chap] names nobody who may log in: add [[chap.user]] with name and secret";
+            self.problems.at(&section.span, text);
+        }
+        let mut users: Vec<Credentials> = Vec::new();
+        for user in &sections {
+            let Some(credentials) = self.credentials(user) else { continue };
+            if users.iter().any(|known| known.name() == credentials.name()) {
+                let text = format!("the user '{}' is there twice", credentials.name());
+                self.problems.at(&user.span, text);
+            } else {
+                users.push(credentials);
+            }
+        }
+        let ours = match section.entry("target") {
+            Some(entry) => {
+                let section = entry.section("[chap.target]", self.problems)?;
+                Some(self.credentials(&section)?)
+            }
+            None => None,
+        };
+        match ChapTarget::new(users, ours) {
+            Ok(chap) => Some(chap),
+            Err(error) => {
+                self.problems.at(&section.span, error.to_string());
+                None
+            }
+        }
+    }
+
+    fn credentials(&mut self, section: &Section<'_>) -> Option<Credentials> {
+        unknown_keys(section, NAME_KEYS, self.problems);
+        let name_entry = section.required("name", "\"alice\"", self.problems)?;
+        let name = name_entry.read(self.problems, text_of)?;
+        let found = match (section.entry("secret"), section.entry("secret_file")) {
+            (Some(entry), None) => {
+                self.has_secrets = true;
+                // Not through a reader that shows what it found.
+                let text = entry.scalar(self.problems)?;
+                match text {
+                    Scalar::Text(text) => Ok(Secret::new(text.as_bytes())),
+                    _ => Err((entry.span, "secret: expected a text in quotes".to_owned())),
+                }
+            }
+            (None, Some(entry)) => {
+                let file = self.secret_file(&entry)?;
+                file.secret_of(&name).map_err(|text| (entry.span, text))
+            }
+            (Some(_), Some(entry)) => {
+                Err((entry.key_span, format!("'{name}' has a secret and a secret_file; leave one out")))
+            }
+            (None, None) => match &self.common {
+                Some(file) => file.secret_of(&name).map_err(|text| (section.span.clone(), text)),
+                None => {
+                    let text =
+                        format!("'{name}' has no secret: add secret = \"…\", or secret_file to [chap]");
+                    Err((section.span.clone(), text))
+                }
+            },
+        };
+        let credentials = found.and_then(|secret| {
+            Credentials::new(&name, secret, self.allow_short)
+                .map_err(|error| (section.span.clone(), error.to_string()))
+        });
+        credentials.map_err(|(span, text)| self.problems.at(&span, text)).ok()
+    }
+
+    fn secret_file(&mut self, entry: &Entry<'_>) -> Option<SecretFile> {
+        entry.read(self.problems, |value| SecretFile::read(Path::new(value.text()?)))
+    }
+}
+
+/// `digest` as the file and the flag have it.
+pub(super) fn digest_name(wish: DigestWish) -> &'static str {
+    DIGESTS.iter().find(|(_, known)| *known == wish).map_or("none", |(name, _)| name)
+}

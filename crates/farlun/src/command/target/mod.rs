@@ -1,0 +1,64 @@
+//! `farlun target`: serves LUNs, said in flags, in a file, or both.
+//!
+//! `args` are the flags, `file` is the configuration in TOML, `settings` joins the two, `check` is `--check`,
+//! `address` reads addresses and names.
+
+mod address;
+mod args;
+mod check;
+mod file;
+mod settings;
+
+use anyhow::Context;
+use serde_json::json;
+
+use target::Target;
+
+use crate::exit::{DONE, Exit};
+use settings::Settings;
+
+pub(crate) use address::addresses;
+pub(crate) use args::TargetArgs;
+
+pub(crate) fn run(args: &TargetArgs) -> anyhow::Result<u8> {
+    let settings = Settings::of(args);
+    if args.check {
+        return check::run(args, settings);
+    }
+    let Settings { config, warnings, .. } = settings.map_err(Exit::usage)?;
+    for warning in &warnings {
+        eprintln!("farlun: {warning}");
+    }
+    if let Some(dir) = &config.trace {
+        std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    }
+    let target = Target::start(&config)?;
+    let addresses: Vec<String> = target.addresses()?.iter().map(ToString::to_string).collect();
+    if args.json {
+        let luns: Vec<_> = target
+            .luns()
+            .iter()
+            .map(|lun| json!({"lun": lun.number(), "bytes": lun.len_bytes(), "kind": lun.kind()}))
+            .collect();
+        println!("{}", json!({"ready": true, "addresses": addresses, "iqn": config.iqn, "luns": luns}));
+    } else {
+        for address in &addresses {
+            for lun in target.luns().iter() {
+                let (number, size) = (lun.number(), event::Bytes(lun.len_bytes()));
+                println!("ready: iscsi://{address}/{}/{number} ({size}, {})", config.iqn, lun.kind());
+            }
+        }
+    }
+    let stats = target.serve()?;
+    if args.json {
+        let totals = json!({
+            "sessions": stats.sessions,
+            "commands": stats.commands,
+            "received_bytes": stats.received_bytes,
+            "sent_bytes": stats.sent_bytes,
+            "cpu_ns": net::clock::process_cpu_ns(),
+        });
+        println!("{totals}");
+    }
+    Ok(DONE)
+}

@@ -1,0 +1,144 @@
+//! What the flags and the configuration file come to: one [`Config`].
+//!
+//! A flag wins over the same thing in the file; `--lun` adds to its LUNs. Read again for every reload, with the
+//! same flags. Opens no LUN and no socket.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use document::{Problem, lines};
+use target::Config;
+use target::lun::LunSpec;
+
+use super::address::{addresses, default_iqn, node_name};
+use super::args::TargetArgs;
+use super::file::{self, FromFile};
+use crate::secrets::SecretFile;
+use crate::session::DigestWish;
+
+/// What is to be served.
+pub(super) struct Settings {
+    pub(super) config: Config,
+    pub(super) digest: DigestWish,
+    pub(super) insecure: bool,
+    /// What works but is hardly meant.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Why nothing can be served.
+#[derive(Debug)]
+pub(super) enum SettingsError {
+    /// The file is wrong, in at least one place.
+    File { origin: String, problems: Vec<Problem> },
+    /// Something else is.
+    Other(String),
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SettingsError::File { origin, problems } => f.write_str(&lines(origin, problems)),
+            SettingsError::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<String> for SettingsError {
+    fn from(text: String) -> SettingsError {
+        SettingsError::Other(text)
+    }
+}
+
+impl Settings {
+    /// Reads the file, if there is one, and puts the flags over it.
+    pub(super) fn of(args: &TargetArgs) -> Result<Settings, SettingsError> {
+        let mut specs = Vec::new();
+        for text in &args.luns {
+            let spec = text.parse::<LunSpec>();
+            specs.push(spec.map_err(|error| format!("--lun {text}: {error}"))?);
+        }
+        let mut warnings = Vec::new();
+        let file = match &args.config {
+            Some(path) => from_file(path, args.insecure, &specs, &mut warnings)?,
+            None => FromFile::default(),
+        };
+        let mut listen = Vec::new();
+        for text in &args.listen {
+            listen.extend(addresses(text).map_err(|error| format!("--listen {error}"))?);
+        }
+        if listen.is_empty() {
+            let usual = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 3260);
+            listen = file.listen.unwrap_or_else(|| vec![usual]);
+        }
+        let chap = match &args.chap_secret_file {
+            Some(path) => {
+                let (ours, short) = (args.chap_target_user.as_deref(), args.insecure || file.insecure);
+                Some(SecretFile::read(path)?.chap_target(&args.chap_users, ours, short)?)
+            }
+            None => file.chap,
+        };
+        let insecure = args.insecure || file.insecure;
+        let is_open = chap.is_none() && !insecure;
+        if let Some(open) = listen.iter().find(|address| !address.ip().is_loopback() && is_open) {
+            return Err(SettingsError::Other(format!(
+                "--listen {open}: anybody who reaches this address could read and write the LUNs, because nobody \
+                 is authenticated; configure --chap (in a file: [chap]), or give --insecure (insecure = true) if \
+                 that is meant, or listen on 127.0.0.1"
+            )));
+        }
+        let mut luns = file.luns;
+        luns.extend((0..).zip(specs));
+        if luns.is_empty() {
+            return Err(SettingsError::Other(
+                "there is nothing to serve: add a [[lun]] with number and spec, or give --lun".to_owned(),
+            ));
+        }
+        let iqn = match &args.iqn {
+            Some(name) => node_name(name).map_err(|error| format!("--iqn {error}"))?,
+            None => file.iqn.unwrap_or_else(default_iqn),
+        };
+        let flags =
+            args.allowed.iter().map(|name| node_name(name).map_err(|error| format!("--allow {error}")));
+        let allowed = flags.collect::<Result<Vec<_>, _>>()?;
+        let congestion = args.congestion.clone().or(file.congestion);
+        if let Some(name) = &congestion {
+            net::tcp::check_congestion(name).map_err(|error| error.to_string())?;
+        }
+        let digest = args.digest.or(file.digest).unwrap_or(DigestWish::None);
+        let config = Config {
+            listen,
+            iqn,
+            luns,
+            chap,
+            allowed: if allowed.is_empty() { file.allowed.unwrap_or_default() } else { allowed },
+            digests: digest.digests(),
+            congestion,
+            trace: args.trace.clone().or(file.trace),
+        };
+        Ok(Settings { config, digest, insecure, warnings })
+    }
+}
+
+fn from_file(
+    path: &Path,
+    allow_short: bool,
+    flags: &[LunSpec],
+    warnings: &mut Vec<String>,
+) -> Result<FromFile, SettingsError> {
+    let origin = path.display().to_string();
+    let failed = |error| format!("--config {origin}: {error}");
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let mode = std::fs::metadata(path).map_err(failed)?.permissions().mode();
+    let file = file::read(&text, allow_short, flags)
+        .map_err(|problems| SettingsError::File { origin: origin.clone(), problems })?;
+    if file.has_secrets && mode & 0o006 != 0 {
+        let mode = mode & 0o777;
+        warnings.push(format!(
+            "{origin}: everybody on this host may read or write the CHAP secrets in it (mode {mode:03o}); \
+             chmod 600 {origin}, or move them to a secret_file"
+        ));
+    }
+    Ok(file)
+}

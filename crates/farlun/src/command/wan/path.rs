@@ -1,0 +1,274 @@
+//! The flags that say what a path is like, and the path they make.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use event::{BitRate, Bytes};
+use link::{FRAMING_BYTES, JitterModel, Line, LossModel, Outage, Reordering, Shape, Share};
+use wan::Spec;
+
+use super::both::Both;
+use crate::exit::Exit;
+
+/// Smallest MTU that IPv6 allows (RFC 8200, section 5) and largest that a packet's length field does.
+const MTU: std::ops::RangeInclusive<i64> = 1280..=65_535;
+/// Rings that network cards have.
+const RING: std::ops::RangeInclusive<i64> = 80..=4_096;
+/// A packet that is held back any longer is lost, for all that TCP can tell.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// What the path is like. Every VALUE may be near:VALUE,far:VALUE instead: for packets that near sends and for
+/// those that far sends.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "The path (VALUE for both directions, or near:VALUE,far:VALUE by sender)")]
+pub(super) struct PathArgs {
+    /// Propagation one way, such as 8ms; half of the round trip
+    #[arg(long, default_value = "0", value_name = "VALUE")]
+    delay: Both<Time>,
+    /// Rate of the wire, such as 100mbit or 1gbit, with 38 bytes of Ethernet for each packet
+    #[arg(long, default_value = "1gbit", value_name = "VALUE")]
+    rate: Both<BitRate>,
+    /// What may wait for the wire: packets of MTU size (256), or bytes (2MB) [default: rate x round trip, at
+    /// least 1 MB]
+    #[arg(long, value_name = "VALUE")]
+    queue: Option<Both<Queue>>,
+    /// Packets lost: 0.01%, in bursts burst:0.1%/8 (share lost, mean packets in a burst),
+    /// elliott:0.1%/10%/50%/0% (chance of the line to turn bad, to turn good; lost while bad, while good), or by
+    /// number packets:100/200-210
+    #[arg(long, value_name = "VALUE")]
+    loss: Option<Both<LossModel>>,
+    /// Up to this much longer for each packet, evenly spread; none overtakes another
+    #[arg(long, value_name = "VALUE")]
+    jitter: Option<Both<Time>>,
+    /// Let packets overtake each other by --jitter
+    #[arg(long, requires = "jitter")]
+    jitter_overtakes: bool,
+    /// Packets that are held back for --reorder-hold, so that others pass them, such as 0.1%
+    #[arg(long, value_name = "VALUE")]
+    reorder: Option<Both<Share>>,
+    /// How long packets are held back by --reorder
+    #[arg(long, default_value = "1ms", value_name = "VALUE")]
+    reorder_hold: Both<Time>,
+    /// Packets that arrive twice, such as 0.1%
+    #[arg(long, value_name = "VALUE")]
+    duplicate: Option<Both<Share>>,
+    /// Pack frames of up to 128 bytes (acknowledgements) together, one bunch in each such time: 125us. Data keep
+    /// their gaps
+    #[arg(long, value_name = "VALUE")]
+    merge_acks: Option<Both<Time>>,
+    /// When the line is down, from the start of COMMAND: 10s+200ms (at 10 s, for 200 ms), 10s+200ms/30s (then every
+    /// 30 s), several with commas
+    #[arg(long, value_name = "VALUE")]
+    down: Option<Both<Outages>>,
+    /// Largest packet, in bytes of IP
+    #[arg(long, default_value = "1500", value_parser = clap::value_parser!(u32).range(MTU))]
+    mtu: u32,
+    /// Give each host's device a ring of N packets that empties at the rate of the wire: a full ring drops what TCP
+    /// sends while TCP looks (state CWR), and nothing is lost on the path
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(RING))]
+    ring: Option<u32>,
+    /// Cut super-packets into packets of MTU size before anything happens to them [default: with --ring, --loss,
+    /// --reorder, --duplicate, --merge-acks, --jitter-overtakes and a --queue in packets]
+    #[arg(long)]
+    segment: bool,
+    /// What is left to chance follows from N: the same N, the same fate of the n-th packet
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// No IPv4: FARLUN_NEAR and FARLUN_FAR are IPv6 addresses
+    #[arg(long)]
+    ipv6: bool,
+}
+
+/// A time with its unit.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Time(Duration);
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Queue {
+    Packets(u64),
+    Bytes(u64),
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct Outages(Vec<Outage>);
+
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Time, String> {
+        let time = event::parse_delay(s).map_err(|error| error.to_string())?;
+        if time > LONGEST {
+            return Err(format!("'{s}' is more than {}", event::format_delay(LONGEST)));
+        }
+        Ok(Time(time))
+    }
+}
+
+impl FromStr for Queue {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Queue, String> {
+        let wrong = || format!("'{s}' is not a queue such as 256 (packets) or 2MB");
+        match s.parse() {
+            Ok(packets @ 1..=1_000_000) => Ok(Queue::Packets(packets)),
+            Ok(_) => Err(format!(
+                "a queue of {s} packets, expected 1 to 1000000; a size needs its unit, such as {s}B"
+            )),
+            Err(_) => Bytes::parse(s).map(Queue::Bytes).map_err(|_| wrong()),
+        }
+    }
+}
+
+impl FromStr for Outages {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Outages, String> {
+        s.split(',').map(str::parse).collect::<Result<_, _>>().map(Outages)
+    }
+}
+
+impl PathArgs {
+    /// The path that the flags describe.
+    pub(super) fn spec(self) -> anyhow::Result<Spec> {
+        let near_first = [true, false];
+        let rtt =
+            near_first.map(|near| self.delay.of(near).map_or(Duration::ZERO, |delay| delay.0)).iter().sum();
+        let [near, far] = near_first.map(|near| self.line(near, rtt));
+        let (near, far) = (near?, far?);
+        let segment = self.segment || near.wants_single_packets() || far.wants_single_packets();
+        Ok(Spec {
+            near,
+            far,
+            mtu_bytes: self.mtu,
+            seed: self.seed,
+            ring_packets: self.ring,
+            segment: segment || self.ring.is_some(),
+            only_ipv6: self.ipv6,
+        })
+    }
+
+    fn line(&self, near: bool, rtt: Duration) -> anyhow::Result<Line> {
+        let packet_bytes = u64::from(self.mtu) + u64::from(FRAMING_BYTES);
+        let rate = self.rate.of(near).copied().unwrap_or(BitRate(1_000_000_000));
+        let queue = self.queue.as_ref().and_then(|queue| queue.of(near));
+        let (queue_bytes, queue_packets) = match queue {
+            None => (Shape::usual_queue_bytes(rtt / 2, rate), None),
+            Some(Queue::Bytes(bytes)) if *bytes < packet_bytes => {
+                return Err(Exit::usage(format!(
+                    "a queue of {bytes} bytes holds no packet of {} bytes; give at least {packet_bytes} bytes",
+                    self.mtu
+                )));
+            }
+            Some(Queue::Bytes(bytes)) => (*bytes, None),
+            Some(Queue::Packets(packets)) => (packets * packet_bytes, Some(*packets)),
+        };
+        let delay = self.delay.of(near).map_or(Duration::ZERO, |delay| delay.0);
+        let hold = self.reorder_hold.of(near).map_or(Duration::from_millis(1), |hold| hold.0);
+        let time = |value: &Option<Both<Time>>| {
+            value.as_ref().and_then(|value| value.of(near)).map(|time| time.0).filter(|time| !time.is_zero())
+        };
+        Ok(Line {
+            queue_packets,
+            loss: self.loss.as_ref().and_then(|loss| loss.of(near)).cloned(),
+            jitter: time(&self.jitter).map(|most| JitterModel { most, overtaking: self.jitter_overtakes }),
+            reorder: self
+                .reorder
+                .as_ref()
+                .and_then(|reorder| reorder.of(near))
+                .map(|share| Reordering { share: *share, hold }),
+            duplicate: self.duplicate.as_ref().and_then(|duplicate| duplicate.of(near)).copied(),
+            merge: time(&self.merge_acks),
+            outages: self
+                .down
+                .as_ref()
+                .and_then(|down| down.of(near))
+                .map_or(Vec::new(), |down| down.0.clone()),
+            ..Line::plain(Shape { delay, rate, queue_bytes })
+        })
+    }
+}
+
+impl<T> Both<T> {
+    fn of(&self, near: bool) -> Option<&T> {
+        if near { self.near.as_ref() } else { self.far.as_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        path: PathArgs,
+    }
+
+    fn spec(flags: &str) -> Result<Spec, String> {
+        let words = std::iter::once("wan").chain(flags.split_whitespace());
+        let flags = Flags::try_parse_from(words).map_err(|error| error.to_string())?;
+        flags.path.spec().map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn a_plain_path_is_not_cut_and_has_the_usual_queue() {
+        let plain = spec("--delay 8ms --rate 1gbit").expect("a path");
+        assert_eq!(plain, Spec::new(Duration::from_millis(8), BitRate(1_000_000_000), None, 1500));
+        let sized = spec("--delay 8ms --queue 3MB --mtu 9000").expect("a path");
+        assert_eq!(sized, Spec::new(Duration::from_millis(8), BitRate(1_000_000_000), Some(3_000_000), 9000));
+    }
+
+    #[test]
+    fn what_is_meant_for_packets_cuts_super_packets() {
+        for flags in
+            ["--queue 256", "--ring 80", "--loss 0.01%", "--merge-acks 125us", "--reorder 1%", "--segment"]
+        {
+            assert!(spec(flags).expect(flags).segment, "{flags}");
+        }
+        for flags in ["--queue 2MB", "--jitter 1ms", "--down 1s+1ms"] {
+            assert!(!spec(flags).expect(flags).segment, "{flags}");
+        }
+    }
+
+    #[test]
+    fn directions_may_differ_in_everything() {
+        let path = spec(
+            "--delay near:2ms,far:40ms --rate near:10mbit,far:100mbit --queue far:50 --loss far:burst:1%/4 \
+             --merge-acks near:125us --down near:1s+1ms,5s+2ms/10s,far:0+1s",
+        )
+        .expect("a path");
+        let (near, far) = (&path.near, &path.far);
+        assert_eq!(
+            (near.shape.delay, far.shape.delay),
+            (Duration::from_millis(2), Duration::from_millis(40))
+        );
+        assert_eq!((near.shape.rate, far.shape.rate), (BitRate(10_000_000), BitRate(100_000_000)));
+        assert_eq!((near.queue_packets, far.queue_packets), (None, Some(50)));
+        assert_eq!(far.shape.queue_bytes, 50 * 1538);
+        assert!(near.loss.is_none() && far.loss.is_some() && near.merge.is_some() && far.merge.is_none());
+        assert_eq!((near.outages.len(), far.outages.len()), (2, 1));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (flags, said) in [
+            ("--queue 0", "expected 1 to 1000000"),
+            ("--queue 2000000", "a size needs its unit, such as 2000000B"),
+            ("--queue 100B", "holds no packet of 1500 bytes; give at least 1538 bytes"),
+            ("--loss 1", "'1' is not a loss such as 0.01%"),
+            ("--delay 8", "'8' is not a time"),
+            ("--delay 11s", "'11s' is more than 10s"),
+            ("--ring 79", "80"),
+            ("--jitter-overtakes", "--jitter"),
+            ("--mtu 1000", "1280"),
+            ("--down 5s", "is not an outage such as"),
+            ("--delay near:1ms,near:2ms", "names one side twice"),
+        ] {
+            let error = spec(flags).expect_err(flags);
+            assert!(error.contains(said), "{flags}: {error}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Why a plan cannot be used.
+
+use document::{Problem, lines};
+
+/// Why a plan cannot be used.
+#[derive(thiserror::Error, Debug)]
+pub enum PlanError {
+    /// Neither a shipped plan nor a file.
+    #[error("{0}")]
+    Unknown(String),
+    /// The file is there and cannot be read.
+    #[error("plan {path}: {source}")]
+    Unreadable {
+        /// As given.
+        path: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// It was read and does not make sense: all its problems, in the order of the lines.
+    #[error("{}", lines(origin, problems))]
+    Wrong {
+        /// Path or name of the plan.
+        origin: String,
+        /// At least one.
+        problems: Vec<Problem>,
+    },
+}

@@ -1,0 +1,89 @@
+//! Memory that begins at a page: what I/O past the page cache is done from and into.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// Where [`Aligned`] begins: a multiple of a page, or of its length if that is less.
+pub const ALIGN_BYTES: usize = 4096;
+
+/// Bytes, zero at first, that begin at a multiple of [`ALIGN_BYTES`].
+pub struct Aligned {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+impl Aligned {
+    /// `len` zeros, at least one.
+    pub fn zeroed(len: usize) -> Aligned {
+        let layout = Aligned::layout(len);
+        // SAFETY: the layout has a size, which `layout` sees to.
+        let start = unsafe { alloc_zeroed(layout) };
+        match NonNull::new(start) {
+            Some(start) => Aligned { start, len },
+            None => handle_alloc_error(layout),
+        }
+    }
+
+    fn layout(len: usize) -> Layout {
+        assert!(len > 0, "memory of no length has no address");
+        let align = len.next_power_of_two().min(ALIGN_BYTES);
+        match Layout::from_size_align(len, align) {
+            Ok(layout) => layout,
+            Err(_) => panic!("{len} bytes are more than a process can have"),
+        }
+    }
+}
+
+impl Deref for Aligned {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` initialised bytes begin at `start`, and are ours for as long as `self` is there.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Aligned {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `self` is borrowed alone.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Aligned {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated by `zeroed` with the same layout.
+        unsafe { dealloc(self.start.as_ptr(), Aligned::layout(self.len)) }
+    }
+}
+
+// SAFETY: it owns plain bytes, as a boxed slice does.
+unsafe impl Send for Aligned {}
+// SAFETY: shared, it can only be read.
+unsafe impl Sync for Aligned {}
+
+impl fmt::Debug for Aligned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Aligned({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn begins_at_a_page_and_is_zero() {
+        for len in [1, 512, 4095, 4096, 4097, 1 << 20] {
+            let mut bytes = Aligned::zeroed(len);
+            let align = len.next_power_of_two().min(ALIGN_BYTES);
+            assert_eq!((bytes.as_ptr() as usize % align, bytes.len()), (0, len));
+            assert!(bytes.iter().all(|&byte| byte == 0));
+            bytes[len - 1] = 7;
+            assert_eq!(bytes[len - 1], 7);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What is served inline: slices that the sockets are written from and read into, by the loop that owns
+//! them, without a copy, a lock or a thread. And the same behind a lock, for wrappers, which are stores.
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::{BackendError, BlockStore, Memory, Null};
+
+/// Bytes that need no waiting for.
+#[derive(Debug)]
+pub enum Inline {
+    /// Memory.
+    Memory(Memory),
+    /// Zeros, and a place to write to.
+    Null(Null),
+}
+
+impl Inline {
+    /// Size in bytes.
+    pub fn len_bytes(&self) -> u64 {
+        match self {
+            Inline::Memory(memory) => memory.len_bytes(),
+            Inline::Null(null) => null.len_bytes(),
+        }
+    }
+
+    /// A stretch to send from, at most a transfer long.
+    pub fn bytes(&self, offset_bytes: u64, len_bytes: usize) -> &[u8] {
+        match self {
+            Inline::Memory(memory) => &memory.bytes()[offset_bytes as usize..][..len_bytes],
+            Inline::Null(null) => null.zeros(len_bytes),
+        }
+    }
+
+    /// Space for `len_bytes` that follow `after_bytes` of the same PDU, which begins at `offset_bytes`.
+    pub fn space(&mut self, offset_bytes: u64, after_bytes: usize, len_bytes: usize) -> &mut [u8] {
+        match self {
+            Inline::Memory(memory) => {
+                &mut memory.bytes_mut()[offset_bytes as usize + after_bytes..][..len_bytes]
+            }
+            Inline::Null(null) => null.sink(after_bytes, len_bytes),
+        }
+    }
+
+    /// Makes a stretch read as zeros.
+    pub fn zero(&mut self, offset_bytes: u64, len_bytes: u64) {
+        match self {
+            Inline::Memory(memory) => memory.zero(offset_bytes, len_bytes),
+            Inline::Null(_) => {}
+        }
+    }
+}
+
+/// An [`Inline`] as a store. Wrappers make it slower anyway, so one lock and a copy do no harm.
+#[derive(Debug)]
+pub struct Locked {
+    inner: RwLock<Inline>,
+    len_bytes: u64,
+    block_len_bytes: u32,
+    gate: RwLock<()>,
+}
+
+impl Locked {
+    /// Takes `inner`, whose blocks have `block_len_bytes`.
+    pub fn new(inner: Inline, block_len_bytes: u32) -> Locked {
+        let len_bytes = inner.len_bytes();
+        Locked { inner: RwLock::new(inner), len_bytes, block_len_bytes, gate: RwLock::default() }
+    }
+
+    // A worker that panicked has left bytes and nothing that they would have to agree with.
+    fn shared(&self) -> RwLockReadGuard<'_, Inline> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn alone(&self) -> RwLockWriteGuard<'_, Inline> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BlockStore for Locked {
+    fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError> {
+        into.copy_from_slice(self.shared().bytes(offset_bytes, into.len()));
+        Ok(())
+    }
+
+    fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
+        self.alone().space(offset_bytes, 0, from.len()).copy_from_slice(from);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    fn zero_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+        self.alone().zero(offset_bytes, len_bytes);
+        Ok(())
+    }
+
+    fn gate(&self) -> &RwLock<()> {
+        &self.gate
+    }
+
+    /// As the same bytes without a lock.
+    fn has_write_cache(&self) -> bool {
+        false
+    }
+
+    fn physical_block_bytes(&self) -> u32 {
+        self.block_len_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_zeros_of_any_size() {
+        let mut null = Inline::Null(Null::new(1 << 50));
+        assert_eq!(null.len_bytes(), 1 << 50);
+        null.space((1 << 50) - 4096, 512, 1024).fill(7);
+        assert_eq!(
+            null.space((1 << 50) - 4096, 1024, 512)[..],
+            [7; 512],
+            "what a PDU brought is there for its digest"
+        );
+        assert!(null.bytes((1 << 50) - 4096, 4096).iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn behind_a_lock_it_is_the_same() {
+        let store = Locked::new(Inline::Memory(Memory::zeroed(1 << 16).unwrap()), 4096);
+        store.write_at(4096, &[7; 8192]).unwrap();
+        store.zero_at(8192, 1024).unwrap();
+        let mut found = [1; 16384];
+        store.read_at(0, &mut found).unwrap();
+        let expected = [(4096, 0), (4096, 7), (1024, 0), (3072, 7), (4096, 0)];
+        let expected: Vec<u8> = expected.iter().flat_map(|&(len, byte)| vec![byte; len]).collect();
+        assert_eq!(found[..], expected);
+        assert!(store.len_bytes() == 1 << 16 && !store.has_write_cache());
+    }
+}

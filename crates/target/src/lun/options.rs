@@ -1,0 +1,202 @@
+//! How a LUN is served: the options behind its place, and what they do.
+//!
+//! | option | means |
+//! |---|---|
+//! | `ro` | writes are refused |
+//! | `block=512` · `block=4096` | bytes per logical block; a block device has its own as default, others 512 |
+//! | `direct=on` · `direct=off` | past the page cache or through it (files and block devices) |
+//! | `reservations=FILE` | where persistent reservations are kept (files and block devices) |
+//! | `delay=[read:\|write:]TIME[..TIME]` | commands wait that long before they begin, or something in between |
+//! | `fault=KIND[:WHEN]…` | commands fail; see `backend/fault.rs` |
+//! | `seed=N` | begins the chances of `delay` and `fault`; the same seed gives the same run |
+//!
+//! A command waits first and fails afterwards, in whatever order that was written.
+
+use std::path::PathBuf;
+
+use event::ParseError;
+use thiserror::Error;
+
+use super::spec::{Source, nearest_of};
+use crate::backend::{Delay, Delays, FaultRule};
+
+/// How a LUN is served.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Options {
+    /// Writes are refused.
+    pub read_only: bool,
+    /// Bytes per logical block, if not the default of its kind.
+    pub block_len_bytes: Option<u32>,
+    /// Past the page cache, or through it; `None` leaves it to us.
+    pub direct: Option<bool>,
+    /// The file that keeps persistent reservations, if not the default of its kind.
+    pub reservations: Option<PathBuf>,
+    /// How long commands wait before they begin.
+    pub delays: Delays,
+    /// Which commands fail.
+    pub faults: Vec<FaultRule>,
+    /// Begins the chances of delays and faults.
+    pub seed: u64,
+}
+
+/// Why an option cannot be taken.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum OptionError {
+    /// There is no such word.
+    #[error("'{found}' is no {what}; did you mean '{nearest}'?{hint}")]
+    Unknown {
+        /// The word.
+        found: String,
+        /// What it should be.
+        what: &'static str,
+        /// The nearest that could have been meant.
+        nearest: &'static str,
+        /// What else may have been meant.
+        hint: &'static str,
+    },
+    /// It needs a value and has none.
+    #[error("'{name}' needs a value: {example}")]
+    NoValue {
+        /// The option.
+        name: String,
+        /// What it could look like.
+        example: &'static str,
+    },
+    /// It has a value and takes none.
+    #[error("'{name}' takes no value, found '{found}'")]
+    Value {
+        /// The option.
+        name: &'static str,
+        /// Its value.
+        found: String,
+    },
+    /// A value that is none of those that are possible.
+    #[error("'{found}' is no {what}: expected {expected}")]
+    Not {
+        /// The value.
+        found: String,
+        /// What it should be.
+        what: &'static str,
+        /// What is possible.
+        expected: &'static str,
+    },
+    /// A range the wrong way round.
+    #[error("'{found}' ends before it begins")]
+    Reversed {
+        /// The range.
+        found: String,
+    },
+    /// A time that cannot be read.
+    #[error(transparent)]
+    Time(#[from] ParseError),
+    /// Right for other kinds of LUN.
+    #[error("'{name}' is for files and block devices, not for {kind} LUNs")]
+    Unfit {
+        /// The option.
+        name: &'static str,
+        /// The kind of this LUN.
+        kind: &'static str,
+    },
+}
+
+/// The names of all options.
+pub const OPTIONS: [&str; 7] = ["ro", "block", "direct", "reservations", "delay", "fault", "seed"];
+
+/// Sizes of blocks: what initiators know.
+pub const BLOCK_LENS_BYTES: [u32; 2] = [512, 4096];
+
+impl Options {
+    /// Takes the option `name`, as if `name` or `name=value` had been written.
+    pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), OptionError> {
+        let needed = |example| {
+            let none = || OptionError::NoValue { name: name.to_owned(), example };
+            value.filter(|value| !value.is_empty()).ok_or_else(none)
+        };
+        match (name, value) {
+            ("ro", None) => self.read_only = true,
+            ("ro", Some(found)) => return Err(OptionError::Value { name: "ro", found: found.to_owned() }),
+            ("block", _) => {
+                let found = needed("block=4096")?;
+                let len = found.parse().ok().filter(|len| BLOCK_LENS_BYTES.contains(len));
+                self.block_len_bytes = Some(len.ok_or_else(|| not(found, "block size", "512 or 4096"))?);
+            }
+            ("direct", _) => {
+                self.direct = Some(match value {
+                    None | Some("on") => true,
+                    Some("off") => false,
+                    Some(found) => return Err(not(found, "switch", "direct=on or direct=off")),
+                });
+            }
+            ("reservations", _) => {
+                self.reservations = Some(needed("reservations=/var/lib/farlun/disk")?.into());
+            }
+            ("delay", _) => self.delay(needed("delay=2ms, or delay=read:1ms..2ms")?)?,
+            ("fault", _) => self.faults.push(needed("fault=read:0.1%")?.parse()?),
+            ("seed", _) => {
+                let found = needed("seed=1")?;
+                self.seed = found.parse().map_err(|_| not(found, "number", "seed=1 or the like"))?;
+            }
+            _ => {
+                let nearest = nearest_of(name, &OPTIONS);
+                let hint = " (a comma in a path is written twice)";
+                return Err(OptionError::Unknown { found: name.to_owned(), what: "option", nearest, hint });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all of it goes with this kind of LUN.
+    pub fn fit(&self, source: &Source) -> Result<(), OptionError> {
+        let kind = source.kind();
+        let set = [("direct", self.direct.is_some()), ("reservations", self.reservations.is_some())];
+        match set.into_iter().find(|(_, is_set)| source.is_volatile() && *is_set) {
+            Some((name, _)) => Err(OptionError::Unfit { name, kind }),
+            None => Ok(()),
+        }
+    }
+
+    fn delay(&mut self, text: &str) -> Result<(), OptionError> {
+        let (side, times) = text.split_once(':').map_or(("", text), |(side, times)| (side, times));
+        let delay: Delay = times.parse()?;
+        match side {
+            "" => self.delays = Delays { read: delay, write: delay },
+            "read" => self.delays.read = delay,
+            "write" => self.delays.write = delay,
+            _ => {
+                let nearest = nearest_of(side, &["read", "write"]);
+                return Err(OptionError::Unknown {
+                    found: side.to_owned(),
+                    what: "kind of command",
+                    nearest,
+                    hint: "",
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Every option as it is written.
+    pub(super) fn texts(&self) -> Vec<String> {
+        let mut texts = Vec::new();
+        let mut push = |text: Option<String>| texts.extend(text);
+        push(self.read_only.then(|| "ro".to_owned()));
+        push(self.block_len_bytes.map(|len| format!("block={len}")));
+        push(self.direct.map(|direct| format!("direct={}", if direct { "on" } else { "off" })));
+        push(self.reservations.as_ref().map(|path| format!("reservations={}", path.display())));
+        let Delays { read, write } = self.delays;
+        if read == write {
+            push((!read.is_none()).then(|| format!("delay={read}")));
+        } else {
+            push((!read.is_none()).then(|| format!("delay=read:{read}")));
+            push((!write.is_none()).then(|| format!("delay=write:{write}")));
+        }
+        self.faults.iter().for_each(|rule| push(Some(format!("fault={rule}"))));
+        push((self.seed != 0).then(|| format!("seed={}", self.seed)));
+        texts
+    }
+}
+
+/// A value that is not possible.
+pub(crate) fn not(found: &str, what: &'static str, expected: &'static str) -> OptionError {
+    OptionError::Not { found: found.to_owned(), what, expected }
+}

@@ -1,0 +1,106 @@
+//! Whether an initiator that says nothing is still there. One that is silent is pinged, and one that does not answer
+//! is gone: its session, its memory and its reservations come free.
+//!
+//! TCP notices a host that is gone by itself, but only while it has something to send, or after a minute of probes;
+//! and a peer whose kernel answers and whose program does not is alive to TCP for ever.
+
+use std::time::Duration;
+
+use event::Instant;
+
+/// How long a peer may be silent on a short path.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// On a long one it is so many round trips.
+const ROUND_TRIPS: u32 = 8;
+
+/// What is known of one peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Alive {
+    since: Instant,
+    acked_bytes: u64,
+    is_pinged: bool,
+}
+
+/// What is to be done about a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    Fine,
+    Ping,
+    Gone,
+}
+
+impl Alive {
+    pub(super) fn new(now: Instant) -> Alive {
+        Alive { since: now, acked_bytes: 0, is_pinged: false }
+    }
+
+    /// Something of it has arrived, or it could not: it is not read.
+    pub(super) fn heard(&mut self, now: Instant) {
+        (self.since, self.is_pinged) = (now, false);
+    }
+
+    /// Whether it has been silent for so long that it is worth a look.
+    pub(super) fn is_silent(&self, now: Instant) -> bool {
+        now.since(self.since) >= PATIENCE
+    }
+
+    /// Judges it by what its TCP has done meanwhile: one that is receiving megabytes over a thin line has the ping
+    /// still before it.
+    pub(super) fn judge(&mut self, now: Instant, rtt: Duration, acked_bytes: u64) -> Verdict {
+        if now.since(self.since) < PATIENCE.max(rtt * ROUND_TRIPS) {
+            return Verdict::Fine;
+        }
+        self.since = now;
+        if std::mem::replace(&mut self.acked_bytes, acked_bytes) != acked_bytes {
+            return Verdict::Fine;
+        }
+        match std::mem::replace(&mut self.is_pinged, true) {
+            false => Verdict::Ping,
+            true => Verdict::Gone,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_silent_peer_is_pinged_and_then_given_up() {
+        let start = Instant::from_nanos(0);
+        let at = |s: u64| start + Duration::from_secs(s);
+        let mut alive = Alive::new(start);
+        assert!(!alive.is_silent(at(9)) && alive.is_silent(at(10)));
+        assert_eq!(alive.judge(at(9), MS, 0), Verdict::Fine);
+        assert_eq!(alive.judge(at(10), MS, 0), Verdict::Ping);
+        assert_eq!(alive.judge(at(15), MS, 0), Verdict::Fine, "it has as long to answer");
+        // Its TCP took the ping: that is not an answer, but worth another wait.
+        assert_eq!(alive.judge(at(20), MS, 48), Verdict::Fine);
+        assert_eq!(alive.judge(at(30), MS, 48), Verdict::Gone);
+    }
+
+    #[test]
+    fn an_answer_begins_anew_and_a_long_path_has_more_time() {
+        let start = Instant::from_nanos(0);
+        let at = |s: u64| start + Duration::from_secs(s);
+        let mut alive = Alive::new(start);
+        assert_eq!(alive.judge(at(10), MS, 0), Verdict::Ping);
+        alive.heard(at(11));
+        assert_eq!(alive.judge(at(20), MS, 0), Verdict::Fine);
+        assert_eq!(alive.judge(at(21), 2000 * MS, 0), Verdict::Fine, "16 s on a path of 2 s");
+        assert_eq!(alive.judge(at(27), 2000 * MS, 0), Verdict::Ping);
+        assert_eq!(alive.judge(at(43), 2000 * MS, 0), Verdict::Gone);
+    }
+
+    #[test]
+    fn a_peer_that_receives_is_not_pinged() {
+        let start = Instant::from_nanos(0);
+        let mut alive = Alive::new(start);
+        for turn in 1..100 {
+            let now = start + turn * PATIENCE;
+            assert_eq!(alive.judge(now, MS, 1000 * u64::from(turn)), Verdict::Fine);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Long work on LUNs in memory: done by the loop itself, a slice in each turn, so that nobody waits for more
+//! than a slice. It ends like a call into a store, with a [`Done`].
+
+use engine::FairQueue;
+use wire::scsi::Lun as Address;
+
+use super::jobs::Done;
+use crate::backend::Backend;
+use crate::lun::{Lun, Luns, Nexus};
+use crate::scsi::Order;
+
+/// Something to do in a LUN in memory.
+#[derive(Debug)]
+pub(super) struct Chore {
+    pub(super) lun: Address,
+    pub(super) order: Order,
+    pub(super) side: usize,
+    pub(super) nexus: Nexus,
+    pub(super) token: u64,
+    pub(super) done_bytes: u64,
+}
+
+/// What is to be done; the sessions take turns.
+#[derive(Debug, Default)]
+pub(super) struct Chores {
+    queue: FairQueue<Chore>,
+    current: Option<Chore>,
+}
+
+impl Chores {
+    /// Queues one. The command window bounds how many.
+    pub(super) fn push(&mut self, chore: Chore) {
+        self.queue.push(chore.nexus.0, chore.order.len_bytes(), chore);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.current.is_none() && self.queue.is_empty()
+    }
+
+    /// Does a slice; what came of the chore if that was its last. Chores that nobody waits for any more, as
+    /// `is_wanted` says of side and nexus, end where they are.
+    pub(super) fn step(&mut self, luns: &mut Luns, is_wanted: impl Fn(usize, Nexus) -> bool) -> Option<Done> {
+        let mut chore = self.current.take().or_else(|| self.queue.pop())?;
+        let result = match luns.lun_mut(chore.lun).map(Lun::backend_mut) {
+            Some(Backend::Inline(inline)) if is_wanted(chore.side, chore.nexus) => {
+                match chore.order.inline(inline, &mut chore.done_bytes) {
+                    Ok(false) => {
+                        self.current = Some(chore);
+                        return None;
+                    }
+                    Ok(true) => Ok(()),
+                    Err(failure) => Err(failure),
+                }
+            }
+            _ => Ok(()),
+        };
+        Some(Done { side: chore.side, nexus: chore.nexus, token: chore.token, result, read: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scsi::{Action, Span};
+
+    fn fill(nexus: u64, offset_bytes: u64, len_bytes: u64) -> Chore {
+        let span = Span { offset_bytes, len_bytes };
+        let action = Action::Fill { span, pattern: vec![nexus as u8; 512] };
+        let order = Order { action, fua: false };
+        let lun = Address::from_number(0);
+        Chore { lun, order, side: 0, nexus: Nexus(nexus), token: nexus, done_bytes: 0 }
+    }
+
+    fn luns() -> Luns {
+        Luns::open(&[(0, "memory:64MiB".parse().unwrap())].into(), "iqn.t").unwrap()
+    }
+
+    #[test]
+    fn long_work_is_cut_and_sessions_take_turns() {
+        let (mut chores, mut luns) = (Chores::default(), luns());
+        for n in 0..4 {
+            chores.push(fill(1, n << 23, 8 << 20));
+        }
+        chores.push(fill(2, 60 << 20, 1 << 20));
+        let (mut steps, mut ended) = (0, Vec::new());
+        while !chores.is_empty() {
+            steps += 1;
+            ended.extend(chores.step(&mut luns, |_, _| true).map(|done| done.token));
+        }
+        assert_eq!(ended, [1, 2, 1, 1, 1], "the short one waits for one long one");
+        assert_eq!(steps, 33 * 4, "a slice at a time");
+        let Backend::Inline(memory) = luns.lun(Address::from_number(0)).unwrap().backend() else {
+            unreachable!("it was made in memory");
+        };
+        assert!(memory.bytes(0, 32 << 20).iter().all(|byte| *byte == 1));
+        assert!(memory.bytes(60 << 20, 1 << 20).iter().all(|byte| *byte == 2));
+    }
+
+    #[test]
+    fn little_is_done_for_those_who_have_left() {
+        let (mut chores, mut luns) = (Chores::default(), luns());
+        chores.push(fill(1, 0, 1 << 20));
+        assert!(chores.step(&mut luns, |_, _| true).is_none());
+        let ended = chores.step(&mut luns, |_, _| false).expect("it is over, for those who count it");
+        assert_eq!((ended.token, chores.is_empty()), (1, true));
+    }
+}

@@ -1,0 +1,90 @@
+//! The end of a target, in order: nobody new comes in, initiators are asked to log out (RFC 7143 section 11.9.1), what
+//! is under way is finished, and everything is over soon, whatever anybody does.
+
+use std::time::Duration;
+
+use event::Instant;
+
+use super::end::End;
+use super::{Target, log};
+
+/// How long everything may take.
+const MOST: Duration = Duration::from_secs(2);
+/// How long sessions without work have to log out: a few round trips, but not less than this …
+const QUIET_LEAST: Duration = Duration::from_millis(100);
+/// … and not more.
+const QUIET_MOST: Duration = Duration::from_secs(1);
+const ROUND_TRIPS: u32 = 4;
+
+/// How far the end has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drain {
+    /// Sessions without work are closed from then on.
+    quiet: Instant,
+    /// Everything ends then.
+    last: Instant,
+}
+
+impl Target {
+    /// A signal to end has come. The second one ends everything at once.
+    pub(super) fn begin_drain(&mut self, now: Instant) {
+        if let Some(drain) = &mut self.drain {
+            drain.last = now;
+            return;
+        }
+        for listener in self.listeners.drain(..) {
+            let _ = self.poll.remove(std::os::fd::AsFd::as_fd(&listener));
+        }
+        self.listen_again = None;
+        self.shared.is_draining = true;
+        let mut rtt = Duration::ZERO;
+        for index in self.clients.iter().map(|(index, _)| index).collect::<Vec<_>>() {
+            let client = &mut self.clients[index];
+            if client.awaits_login() {
+                self.close(index, &End::Shutdown, now);
+            } else {
+                rtt = rtt.max(client.rtt());
+                client.request_logout(MOST.as_secs() as u16, &mut self.sides);
+                client.become_dirty(&mut self.dirty);
+            }
+        }
+        let quiet = now + (rtt * ROUND_TRIPS).clamp(QUIET_LEAST, QUIET_MOST);
+        self.drain = Some(Drain { quiet, last: now + MOST });
+    }
+
+    /// When to look again, or `None` when all is over.
+    pub(super) fn drain(&mut self, drain: Drain, now: Instant) -> Option<Instant> {
+        if now >= drain.last && !self.clients.is_empty() {
+            log(format_args!("{} connections are closed without a logout", self.clients.len()));
+            for index in self.clients.iter().map(|(index, _)| index).collect::<Vec<_>>() {
+                self.dismiss(index, &End::Shutdown, now);
+            }
+        }
+        if now >= drain.quiet {
+            for (_, client) in &mut self.clients {
+                if client.is_quiet(&self.sides) {
+                    client.announce_drop(&mut self.sides);
+                    client.end_with(End::Shutdown);
+                    client.become_dirty(&mut self.dirty);
+                }
+            }
+        }
+        match self.clients.is_empty() {
+            true => None,
+            false if now < drain.quiet => Some(drain.quiet),
+            false => Some(drain.last),
+        }
+    }
+
+    /// Closes a connection that is told of it, if its socket takes that at once.
+    pub(super) fn dismiss(&mut self, index: usize, end: &End, now: Instant) {
+        if let Some(client) = self.clients.get_mut(index)
+            && !client.awaits_login()
+        {
+            client.announce_drop(&mut self.sides);
+            // Whatever it comes to, it is closed.
+            let _ = client.turn(&self.poll, &mut self.sides, &mut self.shared);
+        }
+        self.close(index, end, now);
+    }
+}

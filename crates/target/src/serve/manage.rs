@@ -1,0 +1,260 @@
+//! Task management across sessions (SAM-5 section 7, RFC 7143 section 11.5): what a request ends, and when it is
+//! answered: as soon as no store is at work any more on anything that it has ended.
+//!
+//! Tasks of the session that asks end at once, in the order of its PDUs; those of other sessions when its turn is
+//! over, before anything else is served. What a worker has been asked cannot be taken back, so it is waited for, even
+//! when its session is gone by then.
+
+use std::collections::{HashMap, HashSet};
+
+use proto::target::{ConnectionId, Function, TaskId};
+use slab::Slab;
+use wire::iscsi::{Lun as Address, task_response};
+use wire::scsi::Status;
+
+use super::Shared;
+use super::end::End;
+use super::side::{Ending, Side};
+use super::transfer::{Body, Transfer};
+use crate::lun::Nexus;
+
+/// Requests that are not answered, and what they wait for.
+#[derive(Debug, Default)]
+pub(super) struct Management {
+    open: Slab<Open>,
+    others: Vec<Others>,
+    finished: Vec<Request>,
+    /// Calls of sessions that are gone, by session and transfer.
+    orphans: HashMap<(Nexus, u64), Orphan>,
+}
+
+#[derive(Debug)]
+struct Open {
+    request: Request,
+    /// Calls that have to come back, and one for the request itself until it has ended all it is to end.
+    waits_for: usize,
+}
+
+/// Who is to be answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub(super) side: usize,
+    pub(super) nexus: Nexus,
+    pub(super) reply: Reply,
+}
+
+/// What the answer is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reply {
+    /// To a task management request with this tag; the target starts anew if it is a cold reset.
+    Managed { connection: ConnectionId, itt: u32, is_cold: bool },
+    /// GOOD to the command of this transfer.
+    Good { token: u64, id: usize },
+}
+
+/// Tasks of other sessions that are to end.
+#[derive(Debug)]
+pub(super) struct Others {
+    pub(super) id: usize,
+    /// All units if `None`.
+    pub(super) lun: Option<Address>,
+    /// Who asks.
+    pub(super) nexus: Nexus,
+    /// Only these sessions, if they are named.
+    pub(super) only: Option<Vec<Nexus>>,
+    /// Those that lose tasks are told by the unit that another initiator did it; a reset tells all by itself.
+    pub(super) is_told: bool,
+}
+
+#[derive(Debug)]
+struct Orphan {
+    lun: Address,
+    waiters: Vec<usize>,
+}
+
+impl Others {
+    pub(super) fn concerns(&self, nexus: Nexus) -> bool {
+        nexus != self.nexus && self.only.as_ref().is_none_or(|only| only.contains(&nexus))
+    }
+}
+
+impl Management {
+    fn begin(&mut self, side: usize, nexus: Nexus, reply: impl FnOnce(usize) -> Reply) -> usize {
+        let entry = self.open.vacant_entry();
+        let id = entry.key();
+        entry.insert(Open { request: Request { side, nexus, reply: reply(id) }, waits_for: 1 });
+        id
+    }
+
+    fn wait(&mut self, id: usize) {
+        self.open[id].waits_for += 1;
+    }
+
+    /// Something that a request waits for is over.
+    pub(super) fn release(&mut self, id: usize) {
+        let open = &mut self.open[id];
+        open.waits_for -= 1;
+        if open.waits_for == 0 {
+            self.finished.push(self.open.remove(id).request);
+        }
+    }
+
+    /// A call of a session that is gone has come back.
+    pub(super) fn finish_orphan(&mut self, nexus: Nexus, token: u64) {
+        let orphan = self.orphans.remove(&(nexus, token));
+        orphan.into_iter().flat_map(|orphan| orphan.waiters).for_each(|id| self.release(id));
+    }
+
+    /// The tasks to end in other sessions, since the last call.
+    pub(super) fn take_others(&mut self) -> Vec<Others> {
+        std::mem::take(&mut self.others)
+    }
+
+    /// Requests to answer, since the last call.
+    pub(super) fn take_finished(&mut self) -> Vec<Request> {
+        std::mem::take(&mut self.finished)
+    }
+
+    fn wait_for_orphans(&mut self, id: usize, lun: Option<Address>) {
+        let concerned = self.orphans.values_mut().filter(|orphan| lun.is_none_or(|lun| orphan.lun == lun));
+        for orphan in concerned {
+            orphan.waiters.push(id);
+            self.open[id].waits_for += 1;
+        }
+    }
+}
+
+impl Side {
+    pub(super) fn manage(
+        &mut self,
+        (connection, itt): (ConnectionId, u32),
+        function: Function,
+        shared: &mut Shared,
+    ) {
+        let lun = match function {
+            Function::AbortTaskSet(lun) | Function::ClearTaskSet(lun) | Function::LunReset(lun) => Some(lun),
+            Function::AbortTask(_) | Function::WarmReset | Function::ColdReset => None,
+        };
+        if self.iqn.is_none() {
+            return self.session.answer_manage(connection, itt, task_response::NOT_SUPPORTED);
+        }
+        if lun.is_some_and(|lun| shared.luns.lun(lun).is_none()) {
+            return self.session.answer_manage(connection, itt, task_response::NO_SUCH_LUN);
+        }
+        let is_cold = function == Function::ColdReset;
+        let reply = |_| Reply::Managed { connection, itt, is_cold };
+        let id = shared.management.begin(self.index, self.nexus, reply);
+        let tasks = match function {
+            Function::AbortTask(task) if self.session.abort(task) => vec![task],
+            Function::AbortTask(_) => Vec::new(),
+            _ => self.session.abort_all(lun),
+        };
+        self.let_go(&tasks, Some(id), shared);
+        match function {
+            Function::AbortTask(_) | Function::AbortTaskSet(_) => return shared.management.release(id),
+            Function::ClearTaskSet(_) => {}
+            Function::LunReset(_) | Function::WarmReset | Function::ColdReset => {
+                shared.luns.reset(lun, self.nexus)
+            }
+        }
+        shared.management.wait_for_orphans(id, lun);
+        let is_told = matches!(function, Function::ClearTaskSet(_));
+        shared.management.others.push(Others { id, lun, nexus: self.nexus, only: None, is_told });
+    }
+
+    /// Answers a command with GOOD as soon as the tasks of these sessions on its unit have ended.
+    pub(super) fn good_without(&mut self, transfer: Transfer, only: Vec<Nexus>, shared: &mut Shared) {
+        let lun = transfer.lun;
+        let token = self.insert(transfer, shared);
+        let id = shared.management.begin(self.index, self.nexus, |id| Reply::Good { token, id });
+        self.transfers[token as usize].body = Body::Waiting(id);
+        shared.management.others.push(Others {
+            id,
+            lun: Some(lun),
+            nexus: self.nexus,
+            only: Some(only),
+            is_told: true,
+        });
+    }
+
+    /// Ends tasks that another session wants to end; whether there were any.
+    pub(super) fn end_tasks(&mut self, others: &Others, shared: &mut Shared) -> bool {
+        let before = self.session.open_commands();
+        let tasks = self.session.abort_all(others.lun);
+        let has_lost = !tasks.is_empty() || self.session.open_commands() < before;
+        self.let_go(&tasks, Some(others.id), shared);
+        has_lost
+    }
+
+    /// What it asked for is done.
+    pub(super) fn finish_managing(&mut self, reply: Reply, shared: &mut Shared) {
+        match reply {
+            Reply::Managed { connection, itt, is_cold } => {
+                self.session.answer_manage(connection, itt, task_response::COMPLETE);
+                for member in self.members.iter().filter(|_| is_cold) {
+                    let is_abrupt = member.connection != connection;
+                    shared.endings.push(Ending { client: member.client, end: End::Reset, is_abrupt });
+                }
+            }
+            Reply::Good { token, id } => {
+                let found = self.transfers.get(token as usize);
+                if found.is_some_and(|found| matches!(found.body, Body::Waiting(waits) if waits == id)) {
+                    let transfer = self.remove(token as usize);
+                    self.answer(transfer.task, Status::GOOD, None, transfer.actual_bytes);
+                }
+            }
+        }
+    }
+
+    /// Takes its calls that are still under way out of it, since it is gone.
+    pub(super) fn leave_orphans(&mut self, shared: &mut Shared) {
+        for (token, transfer) in std::mem::take(&mut self.transfers) {
+            let waiters = match transfer.body {
+                Body::Away => Vec::new(),
+                Body::Doomed(waiters) => waiters,
+                _ => continue,
+            };
+            let orphan = Orphan { lun: transfer.lun, waiters };
+            shared.management.orphans.insert((self.nexus, token as u64), orphan);
+        }
+    }
+
+    /// Gives up the payload of tasks that were ended. Request `id`, if there is one, waits for what a worker has of
+    /// it.
+    pub(super) fn let_go(&mut self, tasks: &[TaskId], id: Option<usize>, shared: &mut Shared) {
+        let mut resting: HashSet<TaskId> = tasks.iter().copied().collect();
+        let concerns =
+            |transfer: &Transfer| resting.contains(&transfer.task) && !matches!(transfer.body, Body::Waste);
+        let ended = self.transfers.iter().filter(|(_, transfer)| concerns(transfer));
+        let ended: Vec<_> = ended.map(|(token, _)| token).collect();
+        for token in ended {
+            let transfer = &mut self.transfers[token];
+            match &mut transfer.body {
+                Body::Away => transfer.body = Body::Doomed(id.into_iter().collect()),
+                Body::Doomed(waiters) => waiters.extend(id),
+                _ => {
+                    self.discard(token as u64);
+                    continue;
+                }
+            }
+            resting.remove(&transfer.task);
+            if let Some(id) = id {
+                shared.management.wait(id);
+            }
+        }
+        resting.into_iter().for_each(|task| self.session.forget(task));
+    }
+
+    /// Drops a transfer whose payload nobody wants any more.
+    pub(super) fn discard(&mut self, token: u64) {
+        let transfer = &mut self.transfers[token as usize];
+        if matches!(transfer.body, Body::Filling(_) | Body::Parameters(..)) {
+            self.filling -= 1;
+        }
+        if self.members.iter().any(|member| member.landing == Some(token)) {
+            self.transfers[token as usize].body = Body::Waste;
+        } else {
+            self.remove(token as usize);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The path of a run as its JSON document shows it.
+
+use std::time::Duration;
+
+use link::Line;
+use serde::Serialize;
+
+use crate::Spec;
+
+/// The path as it was. The first three fields are those of the line from near to far.
+#[derive(Clone, Debug, Serialize)]
+pub struct PathShown {
+    /// Propagation one way.
+    pub delay_ns: u64,
+    /// Rate on the wire.
+    pub rate_bits_per_s: u64,
+    /// Bytes on the wire that may wait.
+    pub queue_bytes: u64,
+    /// Largest packet, in bytes of IP.
+    pub mtu: u32,
+    /// Largest super-packet that TCP builds, in bytes.
+    pub gso_max_bytes: u32,
+    /// Decides what is left to chance.
+    pub seed: u64,
+    /// Packets that each host's device holds.
+    pub ring_packets: Option<u32>,
+    /// Whether super-packets are cut before the model sees them.
+    pub segment: bool,
+    /// Memory that packets under way may take.
+    pub memory_bytes: u64,
+    /// What packets meet that near sends.
+    pub near: LineShown,
+    /// What packets meet that far sends.
+    pub far: LineShown,
+}
+
+/// One direction.
+#[derive(Clone, Debug, Serialize)]
+pub struct LineShown {
+    /// Propagation.
+    pub delay_ns: u64,
+    /// Rate on the wire.
+    pub rate_bits_per_s: u64,
+    /// Bytes on the wire that may wait.
+    pub queue_bytes: u64,
+    /// Packets that may wait instead.
+    pub queue_packets: Option<u64>,
+    /// Loss as `--loss` takes it.
+    pub loss: Option<String>,
+    /// The longest that packets take longer.
+    pub jitter_ns: u64,
+    /// Whether packets overtake each other by jitter.
+    pub jitter_overtakes: bool,
+    /// Packets that are held back, from 0 to 1.
+    pub reorder: f64,
+    /// How long they are.
+    pub reorder_hold_ns: u64,
+    /// Packets that arrive twice, from 0 to 1.
+    pub duplicate: f64,
+    /// Period of a line that packs small frames together; 0 if it does not.
+    pub merge_acks_ns: u64,
+    /// When the line is down, as `--down` takes it.
+    pub down: Vec<String>,
+}
+
+impl PathShown {
+    pub(crate) fn of(spec: &Spec) -> PathShown {
+        let [near, far] = [&spec.near, &spec.far].map(LineShown::of);
+        PathShown {
+            delay_ns: near.delay_ns,
+            rate_bits_per_s: near.rate_bits_per_s,
+            queue_bytes: near.queue_bytes,
+            mtu: spec.mtu_bytes,
+            gso_max_bytes: spec.gso_max_bytes(),
+            seed: spec.seed,
+            ring_packets: spec.ring_packets,
+            segment: spec.segment,
+            memory_bytes: spec.memory_bytes(),
+            near,
+            far,
+        }
+    }
+}
+
+impl LineShown {
+    fn of(line: &Line) -> LineShown {
+        let ns = |time: Duration| time.as_nanos() as u64;
+        LineShown {
+            delay_ns: ns(line.shape.delay),
+            rate_bits_per_s: line.shape.rate.0,
+            queue_bytes: line.shape.queue_bytes,
+            queue_packets: line.queue_packets,
+            loss: line.loss.as_ref().map(ToString::to_string),
+            jitter_ns: line.jitter.map_or(0, |jitter| ns(jitter.most)),
+            jitter_overtakes: line.jitter.is_some_and(|jitter| jitter.overtaking),
+            reorder: line.reorder.map_or(0.0, |reorder| reorder.share.fraction()),
+            reorder_hold_ns: line.reorder.map_or(0, |reorder| ns(reorder.hold)),
+            duplicate: line.duplicate.map_or(0.0, link::Share::fraction),
+            merge_acks_ns: line.merge.map_or(0, ns),
+            down: line.outages.iter().map(ToString::to_string).collect(),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Several connections of one session, on sockets: who may join, what goes where, and what becomes of the others when
+//! one ends.
+
+use std::io::Write;
+use std::net::TcpStream;
+
+use e2e::ours::Target;
+use wire::iscsi::{
+    LoginRequest, LogoutRequest, Lun, Pdu, RESERVED_TAG, ScsiCommand, TaskAttribute, TaskManagementRequest,
+    login_stage, login_status, logout_reason, task_function, text,
+};
+use wire::scsi::Cdb;
+
+use crate::pdu;
+use crate::raw_initiator::{connect, data_out, ping, read, until_closed, write};
+
+const NAME: &str = "iqn.2026-11.org.example:several";
+const ISID: [u8; 6] = [0x80, 0, 0, 0x11, 0, 1];
+
+/// How a connection logs in.
+#[derive(Clone, Copy)]
+struct Login {
+    name: &'static str,
+    isid: [u8; 6],
+    tsih: u16,
+    cid: u16,
+    cmd_sn: u32,
+    most: &'static str,
+}
+
+const FIRST: Login = Login { name: NAME, isid: ISID, tsih: 0, cid: 0, cmd_sn: 1, most: "3" };
+
+/// What became of a login: the socket and the session's handle, or the status.
+fn log_in(target: &Target, login: Login) -> Result<(TcpStream, u16), (u8, u8)> {
+    let mut keys = Vec::new();
+    let mut writer = text::TextWriter::new(&mut keys);
+    writer.push("InitiatorName", login.name).push("TargetName", target.iqn());
+    if login.tsih == 0 {
+        writer.push("InitialR2T", "Yes").push("MaxConnections", login.most);
+    }
+    let request = LoginRequest {
+        transit: true,
+        is_continued: false,
+        csg: login_stage::OPERATIONAL,
+        nsg: login_stage::FULL_FEATURE,
+        version_max: 0,
+        version_min: 0,
+        data_segment_len: 0,
+        isid: login.isid,
+        tsih: login.tsih,
+        itt: 1,
+        cid: login.cid,
+        cmd_sn: login.cmd_sn,
+        exp_stat_sn: 0,
+    };
+    let mut stream = connect(target);
+    stream.write_all(&pdu::bytes(request, &keys)).expect("the target reads");
+    let answer = pdu::read(&mut stream).expect("an answer to the login");
+    let Some((Pdu::LoginResponse(response), _)) = answer else { panic!("{answer:?}") };
+    match (response.status_class, response.status_detail) {
+        (0, 0) => Ok((stream, response.tsih)),
+        status => Err(status),
+    }
+}
+
+/// A session with connections 0 and 1 that has heard of its unit's attention; its handle.
+#[track_caller]
+fn two(target: &Target) -> (TcpStream, TcpStream, u16) {
+    let (mut one, tsih) = log_in(target, FIRST).expect("a session");
+    let (other, same) = log_in(target, Login { tsih, cid: 1, ..FIRST }).expect("another connection");
+    assert_eq!(tsih, same);
+    send(&mut one, command(1, Cdb::TestUnitReady, 0), &[]);
+    receive(&mut one);
+    (one, other, tsih)
+}
+
+/// A command with this number, which is its tag too.
+fn command(cmd_sn: u32, cdb: Cdb, bytes: u32) -> ScsiCommand {
+    ScsiCommand {
+        immediate: false,
+        is_final: true,
+        read: matches!(cdb, Cdb::Read { .. }),
+        write: matches!(cdb, Cdb::Write { .. }),
+        attribute: TaskAttribute::Simple,
+        ahs_len: 0,
+        data_segment_len: 0,
+        lun: Lun::from_number(0),
+        itt: cmd_sn,
+        expected_data_transfer_len: bytes,
+        cmd_sn,
+        exp_stat_sn: 0,
+        cdb: cdb.emit(),
+    }
+}
+
+fn send(stream: &mut TcpStream, pdu: impl Into<Pdu>, data: &[u8]) {
+    stream.write_all(&pdu::bytes(pdu, data)).expect("the target reads");
+}
+
+#[track_caller]
+fn receive(stream: &mut TcpStream) -> (Pdu, Vec<u8>) {
+    match pdu::read(stream) {
+        Ok(Some(found)) => found,
+        other => panic!("nothing comes: {other:?}"),
+    }
+}
+
+/// The tag and status of the response that comes next.
+#[track_caller]
+fn status(stream: &mut TcpStream) -> (u32, u8) {
+    match receive(stream) {
+        (Pdu::ScsiResponse(response), _) => (response.itt, response.status),
+        (Pdu::DataIn(data), _) if data.status.is_some() => (data.itt, 0),
+        found => panic!("no status: {found:?}"),
+    }
+}
+
+/// Tags of all that is there to be read: a ping is answered behind it.
+#[track_caller]
+fn waiting(stream: &mut TcpStream) -> Vec<u32> {
+    const TAG: u32 = 0xabcd_0000;
+    stream.write_all(&ping(TAG, b"?")).expect("the target reads");
+    let tags = std::iter::from_fn(|| Some(receive(stream).0.itt()).filter(|tag| *tag != TAG));
+    tags.collect()
+}
+
+#[test]
+fn who_may_join() {
+    let target = Target::serve(&["memory:1MiB"]);
+    let (_one, _other, tsih) = two(&target);
+    let joining = Login { tsih, cid: 2, ..FIRST };
+    let missing = Err(login_status::SESSION_DOES_NOT_EXIST);
+    let refused = |login| log_in(&target, login).map(|_| ());
+    assert_eq!(refused(Login { tsih: tsih.wrapping_add(100), ..joining }), missing);
+    assert_eq!(refused(Login { isid: [0x80, 9, 9, 9, 9, 9], ..joining }), missing);
+    assert_eq!(refused(Login { name: "iqn.2026-11.org.example:thief", ..joining }), missing);
+    let _third = log_in(&target, joining).expect("the third of three");
+    assert_eq!(refused(Login { cid: 3, ..joining }), Err(login_status::TOO_MANY_CONNECTIONS));
+    let _again = log_in(&target, Login { cid: 1, ..joining }).expect("in the place of the second");
+    // A session that asked for one connection has one.
+    let alone = Login { isid: [0x80, 0, 0, 0x11, 0, 2], most: "1", ..FIRST };
+    let (_alone, tsih) = log_in(&target, alone).expect("a session");
+    assert_eq!(refused(Login { tsih, cid: 1, ..alone }), Err(login_status::TOO_MANY_CONNECTIONS));
+}
+
+#[test]
+fn commands_of_two_connections_run_in_one_order() {
+    let target = Target::serve(&["memory:1MiB"]);
+    let (mut one, mut other, _) = two(&target);
+    // Each write is read back by the next command, on the other connection, which often comes first.
+    for round in 0..50_u8 {
+        let at = 2 + u32::from(round) * 2;
+        send(&mut other, command(at + 1, read(0, 512), 512), &[]);
+        send(&mut one, command(at, write(0, 512), 512), &[round; 512]);
+        assert_eq!(status(&mut one), (at, 0));
+        let (Pdu::DataIn(data), found) = receive(&mut other) else { panic!("no data") };
+        assert_eq!((data.itt, data.status, found), (at + 1, Some(0), vec![round; 512]));
+    }
+    // One that waits for its turn does not hold up pings, and runs as soon as the other is there.
+    send(&mut other, command(103, Cdb::TestUnitReady, 0), &[]);
+    assert!(waiting(&mut other).is_empty());
+    send(&mut one, command(102, Cdb::TestUnitReady, 0), &[]);
+    assert_eq!((status(&mut one), status(&mut other)), ((102, 0), (103, 0)));
+}
+
+#[test]
+fn a_lost_connection_leaves_the_other() {
+    let target = Target::serve(&["memory:1MiB"]);
+    let (mut one, mut other, tsih) = two(&target);
+    send(&mut other, command(2, write(0, 4096), 4096), &[]);
+    let (Pdu::R2t(_), _) = receive(&mut other) else { panic!("the data is not sent for") };
+    send(&mut one, command(3, write(8, 4096), 4096), &[]);
+    let (Pdu::R2t(r2t), _) = receive(&mut one) else { panic!("the data is not sent for") };
+    other.shutdown(std::net::Shutdown::Both).expect("a socket");
+    // Number 4 was lost with it, so that 5 waits until the initiator gives it up.
+    send(&mut one, command(5, read(0, 512), 512), &[]);
+    assert!(waiting(&mut one).is_empty());
+    let abort = TaskManagementRequest {
+        immediate: true,
+        function: task_function::ABORT_TASK,
+        lun: Lun::from_number(0),
+        itt: 0x99,
+        referenced_itt: 4,
+        cmd_sn: 6,
+        exp_stat_sn: 0,
+        ref_cmd_sn: 4,
+        exp_data_sn: 0,
+    };
+    send(&mut one, abort, &[]);
+    let (Pdu::TaskManagementResponse(response), _) = receive(&mut one) else { panic!("no response") };
+    assert_eq!(response.response, 0);
+    assert_eq!(status(&mut one), (5, 0));
+    // The write of the one that is left goes on; the other's has ended with its connection.
+    one.write_all(&data_out(3, r2t.ttt, 0, &[7; 4096])).expect("the target reads");
+    assert_eq!(status(&mut one), (3, 0));
+    send(&mut one, command(6, read(0, 512), 512), &[]);
+    assert_eq!(receive(&mut one).1, [0; 512]);
+    // And it may come back under its name.
+    let again = log_in(&target, Login { tsih, cid: 1, cmd_sn: 7, ..FIRST });
+    let (mut again, _) = again.expect("there is room");
+    send(&mut again, command(7, read(8, 512), 512), &[]);
+    assert_eq!(receive(&mut again).1, [7; 512]);
+}
+
+#[test]
+fn the_same_cid_takes_the_place_of_the_old_connection() {
+    let target = Target::serve(&["memory:1MiB"]);
+    let (mut one, mut other, tsih) = two(&target);
+    send(&mut other, command(2, write(0, 4096), 4096), &[]);
+    let (Pdu::R2t(r2t), _) = receive(&mut other) else { panic!("the data is not sent for") };
+    let (mut again, _) = log_in(&target, Login { tsih, cid: 1, cmd_sn: 3, ..FIRST }).expect("its place");
+    assert!(until_closed(&mut other).is_empty());
+    again.write_all(&data_out(2, r2t.ttt, 0, &[9; 4096])).expect("the target reads");
+    assert!(waiting(&mut again).is_empty(), "its tasks have ended, and their data is forgotten");
+    send(&mut one, command(3, read(0, 512), 512), &[]);
+    assert_eq!(receive(&mut one).1, [0; 512]);
+    send(&mut again, command(4, Cdb::TestUnitReady, 0), &[]);
+    assert_eq!(status(&mut again), (4, 0));
+}
+
+fn logout(reason: u8, cid: u16) -> LogoutRequest {
+    LogoutRequest { immediate: true, reason, itt: 0x77, cid, cmd_sn: 2, exp_stat_sn: 0 }
+}
+
+#[track_caller]
+fn logged_out(stream: &mut TcpStream, expected: u8) {
+    let (Pdu::LogoutResponse(response), _) = receive(stream) else { panic!("no answer to the logout") };
+    assert_eq!(response.response, expected);
+}
+
+#[test]
+fn logout_of_one_connection_and_of_all() {
+    let target = Target::serve(&["memory:1MiB"]);
+    let (mut one, mut other, tsih) = two(&target);
+    send(&mut one, logout(logout_reason::CLOSE_CONNECTION, 9), &[]);
+    logged_out(&mut one, 1);
+    // Its own …
+    send(&mut other, logout(logout_reason::CLOSE_CONNECTION, 1), &[]);
+    logged_out(&mut other, 0);
+    assert!(until_closed(&mut other).is_empty());
+    send(&mut one, command(2, Cdb::TestUnitReady, 0), &[]);
+    assert_eq!(status(&mut one), (2, 0));
+    // … another's …
+    let (mut other, _) = log_in(&target, Login { tsih, cid: 1, ..FIRST }).expect("room again");
+    send(&mut one, logout(logout_reason::CLOSE_CONNECTION, 1), &[]);
+    logged_out(&mut one, 0);
+    assert!(until_closed(&mut other).is_empty());
+    // … and all of them.
+    let (mut other, _) = log_in(&target, Login { tsih, cid: 1, ..FIRST }).expect("room again");
+    send(&mut other, logout(logout_reason::CLOSE_SESSION, 0), &[]);
+    logged_out(&mut other, 0);
+    assert!(until_closed(&mut other).is_empty() && until_closed(&mut one).is_empty());
+    let gone = log_in(&target, Login { tsih, cid: 1, ..FIRST });
+    assert_eq!(gone.map(|_| ()), Err(login_status::SESSION_DOES_NOT_EXIST));
+}
+
+#[test]
+fn a_reset_on_one_connection_ends_the_tasks_of_the_other() {
+    let target = Target::serve(&["memory:1MiB"]);
+    let (mut one, mut other, _) = two(&target);
+    send(&mut other, command(2, write(0, 4096), 4096), &[]);
+    let (Pdu::R2t(r2t), _) = receive(&mut other) else { panic!("the data is not sent for") };
+    let reset = TaskManagementRequest {
+        immediate: true,
+        function: task_function::LOGICAL_UNIT_RESET,
+        lun: Lun::from_number(0),
+        itt: 0x99,
+        referenced_itt: RESERVED_TAG,
+        cmd_sn: 4,
+        exp_stat_sn: 0,
+        ref_cmd_sn: 0,
+        exp_data_sn: 0,
+    };
+    // It is sent behind command 3, which is on the slower connection: it waits for that.
+    send(&mut one, reset, &[]);
+    assert!(waiting(&mut one).is_empty());
+    send(&mut other, command(3, write(8, 4096), 4096), &[]);
+    let (Pdu::TaskManagementResponse(response), _) = receive(&mut one) else { panic!("no response") };
+    assert_eq!(response.response, 0);
+    other.write_all(&data_out(2, r2t.ttt, 0, &[9; 4096])).expect("the target reads");
+    let left: Vec<u32> = waiting(&mut other).into_iter().filter(|tag| *tag != 3).collect();
+    assert!(left.is_empty(), "neither write is answered: {left:?}");
+    send(&mut other, command(4, read(0, 4096), 4096), &[]);
+    assert_eq!(receive(&mut other).1, [0; 4096]);
+}
+
+#[test]
+fn a_new_session_ends_all_connections_of_the_old_one() {
+    let target = Target::serve(&["memory:1MiB"]);
+    let (mut one, mut other, _) = two(&target);
+    let (mut new, _) = log_in(&target, FIRST).expect("the same initiator comes again");
+    assert!(until_closed(&mut one).is_empty() && until_closed(&mut other).is_empty());
+    send(&mut new, command(1, Cdb::TestUnitReady, 0), &[]);
+    assert_eq!(status(&mut new), (1, 2), "power on, as for every new session");
+}

@@ -1,0 +1,9 @@
+//! Sessions of our target on real sockets: what ends tasks, and what becomes of everybody else's.
+
+mod connections;
+mod drain;
+#[path = "../pdu/mod.rs"]
+mod pdu;
+#[path = "../raw_initiator/mod.rs"]
+mod raw_initiator;
+mod task_management;
