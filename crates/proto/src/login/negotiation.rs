@@ -206,8 +206,9 @@ impl Negotiation {
         if misplaced {
             return Ok(Some(constant::REJECT.to_owned()));
         }
-        // What the first connection settled for the session is not for others to say (section 13, LO).
-        if self.is_joining && spec.when == Use::Leading {
+        // What the first connection settled for the session is not for others to say (section 13, LO). tgt says it
+        // nevertheless, and says it again after a Reject; what it says of the session then counts for nothing.
+        if self.is_joining && !self.is_initiator && spec.when == Use::Leading {
             return Ok(Some(constant::REJECT.to_owned()));
         }
         if self.is_irrelevant(key) {
