@@ -67,7 +67,9 @@ fn unknown_keys_and_the_nearest_known_one() {
     check(
         "rate = \"1gbit\"",
         "colour = 1",
-        &["5: unknown key 'colour' in [path]; known here: delay, rate, queue, mtu"],
+        &[
+            "5: unknown key 'colour' in [path]; known here: delay, rate, queue, mtu, loss, jitter, reorder, duplicate, merge_acks, ring",
+        ],
     );
     check(
         "delay = [",

@@ -87,6 +87,14 @@ impl Arena {
         self.chunks[Place::of(handle).chunk].live_packets += 1;
     }
 
+    /// Of the packet that was kept last only the first `bytes` are needed: the model dropped the pieces behind them. A
+    /// queue that has room for one piece of each super-packet would otherwise hold many times what it counts.
+    pub(crate) fn shorten(&mut self, handle: Handle, bytes: usize) {
+        let place = Place::of(handle);
+        assert!(bytes <= place.bytes, "a packet does not grow");
+        self.chunks[place.chunk].used_bytes = place.offset + bytes;
+    }
+
     /// Forgets the packet that was kept last: the model dropped all of it. Its room is there again at once, or a burst
     /// of drops would use up what the path needs.
     pub(crate) fn take_back(&mut self, handle: Handle) {
@@ -202,6 +210,22 @@ mod tests {
         arena.release(shared);
         arena.release(other);
         assert_eq!(keep(&mut arena, 60_000, 5), Some(shared), "all is free again");
+    }
+
+    #[test]
+    fn a_packet_of_which_little_is_needed_takes_little_room() {
+        let mut arena = Arena::new(1 << 20);
+        let held: Vec<Handle> = (0..200)
+            .map(|n| {
+                let handle = keep(&mut arena, 60_000, n).expect("room for one more");
+                arena.shorten(handle, 1_500);
+                handle
+            })
+            .collect();
+        for (n, handle) in held.iter().enumerate() {
+            assert!(arena.bytes(*handle)[..1_500].iter().all(|byte| usize::from(*byte) == n));
+            arena.release(*handle);
+        }
     }
 
     #[test]

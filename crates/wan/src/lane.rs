@@ -174,13 +174,18 @@ impl Lane {
 
     /// Gives the pieces of a super-packet to the model; whether it took any.
     fn push_pieces(&mut self, now: Instant, handle: Handle, cutter: &Cutter) -> bool {
-        let mut taken = false;
+        let mut last_taken = None;
         for piece in 0..cutter.pieces() {
             let ip_bytes = cutter.ip_bytes(piece);
             let packet = link::Packet::new(handle, now, ip_bytes, wire_bytes(ip_bytes, 1, 0), 1);
-            taken |= self.push(now, link::Packet { piece: Some(piece), ..packet });
+            if self.push(now, link::Packet { piece: Some(piece), ..packet }) {
+                last_taken = Some(piece);
+            }
         }
-        taken
+        if let Some(piece) = last_taken {
+            self.arena.shorten(handle, HEADER_BYTES + cutter.payload(piece..piece + 1).end);
+        }
+        last_taken.is_some()
     }
 
     /// Gives one packet to the model; whether it took it.

@@ -55,6 +55,10 @@ fn path(path: &Path) -> Value {
         Queue::Default => {}
         Queue::Bdp(factor) => json["queue"] = json!(format!("{factor}bdp")),
         Queue::Bytes(bytes) => json["queue"] = json!(bytes),
+        Queue::Packets(packets) => json["queue"] = json!(format!("{packets} packets")),
+    }
+    for (flag, value) in &path.faults {
+        json[flag.replace('-', "_")] = json!(value);
     }
     json
 }

@@ -1,10 +1,11 @@
 //! The `[path]` of a plan: what lies between the near and the far host.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use document::Scalar;
 use event::{BitRate, parse_delay};
-use link::{FRAMING_BYTES, Shape};
+use link::{FRAMING_BYTES, LossModel, Shape, Share};
 
 /// An emulated path, the same in both directions.
 #[derive(Clone, PartialEq, Debug)]
@@ -17,6 +18,8 @@ pub struct Path {
     pub queue: Queue,
     /// Largest IP packet, at least 1280 bytes (RFC 8200, section 5).
     pub mtu_bytes: u32,
+    /// What else happens to packets: flags of `farlun wan`, without the dashes, and their values.
+    pub faults: BTreeMap<&'static str, String>,
 }
 
 /// How a waiting queue is sized.
@@ -28,14 +31,26 @@ pub enum Queue {
     Bdp(f64),
     /// A size.
     Bytes(u64),
+    /// Packets of MTU size.
+    Packets(u32),
 }
 
 /// What can be said of a path.
-pub(super) const PATH_KEYS: &[&str] = &["delay", "rate", "queue", "mtu"];
+pub(super) const PATH_KEYS: &[&str] =
+    &["delay", "rate", "queue", "mtu", "loss", "jitter", "reorder", "duplicate", "merge_acks", "ring"];
+
+/// Rings that network cards have.
+const RING_PACKETS: (u32, u32) = (80, 4_096);
 
 impl Default for Path {
     fn default() -> Path {
-        Path { delay: Duration::ZERO, rate: BitRate(1_000_000_000), queue: Queue::Default, mtu_bytes: 1500 }
+        Path {
+            delay: Duration::ZERO,
+            rate: BitRate(1_000_000_000),
+            queue: Queue::Default,
+            mtu_bytes: 1500,
+            faults: BTreeMap::new(),
+        }
     }
 }
 
@@ -51,6 +66,9 @@ impl Path {
             Queue::Default => Shape::usual_queue_bytes(self.delay, self.rate),
             Queue::Bdp(factor) => (self.rate.bytes_in(self.rtt()) as f64 * factor) as u64,
             Queue::Bytes(bytes) => bytes,
+            Queue::Packets(packets) => {
+                u64::from(packets) * (u64::from(self.mtu_bytes) + u64::from(FRAMING_BYTES))
+            }
         };
         wanted.max(u64::from(self.mtu_bytes) + u64::from(FRAMING_BYTES))
     }
@@ -66,14 +84,51 @@ impl Path {
             "rate" => self.rate = value.rate()?,
             "queue" => self.queue = queue(value)?,
             "mtu" => self.mtu_bytes = value.number(1280, 65_535)?,
+            "ring" => {
+                let packets = value.number(RING_PACKETS.0, RING_PACKETS.1)?;
+                self.faults.insert("ring", packets.to_string());
+            }
+            "loss" => {
+                let model: LossModel = value.text()?.parse()?;
+                self.faults.insert("loss", model.to_string());
+            }
+            "reorder" => self.fault("reorder", share(value)?),
+            "duplicate" => self.fault("duplicate", share(value)?),
+            "jitter" => self.fault("jitter", time(value)?),
+            "merge_acks" => self.fault("merge-acks", time(value)?),
             _ => unreachable!("'{key}' is in PATH_KEYS"),
         }
         Ok(())
     }
+
+    /// Nothing of a fault is none.
+    fn fault(&mut self, flag: &'static str, value: Option<String>) {
+        match value {
+            Some(value) => self.faults.insert(flag, value),
+            None => self.faults.remove(flag),
+        };
+    }
+}
+
+fn share(value: &Scalar) -> Result<Option<String>, String> {
+    let share: Share = value.text()?.parse().map_err(|error: link::ShareError| error.to_string())?;
+    Ok((share > Share::NONE).then(|| share.to_string()))
+}
+
+fn time(value: &Scalar) -> Result<Option<String>, String> {
+    let label = value.label();
+    let time = parse_delay(&label).map_err(|error| error.to_string())?;
+    Ok((!time.is_zero()).then_some(label))
 }
 
 fn queue(value: &Scalar) -> Result<Queue, String> {
     let label = value.label();
+    if let Some(packets) = label.strip_suffix("packets") {
+        let packets = packets.trim().parse().ok().filter(|packets| (1..=1_000_000).contains(packets));
+        return packets
+            .map(Queue::Packets)
+            .ok_or_else(|| format!("'{label}' is not a queue such as '256 packets', of at most a million"));
+    }
     let Some(factor) = label.strip_suffix("bdp") else {
         return value
             .bytes()
@@ -91,6 +146,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn faults_are_checked_and_nothing_of_one_is_none() {
+        let mut path = Path::default();
+        let text = |text: &str| Scalar::Text(text.to_owned());
+        for (key, value, flag, given) in [
+            ("loss", text("0.01%"), "loss", Some("0.01%")),
+            ("jitter", text("2ms"), "jitter", Some("2ms")),
+            ("jitter", text("0"), "jitter", None),
+            ("merge_acks", text("125us"), "merge-acks", Some("125us")),
+            ("ring", Scalar::Integer(256), "ring", Some("256")),
+            ("duplicate", text("0%"), "duplicate", None),
+        ] {
+            path.set(key, &value).unwrap();
+            assert_eq!(path.faults.get(flag).map(String::as_str), given, "{key}");
+        }
+        for (key, value) in [("loss", text("1")), ("ring", Scalar::Integer(10)), ("reorder", text("2ms"))] {
+            assert!(path.set(key, &value).is_err(), "{key}");
+        }
+    }
+
+    #[test]
     fn queues() {
         let mut path = Path::default();
         assert_eq!(path.queue_bytes(), 1_000_000);
@@ -100,7 +175,9 @@ mod tests {
             path.set("queue", &Scalar::Text(text.to_owned())).unwrap();
             assert_eq!(path.queue_bytes(), bytes, "{text}");
         }
-        for text in ["0bdp", "-1bdp", "many", "NaNbdp", "inf bdp"] {
+        path.set("queue", &Scalar::Text("256 packets".to_owned())).unwrap();
+        assert_eq!((path.queue, path.queue_bytes()), (Queue::Packets(256), 256 * 1538));
+        for text in ["0 packets", "many packets", "0bdp", "-1bdp", "many", "NaNbdp", "inf bdp"] {
             assert!(path.set("queue", &Scalar::Text(text.to_owned())).is_err(), "{text}");
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use event::{BitRate, Bytes, Direction};
 
-use crate::plan::{Bench, Cell, Load, LoadKind, Lun};
+use crate::plan::{Bench, Cell, Load, LoadKind, Lun, Queue};
 
 /// The program's name in a command line that is shown; the path it really has, in one that is run.
 const SHOWN_PROGRAM: &str = "farlun";
@@ -23,10 +23,16 @@ pub(super) fn words(program: &str, cell: &Cell, luns: &[Lun], trace_dir: &Path) 
     let path = &cell.path;
     let mut words = Words::new(program);
     words.push(["wan", "--json", "--trace", &trace, "--delay", &exact_time(path.delay)]);
-    // A bare number would be packets.
-    let queue = format!("{}B", path.queue_bytes());
+    // A bare number means packets.
+    let queue = match path.queue {
+        Queue::Packets(packets) => packets.to_string(),
+        _ => format!("{}B", path.queue_bytes()),
+    };
     words.push(["--rate", &exact_rate(path.rate), "--queue", &queue]);
     words.push(["--mtu", &path.mtu_bytes.to_string(), "--validity", cell.load.validity.name()]);
+    for (flag, value) in &path.faults {
+        words.push([&format!("--{flag}"), value]);
+    }
     words.push(["--far", &quoted(&far(program, &cell.load, luns, &trace)), "--"]);
     words.0.extend(near(program, cell, &trace));
     words.0
@@ -180,6 +186,16 @@ mod tests {
         ] {
             assert_eq!(command_of(&plan, slug), command);
         }
+    }
+
+    #[test]
+    fn faults_of_the_path_are_flags() {
+        let mut plan = Source::find("tour").unwrap().plan(Variant::Quick).unwrap();
+        plan.path.queue = Queue::Packets(256);
+        plan.path.faults = [("loss", "0.01%".to_owned()), ("ring", "80".to_owned())].into();
+        let command = command_of(&plan, "stream-delay-0");
+        assert!(command.contains(" --queue 256 --mtu 1500 "), "{command}");
+        assert!(command.contains(" --loss 0.01% --ring 80 --far "), "{command}");
     }
 
     #[test]
