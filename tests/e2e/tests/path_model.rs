@@ -131,9 +131,9 @@ fn a_full_ring_is_congestion_of_the_sender_alone() {
 fn a_starved_emulator_says_that_its_figures_are_not_valid() {
     need!(path::available(), skip::program("ping"));
     let _turn = path::turn();
-    // COMMAND stops the emulator more often than not: it is its parent.
+    // COMMAND stops the emulator more often than not: it is its parent. There is always a packet on the path then.
     let near = format!(
-        "ping -q -c 30 -i 0.05 -W 2 {FAR} & \
+        "ping -q -c 700 -i 0.002 -W 2 {FAR} & \
          for n in 1 2 3 4 5 6 7 8; do kill -STOP $PPID; sleep 0.12; kill -CONT $PPID; sleep 0.06; done; wait"
     );
     let mut command = farlun(["wan", "--delay", "2ms", "--validity", "latency", "--", "sh", "-c", &near]);
