@@ -18,8 +18,10 @@ const SPARE_MAX: usize = 64;
 #[derive(Debug)]
 pub struct FairQueue<T> {
     lines: HashMap<u64, VecDeque<Item<T>>>,
-    /// Owners with a line, by the bytes at which the first item of it begins.
+    /// Owners with a line, by the bytes at which the first item of it begins; an empty line begins where its last
+    /// item ended, and is there until its turn has come.
     order: BinaryHeap<Reverse<(u64, u64)>>,
+    queued: usize,
     /// Where the item began that was taken last.
     now_bytes: u64,
     spare: Vec<VecDeque<Item<T>>>,
@@ -34,17 +36,24 @@ struct Item<T> {
 impl<T> FairQueue<T> {
     /// An empty queue.
     pub fn new() -> FairQueue<T> {
-        FairQueue { lines: HashMap::new(), order: BinaryHeap::new(), now_bytes: 0, spare: Vec::new() }
+        FairQueue {
+            lines: HashMap::new(),
+            order: BinaryHeap::new(),
+            queued: 0,
+            now_bytes: 0,
+            spare: Vec::new(),
+        }
     }
 
     /// Whether nothing is queued.
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.queued == 0
     }
 
     /// Queues an item that moves `bytes`, behind those of the same owner. The caller bounds how many.
     pub fn push(&mut self, owner: u64, bytes: u64, item: T) {
         let item = Item { item, cost_bytes: bytes.max(COST_MIN_BYTES) };
+        self.queued += 1;
         if let Some(line) = self.lines.get_mut(&owner) {
             line.push_back(item);
             return;
@@ -57,18 +66,25 @@ impl<T> FairQueue<T> {
 
     /// Takes the next item.
     pub fn pop(&mut self) -> Option<T> {
-        let Reverse((at_bytes, owner)) = self.order.pop()?;
-        let Some(line) = self.lines.get_mut(&owner) else { unreachable!("whoever is in order has a line") };
-        let Some(Item { item, cost_bytes }) = line.pop_front() else { unreachable!("no line is empty") };
-        self.now_bytes = at_bytes;
-        if !line.is_empty() {
-            self.order.push(Reverse((at_bytes + cost_bytes, owner)));
-        } else if let Some(line) = self.lines.remove(&owner)
-            && self.spare.len() < SPARE_MAX
-        {
-            self.spare.push(line);
+        loop {
+            let Reverse((at_bytes, owner)) = self.order.pop()?;
+            let Some(line) = self.lines.get_mut(&owner) else {
+                unreachable!("whoever is in order has a line")
+            };
+            self.now_bytes = at_bytes;
+            if let Some(Item { item, cost_bytes }) = line.pop_front() {
+                self.queued -= 1;
+                // What it asks for next begins where this ends, even if it comes later: one who asks for one thing
+                // at a time, again and again, is not ahead of the others for that.
+                self.order.push(Reverse((at_bytes + cost_bytes, owner)));
+                return Some(item);
+            }
+            if let Some(line) = self.lines.remove(&owner)
+                && self.spare.len() < SPARE_MAX
+            {
+                self.spare.push(line);
+            }
         }
-        Some(item)
     }
 }
 
@@ -126,6 +142,19 @@ mod tests {
         for round in drain(&mut queue, 30).chunks(3) {
             assert_eq!(round.iter().map(|(owner, _)| owner).sum::<u64>(), 6, "{round:?}");
         }
+    }
+
+    #[test]
+    fn who_asks_for_one_thing_at_a_time_takes_turns_with_the_others() {
+        let mut queue = FairQueue::new();
+        let mut served = [0; 4];
+        (0..4).for_each(|owner| queue.push(owner, 4096, owner));
+        for _ in 0..400 {
+            let owner = queue.pop().expect("four are queued");
+            served[owner as usize] += 1;
+            queue.push(owner, 4096, owner);
+        }
+        assert!(served.iter().all(|count| (99..=101).contains(count)), "{served:?}");
     }
 
     #[test]

@@ -269,8 +269,9 @@ impl<P> Rx<P> {
         let begin = std::mem::take(&mut self.kept_at);
         let rest = self.consume(&kept[begin..], receiver)?;
         let begin = kept.len() - rest;
-        if self.pdus_left == 0 && rest > 0 {
-            // The rest is for another turn, and is not copied for every one of them.
+        if self.pdus_left == 0 && rest >= BHS_LEN {
+            // The rest is for another turn, and is not copied for every one of them. Less than a header is carried
+            // along by the next read, which takes what is kept from its start.
             (self.kept, self.kept_at) = (kept, begin);
         } else {
             self.kept.extend_from_slice(&kept[begin..]);

@@ -159,18 +159,27 @@ pub enum LunError {
     },
 }
 
+/// Whether each of these LUNs keeps its reservations in a file of its own.
+pub(crate) fn check_reservations<'a>(
+    specs: impl Iterator<Item = (&'a u16, &'a LunSpec)>,
+) -> Result<(), LunError> {
+    let mut keepers = BTreeMap::new();
+    for (&number, spec) in specs {
+        let Some(path) = Keeper::place(&spec.source, &spec.options) else { continue };
+        if let Some(other) = keepers.insert(path.clone(), number) {
+            return Err(LunError::SharedReservations { number, other, path });
+        }
+    }
+    Ok(())
+}
+
 impl Luns {
     /// Opens every LUN of `specs` in the order of their numbers, as target `iqn`.
     pub fn open(specs: &BTreeMap<u16, LunSpec>, iqn: &str) -> Result<Luns, LunError> {
+        check_reservations(specs.iter())?;
         let mut luns = Luns::default();
         for (number, spec) in specs {
             luns.put(Lun::open(spec, *number, iqn)?);
-        }
-        let mut keepers = BTreeMap::new();
-        for (number, path) in luns.iter().filter_map(|lun| Some((lun.number, lun.keeper.as_ref()?.path()))) {
-            if let Some(other) = keepers.insert(path, number) {
-                return Err(LunError::SharedReservations { number, other, path: path.to_owned() });
-            }
         }
         Ok(luns)
     }

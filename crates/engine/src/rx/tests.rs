@@ -204,23 +204,28 @@ fn a_turn_takes_as_many_pdus_as_it_may() {
     use std::net::TcpListener;
 
     let one = pdu(0x04, 0, 0, b"text=1", NONE);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (stream, _) = listener.accept().unwrap();
-    peer.write_all(&[&one.repeat(7)[..], &one[..20]].concat()).unwrap();
-    let mut all = vec![0; 7 * one.len() + 20];
-    while stream.peek(&mut all).unwrap() < all.len() {}
-    stream.set_nonblocking(true).unwrap();
-    let (mut rx, mut scratch, mut recorder) = (Rx::new(), Scratch::new(), Recorder::default());
-    let mut turn = |recorder: &mut Recorder| {
-        rx.receive(&stream, &mut scratch, recorder, Quantum { bytes: 1 << 20, pdus: 2 }).unwrap()
-    };
-    for (more, pdus) in [(true, 2), (true, 4), (true, 6), (false, 7)] {
-        assert_eq!((turn(&mut recorder), recorder.log.len()), (more, pdus));
+    // The last turn ends before the part of a PDU, or within a turn.
+    let exact = [(true, 2), (true, 4), (true, 6), (true, 8), (false, 8)];
+    let odd = [(true, 2), (true, 4), (true, 6), (false, 7)];
+    for (whole, turns) in [(8, &exact[..]), (7, &odd[..])] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        peer.write_all(&[&one.repeat(whole)[..], &one[..20]].concat()).unwrap();
+        let mut all = vec![0; whole * one.len() + 20];
+        while stream.peek(&mut all).unwrap() < all.len() {}
+        stream.set_nonblocking(true).unwrap();
+        let (mut rx, mut scratch, mut recorder) = (Rx::new(), Scratch::new(), Recorder::default());
+        let mut turn = |recorder: &mut Recorder| {
+            rx.receive(&stream, &mut scratch, recorder, Quantum { bytes: 1 << 20, pdus: 2 }).unwrap()
+        };
+        for (more, pdus) in turns {
+            assert_eq!((turn(&mut recorder), recorder.log.len()), (*more, *pdus), "of {whole}");
+        }
+        peer.write_all(&one[20..]).unwrap();
+        while stream.peek(&mut [0]).is_err() {}
+        assert_eq!((turn(&mut recorder), recorder.log.len()), (false, whole + 1));
+        assert!(recorder.log.iter().all(|line| line == "0x04 text=1"), "{:?}", recorder.log);
+        assert!(rx.kept.is_empty() && rx.kept_at == 0);
     }
-    peer.write_all(&one[20..]).unwrap();
-    while stream.peek(&mut [0]).is_err() {}
-    assert_eq!((turn(&mut recorder), recorder.log.len()), (false, 8));
-    assert!(recorder.log.iter().all(|line| line == "0x04 text=1"), "{:?}", recorder.log);
-    assert!(rx.kept.is_empty() && rx.kept_at == 0);
 }

@@ -7,6 +7,8 @@
 //! Deviation from section 4.2.3.3: data that was sent for on behalf of an ended task is taken and forgotten, but not
 //! waited for, since most initiators stop sending it as soon as they have asked for the end.
 
+use std::collections::HashSet;
+
 use wire::iscsi::{Lun, TaskManagementRequest, TaskManagementResponse, task_function, task_response};
 
 use super::connection::{Connection, ConnectionId, Current, at};
@@ -147,18 +149,25 @@ impl Session {
     /// Ends all tasks on a unit, or on all units, without an answer; those to be forgotten, see
     /// [`Session::abort`]. A task that was ended before and is not forgotten yet is among them.
     pub fn abort_all(&mut self, lun: Option<Lun>) -> Vec<TaskId> {
-        self.abort_those(|task| lun.is_none_or(|lun| same_unit(task.lun, lun)))
+        // What the serving loop has not been told of came after the request: that was told in its turn.
+        let untold = |event: &Event| match event {
+            Event::Run(run) => Some(run.task),
+            _ => None,
+        };
+        let untold: HashSet<TaskId> = self.events.iter().filter_map(untold).collect();
+        self.abort_those(|id, task| !untold.contains(&id) && lun.is_none_or(|lun| same_unit(task.lun, lun)))
     }
 
-    pub(super) fn abort_those(&mut self, concerns: impl Fn(&Task) -> bool) -> Vec<TaskId> {
-        let all = self.tasks.iter().filter(|(_, task)| concerns(task));
-        let mut all: Vec<_> = all.map(|(key, _)| TaskId(key as u32)).collect();
+    pub(super) fn abort_those(&mut self, concerns: impl Fn(TaskId, &Task) -> bool) -> Vec<TaskId> {
+        let all = self.tasks.iter().map(|(key, task)| (TaskId(key as u32), task));
+        let mut all: Vec<_> = all.filter(|(id, task)| concerns(*id, task)).map(|(id, _)| id).collect();
         all.retain(|task| self.abort(*task));
         all
     }
 
-    /// The serving loop has let go of a task that was ended.
+    /// The serving loop has let go of a task that was ended. Nothing more is told of it.
     pub fn forget(&mut self, task: TaskId) {
+        self.events.retain(|event| event.task() != Some(task));
         self.close(task.0 as usize);
     }
 
@@ -170,7 +179,10 @@ impl Session {
     /// Takes a task out of the tables; its data that is still on its way will be taken and forgotten.
     pub(super) fn close(&mut self, key: usize) {
         let task = self.tasks.remove(key);
-        self.by_itt.remove(&task.itt);
+        // The tag may be in use again, after the connection was lost on which this task came.
+        if self.by_itt.get(&task.itt) == Some(&key) {
+            self.by_itt.remove(&task.itt);
+        }
         self.early_bytes -= task.early.len();
         let own = self.connections.iter_mut().find(|connection| connection.id == task.connection);
         if let Some(Connection { current, .. }) = own

@@ -85,6 +85,17 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// The task that it tells of.
+    fn task(&self) -> Option<TaskId> {
+        match self {
+            Event::Run(run) => Some(run.task),
+            Event::Received { task, .. } | Event::Damaged { task, .. } => Some(*task),
+            Event::Manage { .. } | Event::Text { .. } | Event::Logout { .. } | Event::Fault { .. } => None,
+        }
+    }
+}
+
 /// Longest text an initiator may send in one request sequence.
 const TEXT_MAX_BYTES: usize = 64 << 10;
 /// Immediate commands are outside the window, so they need a bound of their own.
@@ -171,7 +182,11 @@ impl Session {
                 *early = Early::Skipped;
             }
         }
-        let tasks = self.abort_those(|task| task.connection == connection);
+        let tasks = self.abort_those(|_, task| task.connection == connection);
+        // Their tags may be used again on another connection before the serving loop has let go of them.
+        for task in &tasks {
+            self.by_itt.remove(&self.tasks[task.0 as usize].itt);
+        }
         self.connections.retain(|other| other.id != connection);
         tasks
     }

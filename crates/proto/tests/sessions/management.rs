@@ -261,3 +261,22 @@ fn a_gap_in_the_data_of_an_early_write_fails_it_in_its_turn() {
     assert_eq!(statuses, [(0, 0), (1, 2)]);
     assert!(far.memory() == before);
 }
+
+#[test]
+fn a_reset_in_its_turn_leaves_what_comes_after_it() {
+    let mut far = Terms::default().far();
+    take(&mut far, command(1, NOTHING, 0), &[]).expect("ahead of its turn");
+    let write = Order { len_bytes: 512, ..WRITE };
+    let write = ScsiCommand { data_segment_len: 512, ..command(2, write, 512) };
+    take(&mut far, write, &[0xee; 512]).expect("ahead of its turn");
+    let reset = TaskManagementRequest {
+        immediate: false,
+        cmd_sn: CMD_SN,
+        ..request(task_function::LOGICAL_UNIT_RESET, 0, 0)
+    };
+    take(&mut far, reset, &[]).expect("in turn");
+    let mut tags: Vec<u32> = answers(&mut far).iter().map(Pdu::itt).collect();
+    tags.sort_unstable();
+    assert_eq!(tags, [1, 2, TAG], "all three are answered");
+    assert_eq!(far.session().open_commands(), 0);
+}

@@ -81,11 +81,22 @@ const SUFFIX: &str = ".farlun-reservations";
 impl Keeper {
     /// The keeper of a LUN, if it has one, and what it has kept.
     pub(super) fn open(source: &Source, options: &Options) -> Result<Option<(Arc<Keeper>, Kept)>, KeptError> {
+        let Some(path) = Keeper::place(source, options) else { return Ok(None) };
+        let kept = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Kept::default(),
+            Err(source) => return Err(KeptError::Read { path, source }),
+            Ok(bytes) => Kept::parse(&String::from_utf8_lossy(&bytes), &path)?,
+        };
+        Ok(Some((Arc::new(Keeper { path, saved: Mutex::new(0) }), kept)))
+    }
+
+    /// Where the reservations of a LUN are kept, if they are.
+    pub(super) fn place(source: &Source, options: &Options) -> Option<PathBuf> {
         if options.read_only {
-            return Ok(None);
+            return None;
         }
         let default = match source {
-            Source::Memory { .. } | Source::Null { .. } => return Ok(None),
+            Source::Memory { .. } | Source::Null { .. } => return None,
             Source::File { path } => with_suffix(path.canonicalize().unwrap_or_else(|_| path.clone())),
             Source::Block { path } => {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
@@ -93,13 +104,7 @@ impl Keeper {
                 with_suffix(Path::new(STATE_DIR).join(name))
             }
         };
-        let path = options.reservations.clone().unwrap_or(default);
-        let kept = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Kept::default(),
-            Err(source) => return Err(KeptError::Read { path, source }),
-            Ok(bytes) => Kept::parse(&String::from_utf8_lossy(&bytes), &path)?,
-        };
-        Ok(Some((Arc::new(Keeper { path, saved: Mutex::new(0) }), kept)))
+        Some(options.reservations.clone().unwrap_or(default))
     }
 
     /// Its file.

@@ -79,6 +79,11 @@ impl Order {
         matches!(self.action, Action::Verify(_) | Action::Compare { .. })
     }
 
+    /// Whether it takes more than a slice.
+    pub(crate) fn is_long(&self) -> bool {
+        self.len_bytes() > SLICE_BYTES
+    }
+
     /// Bytes of the LUN that it looks at or changes.
     pub(crate) fn len_bytes(&self) -> u64 {
         match &self.action {

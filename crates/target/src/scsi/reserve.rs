@@ -68,9 +68,7 @@ pub(super) fn write(lun: &mut Lun, nexus: Nexus, out: Out, data: Option<&[u8]>) 
     let persist = registers.then_some(list.persist);
     let request = Request { action: out.action, kind, key: list.key, action_key: list.action_key, persist };
     match lun.persistent_reserve(nexus, request) {
-        Ok(Reserved { preempted, save })
-            if request.action == ReserveOut::PreemptAndAbort && !preempted.is_empty() =>
-        {
+        Ok(Reserved { preempted, save }) if request.action == ReserveOut::PreemptAndAbort => {
             Ok(Outcome::Preempted { sessions: preempted, save })
         }
         Ok(Reserved { save: None, .. }) => Ok(Outcome::Good),

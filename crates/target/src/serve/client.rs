@@ -331,7 +331,8 @@ impl Client {
                 let place = &mut sides[side];
                 if place.leave(connection, shared) {
                     place.leave_orphans(shared);
-                    shared.sessions.close(place.tsih);
+                    let is_busy = |nexus| shared.management.is_busy(nexus);
+                    shared.sessions.close(place.tsih, Some(place.nexus), is_busy);
                     shared.luns.end(place.nexus);
                     shared.open_sessions -= 1;
                     sides.remove(side);
@@ -342,7 +343,8 @@ impl Client {
             // Admitted, and closed before it was told.
             Phase::Login { .. } => {
                 if let Some(tsih) = self.next_tsih() {
-                    shared.sessions.close(tsih);
+                    let is_busy = |nexus| shared.management.is_busy(nexus);
+                    shared.sessions.close(tsih, None, is_busy);
                 }
             }
         }

@@ -23,6 +23,8 @@ pub(super) struct Sessions {
     replaced: Vec<Replaced>,
     /// What has to come to rest before these sessions begin.
     held: HashMap<u16, Vec<Nexus>>,
+    /// Sessions that are gone while stores are still at work for them, and whose they were.
+    lingering: Vec<(Owner, Nexus)>,
     last_tsih: u16,
     last_nexus: u64,
 }
@@ -35,7 +37,7 @@ pub(super) struct Replaced {
 }
 
 /// Whose session it is: two with the same owner cannot be there at a time.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Owner {
     initiator_name: String,
     isid: [u8; 6],
@@ -44,8 +46,8 @@ struct Owner {
 
 impl Sessions {
     pub(super) fn new(iqn: String, allowed: Vec<String>) -> Sessions {
-        let (open, replaced, held) = (HashMap::new(), Vec::new(), HashMap::new());
-        Sessions { iqn, allowed, open, replaced, held, last_tsih: 0, last_nexus: 0 }
+        let (open, replaced, held, lingering) = (HashMap::new(), Vec::new(), HashMap::new(), Vec::new());
+        Sessions { iqn, allowed, open, replaced, held, lingering, last_tsih: 0, last_nexus: 0 }
     }
 
     /// Others may log in from now on; sessions that are there stay.
@@ -63,15 +65,23 @@ impl Sessions {
         Nexus(self.last_nexus)
     }
 
-    pub(super) fn close(&mut self, tsih: u16) {
-        self.open.remove(&tsih);
-        self.held.remove(&tsih);
+    /// A session is gone, `nexus` if it had begun. What stores still do for it, or for those before it, is what its
+    /// initiator's next session waits for.
+    pub(super) fn close(&mut self, tsih: u16, nexus: Option<Nexus>, is_busy: impl Fn(Nexus) -> bool) {
+        let before = self.held.remove(&tsih).unwrap_or_default();
+        if let Some(owner) = self.open.remove(&tsih) {
+            let all = before.into_iter().chain(nexus);
+            self.lingering.extend(all.map(|nexus| (owner.clone(), nexus)));
+        }
+        self.lingering.retain(|(_, nexus)| is_busy(*nexus));
     }
 
     /// Session `tsih` begins when no store is at work any more on what `nexus` has asked it: what an old session
     /// wrote must not arrive after what the new one writes.
     pub(super) fn hold(&mut self, tsih: u16, nexus: Nexus) {
-        self.held.entry(tsih).or_default().push(nexus);
+        if self.open.contains_key(&tsih) {
+            self.held.entry(tsih).or_default().push(nexus);
+        }
     }
 
     /// What a session that is replaced before it began was waiting for.
@@ -157,6 +167,12 @@ impl Sessions {
             if !self.open.contains_key(&self.last_tsih) {
                 let old = self.open.iter().filter(|(_, old)| **old == owner).map(|(tsih, _)| *tsih);
                 self.replaced.extend(old.map(|old| Replaced { old, new: self.last_tsih }));
+                let lingering =
+                    self.lingering.iter().filter(|(old, _)| *old == owner).map(|(_, nexus)| *nexus);
+                let lingering: Vec<Nexus> = lingering.collect();
+                if !lingering.is_empty() {
+                    self.held.insert(self.last_tsih, lingering);
+                }
                 self.open.insert(self.last_tsih, owner);
                 return Ok(self.last_tsih);
             }
@@ -211,7 +227,25 @@ mod tests {
         assert!(!sessions.may_begin(second, |nexus| nexus == Nexus(4)));
         assert!(sessions.may_begin(second, |nexus| nexus == Nexus(5)));
         assert_eq!(sessions.held_by(second), [Nexus(4)]);
-        sessions.close(first);
+        sessions.close(first, None, |_| false);
         assert!(sessions.open.contains_key(&second) && !sessions.open.contains_key(&first));
+    }
+
+    #[test]
+    fn who_comes_again_waits_for_what_stores_still_do_for_it() {
+        let mut sessions = Sessions::new("iqn.t".to_owned(), vec![]);
+        let busy = |nexus: Nexus| nexus == Nexus(7);
+        let first = sessions.assign_tsih(&candidate("iqn.a", 1, false)).unwrap();
+        sessions.close(first, Some(Nexus(7)), busy);
+        let other = sessions.assign_tsih(&candidate("iqn.b", 1, false)).unwrap();
+        let second = sessions.assign_tsih(&candidate("iqn.a", 1, false)).unwrap();
+        assert!(sessions.may_begin(other, busy) && !sessions.may_begin(second, busy));
+        // It gives up, and comes a third time.
+        sessions.close(second, None, busy);
+        let third = sessions.assign_tsih(&candidate("iqn.a", 1, false)).unwrap();
+        assert!(!sessions.may_begin(third, busy));
+        assert!(sessions.may_begin(third, |_| false));
+        sessions.close(third, None, |_| false);
+        assert!(sessions.lingering.is_empty() && sessions.held.is_empty());
     }
 }

@@ -14,9 +14,10 @@ use wire::scsi::Status;
 
 use super::Shared;
 use super::end::End;
+use super::jobs::Call;
 use super::side::{Ending, Side};
 use super::transfer::{Body, Transfer};
-use crate::lun::Nexus;
+use crate::lun::{Nexus, Save};
 
 /// Requests that are not answered, and what they wait for.
 #[derive(Debug, Default)]
@@ -165,15 +166,27 @@ impl Side {
         shared.management.others.push(Others { id, lun, nexus: self.nexus, only: None, is_told });
     }
 
-    /// Answers a command with GOOD as soon as the tasks on its unit of the sessions that it names have ended.
-    pub(super) fn good_without(&mut self, mut transfer: Transfer, shared: &mut Shared) {
+    /// Answers a command with GOOD as soon as the tasks of these sessions on its unit have ended, and the
+    /// reservations are on stable storage if they are to be kept.
+    pub(super) fn good_without(
+        &mut self,
+        transfer: Transfer,
+        only: Vec<Nexus>,
+        save: Option<Save>,
+        shared: &mut Shared,
+    ) {
         let lun = transfer.lun;
-        let Body::Keeping(only) = std::mem::replace(&mut transfer.body, Body::Away) else {
-            unreachable!("the sessions are named");
-        };
         let token = self.insert(transfer, shared);
         let id = shared.management.begin(self.index, self.nexus, |id| Reply::Good { token, id });
-        self.transfers[token as usize].body = Body::Waiting(id);
+        self.transfers[token as usize].body = match save {
+            None => Body::Waiting(id),
+            Some(save) => {
+                shared.management.wait(id);
+                self.submit(lun, token, Call::Keep(save), shared);
+                Body::Keeping(id)
+            }
+        };
+        shared.management.wait_for_orphans(id, Some(lun));
         shared.management.others.push(Others {
             id,
             lun: Some(lun),
@@ -216,7 +229,8 @@ impl Side {
     pub(super) fn leave_orphans(&mut self, shared: &mut Shared) {
         for (token, transfer) in std::mem::take(&mut self.transfers) {
             let waiters = match transfer.body {
-                Body::Away | Body::Keeping(_) => Vec::new(),
+                Body::Away => Vec::new(),
+                Body::Keeping(id) => vec![id],
                 Body::Doomed(waiters) => waiters,
                 _ => continue,
             };
@@ -236,7 +250,11 @@ impl Side {
         for token in ended {
             let transfer = &mut self.transfers[token];
             match &mut transfer.body {
-                Body::Away | Body::Keeping(_) => transfer.body = Body::Doomed(id.into_iter().collect()),
+                Body::Away => transfer.body = Body::Doomed(id.into_iter().collect()),
+                Body::Keeping(keeping) => {
+                    let waiters = [*keeping].into_iter().chain(id).collect();
+                    transfer.body = Body::Doomed(waiters);
+                }
                 Body::Doomed(waiters) => waiters.extend(id),
                 _ => {
                     self.discard(token as u64);

@@ -332,7 +332,8 @@ impl Target {
     }
 
     fn close(&mut self, index: usize, end: &End, now: Instant) {
-        let mut client = self.clients.remove(index);
+        // It may have been named more than once in a turn.
+        let Some(mut client) = self.clients.try_remove(index) else { return };
         if let (Some(sink), Some(sample)) = (&mut self.sockets, client.last_sample(now)) {
             sink.record(&sample);
         }
@@ -549,6 +550,8 @@ impl Service for Target {
         while let Some(job) = self.shared.waiting.pop_due(now) {
             self.shared.workers.submit(job.nexus.0, job.cost_bytes(), job);
         }
+        // Before requests are looked at that wait for it.
+        self.do_chore();
         self.manage(now);
         let mut served = std::mem::take(&mut self.dirty);
         served.append(&mut self.again);
@@ -595,7 +598,6 @@ impl Service for Target {
         // Its memory is used again, for those that were found meanwhile.
         served.append(&mut self.dirty);
         self.dirty = served;
-        self.do_chore();
         self.resume_paused();
         let mut next = self.next_sample.min(self.next_roll_call).min(self.next_release());
         next = next.min(self.shared.waiting.next_due());

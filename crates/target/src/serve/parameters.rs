@@ -43,14 +43,8 @@ impl Side {
             Outcome::Conflict => self.answer(task, Status::RESERVATION_CONFLICT, None, len_bytes),
             Outcome::Check(sense) => self.answer(task, Status::CHECK_CONDITION, Some(sense), len_bytes),
             Outcome::Preempted { sessions, save } => {
-                let transfer = without_place(task, lun, len_bytes, Body::Keeping(sessions));
-                match save {
-                    None => self.good_without(transfer, shared),
-                    Some(save) => {
-                        let token = self.insert(transfer, shared);
-                        self.submit(lun, token, Call::Keep(save), shared);
-                    }
-                }
+                let transfer = without_place(task, lun, len_bytes, Body::Away);
+                self.good_without(transfer, sessions, save, shared);
             }
             Outcome::Sync => self.call(task, lun, len_bytes, Call::Sync, shared),
             Outcome::Order(order) => self.order(task, lun, len_bytes, order, shared),
@@ -75,7 +69,9 @@ impl Side {
             return self.call(task, lun, sent_bytes, Call::Order(order), shared);
         };
         let mut done_bytes = 0;
-        match order.inline(inline, &mut done_bytes) {
+        // Thousands may come in one turn, and each would begin at once.
+        let waits = order.is_long() && !shared.chores.is_empty();
+        match if waits { Ok(false) } else { order.inline(inline, &mut done_bytes) } {
             Ok(true) => self.answer(task, Status::GOOD, None, sent_bytes),
             // The rest of something long, while others get their turn.
             Ok(false) => {

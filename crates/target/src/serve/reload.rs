@@ -14,10 +14,9 @@ use std::time::Duration;
 use engine::Workers;
 use event::Instant;
 use net::{Interest, Signal, tcp};
-use proto::params::Wishes;
 
 use super::{Config, Listener, RELOAD_TOKEN, ServeError, Target, advertised};
-use crate::lun::{Lun, LunSpec};
+use crate::lun::{Lun, LunSpec, check_reservations};
 
 /// Where a new configuration comes from, and who is told what came of it.
 pub trait Reload: Send + Sync {
@@ -136,7 +135,9 @@ impl Target {
             let outcome = match prepared {
                 prepared if is_stale => {
                     // Its LUNs are closed before they are opened again.
-                    drop(prepared);
+                    if let (Ok(prepared), Some(reloader)) = (prepared, &self.reloader) {
+                        reloader.drop_later(prepared.added);
+                    }
                     self.begin_reload();
                     continue;
                 }
@@ -166,7 +167,7 @@ impl Target {
         self.listen()?;
         self.shared.advertised = advertised(&self.config.iqn, &self.listeners)?;
         self.shared.policy.chap = config.chap.clone();
-        self.shared.policy.wishes = Wishes::default().with_digests(config.digests);
+        self.shared.policy.wishes = self.shared.policy.wishes.clone().with_digests(config.digests);
         self.shared.sessions.set_allowed(config.allowed.clone());
         self.congestion.clone_from(&config.congestion);
         let numbers = added.iter().map(Lun::number).collect();
@@ -217,9 +218,11 @@ fn prepare(serving: Serving, source: &dyn Reload) -> Result<Prepared, String> {
     let is_new = |number: &u16, spec| luns.get(number) != Some(spec);
     let removed = luns.iter().filter(|(number, spec)| config.luns.get(number) != Some(spec));
     let removed = removed.map(|(number, _)| *number).collect();
-    let added = config.luns.iter().filter(|(number, spec)| is_new(number, spec));
-    let added = added.map(|(number, spec)| Lun::open(spec, *number, &old.iqn));
+    let fresh = config.luns.iter().filter(|(number, spec)| is_new(number, spec));
+    let added = fresh.clone().map(|(number, spec)| Lun::open(spec, *number, &old.iqn));
     let added = added.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    // One that leaves may still write its reservations when another in its place has read them.
+    check_reservations(luns.iter().chain(fresh)).map_err(|error| error.to_string())?;
     let mut closed = old.listen;
     let mut opened = Vec::new();
     for &wanted in &config.listen {

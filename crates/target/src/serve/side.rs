@@ -124,6 +124,12 @@ impl Side {
     /// A connection is gone: its tasks end. True if it was the last one.
     pub(super) fn leave(&mut self, connection: ConnectionId, shared: &mut Shared) -> bool {
         let tasks = self.session.leave(connection);
+        // The rest of the PDU that was being received will not come.
+        if let Some(token) = self.member(connection).landing.take()
+            && self.transfers.get(token as usize).is_some_and(|found| matches!(found.body, Body::Waste))
+        {
+            self.remove(token as usize);
+        }
         self.members.retain(|member| member.connection != connection);
         self.let_go(&tasks, None, shared);
         self.members.is_empty()
@@ -182,7 +188,9 @@ impl Side {
 
     /// Whether one more buffer can be had at all.
     pub(super) fn has_room(&self, shared: &Shared) -> bool {
-        self.held_bytes < SHARES_MAX * share_bytes(shared)
+        // What sessions that are gone have left with the stores counts too; one buffer each session always has.
+        let is_full = shared.buffers.held_bytes() >= SHARES_MAX * BUDGET_BYTES;
+        self.held_bytes < SHARES_MAX * share_bytes(shared) && (self.held_bytes == 0 || !is_full)
     }
 
     pub(super) fn insert(&mut self, transfer: Transfer, shared: &Shared) -> u64 {
@@ -339,11 +347,19 @@ impl Side {
             self.session.forget(task);
             return;
         }
-        match (done.result, done.read) {
-            (Ok(()), None) if matches!(transfer.body, Body::Keeping(_)) => {
-                let transfer = self.remove(token);
-                self.good_without(transfer, shared);
+        if let Body::Keeping(id) = transfer.body {
+            // Those that are to end are ended whether or not it could be kept.
+            match done.result {
+                Ok(()) => transfer.body = Body::Waiting(id),
+                Err(failure) => {
+                    self.remove(token);
+                    self.fail(task, &failure);
+                }
             }
+            shared.management.release(id);
+            return;
+        }
+        match (done.result, done.read) {
             (Ok(()), Some(buffer)) => {
                 transfer.body = Body::Sending(Arc::new(buffer));
                 self.session.send(task, done.token, actual_bytes);
