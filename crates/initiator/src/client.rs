@@ -330,6 +330,10 @@ impl Client {
     fn hang_up(&mut self, now: Instant) {
         self.min_rtt = self.min_rtt();
         for line in self.lines.drain(..) {
+            if self.side.logged_out.is_some() {
+                // Nothing is owed to either side. A socket that is past caring is closed in any case.
+                let _ = net::tcp::abandon_on_close(line.connection.stream(), false);
+            }
             if let Ok(sample) = line.connection.sample(now, Host::Near) {
                 self.side.tables.socket(&sample);
             }
