@@ -12,7 +12,7 @@ use std::time::Duration;
 use engine::{Buffers, Connection, Progress, Scratch, Turn};
 use event::{Host, Instant};
 use net::{Poll, Ready, clock};
-use proto::initiator::Function;
+use proto::initiator::{Function, TASKS_MAX};
 use proto::params::Digest;
 use slab::Slab;
 use wire::iscsi::Lun;
@@ -20,9 +20,10 @@ use wire::iscsi::Lun;
 use crate::approach::{Approach, Arrived, Destination};
 use crate::chap::Chap;
 use crate::error::Error;
+use crate::known::Known;
 use crate::line::Line;
 use crate::recovery::{Recovery, Trouble};
-use crate::request::{Body, Completed, Request, Workload};
+use crate::request::{Completed, Request, Workload};
 use crate::run;
 use crate::side::{Leave, Open, Payload, Place, Side};
 use crate::tables::Tables;
@@ -122,6 +123,9 @@ impl Client {
             finished: VecDeque::new(),
             question: None,
             answer: None,
+            known: Vec::new(),
+            asking: None,
+            resets: 0,
             tables,
             issued: (0, 0),
             watch: Watch::new(now),
@@ -151,6 +155,11 @@ impl Client {
         self.side.lun = Lun::from_number(number);
     }
 
+    /// What the LUN says of itself, from now on. With what can meet a unit attention in front.
+    pub(crate) fn set_known(&mut self, known: Vec<Known>) {
+        self.side.known = known;
+    }
+
     /// The pool that requests' buffers come from.
     pub fn buffers(&self) -> &Buffers {
         &self.side.buffers
@@ -174,6 +183,12 @@ impl Client {
     /// How many times the session was lost and made again.
     pub fn reconnects(&self) -> u64 {
         self.reconnects
+    }
+
+    /// How many times the target may have lost what was only in its cache: its session was made again, or the
+    /// LUN was reset.
+    pub fn resets(&self) -> u64 {
+        self.reconnects + self.side.resets
     }
 
     /// Smallest round-trip time that TCP has seen on a connection.
@@ -200,9 +215,7 @@ impl Client {
         let Some(completed) = once.completed else {
             unreachable!("a workload is over when its request has completed");
         };
-        completed.result.map_err(|failure| Error::Command { command: name, failure })?;
-        let Body::Read(buffer) = completed.request.body else { return Ok(Vec::new()) };
-        Ok(buffer[..buffer.len().min(completed.transferred_bytes as usize)].to_vec())
+        completed.into_data().map_err(|failure| Error::Command { command: name, failure })
     }
 
     /// Sends text and waits for the answer.
@@ -265,9 +278,14 @@ impl Client {
             workload.reconnected();
         }
         let mut exchanged = self.receive(scratch);
-        while let Some(completed) = self.side.finished.pop_front() {
-            self.trouble = None;
-            workload.done(completed)?;
+        while let Some(finished) = self.side.finished.pop_front() {
+            match finished {
+                Some(completed) => {
+                    self.trouble = None;
+                    workload.done(completed)?;
+                }
+                None => workload.reconnected(),
+            }
         }
         if exchanged.is_ok() {
             if matches!(self.state, State::Up) && self.side.leave.is_none() {
@@ -367,7 +385,8 @@ impl Client {
             side.submit(token);
         }
         let depth = workload.depth();
-        while side.session.has_room() && side.refused.is_empty() {
+        let most = TASKS_MAX - side.known.len();
+        while side.open.len() < most && side.refused.is_empty() && side.asking.is_none() {
             let room = match depth {
                 Some(depth) => side.open.len() < depth,
                 None => side.outstanding_bytes < outstanding_bytes,
@@ -383,7 +402,8 @@ impl Client {
             side.outstanding_bytes += request.len_bytes();
             side.issued.0 += 1;
             side.issued.1 += request.len_bytes();
-            let token = side.open.insert(Open { request, issued: now, submitted: now, attentions: 0 });
+            let (issued, submitted) = (now, now);
+            let token = side.open.insert(Open { request, issued, submitted, attentions: 0, question: None });
             side.submit(token);
         }
     }

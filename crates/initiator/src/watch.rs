@@ -133,6 +133,7 @@ mod tests {
             issued: at(s),
             submitted: at(s),
             attentions: 0,
+            question: None,
         };
         submitted.iter().map(open).enumerate().collect()
     }
