@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::{Buffer, Buffers, Landing, Outgoing, Receiver, Sender};
 use event::{Instant, Io};
-use proto::initiator::{Command, Completion, Event, Session, Transfer};
+use proto::initiator::{Command, Completion, Event, Function, Session, Transfer};
 use proto::{Data, Fault, Segment};
 use slab::Slab;
 use wire::iscsi::{BHS_LEN, Lun, Pdu, TaskAttribute, reject_reason};
@@ -185,9 +185,11 @@ impl Side {
                     self.log_out_within(Duration::ZERO);
                 }
                 Event::Rejected { reason, .. } => return Err(Error::Rejected { address, reason }),
-                Event::Managed { response, .. } => self.watch.answered(response),
+                Event::Managed { function: Function::AbortTask { token }, response } => {
+                    self.watch.answered(token, response);
+                }
                 // The watch gives up the whole session with it; what a vendor says is for its own.
-                Event::Aborted { .. } | Event::Pong | Event::Vendor { .. } => {}
+                Event::Managed { .. } | Event::Aborted { .. } | Event::Pong | Event::Vendor { .. } => {}
             }
         }
         Ok(())
@@ -203,7 +205,7 @@ impl Side {
         let sense = Sense::parse(&completion.sense).ok();
         let status = Status(completion.status);
         let open = &mut self.open[token];
-        self.watch.completed(open.submitted);
+        self.watch.completed(completion.token, open.submitted);
         let attention = sense.filter(|_| status == Status::CHECK_CONDITION).filter(is_attention);
         if let Some(attention) = attention
             && open.attentions < ATTENTIONS_MAX
