@@ -319,3 +319,34 @@ fn a_load_goes_on_after_the_target_was_killed() {
     let document: serde_json::Value = serde_json::from_str(&line).expect("a JSON document");
     assert_eq!((&document["reconnects"], &document["sessions"]), (&3.into(), &3.into()), "{document}");
 }
+
+#[test]
+fn another_lun_in_the_place_of_the_first_is_neither_written_nor_read() {
+    const LEN: usize = 24 << 20;
+    for (command, flag) in [("write", "-i"), ("read", "-o")] {
+        let folder = folder();
+        let [first, second, file] = ["first", "second", "file"].map(|name| folder.path().join(name));
+        for disk in [&first, &second] {
+            fs::File::create(disk).and_then(|file| file.set_len(LEN as u64)).expect("a file for the disk");
+        }
+        if command == "write" {
+            image(&file, LEN);
+        }
+        let mut target = Target::serve(&[&format!("file:{}", first.display())]);
+        let address = target.address().to_owned();
+        let line = Line::to(&address, &[(5 << 20, Fate::Silent)]);
+        let url = target.url_at(&line.address(), 0);
+        let mut work = Service::start(farlun([command, &url, "--timeout", "8s", flag]).arg(&file));
+        until("the line is cut", LIMIT, || line.passed_bytes() >= 5 << 20);
+        target.service.kill();
+        let lun = format!("file:{}", second.display());
+        let _other = Target::start(&mut farlun(["target", "--json", "--listen", &address, "--lun", &lun]));
+        let code = work.ended(LIMIT);
+        let said = work.stderr();
+        let expected =
+            "after connecting again the LUN's serial number is another one; nothing was written to it";
+        assert!(code == 1 && said.contains(expected), "{code}: {said}");
+        let untouched = fs::read(&second).expect("the other disk");
+        assert!(untouched.iter().all(|&byte| byte == 0), "the other disk was written to");
+    }
+}
