@@ -123,6 +123,7 @@ impl Client {
             finished: VecDeque::new(),
             question: None,
             answer: None,
+            questioned: now,
             known: Vec::new(),
             asking: None,
             resets: 0,
@@ -221,6 +222,7 @@ impl Client {
     /// Sends text and waits for the answer.
     pub(crate) fn text(&mut self, text: Vec<u8>) -> Result<Vec<u8>, Error> {
         self.side.question = Some(text.clone());
+        self.side.questioned = clock::now();
         if !self.lines.is_empty() {
             self.side.session.send_text(text);
         }
@@ -304,6 +306,8 @@ impl Client {
         let checked = exchanged.and_then(|progress| self.look(now).map(|()| progress));
         let progress = match checked {
             Ok(progress) => progress,
+            // The session was given up while it was looked at.
+            Err(error) if matches!(self.state, State::Closed) => return Err(error.into()),
             Err(error) => {
                 self.lose(error, None, now)?;
                 Progress::More
@@ -312,12 +316,20 @@ impl Client {
         if progress == Progress::More {
             return Ok(Turn::Again);
         }
-        let mut next = workload.resume_at().unwrap_or(Instant::FAR_FUTURE);
+        // Nothing is issued before a logout, or while the LUN is asked who it is.
+        let side = &self.side;
+        let may_issue = matches!(self.state, State::Up) && side.leave.is_none();
+        let may_begin = may_issue && side.asking.is_none();
+        let resume_at = workload.resume_at().filter(|at| may_begin || *at > now);
+        let mut next = resume_at.unwrap_or(Instant::FAR_FUTURE);
         if let State::Down(recovery) = &self.state {
             next = next.min(recovery.next_at());
         } else {
             let samples = self.lines.iter().map(Line::next_sample);
-            next = samples.chain(self.side.retry_at()).chain([self.next_check]).fold(next, Instant::min);
+            next = samples.chain([self.next_check]).fold(next, Instant::min);
+            if may_issue {
+                next = self.side.retry_at().into_iter().fold(next, Instant::min);
+            }
         }
         Ok(Turn::WaitUntil(next))
     }
@@ -331,8 +343,8 @@ impl Client {
         now: Instant,
     ) -> Result<Turn, Error> {
         let is_over = match exchanged {
-            Ok(Progress::More) => return Ok(Turn::Again),
-            Ok(Progress::Waits) => self.side.logged_out.is_some() || now >= until,
+            Ok(Progress::More) if now < until => return Ok(Turn::Again),
+            Ok(_) => self.side.logged_out.is_some() || now >= until,
             Err(error) if error.is_passing() => true,
             Err(error) => return Err(error),
         };
@@ -435,7 +447,11 @@ impl Client {
     }
 
     fn check_commands(&mut self, now: Instant) -> Result<(), Error> {
-        let Side { watch, open, address, timeout, .. } = &mut self.side;
+        let Side { watch, open, address, timeout, question, questioned, .. } = &mut self.side;
+        if question.is_some() && now.since(*questioned) >= *timeout {
+            let (address, after) = (*address, *timeout);
+            return Err(Error::Timeout { address, what: "answer a text request", after });
+        }
         let patience = self.lines.iter().map(|line| line.port.pulse.patience(*timeout)).max();
         match watch.check(now, open, *timeout, patience.unwrap_or(*timeout)) {
             Finding::Fine => Ok(()),

@@ -54,6 +54,8 @@ pub(crate) struct Side {
     /// Text that waits for an answer, and the answer.
     pub(crate) question: Option<Vec<u8>>,
     pub(crate) answer: Option<Vec<u8>>,
+    /// When it was sent.
+    pub(crate) questioned: Instant,
     pub(crate) tables: Rc<Tables>,
     /// For the mean request.
     pub(crate) issued: (u64, u64),
@@ -162,6 +164,7 @@ impl Side {
         self.ask_first();
         self.go_on();
         if let Some(question) = self.question.clone() {
+            self.questioned = self.now;
             self.session.send_text(question);
         }
     }
@@ -295,8 +298,8 @@ impl Receiver for AtPort<'_> {
         let fault = |source| Error::Fault { address, source };
         let pdu = Pdu::parse(header).map_err(|error| fault(error.into()))?;
         let segment = self.side.session.segment(self.port.cid, &pdu).map_err(fault)?;
-        // A pong is a sign of life, but no progress.
-        if !matches!(pdu, Pdu::NopIn(_)) {
+        // A pong is a sign of life, but no progress; nor is what a target says unasked.
+        if matches!(pdu, Pdu::DataIn(_) | Pdu::ScsiResponse(_) | Pdu::R2t(_)) {
             self.side.watch.progress(self.side.now);
         }
         self.port.pdu = Some(pdu);

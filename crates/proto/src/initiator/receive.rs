@@ -171,15 +171,19 @@ impl Session {
     }
 
     fn handle_text(&mut self, cid: u16, response: &TextResponse, collected: &[u8]) -> Result<(), Fault> {
+        if self.text_itt != Some(response.itt) {
+            return Err(Fault::contradiction("it answers text that was not sent", response.itt));
+        }
         self.numbers(cid, Some(response.stat_sn), response.exp_cmd_sn, response.max_cmd_sn);
         if self.text.len() + collected.len() > TEXT_MAX_BYTES {
             return Err(Fault::contradiction("text without end", response.itt));
         }
         self.text.extend_from_slice(collected);
         if response.is_final {
+            self.text_itt = None;
             self.events.push_back(Event::Text(std::mem::take(&mut self.text)));
         } else {
-            self.text_request(Vec::new(), response.lun, response.ttt);
+            self.text_request(Vec::new(), response.lun, response.itt, response.ttt);
         }
         Ok(())
     }
