@@ -17,6 +17,8 @@ pub(crate) struct Asking {
     is_stale: bool,
     /// What was written until now may be lost.
     was_reset: bool,
+    /// Nothing but the questions has gone to the LUN since the session was made again.
+    is_first: bool,
 }
 
 impl Side {
@@ -51,7 +53,7 @@ impl Side {
             (open.submitted, open.attentions) = (event::Instant::FAR_FUTURE, 0);
             token
         });
-        *asking = Some(Asking { held: held.collect(), ..Asking::default() });
+        *asking = Some(Asking { held: held.collect(), is_first: true, ..Asking::default() });
         self.ask();
     }
 
@@ -107,7 +109,10 @@ impl Side {
         match completed.into_data() {
             Ok(answer) if known.holds(&answer) => {}
             Err(failure) if !failure.is_illegal_request() => return Err(Error::Command { command, failure }),
-            _ => return Err(Error::OtherLun { address, what: known.what }),
+            _ if self.asking.as_ref().is_some_and(|asking| asking.is_first) => {
+                return Err(Error::OtherLun { address, what: known.what });
+            }
+            _ => return Err(Error::ChangedLun { address, what: known.what }),
         }
         if let Some(asking) = &mut self.asking {
             asking.left -= 1;

@@ -128,6 +128,14 @@ pub enum Error {
         /// What differs.
         what: &'static str,
     },
+    /// The LUN has become another one within a session.
+    #[error("{address}: the LUN has changed: its {what} is another one than when the session began")]
+    ChangedLun {
+        /// Where.
+        address: SocketAddr,
+        /// What differs.
+        what: &'static str,
+    },
     /// A session was lost, and the target wants to be left alone for too long.
     #[error(
         "{cause}; it wants to be left alone for {}, longer than --timeout {}",

@@ -383,7 +383,25 @@ fn a_call_for_data_that_does_not_exist() {
 #[test]
 fn more_calls_for_data_than_agreed() {
     expect_failure_of_write(&["MaxOutstandingR2T"], |link, command| {
-        link.send_bytes(&pdu::bytes(r2t(command, 0, DISK_BYTES), &[]).repeat(1000));
+        let calls = (0..100).map(|n| pdu::bytes(r2t(command, n * 512, 512), &[]));
+        link.send_bytes(&calls.collect::<Vec<_>>().concat());
+        Verdict::Taken
+    });
+}
+
+#[test]
+fn the_same_data_asked_for_twice() {
+    expect_failure_of_write(&["R2T out of order"], |link, command| {
+        link.send_bytes(&pdu::bytes(r2t(command, 0, DISK_BYTES), &[]).repeat(2));
+        Verdict::Taken
+    });
+}
+
+#[test]
+fn a_write_that_is_done_before_its_data_was_asked_for() {
+    expect_failure_of_write(&["only 0 bytes were moved"], |link, command| {
+        let response = link.response(command, 0);
+        link.send(response, &[]);
         Verdict::Taken
     });
 }

@@ -18,6 +18,7 @@ use wire::iscsi::{
     AsyncMessage, Lun, Pdu, ScsiCommand, TaskManagementRequest, TaskManagementResponse, async_event,
     logout_reason, task_function, task_response,
 };
+use wire::scsi::{Sense, SenseKey};
 
 use fake_target::{DISK_BYTES, FILLING, FakeTarget, Link, Verdict, is_read};
 
@@ -349,4 +350,47 @@ fn another_lun_in_the_place_of_the_first_is_neither_written_nor_read() {
         let untouched = fs::read(&second).expect("the other disk");
         assert!(untouched.iter().all(|&byte| byte == 0), "the other disk was written to");
     }
+}
+
+/// A READ that meets a unit attention; the LUN then answers INQUIRY with a name of its own, if it does.
+fn attention(asc: u8, ascq: u8, name: Option<u8>) -> (Finished, usize) {
+    let fake = FakeTarget::serve_one(move |link, request| match request {
+        Pdu::ScsiCommand(command) if is_read(command) && link.reads == 1 => {
+            let sense = Sense {
+                key: SenseKey::UnitAttention,
+                asc,
+                ascq,
+                deferred: false,
+                field: None,
+                information: None,
+            };
+            link.check(command, sense);
+            Verdict::Taken
+        }
+        Pdu::ScsiCommand(command) if command.cdb[..2] == [0x12, 0] && link.reads > 0 => match name {
+            Some(letter) => {
+                link.send_data(command, &[&[0; 8][..], &[letter; 28]].concat());
+                Verdict::Taken
+            }
+            None => Verdict::Serve,
+        },
+        _ => Verdict::Serve,
+    });
+    let (finished, _folder) = read_disk(&fake.url(), "10s");
+    (finished, fake.join().reads)
+}
+
+#[test]
+fn a_unit_attention_that_may_mean_another_lun_is_looked_into() {
+    for (asc, ascq) in [(0x29, 0), (0x3f, 0x0e), (0x2a, 9)] {
+        let (finished, reads) = attention(asc, ascq, Some(b'x'));
+        finished.expect_code(1).expect_sentence(&["its vendor and product is another one"]);
+        assert_eq!(reads, 1, "nothing is read of the other LUN");
+        let (finished, reads) = attention(asc, ascq, None);
+        finished.expect_code(0);
+        assert_eq!(reads, 2, "it is the same one");
+    }
+    // The loss of a nexus says nothing of the LUN.
+    let (finished, _) = attention(0x29, 7, Some(b'x'));
+    finished.expect_code(0);
 }

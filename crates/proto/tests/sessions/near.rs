@@ -7,7 +7,7 @@ use proto::initiator::Event;
 use sim::{Kind, Near, Order, content};
 use wire::iscsi::{
     AsyncMessage, DataIn, DataOut, Lun, NopIn, NopOut, Pdu, R2t, RESERVED_TAG, Reject, ScsiCommand,
-    ScsiResponse, put_sense,
+    ScsiResponse, TextResponse, put_sense,
 };
 
 use crate::pair::{CMD_SN, STAT_SN, Terms};
@@ -335,4 +335,27 @@ fn tags_of_pings_are_never_those_of_commands() {
     tags.sort_unstable();
     tags.dedup();
     assert_eq!(tags.len(), count);
+}
+
+#[test]
+fn text_answers_the_question_that_was_asked() {
+    let answer = |itt| TextResponse {
+        is_final: true,
+        is_continued: false,
+        data_segment_len: 4,
+        lun: Lun(0),
+        itt,
+        ttt: RESERVED_TAG,
+        stat_sn: STAT_SN,
+        exp_cmd_sn: CMD_SN,
+        max_cmd_sn: CMD_SN.wrapping_add(16),
+    };
+    let mut near = Terms::default().near();
+    dropped(&mut near, answer(0x2000_ffff), b"A=1\0", "text that was not sent");
+    near.session().send_text(b"Q\0".to_vec());
+    let itt = sent(&mut near)[0].itt();
+    dropped(&mut near, answer(itt ^ 0x1_0000), b"A=1\0", "text that was not sent");
+    take(&mut near, answer(itt), b"A=1\0").expect("the answer");
+    assert_eq!(near.event(), Some(Event::Text(b"A=1\0".to_vec())));
+    dropped(&mut near, answer(itt), b"A=1\0", "text that was not sent");
 }
