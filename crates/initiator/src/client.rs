@@ -22,8 +22,9 @@ use crate::chap::Chap;
 use crate::error::Error;
 use crate::known::Known;
 use crate::line::Line;
+use crate::once::{Nothing, Once};
 use crate::recovery::{Recovery, Trouble};
-use crate::request::{Completed, Request, Workload};
+use crate::request::{Request, Workload};
 use crate::run;
 use crate::side::{Leave, Open, Payload, Place, Side};
 use crate::tables::Tables;
@@ -211,7 +212,7 @@ impl Client {
 
     /// Runs one command; its data, cut to what was moved.
     pub(crate) fn command(&mut self, request: Request, name: &'static str) -> Result<Vec<u8>, Error> {
-        let mut once = Once { request: Some(request), completed: None };
+        let mut once = Once::of(request);
         self.run(&mut once)?;
         let Some(completed) = once.completed else {
             unreachable!("a workload is over when its request has completed");
@@ -579,54 +580,4 @@ fn lines(connections: Vec<Connection<Place, Payload>>, now: Instant) -> Vec<Line
 
 fn most(one: Progress, other: Progress) -> Progress {
     if one == Progress::More { one } else { other }
-}
-
-/// One request.
-struct Once {
-    request: Option<Request>,
-    completed: Option<Completed>,
-}
-
-impl Workload for Once {
-    type Error = Error;
-
-    fn depth(&self) -> Option<usize> {
-        Some(1)
-    }
-
-    fn next(&mut self, _now: Instant) -> Option<Request> {
-        self.request.take()
-    }
-
-    fn done(&mut self, completed: Completed) -> Result<(), Error> {
-        self.completed = Some(completed);
-        Ok(())
-    }
-
-    fn is_over(&self, _now: Instant) -> bool {
-        self.completed.is_some()
-    }
-}
-
-/// No request: the loop ends when nothing is owed.
-struct Nothing;
-
-impl Workload for Nothing {
-    type Error = Error;
-
-    fn depth(&self) -> Option<usize> {
-        None
-    }
-
-    fn next(&mut self, _now: Instant) -> Option<Request> {
-        None
-    }
-
-    fn done(&mut self, _completed: Completed) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn is_over(&self, _now: Instant) -> bool {
-        true
-    }
 }

@@ -17,6 +17,7 @@ mod error;
 mod known;
 mod line;
 mod load;
+mod once;
 mod pulse;
 mod recovery;
 mod request;

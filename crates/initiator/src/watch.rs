@@ -164,14 +164,13 @@ mod tests {
 
     #[test]
     fn an_answer_that_comes_before_the_abort_does_counts() {
-        let (open, mut watch) = (open(&[0, 9]), Watch::new(at(0)));
-        assert_eq!(watch.check(at(10), &open, LIMIT, PATIENCE), Finding::Abort(0));
+        let (both, left, mut watch) = (open(&[0, 9]), open(&[9]), Watch::new(at(0)));
+        assert_eq!(watch.check(at(10), &both, LIMIT, PATIENCE), Finding::Abort(0));
         watch.progress(at(11));
         watch.completed(1, at(0));
-        assert_eq!(watch.check(at(13), &open, LIMIT, PATIENCE), Finding::GiveUp("READ", Abort::Unanswered));
+        assert_eq!(watch.check(at(13), &both, LIMIT, PATIENCE), Finding::GiveUp("READ", Abort::Unanswered));
         watch.completed(0, at(0));
         watch.answered(0, task_response::NO_SUCH_TASK);
-        let left = super::tests::open(&[9]);
         assert_eq!(watch.check(at(13), &left, LIMIT, PATIENCE), Finding::Fine);
     }
 
