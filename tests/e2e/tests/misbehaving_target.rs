@@ -380,28 +380,11 @@ fn a_call_for_data_that_does_not_exist() {
     }
 }
 
+/// The write has gone out whole, unasked.
 #[test]
-fn more_calls_for_data_than_agreed() {
-    expect_failure_of_write(&["MaxOutstandingR2T"], |link, command| {
-        let calls = (0..100).map(|n| pdu::bytes(r2t(command, n * 512, 512), &[]));
-        link.send_bytes(&calls.collect::<Vec<_>>().concat());
-        Verdict::Taken
-    });
-}
-
-#[test]
-fn the_same_data_asked_for_twice() {
+fn data_asked_for_that_was_sent() {
     expect_failure_of_write(&["R2T out of order"], |link, command| {
-        link.send_bytes(&pdu::bytes(r2t(command, 0, DISK_BYTES), &[]).repeat(2));
-        Verdict::Taken
-    });
-}
-
-#[test]
-fn a_write_that_is_done_before_its_data_was_asked_for() {
-    expect_failure_of_write(&["only 0 bytes were moved"], |link, command| {
-        let response = link.response(command, 0);
-        link.send(response, &[]);
+        link.send_bytes(&pdu::bytes(r2t(command, 0, DISK_BYTES), &[]).repeat(1000));
         Verdict::Taken
     });
 }
