@@ -12,7 +12,7 @@ use std::time::Duration;
 use engine::{Buffers, Connection, Progress, Scratch, Turn};
 use event::{Host, Instant};
 use net::{Poll, Ready, clock};
-use proto::initiator::Function;
+use proto::initiator::{Function, TASKS_MAX};
 use proto::params::Digest;
 use slab::Slab;
 use wire::iscsi::Lun;
@@ -20,9 +20,11 @@ use wire::iscsi::Lun;
 use crate::approach::{Approach, Arrived, Destination};
 use crate::chap::Chap;
 use crate::error::Error;
+use crate::known::Known;
 use crate::line::Line;
+use crate::once::{Nothing, Once};
 use crate::recovery::{Recovery, Trouble};
-use crate::request::{Body, Completed, Request, Workload};
+use crate::request::{Request, Workload};
 use crate::run;
 use crate::side::{Leave, Open, Payload, Place, Side};
 use crate::tables::Tables;
@@ -122,6 +124,10 @@ impl Client {
             finished: VecDeque::new(),
             question: None,
             answer: None,
+            questioned: now,
+            known: Vec::new(),
+            asking: None,
+            resets: 0,
             tables,
             issued: (0, 0),
             watch: Watch::new(now),
@@ -151,6 +157,11 @@ impl Client {
         self.side.lun = Lun::from_number(number);
     }
 
+    /// What the LUN says of itself, from now on. With what can meet a unit attention in front.
+    pub(crate) fn set_known(&mut self, known: Vec<Known>) {
+        self.side.known = known;
+    }
+
     /// The pool that requests' buffers come from.
     pub fn buffers(&self) -> &Buffers {
         &self.side.buffers
@@ -176,6 +187,12 @@ impl Client {
         self.reconnects
     }
 
+    /// How many times the target may have lost what was only in its cache: its session was made again, or the
+    /// LUN was reset.
+    pub fn resets(&self) -> u64 {
+        self.reconnects + self.side.resets
+    }
+
     /// Smallest round-trip time that TCP has seen on a connection.
     pub fn min_rtt(&self) -> Option<Duration> {
         let read = |line: &Line| net::tcp_info::read(line.connection.stream()).ok()?.min_rtt;
@@ -195,19 +212,18 @@ impl Client {
 
     /// Runs one command; its data, cut to what was moved.
     pub(crate) fn command(&mut self, request: Request, name: &'static str) -> Result<Vec<u8>, Error> {
-        let mut once = Once { request: Some(request), completed: None };
+        let mut once = Once::of(request);
         self.run(&mut once)?;
         let Some(completed) = once.completed else {
             unreachable!("a workload is over when its request has completed");
         };
-        completed.result.map_err(|failure| Error::Command { command: name, failure })?;
-        let Body::Read(buffer) = completed.request.body else { return Ok(Vec::new()) };
-        Ok(buffer[..buffer.len().min(completed.transferred_bytes as usize)].to_vec())
+        completed.into_data().map_err(|failure| Error::Command { command: name, failure })
     }
 
     /// Sends text and waits for the answer.
     pub(crate) fn text(&mut self, text: Vec<u8>) -> Result<Vec<u8>, Error> {
         self.side.question = Some(text.clone());
+        self.side.questioned = clock::now();
         if !self.lines.is_empty() {
             self.side.session.send_text(text);
         }
@@ -265,9 +281,14 @@ impl Client {
             workload.reconnected();
         }
         let mut exchanged = self.receive(scratch);
-        while let Some(completed) = self.side.finished.pop_front() {
-            self.trouble = None;
-            workload.done(completed)?;
+        while let Some(finished) = self.side.finished.pop_front() {
+            match finished {
+                Some(completed) => {
+                    self.trouble = None;
+                    workload.done(completed)?;
+                }
+                None => workload.reconnected(),
+            }
         }
         if exchanged.is_ok() {
             if matches!(self.state, State::Up) && self.side.leave.is_none() {
@@ -286,6 +307,8 @@ impl Client {
         let checked = exchanged.and_then(|progress| self.look(now).map(|()| progress));
         let progress = match checked {
             Ok(progress) => progress,
+            // The session was given up while it was looked at.
+            Err(error) if matches!(self.state, State::Closed) => return Err(error.into()),
             Err(error) => {
                 self.lose(error, None, now)?;
                 Progress::More
@@ -294,12 +317,20 @@ impl Client {
         if progress == Progress::More {
             return Ok(Turn::Again);
         }
-        let mut next = workload.resume_at().unwrap_or(Instant::FAR_FUTURE);
+        // Nothing is issued before a logout, or while the LUN is asked who it is.
+        let side = &self.side;
+        let may_issue = matches!(self.state, State::Up) && side.leave.is_none();
+        let may_begin = may_issue && side.asking.is_none();
+        let resume_at = workload.resume_at().filter(|at| may_begin || *at > now);
+        let mut next = resume_at.unwrap_or(Instant::FAR_FUTURE);
         if let State::Down(recovery) = &self.state {
             next = next.min(recovery.next_at());
         } else {
             let samples = self.lines.iter().map(Line::next_sample);
-            next = samples.chain(self.side.retry_at()).chain([self.next_check]).fold(next, Instant::min);
+            next = samples.chain([self.next_check]).fold(next, Instant::min);
+            if may_issue {
+                next = self.side.retry_at().into_iter().fold(next, Instant::min);
+            }
         }
         Ok(Turn::WaitUntil(next))
     }
@@ -313,8 +344,8 @@ impl Client {
         now: Instant,
     ) -> Result<Turn, Error> {
         let is_over = match exchanged {
-            Ok(Progress::More) => return Ok(Turn::Again),
-            Ok(Progress::Waits) => self.side.logged_out.is_some() || now >= until,
+            Ok(Progress::More) if now < until => return Ok(Turn::Again),
+            Ok(_) => self.side.logged_out.is_some() || now >= until,
             Err(error) if error.is_passing() => true,
             Err(error) => return Err(error),
         };
@@ -330,6 +361,10 @@ impl Client {
     fn hang_up(&mut self, now: Instant) {
         self.min_rtt = self.min_rtt();
         for line in self.lines.drain(..) {
+            if self.side.logged_out.is_some() {
+                // Nothing is owed to either side. A socket that is past caring is closed in any case.
+                let _ = net::tcp::abandon_on_close(line.connection.stream(), false);
+            }
             if let Ok(sample) = line.connection.sample(now, Host::Near) {
                 self.side.tables.socket(&sample);
             }
@@ -363,7 +398,8 @@ impl Client {
             side.submit(token);
         }
         let depth = workload.depth();
-        while side.session.has_room() && side.refused.is_empty() {
+        let most = TASKS_MAX - side.known.len();
+        while side.open.len() < most && side.refused.is_empty() && side.asking.is_none() {
             let room = match depth {
                 Some(depth) => side.open.len() < depth,
                 None => side.outstanding_bytes < outstanding_bytes,
@@ -379,7 +415,8 @@ impl Client {
             side.outstanding_bytes += request.len_bytes();
             side.issued.0 += 1;
             side.issued.1 += request.len_bytes();
-            let token = side.open.insert(Open { request, issued: now, submitted: now, attentions: 0 });
+            let (issued, submitted) = (now, now);
+            let token = side.open.insert(Open { request, issued, submitted, attentions: 0, question: None });
             side.submit(token);
         }
     }
@@ -411,7 +448,11 @@ impl Client {
     }
 
     fn check_commands(&mut self, now: Instant) -> Result<(), Error> {
-        let Side { watch, open, address, timeout, .. } = &mut self.side;
+        let Side { watch, open, address, timeout, question, questioned, .. } = &mut self.side;
+        if question.is_some() && now.since(*questioned) >= *timeout {
+            let (address, after) = (*address, *timeout);
+            return Err(Error::Timeout { address, what: "answer a text request", after });
+        }
         let patience = self.lines.iter().map(|line| line.port.pulse.patience(*timeout)).max();
         match watch.check(now, open, *timeout, patience.unwrap_or(*timeout)) {
             Finding::Fine => Ok(()),
@@ -539,54 +580,4 @@ fn lines(connections: Vec<Connection<Place, Payload>>, now: Instant) -> Vec<Line
 
 fn most(one: Progress, other: Progress) -> Progress {
     if one == Progress::More { one } else { other }
-}
-
-/// One request.
-struct Once {
-    request: Option<Request>,
-    completed: Option<Completed>,
-}
-
-impl Workload for Once {
-    type Error = Error;
-
-    fn depth(&self) -> Option<usize> {
-        Some(1)
-    }
-
-    fn next(&mut self, _now: Instant) -> Option<Request> {
-        self.request.take()
-    }
-
-    fn done(&mut self, completed: Completed) -> Result<(), Error> {
-        self.completed = Some(completed);
-        Ok(())
-    }
-
-    fn is_over(&self, _now: Instant) -> bool {
-        self.completed.is_some()
-    }
-}
-
-/// No request: the loop ends when nothing is owed.
-struct Nothing;
-
-impl Workload for Nothing {
-    type Error = Error;
-
-    fn depth(&self) -> Option<usize> {
-        None
-    }
-
-    fn next(&mut self, _now: Instant) -> Option<Request> {
-        None
-    }
-
-    fn done(&mut self, _completed: Completed) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn is_over(&self, _now: Instant) -> bool {
-        true
-    }
 }

@@ -48,6 +48,9 @@ impl Dial {
     ) -> Result<Dial, Error> {
         let failed = |source| Error::Connect { address, source };
         let stream = tcp::start_connect(address, congestion).map_err(failed)?;
+        // What is on its way when a session is given up must not reach the target later: another session may
+        // have written the same blocks by then.
+        tcp::abandon_on_close(&stream, true)?;
         poll.add(stream.as_fd(), token, Interest::WRITE)?;
         let stage = Stage::Connecting { stream, login: Box::new(login), is_ready: false };
         Ok(Dial { address, token, stage, deadline, timeout })

@@ -17,6 +17,7 @@ use crate::approach::Destination;
 use crate::client::{Client, Options};
 use crate::connect;
 use crate::error::Error;
+use crate::known::{CAPACITY10_BYTES, CAPACITY16_BYTES, INQUIRY_BYTES, Known};
 use crate::request::{Body, Request};
 use crate::tables::Tables;
 use crate::url::Url;
@@ -67,7 +68,7 @@ pub fn luns(url: &Url, target: &str, options: &Options) -> Result<Vec<(u16, Opti
     for lun in report_luns(&mut client)? {
         client.set_lun(lun);
         let capacity = optional(capacity(&mut client))?;
-        luns.push((lun, capacity.map(|(blocks, len, _)| blocks * u64::from(len))));
+        luns.push((lun, capacity.map(|found| found.blocks * u64::from(found.block_len_bytes))));
     }
     client.close()?;
     Ok(luns)
@@ -90,18 +91,22 @@ impl Disk {
         let session = Session::Normal { target_name: target.to_owned() };
         let mut client = connect::session(&destination(session, url, options)?, number, options, tables)?;
         client.set_lun(lun);
-        let inquiry = inquire(&mut client, None)?;
-        let inquiry = StandardInquiry::parse(&inquiry).map_err(|_| odd("INQUIRY"))?;
+        let inquired = inquire(&mut client, None)?;
+        let inquiry = StandardInquiry::parse(&inquired).map_err(|_| odd("INQUIRY"))?;
         if inquiry.qualifier != 0 {
             client.set_lun(0);
             let there = report_luns(&mut client)?;
             return Err(Error::NoLun { lun, there });
         }
         let serial = optional(inquire(&mut client, Some(page::UNIT_SERIAL_NUMBER)))?;
+        let known_serial = serial.as_deref().map(Known::serial);
         let serial = serial.and_then(|data| UnitSerialNumber::parse(&data).ok());
         let limits = optional(inquire(&mut client, Some(page::BLOCK_LIMITS)))?;
         let limits = limits.and_then(|data| BlockLimits::parse(&data).ok());
-        let (blocks, block_len_bytes, form) = capacity(&mut client)?;
+        let Capacity { blocks, block_len_bytes, form, known } = capacity(&mut client)?;
+        // INQUIRY meets no unit attention, so it does not come first.
+        let known = [known, Known::inquiry(&inquired)].into_iter().chain(known_serial);
+        client.set_known(known.collect());
         let stated = limits.map_or(0, |limits| limits.transfer_max);
         let stated_bytes = match stated.saturating_mul(block_len_bytes) {
             0 => TRANSFER_DEFAULT_BYTES,
@@ -233,6 +238,9 @@ impl Request {
             Cdb::Read { .. } => "READ",
             Cdb::Write { .. } => "WRITE",
             Cdb::SynchronizeCache { .. } => "SYNCHRONIZE CACHE",
+            Cdb::Inquiry { .. } => "INQUIRY",
+            Cdb::ReadCapacity16 { .. } => "READ CAPACITY (16)",
+            Cdb::ReadCapacity10 => "READ CAPACITY (10)",
             _ => "command",
         }
     }
@@ -297,7 +305,8 @@ fn ask(client: &mut Client, cdb: Cdb, len: usize, name: &'static str) -> Result<
 }
 
 fn inquire(client: &mut Client, page: Option<u8>) -> Result<Vec<u8>, Error> {
-    ask(client, Cdb::Inquiry { page, allocation_len: 255 }, 255, "INQUIRY")
+    let cdb = Cdb::Inquiry { page, allocation_len: INQUIRY_BYTES as u16 };
+    ask(client, cdb, INQUIRY_BYTES, "INQUIRY")
 }
 
 fn report_luns(client: &mut Client) -> Result<Vec<u16>, Error> {
@@ -308,30 +317,41 @@ fn report_luns(client: &mut Client) -> Result<Vec<u16>, Error> {
     Ok(report.luns.iter().filter_map(|lun| lun.number()).collect())
 }
 
-/// Blocks, their length, and the form of command that reaches all of them. READ CAPACITY (16) first:
-/// old targets that lack it have no more blocks than (10) can tell.
-fn capacity(client: &mut Client) -> Result<(u64, u32, BlockForm), Error> {
-    let sixteen = ask(client, Cdb::ReadCapacity16 { allocation_len: 32 }, 32, "READ CAPACITY (16)");
-    match sixteen {
+/// How large a LUN is.
+struct Capacity {
+    blocks: u64,
+    block_len_bytes: u32,
+    /// Of the commands that reach all of it.
+    form: BlockForm,
+    known: Known,
+}
+
+/// READ CAPACITY (16) first: old targets that lack it have no more blocks than (10) can tell.
+fn capacity(client: &mut Client) -> Result<Capacity, Error> {
+    let (name, len) = ("READ CAPACITY (16)", CAPACITY16_BYTES);
+    match ask(client, Cdb::ReadCapacity16 { allocation_len: len as u32 }, len, name) {
         Ok(data) => {
-            let capacity = Capacity16::parse(&data).map_err(|_| odd("READ CAPACITY (16)"))?;
-            return sane(capacity.last_lba, capacity.block_len, BlockForm::Sixteen);
+            let capacity = Capacity16::parse(&data).map_err(|_| odd(name))?;
+            let known = Known::capacity16(&data);
+            return sane(capacity.last_lba, capacity.block_len, BlockForm::Sixteen, known);
         }
         Err(Error::Command { failure, .. }) if failure.is_illegal_request() => {}
         Err(error) => return Err(error),
     }
-    let data = ask(client, Cdb::ReadCapacity10, 8, "READ CAPACITY (10)")?;
-    let capacity = Capacity10::parse(&data).map_err(|_| odd("READ CAPACITY (10)"))?;
+    let name = "READ CAPACITY (10)";
+    let data = ask(client, Cdb::ReadCapacity10, CAPACITY10_BYTES, name)?;
+    let capacity = Capacity10::parse(&data).map_err(|_| odd(name))?;
     if capacity.last_lba == u32::MAX {
-        return Err(odd("READ CAPACITY (10)"));
+        return Err(odd(name));
     }
-    sane(capacity.last_lba.into(), capacity.block_len, BlockForm::Ten)
+    sane(capacity.last_lba.into(), capacity.block_len, BlockForm::Ten, Known::capacity10(&data))
 }
 
-fn sane(last_lba: u64, block_len: u32, form: BlockForm) -> Result<(u64, u32, BlockForm), Error> {
-    let fits = last_lba.checked_add(1).is_some_and(|n| n.checked_mul(block_len.into()).is_some());
-    if !fits || !block_len.is_power_of_two() || !(512..=1 << 20).contains(&block_len) {
+fn sane(last_lba: u64, block_len_bytes: u32, form: BlockForm, known: Known) -> Result<Capacity, Error> {
+    let blocks = last_lba.checked_add(1);
+    let fits = blocks.is_some_and(|n| n.checked_mul(block_len_bytes.into()).is_some());
+    if !fits || !block_len_bytes.is_power_of_two() || !(512..=1 << 20).contains(&block_len_bytes) {
         return Err(odd("READ CAPACITY"));
     }
-    Ok((last_lba + 1, block_len, form))
+    Ok(Capacity { blocks: last_lba + 1, block_len_bytes, form, known })
 }

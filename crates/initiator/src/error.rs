@@ -118,6 +118,24 @@ pub enum Error {
         /// What became of it.
         abort: Abort,
     },
+    /// The LUN is not the one that was looked at when the session began.
+    #[error(
+        "{address}: after connecting again the LUN's {what} is another one; nothing was written to it since"
+    )]
+    OtherLun {
+        /// Where.
+        address: SocketAddr,
+        /// What differs.
+        what: &'static str,
+    },
+    /// The LUN has become another one within a session.
+    #[error("{address}: the LUN has changed: its {what} is another one than when the session began")]
+    ChangedLun {
+        /// Where.
+        address: SocketAddr,
+        /// What differs.
+        what: &'static str,
+    },
     /// A session was lost, and the target wants to be left alone for too long.
     #[error(
         "{cause}; it wants to be left alone for {}, longer than --timeout {}",

@@ -6,6 +6,7 @@
 //! `control`.
 
 mod approach;
+mod asking;
 mod bulk;
 mod chap;
 mod client;
@@ -13,8 +14,10 @@ mod connect;
 mod dial;
 mod disk;
 mod error;
+mod known;
 mod line;
 mod load;
+mod once;
 mod pulse;
 mod recovery;
 mod request;

@@ -71,6 +71,15 @@ pub struct Completed {
     pub result: Result<(), Failure>,
 }
 
+impl Completed {
+    /// The data that came, cut to what was moved.
+    pub(crate) fn into_data(self) -> Result<Vec<u8>, Failure> {
+        self.result?;
+        let Body::Read(buffer) = self.request.body else { return Ok(Vec::new()) };
+        Ok(buffer[..buffer.len().min(self.transferred_bytes as usize)].to_vec())
+    }
+}
+
 /// Where requests come from and go to; it lives in the session's loop.
 pub trait Workload {
     /// Why it ends early.
@@ -89,8 +98,8 @@ pub trait Workload {
     /// Whether it is over; it is not as long as requests are outstanding.
     fn is_over(&self, now: Instant) -> bool;
 
-    /// The session was lost and made again; what was outstanding is on its way once more. A target may have
-    /// lost what it had not been told to make durable.
+    /// The session was lost and made again, or the LUN was reset; what was outstanding is on its way once more.
+    /// A target may have lost what it had not been told to make durable.
     fn reconnected(&mut self) {}
 
     /// When to look again although nothing has completed.

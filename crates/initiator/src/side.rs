@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use engine::{Buffer, Buffers, Landing, Outgoing, Receiver, Sender};
 use event::{Instant, Io};
-use proto::initiator::{Command, Completion, Event, Session, Transfer};
+use proto::initiator::{Command, Completion, Event, Function, Session, Transfer};
 use proto::{Data, Fault, Segment};
 use slab::Slab;
 use wire::iscsi::{BHS_LEN, Lun, Pdu, TaskAttribute, reject_reason};
 use wire::scsi::{Sense, SenseKey, Status};
 
+use crate::asking::Asking;
 use crate::error::{Error, Failure};
+use crate::known::{Attention, Known};
 use crate::pulse::Pulse;
 use crate::request::{Body, Completed, Request};
 use crate::tables::Tables;
@@ -25,7 +27,7 @@ use crate::watch::Watch;
 const REFUSED_MIN: Duration = Duration::from_millis(5);
 const REFUSED_MAX: Duration = Duration::from_secs(1);
 /// Times a command is issued again after a unit attention, which is told once per condition.
-const ATTENTIONS_MAX: u8 = 3;
+const ATTENTIONS_MAX: u8 = 16;
 
 /// Everything of a session that is not its sockets.
 pub(crate) struct Side {
@@ -41,10 +43,19 @@ pub(crate) struct Side {
     pub(crate) refusal: Option<Refusal>,
     pub(crate) outstanding_bytes: u64,
     pub(crate) buffers: Buffers,
-    pub(crate) finished: VecDeque<Completed>,
+    /// What ended, in the order of the answers; `None` where the LUN says that it was reset.
+    pub(crate) finished: VecDeque<Option<Completed>>,
+    /// What the LUN said of itself, once it was looked at.
+    pub(crate) known: Vec<Known>,
+    /// It is asked whether it still is the same.
+    pub(crate) asking: Option<Asking>,
+    /// How many times it said that it was reset.
+    pub(crate) resets: u64,
     /// Text that waits for an answer, and the answer.
     pub(crate) question: Option<Vec<u8>>,
     pub(crate) answer: Option<Vec<u8>>,
+    /// When it was sent.
+    pub(crate) questioned: Instant,
     pub(crate) tables: Rc<Tables>,
     /// For the mean request.
     pub(crate) issued: (u64, u64),
@@ -93,6 +104,8 @@ pub(crate) struct Open {
     /// When it was last submitted; far away while it waits to be submitted again.
     pub(crate) submitted: Instant,
     pub(crate) attentions: u8,
+    /// Which of the LUN's known answers it asks for again, if it is no request of a workload.
+    pub(crate) question: Option<usize>,
 }
 
 /// Where received payload lands: in the buffer of an open request.
@@ -139,20 +152,19 @@ impl Side {
         });
     }
 
-    /// Begins again with a new session: whatever is open goes out once more. All that this crate asks of a
-    /// target can be asked twice; the same blocks are read or written with the same bytes.
+    /// Begins again with a new session: whatever is open goes out once more, if the LUN still is the same.
+    /// All that this crate asks of a target can be asked twice; the same blocks are read or written with the
+    /// same bytes.
     pub(crate) fn begin_again(&mut self, session: Session, address: SocketAddr) {
         (self.session, self.address) = (session, address);
         (self.leave, self.logged_out, self.refusal) = (None, None, None);
         self.watch = Watch::new(self.now);
         self.again.clear();
         self.refused.clear();
-        let tokens: Vec<usize> = self.open.iter().map(|(token, _)| token).collect();
-        for token in tokens {
-            self.open[token].attentions = 0;
-            self.submit(token);
-        }
+        self.ask_first();
+        self.go_on();
         if let Some(question) = self.question.clone() {
+            self.questioned = self.now;
             self.session.send_text(question);
         }
     }
@@ -161,7 +173,10 @@ impl Side {
         let address = self.address;
         while let Some(event) = self.session.poll_event() {
             match event {
-                Event::Completed(completion) => self.complete(&completion),
+                Event::Completed(completion) => {
+                    self.complete(&completion)?;
+                    self.go_on();
+                }
                 Event::Text(text) => (self.question, self.answer) = (None, Some(text)),
                 Event::LoggedOut { time2wait_s } => self.logged_out = Some(seconds(time2wait_s)),
                 Event::LogoutRequested { within_s } => self.log_out_within(seconds(within_s)),
@@ -173,9 +188,11 @@ impl Side {
                     self.log_out_within(Duration::ZERO);
                 }
                 Event::Rejected { reason, .. } => return Err(Error::Rejected { address, reason }),
-                Event::Managed { response, .. } => self.watch.answered(response),
+                Event::Managed { function: Function::AbortTask { token }, response } => {
+                    self.watch.answered(token, response);
+                }
                 // The watch gives up the whole session with it; what a vendor says is for its own.
-                Event::Aborted { .. } | Event::Pong | Event::Vendor { .. } => {}
+                Event::Managed { .. } | Event::Aborted { .. } | Event::Pong | Event::Vendor { .. } => {}
             }
         }
         Ok(())
@@ -186,25 +203,28 @@ impl Side {
         self.leave = self.leave.or(Some(Leave::LogOut { within }));
     }
 
-    fn complete(&mut self, completion: &Completion) {
+    fn complete(&mut self, completion: &Completion) -> Result<(), Error> {
         let token = completion.token as usize;
         let sense = Sense::parse(&completion.sense).ok();
         let status = Status(completion.status);
         let open = &mut self.open[token];
-        self.watch.completed(open.submitted);
-        if is_attention(status, sense.as_ref()) && open.attentions < ATTENTIONS_MAX {
+        self.watch.completed(completion.token, open.submitted);
+        let attention = sense.filter(|_| status == Status::CHECK_CONDITION).filter(is_attention);
+        if let Some(attention) = attention
+            && open.attentions < ATTENTIONS_MAX
+        {
             open.attentions += 1;
             open.submitted = Instant::FAR_FUTURE;
-            self.again.push_back(token);
-            return;
+            self.attend(token, Attention::of(&attention));
+            return Ok(());
         }
         if matches!(status, Status::BUSY | Status::TASK_SET_FULL) && self.may_wait() {
             self.open[token].submitted = Instant::FAR_FUTURE;
-            self.refused.push(token);
-            return;
+            self.put_off(token);
+            return Ok(());
         }
         self.refusal = None;
-        let Open { request, issued, .. } = self.open.remove(token);
+        let Open { request, issued, question, .. } = self.open.remove(token);
         self.outstanding_bytes -= request.len_bytes();
         if let Some(op) = request.op() {
             self.tables.io(&Io {
@@ -225,7 +245,12 @@ impl Side {
             _ => Err(Failure { status, response, sense, short_bytes }),
         };
         let completed = self.now;
-        self.finished.push_back(Completed { request, issued, completed, transferred_bytes, result });
+        let completed = Completed { request, issued, completed, transferred_bytes, result };
+        match question {
+            Some(index) => self.answered(index, completed)?,
+            None => self.finished.push_back(Some(completed)),
+        }
+        Ok(())
     }
 
     /// Notes that the target has no room; `false` if that has gone on for too long.
@@ -256,8 +281,8 @@ impl Side {
     }
 }
 
-fn is_attention(status: Status, sense: Option<&Sense>) -> bool {
-    status == Status::CHECK_CONDITION && sense.is_some_and(|sense| sense.key == SenseKey::UnitAttention)
+fn is_attention(sense: &Sense) -> bool {
+    sense.key == SenseKey::UnitAttention
 }
 
 fn seconds(count: u16) -> Duration {
@@ -273,8 +298,8 @@ impl Receiver for AtPort<'_> {
         let fault = |source| Error::Fault { address, source };
         let pdu = Pdu::parse(header).map_err(|error| fault(error.into()))?;
         let segment = self.side.session.segment(self.port.cid, &pdu).map_err(fault)?;
-        // A pong is a sign of life, but no progress.
-        if !matches!(pdu, Pdu::NopIn(_)) {
+        // A pong is a sign of life, but no progress; nor is what a target says unasked.
+        if matches!(pdu, Pdu::DataIn(_) | Pdu::ScsiResponse(_) | Pdu::R2t(_)) {
             self.side.watch.progress(self.side.now);
         }
         self.port.pdu = Some(pdu);

@@ -25,6 +25,7 @@ pub(crate) struct Watch {
 
 #[derive(Clone, Copy, Debug)]
 struct Aborting {
+    token: u64,
     since: Instant,
     name: &'static str,
     response: Option<u8>,
@@ -65,14 +66,15 @@ impl Watch {
         self.moved = now;
     }
 
-    /// A command that was submitted then is answered.
-    pub(crate) fn completed(&mut self, submitted: Instant) {
+    /// A command that was submitted then is answered. If it was to be aborted, it need not be any more.
+    pub(crate) fn completed(&mut self, token: u64, submitted: Instant) {
         self.latest = self.latest.max(submitted);
+        self.aborting = self.aborting.filter(|aborting| aborting.token != token);
     }
 
-    /// The target has answered the abort.
-    pub(crate) fn answered(&mut self, response: u8) {
-        if let Some(aborting) = &mut self.aborting {
+    /// The target has answered the abort of a command.
+    pub(crate) fn answered(&mut self, token: u64, response: u8) {
+        if let Some(aborting) = self.aborting.as_mut().filter(|aborting| aborting.token == token) {
             aborting.response = Some(response);
         }
     }
@@ -85,7 +87,7 @@ impl Watch {
         timeout: Duration,
         patience: Duration,
     ) -> Finding {
-        if let Some(Aborting { since, name, response }) = self.aborting {
+        if let Some(Aborting { since, name, response, .. }) = self.aborting {
             return match response {
                 Some(task_response::COMPLETE | task_response::NO_SUCH_TASK) => {
                     Finding::GiveUp(name, Abort::Done)
@@ -106,8 +108,9 @@ impl Watch {
         match overdue {
             None => Finding::Fine,
             Some((token, open)) => {
-                self.aborting = Some(Aborting { since: now, name: open.request.name(), response: None });
-                Finding::Abort(token as u64)
+                let (token, name) = (token as u64, open.request.name());
+                self.aborting = Some(Aborting { token, since: now, name, response: None });
+                Finding::Abort(token)
             }
         }
     }
@@ -133,6 +136,7 @@ mod tests {
             issued: at(s),
             submitted: at(s),
             attentions: 0,
+            question: None,
         };
         submitted.iter().map(open).enumerate().collect()
     }
@@ -151,11 +155,23 @@ mod tests {
     fn one_that_is_overtaken_for_long_is_overdue() {
         let (open, mut watch) = (open(&[20, 3, 15]), Watch::new(at(0)));
         watch.progress(at(13));
-        watch.completed(at(7));
+        watch.completed(0, at(7));
         assert_eq!(watch.check(at(13), &open, LIMIT, PATIENCE), Finding::Fine);
-        watch.completed(at(8));
+        watch.completed(0, at(8));
         assert_eq!(watch.check(at(12), &open, LIMIT, PATIENCE), Finding::Fine);
         assert_eq!(watch.check(at(13), &open, LIMIT, PATIENCE), Finding::Abort(1));
+    }
+
+    #[test]
+    fn an_answer_that_comes_before_the_abort_does_counts() {
+        let (both, left, mut watch) = (open(&[0, 9]), open(&[9]), Watch::new(at(0)));
+        assert_eq!(watch.check(at(10), &both, LIMIT, PATIENCE), Finding::Abort(0));
+        watch.progress(at(11));
+        watch.completed(1, at(0));
+        assert_eq!(watch.check(at(13), &both, LIMIT, PATIENCE), Finding::GiveUp("READ", Abort::Unanswered));
+        watch.completed(0, at(0));
+        watch.answered(0, task_response::NO_SUCH_TASK);
+        assert_eq!(watch.check(at(13), &left, LIMIT, PATIENCE), Finding::Fine);
     }
 
     #[test]
@@ -167,11 +183,11 @@ mod tests {
             (None, Abort::Unanswered),
         ] {
             let (open, mut watch) = (open(&[0]), Watch::new(at(0)));
-            watch.answered(0);
+            watch.answered(0, 0);
             assert_eq!(watch.check(at(10), &open, LIMIT, PATIENCE), Finding::Abort(0));
             assert_eq!(watch.check(at(12), &open, LIMIT, PATIENCE), Finding::Fine);
             if let Some(response) = response {
-                watch.answered(response);
+                watch.answered(0, response);
             }
             assert_eq!(watch.check(at(13), &open, LIMIT, PATIENCE), Finding::GiveUp("READ", expected));
         }

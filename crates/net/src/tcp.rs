@@ -111,6 +111,13 @@ pub fn set_notsent_lowat(stream: &TcpStream, bytes: u32) -> io::Result<()> {
     set(stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
+/// Whether closing the socket takes back what is unsent (with a reset), or leaves it to the kernel to deliver,
+/// which may happen long after its sender has given it up.
+pub fn abandon_on_close(stream: &TcpStream, is_on: bool) -> io::Result<()> {
+    let linger = libc::linger { l_onoff: is_on.into(), l_linger: 0 };
+    set(stream, libc::SOL_SOCKET, libc::SO_LINGER, linger)
+}
+
 /// The largest receive and send buffer autotuning may reach (`tcp_rmem`, `tcp_wmem`), in bytes.
 pub fn autotuning_limits() -> Option<(u64, u64)> {
     let last = |name: &str| {
@@ -121,7 +128,7 @@ pub fn autotuning_limits() -> Option<(u64, u64)> {
 }
 
 fn set<T: Copy>(stream: &TcpStream, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
-    // SAFETY: the pointer and length describe `value`, a plain integer.
+    // SAFETY: the pointer and length describe `value`, which holds nothing but integers.
     let result = unsafe {
         libc::setsockopt(
             stream.as_raw_fd(),
@@ -178,6 +185,22 @@ mod tests {
             set_notsent_lowat(&stream, 131_072).unwrap();
             let info = tcp_info::read(&stream).unwrap();
             assert!(info.mss_bytes > 500, "{info:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_abandoned_ends_with_a_reset() {
+        use std::io::Read;
+        for is_on in [true, false] {
+            let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            listener.set_nonblocking(false).unwrap();
+            let (mut peer, _) = listener.accept().unwrap();
+            abandon_on_close(&stream, true).unwrap();
+            abandon_on_close(&stream, is_on).unwrap();
+            drop(stream);
+            let end = peer.read(&mut [0]).map_err(|error| error.kind());
+            assert_eq!(end, if is_on { Err(io::ErrorKind::ConnectionReset) } else { Ok(0) });
         }
     }
 

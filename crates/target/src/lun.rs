@@ -460,7 +460,13 @@ fn origin(source: &Source) -> Vec<u8> {
         path.unwrap_or_else(|_| given.to_owned()).into_os_string().into_encoded_bytes()
     };
     match source {
-        Source::Memory { .. } | Source::Null { .. } => Vec::new(),
+        // Memory that is taken anew holds nothing of what was written before: it is another one.
+        Source::Memory { .. } => {
+            let mut bytes = vec![0; 16];
+            net::random::fill(&mut bytes);
+            bytes
+        }
+        Source::Null { .. } => Vec::new(),
         Source::File { path } => bytes(path.canonicalize(), path),
         Source::Block { path } => bytes(std::path::absolute(path), path),
     }
@@ -508,6 +514,13 @@ mod tests {
         assert_eq!(plain, identity(format!("file:{}/./disk,ro", dir.path().display()), 0, IQN));
         assert_ne!(plain, identity(format!("file:{}", path.display()), 1, IQN));
         assert_ne!(plain, identity(format!("file:{}", path.display()), 0, "iqn.2026-11.io.farlun:other"));
+    }
+
+    #[test]
+    fn memory_that_is_taken_anew_is_another_one() {
+        let serial = |spec| open(&[spec]).unwrap().lun(at(0)).map(|lun| lun.identity().serial.clone());
+        assert_ne!(serial("memory:1MiB"), serial("memory:1MiB"));
+        assert_eq!(serial("null:1MiB"), serial("null:1MiB"));
     }
 
     #[test]

@@ -380,9 +380,10 @@ fn a_call_for_data_that_does_not_exist() {
     }
 }
 
+/// The write has gone out whole, unasked.
 #[test]
-fn more_calls_for_data_than_agreed() {
-    expect_failure_of_write(&["MaxOutstandingR2T"], |link, command| {
+fn data_asked_for_that_was_sent() {
+    expect_failure_of_write(&["R2T out of order"], |link, command| {
         link.send_bytes(&pdu::bytes(r2t(command, 0, DISK_BYTES), &[]).repeat(1000));
         Verdict::Taken
     });

@@ -18,6 +18,7 @@ use wire::iscsi::{
     AsyncMessage, Lun, Pdu, ScsiCommand, TaskManagementRequest, TaskManagementResponse, async_event,
     logout_reason, task_function, task_response,
 };
+use wire::scsi::{Sense, SenseKey};
 
 use fake_target::{DISK_BYTES, FILLING, FakeTarget, Link, Verdict, is_read};
 
@@ -318,4 +319,78 @@ fn a_load_goes_on_after_the_target_was_killed() {
     assert_eq!(bench.ended(LIMIT), 0, "{}", bench.stderr());
     let document: serde_json::Value = serde_json::from_str(&line).expect("a JSON document");
     assert_eq!((&document["reconnects"], &document["sessions"]), (&3.into(), &3.into()), "{document}");
+}
+
+#[test]
+fn another_lun_in_the_place_of_the_first_is_neither_written_nor_read() {
+    const LEN: usize = 24 << 20;
+    for (command, flag) in [("write", "-i"), ("read", "-o")] {
+        let folder = folder();
+        let [first, second, file] = ["first", "second", "file"].map(|name| folder.path().join(name));
+        for disk in [&first, &second] {
+            fs::File::create(disk).and_then(|file| file.set_len(LEN as u64)).expect("a file for the disk");
+        }
+        if command == "write" {
+            image(&file, LEN);
+        }
+        let mut target = Target::serve(&[&format!("file:{}", first.display())]);
+        let address = target.address().to_owned();
+        let line = Line::to(&address, &[(5 << 20, Fate::Silent)]);
+        let url = target.url_at(&line.address(), 0);
+        let mut work = Service::start(farlun([command, &url, "--timeout", "8s", flag]).arg(&file));
+        until("the line is cut", LIMIT, || line.passed_bytes() >= 5 << 20);
+        target.service.kill();
+        let lun = format!("file:{}", second.display());
+        let _other = Target::start(&mut farlun(["target", "--json", "--listen", &address, "--lun", &lun]));
+        let code = work.ended(LIMIT);
+        let said = work.stderr();
+        let expected =
+            "after connecting again the LUN's serial number is another one; nothing was written to it";
+        assert!(code == 1 && said.contains(expected), "{code}: {said}");
+        let untouched = fs::read(&second).expect("the other disk");
+        assert!(untouched.iter().all(|&byte| byte == 0), "the other disk was written to");
+    }
+}
+
+/// A READ that meets a unit attention; the LUN then answers INQUIRY with a name of its own, if it does.
+fn attention(asc: u8, ascq: u8, name: Option<u8>) -> (Finished, usize) {
+    let fake = FakeTarget::serve_one(move |link, request| match request {
+        Pdu::ScsiCommand(command) if is_read(command) && link.reads == 1 => {
+            let sense = Sense {
+                key: SenseKey::UnitAttention,
+                asc,
+                ascq,
+                deferred: false,
+                field: None,
+                information: None,
+            };
+            link.check(command, sense);
+            Verdict::Taken
+        }
+        Pdu::ScsiCommand(command) if command.cdb[..2] == [0x12, 0] && link.reads > 0 => match name {
+            Some(letter) => {
+                link.send_data(command, &[&[0; 8][..], &[letter; 28]].concat());
+                Verdict::Taken
+            }
+            None => Verdict::Serve,
+        },
+        _ => Verdict::Serve,
+    });
+    let (finished, _folder) = read_disk(&fake.url(), "10s");
+    (finished, fake.join().reads)
+}
+
+#[test]
+fn a_unit_attention_that_may_mean_another_lun_is_looked_into() {
+    for (asc, ascq) in [(0x29, 0), (0x3f, 0x0e), (0x2a, 9)] {
+        let (finished, reads) = attention(asc, ascq, Some(b'x'));
+        finished.expect_code(1).expect_sentence(&["its vendor and product is another one"]);
+        assert_eq!(reads, 1, "nothing is read of the other LUN");
+        let (finished, reads) = attention(asc, ascq, None);
+        finished.expect_code(0);
+        assert_eq!(reads, 2, "it is the same one");
+    }
+    // The loss of a nexus says nothing of the LUN.
+    let (finished, _) = attention(0x29, 7, Some(b'x'));
+    finished.expect_code(0);
 }

@@ -84,10 +84,10 @@ pub(crate) fn run(args: WriteArgs) -> anyhow::Result<u8> {
     let finished = result.and_then(|()| {
         let tail_bytes = (len_bytes % block) as usize;
         loop {
-            let reconnects = disk.session().reconnects();
+            let resets = disk.session().resets();
             write_tail(&mut disk, &tail_of, whole, tail_bytes)?;
-            // A target that was restarted in between has lost what it had not made durable.
-            if disk.session().reconnects() == reconnects {
+            // A target that was restarted or reset in between has lost what it had not made durable.
+            if disk.session().resets() == resets {
                 return Ok(());
             }
         }

@@ -49,6 +49,8 @@ pub enum Function {
 pub(super) struct Asked {
     function: Function,
     itt: u32,
+    /// The task that is to be aborted: another may bear the caller's name of it by now.
+    referenced_itt: u32,
     /// CmdSN of the request, once it has been polled: commands before it are those that it is about.
     cmd_sn: Option<u32>,
 }
@@ -106,7 +108,7 @@ impl Session {
             ref_cmd_sn,
             exp_data_sn: 0,
         };
-        self.asked.push(Asked { function, itt, cmd_sn: None });
+        self.asked.push(Asked { function, itt, referenced_itt, cmd_sn: None });
         self.connections[usize::from(cid)].urgent.push(request, Vec::new());
     }
 
@@ -127,7 +129,7 @@ impl Session {
             return Err(Fault::contradiction("it answers a function that was not asked for", response.itt));
         };
         self.numbers(cid, Some(response.stat_sn), response.exp_cmd_sn, response.max_cmd_sn);
-        let Asked { function, cmd_sn, .. } = self.asked.remove(index);
+        let Asked { function, referenced_itt, cmd_sn, .. } = self.asked.remove(index);
         let ended: Vec<usize> = self
             .tasks
             .iter()
@@ -135,10 +137,9 @@ impl Session {
                 let was_there = task.is_sent && cmd_sn.is_some_and(|cmd_sn| before(task.cmd_sn, cmd_sn));
                 match (function, response.response) {
                     // What the target does not know any more, it will not answer either.
-                    (
-                        Function::AbortTask { token },
-                        task_response::COMPLETE | task_response::NO_SUCH_TASK,
-                    ) => task.command.token == token,
+                    (Function::AbortTask { .. }, task_response::COMPLETE | task_response::NO_SUCH_TASK) => {
+                        task.itt == referenced_itt
+                    }
                     (
                         Function::AbortTaskSet { lun }
                         | Function::ClearTaskSet { lun }

@@ -112,6 +112,8 @@ pub struct Session {
     assigned: u32,
     asked: Vec<Asked>,
     text: Vec<u8>,
+    /// Tag of the text request that is not answered in full.
+    text_itt: Option<u32>,
     events: VecDeque<Event>,
 }
 
@@ -132,6 +134,7 @@ impl Session {
             assigned: 0,
             asked: Vec::new(),
             text: Vec::new(),
+            text_itt: None,
             events: VecDeque::new(),
         }
     }
@@ -277,17 +280,19 @@ impl Session {
     /// Sends text (key=value pairs, RFC 7143 section 11.10); the answer comes as [`Event::Text`].
     pub fn send_text(&mut self, text: Vec<u8>) {
         self.text.clear();
-        self.text_request(text, Lun(0), RESERVED_TAG);
+        let itt = self.service_tag(0x2000);
+        self.text_itt = Some(itt);
+        self.text_request(text, Lun(0), itt, RESERVED_TAG);
     }
 
-    fn text_request(&mut self, text: Vec<u8>, lun: Lun, ttt: u32) {
+    fn text_request(&mut self, text: Vec<u8>, lun: Lun, itt: u32, ttt: u32) {
         let request = TextRequest {
             immediate: true,
             is_final: true,
             is_continued: false,
             data_segment_len: text.len() as u32,
             lun,
-            itt: 0x2000_ffff,
+            itt,
             ttt,
             cmd_sn: 0,
             exp_stat_sn: 0,

@@ -106,8 +106,11 @@ impl Session {
         let transferred_bytes = match task.command.transfer {
             Transfer::None => 0,
             Transfer::In(_) => task.received_bytes,
-            Transfer::Out(len) if response.underflow => len.saturating_sub(response.residual),
-            Transfer::Out(len) => len,
+            // Whatever the target says, it cannot have taken what it was not sent.
+            Transfer::Out(len) if response.underflow => {
+                len.saturating_sub(response.residual).min(task.sent_bytes)
+            }
+            Transfer::Out(_) => task.sent_bytes,
         };
         let completion = Completion {
             token: task.command.token,
@@ -134,7 +137,12 @@ impl Session {
         if task.bursts > u32::from(self.params.max_outstanding_r2t) {
             return Err(Fault::contradiction("more R2Ts than MaxOutstandingR2T", r2t.itt));
         }
+        // DataSequenceInOrder was agreed, and there is no recovery that asks for the same data again.
+        if r2t.buffer_offset != task.asked_bytes {
+            return Err(Fault::contradiction("R2T out of order", r2t.itt));
+        }
         task.bursts += 1;
+        task.asked_bytes = end;
         let burst = Burst { ttt: r2t.ttt, next_bytes: r2t.buffer_offset, end_bytes: end, data_sn: 0 };
         self.connections[usize::from(cid)].bursts.push_back((key, burst));
         Ok(())
@@ -163,15 +171,19 @@ impl Session {
     }
 
     fn handle_text(&mut self, cid: u16, response: &TextResponse, collected: &[u8]) -> Result<(), Fault> {
+        if self.text_itt != Some(response.itt) {
+            return Err(Fault::contradiction("it answers text that was not sent", response.itt));
+        }
         self.numbers(cid, Some(response.stat_sn), response.exp_cmd_sn, response.max_cmd_sn);
         if self.text.len() + collected.len() > TEXT_MAX_BYTES {
             return Err(Fault::contradiction("text without end", response.itt));
         }
         self.text.extend_from_slice(collected);
         if response.is_final {
+            self.text_itt = None;
             self.events.push_back(Event::Text(std::mem::take(&mut self.text)));
         } else {
-            self.text_request(Vec::new(), response.lun, response.ttt);
+            self.text_request(Vec::new(), response.lun, response.itt, response.ttt);
         }
         Ok(())
     }

@@ -69,6 +69,8 @@ pub(crate) struct Task {
     pub(crate) next_data_sn: u32,
     /// Payload bytes sent so far, from the start.
     pub(crate) sent_bytes: u32,
+    /// Payload bytes that the target has asked for so far, or that go out unasked, from the start.
+    pub(crate) asked_bytes: u32,
     /// Bursts queued and not yet sent out in full.
     pub(crate) bursts: u32,
 }
@@ -85,6 +87,7 @@ impl Task {
             received_bytes: 0,
             next_data_sn: 0,
             sent_bytes: 0,
+            asked_bytes: 0,
             bursts: 0,
         }
     }

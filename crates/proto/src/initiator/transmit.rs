@@ -79,6 +79,7 @@ impl Session {
         task.is_sent = true;
         task.cmd_sn = cmd_sn;
         task.sent_bytes = immediate;
+        task.asked_bytes = unsolicited;
         connection.unsent_bytes -= u64::from(immediate);
         let pdu = Pdu::from(ScsiCommand {
             immediate: false,
@@ -104,10 +105,8 @@ impl Session {
         let len = (burst.end_bytes - burst.next_bytes).min(connection.peer_max_recv_data_segment_len);
         let next = burst.next_bytes + len;
         let is_final = next == burst.end_bytes;
-        // A target may ask for the same data twice; it is unsent only once.
-        let fresh = next.saturating_sub(task.sent_bytes);
-        task.sent_bytes += fresh;
-        connection.unsent_bytes -= u64::from(fresh);
+        task.sent_bytes = next;
+        connection.unsent_bytes -= u64::from(len);
         let pdu = Pdu::from(DataOut {
             is_final,
             data_segment_len: len,

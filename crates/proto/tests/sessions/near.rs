@@ -7,7 +7,7 @@ use proto::initiator::Event;
 use sim::{Kind, Near, Order, content};
 use wire::iscsi::{
     AsyncMessage, DataIn, DataOut, Lun, NopIn, NopOut, Pdu, R2t, RESERVED_TAG, Reject, ScsiCommand,
-    ScsiResponse, put_sense,
+    ScsiResponse, TextResponse, put_sense,
 };
 
 use crate::pair::{CMD_SN, STAT_SN, Terms};
@@ -131,8 +131,7 @@ fn r2ts_are_answered_as_asked_for() {
     let terms = Terms { segment_len: (1000, 8192), max_outstanding_r2t: 3, ..SOLICITED() };
     let (mut near, ScsiCommand { itt, .. }) = writing(&terms);
     assert_eq!(sent(&mut near), vec![], "no data before an R2T");
-    // Out of order, as DataSequenceInOrder=No would have it, and one place twice: sent is what was asked for.
-    for (ttt, offset, len) in [(7, 2048, 2048), (8, 0, 2048), (9, 100, 5)] {
+    for (ttt, offset, len) in [(7, 0, 2048), (8, 2048, 2000), (9, 4048, 5)] {
         take(&mut near, r2t(itt, ttt, offset, len), &[]).expect("within the expected length");
     }
     let told: Vec<_> = sent(&mut near)
@@ -147,15 +146,19 @@ fn r2ts_are_answered_as_asked_for() {
     assert_eq!(
         told,
         [
-            (7, 0, 2048, 1000, false),
-            (7, 1, 3048, 1000, false),
-            (7, 2, 4048, 48, true),
-            (8, 0, 0, 1000, false),
-            (8, 1, 1000, 1000, false),
-            (8, 2, 2000, 48, true),
-            (9, 0, 100, 5, true),
+            (7, 0, 0, 1000, false),
+            (7, 1, 1000, 1000, false),
+            (7, 2, 2000, 48, true),
+            (8, 0, 2048, 1000, false),
+            (8, 1, 3048, 1000, true),
+            (9, 0, 4048, 5, true),
         ]
     );
+    assert_eq!(near.session().unsent_payload_bytes(0), 43);
+    // The status comes although the rest was never asked for.
+    take(&mut near, response(itt, 0, 0), &[]).expect("a status at any time");
+    let done = near.done().expect("the write is over");
+    assert_eq!((done.completion.status, done.completion.transferred_bytes), (0, 4053));
     assert_eq!(near.session().unsent_payload_bytes(0), 0);
 }
 
@@ -168,9 +171,15 @@ fn wrong_r2ts_drop_the_connection() {
     let (mut near, command) = writing(&SOLICITED());
     dropped(&mut near, r2t(command.itt ^ 0x10_0000, 1, 0, 1), &[], "not open");
     for ttt in 0..5 {
-        let _ = take(&mut near, r2t(command.itt, ttt, 0, 1), &[]);
+        let _ = take(&mut near, r2t(command.itt, ttt, ttt, 1), &[]);
     }
-    dropped(&mut near, r2t(command.itt, 6, 0, 1), &[], "MaxOutstandingR2T");
+    dropped(&mut near, r2t(command.itt, 6, 2, 1), &[], "MaxOutstandingR2T");
+    for again in [0, 1, 513] {
+        let (mut near, command) = writing(&SOLICITED());
+        take(&mut near, r2t(command.itt, 1, 0, 512), &[]).expect("the first");
+        let _ = sent(&mut near);
+        dropped(&mut near, r2t(command.itt, 2, again, 512), &[], "out of order");
+    }
     let (mut near, itt) = reading();
     dropped(&mut near, r2t(itt, 1, 0, 1), &[], "writes nothing");
 }
@@ -326,4 +335,27 @@ fn tags_of_pings_are_never_those_of_commands() {
     tags.sort_unstable();
     tags.dedup();
     assert_eq!(tags.len(), count);
+}
+
+#[test]
+fn text_answers_the_question_that_was_asked() {
+    let answer = |itt| TextResponse {
+        is_final: true,
+        is_continued: false,
+        data_segment_len: 4,
+        lun: Lun(0),
+        itt,
+        ttt: RESERVED_TAG,
+        stat_sn: STAT_SN,
+        exp_cmd_sn: CMD_SN,
+        max_cmd_sn: CMD_SN.wrapping_add(16),
+    };
+    let mut near = Terms::default().near();
+    dropped(&mut near, answer(0x2000_ffff), b"A=1\0", "text that was not sent");
+    near.session().send_text(b"Q\0".to_vec());
+    let itt = sent(&mut near)[0].itt();
+    dropped(&mut near, answer(itt ^ 0x1_0000), b"A=1\0", "text that was not sent");
+    take(&mut near, answer(itt), b"A=1\0").expect("the answer");
+    assert_eq!(near.event(), Some(Event::Text(b"A=1\0".to_vec())));
+    dropped(&mut near, answer(itt), b"A=1\0", "text that was not sent");
 }

@@ -3,8 +3,8 @@
 use proto::initiator::{Event, Function, Session};
 use proto::params::Params;
 use wire::iscsi::{
-    Lun, Pdu, RESERVED_TAG, ScsiCommand, TaskAttribute, TaskManagementRequest, TaskManagementResponse,
-    task_function, task_response,
+    Lun, Pdu, RESERVED_TAG, ScsiCommand, ScsiResponse, TaskAttribute, TaskManagementRequest,
+    TaskManagementResponse, task_function, task_response,
 };
 
 use proto::initiator::{Command, Transfer};
@@ -59,6 +59,41 @@ fn an_abort_names_its_task_and_ends_it() {
         let [Pdu::NopOut(nop)] = sent(&mut session)[..] else { panic!("a ping") };
         assert_eq!(nop.exp_stat_sn, 8, "the answer consumes a StatSN");
     }
+}
+
+#[test]
+fn an_abort_does_not_meet_the_next_command_of_the_same_name() {
+    let (mut session, commands) = four_commands();
+    let function = Function::AbortTask { token: 1 };
+    session.manage(function);
+    let [Pdu::TaskManagementRequest(request)] = sent(&mut session)[..] else { panic!("a request") };
+    let answered = ScsiResponse {
+        bidi_overflow: false,
+        bidi_underflow: false,
+        overflow: false,
+        underflow: false,
+        response: 0,
+        status: 0,
+        data_segment_len: 0,
+        itt: commands[1].itt,
+        snack_tag: 0,
+        stat_sn: 7,
+        exp_cmd_sn: 2,
+        max_cmd_sn: 9,
+        exp_data_sn: 0,
+        bidi_residual: 0,
+        residual: 0,
+    };
+    session.handle(0, &answered.into(), &[]).expect("an answer in time");
+    let (lun, transfer, attribute) = (Lun(0), Transfer::None, TaskAttribute::Simple);
+    session.submit(Command { token: 1, lun, cdb: [0; 16], transfer, attribute });
+    assert_eq!(sent(&mut session).len(), 2);
+    let (response, itt) = (task_response::NO_SUCH_TASK, request.itt);
+    let answer = TaskManagementResponse { response, itt, stat_sn: 8, exp_cmd_sn: 4, max_cmd_sn: 9 };
+    session.handle(0, &answer.into(), &[]).expect("an answer to what was asked");
+    let events: Vec<_> = std::iter::from_fn(|| session.poll_event()).collect();
+    assert!(matches!(events[0], Event::Completed(_)), "{events:?}");
+    assert_eq!(events[1..], [Event::Managed { function, response }]);
 }
 
 #[test]

@@ -273,7 +273,7 @@ impl Link {
         }
     }
 
-    fn check(&mut self, command: &ScsiCommand, sense: Sense) {
+    pub(crate) fn check(&mut self, command: &ScsiCommand, sense: Sense) {
         let response = self.response(command, 2);
         let mut segment = Vec::new();
         put_sense(&sense.emit_fixed(), &mut segment);

@@ -1,0 +1,144 @@
+//! What a LUN said of itself when it was first looked at, and whether it still says so: a session that is made
+//! again, or a target that was reconfigured, may lead to another LUN of the same name (SPC-5 section 7.7.16,
+//! unit serial number; SAM-6 section 5.14, unit attention conditions).
+
+use wire::scsi::{Cdb, Sense, page};
+
+/// Bytes of INQUIRY data and of a page of it that are asked for.
+pub(crate) const INQUIRY_BYTES: usize = 255;
+/// Bytes of the answers to READ CAPACITY.
+pub(crate) const CAPACITY16_BYTES: usize = 32;
+pub(crate) const CAPACITY10_BYTES: usize = 8;
+
+/// One answer of a LUN that does not change.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    /// What it is, for messages.
+    pub(crate) what: &'static str,
+    /// How to ask for it, and how long the answer may be.
+    pub(crate) cdb: Cdb,
+    pub(crate) len: usize,
+    /// The parts of the answer that do not change: where each begins and ends.
+    parts: &'static [(usize, usize)],
+    said: Vec<u8>,
+}
+
+impl Known {
+    /// Device type, vendor and product. The revision changes with the target's software.
+    pub(crate) fn inquiry(answer: &[u8]) -> Known {
+        let cdb = Cdb::Inquiry { page: None, allocation_len: INQUIRY_BYTES as u16 };
+        Known::new("vendor and product", cdb, INQUIRY_BYTES, &[(0, 1), (8, 32)], answer)
+    }
+
+    /// Unit serial number.
+    pub(crate) fn serial(answer: &[u8]) -> Known {
+        let page = Some(page::UNIT_SERIAL_NUMBER);
+        let cdb = Cdb::Inquiry { page, allocation_len: INQUIRY_BYTES as u16 };
+        Known::new("serial number", cdb, INQUIRY_BYTES, &[(0, INQUIRY_BYTES)], answer)
+    }
+
+    /// Last block and block length, by READ CAPACITY (16).
+    pub(crate) fn capacity16(answer: &[u8]) -> Known {
+        let cdb = Cdb::ReadCapacity16 { allocation_len: CAPACITY16_BYTES as u32 };
+        Known::new("size", cdb, CAPACITY16_BYTES, &[(0, 12)], answer)
+    }
+
+    /// Last block and block length, by READ CAPACITY (10).
+    pub(crate) fn capacity10(answer: &[u8]) -> Known {
+        Known::new("size", Cdb::ReadCapacity10, CAPACITY10_BYTES, &[(0, CAPACITY10_BYTES)], answer)
+    }
+
+    fn new(
+        what: &'static str,
+        cdb: Cdb,
+        len: usize,
+        parts: &'static [(usize, usize)],
+        answer: &[u8],
+    ) -> Known {
+        Known { what, cdb, len, parts, said: cut(parts, answer) }
+    }
+
+    /// Whether this answer says the same.
+    pub(crate) fn holds(&self, answer: &[u8]) -> bool {
+        cut(self.parts, answer) == self.said
+    }
+}
+
+/// The parts of an answer, as far as it goes.
+fn cut(parts: &[(usize, usize)], answer: &[u8]) -> Vec<u8> {
+    let end = |at: usize| at.min(answer.len());
+    parts.iter().flat_map(|&(start, stop)| &answer[end(start)..end(stop)]).copied().collect()
+}
+
+/// What a unit attention has to say of everything before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Attention {
+    /// Nothing: the command is issued again.
+    Passing,
+    /// The LUN may be another one now.
+    Changed,
+    /// It was reset, and has lost what was only in its cache; it may be another one as well.
+    Reset,
+}
+
+impl Attention {
+    /// By the additional sense code (SPC-5 annex F).
+    pub(crate) fn of(sense: &Sense) -> Attention {
+        match (sense.asc, sense.ascq) {
+            // The loss of a nexus is about a session and not about the unit.
+            (0x29, 0x07) => Attention::Passing,
+            // Power on, reset, or bus device reset occurred.
+            (0x29, _) => Attention::Reset,
+            // Target operating conditions, and capacity data, have changed.
+            (0x3f, _) | (0x2a, 0x09) => Attention::Changed,
+            _ => Attention::Passing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::scsi::SenseKey;
+
+    use super::*;
+
+    #[test]
+    fn only_what_does_not_change_is_compared() {
+        let mut answer: Vec<u8> = (0..96).collect();
+        let known = Known::inquiry(&answer);
+        answer[33] ^= 1;
+        assert!(known.holds(&answer), "another revision");
+        assert!(known.holds(&answer[..32]));
+        assert!(!known.holds(&answer[..31]));
+        for at in [0, 8, 31] {
+            let mut other = answer.clone();
+            other[at] ^= 1;
+            assert!(!known.holds(&other), "byte {at}");
+        }
+        assert!(!Known::serial(&[0, 0x80, 0, 1, b'a']).holds(&[0, 0x80, 0, 2, b'a', b'b']));
+        assert!(!Known::capacity16(&answer[..32]).holds(&[]));
+    }
+
+    #[test]
+    fn attentions() {
+        for (asc, ascq, expected) in [
+            (0x29, 0x00, Attention::Reset),
+            (0x29, 0x03, Attention::Reset),
+            (0x29, 0x07, Attention::Passing),
+            (0x2a, 0x09, Attention::Changed),
+            (0x2a, 0x01, Attention::Passing),
+            (0x3f, 0x0e, Attention::Changed),
+            (0x38, 0x07, Attention::Passing),
+        ] {
+            let sense = Sense {
+                key: SenseKey::UnitAttention,
+                asc,
+                ascq,
+                deferred: false,
+                field: None,
+                information: None,
+            };
+            assert_eq!(Attention::of(&sense), expected, "{asc:02X}h/{ascq:02X}h");
+        }
+    }
+}
