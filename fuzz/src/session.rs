@@ -120,6 +120,9 @@ fn serve(session: &mut Target, input: &mut Input<'_>, wanted: &mut HashMap<u64, 
             },
             Event::Received { task, .. } => session.answer(task, answer(input.byte() & 2, 512)),
             Event::Text { connection, text } => session.answer_text(connection, text.repeat(2)),
+            Event::Late { token, offset_bytes, data, .. } => {
+                assert!(u64::from(offset_bytes) + data.len() as u64 <= u64::from(wanted[&token]));
+            }
             Event::Damaged { task, .. } => session.answer(task, answer(2, 0)),
             Event::Manage { connection, itt, function } => {
                 let victims = match function {

@@ -43,6 +43,30 @@ fn an_image_over_as_many_connections_as_tgt_offers() {
 }
 
 #[test]
+fn an_image_over_several_connections_of_our_own() {
+    const LEN: usize = 48 << 20;
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, copy) = (folder.path().join("image"), folder.path().join("copy"));
+    let mut seed = 1_u64;
+    let words = std::iter::repeat_with(|| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        seed.to_le_bytes()
+    });
+    let whole: Vec<u8> = words.take(LEN / 8).flatten().collect();
+    fs::write(&source, &whole).expect("an image");
+    for connections in ["2", "3", "8"] {
+        // A LUN that was written before would hide what does not arrive.
+        let target = Target::serve(&["memory:48MiB"]);
+        let url = target.url(0);
+        let flags = ["--connections", connections];
+        run(farlun(["write", &url, "-i"]).arg(&source).args(flags), MINUTE).expect_code(0);
+        run(farlun(["read", &url, "-o"]).arg(&copy).args(flags), MINUTE).expect_code(0);
+        assert!(fs::read(&copy).expect("a copy") == whole, "{connections} connections");
+        fs::remove_file(&copy).expect("the copy is there");
+    }
+}
+
+#[test]
 fn loads_over_several_connections_and_sessions() {
     need!(tgtd::available(), image::available());
     let (_image, tgtd) = set_up("4");

@@ -141,10 +141,34 @@ impl Far {
     /// # Errors
     /// The connection would be dropped.
     pub fn take_on(&mut self, at: ConnectionId, header: &[u8; 48], data: &[u8]) -> Result<(), Fault> {
+        let segment = self.begin_on(at, header)?;
+        self.finish_on(at, header, segment, data)
+    }
+
+    /// Takes the header of a PDU; what is to be done with its data segment.
+    ///
+    /// # Errors
+    /// The connection would be dropped.
+    pub fn begin_on(&mut self, at: ConnectionId, header: &[u8; 48]) -> Result<Segment, Fault> {
         let pdu = Pdu::parse(header)?;
         self.session.begin(at, &pdu)?;
         self.serve();
-        let collected = match self.session.segment(at, &pdu) {
+        Ok(self.session.segment(at, &pdu))
+    }
+
+    /// Takes the data segment of a PDU, whose header may have come long before.
+    ///
+    /// # Errors
+    /// The connection would be dropped.
+    pub fn finish_on(
+        &mut self,
+        at: ConnectionId,
+        header: &[u8; 48],
+        segment: Segment,
+        data: &[u8],
+    ) -> Result<(), Fault> {
+        let pdu = Pdu::parse(header)?;
+        let collected = match segment {
             Segment::Discard => &[],
             Segment::Collect => data,
             Segment::Payload { token, offset_bytes, len_bytes } => {
@@ -194,6 +218,7 @@ impl Far {
             match event {
                 Event::Run(run) => self.run(&run),
                 Event::Received { task, token } => self.received(task, token),
+                Event::Late { token, offset_bytes, data, .. } => self.place(token, offset_bytes, &data),
                 Event::Damaged { task, token } => {
                     self.writes.remove(&token).expect("a write is damaged once");
                     self.session.answer(

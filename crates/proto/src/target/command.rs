@@ -150,7 +150,7 @@ impl Session {
         match (std::mem::replace(current, Current::Ignored), command.data_segment_len) {
             (Current::Refused(reason), _) => self.reject(connection, header, reason),
             (Current::Task(key), len @ 1..) => {
-                self.keep_early(key, collected)?;
+                self.keep_early(key, 0, collected)?;
                 if let Some(burst) = self.tasks[key].bursts.front_mut() {
                     burst.next_bytes = len;
                     self.progress(key);
@@ -161,12 +161,29 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn keep_early(&mut self, key: usize, collected: &[u8]) -> Result<(), Fault> {
+    /// Keeps data that was collected since its task's turn had not come. It may have come meanwhile, by what was
+    /// received on another connection.
+    pub(super) fn keep_early(
+        &mut self,
+        key: usize,
+        offset_bytes: u32,
+        collected: &[u8],
+    ) -> Result<(), Fault> {
         let task = &mut self.tasks[key];
-        if matches!(task.stage, Stage::Early { .. }) && !task.is_damaged {
-            let itt = task.itt;
-            task.early.extend_from_slice(collected);
-            return self.count_early(collected.len(), itt);
+        match task.stage {
+            _ if task.is_damaged || collected.is_empty() => {}
+            Stage::Early { .. } => {
+                let itt = task.itt;
+                task.early.extend_from_slice(collected);
+                return self.count_early(collected.len(), itt);
+            }
+            Stage::Receiving { wanted_bytes, .. } => {
+                let most = wanted_bytes.saturating_sub(offset_bytes) as usize;
+                let data = collected[..collected.len().min(most)].to_vec();
+                let (task, token) = (TaskId(key as u32), task.token);
+                self.events.push_back(Event::Late { task, token, offset_bytes, data });
+            }
+            _ => {}
         }
         Ok(())
     }

@@ -55,7 +55,7 @@ impl Session {
         if self.shows_loss(key, index, data) {
             self.damage(key);
         }
-        self.keep_early(key, collected)?;
+        self.keep_early(key, data.buffer_offset, collected)?;
         let task = &mut self.tasks[key];
         let counts = !task.takes_anything();
         let burst = &mut task.bursts[index];

@@ -37,6 +37,18 @@ use task::{Early, Stage, Task, Waiting};
 pub enum Event {
     /// A command's turn has come: decode it and call `receive`, `send`, `send_owned` or `answer`.
     Run(Run),
+    /// Data of a task that was on its way when the task's turn came, which nobody could have given its place:
+    /// to be laid down now.
+    Late {
+        /// The task.
+        task: TaskId,
+        /// The serving loop's name of its payload.
+        token: u64,
+        /// From the start of the transfer.
+        offset_bytes: u32,
+        /// The data, no more than is wanted.
+        data: Vec<u8>,
+    },
     /// All data of a task that the serving loop wanted is there.
     Received {
         /// The task.
@@ -90,7 +102,9 @@ impl Event {
     fn task(&self) -> Option<TaskId> {
         match self {
             Event::Run(run) => Some(run.task),
-            Event::Received { task, .. } | Event::Damaged { task, .. } => Some(*task),
+            Event::Late { task, .. } | Event::Received { task, .. } | Event::Damaged { task, .. } => {
+                Some(*task)
+            }
             Event::Manage { .. } | Event::Text { .. } | Event::Logout { .. } | Event::Fault { .. } => None,
         }
     }

@@ -255,3 +255,39 @@ fn one_connection_alone_has_no_requests_before_their_turn() {
     let early = ScsiCommand { ..command(1, NOTHING, 0) };
     take(&mut far, FIRST, early, &[]);
 }
+
+#[test]
+fn the_turn_of_a_command_comes_while_its_data_does() {
+    // Immediate data, and Data-Out behind it: its first PDU is on its way when the turn comes.
+    let whole = content(4096, 9);
+    let (mut far, second) = pair(Terms { initial_r2t: false, ..Terms::default() });
+    let early = ScsiCommand { is_final: false, data_segment_len: 1024, ..command(1, WRITE, 4096) };
+    let mut header = [0; 48];
+    Pdu::from(early).emit(&mut header);
+    let segment = far.begin_on(second, &header).expect("ahead of its turn");
+    take(&mut far, FIRST, command(0, NOTHING, 0), &[]);
+    far.finish_on(second, &header, segment, &whole[..1024]).expect("in its turn");
+    let rest = DataOut {
+        is_final: true,
+        data_segment_len: 3072,
+        lun: Lun(0),
+        itt: 1,
+        ttt: RESERVED_TAG,
+        exp_stat_sn: 0,
+        data_sn: 0,
+        buffer_offset: 1024,
+    };
+    take(&mut far, second, rest, &whole[1024..]);
+    assert_eq!((tags(&mut far, FIRST), tags(&mut far, second)), (vec![0], vec![1]));
+    assert!(far.memory()[..4096] == whole[..], "all of it is where it belongs");
+    // The same when the data is one that follows the command.
+    let whole = content(4096, 10);
+    let early = ScsiCommand { is_final: false, data_segment_len: 1024, ..command(3, WRITE, 4096) };
+    take(&mut far, second, early, &whole[..1024]);
+    Pdu::from(DataOut { itt: 3, ..rest }).emit(&mut header);
+    let segment = far.begin_on(second, &header).expect("ahead of its turn");
+    take(&mut far, FIRST, command(2, NOTHING, 0), &[]);
+    far.finish_on(second, &header, segment, &whole[1024..]).expect("in its turn");
+    assert_eq!((tags(&mut far, FIRST), tags(&mut far, second)), (vec![2], vec![3]));
+    assert!(far.memory()[..4096] == whole[..], "all of it is where it belongs");
+}

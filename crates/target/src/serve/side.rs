@@ -218,6 +218,10 @@ impl Side {
             match event {
                 Event::Run(run) => self.run(&run, shared),
                 Event::Received { task, token } => self.received(task, token, shared),
+                Event::Late { token, offset_bytes, data, .. } => {
+                    let place = Place { token, offset_bytes };
+                    self.space(&place, 0, data.len(), shared).copy_from_slice(&data);
+                }
                 Event::Damaged { task, token } => {
                     self.discard(token);
                     let sense = Sense::PROTOCOL_SERVICE_CRC_ERROR;
