@@ -4,6 +4,7 @@
 
 mod command;
 mod exit;
+mod output;
 mod secrets;
 mod session;
 mod stream;

@@ -50,6 +50,10 @@ fn parse(url: &str) -> Result<Url, &'static str> {
     let (login, rest) = rest.rsplit_once('@').map_or((None, rest), |(login, rest)| (Some(login), rest));
     let (user, secret) = match login.map(|login| login.split_once('%').unwrap_or((login, ""))) {
         None => (None, None),
+        // Said without the name: what follows the colon may be meant as a secret.
+        Some((user, _)) if user.contains(':') && !user.starts_with("iqn.") => {
+            return Err("the user name has a colon in it; a secret is set off by %, as in user%secret@");
+        }
         Some(("", _)) => return Err("the user name before the @ is missing"),
         Some((user, "")) => (Some(user.to_owned()), None),
         Some((user, secret)) => (Some(user.to_owned()), Some(Secret::new(secret.as_bytes()))),
@@ -70,6 +74,13 @@ fn parse(url: &str) -> Result<Url, &'static str> {
     if host.is_empty() {
         return Err("the host is missing");
     }
+    // An IPv6 zone may have one, but only within brackets.
+    if host.contains('%') && !authority.starts_with('[') {
+        return Err("the host has a % in it; is @HOST missing behind user%secret?");
+    }
+    if rest.contains('?') {
+        return Err("there is a ? in it; what libiscsi takes as parameters are flags here, see --help");
+    }
     let port = match port.map(str::parse) {
         None => PORT,
         Some(Ok(0)) | Some(Err(_)) => return Err("the port is no number from 1 to 65535"),
@@ -87,13 +98,14 @@ fn parse(url: &str) -> Result<Url, &'static str> {
     Ok(Url { user, secret, host: host.to_owned(), port, target: target.map(str::to_owned), lun })
 }
 
-/// A URL as errors show it.
+/// A URL as errors show it: without what may be a secret, wherever a person may have put it.
 fn without_user(url: &str) -> String {
-    match url.rsplit_once('@') {
-        Some((login, rest)) => {
-            format!("{}...@{rest}", if login.starts_with("iscsi://") { "iscsi://" } else { "" })
-        }
-        None => url.to_owned(),
+    let (url, query) = url.split_once('?').map_or((url, ""), |(url, _)| (url, "?..."));
+    let scheme = if url.starts_with("iscsi://") { "iscsi://" } else { "" };
+    match (url.rsplit_once('@'), url.rsplit_once('%')) {
+        (Some((_, rest)), _) => format!("{scheme}...@{rest}{query}"),
+        (None, Some(_)) => format!("{scheme}...{query}"),
+        (None, None) => format!("{url}{query}"),
     }
 }
 

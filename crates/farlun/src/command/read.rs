@@ -1,9 +1,8 @@
 //! `farlun read`: a LUN, or part of it, into a file.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::Args;
 use event::Bytes;
 use initiator::{BulkError, Disk, Range, ToFile};
@@ -11,6 +10,7 @@ use net::clock;
 use serde_json::json;
 
 use crate::exit::{DONE, Exit};
+use crate::output::Output;
 use crate::session::{BulkArgs, bytes_bar, close, failed, open};
 
 /// Read a LUN into a file
@@ -45,8 +45,8 @@ pub(crate) const BLOCK_BYTES: u32 = 1 << 20;
 pub(crate) fn run(args: ReadArgs) -> anyhow::Result<u8> {
     let mut disk = open(&args.url, &args.session.options()?)?;
     let range = range(&disk, args.offset, args.length)?;
-    let partial = partial_name(&args.output);
-    let file = File::create(&partial).with_context(|| format!("cannot create {}", partial.display()))?;
+    let (output, file) = Output::create(&args.output)?;
+    let partial = output.partial();
     let bar = bytes_bar(range.len_bytes);
     let started = clock::now();
     let mut progress = |done| bar.set_position(done);
@@ -69,8 +69,7 @@ pub(crate) fn run(args: ReadArgs) -> anyhow::Result<u8> {
             partial.display()
         ))
     })?;
-    std::fs::rename(&partial, &args.output)
-        .with_context(|| format!("cannot rename {} to {}", partial.display(), args.output.display()))?;
+    output.finish()?;
     let elapsed = clock::now().since(started);
     let (connections, reconnects) = (disk.session().connections(), disk.session().reconnects());
     close(disk)?;
@@ -115,10 +114,4 @@ pub(crate) fn range(disk: &Disk, offset: Bytes, length: Option<Bytes>) -> anyhow
         )));
     }
     Ok(Range { offset_bytes: offset.0, len_bytes })
-}
-
-fn partial_name(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".partial");
-    name.into()
 }

@@ -1,8 +1,8 @@
 //! `farlun write`: a file onto a LUN.
 
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
@@ -45,8 +45,16 @@ pub(crate) struct WriteArgs {
 
 pub(crate) fn run(args: WriteArgs) -> anyhow::Result<u8> {
     let name = args.input.display();
-    let file = File::open(&args.input).with_context(|| format!("cannot open {name}"))?;
-    let file_bytes = file.metadata().with_context(|| format!("cannot look at {name}"))?.len();
+    // Looked at first: to open a pipe is to wait for whoever writes into it.
+    let kind = std::fs::metadata(&args.input).with_context(|| format!("cannot look at {name}"))?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(Exit::usage(format!(
+            "{name}: expected a regular file or a block device, whose end is known"
+        )));
+    }
+    let mut file = File::open(&args.input).with_context(|| format!("cannot open {name}"))?;
+    let file_bytes = file.seek(SeekFrom::End(0)).with_context(|| format!("cannot look at {name}"))?;
+    file.rewind()?;
     let len_bytes = args.length.map_or(file_bytes, |length| length.0);
     if len_bytes > file_bytes {
         return Err(Exit::usage(format!("--length {len_bytes}: {name} has only {file_bytes} bytes")));
