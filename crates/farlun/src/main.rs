@@ -2,12 +2,16 @@
 //!
 //! One file per subcommand in `command/`; what they do lives in the libraries.
 
+#[macro_use]
+mod say;
+
 mod command;
 mod exit;
 mod output;
 mod secrets;
 mod session;
 mod stream;
+mod text_file;
 
 use std::process::ExitCode;
 

@@ -23,7 +23,7 @@ impl SecretFile {
                 "{shown}: others may read or write the secrets in it (mode {mode:03o}); chmod 600 {shown}"
             ));
         }
-        let text = std::fs::read_to_string(path).map_err(failed)?;
+        let text = crate::text_file::read(path).map_err(failed)?;
         let secrets = read(&text).map_err(|problem| format!("{shown}: {problem}"))?;
         let owned = secrets.into_iter().map(|(name, secret)| (name.to_owned(), secret.to_owned()));
         Ok(SecretFile { secrets: owned.collect(), shown })

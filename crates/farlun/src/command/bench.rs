@@ -120,8 +120,8 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<u8> {
     disks.into_iter().try_for_each(close)?;
     if args.json {
         match documents.as_slice() {
-            [one] => println!("{}", serde_json::to_string(one)?),
-            both => println!("{}", serde_json::to_string(both)?),
+            [one] => say!("{}", serde_json::to_string(one)?),
+            both => say!("{}", serde_json::to_string(both)?),
         }
     } else {
         documents.iter().for_each(print);
@@ -234,7 +234,7 @@ fn document(
 
 fn print(load: &LoadDocument) {
     let time = |ns: f64| format_delay(Duration::from_nanos(ns as u64));
-    let row = |name: &str, value: String| println!("{name:<18} {value}");
+    let row = |name: &str, value: String| say!("{name:<18} {value}");
     let depth = load.depth.map_or("follows the path".to_owned(), |depth| depth.to_string());
     let order = if load.random { "random" } else { "sequential" };
     let block = Bytes(load.block_bytes.unwrap_or(0));

@@ -41,10 +41,10 @@ pub(crate) fn run(args: InquiryArgs) -> anyhow::Result<u8> {
             "peer": software,
             "rtt_ns": rtt.map(|rtt| rtt.as_nanos() as u64),
         });
-        println!("{document}");
+        say!("{document}");
         return Ok(DONE);
     }
-    let row = |name: &str, value: &str| println!("{name:<18} {value}");
+    let row = |name: &str, value: &str| say!("{name:<18} {value}");
     row("vendor", &identity.vendor);
     row("product", &identity.product);
     row("revision", &identity.revision);

@@ -88,12 +88,12 @@ fn list(json: bool) -> anyhow::Result<u8> {
         let (full_s, quick_s) = (time_of(&full).as_secs(), time_of(&quick).as_secs());
         let (name, title) = (full.name, full.title);
         if !json {
-            println!("{name:<12} {title} ({}, --quick {})", about(full_s), about(quick_s));
+            say!("{name:<12} {title} ({}, --quick {})", about(full_s), about(quick_s));
         }
         plans.push(json!({"name": name, "title": title, "expected_s": full_s, "quick_expected_s": quick_s}));
     }
     if json {
-        println!("{}", json!({"plans": plans}));
+        say!("{}", json!({"plans": plans}));
     }
     Ok(exit::DONE)
 }
@@ -108,12 +108,12 @@ fn check(plan: &str, json: bool) -> anyhow::Result<u8> {
     if json {
         let listed: Vec<_> =
             problems.iter().map(|p| json!({"line": p.line, "column": p.column, "text": p.text})).collect();
-        println!("{}", json!({"plan": plan, "problems": listed}));
+        say!("{}", json!({"plan": plan, "problems": listed}));
         return Ok(if problems.is_empty() { exit::DONE } else { exit::USAGE });
     }
     let found = found.map_err(Exit::usage)?;
     let (cells, time) = (found.cells().len(), about(time_of(&found).as_secs()));
-    println!("{plan}: no problems; {cells} cells × {} repeats, {time}", found.repeats);
+    say!("{plan}: no problems; {cells} cells × {} repeats, {time}", found.repeats);
     Ok(exit::DONE)
 }
 
@@ -156,10 +156,10 @@ fn show(outcome: &Outcome, json: bool) -> anyhow::Result<()> {
         document["invalid"] = json!(invalid);
         document["failed"] = json!(failed);
         document["stopped"] = json!(stopped);
-        println!("{document}");
+        say!("{document}");
     } else {
-        print!("{}", terminal::summary(tour, Colour::on(&stdout())));
-        println!("\nreport: {}", report_path.display());
+        say!("{}", terminal::summary(tour, Colour::on(&stdout())).trim_end());
+        say!("\nreport: {}", report_path.display());
     }
     if let Some(reason) = stopped {
         eprintln!("farlun: {reason}");

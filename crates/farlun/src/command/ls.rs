@@ -43,25 +43,27 @@ pub(crate) fn run(args: LsArgs) -> anyhow::Result<u8> {
                 json!({"iqn": target.name, "addresses": addresses, "luns": luns, "error": error})
             })
             .collect();
-        println!("{}", json!({"targets": targets}));
+        say!("{}", json!({"targets": targets}));
         return Ok(DONE);
     }
     for (target, luns) in &found {
-        println!("{}", target.name);
+        say!("{}", target.name);
         for address in &target.addresses {
-            println!("  at {address}");
+            say!("  at {address}");
         }
         match luns {
             Ok(luns) => {
                 for (lun, bytes) in luns {
                     let size = bytes.map_or("size unknown".to_owned(), |bytes| Bytes(bytes).to_string());
-                    println!(
+                    say!(
                         "  LUN {lun:<5} {size:>10}  iscsi://{}:{}/{}/{lun}",
-                        url.host, url.port, target.name
+                        url.host,
+                        url.port,
+                        target.name
                     );
                 }
             }
-            Err(error) => println!("  {error}"),
+            Err(error) => say!("  {error}"),
         }
     }
     if found.is_empty() {

@@ -83,15 +83,10 @@ pub(crate) fn run(args: ReadArgs) -> anyhow::Result<u8> {
             "connections": connections,
             "reconnects": reconnects,
         });
-        println!("{document}");
+        say!("{document}");
     } else {
         let size = Bytes(range.len_bytes);
-        println!(
-            "{}: {size} in {:.1} s, {:.1} MB/s",
-            args.output.display(),
-            elapsed.as_secs_f64(),
-            rate / 1e6
-        );
+        say!("{}: {size} in {:.1} s, {:.1} MB/s", args.output.display(), elapsed.as_secs_f64(), rate / 1e6);
     }
     Ok(DONE)
 }

@@ -32,10 +32,10 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
     let rebuild = lab::quoted(&words);
     let page = dir.write(store::REPORT_FILE, report::html(&tour, &rebuild).as_bytes())?;
     if json {
-        println!("{}", serde_json::json!({"report": page, "result": tour}));
+        say!("{}", serde_json::json!({"report": page, "result": tour}));
     } else {
-        print!("{}", terminal::summary(&tour, Colour::on(&std::io::stdout())));
-        println!("\n{}", page.display());
+        say!("{}", terminal::summary(&tour, Colour::on(&std::io::stdout())).trim_end());
+        say!("\n{}", page.display());
     }
     Ok(exit::DONE)
 }

@@ -91,8 +91,8 @@ fn serve(listen: &str, congestion: Option<&str>, trace: Option<&Path>, json: boo
         std::fs::create_dir_all(dir).map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;
     }
     match json {
-        true => println!("{}", json!({"ready": true, "addresses": [address.to_string()]})),
-        false => println!("ready: {address}"),
+        true => say!("{}", json!({"ready": true, "addresses": [address.to_string()]})),
+        false => say!("ready: {address}"),
     }
     stream::serve(&listener, &signals, congestion, trace)?;
     Ok(DONE)
@@ -115,10 +115,10 @@ fn measure(near: Near) -> anyhow::Result<u8> {
     let load = stream::run(addresses(&far).map_err(Exit::usage)?[0], &order, &options, &mut progress)?;
     bar.finish_and_clear();
     if json {
-        println!("{}", serde_json::to_string(&load)?);
+        say!("{}", serde_json::to_string(&load)?);
     } else {
         let rate = load.bytes_per_s;
-        println!("{:.1} MB/s ({:.1} Mbit/s of payload)", rate / 1e6, rate * 8.0 / 1e6);
+        say!("{:.1} MB/s ({:.1} Mbit/s of payload)", rate / 1e6, rate * 8.0 / 1e6);
     }
     Ok(DONE)
 }

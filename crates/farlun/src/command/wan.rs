@@ -119,7 +119,7 @@ fn emulate(args: WanArgs) -> anyhow::Result<u8> {
     };
     let outcome = wan::run(&settings)?;
     if args.json {
-        println!("{}", serde_json::to_string(&outcome)?);
+        say!("{}", serde_json::to_string(&outcome)?);
     }
     let verdict = &outcome.validity.asked;
     if !verdict.ok {

@@ -123,10 +123,10 @@ pub(crate) fn run(args: WriteArgs) -> anyhow::Result<u8> {
             "connections": connections,
             "reconnects": reconnects,
         });
-        println!("{document}");
+        say!("{document}");
     } else {
         let size = Bytes(len_bytes);
-        println!("{name}: {size} in {:.1} s, {:.1} MB/s", elapsed.as_secs_f64(), rate / 1e6);
+        say!("{name}: {size} in {:.1} s, {:.1} MB/s", elapsed.as_secs_f64(), rate / 1e6);
     }
     Ok(DONE)
 }

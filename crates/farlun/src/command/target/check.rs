@@ -21,15 +21,15 @@ pub(super) fn run(args: &TargetArgs, found: Result<Settings, SettingsError>) -> 
         Ok((settings, luns))
     });
     match (checked, args.json) {
-        (Ok((settings, luns)), true) => println!("{}", document(&settings, &luns)),
+        (Ok((settings, luns)), true) => say!("{}", document(&settings, &luns)),
         (Ok((settings, luns)), false) => {
             for warning in &settings.warnings {
                 eprintln!("farlun: {warning}");
             }
-            print!("{}", words(&settings, &luns));
+            say!("{}", words(&settings, &luns).trim_end());
         }
         (Err(error), true) => {
-            println!("{}", json!({"check": true, "ok": false, "problems": problems(&error)}));
+            say!("{}", json!({"check": true, "ok": false, "problems": problems(&error)}));
             return Ok(USAGE);
         }
         (Err(error), false) => return Err(Exit::usage(error)),

@@ -48,12 +48,12 @@ pub(crate) fn run(args: TargetArgs) -> anyhow::Result<u8> {
             .iter()
             .map(|lun| json!({"lun": lun.number(), "bytes": lun.len_bytes(), "kind": lun.kind()}))
             .collect();
-        println!("{}", json!({"ready": true, "addresses": addresses, "iqn": config.iqn, "luns": luns}));
+        say!("{}", json!({"ready": true, "addresses": addresses, "iqn": config.iqn, "luns": luns}));
     } else {
         for address in &addresses {
             for lun in target.luns().iter() {
                 let (number, size) = (lun.number(), event::Bytes(lun.len_bytes()));
-                println!("ready: iscsi://{address}/{}/{number} ({size}, {})", config.iqn, lun.kind());
+                say!("ready: iscsi://{address}/{}/{number} ({size}, {})", config.iqn, lun.kind());
             }
         }
     }
@@ -66,7 +66,7 @@ pub(crate) fn run(args: TargetArgs) -> anyhow::Result<u8> {
             "sent_bytes": stats.sent_bytes,
             "cpu_ns": net::clock::process_cpu_ns(),
         });
-        println!("{totals}");
+        say!("{totals}");
     }
     Ok(DONE)
 }

@@ -17,6 +17,7 @@ use super::args::TargetArgs;
 use super::file::{self, FromFile};
 use crate::secrets::SecretFile;
 use crate::session::DigestWish;
+use crate::text_file;
 
 /// What is to be served.
 pub(super) struct Settings {
@@ -129,7 +130,7 @@ fn from_file(
 ) -> Result<FromFile, SettingsError> {
     let origin = path.display().to_string();
     let failed = |error| format!("--config {origin}: {error}");
-    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let text = text_file::read(path).map_err(failed)?;
     let mode = std::fs::metadata(path).map_err(failed)?.permissions().mode();
     let file = file::read(&text, allow_short, flags)
         .map_err(|problems| SettingsError::File { origin: origin.clone(), problems })?;

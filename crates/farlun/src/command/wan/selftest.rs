@@ -29,7 +29,7 @@ pub(super) fn run(args: &SelftestArgs) -> anyhow::Result<u8> {
     let found: Result<SelfTest, WanError> = selftest(effort, &mut |what| eprintln!("measuring {what}"));
     let found = found?;
     if args.json {
-        println!("{}", serde_json::to_string(&found)?);
+        say!("{}", serde_json::to_string(&found)?);
     } else {
         show(&found);
     }
@@ -47,9 +47,6 @@ fn show(found: &SelfTest) {
     for check in &found.checks {
         let value = check.value.map_or("invalid".to_owned(), |value| format!("{value:.3}"));
         let verdict = if check.ok { "ok" } else { "NOT OK" };
-        println!(
-            "{:<36} {value:>10} {:<10} {} {:<6} {verdict}",
-            check.name, check.unit, check.op, check.bound
-        );
+        say!("{:<36} {value:>10} {:<10} {} {:<6} {verdict}", check.name, check.unit, check.op, check.bound);
     }
 }
