@@ -206,4 +206,9 @@ fn the_selftest_gives_figures_or_says_why_not() {
     };
     assert_eq!((finished.code, &document["valid"]), (code, &Value::Bool(valid)), "{finished:#?}");
     assert_eq!(valid, document["reasons"].as_array().expect("reasons").is_empty(), "{document}");
+    assert_eq!(document["bounds"], "real-time", "{document}");
+    let capacity =
+        checks.iter().filter(|check| check["path"].as_str().is_some_and(|path| path.contains("cubic")));
+    assert!(capacity.count() >= 3, "congestion control and queue are stated: {document}");
+    assert!(document["others_busy"].is_f64(), "{document}");
 }
