@@ -1,11 +1,12 @@
 //! The running path: the thread that moves packets and the thread that counts them.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use event::Direction;
-use net::clock;
+use net::{Wake, clock};
 
 use crate::collect::{Collector, Traffic, Window};
 use crate::host::Host;
@@ -19,6 +20,7 @@ pub(crate) struct Emulator {
     far: Arc<Host>,
     window: Arc<Window>,
     signals: Arc<Signals>,
+    stopped: Wake,
     threads: Option<(JoinHandle<std::io::Result<Cost>>, Collector)>,
     drops_before: u64,
     drops: u64,
@@ -39,12 +41,19 @@ impl Emulator {
         let out = Lane::new(Direction::NearToFar, [near, far], spec, to_far);
         let back = Lane::new(Direction::FarToNear, [far, near], spec, to_near);
         let pump = Pump::new([out, back], signals.clone());
-        let pump = thread::Builder::new().name("pump".to_owned()).spawn(|| pump.run()).map_err(failed)?;
+        let stopped = Wake::new().map_err(failed)?;
+        let stops = Stops(stopped.clone());
+        let work = move || {
+            let _stops = stops;
+            pump.run()
+        };
+        let pump = thread::Builder::new().name("pump".to_owned()).spawn(work).map_err(failed)?;
         Ok(Emulator {
             near: near.clone(),
             far: far.clone(),
             window,
             signals,
+            stopped,
             threads: Some((pump, collector)),
             drops_before: 0,
             drops: 0,
@@ -72,13 +81,28 @@ impl Emulator {
         self.signals.stop();
         let (pump, collector) = self.threads.take().expect("an emulator finishes once");
         let outcome = pump.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let failed = |source| WanError::System { what: "read packets from a TUN device", source };
-        let cost = outcome.map_err(failed)?;
+        let cost = outcome.map_err(WanError::Stopped)?;
         Ok((collector.finish()?, self.drops, cost))
     }
 
     fn device_drops(&self) -> Result<u64, WanError> {
         Ok(self.near.device_drops()? + self.far.device_drops()?)
+    }
+}
+
+impl AsFd for Emulator {
+    /// Readable when no packet is moved any more.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stopped.as_fd()
+    }
+}
+
+/// Tells that the thread that has it is over, however it ended.
+struct Stops(Wake);
+
+impl Drop for Stops {
+    fn drop(&mut self) {
+        self.0.wake();
     }
 }
 

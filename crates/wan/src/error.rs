@@ -73,6 +73,9 @@ pub enum WanError {
     /// The far command never listened.
     #[error("after 10 s nothing in far listens on TCP, which the far command '{0}' was expected to do")]
     FarSilent(String),
+    /// The emulator ended before the commands did.
+    #[error("the path is gone: one of its devices can be read no more; has it been removed?")]
+    Stopped(#[source] io::Error),
     /// A signal ended the run.
     #[error("interrupted by a signal")]
     Interrupted,

@@ -99,10 +99,12 @@ pub fn run(settings: &Settings) -> Result<Outcome, WanError> {
     };
     emulator.begin()?;
     let mut near = Running::near(&bench.near, &settings.near, keep)?;
-    let near_code = bench.wait_for(&mut near, &signals)?;
+    let Some(near_code) = bench.wait_for(&mut near, &signals, &emulator)? else {
+        return Err(emulator.finish().expect_err("nobody has told it to end"));
+    };
     emulator.end()?;
     let far_code = match &mut far {
-        Some(far) => Some(bench.stop(far, &signals)?),
+        Some(far) => bench.stop(far, &signals, &emulator)?,
         None => None,
     };
     kill_all(&bench.inodes);
@@ -158,17 +160,27 @@ impl Bench {
         Ok(far)
     }
 
-    /// Waits until a command has ended by itself; on a signal to us it is told to, and the run is over.
-    fn wait_for(&self, command: &mut Running, signals: &EndSignals) -> Result<u8, WanError> {
+    /// Waits until a command has ended by itself; on a signal to us it is told to, and the run is over. `None` if the
+    /// emulator ended before it.
+    fn wait_for(
+        &self,
+        command: &mut Running,
+        signals: &EndSignals,
+        emulator: &Emulator,
+    ) -> Result<Option<u8>, WanError> {
         loop {
             if let Some(code) = command.ended()? {
-                return Ok(code);
+                return Ok(Some(code));
             }
-            let [_, signalled] = wait_for([command.as_fd(), signals.as_fd()], None)?;
+            let [_, signalled, stopped] =
+                wait_for([command.as_fd(), signals.as_fd(), emulator.as_fd()], None)?;
             if signalled && signals.came() {
                 signal(command.pid(), Signal::Terminate);
                 self.wait_at_most(command, GRACE)?;
                 return Err(WanError::Interrupted);
+            }
+            if stopped {
+                return Ok(None);
             }
         }
     }
@@ -178,7 +190,12 @@ impl Bench {
     /// What the shell started is asked first, so that the shell reports how it ended. A shell that then goes on
     /// with something else is asked a second later. What has left the shell may take its time too: a target
     /// writes its tables last.
-    fn stop(&self, far: &mut Running, signals: &EndSignals) -> Result<u8, WanError> {
+    fn stop(
+        &self,
+        far: &mut Running,
+        signals: &EndSignals,
+        emulator: &Emulator,
+    ) -> Result<Option<u8>, WanError> {
         let inside = &self.inodes[1..];
         let give_up = clock::now() + GRACE;
         let (shell, mut others) = (far.pid(), members(inside));
@@ -195,7 +212,7 @@ impl Bench {
             }
         }
         kill_all(inside);
-        self.wait_for(far, signals)
+        self.wait_for(far, signals, emulator)
     }
 
     fn wait_at_most(&self, command: &mut Running, limit: Duration) -> Result<Option<u8>, WanError> {

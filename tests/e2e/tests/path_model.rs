@@ -161,6 +161,16 @@ fn a_packet_that_came_while_nobody_looked_is_late() {
 }
 
 #[test]
+fn a_path_whose_device_is_gone_ends_the_run() {
+    need!(path::available(), skip::program("ip"));
+    let _turn = path::turn();
+    let near = ["sh", "-c", "ip link delete wan0; exec sleep 600"];
+    let finished = run(farlun(["wan", "--delay", "2ms", "--"]).args(near), LIMIT);
+    assert_eq!(finished.code, 1, "{finished:#?}");
+    assert!(finished.stderr.contains("the path is gone"), "{finished:#?}");
+}
+
+#[test]
 fn users_who_are_not_root_have_a_path_too() {
     need!(path::available(), skip::program("ping"), path::available_to_nobody());
     let _turn = path::turn();
