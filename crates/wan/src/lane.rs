@@ -12,6 +12,7 @@ use event::{BitRate, Direction, Fate, Instant, Packet, Tcp};
 use link::{Cutter, Dice, Handle, Path, Stage, TCP_CHECKSUM, wire_bytes};
 use net::clock;
 use net::tun::{Cut, HEADER_BYTES, MAX_BYTES, Offload};
+use wire::inet::{Headers, stays_on_link};
 
 use crate::Spec;
 use crate::arena::{Arena, limit_bytes};
@@ -168,6 +169,9 @@ impl Lane {
             let now = clock::now();
             let cut = Cut::of(&room[..bytes]);
             let ip = &room[HEADER_BYTES..bytes];
+            if Headers::parse(ip).is_ok_and(|headers| stays_on_link(ip, &headers)) {
+                continue;
+            }
             let wants = self.segment && cut.segments > 1;
             let cutter = wants.then(|| Cutter::new(ip, cut.payload_bytes as usize)).flatten();
             let handle = self.arena.keep(bytes);

@@ -43,6 +43,17 @@ fn packets_of_a_list_are_lost_and_no_others() {
 }
 
 #[test]
+fn what_a_host_says_on_its_own_link_is_no_packet_of_the_path() {
+    need!(path::available(), skip::program("ping"));
+    // The groups of all hosts of a link, and the one of routers, which the kernel itself asks now and then.
+    let near = "ping -c 3 -i 0.05 -W 1 ff02::1%wan0; ping -c 2 -i 0.05 -W 1 ff02::2%wan0; \
+                ping -b -c 2 -i 0.05 -W 1 255.255.255.255; true";
+    let (document, printed) = over("--delay 2ms", None, &["sh", "-c", near]);
+    assert!(printed.contains("3 packets transmitted"), "{printed}");
+    assert_eq!(document["validity"]["packets"], 0, "{document}");
+}
+
+#[test]
 fn one_seed_one_history() {
     need!(path::available(), skip::program("ping"));
     let ping = ["ping", "-c", "60", "-i", "0.01", "-W", "1", FAR];
