@@ -19,6 +19,7 @@ use crate::arena::{Arena, limit_bytes};
 use crate::collect::Feed;
 use crate::headers::tcp_of;
 use crate::host::Host;
+use crate::pieces::payload_of;
 use crate::watch::Watch;
 
 /// Packets delivered or read before something else gets its turn.
@@ -41,6 +42,8 @@ pub(crate) struct Lane {
     /// Pieces in a row that are written next, and what was found behind them.
     run: Vec<(Instant, link::Packet)>,
     found: Option<(Instant, link::Packet)>,
+    /// Pieces of the super-packet that has just come, in a place that is kept for the next.
+    taken: Vec<u16>,
 }
 
 /// The sending device's ring empties only as fast as the line takes packets.
@@ -76,6 +79,7 @@ impl Lane {
             watch: Watch::new(clock::now()),
             run: Vec::new(),
             found: None,
+            taken: Vec::new(),
         }
     }
 
@@ -194,18 +198,21 @@ impl Lane {
 
     /// Gives the pieces of a super-packet to the model; whether it took any.
     fn push_pieces(&mut self, now: Instant, handle: Handle, cutter: &Cutter) -> bool {
-        let mut last_taken = None;
+        let mut taken = std::mem::take(&mut self.taken);
+        taken.clear();
         for piece in 0..cutter.pieces() {
             let ip_bytes = cutter.ip_bytes(piece);
             let packet = link::Packet::new(handle, now, ip_bytes, wire_bytes(ip_bytes, 1, 0), 1);
             if self.push(link::Packet { piece: Some(piece), ..packet }) {
-                last_taken = Some(piece);
+                taken.push(piece);
             }
         }
-        if let Some(piece) = last_taken {
-            self.arena.shorten(handle, HEADER_BYTES + cutter.payload(piece..piece + 1).end);
+        let any = !taken.is_empty();
+        if any {
+            self.arena.keep_pieces(handle, cutter, &taken);
         }
-        last_taken.is_some()
+        self.taken = taken;
+        any
     }
 
     /// Gives one packet that has just come to the model; whether it took it.
@@ -282,7 +289,7 @@ fn write_pieces(to: &Host, packet: &[u8], piece: u16, count: u16) -> std::io::Re
         version: cutter.version(),
     };
     let headers = cutter.headers(ip, pieces.clone());
-    to.tun.write_parts(&offload, headers.bytes(), &ip[cutter.payload(pieces)])
+    to.tun.write_parts(&offload, headers.bytes(), payload_of(packet, &cutter, pieces))
 }
 
 impl Ring {

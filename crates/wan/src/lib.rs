@@ -15,6 +15,8 @@ pub mod guard;
 mod headers;
 mod host;
 mod lane;
+mod memory;
+mod pieces;
 mod pump;
 pub mod registry;
 mod roles;

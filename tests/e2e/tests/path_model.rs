@@ -198,7 +198,7 @@ fn users_who_are_not_root_have_a_path_too() {
 #[test]
 fn what_cannot_be_meant_is_bad_usage() {
     for (flags, said) in [
-        ("--delay 500ms --rate 10gbit", "need up to 1.88GiB of memory"),
+        ("--delay 500ms --rate 10gbit", "need up to 2.15GiB of memory"),
         ("--queue 100B", "give at least 1538 bytes"),
         ("--loss 1", "is not a loss such as 0.01%"),
         ("--ring 8", "80"),
