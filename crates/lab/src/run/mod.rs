@@ -196,10 +196,17 @@ impl Session<'_> {
         step: &mut Step,
         progress: &mut dyn Progress,
     ) -> Result<(Verdict, bool), LabError> {
-        let luns = &self.order.plan.luns;
         let dir = self.dir.make_cell(cell.number, &cell.slug(), step.repeat)?;
         let trace_dir = self.dir.path().join(&dir);
-        let words = command::words(&self.lab.program.to_string_lossy(), cell, luns, &trace_dir);
+        let Order { plan, seed, .. } = self.order;
+        let parts = command::Parts {
+            cell,
+            luns: &plan.luns,
+            record: &plan.record,
+            seed: cell.seed(*seed, step.repeat),
+            trace_dir: &trace_dir,
+        };
+        let words = parts.words(&self.lab.program.to_string_lossy());
         let (attempt, interrupted) = loop {
             progress.begins(step);
             child::clear(&trace_dir).map_err(LabError::file(&trace_dir))?;
@@ -216,8 +223,7 @@ impl Session<'_> {
             }
             step.attempt += 1;
         };
-        let command = command::shown(cell, luns, &trace_dir);
-        self.write_down(cell, step.repeat, dir, command, &attempt)?;
+        self.write_down(cell, step.repeat, dir, parts.shown(), &attempt)?;
         Ok((attempt.verdict, interrupted))
     }
 
