@@ -25,5 +25,5 @@ pub use reactor::{Service, Turn, run};
 pub use rx::{Landing, Receiver, Scratch, Stop};
 pub use sample::{Moved, socket_sample};
 pub use steering::{Steering, Work};
-pub use tx::{Outgoing, Sender};
+pub use tx::{Outgoing, Sender, Span};
 pub use workers::Workers;

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
 use std::net::TcpStream;
 
+use event::Instant;
+use net::clock;
 use wire::iscsi::{BHS_LEN, padding};
 
 use crate::digest::{DIGEST_BYTES, Digests, Sum};
@@ -18,6 +20,18 @@ pub struct Outgoing<D> {
     pub data: Option<D>,
     /// The data is payload (it counts as application bytes).
     pub is_payload: bool,
+    /// With it, [`Sender::taken`] tells when the socket has all of it.
+    pub mark: Option<u32>,
+}
+
+/// Where a PDU lies in the stream of its direction, counted from the first byte after the TCP handshake; with
+/// padding and digests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Span {
+    /// Its first byte.
+    pub begin: u64,
+    /// The byte after its last one.
+    pub end: u64,
 }
 
 /// Where PDUs come from.
@@ -30,6 +44,9 @@ pub trait Sender {
 
     /// The data that a name stands for. Its length does not change while the name lives.
     fn bytes<'a>(&'a self, data: &'a Self::Data) -> &'a [u8];
+
+    /// The socket has taken a marked PDU to its last byte.
+    fn taken(&mut self, _mark: u32, _span: Span, _at: Instant) {}
 }
 
 /// Bytes queued before a write is made.
@@ -50,6 +67,8 @@ pub(crate) struct Tx<D> {
     queued_bytes: usize,
     /// Bytes of the first PDU that the socket already has.
     sent_bytes: usize,
+    /// Bytes of all PDUs before that one.
+    stream_bytes: u64,
     payload_bytes: u64,
     digests: Digests,
 }
@@ -67,6 +86,7 @@ struct Queued<D> {
     /// For PDUs with a data digest: the sum of the first `summed_bytes` of data, which the socket has.
     sum: Sum,
     summed_bytes: usize,
+    mark: Option<u32>,
 }
 
 impl<D> Queued<D> {
@@ -93,6 +113,7 @@ impl<D> Tx<D> {
             queue: VecDeque::new(),
             queued_bytes: 0,
             sent_bytes: 0,
+            stream_bytes: 0,
             payload_bytes: 0,
             digests: Digests::default(),
         }
@@ -123,7 +144,7 @@ impl<D> Tx<D> {
     /// Takes PDUs from `sender` until there is enough for one write.
     pub(crate) fn fill<S: Sender<Data = D>>(&mut self, sender: &mut S) {
         while self.queued_bytes < FILL_BYTES && self.queue.len() < BATCH {
-            let Some(Outgoing { header: bhs, data, is_payload }) = sender.next() else { break };
+            let Some(Outgoing { header: bhs, data, is_payload, mark }) = sender.next() else { break };
             let data_bytes = data.as_ref().map_or(0, |data| sender.bytes(data).len());
             let mut header = [0; BHS_LEN + DIGEST_BYTES];
             header[..BHS_LEN].copy_from_slice(&bhs);
@@ -140,6 +161,7 @@ impl<D> Tx<D> {
                 trailer_bytes: padding(data_bytes) + self.digests.data_bytes(data_bytes),
                 sum: Sum::default(),
                 summed_bytes: 0,
+                mark,
             };
             self.queued_bytes += queued.total_bytes();
             self.queue.push_back(queued);
@@ -150,7 +172,7 @@ impl<D> Tx<D> {
     pub(crate) fn write<S: Sender<Data = D>>(
         &mut self,
         mut stream: &TcpStream,
-        sender: &S,
+        sender: &mut S,
         most_bytes: usize,
     ) -> io::Result<Written> {
         let (pdus, mut left) =
@@ -212,8 +234,9 @@ impl<D> Tx<D> {
         (pdus, bytes)
     }
 
-    fn sent<S: Sender<Data = D>>(&mut self, bytes: usize, sender: &S) {
+    fn sent<S: Sender<Data = D>>(&mut self, bytes: usize, sender: &mut S) {
         self.sent_bytes += bytes;
+        let mut now = None;
         while let Some(first) = self.queue.front_mut() {
             let total = first.total_bytes();
             if self.sent_bytes < total {
@@ -227,6 +250,12 @@ impl<D> Tx<D> {
             self.sent_bytes -= total;
             self.queued_bytes -= total;
             self.payload_bytes += first.payload_bytes as u64;
+            let begin = self.stream_bytes;
+            self.stream_bytes += total as u64;
+            if let Some(mark) = first.mark {
+                let at = *now.get_or_insert_with(clock::now);
+                sender.taken(mark, Span { begin, end: self.stream_bytes }, at);
+            }
             self.queue.pop_front();
         }
     }
@@ -238,14 +267,30 @@ mod tests {
     use std::io::Read;
     use std::net::TcpListener;
 
-    struct Canned(VecDeque<Vec<u8>>);
+    /// Marks every PDU with the length of its data, and checks that it is told of them in order.
+    struct Canned {
+        left: VecDeque<Vec<u8>>,
+        marks: VecDeque<u32>,
+        at: Instant,
+        end: u64,
+    }
 
     impl Sender for Canned {
         type Data = Vec<u8>;
 
         fn next(&mut self) -> Option<Outgoing<Vec<u8>>> {
-            let data = self.0.pop_front()?;
-            Some(Outgoing { header: [data.len() as u8; BHS_LEN], data: Some(data), is_payload: true })
+            let data = self.left.pop_front()?;
+            let mark = Some(data.len() as u32);
+            self.marks.extend(mark);
+            Some(Outgoing { header: [data.len() as u8; BHS_LEN], data: Some(data), is_payload: true, mark })
+        }
+
+        fn taken(&mut self, mark: u32, span: Span, at: Instant) {
+            assert_eq!(self.marks.pop_front(), Some(mark));
+            assert_eq!(span.begin, self.end, "PDUs follow each other");
+            assert!(span.end >= span.begin + BHS_LEN as u64 + u64::from(mark), "{span:?}");
+            assert!(at >= self.at);
+            (self.at, self.end) = (at, span.end);
         }
 
         fn bytes<'a>(&'a self, data: &'a Vec<u8>) -> &'a [u8] {
@@ -282,7 +327,8 @@ mod tests {
         });
         stream.set_nonblocking(true).unwrap();
         let payload: usize = data.iter().map(Vec::len).sum();
-        let (mut tx, mut sender) = (Tx::new(), Canned(data.into()));
+        let canned = Canned { left: data.into(), marks: VecDeque::new(), at: Instant::ZERO, end: 0 };
+        let (mut tx, mut sender) = (Tx::new(), canned);
         tx.set_digests(digests);
         let mut turns = [usize::MAX, 64 << 10, 1000, 1].into_iter().cycle();
         loop {
@@ -291,11 +337,12 @@ mod tests {
                 break;
             }
             let most_bytes = turns.next().expect("there is always another turn");
-            match tx.write(&stream, &sender, most_bytes) {
+            match tx.write(&stream, &mut sender, most_bytes) {
                 Ok(written) => assert!(written.bytes > 0),
                 Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
             }
         }
+        assert_eq!((sender.marks.len(), sender.end), (0, expected.len() as u64));
         assert!(reader.join().unwrap() == expected, "{digests:?}");
         assert_eq!((tx.payload_bytes(), tx.queued_bytes, tx.sent_bytes), (payload as u64, 0, 0));
     }
@@ -338,15 +385,16 @@ mod tests {
             trailer_bytes: DIGEST_BYTES,
             sum: Sum::default(),
             summed_bytes: 0,
+            mark: None,
         });
         tx.queued_bytes = BHS_LEN + 1000 + DIGEST_BYTES;
         let mut sender = Changing(vec![1; 1000]);
         tx.sum(&sender, usize::MAX);
-        tx.sent(BHS_LEN + 400, &sender);
+        tx.sent(BHS_LEN + 400, &mut sender);
         sender.0[400..].fill(2);
         tx.sum(&sender, usize::MAX);
         assert_eq!(tx.queue[0].trailer[..DIGEST_BYTES], crc32c::crc32c(&sender.0).to_le_bytes());
-        tx.sent(602, &sender);
+        tx.sent(602, &mut sender);
         assert_eq!((tx.queued_bytes, tx.queue[0].summed_bytes), (BHS_LEN + 1004, 1000));
     }
 }
