@@ -21,7 +21,7 @@ pub struct Outgoing<D> {
     /// The data is payload (it counts as application bytes).
     pub is_payload: bool,
     /// With it, [`Sender::taken`] tells when the socket has all of it.
-    pub mark: Option<u32>,
+    pub mark: Option<u64>,
 }
 
 /// Where a PDU lies in the stream of its direction, counted from the first byte after the TCP handshake; with
@@ -46,7 +46,7 @@ pub trait Sender {
     fn bytes<'a>(&'a self, data: &'a Self::Data) -> &'a [u8];
 
     /// The socket has taken a marked PDU to its last byte.
-    fn taken(&mut self, _mark: u32, _span: Span, _at: Instant) {}
+    fn taken(&mut self, _mark: u64, _span: Span, _at: Instant) {}
 }
 
 /// Bytes queued before a write is made.
@@ -86,7 +86,7 @@ struct Queued<D> {
     /// For PDUs with a data digest: the sum of the first `summed_bytes` of data, which the socket has.
     sum: Sum,
     summed_bytes: usize,
-    mark: Option<u32>,
+    mark: Option<u64>,
 }
 
 impl<D> Queued<D> {
@@ -270,7 +270,7 @@ mod tests {
     /// Marks every PDU with the length of its data, and checks that it is told of them in order.
     struct Canned {
         left: VecDeque<Vec<u8>>,
-        marks: VecDeque<u32>,
+        marks: VecDeque<u64>,
         at: Instant,
         end: u64,
     }
@@ -280,15 +280,15 @@ mod tests {
 
         fn next(&mut self) -> Option<Outgoing<Vec<u8>>> {
             let data = self.left.pop_front()?;
-            let mark = Some(data.len() as u32);
+            let mark = Some(data.len() as u64);
             self.marks.extend(mark);
             Some(Outgoing { header: [data.len() as u8; BHS_LEN], data: Some(data), is_payload: true, mark })
         }
 
-        fn taken(&mut self, mark: u32, span: Span, at: Instant) {
+        fn taken(&mut self, mark: u64, span: Span, at: Instant) {
             assert_eq!(self.marks.pop_front(), Some(mark));
             assert_eq!(span.begin, self.end, "PDUs follow each other");
-            assert!(span.end >= span.begin + BHS_LEN as u64 + u64::from(mark), "{span:?}");
+            assert!(span.end >= span.begin + BHS_LEN as u64 + mark, "{span:?}");
             assert!(at >= self.at);
             (self.at, self.end) = (at, span.end);
         }
