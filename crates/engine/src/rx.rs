@@ -14,7 +14,6 @@ use wire::iscsi::{BHS_LEN, Bhs, padding};
 
 use crate::connection::Quantum;
 use crate::digest::{DIGEST_BYTES, Digests, Sum};
-use crate::tx::Span;
 
 /// Bytes that one read may bring.
 const SCRATCH_BYTES: usize = 256 << 10;
@@ -55,6 +54,15 @@ pub enum Landing<P> {
         /// How much.
         len_bytes: usize,
     },
+}
+
+/// Where a PDU lies in the stream that it came by, whose first byte is 0; with padding and digests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Span {
+    /// Its first byte.
+    pub begin: u64,
+    /// Behind its last byte.
+    pub end: u64,
 }
 
 /// What a connection's owner does with what arrives.

@@ -139,6 +139,7 @@ impl Sender for Active<'_> {
                     data: Some(Payload::Owned(text)),
                     is_payload: false,
                     mark: None,
+                    is_alone: false,
                 });
             }
             Phase::Full { side, connection } => self.sides[*side].session.poll_transmit(*connection)?,
@@ -150,7 +151,7 @@ impl Sender for Active<'_> {
                 (Some(self.payload(token, offset_bytes, len_bytes)), true)
             }
         };
-        Some(Outgoing { header: transmit.header, data, is_payload, mark: None })
+        Some(Outgoing { header: transmit.header, data, is_payload, mark: None, is_alone: false })
     }
 
     fn bytes<'a>(&'a self, data: &'a Payload) -> &'a [u8] {
