@@ -134,7 +134,13 @@ impl Sender for Active<'_> {
                 if let Some(admitted) = admitted {
                     self.admit(&admitted);
                 }
-                return Some(Outgoing { header, data: Some(Payload::Owned(text)), is_payload: false });
+                return Some(Outgoing {
+                    header,
+                    data: Some(Payload::Owned(text)),
+                    is_payload: false,
+                    mark: None,
+                    is_alone: false,
+                });
             }
             Phase::Full { side, connection } => self.sides[*side].session.poll_transmit(*connection)?,
         };
@@ -145,7 +151,7 @@ impl Sender for Active<'_> {
                 (Some(self.payload(token, offset_bytes, len_bytes)), true)
             }
         };
-        Some(Outgoing { header: transmit.header, data, is_payload })
+        Some(Outgoing { header: transmit.header, data, is_payload, mark: None, is_alone: false })
     }
 
     fn bytes<'a>(&'a self, data: &'a Payload) -> &'a [u8] {
