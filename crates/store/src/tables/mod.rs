@@ -20,7 +20,7 @@ use parquet::errors::ParquetError;
 pub use background::{Recorder, Written};
 pub use io::Ios;
 pub use packets::Packets;
-pub use read::{files, read, read_optional};
+pub use read::{files, read, read_columns, read_optional, read_pieces, said};
 pub use schema::{Visit, Word};
 pub use sockets::Sockets;
 pub use write::{ROWS_PER_GROUP, Writer};
