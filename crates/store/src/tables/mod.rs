@@ -7,7 +7,9 @@
 
 mod background;
 mod io;
+mod layers;
 mod packets;
+mod pdus;
 mod read;
 mod schema;
 mod sockets;
@@ -19,7 +21,9 @@ use parquet::errors::ParquetError;
 
 pub use background::{Recorder, Written};
 pub use io::Ios;
+pub use layers::LayerColumns;
 pub use packets::Packets;
+pub use pdus::Pdus;
 pub use read::{files, read, read_columns, read_optional, read_pieces, said};
 pub use schema::{Visit, Word};
 pub use sockets::Sockets;

@@ -6,16 +6,17 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Workers;
 use event::Instant;
-use net::{Interest, Signal, tcp};
+use net::{Interest, Signal};
 
-use super::{Config, Listener, RELOAD_TOKEN, ServeError, Target, advertised};
+use super::listener::{Listener, advertised};
+use super::{Config, RELOAD_TOKEN, ServeError, Target};
 use crate::lun::{Lun, LunSpec, check_reservations};
 
 /// Where a new configuration comes from, and who is told what came of it.
@@ -228,17 +229,8 @@ fn prepare(serving: Serving, source: &dyn Reload) -> Result<Prepared, String> {
     for &wanted in &config.listen {
         match closed.iter().position(|known| *known == wanted) {
             Some(place) => drop(closed.swap_remove(place)),
-            None => opened.push(listen(wanted).map_err(|error| error.to_string())?),
+            None => opened.push(Listener::open(wanted).map_err(|error| error.to_string())?),
         }
     }
     Ok(Prepared { config, added, removed, opened, closed, stays })
-}
-
-/// Listens on an address.
-pub(super) fn listen(wanted: SocketAddr) -> Result<Listener, ServeError> {
-    let socket: Result<TcpListener, _> = tcp::listen(wanted);
-    match socket {
-        Ok(socket) => Ok(Listener { wanted, socket }),
-        Err(source) => Err(ServeError::Listen { address: wanted, source }),
-    }
 }
