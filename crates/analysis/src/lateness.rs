@@ -62,6 +62,10 @@ mod tests {
                 fate: if i == 99 { Fate::QueueFull } else { Fate::Delivered },
                 ip_bytes: 1500,
                 segments: 1,
+                src_host: 0,
+                dst_host: 100,
+                tcp: None,
+                unseen_ns: 0,
             }
             .push(&mut packets);
         }

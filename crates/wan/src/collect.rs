@@ -54,6 +54,7 @@ pub(crate) struct Window {
 
 /// The end of a direction's line to the collector.
 pub(crate) struct Feed {
+    is_traced: bool,
     rows: Vec<Packet>,
     batches: SyncSender<Vec<Packet>>,
     lost_rows: Arc<AtomicU64>,
@@ -86,6 +87,11 @@ impl Window {
 }
 
 impl Feed {
+    /// Whether somebody reads all of a row, or its packet is only counted.
+    pub(crate) const fn is_traced(&self) -> bool {
+        self.is_traced
+    }
+
     /// Takes one row; hands a full batch on.
     pub(crate) fn record(&mut self, row: Packet) {
         self.rows.push(row);
@@ -115,7 +121,9 @@ impl Collector {
         let mut table = trace.map(|dir| Writer::<Packet>::create(dir.join("packets.parquet"))).transpose()?;
         let (batches, incoming) = sync_channel(BATCHES_WAITING);
         let lost_rows = Arc::new(AtomicU64::new(0));
+        let is_traced = table.is_some();
         let feed = || Feed {
+            is_traced,
             rows: Vec::with_capacity(BATCH_ROWS),
             batches: batches.clone(),
             lost_rows: lost_rows.clone(),

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use event::{BitRate, Direction, Fate, Instant, Packet};
+use event::{BitRate, Direction, Fate, Instant, Packet, Tcp};
 use link::{Cutter, Dice, Handle, Path, Stage, TCP_CHECKSUM, wire_bytes};
 use net::clock;
 use net::tun::{Cut, HEADER_BYTES, MAX_BYTES, Offload};
@@ -16,6 +16,7 @@ use net::tun::{Cut, HEADER_BYTES, MAX_BYTES, Offload};
 use crate::Spec;
 use crate::arena::{Arena, limit_bytes};
 use crate::collect::Feed;
+use crate::headers::tcp_of;
 use crate::host::Host;
 
 /// Packets delivered or read before something else gets its turn.
@@ -131,10 +132,10 @@ impl Lane {
                 (Ok(()), false) => (now, Fate::Delivered),
                 (Err(_), _) => (scheduled, Fate::DeviceRefused),
             };
+            self.note(&packet, scheduled, egress, fate);
             if !packet.again {
                 self.arena.release(packet.handle);
             }
-            self.note(&packet, scheduled, egress, fate);
         }
     }
 
@@ -210,11 +211,25 @@ impl Lane {
         let now = clock::now();
         let ip_bytes = (bytes - HEADER_BYTES) as u32;
         let packet = link::Packet::new(Handle(0), now, ip_bytes, 0, Cut::of(&lost[..bytes]).segments);
-        self.note(&packet, now, now, Fate::NoBuffer);
+        self.record(&packet, now, now, Fate::NoBuffer, tcp_of(&lost[..bytes], None));
         Ok(true)
     }
 
+    /// What became of a packet whose bytes are in the arena.
     fn note(&mut self, packet: &link::Packet, scheduled: Instant, egress: Instant, fate: Fate) {
+        let wants = self.feed.is_traced();
+        let tcp = wants.then(|| tcp_of(self.arena.bytes(packet.handle), packet.piece)).flatten();
+        self.record(packet, scheduled, egress, fate, tcp);
+    }
+
+    fn record(
+        &mut self,
+        packet: &link::Packet,
+        scheduled: Instant,
+        egress: Instant,
+        fate: Fate,
+        tcp: Option<Tcp>,
+    ) {
         self.feed.record(Packet {
             ingress: packet.arrived,
             scheduled,
@@ -224,6 +239,10 @@ impl Lane {
             fate,
             ip_bytes: packet.ip_bytes,
             segments: packet.segments,
+            src_host: self.from.side.number(),
+            dst_host: self.to.side.number(),
+            tcp,
+            unseen_ns: 0,
         });
     }
 }

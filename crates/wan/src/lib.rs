@@ -12,6 +12,7 @@ mod collect;
 mod emulator;
 mod error;
 pub mod guard;
+mod headers;
 mod host;
 mod lane;
 mod pump;

@@ -179,6 +179,10 @@ mod tests {
                 fate,
                 ip_bytes: 1500,
                 segments: 3,
+                src_host: 0,
+                dst_host: 100,
+                tcp: None,
+                unseen_ns: 0,
             });
         }
         traffic

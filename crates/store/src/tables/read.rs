@@ -35,10 +35,7 @@ pub fn read_optional<R: Row>(dir: impl AsRef<Path>) -> Result<Option<R::Columns>
 
 /// Like [`read_optional`], but only the columns of these names; the others stay empty. For questions about
 /// a few columns of a table that is larger than memory should be.
-pub fn read_columns<R: Row>(
-    dir: impl AsRef<Path>,
-    names: &[&str],
-) -> Result<Option<R::Columns>, TableError> {
+pub fn read_columns<R: Row>(dir: impl AsRef<Path>, names: &[&str]) -> Result<Option<R::Columns>, TableError> {
     let files = files::<R>(dir)?;
     let mut columns = R::Columns::default();
     for path in &files {
