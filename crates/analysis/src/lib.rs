@@ -6,6 +6,7 @@
 
 pub mod clock;
 mod counter;
+pub mod diagram;
 pub mod latency;
 pub mod lateness;
 pub mod layers;

@@ -31,8 +31,9 @@ fn some_columns_or_all_of_them_in_pieces() {
     assert!(some.issued_t_ns.is_empty() && some.status.is_empty());
 
     let mut pieces = Vec::new();
-    assert!(tables::read_pieces::<Io>(dir.path(), |piece| pieces.push(piece)).unwrap());
+    assert!(tables::read_pieces::<Io>(dir.path(), None, |piece| pieces.push(piece)).unwrap());
     assert_eq!(pieces.iter().map(|p| p.op.len() as u64).collect::<Vec<_>>(), [ROWS_PER_GROUP as u64, 7, 3]);
+    tables::read_pieces::<Io>(dir.path(), Some(&["op"]), |piece| assert!(piece.status.is_empty())).unwrap();
     let issued: Vec<u64> = pieces.iter().flat_map(|p| p.issued_t_ns.iter().copied()).collect();
     assert_eq!(issued, all.issued_t_ns);
 
@@ -42,5 +43,5 @@ fn some_columns_or_all_of_them_in_pieces() {
 
     let empty = tempfile::tempdir().unwrap();
     assert_eq!(tables::read_columns::<Io>(empty.path(), &["op"]).unwrap(), None);
-    assert!(!tables::read_pieces::<Io>(empty.path(), |_| ()).unwrap());
+    assert!(!tables::read_pieces::<Io>(empty.path(), None, |_| ()).unwrap());
 }

@@ -69,7 +69,7 @@ pub(super) fn of(
     let mut ends: HashMap<RequestId, [Option<(u64, u64)>; 2]> = HashMap::new();
     let mut first_row = 0_u64;
     // Rows of the far host may come before the near host's, which choose: so the table is walked twice.
-    tables::read_pieces::<Layers>(dir, |piece| {
+    tables::read_pieces::<Layers>(dir, None, |piece| {
         for row in 0..piece.host.len() {
             let id = id_of(&piece, row);
             if u64::from(id.cmd_sn).is_multiple_of(step) {
@@ -96,7 +96,7 @@ pub(super) fn of(
     })?;
     let crossings: Vec<Crossing> = ends.values().filter_map(crossing).collect();
     let clock = ClockOffset::estimate(&crossings).unwrap_or_default();
-    tables::read_pieces::<Layers>(dir, |piece| {
+    tables::read_pieces::<Layers>(dir, None, |piece| {
         for row in (0..piece.host.len()).filter(|row| piece.host[*row] == Host::Far) {
             if let Some(found) = found.get_mut(&id_of(&piece, row)) {
                 let far =

@@ -44,14 +44,16 @@ pub fn read_columns<R: Row>(dir: impl AsRef<Path>, names: &[&str]) -> Result<Opt
     Ok((!files.is_empty()).then_some(columns))
 }
 
-/// Shows a table to `each` piece by piece, in the order of [`read`]; true if it has a file.
+/// Shows a table, or the columns of these names, to `each` piece by piece, in the order of [`read`]; true if
+/// it has a file.
 pub fn read_pieces<R: Row>(
     dir: impl AsRef<Path>,
+    names: Option<&[&str]>,
     mut each: impl FnMut(R::Columns),
 ) -> Result<bool, TableError> {
     let files = files::<R>(dir)?;
     for path in &files {
-        for_groups::<R>(path, None, |decode| {
+        for_groups::<R>(path, names, |decode| {
             let mut columns = R::Columns::default();
             R::visit(&mut columns, decode)?;
             each(columns);
