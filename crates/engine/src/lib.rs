@@ -26,4 +26,4 @@ pub use rx::{Landing, Receiver, Scratch, Stop};
 pub use sample::{Moved, socket_sample};
 pub use steering::{Steering, Work};
 pub use tx::{Outgoing, Sender};
-pub use workers::Workers;
+pub use workers::{Step, Workers};
