@@ -15,9 +15,9 @@ use proto::login::{
 use proto::params::{Digest, Params};
 use wire::iscsi::login_status;
 
-use crate::client::Options;
 use crate::dial::{Dial, Dialled};
 use crate::error::Error;
+use crate::options::Options;
 use crate::side::{Payload, Place};
 
 /// Redirections that are followed, and logins that are tried again with less.

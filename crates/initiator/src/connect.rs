@@ -11,8 +11,9 @@ use event::Instant;
 use net::{Events, Interest, Poll, Ready, clock, tcp};
 
 use crate::approach::{Approach, Arrived, Destination};
-use crate::client::{Client, Options};
+use crate::client::Client;
 use crate::error::Error;
+use crate::options::Options;
 use crate::tables::Tables;
 
 /// Connects and logs in. `number` tells the caller's sessions apart in what they record.

@@ -14,10 +14,11 @@ use wire::scsi::{
 };
 
 use crate::approach::Destination;
-use crate::client::{Client, Options};
+use crate::client::Client;
 use crate::connect;
 use crate::error::Error;
 use crate::known::{CAPACITY10_BYTES, CAPACITY16_BYTES, INQUIRY_BYTES, Known};
+use crate::options::Options;
 use crate::request::{Body, Request};
 use crate::tables::Tables;
 use crate::url::Url;

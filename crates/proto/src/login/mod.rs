@@ -7,6 +7,7 @@
 //! CmdSN; the CmdSN that it carries is the one of the first command after the login.
 
 mod chap;
+mod directory;
 mod initiator;
 mod negotiation;
 mod security;
@@ -26,9 +27,10 @@ pub use chap::{
     Algorithm, ChapInitiator, ChapTarget, Credentials, CredentialsError, RANDOM_BYTES, SECRET_MIN_BYTES,
     Secret,
 };
+pub use directory::{Admitted, Candidate, Directory, Existing, LoginPolicy};
 pub use initiator::{Initiator, Joined, LoggedIn, Request, Session};
 pub use security::Security;
-pub use target::{Admitted, Candidate, Directory, Existing, LoginPolicy, Target};
+pub use target::Target;
 
 /// The longest data segment of a login PDU: the default of MaxRecvDataSegmentLength holds until the
 /// full feature phase (RFC 7143 section 13.12). Bytes.

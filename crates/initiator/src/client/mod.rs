@@ -1,34 +1,35 @@
-//! A session at work: its connections, the requests of the workload that lives in its loop, and what happens
-//! when the session is lost. The loop itself is in `run`.
+//! A session at work: its connections and the requests of the workload that lives in its loop. What happens
+//! when it is lost is in `recovery`, how it ends in `departure`, the loop itself in `run`.
 //!
 //! The policy says how much may be outstanding and how each connection is paced; this file translates.
 
+mod departure;
+mod recovery;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
 use engine::{Buffers, Connection, Progress, Scratch, Turn};
-use event::{Host, Instant};
+use event::Instant;
 use net::{Poll, Ready, clock};
 use proto::initiator::{Function, TASKS_MAX};
-use proto::params::Digest;
 use slab::Slab;
 use wire::iscsi::Lun;
 
-use crate::approach::{Approach, Arrived, Destination};
-use crate::chap::Chap;
+use crate::approach::{Arrived, Destination};
 use crate::error::Error;
 use crate::known::Known;
 use crate::line::Line;
 use crate::once::{Nothing, Once};
-use crate::recovery::{Recovery, Trouble};
+use crate::options::Options;
 use crate::request::{Request, Workload};
 use crate::run;
-use crate::side::{Leave, Open, Payload, Place, Side};
+use crate::side::{Open, Payload, Place, Side};
 use crate::tables::Tables;
 use crate::watch::{Finding, Watch};
+use recovery::{Recovery, Trouble};
 
 /// Free buffers that are kept for reuse.
 const BUFFERS_KEEP_BYTES: usize = 256 << 20;
@@ -37,29 +38,6 @@ const TOKENS_PER_SESSION: u64 = 1 << 16;
 /// How often the clock is looked at for what does not come, at most and in parts of the timeout.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
 const CHECKS_PER_TIMEOUT: u32 = 16;
-
-/// A target may always want to be left alone for so long before another login.
-const TIME2WAIT_MIN: Duration = Duration::from_secs(5);
-
-/// What every session of a caller has in common.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// For connecting, for the login, for a target that says nothing, for a command that is not answered, and
-    /// for making a session again that was lost.
-    pub timeout: Duration,
-    /// What is given for CHAP beside the URL.
-    pub chap: Chap,
-    /// Digests that the session may have, the preferred one first.
-    pub digests: &'static [Digest],
-    /// Connections that a session may have, where the target offers as many; at least one.
-    pub connections: u16,
-    /// Congestion control; the system's if `None`.
-    pub congestion: Option<String>,
-    /// Where the tables `sockets` and `io` go, if anywhere.
-    pub trace: Option<PathBuf>,
-    /// Where people are told what they should know although it goes on.
-    pub notice: fn(&str),
-}
 
 /// A session.
 pub struct Client {
@@ -259,7 +237,7 @@ impl Client {
             _ => {
                 let cid = ready.token - self.first_token;
                 if let Some(line) = self.lines.get_mut(cid as usize) {
-                    line.ready(ready.readable);
+                    line.ready(ready);
                 }
             }
         }
@@ -333,42 +311,6 @@ impl Client {
             }
         }
         Ok(Turn::WaitUntil(next))
-    }
-
-    /// A target may close as soon as it has seen the logout, and whatever it does about that, everything that
-    /// matters was answered before.
-    fn close_step(
-        &mut self,
-        until: Instant,
-        exchanged: Result<Progress, Error>,
-        now: Instant,
-    ) -> Result<Turn, Error> {
-        let is_over = match exchanged {
-            Ok(Progress::More) if now < until => return Ok(Turn::Again),
-            Ok(_) => self.side.logged_out.is_some() || now >= until,
-            Err(error) if error.is_passing() => true,
-            Err(error) => return Err(error),
-        };
-        if !is_over {
-            return Ok(Turn::WaitUntil(until));
-        }
-        self.hang_up(now);
-        self.state = State::Closed;
-        Ok(Turn::Stop)
-    }
-
-    /// Closes the connections; how they fared is recorded.
-    fn hang_up(&mut self, now: Instant) {
-        self.min_rtt = self.min_rtt();
-        for line in self.lines.drain(..) {
-            if self.side.logged_out.is_some() {
-                // Nothing is owed to either side. A socket that is past caring is closed in any case.
-                let _ = net::tcp::abandon_on_close(line.connection.stream(), false);
-            }
-            if let Ok(sample) = line.connection.sample(now, Host::Near) {
-                self.side.tables.socket(&sample);
-            }
-        }
     }
 
     fn receive(&mut self, scratch: &mut Scratch) -> Result<Progress, Error> {
@@ -463,112 +405,6 @@ impl Client {
             Finding::GiveUp(command, abort) => {
                 Err(Error::Unanswered { address: *address, command, after: *timeout, abort })
             }
-        }
-    }
-
-    /// Does what the target wants: ends what is outstanding as far as there is time, logs out, stays away.
-    fn leave(&mut self, now: Instant) -> Result<(), Error> {
-        let address = self.side.address;
-        if let Some(time2wait) = self.side.logged_out {
-            if matches!(self.state, State::LoggingOut { .. }) {
-                return self.lose(Error::LogoutRequested { address }, Some(time2wait), now);
-            }
-        } else if let Some(Leave::Now { time2wait }) = self.side.leave {
-            return self.lose(Error::Dropped { address }, Some(time2wait), now);
-        }
-        match self.state {
-            State::Up => {
-                if let Some(Leave::LogOut { within }) = self.side.leave {
-                    (self.options.notice)(&format!(
-                        "{address} asked for a logout; the session is made again"
-                    ));
-                    // The request for it has to arrive in time.
-                    let until = now + within.saturating_sub(self.min_rtt().unwrap_or_default());
-                    self.state = State::Draining { until };
-                    self.next_check = now;
-                    return self.leave(now);
-                }
-            }
-            State::Draining { until } => {
-                // What has not been sent, because the window is shut, is for the next session.
-                if !self.side.session.awaits_answers() || now >= until {
-                    let patience = self.lines.iter().map(|line| line.port.pulse.patience(self.side.timeout));
-                    self.log_out(now + patience.max().unwrap_or_default());
-                    self.send()?;
-                } else {
-                    self.next_check = self.next_check.min(until);
-                }
-            }
-            State::LoggingOut { until } if now >= until => {
-                return self.lose(Error::LogoutRequested { address }, None, now);
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn log_out(&mut self, until: Instant) {
-        self.side.session.logout();
-        self.state = State::LoggingOut { until };
-    }
-
-    /// The session is lost. Unless it can be made again, that is the end. `time2wait` is how long the target
-    /// wants to be left alone, if it said so.
-    fn lose(&mut self, error: Error, time2wait: Option<Duration>, now: Instant) -> Result<(), Error> {
-        let was = std::mem::replace(&mut self.state, State::Closed);
-        self.hang_up(now);
-        if !error.is_passing() {
-            return Err(error);
-        }
-        let agreed = self.side.session.params().default_time2wait_s;
-        let time2wait = time2wait.unwrap_or(Duration::from_secs(agreed.into()));
-        let timeout = self.side.timeout;
-        if time2wait > timeout.max(TIME2WAIT_MIN) {
-            return Err(Error::Away { cause: Box::new(error), time2wait, after: timeout });
-        }
-        let trouble = self.trouble.get_or_insert_with(|| Trouble::new(now, time2wait, timeout));
-        if !matches!(was, State::LoggingOut { .. } | State::Draining { .. }) {
-            (self.options.notice)(&format!("{error}; connecting again"));
-        }
-        let recovery = Recovery::new(error, trouble, now, time2wait);
-        if recovery.is_over(trouble, now) {
-            return Err(recovery.give_up(trouble));
-        }
-        self.state = State::Down(Box::new(recovery));
-        Ok(())
-    }
-
-    /// Makes a lost session again; `true` when it is there.
-    fn recover(&mut self, scratch: &mut Scratch, now: Instant) -> Result<bool, Error> {
-        let (State::Down(recovery), Some(trouble)) = (&mut self.state, &mut self.trouble) else {
-            return Ok(false);
-        };
-        if recovery.is_due(trouble, now) {
-            match Approach::new(self.destination.clone(), self.first_token, trouble.until()) {
-                Ok(approach) => recovery.approach = Some(approach),
-                Err(error) => recovery.failed(error, trouble, now),
-            }
-        }
-        if let Some(approach) = &mut recovery.approach {
-            match approach.turn(&self.poll, scratch, &self.options, now) {
-                Ok(None) => {}
-                Ok(Some(Arrived { session, address, connections, .. })) => {
-                    self.state = State::Up;
-                    self.reconnects += 1;
-                    self.lines = lines(connections, now);
-                    self.side.begin_again(session, address);
-                    return Ok(true);
-                }
-                Err(error) => recovery.failed(error, trouble, now),
-            }
-        }
-        if !recovery.is_over(trouble, now) {
-            return Ok(false);
-        }
-        let trouble = *trouble;
-        match std::mem::replace(&mut self.state, State::Closed) {
-            State::Down(recovery) => Err(recovery.give_up(&trouble)),
-            _ => unreachable!("there was no session"),
         }
     }
 }

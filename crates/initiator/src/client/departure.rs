@@ -1,0 +1,93 @@
+//! The end of a session that somebody wants: the target, which asks for a logout or has dropped us, or the user,
+//! who has had enough. What follows a session that is only lost is in `recovery`.
+
+use engine::{Progress, Turn};
+use event::{Host, Instant};
+
+use super::{Client, State};
+use crate::error::Error;
+use crate::side::Leave;
+
+impl Client {
+    /// Does what the target wants: ends what is outstanding as far as there is time, logs out, stays away.
+    pub(super) fn leave(&mut self, now: Instant) -> Result<(), Error> {
+        let address = self.side.address;
+        if let Some(time2wait) = self.side.logged_out {
+            if matches!(self.state, State::LoggingOut { .. }) {
+                return self.lose(Error::LogoutRequested { address }, Some(time2wait), now);
+            }
+        } else if let Some(Leave::Now { time2wait }) = self.side.leave {
+            return self.lose(Error::Dropped { address }, Some(time2wait), now);
+        }
+        match self.state {
+            State::Up => {
+                if let Some(Leave::LogOut { within }) = self.side.leave {
+                    (self.options.notice)(&format!(
+                        "{address} asked for a logout; the session is made again"
+                    ));
+                    // The request for it has to arrive in time.
+                    let until = now + within.saturating_sub(self.min_rtt().unwrap_or_default());
+                    self.state = State::Draining { until };
+                    self.next_check = now;
+                    return self.leave(now);
+                }
+            }
+            State::Draining { until } => {
+                // What has not been sent, because the window is shut, is for the next session.
+                if !self.side.session.awaits_answers() || now >= until {
+                    let patience = self.lines.iter().map(|line| line.port.pulse.patience(self.side.timeout));
+                    self.log_out(now + patience.max().unwrap_or_default());
+                    self.send()?;
+                } else {
+                    self.next_check = self.next_check.min(until);
+                }
+            }
+            State::LoggingOut { until } if now >= until => {
+                return self.lose(Error::LogoutRequested { address }, None, now);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn log_out(&mut self, until: Instant) {
+        self.side.session.logout();
+        self.state = State::LoggingOut { until };
+    }
+
+    /// A target may close as soon as it has seen the logout, and whatever it does about that, everything that
+    /// matters was answered before.
+    pub(super) fn close_step(
+        &mut self,
+        until: Instant,
+        exchanged: Result<Progress, Error>,
+        now: Instant,
+    ) -> Result<Turn, Error> {
+        let is_over = match exchanged {
+            Ok(Progress::More) if now < until => return Ok(Turn::Again),
+            Ok(_) => self.side.logged_out.is_some() || now >= until,
+            Err(error) if error.is_passing() => true,
+            Err(error) => return Err(error),
+        };
+        if !is_over {
+            return Ok(Turn::WaitUntil(until));
+        }
+        self.hang_up(now);
+        self.state = State::Closed;
+        Ok(Turn::Stop)
+    }
+
+    /// Closes the connections; how they fared is recorded.
+    pub(super) fn hang_up(&mut self, now: Instant) {
+        self.min_rtt = self.min_rtt();
+        for line in self.lines.drain(..) {
+            if self.side.logged_out.is_some() {
+                // Nothing is owed to either side. A socket that is past caring is closed in any case.
+                let _ = net::tcp::abandon_on_close(line.connection.stream(), false);
+            }
+            if let Ok(sample) = line.connection.sample(now, Host::Near) {
+                self.side.tables.socket(&sample);
+            }
+        }
+    }
+}

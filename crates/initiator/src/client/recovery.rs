@@ -1,0 +1,157 @@
+//! A session that is lost and made again (RFC 7143 sections 7.1.4.3 and 7.3.1: session recovery, the
+//! recovery of error recovery level 0): when to try, how often, and when to give up.
+
+use std::time::Duration;
+
+use engine::Scratch;
+use event::Instant;
+
+use super::{Client, State, lines};
+use crate::approach::{Approach, Arrived};
+use crate::error::Error;
+
+/// How long after a failed attempt the next one is made, at first and at most.
+const WAIT_MIN: Duration = Duration::from_millis(100);
+const WAIT_MAX: Duration = Duration::from_secs(3);
+/// A target may always want to be left alone for so long before another login.
+const TIME2WAIT_MIN: Duration = Duration::from_secs(5);
+
+/// A session being made again.
+pub(super) struct Recovery {
+    /// Why it was lost.
+    cause: Error,
+    last: Option<Error>,
+    pub(super) approach: Option<Approach>,
+    next_at: Instant,
+}
+
+/// How long it has been going on; it ends when a request completes, not with a login that is soon lost again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trouble {
+    after: Duration,
+    until: Instant,
+    attempts: u32,
+    wait: Duration,
+}
+
+impl Trouble {
+    pub(super) fn new(now: Instant, time2wait: Duration, timeout: Duration) -> Trouble {
+        Trouble { after: timeout, until: now + time2wait + timeout, attempts: 0, wait: WAIT_MIN }
+    }
+
+    pub(super) fn until(&self) -> Instant {
+        self.until
+    }
+}
+
+impl Recovery {
+    /// The session was lost just now, and may not be made again for `time2wait`.
+    pub(super) fn new(cause: Error, trouble: &Trouble, now: Instant, time2wait: Duration) -> Recovery {
+        let wait = if trouble.attempts == 0 { time2wait } else { time2wait.max(trouble.wait) };
+        Recovery { cause, last: None, approach: None, next_at: now + wait }
+    }
+
+    /// When there is something to do.
+    pub(super) fn next_at(&self) -> Instant {
+        self.approach.as_ref().map_or(self.next_at, Approach::deadline)
+    }
+
+    /// Whether an attempt is to be made now; it is counted.
+    pub(super) fn is_due(&self, trouble: &mut Trouble, now: Instant) -> bool {
+        let is_due = self.approach.is_none() && now >= self.next_at;
+        trouble.attempts += u32::from(is_due);
+        is_due
+    }
+
+    /// An attempt came to nothing; the next one is put off.
+    pub(super) fn failed(&mut self, error: Error, trouble: &mut Trouble, now: Instant) {
+        self.approach = None;
+        self.last = Some(error);
+        self.next_at = now + trouble.wait;
+        trouble.wait = (trouble.wait * 2).min(WAIT_MAX);
+    }
+
+    /// Whether no more attempts are to be made: there is no time left, or the target has said no.
+    pub(super) fn is_over(&self, trouble: &Trouble, now: Instant) -> bool {
+        let is_refused = self.last.as_ref().is_some_and(|error| error.is_refusal() && !error.may_pass());
+        is_refused || (self.approach.is_none() && (now >= trouble.until || self.next_at > trouble.until))
+    }
+
+    /// Why there is no session any more.
+    pub(super) fn give_up(self, trouble: &Trouble) -> Error {
+        let Trouble { attempts, after, .. } = *trouble;
+        match self.last {
+            Some(last) => {
+                Error::GaveUp { cause: Box::new(self.cause), attempts, after, last: Box::new(last) }
+            }
+            None => self.cause,
+        }
+    }
+}
+
+impl Client {
+    /// The session is lost. Unless it can be made again, that is the end. `time2wait` is how long the target
+    /// wants to be left alone, if it said so.
+    pub(super) fn lose(
+        &mut self,
+        error: Error,
+        time2wait: Option<Duration>,
+        now: Instant,
+    ) -> Result<(), Error> {
+        let was = std::mem::replace(&mut self.state, State::Closed);
+        self.hang_up(now);
+        if !error.is_passing() {
+            return Err(error);
+        }
+        let agreed = self.side.session.params().default_time2wait_s;
+        let time2wait = time2wait.unwrap_or(Duration::from_secs(agreed.into()));
+        let timeout = self.side.timeout;
+        if time2wait > timeout.max(TIME2WAIT_MIN) {
+            return Err(Error::Away { cause: Box::new(error), time2wait, after: timeout });
+        }
+        let trouble = self.trouble.get_or_insert_with(|| Trouble::new(now, time2wait, timeout));
+        if !matches!(was, State::LoggingOut { .. } | State::Draining { .. }) {
+            (self.options.notice)(&format!("{error}; connecting again"));
+        }
+        let recovery = Recovery::new(error, trouble, now, time2wait);
+        if recovery.is_over(trouble, now) {
+            return Err(recovery.give_up(trouble));
+        }
+        self.state = State::Down(Box::new(recovery));
+        Ok(())
+    }
+
+    /// Makes a lost session again; `true` when it is there.
+    pub(super) fn recover(&mut self, scratch: &mut Scratch, now: Instant) -> Result<bool, Error> {
+        let (State::Down(recovery), Some(trouble)) = (&mut self.state, &mut self.trouble) else {
+            return Ok(false);
+        };
+        if recovery.is_due(trouble, now) {
+            match Approach::new(self.destination.clone(), self.first_token, trouble.until()) {
+                Ok(approach) => recovery.approach = Some(approach),
+                Err(error) => recovery.failed(error, trouble, now),
+            }
+        }
+        if let Some(approach) = &mut recovery.approach {
+            match approach.turn(&self.poll, scratch, &self.options, now) {
+                Ok(None) => {}
+                Ok(Some(Arrived { session, address, connections, .. })) => {
+                    self.state = State::Up;
+                    self.reconnects += 1;
+                    self.lines = lines(connections, now);
+                    self.side.begin_again(session, address);
+                    return Ok(true);
+                }
+                Err(error) => recovery.failed(error, trouble, now),
+            }
+        }
+        if !recovery.is_over(trouble, now) {
+            return Ok(false);
+        }
+        let trouble = *trouble;
+        match std::mem::replace(&mut self.state, State::Closed) {
+            State::Down(recovery) => Err(recovery.give_up(&trouble)),
+            _ => unreachable!("there was no session"),
+        }
+    }
+}

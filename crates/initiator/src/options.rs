@@ -1,0 +1,28 @@
+//! What a caller says of all its sessions at once.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use proto::params::Digest;
+
+use crate::chap::Chap;
+
+/// What every session of a caller has in common.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// For connecting, for the login, for a target that says nothing, for a command that is not answered, and
+    /// for making a session again that was lost.
+    pub timeout: Duration,
+    /// What is given for CHAP beside the URL.
+    pub chap: Chap,
+    /// Digests that the session may have, the preferred one first.
+    pub digests: &'static [Digest],
+    /// Connections that a session may have, where the target offers as many; at least one.
+    pub connections: u16,
+    /// Congestion control; the system's if `None`.
+    pub congestion: Option<String>,
+    /// Where the tables `sockets` and `io` go, if anywhere.
+    pub trace: Option<PathBuf>,
+    /// Where people are told what they should know although it goes on.
+    pub notice: fn(&str),
+}
