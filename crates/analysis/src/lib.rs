@@ -11,6 +11,7 @@ pub mod latency;
 pub mod lateness;
 pub mod layers;
 pub mod line;
+pub mod local_cut;
 mod metrics;
 pub mod ramp;
 pub mod sockets;
