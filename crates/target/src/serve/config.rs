@@ -28,6 +28,8 @@ pub struct Config {
     pub digests: &'static [Digest],
     /// Congestion control of its connections; the system's if `None`.
     pub congestion: Option<String>,
+    /// Whether what is sent is paced; otherwise TCP sends as its window lets it.
+    pub pacing: bool,
     /// Where the table `sockets` goes, if anywhere.
     pub trace: Option<PathBuf>,
 }

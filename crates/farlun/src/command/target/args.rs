@@ -77,6 +77,9 @@ pub(crate) struct TargetArgs {
     /// Congestion control of the connections, such as cubic [default: the system's]
     #[arg(long = "cc", value_name = "NAME")]
     pub(super) congestion: Option<String>,
+    /// Leave it to TCP how fast its window is sent, without pacing: for comparison
+    #[arg(long)]
+    pub(super) no_pacing: bool,
     /// Write the table sockets-far.parquet to this directory
     #[arg(long, value_name = "DIR")]
     pub(super) trace: Option<PathBuf>,

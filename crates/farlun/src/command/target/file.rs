@@ -16,7 +16,7 @@ use crate::secrets::SecretFile;
 use crate::session::DigestWish;
 
 const TOP_KEYS: &[&str] =
-    &["iqn", "listen", "allow", "digest", "congestion", "trace", "insecure", "chap", "lun"];
+    &["iqn", "listen", "allow", "digest", "congestion", "pacing", "trace", "insecure", "chap", "lun"];
 const CHAP_KEYS: &[&str] = &["secret_file", "user", "target"];
 const NAME_KEYS: &[&str] = &["name", "secret", "secret_file"];
 const LUN_KEYS: &[&str] = &["number", "spec"];
@@ -31,6 +31,7 @@ pub(super) struct FromFile {
     pub(super) allowed: Option<Vec<String>>,
     pub(super) digest: Option<DigestWish>,
     pub(super) congestion: Option<String>,
+    pub(super) pacing: Option<bool>,
     pub(super) trace: Option<PathBuf>,
     pub(super) insecure: bool,
     pub(super) chap: Option<ChapTarget>,
@@ -54,6 +55,7 @@ pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<F
             "allow" => file.allowed = Some(allowed(&entry, &mut problems)),
             "digest" => file.digest = entry.read(&mut problems, |value| value.word(DIGESTS)),
             "congestion" => file.congestion = entry.read(&mut problems, text_of),
+            "pacing" => file.pacing = entry.read(&mut problems, Scalar::bool),
             "trace" => file.trace = entry.read(&mut problems, text_of).map(PathBuf::from),
             "insecure" => file.insecure = entry.read(&mut problems, Scalar::bool).unwrap_or_default(),
             "lun" => file.luns = luns(&entry, taken, &mut problems),
