@@ -342,6 +342,17 @@ fn expectations_name_what_is_there() {
         "line.throughput",
         &["29: value: 'line' has no metric 'throughput'; known here: goodput, rate, rtt, bdp"],
     );
+    check("line.goodput", "read.throughput[delay=8ms]", &[]);
+    check(
+        "line.goodput",
+        "read.throughput[delay=9ms]",
+        &["29: value: 'delay' is never '9ms' in the matrix; did you mean '8ms'?"],
+    );
+    check(
+        "line.goodput",
+        "read.throughput[dealy=8ms]",
+        &["29: value: the matrix has no 'dealy'; did you mean 'delay'?"],
+    );
     check("name = \"read\"", "name = \"line\"", &["21: the name 'line' is taken; every load needs its own"]);
 }
 

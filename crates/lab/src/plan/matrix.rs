@@ -92,6 +92,12 @@ impl Point {
         self.0.iter().all(|(axis, value)| other.value(axis).is_none_or(|v| v == value))
     }
 
+    /// The same place, but elsewhere on these axes.
+    pub fn moved(&self, to: &[(String, String)]) -> Point {
+        let rest = self.0.iter().filter(|(axis, _)| to.iter().all(|(moved, _)| moved != axis));
+        Point(rest.chain(to).cloned().collect())
+    }
+
     /// Only the axes that are wanted.
     pub fn only(&self, wanted: impl Fn(&str) -> bool) -> Point {
         Point(self.0.iter().filter(|(axis, _)| wanted(axis)).cloned().collect())

@@ -69,10 +69,29 @@ fn expression(value: &Scalar, plan: &Plan) -> Result<(Expression, Dimension), St
             let hint = instead(&name.metric, known.map(|metric| metric.name));
             return Err(format!("'{}' has no metric '{}'{hint}", name.owner, name.metric));
         }
+        for (axis, value) in &name.at {
+            place(plan, axis, value)?;
+        }
     }
     let unit_of = |owner: &str, metric: &str| Metric::named(owner, metric).map_or("", |metric| metric.unit);
     let dimension = expression.dimension(|name| Dimension::of_unit(unit_of(&name.owner, &name.metric)))?;
     Ok((expression, dimension))
+}
+
+/// That the matrix has such a place.
+fn place(plan: &Plan, axis: &str, value: &str) -> Result<(), String> {
+    let Some(found) = plan.matrix.iter().find(|known| known.name == axis) else {
+        let hint = instead(axis, plan.matrix.iter().map(|axis| axis.name.as_str()));
+        return Err(format!("the matrix has no '{axis}'{hint}"));
+    };
+    match found.labels().any(|label| label == value) {
+        true => Ok(()),
+        false => {
+            let labels: Vec<String> = found.labels().collect();
+            let hint = instead(value, labels.iter().map(String::as_str));
+            Err(format!("'{axis}' is never '{value}' in the matrix{hint}"))
+        }
+    }
 }
 
 fn unit(value: &Scalar) -> Result<Unit, String> {
@@ -92,18 +111,11 @@ fn only(entry: &Entry<'_>, plan: &Plan, problems: &mut Problems<'_>) -> Point {
     let mut point = Point::default();
     let Some(section) = entry.section("where = { … }", problems) else { return point };
     for (name, entry) in section.flat_entries() {
-        let Some(axis) = plan.matrix.iter().find(|axis| axis.name == name) else {
-            let hint = instead(&name, plan.matrix.iter().map(|axis| axis.name.as_str()));
-            problems.at(&entry.key_span, format!("the matrix has no '{name}'{hint}"));
-            continue;
-        };
         let Some(wanted) = entry.scalar(problems).map(|value| value.label()) else { continue };
-        if axis.labels().any(|label| label == wanted) {
-            point.0.push((axis.name.clone(), wanted));
-        } else {
-            let labels: Vec<String> = axis.labels().collect();
-            let hint = instead(&wanted, labels.iter().map(String::as_str));
-            problems.at(&entry.span, format!("'{}' is never '{wanted}' in the matrix{hint}", axis.name));
+        match place(plan, &name, &wanted) {
+            Ok(()) => point.0.push((name, wanted)),
+            Err(text) if plan.matrix.iter().any(|axis| axis.name == name) => problems.at(&entry.span, text),
+            Err(text) => problems.at(&entry.key_span, text),
         }
     }
     point

@@ -3,7 +3,7 @@
 use analysis::Metrics;
 use store::manifest::{Check, Comparison};
 
-use crate::plan::{Axis, Expect, Plan, Point};
+use crate::plan::{Axis, Expect, MetricName, Plan, Point};
 
 /// One check per expectation and point of the matrix that is left, in the order of the plan.
 pub(super) fn checks(plan: &Plan, metrics: Metrics<'_>) -> Vec<Check> {
@@ -14,7 +14,9 @@ pub(super) fn checks(plan: &Plan, metrics: Metrics<'_>) -> Vec<Check> {
 fn evaluated(plan: &Plan, expect: &Expect, value: &dyn Fn(&Point, &str) -> Option<f64>) -> Vec<Check> {
     let points = points(plan, expect);
     let check = |point: &Point, name: String| {
-        let found = expect.value.value(|metric| value(point, &metric.to_string()));
+        let found = expect
+            .value
+            .value(|metric| value(&point.moved(&metric.at), &format!("{}.{}", metric.owner, metric.metric)));
         let found = found.map(|v| v / expect.unit.size);
         Check::evaluate(name, found, expect.op, expect.bound, expect.unit.name)
     };
@@ -32,9 +34,15 @@ fn evaluated(plan: &Plan, expect: &Expect, value: &dyn Fn(&Point, &str) -> Optio
 /// The points at which an expectation is asked: only of the axes that concern what it names.
 fn points(plan: &Plan, expect: &Expect) -> Vec<Point> {
     let names = expect.value.metrics();
-    let loads = || plan.loads.iter().filter(|load| names.iter().any(|name| name.owner == load.name));
+    // A metric that has its own place on an axis is the same wherever on it the others are.
+    let free = |axis: &Axis| {
+        let of = |name: &&&MetricName| name.at.iter().all(|(pinned, _)| *pinned != axis.name);
+        names.iter().filter(of).copied().collect::<Vec<&MetricName>>()
+    };
     let concerned = |axis: &Axis| {
-        !names.is_empty() && (axis.is_path() || loads().any(|load| axis.concerns(load, &plan.backgrounds)))
+        let free = free(axis);
+        let mut loads = plan.loads.iter().filter(|load| free.iter().any(|name| name.owner == load.name));
+        !free.is_empty() && (axis.is_path() || loads.any(|load| axis.concerns(load, &plan.backgrounds)))
     };
     let axes: Vec<&str> =
         plan.matrix.iter().filter(|axis| concerned(axis)).map(|axis| axis.name.as_str()).collect();
@@ -121,6 +129,21 @@ mod tests {
             "value = 'read.throughput'\nop = '>='\nbound = 700\nunit = 'Mbit/s'\nwhere = { delay = '8ms' }",
             &[("x (delay 8ms, read.depth 1)", Some(100.0)), ("x (delay 8ms, read.depth 8)", Some(800.0))],
         );
+    }
+
+    #[test]
+    fn places_are_compared() {
+        check(
+            "value = 'read.throughput / read.throughput[read.depth=1]'\nop = '>='\nbound = 1",
+            &[
+                ("x (delay 0, read.depth 1)", Some(1.0)),
+                ("x (delay 0, read.depth 8)", Some(8.0)),
+                ("x (delay 8ms, read.depth 1)", Some(1.0)),
+                ("x (delay 8ms, read.depth 8)", Some(8.0)),
+            ],
+        );
+        let both = "read.throughput[delay=8ms, read.depth=8] / read.throughput[delay=0, read.depth=1]";
+        check(&format!("value = '{both}'\nop = '>='\nbound = 1"), &[("x", Some(8.0))]);
     }
 
     #[test]
