@@ -5,6 +5,7 @@
 //! expectations name.
 
 mod counter;
+mod initiators;
 pub mod latency;
 pub mod lateness;
 pub mod line;
