@@ -239,6 +239,15 @@ fn hosts_luns_targets_and_what_competes() {
         &noise.replace("\"noise\"", "\"read\""),
         &["28: the name 'read' is taken; every load needs its own"],
     );
+    check("op = \"read\"", "op = \"read\"\npath = { delay = \"1ms\", mtu = 1400 }", &[]);
+    check(
+        "op = \"read\"",
+        "op = \"read\"\npath = { dealy = \"1ms\", mtu = 14 }",
+        &[
+            "24: unknown key 'dealy' in path = { … }; did you mean 'delay'?",
+            "24: mtu: expected a whole number from 1280 to 65535, found '14'",
+        ],
+    );
     check(
         "[[expect]]",
         &noise.replace("\n\n", "\nwindow = \"1s\"\n\n"),
@@ -342,6 +351,20 @@ fn expectations_name_what_is_there() {
         "line.throughput",
         &["29: value: 'line' has no metric 'throughput'; known here: goodput, rate, rtt, bdp"],
     );
+    check(" / line.goodput\"", "\"\nshape = \"flat\"\nalong = \"delay\"", &[]);
+    check(
+        " / line.goodput\"",
+        "\"\nshape = \"flatt\"\nalong = \"dealy\"",
+        &[
+            "30: shape: unknown value 'flatt'; did you mean 'flat'?",
+            "31: along: unknown value 'dealy'; did you mean 'delay'?",
+        ],
+    );
+    check(
+        " / line.goodput\"",
+        " / line.goodput\"\nshape = \"flat\"",
+        &["27: [[expect]] needs along, such as along = \"depth\""],
+    );
     check("line.goodput", "read.throughput[delay=8ms]", &[]);
     check(
         "line.goodput",
@@ -398,6 +421,23 @@ fn a_cell_for_every_load_at_every_point_that_concerns_it() {
     assert_eq!((last.number, last.path.delay.as_millis()), (6, 8));
     assert!(matches!(&last.load.kind, LoadKind::Bench(bench) if bench.depth == Some(8)));
     assert_eq!(last.words(), "read at delay 8ms, read.depth 8");
+}
+
+#[test]
+fn a_load_may_have_a_path_of_its_own() {
+    let own = "window = \"2s\"\npath = { delay = \"1ms\", mtu = 1400 }\n\n[[load]]";
+    let plan = RIGHT.replacen("window = \"2s\"\n\n[[load]]", own, 1).replacen(
+        "delay = [\"0\", \"8ms\"]",
+        "delay = [\"0\", \"8ms\"]\nrate = [\"1gbit\", \"100mbit\"]",
+        1,
+    );
+    let plan = Plan::parse(&plan, Variant::Full).unwrap();
+    let cells = plan.cells();
+    let raw: Vec<_> = cells.iter().filter(|cell| cell.load.name == "raw").collect();
+    assert_eq!((cells.len(), raw.len()), (6, 2), "the delay of the matrix is not that of raw");
+    assert_eq!(raw[1].words(), "raw at rate 100mbit");
+    let path = &raw[1].path;
+    assert_eq!((path.delay.as_millis(), path.mtu_bytes, path.rate.0), (1, 1400, 100_000_000));
 }
 
 #[test]

@@ -45,13 +45,16 @@ impl Point {
 }
 
 fn values(axis: &Axis) -> Value {
-    let as_written = |value: &Scalar| match value {
+    axis.values.iter().map(as_written).collect()
+}
+
+fn as_written(value: &Scalar) -> Value {
+    match value {
         Scalar::Text(text) => json!(text),
         Scalar::Integer(number) => json!(number),
         Scalar::Float(number) => json!(number),
         Scalar::Bool(value) => json!(value),
-    };
-    axis.values.iter().map(as_written).collect()
+    }
 }
 
 fn path(path: &Path) -> Value {
@@ -100,6 +103,9 @@ fn load(load: &Load) -> Value {
         "pacing": load.pacing,
         "initiators": load.initiators,
     });
+    if !load.path.is_empty() {
+        json["path"] = load.path.iter().map(|(key, value)| (key.clone(), as_written(value))).collect();
+    }
     match &load.kind {
         LoadKind::Stream { direction } => {
             json["kind"] = json!("stream");
@@ -129,13 +135,20 @@ fn load(load: &Load) -> Value {
 }
 
 fn expect(expect: &Expect) -> Value {
-    json!({
+    let only: Map<String, Value> =
+        expect.only.0.iter().map(|(axis, values)| (axis.clone(), json!(values))).collect();
+    let mut json = json!({
         "name": expect.name,
         "value": expect.value.to_string(),
         "op": expect.op.symbol(),
         "bound": expect.bound,
         "unit": expect.unit.name,
-        "where": expect.only.to_json(),
+        "where": only,
         "each": expect.each,
-    })
+    });
+    if let Some((shape, along)) = &expect.shape {
+        json["shape"] = json!(shape.name());
+        json["along"] = json!(along);
+    }
+    json
 }

@@ -13,6 +13,8 @@ pub struct Load {
     pub name: String,
     /// What it does.
     pub kind: LoadKind,
+    /// What it says of its path in another way than the plan: keys of `[path]` and their values.
+    pub path: Vec<(String, Scalar)>,
     /// When the window opens, counted from when the load began.
     pub start: PathTime,
     /// Length of the window.
@@ -132,6 +134,7 @@ impl Load {
         Load {
             name: name.to_owned(),
             kind: kind.empty(),
+            path: Vec::new(),
             start: PathTime::default(),
             window: PathTime::default(),
             validity: Validity::Throughput,
@@ -139,6 +142,20 @@ impl Load {
             pacing: true,
             initiators: 1,
         }
+    }
+
+    /// Whether its path has a value of its own for this key.
+    pub fn has_own(&self, path_key: &str) -> bool {
+        self.path.iter().any(|(key, _)| key == path_key)
+    }
+
+    /// Its path, where the plan's is this one.
+    pub(super) fn path_from(&self, path: &Path) -> Path {
+        let mut path = path.clone();
+        for (key, value) in &self.path {
+            path.set(key, value).expect("values were checked when the plan was read");
+        }
+        path
     }
 
     /// Far hosts that it needs: each stream has one of its own.

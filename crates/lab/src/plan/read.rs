@@ -146,8 +146,8 @@ fn quick(section: &Section<'_>, full: &Plan, problems: &mut Problems<'_>) -> Pla
     let points = plan.points();
     plan.expects.retain(|expect| {
         let pinned = expect.value.metrics().into_iter().map(|metric| Point(metric.at.clone()));
-        let places: Vec<Point> = pinned.chain([expect.only.clone()]).collect();
-        places.iter().all(|place| points.iter().any(|point| point.agrees(place)))
+        let mut places = pinned.map(|place| points.iter().any(|point| point.agrees(&place)));
+        places.all(|is_there| is_there) && points.iter().any(|point| expect.only.has(point))
     });
     plan
 }
