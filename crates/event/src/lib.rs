@@ -11,7 +11,7 @@ mod time;
 mod unit;
 
 pub use io::{Io, Op};
-pub use packet::{Direction, Fate, Packet};
+pub use packet::{Direction, Fate, Packet, Tcp};
 pub use sink::{Discard, Sink};
 pub use socket::{CongestionState, Host, SocketSample};
 pub use time::Instant;

@@ -93,8 +93,8 @@ fn serve(
 ) -> anyhow::Result<u8> {
     let signals = EndSignals::take_over()?;
     let address = addresses(listen).map_err(Exit::usage)?[0];
-    let listener =
-        tcp::listen(address).map_err(|error| anyhow::anyhow!("cannot listen on {address}: {error}"))?;
+    let listener = tcp::listen(address, congestion)
+        .map_err(|error| anyhow::anyhow!("cannot listen on {address}: {error}"))?;
     let address = listener.local_addr()?;
     if let Some(dir) = trace {
         std::fs::create_dir_all(dir).map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;
