@@ -4,10 +4,13 @@
 //! [`Tour::collect`] asks every question of every cell of a run; its [`Metrics`] are what a plan's
 //! expectations name.
 
+pub mod clock;
 mod counter;
+pub mod diagram;
 mod initiators;
 pub mod latency;
 pub mod lateness;
+pub mod layers;
 pub mod line;
 mod metrics;
 pub mod ramp;

@@ -5,6 +5,7 @@
 
 mod io;
 mod packet;
+mod request;
 mod sink;
 mod socket;
 mod time;
@@ -12,6 +13,7 @@ mod unit;
 
 pub use io::{Io, Op};
 pub use packet::{Direction, Fate, Packet, Tcp};
+pub use request::{FarTimes, LayerTimes, Layers, NearTimes, PduKind, PduSeen, RequestId, TcpTimes, Way};
 pub use sink::{Discard, Sink};
 pub use socket::{CongestionState, Host, SocketSample};
 pub use time::Instant;

@@ -9,6 +9,7 @@ use proto::login::ChapTarget;
 use proto::params::Digest;
 use store::tables::TableError;
 
+use crate::compat::Compat;
 use crate::lun::{LunError, LunSpec};
 
 /// What a target serves and where.
@@ -30,6 +31,8 @@ pub struct Config {
     pub congestion: Option<String>,
     /// Whether what is sent is paced; otherwise TCP sends as its window lets it.
     pub pacing: bool,
+    /// How its connections send.
+    pub compat: Compat,
     /// Where the table `sockets` goes, if anywhere.
     pub trace: Option<PathBuf>,
 }

@@ -58,7 +58,9 @@ impl Target {
             }
             let entry = self.clients.vacant_entry();
             let prepared = tcp::prepare(&stream, self.congestion.as_deref());
+            let compat = self.shared.compat;
             let client = prepared.and_then(|()| {
+                stream.set_nodelay(!compat.nagle)?;
                 let login = self.shared.policy.clone();
                 Client::new(stream, peer, &self.poll, entry.key(), login, now)
             });

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use target::Compat;
 
 use crate::session::DigestWish;
 
@@ -80,6 +81,10 @@ pub(crate) struct TargetArgs {
     /// Leave it to TCP how fast its window is sent, without pacing: for comparison
     #[arg(long)]
     pub(super) no_pacing: bool,
+    /// Send as other targets do, for comparisons: a list of nagle, separate-status, joined-send
+    /// [default: none of them]
+    #[arg(long, value_name = "LIST")]
+    pub(super) compat: Option<Compat>,
     /// Write the table sockets-far.parquet to this directory
     #[arg(long, value_name = "DIR")]
     pub(super) trace: Option<PathBuf>,

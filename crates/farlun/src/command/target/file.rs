@@ -9,16 +9,29 @@ use std::path::{Path, PathBuf};
 
 use document::{Document, Entry, Problem, Problems, Scalar, Section};
 use proto::login::{ChapTarget, Credentials, Secret};
+use target::Compat;
 use target::lun::{LUNS_MAX, LunSpec};
 
 use super::address::{addresses, node_name};
 use crate::secrets::SecretFile;
 use crate::session::DigestWish;
 
-const TOP_KEYS: &[&str] =
-    &["iqn", "listen", "allow", "digest", "congestion", "pacing", "trace", "insecure", "chap", "lun"];
+const TOP_KEYS: &[&str] = &[
+    "iqn",
+    "listen",
+    "allow",
+    "digest",
+    "congestion",
+    "pacing",
+    "trace",
+    "insecure",
+    "chap",
+    "compat",
+    "lun",
+];
 const CHAP_KEYS: &[&str] = &["secret_file", "user", "target"];
 const NAME_KEYS: &[&str] = &["name", "secret", "secret_file"];
+const COMPAT_KEYS: &[&str] = &["nagle", "separate_status", "joined_send"];
 const LUN_KEYS: &[&str] = &["number", "spec"];
 const DIGESTS: &[(&str, DigestWish)] =
     &[("none", DigestWish::None), ("prefer", DigestWish::Prefer), ("crc32c", DigestWish::Crc32c)];
@@ -33,6 +46,7 @@ pub(super) struct FromFile {
     pub(super) congestion: Option<String>,
     pub(super) pacing: Option<bool>,
     pub(super) trace: Option<PathBuf>,
+    pub(super) compat: Option<Compat>,
     pub(super) insecure: bool,
     pub(super) chap: Option<ChapTarget>,
     /// By number.
@@ -58,6 +72,7 @@ pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<F
             "pacing" => file.pacing = entry.read(&mut problems, Scalar::bool),
             "trace" => file.trace = entry.read(&mut problems, text_of).map(PathBuf::from),
             "insecure" => file.insecure = entry.read(&mut problems, Scalar::bool).unwrap_or_default(),
+            "compat" => file.compat = compat(&entry, &mut problems),
             "lun" => file.luns = luns(&entry, taken, &mut problems),
             "chap" => {}
             "target" => problems.at(
@@ -125,6 +140,23 @@ fn allowed(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<String> {
         problems.at(&entry.span, text);
     }
     found
+}
+
+fn compat(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Option<Compat> {
+    let section = entry.section("[compat]", problems)?;
+    unknown_keys(&section, COMPAT_KEYS, problems);
+    let mut switch = |key| {
+        let entry = section.entry(key)?;
+        entry.read(problems, Scalar::bool)
+    };
+    let (nagle, separate_status, joined_send) =
+        (switch("nagle"), switch("separate_status"), switch("joined_send"));
+    let compat = Compat {
+        nagle: nagle.unwrap_or_default(),
+        separate_status: separate_status.unwrap_or_default(),
+        joined_send: joined_send.unwrap_or_default(),
+    };
+    compat.checked().map_err(|text| problems.at(&section.span, text)).ok()
 }
 
 fn luns(entry: &Entry<'_>, taken: &[LunSpec], problems: &mut Problems<'_>) -> BTreeMap<u16, LunSpec> {

@@ -117,6 +117,7 @@ impl Settings {
             digests: digest.digests(),
             congestion,
             pacing: !args.no_pacing && file.pacing.unwrap_or(true),
+            compat: args.compat.or(file.compat).unwrap_or_default(),
             trace: args.trace.clone().or(file.trace),
         };
         Ok(Settings { config, digest, insecure, warnings })
