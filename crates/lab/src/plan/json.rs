@@ -81,6 +81,9 @@ fn target(target: &Target) -> Value {
     if let Some(digest) = target.digest {
         json["digest"] = json!(digest);
     }
+    if target.compat != target::Compat::default() {
+        json["compat"] = json!(target.compat.to_string());
+    }
     json
 }
 
@@ -122,6 +125,9 @@ fn load(load: &Load) -> Value {
             json["targets"] = json!(bench.targets);
             if let Some(depth) = bench.depth {
                 json["depth"] = json!(depth);
+            }
+            if let Some(limit) = bench.queue_limit {
+                json["queue_limit"] = json!(limit);
             }
             if let Some(time) = bench.warmup {
                 json["warmup"] = json!(time.to_string());

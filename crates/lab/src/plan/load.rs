@@ -54,6 +54,8 @@ pub struct Bench {
     pub random: bool,
     /// Which LUN, counted from 0.
     pub lun: u32,
+    /// Requests that a session gives to iSCSI at a time; `None` is all.
+    pub queue_limit: Option<u32>,
     /// Sessions of each initiator.
     pub sessions: u32,
     /// Connections of each session.
@@ -80,8 +82,19 @@ pub(super) const MOST_HOSTS: u32 = 16;
 
 const COMMON_KEYS: &[&str] = &["start", "window", "validity", "congestion", "pacing", "initiators"];
 const STREAM_KEYS: &[&str] = &["direction"];
-const BENCH_KEYS: &[&str] =
-    &["op", "block", "depth", "random", "lun", "sessions", "connections", "targets", "warmup", "warm_bulk"];
+const BENCH_KEYS: &[&str] = &[
+    "op",
+    "block",
+    "depth",
+    "queue_limit",
+    "random",
+    "lun",
+    "sessions",
+    "connections",
+    "targets",
+    "warmup",
+    "warm_bulk",
+];
 
 const DIRECTIONS: &[(&str, Direction)] = &[
     (Direction::NearToFar.name(), Direction::NearToFar),
@@ -109,6 +122,7 @@ impl Kind {
                 depth: None,
                 random: false,
                 lun: 0,
+                queue_limit: None,
                 sessions: 1,
                 connections: 1,
                 targets: 1,
@@ -205,7 +219,8 @@ impl Load {
             ("direction", LoadKind::Stream { direction }) => *direction = value.word(DIRECTIONS)?,
             ("op", LoadKind::Bench(bench)) => bench.op = value.word(OPS)?,
             ("block", LoadKind::Bench(bench)) => bench.block_bytes = block_bytes(value)?,
-            ("depth", LoadKind::Bench(bench)) => bench.depth = Some(value.number(1, 65_536)?),
+            ("depth", LoadKind::Bench(bench)) => bench.depth = Some(value.number(1, 65_535)?),
+            ("queue_limit", LoadKind::Bench(bench)) => bench.queue_limit = Some(value.number(1, 65_535)?),
             ("random", LoadKind::Bench(bench)) => bench.random = value.bool()?,
             ("lun", LoadKind::Bench(bench)) => bench.lun = value.number(0, 255)?,
             ("sessions", LoadKind::Bench(bench)) => bench.sessions = value.number(1, 1024)?,
