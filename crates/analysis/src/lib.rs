@@ -7,6 +7,7 @@
 pub mod clock;
 mod counter;
 pub mod diagram;
+mod initiators;
 pub mod latency;
 pub mod lateness;
 pub mod layers;
