@@ -34,6 +34,9 @@ pub(crate) struct SessionArgs {
     /// Congestion control of the connection, such as cubic [default: the system's]
     #[arg(long = "cc", value_name = "NAME")]
     congestion: Option<String>,
+    /// Leave it to TCP how fast its window is sent, without pacing: for comparison
+    #[arg(long)]
+    no_pacing: bool,
     /// Write the tables sockets-near.parquet and io-near.parquet to this directory
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
@@ -104,6 +107,7 @@ impl SessionArgs {
             digests: self.digest.digests(),
             connections: 1,
             congestion: self.congestion,
+            pacing: !self.no_pacing,
             trace: self.trace,
             notice: |text| eprintln!("farlun: {text}"),
         })

@@ -21,6 +21,8 @@ pub struct Options {
     pub connections: u16,
     /// Congestion control; the system's if `None`.
     pub congestion: Option<String>,
+    /// Whether what is sent is paced; otherwise TCP sends as its window lets it.
+    pub pacing: bool,
     /// Where the tables `sockets` and `io` go, if anywhere.
     pub trace: Option<PathBuf>,
     /// Where people are told what they should know although it goes on.

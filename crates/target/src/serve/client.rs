@@ -107,6 +107,9 @@ impl Client {
             alive: Alive::new(accepted),
         })
     }
+    pub(super) fn set_pacing(&mut self, is_paced: bool) {
+        self.connection.set_pacing(is_paced);
+    }
 
     pub(super) fn index(&self) -> usize {
         self.link.index
