@@ -11,7 +11,8 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use event::{Host, Layers, PduSeen, Sink};
-use store::tables::{Spool, TableError, Written};
+use store::manifest::Trace;
+use store::tables::{Spool, TableError};
 
 pub use ledger::Ledger;
 
@@ -54,15 +55,6 @@ pub struct Tracer {
     pdus: RefCell<Spool<PduSeen>>,
 }
 
-/// What was recorded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Traced {
-    /// Rows of `layers`.
-    pub layers: Written,
-    /// Rows of `pdus`.
-    pub pdus: Written,
-}
-
 impl Tracer {
     /// Begins the files in the directory `dir`.
     pub fn create(dir: &Path, host: Host, sampling: Sampling) -> Result<Tracer, TableError> {
@@ -81,9 +73,9 @@ impl Tracer {
     }
 
     /// Completes the files, which takes about a second for a million rows.
-    pub fn finish(self) -> Result<Traced, TableError> {
+    pub fn finish(self) -> Result<Trace, TableError> {
         let layers = self.layers.into_inner().finish()?;
-        Ok(Traced { layers, pdus: self.pdus.into_inner().finish()? })
+        Ok(Trace { io: None, layers, pdus: self.pdus.into_inner().finish()? })
     }
 
     fn request(&self, row: &Layers) {
