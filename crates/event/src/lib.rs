@@ -12,7 +12,7 @@ mod time;
 mod unit;
 
 pub use io::{Io, Op};
-pub use packet::{Direction, Fate, Packet};
+pub use packet::{Direction, Fate, Packet, Tcp};
 pub use request::{FarTimes, LayerTimes, Layers, NearTimes, PduKind, PduSeen, RequestId, TcpTimes, Way};
 pub use sink::{Discard, Sink};
 pub use socket::{CongestionState, Host, SocketSample};

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use event::{
     CongestionState, Direction, FarTimes, Fate, Host, Instant, Io, LayerTimes, Layers, NearTimes, Op, Packet,
-    PduKind, PduSeen, RequestId, Sink, SocketSample, TcpTimes, Way,
+    PduKind, PduSeen, RequestId, Sink, SocketSample, Tcp, TcpTimes, Way,
 };
 use store::tables::{self, ROWS_PER_GROUP, Recorder, Row, Spool, Writer};
 
@@ -20,6 +20,17 @@ fn packet(i: u64) -> Packet {
         fate: if i % 1000 == 999 { Fate::QueueFull } else { Fate::Delivered },
         ip_bytes: 1500,
         segments: 1,
+        src_host: 0,
+        dst_host: 100,
+        tcp: (!i.is_multiple_of(5)).then_some(Tcp {
+            src_port: 3260,
+            dst_port: 40_000,
+            seq: (i as u32).wrapping_mul(1448).wrapping_sub(5_000),
+            ack: u32::MAX,
+            payload_bytes: 1448,
+            flags: 0xff,
+        }),
+        unseen_ns: i % 13,
     }
 }
 
