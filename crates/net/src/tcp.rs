@@ -25,19 +25,6 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Connections that come in by `listener` have this congestion control from their first packet; the system's if none
-/// is named. One that is changed afterwards keeps what the first has begun: the kernel goes on pacing what began
-/// with BBR.
-pub fn set_accepted_congestion(listener: &TcpListener, name: Option<&str>) -> io::Result<()> {
-    match name {
-        Some(name) => set_congestion(listener, name),
-        None => {
-            let usual = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control")?;
-            set_congestion(listener, usual.trim())
-        }
-    }
-}
-
 /// Begins to connect: the stream becomes writable when the connection stands or has failed
 /// (then [`TcpStream::take_error`] says why).
 pub fn start_connect(address: SocketAddr, congestion: Option<&str>) -> io::Result<TcpStream> {
@@ -91,12 +78,12 @@ pub fn check_congestion(name: &str) -> io::Result<()> {
 }
 
 /// Sets the congestion control of one socket. The error names what the kernel has instead.
-fn set_congestion(socket: &impl AsRawFd, name: &str) -> io::Result<()> {
+fn set_congestion(stream: &TcpStream, name: &str) -> io::Result<()> {
     let name_bytes = name.as_bytes();
     // SAFETY: the pointer and length describe `name_bytes`.
     let result = unsafe {
         libc::setsockopt(
-            socket.as_raw_fd(),
+            stream.as_raw_fd(),
             libc::IPPROTO_TCP,
             libc::TCP_CONGESTION,
             name_bytes.as_ptr().cast(),
@@ -215,32 +202,6 @@ mod tests {
             let end = peer.read(&mut [0]).map_err(|error| error.kind());
             assert_eq!(end, if is_on { Err(io::ErrorKind::ConnectionReset) } else { Ok(0) });
         }
-    }
-
-    #[test]
-    fn accepted_connections_begin_with_what_their_listener_was_told() {
-        let congestion = |stream: &TcpStream| {
-            let (mut name, mut len) = ([0_u8; 16], 16);
-            // SAFETY: `name` has room for `len` bytes.
-            let result = unsafe {
-                let raw = name.as_mut_ptr().cast();
-                libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, raw, &mut len)
-            };
-            check(result).unwrap();
-            std::ffi::CStr::from_bytes_until_nul(&name).unwrap().to_str().unwrap().to_owned()
-        };
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let accepted = || {
-            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            (congestion(&stream), congestion(&listener.accept().unwrap().0))
-        };
-        set_accepted_congestion(&listener, Some("reno")).unwrap();
-        assert_eq!(accepted().1, "reno");
-        set_accepted_congestion(&listener, None).unwrap();
-        let (usual, ours) = accepted();
-        assert_eq!(ours, usual);
-        let error = set_accepted_congestion(&listener, Some("warp")).unwrap_err().to_string();
-        assert!(error.contains("'warp' is not available"), "{error}");
     }
 
     #[test]

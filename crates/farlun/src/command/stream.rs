@@ -86,9 +86,6 @@ fn serve(listen: &str, congestion: Option<&str>, trace: Option<&Path>, json: boo
     let address = addresses(listen).map_err(Exit::usage)?[0];
     let listener =
         tcp::listen(address).map_err(|error| anyhow::anyhow!("cannot listen on {address}: {error}"))?;
-    if congestion.is_some() {
-        tcp::set_accepted_congestion(&listener, congestion)?;
-    }
     let address = listener.local_addr()?;
     if let Some(dir) = trace {
         std::fs::create_dir_all(dir).map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;

@@ -34,11 +34,6 @@ impl Listener {
             Err(source) => Err(ServeError::Listen { address: wanted, source }),
         }
     }
-
-    /// Connections that come in from now on begin with this congestion control.
-    pub(super) fn hand_on(&self, congestion: Option<&str>) -> io::Result<()> {
-        tcp::set_accepted_congestion(&self.socket, congestion)
-    }
 }
 
 impl Target {

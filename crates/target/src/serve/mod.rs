@@ -144,9 +144,6 @@ impl Target {
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
         let listen = config.listen.iter().map(|address| Listener::open(*address));
         let listeners = listen.collect::<Result<Vec<_>, _>>()?;
-        if config.congestion.is_some() {
-            listeners.iter().try_for_each(|listener| listener.hand_on(config.congestion.as_deref()))?;
-        }
         let workers = Workers::start(WORKERS, jobs::run)?;
         poll.add(workers.as_fd(), WORKERS_TOKEN, Interest::READ)?;
         let advertised = listener::advertised(&config.iqn, &listeners)?;

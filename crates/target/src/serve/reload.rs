@@ -171,7 +171,6 @@ impl Target {
         self.shared.policy.wishes = self.shared.policy.wishes.clone().with_digests(config.digests);
         self.shared.sessions.set_allowed(config.allowed.clone());
         self.congestion.clone_from(&config.congestion);
-        self.listeners.iter().try_for_each(|listener| listener.hand_on(self.congestion.as_deref()))?;
         self.shared.compat = config.compat;
         let numbers = added.iter().map(Lun::number).collect();
         let gone = self.shared.luns.change(&removed, added);
