@@ -28,8 +28,8 @@ pub(super) struct Listener {
 
 impl Listener {
     /// Listens on an address.
-    pub(super) fn open(wanted: SocketAddr) -> Result<Listener, ServeError> {
-        match tcp::listen(wanted) {
+    pub(super) fn open(wanted: SocketAddr, congestion: Option<&str>) -> Result<Listener, ServeError> {
+        match tcp::listen(wanted, congestion) {
             Ok(socket) => Ok(Listener { wanted, socket }),
             Err(source) => Err(ServeError::Listen { address: wanted, source }),
         }

@@ -142,7 +142,8 @@ impl Target {
         let luns = Luns::open(&config.luns, &config.iqn)?;
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
-        let listen = config.listen.iter().map(|address| Listener::open(*address));
+        let congestion = config.congestion.as_deref();
+        let listen = config.listen.iter().map(|address| Listener::open(*address, congestion));
         let listeners = listen.collect::<Result<Vec<_>, _>>()?;
         let workers = Workers::start(WORKERS, jobs::run)?;
         poll.add(workers.as_fd(), WORKERS_TOKEN, Interest::READ)?;
