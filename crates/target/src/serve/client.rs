@@ -108,6 +108,11 @@ impl Client {
         })
     }
 
+    /// See [`Connection::join_stamped_writes`].
+    pub(super) fn join_stamped_writes(&mut self) {
+        self.connection.join_stamped_writes();
+    }
+
     pub(super) fn index(&self) -> usize {
         self.link.index
     }
