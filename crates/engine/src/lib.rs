@@ -29,4 +29,4 @@ pub use sample::{Moved, socket_sample};
 pub use stamping::{Departed, Mark, Stamped};
 pub use steering::{Steering, Work};
 pub use tx::{Outgoing, Sender};
-pub use workers::Workers;
+pub use workers::{Step, Workers};

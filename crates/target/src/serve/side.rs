@@ -325,7 +325,12 @@ impl Side {
         match std::mem::replace(&mut transfer.body, Body::Away) {
             Body::Filling(buffer) => {
                 self.filling -= 1;
-                let call = Call::Write { offset_bytes: transfer.offset_bytes, buffer, fua: transfer.fua };
+                let call = Call::Write {
+                    offset_bytes: transfer.offset_bytes,
+                    buffer,
+                    fua: transfer.fua,
+                    done_bytes: 0,
+                };
                 let lun = transfer.lun;
                 self.submit(lun, token, call, shared);
             }
