@@ -4,6 +4,7 @@
 //! `store` writes the tables whose rows these structs are, `analysis` reads them back.
 
 mod io;
+mod kernel;
 mod packet;
 mod sink;
 mod socket;
@@ -11,6 +12,7 @@ mod time;
 mod unit;
 
 pub use io::{Io, Op};
+pub use kernel::{KernelEvent, KernelPoint};
 pub use packet::{Direction, Fate, Packet};
 pub use sink::{Discard, Sink};
 pub use socket::{CongestionState, Host, SocketSample};

@@ -7,6 +7,7 @@
 
 mod background;
 mod io;
+mod kernel;
 mod packets;
 mod read;
 mod schema;
@@ -19,6 +20,7 @@ use parquet::errors::ParquetError;
 
 pub use background::{Recorder, Written};
 pub use io::Ios;
+pub use kernel::KernelPoints;
 pub use packets::Packets;
 pub use read::{files, read, read_optional};
 pub use schema::{Visit, Word};
