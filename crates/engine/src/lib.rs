@@ -23,7 +23,7 @@ pub use connection::{Connection, Progress, Quantum};
 pub use digest::Digests;
 pub use fair::FairQueue;
 pub use reactor::{Service, Turn, run};
-pub use rx::{Landing, Receiver, Scratch, Stop};
+pub use rx::{Landing, Receiver, Scratch, Span, Stop};
 pub use sample::{Moved, socket_sample};
 pub use stamping::{Departed, Mark, Stamped};
 pub use steering::{Steering, Work};

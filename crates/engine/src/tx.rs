@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
 use std::net::TcpStream;
 
-use net::stamps;
+use net::{clock, stamps};
 use wire::iscsi::{BHS_LEN, padding};
 
 use crate::digest::{DIGEST_BYTES, Digests, Sum};
@@ -276,6 +276,7 @@ impl<D> Tx<D> {
     fn sent<S: Sender<Data = D>>(&mut self, bytes: usize, is_stamped: bool, sender: &S) {
         self.sent_bytes += bytes;
         let stamp = is_stamped.then_some(Stamp(self.sent_bytes()));
+        let mut now = None;
         while let Some(first) = self.queue.front_mut() {
             let total = first.total_bytes();
             if self.sent_bytes < total {
@@ -292,7 +293,8 @@ impl<D> Tx<D> {
             self.queued_bytes -= total;
             self.payload_bytes += first.payload_bytes as u64;
             if let Some(Mark { tag, is_stamped }) = first.mark {
-                self.departed.push((Departed { tag, begin, end }, stamp.filter(|_| is_stamped)));
+                let at = *now.get_or_insert_with(clock::now);
+                self.departed.push((Departed { tag, begin, end, at }, stamp.filter(|_| is_stamped)));
             }
             self.queue.pop_front();
         }

@@ -6,6 +6,7 @@
 mod io;
 mod kernel;
 mod packet;
+mod request;
 mod sink;
 mod socket;
 mod time;
@@ -13,7 +14,8 @@ mod unit;
 
 pub use io::{Io, Op};
 pub use kernel::{KernelEvent, KernelPoint};
-pub use packet::{Direction, Fate, Packet};
+pub use packet::{Direction, Fate, Packet, Tcp};
+pub use request::{FarTimes, LayerTimes, Layers, NearTimes, PduKind, PduSeen, RequestId, TcpTimes, Way};
 pub use sink::{Discard, Sink};
 pub use socket::{CongestionState, Host, SocketSample};
 pub use time::Instant;

@@ -43,6 +43,17 @@ fn packets_of_a_list_are_lost_and_no_others() {
 }
 
 #[test]
+fn what_a_host_says_on_its_own_link_is_no_packet_of_the_path() {
+    need!(path::available(), skip::program("ping"));
+    // The groups of all hosts of a link, and the one of routers, which the kernel itself asks now and then.
+    let near = "ping -c 3 -i 0.05 -W 1 ff02::1%wan0; ping -c 2 -i 0.05 -W 1 ff02::2%wan0; \
+                ping -b -c 2 -i 0.05 -W 1 255.255.255.255; true";
+    let (document, printed) = over("--delay 2ms", None, &["sh", "-c", near]);
+    assert!(printed.contains("3 packets transmitted"), "{printed}");
+    assert_eq!(document["validity"]["packets"], 0, "{document}");
+}
+
+#[test]
 fn one_seed_one_history() {
     need!(path::available(), skip::program("ping"));
     let ping = ["ping", "-c", "60", "-i", "0.01", "-W", "1", FAR];
@@ -144,6 +155,33 @@ fn a_starved_emulator_says_that_its_figures_are_not_valid() {
 }
 
 #[test]
+fn a_packet_that_came_while_nobody_looked_is_late() {
+    need!(path::available(), skip::program("bash"));
+    let _turn = path::turn();
+    // Nothing is on the path while the emulator is stopped: only when somebody last looked tells that the one packet
+    // came long before it was read.
+    // Where nobody listens, a connection is refused after a round trip: the datagram has arrived before that.
+    let near = format!(
+        "kill -STOP $PPID; echo >/dev/udp/{FAR}/9; sleep 0.05; kill -CONT $PPID; ! : >/dev/tcp/{FAR}/9"
+    );
+    let mut command = farlun(["wan", "--json", "--delay", "2ms", "--validity", "latency"]);
+    let finished = run(command.args(["--", "bash", "-c", &near]), LIMIT);
+    assert_eq!(finished.code, 4, "{finished:#?}");
+    let late_ns = &finished.json()["validity"]["lateness_ns"];
+    assert!(late_ns["max"].as_u64() >= Some(48_000_000), "{late_ns}");
+}
+
+#[test]
+fn a_path_whose_device_is_gone_ends_the_run() {
+    need!(path::available(), skip::program("ip"));
+    let _turn = path::turn();
+    let near = ["sh", "-c", "ip link delete wan0; exec sleep 600"];
+    let finished = run(farlun(["wan", "--delay", "2ms", "--"]).args(near), LIMIT);
+    assert_eq!(finished.code, 1, "{finished:#?}");
+    assert!(finished.stderr.contains("the path is gone"), "{finished:#?}");
+}
+
+#[test]
 fn users_who_are_not_root_have_a_path_too() {
     need!(path::available(), skip::program("ping"), path::available_to_nobody());
     let _turn = path::turn();
@@ -160,7 +198,7 @@ fn users_who_are_not_root_have_a_path_too() {
 #[test]
 fn what_cannot_be_meant_is_bad_usage() {
     for (flags, said) in [
-        ("--delay 500ms --rate 10gbit", "need up to 1.88GiB of memory"),
+        ("--delay 500ms --rate 10gbit", "need up to 2.15GiB of memory"),
         ("--queue 100B", "give at least 1538 bytes"),
         ("--loss 1", "is not a loss such as 0.01%"),
         ("--ring 8", "80"),
@@ -189,4 +227,9 @@ fn the_selftest_gives_figures_or_says_why_not() {
     };
     assert_eq!((finished.code, &document["valid"]), (code, &Value::Bool(valid)), "{finished:#?}");
     assert_eq!(valid, document["reasons"].as_array().expect("reasons").is_empty(), "{document}");
+    assert_eq!(document["bounds"], "real-time", "{document}");
+    let capacity =
+        checks.iter().filter(|check| check["path"].as_str().is_some_and(|path| path.contains("cubic")));
+    assert!(capacity.count() >= 3, "congestion control and queue are stated: {document}");
+    assert!(document["others_busy"].is_f64(), "{document}");
 }

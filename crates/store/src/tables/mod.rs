@@ -8,10 +8,14 @@
 mod background;
 mod io;
 mod kernel;
+mod layers;
+mod pack;
 mod packets;
+mod pdus;
 mod read;
 mod schema;
 mod sockets;
+mod spool;
 mod write;
 
 use std::path::PathBuf;
@@ -21,10 +25,14 @@ use parquet::errors::ParquetError;
 pub use background::{Recorder, Written};
 pub use io::Ios;
 pub use kernel::KernelPoints;
+pub use layers::LayerColumns;
+pub use pack::Packed;
 pub use packets::Packets;
-pub use read::{files, read, read_optional};
+pub use pdus::Pdus;
+pub use read::{files, read, read_columns, read_optional, read_pieces, said};
 pub use schema::{Visit, Word};
 pub use sockets::Sockets;
+pub use spool::{SPOOL_MAX_BYTES, Spool};
 pub use write::{ROWS_PER_GROUP, Writer};
 
 /// One row of a table, and how its columns are laid out.

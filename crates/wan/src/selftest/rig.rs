@@ -17,7 +17,7 @@ use crate::collect::Traffic;
 use crate::emulator::Emulator;
 use crate::host::Host;
 use crate::pump::Cost;
-use crate::{Side, Spec, WanError};
+use crate::{HostName, Side, Spec, WanError};
 
 /// A path that runs.
 pub(super) struct Rig {
@@ -46,6 +46,8 @@ pub(super) struct Stream {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// Of every stream; fills a queue that is no smaller than the path.
+pub(super) const CONGESTION: &str = "cubic";
 const STREAM_PORT: u16 = 5201;
 const WRITE_BYTES: usize = 256 << 10;
 const READ_BYTES: usize = 1 << 20;
@@ -57,7 +59,7 @@ impl Rig {
         let near = Arc::new(Host::create(Side::Near, spec)?);
         let far = Arc::new(Host::create(Side::Far, spec)?);
         let trace = TempDir::new().map_err(failed)?;
-        let mut emulator = Emulator::start(spec, &near, &far, Some(trace.path()))?;
+        let mut emulator = Emulator::start(spec, &[near.clone()], &[far.clone()], Some(trace.path()))?;
         emulator.begin()?;
         Ok(Rig { near, far, emulator, trace, meter: Meter::start(), began: clock::now() })
     }
@@ -73,8 +75,8 @@ impl Rig {
     pub(super) fn datagrams(&self, side: Side, port: u16) -> Result<UdpSocket, WanError> {
         let other = if side == Side::Near { Side::Far } else { Side::Near };
         let make = || {
-            let socket = UdpSocket::bind((side.ipv4().0, port))?;
-            socket.connect((other.ipv4().0, port))?;
+            let socket = UdpSocket::bind((HostName::from(side).ipv4(), port))?;
+            socket.connect((HostName::from(other).ipv4(), port))?;
             Ok(socket)
         };
         self.host(side).namespace.run(make).map_err(socket_failed)
@@ -83,11 +85,10 @@ impl Rig {
     /// Starts a stream from `from` to the other side, paced at `pace_bytes_per_s` if that is given.
     pub(super) fn stream(&self, from: Side, pace_bytes_per_s: Option<u64>) -> Result<Stream, WanError> {
         let to = if from == Side::Near { Side::Far } else { Side::Near };
-        let address = SocketAddr::from((to.ipv4().0, STREAM_PORT));
+        let address = SocketAddr::from((HostName::from(to).ipv4(), STREAM_PORT));
         let listener = self.host(to).namespace.run(|| TcpListener::bind(address)).map_err(socket_failed)?;
         let connect = || {
-            let stream = TcpStream::connect(address)?;
-            tcp::prepare(&stream, Some("cubic"))?;
+            let stream = tcp::start_connect(address, Some(CONGESTION))?;
             if let Some(pace) = pace_bytes_per_s {
                 tcp::set_max_pacing_rate(&stream, pace)?;
             }
@@ -95,6 +96,7 @@ impl Rig {
             Ok(stream)
         };
         let sender = self.host(from).namespace.run(connect).map_err(socket_failed)?;
+        // It stands as soon as the other side has it.
         let (receiver, _) = listener.accept().map_err(socket_failed)?;
         Ok(Stream::start(sender, receiver))
     }
@@ -103,7 +105,8 @@ impl Rig {
     pub(super) fn finish(mut self) -> Result<Seen, WanError> {
         self.emulator.end()?;
         let (others_busy, elapsed) = (self.meter.others(), clock::now().since(self.began));
-        let (traffic, device_drops, cost) = self.emulator.finish()?;
+        let (traffic, drops, cost) = self.emulator.finish()?;
+        let device_drops = drops.ring + drops.unasked;
         let packets = tables::read::<Packet>(self.trace.path())?;
         Ok(Seen { packets, traffic, device_drops, cost, others_busy, elapsed })
     }
