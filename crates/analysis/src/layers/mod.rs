@@ -15,7 +15,7 @@ mod survey;
 
 use std::path::Path;
 
-use event::{Layers, RequestId};
+use event::Layers;
 use serde::Serialize;
 use store::tables::{self, TableError};
 
@@ -45,8 +45,8 @@ pub struct Question {
     pub points: usize,
     /// Requests to keep for looking at one by one, about.
     pub requests: usize,
-    /// One that is wanted in any case.
-    pub request: Option<RequestId>,
+    /// The CmdSN of one that is wanted in any case.
+    pub request: Option<u32>,
 }
 
 /// All layers of a cell.
