@@ -52,6 +52,8 @@ pub struct Question {
 /// All layers of a cell.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Stack {
+    /// When the load began, CLOCK_MONOTONIC of the near host: the zero of every series.
+    pub origin_ns: u64,
     /// One request in so many is recorded.
     pub sample: u32,
     /// Rows that could not be kept when the run was recorded.
@@ -102,6 +104,7 @@ impl Stack {
         let sample = said(dir, "farlun.sample")?.into_iter().max().unwrap_or(1).max(1);
         let count = rows.sessions().len();
         let mut stack = Stack {
+            origin_ns: question.origin_ns,
             sample: u32::try_from(sample).unwrap_or(u32::MAX),
             lost_rows: said(dir, "farlun.lost_rows")?.into_iter().sum(),
             requests: survey.requests,
