@@ -121,10 +121,12 @@
       state.plot = element("div", "plot packets", box);
       state.view = around(2.6 * state.longest, 0);
     }
-    // A stretch of this length that begins a little before the first data in view, or at a given moment.
+    // A stretch of this length that begins a little before the first large packet in view, or at a given moment.
     function around(length, begin) {
       const [from, to] = state.view || [0, 0];
-      const sent = state.arrows.find((a) => a.length > 0 && a.t >= from + (to - from) * 0.02) || state.arrows[0];
+      const inView = state.arrows.filter((a) => a.t >= from + (to - from) * 0.02 && a.t <= to);
+      const largest = Math.max(...inView.map((a) => a.length));
+      const sent = inView.find((a) => a.length >= largest / 2) || state.arrows[0];
       const start = begin ?? sent.t;
       return [start - 0.06 * length, start + 0.94 * length];
     }
@@ -150,7 +152,10 @@
 
     const draw = async () => {
       const [from, to] = state.view;
-      const seen = state.arrows.filter((a) => a.t <= to && a.t + (a.way ?? state.longest / 2) >= from);
+      const arrives = (a) => a.t + (a.way ?? state.longest / 2);
+      const within = (t) => t >= from && t <= to;
+      const seen = state.arrows.filter((a) => (a.way > to - from ? within(a.t) || within(arrives(a)) : a.t <= to && arrives(a) >= from));
+      const stub = (to - from) * 0.04;
       const step = Math.ceil(seen.length / MOST_ARROWS);
       const shown = step > 1 ? seen.filter((a, i) => i % step === 0) : seen;
       const traces = data.kinds.map(([name, color], kind) => {
@@ -159,14 +164,25 @@
         const trace = { type: "scatter", mode: "lines+markers", name, x: [], y: [], text: [], hovertemplate: "%{text}<extra></extra>",
           line: { color, width: kind === 5 ? 1 : 1.6 },
           marker: { color, size: [], symbol: [], angleref: "previous", opacity: 1 } };
-        list.forEach((a) => {
+        // From one point to another with an arrow's head, or with nothing at its end.
+        const stroke = (a, from, to, head) => {
           const text = describe(a);
-          const lost = a.way === null;
-          trace.x.push(a.t, a.t + (lost ? state.longest / 2 : a.way), null);
-          trace.y.push(1 - a.from, lost ? 0.5 : a.from, null);
+          trace.x.push(from[0], to[0], null);
+          trace.y.push(from[1], to[1], null);
           trace.text.push(text, text, "");
-          trace.marker.size.push(4, lost ? 10 : 9, 0);
-          trace.marker.symbol.push("circle", lost ? "x" : "arrow", "circle");
+          trace.marker.size.push(4, head === "" ? 0 : 9, 0);
+          trace.marker.symbol.push("circle", head || "circle", "circle");
+        };
+        list.forEach((a) => {
+          const [start, end] = [1 - a.from, a.from];
+          const middle = (share) => start + (end - start) * share;
+          if (a.way === null) stroke(a, [a.t, start], [a.t + Math.min(state.longest / 2, stub * 3), middle(0.5)], "x");
+          else if (a.way <= to - from) stroke(a, [a.t, start], [a.t + a.way, end], "arrow");
+          else {
+            // A way longer than the view would lie flat on the hosts' lines: only its beginning and its end are drawn.
+            stroke(a, [a.t, start], [a.t + stub, middle(0.3)], "");
+            stroke(a, [a.t + a.way - stub, middle(0.7)], [a.t + a.way, end], "arrow");
+          }
         });
         return trace;
       }).filter((trace) => trace !== null);
@@ -174,7 +190,7 @@
       const ticks = niceTicks(from, to);
       const since = data.start_s === null ? "" : `; 0 is ${data.start_s.toFixed(4)} s after the load began`;
       state.note.textContent = `${grouped(shown.length)} of ${grouped(seen.length)} packets in view drawn` +
-        (data.others ? `; ${grouped(data.others)} more in the run` : "");
+        (data.others ? `; ${grouped(data.others)} more in the run` : "") + (state.longest > to - from ? "; ways longer than the view are cut" : "");
       state.drawing = true;
       await plot(state.plot, traces, {
         margin: { ...margin, t: 34 }, dragmode: "zoom", hoverdistance: 12, legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom", font: { size: 12, color: "var(--ink)" } },
