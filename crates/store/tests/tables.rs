@@ -7,7 +7,7 @@ use event::{
     CongestionState, Direction, FarTimes, Fate, Host, Instant, Io, LayerTimes, Layers, NearTimes, Op, Packet,
     PduKind, PduSeen, RequestId, Sink, SocketSample, Tcp, TcpTimes, Way,
 };
-use store::tables::{self, ROWS_PER_GROUP, Recorder, Row, Writer};
+use store::tables::{self, ROWS_PER_GROUP, Recorder, Row, Spool, Writer};
 
 fn packet(i: u64) -> Packet {
     let t = Instant::from_nanos(1_000_000_000 + i * 12_304);
@@ -171,6 +171,28 @@ fn every_table_comes_back_as_it_was() {
         sockets,
         "all files, in the order of their names"
     );
+}
+
+#[test]
+fn a_spool_gives_back_what_was_put_in() {
+    fn check<R: tables::Packed>(path: &Path, row: impl Fn(u64) -> R) -> R::Columns {
+        let mut expected = R::Columns::default();
+        let mut spool = Spool::<R>::create(path, 1).unwrap();
+        // As much as fits into its batches, so that none is lost however slow the disk is.
+        for i in 0..1000 {
+            spool.record(&row(i));
+            row(i).push(&mut expected);
+        }
+        assert_eq!(spool.finish().unwrap(), tables::Written { rows: 1000, lost_rows: 0 });
+        expected
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let ios = check(&dir.path().join("io-near.parquet"), io);
+    assert_eq!(tables::read::<Io>(dir.path()).unwrap(), ios);
+    let both = check(&dir.path().join("layers.parquet"), layers);
+    assert_eq!(tables::read::<Layers>(dir.path()).unwrap(), both);
+    let pdus = check(&dir.path().join("pdus.parquet"), pdu);
+    assert_eq!(tables::read::<PduSeen>(dir.path()).unwrap(), pdus);
 }
 
 #[test]

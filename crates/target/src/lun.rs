@@ -18,9 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{
-    Backend, BlockStore, Delays, DeviceStore, FaultStore, FileStore, Inline, Locked, Memory, Null, OpenAs,
-};
+use crate::backend::{Backend, BlockStore, Delays, Disk, FaultStore, Inline, Locked, Memory, Null, OpenAs};
 
 pub use attention::{Attention, Nexus};
 pub use error::LunError;
@@ -116,12 +114,12 @@ impl Lun {
                 (Backend::Inline(inline), block_len_bytes)
             }
             Source::File { path } => {
-                let store = FileStore::open(path, open_as, block_len_bytes).map_err(opened)?;
+                let store = Disk::open_file(path, open_as, block_len_bytes).map_err(opened)?;
                 (Backend::Blocking(Arc::new(store)), block_len_bytes)
             }
             Source::Block { path } => {
-                let store = DeviceStore::open(path, open_as, options.block_len_bytes).map_err(opened)?;
-                let block_len_bytes = store.logical_block_bytes();
+                let store = Disk::open_device(path, open_as, options.block_len_bytes).map_err(opened)?;
+                let block_len_bytes = store.block_len_bytes();
                 (Backend::Blocking(Arc::new(store)), block_len_bytes)
             }
         };

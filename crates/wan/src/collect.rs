@@ -41,7 +41,7 @@ pub(crate) struct Traffic {
     pub(crate) device_refused: u64,
     /// Rows of the table that this thread did not keep up with.
     pub(crate) lost_rows: u64,
-    /// Actual minus scheduled delivery.
+    /// Actual minus scheduled delivery, and for how long nobody had looked when the packet was read.
     pub(crate) lateness: Histogram<u64>,
 }
 
@@ -195,7 +195,7 @@ impl Traffic {
         match packet.fate {
             Fate::Delivered => {
                 let late = packet.egress.since(packet.scheduled).as_nanos() as u64;
-                self.lateness.saturating_record(late);
+                self.lateness.saturating_record(late + packet.unseen_ns);
             }
             Fate::Duplicate => self.duplicated += segments,
             Fate::Lost => self.lost += segments,

@@ -23,6 +23,7 @@ pub mod selftest;
 mod shown;
 mod spec;
 pub mod validity;
+mod watch;
 
 pub use error::WanError;
 pub use pump::Cost;

@@ -39,7 +39,7 @@ pub fn read_columns<R: Row>(dir: impl AsRef<Path>, names: &[&str]) -> Result<Opt
     let files = files::<R>(dir)?;
     let mut columns = R::Columns::default();
     for path in &files {
-        for_groups::<R>(path, Some(names), |decode| R::visit(&mut columns, decode))?;
+        for_groups(path, Some(names), |decode| R::visit(&mut columns, decode))?;
     }
     Ok((!files.is_empty()).then_some(columns))
 }
@@ -53,7 +53,7 @@ pub fn read_pieces<R: Row>(
 ) -> Result<bool, TableError> {
     let files = files::<R>(dir)?;
     for path in &files {
-        for_groups::<R>(path, names, |decode| {
+        for_groups(path, names, |decode| {
             let mut columns = R::Columns::default();
             R::visit(&mut columns, decode)?;
             each(columns);
@@ -92,7 +92,7 @@ pub fn files<R: Row>(dir: impl AsRef<Path>) -> Result<Vec<PathBuf>, TableError> 
 }
 
 fn append<R: Row>(path: &Path, columns: &mut R::Columns) -> Result<(), TableError> {
-    for_groups::<R>(path, None, |decode| R::visit(columns, decode))
+    for_groups(path, None, |decode| R::visit(columns, decode))
 }
 
 fn open(path: &Path) -> Result<SerializedFileReader<File>, TableError> {
@@ -100,7 +100,7 @@ fn open(path: &Path) -> Result<SerializedFileReader<File>, TableError> {
     SerializedFileReader::new(file).map_err(|source| TableError::Parquet { path: path.to_owned(), source })
 }
 
-fn for_groups<R: Row>(
+fn for_groups(
     path: &Path,
     wanted: Option<&[&str]>,
     mut each: impl FnMut(&mut Decode<'_>) -> Result<(), TableError>,

@@ -9,6 +9,7 @@ use proto::login::ChapTarget;
 use proto::params::Digest;
 use store::tables::TableError;
 
+use crate::compat::Compat;
 use crate::lun::{LunError, LunSpec};
 
 /// What a target serves and where.
@@ -28,6 +29,8 @@ pub struct Config {
     pub digests: &'static [Digest],
     /// Congestion control of its connections; the system's if `None`.
     pub congestion: Option<String>,
+    /// How its connections send.
+    pub compat: Compat,
     /// Where the table `sockets` goes, if anywhere.
     pub trace: Option<PathBuf>,
 }

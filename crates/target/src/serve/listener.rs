@@ -28,8 +28,8 @@ pub(super) struct Listener {
 
 impl Listener {
     /// Listens on an address.
-    pub(super) fn open(wanted: SocketAddr) -> Result<Listener, ServeError> {
-        match tcp::listen(wanted) {
+    pub(super) fn open(wanted: SocketAddr, congestion: Option<&str>) -> Result<Listener, ServeError> {
+        match tcp::listen(wanted, congestion) {
             Ok(socket) => Ok(Listener { wanted, socket }),
             Err(source) => Err(ServeError::Listen { address: wanted, source }),
         }
@@ -58,7 +58,9 @@ impl Target {
             }
             let entry = self.clients.vacant_entry();
             let prepared = tcp::prepare(&stream, self.congestion.as_deref());
+            let compat = self.shared.compat;
             let client = prepared.and_then(|()| {
+                stream.set_nodelay(!compat.nagle)?;
                 let login = self.shared.policy.clone();
                 Client::new(stream, peer, &self.poll, entry.key(), login, now)
             });

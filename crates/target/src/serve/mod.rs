@@ -39,6 +39,7 @@ use proto::params::Wishes;
 use slab::Slab;
 use store::tables::Recorder;
 
+use crate::compat::Compat;
 use crate::lun::{Luns, PORTAL_GROUP_TAG};
 use chores::Chores;
 use client::Client;
@@ -123,6 +124,7 @@ struct Shared {
     endings: Vec<Ending>,
     stirred: Vec<usize>,
     policy: LoginPolicy,
+    compat: Compat,
     /// What discovery answers; addresses that stand for all of this host are filled in per connection.
     advertised: Vec<DiscoveredTarget>,
     open_sessions: usize,
@@ -140,7 +142,8 @@ impl Target {
         let luns = Luns::open(&config.luns, &config.iqn)?;
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
-        let listen = config.listen.iter().map(|address| Listener::open(*address));
+        let congestion = config.congestion.as_deref();
+        let listen = config.listen.iter().map(|address| Listener::open(*address, congestion));
         let listeners = listen.collect::<Result<Vec<_>, _>>()?;
         let workers = Workers::start(WORKERS, jobs::run)?;
         poll.add(workers.as_fd(), WORKERS_TOKEN, Interest::READ)?;
@@ -182,6 +185,7 @@ impl Target {
                 endings: Vec::new(),
                 stirred: Vec::new(),
                 policy,
+                compat: config.compat,
                 advertised,
                 open_sessions: 0,
                 is_draining: false,
