@@ -23,6 +23,12 @@ pub(crate) fn addresses(text: &str) -> Result<Vec<SocketAddr>, String> {
     })
 }
 
+/// An address that is there more than once; several ports that the kernel picks are several.
+pub(super) fn twice(addresses: &[SocketAddr]) -> Option<&SocketAddr> {
+    let fixed = || addresses.iter().filter(|address| address.port() != 0);
+    fixed().find(|address| fixed().filter(|other| other == address).count() > 1)
+}
+
 /// Checks the form of an iSCSI name, not what its authority made of it.
 pub(super) fn node_name(text: &str) -> Result<String, String> {
     let is_typed = ["iqn.", "eui.", "naa."].iter().any(|kind| text.to_ascii_lowercase().starts_with(kind));
