@@ -271,14 +271,11 @@ impl Client {
         if side.iqn.is_none() {
             return Verdict::Fine;
         }
-        if !self.is_reading {
-            self.alive.heard(now);
-        }
         if !self.alive.is_silent(now) {
             return Verdict::Fine;
         }
         let Ok(info) = tcp_info::read(self.connection.stream()) else { return Verdict::Gone };
-        let verdict = self.alive.judge(now, info.rtt, info.acked_bytes);
+        let verdict = self.alive.judge(now, info.rtt, info.acked_bytes, self.is_reading);
         if verdict == Verdict::Ping {
             side.session.ping(connection);
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use engine::{Landing, Outgoing, Receiver, Sender};
 use proto::login::{Admitted, SEGMENT_BYTES};
+use proto::name;
 use proto::target::ConnectionId;
 use proto::{Data, Fault, Segment};
 use slab::Slab;
@@ -188,7 +189,7 @@ impl Active<'_> {
         let side = entry.insert(Side::new(index, nexus, admitted, client, local));
         side.session.set_separate_status(self.shared.compat.separate_status);
         if side.iqn.is_some() {
-            let port = Port { name: candidate.initiator_name.clone(), isid: candidate.isid };
+            let port = Port { name: name::folded(&candidate.initiator_name), isid: candidate.isid };
             self.shared.luns.begin(nexus, port);
         }
         self.shared.stats.sessions += 1;

@@ -354,7 +354,7 @@ impl Side {
     pub(super) fn finish_job(&mut self, done: Done, shared: &mut Shared) {
         let token = done.token as usize;
         let Some(transfer) = self.transfers.get_mut(token) else { return };
-        let (task, actual_bytes) = (transfer.task, transfer.actual_bytes);
+        let (task, lun, actual_bytes) = (transfer.task, transfer.lun, transfer.actual_bytes);
         if let Body::Doomed(waiters) = &mut transfer.body {
             std::mem::take(waiters).into_iter().for_each(|id| shared.management.release(id));
             self.remove(token);
@@ -367,7 +367,7 @@ impl Side {
                 Ok(()) => transfer.body = Body::Waiting(id),
                 Err(failure) => {
                     self.remove(token);
-                    self.fail(task, &failure);
+                    self.fail(task, lun, &failure, shared);
                 }
             }
             shared.management.release(id);
@@ -384,15 +384,24 @@ impl Side {
             }
             (Err(failure), _) => {
                 self.remove(token);
-                self.fail(task, &failure);
+                self.fail(task, lun, &failure, shared);
             }
         }
         self.handle_events(shared);
     }
 
-    pub(super) fn fail(&mut self, task: TaskId, failure: &Failure) {
-        if let Some(error) = failure.store_error() {
-            log(format_args!("{}: {error}", self.name));
+    pub(super) fn fail(
+        &mut self,
+        task: TaskId,
+        lun: wire::iscsi::Lun,
+        failure: &Failure,
+        shared: &mut Shared,
+    ) {
+        if let (Some(error), Some(number)) = (failure.store_error(), lun.number()) {
+            let text = error.to_string();
+            if shared.told.is_new(number, &text, clock::now()) {
+                log(format_args!("{}: LUN {number}: {text}", self.name));
+            }
         }
         self.answer(task, Status::CHECK_CONDITION, Some(failure.sense()), 0);
     }
