@@ -217,6 +217,17 @@ impl Session {
         self.connections.iter().find(|connection| connection.cid == cid).map(|connection| connection.id)
     }
 
+    /// All connections that the initiator calls so: those that others have come in place of are there until they leave.
+    pub fn connections_of(&self, cid: u16) -> impl Iterator<Item = ConnectionId> {
+        self.connections.iter().filter(move |own| own.cid == cid).map(|own| own.id)
+    }
+
+    /// Whether no other connection has the CID of this one.
+    pub fn is_only_with_its_cid(&self, connection: ConnectionId) -> bool {
+        let own = self.connections.iter().find(|own| own.id == connection);
+        own.is_some_and(|own| self.connections.iter().filter(|other| other.cid == own.cid).count() == 1)
+    }
+
     /// What was agreed for all its connections, at its first login.
     pub fn params(&self) -> &Params {
         &self.params
