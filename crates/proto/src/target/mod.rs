@@ -12,6 +12,7 @@ mod answer;
 mod command;
 mod connection;
 mod data_out;
+mod forgotten;
 mod manage;
 mod notice;
 mod request;
@@ -28,6 +29,7 @@ use crate::window::TargetWindow;
 
 pub use connection::ConnectionId;
 use connection::{Connection, Current, at};
+use forgotten::Forgotten;
 pub use manage::Function;
 pub use task::{Answer, Run, TaskId};
 use task::{Early, Stage, Task, Waiting};
@@ -138,7 +140,7 @@ pub struct Session {
     managed: usize,
     waiting: Vec<Waiting>,
     /// Data that is still on its way for tasks that are gone, by initiator and target task tag.
-    forgotten: VecDeque<(u32, u32)>,
+    forgotten: Forgotten,
     next_ttt: u32,
     events: VecDeque<Event>,
 }
@@ -172,7 +174,7 @@ impl Session {
             immediate: 0,
             managed: 0,
             waiting: Vec::new(),
-            forgotten: VecDeque::new(),
+            forgotten: Forgotten::default(),
             next_ttt: 0,
             events: VecDeque::new(),
         }
