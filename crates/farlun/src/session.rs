@@ -70,7 +70,7 @@ impl SamplingArgs {
 pub(crate) struct BulkArgs {
     #[command(flatten)]
     session: SessionArgs,
-    /// Connections of the session, as far as the target offers as many
+    /// Connections of the session, 1 to 64, as far as the target offers as many
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
 }

@@ -30,13 +30,13 @@ pub(crate) struct BenchArgs {
     /// Length of a request [default: 1MiB, with --random 4KiB]
     #[arg(long, value_name = "SIZE")]
     block: Option<Bytes>,
-    /// Requests outstanding [default: follows the path]
+    /// Requests outstanding, 1 to 65535 [default: follows the path]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     depth: Option<u16>,
     /// Requests that a session gives to iSCSI at a time; those beyond wait above it [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     queue_limit: Option<u16>,
-    /// Sessions that load the LUN at the same time, each with requests of its own
+    /// Sessions that load the LUN at the same time, 1 to 1024, each with requests of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     sessions: u16,
     /// At random places of the LUN instead of one after the other

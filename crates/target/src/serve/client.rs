@@ -28,6 +28,8 @@ pub(super) struct Link {
     pub(super) local: SocketAddr,
     pub(super) name: String,
     pub(super) phase: Phase,
+    /// Its place in a session that it has joined and was not told of yet.
+    pub(super) joining: Option<(usize, ConnectionId)>,
     /// The PDU whose data segment is being received.
     pub(super) pdu: Option<Pdu>,
     pub(super) end: Option<End>,
@@ -59,6 +61,7 @@ impl Link {
     pub(super) fn joined(&mut self, side: usize, connection: ConnectionId, initiator_name: &str) {
         self.name = format!("{initiator_name} ({})", self.peer);
         self.phase = Phase::Full { side, connection };
+        self.joining = None;
     }
 }
 
@@ -96,6 +99,7 @@ impl Client {
                     login: Box::new(Login::new(login)),
                     deadline: accepted + LOGIN_TIMEOUT,
                 },
+                joining: None,
                 pdu: None,
                 end: None,
             },
@@ -279,14 +283,11 @@ impl Client {
         if side.iqn.is_none() {
             return Verdict::Fine;
         }
-        if !self.is_reading {
-            self.alive.heard(now);
-        }
         if !self.alive.is_silent(now) {
             return Verdict::Fine;
         }
         let Ok(info) = tcp_info::read(self.connection.stream()) else { return Verdict::Gone };
-        let verdict = self.alive.judge(now, info.rtt, info.acked_bytes);
+        let verdict = self.alive.judge(now, info.rtt, info.acked_bytes, self.is_reading);
         if verdict == Verdict::Ping {
             side.session.ping(connection);
         }
@@ -335,8 +336,8 @@ impl Client {
         }
         shared.stats.received_bytes += self.connection.received_payload_bytes();
         shared.stats.sent_bytes += self.connection.sent_payload_bytes();
-        match self.link.phase {
-            Phase::Full { side, connection } => {
+        match self.place().or(self.link.joining) {
+            Some((side, connection)) => {
                 let place = &mut sides[side];
                 if place.leave(connection, shared) {
                     place.leave_orphans(shared);
@@ -350,7 +351,7 @@ impl Client {
                 }
             }
             // Admitted, and closed before it was told.
-            Phase::Login { .. } => {
+            None => {
                 if let Some(tsih) = self.next_tsih() {
                     let is_busy = |nexus| shared.management.is_busy(nexus);
                     shared.sessions.close(tsih, None, is_busy);

@@ -21,6 +21,7 @@ mod reload;
 mod side;
 mod stats;
 mod succession;
+mod told;
 mod transfer;
 mod waiting;
 mod watch;
@@ -51,6 +52,7 @@ use listener::Listener;
 use manage::Management;
 use reload::Reloader;
 use side::{Ending, Side};
+use told::Told;
 use waiting::Waiting;
 use watch::SAMPLE_EVERY;
 
@@ -131,6 +133,7 @@ struct Shared {
     /// The target ends: no new commands are begun.
     is_draining: bool,
     stats: Stats,
+    told: Told,
 }
 
 impl Target {
@@ -190,6 +193,7 @@ impl Target {
                 open_sessions: 0,
                 is_draining: false,
                 stats: Stats::default(),
+                told: Told::default(),
             },
             sockets,
             next_sample: Instant::FAR_FUTURE,
