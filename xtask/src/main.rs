@@ -16,7 +16,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 
   test [--long]    everything CI runs; installs missing Debian packages when root
   tidy             the house rules alone: sources, crate arrows, licences
-  bench [--quick] [stream] [tgt] [memory]
+  bench [--quick] [stream] [tgt] [memory] [flood]
                    farlun beside what others wrote, in interleaved rounds";
 
 fn main() -> ExitCode {

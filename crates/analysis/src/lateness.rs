@@ -6,7 +6,7 @@ use store::tables::Packets;
 
 use crate::latency::percentile;
 
-/// Lateness over all delivered packets of a cell, and the fates of all.
+/// Lateness (of delivery, and of reading it first) over all delivered packets of a cell, and the fates of all.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Lateness {
     /// Median.
@@ -27,8 +27,11 @@ pub struct Lateness {
 pub fn of(packets: &Packets) -> Lateness {
     let fate = |wanted: Fate| packets.fate.iter().filter(|fate| **fate == wanted).count() as u64;
     let delivered = (0..packets.fate.len()).filter(|row| packets.fate[*row] == Fate::Delivered);
-    let mut late_ns: Vec<u64> =
-        delivered.map(|row| packets.egress_t_ns[row].saturating_sub(packets.scheduled_t_ns[row])).collect();
+    let mut late_ns: Vec<u64> = delivered
+        .map(|row| {
+            packets.egress_t_ns[row].saturating_sub(packets.scheduled_t_ns[row]) + packets.unseen_ns[row]
+        })
+        .collect();
     late_ns.sort_unstable();
     let s = |ns: Option<u64>| ns.map_or(0.0, |ns| ns as f64 / 1e9);
     Lateness {
@@ -62,11 +65,15 @@ mod tests {
                 fate: if i == 99 { Fate::QueueFull } else { Fate::Delivered },
                 ip_bytes: 1500,
                 segments: 1,
+                src_host: 0,
+                dst_host: 100,
+                tcp: None,
+                unseen_ns: i % 2 * 1000,
             }
             .push(&mut packets);
         }
         let lateness = of(&packets);
-        assert_eq!((lateness.p50_s, lateness.max_s), (49e-6, 98e-6));
+        assert_eq!((lateness.p50_s, lateness.max_s), (50e-6, 98e-6));
         assert_eq!((lateness.delivered, lateness.dropped_queue_full, lateness.dropped_unasked), (99, 1, 0));
         assert_eq!(of(&Packets::default()), Lateness::default());
     }

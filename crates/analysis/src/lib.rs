@@ -4,9 +4,12 @@
 //! [`Tour::collect`] asks every question of every cell of a run; its [`Metrics`] are what a plan's
 //! expectations name.
 
+pub mod clock;
 mod counter;
+pub mod diagram;
 pub mod latency;
 pub mod lateness;
+pub mod layers;
 pub mod line;
 mod metrics;
 pub mod ramp;

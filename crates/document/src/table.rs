@@ -124,6 +124,11 @@ impl<'a> Entry<'a> {
         scalar
     }
 
+    /// The value as it is shown in messages, if it is a single one.
+    pub fn label(&self) -> Option<String> {
+        scalar(self.value).map(|value| value.label())
+    }
+
     /// The value through one of [`Scalar`]'s readers; notes what that says is wrong.
     pub fn read<T>(
         &self,
@@ -167,6 +172,14 @@ impl<'a> Entry<'a> {
             }
         }
         sections
+    }
+
+    /// The value with its place, or each of a list of them.
+    pub fn one_or_more(&self, problems: &mut Problems<'_>) -> Vec<(Scalar, Range<usize>)> {
+        match self.value {
+            DeValue::Array(_) => self.list(problems),
+            _ => self.scalar(problems).map(|value| (value, self.span.clone())).into_iter().collect(),
+        }
     }
 
     /// The value as a list of single values with their places.

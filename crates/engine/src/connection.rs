@@ -7,14 +7,15 @@ use std::os::fd::AsFd;
 
 use control::Decision;
 use event::{Host, Instant, SocketSample};
-use net::{Interest, Poll, TcpInfo, tcp_info};
+use net::{Interest, Poll, Ready, TcpInfo, tcp_info};
 
 use crate::advice::buffer_advice;
 use crate::digest::Digests;
 use crate::rx::{Receiver, Rx, Scratch, Stop};
 use crate::sample::{Moved, socket_sample};
+use crate::stamping::{Departed, Stamped, Stamping};
 use crate::steering::{Steering, Work};
-use crate::tx::{Sender, Tx};
+use crate::tx::{Sender, Stamps, Tx};
 
 /// What one connection may do in a turn before others get theirs, in each direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +54,9 @@ pub struct Connection<P, D> {
     steering: Steering,
     acked_bytes: u64,
     quantum: Quantum,
+    stamping: Option<Stamping>,
+    joins_writes: bool,
+    departed: Vec<Departed>,
 }
 
 impl<P, D> Connection<P, D> {
@@ -69,6 +73,9 @@ impl<P, D> Connection<P, D> {
             steering,
             acked_bytes: 0,
             quantum: Quantum::ALONE,
+            stamping: None,
+            joins_writes: false,
+            departed: Vec::new(),
         })
     }
 
@@ -87,6 +94,42 @@ impl<P, D> Connection<P, D> {
     /// From now on a turn is this long; [`Quantum::ALONE`] unless told.
     pub fn set_quantum(&mut self, quantum: Quantum) {
         self.quantum = quantum;
+    }
+
+    /// PDUs whose marks ask for it have the kernel's times from now on: see [`Connection::stamped`].
+    pub fn start_stamping(&mut self) -> io::Result<()> {
+        self.stamping = Some(Stamping::start(&self.stream, self.tx.sent_bytes())?);
+        Ok(())
+    }
+
+    /// Stamps must not change how PDUs are written: where Nagle's algorithm looks at writes, a PDU has the times of
+    /// the last byte that was written with it.
+    pub fn join_stamped_writes(&mut self) {
+        self.joins_writes = true;
+    }
+
+    /// To be called when its socket is ready: takes the kernel's times out of the error queue; what it is ready for
+    /// besides.
+    pub fn ready(&mut self, ready: Ready) -> Ready {
+        match &mut self.stamping {
+            Some(stamping) if ready.has_error && ready.is_sound() => match stamping.collect(&self.stream) {
+                Ok(true) => ready.without_error(),
+                // Whatever it is, reading or writing will say so.
+                Ok(false) | Err(_) => ready,
+            },
+            _ => ready,
+        }
+    }
+
+    /// Marked PDUs that the socket has taken since the last call: to be called after every turn of sending.
+    pub fn departed(&mut self) -> std::vec::Drain<'_, Departed> {
+        self.departed.drain(..)
+    }
+
+    /// Marked PDUs with the kernel's times since the last call, in the order in which they were sent; those that are
+    /// not acknowledged when the connection ends are not among them.
+    pub fn stamped(&mut self) -> impl Iterator<Item = Stamped> + '_ {
+        self.stamping.as_mut().map(Stamping::finished).into_iter().flatten()
     }
 
     /// Reads what has arrived.
@@ -111,9 +154,21 @@ impl<P, D> Connection<P, D> {
             if total >= self.quantum.bytes {
                 return Ok(Progress::More);
             }
+            let has_room = self.stamping.as_ref().is_some_and(Stamping::has_room);
+            self.tx.stamps = match (has_room, self.joins_writes) {
+                (false, _) => Stamps::Off,
+                (true, false) => Stamps::Each,
+                (true, true) => Stamps::Joined,
+            };
             match self.tx.write(&self.stream, sender, self.quantum.bytes - total) {
                 Ok(written) => {
                     total += written.bytes;
+                    for (departed, stamp) in self.tx.departed() {
+                        self.departed.push(departed);
+                        if let (Some(stamping), Some(stamp)) = (&mut self.stamping, stamp) {
+                            stamping.await_stamps(departed.tag, stamp.0);
+                        }
+                    }
                     if written.is_all {
                         continue;
                     }

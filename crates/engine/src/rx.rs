@@ -8,6 +8,8 @@
 use std::io::{self, IoSliceMut, Read};
 use std::net::TcpStream;
 
+use event::Instant;
+use net::clock;
 use wire::iscsi::{BHS_LEN, Bhs, padding};
 
 use crate::connection::Quantum;
@@ -54,6 +56,15 @@ pub enum Landing<P> {
     },
 }
 
+/// Where a PDU lies in the stream that it came by, whose first byte is 0; with padding and digests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Span {
+    /// Its first byte.
+    pub begin: u64,
+    /// Behind its last byte.
+    pub end: u64,
+}
+
 /// What a connection's owner does with what arrives.
 pub trait Receiver {
     /// Names a place for payload.
@@ -81,6 +92,17 @@ pub trait Receiver {
     fn wants_more(&self) -> bool {
         true
     }
+
+    /// Whether it is to be told when bytes came: the clock is read after every read then.
+    fn wants_times(&self) -> bool {
+        false
+    }
+
+    /// What follows came with a read that ended at this time.
+    fn came(&mut self, _at: Instant) {}
+
+    /// Where the PDU lies that [`Receiver::pdu`] is called with next.
+    fn lies(&mut self, _span: Span) {}
 }
 
 /// Why receiving ended for good.
@@ -106,12 +128,18 @@ pub(crate) struct Rx<P> {
     segment: Option<Segment<P>>,
     collected: Vec<u8>,
     payload_bytes: u64,
+    /// Bytes of the PDUs before the one at hand.
+    stream_bytes: u64,
+    /// When the last read ended, if the receiver wants to know.
+    read_at: Instant,
     digests: Digests,
 }
 
 #[derive(Debug)]
 struct Segment<P> {
     header: [u8; BHS_LEN],
+    /// With its digest and what follows it as additional segments.
+    header_bytes: usize,
     landing: Landing<P>,
     done_bytes: usize,
     /// With padding and digest.
@@ -165,6 +193,8 @@ impl<P> Rx<P> {
             segment: None,
             collected: Vec::new(),
             payload_bytes: 0,
+            stream_bytes: 0,
+            read_at: Instant::ZERO,
             digests: Digests::default(),
         }
     }
@@ -241,6 +271,7 @@ impl<P> Rx<P> {
             }
             segment.done_bytes += placed;
             self.payload_bytes += placed as u64;
+            self.note_time(receiver);
             self.take(&scratch[..read - placed], receiver).map_err(Stop::Refused)?;
             return Ok((read, direct + after));
         }
@@ -250,10 +281,18 @@ impl<P> Rx<P> {
         if read == 0 {
             return Err(Stop::Closed);
         }
+        self.note_time(receiver);
         scratch[..carried].copy_from_slice(&self.kept);
         self.kept.clear();
         self.take(&scratch[..carried + read], receiver).map_err(Stop::Refused)?;
         Ok((read, end - carried))
+    }
+
+    fn note_time<R: Receiver<Place = P>>(&mut self, receiver: &mut R) {
+        if receiver.wants_times() {
+            self.read_at = clock::now();
+            receiver.came(self.read_at);
+        }
     }
 
     /// Takes PDUs out of `bytes` and keeps the rest.
@@ -267,6 +306,7 @@ impl<P> Rx<P> {
     fn take_kept<R: Receiver<Place = P>>(&mut self, receiver: &mut R) -> Result<(), R::Error> {
         let kept = std::mem::take(&mut self.kept);
         let begin = std::mem::take(&mut self.kept_at);
+        receiver.came(self.read_at);
         let rest = self.consume(&kept[begin..], receiver)?;
         let begin = kept.len() - rest;
         if self.pdus_left == 0 && rest >= BHS_LEN {
@@ -312,6 +352,9 @@ impl<P> Rx<P> {
                 if segment.done_bytes < segment.total_bytes {
                     return Ok(0);
                 }
+                let begin = self.stream_bytes;
+                self.stream_bytes += (segment.header_bytes + segment.total_bytes) as u64;
+                receiver.lies(Span { begin, end: self.stream_bytes });
                 let result = if segment.check.as_ref().is_none_or(Check::is_good) {
                     receiver.pdu(&segment.header, &self.collected)
                 } else {
@@ -346,6 +389,7 @@ impl<P> Rx<P> {
             });
             self.segment = Some(Segment {
                 header: *header,
+                header_bytes: BHS_LEN + view.ahs_len() + digest.len(),
                 landing,
                 done_bytes: 0,
                 total_bytes: padded_bytes + digest_bytes,

@@ -5,9 +5,11 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
 use std::net::TcpStream;
 
+use net::{clock, stamps};
 use wire::iscsi::{BHS_LEN, padding};
 
 use crate::digest::{DIGEST_BYTES, Digests, Sum};
+use crate::stamping::{Departed, Mark};
 
 /// A PDU ready to go.
 #[derive(Debug)]
@@ -18,6 +20,10 @@ pub struct Outgoing<D> {
     pub data: Option<D>,
     /// The data is payload (it counts as application bytes).
     pub is_payload: bool,
+    /// It is followed on its way: [`crate::Connection::departed`].
+    pub mark: Option<Mark>,
+    /// It goes out in a write of its own.
+    pub is_alone: bool,
 }
 
 /// Where PDUs come from.
@@ -52,7 +58,28 @@ pub(crate) struct Tx<D> {
     sent_bytes: usize,
     payload_bytes: u64,
     digests: Digests,
+    /// Where the first PDU of the queue begins in the stream.
+    begin: u64,
+    /// Marked PDUs that the socket has.
+    departed: Vec<(Departed, Option<Stamp>)>,
+    /// Whether stamps can be asked for, and how.
+    pub(crate) stamps: Stamps,
 }
+
+/// How the kernel's times are asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stamps {
+    /// Not at all.
+    Off,
+    /// For the last byte of the PDU, which ends the write.
+    Each,
+    /// For the last byte of a write that the PDU is in: writes are what they would be without.
+    Joined,
+}
+
+/// Behind the byte whose stamp stands for a PDU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stamp(pub(crate) u64);
 
 #[derive(Debug)]
 struct Queued<D> {
@@ -62,6 +89,8 @@ struct Queued<D> {
     data: Option<D>,
     data_bytes: usize,
     payload_bytes: usize,
+    mark: Option<Mark>,
+    is_alone: bool,
     trailer: [u8; TRAILER_BYTES],
     trailer_bytes: usize,
     /// For PDUs with a data digest: the sum of the first `summed_bytes` of data, which the socket has.
@@ -76,6 +105,10 @@ impl<D> Queued<D> {
 
     fn has_data_digest(&self) -> bool {
         self.trailer_bytes >= DIGEST_BYTES
+    }
+
+    fn is_stamped(&self) -> bool {
+        self.mark.is_some_and(|mark| mark.is_stamped)
     }
 }
 
@@ -95,6 +128,9 @@ impl<D> Tx<D> {
             sent_bytes: 0,
             payload_bytes: 0,
             digests: Digests::default(),
+            begin: 0,
+            departed: Vec::new(),
+            stamps: Stamps::Off,
         }
     }
 
@@ -115,6 +151,16 @@ impl<D> Tx<D> {
         self.queue.shrink_to_fit();
     }
 
+    /// Bytes handed to the socket so far.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.begin + self.sent_bytes as u64
+    }
+
+    /// Marked PDUs that the socket has taken, and what their stamps are of.
+    pub(crate) fn departed(&mut self) -> std::vec::Drain<'_, (Departed, Option<Stamp>)> {
+        self.departed.drain(..)
+    }
+
     /// Payload handed to the socket so far.
     pub(crate) fn payload_bytes(&self) -> u64 {
         self.payload_bytes
@@ -123,7 +169,8 @@ impl<D> Tx<D> {
     /// Takes PDUs from `sender` until there is enough for one write.
     pub(crate) fn fill<S: Sender<Data = D>>(&mut self, sender: &mut S) {
         while self.queued_bytes < FILL_BYTES && self.queue.len() < BATCH {
-            let Some(Outgoing { header: bhs, data, is_payload }) = sender.next() else { break };
+            let Some(outgoing) = sender.next() else { break };
+            let Outgoing { header: bhs, data, is_payload, mark, is_alone } = outgoing;
             let data_bytes = data.as_ref().map_or(0, |data| sender.bytes(data).len());
             let mut header = [0; BHS_LEN + DIGEST_BYTES];
             header[..BHS_LEN].copy_from_slice(&bhs);
@@ -136,6 +183,8 @@ impl<D> Tx<D> {
                 data,
                 data_bytes,
                 payload_bytes: if is_payload { data_bytes } else { 0 },
+                mark,
+                is_alone,
                 trailer: [0; TRAILER_BYTES],
                 trailer_bytes: padding(data_bytes) + self.digests.data_bytes(data_bytes),
                 sum: Sum::default(),
@@ -159,17 +208,20 @@ impl<D> Tx<D> {
         let mut used = 0;
         let mut skip = self.sent_bytes;
         let mut offered = 0;
+        let mut is_stamped = false;
         for queued in self.queue.iter().take(pdus) {
-            if left == 0 {
+            if left == 0 || queued.is_alone && used > 0 {
                 break;
             }
             let data = queued.data.as_ref().map_or(&[][..], |data| sender.bytes(data));
             let header = &queued.header[..queued.header_bytes];
+            let mut is_whole = true;
             for part in [header, data, &queued.trailer[..queued.trailer_bytes]] {
                 if skip >= part.len() {
                     skip -= part.len();
                 } else {
                     let part = &part[skip..];
+                    is_whole &= part.len() <= left;
                     let part = &part[..part.len().min(left)];
                     slices[used] = IoSlice::new(part);
                     (used, skip) = (used + 1, 0);
@@ -177,9 +229,18 @@ impl<D> Tx<D> {
                     left -= part.len();
                 }
             }
+            let asks = is_whole && queued.is_stamped() && self.stamps != Stamps::Off;
+            is_stamped |= asks;
+            if queued.is_alone || asks && self.stamps == Stamps::Each {
+                break;
+            }
         }
-        let bytes = stream.write_vectored(&slices[..used])?;
-        self.sent(bytes, sender);
+        let slices = &slices[..used];
+        let bytes = match is_stamped {
+            true => stamps::send(stream, slices, self.stamps == Stamps::Each)?,
+            false => stream.write_vectored(slices)?,
+        };
+        self.sent(bytes, is_stamped, sender);
         Ok(Written { bytes, is_all: bytes == offered })
     }
 
@@ -212,8 +273,10 @@ impl<D> Tx<D> {
         (pdus, bytes)
     }
 
-    fn sent<S: Sender<Data = D>>(&mut self, bytes: usize, sender: &S) {
+    fn sent<S: Sender<Data = D>>(&mut self, bytes: usize, is_stamped: bool, sender: &S) {
         self.sent_bytes += bytes;
+        let stamp = is_stamped.then_some(Stamp(self.sent_bytes()));
+        let mut now = None;
         while let Some(first) = self.queue.front_mut() {
             let total = first.total_bytes();
             if self.sent_bytes < total {
@@ -224,9 +287,15 @@ impl<D> Tx<D> {
                 }
                 break;
             }
+            let (begin, end) = (self.begin, self.begin + total as u64);
+            self.begin = end;
             self.sent_bytes -= total;
             self.queued_bytes -= total;
             self.payload_bytes += first.payload_bytes as u64;
+            if let Some(Mark { tag, is_stamped }) = first.mark {
+                let at = *now.get_or_insert_with(clock::now);
+                self.departed.push((Departed { tag, begin, end, at }, stamp.filter(|_| is_stamped)));
+            }
             self.queue.pop_front();
         }
     }
@@ -245,7 +314,8 @@ mod tests {
 
         fn next(&mut self) -> Option<Outgoing<Vec<u8>>> {
             let data = self.0.pop_front()?;
-            Some(Outgoing { header: [data.len() as u8; BHS_LEN], data: Some(data), is_payload: true })
+            let header = [data.len() as u8; BHS_LEN];
+            Some(Outgoing { header, data: Some(data), is_payload: true, mark: None, is_alone: false })
         }
 
         fn bytes<'a>(&'a self, data: &'a Vec<u8>) -> &'a [u8] {
@@ -334,6 +404,8 @@ mod tests {
             data: Some(()),
             data_bytes: 1000,
             payload_bytes: 1000,
+            mark: None,
+            is_alone: false,
             trailer: [0; TRAILER_BYTES],
             trailer_bytes: DIGEST_BYTES,
             sum: Sum::default(),
@@ -342,11 +414,11 @@ mod tests {
         tx.queued_bytes = BHS_LEN + 1000 + DIGEST_BYTES;
         let mut sender = Changing(vec![1; 1000]);
         tx.sum(&sender, usize::MAX);
-        tx.sent(BHS_LEN + 400, &sender);
+        tx.sent(BHS_LEN + 400, false, &sender);
         sender.0[400..].fill(2);
         tx.sum(&sender, usize::MAX);
         assert_eq!(tx.queue[0].trailer[..DIGEST_BYTES], crc32c::crc32c(&sender.0).to_le_bytes());
-        tx.sent(602, &sender);
+        tx.sent(602, false, &sender);
         assert_eq!((tx.queued_bytes, tx.queue[0].summed_bytes), (BHS_LEN + 1004, 1000));
     }
 }

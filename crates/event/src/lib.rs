@@ -5,13 +5,15 @@
 
 mod io;
 mod packet;
+mod request;
 mod sink;
 mod socket;
 mod time;
 mod unit;
 
 pub use io::{Io, Op};
-pub use packet::{Direction, Fate, Packet};
+pub use packet::{Direction, Fate, Packet, Tcp};
+pub use request::{FarTimes, LayerTimes, Layers, NearTimes, PduKind, PduSeen, RequestId, TcpTimes, Way};
 pub use sink::{Discard, Sink};
 pub use socket::{CongestionState, Host, SocketSample};
 pub use time::Instant;

@@ -49,6 +49,32 @@ pub struct Packet {
     pub ip_bytes: u32,
     /// MTU-sized packets it stands for.
     pub segments: u16,
+    /// Number of the host that sent it.
+    pub src_host: u32,
+    /// Number of the host it is for.
+    pub dst_host: u32,
+    /// What its TCP header says; `None` if it is no TCP, or if nobody wants to know.
+    pub tcp: Option<Tcp>,
+    /// For how many nanoseconds before `ingress` nobody looked whether a packet had come: it may have come so much
+    /// earlier.
+    pub unseen_ns: u64,
+}
+
+/// The TCP header of a packet, as RFC 9293 section 3.1 has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tcp {
+    /// Port of the sender.
+    pub src_port: u16,
+    /// Port of the receiver.
+    pub dst_port: u16,
+    /// Sequence number of the first byte of payload; of the SYN, if it is one.
+    pub seq: u32,
+    /// The byte that its sender expects next.
+    pub ack: u32,
+    /// Bytes behind the header.
+    pub payload_bytes: u32,
+    /// FIN, SYN, RST, PSH, ACK, URG, ECE and CWR, from the lowest bit on.
+    pub flags: u8,
 }
 
 impl Direction {

@@ -172,7 +172,13 @@ impl Sender for Side {
         let (request, text) = self.login.poll_transmit()?;
         let mut header = [0; BHS_LEN];
         request.emit(&mut header);
-        Some(Outgoing { header, data: Some(Payload::Owned(text)), is_payload: false })
+        Some(Outgoing {
+            header,
+            data: Some(Payload::Owned(text)),
+            is_payload: false,
+            mark: None,
+            is_alone: false,
+        })
     }
 
     fn bytes<'a>(&'a self, data: &'a Payload) -> &'a [u8] {

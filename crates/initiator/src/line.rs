@@ -2,7 +2,7 @@
 
 use engine::{Connection, Progress, Scratch, Stop};
 use event::{Host, Instant, SocketSample};
-use net::Poll;
+use net::{Poll, Ready};
 
 use crate::error::Error;
 use crate::pulse::{Pulse, Verdict};
@@ -30,8 +30,8 @@ impl Line {
         }
     }
 
-    pub(crate) fn ready(&mut self, is_readable: bool) {
-        self.readable |= is_readable;
+    pub(crate) fn ready(&mut self, ready: Ready) {
+        self.readable |= self.connection.ready(ready).readable;
     }
 
     pub(crate) fn next_sample(&self) -> Instant {

@@ -355,7 +355,7 @@ impl Sender for AtPort<'_> {
                 (Some(Payload::Shared { buffer, offset_bytes, len_bytes }), true)
             }
         };
-        Some(Outgoing { header: transmit.header, data, is_payload })
+        Some(Outgoing { header: transmit.header, data, is_payload, mark: None, is_alone: false })
     }
 
     fn bytes<'a>(&'a self, data: &'a Payload) -> &'a [u8] {

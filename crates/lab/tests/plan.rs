@@ -96,7 +96,7 @@ fn unknown_keys_and_the_nearest_known_one() {
         "path = ",
         &[
             "10: [[lun]] needs size, such as size = \"1GiB\"",
-            "12: unknown key 'path' in [[lun]]; known here: kind, size",
+            "12: unknown key 'path' in [[lun]]; known here: kind, size, read_only, block, direct, delay, fault",
         ],
     );
     check(
@@ -190,6 +190,123 @@ fn impossible_matrices() {
         &many,
         &["7: the matrix has 19800 cells (9900 points × 2 loads × 1 repeats); at most 10000 can be run"],
     );
+}
+
+#[test]
+fn hosts_luns_targets_and_what_competes() {
+    check(
+        "size = \"64MiB\"",
+        "size = \"64MiB\"\ndelay = \"2ms..3ms\"\nfault = [\"write:1%\", \"read:nth=3-3\"]",
+        &[],
+    );
+    check(
+        "size = \"64MiB\"",
+        "size = \"64MiB\"\ndirect = true",
+        &["10: [[lun]] of kind 'memory': 'direct' is for files and block devices, not for memory LUNs"],
+    );
+    check(
+        "size = \"64MiB\"",
+        "size = \"64MiB\"\nfault = \"wirte\"",
+        &["13: fault: 'wirte' is no kind of fault; did you mean 'write'?"],
+    );
+    check(
+        "window = \"2s\"",
+        "window = \"2s\"\ninitiators = 20",
+        &["19: initiators: expected a whole number from 1 to 16, found '20'"],
+    );
+    let target = "[target]\nwindow = 100\n\n[[lun]]";
+    check("[[lun]]", target, &[]);
+    check(
+        "[[lun]]",
+        &target.replace("window", "windwo"),
+        &["11: unknown key 'windwo' in [target]; did you mean 'window'?"],
+    );
+    check("delay = [\"0\", \"8ms\"]", "target.window = [100, 150]", &[]);
+    check(
+        "delay = [\"0\", \"8ms\"]",
+        "target.windwo = [100, 150]",
+        &["8: nothing in this plan has a 'target.windwo' to vary; did you mean 'target.window'?"],
+    );
+    let noise = "[[background]]\nname = \"noise\"\nkind = \"stream\"\nbeside = [\"read\"]\n\n[[expect]]";
+    check("[[expect]]", noise, &[]);
+    check(
+        "[[expect]]",
+        &noise.replace("\"read\"]", "\"raed\"]"),
+        &["30: no load is named 'raed'; did you mean 'read'?"],
+    );
+    check(
+        "[[expect]]",
+        &noise.replace("\"noise\"", "\"read\""),
+        &["28: the name 'read' is taken; every load needs its own"],
+    );
+    check(
+        "[[expect]]",
+        &noise.replace("\n\n", "\nwindow = \"1s\"\n\n"),
+        &["31: a background is not measured and has no 'window'"],
+    );
+}
+
+#[test]
+fn what_is_recorded_and_drawn() {
+    let with = |line: &str| format!("title = \"a plan\"\n{line}");
+    check(
+        "title = \"a plan\"",
+        &with("record = [\"io\", \"sockets\"]\ndraw = [\"rate\", \"throughput by delay\"]"),
+        &[],
+    );
+    check(
+        "title = \"a plan\"",
+        &with("record = [\"packet\"]"),
+        &["3: record: unknown value 'packet'; did you mean 'packets'?"],
+    );
+    check("title = \"a plan\"", &with("record = \"packets\""), &["3: 'record' must be a list in [ ]"]);
+    check(
+        "title = \"a plan\"",
+        &with("draw = [\"rat\"]"),
+        &["3: draw: there is no figure 'rat'; write rate, window or METRIC by AXIS; did you mean 'rate'?"],
+    );
+    check(
+        "title = \"a plan\"",
+        &with("draw = [\"thruput by delay\", \"iops by depth\"]"),
+        &[
+            "3: draw: loads have no metric 'thruput'; did you mean 'throughput'?",
+            "3: draw: the matrix has no 'depth'; known here: delay",
+        ],
+    );
+}
+
+#[test]
+fn cells_that_nobody_can_run() {
+    check(
+        "delay = [\"0\", \"8ms\"]",
+        "read.block = [\"1MiB\", \"64MiB\"]\nlun = [0, 1]",
+        &["9: load 'read' needs lun 1, and the plan has 1 [[lun]]"],
+    );
+    check("\"64MiB\"", "\"512KiB\"", &["24: a block of 1048576 does not fit lun 0 of 524288"]);
+    let crowd = "initiators = [4, 12]\n\n[[background]]\nname = \"noise\"\nkind = \"stream\"\ninitiators = 6";
+    check(
+        "delay = [\"0\", \"8ms\"]",
+        crowd,
+        &[
+            "8: raw at initiators 12 needs 18 near and 18 far hosts, competing traffic included; \
+             a path has at most 16 of each",
+            "8: read at initiators 12 needs 18 near and 7 far hosts, competing traffic included; \
+             a path has at most 16 of each",
+        ],
+    );
+}
+
+#[test]
+fn every_cell_and_repeat_has_chances_of_its_own() {
+    let plan = Plan::parse(RIGHT, Variant::Full).unwrap();
+    let seeds = |seed| -> Vec<u64> {
+        plan.cells().iter().flat_map(|cell| (1..=3).map(move |repeat| cell.seed(seed, repeat))).collect()
+    };
+    let mut all = [seeds(1), seeds(2)].concat();
+    assert_eq!(seeds(1), seeds(1));
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 24);
 }
 
 #[test]

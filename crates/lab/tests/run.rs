@@ -43,6 +43,7 @@ fn order(out: PathBuf) -> Order {
     Order {
         plan: Plan::parse(PLAN, Variant::Full).unwrap(),
         out,
+        resume: false,
         seed: 7,
         command_line: "farlun lab pretend".to_owned(),
         version: "0.1.0".to_owned(),
@@ -178,4 +179,119 @@ fn where_a_run_cannot_go() {
         error.starts_with("cannot run ") && error.ends_with("No such file or directory (os error 2)"),
         "{error}"
     );
+}
+
+/// What the cells of a run were attempted by now: at 0 and at 8 ms.
+fn attempts(temp: &TempDir) -> [String; 2] {
+    ["0", "8ms"].map(|delay| {
+        let count = fs::read_to_string(temp.path().join(format!("attempts-{delay}")));
+        count.map_or_else(|_| "0".to_owned(), |count| count.trim().to_owned())
+    })
+}
+
+fn resumed(temp: &TempDir) -> Result<Outcome, LabError> {
+    let order = Order { resume: true, ..order(temp.path().join("run")) };
+    lab().run(&order, &mut Silent)
+}
+
+#[test]
+fn what_is_valid_is_kept_and_the_rest_is_run_again() {
+    let (temp, outcome) = run("[ $delay = 0 ] && document true 0 || { document false 0; exit 4; }");
+    assert_eq!((outcome.invalid.len(), attempts(&temp)), (1, ["1".to_owned(), "3".to_owned()]));
+    fs::write(temp.path().join("body"), "document true 0").unwrap();
+    let outcome = resumed(&temp).unwrap();
+    assert!(outcome.good());
+    assert_eq!(attempts(&temp), ["1", "4"], "only what was not valid");
+    assert_eq!(checks(&outcome).len(), 2);
+    assert_eq!((outcome.tour.run.cells.len(), outcome.tour.run.resumed_unix_s.len()), (2, 1));
+    // A run that is whole only has its checks and its page made again.
+    fs::remove_file(&outcome.report_path).unwrap();
+    let again = resumed(&temp).unwrap();
+    assert!(again.good() && again.report_path.exists());
+    assert_eq!(attempts(&temp), ["1", "4"]);
+}
+
+#[test]
+fn a_lab_that_was_killed_leaves_what_can_be_resumed() {
+    let whole = |spoil: &dyn Fn(&Path)| {
+        let (temp, outcome) = run("document true 0");
+        assert!(outcome.good());
+        spoil(&temp.path().join("run"));
+        let outcome = resumed(&temp).unwrap();
+        assert!(outcome.good() && outcome.tour.run.cells.len() == 2);
+        attempts(&temp)
+    };
+    let listed = |run: &Path, count: usize| {
+        let dir = RunDir::open(run).unwrap();
+        let mut manifest = dir.manifest().unwrap();
+        manifest.cells.truncate(count);
+        dir.save(&manifest).unwrap();
+        manifest.cells.first().map(|cell| run.join(&cell.dir))
+    };
+    // Before anything was written, and while it was.
+    assert_eq!(whole(&|run| fs::remove_dir_all(run).unwrap()), ["2", "2"]);
+    let begun = |run: &Path| {
+        fs::remove_dir_all(run).unwrap();
+        fs::create_dir_all(run.join("cells")).unwrap();
+        fs::write(run.join("run.json.partial"), "{").unwrap();
+    };
+    assert_eq!(whole(&begun), ["2", "2"]);
+    // Between a cell's manifest and its line in the run's.
+    assert_eq!(whole(&|run| assert_eq!(listed(run, 0), None)), ["2", "2"]);
+    // In the middle of a table, with the manifest of an earlier attempt gone already.
+    let torn = |run: &Path| {
+        let kept = listed(run, 1).unwrap();
+        let other =
+            ["001-read-delay-0", "002-read-delay-8ms"].map(|cell| run.join("cells").join(cell).join("r1"));
+        let other = other.iter().find(|other| **other != kept).unwrap();
+        fs::remove_file(other.join("cell.json")).unwrap();
+        fs::write(other.join("packets.parquet.partial"), "PAR1").unwrap();
+    };
+    let mut counts = whole(&torn);
+    counts.sort();
+    assert_eq!(counts, ["1", "2"]);
+    // A manifest that the disk lost.
+    let empty = |run: &Path| fs::write(run.join("cells/001-read-delay-0/r1/cell.json"), "").unwrap();
+    assert_eq!(whole(&empty), ["2", "1"]);
+}
+
+#[test]
+fn another_run_is_not_gone_on_with() {
+    let (temp, _) = run("document true 0");
+    let refused = |change: &dyn Fn(&mut Order)| {
+        let mut order = Order { resume: true, ..order(temp.path().join("run")) };
+        change(&mut order);
+        let error = lab().run(&order, &mut Silent).unwrap_err().to_string();
+        let place = temp.path().join("run").display().to_string();
+        error
+            .replace(&place, "RUN")
+            .replace("; resume it as it was begun, or name another directory with --out", "")
+    };
+    let plan = |from: &str, to: &str| Plan::parse(&PLAN.replace(from, to), Variant::Full).unwrap();
+    assert_eq!(refused(&|order| order.seed = 8), "RUN: this run was begun with seed 7, and this is seed 8");
+    assert_eq!(
+        refused(&|order| order.plan = plan("4KiB", "8KiB")),
+        "RUN: this run was begun with another plan: load.1.block was \"4KiB\" and is \"8KiB\""
+    );
+    assert_eq!(
+        refused(&|order| order.plan = plan("\"pretend\"", "\"other\"")),
+        "RUN: this run was begun with the plan 'pretend', and this is 'other'"
+    );
+    assert_eq!(
+        refused(&|order| order.commit = Some("1234567".to_owned())),
+        "RUN: this run was begun with farlun 0.1.0, and this is farlun 0.1.0 (1234567)"
+    );
+    assert_eq!(
+        refused(&|order| order.resume = false),
+        "RUN holds a run already; go on with it by --resume, or name another directory with --out"
+    );
+    let held = fs::File::open(temp.path().join("run")).unwrap();
+    held.lock().unwrap();
+    let busy = refused(&|_| ());
+    assert!(busy.starts_with("RUN: another farlun lab is at work there"), "{busy}");
+    drop(held);
+    // Comments are no part of a plan.
+    let order =
+        Order { plan: plan("name =", "# mine\nname ="), resume: true, ..order(temp.path().join("run")) };
+    assert!(lab().run(&order, &mut Silent).unwrap().good());
 }

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use wire::inet::tcp::{CWR, FIN, PSH};
 use wire::inet::{Headers, TCP};
 
 /// The longest headers that are cut: IPv4 and TCP with all options, or IPv6 with some.
@@ -23,9 +24,6 @@ const TCP_SEQUENCE: usize = 4;
 const TCP_FLAGS: usize = 13;
 /// Where TCP's checksum is, from the beginning of its header.
 pub const TCP_CHECKSUM: usize = 16;
-const FIN: u8 = 0x01;
-const PSH: u8 = 0x08;
-const CWR: u8 = 0x80;
 
 /// Knows how one super-packet is to be cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,6 +94,13 @@ impl Cutter {
         self.headers_len() + start..self.headers_len() + end
     }
 
+    /// TCP's flags in some pieces in a row of a packet that has `flags`.
+    pub const fn flags(&self, flags: u8, pieces: Range<u16>) -> u8 {
+        let behind_the_first = if pieces.start > 0 { CWR } else { 0 };
+        let before_the_last = if pieces.end < self.pieces { FIN | PSH } else { 0 };
+        flags & !behind_the_first & !before_the_last
+    }
+
     /// The headers of some pieces in a row of `packet`, which is the one this was made for.
     pub fn headers(&self, packet: &[u8], pieces: Range<u16>) -> PieceHeaders {
         let len = self.headers_len();
@@ -121,12 +126,7 @@ impl Cutter {
         let sequence = [0, 1, 2, 3].map(|byte| tcp[TCP_SEQUENCE + byte]);
         let sequence = u32::from_be_bytes(sequence).wrapping_add(before);
         tcp[TCP_SEQUENCE..][..4].copy_from_slice(&sequence.to_be_bytes());
-        if pieces.start > 0 {
-            tcp[TCP_FLAGS] &= !CWR;
-        }
-        if pieces.end < self.pieces {
-            tcp[TCP_FLAGS] &= !(FIN | PSH);
-        }
+        tcp[TCP_FLAGS] = self.flags(tcp[TCP_FLAGS], pieces.clone());
         let tcp_len = tcp.len() + payload.len();
         put(tcp, TCP_CHECKSUM, fold(sum(&ip[addresses]) + u32::from(TCP) + tcp_len as u32));
         made

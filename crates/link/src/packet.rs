@@ -28,6 +28,8 @@ pub struct Packet {
     pub piece: Option<u16>,
     /// Which packet of its direction it is, from 1; the path counts.
     pub number: u64,
+    /// For how many nanoseconds before `arrived` nobody looked; means nothing to the model.
+    pub unseen_ns: u64,
     /// The same packet comes once more, so that its bytes are still needed.
     pub again: bool,
 }
@@ -41,7 +43,17 @@ impl Packet {
         wire_bytes: u32,
         segments: u16,
     ) -> Packet {
-        Packet { handle, arrived, ip_bytes, wire_bytes, segments, piece: None, number: 0, again: false }
+        Packet {
+            handle,
+            arrived,
+            ip_bytes,
+            wire_bytes,
+            segments,
+            piece: None,
+            number: 0,
+            unseen_ns: 0,
+            again: false,
+        }
     }
 }
 

@@ -38,6 +38,33 @@ pub struct Ready {
     pub readable: bool,
     /// Writing will not block.
     pub writable: bool,
+    /// An error waits, or something in the error queue: see [`Ready::is_sound`].
+    pub has_error: bool,
+    bits: u32,
+}
+
+impl Ready {
+    /// Whether the connection stands: an error of a TCP connection that stands can only be its error queue, since
+    /// any other ends it.
+    pub fn is_sound(self) -> bool {
+        self.bits & libc::EPOLLHUP as u32 == 0
+    }
+
+    /// What it is ready for when the error queue does not count, because it has been emptied.
+    pub fn without_error(self) -> Ready {
+        Ready::new(self.token, self.bits & !(libc::EPOLLERR as u32))
+    }
+
+    fn new(token: u64, bits: u32) -> Ready {
+        let broken = bits & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0;
+        Ready {
+            token,
+            readable: broken || bits & (libc::EPOLLIN | libc::EPOLLRDHUP) as u32 != 0,
+            writable: broken || bits & libc::EPOLLOUT as u32 != 0,
+            has_error: bits & libc::EPOLLERR as u32 != 0,
+            bits,
+        }
+    }
 }
 
 /// An epoll set.
@@ -59,15 +86,7 @@ impl Events {
 
     /// What the last wait found.
     pub fn iter(&self) -> impl Iterator<Item = Ready> + '_ {
-        self.raw.iter().map(|event| {
-            let bits = event.events;
-            let broken = bits & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0;
-            Ready {
-                token: event.u64,
-                readable: broken || bits & (libc::EPOLLIN | libc::EPOLLRDHUP) as u32 != 0,
-                writable: broken || bits & libc::EPOLLOUT as u32 != 0,
-            }
-        })
+        self.raw.iter().map(|event| Ready::new(event.u64, event.events))
     }
 }
 

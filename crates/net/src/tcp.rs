@@ -15,14 +15,31 @@ use crate::syscall::check;
 const BACKLOG: i32 = 4096;
 
 /// Listens on `address`, non-blocking, with a backlog that a crowd of initiators fits in: who finds it full
-/// tries again after a second, and then after two.
-pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+/// tries again after a second, and then after two. What is accepted has `congestion`, or what is usual here.
+pub fn listen(address: SocketAddr, congestion: Option<&str>) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
+    if let Some(name) = congestion {
+        set_congestion(&listener, name)?;
+    }
     // std's backlog is 128; listening again only changes it.
     // SAFETY: no pointers are passed.
     check(unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) })?;
     listener.set_nonblocking(true)?;
     Ok(listener)
+}
+
+/// Connections that `listener` accepts from now on have `congestion`, or what is usual here.
+///
+/// It must be there before the connection is: one that begins as BBR is paced by the kernel for as long as it lives,
+/// whatever it is changed to.
+pub fn accept_with(listener: &TcpListener, congestion: Option<&str>) -> io::Result<()> {
+    match congestion {
+        Some(name) => set_congestion(listener, name),
+        None => {
+            let usual = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control")?;
+            set_congestion(listener, usual.trim())
+        }
+    }
 }
 
 /// Begins to connect: the stream becomes writable when the connection stands or has failed
@@ -78,12 +95,12 @@ pub fn check_congestion(name: &str) -> io::Result<()> {
 }
 
 /// Sets the congestion control of one socket. The error names what the kernel has instead.
-fn set_congestion(stream: &TcpStream, name: &str) -> io::Result<()> {
+fn set_congestion(socket: &impl AsRawFd, name: &str) -> io::Result<()> {
     let name_bytes = name.as_bytes();
     // SAFETY: the pointer and length describe `name_bytes`.
     let result = unsafe {
         libc::setsockopt(
-            stream.as_raw_fd(),
+            socket.as_raw_fd(),
             libc::IPPROTO_TCP,
             libc::TCP_CONGESTION,
             name_bytes.as_ptr().cast(),
@@ -179,7 +196,7 @@ mod tests {
     #[test]
     fn connects_and_reports() {
         for loopback in ["127.0.0.1:0", "[::1]:0"] {
-            let listener = listen(loopback.parse().unwrap()).unwrap();
+            let listener = listen(loopback.parse().unwrap(), None).unwrap();
             let stream = start_connect(listener.local_addr().unwrap(), Some("cubic")).unwrap();
             set_max_pacing_rate(&stream, 1_000_000).unwrap();
             set_notsent_lowat(&stream, 131_072).unwrap();
@@ -188,11 +205,42 @@ mod tests {
         }
     }
 
+    /// Pacing that BBR has begun stays with a connection: it must never have been BBR.
+    #[test]
+    fn what_is_accepted_begins_as_it_goes_on() {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let accepted = |listener: &TcpListener| {
+            listener.set_nonblocking(false).unwrap();
+            let _near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (far, _) = listener.accept().unwrap();
+            let (mut name, mut len) = ([0u8; 16], 16);
+            // SAFETY: `name` has room for `len` bytes, and both outlive the call.
+            let result = unsafe {
+                libc::getsockopt(
+                    far.as_raw_fd(),
+                    libc::IPPROTO_TCP,
+                    libc::TCP_CONGESTION,
+                    (&raw mut name).cast(),
+                    &raw mut len,
+                )
+            };
+            check(result).unwrap();
+            String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned()
+        };
+        let usual = accepted(&listen(any, None).unwrap());
+        let listener = listen(any, Some("reno")).unwrap();
+        assert_eq!(accepted(&listener), "reno");
+        accept_with(&listener, Some("cubic")).unwrap();
+        assert_eq!(accepted(&listener), "cubic");
+        accept_with(&listener, None).unwrap();
+        assert_eq!(accepted(&listener), usual);
+    }
+
     #[test]
     fn what_is_abandoned_ends_with_a_reset() {
         use std::io::Read;
         for is_on in [true, false] {
-            let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+            let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
             let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             listener.set_nonblocking(false).unwrap();
             let (mut peer, _) = listener.accept().unwrap();
@@ -206,7 +254,7 @@ mod tests {
 
     #[test]
     fn an_unknown_congestion_control_names_the_known_ones() {
-        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
         let error = start_connect(listener.local_addr().unwrap(), Some("warp")).unwrap_err().to_string();
         assert!(error.contains("'warp'") && error.contains("cubic"), "{error}");
     }

@@ -37,8 +37,11 @@ pub struct Run {
     pub sysctls: BTreeMap<String, String>,
     /// When it began, seconds since 1970.
     pub started_unix_s: f64,
-    /// How long it took.
+    /// How long it took, without the time it was interrupted.
     pub elapsed_s: f64,
+    /// When it went on after it had been interrupted, seconds since 1970.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed_unix_s: Vec<f64>,
     /// Whether every cell is valid in the end.
     pub valid: bool,
     /// The cells, one entry per repeat, in the order they were run.

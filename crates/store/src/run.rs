@@ -113,9 +113,19 @@ impl RunDir {
     /// Makes the directory `cells/NNN-slug/rK` for repeat K of the plan's cell NNN (both from 1) and
     /// returns its path relative to the run, as [`CellEntry::dir`] wants it.
     pub fn make_cell(&self, number: usize, slug: &str, repeat: u32) -> Result<String, RunError> {
-        let dir = format!("cells/{number:03}-{slug}/r{repeat}");
+        let dir = RunDir::repeat_dir(number, slug, repeat);
         make_dirs(&self.path.join(&dir))?;
         Ok(dir)
+    }
+
+    /// Where the repeats of the plan's cell NNN are, relative to the run: `cells/NNN-slug`.
+    pub fn cell_dir(number: usize, slug: &str) -> String {
+        format!("cells/{number:03}-{slug}")
+    }
+
+    /// Where one of them is: `cells/NNN-slug/rK`.
+    pub fn repeat_dir(number: usize, slug: &str, repeat: u32) -> String {
+        format!("{}/r{repeat}", RunDir::cell_dir(number, slug))
     }
 
     /// Reads `run.json`. For a cell directory, a run of that cell with what the cell knows.

@@ -3,8 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use event::{CongestionState, Direction, Fate, Host, Instant, Io, Op, Packet, Sink, SocketSample};
-use store::tables::{self, ROWS_PER_GROUP, Recorder, Row, Writer};
+use event::{
+    CongestionState, Direction, FarTimes, Fate, Host, Instant, Io, LayerTimes, Layers, NearTimes, Op, Packet,
+    PduKind, PduSeen, RequestId, Sink, SocketSample, Tcp, TcpTimes, Way,
+};
+use store::tables::{self, ROWS_PER_GROUP, Recorder, Row, Spool, Writer};
 
 fn packet(i: u64) -> Packet {
     let t = Instant::from_nanos(1_000_000_000 + i * 12_304);
@@ -17,6 +20,17 @@ fn packet(i: u64) -> Packet {
         fate: if i % 1000 == 999 { Fate::QueueFull } else { Fate::Delivered },
         ip_bytes: 1500,
         segments: 1,
+        src_host: 0,
+        dst_host: 100,
+        tcp: (!i.is_multiple_of(5)).then_some(Tcp {
+            src_port: 3260,
+            dst_port: 40_000,
+            seq: (i as u32).wrapping_mul(1448).wrapping_sub(5_000),
+            ack: u32::MAX,
+            payload_bytes: 1448,
+            flags: 0xff,
+        }),
+        unseen_ns: i % 13,
     }
 }
 
@@ -52,6 +66,77 @@ fn io(i: u64) -> Io {
     }
 }
 
+fn id(i: u64) -> RequestId {
+    RequestId { session: u64::MAX - 1, connection: 3, itt: (i % 7) as u32, cmd_sn: i as u32 }
+}
+
+fn at(ns: u64) -> Instant {
+    Instant::from_nanos(ns)
+}
+
+fn tcp(i: u64) -> TcpTimes {
+    TcpTimes { queued: at(i + 20), wire: at(i + 21), acked: at(i + 22) }
+}
+
+/// Every time differs from every other one of its row.
+fn layers(i: u64) -> Layers {
+    let near = NearTimes {
+        called: at(i + 1),
+        scsi: at(i + 2),
+        queued: at(i + 3),
+        granted: at(i + 4),
+        started: at(i + 5),
+        socketed: at(i + 6),
+        data_first: at(i + 7),
+        data_last: at(i + 8),
+        status: at(i + 9),
+        completed: at(i + 10),
+    };
+    let far = FarTimes {
+        received: at(i + 11),
+        parsed: at(i + 12),
+        executed: at(i + 13),
+        r2t_first: at(i + 14),
+        data_out_last: at(i + 15),
+        store_begin: at(i + 16),
+        store_end: at(i + 17),
+        answered: at(i + 18),
+        sent: at(i + 19),
+    };
+    Layers {
+        id: id(i),
+        op: if i.is_multiple_of(3) { Op::Write } else { Op::Read },
+        status: i as u8,
+        lun: 300,
+        len_bytes: 4096,
+        offset_bytes: i << 33,
+        command_stream_end: i + 23,
+        status_stream_end: i + 24,
+        tcp: tcp(i),
+        times: if i.is_multiple_of(2) { LayerTimes::Near(near) } else { LayerTimes::Far(far) },
+    }
+}
+
+fn pdu(i: u64) -> PduSeen {
+    let kinds = <PduKind as tables::Word>::ALL;
+    PduSeen {
+        t: at(i),
+        host: if i.is_multiple_of(2) { Host::Near } else { Host::Far },
+        id: id(i),
+        way: if i.is_multiple_of(3) { Way::Out } else { Way::In },
+        kind: kinds[i as usize % kinds.len()],
+        has_status: i.is_multiple_of(5),
+        stat_sn: 6,
+        data_sn: 7,
+        offset_bytes: 8,
+        len_bytes: 9,
+        stream_begin: i << 34,
+        stream_end: (i << 34) + 48,
+        socketed: at(i + 10),
+        tcp: tcp(i),
+    }
+}
+
 fn write<R: Row>(path: &Path, rows: impl Iterator<Item = R>) -> R::Columns {
     let mut expected = R::Columns::default();
     let mut writer = Writer::<R>::create(path).unwrap();
@@ -73,6 +158,10 @@ fn every_table_comes_back_as_it_was() {
     assert_eq!(tables::read::<Packet>(dir.path()).unwrap(), packets);
     let ios = write(&dir.path().join("io-near.parquet"), (0..10).map(io));
     assert_eq!(tables::read::<Io>(dir.path()).unwrap(), ios);
+    let both = write(&dir.path().join("layers-near.parquet"), (0..100).map(layers));
+    assert_eq!(tables::read::<Layers>(dir.path()).unwrap(), both);
+    let pdus = write(&dir.path().join("pdus-far.parquet"), (0..100).map(pdu));
+    assert_eq!(tables::read::<PduSeen>(dir.path()).unwrap(), pdus);
 
     let mut sockets = write(&dir.path().join("sockets-far.parquet"), (0..7).map(sample));
     write(&dir.path().join("sockets-near.parquet"), (7..9).map(sample));
@@ -82,6 +171,28 @@ fn every_table_comes_back_as_it_was() {
         sockets,
         "all files, in the order of their names"
     );
+}
+
+#[test]
+fn a_spool_gives_back_what_was_put_in() {
+    fn check<R: tables::Packed>(path: &Path, row: impl Fn(u64) -> R) -> R::Columns {
+        let mut expected = R::Columns::default();
+        let mut spool = Spool::<R>::create(path, 1).unwrap();
+        // As much as fits into its batches, so that none is lost however slow the disk is.
+        for i in 0..1000 {
+            spool.record(&row(i));
+            row(i).push(&mut expected);
+        }
+        assert_eq!(spool.finish().unwrap(), tables::Written { rows: 1000, lost_rows: 0 });
+        expected
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let ios = check(&dir.path().join("io-near.parquet"), io);
+    assert_eq!(tables::read::<Io>(dir.path()).unwrap(), ios);
+    let both = check(&dir.path().join("layers.parquet"), layers);
+    assert_eq!(tables::read::<Layers>(dir.path()).unwrap(), both);
+    let pdus = check(&dir.path().join("pdus.parquet"), pdu);
+    assert_eq!(tables::read::<PduSeen>(dir.path()).unwrap(), pdus);
 }
 
 #[test]
@@ -213,4 +324,6 @@ fn the_documentation_lists_every_column() {
     check::<Packet>(text);
     check::<SocketSample>(text);
     check::<Io>(text);
+    check::<Layers>(text);
+    check::<PduSeen>(text);
 }

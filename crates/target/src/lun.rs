@@ -5,33 +5,31 @@
 //! Addressing: SAM-5 section 4.7; identity: SPC-4 section 7.8.6.
 
 mod attention;
+mod error;
 mod identity;
 mod inventory;
 mod kept;
+mod luns;
 mod options;
 mod reservation;
 mod spec;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use thiserror::Error;
-use wire::scsi::Lun as Address;
-
-use crate::backend::{
-    Backend, BlockStore, Delays, DeviceStore, FaultStore, FileStore, Inline, Locked, Memory, MemoryError,
-    Null, OpenAs, OpenError,
-};
+use crate::backend::{Backend, BlockStore, Delays, Disk, FaultStore, Inline, Locked, Memory, Null, OpenAs};
 
 pub use attention::{Attention, Nexus};
+pub use error::LunError;
 pub use identity::{Identity, PORTAL_GROUP_TAG};
 pub use kept::{Keeper, KeptError, Save};
+pub use luns::Luns;
 pub use options::{BLOCK_LENS_BYTES, OPTIONS, OptionError, Options};
 pub use reservation::{Need, Port, Request, Reservations, ReserveError};
 pub use spec::{LunSpec, Source, SpecError};
 
+pub(crate) use luns::check_reservations;
 pub(crate) use options::not;
 pub(crate) use spec::nearest_of;
 
@@ -85,169 +83,6 @@ pub struct Reserved {
     pub save: Option<Save>,
 }
 
-/// The LUNs of one target by their numbers, which may have gaps.
-#[derive(Debug, Default)]
-pub struct Luns {
-    slots: Vec<Option<Lun>>,
-    /// LUNs that wait until the one with their number has left.
-    successors: BTreeMap<u16, Lun>,
-    sessions: BTreeMap<Nexus, Arc<Port>>,
-}
-
-/// Why a LUN cannot be served.
-#[derive(Debug, Error)]
-pub enum LunError {
-    /// Its file cannot be used.
-    #[error("LUN {number} ({spec}): {source}")]
-    File {
-        /// Its number.
-        number: usize,
-        /// What was asked for.
-        spec: Box<LunSpec>,
-        /// What is wrong with the file.
-        source: OpenError,
-    },
-    /// Its reservations cannot be had back.
-    #[error("LUN {number} ({spec}): {source}")]
-    Reservations {
-        /// Its number.
-        number: usize,
-        /// What was asked for.
-        spec: Box<LunSpec>,
-        /// What is wrong with them.
-        source: KeptError,
-    },
-    /// Two LUNs would keep their reservations in one file.
-    #[error("LUN {number} and LUN {other} both keep their reservations in {}; give each its own", path.display())]
-    SharedReservations {
-        /// The second.
-        number: u16,
-        /// The first.
-        other: u16,
-        /// The file.
-        path: PathBuf,
-    },
-    /// There is not that much memory.
-    #[error("LUN {number} ({spec}): {source}")]
-    Memory {
-        /// Its number.
-        number: usize,
-        /// What was asked for.
-        spec: Box<LunSpec>,
-        /// What is wrong with the size.
-        source: MemoryError,
-    },
-    /// A memory LUN whose size does not make whole blocks.
-    #[error(
-        "LUN {number} ({spec}): {len_bytes} bytes is not a positive multiple of the block size of {block_len_bytes} bytes"
-    )]
-    Size {
-        /// Its number.
-        number: usize,
-        /// What was asked for.
-        spec: Box<LunSpec>,
-        /// The size found.
-        len_bytes: u64,
-        /// Bytes per block.
-        block_len_bytes: u32,
-    },
-    /// More LUNs than can be numbered.
-    #[error("there is no LUN {number}: they are numbered from 0, {LUNS_MAX} at most; start a second target")]
-    TooMany {
-        /// The number asked for.
-        number: u16,
-    },
-}
-
-/// Whether each of these LUNs keeps its reservations in a file of its own.
-pub(crate) fn check_reservations<'a>(
-    specs: impl Iterator<Item = (&'a u16, &'a LunSpec)>,
-) -> Result<(), LunError> {
-    let mut keepers = BTreeMap::new();
-    for (&number, spec) in specs {
-        let Some(path) = Keeper::place(&spec.source, &spec.options) else { continue };
-        if let Some(other) = keepers.insert(path.clone(), number) {
-            return Err(LunError::SharedReservations { number, other, path });
-        }
-    }
-    Ok(())
-}
-
-impl Luns {
-    /// Opens every LUN of `specs` in the order of their numbers, as target `iqn`.
-    pub fn open(specs: &BTreeMap<u16, LunSpec>, iqn: &str) -> Result<Luns, LunError> {
-        check_reservations(specs.iter())?;
-        let mut luns = Luns::default();
-        for (number, spec) in specs {
-            luns.put(Lun::open(spec, *number, iqn)?);
-        }
-        Ok(luns)
-    }
-
-    /// Puts a LUN in the place of its number.
-    fn put(&mut self, lun: Lun) {
-        let place = usize::from(lun.number);
-        if self.slots.len() <= place {
-            self.slots.resize_with(place + 1, || None);
-        }
-        self.slots[place] = Some(lun);
-    }
-
-    /// The LUN that a command is for; one that is leaving too, for what is under way on it.
-    pub fn lun(&self, address: Address) -> Option<&Lun> {
-        self.slots.get(usize::from(address.number()?))?.as_ref()
-    }
-
-    /// The LUN that a command is for, to receive into its memory.
-    pub fn lun_mut(&mut self, address: Address) -> Option<&mut Lun> {
-        self.slots.get_mut(usize::from(address.number()?))?.as_mut()
-    }
-
-    /// All of them that are not leaving, by number.
-    pub fn iter(&self) -> impl Iterator<Item = &Lun> {
-        self.slots.iter().flatten().filter(|lun| !lun.is_leaving)
-    }
-
-    /// A session of `port` logged in. It is told once per LUN that the LUN may have been reset since it last
-    /// looked; a memory LUN of a target that was started again is empty, so this is not a formality.
-    pub fn begin(&mut self, nexus: Nexus, port: Port) {
-        let port = Arc::new(port);
-        for lun in self.slots.iter_mut().flatten() {
-            lun.attentions.begin(nexus);
-            lun.reservations.begin(nexus, &port);
-        }
-        self.sessions.insert(nexus, port);
-    }
-
-    /// A LUN, or all of them, was reset; see [`Lun::reset`].
-    pub fn reset(&mut self, address: Option<Address>) {
-        self.concerned(address).for_each(Lun::reset);
-    }
-
-    /// Another session ended commands of `nexus` on a LUN, or on all of them.
-    pub fn tell_cleared(&mut self, address: Option<Address>, nexus: Nexus) {
-        let luns = self.concerned(address);
-        luns.for_each(|lun| lun.attentions.raise(Attention::Cleared, |other| other == nexus));
-    }
-
-    fn concerned(&mut self, address: Option<Address>) -> impl Iterator<Item = &mut Lun> {
-        let number = address.map(Address::number);
-        self.slots
-            .iter_mut()
-            .flatten()
-            .filter(move |lun| number.is_none_or(|number| number == Some(lun.number)))
-    }
-
-    /// A session is over; nothing is kept for it.
-    pub fn end(&mut self, nexus: Nexus) {
-        for lun in self.slots.iter_mut().flatten() {
-            lun.attentions.end(nexus);
-            lun.reservations.end(nexus);
-        }
-        self.sessions.remove(&nexus);
-    }
-}
-
 impl Lun {
     /// Opens what `spec` describes as LUN `number` of target `iqn`.
     pub fn open(spec: &LunSpec, number: u16, iqn: &str) -> Result<Lun, LunError> {
@@ -279,12 +114,12 @@ impl Lun {
                 (Backend::Inline(inline), block_len_bytes)
             }
             Source::File { path } => {
-                let store = FileStore::open(path, open_as, block_len_bytes).map_err(opened)?;
+                let store = Disk::open_file(path, open_as, block_len_bytes).map_err(opened)?;
                 (Backend::Blocking(Arc::new(store)), block_len_bytes)
             }
             Source::Block { path } => {
-                let store = DeviceStore::open(path, open_as, options.block_len_bytes).map_err(opened)?;
-                let block_len_bytes = store.logical_block_bytes();
+                let store = Disk::open_device(path, open_as, options.block_len_bytes).map_err(opened)?;
+                let block_len_bytes = store.block_len_bytes();
                 (Backend::Blocking(Arc::new(store)), block_len_bytes)
             }
         };
@@ -478,30 +313,6 @@ mod tests {
 
     const IQN: &str = "iqn.2026-11.io.farlun:test";
 
-    fn at(number: u16) -> Address {
-        Address::from_number(number)
-    }
-
-    fn open(specs: &[&str]) -> Result<Luns, LunError> {
-        let specs = (0..).zip(specs.iter().map(|s| s.parse().unwrap()));
-        Luns::open(&specs.collect(), IQN)
-    }
-
-    #[test]
-    fn luns_are_numbered_in_the_order_given() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("disk");
-        std::fs::write(&path, [0; 4096]).unwrap();
-        let mut luns = open(&["memory:1MiB", &format!("file:{},ro", path.display())]).unwrap();
-        let seen: Vec<_> =
-            luns.iter().map(|l| (l.number(), l.kind(), l.blocks(), l.is_read_only())).collect();
-        assert_eq!(seen, [(0, "memory", 2048, false), (1, "file", 8, true)]);
-        assert_ne!(luns.lun(at(0)).unwrap().identity(), luns.lun(at(1)).unwrap().identity());
-        assert!(luns.lun(at(2)).is_none() && luns.lun_mut(Address(u64::MAX)).is_none());
-        assert!(matches!(luns.lun(at(0)).unwrap().backend(), Backend::Inline(_)));
-        assert!(luns.lun(at(1)).unwrap().backend().has_write_cache());
-    }
-
     #[test]
     fn a_file_keeps_its_identity_and_a_neighbour_has_another() {
         let dir = tempfile::tempdir().unwrap();
@@ -518,44 +329,9 @@ mod tests {
 
     #[test]
     fn memory_that_is_taken_anew_is_another_one() {
-        let serial = |spec| open(&[spec]).unwrap().lun(at(0)).map(|lun| lun.identity().serial.clone());
+        let serial =
+            |spec: &str| Lun::open(&spec.parse().unwrap(), 0, IQN).unwrap().identity().serial.clone();
         assert_ne!(serial("memory:1MiB"), serial("memory:1MiB"));
         assert_eq!(serial("null:1MiB"), serial("null:1MiB"));
-    }
-
-    #[test]
-    fn errors_name_the_lun() {
-        let check = |specs: &[&str], expected: &[&str]| {
-            let text = open(specs).unwrap_err().to_string();
-            for part in expected {
-                assert!(text.contains(part), "'{part}' is missing in: {text}");
-            }
-        };
-        check(&["memory:1000"], &["LUN 0 (memory:1000B)", "1000 bytes", "512"]);
-        check(&["memory:0"], &["LUN 0", "0 bytes", "positive multiple"]);
-        check(&["memory:1MiB", "file:/nowhere/disk"], &["LUN 1 (file:/nowhere/disk)", "does not exist"]);
-        check(&["memory:1000000TiB"], &["LUN 0", "does not fit"]);
-        check(&["memory:512"; 257], &["no LUN 256", "256 at most"]);
-    }
-
-    #[test]
-    fn a_session_is_told_of_power_on_and_of_resets_once_each() {
-        let mut luns = open(&["memory:1MiB", "memory:1MiB"]).unwrap();
-        let (one, two) = (Nexus(1), Nexus(2));
-        luns.begin(one, Port::default());
-        luns.begin(two, Port::default());
-        let lun = luns.lun_mut(at(0)).unwrap();
-        assert_eq!(lun.take_attention(one), Some(Attention::PowerOn));
-        assert_eq!(lun.take_attention(one), None);
-        lun.reset();
-        lun.reset();
-        assert_eq!(lun.take_attention(one), Some(Attention::Reset));
-        assert_eq!(lun.take_attention(one), None, "two resets are one message");
-        assert_eq!(lun.take_attention(two), Some(Attention::PowerOn), "the earlier one first");
-        assert_eq!(lun.take_attention(two), Some(Attention::Reset));
-        assert_eq!(lun.take_attention(Nexus(3)), None, "a session that never began");
-        luns.end(two);
-        assert_eq!(luns.lun_mut(at(1)).unwrap().take_attention(two), None);
-        assert_eq!(luns.lun_mut(at(1)).unwrap().take_attention(one), Some(Attention::PowerOn));
     }
 }

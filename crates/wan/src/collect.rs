@@ -41,7 +41,7 @@ pub(crate) struct Traffic {
     pub(crate) device_refused: u64,
     /// Rows of the table that this thread did not keep up with.
     pub(crate) lost_rows: u64,
-    /// Actual minus scheduled delivery.
+    /// Actual minus scheduled delivery, and for how long nobody had looked when the packet was read.
     pub(crate) lateness: Histogram<u64>,
 }
 
@@ -54,6 +54,7 @@ pub(crate) struct Window {
 
 /// The end of a direction's line to the collector.
 pub(crate) struct Feed {
+    is_traced: bool,
     rows: Vec<Packet>,
     batches: SyncSender<Vec<Packet>>,
     lost_rows: Arc<AtomicU64>,
@@ -86,6 +87,11 @@ impl Window {
 }
 
 impl Feed {
+    /// Whether somebody reads all of a row, or its packet is only counted.
+    pub(crate) const fn is_traced(&self) -> bool {
+        self.is_traced
+    }
+
     /// Takes one row; hands a full batch on.
     pub(crate) fn record(&mut self, row: Packet) {
         self.rows.push(row);
@@ -115,7 +121,9 @@ impl Collector {
         let mut table = trace.map(|dir| Writer::<Packet>::create(dir.join("packets.parquet"))).transpose()?;
         let (batches, incoming) = sync_channel(BATCHES_WAITING);
         let lost_rows = Arc::new(AtomicU64::new(0));
+        let is_traced = table.is_some();
         let feed = || Feed {
+            is_traced,
             rows: Vec::with_capacity(BATCH_ROWS),
             batches: batches.clone(),
             lost_rows: lost_rows.clone(),
@@ -187,7 +195,7 @@ impl Traffic {
         match packet.fate {
             Fate::Delivered => {
                 let late = packet.egress.since(packet.scheduled).as_nanos() as u64;
-                self.lateness.saturating_record(late);
+                self.lateness.saturating_record(late + packet.unseen_ns);
             }
             Fate::Duplicate => self.duplicated += segments,
             Fate::Lost => self.lost += segments,

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use event::{BitRate, Direction, Fate, Instant, Packet};
+use event::{BitRate, Direction, Fate, Instant, Packet, Tcp};
 use link::{Cutter, Dice, Handle, Path, Stage, TCP_CHECKSUM, wire_bytes};
 use net::clock;
 use net::tun::{Cut, HEADER_BYTES, MAX_BYTES, Offload};
@@ -16,7 +16,9 @@ use net::tun::{Cut, HEADER_BYTES, MAX_BYTES, Offload};
 use crate::Spec;
 use crate::arena::{Arena, limit_bytes};
 use crate::collect::Feed;
+use crate::headers::tcp_of;
 use crate::host::Host;
+use crate::watch::Watch;
 
 /// Packets delivered or read before something else gets its turn.
 const BATCH: usize = 16;
@@ -34,6 +36,7 @@ pub(crate) struct Lane {
     feed: Feed,
     segment: bool,
     ring: Option<Ring>,
+    watch: Watch,
     /// Pieces in a row that are written next, and what was found behind them.
     run: Vec<(Instant, link::Packet)>,
     found: Option<(Instant, link::Packet)>,
@@ -69,6 +72,7 @@ impl Lane {
             feed,
             segment: spec.segment,
             ring,
+            watch: Watch::new(clock::now()),
             run: Vec::new(),
             found: None,
         }
@@ -92,6 +96,11 @@ impl Lane {
     /// Where packets come in, unless none is wanted now.
     pub(crate) fn input(&self) -> Option<BorrowedFd<'_>> {
         self.resumes_at().is_none().then(|| self.from.tun.as_fd())
+    }
+
+    /// Whoever sleeps looked at the input until `t`.
+    pub(crate) fn looked_until(&mut self, t: Instant) {
+        self.watch.looked_until(t);
     }
 
     /// Writes packets that are due.
@@ -131,10 +140,10 @@ impl Lane {
                 (Ok(()), false) => (now, Fate::Delivered),
                 (Err(_), _) => (scheduled, Fate::DeviceRefused),
             };
+            self.note(&packet, scheduled, egress, fate);
             if !packet.again {
                 self.arena.release(packet.handle);
             }
-            self.note(&packet, scheduled, egress, fate);
         }
     }
 
@@ -142,13 +151,20 @@ impl Lane {
     pub(crate) fn read(&mut self) -> std::io::Result<usize> {
         for count in 0..BATCH {
             let now = clock::now();
-            if self.ring.as_mut().is_some_and(|ring| ring.is_closed(now, &self.path)) {
+            if let Some(ring) = &mut self.ring
+                && ring.is_closed(now, &self.path)
+            {
+                self.watch.looked_until(ring.wants_at());
                 return Ok(count);
             }
+            self.watch.look(now);
             let Some(room) = self.arena.room() else {
                 return Ok(count + usize::from(self.refuse_one()?));
             };
-            let Some(bytes) = self.from.tun.read(room)? else { return Ok(count) };
+            let Some(bytes) = self.from.tun.read(room)? else {
+                self.watch.found_nothing();
+                return Ok(count);
+            };
             let now = clock::now();
             let cut = Cut::of(&room[..bytes]);
             let ip = &room[HEADER_BYTES..bytes];
@@ -160,7 +176,7 @@ impl Lane {
                 None => {
                     let ip_bytes = (bytes - HEADER_BYTES) as u32;
                     let wire_bytes = wire_bytes(ip_bytes, cut.segments, cut.header_bytes);
-                    self.push(now, link::Packet::new(handle, now, ip_bytes, wire_bytes, cut.segments))
+                    self.push(link::Packet::new(handle, now, ip_bytes, wire_bytes, cut.segments))
                 }
             };
             // The reference that `keep` made; each packet that was taken has one of its own.
@@ -178,7 +194,7 @@ impl Lane {
         for piece in 0..cutter.pieces() {
             let ip_bytes = cutter.ip_bytes(piece);
             let packet = link::Packet::new(handle, now, ip_bytes, wire_bytes(ip_bytes, 1, 0), 1);
-            if self.push(now, link::Packet { piece: Some(piece), ..packet }) {
+            if self.push(link::Packet { piece: Some(piece), ..packet }) {
                 last_taken = Some(piece);
             }
         }
@@ -188,9 +204,10 @@ impl Lane {
         last_taken.is_some()
     }
 
-    /// Gives one packet to the model; whether it took it.
-    fn push(&mut self, now: Instant, packet: link::Packet) -> bool {
-        match self.path.push(now, packet) {
+    /// Gives one packet that has just come to the model; whether it took it.
+    fn push(&mut self, packet: link::Packet) -> bool {
+        let now = packet.arrived;
+        match self.path.push(now, link::Packet { unseen_ns: self.watch.unseen_ns(), ..packet }) {
             Ok(()) => {
                 self.arena.share(packet.handle);
                 true
@@ -210,11 +227,25 @@ impl Lane {
         let now = clock::now();
         let ip_bytes = (bytes - HEADER_BYTES) as u32;
         let packet = link::Packet::new(Handle(0), now, ip_bytes, 0, Cut::of(&lost[..bytes]).segments);
-        self.note(&packet, now, now, Fate::NoBuffer);
+        self.record(&packet, now, now, Fate::NoBuffer, tcp_of(&lost[..bytes], None));
         Ok(true)
     }
 
+    /// What became of a packet whose bytes are in the arena.
     fn note(&mut self, packet: &link::Packet, scheduled: Instant, egress: Instant, fate: Fate) {
+        let wants = self.feed.is_traced();
+        let tcp = wants.then(|| tcp_of(self.arena.bytes(packet.handle), packet.piece)).flatten();
+        self.record(packet, scheduled, egress, fate, tcp);
+    }
+
+    fn record(
+        &mut self,
+        packet: &link::Packet,
+        scheduled: Instant,
+        egress: Instant,
+        fate: Fate,
+        tcp: Option<Tcp>,
+    ) {
         self.feed.record(Packet {
             ingress: packet.arrived,
             scheduled,
@@ -224,6 +255,10 @@ impl Lane {
             fate,
             ip_bytes: packet.ip_bytes,
             segments: packet.segments,
+            src_host: self.from.side.number(),
+            dst_host: self.to.side.number(),
+            tcp,
+            unseen_ns: packet.unseen_ns,
         });
     }
 }
@@ -247,6 +282,11 @@ fn write_pieces(to: &Host, packet: &[u8], piece: u16, count: u16) -> std::io::Re
 }
 
 impl Ring {
+    /// When the line has nothing left to do, if nobody reads before that.
+    fn wants_at(&self) -> Instant {
+        self.resume.map_or(Instant::ZERO, |resume| resume + self.ahead / 2)
+    }
+
     /// Whether the line has so much before it that the ring must wait.
     fn is_closed(&mut self, now: Instant, path: &Path) -> bool {
         if self.resume.is_some_and(|resume| now < resume) {

@@ -12,6 +12,7 @@ mod collect;
 mod emulator;
 mod error;
 pub mod guard;
+mod headers;
 mod host;
 mod lane;
 mod pump;
@@ -22,6 +23,7 @@ pub mod selftest;
 mod shown;
 mod spec;
 pub mod validity;
+mod watch;
 
 pub use error::WanError;
 pub use pump::Cost;

@@ -6,7 +6,8 @@
 //!
 //! The thread sleeps until shortly before the next packet is due or one comes in, and spins over the rest: a
 //! sleeping processor wakes some tens of microseconds late. While it spins it still looks for input, so that
-//! packets are stamped when they come. It never allocates for a packet, never writes a file, and drops only
+//! packets are stamped when they come. It never sleeps for longer than a heartbeat: a packet that came while the thread
+//! was stopped is stamped late, and [`Watch`](crate::watch::Watch) tells by how much at most. It never allocates for a packet, never writes a file, and drops only
 //! what the model says or what it then reports.
 
 use std::os::fd::AsFd;
@@ -26,6 +27,8 @@ const SPIN_MAX: Duration = Duration::from_micros(50);
 const SPIN_PERCENT: u64 = 50;
 /// Spinning saved up while there was nothing to spin for.
 const SPIN_SAVED_NS: u64 = 5_000_000;
+/// The thread never sleeps longer: how long nobody looked at the devices is known to so much.
+const HEARTBEAT: Duration = Duration::from_micros(500);
 /// Above all ordinary threads, below what the kernel itself runs at 50 and more.
 const PRIORITY: i32 = 10;
 
@@ -114,7 +117,7 @@ impl Pump {
     }
 
     /// Sleeps, or spins if something is due at once and there is budget to. Returns the time slept.
-    fn rest(&self, spin: &mut Spin) -> std::io::Result<Duration> {
+    fn rest(&mut self, spin: &mut Spin) -> std::io::Result<Duration> {
         let [out, back] = &self.lanes;
         let due = out.next_at().into_iter().chain(back.next_at()).min();
         let signal = self.signals.wake.as_fd();
@@ -122,17 +125,20 @@ impl Pump {
         let now = clock::now();
         let margin = spin.margin(now);
         if let Some(due) = due.filter(|due| due.since(now) <= margin) {
-            spin.until(now, due, || Ok(wait::readable(inputs, Some(Duration::ZERO))?.contains(&true)))?;
+            let woken =
+                spin.until(now, due, || Ok(wait::readable(inputs, Some(Duration::ZERO))?.contains(&true)))?;
+            self.lanes.iter_mut().for_each(|lane| lane.looked_until(woken.min(due)));
             return Ok(Duration::ZERO);
         }
         let wake = due.map(|due| due - margin);
         let resume = out.resumes_at().into_iter().chain(back.resumes_at()).min();
-        let until = wake.into_iter().chain(resume).min();
-        let input = wait::readable(inputs, until.map(|until| until.since(now)))?.contains(&true);
+        let until = wake.into_iter().chain(resume).chain([now + HEARTBEAT]).min().expect("one of three");
+        let input = wait::readable(inputs, Some(until.since(now)))?.contains(&true);
         let woken = clock::now();
-        if let Some(wake) = wake.filter(|wake| !input && until == Some(*wake)) {
-            spin.learn(woken.since(wake));
+        if wake == Some(until) && !input {
+            spin.learn(woken.since(until));
         }
+        self.lanes.iter_mut().for_each(|lane| lane.looked_until(woken.min(until)));
         Ok(woken.since(now))
     }
 }
@@ -174,13 +180,13 @@ impl Spin {
         }
     }
 
-    /// Spins from `start` until `end` or until `interrupted` says so.
+    /// Spins from `start` until `end` or until `interrupted` says so. Returns when that was.
     fn until(
         &mut self,
         start: Instant,
         end: Instant,
         mut interrupted: impl FnMut() -> std::io::Result<bool>,
-    ) -> std::io::Result<()> {
+    ) -> std::io::Result<Instant> {
         let mut now = start;
         while now < end && !interrupted()? {
             now = clock::now();
@@ -188,7 +194,7 @@ impl Spin {
         let spun_ns = now.since(start).as_nanos() as u64;
         self.saved_ns = self.saved_ns.saturating_sub(spun_ns);
         self.spent_ns += spun_ns;
-        Ok(())
+        Ok(now)
     }
 }
 

@@ -124,6 +124,14 @@ impl Side {
         }
     }
 
+    /// Its number in tables.
+    pub(crate) const fn number(self) -> u32 {
+        match self {
+            Side::Near => 0,
+            Side::Far => 100,
+        }
+    }
+
     /// Its address in the range for benchmarks (RFC 2544, appendix C.2.2), with the prefix length.
     pub const fn ipv4(self) -> (Ipv4Addr, u8) {
         match self {

@@ -22,7 +22,8 @@ pub enum Class {
     Off,
 }
 
-/// How late packets were delivered, over those that came while COMMAND ran.
+/// How late packets were delivered, over those that came while COMMAND ran. The schedule counts from the time at which
+/// a packet was read; if nobody had looked for a while before that, that while is part of its lateness.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Lateness {
     /// Median, in nanoseconds.
@@ -179,6 +180,10 @@ mod tests {
                 fate,
                 ip_bytes: 1500,
                 segments: 3,
+                src_host: 0,
+                dst_host: 100,
+                tcp: None,
+                unseen_ns: 0,
             });
         }
         traffic

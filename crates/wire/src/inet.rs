@@ -3,6 +3,10 @@
 //! What a path needs to know of a packet, which may be a super-packet of a device that segments: how much of it is
 //! headers that every segment repeats. Checksums are not looked at.
 
+pub mod tcp;
+
+pub use tcp::Tcp;
+
 use crate::be;
 
 /// Protocol number of TCP.

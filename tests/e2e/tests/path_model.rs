@@ -144,6 +144,23 @@ fn a_starved_emulator_says_that_its_figures_are_not_valid() {
 }
 
 #[test]
+fn a_packet_that_came_while_nobody_looked_is_late() {
+    need!(path::available(), skip::program("bash"));
+    let _turn = path::turn();
+    // Nothing is on the path while the emulator is stopped: only when somebody last looked tells that the one packet
+    // came long before it was read.
+    // Where nobody listens, a connection is refused after a round trip: the datagram has arrived before that.
+    let near = format!(
+        "kill -STOP $PPID; echo >/dev/udp/{FAR}/9; sleep 0.05; kill -CONT $PPID; ! : >/dev/tcp/{FAR}/9"
+    );
+    let mut command = farlun(["wan", "--json", "--delay", "2ms", "--validity", "latency"]);
+    let finished = run(command.args(["--", "bash", "-c", &near]), LIMIT);
+    assert_eq!(finished.code, 4, "{finished:#?}");
+    let late_ns = &finished.json()["validity"]["lateness_ns"];
+    assert!(late_ns["max"].as_u64() >= Some(49_000_000), "{late_ns}");
+}
+
+#[test]
 fn users_who_are_not_root_have_a_path_too() {
     need!(path::available(), skip::program("ping"), path::available_to_nobody());
     let _turn = path::turn();
@@ -189,4 +206,9 @@ fn the_selftest_gives_figures_or_says_why_not() {
     };
     assert_eq!((finished.code, &document["valid"]), (code, &Value::Bool(valid)), "{finished:#?}");
     assert_eq!(valid, document["reasons"].as_array().expect("reasons").is_empty(), "{document}");
+    assert_eq!(document["bounds"], "real-time", "{document}");
+    let capacity =
+        checks.iter().filter(|check| check["path"].as_str().is_some_and(|path| path.contains("cubic")));
+    assert!(capacity.count() >= 3, "congestion control and queue are stated: {document}");
+    assert!(document["others_busy"].is_f64(), "{document}");
 }

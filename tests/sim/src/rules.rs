@@ -35,6 +35,8 @@ struct Task {
     data_in_bytes: u32,
     /// Where the present Data-In sequence began.
     sequence_bytes: u32,
+    /// Its last sequence has ended.
+    has_all_data: bool,
     r2ts: u32,
 }
 
@@ -183,7 +185,9 @@ impl Rules {
         assert!(task.data_in_bytes <= task.expected_bytes, "more data than the initiator expects");
         let sequence = task.data_in_bytes - task.sequence_bytes;
         assert!(sequence <= max_burst_len, "a sequence longer than MaxBurstLength");
-        assert_eq!(data.is_final, sequence == max_burst_len || data.status.is_some(), "F ends a sequence");
+        assert!(!task.has_all_data, "data behind an F that ended a sequence early");
+        assert!(data.is_final || sequence < max_burst_len && data.status.is_none(), "F ends a sequence");
+        task.has_all_data = data.is_final && sequence < max_burst_len;
         if data.is_final {
             task.sequence_bytes = task.data_in_bytes;
         }
@@ -222,6 +226,7 @@ impl Rules {
         assert!(!response.underflow || response.residual <= task.expected_bytes, "a residual beyond all");
         let data_pdus = if task.is_read { task.data_in_pdus } else { task.r2ts };
         assert_eq!(response.exp_data_sn, data_pdus, "ExpDataSN counts Data-In and R2T PDUs");
+        assert_eq!(task.sequence_bytes, task.data_in_bytes, "the last sequence ends with F");
     }
 }
 

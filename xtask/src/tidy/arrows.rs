@@ -19,7 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("analysis", &["event", "wire", "store"]),
     ("report", &["event", "store", "analysis"]),
     ("document", &["event"]),
-    ("lab", &["event", "document", "link", "net", "store", "analysis", "report"]),
+    ("lab", &["event", "document", "link", "net", "store", "target", "analysis", "report"]),
     ("farlun", EVERYTHING),
     ("fuzz", &["event", "wire", "proto"]),
     ("sim", &["event", "wire", "proto", "control", "link"]),

@@ -139,7 +139,7 @@ fn digests_cover_what_is_read_straight_into_its_place() {
     use std::io::Write;
     use std::net::TcpListener;
 
-    struct Whole(Vec<u8>, Vec<bool>);
+    struct Whole(Vec<u8>, Vec<bool>, Vec<Span>, Instant);
 
     impl Receiver for Whole {
         type Place = ();
@@ -168,6 +168,20 @@ fn digests_cover_what_is_read_straight_into_its_place() {
         fn wants_more(&self) -> bool {
             self.1.len() < 3
         }
+
+        fn wants_times(&self) -> bool {
+            true
+        }
+
+        fn came(&mut self, at: Instant) {
+            assert!(at >= self.3);
+            self.3 = at;
+        }
+
+        fn lies(&mut self, span: Span) {
+            assert!(self.3 > Instant::ZERO);
+            self.2.push(span);
+        }
     }
 
     let digests = Digests { header: true, data: true };
@@ -182,13 +196,15 @@ fn digests_cover_what_is_read_straight_into_its_place() {
     let writer = std::thread::spawn(move || peer.write_all(&bytes).unwrap());
     let (mut rx, mut scratch) = (Rx::new(), Scratch::new());
     rx.set_digests(digests);
-    let mut whole = Whole(vec![0; data.len()], Vec::new());
+    let mut whole = Whole(vec![0; data.len()], Vec::new(), Vec::new(), Instant::ZERO);
     while whole.wants_more() {
         rx.receive(&stream, &mut scratch, &mut whole, Quantum { bytes: 1 << 20, pdus: 2 }).unwrap();
     }
     writer.join().unwrap();
     assert_eq!(whole.1, [true, false, true]);
     assert!(whole.0 == data);
+    let len = good.len() as u64;
+    assert_eq!(whole.2, [0, 1, 2].map(|n| Span { begin: n * len, end: (n + 1) * len }));
 }
 
 #[test]

@@ -29,6 +29,7 @@ use crate::exit::{self, Exit};
     after_help = "Examples:\n  \
         farlun lab --quick\n  \
         farlun lab tour --out runs/tour\n  \
+        farlun lab tour --out runs/tour --resume        (after it was interrupted)\n  \
         farlun lab check mine.toml && farlun lab mine.toml"
 )]
 pub(crate) struct LabArgs {
@@ -40,6 +41,10 @@ pub(crate) struct LabArgs {
     /// Write the run to DIR, which is made [default: farlun-runs/PLAN-DATE-TIME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Go on with the run in --out DIR: what has valid figures there is kept, the rest is run. The plan, the seed
+    /// and the program must be those it was begun with; where there is no run yet, it is begun
+    #[arg(long, requires = "out")]
+    resume: bool,
     /// Run the plan's quick variant
     #[arg(long)]
     quick: bool,
@@ -126,6 +131,7 @@ fn experiment(args: LabArgs) -> anyhow::Result<u8> {
     let order = Order {
         plan,
         out,
+        resume: args.resume,
         seed: args.seed,
         command_line: lab::quoted(&words),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -141,7 +147,10 @@ fn experiment(args: LabArgs) -> anyhow::Result<u8> {
     let outcome = lab.run(&order, progress.as_mut());
     drop(progress);
     let outcome = outcome.map_err(|error| match error {
-        LabError::NotEmpty(_) | LabError::NotADirectory(_) => Exit::usage(error),
+        LabError::NotEmpty(_)
+        | LabError::NotADirectory(_)
+        | LabError::Begun(_)
+        | LabError::Different { .. } => Exit::usage(error),
         other => other.into(),
     })?;
     show(&outcome, args.json)?;

@@ -84,8 +84,8 @@ pub(crate) fn run(args: StreamArgs) -> anyhow::Result<u8> {
 fn serve(listen: &str, congestion: Option<&str>, trace: Option<&Path>, json: bool) -> anyhow::Result<u8> {
     let signals = EndSignals::take_over()?;
     let address = addresses(listen).map_err(Exit::usage)?[0];
-    let listener =
-        tcp::listen(address).map_err(|error| anyhow::anyhow!("cannot listen on {address}: {error}"))?;
+    let listener = tcp::listen(address, congestion)
+        .map_err(|error| anyhow::anyhow!("cannot listen on {address}: {error}"))?;
     let address = listener.local_addr()?;
     if let Some(dir) = trace {
         std::fs::create_dir_all(dir).map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;

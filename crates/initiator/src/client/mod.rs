@@ -237,7 +237,7 @@ impl Client {
             _ => {
                 let cid = ready.token - self.first_token;
                 if let Some(line) = self.lines.get_mut(cid as usize) {
-                    line.ready(ready.readable);
+                    line.ready(ready);
                 }
             }
         }

@@ -4,11 +4,14 @@ use document::Scalar;
 use event::{Bytes, format_delay};
 use serde_json::{Map, Value, json};
 
+use super::background::Background;
 use super::expect::Expect;
 use super::load::{Load, LoadKind};
 use super::lun::Lun;
 use super::matrix::Axis;
 use super::path::{Path, Queue};
+use super::recording::Drawing;
+use super::target::Target;
 use super::{Plan, Point};
 
 impl Plan {
@@ -23,8 +26,12 @@ impl Plan {
             "repeats": self.repeats,
             "path": path(&self.path),
             "matrix": axes,
-            "lun": self.luns.iter().map(lun).collect::<Vec<_>>(),
+            "lun": self.luns.iter().map(Lun::words).collect::<Vec<_>>(),
+            "target": target(&self.target),
             "load": self.loads.iter().map(load).collect::<Vec<_>>(),
+            "background": self.backgrounds.iter().map(background).collect::<Vec<_>>(),
+            "record": self.record.iter().map(|table| table.name()).collect::<Vec<_>>(),
+            "draw": self.draw.as_ref().map(|drawn| drawn.iter().map(Drawing::words).collect::<Vec<_>>()),
             "expect": self.expects.iter().map(expect).collect::<Vec<_>>(),
         })
     }
@@ -63,11 +70,24 @@ fn path(path: &Path) -> Value {
     json
 }
 
-fn lun(lun: &Lun) -> Value {
-    match lun {
-        Lun::Memory { bytes } => json!({"kind": "memory", "size": bytes}),
-        Lun::File { path } => json!({"kind": "file", "path": path}),
+fn target(target: &Target) -> Value {
+    let mut json = json!({});
+    if let Some(window) = target.window {
+        json["window"] = json!(window);
     }
+    if let Some(digest) = target.digest {
+        json["digest"] = json!(digest);
+    }
+    json
+}
+
+fn background(background: &Background) -> Value {
+    let mut json = load(&background.load);
+    let measured = json.as_object_mut().expect("a load is an object");
+    measured
+        .retain(|key, _| ["name", "kind"].contains(&&**key) || background.keys().any(|known| known == key));
+    json["beside"] = json!(background.beside);
+    json
 }
 
 fn load(load: &Load) -> Value {
@@ -77,6 +97,8 @@ fn load(load: &Load) -> Value {
         "window": load.window.to_string(),
         "validity": load.validity.name(),
         "congestion": load.congestion,
+        "pacing": load.pacing,
+        "initiators": load.initiators,
     });
     match &load.kind {
         LoadKind::Stream { direction } => {
@@ -89,6 +111,9 @@ fn load(load: &Load) -> Value {
             json["block"] = json!(Bytes(bench.block_bytes).to_string());
             json["random"] = json!(bench.random);
             json["lun"] = json!(bench.lun);
+            json["sessions"] = json!(bench.sessions);
+            json["connections"] = json!(bench.connections);
+            json["targets"] = json!(bench.targets);
             if let Some(depth) = bench.depth {
                 json["depth"] = json!(depth);
             }

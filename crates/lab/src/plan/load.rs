@@ -21,6 +21,10 @@ pub struct Load {
     pub validity: Validity,
     /// Congestion control of both ends' sockets.
     pub congestion: String,
+    /// Whether both ends pace what they send.
+    pub pacing: bool,
+    /// Near hosts that do it at the same time.
+    pub initiators: u32,
 }
 
 /// What a load does.
@@ -48,6 +52,12 @@ pub struct Bench {
     pub random: bool,
     /// Which LUN, counted from 0.
     pub lun: u32,
+    /// Sessions of each initiator.
+    pub sessions: u32,
+    /// Connections of each session.
+    pub connections: u32,
+    /// Far hosts that serve; the initiators take them in turn.
+    pub targets: u32,
     /// What the program leaves out of its own figures; `None` means until the window opens.
     pub warmup: Option<PathTime>,
     /// The same session first carries bulk writes for this long, so that TCP is warm.
@@ -63,9 +73,13 @@ pub enum Validity {
     Latency,
 }
 
-const COMMON_KEYS: &[&str] = &["start", "window", "validity", "congestion"];
+/// Hosts that a path has at most at each end.
+pub(super) const MOST_HOSTS: u32 = 16;
+
+const COMMON_KEYS: &[&str] = &["start", "window", "validity", "congestion", "pacing", "initiators"];
 const STREAM_KEYS: &[&str] = &["direction"];
-const BENCH_KEYS: &[&str] = &["op", "block", "depth", "random", "lun", "warmup", "warm_bulk"];
+const BENCH_KEYS: &[&str] =
+    &["op", "block", "depth", "random", "lun", "sessions", "connections", "targets", "warmup", "warm_bulk"];
 
 const DIRECTIONS: &[(&str, Direction)] = &[
     (Direction::NearToFar.name(), Direction::NearToFar),
@@ -93,6 +107,9 @@ impl Kind {
                 depth: None,
                 random: false,
                 lun: 0,
+                sessions: 1,
+                connections: 1,
+                targets: 1,
                 warmup: None,
                 warm_bulk: None,
             }),
@@ -119,6 +136,16 @@ impl Load {
             window: PathTime::default(),
             validity: Validity::Throughput,
             congestion: String::new(),
+            pacing: true,
+            initiators: 1,
+        }
+    }
+
+    /// Far hosts that it needs: each stream has one of its own.
+    pub fn far_hosts(&self) -> u32 {
+        match &self.kind {
+            LoadKind::Stream { .. } => self.initiators,
+            LoadKind::Bench(bench) => bench.targets,
         }
     }
 
@@ -156,12 +183,17 @@ impl Load {
                 self.validity = value.word(&known)?;
             }
             ("congestion", _) => self.congestion = congestion(value)?,
+            ("pacing", _) => self.pacing = value.bool()?,
+            ("initiators", _) => self.initiators = value.number(1, MOST_HOSTS)?,
             ("direction", LoadKind::Stream { direction }) => *direction = value.word(DIRECTIONS)?,
             ("op", LoadKind::Bench(bench)) => bench.op = value.word(OPS)?,
             ("block", LoadKind::Bench(bench)) => bench.block_bytes = block_bytes(value)?,
             ("depth", LoadKind::Bench(bench)) => bench.depth = Some(value.number(1, 65_536)?),
             ("random", LoadKind::Bench(bench)) => bench.random = value.bool()?,
             ("lun", LoadKind::Bench(bench)) => bench.lun = value.number(0, 255)?,
+            ("sessions", LoadKind::Bench(bench)) => bench.sessions = value.number(1, 1024)?,
+            ("connections", LoadKind::Bench(bench)) => bench.connections = value.number(1, 64)?,
+            ("targets", LoadKind::Bench(bench)) => bench.targets = value.number(1, MOST_HOSTS)?,
             ("warmup", LoadKind::Bench(bench)) => bench.warmup = Some(PathTime::read(value)?),
             ("warm_bulk", LoadKind::Bench(bench)) => bench.warm_bulk = Some(PathTime::read(value)?),
             _ => unreachable!("'{key}' was checked with Load::takes"),

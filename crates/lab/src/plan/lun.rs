@@ -1,50 +1,101 @@
-//! A `[[lun]]` of a plan: what the far host serves.
+//! A `[[lun]]` of a plan: what the far hosts serve, and how.
+//!
+//! The same words as `farlun target --lun` takes, read by the target's own reader; which of them a plan may say
+//! is decided here.
 
-use document::Scalar;
-use event::Bytes;
-
-/// One LUN, numbered from 0 in the order of the plan.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Lun {
-    /// In memory.
-    Memory {
-        /// Its capacity.
-        bytes: u64,
-    },
-    /// A file that exists.
-    File {
-        /// Its path, as on the command line.
-        path: String,
-    },
-}
+use document::{Problems, Scalar, Section};
+use target::lun::{LunSpec, Source};
 
 /// The kinds of LUN, and the one key each of them needs besides `kind`.
-pub(super) const KINDS: &[(&str, &str)] = &[("memory", "size"), ("file", "path")];
+const KINDS: &[(&str, &str)] = &[("memory", "size"), ("null", "size"), ("file", "path"), ("block", "path")];
+
+/// The keys of every kind, and what an option is called behind `--lun`.
+const OPTIONS: &[(&str, &str)] =
+    &[("read_only", "ro"), ("block", "block"), ("direct", "direct"), ("delay", "delay"), ("fault", "fault")];
+
+/// One LUN, numbered from 0 in the order of the plan.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Lun {
+    spec: LunSpec,
+}
 
 impl Lun {
-    /// A LUN of one of [`KINDS`] from the value of its key.
-    pub(super) fn new(kind: &str, value: &Scalar) -> Result<Lun, String> {
-        match kind {
-            "file" => Ok(Lun::File { path: value.text()?.to_owned() }),
-            _ => {
-                let bytes = value.bytes()?;
-                match bytes >= 512 && bytes % 512 == 0 {
-                    true => Ok(Lun::Memory { bytes }),
-                    false => Err(format!("a LUN is a multiple of 512 bytes, found '{}'", value.label())),
+    pub(super) fn read(section: &Section<'_>, problems: &mut Problems<'_>) -> Option<Lun> {
+        let kinds: Vec<(&str, &(&str, &str))> = KINDS.iter().map(|kind| (kind.0, kind)).collect();
+        let kind = section.required("kind", "\"memory\"", problems)?.read(problems, |v| v.word(&kinds))?;
+        let (kind, key) = *kind;
+        let known = |name: &str| ["kind", key].contains(&name) || OPTIONS.iter().any(|(key, _)| *key == name);
+        for entry in section.entries().iter().filter(|entry| !known(entry.key)) {
+            let names = ["kind", key].into_iter().chain(OPTIONS.iter().map(|(key, _)| *key));
+            section.unknown(entry, names, problems);
+        }
+        let example = if key == "size" { "\"1GiB\"" } else { "\"/srv/lun.img\"" };
+        let place = section.required(key, example, problems)?;
+        let mut spec = place.read(problems, |value| source(kind, key, value))?;
+        for (key, option) in OPTIONS {
+            let Some(entry) = section.entry(key) else { continue };
+            for (value, span) in entry.one_or_more(problems) {
+                if let Err(text) = set(&mut spec, option, &value) {
+                    problems.at(&span, format!("{key}: {text}"));
                 }
+            }
+        }
+        match spec.options.fit(&spec.source) {
+            Ok(()) => Some(Lun { spec }),
+            Err(error) => {
+                problems.at(&section.span, format!("[[lun]] of kind '{kind}': {error}"));
+                None
             }
         }
     }
 
-    /// As `farlun target --lun` takes it.
-    pub fn argument(&self) -> String {
-        match self {
-            // A size that Bytes would round goes out as plain bytes, so that nothing is lost.
-            Lun::Memory { bytes } => match Bytes(*bytes).to_string() {
-                short if Bytes::parse(&short) == Ok(*bytes) => format!("memory:{short}"),
-                _ => format!("memory:{bytes}"),
-            },
-            Lun::File { path } => format!("file:{path}"),
+    /// As `farlun target --lun` takes it; what is left to chance follows from the seed.
+    pub fn argument(&self, seed: u64) -> String {
+        let mut spec = self.spec.clone();
+        if self.has_chances() {
+            spec.options.seed = seed;
+        }
+        spec.to_string()
+    }
+
+    /// As it is written down, without a seed.
+    pub(super) fn words(&self) -> String {
+        self.spec.to_string()
+    }
+
+    /// Its size, if the plan says it.
+    pub(super) fn len_bytes(&self) -> Option<u64> {
+        match &self.spec.source {
+            Source::Memory { len } | Source::Null { len } => Some(len.0),
+            Source::File { .. } | Source::Block { .. } => None,
         }
     }
+
+    fn has_chances(&self) -> bool {
+        let options = &self.spec.options;
+        !options.faults.is_empty() || options.delays != target::backend::Delays::default()
+    }
+}
+
+fn source(kind: &str, key: &str, value: &Scalar) -> Result<LunSpec, String> {
+    let place = match key {
+        "path" => value.text()?.replace(',', ",,"),
+        _ => match value.bytes()? {
+            bytes if bytes >= 512 && bytes % 512 == 0 => format!("{bytes}B"),
+            _ => return Err(format!("a LUN is a multiple of 512 bytes, found '{}'", value.label())),
+        },
+    };
+    format!("{kind}:{place}").parse().map_err(|error: target::lun::SpecError| error.to_string())
+}
+
+/// Options that are a word alone are written as true or false.
+fn set(spec: &mut LunSpec, option: &str, value: &Scalar) -> Result<(), String> {
+    let label = value.label();
+    let given = match option {
+        "ro" if !value.bool()? => return Ok(()),
+        "ro" => None,
+        "direct" => Some(if value.bool()? { "on" } else { "off" }),
+        _ => Some(label.as_str()),
+    };
+    spec.options.set(option, given).map_err(|error| error.to_string())
 }

@@ -2,8 +2,11 @@
 
 use document::Scalar;
 
-use super::load::Load;
-use super::path::{PATH_KEYS, Path};
+use super::Cell;
+use super::background::Background;
+use super::load::{Load, LoadKind};
+use super::path::PATH_KEYS;
+use super::target::TARGET_KEYS;
 
 /// One thing that varies, with its values in the order of the plan.
 #[derive(Clone, PartialEq, Debug)]
@@ -30,29 +33,52 @@ impl Axis {
     }
 
     /// Whether it changes anything for this load.
-    pub fn concerns(&self, load: &Load) -> bool {
-        self.is_path() || self.load_key(load).is_some()
+    pub fn concerns(&self, load: &Load, backgrounds: &[Background]) -> bool {
+        let mut beside = backgrounds.iter().filter(|background| background.is_beside(load));
+        self.is_path()
+            || load_key(&self.name, load).is_some()
+            || (target_key(&self.name).is_some() && matches!(load.kind, LoadKind::Bench(_)))
+            || beside.any(|background| background_key(&self.name, background).is_some())
     }
 
-    /// Puts one of its values into a path and load.
-    pub(super) fn apply(&self, value: &Scalar, path: &mut Path, load: &mut Load) -> Result<(), String> {
+    /// Puts one of its values into a cell.
+    pub(super) fn apply(&self, value: &Scalar, cell: &mut Cell) -> Result<(), String> {
         if self.is_path() {
-            return path.set(&self.name, value);
+            return cell.path.set(&self.name, value);
         }
-        match self.load_key(load) {
-            Some(key) => load.set(key, value),
+        if let Some(key) = target_key(&self.name) {
+            return cell.target.set(key, value);
+        }
+        for background in &mut cell.backgrounds {
+            if let Some(key) = background_key(&self.name, background) {
+                background.set(key, value)?;
+            }
+        }
+        match load_key(&self.name, &cell.load) {
+            Some(key) => cell.load.set(key, value),
             None => Ok(()),
         }
     }
+}
 
-    fn load_key<'a>(&'a self, load: &Load) -> Option<&'a str> {
-        let key = match self.name.split_once('.') {
-            Some((name, key)) if name == load.name => key,
-            Some(_) => return None,
-            None => &self.name,
-        };
-        load.takes(key).then_some(key)
-    }
+/// The key of a load that an axis varies, if it does: `depth` that of every load, `read.depth` that of one.
+fn load_key<'a>(axis: &'a str, load: &Load) -> Option<&'a str> {
+    let key = match axis.split_once('.') {
+        Some((name, key)) if name == load.name => key,
+        Some(_) => return None,
+        None => axis,
+    };
+    load.takes(key).then_some(key)
+}
+
+/// Backgrounds are only varied by their names.
+fn background_key<'a>(axis: &'a str, background: &Background) -> Option<&'a str> {
+    let (name, key) = axis.split_once('.')?;
+    (name == background.load.name && background.keys().any(|known| known == key)).then_some(key)
+}
+
+fn target_key(axis: &str) -> Option<&str> {
+    axis.strip_prefix("target.").filter(|key| TARGET_KEYS.contains(key))
 }
 
 impl Point {

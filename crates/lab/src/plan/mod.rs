@@ -2,6 +2,7 @@
 //!
 //! TOML in, a typed [`Plan`] out, or every problem of the text with its line. Runs nothing.
 
+mod background;
 mod dimension;
 mod error;
 mod expect;
@@ -11,13 +12,18 @@ mod load;
 mod lun;
 mod matrix;
 mod path;
+mod possible;
 mod read;
 mod read_expect;
+mod read_load;
+mod recording;
 mod shipped;
+mod target;
 mod time;
 
 use document::{Problem, Scalar};
 
+pub use background::Background;
 pub use dimension::Dimension;
 pub use error::PlanError;
 pub use expect::{Expect, Unit};
@@ -26,7 +32,9 @@ pub use load::{Bench, Load, LoadKind, Validity};
 pub use lun::Lun;
 pub use matrix::{Axis, Point};
 pub use path::{Path, Queue};
+pub use recording::{Drawing, Table};
 pub use shipped::{SHIPPED, Shipped, Source};
+pub use target::Target;
 pub use time::PathTime;
 
 /// Which of a plan's two sizes to run.
@@ -51,10 +59,18 @@ pub struct Plan {
     pub path: Path,
     /// What varies; the last varies fastest.
     pub matrix: Vec<Axis>,
-    /// What the far host serves.
+    /// What the far hosts serve.
     pub luns: Vec<Lun>,
-    /// What the near host does, one load per cell.
+    /// How they serve it, before the matrix is applied.
+    pub target: Target,
+    /// What the near hosts do, one load per cell.
     pub loads: Vec<Load>,
+    /// What competes with them, before the matrix is applied.
+    pub backgrounds: Vec<Background>,
+    /// The tables that are written, besides those that figures come from.
+    pub record: Vec<Table>,
+    /// The figures of the report, in their order; the usual ones if the plan does not say.
+    pub draw: Option<Vec<Drawing>>,
     /// How often every cell is run.
     pub repeats: u32,
     /// What must come of it.
@@ -74,6 +90,10 @@ pub struct Cell {
     pub path: Path,
     /// The load there.
     pub load: Load,
+    /// The targets there.
+    pub target: Target,
+    /// What competes with it there.
+    pub backgrounds: Vec<Background>,
 }
 
 impl Plan {
@@ -87,21 +107,33 @@ impl Plan {
         let mut cells: Vec<Cell> = Vec::new();
         for place in matrix::points(&self.matrix) {
             for load in &self.loads {
-                let concerned = place.iter().filter(|(axis, _)| axis.concerns(load));
+                let concerned = place.iter().filter(|(axis, _)| axis.concerns(load, &self.backgrounds));
                 let point =
                     Point(concerned.clone().map(|(axis, v)| (axis.name.clone(), v.label())).collect());
                 if cells.iter().any(|cell| cell.load.name == load.name && cell.point == point) {
                     continue;
                 }
-                let (mut path, mut load) = (self.path.clone(), load.clone());
+                let mut cell = Cell { number: cells.len() + 1, point, ..self.cell(load) };
                 for (axis, value) in concerned {
-                    axis.apply(value, &mut path, &mut load)
-                        .expect("values were checked when the plan was read");
+                    axis.apply(value, &mut cell).expect("values were checked when the plan was read");
                 }
-                cells.push(Cell { number: cells.len() + 1, point, path, load });
+                cell.backgrounds.retain(|background| background.load.initiators > 0);
+                cells.push(cell);
             }
         }
         cells
+    }
+
+    /// A load as it is without the matrix.
+    fn cell(&self, load: &Load) -> Cell {
+        Cell {
+            number: 1,
+            point: Point::default(),
+            path: self.path.clone(),
+            load: load.clone(),
+            target: self.target.clone(),
+            backgrounds: self.backgrounds.iter().filter(|b| b.is_beside(load)).cloned().collect(),
+        }
     }
 
     /// Every point of the matrix, whatever it concerns.
@@ -144,5 +176,14 @@ impl Cell {
             place if place.is_empty() => self.load.name.clone(),
             place => format!("{} at {place}", self.load.name),
         }
+    }
+
+    /// The seed of what is left to chance in one of its repeats: another one for every cell and repeat, the same
+    /// one whenever the plan is run with the same seed.
+    pub fn seed(&self, seed: u64, repeat: u32) -> u64 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let stirred = random.u64(..) ^ ((self.number as u64) << 32) ^ u64::from(repeat);
+        // Short, since people read and type it.
+        u64::from(fastrand::Rng::with_seed(stirred).u32(1..))
     }
 }

@@ -3,15 +3,16 @@
 //! Reads on after a problem, so that one pass finds them all. `[quick]` goes through the same setters as
 //! the plan itself, on a copy.
 
-use std::ops::Range;
-
 use document::{Document, Entry, Problem, Problems, Scalar, Section, instead};
 
-use super::load::{self, Load, LoadKind};
-use super::lun::{self, Lun};
+use super::load;
+use super::lun::Lun;
 use super::matrix::Axis;
 use super::path::{PATH_KEYS, Path};
-use super::{Plan, Variant, read_expect};
+use super::read_load::{self, name, set_load};
+use super::recording::{Drawing, Table};
+use super::target::{TARGET_KEYS, Target};
+use super::{Plan, Variant, possible, read_expect};
 
 /// More cells than this, repeats included, are a mistake of the matrix.
 const MAX_CELLS: usize = 10_000;
@@ -22,14 +23,18 @@ const TOP_KEYS: &[&str] = &[
     "description",
     "repeats",
     "congestion",
+    "record",
+    "draw",
     "path",
     "matrix",
     "lun",
+    "target",
     "load",
+    "background",
     "expect",
     "quick",
 ];
-const QUICK_KEYS: &[&str] = &["repeats", "congestion", "path", "matrix", "load"];
+const QUICK_KEYS: &[&str] = &["repeats", "congestion", "path", "matrix", "target", "load"];
 
 pub(super) fn plan(text: &str, variant: Variant) -> Result<Plan, Vec<Problem>> {
     let mut problems = Problems::of(text);
@@ -40,6 +45,7 @@ pub(super) fn plan(text: &str, variant: Variant) -> Result<Plan, Vec<Problem>> {
         && let Some(section) = entry.section("[quick]", &mut problems)
     {
         let quick = quick(&section, &plan, &mut problems);
+        possible::check(&top, &quick, &mut problems);
         if variant == Variant::Quick {
             plan = quick;
         }
@@ -59,7 +65,11 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
         path: Path::default(),
         matrix: Vec::new(),
         luns: Vec::new(),
+        target: Target::default(),
         loads: Vec::new(),
+        backgrounds: Vec::new(),
+        record: Table::usual(),
+        draw: None,
         repeats: 1,
         expects: Vec::new(),
         text: text.to_owned(),
@@ -75,27 +85,41 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
     if let Some(description) = top.entry("description") {
         plan.description = description.read(problems, |v| v.text().map(str::to_owned)).unwrap_or_default();
     }
-    let luns = top.entry("lun").map(|entry| entry.sections("[[lun]]", problems)).unwrap_or_default();
-    let luns: Vec<Option<Lun>> = luns.iter().map(|section| lun(section, problems)).collect();
-    let loads = top.entry("load").map(|entry| entry.sections("[[load]]", problems)).unwrap_or_default();
+    let luns = sections(top, "lun", "[[lun]]", problems);
+    let read: Vec<Option<Lun>> = luns.iter().map(|section| Lun::read(section, problems)).collect();
+    let loads = sections(top, "load", "[[load]]", problems);
     if loads.is_empty() {
         problems.at(&top.span, "a plan needs at least one [[load]]");
     }
     for section in &loads {
-        plan.loads.extend(load(section, &luns, &plan.loads, problems));
+        let others: Vec<&str> = plan.loads.iter().map(|load| load.name.as_str()).collect();
+        let load = read_load::load(section, &others, problems);
+        plan.loads.extend(load);
     }
-    plan.luns = luns.into_iter().flatten().collect();
-    // What refers to a load that could not be read would only be noise.
-    if plan.loads.len() < loads.len() {
+    let backgrounds = sections(top, "background", "[[background]]", problems);
+    for section in &backgrounds {
+        let others = plan.loads.iter().chain(plan.backgrounds.iter().map(|background| &background.load));
+        let others: Vec<&str> = others.map(|load| load.name.as_str()).collect();
+        let background = read_load::background(section, &plan.loads, &others, problems);
+        plan.backgrounds.extend(background);
+    }
+    // What refers to a load or a LUN that could not be read would only be noise.
+    if plan.loads.len() < loads.len()
+        || plan.backgrounds.len() < backgrounds.len()
+        || read.iter().any(Option::is_none)
+    {
         return plan;
     }
+    plan.luns = read.into_iter().flatten().collect();
     overrides(top, &mut plan, problems);
-    for load in &mut plan.loads {
+    for load in plan.loads.iter_mut().chain(plan.backgrounds.iter_mut().map(|b| &mut b.load)) {
         // "cubic" is what most hosts that serve storage have.
         if load.congestion.is_empty() {
             load.congestion = "cubic".to_owned();
         }
     }
+    recording(top, &mut plan, problems);
+    possible::check(top, &plan, problems);
     if let Some(entry) = top.entry("expect") {
         let sections = entry.sections("[[expect]]", problems);
         plan.expects = sections.iter().filter_map(|s| read_expect::expect(s, &plan, problems)).collect();
@@ -145,7 +169,8 @@ fn overrides(section: &Section<'_>, plan: &mut Plan, problems: &mut Problems<'_>
         && let Some(name) = entry.read(problems, load::congestion)
     {
         let quick = section.name == "[quick]";
-        for load in plan.loads.iter_mut().filter(|load| quick || load.congestion.is_empty()) {
+        let loads = plan.loads.iter_mut().chain(plan.backgrounds.iter_mut().map(|b| &mut b.load));
+        for load in loads.filter(|load| quick || load.congestion.is_empty()) {
             load.congestion.clone_from(&name);
         }
     }
@@ -156,6 +181,16 @@ fn overrides(section: &Section<'_>, plan: &mut Plan, problems: &mut Problems<'_>
             match PATH_KEYS.contains(&entry.key) {
                 true => entry.read(problems, |v| plan.path.set(entry.key, v)).unwrap_or_default(),
                 false => path.unknown(&entry, PATH_KEYS.iter().copied(), problems),
+            }
+        }
+    }
+    if let Some(entry) = section.entry("target")
+        && let Some(target) = entry.section("[target]", problems)
+    {
+        for entry in target.entries() {
+            match TARGET_KEYS.contains(&entry.key) {
+                true => entry.read(problems, |v| plan.target.set(entry.key, v)).unwrap_or_default(),
+                false => target.unknown(&entry, TARGET_KEYS.iter().copied(), problems),
             }
         }
     }
@@ -179,11 +214,14 @@ fn overrides(section: &Section<'_>, plan: &mut Plan, problems: &mut Problems<'_>
 fn axis(name: &str, entry: &Entry<'_>, plan: &mut Plan, problems: &mut Problems<'_>) {
     let listed = entry.list(problems);
     let mut axis = Axis { name: name.to_owned(), values: Vec::new() };
-    if !axis.is_path() && !plan.loads.iter().any(|load| axis.concerns(load)) {
+    if !axis.is_path() && !plan.loads.iter().any(|load| axis.concerns(load, &plan.backgrounds)) {
         let of_loads = plan.loads.iter().flat_map(|l| l.keys().map(|key| format!("{}.{key}", l.name)));
+        let of_backgrounds =
+            plan.backgrounds.iter().flat_map(|b| b.keys().map(|key| format!("{}.{key}", b.load.name)));
+        let of_target = TARGET_KEYS.iter().map(|key| format!("target.{key}"));
         let mut known: Vec<String> = PATH_KEYS.iter().map(ToString::to_string).collect();
         match name.contains('.') {
-            true => known = of_loads.collect(),
+            true => known = of_loads.chain(of_backgrounds).chain(of_target).collect(),
             false => known.extend(load::all_load_keys().map(str::to_owned)),
         }
         let hint = instead(name, known.iter().map(String::as_str));
@@ -209,86 +247,39 @@ fn axis(name: &str, entry: &Entry<'_>, plan: &mut Plan, problems: &mut Problems<
 }
 
 fn try_axis(axis: &Axis, value: &Scalar, plan: &Plan) -> Result<(), String> {
-    plan.loads.iter().try_for_each(|load| axis.apply(value, &mut plan.path.clone(), &mut load.clone()))
+    plan.loads.iter().try_for_each(|load| axis.apply(value, &mut plan.cell(load)))
 }
 
-fn lun(section: &Section<'_>, problems: &mut Problems<'_>) -> Option<Lun> {
-    let kinds: Vec<(&str, &(&str, &str))> = lun::KINDS.iter().map(|kind| (kind.0, kind)).collect();
-    let kind = section.required("kind", "\"memory\"", problems)?.read(problems, |v| v.word(&kinds))?;
-    let (kind, key) = *kind;
-    for entry in section.entries().iter().filter(|entry| entry.key != "kind" && entry.key != key) {
-        section.unknown(entry, ["kind", key], problems);
-    }
-    let example = if key == "size" { "\"1GiB\"" } else { "\"/srv/lun.img\"" };
-    section.required(key, example, problems)?.read(problems, |v| Lun::new(kind, v))
-}
-
-fn load(
-    section: &Section<'_>,
-    luns: &[Option<Lun>],
-    others: &[Load],
+pub(super) fn sections<'a>(
+    top: &Section<'a>,
+    key: &str,
+    name: &str,
     problems: &mut Problems<'_>,
-) -> Option<Load> {
-    let named = section.required("name", "\"read\"", problems);
-    let kind = section.required("kind", "\"bench\"", problems);
-    let named = named?;
-    let name = named.read(problems, name)?;
-    if name == analysis::LINE || others.iter().any(|load| load.name == name) {
-        problems.at(&named.span, format!("the name '{name}' is taken; every load needs its own"));
-        return None;
-    }
-    let kind = kind?.read(problems, |v| v.word(load::KINDS))?;
-    let mut load = Load::new(&name, kind);
-    set_load(section, &mut load, &["name", "kind"], problems);
-    section.required("window", "\"4s\"", problems);
-    if let LoadKind::Bench(bench) = &load.kind {
-        section.required("op", "\"read\"", problems);
-        section.required("block", "\"1MiB\"", problems);
-        match luns.get(bench.lun as usize) {
-            None => {
-                let span = section.entry("lun").map_or(section.span.clone(), |entry| entry.span);
-                let count = luns.len();
-                let text = format!("load '{name}' needs lun {}, and the plan has {count} [[lun]]", bench.lun);
-                problems.at(&span, text);
+) -> Vec<Section<'a>> {
+    top.entry(key).map(|entry| entry.sections(name, problems)).unwrap_or_default()
+}
+
+/// What is written down and drawn.
+fn recording(top: &Section<'_>, plan: &mut Plan, problems: &mut Problems<'_>) {
+    let listed = |key: &str, problems: &mut Problems<'_>| top.entry(key).map(|entry| entry.list(problems));
+    if let Some(tables) = listed("record", problems) {
+        plan.record.clear();
+        for (value, span) in tables {
+            match Table::read(&value) {
+                Ok(table) => plan.record.extend(table),
+                Err(text) => problems.at(&span, format!("record: {text}")),
             }
-            Some(Some(Lun::Memory { bytes })) if bench.block_bytes > *bytes => {
-                let text =
-                    format!("a block of {} does not fit lun {} of {bytes}", bench.block_bytes, bench.lun);
-                problems.at(&block_span(section), text);
-            }
-            Some(_) => {}
         }
     }
-    Some(load)
-}
-
-fn block_span(section: &Section<'_>) -> Range<usize> {
-    section.entry("block").map_or(section.span.clone(), |entry| entry.span)
-}
-
-fn set_load(section: &Section<'_>, load: &mut Load, besides: &[&str], problems: &mut Problems<'_>) {
-    for entry in section.entries().iter().filter(|entry| !besides.contains(&entry.key)) {
-        if load.takes(entry.key) {
-            entry.read(problems, |value| load.set(entry.key, value));
-        } else if load::all_load_keys().any(|key| key == entry.key) {
-            let kind = match load.kind {
-                LoadKind::Stream { .. } => "stream",
-                LoadKind::Bench(_) => "bench",
-            };
-            problems.at(&entry.key_span, format!("a load of kind '{kind}' has no '{}'", entry.key));
-        } else {
-            let own: Vec<&'static str> = load.keys().collect();
-            section.unknown(entry, own.into_iter().chain(besides.iter().copied()), problems);
+    if let Some(drawn) = listed("draw", problems) {
+        let axes: Vec<&str> = plan.matrix.iter().map(|axis| axis.name.as_str()).collect();
+        let mut drawings = Vec::new();
+        for (value, span) in drawn {
+            match Drawing::read(&value, &axes) {
+                Ok(drawing) => drawings.push(drawing),
+                Err(text) => problems.at(&span, format!("draw: {text}")),
+            }
         }
-    }
-}
-
-/// Names become parts of paths, of command lines and of expressions.
-fn name(value: &Scalar) -> Result<String, String> {
-    let name = value.text()?;
-    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    match plain && name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.len() <= 40 {
-        true => Ok(name.to_owned()),
-        false => Err(format!("'{name}' is not a name: letters, digits and _, beginning with a letter")),
+        plan.draw = Some(drawings);
     }
 }

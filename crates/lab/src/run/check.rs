@@ -33,8 +33,9 @@ fn evaluated(plan: &Plan, expect: &Expect, value: &dyn Fn(&Point, &str) -> Optio
 fn points(plan: &Plan, expect: &Expect) -> Vec<Point> {
     let names = expect.value.metrics();
     let loads = || plan.loads.iter().filter(|load| names.iter().any(|name| name.owner == load.name));
-    let concerned =
-        |axis: &Axis| !names.is_empty() && (axis.is_path() || loads().any(|load| axis.concerns(load)));
+    let concerned = |axis: &Axis| {
+        !names.is_empty() && (axis.is_path() || loads().any(|load| axis.concerns(load, &plan.backgrounds)))
+    };
     let axes: Vec<&str> =
         plan.matrix.iter().filter(|axis| concerned(axis)).map(|axis| axis.name.as_str()).collect();
     let mut points: Vec<Point> = Vec::new();

@@ -7,88 +7,185 @@ use std::time::Duration;
 
 use event::{BitRate, Bytes, Direction};
 
-use crate::plan::{Bench, Cell, Load, LoadKind, Lun, Queue};
+use crate::plan::{Bench, Cell, Load, LoadKind, Lun, Queue, Table};
 
 /// The program's name in a command line that is shown; the path it really has, in one that is run.
 const SHOWN_PROGRAM: &str = "farlun";
-/// The far host's address inside every emulated path.
-const FAR_ADDRESS: &str = "198.18.0.2";
 const ISCSI_PORT: u16 = 3260;
 const STREAM_PORT: u16 = 5201;
 const IQN: &str = "iqn.2026-11.io.farlun:lab";
+/// Competing traffic goes on for so long after the load should have ended; it is ended with the load.
+const BACKGROUND_BEYOND_S: u64 = 60;
 
-/// The words of a cell's command line, run by `program` at both ends.
-pub(super) fn words(program: &str, cell: &Cell, luns: &[Lun], trace_dir: &Path) -> Vec<String> {
-    let trace = trace_dir.display().to_string();
-    let path = &cell.path;
-    let mut words = Words::new(program);
-    words.push(["wan", "--json", "--trace", &trace, "--delay", &exact_time(path.delay)]);
-    // A bare number means packets.
-    let queue = match path.queue {
-        Queue::Packets(packets) => packets.to_string(),
-        _ => format!("{}B", path.queue_bytes()),
-    };
-    words.push(["--rate", &exact_rate(path.rate), "--queue", &queue]);
-    words.push(["--mtu", &path.mtu_bytes.to_string(), "--validity", cell.load.validity.name()]);
-    for (flag, value) in &path.faults {
-        words.push([&format!("--{flag}"), value]);
-    }
-    words.push(["--far", &quoted(&far(program, &cell.load, luns, &trace)), "--"]);
-    words.0.extend(near(program, cell, &trace));
-    words.0
+/// What a cell's command line is made of.
+#[derive(Clone, Copy)]
+pub(super) struct Parts<'a> {
+    pub(super) cell: &'a Cell,
+    pub(super) luns: &'a [Lun],
+    pub(super) record: &'a [Table],
+    /// Seed of what is left to chance.
+    pub(super) seed: u64,
+    /// Where the tables go.
+    pub(super) trace_dir: &'a Path,
 }
 
-/// The command line as it is shown, quoted so that a shell takes it.
-pub(super) fn shown(cell: &Cell, luns: &[Lun], trace_dir: &Path) -> String {
-    quoted(&words(SHOWN_PROGRAM, cell, luns, trace_dir))
+/// One load with the first of its hosts, counted from 1 at each end.
+struct Roles<'a> {
+    load: &'a Load,
+    near: u32,
+    far: u32,
 }
 
-fn far(program: &str, load: &Load, luns: &[Lun], trace: &str) -> Vec<String> {
-    let mut words = Words::new(program);
-    match load.kind {
-        LoadKind::Stream { .. } => {
-            words.push(["stream", "serve", "--json", "--listen", &format!("{FAR_ADDRESS}:{STREAM_PORT}")]);
+impl Parts<'_> {
+    /// The words of a cell's command line, run by `program` at all hosts.
+    pub(super) fn words(self, program: &str) -> Vec<String> {
+        let path = &self.cell.path;
+        let mut words = Words::new(program);
+        words.push(["wan", "--json"]);
+        if self.record.contains(&Table::Packets) {
+            words.push(["--trace", &self.trace("near")]);
         }
-        LoadKind::Bench(_) => {
-            words.push(["target", "--json"]);
-            for lun in luns {
-                words.push(["--lun", &lun.argument()]);
+        words.push(["--delay", &exact_time(path.delay)]);
+        // A bare number means packets.
+        let queue = match path.queue {
+            Queue::Packets(packets) => packets.to_string(),
+            _ => format!("{}B", path.queue_bytes()),
+        };
+        words.push(["--rate", &exact_rate(path.rate), "--queue", &queue]);
+        words.push(["--mtu", &path.mtu_bytes.to_string(), "--validity", self.cell.load.validity.name()]);
+        for (flag, value) in &path.faults {
+            words.push([&format!("--{flag}"), value]);
+        }
+        words.push(["--seed", &self.seed.to_string()]);
+        let roles = self.roles();
+        for role in &roles {
+            for n in role.far..role.far + role.load.far_hosts() {
+                words.push(["--far", &quoted(&self.far(program, role.load, n))]);
             }
-            let listen = format!("{FAR_ADDRESS}:{ISCSI_PORT}");
-            words.push(["--listen", &listen, "--insecure", "--iqn", IQN]);
+        }
+        let mut others = roles.iter().flat_map(|role| (0..role.load.initiators).map(move |n| (role, n)));
+        let first = others.next().expect("a load has an initiator");
+        for (role, n) in others {
+            words.push(["--near", &quoted(&self.near(program, role, n))]);
+        }
+        words.push(["--"]);
+        words.0.extend(self.near(program, first.0, first.1));
+        words.0
+    }
+
+    /// The command line as it is shown, quoted so that a shell takes it.
+    pub(super) fn shown(self) -> String {
+        quoted(&self.words(SHOWN_PROGRAM))
+    }
+
+    /// The load that is measured and what competes with it, each with hosts of its own.
+    fn roles(&self) -> Vec<Roles<'_>> {
+        let competing = self.cell.backgrounds.iter().map(|background| &background.load);
+        let (mut near, mut far) = (1, 1);
+        let all = std::iter::once(&self.cell.load).chain(competing);
+        all.map(|load| {
+            let role = Roles { load, near, far };
+            (near, far) = (near + load.initiators, far + load.far_hosts());
+            role
+        })
+        .collect()
+    }
+
+    /// Where a host's tables go: those of the first at each end into the cell's directory, others below it.
+    fn trace(&self, host: &str) -> String {
+        match host {
+            "near" | "far" => self.trace_dir.display().to_string(),
+            other => self.trace_dir.join(other).display().to_string(),
         }
     }
-    words.push(["--cc", &load.congestion, "--trace", trace]);
-    words.0
+
+    fn far(&self, program: &str, load: &Load, n: u32) -> Vec<String> {
+        let mut words = Words::new(program);
+        match load.kind {
+            LoadKind::Stream { .. } => {
+                let listen = format!("{}:{STREAM_PORT}", far_address(n));
+                words.push(["stream", "serve", "--json", "--listen", &listen]);
+            }
+            LoadKind::Bench(_) => {
+                words.push(["target", "--json"]);
+                for lun in self.luns {
+                    words.push(["--lun", &lun.argument(self.seed)]);
+                }
+                let listen = format!("{}:{ISCSI_PORT}", far_address(n));
+                words.push(["--listen", &listen, "--insecure", "--iqn", IQN]);
+                if let Some(window) = self.cell.target.window {
+                    words.push(["--window", &window.to_string()]);
+                }
+                if let Some(digest) = self.cell.target.digest {
+                    words.push(["--digest", digest]);
+                }
+            }
+        }
+        self.sockets(&mut words, load, &host_name("far", n));
+        words.0
+    }
+
+    /// The command of the n-th initiator of a load, from 0.
+    fn near(&self, program: &str, role: &Roles<'_>, n: u32) -> Vec<String> {
+        let (load, rtt) = (role.load, self.cell.path.rtt());
+        let far = far_address(role.far + n % load.far_hosts());
+        let is_measured = std::ptr::eq(load, &raw const self.cell.load);
+        let time = match is_measured {
+            true => load.time_on(&self.cell.path),
+            false => Duration::from_secs(super::expected_time(self.cell).as_secs() + BACKGROUND_BEYOND_S),
+        };
+        let mut words = Words::new(program);
+        match &load.kind {
+            LoadKind::Stream { direction } => {
+                let far = format!("{far}:{STREAM_PORT}");
+                words.push(["stream", &far, "--json", "--time", &exact_time(time)]);
+                if *direction == Direction::FarToNear {
+                    words.push(["--reverse"]);
+                }
+            }
+            LoadKind::Bench(bench) => {
+                let url = format!("iscsi://{far}:{ISCSI_PORT}/{IQN}/{}", bench.lun);
+                words.push(["bench", &url, "--json"]);
+                bench_words(&mut words, bench);
+                words.push(["--time", &exact_time(time)]);
+                if is_measured {
+                    let warmup = bench.warmup.unwrap_or(load.start).on(rtt);
+                    words.push(["--warmup", &exact_time(warmup)]);
+                }
+                if let Some(bulk) = bench.warm_bulk {
+                    words.push(["--warm-bulk", &exact_time(bulk.on(rtt))]);
+                }
+                // Each initiator has chances of its own.
+                words.push(["--seed", &(self.seed + u64::from(role.near + n) - 1).to_string()]);
+            }
+        }
+        self.sockets(&mut words, load, &host_name("near", role.near + n));
+        words.0
+    }
+
+    fn sockets(&self, words: &mut Words, load: &Load, host: &str) {
+        words.push(["--cc", &load.congestion]);
+        if !load.pacing {
+            words.push(["--no-pacing"]);
+        }
+        words.push(["--trace", &self.trace(host)]);
+    }
 }
 
-fn near(program: &str, cell: &Cell, trace: &str) -> Vec<String> {
-    let (load, rtt) = (&cell.load, cell.path.rtt());
-    let time = exact_time(load.time_on(&cell.path));
-    let mut words = Words::new(program);
-    match &load.kind {
-        LoadKind::Stream { direction } => {
-            words.push(["stream", &format!("{FAR_ADDRESS}:{STREAM_PORT}"), "--json", "--time", &time]);
-            if *direction == Direction::FarToNear {
-                words.push(["--reverse"]);
-            }
-        }
-        LoadKind::Bench(bench) => {
-            words.push([
-                "bench",
-                &format!("iscsi://{FAR_ADDRESS}:{ISCSI_PORT}/{IQN}/{}", bench.lun),
-                "--json",
-            ]);
-            bench_words(&mut words, bench);
-            let warmup = bench.warmup.unwrap_or(load.start).on(rtt);
-            words.push(["--time", &time, "--warmup", &exact_time(warmup)]);
-            if let Some(bulk) = bench.warm_bulk {
-                words.push(["--warm-bulk", &exact_time(bulk.on(rtt))]);
-            }
-        }
+/// A host's address inside every emulated path; hosts of an end are counted from 1.
+fn far_address(n: u32) -> String {
+    match n {
+        1 => "198.18.0.2".to_owned(),
+        n => format!("198.18.0.{}", 100 + n),
     }
-    words.push(["--cc", &load.congestion, "--trace", trace]);
-    words.0
+}
+
+/// As `farlun wan` calls it: `near`, `near2`.
+fn host_name(end: &str, n: u32) -> String {
+    match n {
+        1 => end.to_owned(),
+        n => format!("{end}{n}"),
+    }
 }
 
 fn bench_words(words: &mut Words, bench: &Bench) {
@@ -98,6 +195,11 @@ fn bench_words(words: &mut Words, bench: &Bench) {
     }
     if bench.random {
         words.push(["--random"]);
+    }
+    for (flag, count) in [("--sessions", bench.sessions), ("--connections", bench.connections)] {
+        if count > 1 {
+            words.push([flag, &count.to_string()]);
+        }
     }
 }
 
@@ -154,7 +256,8 @@ mod tests {
 
     fn command_of(plan: &Plan, slug: &str) -> String {
         let cell = plan.cells().into_iter().find(|cell| cell.slug() == slug).unwrap();
-        shown(&cell, &plan.luns, Path::new("out/r1"))
+        let (luns, record) = (&plan.luns, &plan.record);
+        Parts { cell: &cell, luns, record, seed: 5, trace_dir: Path::new("out/r1") }.shown()
     }
 
     #[test]
@@ -164,28 +267,85 @@ mod tests {
             (
                 "stream-delay-0",
                 "farlun wan --json --trace out/r1 --delay 0 --rate 1gbit --queue 1000000B --mtu 1500 \
-                 --validity throughput --far 'farlun stream serve --json --listen 198.18.0.2:5201 --cc cubic --trace out/r1' -- farlun stream \
+                 --validity throughput --seed 5 --far 'farlun stream serve --json --listen 198.18.0.2:5201 --cc cubic --trace out/r1' -- farlun stream \
                  198.18.0.2:5201 --json --time 2s --reverse --cc cubic --trace out/r1",
             ),
             (
                 "read-delay-8ms",
                 "farlun wan --json --trace out/r1 --delay 8ms --rate 1gbit --queue 2000000B --mtu 1500 \
-                 --validity throughput --far 'farlun target --json --lun memory:1GiB --listen 198.18.0.2:3260 --insecure --iqn \
+                 --validity throughput --seed 5 --far 'farlun target --json --lun memory:1GiB --listen 198.18.0.2:3260 --insecure --iqn \
                  iqn.2026-11.io.farlun:lab --cc cubic --trace out/r1' -- farlun bench \
                  iscsi://198.18.0.2:3260/iqn.2026-11.io.farlun:lab/0 --json --op read --block 1MiB --time 2.32s \
-                 --warmup 820ms --cc cubic --trace out/r1",
+                 --warmup 820ms --seed 5 --cc cubic --trace out/r1",
             ),
             (
                 "write1m-delay-50ms",
                 "farlun wan --json --trace out/r1 --delay 50ms --rate 1gbit --queue 12500000B --mtu 1500 \
-                 --validity latency --far 'farlun target --json --lun memory:1GiB --listen 198.18.0.2:3260 --insecure --iqn \
+                 --validity latency --seed 5 --far 'farlun target --json --lun memory:1GiB --listen 198.18.0.2:3260 --insecure --iqn \
                  iqn.2026-11.io.farlun:lab --cc cubic --trace out/r1' -- farlun bench \
                  iscsi://198.18.0.2:3260/iqn.2026-11.io.farlun:lab/0 --json --op write --block 1MiB --depth 1 \
-                 --time 1.4s --warmup 200ms --warm-bulk 2.5s --cc cubic --trace out/r1",
+                 --time 1.4s --warmup 200ms --warm-bulk 2.5s --seed 5 --cc cubic --trace out/r1",
             ),
         ] {
             assert_eq!(command_of(&plan, slug), command);
         }
+    }
+
+    const CROWD: &str = r#"
+        name = "crowd"
+        title = "two initiators, two targets, and a stream beside them"
+        record = ["io"]
+        [path]
+        delay = "8ms"
+        [target]
+        window = 100
+        digest = "crc32c"
+        [[lun]]
+        kind = "memory"
+        size = "1MiB"
+        fault = "read:1%"
+        [[load]]
+        name = "read"
+        kind = "bench"
+        op = "read"
+        block = "4KiB"
+        sessions = 3
+        initiators = 2
+        targets = 2
+        pacing = false
+        window = "1s"
+        [[background]]
+        name = "noise"
+        kind = "stream"
+    "#;
+
+    #[test]
+    fn every_initiator_target_and_competitor_has_a_host() {
+        let plan = Plan::parse(CROWD, Variant::Full).unwrap();
+        let target = |n: &str, trace: &str| {
+            format!(
+                "--far 'farlun target --json --lun memory:1MiB,fault=read:1%,seed=5 --listen 198.18.0.{n}:3260 \
+                 --insecure --iqn iqn.2026-11.io.farlun:lab --window 100 --digest crc32c --cc cubic --no-pacing \
+                 --trace {trace}'"
+            )
+        };
+        let bench = |n: &str, seed: u32, trace: &str| {
+            format!(
+                "farlun bench iscsi://198.18.0.{n}:3260/iqn.2026-11.io.farlun:lab/0 --json --op read --block 4KiB \
+                 --sessions 3 --time 1s --warmup 0 --seed {seed} --cc cubic --no-pacing --trace {trace}"
+            )
+        };
+        let expected = [
+            "farlun wan --json --delay 8ms --rate 1gbit --queue 2000000B --mtu 1500 --validity throughput --seed 5",
+            &target("2", "out/r1"),
+            &target("102", "out/r1/far2"),
+            "--far 'farlun stream serve --json --listen 198.18.0.103:5201 --cc cubic --trace out/r1/far3'",
+            &format!("--near '{}'", bench("102", 6, "out/r1/near2")),
+            "--near 'farlun stream 198.18.0.103:5201 --json --time 61s --cc cubic --trace out/r1/near3'",
+            "--",
+            &bench("2", 5, "out/r1"),
+        ];
+        assert_eq!(command_of(&plan, "read"), expected.join(" "));
     }
 
     #[test]
@@ -195,7 +355,7 @@ mod tests {
         plan.path.faults = [("loss", "0.01%".to_owned()), ("ring", "80".to_owned())].into();
         let command = command_of(&plan, "stream-delay-0");
         assert!(command.contains(" --queue 256 --mtu 1500 "), "{command}");
-        assert!(command.contains(" --loss 0.01% --ring 80 --far "), "{command}");
+        assert!(command.contains(" --loss 0.01% --ring 80 --seed 5 --far "), "{command}");
     }
 
     #[test]

@@ -9,6 +9,24 @@ pub enum LabError {
     /// There is something where the run should go.
     #[error("{0} exists and is not empty; name another directory with --out")]
     NotEmpty(PathBuf),
+    /// There is a run where the run should go.
+    #[error("{0} holds a run already; go on with it by --resume, or name another directory with --out")]
+    Begun(PathBuf),
+    /// Another lab is at work there.
+    #[error(
+        "{0}: another farlun lab is at work there; wait until it has ended, or name another directory with --out"
+    )]
+    Busy(PathBuf),
+    /// The run that is there is another one.
+    #[error(
+        "{path}: this run was begun with {text}; resume it as it was begun, or name another directory with --out"
+    )]
+    Different {
+        /// The run directory.
+        path: PathBuf,
+        /// What it was begun with, and what was given.
+        text: String,
+    },
     /// The path of the run is a file.
     #[error("{0} is not a directory; name another one with --out")]
     NotADirectory(PathBuf),
@@ -40,7 +58,7 @@ impl From<store::RunError> for LabError {
     fn from(error: store::RunError) -> LabError {
         match error {
             store::RunError::File { path, source } => LabError::File { path, source },
-            store::RunError::Exists { path } => LabError::NotEmpty(path),
+            store::RunError::Exists { path } => LabError::Begun(path),
             other => LabError::Manifest(other),
         }
     }

@@ -10,9 +10,10 @@ mod command;
 mod error;
 mod order;
 mod progress;
+mod resume;
 mod verdict;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant, SystemTime};
@@ -45,8 +46,10 @@ pub struct Lab {
 pub struct Order {
     /// What to run.
     pub plan: Plan,
-    /// Where to: a directory that is not there yet, or empty.
+    /// Where to: a directory that is not there yet, or empty, or with `resume` one that holds this run.
     pub out: PathBuf,
+    /// Go on with the run that is there, if one is.
+    pub resume: bool,
     /// Decides the order of the cells within a repeat.
     pub seed: u64,
     /// The command line that asked for it, quoted for a shell; the report prints it.
@@ -79,8 +82,12 @@ struct Session<'a> {
     dir: RunDir,
     run: Run,
     began: Instant,
+    /// Time that the run had taken before.
+    elapsed_s: f64,
     /// The verdict on every repeat, with its cell.
     verdicts: Vec<(usize, Verdict)>,
+    /// That nobody else runs anything in this directory.
+    _lock: File,
 }
 
 impl Outcome {
@@ -104,8 +111,8 @@ impl Lab {
 
     /// Runs a plan. What goes wrong in single cells is in the outcome; an error means that there is none.
     pub fn run(&self, order: &Order, progress: &mut dyn Progress) -> Result<Outcome, LabError> {
-        let dir = make_run_dir(&order.out)?;
-        let run = Run {
+        let resume::Place { dir, before, lock } = resume::place(order)?;
+        let mut run = Run {
             farlun: order.version.clone(),
             command_line: order.command_line.clone(),
             plan_name: order.plan.name.clone(),
@@ -118,10 +125,25 @@ impl Lab {
             started_unix_s: SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64()),
             ..Run::default()
         };
+        if let Some(mut before) = before {
+            resume::check(&order.out, &before, &run, &order.plan.cells())?;
+            resume::keep_valid(&dir, &mut before);
+            before.resumed_unix_s.push(run.started_unix_s);
+            run = before;
+        }
         // Written at once, so that a directory we cannot write to is known before an hour has gone.
         dir.save(&run)?;
-        let began = Instant::now();
-        let mut session = Session { lab: self, order, dir, run, began, verdicts: Vec::new() };
+        let elapsed_s = run.elapsed_s;
+        let mut session = Session {
+            lab: self,
+            order,
+            dir,
+            run,
+            began: Instant::now(),
+            elapsed_s,
+            verdicts: Vec::new(),
+            _lock: lock,
+        };
         let stopped = session.all(progress)?;
         session.finish(stopped)
     }
@@ -132,12 +154,15 @@ impl Session<'_> {
     fn all(&mut self, progress: &mut dyn Progress) -> Result<Option<String>, LabError> {
         let cells = self.order.plan.cells();
         let steps = order::order(cells.len(), self.order.plan.repeats, self.order.seed);
-        let mut left: Duration = steps.iter().map(|(cell, _)| expected_time(&cells[*cell])).sum();
-        for (place, (index, repeat)) in steps.iter().enumerate() {
+        let is_kept = |(index, repeat): &(usize, u32)| self.has(&cells[*index], *repeat);
+        let (kept, missing): (Vec<_>, Vec<_>) = steps.iter().copied().partition(is_kept);
+        self.verdicts.extend(kept.iter().map(|(index, _)| (*index, Verdict::Valid)));
+        let mut left: Duration = missing.iter().map(|(index, _)| expected_time(&cells[*index])).sum();
+        for (place, (index, repeat)) in missing.iter().enumerate() {
             let cell = &cells[*index];
             let expected = expected_time(cell);
             let mut step = Step {
-                number: place + 1,
+                number: kept.len() + place + 1,
                 of: steps.len(),
                 words: cell.words(),
                 repeat: *repeat,
@@ -158,6 +183,12 @@ impl Session<'_> {
         Ok(None)
     }
 
+    /// Whether this repeat was run before and yields figures.
+    fn has(&self, cell: &Cell, repeat: u32) -> bool {
+        let dir = RunDir::repeat_dir(cell.number, &cell.slug(), repeat);
+        self.run.cells.iter().any(|entry| entry.dir == dir)
+    }
+
     /// Runs one cell until it is valid or will not become so, and writes it down.
     fn cell(
         &mut self,
@@ -165,10 +196,17 @@ impl Session<'_> {
         step: &mut Step,
         progress: &mut dyn Progress,
     ) -> Result<(Verdict, bool), LabError> {
-        let luns = &self.order.plan.luns;
         let dir = self.dir.make_cell(cell.number, &cell.slug(), step.repeat)?;
         let trace_dir = self.dir.path().join(&dir);
-        let words = command::words(&self.lab.program.to_string_lossy(), cell, luns, &trace_dir);
+        let Order { plan, seed, .. } = self.order;
+        let parts = command::Parts {
+            cell,
+            luns: &plan.luns,
+            record: &plan.record,
+            seed: cell.seed(*seed, step.repeat),
+            trace_dir: &trace_dir,
+        };
+        let words = parts.words(&self.lab.program.to_string_lossy());
         let (attempt, interrupted) = loop {
             progress.begins(step);
             child::clear(&trace_dir).map_err(LabError::file(&trace_dir))?;
@@ -185,8 +223,7 @@ impl Session<'_> {
             }
             step.attempt += 1;
         };
-        let command = command::shown(cell, luns, &trace_dir);
-        self.write_down(cell, step.repeat, dir, command, &attempt)?;
+        self.write_down(cell, step.repeat, dir, parts.shown(), &attempt)?;
         Ok((attempt.verdict, interrupted))
     }
 
@@ -223,7 +260,7 @@ impl Session<'_> {
         }
         let slug = cell.slug();
         self.run.cells.push(CellEntry { dir, slug, load: cell.load.name.clone(), parameters, repeat });
-        self.run.elapsed_s = self.began.elapsed().as_secs_f64();
+        self.run.elapsed_s = self.elapsed_s + self.began.elapsed().as_secs_f64();
         // After every cell, so that a run that is killed still opens.
         Ok(self.dir.save(&self.run)?)
     }
@@ -261,7 +298,7 @@ impl Session<'_> {
             of(index).any(|v| matches!(v, Verdict::Invalid(_))) && !of(index).any(|v| *v == Verdict::Valid)
         });
         self.run.valid = invalid.is_empty() && failed.is_empty() && stopped.is_none();
-        self.run.elapsed_s = self.began.elapsed().as_secs_f64();
+        self.run.elapsed_s = self.elapsed_s + self.began.elapsed().as_secs_f64();
         self.dir.save(&self.run)?;
         let tour = Tour::collect(&self.dir)?;
         self.run.checks = check::checks(&self.order.plan, tour.metrics());
@@ -285,16 +322,4 @@ impl Session<'_> {
 fn is_executable(program: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     fs::metadata(program).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-}
-
-/// Makes the run directory where nothing is yet.
-fn make_run_dir(out: &Path) -> Result<RunDir, LabError> {
-    match fs::read_dir(out).map(|mut entries| entries.next().is_some()) {
-        Ok(true) => return Err(LabError::NotEmpty(out.to_owned())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
-            return Err(LabError::NotADirectory(out.to_owned()));
-        }
-        _ => {}
-    }
-    Ok(RunDir::create(out)?)
 }

@@ -41,6 +41,7 @@ impl Session {
         let left = sending.end_bytes - offset;
         let len = left.min(at.params.peer_max_recv_data_segment_len).min(burst_left);
         let is_last = len == left;
+        let bears_status = is_last && !self.has_separate_status;
         let data_sn = sending.next_data_sn;
         sending.next_bytes += len;
         sending.next_data_sn += 1;
@@ -50,17 +51,20 @@ impl Session {
             None => Data::Payload { token: task.token, offset_bytes: offset, len_bytes: len },
         };
         let (itt, lun, expected, actual) = (task.itt, task.lun, task.expected_bytes, sending.actual_bytes);
-        let stat_sn = if is_last { at.take_stat_sn() } else { 0 };
+        let stat_sn = if bears_status { at.take_stat_sn() } else { 0 };
         if is_last {
             at.sending.pop_front();
-            self.close(key);
+            match bears_status {
+                true => self.close(key),
+                false => self.respond(key, &Answer { status: 0, sense: Vec::new(), actual_bytes: actual }),
+            }
         }
         let pdu = Pdu::from(DataIn {
             is_final: is_last || len == burst_left,
             acknowledge: false,
-            overflow: is_last && actual > expected,
-            underflow: is_last && actual < expected,
-            status: is_last.then_some(0),
+            overflow: bears_status && actual > expected,
+            underflow: bears_status && actual < expected,
+            status: bears_status.then_some(0),
             data_segment_len: len,
             lun,
             itt,
@@ -70,7 +74,7 @@ impl Session {
             max_cmd_sn: self.window.max_cmd_sn(),
             data_sn,
             buffer_offset: offset,
-            residual: if is_last { actual.abs_diff(expected) } else { 0 },
+            residual: if bears_status { actual.abs_diff(expected) } else { 0 },
         });
         Transmit { header: emit(&pdu), data }
     }
@@ -95,7 +99,10 @@ impl Session {
             stat_sn: 0,
             exp_cmd_sn: 0,
             max_cmd_sn: 0,
-            exp_data_sn: task.next_r2t_sn,
+            exp_data_sn: match &task.stage {
+                Stage::Sending(sending) => sending.next_data_sn,
+                _ => task.next_r2t_sn,
+            },
             bidi_residual: 0,
             residual: actual.abs_diff(expected),
         };

@@ -127,6 +127,7 @@ pub struct Session {
     connections: Vec<Connection>,
     /// There was more than one connection, so that what is missing may still come.
     has_joined: bool,
+    has_separate_status: bool,
     last_connection: u32,
     window: TargetWindow,
     tasks: Slab<Task>,
@@ -163,6 +164,7 @@ impl Session {
             params,
             connections: vec![leading],
             has_joined: false,
+            has_separate_status: false,
             last_connection: 0,
             window: TargetWindow::new(exp_cmd_sn, window),
             tasks: Slab::new(),
@@ -257,6 +259,12 @@ impl Session {
     /// Sets how many commands may be open at once; MaxCmdSN never moves back.
     pub fn set_command_window(&mut self, commands: u32) {
         self.window.limit(commands);
+    }
+
+    /// Whether the status of a command that reads comes in a SCSI Response behind its data; in the last Data-In
+    /// unless told.
+    pub fn set_separate_status(&mut self, is_separate: bool) {
+        self.has_separate_status = is_separate;
     }
 
     /// Gives memory back that a session without open commands does not need: to be called when nothing has

@@ -28,6 +28,7 @@ fn random_terms(random: &mut Rng) -> Terms {
         segment_len: (len(random), len(random)),
         max_outstanding_r2t: random.u16(1..4),
         window: random.u32(1..40),
+        separate_status: random.bool(),
     }
 }
 

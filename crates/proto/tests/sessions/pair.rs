@@ -23,6 +23,8 @@ pub(crate) struct Terms {
     pub(crate) segment_len: (u32, u32),
     pub(crate) max_outstanding_r2t: u16,
     pub(crate) window: u32,
+    /// The status of a read comes in a PDU of its own.
+    pub(crate) separate_status: bool,
 }
 
 impl Default for Terms {
@@ -35,6 +37,7 @@ impl Default for Terms {
             segment_len: (8192, 8192),
             max_outstanding_r2t: 4,
             window: 16,
+            separate_status: false,
         }
     }
 }
@@ -56,7 +59,9 @@ impl Terms {
     /// A target on these terms, just logged in to.
     pub(crate) fn far(&self) -> Far {
         let params = self.params(self.segment_len.0, self.segment_len.1);
-        Far::new(params, CMD_SN, STAT_SN, self.window, content(MEMORY_BYTES, 1))
+        let mut far = Far::new(params, CMD_SN, STAT_SN, self.window, content(MEMORY_BYTES, 1));
+        far.session().set_separate_status(self.separate_status);
+        far
     }
 
     /// An initiator on these terms, just logged in.

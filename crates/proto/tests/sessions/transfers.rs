@@ -88,6 +88,7 @@ fn all_terms() -> Vec<Terms> {
                         segment_len,
                         max_outstanding_r2t,
                         window,
+                        separate_status: all.len() % 3 == 2,
                     });
                 }
             }

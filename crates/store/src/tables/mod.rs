@@ -7,10 +7,14 @@
 
 mod background;
 mod io;
+mod layers;
+mod pack;
 mod packets;
+mod pdus;
 mod read;
 mod schema;
 mod sockets;
+mod spool;
 mod write;
 
 use std::path::PathBuf;
@@ -19,10 +23,14 @@ use parquet::errors::ParquetError;
 
 pub use background::{Recorder, Written};
 pub use io::Ios;
+pub use layers::LayerColumns;
+pub use pack::Packed;
 pub use packets::Packets;
-pub use read::{files, read, read_optional};
+pub use pdus::Pdus;
+pub use read::{files, read, read_columns, read_optional, read_pieces, said};
 pub use schema::{Visit, Word};
 pub use sockets::Sockets;
+pub use spool::{SPOOL_MAX_BYTES, Spool};
 pub use write::{ROWS_PER_GROUP, Writer};
 
 /// One row of a table, and how its columns are laid out.

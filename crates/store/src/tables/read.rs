@@ -33,6 +33,46 @@ pub fn read_optional<R: Row>(dir: impl AsRef<Path>) -> Result<Option<R::Columns>
     Ok(Some(columns))
 }
 
+/// Like [`read_optional`], but only the columns of these names; the others stay empty. For questions about
+/// a few columns of a table that is larger than memory should be.
+pub fn read_columns<R: Row>(dir: impl AsRef<Path>, names: &[&str]) -> Result<Option<R::Columns>, TableError> {
+    let files = files::<R>(dir)?;
+    let mut columns = R::Columns::default();
+    for path in &files {
+        for_groups(path, Some(names), |decode| R::visit(&mut columns, decode))?;
+    }
+    Ok((!files.is_empty()).then_some(columns))
+}
+
+/// Shows a table, or the columns of these names, to `each` piece by piece, in the order of [`read`]; true if
+/// it has a file.
+pub fn read_pieces<R: Row>(
+    dir: impl AsRef<Path>,
+    names: Option<&[&str]>,
+    mut each: impl FnMut(R::Columns),
+) -> Result<bool, TableError> {
+    let files = files::<R>(dir)?;
+    for path in &files {
+        for_groups(path, names, |decode| {
+            let mut columns = R::Columns::default();
+            R::visit(&mut columns, decode)?;
+            each(columns);
+            Ok(())
+        })?;
+    }
+    Ok(!files.is_empty())
+}
+
+/// What the files of a table say under `key` in their metadata, one entry per file.
+pub fn said<R: Row>(dir: impl AsRef<Path>, key: &str) -> Result<Vec<Option<String>>, TableError> {
+    let value = |path: &PathBuf| {
+        let reader = open(path)?;
+        let entries = reader.metadata().file_metadata().key_value_metadata();
+        Ok(entries.and_then(|list| list.iter().find(|entry| entry.key == key)?.value.clone()))
+    };
+    files::<R>(dir)?.iter().map(value).collect()
+}
+
 /// The finished files of a table in `dir`, sorted by name.
 pub fn files<R: Row>(dir: impl AsRef<Path>) -> Result<Vec<PathBuf>, TableError> {
     let dir = dir.as_ref();
@@ -52,12 +92,25 @@ pub fn files<R: Row>(dir: impl AsRef<Path>) -> Result<Vec<PathBuf>, TableError> 
 }
 
 fn append<R: Row>(path: &Path, columns: &mut R::Columns) -> Result<(), TableError> {
-    let broken = |source| TableError::Parquet { path: path.to_owned(), source };
+    for_groups(path, None, |decode| R::visit(columns, decode))
+}
+
+fn open(path: &Path) -> Result<SerializedFileReader<File>, TableError> {
     let file = File::open(path).map_err(|source| TableError::File { path: path.to_owned(), source })?;
-    let reader = SerializedFileReader::new(file).map_err(broken)?;
+    SerializedFileReader::new(file).map_err(|source| TableError::Parquet { path: path.to_owned(), source })
+}
+
+fn for_groups(
+    path: &Path,
+    wanted: Option<&[&str]>,
+    mut each: impl FnMut(&mut Decode<'_>) -> Result<(), TableError>,
+) -> Result<(), TableError> {
+    let reader = open(path)?;
     for index in 0..reader.num_row_groups() {
-        let group = reader.get_row_group(index).map_err(broken)?;
-        R::visit(columns, &mut Decode { path, group: group.as_ref() })?;
+        let group = reader
+            .get_row_group(index)
+            .map_err(|source| TableError::Parquet { path: path.to_owned(), source })?;
+        each(&mut Decode { path, group: group.as_ref(), wanted })?;
     }
     Ok(())
 }
@@ -65,9 +118,15 @@ fn append<R: Row>(path: &Path, columns: &mut R::Columns) -> Result<(), TableErro
 struct Decode<'a> {
     path: &'a Path,
     group: &'a dyn RowGroupReader,
+    /// Names of the columns to read; `None` for all.
+    wanted: Option<&'a [&'a str]>,
 }
 
 impl Decode<'_> {
+    fn wants(&self, name: &str) -> bool {
+        self.wanted.is_none_or(|wanted| wanted.contains(&name))
+    }
+
     fn column<T: DataType>(&self, name: &'static str, kind: Kind) -> Result<Vec<T::T>, TableError> {
         let schema = self.group.metadata().schema_descr();
         let wrong = |found: String| TableError::Column {
@@ -112,16 +171,25 @@ impl Visit for Decode<'_> {
     type Error = TableError;
 
     fn u64(&mut self, name: &'static str, column: &mut Vec<u64>) -> Result<(), TableError> {
+        if !self.wants(name) {
+            return Ok(());
+        }
         column.extend(self.column::<Int64Type>(name, Kind::U64)?.into_iter().map(i64::cast_unsigned));
         Ok(())
     }
 
     fn u32(&mut self, name: &'static str, column: &mut Vec<u32>) -> Result<(), TableError> {
+        if !self.wants(name) {
+            return Ok(());
+        }
         column.extend(self.column::<Int32Type>(name, Kind::U32)?.into_iter().map(i32::cast_unsigned));
         Ok(())
     }
 
     fn word<W: Word>(&mut self, name: &'static str, column: &mut Vec<W>) -> Result<(), TableError> {
+        if !self.wants(name) {
+            return Ok(());
+        }
         for value in self.column::<ByteArrayType>(name, Kind::Word)? {
             let known = W::ALL.iter().find(|w| w.word().as_bytes() == value.data());
             column.push(*known.ok_or_else(|| TableError::Column {

@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use event::{CongestionState, Direction, Fate, Host, Op};
+use event::{CongestionState, Direction, Fate, Host, Op, PduKind, Way};
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::errors::ParquetError;
 use parquet::schema::types::{Type, TypePtr};
@@ -85,6 +85,35 @@ impl Word for CongestionState {
 
 impl Word for Op {
     const ALL: &'static [Op] = &[Op::Read, Op::Write];
+
+    fn word(self) -> &'static str {
+        self.name()
+    }
+}
+
+impl Word for Way {
+    const ALL: &'static [Way] = &[Way::Out, Way::In];
+
+    fn word(self) -> &'static str {
+        self.name()
+    }
+}
+
+impl Word for PduKind {
+    const ALL: &'static [PduKind] = &[
+        PduKind::Command,
+        PduKind::Response,
+        PduKind::DataIn,
+        PduKind::DataOut,
+        PduKind::R2t,
+        PduKind::Management,
+        PduKind::Nop,
+        PduKind::Text,
+        PduKind::Logout,
+        PduKind::Async,
+        PduKind::Reject,
+        PduKind::Other,
+    ];
 
     fn word(self) -> &'static str {
         self.name()

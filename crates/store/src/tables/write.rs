@@ -40,12 +40,17 @@ impl<R: Row> Writer<R> {
     /// Starts the file that becomes `path` when it is finished. The directory must be there. The file's
     /// metadata carries the version of farlun and this process's command line.
     pub fn create(path: impl AsRef<Path>) -> Result<Writer<R>, TableError> {
-        let path = path.as_ref().to_owned();
+        Writer::with_notes(path.as_ref(), &[])
+    }
+
+    /// Likewise, with more to say in the metadata.
+    pub(super) fn with_notes(path: &Path, notes: &[(&str, u64)]) -> Result<Writer<R>, TableError> {
+        let path = path.to_owned();
         let partial = partial_name(&path);
         let file =
             File::create(&partial).map_err(|source| TableError::File { path: partial.clone(), source })?;
         let file = schema::parquet_schema::<R>()
-            .and_then(|schema| SerializedFileWriter::new(file, schema, Arc::new(properties::<R>())))
+            .and_then(|schema| SerializedFileWriter::new(file, schema, Arc::new(properties::<R>(notes))))
             .map_err(|source| TableError::Parquet { path: partial.clone(), source })?;
         Ok(Writer {
             file,
@@ -138,18 +143,20 @@ fn partial_name(path: &Path) -> PathBuf {
 }
 
 /// Times and counters grow, so their differences are small: delta encoding. The rest repeats: dictionary.
-fn properties<R: Row>() -> WriterProperties {
+fn properties<R: Row>(notes: &[(&str, u64)]) -> WriterProperties {
     let command_line =
         std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
     let entry = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
+    let mut metadata = vec![
+        entry("farlun.version", env!("CARGO_PKG_VERSION").to_owned()),
+        entry("farlun.command_line", command_line),
+        entry("farlun.table", R::TABLE.to_owned()),
+    ];
+    metadata.extend(notes.iter().map(|(key, value)| entry(key, value.to_string())));
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_created_by(format!("farlun version {}", env!("CARGO_PKG_VERSION")))
-        .set_key_value_metadata(Some(vec![
-            entry("farlun.version", env!("CARGO_PKG_VERSION").to_owned()),
-            entry("farlun.command_line", command_line),
-            entry("farlun.table", R::TABLE.to_owned()),
-        ]));
+        .set_key_value_metadata(Some(metadata));
     for (name, kind) in schema::columns::<R>() {
         if kind == Kind::U64 {
             let column = ColumnPath::from(name);
@@ -189,7 +196,12 @@ impl Visit for Encode<'_> {
     }
 
     fn word<W: Word>(&mut self, name: &'static str, column: &mut Vec<W>) -> Result<(), ParquetError> {
-        let values: Vec<ByteArray> = column.iter().map(|w| ByteArray::from(w.word())).collect();
+        // Made once and shared: a row of a word column costs no allocation.
+        let words: Vec<ByteArray> = W::ALL.iter().map(|word| ByteArray::from(word.word())).collect();
+        let place = |word: W| W::ALL.iter().position(|known| std::ptr::eq(known.word(), word.word()));
+        let share =
+            |word: &W| place(*word).map_or_else(|| ByteArray::from(word.word()), |n| words[n].clone());
+        let values: Vec<ByteArray> = column.iter().map(share).collect();
         self.column::<ByteArrayType>(name, &values)
     }
 }

@@ -9,27 +9,17 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::sync::RwLock;
 
-use super::disk::Disk;
-use super::{BackendError, BlockStore, OpenAs, OpenError, write_zeros};
+use super::disk::{Disk, Shape};
+use super::{OpenAs, OpenError};
 
-/// An open block device.
-#[derive(Debug)]
-pub struct DeviceStore {
-    disk: Disk,
-    len_bytes: u64,
-    physical_block_bytes: u32,
-    logical_block_bytes: u32,
-}
-
-impl DeviceStore {
-    /// Opens `path` for nobody else, for blocks of `block_len_bytes` or of its own.
-    pub fn open(
+impl Disk {
+    /// Opens the block device `path` for nobody else, for blocks of `block_len_bytes` or of its own.
+    pub fn open_device(
         path: &Path,
         open_as: OpenAs,
         block_len_bytes: Option<u32>,
-    ) -> Result<DeviceStore, OpenError> {
+    ) -> Result<Disk, OpenError> {
         let owned = || path.to_owned();
         let system = |action| move |source| OpenError::System { action, path: owned(), source };
         let kind = path.metadata().map_err(system("examine"))?.file_type();
@@ -62,67 +52,13 @@ impl DeviceStore {
         }
         let direct = open_as.direct.then(|| net::fs::reopen_direct(device.as_fd(), write)).transpose();
         let direct = direct.map_err(system("open past the page cache"))?;
-        let disk = Disk::new(device, direct).map_err(system("open once more"))?;
-        let physical_block_bytes = sizes.physical_bytes;
-        Ok(DeviceStore { disk, len_bytes, physical_block_bytes, logical_block_bytes: block_len_bytes })
-    }
-
-    /// Bytes per logical block of the LUN.
-    pub fn logical_block_bytes(&self) -> u32 {
-        self.logical_block_bytes
-    }
-}
-
-impl BlockStore for DeviceStore {
-    fn len_bytes(&self) -> u64 {
-        self.len_bytes
-    }
-
-    fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError> {
-        self.disk.read_at(offset_bytes, into).map_err(BackendError::from)
-    }
-
-    fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
-        self.disk.write_at(offset_bytes, from).map_err(BackendError::from)
-    }
-
-    fn write_through(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
-        self.disk.write_through(offset_bytes, from)
-    }
-
-    fn sync(&self) -> Result<(), BackendError> {
-        self.disk.sync()
-    }
-
-    fn zero_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
-        if len_bytes == 0 {
-            return Ok(());
-        }
-        match self.disk.zero_at(offset_bytes, len_bytes) {
-            // The kernel knows no stretch that is no multiple of the device's own blocks.
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput) =>
-            {
-                write_zeros(self, offset_bytes, len_bytes)
-            }
-            result => result.map_err(BackendError::from),
-        }
-    }
-
-    fn gate(&self) -> &RwLock<()> {
-        &self.disk.gate
-    }
-
-    fn has_write_cache(&self) -> bool {
-        true
-    }
-
-    fn physical_block_bytes(&self) -> u32 {
-        self.physical_block_bytes
-    }
-
-    fn granularity_bytes(&self) -> u32 {
-        self.physical_block_bytes
+        let shape = Shape {
+            len_bytes,
+            block_len_bytes,
+            physical_block_bytes: sizes.physical_bytes,
+            granularity_bytes: sizes.physical_bytes,
+        };
+        Disk::new(device, direct, shape).map_err(system("open once more"))
     }
 }
 
@@ -132,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_is_no_device_is_named() {
-        let open = |path: &Path| DeviceStore::open(path, OpenAs::default(), None).unwrap_err().to_string();
+        let open = |path: &Path| Disk::open_device(path, OpenAs::default(), None).unwrap_err().to_string();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
         std::fs::write(&path, [0; 4096]).unwrap();

@@ -1,4 +1,5 @@
-//! An open file or block device: reads and writes at a place, through the page cache or past it.
+//! An open file or block device: reads and writes at a place, through the page cache or past it. How a file is opened
+//! is in `file.rs`, a block device in `device.rs`.
 //!
 //! Reads and writes are positioned, so workers share one descriptor without a lock. Answered writes may be
 //! lost with the power until they are synced, in the page cache or in the cache of the device: LUNs on it
@@ -18,11 +19,12 @@ use std::sync::{OnceLock, RwLock};
 
 use net::aligned::ALIGN_BYTES;
 
-use super::BackendError;
+use super::{BackendError, BlockStore, write_zeros};
 
-/// What files and block devices have in common.
+/// An open file or block device.
 #[derive(Debug)]
-pub(super) struct Disk {
+pub struct Disk {
+    shape: Shape,
     /// Through the page cache.
     cached: File,
     /// Past it, for what is aligned.
@@ -33,20 +35,33 @@ pub(super) struct Disk {
     /// The first failed sync. The kernel reports a lost write once and then forgets it, so a later sync
     /// that says "fine" would be a lie: it keeps failing until the target is started again.
     lost_writes: OnceLock<BackendError>,
-    pub(super) gate: RwLock<()>,
+    gate: RwLock<()>,
+}
+
+/// What is known of it since it was opened.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub(super) len_bytes: u64,
+    /// Bytes per logical block of the LUN.
+    pub(super) block_len_bytes: u32,
+    /// 1 if it has none.
+    pub(super) physical_block_bytes: u32,
+    pub(super) granularity_bytes: u32,
 }
 
 impl Disk {
-    pub(super) fn new(cached: File, direct: Option<File>) -> io::Result<Disk> {
+    pub(super) fn new(cached: File, direct: Option<File>, shape: Shape) -> io::Result<Disk> {
         let witness = net::fs::reopen(cached.as_fd())?;
-        Ok(Disk { cached, direct, witness, lost_writes: OnceLock::new(), gate: RwLock::default() })
+        let (lost_writes, gate) = (OnceLock::new(), RwLock::default());
+        Ok(Disk { shape, cached, direct, witness, lost_writes, gate })
     }
 
-    pub(super) fn file(&self) -> &File {
-        &self.cached
+    /// Bytes per logical block of the LUN.
+    pub fn block_len_bytes(&self) -> u32 {
+        self.shape.block_len_bytes
     }
 
-    pub(super) fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> io::Result<()> {
+    fn read(&self, offset_bytes: u64, into: &mut [u8]) -> io::Result<()> {
         let done = match self.direct(offset_bytes, into) {
             Some(direct) => again(|| direct.read_at(into, offset_bytes))?,
             None => 0,
@@ -54,7 +69,7 @@ impl Disk {
         self.cached.read_exact_at(&mut into[done..], offset_bytes + done as u64)
     }
 
-    pub(super) fn write_at(&self, offset_bytes: u64, from: &[u8]) -> io::Result<()> {
+    fn write(&self, offset_bytes: u64, from: &[u8]) -> io::Result<()> {
         let done = match self.direct(offset_bytes, from) {
             Some(direct) => again(|| direct.write_at(from, offset_bytes))?,
             None => 0,
@@ -62,46 +77,13 @@ impl Disk {
         self.cached.write_all_at(&from[done..], offset_bytes + done as u64)
     }
 
-    /// Writes, and returns when it is on stable storage.
-    pub(super) fn write_through(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
-        let file = self.direct(offset_bytes, from).unwrap_or(&self.cached);
-        let mut done = 0;
-        while done < from.len() {
-            let rest = &from[done..];
-            // What is left after a short write need not be aligned any more.
-            let file = if done == 0 { file } else { &self.cached };
-            match again(|| net::fs::write_through_at(file.as_fd(), rest, offset_bytes + done as u64)) {
-                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
-                Ok(written) => done += written,
-                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                    self.write_at(offset_bytes + done as u64, rest)?;
-                    return self.sync();
-                }
-                Err(error) => return Err(error.into()),
+    /// Zeros that occupy nothing, or else zeros.
+    fn zero(&self, offset_bytes: u64, len_bytes: u64) -> io::Result<()> {
+        match net::fs::punch_hole(self.cached.as_fd(), offset_bytes, len_bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                net::fs::zero_range(self.cached.as_fd(), offset_bytes, len_bytes)
             }
-        }
-        Ok(())
-    }
-
-    pub(super) fn sync(&self) -> Result<(), BackendError> {
-        if let Some(error) = self.lost_writes.get() {
-            return Err(error.clone());
-        }
-        self.witness.sync_data().map_err(|error| {
-            let error = BackendError::from(error);
-            self.lost_writes.get_or_init(|| error).clone()
-        })
-    }
-
-    /// Zeros that occupy nothing, or else zeros; `Unsupported` if they have to be written.
-    pub(super) fn zero_at(&self, offset_bytes: u64, len_bytes: u64) -> io::Result<()> {
-        let unsupported = |result: &io::Result<()>| {
-            result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::Unsupported)
-        };
-        let punched = net::fs::punch_hole(self.cached.as_fd(), offset_bytes, len_bytes);
-        match unsupported(&punched) {
-            true => net::fs::zero_range(self.cached.as_fd(), offset_bytes, len_bytes),
-            false => punched,
+            result => result,
         }
     }
 
@@ -115,6 +97,91 @@ impl Disk {
     #[cfg(test)]
     pub(super) fn lose_writes(&self, error: BackendError) {
         self.lost_writes.set(error).unwrap();
+    }
+}
+
+impl BlockStore for Disk {
+    fn len_bytes(&self) -> u64 {
+        self.shape.len_bytes
+    }
+
+    fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError> {
+        self.read(offset_bytes, into).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                let end_bytes = offset_bytes + into.len() as u64;
+                let (found, opened) = (self.cached.metadata().map_or(0, |m| m.len()), self.shape.len_bytes);
+                BackendError::Gone(format!(
+                    "the file was cut: it has {found} bytes, had {opened} when it was opened, and the read ends at {end_bytes}"
+                ))
+            }
+            _ => error.into(),
+        })
+    }
+
+    fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
+        self.write(offset_bytes, from).map_err(BackendError::from)
+    }
+
+    fn write_through(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
+        let file = self.direct(offset_bytes, from).unwrap_or(&self.cached);
+        let mut done = 0;
+        while done < from.len() {
+            let rest = &from[done..];
+            // What is left after a short write need not be aligned any more.
+            let file = if done == 0 { file } else { &self.cached };
+            match again(|| net::fs::write_through_at(file.as_fd(), rest, offset_bytes + done as u64)) {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+                Ok(written) => done += written,
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                    self.write(offset_bytes + done as u64, rest)?;
+                    return self.sync();
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), BackendError> {
+        if let Some(error) = self.lost_writes.get() {
+            return Err(error.clone());
+        }
+        self.witness.sync_data().map_err(|error| {
+            let error = BackendError::from(error);
+            self.lost_writes.get_or_init(|| error).clone()
+        })
+    }
+
+    /// A hole, where there are holes.
+    fn zero_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+        if len_bytes == 0 {
+            return Ok(());
+        }
+        match self.zero(offset_bytes, len_bytes) {
+            // The kernel knows no stretch of a device that is no multiple of its own blocks.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput) =>
+            {
+                write_zeros(self, offset_bytes, len_bytes)
+            }
+            result => result.map_err(BackendError::from),
+        }
+    }
+
+    fn gate(&self) -> &RwLock<()> {
+        &self.gate
+    }
+
+    fn has_write_cache(&self) -> bool {
+        true
+    }
+
+    fn physical_block_bytes(&self) -> u32 {
+        self.shape.physical_block_bytes
+    }
+
+    fn granularity_bytes(&self) -> u32 {
+        self.shape.granularity_bytes
     }
 }
 

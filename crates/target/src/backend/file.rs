@@ -8,126 +8,17 @@ use std::fs::{OpenOptions, TryLockError};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
-use std::sync::RwLock;
+use std::path::Path;
 
-use thiserror::Error;
-
-use super::disk::Disk;
-use super::{BackendError, BlockStore, write_zeros};
-
-/// An open, locked file.
-#[derive(Debug)]
-pub struct FileStore {
-    disk: Disk,
-    len_bytes: u64,
-}
-
-/// How a file or a block device is opened.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct OpenAs {
-    /// It is not written.
-    pub read_only: bool,
-    /// Past the page cache.
-    pub direct: bool,
-}
+use super::disk::{Disk, Shape};
+use super::{OpenAs, OpenError};
 
 /// What a page of the cache holds, and a block of most file systems.
 const PAGE_BYTES: u32 = 4096;
 
-/// Why a file or a block device cannot be served.
-#[derive(Debug, Error)]
-pub enum OpenError {
-    /// There is no such file.
-    #[error("{} does not exist; create it first, for example: truncate -s 10G {}", path.display(), path.display())]
-    Missing {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A directory, a device, a pipe.
-    #[error("{} is {found}, expected {expected}", path.display())]
-    NotAFile {
-        /// The file.
-        path: PathBuf,
-        /// What it is instead.
-        found: &'static str,
-        /// What it should be.
-        expected: &'static str,
-    },
-    /// The size does not make whole blocks.
-    #[error(
-        "{} has {len_bytes} bytes, which is not a positive multiple of the block size of {block_len_bytes} bytes; \
-         round it up: truncate -s %{block_len_bytes} {} (an empty file needs a size: truncate -s 10G)",
-        path.display(), path.display()
-    )]
-    Size {
-        /// The file.
-        path: PathBuf,
-        /// Its size.
-        len_bytes: u64,
-        /// Bytes per block of the LUN.
-        block_len_bytes: u32,
-    },
-    /// Somebody else serves it.
-    #[error(
-        "{} is locked: it is served already, by another target or by another --lun of this one; \
-         stop that one (only read-only LUNs may share a file: file:PATH,ro)",
-        path.display()
-    )]
-    Locked {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A block device that is in use.
-    #[error(
-        "{} is in use: mounted, part of a RAID or volume group, or served already; unmount it, or stop who uses it",
-        path.display()
-    )]
-    InUse {
-        /// The device.
-        path: PathBuf,
-    },
-    /// A block device that cannot be addressed in blocks of that size.
-    #[error(
-        "{} has blocks of {found_bytes} bytes and cannot be served in smaller ones of {block_len_bytes} bytes; \
-         use block={found_bytes}",
-        path.display()
-    )]
-    Block {
-        /// The device.
-        path: PathBuf,
-        /// Its own.
-        found_bytes: u32,
-        /// Bytes per block of the LUN.
-        block_len_bytes: u32,
-    },
-    /// A block device without a block: a drive without a medium, a loop device without a file.
-    #[error("{} has no blocks; put something into it first", path.display())]
-    Empty {
-        /// The device.
-        path: PathBuf,
-    },
-    /// The file system has no I/O past the page cache.
-    #[error("{} cannot be used past the page cache: its file system does not do that; use direct=off", path.display())]
-    NoDirect {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The system refused to open, examine or lock it.
-    #[error("cannot {action} {}: {source}", path.display())]
-    System {
-        /// What was tried.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
-impl FileStore {
-    /// Opens and locks `path`: exclusively, or shared with other readers if it is only read.
-    pub fn open(path: &Path, open_as: OpenAs, block_len_bytes: u32) -> Result<FileStore, OpenError> {
+impl Disk {
+    /// Opens and locks the file `path`: exclusively, or shared with other readers if it is only read.
+    pub fn open_file(path: &Path, open_as: OpenAs, block_len_bytes: u32) -> Result<Disk, OpenError> {
         let owned = || path.to_owned();
         let system = |action| move |source| OpenError::System { action, path: owned(), source };
         let read_only = open_as.read_only;
@@ -168,80 +59,27 @@ impl FileStore {
             }
             direct => direct.transpose().map_err(system("open past the page cache"))?,
         };
-        let disk = Disk::new(file, direct).map_err(system("open once more"))?;
-        Ok(FileStore { disk, len_bytes })
-    }
-}
-
-impl BlockStore for FileStore {
-    fn len_bytes(&self) -> u64 {
-        self.len_bytes
-    }
-
-    fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError> {
-        self.disk.read_at(offset_bytes, into).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                let end_bytes = offset_bytes + into.len() as u64;
-                let (found, opened) = (self.disk.file().metadata().map_or(0, |m| m.len()), self.len_bytes);
-                BackendError::Gone(format!(
-                    "the file was cut: it has {found} bytes, had {opened} when it was opened, and the read ends at {end_bytes}"
-                ))
-            }
-            _ => error.into(),
-        })
-    }
-
-    fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
-        self.disk.write_at(offset_bytes, from).map_err(BackendError::from)
-    }
-
-    fn write_through(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
-        self.disk.write_through(offset_bytes, from)
-    }
-
-    fn sync(&self) -> Result<(), BackendError> {
-        self.disk.sync()
-    }
-
-    /// A hole, where the file system has holes.
-    fn zero_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
-        if len_bytes == 0 {
-            return Ok(());
-        }
-        match self.disk.zero_at(offset_bytes, len_bytes) {
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                write_zeros(self, offset_bytes, len_bytes)
-            }
-            result => result.map_err(BackendError::from),
-        }
-    }
-
-    fn gate(&self) -> &RwLock<()> {
-        &self.disk.gate
-    }
-
-    fn has_write_cache(&self) -> bool {
-        true
-    }
-
-    fn physical_block_bytes(&self) -> u32 {
-        1
-    }
-
-    /// A page: what is smaller is read before it is written, and leaves no hole.
-    fn granularity_bytes(&self) -> u32 {
-        PAGE_BYTES
+        let shape = Shape {
+            len_bytes,
+            block_len_bytes,
+            physical_block_bytes: 1,
+            // What is smaller is read before it is written, and leaves no hole.
+            granularity_bytes: PAGE_BYTES,
+        };
+        Disk::new(file, direct, shape).map_err(system("open once more"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::{self, File};
+    use std::path::PathBuf;
     use std::sync::Arc;
     use std::thread;
 
     use net::aligned::Aligned;
 
+    use super::super::{BackendError, BlockStore};
     use super::*;
 
     const WRITABLE: OpenAs = OpenAs { read_only: false, direct: false };
@@ -258,7 +96,7 @@ mod tests {
     #[test]
     fn keeps_what_several_threads_write() {
         let (_dir, path) = disk(1 << 20);
-        let store = Arc::new(FileStore::open(&path, WRITABLE, 512).unwrap());
+        let store = Arc::new(Disk::open_file(&path, WRITABLE, 512).unwrap());
         thread::scope(|scope| {
             for n in 0..8u8 {
                 let store = Arc::clone(&store);
@@ -272,7 +110,7 @@ mod tests {
         for n in 0..8usize {
             assert!(bytes[n * 4096..(n + 1) * 4096].iter().all(|&b| usize::from(b) == n + 1), "{n}");
         }
-        let again = FileStore::open(&path, READ_ONLY, 512).unwrap();
+        let again = Disk::open_file(&path, READ_ONLY, 512).unwrap();
         let mut block = [0; 512];
         again.read_at(7 * 4096, &mut block).unwrap();
         assert_eq!(block, [8; 512]);
@@ -281,7 +119,7 @@ mod tests {
     #[test]
     fn what_cannot_be_served_is_named() {
         let check = |path: &Path, expected: &[&str]| {
-            let text = FileStore::open(path, WRITABLE, 512).unwrap_err().to_string();
+            let text = Disk::open_file(path, WRITABLE, 512).unwrap_err().to_string();
             for part in expected {
                 assert!(text.contains(part), "'{part}' is missing in: {text}");
             }
@@ -299,11 +137,11 @@ mod tests {
     #[test]
     fn one_writer_or_many_readers() {
         let (_dir, path) = disk(4096);
-        let locked = |open_as| matches!(FileStore::open(&path, open_as, 512), Err(OpenError::Locked { .. }));
-        let writer = FileStore::open(&path, WRITABLE, 512).unwrap();
+        let locked = |open_as| matches!(Disk::open_file(&path, open_as, 512), Err(OpenError::Locked { .. }));
+        let writer = Disk::open_file(&path, WRITABLE, 512).unwrap();
         assert!(locked(WRITABLE) && locked(READ_ONLY), "nobody beside a writer");
         drop(writer);
-        let _reader = FileStore::open(&path, READ_ONLY, 512).unwrap();
+        let _reader = Disk::open_file(&path, READ_ONLY, 512).unwrap();
         assert!(!locked(READ_ONLY), "a second reader may");
         assert!(locked(WRITABLE), "no writer beside a reader");
     }
@@ -311,7 +149,7 @@ mod tests {
     #[test]
     fn a_read_only_store_refuses_writes() {
         let (_dir, path) = disk(4096);
-        let store = FileStore::open(&path, READ_ONLY, 512).unwrap();
+        let store = Disk::open_file(&path, READ_ONLY, 512).unwrap();
         assert!(matches!(store.write_at(0, &[1; 512]), Err(BackendError::Io(_))));
         assert_eq!(fs::read(&path).unwrap(), vec![0; 4096]);
     }
@@ -321,7 +159,7 @@ mod tests {
         use std::os::unix::fs::MetadataExt;
 
         let (_dir, path) = disk(1 << 20);
-        let store = FileStore::open(&path, WRITABLE, 512).unwrap();
+        let store = Disk::open_file(&path, WRITABLE, 512).unwrap();
         store.write_at(0, &[1; 1 << 20]).unwrap();
         store.sync().unwrap();
         let before = fs::metadata(&path).unwrap().blocks();
@@ -337,7 +175,7 @@ mod tests {
     #[test]
     fn a_file_that_was_cut_is_an_error() {
         let (_dir, path) = disk(8192);
-        let store = FileStore::open(&path, WRITABLE, 512).unwrap();
+        let store = Disk::open_file(&path, WRITABLE, 512).unwrap();
         OpenOptions::new().write(true).open(&path).unwrap().set_len(4608).unwrap();
         let mut buffer = [0; 4096];
         store.read_at(0, &mut buffer).unwrap();
@@ -351,9 +189,9 @@ mod tests {
     #[test]
     fn a_failed_sync_stays_failed() {
         let (_dir, path) = disk(4096);
-        let store = FileStore::open(&path, WRITABLE, 512).unwrap();
+        let store = Disk::open_file(&path, WRITABLE, 512).unwrap();
         let failure = BackendError::Io("lost".to_owned());
-        store.disk.lose_writes(failure.clone());
+        store.lose_writes(failure.clone());
         assert_eq!(store.sync(), Err(failure));
     }
 
@@ -362,7 +200,7 @@ mod tests {
     fn past_the_page_cache_it_is_the_same_file() {
         let (_dir, path) = disk(1 << 20);
         let direct = OpenAs { read_only: false, direct: true };
-        let store = match FileStore::open(&path, direct, 512) {
+        let store = match Disk::open_file(&path, direct, 512) {
             // Temporary files may be where there is no such thing.
             Err(OpenError::NoDirect { .. }) => return println!("no I/O past the page cache in {path:?}"),
             store => store.unwrap(),

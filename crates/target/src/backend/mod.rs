@@ -23,6 +23,7 @@ mod file;
 mod inline;
 mod memory;
 mod null;
+mod open;
 
 use std::fmt;
 use std::io;
@@ -31,12 +32,12 @@ use std::sync::{Arc, RwLock};
 use thiserror::Error;
 
 pub use delay::{Delay, Delays};
-pub use device::DeviceStore;
+pub use disk::Disk;
 pub use fault::{FaultRule, FaultStore};
-pub use file::{FileStore, OpenAs, OpenError};
 pub use inline::{Inline, Locked};
 pub use memory::{Memory, MemoryError};
 pub use null::Null;
+pub use open::{OpenAs, OpenError};
 
 /// The bytes of one LUN.
 #[derive(Debug)]

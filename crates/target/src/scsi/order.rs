@@ -284,7 +284,7 @@ mod tests {
     use std::fs::File;
 
     use super::*;
-    use crate::backend::{FileStore, Memory, OpenAs};
+    use crate::backend::{Disk, Memory, OpenAs};
 
     const LEN_BYTES: u64 = 4 << 20;
 
@@ -294,7 +294,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
         File::create(&path).unwrap().set_len(LEN_BYTES).unwrap();
-        let store = FileStore::open(&path, OpenAs::default(), 512).unwrap();
+        let store = Disk::open_file(&path, OpenAs::default(), 512).unwrap();
         let mut memory = Inline::Memory(Memory::zeroed(LEN_BYTES).unwrap());
         let span = |offset_bytes, len_bytes| Span { offset_bytes, len_bytes };
         let miscompare = |offset_bytes| Err(Failure::Miscompare { offset_bytes });

@@ -135,6 +135,7 @@ impl Client {
     }
 
     pub(super) fn mark(&mut self, ready: Ready, now: Instant) {
+        let ready = self.connection.ready(ready);
         if ready.readable {
             self.alive.heard(now);
         }

@@ -7,7 +7,7 @@ use proto::login::{Admitted, SEGMENT_BYTES};
 use proto::target::ConnectionId;
 use proto::{Data, Fault, Segment};
 use slab::Slab;
-use wire::iscsi::{BHS_LEN, Bhs, Pdu};
+use wire::iscsi::{BHS_LEN, Bhs, Opcode, Pdu};
 
 use super::Shared;
 use super::client::{Link, Phase};
@@ -134,10 +134,17 @@ impl Sender for Active<'_> {
                 if let Some(admitted) = admitted {
                     self.admit(&admitted);
                 }
-                return Some(Outgoing { header, data: Some(Payload::Owned(text)), is_payload: false });
+                return Some(Outgoing {
+                    header,
+                    data: Some(Payload::Owned(text)),
+                    is_payload: false,
+                    mark: None,
+                    is_alone: false,
+                });
             }
             Phase::Full { side, connection } => self.sides[*side].session.poll_transmit(*connection)?,
         };
+        let is_alone = self.shared.compat.sends_alone() && is_response(&transmit.header);
         let (data, is_payload) = match transmit.data {
             Data::None => (None, false),
             Data::Owned(bytes) => (Some(Payload::Owned(bytes)), false),
@@ -145,7 +152,7 @@ impl Sender for Active<'_> {
                 (Some(self.payload(token, offset_bytes, len_bytes)), true)
             }
         };
-        Some(Outgoing { header: transmit.header, data, is_payload })
+        Some(Outgoing { header: transmit.header, data, is_payload, mark: None, is_alone })
     }
 
     fn bytes<'a>(&'a self, data: &'a Payload) -> &'a [u8] {
@@ -179,6 +186,7 @@ impl Active<'_> {
         let entry = self.sides.vacant_entry();
         let index = entry.key();
         let side = entry.insert(Side::new(index, nexus, admitted, client, local));
+        side.session.set_separate_status(self.shared.compat.separate_status);
         if side.iqn.is_some() {
             let port = Port { name: candidate.initiator_name.clone(), isid: candidate.isid };
             self.shared.luns.begin(nexus, port);
@@ -227,4 +235,8 @@ impl Active<'_> {
         }
         payload
     }
+}
+
+fn is_response(header: &[u8; BHS_LEN]) -> bool {
+    Bhs::new(header).opcode() == Ok(Opcode::ScsiResponse)
 }

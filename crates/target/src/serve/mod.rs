@@ -8,93 +8,55 @@
 mod alive;
 mod chores;
 mod client;
+mod config;
 mod directory;
 mod drain;
 mod end;
 mod exchange;
 mod jobs;
+mod listener;
 mod manage;
 mod parameters;
 mod reload;
 mod side;
 mod stats;
+mod succession;
 mod transfer;
 mod waiting;
+mod watch;
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use engine::{Buffers, Progress, Quantum, Scratch, Service, Turn, Workers};
 use event::{Instant, Sink, SocketSample};
-use net::{EndSignals, Interest, Poll, Ready, tcp};
-use proto::discovery::{DiscoveredTarget, TargetAddress};
-use proto::login::{ChapTarget, LoginPolicy};
-use proto::params::{Digest, Wishes};
+use net::{EndSignals, Interest, Poll, Ready};
+use proto::discovery::DiscoveredTarget;
+use proto::login::LoginPolicy;
+use proto::params::Wishes;
 use slab::Slab;
-use store::tables::{Recorder, TableError};
+use store::tables::Recorder;
 
-use crate::lun::{LunError, LunSpec, Luns, PORTAL_GROUP_TAG};
-use alive::Verdict;
+use crate::compat::Compat;
+use crate::lun::{Luns, PORTAL_GROUP_TAG};
 use chores::Chores;
 use client::Client;
-use directory::{Replaced, Sessions};
+use directory::Sessions;
 use drain::Drain;
 use end::End;
 use jobs::{Done, Job};
-use manage::{Management, Reply};
+use listener::Listener;
+use manage::Management;
 use reload::Reloader;
 use side::{Ending, Side};
 use waiting::Waiting;
+use watch::SAMPLE_EVERY;
 
+pub use config::{Config, ServeError};
 pub use reload::{Reload, Reloaded};
 pub use stats::Stats;
-
-/// What a target serves and where.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Where it listens; port 0 picks one.
-    pub listen: Vec<SocketAddr>,
-    /// Its name.
-    pub iqn: String,
-    /// Its LUNs by their numbers.
-    pub luns: BTreeMap<u16, LunSpec>,
-    /// With it, nobody logs in without proving who they are.
-    pub chap: Option<ChapTarget>,
-    /// Names of the initiators that may log in; everybody if empty.
-    pub allowed: Vec<String>,
-    /// Digests that its connections may have, the preferred one first; see [`Wishes`].
-    pub digests: &'static [Digest],
-    /// Congestion control of its connections; the system's if `None`.
-    pub congestion: Option<String>,
-    /// Where the table `sockets` goes, if anywhere.
-    pub trace: Option<PathBuf>,
-}
-
-/// Why a target could not start or had to end.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// A LUN cannot be served.
-    #[error(transparent)]
-    Lun(#[from] LunError),
-    /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A table cannot be written.
-    #[error(transparent)]
-    Trace(#[from] TableError),
-    /// The system refused something the loop cannot do without.
-    #[error("the serving loop failed: {0}")]
-    Io(#[from] io::Error),
-}
 
 /// Threads that call stores which block.
 const WORKERS: usize = 8;
@@ -102,19 +64,11 @@ const WORKERS: usize = 8;
 const BUFFERS_KEEP_BYTES: usize = 64 << 20;
 /// A connection that has not logged in by then is closed.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
-/// Connections at most; more are closed as they come.
-const CONNECTIONS_MAX: usize = 8192;
 /// Connections of one session at most.
 const CONNECTIONS_PER_SESSION: u16 = 8;
-/// How long nothing is accepted after accepting has failed.
-const LISTEN_AGAIN: Duration = Duration::from_millis(100);
-/// How often a connection that moves data is looked at, if few do.
-const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 
 /// How long turns stay short after a second connection had one.
 const SHARED_FOR: Duration = Duration::from_millis(50);
-/// How often peers that say nothing are looked for.
-const ROLL_CALL_EVERY: Duration = Duration::from_secs(5);
 
 const LISTENER_TOKENS: u64 = 1 << 40;
 const WORKERS_TOKEN: u64 = 2 << 40;
@@ -154,13 +108,6 @@ pub struct Target {
     reloader: Option<Reloader>,
 }
 
-/// A socket that connections come in by.
-struct Listener {
-    /// The address that was asked for; the port of the socket's own may be another.
-    wanted: SocketAddr,
-    socket: TcpListener,
-}
-
 /// What all clients of a target use.
 struct Shared {
     luns: Luns,
@@ -177,6 +124,7 @@ struct Shared {
     endings: Vec<Ending>,
     stirred: Vec<usize>,
     policy: LoginPolicy,
+    compat: Compat,
     /// What discovery answers; addresses that stand for all of this host are filled in per connection.
     advertised: Vec<DiscoveredTarget>,
     open_sessions: usize,
@@ -194,11 +142,12 @@ impl Target {
         let luns = Luns::open(&config.luns, &config.iqn)?;
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
-        let listen = config.listen.iter().map(|address| reload::listen(*address));
+        let congestion = config.congestion.as_deref();
+        let listen = config.listen.iter().map(|address| Listener::open(*address, congestion));
         let listeners = listen.collect::<Result<Vec<_>, _>>()?;
         let workers = Workers::start(WORKERS, jobs::run)?;
         poll.add(workers.as_fd(), WORKERS_TOKEN, Interest::READ)?;
-        let advertised = advertised(&config.iqn, &listeners)?;
+        let advertised = listener::advertised(&config.iqn, &listeners)?;
         let sockets = match &config.trace {
             Some(dir) => Some(Recorder::create(dir.join("sockets-far.parquet"))?),
             None => None,
@@ -236,6 +185,7 @@ impl Target {
                 endings: Vec::new(),
                 stirred: Vec::new(),
                 policy,
+                compat: config.compat,
                 advertised,
                 open_sessions: 0,
                 is_draining: false,
@@ -278,59 +228,6 @@ impl Target {
         Ok(self.shared.stats)
     }
 
-    fn accept(&mut self, listener: usize, now: Instant) {
-        // A listener stays ready while others wait in its backlog, so a bounded number per wake is fair.
-        for _ in 0..64 {
-            // One that was closed a moment ago may still have been ready.
-            let Some(listener) = self.listeners.get(listener) else { return };
-            let (stream, peer) = match listener.socket.accept() {
-                Ok(accepted) => accepted,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => {
-                    // Out of descriptors, or a peer that went away while it waited.
-                    log(format_args!("cannot accept a connection: {error}"));
-                    self.rest_listeners(now);
-                    return;
-                }
-            };
-            if self.clients.len() >= CONNECTIONS_MAX {
-                log(format_args!("{peer}: closed, {CONNECTIONS_MAX} connections are open"));
-                continue;
-            }
-            let entry = self.clients.vacant_entry();
-            let prepared = tcp::prepare(&stream, self.congestion.as_deref());
-            let client = prepared.and_then(|()| {
-                let login = self.shared.policy.clone();
-                Client::new(stream, peer, &self.poll, entry.key(), login, now)
-            });
-            match client {
-                Ok(client) => {
-                    entry.insert(client);
-                    self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
-                    self.next_roll_call = self.next_roll_call.min(now + ROLL_CALL_EVERY);
-                }
-                Err(error) => log(format_args!("{peer}: {error}")),
-            }
-        }
-    }
-
-    /// Out of descriptors, a waiting connection would wake us for ever: look again in a moment.
-    fn rest_listeners(&mut self, now: Instant) {
-        for listener in &self.listeners {
-            let _ = self.poll.remove(listener.socket.as_fd());
-        }
-        self.listen_again = Some(now + LISTEN_AGAIN);
-        self.next_sample = self.next_sample.min(now + LISTEN_AGAIN);
-    }
-
-    fn listen(&mut self) -> io::Result<()> {
-        for (index, listener) in self.listeners.iter().enumerate() {
-            self.poll.add(listener.socket.as_fd(), LISTENER_TOKENS + index as u64, Interest::READ)?;
-        }
-        self.listen_again = None;
-        Ok(())
-    }
-
     fn close(&mut self, index: usize, end: &End, now: Instant) {
         // It may have been named more than once in a turn.
         let Some(mut client) = self.clients.try_remove(index) else { return };
@@ -367,87 +264,6 @@ impl Target {
         }
     }
 
-    /// Logins that wait for an old session to come to rest look again.
-    fn wake_logins(&mut self) {
-        for (_, client) in self.clients.iter_mut().filter(|(_, client)| client.next_tsih().is_some()) {
-            client.become_dirty(&mut self.dirty);
-        }
-    }
-
-    /// All connections of a session look what there is to do.
-    fn wake_members(&mut self, side: usize) {
-        for member in &self.sides[side].members {
-            self.clients[member.client].become_dirty(&mut self.dirty);
-        }
-    }
-
-    /// Ends the sessions whose initiator has just logged in again, before anything else of it is served.
-    fn end_replaced(&mut self, now: Instant) {
-        for Replaced { old, new } in self.shared.sessions.take_replaced() {
-            let mut waits_for = self.shared.sessions.held_by(old);
-            let login = self.clients.iter().filter(|(_, client)| client.next_tsih() == Some(old));
-            let mut clients: Vec<_> = login.map(|(index, _)| index).collect();
-            for (_, side) in self.sides.iter().filter(|(_, side)| side.tsih == old) {
-                waits_for.push(side.nexus);
-                clients.extend(side.members.iter().map(|member| member.client));
-            }
-            for index in clients {
-                self.close(index, &End::Replaced, now);
-            }
-            waits_for.into_iter().for_each(|nexus| self.shared.sessions.hold(new, nexus));
-            self.wake_logins();
-        }
-    }
-
-    /// Ends tasks in other sessions than the one that asked, and answers who asked for what is done.
-    fn manage(&mut self, now: Instant) {
-        for others in self.shared.management.take_others() {
-            for (_, side) in &mut self.sides {
-                if side.iqn.is_some()
-                    && others.concerns(side.nexus)
-                    && side.end_tasks(&others, &mut self.shared)
-                    && others.is_told
-                {
-                    self.shared.luns.tell_cleared(others.lun, side.nexus);
-                }
-            }
-            self.shared.management.release(others.id);
-        }
-        for request in self.shared.management.take_finished() {
-            if let Reply::Managed { is_cold: true, .. } = request.reply {
-                let own = |client: &Client| client.place().is_some_and(|(side, _)| side == request.side);
-                let others = self.clients.iter().filter(|(_, client)| !own(client));
-                for index in others.map(|(index, _)| index).collect::<Vec<_>>() {
-                    self.dismiss(index, &End::Reset, now);
-                }
-            }
-            if let Some(side) = self.sides.get_mut(request.side)
-                && side.nexus == request.nexus
-            {
-                side.finish_managing(request.reply, &mut self.shared);
-                self.wake_members(request.side);
-            }
-        }
-        self.settle(now);
-    }
-
-    /// Ends the connections that have to end, and wakes those that others have given something to send.
-    fn settle(&mut self, now: Instant) {
-        while let Some(Ending { client: index, end, is_abrupt }) = self.shared.endings.pop() {
-            if is_abrupt {
-                self.close(index, &end, now);
-            } else if let Some(client) = self.clients.get_mut(index) {
-                client.end_with(end);
-                client.become_dirty(&mut self.dirty);
-            }
-        }
-        for index in std::mem::take(&mut self.shared.stirred) {
-            if let Some(client) = self.clients.get_mut(index) {
-                client.become_dirty(&mut self.dirty);
-            }
-        }
-    }
-
     /// Clients that wait for buffers look again as soon as they may read.
     fn resume_paused(&mut self) {
         let (clients, dirty) = (&mut self.clients, &mut self.dirty);
@@ -460,60 +276,6 @@ impl Target {
             }
             !may_read
         });
-    }
-
-    /// Pings the peers that are silent and closes the connections of those that do not answer.
-    fn call_roll(&mut self, now: Instant) {
-        let mut gone = Vec::new();
-        for (index, client) in &mut self.clients {
-            match client.judge(now, &mut self.sides) {
-                Verdict::Fine => {}
-                Verdict::Ping => client.become_dirty(&mut self.dirty),
-                Verdict::Gone => gone.push(index),
-            }
-        }
-        for index in gone {
-            self.close(index, &End::Silent, now);
-        }
-        let is_alone = self.clients.is_empty();
-        self.next_roll_call = if is_alone { Instant::FAR_FUTURE } else { now + ROLL_CALL_EVERY };
-    }
-
-    /// Looks at every connection that moves data: what the kernel says of it goes to the policy and to
-    /// the table.
-    fn sample(&mut self, now: Instant) {
-        let mut failed = Vec::new();
-        let mut busy = 0;
-        let mut soonest = SAMPLE_EVERY;
-        let mut waiting = false;
-        for (index, client) in &mut self.clients {
-            if client.is_overdue(now) {
-                failed.push((index, End::LoginTimeout));
-                continue;
-            }
-            waiting |= client.awaits_login();
-            match client.sample(now, &mut self.sides) {
-                Ok(None) => {}
-                Ok(Some((sample, look_again))) => {
-                    busy += 1;
-                    soonest = soonest.min(look_again);
-                    if let Some(sockets) = &mut self.sockets {
-                        sockets.record(&sample);
-                    }
-                }
-                Err(error) => failed.push((index, End::Io(error))),
-            }
-        }
-        for (index, end) in failed {
-            self.close(index, &end, now);
-        }
-        // Looking costs a system call each, so a crowd is looked at less often.
-        self.next_sample = match busy {
-            0 if waiting => now + Duration::from_secs(1),
-            0 => Instant::FAR_FUTURE,
-            1..100 => now + soonest,
-            busy => now + SAMPLE_EVERY * (busy / 50),
-        };
     }
 }
 
@@ -614,33 +376,6 @@ impl Service for Target {
             (true, at) => Turn::WaitUntil(at),
         })
     }
-}
-
-impl Shared {
-    /// What discovery answers on a connection that reached us at `local`.
-    fn advertised(&self, local: SocketAddr) -> Vec<DiscoveredTarget> {
-        let mut targets = self.advertised.clone();
-        for address in targets.iter_mut().flat_map(|target| &mut target.addresses) {
-            if address.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified()) {
-                address.host = local.ip().to_canonical().to_string();
-            }
-        }
-        targets
-    }
-}
-
-/// What discovery answers.
-fn advertised(iqn: &str, listeners: &[Listener]) -> io::Result<Vec<DiscoveredTarget>> {
-    let mut addresses = Vec::new();
-    for listener in listeners {
-        let address = listener.socket.local_addr()?;
-        addresses.push(TargetAddress {
-            host: address.ip().to_string(),
-            port: address.port(),
-            portal_group_tag: Some(PORTAL_GROUP_TAG),
-        });
-    }
-    Ok(vec![DiscoveredTarget { name: iqn.to_owned(), addresses }])
 }
 
 /// Says something to whoever reads stderr; that nobody does is no reason to stop serving.

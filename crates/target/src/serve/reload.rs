@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use engine::Workers;
 use event::Instant;
 use net::{Interest, Signal, tcp};
 
-use super::{Config, Listener, RELOAD_TOKEN, ServeError, Target, advertised};
+use super::listener::{Listener, advertised};
+use super::{Config, RELOAD_TOKEN, ServeError, Target};
 use crate::lun::{Lun, LunSpec, check_reservations};
 
 /// Where a new configuration comes from, and who is told what came of it.
@@ -163,6 +164,11 @@ impl Target {
                 self.listeners.remove(place);
             }
         }
+        if config.congestion != self.congestion {
+            for listener in &self.listeners {
+                tcp::accept_with(&listener.socket, config.congestion.as_deref())?;
+            }
+        }
         self.listeners.extend(opened);
         self.listen()?;
         self.shared.advertised = advertised(&self.config.iqn, &self.listeners)?;
@@ -170,6 +176,7 @@ impl Target {
         self.shared.policy.wishes = self.shared.policy.wishes.clone().with_digests(config.digests);
         self.shared.sessions.set_allowed(config.allowed.clone());
         self.congestion.clone_from(&config.congestion);
+        self.shared.compat = config.compat;
         let numbers = added.iter().map(Lun::number).collect();
         let gone = self.shared.luns.change(&removed, added);
         self.config = Config { iqn: self.config.iqn.clone(), trace: self.config.trace.clone(), ..config };
@@ -225,20 +232,12 @@ fn prepare(serving: Serving, source: &dyn Reload) -> Result<Prepared, String> {
     check_reservations(luns.iter().chain(fresh)).map_err(|error| error.to_string())?;
     let mut closed = old.listen;
     let mut opened = Vec::new();
+    let congestion = config.congestion.as_deref();
     for &wanted in &config.listen {
         match closed.iter().position(|known| *known == wanted) {
             Some(place) => drop(closed.swap_remove(place)),
-            None => opened.push(listen(wanted).map_err(|error| error.to_string())?),
+            None => opened.push(Listener::open(wanted, congestion).map_err(|error| error.to_string())?),
         }
     }
     Ok(Prepared { config, added, removed, opened, closed, stays })
-}
-
-/// Listens on an address.
-pub(super) fn listen(wanted: SocketAddr) -> Result<Listener, ServeError> {
-    let socket: Result<TcpListener, _> = tcp::listen(wanted);
-    match socket {
-        Ok(socket) => Ok(Listener { wanted, socket }),
-        Err(source) => Err(ServeError::Listen { address: wanted, source }),
-    }
 }

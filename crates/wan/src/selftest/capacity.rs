@@ -8,7 +8,7 @@ use net::clock;
 
 use super::Effort;
 use super::check::Checks;
-use super::rig::Rig;
+use super::rig::{CONGESTION, Rig};
 use crate::{Side, Spec, WanError};
 
 /// A kind of path and what it must carry.
@@ -52,6 +52,7 @@ pub(super) fn measure(kind: &Kind, effort: Effort, checks: &mut Checks) -> Resul
     let time = Duration::from_secs(if effort == Effort::Full { 4 } else { 1 });
     let mut spec = Spec::new(DELAY, kind.rate, None, kind.mtu_bytes);
     spec.segment = kind.segment;
+    checks.on(&spec, &format!("one {CONGESTION} stream"));
     let rig = Rig::new(&spec)?;
     let stream = rig.stream(Side::Near, None)?;
     thread::sleep(RAMP);

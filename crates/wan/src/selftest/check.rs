@@ -1,9 +1,12 @@
 //! A figure with its bound, and what keeps it from being one.
 
+use event::{Bytes, format_delay};
+use link::Shape;
 use serde::Serialize;
 
 use super::SelfTest;
 use super::rig::Seen;
+use crate::Spec;
 
 /// A figure and the bound it must keep.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -20,10 +23,12 @@ pub struct Check {
     pub unit: &'static str,
     /// Whether it is within.
     pub ok: bool,
+    /// The path it was measured on, and what was on it.
+    pub path: String,
 }
 
 /// Processors that others may keep busy meanwhile.
-const OTHERS_BUSY_MAX: f64 = 0.25;
+pub(super) const OTHERS_BUSY_MAX: f64 = 0.25;
 
 /// The figures so far.
 #[derive(Default)]
@@ -31,24 +36,51 @@ pub(super) struct Checks {
     list: Vec<Check>,
     reasons: Vec<String>,
     realtime: bool,
+    others_busy: f64,
+    path: String,
 }
 
 impl Checks {
+    /// The figures that follow come from a path with this shape, on which is this `load`.
+    pub(super) fn on(&mut self, spec: &Spec, load: &str) {
+        let Shape { delay, rate, queue_bytes } = spec.near.shape;
+        let (delay, queue, mtu) = (format_delay(delay), Bytes(queue_bytes), spec.mtu_bytes);
+        let cut = if spec.segment { ", super-packets cut" } else { "" };
+        self.path = format!("{rate}, {delay} one way, queue {queue}, MTU {mtu}{cut}; {load}");
+    }
+
     /// `name` must be at most `bound`.
     pub(super) fn at_most(&mut self, name: &str, value: Option<f64>, bound: f64, unit: &'static str) {
         let ok = value.is_some_and(|value| value <= bound);
-        self.list.push(Check { name: name.to_owned(), value, op: "<=", bound, unit, ok });
+        self.list.push(Check {
+            name: name.to_owned(),
+            value,
+            op: "<=",
+            bound,
+            unit,
+            ok,
+            path: self.path.clone(),
+        });
     }
 
     /// `name` must be at least `bound`.
     pub(super) fn at_least(&mut self, name: &str, value: Option<f64>, bound: f64, unit: &'static str) {
         let ok = value.is_some_and(|value| value >= bound);
-        self.list.push(Check { name: name.to_owned(), value, op: ">=", bound, unit, ok });
+        self.list.push(Check {
+            name: name.to_owned(),
+            value,
+            op: ">=",
+            bound,
+            unit,
+            ok,
+            path: self.path.clone(),
+        });
     }
 
     /// Whether what was `seen` while `what` was measured yields a figure; a reason is noted if not.
     pub(super) fn accept(&mut self, what: &str, seen: &Seen) -> bool {
         self.realtime |= seen.cost.realtime;
+        self.others_busy = self.others_busy.max(seen.others_busy);
         let found = self.reasons.len();
         if seen.others_busy > OTHERS_BUSY_MAX {
             self.refuse(
@@ -82,7 +114,10 @@ impl Checks {
             valid: self.list.iter().all(|check| check.value.is_some()),
             checks: self.list,
             reasons: self.reasons,
+            bounds: if self.realtime { "real-time" } else { "ordinary" },
             realtime: self.realtime,
+            others_busy: self.others_busy,
+            others_busy_max: OTHERS_BUSY_MAX,
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }

@@ -13,7 +13,7 @@ use store::tables::Packets;
 
 use super::Effort;
 use super::check::Checks;
-use super::rig::{Rig, socket_failed};
+use super::rig::{CONGESTION, Rig, socket_failed};
 use crate::{Side, Spec, WanError};
 
 const DELAY: Duration = Duration::from_millis(8);
@@ -38,7 +38,12 @@ struct Prober {
 
 pub(super) fn measure(effort: Effort, checks: &mut Checks) -> Result<(), WanError> {
     let time = Duration::from_secs(if effort == Effort::Full { 10 } else { 2 });
-    let rig = Rig::new(&Spec::new(DELAY, RATE, None, 1500))?;
+    let spec = Spec::new(DELAY, RATE, None, 1500);
+    checks.on(
+        &spec,
+        &format!("one {CONGESTION} stream at nine tenths of it, a probe each way every millisecond"),
+    );
+    let rig = Rig::new(&spec)?;
     let (mut near, mut far) = (Prober::new(&rig, Side::Near)?, Prober::new(&rig, Side::Far)?);
     let stream = rig.stream(Side::Far, Some(RATE.0 / 8 * 9 / 10))?;
     thread::sleep(RAMP);

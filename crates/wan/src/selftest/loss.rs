@@ -27,6 +27,7 @@ pub(super) fn measure(effort: Effort, checks: &mut Checks) -> Result<(), WanErro
     let model: LossModel = LOSS.parse().expect("a loss");
     let share = model.share().expect("a share");
     (spec.near.loss, spec.segment) = (Some(model), true);
+    checks.on(&spec, &format!("bursts of {BURST} datagrams"));
     let rig = Rig::new(&spec)?;
     let (sender, receiver) = (rig.datagrams(Side::Near, PORT)?, rig.datagrams(Side::Far, PORT)?);
     receiver.set_nonblocking(true).map_err(socket_failed)?;

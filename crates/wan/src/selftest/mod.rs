@@ -37,8 +37,15 @@ pub struct SelfTest {
     pub valid: bool,
     /// Why not: a sentence each.
     pub reasons: Vec<String>,
+    /// Which bounds the added delay has: `real-time` if the kernel gave the emulator that priority, as it does to root,
+    /// `ordinary` if not.
+    pub bounds: &'static str,
     /// Whether the kernel gave the emulator real-time priority.
     pub realtime: bool,
+    /// Processors that other processes kept busy, in the measurement that they disturbed most.
+    pub others_busy: f64,
+    /// What they may keep busy before a figure is invalid.
+    pub others_busy_max: f64,
     /// Processors of this machine.
     pub cpus: usize,
 }

@@ -56,7 +56,9 @@ pub(super) fn measure(filled: Filled, checks: &mut Checks) -> Result<(), WanErro
     let time = TIME.max(rate.time_for(wire_bytes * PACKETS));
     // A queue that is never empty, though this thread has to wait for a processor like any other.
     let queue_bytes = rate.bytes_in(QUEUE).max(20 * wire_bytes);
-    let rig = Rig::new(&Spec::new(Duration::from_millis(1), rate, Some(queue_bytes), mtu_bytes))?;
+    let spec = Spec::new(Duration::from_millis(1), rate, Some(queue_bytes), mtu_bytes);
+    checks.on(&spec, &format!("datagrams of {ip_bytes} bytes at {OFFERED_PERCENT} % of it"));
+    let rig = Rig::new(&spec)?;
     let (sender, _receiver) = (rig.datagrams(Side::Near, PORT)?, rig.datagrams(Side::Far, PORT)?);
     let datagram = vec![0xa5; (ip_bytes - HEADER_BYTES) as usize];
     let offered = BitRate(rate.0 / 100 * OFFERED_PERCENT);

@@ -46,6 +46,8 @@ pub(super) struct Stream {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// Of every stream; fills a queue that is no smaller than the path.
+pub(super) const CONGESTION: &str = "cubic";
 const STREAM_PORT: u16 = 5201;
 const WRITE_BYTES: usize = 256 << 10;
 const READ_BYTES: usize = 1 << 20;
@@ -86,8 +88,7 @@ impl Rig {
         let address = SocketAddr::from((to.ipv4().0, STREAM_PORT));
         let listener = self.host(to).namespace.run(|| TcpListener::bind(address)).map_err(socket_failed)?;
         let connect = || {
-            let stream = TcpStream::connect(address)?;
-            tcp::prepare(&stream, Some("cubic"))?;
+            let stream = tcp::start_connect(address, Some(CONGESTION))?;
             if let Some(pace) = pace_bytes_per_s {
                 tcp::set_max_pacing_rate(&stream, pace)?;
             }
@@ -95,6 +96,7 @@ impl Rig {
             Ok(stream)
         };
         let sender = self.host(from).namespace.run(connect).map_err(socket_failed)?;
+        // It stands as soon as the other side has it.
         let (receiver, _) = listener.accept().map_err(socket_failed)?;
         Ok(Stream::start(sender, receiver))
     }

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use target::Compat;
 
 use crate::session::DigestWish;
 
@@ -77,6 +78,10 @@ pub(crate) struct TargetArgs {
     /// Congestion control of the connections, such as cubic [default: the system's]
     #[arg(long = "cc", value_name = "NAME")]
     pub(super) congestion: Option<String>,
+    /// Send as other targets do, for comparisons: a list of nagle, separate-status, joined-send
+    /// [default: none of them]
+    #[arg(long, value_name = "LIST")]
+    pub(super) compat: Option<Compat>,
     /// Write the table sockets-far.parquet to this directory
     #[arg(long, value_name = "DIR")]
     pub(super) trace: Option<PathBuf>,

@@ -5,8 +5,8 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use target::Config;
 use target::lun::{Lun, LunError};
+use target::{Compat, Config};
 
 use super::args::TargetArgs;
 use super::settings::{Settings, SettingsError};
@@ -110,6 +110,7 @@ fn document(settings: &Settings, luns: &[Checked]) -> Value {
         "allow": config.allowed,
         "digest": super::file::digest_name(settings.digest),
         "congestion": config.congestion,
+        "compat": config.compat.to_string(),
         "trace": config.trace.as_ref().map(|dir| dir.display().to_string()),
         "insecure": settings.insecure,
         "warnings": settings.warnings,
@@ -144,6 +145,9 @@ fn words(settings: &Settings, luns: &[Checked]) -> String {
     text += &format!("  digests     {}\n", super::file::digest_name(settings.digest));
     if let Some(name) = &config.congestion {
         text += &format!("  congestion  {name}\n");
+    }
+    if config.compat != Compat::default() {
+        text += &format!("  compat      {}\n", config.compat);
     }
     if let Some(dir) = &config.trace {
         text += &format!("  trace       {}\n", dir.display());

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use document::{Document, Entry, Problem, Problems, Scalar, Section};
 use proto::login::{ChapTarget, Credentials, Secret};
+use target::Compat;
 use target::lun::{LUNS_MAX, LunSpec};
 
 use super::address::{addresses, node_name};
@@ -16,9 +17,10 @@ use crate::secrets::SecretFile;
 use crate::session::DigestWish;
 
 const TOP_KEYS: &[&str] =
-    &["iqn", "listen", "allow", "digest", "congestion", "trace", "insecure", "chap", "lun"];
+    &["iqn", "listen", "allow", "digest", "congestion", "trace", "insecure", "chap", "compat", "lun"];
 const CHAP_KEYS: &[&str] = &["secret_file", "user", "target"];
 const NAME_KEYS: &[&str] = &["name", "secret", "secret_file"];
+const COMPAT_KEYS: &[&str] = &["nagle", "separate_status", "joined_send"];
 const LUN_KEYS: &[&str] = &["number", "spec"];
 const DIGESTS: &[(&str, DigestWish)] =
     &[("none", DigestWish::None), ("prefer", DigestWish::Prefer), ("crc32c", DigestWish::Crc32c)];
@@ -32,6 +34,7 @@ pub(super) struct FromFile {
     pub(super) digest: Option<DigestWish>,
     pub(super) congestion: Option<String>,
     pub(super) trace: Option<PathBuf>,
+    pub(super) compat: Option<Compat>,
     pub(super) insecure: bool,
     pub(super) chap: Option<ChapTarget>,
     /// By number.
@@ -56,6 +59,7 @@ pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<F
             "congestion" => file.congestion = entry.read(&mut problems, text_of),
             "trace" => file.trace = entry.read(&mut problems, text_of).map(PathBuf::from),
             "insecure" => file.insecure = entry.read(&mut problems, Scalar::bool).unwrap_or_default(),
+            "compat" => file.compat = compat(&entry, &mut problems),
             "lun" => file.luns = luns(&entry, taken, &mut problems),
             "chap" => {}
             "target" => problems.at(
@@ -123,6 +127,23 @@ fn allowed(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<String> {
         problems.at(&entry.span, text);
     }
     found
+}
+
+fn compat(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Option<Compat> {
+    let section = entry.section("[compat]", problems)?;
+    unknown_keys(&section, COMPAT_KEYS, problems);
+    let mut switch = |key| {
+        let entry = section.entry(key)?;
+        entry.read(problems, Scalar::bool)
+    };
+    let (nagle, separate_status, joined_send) =
+        (switch("nagle"), switch("separate_status"), switch("joined_send"));
+    let compat = Compat {
+        nagle: nagle.unwrap_or_default(),
+        separate_status: separate_status.unwrap_or_default(),
+        joined_send: joined_send.unwrap_or_default(),
+    };
+    compat.checked().map_err(|text| problems.at(&section.span, text)).ok()
 }
 
 fn luns(entry: &Entry<'_>, taken: &[LunSpec], problems: &mut Problems<'_>) -> BTreeMap<u16, LunSpec> {

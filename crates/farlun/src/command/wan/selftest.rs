@@ -44,9 +44,22 @@ pub(super) fn run(args: &SelftestArgs) -> anyhow::Result<u8> {
 }
 
 fn show(found: &SelfTest) {
+    let mut path = "";
     for check in &found.checks {
+        if check.path != path {
+            path = &check.path;
+            say!("{path}");
+        }
         let value = check.value.map_or("invalid".to_owned(), |value| format!("{value:.3}"));
         let verdict = if check.ok { "ok" } else { "NOT OK" };
-        say!("{:<36} {value:>10} {:<10} {} {:<6} {verdict}", check.name, check.unit, check.op, check.bound);
+        say!("  {:<36} {value:>10} {:<10} {} {:<6} {verdict}", check.name, check.unit, check.op, check.bound);
     }
+    let priority = if found.realtime { "with" } else { "without" };
+    say!("bounds of the added delay: those of an emulator {priority} real-time priority");
+    say!(
+        "others kept {:.2} of {} processors busy in the worst of these measurements; up to {} is tolerated",
+        found.others_busy,
+        found.cpus,
+        found.others_busy_max
+    );
 }

@@ -1,0 +1,151 @@
+//! How far the clocks of two hosts are apart, from the traffic itself.
+//!
+//! A time `t` of the far clock is `t - offset` on the near one. What a request took there, by two clocks,
+//! is its one-way time plus the offset; what its answer took, one-way time less the offset. One-way times
+//! are positive, which bounds the offset from both sides; the smallest of each way bounds it best. If the
+//! smallest ways are equally long, the middle is the offset. Clocks drift, so each stretch has its own.
+
+use serde::Serialize;
+
+/// Stretches that a run is cut into.
+const STRETCHES: usize = 32;
+
+/// A request's times at both ends, each on its own clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Crossing {
+    /// It left the near host.
+    pub near_sent_ns: u64,
+    /// It reached the far host.
+    pub far_received_ns: u64,
+    /// Its answer left the far host.
+    pub far_sent_ns: u64,
+    /// The answer reached the near host.
+    pub near_received_ns: u64,
+}
+
+/// The offset of the far clock, over time.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct ClockOffset {
+    /// In order of the far clock.
+    pub points: Vec<OffsetPoint>,
+}
+
+/// The offset during one stretch.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct OffsetPoint {
+    /// Middle of the stretch, far clock.
+    pub far_t_ns: u64,
+    /// Far clock less near clock: the best guess.
+    pub offset_ns: i64,
+    /// The guess is wrong by this much at most.
+    pub bound_ns: u64,
+}
+
+impl ClockOffset {
+    /// From every request that is known at both ends; `None` without one. If the times agree as they are,
+    /// because no way there or back takes less than no time, the clocks are taken for one.
+    pub fn estimate(crossings: &[Crossing]) -> Option<ClockOffset> {
+        let apart = |c: &Crossing| {
+            signed(c.far_received_ns, c.near_sent_ns) < 0 || signed(c.near_received_ns, c.far_sent_ns) < 0
+        };
+        if crossings.is_empty() {
+            return None;
+        }
+        if !crossings.iter().any(apart) {
+            return Some(ClockOffset::default());
+        }
+        let mut ordered = crossings.to_vec();
+        ordered.sort_unstable_by_key(|c| c.far_received_ns);
+        let points = ordered.chunks(ordered.len().div_ceil(STRETCHES)).filter_map(stretch).collect();
+        Some(ClockOffset { points })
+    }
+
+    /// A far time on the near clock; between stretches the offset is interpolated.
+    pub fn to_near(&self, far_ns: u64) -> u64 {
+        let after = self.points.partition_point(|p| p.far_t_ns <= far_ns);
+        let offset = match (after.checked_sub(1).map(|i| self.points[i]), self.points.get(after)) {
+            (None, None) => 0,
+            (Some(only), None) => only.offset_ns,
+            (None, Some(only)) => only.offset_ns,
+            (Some(a), Some(b)) => {
+                let share = (far_ns - a.far_t_ns) as f64 / (b.far_t_ns - a.far_t_ns) as f64;
+                a.offset_ns + ((b.offset_ns - a.offset_ns) as f64 * share) as i64
+            }
+        };
+        far_ns.saturating_add_signed(-offset)
+    }
+
+    /// The largest error that is possible, in seconds.
+    pub fn bound_s(&self) -> f64 {
+        self.points.iter().map(|p| p.bound_ns as f64 / 1e9).fold(0.0, f64::max)
+    }
+}
+
+fn stretch(crossings: &[Crossing]) -> Option<OffsetPoint> {
+    let there = crossings.iter().map(|c| signed(c.far_received_ns, c.near_sent_ns)).min()?;
+    let back = crossings.iter().map(|c| signed(c.near_received_ns, c.far_sent_ns)).min()?;
+    let middle = crossings[crossings.len() / 2].far_received_ns;
+    // -back <= offset <= there, so half of the shortest round trip is what cannot be known.
+    Some(OffsetPoint {
+        far_t_ns: middle,
+        offset_ns: (there - back) / 2,
+        bound_ns: u64::try_from(there.saturating_add(back) / 2).unwrap_or(0),
+    })
+}
+
+fn signed(later_ns: u64, earlier_ns: u64) -> i64 {
+    later_ns.cast_signed().wrapping_sub(earlier_ns.cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// 10 ms each way and up to 3 ms of waiting; the far clock is `ahead_ns` ahead and drifts by 50 ppm.
+    fn crossings(ahead_ns: i64) -> Vec<Crossing> {
+        let far = |t: u64| (t + t / 20_000).saturating_add_signed(ahead_ns);
+        let one = |i: u64| {
+            let sent = 1_000_000 * MS + i * 10 * MS;
+            let (waits_there, waits_back) = ((i * 7 % 31) * MS / 10, (i * 11 % 29) * MS / 10);
+            let there = sent + 10 * MS + waits_there;
+            Crossing {
+                near_sent_ns: sent,
+                far_received_ns: far(there),
+                far_sent_ns: far(there + MS),
+                near_received_ns: there + 11 * MS + waits_back,
+            }
+        };
+        (0..10_000).map(one).collect()
+    }
+
+    #[test]
+    fn the_offset_is_found_within_its_bound_in_spite_of_drift() {
+        for ahead_ns in [3_600_000_000_000_i64, -700_000_000_000] {
+            let crossings = crossings(ahead_ns);
+            let clock = ClockOffset::estimate(&crossings).unwrap();
+            assert!((clock.bound_s() - 0.010).abs() < 0.001, "{}", clock.bound_s());
+            for crossing in crossings.iter().step_by(97) {
+                let near = clock.to_near(crossing.far_received_ns);
+                let one_way = near as i64 - crossing.near_sent_ns as i64;
+                assert!((9 * MS as i64..15 * MS as i64).contains(&one_way), "{one_way}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_clock_stays_one_clock() {
+        let same: Vec<Crossing> = (1..100)
+            .map(|i| Crossing {
+                near_sent_ns: i * MS,
+                far_received_ns: i * MS + 9 * MS,
+                far_sent_ns: i * MS + 9 * MS,
+                near_received_ns: i * MS + 12 * MS,
+            })
+            .collect();
+        let clock = ClockOffset::estimate(&same).unwrap();
+        assert_eq!((clock.to_near(12_345), clock.bound_s()), (12_345, 0.0));
+        assert_eq!(ClockOffset::estimate(&[]), None);
+    }
+}

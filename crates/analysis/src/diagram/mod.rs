@@ -1,0 +1,225 @@
+//! The packet transfer diagram: every packet of one connection, from host to host, with the PDUs in it.
+//!
+//! Made from `packets`, which the emulated path writes, and `pdus`, which both ends write. Of the connection
+//! that carried most, a stretch of packets is kept; how much of it is drawn at once is the page's business.
+
+mod flow;
+mod pdus;
+
+use std::ops::Range;
+use std::path::Path;
+
+use event::{Direction, Fate, Host, Packet, PduKind};
+use store::tables::{self, Packets, TableError};
+
+use crate::Span;
+
+pub use flow::Flow;
+use flow::{COLUMNS, Flows, SYN, Stream};
+use pdus::Carried;
+pub use pdus::Pdu;
+
+/// FIN and RST of `tcp_flags`.
+const ENDS: u32 = 1 | 4;
+
+/// What a packet is, by most of its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// SCSI Command.
+    Command,
+    /// Data-In.
+    DataIn,
+    /// R2T.
+    R2t,
+    /// Data-Out.
+    DataOut,
+    /// SCSI Response: a status with a PDU of its own.
+    Status,
+    /// Nothing but an acknowledgement.
+    Ack,
+    /// The beginning or the end of the connection.
+    Connection,
+    /// Another PDU.
+    Other,
+    /// Bytes of PDUs that were not recorded.
+    Unrecorded,
+}
+
+/// One packet.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Arrow {
+    /// Who sent it.
+    pub from: Host,
+    /// When the path took it from the sender.
+    pub sent_ns: u64,
+    /// When it was handed to the receiver; `None` if it never was.
+    pub received_ns: Option<u64>,
+    /// What it is.
+    pub kind: Kind,
+    /// MTU-sized packets it stands for.
+    pub segments: u32,
+    /// Bytes of IP.
+    pub ip_bytes: u32,
+    /// Its payload's place in the stream; empty for one without.
+    pub bytes: Range<u64>,
+    /// The stream of the other direction is acknowledged up to here.
+    pub acked: u64,
+    /// Its bytes were sent before.
+    pub again: bool,
+    /// Which of the diagram's PDUs are in it.
+    pub pdus: Range<usize>,
+}
+
+/// A stretch of one connection.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Diagram {
+    /// Which connection.
+    pub flow: Flow,
+    /// Its packets, in the order in which they were sent.
+    pub arrows: Vec<Arrow>,
+    /// The PDUs in them: the near host's, then the far host's, each in order of their stream.
+    pub pdus: Vec<Pdu>,
+    /// Packets of the connection that the run has besides.
+    pub others: u64,
+}
+
+/// How many packets there were, whatever they were.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PacketCount {
+    /// MTU-sized packets that the path took during the window, both ways.
+    pub segments: u64,
+    /// Those of them that carried nothing but an acknowledgement.
+    pub acks: u64,
+}
+
+/// Counts the packets of a window, both ways; `None` if there is no table or it does not know TCP.
+pub fn count(dir: &Path, window: Span) -> Result<Option<PacketCount>, TableError> {
+    let names = ["ingress_t_ns", "segments", "payload_bytes", "tcp_flags"];
+    let mut count = PacketCount::default();
+    let walked = tables::read_pieces::<Packet>(dir, Some(&names), |packets| {
+        for row in 0..packets.ingress_t_ns.len() {
+            if (window.start_ns..window.end_ns).contains(&packets.ingress_t_ns[row]) {
+                let (flags, segments) = (packets.tcp_flags[row], u64::from(packets.segments[row]));
+                count.segments += segments;
+                let bare = packets.payload_bytes[row] == 0 && flags > 0 && flags & (SYN | ENDS) == 0;
+                count.acks += if bare { segments } else { 0 };
+            }
+        }
+    });
+    Ok(known(walked)?.then_some(count))
+}
+
+impl Diagram {
+    /// From `start_ns` on at most `most` packets of the busiest connection; `None` if there is no table, it
+    /// does not know TCP, or nothing was sent then.
+    pub fn collect(dir: &Path, start_ns: u64, most: usize) -> Result<Option<Diagram>, TableError> {
+        let mut flows = Flows::default();
+        let walked = tables::read_pieces::<Packet>(dir, Some(&COLUMNS), |packets| {
+            (0..packets.seq.len()).for_each(|row| flows.add(&packets, row));
+        });
+        let (true, Some(flow)) = (known(walked)?, flows.busiest()) else { return Ok(None) };
+        let mut walk =
+            Walk { flow, start_ns, most, streams: Default::default(), arrows: Vec::new(), total: 0 };
+        tables::read_pieces::<Packet>(dir, Some(&COLUMNS), |packets| {
+            (0..packets.seq.len()).for_each(|row| walk.take(&packets, row));
+        })?;
+        walk.first_only();
+        let Walk { mut arrows, total, .. } = walk;
+        if arrows.is_empty() {
+            return Ok(None);
+        }
+        let pdus = pdus::of_packets(dir, &carried(&arrows))?;
+        for arrow in arrows.iter_mut().filter(|arrow| !arrow.bytes.is_empty()) {
+            arrow.pdus = pdus::inside(&pdus, arrow.from, &arrow.bytes);
+            if arrow.kind == Kind::Unrecorded {
+                arrow.kind = kind(&pdus[arrow.pdus.clone()], &arrow.bytes);
+            }
+        }
+        let others = total - arrows.len() as u64;
+        Ok(Some(Diagram { flow, arrows, pdus, others }))
+    }
+}
+
+/// A table that an older version wrote has no answer, which is no error.
+fn known(walked: Result<bool, TableError>) -> Result<bool, TableError> {
+    match walked {
+        Err(TableError::Column { .. }) => Ok(false),
+        other => other,
+    }
+}
+
+/// Follows one connection through the table, which has each direction in order.
+struct Walk {
+    flow: Flow,
+    start_ns: u64,
+    most: usize,
+    streams: [Stream; 2],
+    arrows: Vec<Arrow>,
+    total: u64,
+}
+
+impl Walk {
+    fn take(&mut self, packets: &Packets, row: usize) {
+        // A duplicate is a copy that the path made, not a packet that somebody sent.
+        if Flow::of(packets, row) != Some(self.flow) || packets.fate[row] == Fate::Duplicate {
+            return;
+        }
+        let (from, own) = match packets.direction[row] {
+            Direction::NearToFar => (Host::Near, 0),
+            Direction::FarToNear => (Host::Far, 1),
+        };
+        let (payload, flags) = (packets.payload_bytes[row], packets.tcp_flags[row]);
+        let place = self.streams[own].place(packets.seq[row], payload, flags);
+        let acked = self.streams[1 - own].unwrap(packets.ack[row]).unwrap_or(0);
+        self.total += 1;
+        if packets.ingress_t_ns[row] < self.start_ns {
+            return;
+        }
+        let (begin, again) = place.unwrap_or((0, false));
+        let delivered = packets.fate[row] == Fate::Delivered;
+        self.arrows.push(Arrow {
+            from,
+            sent_ns: packets.ingress_t_ns[row],
+            received_ns: delivered.then_some(packets.egress_t_ns[row]),
+            kind: match (flags & (SYN | ENDS) != 0, payload) {
+                (true, _) => Kind::Connection,
+                (false, 0) => Kind::Ack,
+                (false, _) => Kind::Unrecorded,
+            },
+            segments: packets.segments[row],
+            ip_bytes: packets.ip_bytes[row],
+            bytes: if place.is_some() { begin..begin + u64::from(payload) } else { 0..0 },
+            acked,
+            again,
+            pdus: 0..0,
+        });
+        if self.arrows.len() >= self.most.saturating_mul(4) {
+            self.first_only();
+        }
+    }
+
+    /// Keeps the first packets in order of time.
+    fn first_only(&mut self) {
+        self.arrows.sort_by_key(|arrow| arrow.sent_ns);
+        self.arrows.truncate(self.most);
+    }
+}
+
+fn carried(arrows: &[Arrow]) -> Vec<Carried> {
+    let first_time = arrows.iter().filter(|arrow| !arrow.again && !arrow.bytes.is_empty());
+    first_time.map(|a| Carried { from: a.from, t_ns: a.sent_ns, bytes: a.bytes.clone() }).collect()
+}
+
+/// What has most bytes in the packet; of equals the first.
+fn kind(pdus: &[Pdu], bytes: &Range<u64>) -> Kind {
+    let overlap = |pdu: &Pdu| pdu.stream_end.min(bytes.end) - pdu.stream_begin.max(bytes.start);
+    let most = pdus.iter().rev().max_by_key(|pdu| overlap(pdu));
+    most.map_or(Kind::Unrecorded, |pdu| match pdu.kind {
+        PduKind::Command => Kind::Command,
+        PduKind::DataIn => Kind::DataIn,
+        PduKind::R2t => Kind::R2t,
+        PduKind::DataOut => Kind::DataOut,
+        PduKind::Response => Kind::Status,
+        _ => Kind::Other,
+    })
+}

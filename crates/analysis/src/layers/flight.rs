@@ -1,0 +1,184 @@
+//! How many requests are inside a layer: issued to it less completed by it, over time.
+//!
+//! The two kinds of times are counted apart, so they need not come from one host: the requests between
+//! the initiator's socket and the target are those the one has sent less those the other has received.
+//! Everything is exact; only the line that is drawn is thinned ([`super::outline`]).
+
+use serde::Serialize;
+
+use super::outline::Outline;
+use crate::{Sample, Span};
+
+/// A level that is exceeded for less than this share of the time is not the layer's own.
+const CEILING_SHARE: f64 = 0.99;
+
+/// What is inside a layer, over time.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Flight {
+    /// Requests handed to it during the window.
+    pub issued: u64,
+    /// Requests that came back from it during the window.
+    pub completed: u64,
+    /// The most that were inside at a time of the window.
+    pub max: f64,
+    /// What is not exceeded in 99 % of the window.
+    pub ceiling: f64,
+    /// Mean over the window's time.
+    pub mean: f64,
+    /// (seconds since the load began, inside from then on): thinned, over all there is.
+    #[serde(skip)]
+    pub series: Vec<Sample>,
+}
+
+/// Over which time, and how finely.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scope {
+    /// The zero of the series' times.
+    pub(super) origin_ns: u64,
+    /// What the figures are of.
+    pub(super) window: Span,
+    /// Points of the series, about.
+    pub(super) points: usize,
+}
+
+/// Counts. `issued` and `completed` are times in any order; they are sorted here.
+pub(super) fn of(issued: &mut [u64], completed: &mut [u64], scope: Scope) -> Flight {
+    issued.sort_unstable();
+    completed.sort_unstable();
+    let Span { start_ns, end_ns } = scope.window;
+    let first = issued.first().copied().unwrap_or(start_ns).max(scope.origin_ns);
+    let last = issued.last().max(completed.last()).copied().unwrap_or(end_ns);
+    let mut outline = Outline::new(first, last, scope.points);
+    let mut held = Held::default();
+    let mut flight = Flight::default();
+    let (mut i, mut c, mut level, mut since) = (0, 0, 0_i64, start_ns);
+    loop {
+        let t = match (issued.get(i), completed.get(c)) {
+            (None, None) => break,
+            (Some(a), Some(b)) => *a.min(b),
+            (Some(a), None) => *a,
+            (None, Some(b)) => *b,
+        };
+        if t >= end_ns && since < end_ns {
+            held.add(level, end_ns - since);
+            since = end_ns;
+        } else if t > since && t < end_ns {
+            held.add(level, t - since);
+            since = t;
+        }
+        // What happens at one moment is one change: a request that completes makes room for the next.
+        let (came, went) = (run(&issued[i..], t), run(&completed[c..], t));
+        (i, c) = (i + came, c + went);
+        level += came as i64 - went as i64;
+        if (start_ns..end_ns).contains(&t) {
+            flight.issued += came as u64;
+            flight.completed += went as u64;
+        }
+        if t >= scope.origin_ns {
+            outline.push(t, level);
+        }
+    }
+    if since < end_ns {
+        held.add(level, end_ns - since);
+    }
+    (flight.max, flight.ceiling, flight.mean) = (held.max(), held.ceiling(), held.mean());
+    let second = |t: u64| (t - scope.origin_ns) as f64 / 1e9;
+    flight.series = outline.finish().into_iter().map(|(t, level)| (second(t), level.max(0) as f64)).collect();
+    flight
+}
+
+impl Flight {
+    /// For a layer of which one request in so many has times.
+    pub(super) fn scaled(mut self, one_in: f64) -> Flight {
+        if one_in != 1.0 {
+            let count = |n: u64| (n as f64 * one_in).round() as u64;
+            (self.issued, self.completed) = (count(self.issued), count(self.completed));
+            self.max *= one_in;
+            self.ceiling *= one_in;
+            self.mean *= one_in;
+            self.series.iter_mut().for_each(|(_, level)| *level *= one_in);
+        }
+        self
+    }
+}
+
+/// How many of the first elements are `t`.
+fn run(sorted: &[u64], t: u64) -> usize {
+    sorted.iter().take_while(|value| **value == t).count()
+}
+
+/// For how long each level was held.
+#[derive(Default)]
+struct Held {
+    ns: Vec<u64>,
+}
+
+impl Held {
+    fn add(&mut self, level: i64, ns: u64) {
+        let level = usize::try_from(level).unwrap_or(0);
+        if self.ns.len() <= level {
+            self.ns.resize(level + 1, 0);
+        }
+        self.ns[level] += ns;
+    }
+
+    fn max(&self) -> f64 {
+        self.ns.iter().rposition(|ns| *ns > 0).unwrap_or(0) as f64
+    }
+
+    fn total(&self) -> f64 {
+        self.ns.iter().map(|ns| *ns as f64).sum()
+    }
+
+    fn mean(&self) -> f64 {
+        let weighted: f64 = self.ns.iter().enumerate().map(|(level, ns)| level as f64 * *ns as f64).sum();
+        if self.total() > 0.0 { weighted / self.total() } else { 0.0 }
+    }
+
+    fn ceiling(&self) -> f64 {
+        let enough = self.total() * CEILING_SHARE;
+        let mut sum = 0.0;
+        let reached = self.ns.iter().position(|ns| {
+            sum += *ns as f64;
+            sum >= enough
+        });
+        reached.unwrap_or(0) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(start_ns: u64, end_ns: u64) -> Scope {
+        Scope { origin_ns: 0, window: Span { start_ns, end_ns }, points: 300 }
+    }
+
+    #[test]
+    fn issued_less_completed() {
+        let flight = of(&mut [10, 20, 20, 40], &mut [30, 50, 40, 60], scope(0, 100));
+        assert_eq!((flight.issued, flight.completed, flight.max), (4, 4, 3.0));
+        // 10 ns of 1, 10 of 3, 10 of 2, at 40 one goes and one comes: 10 of 2, then 10 of 1.
+        assert!((flight.mean - 0.9).abs() < 1e-9, "{}", flight.mean);
+        let levels: Vec<f64> = flight.series.iter().map(|(_, level)| *level).collect();
+        assert_eq!(levels, [1.0, 3.0, 2.0, 2.0, 1.0, 0.0]);
+    }
+
+    #[test]
+    fn figures_are_of_the_window_alone() {
+        let flight = of(&mut [10, 20, 30], &mut [90], scope(25, 50));
+        assert_eq!((flight.issued, flight.completed, flight.max), (1, 0, 3.0));
+        assert!((flight.mean - (2.0 * 5.0 + 3.0 * 20.0) / 25.0).abs() < 1e-9, "{}", flight.mean);
+        assert_eq!(of(&mut [], &mut [], scope(0, 10)), Flight::default());
+    }
+
+    #[test]
+    fn a_level_held_for_a_moment_is_the_maximum_but_not_the_ceiling() {
+        let mut issued: Vec<u64> = (0..100).collect();
+        let mut completed: Vec<u64> = (100_000..100_100).collect();
+        issued.extend([50_000, 50_000]);
+        completed.extend([50_010, 50_010]);
+        let flight = of(&mut issued, &mut completed, scope(0, 100_000));
+        assert_eq!((flight.max, flight.ceiling), (102.0, 100.0));
+    }
+}

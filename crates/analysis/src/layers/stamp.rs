@@ -1,0 +1,133 @@
+//! The hand-overs of a request that the table `layers` has a time for, in the order of the path.
+
+use event::Host;
+
+/// One hand-over. The column of the table is its name and `_t_ns`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Stamp {
+    /// The caller issued it.
+    Called,
+    /// The SCSI layer made a CDB of it.
+    Scsi,
+    /// Taken into the iSCSI queue.
+    Queued,
+    /// The command window let it go.
+    Granted,
+    /// Its first PDU was handed to the sender.
+    Started,
+    /// The socket took the last byte of its command PDU.
+    Socketed,
+    /// TCP at the initiator handed that byte to the device's queue.
+    NearTcpQueued,
+    /// The device took it.
+    NearTcpWire,
+    /// A read brought its last byte to the target.
+    Received,
+    /// The peer's TCP acknowledged it to the initiator.
+    NearTcpAcked,
+    /// Accepted in the order of CmdSN.
+    Parsed,
+    /// The first R2T was made.
+    R2tFirst,
+    /// The last Data-Out arrived.
+    DataOutLast,
+    /// The execution of the SCSI command began.
+    Executed,
+    /// The store was called.
+    StoreBegin,
+    /// The store was done.
+    StoreEnd,
+    /// The status was queued.
+    Answered,
+    /// The target's socket took its last byte.
+    Sent,
+    /// TCP at the target handed that byte to the device's queue.
+    FarTcpQueued,
+    /// The device took it.
+    FarTcpWire,
+    /// The first Data-In, or the first R2T of a write, arrived.
+    DataFirst,
+    /// The last Data-In arrived.
+    DataLast,
+    /// The status arrived.
+    Status,
+    /// The initiator's TCP acknowledged the status to the target.
+    FarTcpAcked,
+    /// The caller was told.
+    Completed,
+}
+
+impl Stamp {
+    /// Every hand-over, from the caller to the store and back.
+    pub const ALL: [Stamp; 25] = [
+        Stamp::Called,
+        Stamp::Scsi,
+        Stamp::Queued,
+        Stamp::Granted,
+        Stamp::Started,
+        Stamp::Socketed,
+        Stamp::NearTcpQueued,
+        Stamp::NearTcpWire,
+        Stamp::Received,
+        Stamp::NearTcpAcked,
+        Stamp::Parsed,
+        Stamp::R2tFirst,
+        Stamp::DataOutLast,
+        Stamp::Executed,
+        Stamp::StoreBegin,
+        Stamp::StoreEnd,
+        Stamp::Answered,
+        Stamp::Sent,
+        Stamp::FarTcpQueued,
+        Stamp::FarTcpWire,
+        Stamp::DataFirst,
+        Stamp::DataLast,
+        Stamp::Status,
+        Stamp::FarTcpAcked,
+        Stamp::Completed,
+    ];
+
+    /// Which host took it.
+    pub const fn host(self) -> Host {
+        use Stamp::{
+            Answered, DataOutLast, Executed, FarTcpAcked, FarTcpQueued, FarTcpWire, Parsed, R2tFirst,
+            Received, Sent, StoreBegin, StoreEnd,
+        };
+        match self {
+            Received | Parsed | R2tFirst | DataOutLast | Executed | StoreBegin | StoreEnd | Answered
+            | Sent | FarTcpQueued | FarTcpWire | FarTcpAcked => Host::Far,
+            _ => Host::Near,
+        }
+    }
+
+    /// What had just happened then, as a reader of a picture wants it.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Stamp::Called => "called",
+            Stamp::Scsi => "SCSI command made",
+            Stamp::Queued => "in the iSCSI queue",
+            Stamp::Granted => "window granted",
+            Stamp::Started => "send started",
+            Stamp::Socketed => "in the socket",
+            Stamp::NearTcpQueued => "TCP: queued to the device",
+            Stamp::NearTcpWire => "TCP: on the wire",
+            Stamp::NearTcpAcked => "TCP: acknowledged",
+            Stamp::Received => "received by the target",
+            Stamp::Parsed => "parsed, in order",
+            Stamp::R2tFirst => "R2T made",
+            Stamp::DataOutLast => "all data received",
+            Stamp::Executed => "execution begun",
+            Stamp::StoreBegin => "store called",
+            Stamp::StoreEnd => "store done",
+            Stamp::Answered => "status queued",
+            Stamp::Sent => "status in the socket",
+            Stamp::FarTcpQueued => "TCP: status queued to the device",
+            Stamp::FarTcpWire => "TCP: status on the wire",
+            Stamp::FarTcpAcked => "TCP: status acknowledged",
+            Stamp::DataFirst => "first answer received",
+            Stamp::DataLast => "all data received",
+            Stamp::Status => "status received",
+            Stamp::Completed => "caller told",
+        }
+    }
+}

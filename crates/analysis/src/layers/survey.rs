@@ -1,0 +1,195 @@
+//! One walk over all of `layers`: the clocks of the two hosts, and some requests seen from both ends.
+//!
+//! Which requests: those at the percentiles of latency, the slowest, and others spread evenly over the
+//! run, so that a picture of them all can be drawn and each be opened.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use event::{Host, Layers, RequestId};
+use store::tables::{self, LayerColumns, TableError};
+
+use super::request::{Request, stages};
+use super::stamp::Stamp;
+use crate::Span;
+use crate::clock::{ClockOffset, Crossing};
+use crate::latency::percentile;
+
+/// Requests whose two ends are compared for the clocks.
+const CROSSINGS: u64 = 100_000;
+
+/// A request that stands for many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Example {
+    /// `median`, `p99` …
+    pub name: &'static str,
+    /// Its place in the list of requests.
+    pub request: usize,
+}
+
+/// Both ends of some requests.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    pub(super) clock: ClockOffset,
+    pub(super) requests: Vec<Request>,
+    pub(super) examples: Vec<Example>,
+}
+
+/// Which requests to look at, by their row.
+#[derive(Debug, Default)]
+struct Choice {
+    rows: HashMap<u64, Vec<&'static str>>,
+    total: u64,
+}
+
+/// A request, as far as it was found.
+#[derive(Default)]
+struct Found {
+    near: Option<Near>,
+    times: Vec<(Stamp, u64)>,
+}
+
+struct Near {
+    op: &'static str,
+    offset_bytes: u64,
+    len_bytes: u32,
+    names: Vec<&'static str>,
+}
+
+/// Chooses about `spread` requests of the window besides those at the percentiles, and `also` if it is there.
+pub(super) fn of(
+    dir: &Path,
+    window: Span,
+    spread: usize,
+    also: Option<RequestId>,
+) -> Result<Survey, TableError> {
+    let choice = choose(dir, window, spread)?;
+    let step = (choice.total / CROSSINGS).max(1);
+    let mut found: HashMap<RequestId, Found> = HashMap::new();
+    let mut ends: HashMap<RequestId, [Option<(u64, u64)>; 2]> = HashMap::new();
+    let mut first_row = 0_u64;
+    // Rows of the far host may come before the near host's, which choose: so the table is walked twice.
+    tables::read_pieces::<Layers>(dir, None, |piece| {
+        for row in 0..piece.host.len() {
+            let id = id_of(&piece, row);
+            if u64::from(id.cmd_sn).is_multiple_of(step) {
+                let (place, pair) = match piece.host[row] {
+                    Host::Near => (0, (piece.socketed_t_ns[row], piece.status_t_ns[row])),
+                    Host::Far => (1, (piece.received_t_ns[row], piece.sent_t_ns[row])),
+                };
+                if pair.0 > 0 && pair.1 > 0 {
+                    ends.entry(id).or_default()[place] = Some(pair);
+                }
+            }
+            let names = choice.rows.get(&(first_row + row as u64));
+            if piece.host[row] == Host::Near && (names.is_some() || also == Some(id)) {
+                let near = Near {
+                    op: piece.op[row].name(),
+                    offset_bytes: piece.offset_bytes[row],
+                    len_bytes: piece.len_bytes[row],
+                    names: names.cloned().unwrap_or_else(|| vec!["asked for"]),
+                };
+                found.insert(id, Found { near: Some(near), times: times(&piece, row, Host::Near) });
+            }
+        }
+        first_row += piece.host.len() as u64;
+    })?;
+    let crossings: Vec<Crossing> = ends.values().filter_map(crossing).collect();
+    let clock = ClockOffset::estimate(&crossings).unwrap_or_default();
+    tables::read_pieces::<Layers>(dir, None, |piece| {
+        for row in (0..piece.host.len()).filter(|row| piece.host[*row] == Host::Far) {
+            if let Some(found) = found.get_mut(&id_of(&piece, row)) {
+                let far =
+                    times(&piece, row, Host::Far).into_iter().map(|(stamp, t)| (stamp, clock.to_near(t)));
+                found.times.extend(far);
+            }
+        }
+    })?;
+    Ok(assemble(found, clock))
+}
+
+/// The requests in the order in which they were called, and which of them is which example.
+fn assemble(found: HashMap<RequestId, Found>, clock: ClockOffset) -> Survey {
+    let mut named: Vec<(Request, Vec<&'static str>)> = found
+        .into_iter()
+        .filter_map(|(id, found)| {
+            let near = found.near?;
+            let stages = stages(&found.times);
+            let called_ns = found.times.iter().find(|(stamp, _)| *stamp == Stamp::Called)?.1;
+            let request = Request {
+                id,
+                op: near.op,
+                offset_bytes: near.offset_bytes,
+                len_bytes: near.len_bytes,
+                called_ns,
+                latency_s: stages.last().map(|stage| stage.start_s + stage.length_s)?,
+                stages,
+            };
+            Some((request, near.names))
+        })
+        .collect();
+    named.sort_unstable_by_key(|(request, _)| (request.called_ns, request.id.session, request.id.cmd_sn));
+    let mut examples: Vec<Example> = Vec::new();
+    for (n, (_, names)) in named.iter().enumerate() {
+        examples
+            .extend(names.iter().filter(|name| !name.is_empty()).map(|name| Example { name, request: n }));
+    }
+    let latency = |example: &Example| named[example.request].0.latency_s;
+    examples.sort_unstable_by(|a, b| latency(a).total_cmp(&latency(b)));
+    Survey { clock, requests: named.into_iter().map(|(request, _)| request).collect(), examples }
+}
+
+fn choose(dir: &Path, window: Span, spread: usize) -> Result<Choice, TableError> {
+    let names = ["called_t_ns", "completed_t_ns"];
+    let Some(columns) = tables::read_columns::<Layers>(dir, &names)? else { return Ok(Choice::default()) };
+    let (called, completed) = (&columns.called_t_ns, &columns.completed_t_ns);
+    let ended = |row: &usize| {
+        completed[*row] >= called[*row] && (window.start_ns..window.end_ns).contains(&called[*row])
+    };
+    let rows: Vec<u32> = (0..called.len()).filter(ended).filter_map(|row| u32::try_from(row).ok()).collect();
+    let latency = |row: u32| completed[row as usize] - called[row as usize];
+    let mut choice = Choice { rows: HashMap::new(), total: rows.len() as u64 };
+    if rows.is_empty() {
+        return Ok(choice);
+    }
+    for row in rows.iter().step_by(rows.len().div_ceil(spread.max(1))) {
+        choice.rows.entry(u64::from(*row)).or_default();
+    }
+    let mut ordered: Vec<u64> = rows.iter().map(|row| latency(*row)).collect();
+    ordered.sort_unstable();
+    for (name, share) in [("fastest", 0.0), ("median", 0.5), ("p90", 0.9), ("p99", 0.99), ("slowest", 1.0)] {
+        let wanted = percentile(&ordered, share);
+        // Of equal ones the one in the middle: it is the least likely to be a special case.
+        let equal: Vec<u32> = rows.iter().copied().filter(|row| Some(latency(*row)) == wanted).collect();
+        if let Some(row) = equal.get(equal.len() / 2) {
+            choice.rows.entry(u64::from(*row)).or_default().push(name);
+        }
+    }
+    // The slowest are what one wants to open.
+    let slow = percentile(&ordered, 1.0 - spread as f64 / 4.0 / rows.len() as f64).unwrap_or(u64::MAX);
+    for row in rows.iter().filter(|row| latency(**row) > slow).take(spread / 4) {
+        choice.rows.entry(u64::from(*row)).or_default();
+    }
+    Ok(choice)
+}
+
+fn id_of(columns: &LayerColumns, row: usize) -> RequestId {
+    RequestId {
+        session: columns.session[row],
+        connection: columns.connection[row],
+        itt: columns.itt[row],
+        cmd_sn: columns.cmd_sn[row],
+    }
+}
+
+fn times(columns: &LayerColumns, row: usize, host: Host) -> Vec<(Stamp, u64)> {
+    let of_host = Stamp::ALL.into_iter().filter(|stamp| stamp.host() == host);
+    of_host.map(|stamp| (stamp, stamp.of(columns)[row])).filter(|(_, t)| *t > 0).collect()
+}
+
+fn crossing(ends: &[Option<(u64, u64)>; 2]) -> Option<Crossing> {
+    let [Some((near_sent_ns, near_received_ns)), Some((far_received_ns, far_sent_ns))] = *ends else {
+        return None;
+    };
+    Some(Crossing { near_sent_ns, far_received_ns, far_sent_ns, near_received_ns })
+}

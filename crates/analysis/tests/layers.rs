@@ -1,0 +1,106 @@
+//! Everything that is asked of the table `layers`, of a loop whose answers are known.
+
+mod synthetic;
+
+use analysis::Span;
+use analysis::layers::{LayerFlight, Question, Stack, Stamp};
+use event::RequestId;
+use synthetic::{Loop, START_NS};
+
+const MS: u64 = 1_000_000;
+
+const STUDY: Loop = Loop {
+    requests: 4_000,
+    sessions: 1,
+    depth: 112,
+    window: 100,
+    rtt_ns: 32 * MS,
+    far_ahead_ns: 0,
+    tcp_one_in: 16,
+};
+
+fn ask(shape: Loop, request: Option<RequestId>) -> Stack {
+    let dir = tempfile::tempdir().unwrap();
+    synthetic::write(dir.path(), shape);
+    let window = Span { start_ns: START_NS + 100 * MS, end_ns: START_NS + 1_100 * MS };
+    let question = Question { origin_ns: START_NS, window, points: 600, requests: 100, request };
+    Stack::collect(dir.path(), question).unwrap().unwrap()
+}
+
+fn layer<'a>(stack: &'a Stack, name: &str) -> &'a LayerFlight {
+    stack.all.iter().find(|layer| layer.name == name).expect(name)
+}
+
+#[test]
+fn parallelism_stops_at_the_command_window() {
+    let stack = ask(STUDY, None);
+    assert_eq!(stack.gate, Some("granted"));
+    for (name, inside) in
+        [("call", 112.0), ("scsi", 112.0), ("queued", 112.0), ("granted", 100.0), ("started", 100.0)]
+    {
+        assert_eq!(stack.in_flight_max(name), Some(inside), "{name}");
+        let layer = layer(&stack, name);
+        assert!((layer.flight.mean - inside).abs() < 0.5, "{name}: {}", layer.flight.mean);
+        assert!(layer.residence.unwrap().holds, "{name}");
+        assert!(layer.flight.series.len() <= 600 && layer.flight.series.len() > 100, "{name}");
+    }
+    let outward = layer(&stack, "outward").flight.mean;
+    assert!((outward - 50.0).abs() < 1.0, "half of the window is on the way: {outward}");
+    let homeward = layer(&stack, "homeward").flight.mean;
+    assert!((homeward - 50.0).abs() < 1.0, "and half on the way back: {homeward}");
+    assert_eq!(stack.doubtful().count(), 0);
+    let store = layer(&stack, "store").residence.unwrap();
+    assert!((store.mean_s - 29e-6).abs() < 1e-9, "{store:?}");
+}
+
+#[test]
+fn times_that_only_some_requests_have_are_scaled_up() {
+    let stack = ask(STUDY, None);
+    let wire = layer(&stack, "wire");
+    assert_eq!(wire.one_in, 16.0);
+    assert!((wire.flight.mean - 100.0).abs() < 5.0, "{}", wire.flight.mean);
+}
+
+#[test]
+fn nothing_holds_back_what_is_within_the_window() {
+    let stack = ask(Loop { depth: 64, ..STUDY }, None);
+    assert_eq!(stack.gate, None);
+    assert_eq!(stack.in_flight_max("granted"), Some(64.0));
+}
+
+#[test]
+fn sessions_are_counted_alone_and_together() {
+    let stack = ask(Loop { sessions: 4, ..STUDY }, None);
+    assert_eq!((stack.sessions.len(), stack.gate), (4, Some("granted")));
+    assert_eq!(layer(&stack, "call").flight.max, 448.0);
+    assert_eq!(stack.in_flight_max("call"), Some(112.0));
+}
+
+#[test]
+fn a_request_is_followed_through_both_ends_whatever_their_clocks_say() {
+    for far_ahead_ns in [0, 77_000_000_000_000, -3_000_000_000] {
+        let id = RequestId { session: 1, connection: 0, itt: 1233, cmd_sn: 1234 };
+        let stack = ask(Loop { far_ahead_ns, ..STUDY }, Some(id));
+        assert!((100..200).contains(&stack.requests.len()), "{}", stack.requests.len());
+        for request in &stack.requests {
+            let sum: f64 = request.stages.iter().map(|stage| stage.length_s).sum();
+            assert!((sum / request.latency_s - 1.0).abs() < 0.01, "{request:?}");
+            let passed = |stamp| request.stages.iter().any(|stage| stage.to == stamp);
+            assert!(passed(Stamp::Received) && passed(Stamp::StoreEnd) && passed(Stamp::Completed));
+        }
+        let asked = stack.examples.iter().find(|example| example.name == "asked for").unwrap();
+        assert_eq!(stack.requests[asked.request].id, id);
+        let names: Vec<_> = stack.examples.iter().map(|example| example.name).collect();
+        assert!(names.contains(&"median") && names.contains(&"slowest"), "{names:?}");
+        assert_eq!(stack.clock.bound_s() > 0.0, far_ahead_ns != 0);
+        assert_eq!(stack.gate, Some("granted"));
+    }
+}
+
+#[test]
+fn without_a_table_there_is_no_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let window = Span { start_ns: 0, end_ns: 1 };
+    let question = Question { origin_ns: 0, window, points: 600, requests: 100, request: None };
+    assert_eq!(Stack::collect(dir.path(), question).unwrap(), None);
+}

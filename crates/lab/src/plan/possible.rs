@@ -1,0 +1,64 @@
+//! What no single key can be wrong about: cells that nobody can run.
+
+use document::{Entry, Problems, Section};
+
+use super::load::{Load, LoadKind, MOST_HOSTS};
+use super::read::sections;
+use super::{Cell, Plan};
+
+/// Notes every cell that nobody can run, where the axis or the load is written.
+pub(super) fn check(top: &Section<'_>, plan: &Plan, problems: &mut Problems<'_>) {
+    if !problems.is_empty() {
+        return;
+    }
+    let loads = sections(top, "load", "[[load]]", problems);
+    let axes: Vec<(String, Entry<'_>)> = top
+        .entry("matrix")
+        .and_then(|entry| entry.section("[matrix]", problems))
+        .map(|matrix| matrix.flat_entries())
+        .unwrap_or_default();
+    for cell in plan.cells() {
+        let Some((keys, text)) = impossible(&cell, plan) else { continue };
+        let axis = axes.iter().find(|(name, _)| {
+            cell.point.value(name).is_some()
+                && keys.iter().any(|key| name == key || name.ends_with(&format!(".{key}")))
+        });
+        let load = loads.iter().find(|section| {
+            section.entry("name").is_some_and(|name| name.label() == Some(cell.load.name.clone()))
+        });
+        let entry = load.and_then(|load| keys.iter().find_map(|key| load.entry(key)));
+        let span = match (axis, entry, load) {
+            (Some((_, entry)), _, _) => entry.span.clone(),
+            (None, Some(entry), _) => entry.span,
+            (None, None, Some(load)) => load.span.clone(),
+            (None, None, None) => top.span.clone(),
+        };
+        problems.at(&span, text);
+    }
+}
+
+/// Why a cell cannot be run, and the keys that could be changed.
+fn impossible(cell: &Cell, plan: &Plan) -> Option<(&'static [&'static str], String)> {
+    let all = || std::iter::once(&cell.load).chain(cell.backgrounds.iter().map(|b| &b.load));
+    let near: u32 = all().map(|load| load.initiators).sum();
+    let far: u32 = all().map(Load::far_hosts).sum();
+    if near > MOST_HOSTS || far > MOST_HOSTS {
+        let text = format!(
+            "{} needs {near} near and {far} far hosts, competing traffic included; a path has at most {MOST_HOSTS} of each",
+            cell.words()
+        );
+        return Some((&["initiators", "targets"], text));
+    }
+    all().find_map(|load| {
+        let LoadKind::Bench(bench) = &load.kind else { return None };
+        let count = plan.luns.len();
+        let Some(lun) = plan.luns.get(bench.lun as usize) else {
+            let text =
+                format!("load '{}' needs lun {}, and the plan has {count} [[lun]]", load.name, bench.lun);
+            return Some((&["lun"][..], text));
+        };
+        let len = lun.len_bytes().filter(|len| bench.block_bytes > *len)?;
+        let text = format!("a block of {} does not fit lun {} of {len}", bench.block_bytes, bench.lun);
+        Some((&["block"][..], text))
+    })
+}

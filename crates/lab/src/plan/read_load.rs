@@ -1,0 +1,106 @@
+//! `[[load]]` and `[[background]]` → [`Load`] and [`Background`].
+//!
+//! What must hold between a load, the LUNs and the matrix is checked in `read.rs`, once all are known.
+
+use document::{Problems, Scalar, Section};
+
+use super::background::Background;
+use super::load::{self, Load, LoadKind};
+
+/// Names that mean something else in expressions and in the matrix.
+const TAKEN: &[&str] = &[analysis::LINE, "target"];
+
+pub(super) fn load(section: &Section<'_>, others: &[&str], problems: &mut Problems<'_>) -> Option<Load> {
+    let mut load = empty(section, others, problems)?;
+    set_load(section, &mut load, &["name", "kind"], problems);
+    section.required("window", "\"4s\"", problems);
+    required(section, &load, problems);
+    Some(load)
+}
+
+pub(super) fn background(
+    section: &Section<'_>,
+    loads: &[Load],
+    others: &[&str],
+    problems: &mut Problems<'_>,
+) -> Option<Background> {
+    let mut background = Background { load: empty(section, others, problems)?, beside: Vec::new() };
+    for entry in section.entries().iter().filter(|entry| !["name", "kind"].contains(&entry.key)) {
+        if entry.key == "beside" {
+            for (value, span) in entry.one_or_more(problems) {
+                let named = loads.iter().find(|load| value.label() == load.name);
+                match named {
+                    Some(load) => background.beside.push(load.name.clone()),
+                    None => {
+                        let names = loads.iter().map(|load| load.name.as_str());
+                        let hint = document::instead(&value.label(), names);
+                        problems.at(&span, format!("no load is named '{}'{hint}", value.label()));
+                    }
+                }
+            }
+        } else if background.keys().any(|key| key == entry.key) {
+            entry.read(problems, |value| background.set(entry.key, value));
+        } else if background.load.takes(entry.key) {
+            let text = format!("a background is not measured and has no '{}'", entry.key);
+            problems.at(&entry.key_span, text);
+        } else {
+            let own: Vec<&'static str> = background.keys().collect();
+            section.unknown(entry, own.into_iter().chain(["name", "kind", "beside"]), problems);
+        }
+    }
+    required(section, &background.load, problems);
+    Some(background)
+}
+
+/// A load with its name and kind and nothing else.
+fn empty(section: &Section<'_>, others: &[&str], problems: &mut Problems<'_>) -> Option<Load> {
+    let named = section.required("name", "\"read\"", problems);
+    let kind = section.required("kind", "\"bench\"", problems);
+    let named = named?;
+    let name = named.read(problems, name)?;
+    if TAKEN.contains(&&*name) || others.contains(&&*name) {
+        problems.at(&named.span, format!("the name '{name}' is taken; every load needs its own"));
+        return None;
+    }
+    let kind = kind?.read(problems, |v| v.word(load::KINDS))?;
+    Some(Load::new(&name, kind))
+}
+
+fn required(section: &Section<'_>, load: &Load, problems: &mut Problems<'_>) {
+    if matches!(load.kind, LoadKind::Bench(_)) {
+        section.required("op", "\"read\"", problems);
+        section.required("block", "\"1MiB\"", problems);
+    }
+}
+
+pub(super) fn set_load(
+    section: &Section<'_>,
+    load: &mut Load,
+    besides: &[&str],
+    problems: &mut Problems<'_>,
+) {
+    for entry in section.entries().iter().filter(|entry| !besides.contains(&entry.key)) {
+        if load.takes(entry.key) {
+            entry.read(problems, |value| load.set(entry.key, value));
+        } else if load::all_load_keys().any(|key| key == entry.key) {
+            let kind = match load.kind {
+                LoadKind::Stream { .. } => "stream",
+                LoadKind::Bench(_) => "bench",
+            };
+            problems.at(&entry.key_span, format!("a load of kind '{kind}' has no '{}'", entry.key));
+        } else {
+            let own: Vec<&'static str> = load.keys().collect();
+            section.unknown(entry, own.into_iter().chain(besides.iter().copied()), problems);
+        }
+    }
+}
+
+/// Names become parts of paths, of command lines and of expressions.
+pub(super) fn name(value: &Scalar) -> Result<String, String> {
+    let name = value.text()?;
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    match plain && name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.len() <= 40 {
+        true => Ok(name.to_owned()),
+        false => Err(format!("'{name}' is not a name: letters, digits and _, beginning with a letter")),
+    }
+}

@@ -1,0 +1,81 @@
+//! What a plan has recorded and drawn: tables and figures by their names.
+
+use analysis::METRICS;
+use document::{Scalar, instead};
+
+/// A table that a run may have or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Table {
+    /// Every packet of the path.
+    Packets,
+}
+
+/// Tables by name. The first two are always written: figures come from them.
+const TABLES: &[(&str, Option<Table>)] =
+    &[("sockets", None), ("io", None), ("packets", Some(Table::Packets))];
+
+/// A figure of the report.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Drawing {
+    /// One of those that are drawn over time.
+    OverTime(&'static str),
+    /// A metric of the loads against an axis of the matrix.
+    By {
+        /// Which metric.
+        metric: &'static str,
+        /// Which axis.
+        axis: String,
+    },
+}
+
+const OVER_TIME: &[(&str, &str)] = &[("rate", "rate"), ("window", "window")];
+
+impl Table {
+    pub(super) fn read(value: &Scalar) -> Result<Option<Table>, String> {
+        value.word(TABLES)
+    }
+
+    /// As plans write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Table::Packets => "packets",
+        }
+    }
+
+    /// Those of a plan that does not say.
+    pub(super) fn usual() -> Vec<Table> {
+        vec![Table::Packets]
+    }
+}
+
+impl Drawing {
+    /// Reads `rate`, or `METRIC by AXIS` with one of these axes.
+    pub(super) fn read(value: &Scalar, axes: &[&str]) -> Result<Drawing, String> {
+        let text = value.text()?;
+        let Some((metric, axis)) = text.split_once(" by ") else {
+            let known = OVER_TIME.iter().map(|(name, _)| *name).chain(["throughput by delay"]);
+            let hint = instead(text, known);
+            let found = OVER_TIME.iter().find(|(name, _)| *name == text);
+            return found.map(|(_, name)| Drawing::OverTime(name)).ok_or_else(|| {
+                format!("there is no figure '{text}'; write rate, window or METRIC by AXIS{hint}")
+            });
+        };
+        let (metric, axis) = (metric.trim(), axis.trim());
+        let metrics = || METRICS.iter().filter(|metric| !metric.of_line).map(|metric| metric.name);
+        let Some(metric) = metrics().find(|known| *known == metric) else {
+            return Err(format!("loads have no metric '{metric}'{}", instead(metric, metrics())));
+        };
+        match axes.contains(&axis) {
+            true => Ok(Drawing::By { metric, axis: axis.to_owned() }),
+            false => Err(format!("the matrix has no '{axis}'{}", instead(axis, axes.iter().copied()))),
+        }
+    }
+
+    /// As plans write it.
+    pub fn words(&self) -> String {
+        match self {
+            Drawing::OverTime(name) => (*name).to_owned(),
+            Drawing::By { metric, axis } => format!("{metric} by {axis}"),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The `[target]` of a plan: how the far hosts serve their LUNs.
+
+use document::Scalar;
+
+/// Options of every `farlun target` of a run.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Target {
+    /// Commands that a session may have open at once; `None` follows the path.
+    pub window: Option<u32>,
+    /// Digests of headers and data; `None` is the target's default.
+    pub digest: Option<&'static str>,
+}
+
+/// What can be said of it.
+pub(super) const TARGET_KEYS: &[&str] = &["window", "digest"];
+
+const DIGESTS: &[(&str, &str)] = &[("none", "none"), ("prefer", "prefer"), ("crc32c", "crc32c")];
+
+impl Target {
+    /// Sets one of [`TARGET_KEYS`].
+    pub(super) fn set(&mut self, key: &str, value: &Scalar) -> Result<(), String> {
+        match key {
+            "window" => self.window = Some(value.number(1, 65_536)?),
+            "digest" => self.digest = Some(value.word(DIGESTS)?),
+            _ => unreachable!("'{key}' is in TARGET_KEYS"),
+        }
+        Ok(())
+    }
+}

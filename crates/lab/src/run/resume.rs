@@ -1,0 +1,159 @@
+//! A run that was begun before: whether it may go on, and what of it is kept.
+//!
+//! What has valid figures is kept and everything else is run again. A run goes on only as what it was begun as:
+//! the same plan, seed and program on the same kernel, since figures of two different things have no median.
+
+use std::fs::{self, File, TryLockError};
+use std::path::Path;
+
+use serde_json::Value;
+use store::RunDir;
+use store::manifest::Run;
+
+use super::{LabError, Order};
+use crate::plan::Cell;
+
+/// Files and directories that a lab may leave behind that was killed before it had written anything down.
+const BEGINNING: [&str; 2] = ["cells", "run.json.partial"];
+
+/// Where a run goes to, and nobody else's run meanwhile.
+pub(super) struct Place {
+    pub(super) dir: RunDir,
+    /// What was run there already.
+    pub(super) before: Option<Run>,
+    /// Held until the run has ended, however it ends.
+    pub(super) lock: File,
+}
+
+/// Makes the run directory where nothing is yet, or opens the one of a run that is to go on.
+pub(super) fn place(order: &Order) -> Result<Place, LabError> {
+    let out = &order.out;
+    let inside = match fs::read_dir(out) {
+        Ok(entries) => entries.flatten().map(|entry| entry.file_name()).collect(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            return Err(LabError::NotADirectory(out.clone()));
+        }
+        // What is not there is made; what cannot be read cannot be made either, and that says why.
+        Err(_) => Vec::new(),
+    };
+    let begun = inside.iter().any(|name| name == store::RUN_FILE);
+    let just_begun = inside.iter().all(|name| BEGINNING.iter().any(|known| name == known));
+    if !inside.is_empty() && !(order.resume && (begun || just_begun)) {
+        return Err(match begun {
+            true => LabError::Begun(out.clone()),
+            false => LabError::NotEmpty(out.clone()),
+        });
+    }
+    let dir = if begun { RunDir::open(out)? } else { RunDir::create(out)? };
+    let lock = locked(out)?;
+    let before = if begun { Some(dir.manifest()?) } else { None };
+    Ok(Place { dir, before, lock })
+}
+
+/// The directory itself is the lock: it leaves no file behind and ends with the process.
+fn locked(out: &Path) -> Result<File, LabError> {
+    let lock = File::open(out).map_err(LabError::file(out))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(LabError::Busy(out.to_owned())),
+        Err(TryLockError::Error(source)) => Err(LabError::File { path: out.to_owned(), source }),
+    }
+}
+
+/// Says why a run cannot go on as `now`.
+pub(super) fn check(out: &Path, before: &Run, now: &Run, cells: &[Cell]) -> Result<(), LabError> {
+    let different = |text: String| Err(LabError::Different { path: out.to_owned(), text });
+    if before.plan_name != now.plan_name {
+        return different(format!("the plan '{}', and this is '{}'", before.plan_name, now.plan_name));
+    }
+    if before.seed != now.seed {
+        return different(format!("seed {}, and this is seed {}", before.seed, now.seed));
+    }
+    // Through text, as the one that was stored: numbers may lose their last digit there.
+    let plan = serde_json::from_str(&now.plan.to_string()).unwrap_or_default();
+    if let Some(text) = difference("", &before.plan, &plan) {
+        return different(format!("another plan: {text}"));
+    }
+    let strange = |dir: &str| !cells.iter().any(|cell| dir.starts_with(&format!("{}/", dir_of(cell))));
+    if let Some(entry) = before.cells.iter().find(|entry| strange(&entry.dir)) {
+        return different(format!("another plan: its matrix had a cell {}", entry.dir));
+    }
+    let program = |run: &Run| match &run.commit {
+        Some(commit) => format!("farlun {} ({commit})", run.farlun),
+        None => format!("farlun {}", run.farlun),
+    };
+    if program(before) != program(now) {
+        return different(format!("{}, and this is {}", program(before), program(now)));
+    }
+    if before.kernel != now.kernel {
+        return different(format!("kernel {}, and this is {}", before.kernel, now.kernel));
+    }
+    Ok(())
+}
+
+/// Takes out of a run what is to be run again.
+pub(super) fn keep_valid(dir: &RunDir, run: &mut Run) {
+    // A manifest that does not read is one that has to be written again.
+    run.cells.retain(|entry| dir.cell(&entry.dir).is_ok_and(|cell| cell.cell.valid));
+    run.checks.clear();
+    run.valid = false;
+}
+
+/// Where a cell's repeats are.
+fn dir_of(cell: &Cell) -> String {
+    RunDir::cell_dir(cell.number, &cell.slug())
+}
+
+/// The first place where two documents differ, in words.
+fn difference(place: &str, before: &Value, now: &Value) -> Option<String> {
+    let at = |key: &str| if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
+    match (before, now) {
+        (Value::Object(before), Value::Object(now)) => {
+            let keys = before.keys().chain(now.keys().filter(|key| !before.contains_key(*key)));
+            keys.into_iter().find_map(|key| {
+                difference(
+                    &at(key),
+                    before.get(key).unwrap_or(&Value::Null),
+                    now.get(key).unwrap_or(&Value::Null),
+                )
+            })
+        }
+        (Value::Array(before), Value::Array(now)) if before.len() == now.len() => {
+            let pairs = before.iter().zip(now).enumerate();
+            pairs
+                .into_iter()
+                .find_map(|(n, (before, now))| difference(&at(&(n + 1).to_string()), before, now))
+        }
+        _ if before == now => None,
+        _ => Some(format!("{place} was {before} and is {now}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_first_difference_is_named() {
+        let before = json!({"path": {"mtu": 1500}, "load": [{"name": "a"}, {"depth": 8}], "title": "x"});
+        assert_eq!(difference("", &before, &before), None);
+        for (now, text) in [
+            (
+                json!({"path": {"mtu": 1500}, "load": [{"name": "a"}, {"depth": 9}], "title": "x"}),
+                "load.2.depth was 8 and is 9",
+            ),
+            (
+                json!({"path": {}, "load": [{"name": "a"}, {"depth": 8}], "title": "x"}),
+                "path.mtu was 1500 and is null",
+            ),
+            (
+                json!({"path": {"mtu": 1500}, "load": [], "title": "x"}),
+                "load was [{\"name\":\"a\"},{\"depth\":8}] and is []",
+            ),
+        ] {
+            assert_eq!(difference("", &before, &now).as_deref(), Some(text));
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Times of single bytes of a TCP stream: when the kernel queued them to a device, when the device's driver took
+//! them, when the peer's TCP acknowledged them.
+//!
+//! Only writes that ask for stamps have any, by a control message of their own, so that the others cost nothing. The
+//! kernel keeps one stamp per packet buffer, for its last byte: what is asked for ends a write, and with
+//! `ends_record` (MSG_EOR) nothing is appended to it. Stamps come back through the error queue, which makes the
+//! socket ready with [`crate::Ready::has_error`] until it is empty.
+#![allow(unsafe_code)]
+
+use std::io::{self, IoSlice};
+use std::mem;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr;
+
+use super::{OPT_ID, OPT_ID_TCP, OPT_TSONLY, SOFTWARE, Said, Stamp, TX_ACK, TX_SCHED, TX_SOFTWARE};
+
+// linux/errqueue.h: SCM_TSTAMP_SND, SCM_TSTAMP_SCHED, SCM_TSTAMP_ACK
+const KIND_SND: u32 = 0;
+const KIND_SCHED: u32 = 1;
+const KIND_ACK: u32 = 2;
+/// Messages of the error queue that one call takes: ten bytes have all their stamps with it.
+const BATCH: usize = 32;
+/// A stamp and an extended error with an address, each with its header, are 128 bytes.
+const CONTROL_BYTES: usize = 192;
+
+/// How far a byte has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mile {
+    /// It enters the queue before the device.
+    Queued,
+    /// The device's driver has it.
+    Wire,
+    /// The peer's TCP has it.
+    Acked,
+}
+
+/// A stamp of a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Milestone {
+    /// How far it came.
+    pub mile: Mile,
+    /// Which byte, modulo 2^32: 0 is the first that was written after [`request`].
+    pub byte: u32,
+    /// When.
+    pub stamp: Stamp,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; CONTROL_BYTES]);
+
+/// Bytes that are written from now on are counted, and may have stamps. Kernels before 6.2 count from the first byte
+/// that is not acknowledged, which is the same as long as nothing was written before.
+pub fn request(stream: &TcpStream) -> io::Result<()> {
+    let flags = SOFTWARE | OPT_ID | OPT_TSONLY;
+    match super::set(stream.as_fd(), flags | OPT_ID_TCP) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => super::set(stream.as_fd(), flags),
+        result => result,
+    }
+}
+
+/// A vectored write whose last byte is to have stamps: the last of those that the socket takes.
+pub fn send(stream: &TcpStream, slices: &[IoSlice<'_>], ends_record: bool) -> io::Result<usize> {
+    let mut control = Control([0; CONTROL_BYTES]);
+    let flags = TX_SCHED | TX_SOFTWARE | TX_ACK;
+    // SAFETY: an all-zero msghdr is a valid one.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_iov = slices.as_ptr().cast::<libc::iovec>().cast_mut();
+    message.msg_iovlen = slices.len() as _;
+    message.msg_control = (&raw mut control).cast();
+    // SAFETY: no pointers are passed.
+    message.msg_controllen = unsafe { libc::CMSG_SPACE(size_of_val(&flags) as u32) } as _;
+    // SAFETY: `message` says where `control` is and that it has room for one control message of four bytes.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SO_TIMESTAMPING;
+        (*header).cmsg_len = libc::CMSG_LEN(size_of_val(&flags) as u32) as _;
+        libc::CMSG_DATA(header).cast::<u32>().write_unaligned(flags);
+    }
+    let record = if ends_record { libc::MSG_EOR } else { 0 };
+    let how = record | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    // SAFETY: an IoSlice is laid out as an iovec, and the kernel only reads what they and `message` point to, all
+    // of which lives until the call returns.
+    let sent = unsafe { libc::sendmsg(stream.as_raw_fd(), &raw const message, how) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+}
+
+/// Takes every stamp that waits; how many there were.
+pub fn collect(stream: &TcpStream, mut take: impl FnMut(Milestone)) -> io::Result<usize> {
+    let mut total = 0;
+    loop {
+        let (messages, milestones) = batch(stream, &mut take)?;
+        total += milestones;
+        if messages < BATCH {
+            return Ok(total);
+        }
+    }
+}
+
+fn batch(stream: &TcpStream, take: &mut impl FnMut(Milestone)) -> io::Result<(usize, usize)> {
+    let mut controls = [Control([0; CONTROL_BYTES]); BATCH];
+    // SAFETY: an all-zero mmsghdr is a valid one.
+    let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
+    for (message, control) in messages.iter_mut().zip(&mut controls) {
+        message.msg_hdr.msg_control = ptr::from_mut(control).cast();
+        message.msg_hdr.msg_controllen = CONTROL_BYTES as _;
+    }
+    let how = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    // SAFETY: `messages` are BATCH headers, each with room for control messages that lives until the call returns.
+    let got = unsafe {
+        libc::recvmmsg(stream.as_raw_fd(), messages.as_mut_ptr(), BATCH as u32, how as _, ptr::null_mut())
+    };
+    if got < 0 {
+        let error = io::Error::last_os_error();
+        return if error.kind() == io::ErrorKind::WouldBlock { Ok((0, 0)) } else { Err(error) };
+    }
+    let mut milestones = 0;
+    for message in &messages[..got as usize] {
+        if let Some(milestone) = milestone(&Said::of(&message.msg_hdr)) {
+            take(milestone);
+            milestones += 1;
+        }
+    }
+    Ok((got as usize, milestones))
+}
+
+fn milestone(said: &Said) -> Option<Milestone> {
+    let mile = match said.kind {
+        KIND_SCHED => Mile::Queued,
+        KIND_SND => Mile::Wire,
+        KIND_ACK => Mile::Acked,
+        _ => return None,
+    };
+    Some(Milestone { mile, byte: said.number?, stamp: said.stamp? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use crate::{Events, Interest, Poll};
+
+    /// The three stamps of the byte that `sent` ends with, in the order in which they came.
+    fn wait_for(stream: &TcpStream, byte: u32) -> Vec<Milestone> {
+        let poll = Poll::new().unwrap();
+        poll.add(stream.as_fd(), 7, Interest { readable: false, writable: false }).unwrap();
+        let (mut events, mut found) = (Events::new(), Vec::new());
+        while found.len() < 3 {
+            poll.wait(&mut events, Some(Duration::from_secs(10))).unwrap();
+            let ready = events.iter().next().expect("stamps come within ten seconds");
+            assert!(ready.has_error && ready.is_sound());
+            let ready = ready.without_error();
+            assert!(!ready.readable && !ready.writable);
+            collect(stream, |milestone| found.push(milestone)).unwrap();
+        }
+        assert!(found.iter().all(|milestone| milestone.byte == byte), "{byte}: {found:?}");
+        found
+    }
+
+    #[test]
+    fn a_byte_is_queued_sent_and_acknowledged() {
+        for loopback in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = TcpListener::bind(loopback).unwrap();
+            let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (mut peer, _) = listener.accept().unwrap();
+            // What goes before counts for nothing.
+            stream.write_all(&[1; 10]).unwrap();
+            request(&stream).unwrap();
+            stream.write_all(&[2; 100]).unwrap();
+            let slices = [IoSlice::new(&[3; 48]), IoSlice::new(&[4; 512])];
+            assert_eq!(send(&stream, &slices, true).unwrap(), 560);
+            stream.write_all(&[5; 7]).unwrap();
+            let mut received = [0; 677];
+            peer.read_exact(&mut received).unwrap();
+            assert_eq!(received[669..], [4, 5, 5, 5, 5, 5, 5, 5]);
+            let found = wait_for(&stream, 659);
+            let miles = found.iter().map(|milestone| milestone.mile).collect::<Vec<_>>();
+            assert_eq!(miles, [Mile::Queued, Mile::Wire, Mile::Acked]);
+            assert!(found.is_sorted_by_key(|milestone| milestone.stamp), "{found:?}");
+            assert_eq!(collect(&stream, |_| unreachable!("nothing else was asked for")).unwrap(), 0);
+        }
+    }
+
+    #[test]
+    fn every_small_record_has_its_own() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        request(&stream).unwrap();
+        for n in 0..20 {
+            assert_eq!(send(&stream, &[IoSlice::new(&[0; 48])], true).unwrap(), 48);
+            peer.read_exact(&mut [0; 48]).unwrap();
+            wait_for(&stream, 48 * n + 47);
+        }
+    }
+}

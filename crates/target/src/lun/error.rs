@@ -1,0 +1,73 @@
+//! Why a LUN cannot be served.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use super::{KeptError, LUNS_MAX, LunSpec};
+use crate::backend::{MemoryError, OpenError};
+
+/// Why a LUN cannot be served.
+#[derive(Debug, Error)]
+pub enum LunError {
+    /// Its file cannot be used.
+    #[error("LUN {number} ({spec}): {source}")]
+    File {
+        /// Its number.
+        number: usize,
+        /// What was asked for.
+        spec: Box<LunSpec>,
+        /// What is wrong with the file.
+        source: OpenError,
+    },
+    /// Its reservations cannot be had back.
+    #[error("LUN {number} ({spec}): {source}")]
+    Reservations {
+        /// Its number.
+        number: usize,
+        /// What was asked for.
+        spec: Box<LunSpec>,
+        /// What is wrong with them.
+        source: KeptError,
+    },
+    /// Two LUNs would keep their reservations in one file.
+    #[error("LUN {number} and LUN {other} both keep their reservations in {}; give each its own", path.display())]
+    SharedReservations {
+        /// The second.
+        number: u16,
+        /// The first.
+        other: u16,
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is not that much memory.
+    #[error("LUN {number} ({spec}): {source}")]
+    Memory {
+        /// Its number.
+        number: usize,
+        /// What was asked for.
+        spec: Box<LunSpec>,
+        /// What is wrong with the size.
+        source: MemoryError,
+    },
+    /// A memory LUN whose size does not make whole blocks.
+    #[error(
+        "LUN {number} ({spec}): {len_bytes} bytes is not a positive multiple of the block size of {block_len_bytes} bytes"
+    )]
+    Size {
+        /// Its number.
+        number: usize,
+        /// What was asked for.
+        spec: Box<LunSpec>,
+        /// The size found.
+        len_bytes: u64,
+        /// Bytes per block.
+        block_len_bytes: u32,
+    },
+    /// More LUNs than can be numbered.
+    #[error("there is no LUN {number}: they are numbered from 0, {LUNS_MAX} at most; start a second target")]
+    TooMany {
+        /// The number asked for.
+        number: u16,
+    },
+}

@@ -1,0 +1,175 @@
+//! The set of LUNs that a target serves, by number, and the sessions that use them. How they come and go is in
+//! `inventory.rs`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use wire::scsi::Lun as Address;
+
+use super::{Attention, Keeper, Lun, LunError, LunSpec, Nexus, Port};
+
+/// The LUNs of one target by their numbers, which may have gaps.
+#[derive(Debug, Default)]
+pub struct Luns {
+    pub(super) slots: Vec<Option<Lun>>,
+    /// LUNs that wait until the one with their number has left.
+    pub(super) successors: BTreeMap<u16, Lun>,
+    pub(super) sessions: BTreeMap<Nexus, Arc<Port>>,
+}
+
+/// Whether each of these LUNs keeps its reservations in a file of its own.
+pub(crate) fn check_reservations<'a>(
+    specs: impl Iterator<Item = (&'a u16, &'a LunSpec)>,
+) -> Result<(), LunError> {
+    let mut keepers = BTreeMap::new();
+    for (&number, spec) in specs {
+        let Some(path) = Keeper::place(&spec.source, &spec.options) else { continue };
+        if let Some(other) = keepers.insert(path.clone(), number) {
+            return Err(LunError::SharedReservations { number, other, path });
+        }
+    }
+    Ok(())
+}
+
+impl Luns {
+    /// Opens every LUN of `specs` in the order of their numbers, as target `iqn`.
+    pub fn open(specs: &BTreeMap<u16, LunSpec>, iqn: &str) -> Result<Luns, LunError> {
+        check_reservations(specs.iter())?;
+        let mut luns = Luns::default();
+        for (number, spec) in specs {
+            luns.put(Lun::open(spec, *number, iqn)?);
+        }
+        Ok(luns)
+    }
+
+    /// Puts a LUN in the place of its number.
+    pub(super) fn put(&mut self, lun: Lun) {
+        let place = usize::from(lun.number);
+        if self.slots.len() <= place {
+            self.slots.resize_with(place + 1, || None);
+        }
+        self.slots[place] = Some(lun);
+    }
+
+    /// The LUN that a command is for; one that is leaving too, for what is under way on it.
+    pub fn lun(&self, address: Address) -> Option<&Lun> {
+        self.slots.get(usize::from(address.number()?))?.as_ref()
+    }
+
+    /// The LUN that a command is for, to receive into its memory.
+    pub fn lun_mut(&mut self, address: Address) -> Option<&mut Lun> {
+        self.slots.get_mut(usize::from(address.number()?))?.as_mut()
+    }
+
+    /// All of them that are not leaving, by number.
+    pub fn iter(&self) -> impl Iterator<Item = &Lun> {
+        self.slots.iter().flatten().filter(|lun| !lun.is_leaving)
+    }
+
+    /// A session of `port` logged in. It is told once per LUN that the LUN may have been reset since it last
+    /// looked; a memory LUN of a target that was started again is empty, so this is not a formality.
+    pub fn begin(&mut self, nexus: Nexus, port: Port) {
+        let port = Arc::new(port);
+        for lun in self.slots.iter_mut().flatten() {
+            lun.attentions.begin(nexus);
+            lun.reservations.begin(nexus, &port);
+        }
+        self.sessions.insert(nexus, port);
+    }
+
+    /// A LUN, or all of them, was reset; see [`Lun::reset`].
+    pub fn reset(&mut self, address: Option<Address>) {
+        self.concerned(address).for_each(Lun::reset);
+    }
+
+    /// Another session ended commands of `nexus` on a LUN, or on all of them.
+    pub fn tell_cleared(&mut self, address: Option<Address>, nexus: Nexus) {
+        let luns = self.concerned(address);
+        luns.for_each(|lun| lun.attentions.raise(Attention::Cleared, |other| other == nexus));
+    }
+
+    fn concerned(&mut self, address: Option<Address>) -> impl Iterator<Item = &mut Lun> {
+        let number = address.map(Address::number);
+        self.slots
+            .iter_mut()
+            .flatten()
+            .filter(move |lun| number.is_none_or(|number| number == Some(lun.number)))
+    }
+
+    /// A session is over; nothing is kept for it.
+    pub fn end(&mut self, nexus: Nexus) {
+        for lun in self.slots.iter_mut().flatten() {
+            lun.attentions.end(nexus);
+            lun.reservations.end(nexus);
+        }
+        self.sessions.remove(&nexus);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Backend;
+
+    const IQN: &str = "iqn.2026-11.io.farlun:test";
+
+    fn at(number: u16) -> Address {
+        Address::from_number(number)
+    }
+
+    fn open(specs: &[&str]) -> Result<Luns, LunError> {
+        let specs = (0..).zip(specs.iter().map(|s| s.parse().unwrap()));
+        Luns::open(&specs.collect(), IQN)
+    }
+
+    #[test]
+    fn luns_are_numbered_in_the_order_given() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        std::fs::write(&path, [0; 4096]).unwrap();
+        let mut luns = open(&["memory:1MiB", &format!("file:{},ro", path.display())]).unwrap();
+        let seen: Vec<_> =
+            luns.iter().map(|l| (l.number(), l.kind(), l.blocks(), l.is_read_only())).collect();
+        assert_eq!(seen, [(0, "memory", 2048, false), (1, "file", 8, true)]);
+        assert_ne!(luns.lun(at(0)).unwrap().identity(), luns.lun(at(1)).unwrap().identity());
+        assert!(luns.lun(at(2)).is_none() && luns.lun_mut(Address(u64::MAX)).is_none());
+        assert!(matches!(luns.lun(at(0)).unwrap().backend(), Backend::Inline(_)));
+        assert!(luns.lun(at(1)).unwrap().backend().has_write_cache());
+    }
+
+    #[test]
+    fn errors_name_the_lun() {
+        let check = |specs: &[&str], expected: &[&str]| {
+            let text = open(specs).unwrap_err().to_string();
+            for part in expected {
+                assert!(text.contains(part), "'{part}' is missing in: {text}");
+            }
+        };
+        check(&["memory:1000"], &["LUN 0 (memory:1000B)", "1000 bytes", "512"]);
+        check(&["memory:0"], &["LUN 0", "0 bytes", "positive multiple"]);
+        check(&["memory:1MiB", "file:/nowhere/disk"], &["LUN 1 (file:/nowhere/disk)", "does not exist"]);
+        check(&["memory:1000000TiB"], &["LUN 0", "does not fit"]);
+        check(&["memory:512"; 257], &["no LUN 256", "256 at most"]);
+    }
+
+    #[test]
+    fn a_session_is_told_of_power_on_and_of_resets_once_each() {
+        let mut luns = open(&["memory:1MiB", "memory:1MiB"]).unwrap();
+        let (one, two) = (Nexus(1), Nexus(2));
+        luns.begin(one, Port::default());
+        luns.begin(two, Port::default());
+        let lun = luns.lun_mut(at(0)).unwrap();
+        assert_eq!(lun.take_attention(one), Some(Attention::PowerOn));
+        assert_eq!(lun.take_attention(one), None);
+        lun.reset();
+        lun.reset();
+        assert_eq!(lun.take_attention(one), Some(Attention::Reset));
+        assert_eq!(lun.take_attention(one), None, "two resets are one message");
+        assert_eq!(lun.take_attention(two), Some(Attention::PowerOn), "the earlier one first");
+        assert_eq!(lun.take_attention(two), Some(Attention::Reset));
+        assert_eq!(lun.take_attention(Nexus(3)), None, "a session that never began");
+        luns.end(two);
+        assert_eq!(luns.lun_mut(at(1)).unwrap().take_attention(two), None);
+        assert_eq!(luns.lun_mut(at(1)).unwrap().take_attention(one), Some(Attention::PowerOn));
+    }
+}

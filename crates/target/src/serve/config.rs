@@ -1,0 +1,58 @@
+//! What a target is told to be, and why one could not start.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use proto::login::ChapTarget;
+use proto::params::Digest;
+use store::tables::TableError;
+
+use crate::compat::Compat;
+use crate::lun::{LunError, LunSpec};
+
+/// What a target serves and where.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where it listens; port 0 picks one.
+    pub listen: Vec<SocketAddr>,
+    /// Its name.
+    pub iqn: String,
+    /// Its LUNs by their numbers.
+    pub luns: BTreeMap<u16, LunSpec>,
+    /// With it, nobody logs in without proving who they are.
+    pub chap: Option<ChapTarget>,
+    /// Names of the initiators that may log in; everybody if empty.
+    pub allowed: Vec<String>,
+    /// Digests that its connections may have, the preferred one first; see [`Wishes`].
+    pub digests: &'static [Digest],
+    /// Congestion control of its connections; the system's if `None`.
+    pub congestion: Option<String>,
+    /// How its connections send.
+    pub compat: Compat,
+    /// Where the table `sockets` goes, if anywhere.
+    pub trace: Option<PathBuf>,
+}
+
+/// Why a target could not start or had to end.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// A LUN cannot be served.
+    #[error(transparent)]
+    Lun(#[from] LunError),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A table cannot be written.
+    #[error(transparent)]
+    Trace(#[from] TableError),
+    /// The system refused something the loop cannot do without.
+    #[error("the serving loop failed: {0}")]
+    Io(#[from] io::Error),
+}

@@ -1,0 +1,121 @@
+//! Where connections come in, and what discovery says of it.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use event::Instant;
+use net::{Interest, tcp};
+use proto::discovery::{DiscoveredTarget, TargetAddress};
+
+use super::client::Client;
+use super::watch::{ROLL_CALL_EVERY, SAMPLE_EVERY};
+use super::{LISTENER_TOKENS, ServeError, Shared, Target, log};
+use crate::lun::PORTAL_GROUP_TAG;
+
+/// Connections at most; more are closed as they come.
+const CONNECTIONS_MAX: usize = 8192;
+/// How long nothing is accepted after accepting has failed.
+const LISTEN_AGAIN: Duration = Duration::from_millis(100);
+
+/// A socket that connections come in by.
+pub(super) struct Listener {
+    /// The address that was asked for; the port of the socket's own may be another.
+    pub(super) wanted: SocketAddr,
+    pub(super) socket: TcpListener,
+}
+
+impl Listener {
+    /// Listens on an address.
+    pub(super) fn open(wanted: SocketAddr, congestion: Option<&str>) -> Result<Listener, ServeError> {
+        match tcp::listen(wanted, congestion) {
+            Ok(socket) => Ok(Listener { wanted, socket }),
+            Err(source) => Err(ServeError::Listen { address: wanted, source }),
+        }
+    }
+}
+
+impl Target {
+    pub(super) fn accept(&mut self, listener: usize, now: Instant) {
+        // A listener stays ready while others wait in its backlog, so a bounded number per wake is fair.
+        for _ in 0..64 {
+            // One that was closed a moment ago may still have been ready.
+            let Some(listener) = self.listeners.get(listener) else { return };
+            let (stream, peer) = match listener.socket.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    // Out of descriptors, or a peer that went away while it waited.
+                    log(format_args!("cannot accept a connection: {error}"));
+                    self.rest_listeners(now);
+                    return;
+                }
+            };
+            if self.clients.len() >= CONNECTIONS_MAX {
+                log(format_args!("{peer}: closed, {CONNECTIONS_MAX} connections are open"));
+                continue;
+            }
+            let entry = self.clients.vacant_entry();
+            let prepared = tcp::prepare(&stream, self.congestion.as_deref());
+            let compat = self.shared.compat;
+            let client = prepared.and_then(|()| {
+                stream.set_nodelay(!compat.nagle)?;
+                let login = self.shared.policy.clone();
+                Client::new(stream, peer, &self.poll, entry.key(), login, now)
+            });
+            match client {
+                Ok(client) => {
+                    entry.insert(client);
+                    self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
+                    self.next_roll_call = self.next_roll_call.min(now + ROLL_CALL_EVERY);
+                }
+                Err(error) => log(format_args!("{peer}: {error}")),
+            }
+        }
+    }
+
+    /// Out of descriptors, a waiting connection would wake us for ever: look again in a moment.
+    fn rest_listeners(&mut self, now: Instant) {
+        for listener in &self.listeners {
+            let _ = self.poll.remove(listener.socket.as_fd());
+        }
+        self.listen_again = Some(now + LISTEN_AGAIN);
+        self.next_sample = self.next_sample.min(now + LISTEN_AGAIN);
+    }
+
+    pub(super) fn listen(&mut self) -> io::Result<()> {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            self.poll.add(listener.socket.as_fd(), LISTENER_TOKENS + index as u64, Interest::READ)?;
+        }
+        self.listen_again = None;
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// What discovery answers on a connection that reached us at `local`.
+    pub(super) fn advertised(&self, local: SocketAddr) -> Vec<DiscoveredTarget> {
+        let mut targets = self.advertised.clone();
+        for address in targets.iter_mut().flat_map(|target| &mut target.addresses) {
+            if address.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified()) {
+                address.host = local.ip().to_canonical().to_string();
+            }
+        }
+        targets
+    }
+}
+
+/// What discovery answers.
+pub(super) fn advertised(iqn: &str, listeners: &[Listener]) -> io::Result<Vec<DiscoveredTarget>> {
+    let mut addresses = Vec::new();
+    for listener in listeners {
+        let address = listener.socket.local_addr()?;
+        addresses.push(TargetAddress {
+            host: address.ip().to_string(),
+            port: address.port(),
+            portal_group_tag: Some(PORTAL_GROUP_TAG),
+        });
+    }
+    Ok(vec![DiscoveredTarget { name: iqn.to_owned(), addresses }])
+}
