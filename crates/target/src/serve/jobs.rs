@@ -3,6 +3,8 @@
 use std::sync::{Arc, PoisonError};
 
 use engine::{Buffer, Step};
+use event::Instant;
+use net::clock;
 
 use crate::backend::BlockStore;
 use crate::lun::{Nexus, Save};
@@ -19,6 +21,8 @@ pub(super) struct Job {
     pub(super) side: usize,
     pub(super) nexus: Nexus,
     pub(super) token: u64,
+    /// Somebody wants to know when it was done.
+    pub(super) is_timed: bool,
 }
 
 /// What to do.
@@ -70,6 +74,8 @@ pub(super) struct Done {
     pub(super) result: Result<(), Failure>,
     /// The data of a read.
     pub(super) read: Option<Buffer>,
+    /// When the store had done it, if anybody wants to know.
+    pub(super) ended: Option<Instant>,
 }
 
 /// Runs a job, or the next piece of it; called on a worker.
@@ -113,7 +119,8 @@ pub(super) fn run(job: Job) -> Step<Job, Done> {
             order.in_store(&*store)
         }
     };
-    Step::Done(Done { side: job.side, nexus: job.nexus, token: job.token, result, read })
+    let ended = job.is_timed.then(clock::now);
+    Step::Done(Done { side: job.side, nexus: job.nexus, token: job.token, result, read, ended })
 }
 
 #[cfg(test)]
@@ -128,7 +135,8 @@ mod tests {
         let mut buffer = Buffers::new(0).take(len);
         buffer.fill(7);
         let call = Call::Write { offset_bytes: 4096, buffer, fua, done_bytes: 0 };
-        let mut job = Job { store: Arc::clone(store), call, side: 3, nexus: Nexus(5), token: 9 };
+        let mut job =
+            Job { store: Arc::clone(store), call, side: 3, nexus: Nexus(5), token: 9, is_timed: true };
         for steps in 1.. {
             match run(job) {
                 Step::More { bytes, job: rest } => {
@@ -136,7 +144,7 @@ mod tests {
                     job = rest;
                 }
                 Step::Done(done) => {
-                    assert!(done.result.is_ok());
+                    assert!(done.result.is_ok() && done.ended.is_some());
                     assert_eq!((done.side, done.nexus, done.token), (3, Nexus(5), 9));
                     return steps;
                 }
