@@ -32,7 +32,7 @@ pub struct Departed {
     pub begin: u64,
     /// Behind its last byte.
     pub end: u64,
-    /// When the write ended that took it.
+    /// When the write began that took it.
     pub at: Instant,
     /// [`Stamped`] follows, if the connection stands until then.
     pub is_stamped: bool,

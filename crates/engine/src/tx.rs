@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
 use std::net::TcpStream;
 
+use event::Instant;
 use net::{clock, stamps};
 use wire::iscsi::{BHS_LEN, padding};
 
@@ -59,7 +60,8 @@ pub(crate) struct Tx<D> {
     digests: Digests,
     /// Where the first PDU of the queue begins in the stream.
     begin: u64,
-    /// Marked PDUs that the socket has.
+    /// Marked PDUs in the queue, and those that the socket has.
+    marked: usize,
     departed: Vec<(Departed, Option<Stamp>)>,
     /// Whether stamps can be asked for, and how.
     pub(crate) stamps: Stamps,
@@ -128,6 +130,7 @@ impl<D> Tx<D> {
             payload_bytes: 0,
             digests: Digests::default(),
             begin: 0,
+            marked: 0,
             departed: Vec::new(),
             stamps: Stamps::Off,
         }
@@ -190,6 +193,7 @@ impl<D> Tx<D> {
                 summed_bytes: 0,
             };
             self.queued_bytes += queued.total_bytes();
+            self.marked += usize::from(mark.is_some());
             self.queue.push_back(queued);
         }
     }
@@ -236,11 +240,13 @@ impl<D> Tx<D> {
             }
         }
         let slices = &slices[..used];
+        // On the same host its peer may have read it before the write ends.
+        let now = if self.marked > 0 { clock::now() } else { Instant::ZERO };
         let bytes = match is_stamped {
             true => stamps::send(stream, slices, self.stamps == Stamps::Each)?,
             false => stream.write_vectored(slices)?,
         };
-        self.sent(bytes, is_stamped, sender);
+        self.sent(bytes, is_stamped, now, sender);
         Ok(Written { bytes, is_all: bytes == offered })
     }
 
@@ -273,10 +279,9 @@ impl<D> Tx<D> {
         (pdus, bytes)
     }
 
-    fn sent<S: Sender<Data = D>>(&mut self, bytes: usize, is_stamped: bool, sender: &S) {
+    fn sent<S: Sender<Data = D>>(&mut self, bytes: usize, is_stamped: bool, at: Instant, sender: &S) {
         self.sent_bytes += bytes;
         let stamp = is_stamped.then_some(Stamp(self.sent_bytes()));
-        let mut now = None;
         while let Some(first) = self.queue.front_mut() {
             let total = first.total_bytes();
             if self.sent_bytes < total {
@@ -293,7 +298,7 @@ impl<D> Tx<D> {
             self.queued_bytes -= total;
             self.payload_bytes += first.payload_bytes as u64;
             if let Some(Mark { tag, is_stamped }) = first.mark {
-                let at = *now.get_or_insert_with(clock::now);
+                self.marked -= 1;
                 let stamp = stamp.filter(|_| is_stamped);
                 let is_stamped = stamp.is_some();
                 self.departed.push((Departed { tag, begin, end, at, is_stamped }, stamp));
@@ -416,11 +421,11 @@ mod tests {
         tx.queued_bytes = BHS_LEN + 1000 + DIGEST_BYTES;
         let mut sender = Changing(vec![1; 1000]);
         tx.sum(&sender, usize::MAX);
-        tx.sent(BHS_LEN + 400, false, &sender);
+        tx.sent(BHS_LEN + 400, false, Instant::ZERO, &sender);
         sender.0[400..].fill(2);
         tx.sum(&sender, usize::MAX);
         assert_eq!(tx.queue[0].trailer[..DIGEST_BYTES], crc32c::crc32c(&sender.0).to_le_bytes());
-        tx.sent(602, false, &sender);
+        tx.sent(602, false, Instant::ZERO, &sender);
         assert_eq!((tx.queued_bytes, tx.queue[0].summed_bytes), (BHS_LEN + 1004, 1000));
     }
 }

@@ -50,11 +50,10 @@ pub(crate) struct SessionArgs {
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct SamplingArgs {
     /// Of one request in N, its way through the layers goes into the table layers
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..),
-        requires = "trace")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     trace_sample: u32,
     /// Of one request in N, every PDU goes into the table pdus, with the times of TCP; 0 for none
-    #[arg(long, value_name = "N", default_value_t = 16, requires = "trace")]
+    #[arg(long, value_name = "N", default_value_t = 16)]
     trace_pdus: u32,
 }
 

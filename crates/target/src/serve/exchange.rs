@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use engine::{Landing, Outgoing, Receiver, Sender};
+use engine::{Landing, Outgoing, Receiver, Sender, Span};
+use event::Instant;
 use proto::login::{Admitted, SEGMENT_BYTES};
 use proto::name;
 use proto::target::ConnectionId;
@@ -45,6 +46,9 @@ impl Receiver for Active<'_> {
             Phase::Full { side, connection } => (*side, *connection),
         };
         let pdu = Pdu::parse(header).map_err(Fault::from)?;
+        if let (Some(trail), Pdu::ScsiCommand(command)) = (&mut self.sides[side].trail, &pdu) {
+            trail.command(self.link.cid, command);
+        }
         self.sides[side].session.begin(connection, &pdu)?;
         self.link.pdu = Some(pdu);
         self.handle_events(side);
@@ -92,6 +96,9 @@ impl Receiver for Active<'_> {
         {
             place.remove(token as usize);
         }
+        if let Some(trail) = &mut place.trail {
+            trail.pdu(self.link.cid, &pdu, self.link.span);
+        }
         place.session.handle(connection, &pdu, header, collected)?;
         self.handle_events(side);
         Ok(())
@@ -112,6 +119,22 @@ impl Receiver for Active<'_> {
 
     fn wants_more(&self) -> bool {
         self.link.end.is_none()
+    }
+
+    fn wants_times(&self) -> bool {
+        self.shared.tracer.is_some()
+    }
+
+    fn came(&mut self, at: Instant) {
+        if let Phase::Full { side, .. } = self.link.phase
+            && let Some(trail) = &mut self.sides[side].trail
+        {
+            trail.came(at);
+        }
+    }
+
+    fn lies(&mut self, span: Span) {
+        self.link.span = span;
     }
 }
 
@@ -150,7 +173,12 @@ impl Sender for Active<'_> {
                 (Some(self.payload(token, offset_bytes, len_bytes)), true)
             }
         };
-        Some(Outgoing { header: transmit.header, data, is_payload, mark: None, is_alone })
+        let mark = match self.link.phase {
+            Phase::Full { side, .. } => self.sides[side].trail.as_mut(),
+            Phase::Login { .. } => None,
+        };
+        let mark = mark.and_then(|trail| trail.sends(self.link.cid, &transmit.header));
+        Some(Outgoing { header: transmit.header, data, is_payload, mark, is_alone })
     }
 
     fn bytes<'a>(&'a self, data: &'a Payload) -> &'a [u8] {
@@ -194,13 +222,13 @@ impl Active<'_> {
         let candidate = &admitted.candidate;
         let (client, local) = (self.link.index, self.link.local);
         if let Some((side, connection)) = self.link.joining {
-            self.link.joined(side, connection, &candidate.initiator_name);
+            self.link.joined(side, connection, candidate);
             return;
         }
         let nexus = self.shared.sessions.next_nexus();
         let entry = self.sides.vacant_entry();
         let index = entry.key();
-        let side = entry.insert(Side::new(index, nexus, admitted, client, local));
+        let side = entry.insert(Side::new(index, nexus, admitted, client, local, self.shared));
         side.session.set_separate_status(self.shared.compat.separate_status);
         if side.iqn.is_some() {
             let port = Port { name: name::folded(&candidate.initiator_name), isid: candidate.isid };
@@ -208,7 +236,7 @@ impl Active<'_> {
         }
         self.shared.stats.sessions += 1;
         self.shared.open_sessions += 1;
-        self.link.joined(index, ConnectionId::LEADING, &candidate.initiator_name);
+        self.link.joined(index, ConnectionId::LEADING, candidate);
     }
 
     /// Does what has come of a PDU, and sees to what it means for this and other connections.

@@ -3,6 +3,8 @@
 use std::sync::{Arc, PoisonError};
 
 use engine::{Buffer, Step};
+use event::Instant;
+use net::clock;
 
 use crate::backend::BlockStore;
 use crate::lun::{Nexus, Save};
@@ -19,6 +21,8 @@ pub(super) struct Job {
     pub(super) side: usize,
     pub(super) nexus: Nexus,
     pub(super) token: u64,
+    /// Somebody wants to know when it was done.
+    pub(super) is_timed: bool,
 }
 
 /// What to do.
@@ -70,14 +74,16 @@ pub(super) struct Done {
     pub(super) result: Result<(), Failure>,
     /// The data of a read.
     pub(super) read: Option<Buffer>,
+    /// When the store had done it, if anybody wants to know.
+    pub(super) ended: Option<Instant>,
 }
 
 /// Runs a job, or the next piece of it; called on a worker.
 pub(super) fn run(job: Job) -> Step<Job, Done> {
-    let Job { store, call, side, nexus, token } = job;
+    let Job { store, call, side, nexus, token, is_timed } = job;
     let mut read = None;
     let more = |call| {
-        let rest = Job { store: Arc::clone(&store), call, side, nexus, token };
+        let rest = Job { store: Arc::clone(&store), call, side, nexus, token, is_timed };
         Step::More { bytes: rest.cost_bytes(), job: rest }
     };
     // A store's own failures do not leave the gate half open: there is nothing behind it to be torn.
@@ -120,7 +126,8 @@ pub(super) fn run(job: Job) -> Step<Job, Done> {
             order.in_store(&*store)
         }
     };
-    Step::Done(Done { side, nexus, token, result, read })
+    let ended = is_timed.then(clock::now);
+    Step::Done(Done { side, nexus, token, result, read, ended })
 }
 
 #[cfg(test)]
@@ -132,7 +139,8 @@ mod tests {
 
     /// Runs a call to the end; how many steps it took, and what it has read.
     fn run_all(store: &Arc<dyn BlockStore>, call: Call) -> (usize, Option<Buffer>) {
-        let mut job = Job { store: Arc::clone(store), call, side: 3, nexus: Nexus(5), token: 9 };
+        let mut job =
+            Job { store: Arc::clone(store), call, side: 3, nexus: Nexus(5), token: 9, is_timed: true };
         for steps in 1.. {
             match run(job) {
                 Step::More { bytes, job: rest } => {
@@ -140,7 +148,7 @@ mod tests {
                     job = rest;
                 }
                 Step::Done(done) => {
-                    assert!(done.result.is_ok());
+                    assert!(done.result.is_ok() && done.ended.is_some());
                     assert_eq!((done.side, done.nexus, done.token), (3, Nexus(5), 9));
                     return (steps, done.read);
                 }

@@ -16,12 +16,14 @@ mod exchange;
 mod jobs;
 mod listener;
 mod manage;
+mod member;
 mod parameters;
 mod reload;
 mod side;
 mod stats;
 mod succession;
 mod told;
+mod trail;
 mod transfer;
 mod waiting;
 mod watch;
@@ -29,10 +31,12 @@ mod watch;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::rc::Rc;
 use std::time::Duration;
 
+use engine::trace::Tracer;
 use engine::{Buffers, Progress, Quantum, Scratch, Service, Turn, Workers};
-use event::{Instant, Sink, SocketSample};
+use event::{Host, Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready};
 use proto::discovery::DiscoveredTarget;
 use proto::login::LoginPolicy;
@@ -134,6 +138,8 @@ struct Shared {
     is_draining: bool,
     stats: Stats,
     told: Told,
+    /// Where requests are followed through the layers, if anywhere.
+    tracer: Option<Rc<Tracer>>,
 }
 
 impl Target {
@@ -155,9 +161,13 @@ impl Target {
             Some(dir) => Some(Recorder::create(dir.join("sockets-far.parquet"))?),
             None => None,
         };
+        let tracer = match &config.trace {
+            Some(dir) => Some(Rc::new(Tracer::create(dir, Host::Far, config.sampling)?)),
+            None => None,
+        };
         let policy = LoginPolicy {
             portal_group_tag: PORTAL_GROUP_TAG,
-            command_window: side::COMMANDS_AT_FIRST,
+            command_window: side::COMMANDS_AT_FIRST.min(config.window_max()),
             chap: config.chap.clone(),
             wishes: Wishes {
                 max_connections: CONNECTIONS_PER_SESSION,
@@ -194,6 +204,7 @@ impl Target {
                 is_draining: false,
                 stats: Stats::default(),
                 told: Told::default(),
+                tracer,
             },
             sockets,
             next_sample: Instant::FAR_FUTURE,
@@ -228,6 +239,9 @@ impl Target {
         drop(self.shared.workers);
         if let Some(sockets) = self.sockets {
             sockets.finish()?;
+        }
+        if let Some(tracer) = self.shared.tracer.take().and_then(Rc::into_inner) {
+            self.shared.stats.trace = Some(tracer.finish()?);
         }
         Ok(self.shared.stats)
     }

@@ -16,6 +16,7 @@ use event::Instant;
 use net::{Interest, Signal, tcp};
 
 use super::listener::{Listener, advertised};
+use super::side::COMMANDS_AT_FIRST;
 use super::{Config, RELOAD_TOKEN, ServeError, Target};
 use crate::lun::{Lun, LunSpec, check_reservations};
 
@@ -173,6 +174,7 @@ impl Target {
         self.listen()?;
         self.shared.advertised = advertised(&self.config.iqn, &self.listeners)?;
         self.shared.policy.chap = config.chap.clone();
+        self.shared.policy.command_window = COMMANDS_AT_FIRST.min(config.window_max());
         self.shared.policy.wishes = self.shared.policy.wishes.clone().with_digests(config.digests);
         self.shared.sessions.set_allowed(config.allowed.clone());
         self.congestion.clone_from(&config.congestion);
