@@ -493,7 +493,7 @@ fn the_examples_of_the_documentation_are_right() {
     let examples: Vec<&str> =
         text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     let whole: Vec<_> = examples.iter().filter(|example| example.starts_with("name = ")).collect();
-    assert_eq!(whole.len(), 2, "two worked examples");
+    assert_eq!(whole.len(), 5, "five worked examples");
     for example in whole {
         for variant in [Variant::Full, Variant::Quick] {
             if let Err(problems) = Plan::parse(example, variant) {
