@@ -12,6 +12,7 @@ pub mod latency;
 pub mod lateness;
 pub mod layers;
 pub mod line;
+mod looking;
 mod metrics;
 pub mod ramp;
 pub mod sockets;

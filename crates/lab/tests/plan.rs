@@ -282,7 +282,9 @@ fn what_is_recorded_and_drawn() {
     check(
         "title = \"a plan\"",
         &with("draw = [\"rat\"]"),
-        &["3: draw: there is no figure 'rat'; write rate, window or METRIC by AXIS; did you mean 'rate'?"],
+        &[
+            "3: draw: there is no figure 'rat'; write rate, window, in-flight, request, packets or METRIC by AXIS; did you mean 'rate'?",
+        ],
     );
     check(
         "title = \"a plan\"",
