@@ -118,7 +118,9 @@ impl Settings {
             congestion,
             pacing: !args.no_pacing && file.pacing.unwrap_or(true),
             compat: args.compat.or(file.compat).unwrap_or_default(),
+            window: args.window.or(file.window),
             trace: args.trace.clone().or(file.trace),
+            sampling: args.sampling.sampling(),
         };
         Ok(Settings { config, digest, insecure, warnings })
     }
