@@ -12,6 +12,7 @@ pub mod latency;
 pub mod lateness;
 pub mod layers;
 pub mod line;
+pub mod local_cut;
 mod looking;
 mod metrics;
 pub mod ramp;

@@ -70,6 +70,7 @@ metrics!([
     load("cpu_near_per_io", "s", "CPU time of the initiator per request"),
     load("cpu_far_per_io", "s", "CPU time of our target per request"),
     load("retransmitted", "packets", "retransmitted by either end during the load"),
+    load("local_cuts", "", "times that either end's own device, being full, cut a congestion window"),
     load("dropped_queue_full", "packets", "dropped by the path's full queue"),
     load("lateness_p50", "s", "median lateness of the emulated path"),
     load("lateness_p99", "s", "99th percentile of its lateness"),

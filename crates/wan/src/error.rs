@@ -26,6 +26,18 @@ pub enum WanError {
         /// What they may have.
         limit_bytes: u64,
     },
+    /// The machine has not as much memory as the path may need.
+    #[error(
+        "packets of both directions need up to {} of memory (rate x delay, and the queue), this machine has {} to give; \
+         give a smaller --rate, --delay or --queue",
+        Bytes(*needed_bytes), Bytes(*available_bytes)
+    )]
+    Machine {
+        /// What they need.
+        needed_bytes: u64,
+        /// What there is.
+        available_bytes: u64,
+    },
     /// The kernel refused a namespace.
     #[error(
         "cannot make a namespace: {0}; run it as root, or let users make namespaces \

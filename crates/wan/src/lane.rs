@@ -1,9 +1,5 @@
 //! One direction: reads packets from the sending hosts' devices, gives them to the model, hands over what is due.
 //!
-//! With several hosts at an end there is a switch before the line, which knows whose address is whose. What a host sends
-//! to another of its own end passes the switch alone: it is handed over at once and leaves no row in the table. What is
-//! for nobody in particular goes to the first host of the other end.
-//!
 //! Super-packets are cut here if the path wants single packets: their bytes stay whole, the model gets the pieces, and
 //! each piece is written with headers made for it. Pieces of one super-packet that are due by the time one of them is
 //! written are written together, as a receiving card does that coalesces; the table still has a row for each.
@@ -15,13 +11,16 @@ use event::{BitRate, Direction, Fate, Instant, Packet, Tcp};
 use link::{Cutter, Dice, Handle, Path, Stage, TCP_CHECKSUM, wire_bytes};
 use net::clock;
 use net::tun::{Cut, HEADER_BYTES, MAX_BYTES, Offload};
+use wire::inet::{Headers, stays_on_link};
 
 use crate::arena::{Arena, limit_bytes};
 use crate::collect::Feed;
 use crate::headers::tcp_of;
 use crate::host::Host;
+use crate::pieces::payload_of;
 use crate::port::Ports;
-use crate::{HostName, Side, Spec};
+use crate::switch::{Route, Switch};
+use crate::{Side, Spec};
 
 /// Packets delivered or read before something else gets its turn.
 const BATCH: usize = 16;
@@ -30,6 +29,7 @@ pub(crate) struct Lane {
     direction: Direction,
     from: Ports,
     to: Vec<Arc<Host>>,
+    switch: Switch,
     rate: BitRate,
     path: Path,
     arena: Arena,
@@ -38,6 +38,8 @@ pub(crate) struct Lane {
     /// Pieces in a row that are written next, and what was found behind them.
     run: Vec<(Instant, link::Packet)>,
     found: Option<(Instant, link::Packet)>,
+    /// Pieces of the super-packet that has just come, in a place that is kept for the next.
+    taken: Vec<u16>,
 }
 
 /// A packet that was just read, or a piece of one.
@@ -50,15 +52,6 @@ struct Arrival {
     unseen_ns: u64,
 }
 
-/// Where the switch sends a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Route {
-    /// Over the line, to a host of the other end.
-    Line(u8),
-    /// To a host of the same end.
-    Switch(u8),
-}
-
 impl Lane {
     /// The way from the hosts of one end to those of the other.
     pub(crate) fn new(
@@ -67,11 +60,13 @@ impl Lane {
         spec: &Spec,
         feed: Feed,
     ) -> std::io::Result<Lane> {
-        let line = spec.line(side_of(direction));
+        let side = side_of(direction);
+        let line = spec.line(side);
         Ok(Lane {
             direction,
             from: Ports::new(from, spec)?,
             to: to.to_vec(),
+            switch: Switch { side, here: from.len(), there: to.len() },
             rate: line.shape.rate,
             path: Path::of(line, Dice::new(spec.seed, direction as u64)),
             arena: Arena::new(limit_bytes(line)),
@@ -79,6 +74,7 @@ impl Lane {
             segment: spec.segment,
             run: Vec::new(),
             found: None,
+            taken: Vec::new(),
         })
     }
 
@@ -188,7 +184,10 @@ impl Lane {
             let wire_bytes = wire_bytes(ip_bytes, cut.segments, cut.header_bytes);
             port.takes(now, wire_bytes.into());
             let unseen_ns = port.watch.unseen_ns();
-            let to = match route(self.direction, [self.from.count(), self.to.len()], ip) {
+            if Headers::parse(ip).is_ok_and(|headers| stays_on_link(ip, &headers)) {
+                continue;
+            }
+            let to = match self.switch.route(ip) {
                 Route::Line(to) => to,
                 Route::Switch(to) => {
                     // As on a switch whose port is full: the sender's TCP is told by what is missing.
@@ -222,18 +221,21 @@ impl Lane {
 
     /// Gives the pieces of a super-packet to the model; whether it took any.
     fn push_pieces(&mut self, arrival: Arrival, cutter: &Cutter) -> bool {
-        let mut last_taken = None;
+        let mut taken = std::mem::take(&mut self.taken);
+        taken.clear();
         for piece in 0..cutter.pieces() {
             let ip_bytes = cutter.ip_bytes(piece);
             let packet = arrival.packet(ip_bytes, wire_bytes(ip_bytes, 1, 0), 1);
             if self.push(link::Packet { piece: Some(piece), ..packet }) {
-                last_taken = Some(piece);
+                taken.push(piece);
             }
         }
-        if let Some(piece) = last_taken {
-            self.arena.shorten(arrival.handle, HEADER_BYTES + cutter.payload(piece..piece + 1).end);
+        let any = !taken.is_empty();
+        if any {
+            self.arena.keep_pieces(arrival.handle, cutter, &taken);
         }
-        last_taken.is_some()
+        self.taken = taken;
+        any
     }
 
     /// Gives one packet that has just come to the model; whether it took it.
@@ -311,7 +313,7 @@ fn write_pieces(to: &Host, packet: &[u8], piece: u16, count: u16) -> std::io::Re
         version: cutter.version(),
     };
     let headers = cutter.headers(ip, pieces.clone());
-    to.device.write_parts(&offload, headers.bytes(), &ip[cutter.payload(pieces)])
+    to.device.write_parts(&offload, headers.bytes(), payload_of(packet, &cutter, pieces))
 }
 
 impl Arrival {
@@ -327,45 +329,5 @@ const fn side_of(direction: Direction) -> Side {
     match direction {
         Direction::NearToFar => Side::Near,
         Direction::FarToNear => Side::Far,
-    }
-}
-
-/// Where a packet goes that a host of the sending end gave, with so many hosts at that end and at the other.
-fn route(direction: Direction, [from, to]: [usize; 2], ip: &[u8]) -> Route {
-    if from == 1 && to == 1 {
-        return Route::Line(0);
-    }
-    let Some(name) = HostName::of_destination(ip) else { return Route::Line(0) };
-    let (same, index) = (name.side() == side_of(direction), name.index());
-    match (same, index < if same { from } else { to }) {
-        (true, true) => Route::Switch(index as u8),
-        (false, true) => Route::Line(index as u8),
-        (_, false) => Route::Line(0),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_switch_knows_whose_address_is_whose() {
-        let to = |name: &str| {
-            let address = name.parse::<HostName>().expect(name).ipv4();
-            let mut ip = vec![0x45; 20];
-            ip[16..].copy_from_slice(&address.octets());
-            ip
-        };
-        for (direction, hosts, name, expected) in [
-            (Direction::NearToFar, [3, 2], "far2", Route::Line(1)),
-            (Direction::NearToFar, [3, 2], "far3", Route::Line(0)),
-            (Direction::NearToFar, [3, 2], "near3", Route::Switch(2)),
-            (Direction::NearToFar, [3, 2], "near", Route::Switch(0)),
-            (Direction::FarToNear, [2, 3], "near3", Route::Line(2)),
-            (Direction::FarToNear, [2, 3], "far2", Route::Switch(1)),
-            (Direction::NearToFar, [1, 1], "near", Route::Line(0)),
-        ] {
-            assert_eq!(route(direction, hosts, &to(name)), expected, "{direction:?} {hosts:?} {name}");
-        }
     }
 }

@@ -18,7 +18,9 @@ pub mod guard;
 mod headers;
 mod host;
 mod lane;
+mod memory;
 mod name;
+mod pieces;
 mod port;
 mod pump;
 pub mod registry;
@@ -28,6 +30,7 @@ pub mod selftest;
 mod shown;
 mod site;
 mod spec;
+mod switch;
 pub mod validity;
 mod watch;
 

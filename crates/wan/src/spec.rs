@@ -8,7 +8,7 @@ use link::{FRAMING_BYTES, Line, Shape};
 use crate::arena::limit_bytes;
 use crate::device::DeviceKind;
 use crate::name::HOSTS_MAX;
-use crate::{HostName, WanError};
+use crate::{HostName, WanError, memory};
 
 /// The path of a run.
 #[derive(Clone, PartialEq, Debug)]
@@ -128,13 +128,18 @@ impl Spec {
         limit_bytes(&self.near).saturating_add(limit_bytes(&self.far))
     }
 
-    /// That there are as many hosts as there may be, and that no direction needs more memory than there is for it.
+    /// That there are as many hosts as there may be, and that no direction needs more memory than there is for it, here
+    /// and now.
     pub fn check(&self) -> Result<(), WanError> {
         for (side, found) in [(Side::Near, self.near_hosts), (Side::Far, self.far_hosts)] {
             if !(1..=HOSTS_MAX).contains(&found) {
                 return Err(WanError::Hosts { side: side.name(), found });
             }
         }
+        self.check_with(memory::available_bytes())
+    }
+
+    fn check_with(&self, available_bytes: Option<u64>) -> Result<(), WanError> {
         for (side, line) in [(Side::Near, &self.near), (Side::Far, &self.far)] {
             let needed_bytes = limit_bytes(line);
             if needed_bytes > MEMORY_MAX_BYTES {
@@ -142,7 +147,13 @@ impl Spec {
                 return Err(WanError::Memory { side, needed_bytes, limit_bytes });
             }
         }
-        Ok(())
+        let needed_bytes = self.memory_bytes();
+        match available_bytes {
+            Some(available_bytes) if available_bytes < needed_bytes => {
+                Err(WanError::Machine { needed_bytes, available_bytes })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -177,9 +188,13 @@ mod tests {
         let path =
             |ms, mbit: u64| Spec::new(Duration::from_millis(ms), BitRate(mbit * 1_000_000), None, 1500);
         // 400 MB for a round trip of a second.
-        assert!(path(500, 3_200).check().is_ok());
-        let text = path(500, 10_000).check().expect_err("1.25 GB of queue alone").to_string();
-        assert!(text.contains("1.88GiB") && text.contains("at most 1GiB"), "{text}");
+        let plenty = Some(8 << 30);
+        assert!(path(500, 3_200).check_with(plenty).is_ok());
+        let text = path(500, 10_000).check_with(plenty).expect_err("1.25 GB of queue alone").to_string();
+        assert!(text.contains("2.15GiB") && text.contains("at most 1GiB"), "{text}");
+        let text = path(500, 3_200).check_with(Some(1 << 30)).expect_err("both directions").to_string();
+        assert!(text.contains("1.38GiB") && text.contains("1GiB"), "{text}");
+        assert!(path(500, 3_200).check_with(None).is_ok());
     }
 
     #[test]
