@@ -11,7 +11,9 @@
 //! minute on a path of 500 ms. As soon as a queue stands the line is known (it delivers what it can), and
 //! the cap follows it: a little above while the round trip shows no queue, and as far below as drains a
 //! queue in a few round trips while it does. If a little above makes no queue, the line is faster than we
-//! thought, and the cap is lifted. If the queue stays although we slowed down, others are filling it, and
+//! thought, and the cap is lifted. A queue too small to show in the round trip before it overflows shows as loss:
+//! when a round loses more than chance would take, the cap is what was delivered, and from there it feels its way,
+//! since on a long path one more overflow costs CUBIC half a minute. If the queue stays although we slowed down, others are filling it, and
 //! the cap is lifted so that they do not take our share. Paths shorter than a millisecond are not paced:
 //! their windows are small and the timers would cost more than they give.
 
@@ -47,6 +49,14 @@ const FREE_ROUNDS: u32 = 6;
 const RATE_MIN_TIME: Duration = Duration::from_millis(40);
 /// Rounds with a standing queue after which it is others who fill it.
 const CROWDED_ROUNDS: u32 = 20;
+/// Of the packets of a round, one in so many lost is an overflow and not chance; and at least so many.
+const OVERFLOW_SHARE: u64 = 50;
+const OVERFLOW_PACKETS: u64 = 16;
+/// A queue that is known to be small stands from here on: a part of the round trip, and a millisecond of noise.
+const SMALL_QUEUE_SHARE: u32 = 250;
+const SMALL_QUEUE_NOISE: Duration = Duration::from_millis(1);
+/// Rounds after an overflow in which the way is felt.
+const WARY_ROUNDS: u32 = 200;
 /// Rounds without a cap after that.
 const OPEN_ROUNDS: u32 = 16;
 
@@ -62,6 +72,9 @@ pub struct Bdp {
     delivered: MaxFilter<10>,
     request_bytes: u64,
     round_ends: Instant,
+    /// Packets sent again, until the present round began and until now.
+    lost_before: u64,
+    lost: u64,
     /// There has been a lot to send.
     was_bulk: bool,
     /// There is a lot to send.
@@ -75,6 +88,8 @@ enum Pace {
     Ramp,
     /// The line is known.
     Capped { bytes_per_s: u64, rounds_with_queue: u32, rounds_without: u32 },
+    /// The queue is small, and overflowed: known to be so for some more rounds.
+    Wary { bytes_per_s: u64, rounds_with_queue: u32, rounds_left: u32 },
     /// Others crowd the queue: no cap for a while.
     Crowded { rounds_left: u32 },
 }
@@ -96,6 +111,8 @@ impl Bdp {
             delivered: MaxFilter::new(),
             request_bytes: 0,
             round_ends: Instant::ZERO,
+            lost_before: 0,
+            lost: 0,
             was_bulk: false,
             is_bulk: false,
             pace: Pace::Ramp,
@@ -115,17 +132,43 @@ impl Bdp {
         rtt.saturating_sub(min_rtt) > min_rtt / 10 + Duration::from_millis(1)
     }
 
+    /// Whether so much was lost since the round began that a queue must have overflowed.
+    fn has_overflowed(&self, mss_bytes: u32) -> bool {
+        let of_round = self.product_bytes() / u64::from(mss_bytes.max(1));
+        self.lost - self.lost_before >= OVERFLOW_PACKETS.max(of_round / OVERFLOW_SHARE)
+    }
+
+    /// A round after an overflow: half a percent more, as long as that makes no queue and nothing is lost. What was
+    /// delivered meanwhile, the line can carry.
+    fn feel(&self, bytes_per_s: u64, rtt: Duration, rounds: (u32, u32), has_overflowed: bool) -> Pace {
+        let (rounds_with_queue, rounds_left) = rounds;
+        let base = bytes_per_s.max(self.delivered.max());
+        let min_rtt = self.min_rtt.unwrap_or(rtt);
+        let has_queue = rtt.saturating_sub(min_rtt) > min_rtt / SMALL_QUEUE_SHARE + SMALL_QUEUE_NOISE;
+        let (bytes_per_s, rounds_with_queue) = match (has_overflowed, has_queue) {
+            (true, _) => (base / 100 * 97, rounds_with_queue + 1),
+            (false, true) => (base / 100 * 97, rounds_with_queue),
+            (false, false) => (base / 1000 * 1005, 0),
+        };
+        Pace::Wary { bytes_per_s, rounds_with_queue, rounds_left }
+    }
+
     fn capped(&self, percent: u64, rounds_with_queue: u32, rounds_without: u32) -> Pace {
         let bytes_per_s = self.delivered.max() / 100 * percent;
         Pace::Capped { bytes_per_s, rounds_with_queue, rounds_without }
     }
 
-    fn round(&mut self, rtt: Duration) {
+    fn round(&mut self, rtt: Duration, has_overflowed: bool) {
         let has_queue = self.has_queue(rtt);
         self.pace = match self.pace {
             Pace::Ramp => Pace::Ramp,
-            Pace::Capped { rounds_with_queue: CROWDED_ROUNDS.., .. } => {
+            Pace::Capped { rounds_with_queue: CROWDED_ROUNDS.., .. }
+            | Pace::Wary { rounds_with_queue: CROWDED_ROUNDS.., .. } => {
                 Pace::Crowded { rounds_left: OPEN_ROUNDS }
+            }
+            Pace::Wary { rounds_left: 0, .. } => self.capped(100, 0, 0),
+            Pace::Wary { bytes_per_s, rounds_with_queue, rounds_left } => {
+                self.feel(bytes_per_s, rtt, (rounds_with_queue, rounds_left - 1), has_overflowed)
             }
             Pace::Capped { rounds_without: FREE_ROUNDS.., .. } => Pace::Ramp,
             // Slow enough to drain the queue in about four round trips; the line stays busy with it.
@@ -182,10 +225,18 @@ impl Policy for Bdp {
         if is_sending && matches!(self.pace, Pace::Ramp) && self.has_queue(seen.rtt) {
             self.pace = self.capped(125, 0, 0);
         }
+        self.lost = seen.retransmitted_packets.max(self.lost);
+        let has_overflowed = self.has_overflowed(seen.mss_bytes);
+        if is_sending && has_overflowed && matches!(self.pace, Pace::Ramp) {
+            // The line is what comes out of it while its queue is full; that is known a round trip from now.
+            let bytes_per_s = self.delivered.max();
+            self.pace = Pace::Wary { bytes_per_s, rounds_with_queue: 0, rounds_left: WARY_ROUNDS };
+        }
         if seen.now >= self.round_ends {
             if is_sending && !seen.app_limited {
-                self.round(seen.rtt);
+                self.round(seen.rtt, has_overflowed);
             }
+            self.lost_before = self.lost;
             self.round_ends = seen.now + seen.rtt.max(Duration::from_millis(1));
         }
     }
@@ -200,7 +251,9 @@ impl Policy for Bdp {
                 .clamp(OUTSTANDING_MIN_BYTES, OUTSTANDING_MAX_BYTES),
             command_window: commands.clamp(COMMANDS_MIN, COMMANDS_MAX) as u32,
             pacing_bytes_per_s: (self.was_bulk && is_long).then_some(match self.pace {
-                Pace::Capped { bytes_per_s, .. } if self.is_bulk => bytes_per_s.max(PACED_MIN),
+                Pace::Capped { bytes_per_s, .. } | Pace::Wary { bytes_per_s, .. } if self.is_bulk => {
+                    bytes_per_s.max(PACED_MIN)
+                }
                 // A lone request goes out as fast as the window lets it: the line's queue has room for it.
                 _ => UNCAPPED,
             }),
@@ -229,6 +282,8 @@ mod tests {
         rate: u64,
         moved: u64,
         queue_bytes: u64,
+        room_bytes: u64,
+        lost: u64,
         others: bool,
     }
 
@@ -240,6 +295,8 @@ mod tests {
                 rate: 145_000,
                 moved: 0,
                 queue_bytes: 0,
+                room_bytes: u64::MAX,
+                lost: 0,
                 others: false,
             }
         }
@@ -252,6 +309,10 @@ mod tests {
                 self.rate = self.rate.min(2 * LINE);
                 let delivered = if self.queue_bytes > 0 { LINE } else { wanted.min(LINE) };
                 self.queue_bytes = (self.queue_bytes + wanted / 100).saturating_sub(LINE / 100);
+                if self.queue_bytes > self.room_bytes {
+                    self.lost += (self.queue_bytes - self.room_bytes) / 1448;
+                    self.queue_bytes = self.room_bytes;
+                }
                 if self.others {
                     self.queue_bytes = LINE / 10;
                 }
@@ -264,6 +325,8 @@ mod tests {
                     moved_bytes: self.moved,
                     delivery_rate_bytes_per_s: delivered,
                     app_limited: false,
+                    retransmitted_packets: self.lost,
+                    mss_bytes: 1448,
                     backlog_bytes: 64 << 20,
                     request_bytes: 1 << 20,
                 });
@@ -298,6 +361,28 @@ mod tests {
     }
 
     #[test]
+    fn after_a_small_queue_has_overflowed_it_does_not_again() {
+        let mut path = Path::new();
+        path.room_bytes = LINE / 160;
+        path.rounds(12);
+        let lost = path.lost;
+        assert!(lost > 100, "doubling every round trip it must: {lost}");
+        let caps: Vec<u64> = (0..60).map(|_| path.rounds(1).pacing_bytes_per_s.unwrap()).collect();
+        assert!(path.lost - lost < lost, "{} and then {}", lost, path.lost - lost);
+        let least = caps.iter().skip(4).min().unwrap();
+        assert!((LINE / 100 * 95..LINE / 100 * 103).contains(least), "{caps:?}");
+    }
+
+    #[test]
+    fn a_packet_lost_by_chance_is_no_overflow() {
+        let mut path = Path::new();
+        for round in 0..9 {
+            path.lost += 5;
+            assert_eq!(path.rounds(1).pacing_bytes_per_s, Some(UNCAPPED), "{round}");
+        }
+    }
+
+    #[test]
     fn the_cap_is_lifted_when_others_fill_the_queue() {
         let mut path = Path::new();
         path.rounds(60);
@@ -316,6 +401,8 @@ mod tests {
             moved_bytes: 0,
             delivery_rate_bytes_per_s: 1,
             app_limited: true,
+            retransmitted_packets: 0,
+            mss_bytes: 1448,
             backlog_bytes: 1 << 20,
             request_bytes: 1 << 20,
         };
