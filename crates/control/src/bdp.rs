@@ -53,8 +53,10 @@ const CROWDED_ROUNDS: u32 = 20;
 const OVERFLOW_SHARE: u64 = 50;
 const OVERFLOW_PACKETS: u64 = 16;
 /// A queue that is known to be small stands from here on: a part of the round trip, and a millisecond of noise.
-const SMALL_QUEUE_SHARE: u32 = 250;
+const SMALL_QUEUE_SHARE: u32 = 400;
 const SMALL_QUEUE_NOISE: Duration = Duration::from_millis(1);
+/// Rounds after an overflow until its own queue and its repairs are over.
+const SETTLING_ROUNDS: u32 = 4;
 /// Rounds after an overflow in which the way is felt.
 const WARY_ROUNDS: u32 = 200;
 /// Rounds without a cap after that.
@@ -89,9 +91,19 @@ enum Pace {
     /// The line is known.
     Capped { bytes_per_s: u64, rounds_with_queue: u32, rounds_without: u32 },
     /// The queue is small, and overflowed: known to be so for some more rounds.
-    Wary { bytes_per_s: u64, rounds_with_queue: u32, rounds_left: u32 },
+    Wary(Wary),
     /// Others crowd the queue: no cap for a while.
     Crowded { rounds_left: u32 },
+}
+
+/// After an overflow.
+#[derive(Clone, Copy, Debug)]
+struct Wary {
+    bytes_per_s: u64,
+    /// A queue has shown again: the line is known.
+    is_found: bool,
+    rounds_with_queue: u32,
+    rounds_left: u32,
 }
 
 impl Default for Bdp {
@@ -138,19 +150,38 @@ impl Bdp {
         self.lost - self.lost_before >= OVERFLOW_PACKETS.max(of_round / OVERFLOW_SHARE)
     }
 
-    /// A round after an overflow: half a percent more, as long as that makes no queue and nothing is lost. What was
-    /// delivered meanwhile, the line can carry.
-    fn feel(&self, bytes_per_s: u64, rtt: Duration, rounds: (u32, u32), has_overflowed: bool) -> Pace {
-        let (rounds_with_queue, rounds_left) = rounds;
-        let base = bytes_per_s.max(self.delivered.max());
+    /// What the window alone would send, in bytes per second.
+    fn window_rate(&self, seen: &Observation) -> u64 {
+        let bytes = u128::from(seen.cwnd_packets) * u128::from(seen.mss_bytes) * 1_000_000_000;
+        let rtt_ns = self.min_rtt.unwrap_or(seen.rtt).as_nanos().max(1);
+        u64::try_from(bytes / rtt_ns).unwrap_or(u64::MAX)
+    }
+
+    /// Whether a queue stands that is known to be small.
+    fn has_small_queue(&self, rtt: Duration) -> bool {
         let min_rtt = self.min_rtt.unwrap_or(rtt);
-        let has_queue = rtt.saturating_sub(min_rtt) > min_rtt / SMALL_QUEUE_SHARE + SMALL_QUEUE_NOISE;
-        let (bytes_per_s, rounds_with_queue) = match (has_overflowed, has_queue) {
-            (true, _) => (base / 100 * 97, rounds_with_queue + 1),
-            (false, true) => (base / 100 * 97, rounds_with_queue),
-            (false, false) => (base / 1000 * 1005, 0),
+        rtt.saturating_sub(min_rtt) > min_rtt / SMALL_QUEUE_SHARE + SMALL_QUEUE_NOISE
+    }
+
+    /// A round after an overflow. While the window is what limits, it may grow: its steps are small. When a queue
+    /// shows again the line is known, and half a percent a round is what a small queue takes.
+    fn feel(&self, seen: &Observation, wary: Wary, has_overflowed: bool) -> Wary {
+        let delivered = self.delivered.max();
+        let rounds_left = wary.rounds_left - 1;
+        let is_settled = rounds_left + SETTLING_ROUNDS < WARY_ROUNDS;
+        let has_queue = is_settled && self.has_small_queue(seen.rtt);
+        let is_found = wary.is_found || has_queue;
+        let ceiling = delivered / 100 * 110;
+        let (bytes_per_s, rounds_with_queue) = if has_overflowed {
+            (delivered / 100 * 97, wary.rounds_with_queue + 1)
+        } else if has_queue {
+            (delivered / 100 * 97, wary.rounds_with_queue)
+        } else if is_settled && !is_found && self.window_rate(seen) <= ceiling {
+            (ceiling, 0)
+        } else {
+            (wary.bytes_per_s.max(delivered) / 1000 * 1005, 0)
         };
-        Pace::Wary { bytes_per_s, rounds_with_queue, rounds_left }
+        Wary { bytes_per_s, is_found, rounds_with_queue, rounds_left }
     }
 
     fn capped(&self, percent: u64, rounds_with_queue: u32, rounds_without: u32) -> Pace {
@@ -158,18 +189,17 @@ impl Bdp {
         Pace::Capped { bytes_per_s, rounds_with_queue, rounds_without }
     }
 
-    fn round(&mut self, rtt: Duration, has_overflowed: bool) {
+    fn round(&mut self, seen: &Observation, has_overflowed: bool) {
+        let rtt = seen.rtt;
         let has_queue = self.has_queue(rtt);
         self.pace = match self.pace {
             Pace::Ramp => Pace::Ramp,
             Pace::Capped { rounds_with_queue: CROWDED_ROUNDS.., .. }
-            | Pace::Wary { rounds_with_queue: CROWDED_ROUNDS.., .. } => {
+            | Pace::Wary(Wary { rounds_with_queue: CROWDED_ROUNDS.., .. }) => {
                 Pace::Crowded { rounds_left: OPEN_ROUNDS }
             }
-            Pace::Wary { rounds_left: 0, .. } => self.capped(100, 0, 0),
-            Pace::Wary { bytes_per_s, rounds_with_queue, rounds_left } => {
-                self.feel(bytes_per_s, rtt, (rounds_with_queue, rounds_left - 1), has_overflowed)
-            }
+            Pace::Wary(Wary { rounds_left: 0, .. }) => self.capped(100, 0, 0),
+            Pace::Wary(wary) => Pace::Wary(self.feel(seen, wary, has_overflowed)),
             Pace::Capped { rounds_without: FREE_ROUNDS.., .. } => Pace::Ramp,
             // Slow enough to drain the queue in about four round trips; the line stays busy with it.
             Pace::Capped { rounds_with_queue, .. } if has_queue => {
@@ -227,14 +257,27 @@ impl Policy for Bdp {
         }
         self.lost = seen.retransmitted_packets.max(self.lost);
         let has_overflowed = self.has_overflowed(seen.mss_bytes);
+        let has_small_queue = self.has_small_queue(seen.rtt);
         if is_sending && has_overflowed && matches!(self.pace, Pace::Ramp) {
-            // The line is what comes out of it while its queue is full; that is known a round trip from now.
-            let bytes_per_s = self.delivered.max();
-            self.pace = Pace::Wary { bytes_per_s, rounds_with_queue: 0, rounds_left: WARY_ROUNDS };
+            // At once: a second cut of the window costs more than the packets.
+            self.pace = Pace::Wary(Wary {
+                bytes_per_s: self.delivered.max(),
+                is_found: false,
+                rounds_with_queue: 0,
+                rounds_left: WARY_ROUNDS,
+            });
+        }
+        // A small queue leaves no time to wait for the end of the round.
+        if let Pace::Wary(wary) = &mut self.pace
+            && wary.rounds_left + SETTLING_ROUNDS < WARY_ROUNDS
+            && has_small_queue
+        {
+            wary.is_found = true;
+            wary.bytes_per_s = wary.bytes_per_s.min(self.delivered.max() / 100 * 97);
         }
         if seen.now >= self.round_ends {
             if is_sending && !seen.app_limited {
-                self.round(seen.rtt, has_overflowed);
+                self.round(seen, has_overflowed);
             }
             self.lost_before = self.lost;
             self.round_ends = seen.now + seen.rtt.max(Duration::from_millis(1));
@@ -251,7 +294,7 @@ impl Policy for Bdp {
                 .clamp(OUTSTANDING_MIN_BYTES, OUTSTANDING_MAX_BYTES),
             command_window: commands.clamp(COMMANDS_MIN, COMMANDS_MAX) as u32,
             pacing_bytes_per_s: (self.was_bulk && is_long).then_some(match self.pace {
-                Pace::Capped { bytes_per_s, .. } | Pace::Wary { bytes_per_s, .. } if self.is_bulk => {
+                Pace::Capped { bytes_per_s, .. } | Pace::Wary(Wary { bytes_per_s, .. }) if self.is_bulk => {
                     bytes_per_s.max(PACED_MIN)
                 }
                 // A lone request goes out as fast as the window lets it: the line's queue has room for it.
@@ -327,6 +370,7 @@ mod tests {
                     app_limited: false,
                     retransmitted_packets: self.lost,
                     mss_bytes: 1448,
+                    cwnd_packets: u32::MAX,
                     backlog_bytes: 64 << 20,
                     request_bytes: 1 << 20,
                 });
@@ -403,6 +447,7 @@ mod tests {
             app_limited: true,
             retransmitted_packets: 0,
             mss_bytes: 1448,
+            cwnd_packets: u32::MAX,
             backlog_bytes: 1 << 20,
             request_bytes: 1 << 20,
         };

@@ -23,6 +23,8 @@ pub struct Observation {
     pub retransmitted_packets: u64,
     /// Payload of a packet.
     pub mss_bytes: u32,
+    /// Congestion window of what this end sends.
+    pub cwnd_packets: u32,
     /// Payload waiting here to be sent, in the kernel's unsent queue or before it.
     pub backlog_bytes: u64,
     /// Mean length of the requests of late; zero if there were none.

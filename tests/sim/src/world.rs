@@ -167,6 +167,7 @@ impl World {
             app_limited: true,
             retransmitted_packets: 0,
             mss_bytes: 1448,
+            cwnd_packets: 0,
             backlog_bytes: unsent,
             request_bytes: running.request_bytes(),
         });
