@@ -282,7 +282,9 @@ fn what_is_recorded_and_drawn() {
     check(
         "title = \"a plan\"",
         &with("draw = [\"rat\"]"),
-        &["3: draw: there is no figure 'rat'; write rate, window or METRIC by AXIS; did you mean 'rate'?"],
+        &[
+            "3: draw: there is no figure 'rat'; write rate, window, in-flight, request, packets or METRIC by AXIS; did you mean 'rate'?",
+        ],
     );
     check(
         "title = \"a plan\"",
@@ -493,7 +495,7 @@ fn the_examples_of_the_documentation_are_right() {
     let examples: Vec<&str> =
         text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     let whole: Vec<_> = examples.iter().filter(|example| example.starts_with("name = ")).collect();
-    assert_eq!(whole.len(), 2, "two worked examples");
+    assert_eq!(whole.len(), 5, "five worked examples");
     for example in whole {
         for variant in [Variant::Full, Variant::Quick] {
             if let Err(problems) = Plan::parse(example, variant) {

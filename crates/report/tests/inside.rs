@@ -37,7 +37,7 @@ fn the_gate_is_named_and_the_figures_are_metrics() {
     let page = report::html(&tour, REBUILD);
     assert!(page.contains("Parallelism stops at “iSCSI: window granted”: 100 of 112 go on."));
     assert!(page.contains("No layer holds requests back: all 64 are on their way."));
-    for id in ["fig-in-flight-1", "fig-request-2", "fig-packets-1", "table-layers-2", "fig-parallelism"] {
+    for id in ["fig-in-flight-1", "fig-request-2", "fig-packets-1", "table-layers-2", "fig-against-1"] {
         assert!(page.contains(&format!("id=\"{id}\"")), "{id}");
     }
 }
@@ -45,9 +45,10 @@ fn the_gate_is_named_and_the_figures_are_metrics() {
 #[test]
 fn a_plan_may_say_what_to_draw() {
     let temp = tempfile::tempdir().unwrap();
-    let mut tour = tour(temp.path(), &[112], 3_000);
-    tour.run.plan = serde_json::json!({"draw": ["rate", "packets"]});
+    let mut tour = tour(temp.path(), &[64, 112], 3_000);
+    tour.run.plan = serde_json::json!({"draw": ["rate", "packets", "latency_p99 by depth"]});
     let page = report::html(&tour, REBUILD);
+    assert!(page.contains("latency_p99 against depth") && !page.contains("Throughput against parallelism"));
     assert!(page.contains("id=\"fig-packets-1\"") && !page.contains("id=\"fig-in-flight-1\""));
     assert!(!page.contains("id=\"fig-request-1\""));
 }

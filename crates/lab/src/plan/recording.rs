@@ -8,11 +8,18 @@ use document::{Scalar, instead};
 pub enum Table {
     /// Every packet of the path.
     Packets,
+    /// Every PDU of one request in sixteen.
+    Pdus,
 }
 
-/// Tables by name. The first two are always written: figures come from them.
-const TABLES: &[(&str, Option<Table>)] =
-    &[("sockets", None), ("io", None), ("packets", Some(Table::Packets))];
+/// Tables by name. The first three are always written: figures come from them.
+const TABLES: &[(&str, Option<Table>)] = &[
+    ("sockets", None),
+    ("io", None),
+    ("layers", None),
+    ("pdus", Some(Table::Pdus)),
+    ("packets", Some(Table::Packets)),
+];
 
 /// A figure of the report.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,7 +35,13 @@ pub enum Drawing {
     },
 }
 
-const OVER_TIME: &[(&str, &str)] = &[("rate", "rate"), ("window", "window")];
+const OVER_TIME: &[(&str, &str)] = &[
+    ("rate", "rate"),
+    ("window", "window"),
+    ("in-flight", "in-flight"),
+    ("request", "request"),
+    ("packets", "packets"),
+];
 
 impl Table {
     pub(super) fn read(value: &Scalar) -> Result<Option<Table>, String> {
@@ -39,12 +52,13 @@ impl Table {
     pub const fn name(self) -> &'static str {
         match self {
             Table::Packets => "packets",
+            Table::Pdus => "pdus",
         }
     }
 
     /// Those of a plan that does not say.
     pub(super) fn usual() -> Vec<Table> {
-        vec![Table::Packets]
+        vec![Table::Packets, Table::Pdus]
     }
 }
 
@@ -57,7 +71,7 @@ impl Drawing {
             let hint = instead(text, known);
             let found = OVER_TIME.iter().find(|(name, _)| *name == text);
             return found.map(|(_, name)| Drawing::OverTime(name)).ok_or_else(|| {
-                format!("there is no figure '{text}'; write rate, window or METRIC by AXIS{hint}")
+                format!("there is no figure '{text}'; write rate, window, in-flight, request, packets or METRIC by AXIS{hint}")
             });
         };
         let (metric, axis) = (metric.trim(), axis.trim());

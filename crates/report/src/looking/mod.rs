@@ -53,22 +53,24 @@ impl Inside {
     }
 }
 
+/// Whether a figure of this name is to be drawn: the plan says so, or says nothing.
+pub(crate) fn drawn(tour: &Tour, name: &str) -> bool {
+    tour.run.plan["draw"].as_array().is_none_or(|list| list.iter().any(|word| word == name))
+}
+
 /// The cells of which something was recorded, in the order of the plan. A plan that says what to draw gets
 /// only that of `in-flight`, `request` and `packets`.
 pub(crate) fn inside(tour: &Tour) -> Vec<Inside> {
-    let wanted = |what: &str| {
-        let listed = tour.run.plan["draw"].as_array();
-        listed.is_none_or(|list| list.iter().any(|word| word == what))
-    };
     let shown = tour.cells.iter().filter_map(|cell| {
         let repeat = cell.repeats.iter().find(|repeat| repeat.valid)?;
         (repeat.stack.is_some() || repeat.diagram.is_some()).then_some((cell, repeat))
     });
-    let all = shown.enumerate().map(|(n, (cell, repeat))| one(n + 1, cell, repeat, &wanted));
+    let all = shown.enumerate().map(|(n, (cell, repeat))| one(n + 1, cell, repeat, tour));
     all.filter(|inside| inside.json().next().is_some()).collect()
 }
 
-fn one(n: usize, cell: &CellResult, repeat: &Repeat, wanted: &impl Fn(&str) -> bool) -> Inside {
+fn one(n: usize, cell: &CellResult, repeat: &Repeat, tour: &Tour) -> Inside {
+    let wanted = |what| drawn(tour, what);
     let stack = repeat.stack.as_ref();
     let in_flight = stack.filter(|_| wanted("in-flight"));
     let request = stack.filter(|stack| wanted("request") && !stack.examples.is_empty());

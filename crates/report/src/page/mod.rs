@@ -26,9 +26,10 @@ const WATCH: &str = include_str!("../../assets/watch.js");
 
 /// Draws a run as one HTML document. `rebuild` is the command that draws it again.
 pub fn html(tour: &Tour, rebuild: &str) -> String {
-    let throughput = figure::throughput(tour);
-    let rates = figure::rates(tour);
-    let windows = figure::windows(tour);
+    let drawn = |name| looking::drawn(tour, name);
+    let throughput = figure::throughput(tour).filter(|_| drawn("throughput by delay"));
+    let rates = if drawn("rate") { figure::rates(tour) } else { Vec::new() };
+    let windows = if drawn("window") { figure::windows(tour) } else { Vec::new() };
     let against = against::figures(tour);
     let inside = looking::inside(tour);
     let plots = throughput.iter().chain(&against).chain(&rates).chain(&windows);
