@@ -27,12 +27,15 @@ fn programs_that_run_here_are_far_away() {
         r#"
         state >/tmp/farlun-here-$$
         perl -MIO::Socket::INET -e '
-            $l = IO::Socket::INET->new(Listen => 8, LocalPort => 9) or die; print "ready\n"; close STDOUT;
-            while ($c = $l->accept) { print $c $c->peerhost, "\n"; close $c }' | cat >/tmp/farlun-ready-$$ &
+            $l = IO::Socket::INET->new(Listen => 8, LocalPort => 9) or die; $| = 1; print "ready\n";
+            while ($c = $l->accept) { print $c $c->peerhost, "\n"; shutdown $c, 1; exit if <$c> eq "last" }' >/tmp/farlun-ready-$$ &
+        server=$!
         until grep -q ready /tmp/farlun-ready-$$; do sleep 0.05; done
         near='exec 3<>/dev/tcp/$FARLUN_FAR/9; cat <&3; ping -q -c 2 -i 0.2 $FARLUN_FAR >&2; ping -q -c 1 -6 $FARLUN_FAR6 >&2'
         $farlun wan --validity off --delay 20ms --host --near 'ping -q -c 1 $FARLUN_FAR >&2' -- bash -c "$near"
-        kill $(jobs -p) 2>/dev/null || true
+        # COMMAND's last word reaches the server, which ends on it, although the path goes with COMMAND.
+        $farlun wan --validity off --delay 300ms --host -- bash -c 'exec 3<>/dev/tcp/$FARLUN_FAR/9; cat <&3 >&2; printf last >&3'
+        wait $server
         state | diff /tmp/farlun-here-$$ - >&2
         rm /tmp/farlun-here-$$ /tmp/farlun-ready-$$"#,
     )
