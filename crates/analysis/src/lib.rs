@@ -13,6 +13,7 @@ pub mod lateness;
 pub mod layers;
 pub mod line;
 pub mod local_cut;
+mod looking;
 mod metrics;
 pub mod ramp;
 pub mod sockets;

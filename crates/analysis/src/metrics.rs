@@ -26,8 +26,22 @@ pub struct Metric {
     pub of_line: bool,
 }
 
-/// Every metric there is.
-pub const METRICS: &[Metric] = &[
+macro_rules! metrics {
+    ([$($metric:expr,)*] of layers [$($layer:literal,)*]) => {
+        /// Every metric there is.
+        pub const METRICS: &[Metric] = &[
+            $($metric,)*
+            $(load(concat!("in_flight_max.", $layer), "", concat!("most requests of a session inside layer ", $layer)),)*
+            $(load(concat!("gate.", $layer), "", concat!("1 if parallelism stops at layer ", $layer, ", else 0")),)*
+        ];
+        /// Names of the metrics of each layer, in the order of [`crate::layers::LAYERS`].
+        pub(crate) const IN_FLIGHT_MAX: &[&str] = &[$(concat!("in_flight_max.", $layer),)*];
+        /// Likewise.
+        pub(crate) const GATE: &[&str] = &[$(concat!("gate.", $layer),)*];
+    };
+}
+
+metrics!([
     line("goodput", "bit/s", "TCP payload the line can carry, computed"),
     line("rate", "bit/s", "rate of the line, Ethernet overhead included"),
     line("rtt", "s", "both ways of propagation"),
@@ -38,6 +52,8 @@ pub const METRICS: &[Metric] = &[
     load("throughput_max", "bit/s", "of the one that got most"),
     load("fairness", "", "Jain's index of what the initiators got: 1 if all got the same"),
     load("ramp", "s", "from the beginning until the line is 95 % full; absent if it never is"),
+    load("calls_per_s", "1/s", "requests of all initiators that ended well in the window, per second"),
+    load("packets_per_read", "packets", "packets on the path, both ways, per request that ended in the window"),
     load("iops", "1/s", "requests issued in the window that ended well, per second"),
     load("latency_min", "s", "smallest latency, from issue to status"),
     load("latency_mean", "s", "mean latency"),
@@ -59,7 +75,10 @@ pub const METRICS: &[Metric] = &[
     load("lateness_p50", "s", "median lateness of the emulated path"),
     load("lateness_p99", "s", "99th percentile of its lateness"),
     load("lateness_max", "s", "its largest lateness"),
-];
+] of layers [
+    "call", "scsi", "queued", "granted", "started", "socket", "tcp", "wire", "outward", "received", "parsed",
+    "executed", "store", "answering", "homeward",
+]);
 
 /// Median and range over the valid repeats of a cell.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -217,5 +236,10 @@ mod tests {
             assert_eq!(Metric::named(owner, metric.name), Some(metric));
         }
         assert_eq!(Metric::named("line", "throughput"), None);
+        for (n, layer) in crate::layers::LAYERS.iter().enumerate() {
+            assert_eq!(IN_FLIGHT_MAX[n].strip_prefix("in_flight_max."), Some(layer.name));
+            assert_eq!(GATE[n].strip_prefix("gate."), Some(layer.name));
+        }
+        assert_eq!((IN_FLIGHT_MAX.len(), GATE.len()), (crate::layers::LAYERS.len(), IN_FLIGHT_MAX.len()));
     }
 }

@@ -111,6 +111,11 @@ impl Client {
         self.connection.set_pacing(is_paced);
     }
 
+    /// See [`Connection::join_stamped_writes`].
+    pub(super) fn join_stamped_writes(&mut self) {
+        self.connection.join_stamped_writes();
+    }
+
     pub(super) fn index(&self) -> usize {
         self.link.index
     }
