@@ -28,7 +28,13 @@ pub enum Drawing {
     },
 }
 
-const OVER_TIME: &[(&str, &str)] = &[("rate", "rate"), ("window", "window")];
+const OVER_TIME: &[(&str, &str)] = &[
+    ("rate", "rate"),
+    ("window", "window"),
+    ("in-flight", "in-flight"),
+    ("request", "request"),
+    ("packets", "packets"),
+];
 
 impl Table {
     pub(super) fn read(value: &Scalar) -> Result<Option<Table>, String> {
@@ -57,7 +63,7 @@ impl Drawing {
             let hint = instead(text, known);
             let found = OVER_TIME.iter().find(|(name, _)| *name == text);
             return found.map(|(_, name)| Drawing::OverTime(name)).ok_or_else(|| {
-                format!("there is no figure '{text}'; write rate, window or METRIC by AXIS{hint}")
+                format!("there is no figure '{text}'; write rate, window, in-flight, request, packets or METRIC by AXIS{hint}")
             });
         };
         let (metric, axis) = (metric.trim(), axis.trim());

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use clap::Args;
 use target::Compat;
 
-use crate::session::DigestWish;
+use super::file::WINDOW_MAX;
+use crate::session::{DigestWish, SamplingArgs};
 
 /// Serve memory or files as iSCSI LUNs
 #[derive(Args, Debug)]
@@ -78,13 +79,21 @@ pub(crate) struct TargetArgs {
     /// Congestion control of the connections, such as cubic [default: the system's]
     #[arg(long = "cc", value_name = "NAME")]
     pub(super) congestion: Option<String>,
+    /// Leave it to TCP how fast its window is sent, without pacing: for comparison
+    #[arg(long)]
+    pub(super) no_pacing: bool,
     /// Send as other targets do, for comparisons: a list of nagle, separate-status, joined-send
     /// [default: none of them]
     #[arg(long, value_name = "LIST")]
     pub(super) compat: Option<Compat>,
-    /// Write the table sockets-far.parquet to this directory
+    /// Commands that a session may have open at most [default: what its path needs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=WINDOW_MAX.into()))]
+    pub(super) window: Option<u32>,
+    /// Write the tables sockets, layers and pdus (-far.parquet) to this directory
     #[arg(long, value_name = "DIR")]
     pub(super) trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) sampling: SamplingArgs,
     /// Print the ready line, reloads and the totals at the end as JSON
     #[arg(long)]
     pub(super) json: bool,
