@@ -9,6 +9,7 @@ mod memory;
 mod spread;
 mod stream;
 mod tgt;
+mod trace;
 
 use anyhow::{Result, bail};
 
@@ -28,8 +29,13 @@ pub(crate) enum Length {
 type Section = (&'static str, fn(Length) -> Result<bool>);
 
 /// What can be asked for by name.
-const SECTIONS: &[Section] =
-    &[("stream", stream::run), ("tgt", tgt::run), ("memory", memory::run), ("flood", flood::run)];
+const SECTIONS: &[Section] = &[
+    ("stream", stream::run),
+    ("tgt", tgt::run),
+    ("memory", memory::run),
+    ("flood", flood::run),
+    ("trace", trace::run),
+];
 
 /// Runs the sections of these names, or every section; true if every bound holds.
 pub(crate) fn run(length: Length, names: &[&str]) -> Result<bool> {
