@@ -145,6 +145,7 @@ fn kernel_point(i: u64) -> KernelPoint {
         event: events[i as usize % 3],
         host: [Some(Host::Near), Some(Host::Far), None][i as usize % 3],
         host_number: small % 200,
+        peer_number: small % 199,
         local_port: i as u16,
         remote_port: 3260,
         cwnd_packets: small,
