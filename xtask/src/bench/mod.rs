@@ -4,6 +4,7 @@
 //! all. A figure is the median over the rounds of the ratio within a round; its bound is part of the row. Not a
 //! test: it wants a quiet machine and some minutes. Rows are printed as Markdown, for docs/benchmarks.md.
 
+mod analysis;
 mod flood;
 mod memory;
 mod spread;
@@ -28,8 +29,13 @@ pub(crate) enum Length {
 type Section = (&'static str, fn(Length) -> Result<bool>);
 
 /// What can be asked for by name.
-const SECTIONS: &[Section] =
-    &[("stream", stream::run), ("tgt", tgt::run), ("memory", memory::run), ("flood", flood::run)];
+const SECTIONS: &[Section] = &[
+    ("stream", stream::run),
+    ("tgt", tgt::run),
+    ("memory", memory::run),
+    ("analysis", analysis::run),
+    ("flood", flood::run),
+];
 
 /// Runs the sections of these names, or every section; true if every bound holds.
 pub(crate) fn run(length: Length, names: &[&str]) -> Result<bool> {
