@@ -58,6 +58,7 @@ struct First {
 pub(crate) struct Arrived {
     pub(crate) session: Session,
     pub(crate) address: SocketAddr,
+    pub(crate) tsih: u16,
     pub(crate) connections: Vec<Connection<Place, Payload>>,
     /// As it was understood.
     pub(crate) destination: Destination,
@@ -103,11 +104,11 @@ impl Approach {
     ) -> Result<Option<Arrived>, Error> {
         loop {
             if self.first.as_ref().is_some_and(|first| first.is_complete) {
-                let Some(First { session, address, connections, .. }) = self.first.take() else {
+                let Some(First { session, address, tsih, connections, .. }) = self.first.take() else {
                     unreachable!("it is complete");
                 };
                 let destination = self.destination.clone();
-                return Ok(Some(Arrived { session, address, connections, destination }));
+                return Ok(Some(Arrived { session, address, tsih, connections, destination }));
             }
             let result = match &mut self.dial {
                 Some(dial) => dial.turn(poll, scratch, now),

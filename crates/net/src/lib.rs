@@ -18,6 +18,7 @@ pub mod stamps;
 mod syscall;
 pub mod tcp;
 pub mod tcp_info;
+pub mod tracing;
 pub mod tun;
 pub mod user;
 pub mod wait;

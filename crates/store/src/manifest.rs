@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::tables::Written;
+
 /// `run.json`: what was run, where, and whether it counts.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
@@ -251,6 +253,20 @@ pub struct Load {
     pub connections: Option<u64>,
     /// Sessions that were lost during the load and made again; null for a stream.
     pub reconnects: Option<u64>,
+    /// What `--trace` recorded of its requests; null without, and for a stream.
+    pub trace: Option<Trace>,
+}
+
+/// How much one end recorded of its requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trace {
+    /// Rows of `io`; null at a target.
+    pub io: Option<Written>,
+    /// Rows of `layers`.
+    pub layers: Written,
+    /// Rows of `pdus`.
+    pub pdus: Written,
 }
 
 /// Latency of requests.

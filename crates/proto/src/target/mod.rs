@@ -254,6 +254,11 @@ impl Session {
         connection
     }
 
+    /// The initiator's tag of an open task.
+    pub fn tag(&self, task: TaskId) -> Option<u32> {
+        self.tasks.get(task.0 as usize).map(|task| task.itt)
+    }
+
     /// Sets how many commands may be open at once; MaxCmdSN never moves back.
     pub fn set_command_window(&mut self, commands: u32) {
         self.window.limit(commands);

@@ -54,7 +54,14 @@ impl Chores {
             }
             _ => Ok(()),
         };
-        Some(Done { side: chore.side, nexus: chore.nexus, token: chore.token, result, read: None })
+        Some(Done {
+            side: chore.side,
+            nexus: chore.nexus,
+            token: chore.token,
+            result,
+            read: None,
+            ended: None,
+        })
     }
 }
 

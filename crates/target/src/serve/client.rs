@@ -4,10 +4,10 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use engine::{Connection, Digests, Progress, Quantum, Stop};
+use engine::{Connection, Digests, Progress, Quantum, Span, Stop};
 use event::{Host, Instant, SocketSample};
-use net::{Poll, Ready, tcp_info};
-use proto::login::{LoginPolicy, Target as Login};
+use net::{Poll, Ready, clock, tcp_info};
+use proto::login::{Candidate, LoginPolicy, Target as Login};
 use proto::params::Digest;
 use proto::target::ConnectionId;
 use slab::Slab;
@@ -17,6 +17,7 @@ use super::alive::{Alive, Verdict};
 use super::end::End;
 use super::exchange::Active;
 use super::side::Side;
+use super::trail::Trail;
 use super::transfer::{Payload, Place};
 use super::{LOGIN_TIMEOUT, Shared, log, with_scratch};
 
@@ -28,8 +29,11 @@ pub(super) struct Link {
     pub(super) local: SocketAddr,
     pub(super) name: String,
     pub(super) phase: Phase,
-    /// The PDU whose data segment is being received.
+    /// What its initiator calls it.
+    pub(super) cid: u16,
+    /// The PDU whose data segment is being received, and where it lies, as soon as all of it is there.
     pub(super) pdu: Option<Pdu>,
+    pub(super) span: Span,
     pub(super) end: Option<End>,
 }
 
@@ -55,9 +59,18 @@ impl Link {
             }
     }
 
+    /// Where the requests of its session are followed, if anywhere.
+    fn trail<'a>(&self, sides: &'a mut Slab<Side>) -> Option<&'a mut Trail> {
+        match self.phase {
+            Phase::Full { side, .. } => sides[side].trail.as_mut(),
+            Phase::Login { .. } => None,
+        }
+    }
+
     /// It belongs to a session from now on.
-    pub(super) fn joined(&mut self, side: usize, connection: ConnectionId, initiator_name: &str) {
-        self.name = format!("{initiator_name} ({})", self.peer);
+    pub(super) fn joined(&mut self, side: usize, connection: ConnectionId, candidate: &Candidate) {
+        self.name = format!("{} ({})", candidate.initiator_name, self.peer);
+        self.cid = candidate.cid;
         self.phase = Phase::Full { side, connection };
     }
 }
@@ -96,7 +109,9 @@ impl Client {
                     login: Box::new(Login::new(login)),
                     deadline: accepted + LOGIN_TIMEOUT,
                 },
+                cid: 0,
                 pdu: None,
+                span: Span::default(),
                 end: None,
             },
             readable: false,
@@ -106,6 +121,11 @@ impl Client {
             seen_bytes: 0,
             alive: Alive::new(accepted),
         })
+    }
+
+    /// See [`Connection::join_stamped_writes`].
+    pub(super) fn join_stamped_writes(&mut self) {
+        self.connection.join_stamped_writes();
     }
 
     pub(super) fn index(&self) -> usize {
@@ -186,6 +206,10 @@ impl Client {
         if self.is_broken {
             return Err(End::Closed);
         }
+        if let Some(trail) = self.link.trail(sides) {
+            trail.look(clock::now());
+            self.connection.stamped().for_each(|stamped| trail.stamped(&stamped));
+        }
         let mut progress = Progress::Waits;
         if self.readable && self.link.may_read(sides, shared) {
             let mut receiver = Active { link: &mut self.link, sides, shared };
@@ -201,6 +225,9 @@ impl Client {
         let was_login = self.awaits_login();
         let mut sender = Active { link: &mut self.link, sides, shared };
         let sent = self.connection.send(poll, &mut sender).map_err(End::Io)?;
+        if let Some(trail) = self.link.trail(sides) {
+            self.connection.departed().for_each(|departed| trail.departed(&departed));
+        }
         if let (true, Some((side, connection))) = (was_login, self.place()) {
             // The last response of the login is the last PDU without digests, and nothing follows it
             // before the initiator has asked for something.
@@ -208,6 +235,10 @@ impl Client {
             let params = sides[side].session.params_of(connection);
             let (header, data) = (params.header_digest, params.data_digest);
             self.connection.set_digests(Digests { header: is_on(header), data: is_on(data) });
+            if shared.tracer.as_ref().is_some_and(|tracer| tracer.sampling().pdus > 0) {
+                // Without the kernel's times the others are good all the same.
+                let _ = self.connection.start_stamping();
+            }
         }
         if sent == Progress::More {
             progress = Progress::More;
@@ -225,11 +256,12 @@ impl Client {
     }
 
     /// The row of the table for a connection that has moved data since the last look, and how soon to look
-    /// again; the policy has seen it and its decisions are in force. One that has not gives memory back.
+    /// again; the policy has seen it and its decisions are in force, with a command window of at most `most`. One that has not gives memory back.
     pub(super) fn sample(
         &mut self,
         now: Instant,
         sides: &mut Slab<Side>,
+        most: u32,
     ) -> io::Result<Option<(SocketSample, Duration)>> {
         let Some((side, connection)) = self.place() else { return Ok(None) };
         let side = &mut sides[side];
@@ -246,7 +278,7 @@ impl Client {
         let request_bytes = side.take_request_bytes(connection);
         let unsent_bytes = side.session.unsent_payload_bytes(connection);
         let (sample, decision) = self.connection.look(now, Host::Far, unsent_bytes, request_bytes)?;
-        side.set_window(connection, decision.command_window);
+        side.set_window(connection, decision.command_window, most);
         Ok(Some((sample, decision.look_again)))
     }
 
@@ -331,6 +363,9 @@ impl Client {
             Phase::Full { side, connection } => {
                 let place = &mut sides[side];
                 if place.leave(connection, shared) {
+                    if let Some(trail) = &mut place.trail {
+                        trail.close();
+                    }
                     place.leave_orphans(shared);
                     let is_busy = |nexus| shared.management.is_busy(nexus);
                     shared.sessions.close(place.tsih, Some(place.nexus), is_busy);

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use engine::trace::Sampling;
 use proto::login::ChapTarget;
 use proto::params::Digest;
 use store::tables::TableError;
@@ -31,8 +32,20 @@ pub struct Config {
     pub congestion: Option<String>,
     /// How its connections send.
     pub compat: Compat,
-    /// Where the table `sockets` goes, if anywhere.
+    /// Commands that a session may have open at most, whatever its path needs; 1 … 2^31 − 1 (RFC 7143 section
+    /// 4.2.2.1).
+    pub window: Option<u32>,
+    /// Where the tables `sockets`, `layers` and `pdus` go, if anywhere.
     pub trace: Option<PathBuf>,
+    /// Which requests have rows in the last two.
+    pub sampling: Sampling,
+}
+
+impl Config {
+    /// The largest command window that a session may have.
+    pub(super) fn window_max(&self) -> u32 {
+        self.window.unwrap_or(u32::MAX)
+    }
 }
 
 /// Why a target could not start or had to end.

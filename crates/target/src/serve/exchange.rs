@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use engine::{Landing, Outgoing, Receiver, Sender};
+use engine::{Landing, Outgoing, Receiver, Sender, Span};
+use event::Instant;
 use proto::login::{Admitted, SEGMENT_BYTES};
 use proto::target::ConnectionId;
 use proto::{Data, Fault, Segment};
@@ -44,6 +45,9 @@ impl Receiver for Active<'_> {
             Phase::Full { side, connection } => (*side, *connection),
         };
         let pdu = Pdu::parse(header).map_err(Fault::from)?;
+        if let (Some(trail), Pdu::ScsiCommand(command)) = (&mut self.sides[side].trail, &pdu) {
+            trail.command(self.link.cid, command);
+        }
         self.sides[side].session.begin(connection, &pdu)?;
         self.link.pdu = Some(pdu);
         self.handle_events(side);
@@ -91,6 +95,9 @@ impl Receiver for Active<'_> {
         {
             place.remove(token as usize);
         }
+        if let Some(trail) = &mut place.trail {
+            trail.pdu(self.link.cid, &pdu, self.link.span);
+        }
         place.session.handle(connection, &pdu, header, collected)?;
         self.handle_events(side);
         Ok(())
@@ -111,6 +118,22 @@ impl Receiver for Active<'_> {
 
     fn wants_more(&self) -> bool {
         self.link.end.is_none()
+    }
+
+    fn wants_times(&self) -> bool {
+        self.shared.tracer.is_some()
+    }
+
+    fn came(&mut self, at: Instant) {
+        if let Phase::Full { side, .. } = self.link.phase
+            && let Some(trail) = &mut self.sides[side].trail
+        {
+            trail.came(at);
+        }
+    }
+
+    fn lies(&mut self, span: Span) {
+        self.link.span = span;
     }
 }
 
@@ -152,7 +175,12 @@ impl Sender for Active<'_> {
                 (Some(self.payload(token, offset_bytes, len_bytes)), true)
             }
         };
-        Some(Outgoing { header: transmit.header, data, is_payload, mark: None, is_alone })
+        let mark = match self.link.phase {
+            Phase::Full { side, .. } => self.sides[side].trail.as_mut(),
+            Phase::Login { .. } => None,
+        };
+        let mark = mark.and_then(|trail| trail.sends(self.link.cid, &transmit.header));
+        Some(Outgoing { header: transmit.header, data, is_payload, mark, is_alone })
     }
 
     fn bytes<'a>(&'a self, data: &'a Payload) -> &'a [u8] {
@@ -179,13 +207,13 @@ impl Active<'_> {
             let found = self.sides.iter_mut().find(|(_, side)| side.tsih == admitted.tsih);
             let Some((index, side)) = found else { unreachable!("it was there when the login ended") };
             let connection = side.join(admitted, client, local, self.shared);
-            self.link.joined(index, connection, &candidate.initiator_name);
+            self.link.joined(index, connection, candidate);
             return;
         }
         let nexus = self.shared.sessions.next_nexus();
         let entry = self.sides.vacant_entry();
         let index = entry.key();
-        let side = entry.insert(Side::new(index, nexus, admitted, client, local));
+        let side = entry.insert(Side::new(index, nexus, admitted, client, local, self.shared));
         side.session.set_separate_status(self.shared.compat.separate_status);
         if side.iqn.is_some() {
             let port = Port { name: candidate.initiator_name.clone(), isid: candidate.isid };
@@ -193,7 +221,7 @@ impl Active<'_> {
         }
         self.shared.stats.sessions += 1;
         self.shared.open_sessions += 1;
-        self.link.joined(index, ConnectionId::LEADING, &candidate.initiator_name);
+        self.link.joined(index, ConnectionId::LEADING, candidate);
     }
 
     /// Does what has come of a PDU, and sees to what it means for this and other connections.

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, PoisonError};
 
-use engine::Buffer;
+use engine::{Buffer, Step};
+use event::Instant;
+use net::clock;
 
 use crate::backend::BlockStore;
 use crate::lun::{Nexus, Save};
@@ -19,6 +21,8 @@ pub(super) struct Job {
     pub(super) side: usize,
     pub(super) nexus: Nexus,
     pub(super) token: u64,
+    /// Somebody wants to know when it was done.
+    pub(super) is_timed: bool,
 }
 
 /// What to do.
@@ -26,8 +30,8 @@ pub(super) struct Job {
 pub(super) enum Call {
     /// Fill the buffer; first sync if the medium is meant.
     Read { offset_bytes: u64, buffer: Buffer, fua: bool },
-    /// Store the buffer; then sync if the medium is meant.
-    Write { offset_bytes: u64, buffer: Buffer, fua: bool },
+    /// Store the buffer, of which `done_bytes` are stored already; then sync if the medium is meant.
+    Write { offset_bytes: u64, buffer: Buffer, fua: bool, done_bytes: usize },
     /// Make everything written so far durable.
     Sync,
     /// Put reservations on stable storage.
@@ -37,10 +41,13 @@ pub(super) enum Call {
 }
 
 impl Job {
-    /// What its session's turn among the workers is counted by.
+    /// What its session's turn among the workers is counted by: what its next piece moves.
     pub(super) fn cost_bytes(&self) -> u64 {
         match &self.call {
-            Call::Read { buffer, .. } | Call::Write { buffer, .. } => buffer.len() as u64,
+            Call::Read { buffer, .. } | Call::Write { buffer, fua: true, .. } => buffer.len() as u64,
+            Call::Write { buffer, done_bytes, .. } => {
+                (buffer.len() - done_bytes).min(self.store.write_piece_bytes()) as u64
+            }
             Call::Sync | Call::Keep(_) => SYNC_COST_BYTES,
             Call::Order(order) => order.len_bytes(),
         }
@@ -67,11 +74,13 @@ pub(super) struct Done {
     pub(super) result: Result<(), Failure>,
     /// The data of a read.
     pub(super) read: Option<Buffer>,
+    /// When the store had done it, if anybody wants to know.
+    pub(super) ended: Option<Instant>,
 }
 
-/// Runs a job; called on a worker.
-pub(super) fn run(job: Job) -> Done {
-    let store = job.store;
+/// Runs a job, or the next piece of it; called on a worker.
+pub(super) fn run(job: Job) -> Step<Job, Done> {
+    let store = Arc::clone(&job.store);
     let mut read = None;
     // A store's own failures do not leave the gate half open: there is nothing behind it to be torn.
     let shared = || store.gate().read().unwrap_or_else(PoisonError::into_inner);
@@ -82,13 +91,22 @@ pub(super) fn run(job: Job) -> Done {
             read = Some(buffer);
             result.map_err(Failure::Read)
         }
-        Call::Write { offset_bytes, buffer, fua } => {
-            let _gate = shared();
-            let result = match fua {
-                true => store.write_through(offset_bytes, &buffer),
-                false => store.write_at(offset_bytes, &buffer),
+        Call::Write { offset_bytes, buffer, fua: false, done_bytes } => {
+            let end = buffer.len().min(done_bytes.saturating_add(store.write_piece_bytes()));
+            let result = {
+                let _gate = shared();
+                store.write_at(offset_bytes + done_bytes as u64, &buffer[done_bytes..end])
             };
+            if result.is_ok() && end < buffer.len() {
+                let call = Call::Write { offset_bytes, buffer, fua: false, done_bytes: end };
+                let rest = Job { store: Arc::clone(&store), call, ..job };
+                return Step::More { bytes: rest.cost_bytes(), job: rest };
+            }
             result.map_err(Failure::Write)
+        }
+        Call::Write { offset_bytes, buffer, fua: true, .. } => {
+            let _gate = shared();
+            store.write_through(offset_bytes, &buffer).map_err(Failure::Write)
         }
         Call::Sync => store.sync().map_err(Failure::Write),
         Call::Keep(save) => save.write().map_err(Failure::Write),
@@ -101,5 +119,57 @@ pub(super) fn run(job: Job) -> Done {
             order.in_store(&*store)
         }
     };
-    Done { side: job.side, nexus: job.nexus, token: job.token, result, read }
+    let ended = job.is_timed.then(clock::now);
+    Step::Done(Done { side: job.side, nexus: job.nexus, token: job.token, result, read, ended })
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::Buffers;
+
+    use super::*;
+    use crate::backend::{Disk, OpenAs};
+
+    /// Runs a write of `len` bytes to the end; how many steps it took.
+    fn write(store: &Arc<dyn BlockStore>, len: usize, fua: bool) -> usize {
+        let mut buffer = Buffers::new(0).take(len);
+        buffer.fill(7);
+        let call = Call::Write { offset_bytes: 4096, buffer, fua, done_bytes: 0 };
+        let mut job =
+            Job { store: Arc::clone(store), call, side: 3, nexus: Nexus(5), token: 9, is_timed: true };
+        for steps in 1.. {
+            match run(job) {
+                Step::More { bytes, job: rest } => {
+                    assert_eq!(bytes, rest.cost_bytes());
+                    job = rest;
+                }
+                Step::Done(done) => {
+                    assert!(done.result.is_ok() && done.ended.is_some());
+                    assert_eq!((done.side, done.nexus, done.token), (3, Nexus(5), 9));
+                    return steps;
+                }
+            }
+        }
+        unreachable!("it ends")
+    }
+
+    #[test]
+    fn writes_into_the_page_cache_are_cut_and_others_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+        let store: Arc<dyn BlockStore> = Arc::new(Disk::open_file(&path, OpenAs::default(), 512).unwrap());
+        for (len, fua, steps) in [
+            (512, false, 1),
+            (65536, false, 1),
+            (65536 + 512, false, 2),
+            (300_032, false, 5),
+            (300_032, true, 1),
+        ] {
+            std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+            assert_eq!(write(&store, len, fua), steps, "{len} bytes, fua {fua}");
+            let expected = [vec![0; 4096], vec![7; len], vec![0; (1 << 20) - 4096 - len]].concat();
+            assert!(std::fs::read(&path).unwrap() == expected, "{len} bytes, fua {fua}");
+        }
+    }
 }

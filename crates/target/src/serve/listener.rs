@@ -62,7 +62,11 @@ impl Target {
             let client = prepared.and_then(|()| {
                 stream.set_nodelay(!compat.nagle)?;
                 let login = self.shared.policy.clone();
-                Client::new(stream, peer, &self.poll, entry.key(), login, now)
+                let mut client = Client::new(stream, peer, &self.poll, entry.key(), login, now)?;
+                if compat.nagle {
+                    client.join_stamped_writes();
+                }
+                Ok(client)
             });
             match client {
                 Ok(client) => {

@@ -242,6 +242,7 @@ impl Side {
     /// Gives up the payload of tasks that were ended. Request `id`, if there is one, waits for what a worker has of
     /// it.
     pub(super) fn let_go(&mut self, tasks: &[TaskId], id: Option<usize>, shared: &mut Shared) {
+        self.note_ended(tasks);
         let mut resting: HashSet<TaskId> = tasks.iter().copied().collect();
         let concerns =
             |transfer: &Transfer| resting.contains(&transfer.task) && !matches!(transfer.body, Body::Waste);

@@ -16,11 +16,13 @@ mod exchange;
 mod jobs;
 mod listener;
 mod manage;
+mod member;
 mod parameters;
 mod reload;
 mod side;
 mod stats;
 mod succession;
+mod trail;
 mod transfer;
 mod waiting;
 mod watch;
@@ -28,10 +30,12 @@ mod watch;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::rc::Rc;
 use std::time::Duration;
 
+use engine::trace::Tracer;
 use engine::{Buffers, Progress, Quantum, Scratch, Service, Turn, Workers};
-use event::{Instant, Sink, SocketSample};
+use event::{Host, Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready};
 use proto::discovery::DiscoveredTarget;
 use proto::login::LoginPolicy;
@@ -58,8 +62,8 @@ pub use config::{Config, ServeError};
 pub use reload::{Reload, Reloaded};
 pub use stats::Stats;
 
-/// Threads that call stores which block.
-const WORKERS: usize = 8;
+/// Threads that call stores which block. A session alone has half of them.
+const WORKERS: usize = 16;
 /// Free buffers that are kept for reuse.
 const BUFFERS_KEEP_BYTES: usize = 64 << 20;
 /// A connection that has not logged in by then is closed.
@@ -131,6 +135,8 @@ struct Shared {
     /// The target ends: no new commands are begun.
     is_draining: bool,
     stats: Stats,
+    /// Where requests are followed through the layers, if anywhere.
+    tracer: Option<Rc<Tracer>>,
 }
 
 impl Target {
@@ -152,9 +158,13 @@ impl Target {
             Some(dir) => Some(Recorder::create(dir.join("sockets-far.parquet"))?),
             None => None,
         };
+        let tracer = match &config.trace {
+            Some(dir) => Some(Rc::new(Tracer::create(dir, Host::Far, config.sampling)?)),
+            None => None,
+        };
         let policy = LoginPolicy {
             portal_group_tag: PORTAL_GROUP_TAG,
-            command_window: side::COMMANDS_AT_FIRST,
+            command_window: side::COMMANDS_AT_FIRST.min(config.window_max()),
             chap: config.chap.clone(),
             wishes: Wishes {
                 max_connections: CONNECTIONS_PER_SESSION,
@@ -190,6 +200,7 @@ impl Target {
                 open_sessions: 0,
                 is_draining: false,
                 stats: Stats::default(),
+                tracer,
             },
             sockets,
             next_sample: Instant::FAR_FUTURE,
@@ -224,6 +235,9 @@ impl Target {
         drop(self.shared.workers);
         if let Some(sockets) = self.sockets {
             sockets.finish()?;
+        }
+        if let Some(tracer) = self.shared.tracer.take().and_then(Rc::into_inner) {
+            self.shared.stats.trace = Some(tracer.finish()?);
         }
         Ok(self.shared.stats)
     }

@@ -11,11 +11,12 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::Workers;
+use engine::{Step, Workers};
 use event::Instant;
 use net::{Interest, Signal, tcp};
 
 use super::listener::{Listener, advertised};
+use super::side::COMMANDS_AT_FIRST;
 use super::{Config, RELOAD_TOKEN, ServeError, Target};
 use crate::lun::{Lun, LunSpec, check_reservations};
 
@@ -92,10 +93,10 @@ impl Target {
     pub fn reload_with(&mut self, reload: Arc<dyn Reload>) -> io::Result<()> {
         let source = Arc::clone(&reload);
         let work = move |task| match task {
-            Task::Prepare(serving) => Some(prepare(*serving, &*source)),
+            Task::Prepare(serving) => Step::Done(Some(prepare(*serving, &*source))),
             Task::Drop(luns) => {
                 drop(luns);
-                None
+                Step::Done(None)
             }
         };
         let workers = Workers::start(1, work)?;
@@ -173,6 +174,7 @@ impl Target {
         self.listen()?;
         self.shared.advertised = advertised(&self.config.iqn, &self.listeners)?;
         self.shared.policy.chap = config.chap.clone();
+        self.shared.policy.command_window = COMMANDS_AT_FIRST.min(config.window_max());
         self.shared.policy.wishes = self.shared.policy.wishes.clone().with_digests(config.digests);
         self.shared.sessions.set_allowed(config.allowed.clone());
         self.congestion.clone_from(&config.congestion);

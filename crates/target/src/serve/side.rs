@@ -1,9 +1,11 @@
 //! A session and what it does with the PDUs of its connections: commands, and the transfers that belong to them.
 
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use event::{Op, RequestId};
 use net::clock;
 use proto::discovery::{self, Asker};
 use proto::login::Admitted;
@@ -14,6 +16,8 @@ use wire::scsi::{Sense, Status};
 
 use super::end::End;
 use super::jobs::{Call, Done, Job};
+use super::member::Member;
+use super::trail::Trail;
 use super::transfer::{Body, Place, Transfer};
 use super::{Shared, log};
 use crate::backend::Backend;
@@ -45,21 +49,8 @@ pub(super) struct Side {
     pub(super) filling: usize,
     /// Commands that its share of buffers has room for, by the mean of those that needed one.
     pub(super) window_max: u32,
-}
-
-/// What a session knows of one of its connections.
-#[derive(Debug)]
-pub(super) struct Member {
-    pub(super) connection: ConnectionId,
-    pub(super) client: usize,
-    /// Our address on this connection.
-    local: SocketAddr,
-    /// The transfer that the data segment of the PDU at hand is received into.
-    pub(super) landing: Option<u64>,
-    /// Commands that its path needs.
-    window: u32,
-    commands: u64,
-    command_bytes: u64,
+    /// With it, requests are followed through the layers.
+    pub(super) trail: Option<Trail>,
 }
 
 /// A connection that is to end.
@@ -71,13 +62,6 @@ pub(super) struct Ending {
     pub(super) is_abrupt: bool,
 }
 
-impl Member {
-    fn new(connection: ConnectionId, client: usize, local: SocketAddr) -> Member {
-        let window = COMMANDS_AT_FIRST;
-        Member { connection, client, local, landing: None, window, commands: 0, command_bytes: 0 }
-    }
-}
-
 impl Side {
     /// The session of a first login, over the connection of `client`.
     pub(super) fn new(
@@ -86,21 +70,25 @@ impl Side {
         admitted: &Admitted,
         client: usize,
         local: SocketAddr,
+        shared: &Shared,
     ) -> Side {
         let candidate = &admitted.candidate;
         let (params, exp_cmd_sn, stat_sn) = (admitted.params.clone(), admitted.exp_cmd_sn, admitted.stat_sn);
+        let number = RequestId::session_of(candidate.isid, admitted.tsih);
+        let trail = shared.tracer.as_ref().map(|tracer| Trail::new(Rc::clone(tracer), number));
         Side {
             index,
             nexus,
             name: candidate.initiator_name.clone(),
             tsih: admitted.tsih,
             iqn: candidate.target_name.clone().filter(|_| !candidate.discovery),
-            session: Session::new(candidate.cid, params, exp_cmd_sn, stat_sn, COMMANDS_AT_FIRST),
+            session: Session::new(candidate.cid, params, exp_cmd_sn, stat_sn, shared.policy.command_window),
             members: vec![Member::new(ConnectionId::LEADING, client, local)],
             transfers: Slab::new(),
             held_bytes: 0,
             filling: 0,
             window_max: u32::MAX,
+            trail,
         }
     }
 
@@ -162,11 +150,11 @@ impl Side {
         bytes / commands.max(1)
     }
 
-    /// The session's window is what all its paths need together.
-    pub(super) fn set_window(&mut self, connection: ConnectionId, window: u32) {
+    /// The session's window is what all its paths need together, at most `most`.
+    pub(super) fn set_window(&mut self, connection: ConnectionId, window: u32, most: u32) {
         self.member(connection).window = window;
         let all = self.members.iter().fold(0_u32, |all, member| all.saturating_add(member.window));
-        self.session.set_command_window(all.min(self.window_max));
+        self.session.set_command_window(all.min(self.window_max).min(most));
     }
 
     /// A session that holds its share of buffers, or any while there are none left, is not read until some
@@ -216,7 +204,10 @@ impl Side {
     pub(super) fn handle_events(&mut self, shared: &mut Shared) {
         while let Some(event) = self.session.poll_event() {
             match event {
-                Event::Run(run) => self.run(&run, shared),
+                Event::Run(run) => {
+                    self.note_turn(&run);
+                    self.run(&run, shared);
+                }
                 Event::Received { task, token } => self.received(task, token, shared),
                 Event::Late { token, offset_bytes, data, .. } => {
                     let place = Place { token, offset_bytes };
@@ -271,7 +262,9 @@ impl Side {
             Outcome::Read(range) if run.read && run.expected_bytes > 0 => {
                 let len_bytes = range.len_bytes.min(run.expected_bytes);
                 self.member(run.connection).command_bytes += u64::from(len_bytes);
+                self.note_request(run, Op::Read, &range, len_bytes);
                 if self.is_memory(run, shared) {
+                    self.note(task, |times, now| times.answered = now);
                     let transfer = new_transfer(run, range, len_bytes, Body::Memory);
                     let token = self.insert(transfer, shared);
                     self.session.send(task, token, range.len_bytes);
@@ -287,6 +280,7 @@ impl Side {
             Outcome::Write(range) if run.write && run.expected_bytes > 0 => {
                 let len_bytes = range.len_bytes.min(run.expected_bytes);
                 self.member(run.connection).command_bytes += u64::from(len_bytes);
+                self.note_request(run, Op::Write, &range, len_bytes);
                 let body = if self.is_memory(run, shared) {
                     Body::Memory
                 } else if !self.has_room(shared) {
@@ -325,7 +319,12 @@ impl Side {
         match std::mem::replace(&mut transfer.body, Body::Away) {
             Body::Filling(buffer) => {
                 self.filling -= 1;
-                let call = Call::Write { offset_bytes: transfer.offset_bytes, buffer, fua: transfer.fua };
+                let call = Call::Write {
+                    offset_bytes: transfer.offset_bytes,
+                    buffer,
+                    fua: transfer.fua,
+                    done_bytes: 0,
+                };
                 let lun = transfer.lun;
                 self.submit(lun, token, call, shared);
             }
@@ -345,6 +344,8 @@ impl Side {
         let token = done.token as usize;
         let Some(transfer) = self.transfers.get_mut(token) else { return };
         let (task, actual_bytes) = (transfer.task, transfer.actual_bytes);
+        self.note_stored(task, done.ended);
+        let transfer = &mut self.transfers[token];
         if let Body::Doomed(waiters) = &mut transfer.body {
             std::mem::take(waiters).into_iter().for_each(|id| shared.management.release(id));
             self.remove(token);
@@ -366,6 +367,7 @@ impl Side {
         match (done.result, done.read) {
             (Ok(()), Some(buffer)) => {
                 transfer.body = Body::Sending(Arc::new(buffer));
+                self.note(task, |times, now| times.answered = now);
                 self.session.send(task, done.token, actual_bytes);
             }
             (Ok(()), None) => {
@@ -388,6 +390,7 @@ impl Side {
     }
 
     pub(super) fn answer(&mut self, task: TaskId, status: Status, sense: Option<Sense>, actual_bytes: u32) {
+        self.note(task, |times, now| times.answered = now);
         let sense = sense.map_or_else(Vec::new, |sense| sense.emit_fixed().to_vec());
         self.session.answer(task, Answer { status: status.0, sense, actual_bytes });
     }
@@ -411,19 +414,21 @@ impl Side {
         shared.luns.lun(run.lun).is_some_and(|lun| matches!(lun.backend(), Backend::Inline(_)))
     }
 
-    pub(super) fn submit(&self, lun: wire::iscsi::Lun, token: u64, call: Call, shared: &mut Shared) {
+    pub(super) fn submit(&mut self, lun: wire::iscsi::Lun, token: u64, call: Call, shared: &mut Shared) {
         let lun = shared.luns.lun_mut(lun);
         let Some((delay, Backend::Blocking(store))) =
             lun.map(|lun| (lun.delay(call.is_read()), lun.backend()))
         else {
             unreachable!("only LUNs with a store that blocks come here");
         };
-        let (side, nexus) = (self.index, self.nexus);
-        let job = Job { store: Arc::clone(store), call, side, nexus, token };
+        let (side, nexus, is_timed) = (self.index, self.nexus, self.trail.is_some());
+        let task = self.transfers[token as usize].task;
+        let job = Job { store: Arc::clone(store), call, side, nexus, token, is_timed };
         match delay {
             Duration::ZERO => shared.workers.submit(nexus.0, job.cost_bytes(), job),
             delay => shared.waiting.push(clock::now() + delay, job),
         }
+        self.note(task, |times, now| times.store_begin = now);
     }
 
     pub(super) fn space<'a>(

@@ -1,5 +1,7 @@
 //! What a target did in its life.
 
+use store::manifest::Trace;
+
 /// Totals of a target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
@@ -11,4 +13,6 @@ pub struct Stats {
     pub received_bytes: u64,
     /// Payload sent.
     pub sent_bytes: u64,
+    /// What was recorded of its requests.
+    pub trace: Option<Trace>,
 }

@@ -45,7 +45,7 @@ impl Target {
                 continue;
             }
             waiting |= client.awaits_login();
-            match client.sample(now, &mut self.sides) {
+            match client.sample(now, &mut self.sides, self.config.window_max()) {
                 Ok(None) => {}
                 Ok(Some((sample, look_again))) => {
                     busy += 1;

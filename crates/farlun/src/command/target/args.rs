@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use clap::Args;
 use target::Compat;
 
-use crate::session::DigestWish;
+use super::file::WINDOW_MAX;
+use crate::session::{DigestWish, SamplingArgs};
 
 /// Serve memory or files as iSCSI LUNs
 #[derive(Args, Debug)]
@@ -82,9 +83,14 @@ pub(crate) struct TargetArgs {
     /// [default: none of them]
     #[arg(long, value_name = "LIST")]
     pub(super) compat: Option<Compat>,
-    /// Write the table sockets-far.parquet to this directory
+    /// Commands that a session may have open at most [default: what its path needs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=WINDOW_MAX.into()))]
+    pub(super) window: Option<u32>,
+    /// Write the tables sockets, layers and pdus (-far.parquet) to this directory
     #[arg(long, value_name = "DIR")]
     pub(super) trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) sampling: SamplingArgs,
     /// Print the ready line, reloads and the totals at the end as JSON
     #[arg(long)]
     pub(super) json: bool,

@@ -111,6 +111,7 @@ fn document(settings: &Settings, luns: &[Checked]) -> Value {
         "digest": super::file::digest_name(settings.digest),
         "congestion": config.congestion,
         "compat": config.compat.to_string(),
+        "window": config.window,
         "trace": config.trace.as_ref().map(|dir| dir.display().to_string()),
         "insecure": settings.insecure,
         "warnings": settings.warnings,
@@ -148,6 +149,9 @@ fn words(settings: &Settings, luns: &[Checked]) -> String {
     }
     if config.compat != Compat::default() {
         text += &format!("  compat      {}\n", config.compat);
+    }
+    if let Some(window) = config.window {
+        text += &format!("  window      {window} commands\n");
     }
     if let Some(dir) = &config.trace {
         text += &format!("  trace       {}\n", dir.display());

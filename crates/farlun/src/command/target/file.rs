@@ -16,14 +16,28 @@ use super::address::{addresses, node_name};
 use crate::secrets::SecretFile;
 use crate::session::DigestWish;
 
-const TOP_KEYS: &[&str] =
-    &["iqn", "listen", "allow", "digest", "congestion", "trace", "insecure", "chap", "compat", "lun"];
+const TOP_KEYS: &[&str] = &[
+    "iqn",
+    "listen",
+    "allow",
+    "digest",
+    "congestion",
+    "window",
+    "trace",
+    "insecure",
+    "chap",
+    "compat",
+    "lun",
+];
 const CHAP_KEYS: &[&str] = &["secret_file", "user", "target"];
 const NAME_KEYS: &[&str] = &["name", "secret", "secret_file"];
 const COMPAT_KEYS: &[&str] = &["nagle", "separate_status", "joined_send"];
 const LUN_KEYS: &[&str] = &["number", "spec"];
 const DIGESTS: &[(&str, DigestWish)] =
     &[("none", DigestWish::None), ("prefer", DigestWish::Prefer), ("crc32c", DigestWish::Crc32c)];
+
+/// The largest command window that there is (RFC 7143 section 4.2.2.1).
+pub(super) const WINDOW_MAX: u32 = i32::MAX as u32;
 
 /// What a file says; `None` where it says nothing.
 #[derive(Default, Debug)]
@@ -33,6 +47,7 @@ pub(super) struct FromFile {
     pub(super) allowed: Option<Vec<String>>,
     pub(super) digest: Option<DigestWish>,
     pub(super) congestion: Option<String>,
+    pub(super) window: Option<u32>,
     pub(super) trace: Option<PathBuf>,
     pub(super) compat: Option<Compat>,
     pub(super) insecure: bool,
@@ -57,6 +72,7 @@ pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<F
             "allow" => file.allowed = Some(allowed(&entry, &mut problems)),
             "digest" => file.digest = entry.read(&mut problems, |value| value.word(DIGESTS)),
             "congestion" => file.congestion = entry.read(&mut problems, text_of),
+            "window" => file.window = entry.read(&mut problems, |value| value.number(1, WINDOW_MAX)),
             "trace" => file.trace = entry.read(&mut problems, text_of).map(PathBuf::from),
             "insecure" => file.insecure = entry.read(&mut problems, Scalar::bool).unwrap_or_default(),
             "compat" => file.compat = compat(&entry, &mut problems),

@@ -65,6 +65,7 @@ pub(crate) fn run(args: TargetArgs) -> anyhow::Result<u8> {
             "received_bytes": stats.received_bytes,
             "sent_bytes": stats.sent_bytes,
             "cpu_ns": net::clock::process_cpu_ns(),
+            "trace": stats.trace,
         });
         say!("{totals}");
     }

@@ -117,7 +117,9 @@ impl Settings {
             digests: digest.digests(),
             congestion,
             compat: args.compat.or(file.compat).unwrap_or_default(),
+            window: args.window.or(file.window),
             trace: args.trace.clone().or(file.trace),
+            sampling: args.sampling.sampling(),
         };
         Ok(Settings { config, digest, insecure, warnings })
     }

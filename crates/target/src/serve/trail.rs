@@ -1,0 +1,208 @@
+//! What the requests of a session went through at this end, from the socket to the store and back: the rows `far`
+//! of the tables `layers` and `pdus`.
+//!
+//! It is told what happens and when; nothing here decides anything, and a session without it works the same.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use engine::trace::{Ledger, Tracer};
+use engine::{Departed, Mark, Span, Stamped};
+use event::{FarTimes, Instant, Layers, Op, RequestId, TcpTimes};
+use net::clock;
+use proto::target::{Run, TaskId};
+use wire::iscsi::{BHS_LEN, Pdu, ScsiCommand};
+
+use super::side::Side;
+use crate::scsi;
+
+/// Commands ahead of their turn that are known at a time.
+const EARLY_MAX: usize = 1 << 12;
+
+/// A session's requests.
+pub(super) struct Trail {
+    ledger: Ledger<FarTimes>,
+    /// The command whose header has come last, and others before it whose turn has not come.
+    last: Option<Arrival>,
+    early: HashMap<u32, Arrival>,
+    /// The one whose turn it is.
+    running: Option<Arrival>,
+    /// When what is being received was read, and when the clock was last looked at.
+    came: Instant,
+    now: Instant,
+}
+
+/// A command before its turn.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    id: RequestId,
+    came: Instant,
+    /// Where its PDU ends in the stream, once it has come as a whole.
+    end: u64,
+}
+
+impl Trail {
+    /// For a session, by its number in the tables.
+    pub(super) fn new(tracer: Rc<Tracer>, session: u64) -> Trail {
+        Trail {
+            ledger: Ledger::new(tracer, session),
+            last: None,
+            early: HashMap::new(),
+            running: None,
+            came: Instant::ZERO,
+            now: Instant::ZERO,
+        }
+    }
+
+    /// The clock was looked at.
+    pub(super) fn look(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+
+    /// What is received from now on was read then.
+    pub(super) fn came(&mut self, at: Instant) {
+        self.came = at;
+        self.look(at);
+    }
+
+    /// The header of a command has come.
+    pub(super) fn command(&mut self, cid: u16, command: &ScsiCommand) {
+        if let Some(waiting) = self.last.take() {
+            if self.early.len() >= EARLY_MAX {
+                // Most of them will never have their turn.
+                self.early.clear();
+            }
+            self.early.insert(waiting.id.itt, waiting);
+        }
+        let id = RequestId {
+            session: self.ledger.session(),
+            connection: u32::from(cid),
+            itt: command.itt,
+            cmd_sn: command.cmd_sn,
+        };
+        self.last = Some(Arrival { id, came: self.came, end: 0 });
+    }
+
+    /// A PDU has come as a whole.
+    pub(super) fn pdu(&mut self, cid: u16, pdu: &Pdu, span: Span) {
+        if let Pdu::ScsiCommand(command) = pdu {
+            if let Some(last) = self.last.as_mut().filter(|last| last.id.itt == command.itt) {
+                last.end = span.end;
+            }
+            if let Some(request) = self.ledger.find(command.itt) {
+                request.command_stream_end = span.end;
+                if command.data_segment_len > 0 {
+                    request.times.data_out_last = self.came;
+                }
+            }
+        }
+        if let Pdu::DataOut(data) = pdu
+            && let Some(request) = self.ledger.find(data.itt)
+        {
+            request.times.data_out_last = self.came;
+        }
+        self.ledger.receives(u32::from(cid), pdu, span, self.came);
+    }
+
+    /// A PDU is handed to the sender.
+    pub(super) fn sends(&mut self, cid: u16, header: &[u8; BHS_LEN]) -> Option<Mark> {
+        let pdu = Pdu::parse(header).ok()?;
+        let status = match &pdu {
+            Pdu::ScsiResponse(response) => Some(response.status),
+            Pdu::DataIn(data) => data.status,
+            _ => None,
+        };
+        let found = match pdu {
+            Pdu::R2t(_) => self.ledger.find(pdu.itt()),
+            _ if status.is_some() => self.ledger.find(pdu.itt()),
+            _ => None,
+        };
+        let is_edge = found.is_some() && status.is_some();
+        if let Some(request) = found {
+            match status {
+                Some(status) => request.status = status,
+                None if request.times.r2t_first == Instant::ZERO => request.times.r2t_first = self.now,
+                None => {}
+            }
+        }
+        self.ledger.sends(u32::from(cid), &pdu, is_edge, self.now)
+    }
+
+    /// The socket has taken a PDU; with that of its status a request has ended.
+    pub(super) fn departed(&mut self, departed: &Departed) {
+        self.look(departed.at);
+        let Some(itt) = self.ledger.departed(departed) else { return };
+        if let Some(request) = self.ledger.find(itt) {
+            request.times.sent = departed.at;
+            request.status_stream_end = departed.end;
+            self.ledger.end(itt);
+        }
+    }
+
+    /// TCP's times of a PDU are known.
+    pub(super) fn stamped(&mut self, stamped: &Stamped) {
+        self.ledger.stamped(stamped);
+    }
+
+    /// The session is over.
+    pub(super) fn close(&mut self) {
+        self.ledger.end_all();
+    }
+}
+
+impl Side {
+    /// A command's turn has come.
+    pub(super) fn note_turn(&mut self, run: &Run) {
+        if let (Some(trail), Some(itt)) = (&mut self.trail, self.session.tag(run.task)) {
+            let last = trail.last.take_if(|last| last.id.itt == itt);
+            trail.running = last.or_else(|| trail.early.remove(&itt));
+        }
+    }
+
+    /// It is a request to read or write.
+    pub(super) fn note_request(&mut self, run: &Run, op: Op, range: &scsi::Transfer, len_bytes: u32) {
+        let Some(trail) = &mut self.trail else { return };
+        let Some(Arrival { id, came, end }) = trail.running.take() else { return };
+        if !trail.ledger.takes(id.cmd_sn) {
+            return;
+        }
+        let now = trail.now;
+        trail.ledger.begin(Layers {
+            id,
+            op,
+            status: 0,
+            lun: run.lun.number().unwrap_or(0),
+            len_bytes,
+            offset_bytes: range.offset_bytes,
+            command_stream_end: end,
+            status_stream_end: 0,
+            tcp: TcpTimes::default(),
+            times: FarTimes { received: came, parsed: now, executed: now, ..FarTimes::default() },
+        });
+    }
+
+    /// Something happens to a request, now or at the time that the trail was told last.
+    pub(super) fn note(&mut self, task: TaskId, set: impl FnOnce(&mut FarTimes, Instant)) {
+        if let Some(trail) = &mut self.trail
+            && let Some(request) = self.session.tag(task).and_then(|itt| trail.ledger.find(itt))
+        {
+            set(&mut request.times, trail.now);
+        }
+    }
+
+    /// A store has done what it was asked, at this time on its own thread.
+    pub(super) fn note_stored(&mut self, task: TaskId, ended: Option<Instant>) {
+        if let (Some(trail), Some(ended)) = (&mut self.trail, ended) {
+            trail.look(clock::now());
+            self.note(task, |times, _| times.store_end = ended);
+        }
+    }
+
+    /// Tasks have ended without an answer.
+    pub(super) fn note_ended(&mut self, tasks: &[TaskId]) {
+        let Some(trail) = &mut self.trail else { return };
+        for itt in tasks.iter().filter_map(|task| self.session.tag(*task)) {
+            trail.ledger.end(itt);
+        }
+    }
+}
