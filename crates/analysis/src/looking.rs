@@ -11,11 +11,11 @@ use crate::tour::{Repeat, put};
 use crate::{Span, line, throughput};
 
 /// Points of all lines of one layer that a page has room for.
-const POINTS: usize = 12_000;
+const POINTS: usize = 8_000;
 /// Requests that a page has room for.
-const REQUESTS: usize = 3_000;
+const REQUESTS: usize = 2_000;
 /// Packets that a page has room for.
-const PACKETS: usize = 24_000;
+const PACKETS: usize = 16_000;
 /// Of one cell at least, and at most: with fewer, a picture says nothing; with more, no more.
 const POINTS_RANGE: [usize; 2] = [120, 1_500];
 const REQUESTS_RANGE: [usize; 2] = [20, 400];

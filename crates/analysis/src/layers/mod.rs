@@ -98,7 +98,7 @@ pub struct LayerFlight {
 
 impl Stack {
     /// Asks everything; `None` if the cell has no table `layers`.
-    pub fn collect(dir: &Path, question: Question) -> Result<Option<Stack>, TableError> {
+    pub fn collect(dir: &Path, mut question: Question) -> Result<Option<Stack>, TableError> {
         let Some(rows) = Rows::open(dir)? else { return Ok(None) };
         let survey = survey::of(dir, question.window, question.requests, question.request)?;
         let sample = said(dir, "farlun.sample")?.into_iter().max().unwrap_or(1).max(1);
@@ -114,6 +114,8 @@ impl Stack {
         if count > 1 {
             let one = |session: &u64| SessionFlight { session: *session, layers: Vec::new() };
             stack.sessions = rows.sessions().iter().take(MOST_SESSIONS).map(one).collect();
+            // A page draws one of them beside the sum, with the room for one line.
+            question.points /= 2;
         }
         for layer in LAYERS {
             let Some(mut passage) = rows.passage(layer, &survey.clock)? else { continue };
