@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use event::{Io, Op, Packet, SocketSample};
+use event::{Op, Packet};
 use serde::Serialize;
 use store::manifest::{self, Cell, Load, Wan};
 use store::tables::{self, Ios, TableError};
@@ -18,7 +18,7 @@ use crate::sockets::{self, Connection};
 use crate::throughput::{self, Arrivals, Source};
 use crate::turnaround::{self, Turnaround};
 use crate::verdict::Verdict;
-use crate::{Sample, Span, lateness, line};
+use crate::{Sample, Span, initiators, lateness, line};
 
 /// Steps of the rate over time are at least this long.
 const LEAST_STEP_S: f64 = 0.1;
@@ -172,7 +172,7 @@ fn add_repeat(
     room: Room,
     request: Option<u32>,
 ) -> Result<(), TourError> {
-    let CellDir { cell, path } = dir;
+    let cell = &dir.cell;
     let mut repeat = Repeat {
         repeat: cell.repeat,
         dir: name.to_owned(),
@@ -181,8 +181,10 @@ fn add_repeat(
         reasons: cell.reasons.clone(),
         ..Repeat::default()
     };
-    let (wan, load) = (cell.wan(), cell.load());
-    for (document, error) in [("wan", wan.as_ref().err()), ("load", load.as_ref().err())] {
+    let (wan, load, others) = (cell.wan(), cell.load(), cell.other_loads());
+    let errors =
+        [("wan", wan.as_ref().err()), ("load", load.as_ref().err()), ("load", others.as_ref().err())];
+    for (document, error) in errors {
         if let Some(error) = error {
             // Without its documents a cell has no window and no path, and so no figure.
             repeat.valid = false;
@@ -205,12 +207,15 @@ fn add_repeat(
         result.op.clone_from(&load.op);
         result.bulk = load.kind == "stream" || (load.depth.is_none() && !load.random);
         (result.block_bytes, result.depth) = (load.block_bytes, load.depth);
-        let sockets = tables::read_optional::<SocketSample>(path)?;
-        let io = tables::read_optional::<Io>(path)?;
+        let all = initiators::gather(dir, load, &others.unwrap_or_default())?;
         let path = wan.map(|wan| wan.path).unwrap_or_default();
-        measure(&mut repeat, cell, &load, &path, sockets.as_ref(), io.as_ref());
+        measure(&mut repeat, cell, &all.load, &path, all.sockets.as_ref(), all.io.as_ref());
+        let got = || all.throughputs.iter().copied();
+        put(&mut repeat.values, "throughput_min", got().reduce(f64::min));
+        put(&mut repeat.values, "throughput_max", got().reduce(f64::max));
+        put(&mut repeat.values, "fairness", initiators::fairness(&all.throughputs));
         let drawn = repeat.valid && result.repeats.iter().all(|earlier| !earlier.valid);
-        looking::look(&mut repeat, dir, &load, drawn.then_some(room), request)?;
+        looking::look(&mut repeat, dir, &all.load, drawn.then_some(room), request)?;
     }
     result.repeats.push(repeat);
     Ok(())
@@ -242,6 +247,8 @@ fn measure(
         repeat.connections = sockets::connections(table, whole);
         let retransmitted: u64 = repeat.connections.iter().map(|c| c.retransmitted_packets).sum();
         put(values, "retransmitted", Some(retransmitted as f64));
+        let local_cuts: u64 = repeat.connections.iter().map(|c| c.local_cuts).sum();
+        put(values, "local_cuts", Some(local_cuts as f64));
     }
     let op = if load.op == Op::Write.name() { Op::Write } else { Op::Read };
     let base_rtt_s = turnaround::base_rtt_s(load, sockets, path);

@@ -43,6 +43,17 @@ fn packets_of_a_list_are_lost_and_no_others() {
 }
 
 #[test]
+fn what_a_host_says_on_its_own_link_is_no_packet_of_the_path() {
+    need!(path::available(), skip::program("ping"));
+    // The groups of all hosts of a link, and the one of routers, which the kernel itself asks now and then.
+    let near = "ping -c 3 -i 0.05 -W 1 ff02::1%wan0; ping -c 2 -i 0.05 -W 1 ff02::2%wan0; \
+                ping -b -c 2 -i 0.05 -W 1 255.255.255.255; true";
+    let (document, printed) = over("--delay 2ms", None, &["sh", "-c", near]);
+    assert!(printed.contains("3 packets transmitted"), "{printed}");
+    assert_eq!(document["validity"]["packets"], 0, "{document}");
+}
+
+#[test]
 fn one_seed_one_history() {
     need!(path::available(), skip::program("ping"));
     let ping = ["ping", "-c", "60", "-i", "0.01", "-W", "1", FAR];
@@ -157,7 +168,17 @@ fn a_packet_that_came_while_nobody_looked_is_late() {
     let finished = run(command.args(["--", "bash", "-c", &near]), LIMIT);
     assert_eq!(finished.code, 4, "{finished:#?}");
     let late_ns = &finished.json()["validity"]["lateness_ns"];
-    assert!(late_ns["max"].as_u64() >= Some(49_000_000), "{late_ns}");
+    assert!(late_ns["max"].as_u64() >= Some(48_000_000), "{late_ns}");
+}
+
+#[test]
+fn a_path_whose_device_is_gone_ends_the_run() {
+    need!(path::available(), skip::program("ip"));
+    let _turn = path::turn();
+    let near = ["sh", "-c", "ip link delete wan0; exec sleep 600"];
+    let finished = run(farlun(["wan", "--delay", "2ms", "--"]).args(near), LIMIT);
+    assert_eq!(finished.code, 1, "{finished:#?}");
+    assert!(finished.stderr.contains("the path is gone"), "{finished:#?}");
 }
 
 #[test]
@@ -177,7 +198,7 @@ fn users_who_are_not_root_have_a_path_too() {
 #[test]
 fn what_cannot_be_meant_is_bad_usage() {
     for (flags, said) in [
-        ("--delay 500ms --rate 10gbit", "need up to 1.88GiB of memory"),
+        ("--delay 500ms --rate 10gbit", "need up to 2.15GiB of memory"),
         ("--queue 100B", "give at least 1538 bytes"),
         ("--loss 1", "is not a loss such as 0.01%"),
         ("--ring 8", "80"),
