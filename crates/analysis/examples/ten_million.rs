@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         request: None,
     };
     let before = Instant::now();
-    let stack = Stack::collect(&dir, question)?.ok_or("the table is empty")?;
+    let stack = Stack::collect(std::slice::from_ref(&dir), question)?.ok_or("the table is empty")?;
     let took = before.elapsed().as_secs_f64();
     std::fs::remove_dir_all(&dir)?;
     println!(
