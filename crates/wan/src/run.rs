@@ -88,7 +88,7 @@ pub fn run(settings: &Settings) -> Result<Outcome, WanError> {
     let mut others =
         others.map(|(host, line)| Commanded::shell(spec, host, line, keep)).collect::<Result<Vec<_>, _>>()?;
     if near.wait(&signals, emulator.as_fd())?.is_none() {
-        return Err(emulator.finish().err().expect("nobody has told it to end"));
+        return Err(emulator.finish().expect_err("nobody has told it to end"));
     }
     Commanded::wait_for_all(&mut others, clock::now() + COMPANY, &signals)?;
     emulator.end()?;

@@ -59,7 +59,12 @@ impl Rig {
         let near = Arc::new(Host::create(Side::Near, spec)?);
         let far = Arc::new(Host::create(Side::Far, spec)?);
         let trace = TempDir::new().map_err(failed)?;
-        let mut emulator = Emulator::start(spec, &[near.clone()], &[far.clone()], Some(trace.path()))?;
+        let mut emulator = Emulator::start(
+            spec,
+            std::slice::from_ref(&near),
+            std::slice::from_ref(&far),
+            Some(trace.path()),
+        )?;
         emulator.begin()?;
         Ok(Rig { near, far, emulator, trace, meter: Meter::start(), began: clock::now() })
     }
