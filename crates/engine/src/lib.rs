@@ -14,6 +14,7 @@ mod rx;
 mod sample;
 mod stamping;
 mod steering;
+pub mod trace;
 mod tuning;
 mod tx;
 mod workers;

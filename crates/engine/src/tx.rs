@@ -294,7 +294,9 @@ impl<D> Tx<D> {
             self.payload_bytes += first.payload_bytes as u64;
             if let Some(Mark { tag, is_stamped }) = first.mark {
                 let at = *now.get_or_insert_with(clock::now);
-                self.departed.push((Departed { tag, begin, end, at }, stamp.filter(|_| is_stamped)));
+                let stamp = stamp.filter(|_| is_stamped);
+                let is_stamped = stamp.is_some();
+                self.departed.push((Departed { tag, begin, end, at, is_stamped }, stamp));
             }
             self.queue.pop_front();
         }

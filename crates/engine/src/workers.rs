@@ -181,7 +181,7 @@ mod tests {
             poll.wait(&mut events, None).unwrap();
             results.extend(workers.results());
         }
-        assert_eq!(results.iter().sum::<u64>(), (0..100).map(|n| n * n).sum());
+        assert_eq!(results.iter().sum::<u64>(), (0..100).map(|n| n * n).sum::<u64>());
     }
 
     /// One thread, held up by its first job, then two owners' jobs: the flood of the one does not come first.

@@ -24,6 +24,7 @@ mod request;
 mod run;
 mod side;
 mod tables;
+mod trail;
 mod url;
 mod watch;
 

@@ -245,8 +245,8 @@ impl Side {
                     let sense = Sense::PROTOCOL_SERVICE_CRC_ERROR;
                     self.answer(task, Status::CHECK_CONDITION, Some(sense), 0);
                 }
-                Event::Manage { connection, itt, function } => {
-                    self.manage((connection, itt), function, shared);
+                Event::Manage { connection, itt, function, cmd_sn } => {
+                    self.manage((connection, itt), function, cmd_sn, shared);
                 }
                 Event::Text { connection, text } => self.answer_text(connection, &text, shared),
                 Event::Logout { connection, ends } => {
