@@ -64,20 +64,51 @@ impl<T> FairQueue<T> {
         self.order.push(Reverse((self.now_bytes, owner)));
     }
 
+    /// Queues an item before those of the same owner: the rest of one that was taken.
+    pub fn push_front(&mut self, owner: u64, bytes: u64, item: T) {
+        match self.lines.get_mut(&owner) {
+            None => self.push(owner, bytes, item),
+            Some(line) => {
+                line.push_front(Item { item, cost_bytes: bytes.max(COST_MIN_BYTES) });
+                self.queued += 1;
+            }
+        }
+    }
+
     /// Takes the next item.
     pub fn pop(&mut self) -> Option<T> {
+        self.pop_of(|_| true).map(|(_, item)| item)
+    }
+
+    /// Takes the next item of those owners that may have one now, and says whose it is.
+    pub fn pop_of(&mut self, may: impl Fn(u64) -> bool) -> Option<(u64, T)> {
+        let mut aside = Vec::new();
+        let found = self.next_of(may, &mut aside);
+        self.order.extend(aside);
+        found
+    }
+
+    fn next_of(
+        &mut self,
+        may: impl Fn(u64) -> bool,
+        aside: &mut Vec<Reverse<(u64, u64)>>,
+    ) -> Option<(u64, T)> {
         loop {
             let Reverse((at_bytes, owner)) = self.order.pop()?;
             let Some(line) = self.lines.get_mut(&owner) else {
                 unreachable!("whoever is in order has a line")
             };
-            self.now_bytes = at_bytes;
+            if !line.is_empty() && !may(owner) {
+                aside.push(Reverse((at_bytes, owner)));
+                continue;
+            }
+            self.now_bytes = self.now_bytes.max(at_bytes);
             if let Some(Item { item, cost_bytes }) = line.pop_front() {
                 self.queued -= 1;
                 // What it asks for next begins where this ends, even if it comes later: one who asks for one thing
                 // at a time, again and again, is not ahead of the others for that.
                 self.order.push(Reverse((at_bytes + cost_bytes, owner)));
-                return Some(item);
+                return Some((owner, item));
             }
             if let Some(line) = self.lines.remove(&owner)
                 && self.spare.len() < SPARE_MAX
@@ -155,6 +186,30 @@ mod tests {
             queue.push(owner, 4096, owner);
         }
         assert!(served.iter().all(|count| (99..=101).contains(count)), "{served:?}");
+    }
+
+    #[test]
+    fn the_rest_of_an_item_comes_before_what_its_owner_queued_later() {
+        let mut queue = FairQueue::new();
+        (0..3).for_each(|n| queue.push(1, MIB, (1, n)));
+        assert_eq!(queue.pop(), Some((1, 0)));
+        queue.push_front(1, MIB, (1, 10));
+        queue.push(2, 4096, (2, 0));
+        assert_eq!(drain(&mut queue, 9), [(2, 0), (1, 10), (1, 1), (1, 2)]);
+        queue.push_front(3, 4096, (3, 0));
+        assert_eq!(drain(&mut queue, 9), [(3, 0)]);
+    }
+
+    #[test]
+    fn who_may_not_have_one_now_keeps_its_place() {
+        let mut queue = FairQueue::new();
+        (0..3).for_each(|n| queue.push(1, 4096, (1, n)));
+        queue.push(2, MIB, (2, 0));
+        assert_eq!(queue.pop_of(|owner| owner != 1), Some((2, (2, 0))));
+        assert_eq!(queue.pop_of(|owner| owner != 1), None);
+        queue.push(2, MIB, (2, 1));
+        assert_eq!(drain(&mut queue, 9), [(1, 0), (1, 1), (1, 2), (2, 1)]);
+        assert!(queue.is_empty() && queue.lines.is_empty());
     }
 
     #[test]

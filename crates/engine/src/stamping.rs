@@ -34,6 +34,8 @@ pub struct Departed {
     pub end: u64,
     /// When the write ended that took it.
     pub at: Instant,
+    /// [`Stamped`] follows, if the connection stands until then.
+    pub is_stamped: bool,
 }
 
 /// What the kernel said of the last byte of a marked PDU. It drops stamps when a receive buffer is full, so each may
@@ -237,7 +239,8 @@ mod tests {
         for (index, (departed, len)) in departed.iter().zip(lens).enumerate() {
             let (begin, tag) = (end, (lens.len() - 1 - index) as u64);
             end += 48 + len as u64;
-            assert_eq!(*departed, Departed { tag, begin, end, at: departed.at });
+            assert_eq!(*departed, Departed { tag, begin, end, at: departed.at, is_stamped: true });
+            assert!(departed.at >= before);
         }
         let tags: Vec<u64> = stamped.iter().map(|stamped| stamped.tag).collect();
         assert_eq!(tags, [7, 6, 5, 4, 3, 2, 1, 0]);

@@ -40,7 +40,7 @@ pub struct TcpTimes {
 
 /// A row of the table `layers`: a request as one end saw it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Layers {
+pub struct Layers<T = LayerTimes> {
     /// Which request.
     pub id: RequestId,
     /// Read or write.
@@ -60,7 +60,7 @@ pub struct Layers {
     /// The command PDU at the near end, the PDU with the status at the far one.
     pub tcp: TcpTimes,
     /// When it was handed from one layer to the next.
-    pub times: LayerTimes,
+    pub times: T,
 }
 
 /// The layers of one end.
@@ -118,6 +118,36 @@ pub struct FarTimes {
     pub answered: Instant,
     /// The socket took the last byte of the PDU with its status.
     pub sent: Instant,
+}
+
+impl<T: Into<LayerTimes>> Layers<T> {
+    /// The row of the table.
+    pub fn into_row(self) -> Layers {
+        Layers {
+            id: self.id,
+            op: self.op,
+            status: self.status,
+            lun: self.lun,
+            len_bytes: self.len_bytes,
+            offset_bytes: self.offset_bytes,
+            command_stream_end: self.command_stream_end,
+            status_stream_end: self.status_stream_end,
+            tcp: self.tcp,
+            times: self.times.into(),
+        }
+    }
+}
+
+impl From<NearTimes> for LayerTimes {
+    fn from(times: NearTimes) -> LayerTimes {
+        LayerTimes::Near(times)
+    }
+}
+
+impl From<FarTimes> for LayerTimes {
+    fn from(times: FarTimes) -> LayerTimes {
+        LayerTimes::Far(times)
+    }
 }
 
 impl LayerTimes {

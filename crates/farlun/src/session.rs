@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use engine::trace::Sampling;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use initiator::{Chap, Disk, Error, Options, Url};
 use proto::login::Secret;
 use proto::params::{Digest, Wishes};
+use store::manifest::Trace;
 
 use crate::exit::{Exit, REFUSED};
 
@@ -34,9 +36,33 @@ pub(crate) struct SessionArgs {
     /// Congestion control of the connection, such as cubic [default: the system's]
     #[arg(long = "cc", value_name = "NAME")]
     congestion: Option<String>,
-    /// Write the tables sockets-near.parquet and io-near.parquet to this directory
+    /// Leave it to TCP how fast its window is sent, without pacing: for comparison
+    #[arg(long)]
+    no_pacing: bool,
+    /// Write the tables sockets, io, layers and pdus (-near.parquet) to this directory
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+}
+
+/// Which requests have rows in the tables.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct SamplingArgs {
+    /// Of one request in N, its way through the layers goes into the table layers
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..),
+        requires = "trace")]
+    trace_sample: u32,
+    /// Of one request in N, every PDU goes into the table pdus, with the times of TCP; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 16, requires = "trace")]
+    trace_pdus: u32,
+}
+
+impl SamplingArgs {
+    /// As the tracer takes it.
+    pub(crate) fn sampling(self) -> Sampling {
+        Sampling { layers: self.trace_sample, pdus: self.trace_pdus }
+    }
 }
 
 /// Flags of a session that moves much.
@@ -104,7 +130,10 @@ impl SessionArgs {
             digests: self.digest.digests(),
             connections: 1,
             congestion: self.congestion,
+            pacing: !self.no_pacing,
+            queue_limit: None,
             trace: self.trace,
+            sampling: self.sampling.sampling(),
             notice: |text| eprintln!("farlun: {text}"),
         })
     }
@@ -155,8 +184,9 @@ fn tell_connections(disk: &Disk, options: &Options) {
     }
 }
 
-/// Logs out of a LUN that was worked on; before that, says what on this host may have held it back.
-pub(crate) fn close(mut disk: Disk) -> anyhow::Result<()> {
+/// Logs out of a LUN that was worked on; before that, says what on this host may have held it back. What was
+/// recorded, once the last session is closed.
+pub(crate) fn close(mut disk: Disk) -> anyhow::Result<Option<Trace>> {
     if let Some(advice) = disk.client().advice() {
         eprintln!("farlun: {advice}");
     }

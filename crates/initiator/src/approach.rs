@@ -61,6 +61,7 @@ struct First {
 pub(crate) struct Arrived {
     pub(crate) session: Session,
     pub(crate) address: SocketAddr,
+    pub(crate) tsih: u16,
     pub(crate) connections: Vec<Connection<Place, Payload>>,
     /// As it was understood.
     pub(crate) destination: Destination,
@@ -105,11 +106,11 @@ impl Approach {
     ) -> Result<Option<Arrived>, Error> {
         loop {
             if self.first.as_ref().is_some_and(|first| first.is_complete) {
-                let Some(First { session, address, connections, .. }) = self.first.take() else {
+                let Some(First { session, address, tsih, connections, .. }) = self.first.take() else {
                     unreachable!("it is complete");
                 };
                 let destination = self.destination.clone();
-                return Ok(Some(Arrived { session, address, connections, destination }));
+                return Ok(Some(Arrived { session, address, tsih, connections, destination }));
             }
             if let Some((lookup, until)) = &mut self.lookup {
                 let until = *until.get_or_insert((now + options.timeout).min(self.deadline));
@@ -125,7 +126,7 @@ impl Approach {
             };
             match result {
                 Ok(None) => return Ok(None),
-                Ok(Some(dialled)) => self.arrived(dialled),
+                Ok(Some(dialled)) => self.arrived(dialled, options),
                 Err(error) => self.failed(error, options)?,
             }
         }
@@ -161,12 +162,13 @@ impl Approach {
         }
     }
 
-    fn arrived(&mut self, dialled: Dialled) {
+    fn arrived(&mut self, dialled: Dialled, options: &Options) {
         let address = self.addresses.front().copied();
         self.dial = None;
         let Dialled { mut connection, logged_in } = dialled;
         let LoggedIn { params, tsih, cmd_sn, exp_stat_sn, exp_cmd_sn, max_cmd_sn, .. } = logged_in;
         connection.set_digests(digests(&params));
+        connection.set_pacing(options.pacing);
         match (&mut self.first, address) {
             (Some(first), _) => {
                 first.session.join(&params, exp_stat_sn, exp_cmd_sn, max_cmd_sn);

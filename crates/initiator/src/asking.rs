@@ -34,7 +34,7 @@ impl Side {
             let request = Request { cdb, body: Body::Read(self.buffers.take(len)), offset_bytes: 0 };
             self.outstanding_bytes += request.len_bytes();
             let (issued, submitted) = (self.now, self.now);
-            let open = Open { request, issued, submitted, attentions: 0, question: Some(index) };
+            let open = Open { request, issued, submitted, itt: 0, attentions: 0, question: Some(index) };
             let token = self.open.insert(open);
             self.submit(token);
         }

@@ -4,10 +4,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use engine::Buffer;
+use engine::trace::Sampling;
 use proto::discovery::{self, Collector, DiscoveredTarget};
 use proto::login::{Request as LoginRequest, Session};
 use proto::params::Wishes;
 use proto::peer_cpu;
+use store::manifest::Trace;
 use wire::scsi::{
     BlockForm, BlockLimits, Capacity10, Capacity16, Cdb, ReportLuns, StandardInquiry, UnitSerialNumber,
     VpdPage, page,
@@ -78,12 +80,12 @@ pub fn luns(url: &Url, target: &str, options: &Options) -> Result<Vec<(u16, Opti
 impl Disk {
     /// Logs in and looks at the LUN that `url` names.
     pub fn open(url: &Url, options: &Options) -> Result<Disk, Error> {
-        Disk::open_with(url, options, 0, &Tables::create(options.trace.as_deref())?)
+        Disk::open_with(url, options, 0, &Tables::create(options.trace.as_deref(), options.sampling)?)
     }
 
     /// The same with several sessions, which share the tables that they record.
     pub fn open_many(url: &Url, options: &Options, sessions: usize) -> Result<Vec<Disk>, Error> {
-        let tables = Tables::create(options.trace.as_deref())?;
+        let tables = Tables::create(options.trace.as_deref(), options.sampling)?;
         (0..sessions).map(|number| Disk::open_with(url, options, number, &tables)).collect()
     }
 
@@ -187,8 +189,8 @@ impl Disk {
         Ok(peer_cpu::read_answer(&self.client.text(peer_cpu::request())?))
     }
 
-    /// Logs out.
-    pub fn close(self) -> Result<(), Error> {
+    /// Logs out; see [`Client::close`].
+    pub fn close(self) -> Result<Option<Trace>, Error> {
         self.client.close()
     }
 }
@@ -249,7 +251,12 @@ impl Request {
 
 /// One session without tables.
 fn log_in(session: Session, url: &Url, options: &Options) -> Result<Client, Error> {
-    connect::session(&destination(session, url, options)?, 0, options, &Tables::create(None)?)
+    connect::session(
+        &destination(session, url, options)?,
+        0,
+        options,
+        &Tables::create(None, Sampling::default())?,
+    )
 }
 
 fn destination(session: Session, url: &Url, options: &Options) -> Result<Destination, Error> {

@@ -25,6 +25,7 @@ mod request;
 mod run;
 mod side;
 mod tables;
+mod trail;
 mod url;
 mod watch;
 

@@ -1,6 +1,6 @@
 //! One connection of a session at work: its socket, what is known of it, and when it is to be looked at.
 
-use engine::{Connection, Progress, Scratch, Stop};
+use engine::{Connection, Progress, Scratch, Span, Stop};
 use event::{Host, Instant, SocketSample};
 use net::{Poll, Ready};
 
@@ -23,7 +23,7 @@ impl Line {
     pub(crate) fn new(connection: Connection<Place, Payload>, cid: u16, now: Instant) -> Line {
         Line {
             connection,
-            port: Port { cid, pulse: Pulse::new(now), pdu: None },
+            port: Port { cid, pulse: Pulse::new(now), pdu: None, span: Span::default() },
             // What followed the last response of the login has been read already.
             readable: true,
             next_sample: now,
@@ -39,6 +39,9 @@ impl Line {
     }
 
     pub(crate) fn receive(&mut self, side: &mut Side, scratch: &mut Scratch) -> Result<Progress, Error> {
+        if let Some(trail) = &mut side.trail {
+            self.connection.stamped().for_each(|stamped| trail.stamped(&stamped));
+        }
         if !self.readable {
             return Ok(Progress::Waits);
         }
@@ -57,6 +60,9 @@ impl Line {
         let address = side.address;
         let failed = |source| Error::Socket { address, source };
         let sent = self.connection.send(poll, &mut AtPort { side, port: &mut self.port }).map_err(failed)?;
+        if let Some(trail) = &mut side.trail {
+            self.connection.departed().for_each(|departed| trail.departed(&departed));
+        }
         // A target that asks and never listens must not fill our memory with answers.
         let is_reading = !side.session.is_backed_up(self.port.cid);
         self.connection.set_reading(poll, is_reading).map_err(failed)?;

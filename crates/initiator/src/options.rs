@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use engine::trace::Sampling;
 use proto::params::Digest;
 
 use crate::chap::Chap;
@@ -21,8 +22,15 @@ pub struct Options {
     pub connections: u16,
     /// Congestion control; the system's if `None`.
     pub congestion: Option<String>,
-    /// Where the tables `sockets` and `io` go, if anywhere.
+    /// Whether what is sent is paced; otherwise TCP sends as its window lets it.
+    pub pacing: bool,
+    /// Commands that a session may have given to iSCSI; requests beyond wait above it. As many as there are, if
+    /// `None`.
+    pub queue_limit: Option<usize>,
+    /// Where the tables `sockets`, `io`, `layers` and `pdus` go, if anywhere.
     pub trace: Option<PathBuf>,
+    /// Which requests have rows in the last two.
+    pub sampling: Sampling,
     /// Where people are told what they should know although it goes on.
     pub notice: fn(&str),
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Buffer, Buffers, Landing, Outgoing, Receiver, Sender};
+use engine::{Buffer, Buffers, Landing, Outgoing, Receiver, Sender, Span};
 use event::{Instant, Io};
 use proto::initiator::{Command, Completion, Event, Function, Session, Transfer};
 use proto::{Data, Fault, Segment};
@@ -21,6 +21,7 @@ use crate::known::{Attention, Known};
 use crate::pulse::Pulse;
 use crate::request::{Body, Completed, Request};
 use crate::tables::Tables;
+use crate::trail::Trail;
 use crate::watch::Watch;
 
 /// How long a target is left alone that had no room, at first and at most.
@@ -57,6 +58,8 @@ pub(crate) struct Side {
     /// When it was sent.
     pub(crate) questioned: Instant,
     pub(crate) tables: Rc<Tables>,
+    /// With it, requests are followed through the layers.
+    pub(crate) trail: Option<Trail>,
     /// For the mean request.
     pub(crate) issued: (u64, u64),
     pub(crate) watch: Watch,
@@ -82,6 +85,8 @@ pub(crate) struct Port {
     pub(crate) cid: u16,
     pub(crate) pulse: Pulse,
     pub(crate) pdu: Option<Pdu>,
+    /// Where that PDU lies, as soon as all of it is there.
+    pub(crate) span: Span,
 }
 
 /// A session as one of its connections sees it.
@@ -103,6 +108,8 @@ pub(crate) struct Open {
     pub(crate) issued: Instant,
     /// When it was last submitted; far away while it waits to be submitted again.
     pub(crate) submitted: Instant,
+    /// What the session called it then.
+    pub(crate) itt: u32,
     pub(crate) attentions: u8,
     /// Which of the LUN's known answers it asks for again, if it is no request of a workload.
     pub(crate) question: Option<usize>,
@@ -143,13 +150,16 @@ impl Side {
             Body::Read(buffer) => Transfer::In(buffer.len() as u32),
             Body::Write(buffer) => Transfer::Out(buffer.len() as u32),
         };
-        self.session.submit(Command {
+        open.itt = self.session.submit(Command {
             token: token as u64,
             lun: self.lun,
             cdb: cdb.emit(),
             transfer,
             attribute: TaskAttribute::Simple,
         });
+        if let Some(trail) = &mut self.trail {
+            trail.submitted(open.itt, open, self.lun, self.now);
+        }
     }
 
     /// Begins again with a new session: whatever is open goes out once more, if the LUN still is the same.
@@ -218,16 +228,22 @@ impl Side {
         {
             open.attentions += 1;
             open.submitted = Instant::FAR_FUTURE;
+            forget(&mut self.trail, open.itt);
             self.attend(token, Attention::of(&attention));
             return Ok(());
         }
         if matches!(status, Status::BUSY | Status::TASK_SET_FULL) && self.may_wait() {
-            self.open[token].submitted = Instant::FAR_FUTURE;
+            let open = &mut self.open[token];
+            open.submitted = Instant::FAR_FUTURE;
+            forget(&mut self.trail, open.itt);
             self.put_off(token);
             return Ok(());
         }
         self.refusal = None;
-        let Open { request, issued, question, .. } = self.open.remove(token);
+        let Open { request, issued, itt, question, .. } = self.open.remove(token);
+        if let Some(trail) = &mut self.trail {
+            trail.ended(itt, status.0);
+        }
         self.outstanding_bytes -= request.len_bytes();
         if let Some(op) = request.op() {
             self.tables.io(&Io {
@@ -284,6 +300,12 @@ impl Side {
     }
 }
 
+fn forget(trail: &mut Option<Trail>, itt: u32) {
+    if let Some(trail) = trail {
+        trail.forget(itt);
+    }
+}
+
 fn is_attention(sense: &Sense) -> bool {
     sense.key == SenseKey::UnitAttention
 }
@@ -304,6 +326,9 @@ impl Receiver for AtPort<'_> {
         // A pong is a sign of life, but no progress; nor is what a target says unasked.
         if matches!(pdu, Pdu::DataIn(_) | Pdu::ScsiResponse(_) | Pdu::R2t(_)) {
             self.side.watch.progress(self.side.now);
+        }
+        if let Some(trail) = &mut self.side.trail {
+            trail.header(&pdu);
         }
         self.port.pdu = Some(pdu);
         self.port.pulse.hear(self.side.now);
@@ -329,6 +354,9 @@ impl Receiver for AtPort<'_> {
 
     fn pdu(&mut self, _header: &[u8; BHS_LEN], collected: &[u8]) -> Result<(), Error> {
         let Some(pdu) = self.port.pdu.take() else { unreachable!("every PDU begins with its header") };
+        if let Some(trail) = &mut self.side.trail {
+            trail.pdu(self.port.cid, &pdu, self.port.span);
+        }
         let address = self.side.address;
         let handled = self.side.session.handle(self.port.cid, &pdu, collected);
         handled.map_err(|source| Error::Fault { address, source })?;
@@ -341,6 +369,21 @@ impl Receiver for AtPort<'_> {
 
     fn bad_data(&mut self, _header: &[u8; BHS_LEN]) -> Result<(), Error> {
         Err(Error::Fault { address: self.side.address, source: Fault::DataDigest })
+    }
+
+    fn wants_times(&self) -> bool {
+        self.side.trail.is_some()
+    }
+
+    fn came(&mut self, at: Instant) {
+        if let Some(trail) = &mut self.side.trail {
+            trail.came(at);
+            self.side.now = self.side.now.max(at);
+        }
+    }
+
+    fn lies(&mut self, span: Span) {
+        self.port.span = span;
     }
 }
 
@@ -358,7 +401,10 @@ impl Sender for AtPort<'_> {
                 (Some(Payload::Shared { buffer, offset_bytes, len_bytes }), true)
             }
         };
-        Some(Outgoing { header: transmit.header, data, is_payload, mark: None, is_alone: false })
+        let side = &mut *self.side;
+        let mark =
+            side.trail.as_mut().and_then(|trail| trail.sends(self.port.cid, &transmit.header, side.now));
+        Some(Outgoing { header: transmit.header, data, is_payload, mark, is_alone: false })
     }
 
     fn bytes<'a>(&'a self, data: &'a Payload) -> &'a [u8] {

@@ -1,30 +1,33 @@
-//! The tables that the sessions of one command record, `sockets` and `io`: one file each, however many
-//! sessions there are.
+//! The tables that the sessions of one command record, `sockets`, `io`, `layers` and `pdus`: one file each,
+//! however many sessions there are.
 
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
-use event::{Io, Sink, SocketSample};
-use store::tables::{Recorder, TableError};
+use engine::trace::{Sampling, Tracer};
+use event::{Host, Io, Sink, SocketSample};
+use store::manifest::Trace;
+use store::tables::{Recorder, Spool, TableError};
 
 /// The tables, if any were asked for.
 pub(crate) struct Tables {
     open: Option<RefCell<Open>>,
+    tracer: Option<Rc<Tracer>>,
 }
 
 struct Open {
     sockets: Recorder<SocketSample>,
-    ios: Recorder<Io>,
+    ios: Spool<Io>,
 }
 
 impl Tables {
-    pub(crate) fn create(dir: Option<&Path>) -> Result<Rc<Tables>, TableError> {
-        let open = dir.map(|dir| -> Result<Open, TableError> {
-            let sockets = Recorder::create(dir.join("sockets-near.parquet"))?;
-            Ok(Open { sockets, ios: Recorder::create(dir.join("io-near.parquet"))? })
-        });
-        Ok(Rc::new(Tables { open: open.transpose()?.map(RefCell::new) }))
+    pub(crate) fn create(dir: Option<&Path>, sampling: Sampling) -> Result<Rc<Tables>, TableError> {
+        let Some(dir) = dir else { return Ok(Rc::new(Tables { open: None, tracer: None })) };
+        let sockets = Recorder::create(dir.join("sockets-near.parquet"))?;
+        let open = Open { sockets, ios: Spool::create(dir.join("io-near.parquet"), 1)? };
+        let tracer = Tracer::create(dir, Host::Near, sampling)?;
+        Ok(Rc::new(Tables { open: Some(open.into()), tracer: Some(tracer.into()) }))
     }
 
     pub(crate) fn socket(&self, sample: &SocketSample) {
@@ -39,13 +42,22 @@ impl Tables {
         }
     }
 
+    /// Where requests are followed through the layers, if anywhere.
+    pub(crate) fn tracer(&self) -> Option<&Rc<Tracer>> {
+        self.tracer.as_ref()
+    }
+
     /// Completes the files, if nobody else records in them any more.
-    pub(crate) fn finish(tables: Rc<Tables>) -> Result<(), TableError> {
-        let open = Rc::into_inner(tables).and_then(|tables| tables.open);
-        if let Some(Open { sockets, ios }) = open.map(RefCell::into_inner) {
-            sockets.finish()?;
-            ios.finish()?;
-        }
-        Ok(())
+    pub(crate) fn finish(tables: Rc<Tables>) -> Result<Option<Trace>, TableError> {
+        let Some(Tables { open: Some(open), tracer: Some(tracer) }) = Rc::into_inner(tables) else {
+            return Ok(None);
+        };
+        let Open { sockets, ios } = open.into_inner();
+        sockets.finish()?;
+        let io = ios.finish()?;
+        let Some(tracer) = Rc::into_inner(tracer) else {
+            unreachable!("sessions give it back before their tables are finished");
+        };
+        Ok(Some(Trace { io: Some(io), ..tracer.finish()? }))
     }
 }

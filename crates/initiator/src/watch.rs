@@ -158,6 +158,7 @@ mod tests {
             request: Request { cdb, body: Body::None, offset_bytes: 0 },
             issued: at(s),
             submitted: at(s),
+            itt: 0,
             attentions: 0,
             question: None,
         };

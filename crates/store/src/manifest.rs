@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::tables::Written;
+
 /// `run.json`: what was run, where, and whether it counts.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
@@ -121,6 +123,12 @@ pub struct Cell {
     /// The window of a throughput figure; null: from the end of the load's warm-up to its end.
     #[serde(default)]
     pub window: Option<Window>,
+    /// Hosts at the near end that run the load: near, near2, …; 0 is one, too.
+    #[serde(default)]
+    pub initiators: u32,
+    /// Hosts at the far end that serve it: far, far2, …; 0 is one, too.
+    #[serde(default)]
+    pub targets: u32,
     /// The document of `farlun wan --json`; null if it printed none.
     #[serde(default)]
     pub wan: Option<Value>,
@@ -251,6 +259,20 @@ pub struct Load {
     pub connections: Option<u64>,
     /// Sessions that were lost during the load and made again; null for a stream.
     pub reconnects: Option<u64>,
+    /// What `--trace` recorded of its requests; null without, and for a stream.
+    pub trace: Option<Trace>,
+}
+
+/// How much one end recorded of its requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trace {
+    /// Rows of `io`; null at a target.
+    pub io: Option<Written>,
+    /// Rows of `layers`.
+    pub layers: Written,
+    /// Rows of `pdus`.
+    pub pdus: Written,
 }
 
 /// Latency of requests.
@@ -330,6 +352,16 @@ impl Cell {
     /// The typed view of the document of `farlun wan`; an error if it is of another shape.
     pub fn wan(&self) -> Result<Option<Wan>, serde_json::Error> {
         self.wan.as_ref().map(Wan::deserialize).transpose()
+    }
+
+    /// The documents of the further initiators' loads, near2 first, as far as they printed any; an error if one is
+    /// of another shape.
+    pub fn other_loads(&self) -> Result<Vec<Load>, serde_json::Error> {
+        let others = self.wan.as_ref().and_then(|wan| wan["others"].as_array()).into_iter().flatten();
+        let ours = (2..=self.initiators).map(|n| format!("near{n}"));
+        let of_host =
+            |host: String| others.clone().find(|role| role["host"] == *host).map(|role| &role["output"]);
+        ours.filter_map(of_host).filter(|output| output.is_object()).map(Load::deserialize).collect()
     }
 
     /// The typed view of the document of the load; an error if it is of another shape.

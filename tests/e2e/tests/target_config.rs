@@ -129,6 +129,9 @@ const FAULTY: &[(&str, u64, u64, &[&str])] = &[
     ("listen = [\"127.0.0.1\", 7]", 1, 24, &["expected a text in quotes, found 7"]),
     ("listen = []", 1, 10, &["no address"]),
     ("listen = [\"127.0.0.1\", \"127.0.0.1:3260\"]", 1, 10, &["127.0.0.1:3260 is there twice"]),
+    ("[compat]\njoined_send = true", 1, 2, &["joined-send joins", "separate-status"]),
+    ("[compat]\nnagel = true", 2, 1, &["unknown key 'nagel'", "did you mean 'nagle'"]),
+    ("[compat]\nnagle = 1", 2, 9, &["nagle"]),
     ("allow = []", 1, 9, &["would admit nobody"]),
     ("allow = [\"iqn.a\", \"b c\"]", 1, 19, &["'b c' is no iSCSI name"]),
     ("digest = \"crc32\"", 1, 10, &["unknown value 'crc32'", "did you mean 'crc32c'?"]),
@@ -289,6 +292,7 @@ fn the_sample_as_it_ships_and_with_every_key() {
     assert_eq!(said["chap"], json!({"users": ["alice", "bob"], "target": "disk"}), "{said}");
     assert_eq!((&said["digest"], &said["congestion"]), (&json!("prefer"), &json!("cubic")), "{said}");
     assert_eq!(said["allow"].as_array().map(Vec::len), Some(2), "{said}");
+    assert_eq!(said["compat"], "nagle,separate-status", "{said}");
 }
 
 #[test]

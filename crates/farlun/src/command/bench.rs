@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use event::{Bytes, Op, format_delay, parse_delay};
-use initiator::{Disk, Load, Outcome, Progress, Shape};
+use initiator::{Disk, Load, Options, Outcome, Progress, Shape};
 use net::clock;
-use store::manifest::{Cpu, Latency, Load as LoadDocument};
+use store::manifest::{Cpu, Latency, Load as LoadDocument, Trace};
 
 use crate::exit::{DONE, Exit};
 use crate::session::{BulkArgs, close, failed, open_many, time_bar};
@@ -33,6 +33,9 @@ pub(crate) struct BenchArgs {
     /// Requests outstanding, 1 to 65535 [default: follows the path]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     depth: Option<u16>,
+    /// Requests that a session gives to iSCSI at a time; those beyond wait above it [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    queue_limit: Option<u16>,
     /// Sessions that load the LUN at the same time, 1 to 1024, each with requests of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     sessions: u16,
@@ -69,7 +72,8 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<u8> {
             format_delay(args.time)
         )));
     }
-    let mut disks = open_many(&args.url, &args.session.options()?, args.sessions.into())?;
+    let options = Options { queue_limit: args.queue_limit.map(usize::from), ..args.session.options()? };
+    let mut disks = open_many(&args.url, &options, args.sessions.into())?;
     let disk = &disks[0];
     let (len_bytes, transfer_max_bytes) = (disk.len_bytes(), disk.transfer_max_bytes());
     let default = if args.random { RANDOM_BLOCK_BYTES } else { BULK_BLOCK_BYTES };
@@ -120,7 +124,11 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<u8> {
         document.reconnects = Some(reconnects_of(&disks) - reconnects);
         documents.push(document);
     }
-    disks.into_iter().try_for_each(close)?;
+    let mut trace = None;
+    for disk in disks {
+        trace = close(disk)?;
+    }
+    documents.iter_mut().for_each(|document| document.trace = trace);
     if args.json {
         match documents.as_slice() {
             [one] => say!("{}", serde_json::to_string(one)?),
@@ -243,6 +251,7 @@ fn document(
         sessions: None,
         connections: Some(disk.session().connections().into()),
         reconnects: None,
+        trace: None,
     }
 }
 
@@ -271,6 +280,10 @@ fn print(load: &LoadDocument) {
     }
     if let Some(reconnects @ 1..) = load.reconnects {
         row("reconnects", format!("{reconnects}: the session was lost and made again"));
+    }
+    if let Some(Trace { layers, pdus, io }) = load.trace {
+        let lost = layers.lost_rows + pdus.lost_rows + io.map_or(0, |io| io.lost_rows);
+        row("trace", format!("{} requests, {} PDUs, {lost} rows lost", layers.rows, pdus.rows));
     }
     let Some(cpu) = load.cpu else { return };
     let us =

@@ -72,7 +72,7 @@ pub(crate) fn run(args: ReadArgs) -> anyhow::Result<u8> {
     output.finish()?;
     let elapsed = clock::now().since(started);
     let (connections, reconnects) = (disk.session().connections(), disk.session().reconnects());
-    close(disk)?;
+    let trace = close(disk)?;
     let rate = range.len_bytes as f64 / elapsed.as_secs_f64();
     if args.json {
         let seconds = elapsed.as_secs_f64();
@@ -82,6 +82,7 @@ pub(crate) fn run(args: ReadArgs) -> anyhow::Result<u8> {
             "bytes_per_s": rate,
             "connections": connections,
             "reconnects": reconnects,
+            "trace": trace,
         });
         say!("{document}");
     } else {

@@ -113,7 +113,7 @@ pub(crate) fn run(args: WriteArgs) -> anyhow::Result<u8> {
     })?;
     let elapsed = clock::now().since(started);
     let (connections, reconnects) = (disk.session().connections(), disk.session().reconnects());
-    close(disk)?;
+    let trace = close(disk)?;
     let rate = len_bytes as f64 / elapsed.as_secs_f64();
     if args.json {
         let document = json!({
@@ -122,6 +122,7 @@ pub(crate) fn run(args: WriteArgs) -> anyhow::Result<u8> {
             "bytes_per_s": rate,
             "connections": connections,
             "reconnects": reconnects,
+            "trace": trace,
         });
         say!("{document}");
     } else {

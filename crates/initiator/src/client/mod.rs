@@ -12,10 +12,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use engine::{Buffers, Connection, Progress, Scratch, Turn};
-use event::Instant;
+use event::{Instant, RequestId};
 use net::{Poll, Ready, clock};
 use proto::initiator::{Function, TASKS_MAX};
 use slab::Slab;
+use store::manifest::Trace;
 use wire::iscsi::Lun;
 
 use crate::approach::{Arrived, Destination};
@@ -28,6 +29,7 @@ use crate::request::{Request, Workload};
 use crate::run;
 use crate::side::{Open, Payload, Place, Side};
 use crate::tables::Tables;
+use crate::trail::Trail;
 use crate::watch::{Finding, Watch};
 use recovery::{Recovery, Trouble};
 
@@ -88,7 +90,10 @@ impl Client {
         tables: Rc<Tables>,
     ) -> Client {
         let now = clock::now();
-        let Arrived { session, address, connections, destination: understood } = arrived;
+        let Arrived { session, address, tsih, connections, destination: understood } = arrived;
+        let number = RequestId::session_of(destination.request.isid, tsih);
+        let trail = tables.tracer().map(|tracer| Trail::new(Rc::clone(tracer), number));
+        let lines = lines(connections, &tables, now);
         let side = Side {
             session,
             address,
@@ -107,6 +112,7 @@ impl Client {
             asking: None,
             resets: 0,
             tables,
+            trail,
             issued: (0, 0),
             watch: Watch::new(now),
             leave: None,
@@ -117,7 +123,7 @@ impl Client {
         Client {
             poll,
             side,
-            lines: lines(connections, now),
+            lines,
             state: State::Up,
             trouble: None,
             reconnects: 0,
@@ -209,14 +215,18 @@ impl Client {
         Ok(self.side.answer.take().unwrap_or_default())
     }
 
-    /// Logs out and closes the tables.
-    pub fn close(mut self) -> Result<(), Error> {
+    /// Logs out and completes the tables, if no other session records in them; what they hold.
+    pub fn close(mut self) -> Result<Option<Trace>, Error> {
         if !self.lines.is_empty() {
             self.side.session.logout();
             self.state = State::Closing { until: clock::now() + self.side.timeout };
             self.run(&mut Nothing)?;
         }
-        Ok(Tables::finish(self.side.tables)?)
+        let Side { tables, trail, .. } = self.side;
+        if let Some(mut trail) = trail {
+            trail.close();
+        }
+        Ok(Tables::finish(tables)?)
     }
 
     /// The loop begins: silence is counted from here.
@@ -259,6 +269,10 @@ impl Client {
             workload.reconnected();
         }
         let mut exchanged = self.receive(scratch);
+        if let Some(trail) = &mut self.side.trail {
+            self.side.now = clock::now();
+            trail.tell(self.side.now);
+        }
         while let Some(finished) = self.side.finished.pop_front() {
             match finished {
                 Some(completed) => {
@@ -270,7 +284,7 @@ impl Client {
         }
         if exchanged.is_ok() {
             if matches!(self.state, State::Up) && self.side.leave.is_none() {
-                self.issue(workload, now);
+                self.issue(workload, self.side.now);
             }
             let received = exchanged;
             exchanged = self.send().map(|sent| most(sent, received.unwrap_or(Progress::Waits)));
@@ -336,7 +350,13 @@ impl Client {
         if side.retry_at().is_some_and(|at| now >= at) {
             side.again.extend(side.refused.drain(..));
         }
-        while let Some(token) = side.again.pop_front() {
+        if let Some(trail) = &mut side.trail {
+            trail.grant(&side.session, now);
+        }
+        let limit = self.options.queue_limit.unwrap_or(usize::MAX);
+        while side.session.open_commands() < limit
+            && let Some(token) = side.again.pop_front()
+        {
             side.submit(token);
         }
         let depth = workload.depth();
@@ -358,8 +378,17 @@ impl Client {
             side.issued.0 += 1;
             side.issued.1 += request.len_bytes();
             let (issued, submitted) = (now, now);
-            let token = side.open.insert(Open { request, issued, submitted, attentions: 0, question: None });
-            side.submit(token);
+            let open = Open { request, issued, submitted, itt: 0, attentions: 0, question: None };
+            let token = side.open.insert(open);
+            if side.session.open_commands() < limit {
+                side.submit(token);
+            } else {
+                side.open[token].submitted = Instant::FAR_FUTURE;
+                side.again.push_back(token);
+            }
+        }
+        if let Some(trail) = &mut side.trail {
+            trail.grant(&side.session, now);
         }
     }
 
@@ -413,9 +442,16 @@ impl Client {
     }
 }
 
-fn lines(connections: Vec<Connection<Place, Payload>>, now: Instant) -> Vec<Line> {
-    let numbered = connections.into_iter().enumerate();
-    numbered.map(|(cid, connection)| Line::new(connection, cid as u16, now)).collect()
+fn lines(connections: Vec<Connection<Place, Payload>>, tables: &Tables, now: Instant) -> Vec<Line> {
+    let is_stamped = tables.tracer().is_some_and(|tracer| tracer.sampling().pdus > 0);
+    let line = |(cid, mut connection): (usize, Connection<Place, Payload>)| {
+        if is_stamped {
+            // Without the kernel's times the others are good all the same.
+            let _ = connection.start_stamping();
+        }
+        Line::new(connection, cid as u16, now)
+    };
+    connections.into_iter().enumerate().map(line).collect()
 }
 
 fn most(one: Progress, other: Progress) -> Progress {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use engine::Scratch;
-use event::Instant;
+use event::{Instant, RequestId};
 
 use super::{Client, State, lines};
 use crate::approach::{Approach, Arrived};
@@ -133,10 +133,13 @@ impl Client {
         if let Some(approach) = &mut recovery.approach {
             match approach.turn(&self.poll, scratch, &self.options, now) {
                 Ok(None) => {}
-                Ok(Some(Arrived { session, address, connections, .. })) => {
+                Ok(Some(Arrived { session, address, tsih, connections, .. })) => {
                     self.state = State::Up;
                     self.reconnects += 1;
-                    self.lines = lines(connections, now);
+                    self.lines = lines(connections, &self.side.tables, now);
+                    if let Some(trail) = &mut self.side.trail {
+                        trail.begin_again(RequestId::session_of(self.destination.request.isid, tsih));
+                    }
                     self.side.begin_again(session, address);
                     return Ok(true);
                 }

@@ -186,11 +186,16 @@ impl Session {
         self.tasks.len() < TASKS_MAX
     }
 
-    /// Queues a command; it is sent when the command window allows.
+    /// Commands that the command window would let go now.
+    pub fn command_room(&self) -> u32 {
+        self.window.room()
+    }
+
+    /// Queues a command; it is sent when the command window allows. Returns its tag.
     ///
     /// # Panics
     /// If there is no room, which the caller asks first.
-    pub fn submit(&mut self, command: Command) {
+    pub fn submit(&mut self, command: Command) -> u32 {
         assert!(self.has_room(), "more than {TASKS_MAX} commands submitted");
         let slot = self.tasks.vacant_entry();
         let key = slot.key();
@@ -200,13 +205,15 @@ impl Session {
         let itt = u32::from(self.uses) << 16 | key as u32;
         slot.insert(Task::new(command, itt));
         if self.connections.len() == 1 {
-            return self.assign(key, 0);
+            self.assign(key, 0);
+            return itt;
         }
         match command.transfer {
             Transfer::Out(_) => self.waiting_writes.push_back(key),
             Transfer::None | Transfer::In(_) => self.waiting_reads.push_back(key),
         }
         self.distribute();
+        itt
     }
 
     /// Gives waiting commands their connections, as far as the window reaches: what has a connection can be

@@ -8,6 +8,7 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use event::Sink;
+use serde::{Deserialize, Serialize};
 
 use super::{Row, TableError, Writer};
 
@@ -16,8 +17,8 @@ const BATCH_ROWS: usize = 32 * 1024;
 /// Batches that may wait for the thread.
 const BATCHES_WAITING: usize = 64;
 
-/// What a [`Recorder`] did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What a [`Recorder`] or a [`super::Spool`] did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Written {
     /// Rows in the file.
     pub rows: u64,

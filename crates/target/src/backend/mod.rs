@@ -60,6 +60,12 @@ pub trait BlockStore: fmt::Debug + Send + Sync {
     /// [`BlockStore::has_write_cache`].
     fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError>;
 
+    /// The most that is read or written by one call, in bytes. Where that is no more than a copy in memory, long ones
+    /// are cut, so that others come in between; where it waits for a medium, they are not.
+    fn piece_bytes(&self) -> usize {
+        usize::MAX
+    }
+
     /// Stores `from` at `offset_bytes` and returns when it is on stable storage.
     fn write_through(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
         self.write_at(offset_bytes, from)?;

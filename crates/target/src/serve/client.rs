@@ -107,6 +107,14 @@ impl Client {
             alive: Alive::new(accepted),
         })
     }
+    pub(super) fn set_pacing(&mut self, is_paced: bool) {
+        self.connection.set_pacing(is_paced);
+    }
+
+    /// See [`Connection::join_stamped_writes`].
+    pub(super) fn join_stamped_writes(&mut self) {
+        self.connection.join_stamped_writes();
+    }
 
     pub(super) fn index(&self) -> usize {
         self.link.index

@@ -29,6 +29,8 @@ pub struct Config {
     pub digests: &'static [Digest],
     /// Congestion control of its connections; the system's if `None`.
     pub congestion: Option<String>,
+    /// Whether what is sent is paced; otherwise TCP sends as its window lets it.
+    pub pacing: bool,
     /// How its connections send.
     pub compat: Compat,
     /// Where the table `sockets` goes, if anywhere.

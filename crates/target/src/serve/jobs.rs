@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use engine::Buffer;
+use engine::{Buffer, Step};
 
 use crate::backend::BlockStore;
 use crate::lun::{Nexus, Save};
@@ -24,10 +24,10 @@ pub(super) struct Job {
 /// What to do.
 #[derive(Debug)]
 pub(super) enum Call {
-    /// Fill the buffer; first sync if the medium is meant.
-    Read { offset_bytes: u64, buffer: Buffer, fua: bool },
-    /// Store the buffer; then sync if the medium is meant.
-    Write { offset_bytes: u64, buffer: Buffer, fua: bool },
+    /// Fill the buffer, of which `done_bytes` are filled already; first sync if the medium is meant.
+    Read { offset_bytes: u64, buffer: Buffer, fua: bool, done_bytes: usize },
+    /// Store the buffer, of which `done_bytes` are stored already; then sync if the medium is meant.
+    Write { offset_bytes: u64, buffer: Buffer, fua: bool, done_bytes: usize },
     /// Make everything written so far durable.
     Sync,
     /// Put reservations on stable storage.
@@ -37,10 +37,13 @@ pub(super) enum Call {
 }
 
 impl Job {
-    /// What its session's turn among the workers is counted by.
+    /// What its session's turn among the workers is counted by: what its next piece moves.
     pub(super) fn cost_bytes(&self) -> u64 {
         match &self.call {
-            Call::Read { buffer, .. } | Call::Write { buffer, .. } => buffer.len() as u64,
+            Call::Write { buffer, fua: true, .. } => buffer.len() as u64,
+            Call::Read { buffer, done_bytes, .. } | Call::Write { buffer, done_bytes, .. } => {
+                (buffer.len() - done_bytes).min(self.store.piece_bytes()) as u64
+            }
             Call::Sync | Call::Keep(_) => SYNC_COST_BYTES,
             Call::Order(order) => order.len_bytes(),
         }
@@ -69,26 +72,42 @@ pub(super) struct Done {
     pub(super) read: Option<Buffer>,
 }
 
-/// Runs a job; called on a worker.
-pub(super) fn run(job: Job) -> Done {
-    let store = job.store;
+/// Runs a job, or the next piece of it; called on a worker.
+pub(super) fn run(job: Job) -> Step<Job, Done> {
+    let Job { store, call, side, nexus, token } = job;
     let mut read = None;
+    let more = |call| {
+        let rest = Job { store: Arc::clone(&store), call, side, nexus, token };
+        Step::More { bytes: rest.cost_bytes(), job: rest }
+    };
     // A store's own failures do not leave the gate half open: there is nothing behind it to be torn.
     let shared = || store.gate().read().unwrap_or_else(PoisonError::into_inner);
-    let result = match job.call {
-        Call::Read { offset_bytes, mut buffer, fua } => {
-            let synced = if fua { store.sync() } else { Ok(()) };
-            let result = synced.and_then(|()| store.read_at(offset_bytes, &mut buffer));
+    let result = match call {
+        Call::Read { offset_bytes, mut buffer, fua, done_bytes } => {
+            let synced = if fua && done_bytes == 0 { store.sync() } else { Ok(()) };
+            let end = buffer.len().min(done_bytes.saturating_add(store.piece_bytes()));
+            let into = &mut buffer[done_bytes..end];
+            let result = synced.and_then(|()| store.read_at(offset_bytes + done_bytes as u64, into));
+            if result.is_ok() && end < buffer.len() {
+                return more(Call::Read { offset_bytes, buffer, fua, done_bytes: end });
+            }
             read = Some(buffer);
             result.map_err(Failure::Read)
         }
-        Call::Write { offset_bytes, buffer, fua } => {
-            let _gate = shared();
-            let result = match fua {
-                true => store.write_through(offset_bytes, &buffer),
-                false => store.write_at(offset_bytes, &buffer),
+        Call::Write { offset_bytes, buffer, fua: false, done_bytes } => {
+            let end = buffer.len().min(done_bytes.saturating_add(store.piece_bytes()));
+            let result = {
+                let _gate = shared();
+                store.write_at(offset_bytes + done_bytes as u64, &buffer[done_bytes..end])
             };
+            if result.is_ok() && end < buffer.len() {
+                return more(Call::Write { offset_bytes, buffer, fua: false, done_bytes: end });
+            }
             result.map_err(Failure::Write)
+        }
+        Call::Write { offset_bytes, buffer, fua: true, .. } => {
+            let _gate = shared();
+            store.write_through(offset_bytes, &buffer).map_err(Failure::Write)
         }
         Call::Sync => store.sync().map_err(Failure::Write),
         Call::Keep(save) => save.write().map_err(Failure::Write),
@@ -101,5 +120,56 @@ pub(super) fn run(job: Job) -> Done {
             order.in_store(&*store)
         }
     };
-    Done { side: job.side, nexus: job.nexus, token: job.token, result, read }
+    Step::Done(Done { side, nexus, token, result, read })
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::Buffers;
+
+    use super::*;
+    use crate::backend::{Disk, OpenAs};
+
+    /// Runs a call to the end; how many steps it took, and what it has read.
+    fn run_all(store: &Arc<dyn BlockStore>, call: Call) -> (usize, Option<Buffer>) {
+        let mut job = Job { store: Arc::clone(store), call, side: 3, nexus: Nexus(5), token: 9 };
+        for steps in 1.. {
+            match run(job) {
+                Step::More { bytes, job: rest } => {
+                    assert_eq!(bytes, rest.cost_bytes());
+                    job = rest;
+                }
+                Step::Done(done) => {
+                    assert!(done.result.is_ok());
+                    assert_eq!((done.side, done.nexus, done.token), (3, Nexus(5), 9));
+                    return (steps, done.read);
+                }
+            }
+        }
+        unreachable!("it ends")
+    }
+
+    #[test]
+    fn long_copies_of_the_page_cache_are_cut_and_others_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+        let store: Arc<dyn BlockStore> = Arc::new(Disk::open_file(&path, OpenAs::default(), 512).unwrap());
+        let buffers = Buffers::new(0);
+        let cases = [(512, 1), (65536, 1), (65536 + 512, 2), (300_032, 5)];
+        let cases = cases.into_iter().flat_map(|(len, steps)| [(len, steps, false), (len, steps, true)]);
+        for (fill, (len, steps, fua)) in (1..).zip(cases) {
+            let mut buffer = buffers.take(len);
+            buffer.fill(fill);
+            let (found, _) = run_all(&store, Call::Write { offset_bytes: 4096, buffer, fua, done_bytes: 0 });
+            assert_eq!(found, if fua { 1 } else { steps }, "a write of {len} bytes, fua {fua}");
+            let file = std::fs::read(&path).unwrap();
+            assert!(file[4096..][..len].iter().all(|byte| *byte == fill) && file[4095] == 0, "{len} bytes");
+            let buffer = buffers.take(len);
+            let (found, read) =
+                run_all(&store, Call::Read { offset_bytes: 4096, buffer, fua, done_bytes: 0 });
+            assert_eq!(found, steps, "a read of {len} bytes, fua {fua}");
+            assert!(read.unwrap()[..] == file[4096..][..len], "{len} bytes");
+        }
+    }
 }

@@ -62,10 +62,15 @@ impl Target {
             let client = prepared.and_then(|()| {
                 stream.set_nodelay(!compat.nagle)?;
                 let login = self.shared.policy.clone();
-                Client::new(stream, peer, &self.poll, entry.key(), login, now)
+                let mut client = Client::new(stream, peer, &self.poll, entry.key(), login, now)?;
+                if compat.nagle {
+                    client.join_stamped_writes();
+                }
+                Ok(client)
             });
             match client {
-                Ok(client) => {
+                Ok(mut client) => {
+                    client.set_pacing(self.config.pacing);
                     entry.insert(client);
                     self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
                     self.next_roll_call = self.next_roll_call.min(now + ROLL_CALL_EVERY);

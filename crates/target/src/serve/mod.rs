@@ -58,8 +58,8 @@ pub use config::{Config, ServeError};
 pub use reload::{Reload, Reloaded};
 pub use stats::Stats;
 
-/// Threads that call stores which block.
-const WORKERS: usize = 8;
+/// Threads that call stores which block. A session alone has half of them.
+const WORKERS: usize = 16;
 /// Free buffers that are kept for reuse.
 const BUFFERS_KEEP_BYTES: usize = 64 << 20;
 /// A connection that has not logged in by then is closed.

@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::Workers;
+use engine::{Step, Workers};
 use event::Instant;
 use net::{Interest, Signal, tcp};
 
@@ -92,10 +92,10 @@ impl Target {
     pub fn reload_with(&mut self, reload: Arc<dyn Reload>) -> io::Result<()> {
         let source = Arc::clone(&reload);
         let work = move |task| match task {
-            Task::Prepare(serving) => Some(prepare(*serving, &*source)),
+            Task::Prepare(serving) => Step::Done(Some(prepare(*serving, &*source))),
             Task::Drop(luns) => {
                 drop(luns);
-                None
+                Step::Done(None)
             }
         };
         let workers = Workers::start(1, work)?;

@@ -279,7 +279,12 @@ impl Side {
                     self.answer(task, Status::TASK_SET_FULL, None, 0);
                 } else {
                     let buffer = shared.buffers.take(len_bytes as usize);
-                    let call = Call::Read { offset_bytes: range.offset_bytes, buffer, fua: range.fua };
+                    let call = Call::Read {
+                        offset_bytes: range.offset_bytes,
+                        buffer,
+                        fua: range.fua,
+                        done_bytes: 0,
+                    };
                     let token = self.insert(new_transfer(run, range, len_bytes, Body::Away), shared);
                     self.submit(run.lun, token, call, shared);
                 }
@@ -325,7 +330,12 @@ impl Side {
         match std::mem::replace(&mut transfer.body, Body::Away) {
             Body::Filling(buffer) => {
                 self.filling -= 1;
-                let call = Call::Write { offset_bytes: transfer.offset_bytes, buffer, fua: transfer.fua };
+                let call = Call::Write {
+                    offset_bytes: transfer.offset_bytes,
+                    buffer,
+                    fua: transfer.fua,
+                    done_bytes: 0,
+                };
                 let lun = transfer.lun;
                 self.submit(lun, token, call, shared);
             }

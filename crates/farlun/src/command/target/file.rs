@@ -16,8 +16,19 @@ use super::address::{addresses, node_name};
 use crate::secrets::SecretFile;
 use crate::session::DigestWish;
 
-const TOP_KEYS: &[&str] =
-    &["iqn", "listen", "allow", "digest", "congestion", "trace", "insecure", "chap", "compat", "lun"];
+const TOP_KEYS: &[&str] = &[
+    "iqn",
+    "listen",
+    "allow",
+    "digest",
+    "congestion",
+    "pacing",
+    "trace",
+    "insecure",
+    "chap",
+    "compat",
+    "lun",
+];
 const CHAP_KEYS: &[&str] = &["secret_file", "user", "target"];
 const NAME_KEYS: &[&str] = &["name", "secret", "secret_file"];
 const COMPAT_KEYS: &[&str] = &["nagle", "separate_status", "joined_send"];
@@ -33,6 +44,7 @@ pub(super) struct FromFile {
     pub(super) allowed: Option<Vec<String>>,
     pub(super) digest: Option<DigestWish>,
     pub(super) congestion: Option<String>,
+    pub(super) pacing: Option<bool>,
     pub(super) trace: Option<PathBuf>,
     pub(super) compat: Option<Compat>,
     pub(super) insecure: bool,
@@ -57,6 +69,7 @@ pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<F
             "allow" => file.allowed = Some(allowed(&entry, &mut problems)),
             "digest" => file.digest = entry.read(&mut problems, |value| value.word(DIGESTS)),
             "congestion" => file.congestion = entry.read(&mut problems, text_of),
+            "pacing" => file.pacing = entry.read(&mut problems, Scalar::bool),
             "trace" => file.trace = entry.read(&mut problems, text_of).map(PathBuf::from),
             "insecure" => file.insecure = entry.read(&mut problems, Scalar::bool).unwrap_or_default(),
             "compat" => file.compat = compat(&entry, &mut problems),

@@ -1,0 +1,90 @@
+//! What the requests of one end went through: rows of the tables `layers` and `pdus`, from what its sessions
+//! say of them.
+//!
+//! [`Tracer`] is one for each process and holds the files; a [`Ledger`] is one for each session and holds the
+//! requests that are open. Both belong to the loop's thread; neither reads a clock.
+
+mod ledger;
+mod seen;
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use event::{Host, Layers, PduSeen, Sink};
+use store::manifest::Trace;
+use store::tables::{Spool, TableError};
+
+pub use ledger::Ledger;
+
+/// Which requests have rows: one in so many, those whose command numbers are multiples, so that both ends take
+/// the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sampling {
+    /// In `layers`; at least 1.
+    pub layers: u32,
+    /// In `pdus`, which brings TCP's times as well; 0 for none.
+    pub pdus: u32,
+}
+
+impl Default for Sampling {
+    fn default() -> Sampling {
+        Sampling { layers: 1, pdus: 16 }
+    }
+}
+
+impl Sampling {
+    fn takes_layers(self, cmd_sn: u32) -> bool {
+        self.layers == 1 || cmd_sn.is_multiple_of(self.layers)
+    }
+
+    fn takes_pdus(self, cmd_sn: u32) -> bool {
+        self.pdus != 0 && cmd_sn.is_multiple_of(self.pdus)
+    }
+
+    /// Whether anything of a command is recorded.
+    pub fn takes(self, cmd_sn: u32) -> bool {
+        self.takes_layers(cmd_sn) || self.takes_pdus(cmd_sn)
+    }
+}
+
+/// The tables `layers` and `pdus` of one end.
+pub struct Tracer {
+    host: Host,
+    sampling: Sampling,
+    layers: RefCell<Spool<Layers>>,
+    pdus: RefCell<Spool<PduSeen>>,
+}
+
+impl Tracer {
+    /// Begins the files in the directory `dir`.
+    pub fn create(dir: &Path, host: Host, sampling: Sampling) -> Result<Tracer, TableError> {
+        let path = |table: &str| dir.join(format!("{table}-{}.parquet", host.name()));
+        Ok(Tracer {
+            host,
+            sampling,
+            layers: Spool::create(path("layers"), sampling.layers)?.into(),
+            pdus: Spool::create(path("pdus"), sampling.pdus)?.into(),
+        })
+    }
+
+    /// Which requests have rows.
+    pub fn sampling(&self) -> Sampling {
+        self.sampling
+    }
+
+    /// Completes the files, which takes about a second for a million rows.
+    pub fn finish(self) -> Result<Trace, TableError> {
+        let layers = self.layers.into_inner().finish()?;
+        Ok(Trace { io: None, layers, pdus: self.pdus.into_inner().finish()? })
+    }
+
+    fn request(&self, row: &Layers) {
+        if self.sampling.takes_layers(row.id.cmd_sn) {
+            self.layers.borrow_mut().record(row);
+        }
+    }
+
+    fn pdu(&self, row: &PduSeen) {
+        self.pdus.borrow_mut().record(row);
+    }
+}

@@ -1,0 +1,272 @@
+//! What the events say that are known here. A field that a kernel does not have is zero.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::tracefs::{Field, Format};
+
+/// The events, and what has happened when they come.
+pub(super) const KNOWN: &[(&str, Happened)] = &[
+    ("tcp/tcp_probe", Happened::Received),
+    ("tcp/tcp_cong_state_set", Happened::State),
+    ("tcp/tcp_retransmit_skb", Happened::Retransmitted),
+    ("block/block_rq_issue", Happened::BlockIssued),
+    ("block/block_rq_complete", Happened::BlockCompleted),
+];
+
+/// AF_INET6.
+const INET6: u16 = 10;
+const SECTOR_BYTES: u64 = 512;
+
+/// Which event it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Happened {
+    /// An established connection received a segment.
+    Received,
+    /// Its congestion state changed.
+    State,
+    /// It sent something again.
+    Retransmitted,
+    /// A request was given to a block device.
+    BlockIssued,
+    /// A block device has done a request.
+    BlockCompleted,
+}
+
+/// What an event says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Point {
+    /// Of TCP.
+    Tcp(TcpPoint),
+    /// Of a block device.
+    Block(BlockPoint),
+}
+
+/// A connection as it was when something happened to it. Only [`Happened::Received`] has windows and numbers, only
+/// [`Happened::State`] has a state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TcpPoint {
+    /// What happened.
+    pub happened: Happened,
+    /// Our end.
+    pub local: SocketAddr,
+    /// The other.
+    pub remote: SocketAddr,
+    /// Congestion window.
+    pub cwnd_packets: u32,
+    /// Slow-start threshold.
+    pub ssthresh_packets: u32,
+    /// Smoothed round-trip time.
+    pub srtt_us: u32,
+    /// What the peer allows to be sent.
+    pub snd_wnd_bytes: u32,
+    /// What we allow the peer to send.
+    pub rcv_wnd_bytes: u32,
+    /// The next sequence number to be sent.
+    pub snd_nxt: u32,
+    /// The first that is not acknowledged.
+    pub snd_una: u32,
+    /// Payload of the segment that was received.
+    pub data_bytes: u32,
+    /// Linux's number of the congestion state.
+    pub state: u8,
+}
+
+/// A request of a block device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockPoint {
+    /// What happened.
+    pub happened: Happened,
+    /// The device: major number times 2^20 plus minor.
+    pub device: u32,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Length.
+    pub len_bytes: u32,
+}
+
+/// Reads the records of one event.
+#[derive(Debug)]
+pub(super) struct Reader {
+    happened: Happened,
+    id: u16,
+    common_type: Option<Field>,
+    fields: Fields,
+}
+
+#[derive(Debug)]
+enum Fields {
+    Tcp(Box<TcpFields>),
+    Block { device: Option<Field>, sector: Option<Field>, sectors: Option<Field> },
+}
+
+#[derive(Debug)]
+struct TcpFields {
+    local: Address,
+    remote: Address,
+    cwnd: Option<Field>,
+    ssthresh: Option<Field>,
+    srtt: Option<Field>,
+    snd_wnd: Option<Field>,
+    rcv_wnd: Option<Field>,
+    snd_nxt: Option<Field>,
+    snd_una: Option<Field>,
+    data: Option<Field>,
+    state: Option<Field>,
+}
+
+/// Four bytes and sixteen bytes; or, where it is one field that is longer than four, a sockaddr.
+#[derive(Debug)]
+struct Address {
+    short: Option<Field>,
+    long: Option<Field>,
+    port: Option<Field>,
+}
+
+impl Reader {
+    pub(super) fn new(format: &Format, happened: Happened) -> Reader {
+        let field = |name| format.field(name);
+        let address =
+            |short, long, port| Address { short: field(short), long: field(long), port: field(port) };
+        let fields = match happened {
+            Happened::BlockIssued | Happened::BlockCompleted => {
+                Fields::Block { device: field("dev"), sector: field("sector"), sectors: field("nr_sector") }
+            }
+            _ => Fields::Tcp(Box::new(TcpFields {
+                local: address("saddr", "saddr_v6", "sport"),
+                remote: address("daddr", "daddr_v6", "dport"),
+                cwnd: field("snd_cwnd"),
+                ssthresh: field("ssthresh"),
+                srtt: field("srtt"),
+                snd_wnd: field("snd_wnd"),
+                rcv_wnd: field("rcv_wnd"),
+                snd_nxt: field("snd_nxt"),
+                snd_una: field("snd_una"),
+                data: field("data_len"),
+                state: field("cong_state"),
+            })),
+        };
+        Reader { happened, id: format.id, common_type: field("common_type"), fields }
+    }
+
+    /// What its records begin with.
+    pub(super) fn id(&self) -> u16 {
+        self.id
+    }
+
+    pub(super) fn is_tcp(&self) -> bool {
+        matches!(self.fields, Fields::Tcp(_))
+    }
+
+    /// What a record says, if it is one of this event.
+    pub(super) fn read(&self, record: &[u8]) -> Option<Point> {
+        let number = |field: Option<Field>| field.and_then(|field| field.number(record));
+        if number(self.common_type) != Some(u64::from(self.id)) {
+            return None;
+        }
+        let small = |field| number(field).unwrap_or_default() as u32;
+        let happened = self.happened;
+        Some(match &self.fields {
+            Fields::Block { device, sector, sectors } => Point::Block(BlockPoint {
+                happened,
+                device: small(*device),
+                offset_bytes: number(*sector).unwrap_or_default().wrapping_mul(SECTOR_BYTES),
+                len_bytes: small(*sectors).wrapping_mul(SECTOR_BYTES as u32),
+            }),
+            Fields::Tcp(tcp) => Point::Tcp(TcpPoint {
+                happened,
+                local: tcp.local.read(record)?,
+                remote: tcp.remote.read(record)?,
+                cwnd_packets: small(tcp.cwnd),
+                ssthresh_packets: small(tcp.ssthresh),
+                srtt_us: small(tcp.srtt),
+                snd_wnd_bytes: small(tcp.snd_wnd),
+                rcv_wnd_bytes: small(tcp.rcv_wnd),
+                snd_nxt: small(tcp.snd_nxt),
+                snd_una: small(tcp.snd_una),
+                data_bytes: small(tcp.data),
+                state: small(tcp.state) as u8,
+            }),
+        })
+    }
+}
+
+impl Address {
+    fn read(&self, record: &[u8]) -> Option<SocketAddr> {
+        let port = self.port?.number(record)? as u16;
+        let short = self.short?.bytes(record)?;
+        let four = |at: usize| Some(Ipv4Addr::from(<[u8; 4]>::try_from(short.get(at..at + 4)?).ok()?).into());
+        let six = |bytes: &[u8]| Some(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).into());
+        let ip: IpAddr = match (short.len(), self.long) {
+            // The long one of an IPv4 connection is its address mapped into IPv6.
+            (4, Some(long)) => six(long.bytes(record)?)?,
+            (4, None) => four(0)?,
+            // A sockaddr_in has its address behind family and port, a sockaddr_in6 behind a flow label too.
+            _ if short.get(..2)? == INET6.to_ne_bytes() => six(short.get(8..24)?)?,
+            _ => four(4)?,
+        };
+        Some(SocketAddr::new(ip.to_canonical(), port))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lays out fields one behind the other and writes a record.
+    fn record(fields: &[(&str, &[u8])]) -> (Format, Vec<u8>) {
+        let (mut text, mut record) = ("ID: 77\n".to_owned(), Vec::new());
+        for (name, bytes) in [("common_type", &77_u16.to_ne_bytes()[..])].iter().chain(fields) {
+            text +=
+                &format!("\tfield:u8 {name};\toffset:{};\tsize:{};\tsigned:0;\n", record.len(), bytes.len());
+            record.extend_from_slice(bytes);
+        }
+        (Format::parse(&text).expect("a format"), record)
+    }
+
+    #[track_caller]
+    fn check(fields: &[(&str, &[u8])], happened: Happened, local: &str, state: u8) {
+        let (format, mut record) = record(fields);
+        let reader = Reader::new(&format, happened);
+        let Some(Point::Tcp(point)) = reader.read(&record) else { panic!("a record of TCP") };
+        assert_eq!((point.local, point.state), (local.parse().expect("an address"), state));
+        for end in 0..record.len() {
+            // A record that is cut short is none, or one of which fields are missing.
+            let _ = reader.read(&record[..end]);
+        }
+        record[0] ^= 1;
+        assert_eq!(reader.read(&record), None, "another event");
+    }
+
+    #[test]
+    fn addresses_of_both_kinds_of_records_are_read() {
+        let port = 3260_u16.to_ne_bytes();
+        let mut mapped = [0; 16];
+        mapped[10..].copy_from_slice(&[0xff, 0xff, 198, 18, 0, 2]);
+        let six = [0x20, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+        let four = [198, 18, 0, 2];
+        let state = |short: &'static [u8], long: [u8; 16], local| {
+            let fields: [(&str, &[u8]); 7] = [
+                ("saddr", short),
+                ("daddr", short),
+                ("saddr_v6", &long),
+                ("daddr_v6", &long),
+                ("sport", &port),
+                ("dport", &port),
+                ("cong_state", &[2]),
+            ];
+            check(&fields, Happened::State, local, 2);
+        };
+        state(&[198, 18, 0, 2], mapped, "198.18.0.2:3260");
+        state(&[0; 4], six, "[2001:2::2]:3260");
+        let mut addresses = [[0; 28]; 2];
+        addresses[0][..2].copy_from_slice(&2_u16.to_ne_bytes());
+        addresses[0][4..8].copy_from_slice(&four);
+        addresses[1][..2].copy_from_slice(&INET6.to_ne_bytes());
+        addresses[1][8..24].copy_from_slice(&six);
+        for (address, local) in addresses.iter().zip(["198.18.0.2:3260", "[2001:2::2]:3260"]) {
+            let fields: [(&str, &[u8]); 4] =
+                [("saddr", address), ("daddr", address), ("sport", &port), ("dport", &port)];
+            check(&fields, Happened::Received, local, 0);
+        }
+    }
+}
