@@ -50,6 +50,16 @@ pub fn of(io: &Ios, op: Op, window: Span) -> Option<Latency> {
     })
 }
 
+/// Requests of one kind that ended well in a window, per second; `None` if there were none.
+pub fn calls_per_s(io: &Ios, op: Op, window: Span) -> Option<f64> {
+    let ended = |row: &usize| {
+        let completed = io.completed_t_ns[*row];
+        io.op[*row] == op && io.status[*row] == 0 && (window.start_ns..window.end_ns).contains(&completed)
+    };
+    let count = (0..io.op.len()).filter(ended).count();
+    (count > 0 && window.length_s() > 0.0).then(|| count as f64 / window.length_s())
+}
+
 /// The smallest value that `share` of the values do not exceed (nearest rank). `sorted` is in order.
 pub(crate) fn percentile(sorted: &[u64], share: f64) -> Option<u64> {
     let rank = (share * sorted.len() as f64).ceil() as usize;
@@ -75,6 +85,9 @@ mod tests {
                 .push(&mut io);
         }
         let all = Span { start_ns: 0, end_ns: 2000 };
+        let half = Span { start_ns: 0, end_ns: 500_000_000 + 500 };
+        assert!((calls_per_s(&io, Op::Read, half).unwrap() - 499.0 / half.length_s()).abs() < 1e-9);
+        assert_eq!(calls_per_s(&io, Op::Read, Span { start_ns: 0, end_ns: 1 }), None);
         let latency = of(&io, Op::Read, all).unwrap();
         assert_eq!((latency.count, latency.p50_s, latency.p99_s, latency.p999_s), (1000, 0.5, 0.99, 0.999));
         assert_eq!((latency.min_s, latency.max_s), (0.001, 1.0));

@@ -7,10 +7,13 @@
 pub mod clock;
 mod counter;
 pub mod diagram;
+mod initiators;
 pub mod latency;
 pub mod lateness;
 pub mod layers;
 pub mod line;
+pub mod local_cut;
+mod looking;
 mod metrics;
 pub mod ramp;
 pub mod sockets;

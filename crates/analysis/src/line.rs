@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use store::manifest::Path;
+use store::manifest::{Cell, Path};
 
 /// Ethernet's share of every packet: header 14, check sequence 4, preamble 8, gap 12.
 pub const ETHERNET_BYTES: u32 = 38;
@@ -28,6 +28,12 @@ pub fn serialisation_s(path: &Path, payload_bytes: u64) -> Option<f64> {
 /// Both ways of propagation, without waiting or serialisation.
 pub fn rtt(path: &Path) -> Duration {
     Duration::from_nanos(path.delay_ns.saturating_mul(2))
+}
+
+/// The same of a cell's path, in nanoseconds; 0 if the emulator said nothing.
+pub(crate) fn rtt_of(cell: &Cell) -> u64 {
+    let path = cell.wan().ok().flatten().map(|wan| wan.path);
+    path.map_or(0, |path| path.delay_ns.saturating_mul(2))
 }
 
 #[cfg(test)]

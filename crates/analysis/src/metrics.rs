@@ -26,15 +26,34 @@ pub struct Metric {
     pub of_line: bool,
 }
 
-/// Every metric there is.
-pub const METRICS: &[Metric] = &[
+macro_rules! metrics {
+    ([$($metric:expr,)*] of layers [$($layer:literal,)*]) => {
+        /// Every metric there is.
+        pub const METRICS: &[Metric] = &[
+            $($metric,)*
+            $(load(concat!("in_flight_max.", $layer), "", concat!("most requests of a session inside layer ", $layer)),)*
+            $(load(concat!("gate.", $layer), "", concat!("1 if parallelism stops at layer ", $layer, ", else 0")),)*
+        ];
+        /// Names of the metrics of each layer, in the order of [`crate::layers::LAYERS`].
+        pub(crate) const IN_FLIGHT_MAX: &[&str] = &[$(concat!("in_flight_max.", $layer),)*];
+        /// Likewise.
+        pub(crate) const GATE: &[&str] = &[$(concat!("gate.", $layer),)*];
+    };
+}
+
+metrics!([
     line("goodput", "bit/s", "TCP payload the line can carry, computed"),
     line("rate", "bit/s", "rate of the line, Ethernet overhead included"),
     line("rtt", "s", "both ways of propagation"),
     line("bdp", "bytes", "bandwidth-delay product, rate × rtt"),
     load("throughput", "bit/s", "application bytes at the receiver, over the window"),
     load("share_of_line", "", "throughput / line.goodput"),
+    load("throughput_min", "bit/s", "of the initiator that got least; with several"),
+    load("throughput_max", "bit/s", "of the one that got most"),
+    load("fairness", "", "Jain's index of what the initiators got: 1 if all got the same"),
     load("ramp", "s", "from the beginning until the line is 95 % full; absent if it never is"),
+    load("calls_per_s", "1/s", "requests of all initiators that ended well in the window, per second"),
+    load("packets_per_read", "packets", "packets on the path, both ways, per request that ended in the window"),
     load("iops", "1/s", "requests issued in the window that ended well, per second"),
     load("latency_min", "s", "smallest latency, from issue to status"),
     load("latency_mean", "s", "mean latency"),
@@ -51,11 +70,15 @@ pub const METRICS: &[Metric] = &[
     load("cpu_near_per_io", "s", "CPU time of the initiator per request"),
     load("cpu_far_per_io", "s", "CPU time of our target per request"),
     load("retransmitted", "packets", "retransmitted by either end during the load"),
+    load("local_cuts", "", "times that either end's own device, being full, cut a congestion window"),
     load("dropped_queue_full", "packets", "dropped by the path's full queue"),
     load("lateness_p50", "s", "median lateness of the emulated path"),
     load("lateness_p99", "s", "99th percentile of its lateness"),
     load("lateness_max", "s", "its largest lateness"),
-];
+] of layers [
+    "call", "scsi", "queued", "granted", "started", "socket", "tcp", "wire", "outward", "received", "parsed",
+    "executed", "store", "answering", "homeward",
+]);
 
 /// Median and range over the valid repeats of a cell.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -103,17 +126,33 @@ impl Metrics<'_> {
     /// leaves open which of several cells (for `line`: paths) is meant.
     pub fn spread(&self, point: &[(String, String)], name: &str) -> Option<Spread> {
         let (owner, metric) = name.split_once('.')?;
+        let load = (owner != LINE).then_some(owner);
+        self.figure(point, load, owner == LINE, metric)
+    }
+
+    /// The median of a figure of the path that `load` had at a point of the matrix.
+    pub fn line_of(&self, point: &[(String, String)], load: &str, metric: &str) -> Option<f64> {
+        self.figure(point, Some(load), true, metric).map(|spread| spread.median)
+    }
+
+    fn figure(
+        &self,
+        point: &[(String, String)],
+        load: Option<&str>,
+        of_line: bool,
+        metric: &str,
+    ) -> Option<Spread> {
         let agrees = |cell: &&CellResult| {
             let agree = |(axis, value): &(String, String)| cell.point.get(axis).is_none_or(|v| v == value);
-            (owner == LINE || cell.load == owner) && point.iter().all(agree)
+            load.is_none_or(|load| cell.load == load) && point.iter().all(agree)
         };
         let mut cells = self.cells.iter().filter(agrees);
         let first = cells.next()?;
         let values = |cell: &CellResult| {
-            let values = if owner == LINE { &cell.line } else { &cell.values };
+            let values = if of_line { &cell.line } else { &cell.values };
             values.get(metric).copied()
         };
-        let same = |other: &CellResult| owner == LINE && values(other) == values(first);
+        let same = |other: &CellResult| of_line && values(other) == values(first);
         if cells.all(same) { values(first) } else { None }
     }
 }
@@ -173,6 +212,8 @@ mod tests {
         assert_eq!(metrics.value(&[], "read.throughput"), None, "which delay?");
         assert_eq!(metrics.value(&[], "write.throughput"), Some(3.0));
         assert_eq!(metrics.value(&[], "line.goodput"), Some(9.0), "the same on all paths");
+        assert_eq!(metrics.line_of(&far, "read", "goodput"), Some(9.0));
+        assert_eq!(metrics.line_of(&far, "write", "goodput"), None, "it never ran there");
         for name in ["write.throughput", "read.colour", "line.throughput", "read"] {
             assert_eq!(metrics.value(&far, name), None, "{name}");
         }
@@ -195,5 +236,10 @@ mod tests {
             assert_eq!(Metric::named(owner, metric.name), Some(metric));
         }
         assert_eq!(Metric::named("line", "throughput"), None);
+        for (n, layer) in crate::layers::LAYERS.iter().enumerate() {
+            assert_eq!(IN_FLIGHT_MAX[n].strip_prefix("in_flight_max."), Some(layer.name));
+            assert_eq!(GATE[n].strip_prefix("gate."), Some(layer.name));
+        }
+        assert_eq!((IN_FLIGHT_MAX.len(), GATE.len()), (crate::layers::LAYERS.len(), IN_FLIGHT_MAX.len()));
     }
 }

@@ -4,7 +4,7 @@ use event::Host;
 use serde::Serialize;
 use store::tables::Sockets;
 
-use crate::{Sample, Span};
+use crate::{Sample, Span, local_cut};
 
 /// One connection at one host, over a load.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -21,6 +21,8 @@ pub struct Connection {
     pub pacing_bits_per_s: Vec<Sample>,
     /// Packets retransmitted during the load.
     pub retransmitted_packets: u64,
+    /// Times that this host itself cut the window: its device was full, nothing was lost.
+    pub local_cuts: u64,
     /// Application payload sent during the load.
     pub sent_bytes: u64,
 }
@@ -65,6 +67,7 @@ fn connection(table: &Sockets, host: Host, number: u32, rows: &[usize], load: Sp
         rtt_s: rows.iter().map(|row| (at(*row), table.rtt_ns[*row] as f64 / 1e9)).collect(),
         pacing_bits_per_s: rows.iter().filter(paced).map(|row| (at(*row), pacing(*row))).collect(),
         retransmitted_packets: grown(&|row| u64::from(table.retransmitted_packets[row])),
+        local_cuts: local_cut::count(table, rows),
         sent_bytes: grown(&|row| table.app_tx_bytes[row]),
     }
 }

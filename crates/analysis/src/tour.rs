@@ -2,20 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use event::{Io, Op, Packet, SocketSample};
+use event::{Op, Packet};
 use serde::Serialize;
 use store::manifest::{self, Cell, Load, Wan};
 use store::tables::{self, Ios, TableError};
 use store::{CellDir, RunDir, RunError};
 
+use crate::diagram::Diagram;
 use crate::latency::{self, Latency};
+use crate::layers::Stack;
+use crate::looking::{self, Room};
 use crate::metrics::{Metrics, Spread, spreads};
 use crate::ramp::ramp_s;
 use crate::sockets::{self, Connection};
 use crate::throughput::{self, Arrivals, Source};
 use crate::turnaround::{self, Turnaround};
 use crate::verdict::Verdict;
-use crate::{Sample, Span, lateness, line};
+use crate::{Sample, Span, initiators, lateness, line};
 
 /// Steps of the rate over time are at least this long.
 const LEAST_STEP_S: f64 = 0.1;
@@ -90,6 +93,11 @@ pub struct Repeat {
     /// Its connections, the one that sent most first.
     #[serde(skip)]
     pub connections: Vec<Connection>,
+    /// Its layers, if they were recorded. What is drawn of them only of a cell's first valid repeat.
+    pub stack: Option<Stack>,
+    /// Its packets around a typical request; of a cell's first valid repeat.
+    #[serde(skip)]
+    pub diagram: Option<Diagram>,
 }
 
 /// Why a run could not be analysed.
@@ -107,11 +115,20 @@ impl Tour {
     /// Reads a run directory and asks everything. Cells without tables or documents have fewer figures;
     /// a table that cannot be read is an error.
     pub fn collect(dir: &RunDir) -> Result<Tour, TourError> {
+        Tour::collect_with(dir, None)
+    }
+
+    /// Like [`Tour::collect`], and shows the request of a CmdSN in any case where a cell has it.
+    pub fn collect_with(dir: &RunDir, request: Option<u32>) -> Result<Tour, TourError> {
         let run = dir.manifest()?;
         let mut cells: Vec<CellResult> = Vec::new();
         // run.json lists cells as they were run; their directories are numbered as the plan has them.
         let mut entries: Vec<_> = run.cells.iter().collect();
         entries.sort_by_key(|entry| (entry.dir.rsplit_once('/').map(|(cell, _)| cell), entry.repeat));
+        let mut slugs: Vec<&str> = entries.iter().map(|entry| entry.slug.as_str()).collect();
+        slugs.sort_unstable();
+        slugs.dedup();
+        let room = Room::of_each(slugs.len());
         for entry in entries {
             let cell = dir.cell(&entry.dir)?;
             let point: Point = entry.parameters.iter().map(|(axis, v)| (axis.clone(), label(v))).collect();
@@ -126,7 +143,7 @@ impl Tour {
                 });
                 cells.len() - 1
             });
-            add_repeat(&mut cells[place], &cell, &entry.dir)?;
+            add_repeat(&mut cells[place], &cell, &entry.dir, room, request)?;
         }
         for cell in &mut cells {
             cell.values = spreads(cell.repeats.iter().filter(|r| r.valid).map(|r| &r.values));
@@ -148,8 +165,14 @@ impl Tour {
     }
 }
 
-fn add_repeat(result: &mut CellResult, dir: &CellDir, name: &str) -> Result<(), TourError> {
-    let CellDir { cell, path } = dir;
+fn add_repeat(
+    result: &mut CellResult,
+    dir: &CellDir,
+    name: &str,
+    room: Room,
+    request: Option<u32>,
+) -> Result<(), TourError> {
+    let cell = &dir.cell;
     let mut repeat = Repeat {
         repeat: cell.repeat,
         dir: name.to_owned(),
@@ -158,8 +181,10 @@ fn add_repeat(result: &mut CellResult, dir: &CellDir, name: &str) -> Result<(), 
         reasons: cell.reasons.clone(),
         ..Repeat::default()
     };
-    let (wan, load) = (cell.wan(), cell.load());
-    for (document, error) in [("wan", wan.as_ref().err()), ("load", load.as_ref().err())] {
+    let (wan, load, others) = (cell.wan(), cell.load(), cell.other_loads());
+    let errors =
+        [("wan", wan.as_ref().err()), ("load", load.as_ref().err()), ("load", others.as_ref().err())];
+    for (document, error) in errors {
         if let Some(error) = error {
             // Without its documents a cell has no window and no path, and so no figure.
             repeat.valid = false;
@@ -182,10 +207,15 @@ fn add_repeat(result: &mut CellResult, dir: &CellDir, name: &str) -> Result<(), 
         result.op.clone_from(&load.op);
         result.bulk = load.kind == "stream" || (load.depth.is_none() && !load.random);
         (result.block_bytes, result.depth) = (load.block_bytes, load.depth);
-        let sockets = tables::read_optional::<SocketSample>(path)?;
-        let io = tables::read_optional::<Io>(path)?;
+        let all = initiators::gather(dir, load, &others.unwrap_or_default())?;
         let path = wan.map(|wan| wan.path).unwrap_or_default();
-        measure(&mut repeat, cell, &load, &path, sockets.as_ref(), io.as_ref());
+        measure(&mut repeat, cell, &all.load, &path, all.sockets.as_ref(), all.io.as_ref());
+        let got = || all.throughputs.iter().copied();
+        put(&mut repeat.values, "throughput_min", got().reduce(f64::min));
+        put(&mut repeat.values, "throughput_max", got().reduce(f64::max));
+        put(&mut repeat.values, "fairness", initiators::fairness(&all.throughputs));
+        let drawn = repeat.valid && result.repeats.iter().all(|earlier| !earlier.valid);
+        looking::look(&mut repeat, dir, &all.load, drawn.then_some(room), request)?;
     }
     result.repeats.push(repeat);
     Ok(())
@@ -217,10 +247,13 @@ fn measure(
         repeat.connections = sockets::connections(table, whole);
         let retransmitted: u64 = repeat.connections.iter().map(|c| c.retransmitted_packets).sum();
         put(values, "retransmitted", Some(retransmitted as f64));
+        let local_cuts: u64 = repeat.connections.iter().map(|c| c.local_cuts).sum();
+        put(values, "local_cuts", Some(local_cuts as f64));
     }
     let op = if load.op == Op::Write.name() { Op::Write } else { Op::Read };
     let base_rtt_s = turnaround::base_rtt_s(load, sockets, path);
     put(values, "base_rtt", base_rtt_s);
+    put(values, "calls_per_s", io.and_then(|io| latency::calls_per_s(io, op, window)));
     if let Some(latency) = io.and_then(|io| latency::of(io, op, window)) {
         put(values, "iops", (window.length_s() > 0.0).then(|| latency.count as f64 / window.length_s()));
         put(values, "latency_min", Some(latency.min_s));
@@ -274,7 +307,7 @@ fn line_values(path: &manifest::Path) -> BTreeMap<&'static str, Spread> {
     spreads([values].iter())
 }
 
-fn put(values: &mut BTreeMap<&'static str, f64>, name: &'static str, value: Option<f64>) {
+pub(crate) fn put(values: &mut BTreeMap<&'static str, f64>, name: &'static str, value: Option<f64>) {
     if let Some(value) = value.filter(|v| v.is_finite()) {
         values.insert(name, value);
     }

@@ -91,6 +91,11 @@ impl<P, D> Connection<P, D> {
         self.tx.set_digests(digests);
     }
 
+    /// Whether it paces what it sends; it does unless told.
+    pub fn set_pacing(&mut self, is_paced: bool) {
+        self.steering.set_pacing(is_paced);
+    }
+
     /// From now on a turn is this long; [`Quantum::ALONE`] unless told.
     pub fn set_quantum(&mut self, quantum: Quantum) {
         self.quantum = quantum;

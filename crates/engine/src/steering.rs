@@ -16,6 +16,7 @@ use crate::tuning::Tuning;
 pub struct Steering {
     policy: Bdp,
     tuning: Tuning,
+    is_paced: bool,
 }
 
 /// What the owner of a connection knows and the kernel does not.
@@ -32,7 +33,13 @@ pub struct Work {
 impl Steering {
     /// For a new socket.
     pub fn new(stream: &TcpStream) -> io::Result<Steering> {
-        Ok(Steering { policy: Bdp::new(), tuning: Tuning::new(stream)? })
+        Ok(Steering { policy: Bdp::new(), tuning: Tuning::new(stream)?, is_paced: true })
+    }
+
+    /// Whether what the policy says of pacing is put into force; it is unless told. For comparison: without it
+    /// TCP sends as its window lets it.
+    pub fn set_pacing(&mut self, is_paced: bool) {
+        self.is_paced = is_paced;
     }
 
     /// Shows the policy the connection as it is at `now`, and puts into force what it decides.
@@ -54,7 +61,7 @@ impl Steering {
             request_bytes: work.request_bytes,
         });
         let decision = self.policy.decide();
-        if let Some(bytes_per_s) = decision.pacing_bytes_per_s {
+        if let Some(bytes_per_s) = decision.pacing_bytes_per_s.filter(|_| self.is_paced) {
             self.tuning.pace(stream, bytes_per_s)?;
         }
         self.tuning.follow_rate(stream, info.delivery_rate_bytes_per_s)?;
@@ -69,5 +76,43 @@ impl Steering {
     /// The measured bandwidth-delay product.
     pub fn product_bytes(&self) -> u64 {
         self.policy.product_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use net::tcp_info;
+
+    use super::*;
+
+    /// The pacing of a connection that has had a lot to send over 50 ms.
+    fn pacing(is_paced: bool) -> Option<u64> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let rtt = Duration::from_millis(50);
+        let busy = TcpInfo {
+            rtt,
+            min_rtt: Some(rtt),
+            delivery_rate_bytes_per_s: 100_000_000,
+            app_limited: false,
+            ..tcp_info::read(&stream).unwrap()
+        };
+        let mut steering = Steering::new(&stream).unwrap();
+        steering.set_pacing(is_paced);
+        let work = Work { received_bytes: 0, unsent_bytes: 1 << 30, request_bytes: 1 << 20 };
+        for round in 1..10u64 {
+            let now = Instant::from_nanos(round * 50_000_000);
+            steering.look(&stream, now, &busy, work).unwrap();
+        }
+        steering.tuning.pacing_bytes_per_s
+    }
+
+    #[test]
+    fn what_is_sent_is_paced_unless_told() {
+        assert!(pacing(true).is_some());
+        assert_eq!(pacing(false), None);
     }
 }

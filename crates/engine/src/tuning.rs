@@ -14,7 +14,7 @@ const NOTSENT_MAX_BYTES: u32 = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct Tuning {
     notsent_bytes: u32,
-    pacing_bytes_per_s: Option<u64>,
+    pub(crate) pacing_bytes_per_s: Option<u64>,
 }
 
 impl Tuning {

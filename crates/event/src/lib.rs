@@ -4,6 +4,7 @@
 //! `store` writes the tables whose rows these structs are, `analysis` reads them back.
 
 mod io;
+mod kernel;
 mod packet;
 mod request;
 mod sink;
@@ -12,6 +13,7 @@ mod time;
 mod unit;
 
 pub use io::{Io, Op};
+pub use kernel::{KernelEvent, KernelPoint};
 pub use packet::{Direction, Fate, Packet, Tcp};
 pub use request::{FarTimes, LayerTimes, Layers, NearTimes, PduKind, PduSeen, RequestId, TcpTimes, Way};
 pub use sink::{Discard, Sink};

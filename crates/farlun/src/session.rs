@@ -36,6 +36,9 @@ pub(crate) struct SessionArgs {
     /// Congestion control of the connection, such as cubic [default: the system's]
     #[arg(long = "cc", value_name = "NAME")]
     congestion: Option<String>,
+    /// Leave it to TCP how fast its window is sent, without pacing: for comparison
+    #[arg(long)]
+    no_pacing: bool,
     /// Write the tables sockets, io, layers and pdus (-near.parquet) to this directory
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
@@ -126,6 +129,7 @@ impl SessionArgs {
             digests: self.digest.digests(),
             connections: 1,
             congestion: self.congestion,
+            pacing: !self.no_pacing,
             queue_limit: None,
             trace: self.trace,
             sampling: self.sampling.sampling(),

@@ -119,7 +119,7 @@ impl Approach {
             };
             match result {
                 Ok(None) => return Ok(None),
-                Ok(Some(dialled)) => self.arrived(dialled),
+                Ok(Some(dialled)) => self.arrived(dialled, options),
                 Err(error) => self.failed(error, options)?,
             }
         }
@@ -155,12 +155,13 @@ impl Approach {
         }
     }
 
-    fn arrived(&mut self, dialled: Dialled) {
+    fn arrived(&mut self, dialled: Dialled, options: &Options) {
         let address = self.addresses.front().copied();
         self.dial = None;
         let Dialled { mut connection, logged_in } = dialled;
         let LoggedIn { params, tsih, cmd_sn, exp_stat_sn, exp_cmd_sn, max_cmd_sn, .. } = logged_in;
         connection.set_digests(digests(&params));
+        connection.set_pacing(options.pacing);
         match (&mut self.first, address) {
             (Some(first), _) => {
                 first.session.join(&params, exp_stat_sn, exp_cmd_sn, max_cmd_sn);

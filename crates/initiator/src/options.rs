@@ -22,6 +22,8 @@ pub struct Options {
     pub connections: u16,
     /// Congestion control; the system's if `None`.
     pub congestion: Option<String>,
+    /// Whether what is sent is paced; otherwise TCP sends as its window lets it.
+    pub pacing: bool,
     /// Commands that a session may have given to iSCSI; requests beyond wait above it. As many as there are, if
     /// `None`.
     pub queue_limit: Option<usize>,

@@ -30,6 +30,10 @@ pub struct Packet {
     pub number: u64,
     /// For how many nanoseconds before `arrived` nobody looked; means nothing to the model.
     pub unseen_ns: u64,
+    /// Which host of its end sent it, from 0; means nothing to the model.
+    pub from: u8,
+    /// Which host of the other end it is for; means nothing to the model.
+    pub to: u8,
     /// The same packet comes once more, so that its bytes are still needed.
     pub again: bool,
 }
@@ -52,6 +56,8 @@ impl Packet {
             piece: None,
             number: 0,
             unseen_ns: 0,
+            from: 0,
+            to: 0,
             again: false,
         }
     }

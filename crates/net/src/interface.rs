@@ -1,37 +1,37 @@
 //! Network devices of the calling thread's namespace: up, sizes, addresses, counters.
 //!
 //! Speaks rtnetlink (rtnetlink(7)) because the limit of super-packets can be set no other way, and needs no
-//! `ip` on the machine. One request, one answer, a socket for each: this is set-up, not data.
+//! `ip` on the machine.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::syscall::check;
+use crate::rtnetlink::{NLM_F_CREATE, NLM_F_EXCL, attribute, request};
 
 // linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h
 const RTM_NEWLINK: u16 = 16;
 const RTM_NEWADDR: u16 = 20;
-const RTM_NEWQDISC: u16 = 36;
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_TXQLEN: u16 = 13;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_NET_NS_FD: u16 = 28;
 const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
-const TCA_KIND: u16 = 1;
-const TC_H_ROOT: u32 = 0xffff_ffff;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const VETH_INFO_PEER: u16 = 1;
+/// struct ifinfomsg: family, padding, type, index, flags, mask of the flags meant
+const IFINFOMSG_BYTES: usize = 16;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
 const IFA_F_NODAD: u32 = 2;
-const NLM_F_REQUEST: u16 = 1;
-const NLM_F_ACK: u16 = 4;
-const NLM_F_REPLACE: u16 = 0x100;
-const NLM_F_EXCL: u16 = 0x200;
-const NLM_F_CREATE: u16 = 0x400;
-const NLMSG_ERROR: u16 = 2;
 
 /// What to change of a device when it goes up; `None` leaves what is.
 #[derive(Clone, Copy, Default, Debug)]
@@ -44,15 +44,50 @@ pub struct Setting {
     pub gso_max_bytes: Option<u32>,
     /// Segments of the largest super-packet; 1 for none at all.
     pub gso_max_segments: Option<u32>,
+    /// Frames go to the device's own address, whoever they are for: nobody is asked where an address is.
+    pub no_neighbours: bool,
+}
+
+/// Two Ethernet devices of which each hands what it is sent to the other (veth(4)).
+#[derive(Clone, Copy, Debug)]
+pub struct PairedDevices<'a> {
+    /// The one in the namespace of the calling thread.
+    pub near: &'a str,
+    /// Its largest packet, in bytes of IP.
+    pub near_mtu_bytes: u32,
+    /// The one in another namespace.
+    pub far: &'a str,
+    /// Its Ethernet address.
+    pub far_address: [u8; 6],
+    /// That namespace.
+    pub far_namespace: BorrowedFd<'a>,
+}
+
+/// Makes a pair of devices, both down.
+pub fn make_pair(pair: &PairedDevices<'_>) -> io::Result<()> {
+    let mut peer = vec![0; IFINFOMSG_BYTES];
+    attribute(&mut peer, IFLA_IFNAME, CString::new(pair.far)?.as_bytes_with_nul());
+    attribute(&mut peer, IFLA_ADDRESS, &pair.far_address);
+    attribute(&mut peer, IFLA_NET_NS_FD, &pair.far_namespace.as_raw_fd().to_ne_bytes());
+    let mut data = Vec::new();
+    attribute(&mut data, VETH_INFO_PEER, &peer);
+    let mut info = Vec::new();
+    attribute(&mut info, IFLA_INFO_KIND, b"veth");
+    attribute(&mut info, IFLA_INFO_DATA, &data);
+    let mut body = vec![0; IFINFOMSG_BYTES];
+    attribute(&mut body, IFLA_IFNAME, CString::new(pair.near)?.as_bytes_with_nul());
+    attribute(&mut body, IFLA_MTU, &pair.near_mtu_bytes.to_ne_bytes());
+    attribute(&mut body, IFLA_LINKINFO, &info);
+    request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &body)
 }
 
 /// Changes the device `name` and takes it up.
 pub fn set_up(name: &str, setting: Setting) -> io::Result<()> {
     let index = index_of(name)?;
     let up = libc::IFF_UP as u32;
-    // struct ifinfomsg: family, padding, type, index, flags, mask of the flags meant
+    let alone = if setting.no_neighbours { libc::IFF_NOARP as u32 } else { 0 };
     let mut body = vec![libc::AF_UNSPEC as u8, 0, 0, 0];
-    for word in [index, up, up] {
+    for word in [index, up | alone, up | alone] {
         body.extend(word.to_ne_bytes());
     }
     for (kind, value) in [
@@ -65,19 +100,7 @@ pub fn set_up(name: &str, setting: Setting) -> io::Result<()> {
             attribute(&mut body, kind, &value.to_ne_bytes());
         }
     }
-    request(RTM_NEWLINK, NLM_F_REQUEST | NLM_F_ACK, &body)
-}
-
-/// Takes the queue away that lies before the device `name`: a packet for which the device itself has no room is refused
-/// while its sender looks, which TCP takes as congestion of this host (state CWR).
-pub fn without_queue(name: &str) -> io::Result<()> {
-    // struct tcmsg: family and padding, index, handle, parent, info
-    let mut body = vec![libc::AF_UNSPEC as u8, 0, 0, 0];
-    for word in [index_of(name)?, 0, TC_H_ROOT, 0] {
-        body.extend(word.to_ne_bytes());
-    }
-    attribute(&mut body, TCA_KIND, b"noqueue\0");
-    request(RTM_NEWQDISC, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE, &body)
+    request(RTM_NEWLINK, 0, &body)
 }
 
 /// Gives the device `name` an address, usable at once (no duplicate address detection).
@@ -92,7 +115,7 @@ pub fn add_address(name: &str, address: IpAddr, prefix_bits: u8) -> io::Result<(
     attribute(&mut body, IFA_LOCAL, &bytes);
     attribute(&mut body, IFA_ADDRESS, &bytes);
     attribute(&mut body, IFA_FLAGS, &IFA_F_NODAD.to_ne_bytes());
-    request(RTM_NEWADDR, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, &body)
+    request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &body)
 }
 
 /// Packets that the device `name` refused to send since it was made, for want of room.
@@ -105,51 +128,11 @@ pub fn transmit_drops(name: &str) -> io::Result<u64> {
     drops.ok_or_else(|| io::Error::other(format!("no device {name} in /proc/thread-self/net/dev")))
 }
 
-fn index_of(name: &str) -> io::Result<u32> {
+pub(crate) fn index_of(name: &str) -> io::Result<u32> {
     let name = CString::new(name)?;
     // SAFETY: `name` is a string that ends in a zero byte.
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
         0 => Err(io::Error::last_os_error()),
         index => Ok(index),
-    }
-}
-
-fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    body.extend((4 + value.len() as u16).to_ne_bytes());
-    body.extend(kind.to_ne_bytes());
-    body.extend(value);
-    body.resize(body.len().next_multiple_of(4), 0);
-}
-
-/// Sends one request and waits for the kernel's yes or no.
-fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
-    // SAFETY: no pointers are passed.
-    let raw = check(unsafe {
-        libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE)
-    })?;
-    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
-    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
-    // struct nlmsghdr: length, type, flags, sequence, port
-    let mut message = Vec::with_capacity(16 + body.len());
-    message.extend((16 + body.len() as u32).to_ne_bytes());
-    message.extend(kind.to_ne_bytes());
-    message.extend(flags.to_ne_bytes());
-    message.extend([0; 8]);
-    message.extend(body);
-    // SAFETY: `message` holds as many bytes as we say. A socket without an address talks to the kernel.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
-    if sent < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let mut answer = [0u8; 4096];
-    // SAFETY: `answer` has room for as many bytes as we say.
-    let got = unsafe { libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0) };
-    if got < 20 || u16::from_ne_bytes([answer[4], answer[5]]) != NLMSG_ERROR {
-        return Err(io::Error::other("the kernel did not answer an rtnetlink request"));
-    }
-    // struct nlmsgerr begins with the negative errno, zero for yes.
-    match i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]) {
-        0 => Ok(()),
-        negative => Err(io::Error::from_raw_os_error(-negative)),
     }
 }

@@ -29,9 +29,13 @@ impl Namespace {
         on_a_thread(|| {
             // SAFETY: no pointers are passed; only the calling thread moves.
             check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
-            let file = File::open("/proc/thread-self/ns/net")?;
-            Ok((Namespace { file }, set_up()?))
+            Ok((Namespace::current()?, set_up()?))
         })
+    }
+
+    /// The namespace of the calling thread.
+    pub fn current() -> io::Result<Namespace> {
+        Ok(Namespace { file: File::open("/proc/thread-self/ns/net")? })
     }
 
     /// Opens a namespace that another process keeps, by the path of one of its descriptors.

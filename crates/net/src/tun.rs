@@ -113,7 +113,7 @@ impl AsFd for Tun {
 
 impl Offload {
     /// struct virtio_net_hdr, in the byte order of this machine.
-    fn header(&self) -> [u8; HEADER_BYTES] {
+    pub(crate) fn header(&self) -> [u8; HEADER_BYTES] {
         let kind = match (self.cut, self.version) {
             (None, _) => GSO_NONE,
             (Some(_), 4) => GSO_TCPV4,

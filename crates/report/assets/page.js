@@ -26,15 +26,32 @@
     ...own, xaxis: axis(own.xaxis), yaxis: axis(own.yaxis),
   });
 
-  const draw = () => {
+  const config = { responsive: true, displaylogo: false, displayModeBar: false };
+
+  // What the parts of the page that draw by themselves need: colours resolved, the common look of axes.
+  const plot = (box, traces, own, small) => {
     const css = getComputedStyle(document.documentElement);
-    return Promise.all(figures.map((figure) => {
-      const box = document.getElementById(figure.id);
-      const small = box.classList.contains("small");
-      const config = { responsive: true, displaylogo: false, displayModeBar: false };
-      return Plotly.react(box, themed(figure.traces, css), themed(layout(figure.layout, small), css), config);
-    }));
+    return Plotly.react(box, themed(traces, css), themed(layout(own, small), css), config);
   };
+
+  const drawn = new Set();
+  const drawOne = async (figure) => {
+    const box = document.getElementById(figure.id);
+    drawn.add(figure);
+    if (figure.kind) return window.farlunLooking[figure.kind](box, figure.data, plot);
+    return plot(box, figure.traces, figure.layout, box.classList.contains("small"));
+  };
+
+  const hidden = (figure) => document.getElementById(figure.id).closest("details:not([open])") !== null;
+  const drawVisible = () => Promise.all(figures.filter((f) => !drawn.has(f) && !hidden(f)).map(drawOne));
+  const drawAgain = () => Promise.all([...drawn].map(drawOne));
+
+  const openAll = () => {
+    if (location.hash === "#all") document.querySelectorAll("details.inside").forEach((d) => { d.open = true; });
+  };
+  openAll();
+  addEventListener("hashchange", openAll);
+  document.querySelectorAll("details.inside").forEach((d) => d.addEventListener("toggle", () => drawVisible().catch(window.farlunFail)));
 
   const copy = async (button) => {
     const source = button.previousElementSibling;
@@ -50,7 +67,9 @@
   };
   document.querySelectorAll(".command button").forEach((b) => b.addEventListener("click", () => copy(b)));
 
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  document.body.dataset.figures = String(figures.length);
-  draw().then(() => { document.body.dataset.ready = "1"; }, window.farlunFail);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAgain);
+  const now = figures.filter((f) => !hidden(f)).length;
+  document.body.dataset.figures = String(now);
+  document.body.dataset.later = String(figures.length - now);
+  drawVisible().then(() => { document.body.dataset.ready = "1"; }, window.farlunFail);
 })();

@@ -201,7 +201,7 @@ fn points<'a>(
 }
 
 /// Loads keep their colour on the whole page.
-fn colour(cell: &CellResult, n: usize) -> String {
+pub(crate) fn colour(cell: &CellResult, n: usize) -> String {
     match cell.load.as_str() {
         name @ ("stream" | "read" | "write") => format!("var(--{name})"),
         _ => format!("var(--other-{})", n % 4 + 1),
@@ -209,7 +209,7 @@ fn colour(cell: &CellResult, n: usize) -> String {
 }
 
 /// Top of an axis, a little above the highest value.
-fn headroom(top: f64) -> f64 {
+pub(crate) fn headroom(top: f64) -> f64 {
     if top > 0.0 { short(top * 1.08) } else { 1.0 }
 }
 
@@ -222,11 +222,11 @@ fn scaled(series: &[Sample], scale: f64) -> Vec<Sample> {
 }
 
 /// Six significant digits are more than a screen can show.
-fn short(value: f64) -> f64 {
+pub(crate) fn short(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
 /// Plotly reads a little markup in texts; ours has none.
-fn plotly_text(text: &str) -> String {
+pub(crate) fn plotly_text(text: &str) -> String {
     text.replace('<', "‹").replace('>', "›").replace('%', "%%")
 }

@@ -3,10 +3,12 @@
 //! Everything shown was computed by `analysis`; here it is only scaled to a unit, rounded, thinned out for
 //! drawing and laid out. Nothing is read from disk and no other file or address is needed by the page.
 
+mod against;
 mod decimate;
 mod figure;
 mod format;
 mod headline;
+mod looking;
 mod page;
 mod table;
 mod tables;

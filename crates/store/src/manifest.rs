@@ -123,6 +123,12 @@ pub struct Cell {
     /// The window of a throughput figure; null: from the end of the load's warm-up to its end.
     #[serde(default)]
     pub window: Option<Window>,
+    /// Hosts at the near end that run the load: near, near2, …; 0 is one, too.
+    #[serde(default)]
+    pub initiators: u32,
+    /// Hosts at the far end that serve it: far, far2, …; 0 is one, too.
+    #[serde(default)]
+    pub targets: u32,
     /// The document of `farlun wan --json`; null if it printed none.
     #[serde(default)]
     pub wan: Option<Value>,
@@ -346,6 +352,16 @@ impl Cell {
     /// The typed view of the document of `farlun wan`; an error if it is of another shape.
     pub fn wan(&self) -> Result<Option<Wan>, serde_json::Error> {
         self.wan.as_ref().map(Wan::deserialize).transpose()
+    }
+
+    /// The documents of the further initiators' loads, near2 first, as far as they printed any; an error if one is
+    /// of another shape.
+    pub fn other_loads(&self) -> Result<Vec<Load>, serde_json::Error> {
+        let others = self.wan.as_ref().and_then(|wan| wan["others"].as_array()).into_iter().flatten();
+        let ours = (2..=self.initiators).map(|n| format!("near{n}"));
+        let of_host =
+            |host: String| others.clone().find(|role| role["host"] == *host).map(|role| &role["output"]);
+        ours.filter_map(of_host).filter(|output| output.is_object()).map(Load::deserialize).collect()
     }
 
     /// The typed view of the document of the load; an error if it is of another shape.

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use event::{
-    CongestionState, Direction, FarTimes, Fate, Host, Instant, Io, LayerTimes, Layers, NearTimes, Op, Packet,
-    PduKind, PduSeen, RequestId, Sink, SocketSample, Tcp, TcpTimes, Way,
+    CongestionState, Direction, FarTimes, Fate, Host, Instant, Io, KernelEvent, KernelPoint, LayerTimes,
+    Layers, NearTimes, Op, Packet, PduKind, PduSeen, RequestId, Sink, SocketSample, Tcp, TcpTimes, Way,
 };
 use store::tables::{self, ROWS_PER_GROUP, Recorder, Row, Spool, Writer};
 
@@ -137,6 +137,31 @@ fn pdu(i: u64) -> PduSeen {
     }
 }
 
+fn kernel_point(i: u64) -> KernelPoint {
+    let small = i as u32;
+    let events = [KernelEvent::Received, KernelEvent::State, KernelEvent::BlockCompleted];
+    KernelPoint {
+        t: Instant::from_nanos(i),
+        event: events[i as usize % 3],
+        host: [Some(Host::Near), Some(Host::Far), None][i as usize % 3],
+        host_number: small % 200,
+        local_port: i as u16,
+        remote_port: 3260,
+        cwnd_packets: small,
+        ssthresh_packets: u32::MAX,
+        srtt_ns: i * 1000,
+        snd_wnd_bytes: small,
+        rcv_wnd_bytes: small + 1,
+        snd_nxt: small.wrapping_mul(7919),
+        snd_una: small,
+        data_bytes: small % 65_536,
+        state: [None, Some(CongestionState::Cwr)][i as usize % 2],
+        device: 8 << 20,
+        offset_bytes: i << 40,
+        len_bytes: small * 512,
+    }
+}
+
 fn write<R: Row>(path: &Path, rows: impl Iterator<Item = R>) -> R::Columns {
     let mut expected = R::Columns::default();
     let mut writer = Writer::<R>::create(path).unwrap();
@@ -162,6 +187,9 @@ fn every_table_comes_back_as_it_was() {
     assert_eq!(tables::read::<Layers>(dir.path()).unwrap(), both);
     let pdus = write(&dir.path().join("pdus-far.parquet"), (0..100).map(pdu));
     assert_eq!(tables::read::<PduSeen>(dir.path()).unwrap(), pdus);
+
+    let points = write(&dir.path().join("kernel.parquet"), (0..10).map(kernel_point));
+    assert_eq!(tables::read::<KernelPoint>(dir.path()).unwrap(), points);
 
     let mut sockets = write(&dir.path().join("sockets-far.parquet"), (0..7).map(sample));
     write(&dir.path().join("sockets-near.parquet"), (7..9).map(sample));
@@ -355,4 +383,5 @@ fn the_documentation_lists_every_column() {
     check::<Io>(text);
     check::<Layers>(text);
     check::<PduSeen>(text);
+    check::<KernelPoint>(text);
 }

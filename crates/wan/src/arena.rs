@@ -4,11 +4,14 @@
 //! also what the arena needs, whether it is full of acknowledgements or of super-packets. The chunk that was
 //! emptied last is filled next: a short path stays in the processor's cache.
 
-use link::{Handle, Line};
+use link::{Cutter, Handle, Line};
 use net::tun::MAX_BYTES;
 
+use crate::pieces::{self, WASTE_PART};
+
 const CHUNK_BYTES: usize = 1 << 20;
-/// Memory that is touched before the run, so that no page fault delays a packet.
+/// Memory that is touched before the run, so that no page fault delays a packet. The rest of what a direction may need is
+/// only reserved then: most paths never fill it.
 const PREFAULT_BYTES: usize = 256 << 20;
 
 /// Buffers of one direction.
@@ -16,7 +19,6 @@ pub(crate) struct Arena {
     chunks: Vec<Chunk>,
     free: Vec<usize>,
     filling: usize,
-    limit_chunks: usize,
 }
 
 struct Chunk {
@@ -31,8 +33,9 @@ pub(crate) fn limit_bytes(line: &Line) -> u64 {
     let shape = &line.shape;
     let spare = shape.rate.bytes_in(std::time::Duration::from_millis(5)) + (4 << 20);
     let held = shape.rate.bytes_in(line.longest()).saturating_add(shape.queue_bytes).saturating_add(spare);
+    let more = |bytes: u64, part: usize| bytes.saturating_add(bytes.div_ceil(part as u64 - 1));
     // The end of a chunk stays empty where no largest packet fits.
-    held.saturating_add(held.div_ceil((CHUNK_BYTES / MAX_BYTES - 1) as u64))
+    more(more(held, WASTE_PART), CHUNK_BYTES / MAX_BYTES)
 }
 
 impl Arena {
@@ -40,28 +43,16 @@ impl Arena {
     pub(crate) fn new(limit_bytes: u64) -> Arena {
         let limit_chunks = (limit_bytes as usize).div_ceil(CHUNK_BYTES) + 1;
         let touched = limit_chunks.min(PREFAULT_BYTES / CHUNK_BYTES);
-        let chunks: Vec<Chunk> = (0..touched)
-            .map(|_| {
-                let mut chunk = Chunk::new();
-                chunk.memory.fill(0xa5);
-                chunk
-            })
-            .collect();
-        Arena { free: (1..touched).rev().collect(), chunks, filling: 0, limit_chunks }
+        let mut chunks: Vec<Chunk> = (0..limit_chunks).map(|_| Chunk::new()).collect();
+        chunks[..touched].iter_mut().for_each(|chunk| chunk.memory.fill(0xa5));
+        Arena { free: (1..limit_chunks).rev().collect(), chunks, filling: 0 }
     }
 
     /// Room for one packet of any size; `None` if there is no more.
     pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
         if self.chunks[self.filling].used_bytes + MAX_BYTES > CHUNK_BYTES {
             // Its live packets bring it back to the free ones, see `release`.
-            self.filling = match self.free.pop() {
-                Some(free) => free,
-                None if self.chunks.len() < self.limit_chunks => {
-                    self.chunks.push(Chunk::new());
-                    self.chunks.len() - 1
-                }
-                None => return None,
-            };
+            self.filling = self.free.pop()?;
         }
         let chunk = &mut self.chunks[self.filling];
         Some(&mut chunk.memory[chunk.used_bytes..][..MAX_BYTES])
@@ -87,12 +78,12 @@ impl Arena {
         self.chunks[Place::of(handle).chunk].live_packets += 1;
     }
 
-    /// Of the packet that was kept last only the first `bytes` are needed: the model dropped the pieces behind them. A
-    /// queue that has room for one piece of each super-packet would otherwise hold many times what it counts.
-    pub(crate) fn shorten(&mut self, handle: Handle, bytes: usize) {
+    /// Of the super-packet that was kept last only the pieces `taken` are needed: the model dropped the others.
+    pub(crate) fn keep_pieces(&mut self, handle: Handle, cutter: &Cutter, taken: &[u16]) {
         let place = Place::of(handle);
-        assert!(bytes <= place.bytes, "a packet does not grow");
-        self.chunks[place.chunk].used_bytes = place.offset + bytes;
+        let chunk = &mut self.chunks[place.chunk];
+        let packet = &mut chunk.memory[place.offset..][..place.bytes];
+        chunk.used_bytes = place.offset + pieces::keep(packet, cutter, taken);
     }
 
     /// Forgets the packet that was kept last: the model dropped all of it. Its room is there again at once, or a burst
@@ -210,22 +201,6 @@ mod tests {
         arena.release(shared);
         arena.release(other);
         assert_eq!(keep(&mut arena, 60_000, 5), Some(shared), "all is free again");
-    }
-
-    #[test]
-    fn a_packet_of_which_little_is_needed_takes_little_room() {
-        let mut arena = Arena::new(1 << 20);
-        let held: Vec<Handle> = (0..200)
-            .map(|n| {
-                let handle = keep(&mut arena, 60_000, n).expect("room for one more");
-                arena.shorten(handle, 1_500);
-                handle
-            })
-            .collect();
-        for (n, handle) in held.iter().enumerate() {
-            assert!(arena.bytes(*handle)[..1_500].iter().all(|byte| usize::from(*byte) == n));
-            arena.release(*handle);
-        }
     }
 
     #[test]

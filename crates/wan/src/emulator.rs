@@ -1,53 +1,60 @@
 //! The running path: the thread that moves packets and the thread that counts them.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use event::Direction;
-use net::clock;
+use net::{Wake, clock};
 
 use crate::collect::{Collector, Traffic, Window};
-use crate::host::Host;
+use crate::host::{Drops, Host};
 use crate::lane::Lane;
 use crate::pump::{Cost, Pump, Signals};
 use crate::{Spec, WanError};
 
 /// A path that is being emulated. Dropped early, it stops.
 pub(crate) struct Emulator {
-    near: Arc<Host>,
-    far: Arc<Host>,
+    hosts: Vec<Arc<Host>>,
     window: Arc<Window>,
     signals: Arc<Signals>,
+    stopped: Wake,
     threads: Option<(JoinHandle<std::io::Result<Cost>>, Collector)>,
-    drops_before: u64,
-    drops: u64,
+    drops_before: Drops,
+    drops: Drops,
 }
 
 impl Emulator {
-    /// Starts to move packets between the hosts; writes the table `packets` into `trace`.
+    /// Starts to move packets between the hosts of the two ends; writes the table `packets` into `trace`.
     pub(crate) fn start(
         spec: &Spec,
-        near: &Arc<Host>,
-        far: &Arc<Host>,
+        near: &[Arc<Host>],
+        far: &[Arc<Host>],
         trace: Option<&Path>,
     ) -> Result<Emulator, WanError> {
         let window = Window::new();
         let failed = |source| WanError::System { what: "start a thread of the emulator", source };
         let signals = Signals::new().map_err(failed)?;
         let (collector, [to_far, to_near]) = Collector::start(trace, window.clone())?;
-        let out = Lane::new(Direction::NearToFar, [near, far], spec, to_far);
-        let back = Lane::new(Direction::FarToNear, [far, near], spec, to_near);
+        let out = Lane::new(Direction::NearToFar, [near, far], spec, to_far).map_err(failed)?;
+        let back = Lane::new(Direction::FarToNear, [far, near], spec, to_near).map_err(failed)?;
         let pump = Pump::new([out, back], signals.clone());
-        let pump = thread::Builder::new().name("pump".to_owned()).spawn(|| pump.run()).map_err(failed)?;
+        let stopped = Wake::new().map_err(failed)?;
+        let stops = Stops(stopped.clone());
+        let work = move || {
+            let _stops = stops;
+            pump.run()
+        };
+        let pump = thread::Builder::new().name("pump".to_owned()).spawn(work).map_err(failed)?;
         Ok(Emulator {
-            near: near.clone(),
-            far: far.clone(),
+            hosts: [near, far].concat(),
             window,
             signals,
+            stopped,
             threads: Some((pump, collector)),
-            drops_before: 0,
-            drops: 0,
+            drops_before: Drops::default(),
+            drops: Drops::default(),
         })
     }
 
@@ -68,17 +75,32 @@ impl Emulator {
     }
 
     /// Stops; what happened, the packets that the devices dropped before the path saw them, and the cost.
-    pub(crate) fn finish(mut self) -> Result<(Traffic, u64, Cost), WanError> {
+    pub(crate) fn finish(mut self) -> Result<(Traffic, Drops, Cost), WanError> {
         self.signals.stop();
         let (pump, collector) = self.threads.take().expect("an emulator finishes once");
         let outcome = pump.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let failed = |source| WanError::System { what: "read packets from a TUN device", source };
-        let cost = outcome.map_err(failed)?;
+        let cost = outcome.map_err(WanError::Stopped)?;
         Ok((collector.finish()?, self.drops, cost))
     }
 
-    fn device_drops(&self) -> Result<u64, WanError> {
-        Ok(self.near.device_drops()? + self.far.device_drops()?)
+    fn device_drops(&self) -> Result<Drops, WanError> {
+        self.hosts.iter().try_fold(Drops::default(), |sum, host| Ok(sum + host.drops()?))
+    }
+}
+
+impl AsFd for Emulator {
+    /// Readable when no packet is moved any more.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stopped.as_fd()
+    }
+}
+
+/// Tells that the thread that has it is over, however it ended.
+struct Stops(Wake);
+
+impl Drop for Stops {
+    fn drop(&mut self) {
+        self.0.wake();
     }
 }
 

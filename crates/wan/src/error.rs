@@ -1,9 +1,13 @@
 //! Why a path could not be made or a run not be carried out. What the system said of it is the error's source.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use event::Bytes;
+
+use crate::HostName;
+use crate::name::HOSTS_MAX;
 
 /// Why a run ended without a result.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +26,18 @@ pub enum WanError {
         /// What they may have.
         limit_bytes: u64,
     },
+    /// The machine has not as much memory as the path may need.
+    #[error(
+        "packets of both directions need up to {} of memory (rate x delay, and the queue), this machine has {} to give; \
+         give a smaller --rate, --delay or --queue",
+        Bytes(*needed_bytes), Bytes(*available_bytes)
+    )]
+    Machine {
+        /// What they need.
+        needed_bytes: u64,
+        /// What there is.
+        available_bytes: u64,
+    },
     /// The kernel refused a namespace.
     #[error(
         "cannot make a namespace: {0}; run it as root, or let users make namespaces \
@@ -34,11 +50,73 @@ pub enum WanError {
          and in a container pass the device in (--device /dev/net/tun)"
     )]
     Tun(io::Error),
-    /// A device could not be set up.
-    #[error("cannot set up the {side} end of the path: {what}")]
-    SetUp {
+    /// The kernel refused a veth pair or a packet socket.
+    #[error(
+        "cannot make a veth pair with a packet socket: {0}; load the module (modprobe veth), or let users open \
+         /dev/net/tun (mode 0666)"
+    )]
+    Veth(io::Error),
+    /// It refused both.
+    #[error(
+        "cannot make a device: /dev/net/tun: {tun}; a veth pair instead: {veth}; run it as root or let users open \
+         /dev/net/tun (mode 0666), load a module (modprobe tun, or modprobe veth), and in a container pass the device in \
+         (--device /dev/net/tun)"
+    )]
+    Device {
+        /// Why no TUN.
+        tun: io::Error,
+        /// Why no veth pair.
+        veth: io::Error,
+    },
+    /// The kernel has no queue that could be a ring.
+    #[error(
+        "cannot put a ring before a veth pair, which takes the queues tbf and pfifo: {0}; load the module \
+         (modprobe sch_tbf), or let users open /dev/net/tun (mode 0666), whose rings need no queue"
+    )]
+    Ring(io::Error),
+    /// This machine cannot be the far end.
+    #[error(
+        "{address}/{bits} is an address of this machine already, which --host would give it; end the other \
+         farlun wan --host, or take the address away"
+    )]
+    AddressTaken {
+        /// The address.
+        address: IpAddr,
+        /// The length of its prefix.
+        bits: u8,
+    },
+    /// This machine reaches others where the path's hosts would be.
+    #[error(
+        "this machine has a route to {destination}/{bits} already, where --host needs 198.18.0.0/24 for itself; take \
+         the route away"
+    )]
+    RouteTaken {
+        /// The route's network.
+        destination: Ipv4Addr,
+        /// The length of its prefix.
+        bits: u32,
+    },
+    /// More hosts than there are names for.
+    #[error("{found} {side} hosts, expected 1 to {HOSTS_MAX}")]
+    Hosts {
         /// Which end.
         side: &'static str,
+        /// How many were asked for.
+        found: u8,
+    },
+    /// The path that runs has no such host.
+    #[error("the path that runs has no host {name}; it has {there}")]
+    NoSuchHost {
+        /// The host asked for.
+        name: HostName,
+        /// The hosts that it has.
+        there: String,
+    },
+    /// A device could not be set up.
+    #[error("cannot set up the host {host}: {what}")]
+    SetUp {
+        /// Which host.
+        host: String,
         /// What was tried.
         what: String,
         /// What the system said.
@@ -53,26 +131,36 @@ pub enum WanError {
         source: io::Error,
     },
     /// A command could not be started.
-    #[error("cannot start the {side} command '{command}'")]
+    #[error("cannot start the command '{command}' in {host}")]
     Start {
-        /// Which end.
-        side: &'static str,
+        /// Which host.
+        host: HostName,
         /// The command as given.
         command: String,
         /// What the system said.
         source: io::Error,
     },
     /// The far command ended too early.
-    #[error("the far command '{command}' ended with exit code {code} before anything in far listened on TCP")]
+    #[error("the command '{command}' ended with exit code {code} before anything in {host} listened on TCP")]
     FarEnded {
+        /// Where it ran.
+        host: HostName,
         /// The command as given.
         command: String,
         /// Its exit code; 128 and the signal's number if a signal ended it.
         code: u8,
     },
     /// The far command never listened.
-    #[error("after 10 s nothing in far listens on TCP, which the far command '{0}' was expected to do")]
-    FarSilent(String),
+    #[error("after 10 s nothing in {host} listens on TCP, which its command '{command}' was expected to do")]
+    FarSilent {
+        /// Where it runs.
+        host: HostName,
+        /// The command as given.
+        command: String,
+    },
+    /// The emulator ended before the commands did.
+    #[error("the path is gone: one of its devices can be read no more; has it been removed?")]
+    Stopped(#[source] io::Error),
     /// A signal ended the run.
     #[error("interrupted by a signal")]
     Interrupted,

@@ -21,8 +21,8 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Starts `program wan guard` for two namespaces, out of reach of a Ctrl-C at the terminal.
-    pub(crate) fn start(program: &Path, namespaces: [u64; 2]) -> io::Result<Guard> {
+    /// Starts `program wan guard` for these namespaces, out of reach of a Ctrl-C at the terminal.
+    pub(crate) fn start(program: &Path, namespaces: &[u64]) -> io::Result<Guard> {
         let mut process = Command::new(program)
             .args(["wan", "guard"])
             .stdin(Stdio::piped())
@@ -30,7 +30,8 @@ impl Guard {
             .process_group(0)
             .spawn()?;
         let mut line = process.stdin.take().expect("stdin is a pipe");
-        writeln!(line, "{} {}", namespaces[0], namespaces[1])?;
+        let words: Vec<String> = namespaces.iter().map(u64::to_string).collect();
+        writeln!(line, "{}", words.join(" "))?;
         Ok(Guard { process, line: Some(line) })
     }
 }

@@ -31,6 +31,29 @@ pub(crate) fn tcp_of(packet: &[u8], piece: Option<u16>) -> Option<Tcp> {
     })
 }
 
+/// A super-packet of TCP over IPv4 as a device hands it over, 1448 bytes of payload to a segment.
+#[cfg(test)]
+pub(crate) fn super_packet(payload_bytes: usize) -> Vec<u8> {
+    let mut packet = vec![0; HEADER_BYTES + 52 + payload_bytes];
+    // Its checksum is left to us, TCP over IPv4; where the TCP header begins.
+    (packet[0], packet[1]) = (1, 1);
+    packet[4..6].copy_from_slice(&1448u16.to_ne_bytes());
+    packet[6..8].copy_from_slice(&20u16.to_ne_bytes());
+    let ip = &mut packet[HEADER_BYTES..];
+    ip[0] = 0x45;
+    let total_len = (52 + payload_bytes) as u16;
+    ip[2..4].copy_from_slice(&total_len.to_be_bytes());
+    ip[9] = inet::TCP;
+    let tcp = &mut ip[20..];
+    tcp[..2].copy_from_slice(&3260u16.to_be_bytes());
+    tcp[2..4].copy_from_slice(&40_000u16.to_be_bytes());
+    tcp[4..8].copy_from_slice(&(u32::MAX - 2000).to_be_bytes());
+    tcp[8..12].copy_from_slice(&7u32.to_be_bytes());
+    // 32 bytes of header; PSH and ACK.
+    (tcp[12], tcp[13]) = (8 << 4, 0x18);
+    packet
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,29 +61,9 @@ mod tests {
     const PSH_ACK: u8 = 0x18;
     const ACK: u8 = 0x10;
 
-    /// A super-packet of TCP over IPv4 as a device hands it over: 3000 bytes of payload, 1448 to a segment.
-    fn super_packet() -> Vec<u8> {
-        let mut packet = vec![0; HEADER_BYTES + 52 + 3000];
-        // Its checksum is left to us, TCP over IPv4; where the TCP header begins.
-        (packet[0], packet[1]) = (1, 1);
-        packet[4..6].copy_from_slice(&1448u16.to_ne_bytes());
-        packet[6..8].copy_from_slice(&20u16.to_ne_bytes());
-        let ip = &mut packet[HEADER_BYTES..];
-        ip[0] = 0x45;
-        ip[2..4].copy_from_slice(&3052u16.to_be_bytes());
-        ip[9] = inet::TCP;
-        let tcp = &mut ip[20..];
-        tcp[..2].copy_from_slice(&3260u16.to_be_bytes());
-        tcp[2..4].copy_from_slice(&40_000u16.to_be_bytes());
-        tcp[4..8].copy_from_slice(&(u32::MAX - 2000).to_be_bytes());
-        tcp[8..12].copy_from_slice(&7u32.to_be_bytes());
-        (tcp[12], tcp[13]) = (8 << 4, PSH_ACK);
-        packet
-    }
-
     #[test]
     fn each_piece_has_a_place_of_its_own() {
-        let packet = super_packet();
+        let packet = super_packet(3000);
         let seen = |piece| {
             let tcp = tcp_of(&packet, piece).expect("a segment of TCP");
             assert_eq!((tcp.src_port, tcp.dst_port, tcp.ack), (3260, 40_000, 7));
@@ -74,7 +77,7 @@ mod tests {
 
     #[test]
     fn anything_else_has_none() {
-        let packet = super_packet();
+        let packet = super_packet(3000);
         for len in 0..HEADER_BYTES + 52 {
             assert_eq!(tcp_of(&packet[..len], None), None, "cut off after {len} bytes");
         }

@@ -1,24 +1,41 @@
-//! One end of the path: a namespace with its device, its addresses and its settings.
+//! A host of the path: a namespace with its device, its addresses and its settings.
+//!
+//! Or this machine itself as the far one: then its namespace gets one more device, and nothing else of it is touched.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::ops::{Add, Sub};
 use std::path::Path;
+use std::time::Duration;
 
 use net::interface::{self, Setting};
 use net::namespace::Namespace;
+use net::qdisc::{self, CardRing};
 use net::tun::Tun;
+use net::veth::Veth;
 
-use crate::{Side, Spec, WanError, lane};
+use crate::device::{Device, DeviceKind};
+use crate::port::READ_AHEAD_PACKETS;
+use crate::{HostName, Side, Spec, WanError};
 
-/// The device's name in each namespace.
+/// The device's name in a namespace of the path, and on this machine.
 const DEVICE: &str = "wan0";
+const DEVICE_HERE: &str = "farlun-far";
 
 /// Packets that may lie in a device until its thread reads them. They have not come to the path yet, so this
 /// must never drop; a window of 400 MB that TCP sends at once is 32 000 super-packets of 12 500 bytes.
 const DEVICE_QUEUE_PACKETS: u32 = 65_536;
+/// The same for all devices that are veth pairs, in bytes; each host has its part of it.
+const VETH_QUEUES_BYTES: usize = 256 << 20;
+const VETH_QUEUE_MAX_BYTES: usize = 64 << 20;
+/// A ring that the kernel empties may let so much go at once after a pause, so that its timer keeps up.
+const RING_BURST: Duration = Duration::from_micros(100);
+/// Of an Ethernet frame on the wire, what the kernel counts: 14 bytes of header.
+const ETHERNET_BYTES: u32 = 14;
 
-/// Settings under /proc/sys/net of each end, and why.
+/// Settings under /proc/sys/net of each namespace, and why.
 const SYSCTLS: [(&str, &str); 6] = [
     // What one connection learnt of the path must not start the next one, or cells contaminate each other.
     ("ipv4/tcp_no_metrics_save", "1"),
@@ -44,85 +61,224 @@ const REPORTED: [&str; 5] = [
     "ipv4/tcp_limit_output_bytes",
 ];
 
-/// An end of the path.
+/// And where a queue of the kernel's is the ring: TCP keeps what it has below it to about a millisecond at this many
+/// times its rate, in percent, and a ring of a card would never fill.
+const SYSCTLS_RING: [(&str, &str); 2] =
+    [("ipv4/tcp_pacing_ss_ratio", "1000"), ("ipv4/tcp_pacing_ca_ratio", "1000")];
+
+/// A host of the path.
 pub(crate) struct Host {
-    pub(crate) side: Side,
+    pub(crate) name: HostName,
     pub(crate) namespace: Namespace,
-    pub(crate) only_ipv6: bool,
-    pub(crate) tun: Tun,
+    /// The namespace was made for the path, and is its alone.
+    pub(crate) own: bool,
+    pub(crate) device: Device,
+    device_name: &'static str,
+    ring: bool,
     /// Names as sysctl(8) writes them, with the values read back.
     pub(crate) sysctls: BTreeMap<String, String>,
 }
 
+/// Packets that did not come to the path.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Drops {
+    /// The ring was full.
+    pub(crate) ring: u64,
+    /// A device had no room before they were read: the run is not valid.
+    pub(crate) unasked: u64,
+}
+
+impl Add for Drops {
+    type Output = Drops;
+
+    fn add(self, more: Drops) -> Drops {
+        Drops { ring: self.ring + more.ring, unasked: self.unasked + more.unasked }
+    }
+}
+
+impl Sub for Drops {
+    type Output = Drops;
+
+    fn sub(self, before: Drops) -> Drops {
+        Drops { ring: self.ring - before.ring, unasked: self.unasked - before.unasked }
+    }
+}
+
 impl Host {
-    /// Makes the end `side` of a path.
-    pub(crate) fn create(side: Side, spec: &Spec) -> Result<Host, WanError> {
-        let set_up = || Ok(furnish(side, spec));
+    /// Makes a host of a path in a namespace of its own.
+    pub(crate) fn create(name: impl Into<HostName>, spec: &Spec) -> Result<Host, WanError> {
+        let name = name.into();
+        let set_up = || {
+            Ok(settle(name).and_then(|()| {
+                let device = furnish(name, spec, DEVICE)?;
+                let sysctls = settings_found(name)?;
+                Ok((device, sysctls))
+            }))
+        };
         let (namespace, furnished) = Namespace::create(set_up).map_err(WanError::Namespace)?;
-        let (tun, sysctls) = furnished?;
-        Ok(Host { side, namespace, only_ipv6: spec.only_ipv6, tun, sysctls })
+        let (device, sysctls) = furnished?;
+        let ring = spec.ring_packets.is_some();
+        Ok(Host { name, namespace, own: true, device, device_name: DEVICE, ring, sysctls })
     }
 
-    /// Packets that the device dropped before the path saw them.
-    pub(crate) fn device_drops(&self) -> Result<u64, WanError> {
-        self.namespace.run(|| interface::transmit_drops(DEVICE)).map_err(|source| WanError::SetUp {
-            side: self.side.name(),
-            what: "read the device's counters".to_owned(),
-            source,
-        })
+    /// Makes this machine the far host.
+    pub(crate) fn here(spec: &Spec) -> Result<Host, WanError> {
+        let name = HostName::from(Side::Far);
+        for (address, bits) in name.addresses(spec.only_ipv6) {
+            // Who has the address may bind to it.
+            if UdpSocket::bind((address, 0)).is_ok() {
+                return Err(WanError::AddressTaken { address, bits });
+            }
+        }
+        let table = fs::read_to_string("/proc/thread-self/net/route").unwrap_or_default();
+        if let Some((destination, bits)) = route_in_the_way(&table, name.ipv4()) {
+            return Err(WanError::RouteTaken { destination, bits });
+        }
+        let namespace = Namespace::current().map_err(failed(name, "open this machine's own namespace"))?;
+        let device = furnish(name, spec, DEVICE_HERE)?;
+        let (sysctls, ring) = (settings_found(name)?, spec.ring_packets.is_some());
+        Ok(Host { name, namespace, own: false, device, device_name: DEVICE_HERE, ring, sysctls })
+    }
+
+    /// Packets that did not come to the path since the host was made.
+    pub(crate) fn drops(&self) -> Result<Drops, WanError> {
+        let read = || {
+            let sending = interface::transmit_drops(self.device_name)?;
+            Ok(match (&self.device, self.ring) {
+                (Device::Tun(_), true) => Drops { ring: sending, unasked: 0 },
+                (Device::Tun(_), false) => Drops { ring: 0, unasked: sending },
+                (Device::Veth(veth), ring) => Drops {
+                    ring: if ring { qdisc::drops(self.device_name)? } else { 0 },
+                    unasked: sending + veth.drops()?,
+                },
+            })
+        };
+        self.namespace.run(read).map_err(failed(self.name, "read the device's counters"))
     }
 
     /// Whether a TCP socket listens.
     pub(crate) fn listens(&self) -> Result<bool, WanError> {
         let tables = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
         let read = || Ok(tables.iter().any(|path| fs::read_to_string(path).is_ok_and(|t| has_listener(&t))));
-        self.namespace.run(read).map_err(|source| WanError::SetUp {
-            side: self.side.name(),
-            what: "look for listening sockets".to_owned(),
-            source,
-        })
+        self.namespace.run(read).map_err(failed(self.name, "look for listening sockets"))
     }
 }
 
-/// Runs in the new namespace.
-fn furnish(side: Side, spec: &Spec) -> Result<(Tun, BTreeMap<String, String>), WanError> {
-    let failed = |what: String| move |source: io::Error| WanError::SetUp { side: side.name(), what, source };
-    for (name, value) in SYSCTLS {
-        fs::write(sysctl_path(name), value).map_err(failed(format!("set {name} to {value}")))?;
+/// Prepares a namespace of the path, in which the calling thread is.
+fn settle(name: HostName) -> Result<(), WanError> {
+    for (sysctl, value) in SYSCTLS {
+        set(name, sysctl, value)?;
     }
-    // After the settings: a device copies those of ipv6/conf/default when it is made.
-    let tun = Tun::create(DEVICE).map_err(WanError::Tun)?;
-    interface::set_up("lo", Setting::default()).map_err(failed("take up lo".to_owned()))?;
+    interface::set_up("lo", Setting::default()).map_err(failed(name, "take up lo"))
+}
+
+/// Makes the host's device in the namespace of the calling thread. After its settings: a device copies those of
+/// ipv6/conf/default when it is made.
+fn furnish(name: HostName, spec: &Spec, device_name: &'static str) -> Result<Device, WanError> {
+    let device = make(device_name, spec)?;
     let setting = Setting {
         mtu_bytes: Some(spec.mtu_bytes),
-        queue_packets: Some(
-            spec.ring_packets.map_or(DEVICE_QUEUE_PACKETS, |ring| ring - lane::READ_AHEAD_PACKETS),
-        ),
+        queue_packets: Some(match (&device, spec.ring_packets) {
+            (Device::Tun(_), Some(ring)) => ring - READ_AHEAD_PACKETS,
+            _ => DEVICE_QUEUE_PACKETS,
+        }),
         gso_max_bytes: Some(spec.gso_max_bytes()),
         // A ring has a place for each packet of MTU size.
         gso_max_segments: spec.ring_packets.map(|_| 1),
+        no_neighbours: matches!(device, Device::Veth(_)),
     };
-    let what = format!("take up {DEVICE} with an MTU of {}", spec.mtu_bytes);
-    interface::set_up(DEVICE, setting).map_err(failed(what))?;
-    if spec.ring_packets.is_some() {
-        let what = format!("take the queue away before {DEVICE}");
-        interface::without_queue(DEVICE).map_err(failed(what))?;
+    let what = format!("take up {device_name} with an MTU of {}", spec.mtu_bytes);
+    interface::set_up(device_name, setting).map_err(failed(name, what))?;
+    if let Some(packets) = spec.ring_packets {
+        match &device {
+            Device::Tun(_) => qdisc::without_queue(device_name)
+                .map_err(failed(name, format!("take the queue away before {device_name}")))?,
+            Device::Veth(_) => {
+                qdisc::with_ring(device_name, &card_ring(name.side(), spec, packets))
+                    .map_err(WanError::Ring)?;
+                for (sysctl, value) in SYSCTLS_RING {
+                    set(name, sysctl, value)?;
+                }
+            }
+        }
     }
-    for (address, bits) in side.addresses(spec.only_ipv6) {
-        interface::add_address(DEVICE, address, bits).map_err(failed(format!("add {address}/{bits}")))?;
+    for (address, bits) in name.addresses(spec.only_ipv6) {
+        interface::add_address(device_name, address, bits)
+            .map_err(failed(name, format!("add {address}/{bits}")))?;
     }
+    Ok(device)
+}
+
+fn make(device_name: &str, spec: &Spec) -> Result<Device, WanError> {
+    let veth = || {
+        // With a ring there are no super-packets.
+        let gso_max_bytes = spec.ring_packets.map_or(spec.gso_max_bytes(), |_| 0);
+        let packet_max_bytes = gso_max_bytes.max(spec.mtu_bytes) as usize;
+        let hosts = usize::from(spec.near_hosts) + usize::from(spec.far_hosts);
+        let memory_bytes = (VETH_QUEUES_BYTES / hosts).min(VETH_QUEUE_MAX_BYTES);
+        Veth::create(device_name, packet_max_bytes, memory_bytes).map(Device::Veth)
+    };
+    match spec.device {
+        DeviceKind::Tun => Tun::create(device_name).map(Device::Tun).map_err(WanError::Tun),
+        DeviceKind::Veth => veth().map_err(WanError::Veth),
+        DeviceKind::Auto => match Tun::create(device_name) {
+            Ok(tun) => Ok(Device::Tun(tun)),
+            Err(tun) => veth().map_err(|veth| WanError::Device { tun, veth }),
+        },
+    }
+}
+
+/// The ring that the kernel keeps for a host whose device is no TUN.
+fn card_ring(side: Side, spec: &Spec, packets: u32) -> CardRing {
+    let rate = spec.line(side).shape.rate;
+    let burst_bytes = rate.bytes_in(RING_BURST).max(u64::from(READ_AHEAD_PACKETS) * spec.packet_bytes());
+    CardRing {
+        packets,
+        bytes_per_s: rate.0 / 8,
+        burst_bytes: u32::try_from(burst_bytes).unwrap_or(u32::MAX),
+        overhead_bytes: (link::FRAMING_BYTES - ETHERNET_BYTES) as u16,
+    }
+}
+
+fn settings_found(name: HostName) -> Result<BTreeMap<String, String>, WanError> {
     let mut sysctls = BTreeMap::new();
-    for name in SYSCTLS.iter().map(|(name, _)| *name).chain(REPORTED) {
-        let value = fs::read_to_string(sysctl_path(name)).map_err(failed(format!("read {name}")))?;
+    for sysctl in SYSCTLS.iter().chain(&SYSCTLS_RING).map(|(sysctl, _)| *sysctl).chain(REPORTED) {
+        let value =
+            fs::read_to_string(sysctl_path(sysctl)).map_err(failed(name, format!("read {sysctl}")))?;
         let words: Vec<&str> = value.split_whitespace().collect();
-        sysctls.insert(format!("net.{}", name.replace('/', ".")), words.join(" "));
+        sysctls.insert(format!("net.{}", sysctl.replace('/', ".")), words.join(" "));
     }
-    Ok((tun, sysctls))
+    Ok(sysctls)
+}
+
+fn set(name: HostName, sysctl: &str, value: &str) -> Result<(), WanError> {
+    fs::write(sysctl_path(sysctl), value).map_err(failed(name, format!("set {sysctl} to {value}")))
+}
+
+fn failed(name: HostName, what: impl Into<String>) -> impl FnOnce(io::Error) -> WanError {
+    let (host, what) = (name.to_string(), what.into());
+    move |source| WanError::SetUp { host, what, source }
 }
 
 /// These files show the namespace of the thread that opens them.
 fn sysctl_path(name: &str) -> std::path::PathBuf {
     Path::new("/proc/sys/net").join(name)
+}
+
+/// The first route of a table as in /proc/net/route that is nobody's default and has something of the network of 256
+/// addresses around `address`.
+fn route_in_the_way(table: &str, address: Ipv4Addr) -> Option<(Ipv4Addr, u32)> {
+    let ours = u32::from(address) & 0xffff_ff00;
+    table.lines().skip(1).find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // In the byte order of the network, printed as a number of this machine.
+        let word = |at: usize| {
+            u32::from_str_radix(words.get(at)?, 16).ok().map(|word| u32::from_be_bytes(word.to_ne_bytes()))
+        };
+        let (destination, mask) = (word(1)?, word(7)?);
+        let both = mask & 0xffff_ff00;
+        (mask != 0 && destination & both == ours & both).then(|| (destination.into(), mask.count_ones()))
+    })
 }
 
 /// Whether a table as in /proc/net/tcp has a socket in state LISTEN (0A).
@@ -133,6 +289,27 @@ fn has_listener(table: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn routes_that_are_in_the_way_are_found() {
+        let head = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n";
+        let default = "eth0\t00000000\t010011AC\t0003\t0\t0\t0\t00000000\t0\t0\t0\n";
+        let other = "eth0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n";
+        let found = |line: &str| {
+            let table = format!("{head}{default}{other}{line}");
+            route_in_the_way(&table, Ipv4Addr::new(198, 18, 0, 2)).map(|(to, bits)| format!("{to}/{bits}"))
+        };
+        assert_eq!(found(""), None);
+        assert_eq!(
+            found("tun0\t000012C6\t0\t0001\t0\t0\t0\t0000FEFF\t0\t0\t0\n").as_deref(),
+            Some("198.18.0.0/15")
+        );
+        assert_eq!(
+            found("tun0\t810012C6\t0\t0001\t0\t0\t0\tFFFFFFFF\t0\t0\t0\n").as_deref(),
+            Some("198.18.0.129/32")
+        );
+        assert_eq!(found("tun0\t000112C6\t0\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"), None);
+    }
 
     #[test]
     fn listeners_are_found_among_other_sockets() {

@@ -1,81 +1,81 @@
-//! One direction: reads packets from the sending host's device, gives them to the model, hands over what is due.
+//! One direction: reads packets from the sending hosts' devices, gives them to the model, hands over what is due.
 //!
 //! Super-packets are cut here if the path wants single packets: their bytes stay whole, the model gets the pieces, and
 //! each piece is written with headers made for it. Pieces of one super-packet that are due by the time one of them is
 //! written are written together, as a receiving card does that coalesces; the table still has a row for each.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use event::{BitRate, Direction, Fate, Instant, Packet, Tcp};
 use link::{Cutter, Dice, Handle, Path, Stage, TCP_CHECKSUM, wire_bytes};
 use net::clock;
 use net::tun::{Cut, HEADER_BYTES, MAX_BYTES, Offload};
+use wire::inet::{Headers, stays_on_link};
 
-use crate::Spec;
 use crate::arena::{Arena, limit_bytes};
 use crate::collect::Feed;
 use crate::headers::tcp_of;
 use crate::host::Host;
-use crate::watch::Watch;
+use crate::pieces::payload_of;
+use crate::port::Ports;
+use crate::switch::{Route, Switch};
+use crate::{Side, Spec};
 
 /// Packets delivered or read before something else gets its turn.
 const BATCH: usize = 16;
-/// Packets that are taken out of a device's ring before the line has room for them, so that the thread need not wake for
-/// each; the ring itself is that much shorter.
-pub(crate) const READ_AHEAD_PACKETS: u32 = 16;
-
 /// One direction of a running path.
 pub(crate) struct Lane {
     direction: Direction,
-    from: Arc<Host>,
-    to: Arc<Host>,
+    from: Ports,
+    to: Vec<Arc<Host>>,
+    switch: Switch,
+    rate: BitRate,
     path: Path,
     arena: Arena,
     feed: Feed,
     segment: bool,
-    ring: Option<Ring>,
-    watch: Watch,
     /// Pieces in a row that are written next, and what was found behind them.
     run: Vec<(Instant, link::Packet)>,
     found: Option<(Instant, link::Packet)>,
+    /// Pieces of the super-packet that has just come, in a place that is kept for the next.
+    taken: Vec<u16>,
 }
 
-/// The sending device's ring empties only as fast as the line takes packets.
-struct Ring {
-    rate: BitRate,
-    ahead: Duration,
-    /// When to read again.
-    resume: Option<Instant>,
+/// A packet that was just read, or a piece of one.
+#[derive(Clone, Copy)]
+struct Arrival {
+    now: Instant,
+    handle: Handle,
+    from: u8,
+    to: u8,
+    unseen_ns: u64,
 }
 
 impl Lane {
-    /// The way from one host to the other.
-    pub(crate) fn new(direction: Direction, [from, to]: [&Arc<Host>; 2], spec: &Spec, feed: Feed) -> Lane {
-        let line = match direction {
-            Direction::NearToFar => &spec.near,
-            Direction::FarToNear => &spec.far,
-        };
-        let rate = line.shape.rate;
-        let ring = spec.ring_packets.map(|_| Ring {
-            rate,
-            ahead: rate.time_for(u64::from(READ_AHEAD_PACKETS) * spec.packet_bytes()),
-            resume: None,
-        });
-        Lane {
+    /// The way from the hosts of one end to those of the other.
+    pub(crate) fn new(
+        direction: Direction,
+        [from, to]: [&[Arc<Host>]; 2],
+        spec: &Spec,
+        feed: Feed,
+    ) -> std::io::Result<Lane> {
+        let side = side_of(direction);
+        let line = spec.line(side);
+        Ok(Lane {
             direction,
-            from: from.clone(),
-            to: to.clone(),
+            from: Ports::new(from, spec)?,
+            to: to.to_vec(),
+            switch: Switch { side, here: from.len(), there: to.len() },
+            rate: line.shape.rate,
             path: Path::of(line, Dice::new(spec.seed, direction as u64)),
             arena: Arena::new(limit_bytes(line)),
             feed,
             segment: spec.segment,
-            ring,
-            watch: Watch::new(clock::now()),
             run: Vec::new(),
             found: None,
-        }
+            taken: Vec::new(),
+        })
     }
 
     /// What happens at set times counts from `now`.
@@ -88,19 +88,19 @@ impl Lane {
         self.path.next_at()
     }
 
-    /// When the ring is to be read again, if it waits. The line has something to do until well after that.
+    /// When a ring is to be read again, if one waits. Its wire has something to do until well after that.
     pub(crate) fn resumes_at(&self) -> Option<Instant> {
-        self.ring.as_ref().and_then(|ring| ring.resume)
+        self.from.resumes_at()
     }
 
     /// Where packets come in, unless none is wanted now.
     pub(crate) fn input(&self) -> Option<BorrowedFd<'_>> {
-        self.resumes_at().is_none().then(|| self.from.tun.as_fd())
+        self.from.input()
     }
 
     /// Whoever sleeps looked at the input until `t`.
     pub(crate) fn looked_until(&mut self, t: Instant) {
-        self.watch.looked_until(t);
+        self.from.looked_until(t);
     }
 
     /// Writes packets that are due.
@@ -129,9 +129,10 @@ impl Lane {
     fn hand_over(&mut self, now: Instant) {
         let (_, first) = self.run[0];
         let bytes = self.arena.bytes(first.handle);
+        let to = &self.to[usize::from(first.to)];
         let written = match first.piece {
-            None => self.to.tun.write(bytes),
-            Some(piece) => write_pieces(&self.to, bytes, piece, self.run.len() as u16),
+            None => to.device.write(bytes),
+            Some(piece) => write_pieces(to, bytes, piece, self.run.len() as u16),
         };
         for at in 0..self.run.len() {
             let (scheduled, packet) = self.run[at];
@@ -149,35 +150,58 @@ impl Lane {
 
     /// Reads packets that have come in and gives them to the model.
     pub(crate) fn read(&mut self) -> std::io::Result<usize> {
-        for count in 0..BATCH {
+        let turn = (BATCH / self.from.count()).max(1);
+        let mut moved = 0;
+        for from in 0..self.from.count() {
+            moved += self.read_from(from, turn)?;
+        }
+        Ok(moved)
+    }
+
+    /// Reads at most `turn` packets that host number `from` sent.
+    fn read_from(&mut self, from: usize, turn: usize) -> std::io::Result<usize> {
+        for count in 0..turn {
             let now = clock::now();
-            if let Some(ring) = &mut self.ring
-                && ring.is_closed(now, &self.path)
-            {
-                self.watch.looked_until(ring.wants_at());
+            let line_through = self.line_through(now);
+            let closed = self.from.port(from).is_closed(now, line_through);
+            self.from.look_at(from, !closed)?;
+            if closed {
                 return Ok(count);
             }
-            self.watch.look(now);
+            let port = self.from.port(from);
+            port.watch.look(now);
             let Some(room) = self.arena.room() else {
-                return Ok(count + usize::from(self.refuse_one()?));
+                return Ok(count + usize::from(self.refuse_one(from)?));
             };
-            let Some(bytes) = self.from.tun.read(room)? else {
-                self.watch.found_nothing();
+            let Some(bytes) = port.host.device.read(room)? else {
+                port.watch.found_nothing();
                 return Ok(count);
             };
             let now = clock::now();
             let cut = Cut::of(&room[..bytes]);
             let ip = &room[HEADER_BYTES..bytes];
+            let ip_bytes = ip.len() as u32;
+            let wire_bytes = wire_bytes(ip_bytes, cut.segments, cut.header_bytes);
+            port.takes(now, wire_bytes.into());
+            let unseen_ns = port.watch.unseen_ns();
+            if Headers::parse(ip).is_ok_and(|headers| stays_on_link(ip, &headers)) {
+                continue;
+            }
+            let to = match self.switch.route(ip) {
+                Route::Line(to) => to,
+                Route::Switch(to) => {
+                    // As on a switch whose port is full: the sender's TCP is told by what is missing.
+                    let _ = self.from.host(to.into()).device.write(&room[..bytes]);
+                    continue;
+                }
+            };
             let wants = self.segment && cut.segments > 1;
             let cutter = wants.then(|| Cutter::new(ip, cut.payload_bytes as usize)).flatten();
             let handle = self.arena.keep(bytes);
+            let arrival = Arrival { now, handle, from: from as u8, to, unseen_ns };
             let taken = match cutter {
-                Some(cutter) => self.push_pieces(now, handle, &cutter),
-                None => {
-                    let ip_bytes = (bytes - HEADER_BYTES) as u32;
-                    let wire_bytes = wire_bytes(ip_bytes, cut.segments, cut.header_bytes);
-                    self.push(link::Packet::new(handle, now, ip_bytes, wire_bytes, cut.segments))
-                }
+                Some(cutter) => self.push_pieces(arrival, &cutter),
+                None => self.push(arrival.packet(ip_bytes, wire_bytes, cut.segments)),
             };
             // The reference that `keep` made; each packet that was taken has one of its own.
             match taken {
@@ -185,29 +209,39 @@ impl Lane {
                 false => self.arena.take_back(handle),
             }
         }
-        Ok(BATCH)
+        Ok(turn)
+    }
+
+    /// When the line is through with what it has, if a single host sends.
+    fn line_through(&self, now: Instant) -> Option<Instant> {
+        let waiting = || self.rate.time_for(self.path.waiting_bytes());
+        let through = || self.path.busy_until().map_or(now, |on_wire| on_wire + waiting());
+        (self.from.count() == 1).then(through)
     }
 
     /// Gives the pieces of a super-packet to the model; whether it took any.
-    fn push_pieces(&mut self, now: Instant, handle: Handle, cutter: &Cutter) -> bool {
-        let mut last_taken = None;
+    fn push_pieces(&mut self, arrival: Arrival, cutter: &Cutter) -> bool {
+        let mut taken = std::mem::take(&mut self.taken);
+        taken.clear();
         for piece in 0..cutter.pieces() {
             let ip_bytes = cutter.ip_bytes(piece);
-            let packet = link::Packet::new(handle, now, ip_bytes, wire_bytes(ip_bytes, 1, 0), 1);
+            let packet = arrival.packet(ip_bytes, wire_bytes(ip_bytes, 1, 0), 1);
             if self.push(link::Packet { piece: Some(piece), ..packet }) {
-                last_taken = Some(piece);
+                taken.push(piece);
             }
         }
-        if let Some(piece) = last_taken {
-            self.arena.shorten(handle, HEADER_BYTES + cutter.payload(piece..piece + 1).end);
+        let any = !taken.is_empty();
+        if any {
+            self.arena.keep_pieces(arrival.handle, cutter, &taken);
         }
-        last_taken.is_some()
+        self.taken = taken;
+        any
     }
 
     /// Gives one packet that has just come to the model; whether it took it.
     fn push(&mut self, packet: link::Packet) -> bool {
         let now = packet.arrived;
-        match self.path.push(now, link::Packet { unseen_ns: self.watch.unseen_ns(), ..packet }) {
+        match self.path.push(now, packet) {
             Ok(()) => {
                 self.arena.share(packet.handle);
                 true
@@ -221,12 +255,13 @@ impl Lane {
 
     /// There is no memory for another packet: takes one off the device and drops it.
     #[cold]
-    fn refuse_one(&mut self) -> std::io::Result<bool> {
+    fn refuse_one(&mut self, from: usize) -> std::io::Result<bool> {
         let mut lost = vec![0; MAX_BYTES];
-        let Some(bytes) = self.from.tun.read(&mut lost)? else { return Ok(false) };
+        let Some(bytes) = self.from.host(from).device.read(&mut lost)? else { return Ok(false) };
         let now = clock::now();
         let ip_bytes = (bytes - HEADER_BYTES) as u32;
-        let packet = link::Packet::new(Handle(0), now, ip_bytes, 0, Cut::of(&lost[..bytes]).segments);
+        let arrival = Arrival { now, handle: Handle(0), from: from as u8, to: 0, unseen_ns: 0 };
+        let packet = arrival.packet(ip_bytes, 0, Cut::of(&lost[..bytes]).segments);
         self.record(&packet, now, now, Fate::NoBuffer, tcp_of(&lost[..bytes], None));
         Ok(true)
     }
@@ -255,8 +290,8 @@ impl Lane {
             fate,
             ip_bytes: packet.ip_bytes,
             segments: packet.segments,
-            src_host: self.from.side.number(),
-            dst_host: self.to.side.number(),
+            src_host: self.from.host(packet.from.into()).name.number(),
+            dst_host: self.to[usize::from(packet.to)].name.number(),
             tcp,
             unseen_ns: packet.unseen_ns,
         });
@@ -278,23 +313,21 @@ fn write_pieces(to: &Host, packet: &[u8], piece: u16, count: u16) -> std::io::Re
         version: cutter.version(),
     };
     let headers = cutter.headers(ip, pieces.clone());
-    to.tun.write_parts(&offload, headers.bytes(), &ip[cutter.payload(pieces)])
+    to.device.write_parts(&offload, headers.bytes(), payload_of(packet, &cutter, pieces))
 }
 
-impl Ring {
-    /// When the line has nothing left to do, if nobody reads before that.
-    fn wants_at(&self) -> Instant {
-        self.resume.map_or(Instant::ZERO, |resume| resume + self.ahead / 2)
+impl Arrival {
+    const fn packet(self, ip_bytes: u32, wire_bytes: u32, segments: u16) -> link::Packet {
+        let Arrival { now, handle, from, to, unseen_ns } = self;
+        let packet = link::Packet::new(handle, now, ip_bytes, wire_bytes, segments);
+        link::Packet { from, to, unseen_ns, ..packet }
     }
+}
 
-    /// Whether the line has so much before it that the ring must wait.
-    fn is_closed(&mut self, now: Instant, path: &Path) -> bool {
-        if self.resume.is_some_and(|resume| now < resume) {
-            return true;
-        }
-        let free_at = path.busy_until().map(|through| through + self.rate.time_for(path.waiting_bytes()));
-        // The ring opens again when half of that is gone.
-        self.resume = free_at.filter(|free| free.since(now) >= self.ahead).map(|free| free - self.ahead / 2);
-        self.resume.is_some()
+/// Who sends in a direction.
+const fn side_of(direction: Direction) -> Side {
+    match direction {
+        Direction::NearToFar => Side::Near,
+        Direction::FarToNear => Side::Far,
     }
 }

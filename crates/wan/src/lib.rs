@@ -1,32 +1,44 @@
-//! Runs a path model between two namespaces and judges whether the run is valid.
+//! Runs a path model between the hosts of two ends and judges whether the run is valid.
 //!
-//! Two network namespaces, `near` and `far`, with a TUN device each. A thread reads super-packets from one
-//! device, asks [`link`] when they are due, and writes them to the other device at that time. See design.md,
-//! "Measuring in the lab". This crate decides nothing about the path: `link` does.
+//! Each host is a network namespace with a device (see `device`); usually there are two, `near` and `far`. A thread
+//! reads super-packets from the devices of one end, asks [`link`] when they are due, and writes them to those of the
+//! other end at that time. See design.md, "Measuring in the lab". This crate decides nothing about the path: `link`
+//! does.
 //!
 //! Reading order: [`run`] is a whole run; `host` makes a namespace, `emulator`, `pump` and `lane` move the
 //! packets, `collect` and [`validity`] look at them afterwards.
 
 mod arena;
 mod collect;
+mod device;
 mod emulator;
+mod environment;
 mod error;
 pub mod guard;
 mod headers;
 mod host;
 mod lane;
+mod memory;
+mod name;
+mod pieces;
+mod port;
 mod pump;
 pub mod registry;
 mod roles;
 mod run;
 pub mod selftest;
 mod shown;
+mod site;
 mod spec;
+mod switch;
 pub mod validity;
 mod watch;
 
+pub use device::DeviceKind;
 pub use error::WanError;
+pub use name::{HOSTS_MAX, HostName};
 pub use pump::Cost;
-pub use run::{Outcome, Role, Settings, run};
+pub use roles::Role;
+pub use run::{Outcome, Settings, run};
 pub use shown::{LineShown, PathShown};
-pub use spec::{Environment, Side, Spec};
+pub use spec::{Side, Spec};

@@ -3,17 +3,20 @@
 //! One small file per run, in /run/farlun for root, in $XDG_RUNTIME_DIR/farlun or /tmp/farlun-UID for others. A file whose
 //! process is gone is removed by whoever looks next.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use net::namespace::Namespace;
 use net::{clock, user};
 use serde::{Deserialize, Serialize};
 
+use crate::environment::environment;
 use crate::host::Host;
-use crate::{Side, WanError};
+use crate::{HostName, Spec, WanError};
 
 /// Where a running path can be entered.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -23,21 +26,21 @@ struct Entry {
     pid_start_ticks: u64,
     /// When the path was ready, on CLOCK_MONOTONIC.
     t_ns: u64,
-    near_descriptor: i32,
-    far_descriptor: i32,
-    /// The path has no IPv4 addresses.
-    only_ipv6: bool,
+    /// The hosts' namespaces, by name.
+    descriptors: BTreeMap<String, i32>,
+    /// What commands in each find in their environment.
+    environment: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// One end of a path that runs.
+/// A host of a path that runs.
 #[derive(Debug)]
-pub struct End {
+pub struct Entrance {
     /// The process that runs the path.
     pub pid: u32,
-    /// The end's network namespace.
+    /// The host's network namespace.
     pub namespace: Namespace,
-    /// The path has no IPv4 addresses.
-    pub only_ipv6: bool,
+    /// What commands in it find in their environment.
+    pub environment: BTreeMap<String, String>,
 }
 
 /// The entry of a run; removed when this is dropped.
@@ -46,21 +49,20 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    pub(crate) fn new(near: &Host, far: &Host) -> Result<Registered, WanError> {
+    pub(crate) fn new(spec: &Spec, hosts: &[Arc<Host>]) -> Result<Registered, WanError> {
         let pid = std::process::id();
         let directory = directory();
         own(&directory).map_err(|source| WanError::Registry { path: directory.clone(), source })?;
         // One process may run several paths; their descriptors differ as long as they run.
-        let name = format!("wan-{pid}-{}", near.namespace.descriptor());
+        let name = format!("wan-{pid}-{}", hosts[0].namespace.descriptor());
         let file = directory.join(format!("{name}.json"));
         let failed = |source| WanError::Registry { path: file.clone(), source };
         let entry = Entry {
             pid,
             pid_start_ticks: start_ticks(pid).map_err(failed)?,
             t_ns: clock::now().as_nanos(),
-            near_descriptor: near.namespace.descriptor(),
-            far_descriptor: far.namespace.descriptor(),
-            only_ipv6: near.only_ipv6,
+            descriptors: of_each(hosts, |host| host.namespace.descriptor()),
+            environment: of_each(hosts, |host| environment(spec, host.name).into_iter().collect()),
         };
         // Sweeps away what killed runs have left.
         running(&directory);
@@ -79,21 +81,26 @@ impl Drop for Registered {
     }
 }
 
-/// Opens one end of the path of this user that started last.
-pub fn newest(side: Side) -> Result<End, WanError> {
-    let entry =
+/// Opens a host of the path of this user that started last.
+pub fn newest(host: HostName) -> Result<Entrance, WanError> {
+    let mut entry =
         running(&directory()).into_iter().max_by_key(|entry| entry.t_ns).ok_or(WanError::NoneRunning)?;
-    let descriptor = match side {
-        Side::Near => entry.near_descriptor,
-        Side::Far => entry.far_descriptor,
+    let name = host.to_string();
+    let Some(descriptor) = entry.descriptors.get(&name) else {
+        let there = entry.descriptors.into_keys().collect::<Vec<_>>().join(", ");
+        return Err(WanError::NoSuchHost { name: host, there });
     };
-    let Entry { pid, only_ipv6, .. } = entry;
+    let (pid, environment) = (entry.pid, entry.environment.remove(&name).unwrap_or_default());
     // Before the user namespace is joined nobody but its owner may look into the process.
     user::join(pid)
         .map_err(|source| WanError::Registry { path: format!("/proc/{pid}/ns/user").into(), source })?;
     let path = PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"));
     let namespace = Namespace::open(&path).map_err(|source| WanError::Registry { path, source })?;
-    Ok(End { pid, namespace, only_ipv6 })
+    Ok(Entrance { pid, namespace, environment })
+}
+
+fn of_each<T>(hosts: &[Arc<Host>], what: impl Fn(&Host) -> T) -> BTreeMap<String, T> {
+    hosts.iter().map(|host| (host.name.to_string(), what(host))).collect()
 }
 
 fn directory() -> PathBuf {
@@ -158,9 +165,8 @@ mod tests {
             pid,
             pid_start_ticks,
             t_ns: 1,
-            near_descriptor: 3,
-            far_descriptor: 4,
-            only_ipv6: false,
+            descriptors: [("near".to_owned(), 3), ("far".to_owned(), 4)].into(),
+            environment: BTreeMap::new(),
         };
         let start = start_ticks(me).expect("this process runs");
         for (name, entry) in

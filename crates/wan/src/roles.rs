@@ -1,4 +1,4 @@
-//! The commands at the two ends: how they start, what they print, how they end.
+//! The commands on the hosts: how they start, what they print, how they end.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -8,50 +8,86 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 
 use net::child;
+use serde::Serialize;
 
+use crate::environment::environment;
 use crate::host::Host;
-use crate::{Side, WanError};
+use crate::{HostName, Spec, WanError};
 
 /// A line longer than this is not kept.
 const LINE_MAX_BYTES: u64 = 64 << 20;
 
-/// A command that was started at one end.
+/// A command that ran on a host.
+#[derive(Clone, Debug, Serialize)]
+pub struct Role {
+    /// The host: `near`, `near2`, … `far`.
+    pub host: String,
+    /// The command in words; those of `--near` and `--far` are a single word for a shell.
+    pub command: Vec<String>,
+    /// Its exit code; 128 and the signal's number if a signal ended it.
+    pub exit_code: u8,
+    /// Whether it was asked to end, rather than ending by itself.
+    pub asked_to_end: bool,
+    /// The last line it printed, if that is JSON and was kept.
+    pub output: Option<serde_json::Value>,
+}
+
+impl Role {
+    /// Whether it ended with anything but 0 before anybody asked it to end.
+    pub const fn failed_by_itself(&self) -> bool {
+        self.exit_code != 0 && !self.asked_to_end
+    }
+}
+
+/// A command that was started on a host.
 pub(crate) struct Running {
+    host: HostName,
+    words: Vec<String>,
     child: Child,
     ending: OwnedFd,
     last_line: Option<JoinHandle<Option<serde_json::Value>>>,
 }
 
 impl Running {
-    /// Starts COMMAND in near: standard input and error are ours, and standard output unless `keep` wants its
+    /// Starts COMMAND: standard input and error are ours, and standard output unless `keep` wants its
     /// last line.
-    pub(crate) fn near(host: &Host, words: &[OsString], keep: bool) -> Result<Running, WanError> {
+    pub(crate) fn command(
+        spec: &Spec,
+        host: &Host,
+        words: &[OsString],
+        keep: bool,
+    ) -> Result<Running, WanError> {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         if keep {
             command.stdout(Stdio::piped());
         }
-        Running::start(host, command, &shown(words))
+        let words = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        Running::start(spec, host, command, words)
     }
 
-    /// Starts the far command with a shell, as the leader of a process group, so that all of it can be ended and
+    /// Starts the command of `--near` or `--far` with a shell, as the leader of a process group, so that all of it can be ended and
     /// a Ctrl-C at the terminal does not reach it. What it prints goes to our standard error: standard output
     /// belongs to COMMAND.
-    pub(crate) fn far(host: &Host, line: &str, keep: bool) -> Result<Running, WanError> {
+    pub(crate) fn shell(spec: &Spec, host: &Host, line: &str, keep: bool) -> Result<Running, WanError> {
         let mut command = Command::new("sh");
         command.arg("-c").arg(line).process_group(0).stdin(Stdio::null());
         command.stdout(if keep { Stdio::piped() } else { Stdio::from(io::stderr()) });
-        Running::start(host, command, line)
+        Running::start(spec, host, command, vec![line.to_owned()])
     }
 
-    fn start(host: &Host, mut command: Command, shown: &str) -> Result<Running, WanError> {
-        let side = host.side;
-        command.envs(Side::environment(host.only_ipv6));
-        let failed = |source| WanError::Start { side: side.name(), command: shown.to_owned(), source };
+    fn start(
+        spec: &Spec,
+        host: &Host,
+        mut command: Command,
+        words: Vec<String>,
+    ) -> Result<Running, WanError> {
+        command.envs(environment(spec, host.name));
+        let failed = |source| WanError::Start { host: host.name, command: words.join(" "), source };
         let mut child = child::spawn_in(&host.namespace, &mut command).map_err(failed)?;
         let last_line = child.stdout.take().map(|output| thread::spawn(move || last_json(output)));
         let ending = child::ending(&child).map_err(failed)?;
-        Ok(Running { child, ending, last_line })
+        Ok(Running { host: host.name, words, child, ending, last_line })
     }
 
     /// The leader of the command's processes.
@@ -65,10 +101,11 @@ impl Running {
         Ok(self.child.try_wait().map_err(failed)?.map(code_of))
     }
 
-    /// The last line of JSON that the command printed, if its output was kept. Waits until everybody who holds
-    /// that output is gone.
-    pub(crate) fn output(&mut self) -> Option<serde_json::Value> {
-        self.last_line.take()?.join().ok().flatten()
+    /// What is told of the command, which has ended with `exit_code`. Waits until everybody who holds its output is
+    /// gone.
+    pub(crate) fn told(self, exit_code: u8, asked_to_end: bool) -> Role {
+        let output = self.last_line.and_then(|line| line.join().ok().flatten());
+        Role { host: self.host.to_string(), command: self.words, exit_code, asked_to_end, output }
     }
 }
 
@@ -77,11 +114,6 @@ impl AsFd for Running {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ending.as_fd()
     }
-}
-
-/// A command as a shell would show it.
-fn shown(words: &[OsString]) -> String {
-    words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 /// As a shell says it: 128 and the number of the signal that ended it.

@@ -1,36 +1,26 @@
-//! A whole run: make the path, start the far command, run COMMAND, clean up, judge.
+//! A whole run: make the hosts and the path, start the far commands, run COMMAND and its companions, clean up, judge.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use net::child::{Signal, signal};
-use net::namespace::members;
-use net::{EndSignals, clock, wait};
+use net::{EndSignals, clock};
 use serde::Serialize;
 
 use crate::emulator::Emulator;
-use crate::guard::{Guard, kill_all};
-use crate::host::Host;
 use crate::pump::Cost;
 use crate::registry::Registered;
-use crate::roles::Running;
+use crate::roles::Role;
 use crate::shown::PathShown;
+use crate::site::{Commanded, Site};
 use crate::validity::{Class, Validity, judge};
-use crate::{Side, Spec, WanError};
+use crate::{Spec, WanError};
 
-/// How long the far command may take until it listens.
-const READY: Duration = Duration::from_secs(10);
-/// How soon to look whether it does, and how often at most: the kernel walks its whole table of sockets each time.
-const LOOK_FIRST: Duration = Duration::from_millis(5);
-const LOOK_LAST: Duration = Duration::from_millis(100);
-/// How long commands have to end after SIGTERM.
-const GRACE: Duration = Duration::from_secs(5);
-/// How long the far command's shell has of it before it gets a SIGTERM of its own.
-const SHELL_GRACE: Duration = Duration::from_secs(1);
+/// How long the other near commands have to end by themselves once COMMAND has: those that do the same as it, over
+/// the same line, end at about the same time.
+const COMPANY: Duration = Duration::from_secs(5);
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -39,8 +29,10 @@ pub struct Settings {
     pub spec: Spec,
     /// COMMAND and its arguments.
     pub near: Vec<OsString>,
-    /// The far command, for a shell.
-    pub far: Option<String>,
+    /// The commands of near2, near3, … for a shell; as many as there are such hosts.
+    pub others: Vec<String>,
+    /// The commands of far, far2, … for a shell; none, or as many as there are far hosts.
+    pub far: Vec<String>,
     /// Where the table `packets` goes; the directory is there.
     pub trace: Option<PathBuf>,
     /// Whether to keep the last line of JSON that each command prints.
@@ -60,178 +52,61 @@ pub struct Outcome {
     pub validity: Validity,
     /// COMMAND.
     pub near: Role,
-    /// The far command.
+    /// The command of far.
     pub far: Option<Role>,
+    /// The commands of the other hosts: near2, near3, …, far2, far3, …
+    pub others: Vec<Role>,
     /// What the emulation cost.
     pub emulator: Cost,
-    /// Kernel settings of both ends.
+    /// Kernel settings of near; all namespaces have the same.
     pub sysctls: BTreeMap<String, String>,
-}
-
-/// A command that ran at one end.
-#[derive(Clone, Debug, Serialize)]
-pub struct Role {
-    /// The command in words; the far one is a single word for a shell.
-    pub command: Vec<String>,
-    /// Its exit code; 128 and the signal's number if a signal ended it.
-    pub exit_code: u8,
-    /// The last line it printed, if that is JSON and was kept.
-    pub output: Option<serde_json::Value>,
+    /// Those of this machine, if it is the far end: nothing of it is changed.
+    pub far_sysctls: Option<BTreeMap<String, String>>,
 }
 
 /// Runs COMMAND over a path. Call it while the process has one thread: it takes over SIGINT, SIGTERM and
-/// SIGHUP, on which it ends both commands and cleans up.
+/// SIGHUP, on which it ends all commands and cleans up.
 pub fn run(settings: &Settings) -> Result<Outcome, WanError> {
     let failed = |source| WanError::System { what: "take over signals", source };
     let signals = EndSignals::take_over().map_err(failed)?;
-    let spec = &settings.spec;
+    let (spec, keep) = (&settings.spec, settings.keep_output);
     spec.check()?;
-    let near = Arc::new(Host::create(Side::Near, spec)?);
-    let far = Arc::new(Host::create(Side::Far, spec)?);
-    let bench = Bench::new(settings, near, far)?;
-    let mut emulator = Emulator::start(spec, &bench.near, &bench.far, settings.trace.as_deref())?;
-    let _registered = Registered::new(&bench.near, &bench.far)?;
-    let keep = settings.keep_output;
+    let site = Site::new(spec, settings.program.as_deref())?;
+    let mut emulator = Emulator::start(spec, &site.near, &site.far, settings.trace.as_deref())?;
+    let _registered = Registered::new(spec, &site.hosts())?;
 
-    let mut far = match &settings.far {
-        Some(line) => Some(bench.start_far(line, keep, &signals)?),
-        None => None,
-    };
+    let mut far = Vec::new();
+    for (host, line) in site.far.iter().zip(&settings.far) {
+        far.push(Commanded::shell(spec, host, line, keep)?);
+    }
+    for (command, line) in far.iter_mut().zip(&settings.far) {
+        command.wait_until_it_listens(line, &signals)?;
+    }
     emulator.begin()?;
-    let mut near = Running::near(&bench.near, &settings.near, keep)?;
-    let near_code = bench.wait_for(&mut near, &signals)?;
+    let mut near = Commanded::command(spec, &site.near[0], &settings.near, keep)?;
+    let others = site.near[1..].iter().zip(&settings.others);
+    let mut others =
+        others.map(|(host, line)| Commanded::shell(spec, host, line, keep)).collect::<Result<Vec<_>, _>>()?;
+    if near.wait(&signals, emulator.as_fd())?.is_none() {
+        return Err(emulator.finish().expect_err("nobody has told it to end"));
+    }
+    Commanded::wait_for_all(&mut others, clock::now() + COMPANY, &signals)?;
     emulator.end()?;
-    let far_code = match &mut far {
-        Some(far) => Some(bench.stop(far, &signals)?),
-        None => None,
-    };
-    kill_all(&bench.inodes);
-    let (traffic, device_drops, cost) = emulator.finish()?;
+    Commanded::stop_all(&mut others, &signals)?;
+    Commanded::stop_all(&mut far, &signals)?;
+    site.clear();
+    let (traffic, drops, cost) = emulator.finish()?;
 
-    let words = settings.near.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let near = Role { command: words, exit_code: near_code, output: near.output() };
-    let far = far.zip(far_code).zip(settings.far.clone()).map(|((mut far, exit_code), line)| Role {
-        command: vec![line],
-        exit_code,
-        output: far.output(),
-    });
-    let validity = judge(settings.class, spec, &traffic, device_drops);
-    Ok(bench.outcome(spec, validity, (near, far), cost))
-}
-
-/// The two ends and what cleans them up. Dropped, it leaves no process in them.
-struct Bench {
-    near: Arc<Host>,
-    far: Arc<Host>,
-    inodes: [u64; 2],
-    _guard: Option<Guard>,
-}
-
-impl Bench {
-    fn new(settings: &Settings, near: Arc<Host>, far: Arc<Host>) -> Result<Bench, WanError> {
-        let failed = |source| WanError::System { what: "start the guard that cleans up", source };
-        let inodes = [near.namespace.inode().map_err(failed)?, far.namespace.inode().map_err(failed)?];
-        let guard = settings.program.as_deref().map(|program| Guard::start(program, inodes));
-        Ok(Bench { near, far, inodes, _guard: guard.transpose().map_err(failed)? })
-    }
-
-    /// Starts the far command and waits until something in far listens on TCP. A command that has put itself
-    /// into the background has ended well and may still come to listen.
-    fn start_far(&self, line: &str, keep: bool, signals: &EndSignals) -> Result<Running, WanError> {
-        let mut far = Running::far(&self.far, line, keep)?;
-        let give_up = clock::now() + READY;
-        let mut pause = LOOK_FIRST;
-        while !self.far.listens()? {
-            if let Some(code) = far.ended()?
-                && (code != 0 || members(&self.inodes[1..]).is_empty())
-            {
-                return Err(WanError::FarEnded { command: line.to_owned(), code });
-            }
-            if clock::now() >= give_up {
-                return Err(WanError::FarSilent(line.to_owned()));
-            }
-            if wait_for([signals.as_fd()], Some(pause))?[0] && signals.came() {
-                return Err(WanError::Interrupted);
-            }
-            pause = LOOK_LAST.min(pause * 2);
-        }
-        Ok(far)
-    }
-
-    /// Waits until a command has ended by itself; on a signal to us it is told to, and the run is over.
-    fn wait_for(&self, command: &mut Running, signals: &EndSignals) -> Result<u8, WanError> {
-        loop {
-            if let Some(code) = command.ended()? {
-                return Ok(code);
-            }
-            let [_, signalled] = wait_for([command.as_fd(), signals.as_fd()], None)?;
-            if signalled && signals.came() {
-                signal(command.pid(), Signal::Terminate);
-                self.wait_at_most(command, GRACE)?;
-                return Err(WanError::Interrupted);
-            }
-        }
-    }
-
-    /// Ends the far command and everything it started: SIGTERM, five seconds later SIGKILL.
-    ///
-    /// What the shell started is asked first, so that the shell reports how it ended. A shell that then goes on
-    /// with something else is asked a second later. What has left the shell may take its time too: a target
-    /// writes its tables last.
-    fn stop(&self, far: &mut Running, signals: &EndSignals) -> Result<u8, WanError> {
-        let inside = &self.inodes[1..];
-        let give_up = clock::now() + GRACE;
-        let (shell, mut others) = (far.pid(), members(inside));
-        others.retain(|pid| *pid != shell);
-        others.iter().for_each(|pid| signal(*pid, Signal::Terminate));
-        let patience = if others.is_empty() { Duration::ZERO } else { SHELL_GRACE };
-        if self.wait_at_most(far, patience)?.is_none() {
-            signal(shell, Signal::Terminate);
-            self.wait_at_most(far, give_up.since(clock::now()))?;
-        }
-        while !members(inside).is_empty() && clock::now() < give_up {
-            if wait_for([signals.as_fd()], Some(LOOK_FIRST))?[0] && signals.came() {
-                return Err(WanError::Interrupted);
-            }
-        }
-        kill_all(inside);
-        self.wait_for(far, signals)
-    }
-
-    fn wait_at_most(&self, command: &mut Running, limit: Duration) -> Result<Option<u8>, WanError> {
-        let give_up = clock::now() + limit;
-        loop {
-            let ended = command.ended()?;
-            let left = give_up.since(clock::now());
-            if ended.is_some() || left.is_zero() {
-                return Ok(ended);
-            }
-            wait_for([command.as_fd()], Some(left))?;
-        }
-    }
-
-    fn outcome(
-        &self,
-        spec: &Spec,
-        validity: Validity,
-        (near, far): (Role, Option<Role>),
-        emulator: Cost,
-    ) -> Outcome {
-        let path = PathShown::of(spec);
-        Outcome { path, validity, near, far, emulator, sysctls: self.near.sysctls.clone() }
-    }
-}
-
-impl Drop for Bench {
-    fn drop(&mut self) {
-        kill_all(&self.inodes);
-    }
-}
-
-fn wait_for<const N: usize>(
-    descriptors: [std::os::fd::BorrowedFd<'_>; N],
-    timeout: Option<Duration>,
-) -> Result<[bool; N], WanError> {
-    let failed = |source| WanError::System { what: "wait for the commands", source };
-    wait::readable(descriptors, timeout).map_err(failed)
+    let mut far: Vec<Role> = far.into_iter().map(Commanded::told).collect();
+    let farther = if far.is_empty() { Vec::new() } else { far.split_off(1) };
+    Ok(Outcome {
+        path: PathShown::of(spec, site.near[0].device.name()),
+        validity: judge(settings.class, spec, &traffic, drops),
+        near: near.told(),
+        far: far.pop(),
+        others: others.into_iter().map(Commanded::told).chain(farther).collect(),
+        emulator: cost,
+        sysctls: site.near[0].sysctls.clone(),
+        far_sysctls: spec.far_is_here.then(|| site.far[0].sysctls.clone()),
+    })
 }

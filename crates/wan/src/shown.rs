@@ -1,11 +1,13 @@
 //! The path of a run as its JSON document shows it.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use link::Line;
 use serde::Serialize;
 
-use crate::Spec;
+use crate::{HostName, Side, Spec};
 
 /// The path as it was. The first three fields are those of the line from near to far.
 #[derive(Clone, Debug, Serialize)]
@@ -24,6 +26,10 @@ pub struct PathShown {
     pub seed: u64,
     /// Packets that each host's device holds.
     pub ring_packets: Option<u32>,
+    /// The device that the hosts have: `tun` or `veth`.
+    pub device: &'static str,
+    /// The hosts, and their addresses.
+    pub hosts: BTreeMap<String, Vec<IpAddr>>,
     /// Whether super-packets are cut before the model sees them.
     pub segment: bool,
     /// Memory that packets under way may take.
@@ -64,7 +70,7 @@ pub struct LineShown {
 }
 
 impl PathShown {
-    pub(crate) fn of(spec: &Spec) -> PathShown {
+    pub(crate) fn of(spec: &Spec, device: &'static str) -> PathShown {
         let [near, far] = [&spec.near, &spec.far].map(LineShown::of);
         PathShown {
             delay_ns: near.delay_ns,
@@ -74,12 +80,22 @@ impl PathShown {
             gso_max_bytes: spec.gso_max_bytes(),
             seed: spec.seed,
             ring_packets: spec.ring_packets,
+            device,
+            hosts: [Side::Near, Side::Far]
+                .into_iter()
+                .flat_map(|side| spec.hosts(side))
+                .map(|host| (host.to_string(), addresses(host, spec)))
+                .collect(),
             segment: spec.segment,
             memory_bytes: spec.memory_bytes(),
             near,
             far,
         }
     }
+}
+
+fn addresses(host: HostName, spec: &Spec) -> Vec<IpAddr> {
+    host.addresses(spec.only_ipv6).into_iter().map(|(address, _)| address).collect()
 }
 
 impl LineShown {

@@ -1,14 +1,14 @@
-//! What is emulated: both directions of the path, its MTU, and the addresses at its ends.
+//! What is emulated: both directions of the path, its MTU, and the hosts at its ends.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::str::FromStr;
 use std::time::Duration;
 
 use event::BitRate;
 use link::{FRAMING_BYTES, Line, Shape};
 
-use crate::WanError;
 use crate::arena::limit_bytes;
+use crate::device::DeviceKind;
+use crate::name::HOSTS_MAX;
+use crate::{HostName, WanError, memory};
 
 /// The path of a run.
 #[derive(Clone, PartialEq, Debug)]
@@ -25,21 +25,26 @@ pub struct Spec {
     pub ring_packets: Option<u32>,
     /// Super-packets are cut into packets of MTU size before anything happens to them.
     pub segment: bool,
-    /// The ends have no IPv4 addresses.
+    /// The hosts have no IPv4 addresses.
     pub only_ipv6: bool,
+    /// Hosts at the near end, which share its line; 1 to 16.
+    pub near_hosts: u8,
+    /// Hosts at the far end.
+    pub far_hosts: u8,
+    /// The far host is this machine itself.
+    pub far_is_here: bool,
+    /// The device that the hosts have.
+    pub device: DeviceKind,
 }
 
 /// An end of the path.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Side {
     /// Where COMMAND runs.
     Near,
-    /// Where the far command runs.
+    /// Where the far commands run.
     Far,
 }
-
-/// Names and values of the variables that commands find in their environment.
-pub type Environment = Vec<(&'static str, String)>;
 
 /// A super-packet may take this long on the wire. It is delivered whole when its last byte is through, so the
 /// first byte of a bulk transfer comes that much late, and the queue drops that much at once; a transfer's last
@@ -68,7 +73,28 @@ impl Spec {
             ring_packets: None,
             segment: false,
             only_ipv6: false,
+            near_hosts: 1,
+            far_hosts: 1,
+            far_is_here: false,
+            device: DeviceKind::Auto,
         }
+    }
+
+    /// What packets meet that `side` sends.
+    pub fn line(&self, side: Side) -> &Line {
+        match side {
+            Side::Near => &self.near,
+            Side::Far => &self.far,
+        }
+    }
+
+    /// The hosts of `side`.
+    pub fn hosts(&self, side: Side) -> impl Iterator<Item = HostName> + Clone {
+        let count = match side {
+            Side::Near => self.near_hosts,
+            Side::Far => self.far_hosts,
+        };
+        HostName::first(side, count)
     }
 
     /// The largest super-packet TCP may build, in bytes: what the wire takes in 200 µs, or all there can be if it is
@@ -102,8 +128,18 @@ impl Spec {
         limit_bytes(&self.near).saturating_add(limit_bytes(&self.far))
     }
 
-    /// That no direction needs more memory than there is for it.
+    /// That there are as many hosts as there may be, and that no direction needs more memory than there is for it, here
+    /// and now.
     pub fn check(&self) -> Result<(), WanError> {
+        for (side, found) in [(Side::Near, self.near_hosts), (Side::Far, self.far_hosts)] {
+            if !(1..=HOSTS_MAX).contains(&found) {
+                return Err(WanError::Hosts { side: side.name(), found });
+            }
+        }
+        self.check_with(memory::available_bytes())
+    }
+
+    fn check_with(&self, available_bytes: Option<u64>) -> Result<(), WanError> {
         for (side, line) in [(Side::Near, &self.near), (Side::Far, &self.far)] {
             let needed_bytes = limit_bytes(line);
             if needed_bytes > MEMORY_MAX_BYTES {
@@ -111,7 +147,13 @@ impl Spec {
                 return Err(WanError::Memory { side, needed_bytes, limit_bytes });
             }
         }
-        Ok(())
+        let needed_bytes = self.memory_bytes();
+        match available_bytes {
+            Some(available_bytes) if available_bytes < needed_bytes => {
+                Err(WanError::Machine { needed_bytes, available_bytes })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -121,63 +163,6 @@ impl Side {
         match self {
             Side::Near => "near",
             Side::Far => "far",
-        }
-    }
-
-    /// Its number in tables.
-    pub(crate) const fn number(self) -> u32 {
-        match self {
-            Side::Near => 0,
-            Side::Far => 100,
-        }
-    }
-
-    /// Its address in the range for benchmarks (RFC 2544, appendix C.2.2), with the prefix length.
-    pub const fn ipv4(self) -> (Ipv4Addr, u8) {
-        match self {
-            Side::Near => (Ipv4Addr::new(198, 18, 0, 1), 24),
-            Side::Far => (Ipv4Addr::new(198, 18, 0, 2), 24),
-        }
-    }
-
-    /// Its address in the range for benchmarks (RFC 5180, section 8), with the prefix length.
-    pub const fn ipv6(self) -> (Ipv6Addr, u8) {
-        match self {
-            Side::Near => (Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1), 64),
-            Side::Far => (Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2), 64),
-        }
-    }
-
-    /// Its addresses.
-    pub(crate) fn addresses(self, only_ipv6: bool) -> Vec<(IpAddr, u8)> {
-        let ((v4, v4_bits), (v6, v6_bits)) = (self.ipv4(), self.ipv6());
-        let v4 = (!only_ipv6).then_some((v4.into(), v4_bits));
-        v4.into_iter().chain([(v6.into(), v6_bits)]).collect()
-    }
-
-    /// What every command in a run finds in its environment, on both sides.
-    pub fn environment(only_ipv6: bool) -> Environment {
-        let usual = |side: Side| match only_ipv6 {
-            true => side.ipv6().0.to_string(),
-            false => side.ipv4().0.to_string(),
-        };
-        vec![
-            ("FARLUN_NEAR", usual(Side::Near)),
-            ("FARLUN_FAR", usual(Side::Far)),
-            ("FARLUN_NEAR6", Side::Near.ipv6().0.to_string()),
-            ("FARLUN_FAR6", Side::Far.ipv6().0.to_string()),
-        ]
-    }
-}
-
-impl FromStr for Side {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Side, String> {
-        match s {
-            "near" => Ok(Side::Near),
-            "far" => Ok(Side::Far),
-            _ => Err(format!("'{s}' is not near or far")),
         }
     }
 }
@@ -203,9 +188,13 @@ mod tests {
         let path =
             |ms, mbit: u64| Spec::new(Duration::from_millis(ms), BitRate(mbit * 1_000_000), None, 1500);
         // 400 MB for a round trip of a second.
-        assert!(path(500, 3_200).check().is_ok());
-        let text = path(500, 10_000).check().expect_err("1.25 GB of queue alone").to_string();
-        assert!(text.contains("1.88GiB") && text.contains("at most 1GiB"), "{text}");
+        let plenty = Some(8 << 30);
+        assert!(path(500, 3_200).check_with(plenty).is_ok());
+        let text = path(500, 10_000).check_with(plenty).expect_err("1.25 GB of queue alone").to_string();
+        assert!(text.contains("2.15GiB") && text.contains("at most 1GiB"), "{text}");
+        let text = path(500, 3_200).check_with(Some(1 << 30)).expect_err("both directions").to_string();
+        assert!(text.contains("1.38GiB") && text.contains("1GiB"), "{text}");
+        assert!(path(500, 3_200).check_with(None).is_ok());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::Spec;
 use crate::collect::Traffic;
+use crate::host::Drops;
 
 /// What a run is to be judged for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,10 +114,9 @@ impl Bounds {
     }
 }
 
-/// Judges a run; `device_drops` are packets that a device dropped before the path saw them, as a ring does.
-pub(crate) fn judge(class: Class, spec: &Spec, traffic: &Traffic, device_drops: u64) -> Validity {
-    let ring_drops = if spec.ring_packets.is_some() { device_drops } else { 0 };
-    let device_drops = device_drops - ring_drops;
+/// Judges a run; `drops` are packets that a device dropped before the path saw them, as a ring does.
+pub(crate) fn judge(class: Class, spec: &Spec, traffic: &Traffic, drops: Drops) -> Validity {
+    let Drops { ring: ring_drops, unasked: device_drops } = drops;
     let lateness = (!traffic.lateness.is_empty()).then(|| Lateness {
         p50: traffic.lateness.value_at_quantile(0.5),
         p99: traffic.lateness.value_at_quantile(0.99),
@@ -205,7 +205,7 @@ mod tests {
             (8, 2_000_000, &[], true, true),
         ] {
             let spec = path(delay_ms, queue_bytes);
-            let seen = judge(Class::Latency, &spec, &late_by(late_us, Fate::Delivered), 0);
+            let seen = judge(Class::Latency, &spec, &late_by(late_us, Fate::Delivered), Drops::default());
             assert_eq!(
                 (seen.latency.ok, seen.throughput.ok),
                 (latency, throughput),
@@ -218,7 +218,10 @@ mod tests {
     #[test]
     fn drops_that_the_model_did_not_decide_spoil_a_run() {
         let spec = path(8, 2_000_000);
-        let judged = |fate, device| judge(Class::Throughput, &spec, &late_by(&[0], fate), device);
+        let judged = |fate, device| {
+            let drops = Drops { ring: 0, unasked: device };
+            judge(Class::Throughput, &spec, &late_by(&[0], fate), drops)
+        };
         let full = judged(Fate::QueueFull, 0);
         assert!(full.asked.ok && full.dropped_queue_full == 3 && full.dropped_unasked == 0);
         for (fate, device) in [(Fate::NoBuffer, 0), (Fate::DeviceRefused, 0), (Fate::Delivered, 3)] {
@@ -232,8 +235,9 @@ mod tests {
             assert_eq!(seen.dropped_lost + seen.dropped_line_down + seen.duplicated, 3, "{fate:?}");
         }
         let ring = Spec { ring_packets: Some(80), ..spec.clone() };
-        let seen = judge(Class::Throughput, &ring, &late_by(&[0], Fate::Delivered), 7);
+        let drops = Drops { ring: 7, unasked: 0 };
+        let seen = judge(Class::Throughput, &ring, &late_by(&[0], Fate::Delivered), drops);
         assert!(seen.asked.ok && seen.dropped_ring_full == 7, "a ring drops what it has no room for");
-        assert!(judge(Class::Off, &spec, &late_by(&[0], Fate::NoBuffer), 0).asked.ok);
+        assert!(judge(Class::Off, &spec, &late_by(&[0], Fate::NoBuffer), Drops::default()).asked.ok);
     }
 }

@@ -11,7 +11,8 @@ fn settings(near: &[&str], far: Option<&str>) -> Settings {
     Settings {
         spec: Spec::new(Duration::from_millis(2), BitRate(1_000_000_000), None, 1500),
         near: near.iter().map(OsString::from).collect(),
-        far: far.map(str::to_owned),
+        others: Vec::new(),
+        far: far.map(str::to_owned).into_iter().collect(),
         trace: None,
         keep_output: true,
         class: Class::Off,
@@ -51,17 +52,14 @@ fn a_connection_crosses_the_path_and_both_commands_are_heard() {
 fn a_far_command_that_ends_before_it_listens_is_named() {
     let Some(outcome) = outcome(&settings(&["true"], Some("exit 3"))) else { return };
     let text = outcome.expect_err("nothing listened").to_string();
-    assert_eq!(
-        text,
-        "the far command 'exit 3' ended with exit code 3 before anything in far listened on TCP"
-    );
+    assert_eq!(text, "the command 'exit 3' ended with exit code 3 before anything in far listened on TCP");
 }
 
 #[test]
 fn a_command_that_is_not_there_is_named() {
     let Some(outcome) = outcome(&settings(&["no-such-command", "-v"], None)) else { return };
     let text = outcome.expect_err("it is not there").to_string();
-    assert_eq!(text, "cannot start the near command 'no-such-command -v'");
+    assert_eq!(text, "cannot start the command 'no-such-command -v' in near");
 }
 
 #[test]

@@ -3,8 +3,10 @@
 //! What a path needs to know of a packet, which may be a super-packet of a device that segments: how much of it is
 //! headers that every segment repeats. Checksums are not looked at.
 
+mod scope;
 pub mod tcp;
 
+pub use scope::stays_on_link;
 pub use tcp::Tcp;
 
 use crate::be;

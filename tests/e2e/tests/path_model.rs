@@ -43,6 +43,17 @@ fn packets_of_a_list_are_lost_and_no_others() {
 }
 
 #[test]
+fn what_a_host_says_on_its_own_link_is_no_packet_of_the_path() {
+    need!(path::available(), skip::program("ping"));
+    // The groups of all hosts of a link, and the one of routers, which the kernel itself asks now and then.
+    let near = "ping -c 3 -i 0.05 -W 1 ff02::1%wan0; ping -c 2 -i 0.05 -W 1 ff02::2%wan0; \
+                ping -b -c 2 -i 0.05 -W 1 255.255.255.255; true";
+    let (document, printed) = over("--delay 2ms", None, &["sh", "-c", near]);
+    assert!(printed.contains("3 packets transmitted"), "{printed}");
+    assert_eq!(document["validity"]["packets"], 0, "{document}");
+}
+
+#[test]
 fn one_seed_one_history() {
     need!(path::available(), skip::program("ping"));
     let ping = ["ping", "-c", "60", "-i", "0.01", "-W", "1", FAR];
@@ -91,6 +102,28 @@ fn every_fault_at_once_and_tcp_still_gets_everything_across() {
     assert!(validity["segments"].as_u64() > Some(6_228), "{validity}");
     assert_eq!(validity["packets"], validity["segments"], "{validity}");
     assert_eq!(document["path"]["segment"], true);
+}
+
+/// TCP leaves its checksums to the devices, so that nobody else would notice a byte out of place.
+#[test]
+fn what_gets_through_with_much_lost_is_what_was_sent() {
+    need!(path::available());
+    let scratch = tempfile::Builder::new().prefix("farlun-lossy-").tempdir().expect("a temporary folder");
+    let (sent, got) = (scratch.path().join("sent"), scratch.path().join("got"));
+    let bytes: Vec<u8> = (0..8u32 << 18).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()).collect();
+    std::fs::write(&sent, &bytes).expect("a file to send");
+    let (farlun, iqn) = (farlun_path().display(), "iqn.2026-11.io.farlun:lossy");
+    let far = format!("exec {farlun} target --insecure --iqn {iqn} --lun memory:8MiB --listen {FAR}:3260");
+    let near = format!(
+        "set -e; url=iscsi://{FAR}/{iqn}/0; {farlun} write $url -i {}; {farlun} read $url -o {}",
+        sent.display(),
+        got.display()
+    );
+    let flags =
+        "--delay 1ms --rate 200mbit --queue 40 --loss 5% --duplicate 2% --jitter 500us --jitter-overtakes";
+    let (document, _) = over(flags, Some(&far), &["sh", "-c", &near]);
+    assert!(document["validity"]["dropped_lost"].as_u64() > Some(100), "{document}");
+    assert!(std::fs::read(&got).expect("what was read") == bytes);
 }
 
 #[test]
@@ -157,7 +190,17 @@ fn a_packet_that_came_while_nobody_looked_is_late() {
     let finished = run(command.args(["--", "bash", "-c", &near]), LIMIT);
     assert_eq!(finished.code, 4, "{finished:#?}");
     let late_ns = &finished.json()["validity"]["lateness_ns"];
-    assert!(late_ns["max"].as_u64() >= Some(49_000_000), "{late_ns}");
+    assert!(late_ns["max"].as_u64() >= Some(48_000_000), "{late_ns}");
+}
+
+#[test]
+fn a_path_whose_device_is_gone_ends_the_run() {
+    need!(path::available(), skip::program("ip"));
+    let _turn = path::turn();
+    let near = ["sh", "-c", "ip link delete wan0; exec sleep 600"];
+    let finished = run(farlun(["wan", "--delay", "2ms", "--"]).args(near), LIMIT);
+    assert_eq!(finished.code, 1, "{finished:#?}");
+    assert!(finished.stderr.contains("the path is gone"), "{finished:#?}");
 }
 
 #[test]
@@ -177,7 +220,7 @@ fn users_who_are_not_root_have_a_path_too() {
 #[test]
 fn what_cannot_be_meant_is_bad_usage() {
     for (flags, said) in [
-        ("--delay 500ms --rate 10gbit", "need up to 1.88GiB of memory"),
+        ("--delay 500ms --rate 10gbit", "need up to 2.15GiB of memory"),
         ("--queue 100B", "give at least 1538 bytes"),
         ("--loss 1", "is not a loss such as 0.01%"),
         ("--ring 8", "80"),

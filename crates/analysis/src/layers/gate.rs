@@ -14,13 +14,15 @@ const WAITING_SHARE: f64 = 0.02;
 /// The gate among the layers that have a figure; `None` if nothing holds requests back: then what was
 /// offered is what limits, or the path.
 pub(super) fn of<'a>(flight: impl Fn(&str) -> Option<&'a Flight>) -> Option<&'static str> {
+    let seen = |name: &str| flight(name).filter(|f| f.issued > 0);
+    // A wait counts by what it costs the caller, wherever it is.
+    let outstanding = GATES.iter().flat_map(|chain| chain.iter()).find_map(|name| seen(name))?.mean;
     for chain in GATES {
-        let mut found = chain.iter().filter_map(|name| Some((*name, flight(name).filter(|f| f.issued > 0)?)));
-        let Some((_, outermost)) = found.next() else { continue };
-        let mut above = outermost;
+        let mut found = chain.iter().filter_map(|name| Some((*name, seen(name)?)));
+        let Some((_, mut above)) = found.next() else { continue };
         for (name, here) in found {
             let waiting = above.mean - here.mean;
-            if here.ceiling < above.ceiling && waiting >= WAITING_SHARE * outermost.mean {
+            if here.ceiling < above.ceiling && waiting >= WAITING_SHARE * outstanding {
                 return LAYERS.iter().find(|layer| layer.name == name).map(|layer| layer.name);
             }
             above = here;

@@ -46,16 +46,17 @@ pub const LAYERS: &[Layer] = &[
     layer("tcp", "TCP: queued to the device", Stamp::NearTcpQueued, Stamp::Status),
     part("wire", "tcp", "TCP: on the wire, not acknowledged", Stamp::NearTcpWire, Stamp::NearTcpAcked),
     layer("outward", "on the way to the target", Stamp::Socketed, Stamp::Received),
-    layer("received", "target: received", Stamp::Received, Stamp::Sent),
-    part("parsed", "received", "target: parsed, in order", Stamp::Parsed, Stamp::Sent),
+    layer("received", "target: received", Stamp::Received, Stamp::Answered),
+    part("parsed", "received", "target: parsed, in order", Stamp::Parsed, Stamp::Answered),
     part("executed", "received", "target: SCSI", Stamp::Executed, Stamp::Answered),
     part("store", "received", "target: store", Stamp::StoreBegin, Stamp::StoreEnd),
-    part("answering", "received", "target: answer queued", Stamp::Answered, Stamp::Sent),
+    layer("answering", "target: answer queued", Stamp::Answered, Stamp::Sent),
     layer("homeward", "on the way back", Stamp::Sent, Stamp::Status),
 ];
 
 /// The layers that can hold a request back from the next one, in order: where parallelism stops, it stops
-/// at one of these. Between the hosts requests are spread out by distance, so the target begins anew.
+/// at one of these. Between the hosts requests are spread out by distance, so the target begins anew. Those of
+/// one chain end together, so that what an inner one holds less is what waits in front of it.
 pub(super) const GATES: [&[&str]; 2] = [
     &["call", "scsi", "queued", "granted", "started", "socket", "tcp"],
     &["received", "parsed", "executed", "store"],

@@ -15,7 +15,7 @@ mod survey;
 
 use std::path::Path;
 
-use event::{Layers, RequestId};
+use event::Layers;
 use serde::Serialize;
 use store::tables::{self, TableError};
 
@@ -45,13 +45,15 @@ pub struct Question {
     pub points: usize,
     /// Requests to keep for looking at one by one, about.
     pub requests: usize,
-    /// One that is wanted in any case.
-    pub request: Option<RequestId>,
+    /// The CmdSN of one that is wanted in any case.
+    pub request: Option<u32>,
 }
 
 /// All layers of a cell.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Stack {
+    /// When the load began, CLOCK_MONOTONIC of the near host: the zero of every series.
+    pub origin_ns: u64,
     /// One request in so many is recorded.
     pub sample: u32,
     /// Rows that could not be kept when the run was recorded.
@@ -102,6 +104,7 @@ impl Stack {
         let sample = said(dir, "farlun.sample")?.into_iter().max().unwrap_or(1).max(1);
         let count = rows.sessions().len();
         let mut stack = Stack {
+            origin_ns: question.origin_ns,
             sample: u32::try_from(sample).unwrap_or(u32::MAX),
             lost_rows: said(dir, "farlun.lost_rows")?.into_iter().sum(),
             requests: survey.requests,

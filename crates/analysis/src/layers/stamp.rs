@@ -37,7 +37,7 @@ pub enum Stamp {
     StoreBegin,
     /// The store was done.
     StoreEnd,
-    /// The status was queued.
+    /// Its data, or its status if it has none, was queued.
     Answered,
     /// The target's socket took its last byte.
     Sent,
@@ -119,7 +119,7 @@ impl Stamp {
             Stamp::Executed => "execution begun",
             Stamp::StoreBegin => "store called",
             Stamp::StoreEnd => "store done",
-            Stamp::Answered => "status queued",
+            Stamp::Answered => "answer queued",
             Stamp::Sent => "status in the socket",
             Stamp::FarTcpQueued => "TCP: status queued to the device",
             Stamp::FarTcpWire => "TCP: status on the wire",

@@ -57,12 +57,7 @@ struct Near {
 }
 
 /// Chooses about `spread` requests of the window besides those at the percentiles, and `also` if it is there.
-pub(super) fn of(
-    dir: &Path,
-    window: Span,
-    spread: usize,
-    also: Option<RequestId>,
-) -> Result<Survey, TableError> {
+pub(super) fn of(dir: &Path, window: Span, spread: usize, also: Option<u32>) -> Result<Survey, TableError> {
     let choice = choose(dir, window, spread)?;
     let step = (choice.total / CROSSINGS).max(1);
     let mut found: HashMap<RequestId, Found> = HashMap::new();
@@ -82,7 +77,7 @@ pub(super) fn of(
                 }
             }
             let names = choice.rows.get(&(first_row + row as u64));
-            if piece.host[row] == Host::Near && (names.is_some() || also == Some(id)) {
+            if piece.host[row] == Host::Near && (names.is_some() || also == Some(id.cmd_sn)) {
                 let near = Near {
                     op: piece.op[row].name(),
                     offset_bytes: piece.offset_bytes[row],

@@ -12,23 +12,29 @@ use crate::exit::{self, Exit};
 ///
 /// Writes report.html into RUN and prints the verdict and the tables.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example: farlun report runs/tour")]
+#[command(
+    after_help = "Examples:\n  farlun report runs/tour\n  farlun report runs/layers/cells/003-calls/r1 --request 4711"
+)]
 pub(crate) struct ReportArgs {
     /// Run directory, or one of its cells.
     run: PathBuf,
+    /// Show the request of this CmdSN too, in every cell that recorded it.
+    #[arg(long, value_name = "CMD_SN")]
+    request: Option<u32>,
     /// Print everything that was found as one JSON document instead of tables.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
-    let ReportArgs { run: path, json } = args;
+    let ReportArgs { run: path, request, json } = args;
     let dir = RunDir::open(&path).map_err(|error| match error {
         RunError::NotARun { .. } => Exit::usage(error),
         other => other.into(),
     })?;
-    let tour = Tour::collect(&dir)?;
-    let words = ["farlun", "report", &path.to_string_lossy()].map(str::to_owned);
+    let tour = Tour::collect_with(&dir, request)?;
+    let mut words = ["farlun", "report", &path.to_string_lossy()].map(str::to_owned).to_vec();
+    words.extend(request.into_iter().flat_map(|cmd_sn| ["--request".to_owned(), cmd_sn.to_string()]));
     let rebuild = lab::quoted(&words);
     let page = dir.write(store::REPORT_FILE, report::html(&tour, &rebuild).as_bytes())?;
     if json {

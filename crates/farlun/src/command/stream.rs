@@ -40,6 +40,9 @@ enum Serve {
         /// Congestion control of what is sent, such as cubic [default: the system's]
         #[arg(long = "cc", value_name = "NAME")]
         congestion: Option<String>,
+        /// Leave it to TCP how fast its window is sent, without pacing: for comparison
+        #[arg(long)]
+        no_pacing: bool,
         /// Write the table sockets-far.parquet to this directory
         #[arg(long, value_name = "DIR")]
         trace: Option<PathBuf>,
@@ -74,14 +77,20 @@ struct Near {
 
 pub(crate) fn run(args: StreamArgs) -> anyhow::Result<u8> {
     match (args.serve, args.near) {
-        (Some(Serve::Serve { listen, congestion, trace, json }), _) => {
-            serve(&listen, congestion.as_deref(), trace.as_deref(), json)
+        (Some(Serve::Serve { listen, congestion, no_pacing, trace, json }), _) => {
+            serve(&listen, congestion.as_deref(), !no_pacing, trace.as_deref(), json)
         }
         (None, near) => measure(near),
     }
 }
 
-fn serve(listen: &str, congestion: Option<&str>, trace: Option<&Path>, json: bool) -> anyhow::Result<u8> {
+fn serve(
+    listen: &str,
+    congestion: Option<&str>,
+    pacing: bool,
+    trace: Option<&Path>,
+    json: bool,
+) -> anyhow::Result<u8> {
     let signals = EndSignals::take_over()?;
     let address = addresses(listen).map_err(Exit::usage)?[0];
     let listener = tcp::listen(address, congestion)
@@ -94,7 +103,7 @@ fn serve(listen: &str, congestion: Option<&str>, trace: Option<&Path>, json: boo
         true => say!("{}", json!({"ready": true, "addresses": [address.to_string()]})),
         false => say!("ready: {address}"),
     }
-    stream::serve(&listener, &signals, congestion, trace)?;
+    stream::serve(&listener, &signals, congestion, pacing, trace)?;
     Ok(DONE)
 }
 

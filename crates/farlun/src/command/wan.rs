@@ -9,7 +9,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use net::user;
 use wan::validity::Class;
-use wan::{Settings, Side, WanError};
+use wan::{HOSTS_MAX, HostName, Settings, Spec, WanError};
 
 use self::path::PathArgs;
 use crate::exit::{self, Exit};
@@ -18,15 +18,20 @@ mod both;
 mod path;
 mod selftest;
 
-/// Put a long path between two commands, each in a namespace of its own
+/// Put a long path between commands, each in a namespace of its own
 ///
 /// Makes two network namespaces, near (198.18.0.1, 2001:2::1) and far (198.18.0.2, 2001:2::2), with a path of
-/// the given delay, rate, queue and faults between them. CMD runs in far; when something there listens on TCP, COMMAND
-/// runs in near. When COMMAND ends, everything in both is ended. Both find the addresses in FARLUN_NEAR,
-/// FARLUN_FAR, FARLUN_NEAR6 and FARLUN_FAR6. Needs no root where users may make namespaces and open /dev/net/tun;
-/// as root it keeps its time better (SCHED_FIFO).
+/// the given delay, rate, queue and faults between them. The command of --far runs in far; when something there listens
+/// on TCP, COMMAND runs in near. When COMMAND ends, everything in both is ended. Both find the addresses in FARLUN_NEAR,
+/// FARLUN_FAR, FARLUN_NEAR6 and FARLUN_FAR6. Needs no root where users may make namespaces; as root it keeps its time
+/// better (SCHED_FIFO).
 ///
-/// The exit code is that of COMMAND; 4 if the emulator was late or dropped a packet it should not have.
+/// Every further --far adds a host far2 (198.18.0.102), far3 (.103) …, every --near a host near2 (198.18.0.12), near3
+/// (.13) …, up to 16 of each; all share one line. Further near commands start with COMMAND; five seconds after its end
+/// those that still run are asked to end.
+///
+/// The exit code is that of COMMAND; 1 if COMMAND went well but another near command failed by itself; 4 if the emulator
+/// was late or dropped a packet it should not have.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -42,6 +47,9 @@ mod selftest;
             iperf3 -R -c 198.18.0.2\n  \
         farlun wan --delay near:2ms,far:40ms --rate near:20mbit,far:200mbit --queue 256 -- ping 198.18.0.2\n  \
         farlun wan --delay 8ms --ring 256 --far 'iperf3 -s -1' -- iperf3 -R -c 198.18.0.2 -C cubic\n  \
+        farlun wan --delay 8ms --far 'iperf3 -s' --far 'iperf3 -s' \\\n    \
+            --near 'iperf3 -c $FARLUN_ADDRESS_FAR2 -t 10' -- sh -c 'iperf3 -c $FARLUN_FAR -t 10'\n  \
+        farlun wan --delay 8ms --host -- psql -h 198.18.0.2        (the server of this machine; as root)\n  \
         farlun wan --delay 8ms -- bash        (and in other terminals: farlun wan enter far)"
 )]
 pub(crate) struct WanArgs {
@@ -49,9 +57,16 @@ pub(crate) struct WanArgs {
     part: Option<Part>,
     #[command(flatten)]
     path: PathArgs,
-    /// Run CMD with sh in far, and wait until something there listens on TCP
+    /// Run CMD with sh in far, and wait until something there listens on TCP; given again, in far2, far3 …
     #[arg(long, value_name = "CMD")]
-    far: Option<String>,
+    far: Vec<String>,
+    /// Run CMD with sh in near2 at the same time as COMMAND; given again, in near3, near4 …
+    #[arg(long, value_name = "CMD")]
+    near: Vec<String>,
+    /// Let this machine itself be the far end, 198.18.0.2, for programs that run here already; needs root. One device,
+    /// farlun-far, is there until COMMAND ends; nothing else is touched
+    #[arg(long, conflicts_with = "far")]
+    host: bool,
     /// Write the table packets.parquet, every packet's times, into DIR
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
@@ -69,11 +84,11 @@ pub(crate) struct WanArgs {
 
 #[derive(Subcommand, Debug)]
 enum Part {
-    /// Run a command at one end of the path that was started last
+    /// Run a command on a host of the path that was started last
     #[command(after_help = "Example: farlun wan enter far -- ss -tin")]
     Enter {
-        /// near or far
-        side: Side,
+        /// near, near2, … or far, far2, …
+        host: HostName,
         /// The command [default: $SHELL]
         #[arg(last = true, value_name = "COMMAND")]
         command: Vec<OsString>,
@@ -94,7 +109,7 @@ enum For {
 /// Runs the subcommand.
 pub(crate) fn run(args: WanArgs) -> anyhow::Result<u8> {
     match args.part {
-        Some(Part::Enter { side, command }) => Err(enter(side, command)),
+        Some(Part::Enter { host, command }) => Err(enter(host, command)),
         Some(Part::Selftest(args)) => selftest::run(&args),
         Some(Part::Guard) => wan::guard::stand().map(|()| exit::DONE).context("read standard input"),
         None => emulate(args),
@@ -105,19 +120,38 @@ fn emulate(args: WanArgs) -> anyhow::Result<u8> {
     if let Some(dir) = &args.trace {
         std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     }
-    let spec = args.path.spec()?;
+    let hosts = |which: &str, count: usize| {
+        let of = format!("{count} {which} hosts, expected at most {HOSTS_MAX}");
+        u8::try_from(count).ok().filter(|count| *count <= HOSTS_MAX).ok_or_else(|| Exit::usage(of))
+    };
+    let spec = Spec {
+        near_hosts: hosts("near", args.near.len() + 1)?,
+        far_hosts: hosts("far", args.far.len().max(1))?,
+        far_is_here: args.host,
+        ..args.path.spec()?
+    };
     spec.check().map_err(Exit::usage)?;
+    if args.host && !user::is_privileged() {
+        return Err(Exit::usage("--host gives this machine a device and an address, which needs root"));
+    }
     own_namespaces()?;
     let settings = Settings {
         spec,
         near: args.command,
+        others: args.near,
         far: args.far,
         trace: args.trace,
         keep_output: args.json,
         class: args.validity.class(),
         program: Some(std::env::current_exe().context("find this program")?),
     };
-    let outcome = wan::run(&settings)?;
+    let outcome = wan::run(&settings).map_err(|error| match error {
+        // What this kernel and this user can have decides whether the flag can be meant.
+        WanError::Ring(_) | WanError::AddressTaken { .. } | WanError::RouteTaken { .. } => {
+            Exit::usage(exit::sentence(&error.into()))
+        }
+        error => error.into(),
+    })?;
     if args.json {
         say!("{}", serde_json::to_string(&outcome)?);
     }
@@ -126,7 +160,12 @@ fn emulate(args: WanArgs) -> anyhow::Result<u8> {
         eprintln!("farlun: the run is not valid: {}", verdict.sentence());
         return Ok(exit::INVALID);
     }
-    Ok(outcome.near.exit_code)
+    let mut code = outcome.near.exit_code;
+    for role in outcome.others.iter().filter(|role| role.failed_by_itself()) {
+        eprintln!("farlun: the command in {} ended with exit code {}", role.host, role.exit_code);
+        code = if code == exit::DONE { exit::FAILED } else { code };
+    }
+    Ok(code)
 }
 
 /// Who may not make namespaces as it is, may in a user namespace. Call it while there is a single thread.
@@ -138,22 +177,20 @@ fn own_namespaces() -> Result<(), WanError> {
 }
 
 /// Becomes the command; returns only if it cannot.
-fn enter(side: Side, mut words: Vec<OsString>) -> anyhow::Error {
+fn enter(host: HostName, mut words: Vec<OsString>) -> anyhow::Error {
     if words.is_empty() {
         words.push(std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()));
     }
-    match wan::registry::newest(side) {
+    match wan::registry::newest(host) {
         Ok(end) => {
             if let Err(source) = end.namespace.enter() {
                 return anyhow::anyhow!(
-                    "cannot enter {}: {source}; run it as the user who runs the path",
-                    side.name()
+                    "cannot enter {host}: {source}; run it as the user who runs the path"
                 );
             }
-            let environment = Side::environment(end.only_ipv6);
-            let source = Command::new(&words[0]).args(&words[1..]).envs(environment).exec();
+            let source = Command::new(&words[0]).args(&words[1..]).envs(end.environment).exec();
             let command = words[0].to_string_lossy().into_owned();
-            WanError::Start { side: side.name(), command, source }.into()
+            WanError::Start { host, command, source }.into()
         }
         Err(error) => error.into(),
     }

@@ -43,6 +43,8 @@ pub(super) struct Setup<'a> {
     pub(super) warmup: Duration,
     /// How long.
     pub(super) time: Duration,
+    /// Whether a sender is paced.
+    pub(super) pacing: bool,
     /// Where a sender takes its bytes from, one chunk after another.
     pub(super) buffer_bytes: usize,
     /// Where samples go.
@@ -101,7 +103,7 @@ impl<'a> Flow<'a> {
         setup: Setup<'a>,
         progress: &'a mut dyn FnMut(Progress),
     ) -> io::Result<Flow<'a>> {
-        let Setup { host, role, signals, warmup, time, buffer_bytes, table } = setup;
+        let Setup { host, role, signals, warmup, time, pacing, buffer_bytes, table } = setup;
         // Filled with something, since pages of zeros would all be the same one; the time begins after that.
         let buffer = vec![0x5a; buffer_bytes];
         let now = clock::now();
@@ -111,9 +113,11 @@ impl<'a> Flow<'a> {
         if let Some(signals) = signals {
             poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
         }
+        let mut steering = Steering::new(&stream)?;
+        steering.set_pacing(pacing);
         Ok(Flow {
             poll,
-            steering: Steering::new(&stream)?,
+            steering,
             stream,
             host,
             role,

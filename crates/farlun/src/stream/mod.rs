@@ -56,7 +56,8 @@ pub(crate) fn run(
         false => Role::Send,
     };
     let Order { warmup, time, buffer_bytes, .. } = *order;
-    let setup = Setup { host: Host::Near, role, signals: None, warmup, time, buffer_bytes, table };
+    let pacing = options.pacing;
+    let setup = Setup { host: Host::Near, role, signals: None, warmup, time, pacing, buffer_bytes, table };
     let mut flow = Flow::new(stream, setup, progress)?;
     engine::run(&mut flow)?;
     let (mut stream, mut outcome) = flow.finish()?;
@@ -101,6 +102,7 @@ pub(crate) fn serve(
     listener: &TcpListener,
     signals: &EndSignals,
     congestion: Option<&str>,
+    pacing: bool,
     trace: Option<&Path>,
 ) -> anyhow::Result<()> {
     let poll = Poll::new()?;
@@ -116,7 +118,7 @@ pub(crate) fn serve(
             Err(error) => return Err(error.into()),
         };
         // What goes wrong with one stream leaves the table whole for the next.
-        if let Err(error) = serve_one(stream, congestion, signals, &mut table) {
+        if let Err(error) = serve_one(stream, congestion, pacing, signals, &mut table) {
             eprintln!("farlun stream: {peer}: {error:#}");
         }
     }
@@ -129,6 +131,7 @@ pub(crate) fn serve(
 fn serve_one(
     mut stream: TcpStream,
     congestion: Option<&str>,
+    pacing: bool,
     signals: &EndSignals,
     table: &mut Option<Recorder<SocketSample>>,
 ) -> anyhow::Result<()> {
@@ -152,6 +155,7 @@ fn serve_one(
         signals: Some(signals),
         warmup: Duration::ZERO,
         time: hello.time,
+        pacing,
         buffer_bytes: CHUNK_BYTES,
         table: table.take(),
     };

@@ -4,7 +4,7 @@ use store::manifest::Comparison;
 
 use super::dimension::Dimension;
 use super::expression::Expression;
-use super::matrix::Point;
+use super::matrix::Region;
 
 /// One expectation; it becomes one check for every point of the matrix that is left.
 #[derive(Clone, PartialEq, Debug)]
@@ -19,10 +19,34 @@ pub struct Expect {
     pub bound: f64,
     /// Unit of the check.
     pub unit: Unit,
-    /// Restricts it to points that agree with this one.
-    pub only: Point,
+    /// What the figure is to look like along an axis; otherwise it is asked at every point.
+    pub shape: Option<(Shape, String)>,
+    /// Restricts it to these points.
+    pub only: Region,
     /// One check per point; otherwise one check of the worst point.
     pub each: bool,
+}
+
+/// What a row of figures looks like; it is asked as a ratio.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// The largest ÷ the smallest.
+    Flat,
+    /// The smallest of each ÷ the one before it.
+    Rising,
+    /// The largest of each ÷ the one before it.
+    Falling,
+}
+
+/// Shapes by name.
+pub(super) const SHAPES: &[(&str, Shape)] =
+    &[("flat", Shape::Flat), ("rising", Shape::Rising), ("falling", Shape::Falling)];
+
+impl Shape {
+    /// As plans write it.
+    pub fn name(self) -> &'static str {
+        SHAPES.iter().find(|(_, shape)| *shape == self).map_or("", |(name, _)| name)
+    }
 }
 
 /// A unit of a check, and how many of the metrics' own units it has.

@@ -1,7 +1,8 @@
 //! Arithmetic over metrics: `read.throughput / line.goodput`.
 //!
 //! Grammar: sum = product { (+ | -) product }; product = factor { (* | /) factor };
-//! factor = number | owner.metric | ( sum ) | - factor. Knows no metrics: the caller looks them up.
+//! factor = number | metric | ( sum ) | - factor; metric = owner.name [ '[' axis = value { , axis = value } ']' ].
+//! Knows no metrics: the caller looks them up.
 
 use std::fmt;
 
@@ -24,6 +25,8 @@ pub struct MetricName {
     pub owner: String,
     /// Which of its figures.
     pub metric: String,
+    /// Axes of the matrix on which it is that of one place, wherever the expression is asked.
+    pub at: Vec<(String, String)>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -82,7 +85,9 @@ impl fmt::Display for Expression {
 
 impl fmt::Display for MetricName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.owner, self.metric)
+        write!(f, "{}.{}", self.owner, self.metric)?;
+        let at: Vec<String> = self.at.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+        if at.is_empty() { Ok(()) } else { write!(f, "[{}]", at.join(", ")) }
     }
 }
 
@@ -193,10 +198,32 @@ impl Parser<'_> {
         let text = &self.text[word];
         match text.split_once('.') {
             Some((owner, metric)) if !owner.is_empty() && !metric.is_empty() => {
-                Ok(Node::Metric(MetricName { owner: owner.to_owned(), metric: metric.to_owned() }))
+                let (owner, metric) = (owner.to_owned(), metric.to_owned());
+                Ok(Node::Metric(MetricName { owner, metric, at: self.place()? }))
             }
             _ => Err(format!("'{text}' is not a metric; write load.metric, such as read.throughput")),
         }
+    }
+
+    /// `[depth=8, delay=8ms]`, if it comes next.
+    fn place(&mut self) -> Result<Vec<(String, String)>, String> {
+        if self.peek() != Some('[') {
+            return Ok(Vec::new());
+        }
+        self.at += 1;
+        let inside = self.word(|c| c != ']');
+        let inside = &self.text[inside];
+        if self.peek() != Some(']') {
+            return Err(self.expected("']'"));
+        }
+        self.at += 1;
+        let pair = |text: &str| match text.split_once('=') {
+            Some((axis, value)) if !axis.trim().is_empty() && !value.trim().is_empty() => {
+                Ok((axis.trim().to_owned(), value.trim().to_owned()))
+            }
+            _ => Err(format!("'[{inside}]' is not a place; write [axis=value], such as [depth=8]")),
+        };
+        inside.split(',').map(pair).collect()
     }
 
     fn operator(&mut self, known: &[(char, Operator)]) -> Option<Operator> {
@@ -241,6 +268,22 @@ mod tests {
             "idle.throughput" => Some(0.0),
             _ => None,
         })
+    }
+
+    #[test]
+    fn a_metric_may_have_a_place() {
+        let text = "read.iops[depth = 8, target.window=100] / read.iops";
+        let expression = Expression::parse(text).unwrap();
+        let names: Vec<String> = expression.metrics().iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["read.iops[depth=8, target.window=100]", "read.iops"]);
+        for (text, problem) in [
+            ("read.iops[depth=8", "ends where ']' was expected"),
+            ("read.iops[depth]", "'[depth]' is not a place; write [axis=value], such as [depth=8]"),
+            ("read.iops[]", "'[]' is not a place"),
+        ] {
+            let found = Expression::parse(text).unwrap_err();
+            assert!(found.contains(problem), "{found}");
+        }
     }
 
     #[test]

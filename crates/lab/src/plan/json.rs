@@ -45,13 +45,16 @@ impl Point {
 }
 
 fn values(axis: &Axis) -> Value {
-    let as_written = |value: &Scalar| match value {
+    axis.values.iter().map(as_written).collect()
+}
+
+fn as_written(value: &Scalar) -> Value {
+    match value {
         Scalar::Text(text) => json!(text),
         Scalar::Integer(number) => json!(number),
         Scalar::Float(number) => json!(number),
         Scalar::Bool(value) => json!(value),
-    };
-    axis.values.iter().map(as_written).collect()
+    }
 }
 
 fn path(path: &Path) -> Value {
@@ -78,6 +81,9 @@ fn target(target: &Target) -> Value {
     if let Some(digest) = target.digest {
         json["digest"] = json!(digest);
     }
+    if target.compat != target::Compat::default() {
+        json["compat"] = json!(target.compat.to_string());
+    }
     json
 }
 
@@ -100,6 +106,9 @@ fn load(load: &Load) -> Value {
         "pacing": load.pacing,
         "initiators": load.initiators,
     });
+    if !load.path.is_empty() {
+        json["path"] = load.path.iter().map(|(key, value)| (key.clone(), as_written(value))).collect();
+    }
     match &load.kind {
         LoadKind::Stream { direction } => {
             json["kind"] = json!("stream");
@@ -117,6 +126,9 @@ fn load(load: &Load) -> Value {
             if let Some(depth) = bench.depth {
                 json["depth"] = json!(depth);
             }
+            if let Some(limit) = bench.queue_limit {
+                json["queue_limit"] = json!(limit);
+            }
             if let Some(time) = bench.warmup {
                 json["warmup"] = json!(time.to_string());
             }
@@ -129,13 +141,20 @@ fn load(load: &Load) -> Value {
 }
 
 fn expect(expect: &Expect) -> Value {
-    json!({
+    let only: Map<String, Value> =
+        expect.only.0.iter().map(|(axis, values)| (axis.clone(), json!(values))).collect();
+    let mut json = json!({
         "name": expect.name,
         "value": expect.value.to_string(),
         "op": expect.op.symbol(),
         "bound": expect.bound,
         "unit": expect.unit.name,
-        "where": expect.only.to_json(),
+        "where": only,
         "each": expect.each,
-    })
+    });
+    if let Some((shape, along)) = &expect.shape {
+        json["shape"] = json!(shape.name());
+        json["along"] = json!(along);
+    }
+    json
 }

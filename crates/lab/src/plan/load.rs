@@ -13,6 +13,8 @@ pub struct Load {
     pub name: String,
     /// What it does.
     pub kind: LoadKind,
+    /// What it says of its path in another way than the plan: keys of `[path]` and their values.
+    pub path: Vec<(String, Scalar)>,
     /// When the window opens, counted from when the load began.
     pub start: PathTime,
     /// Length of the window.
@@ -52,6 +54,8 @@ pub struct Bench {
     pub random: bool,
     /// Which LUN, counted from 0.
     pub lun: u32,
+    /// Requests that a session gives to iSCSI at a time; `None` is all.
+    pub queue_limit: Option<u32>,
     /// Sessions of each initiator.
     pub sessions: u32,
     /// Connections of each session.
@@ -78,8 +82,19 @@ pub(super) const MOST_HOSTS: u32 = 16;
 
 const COMMON_KEYS: &[&str] = &["start", "window", "validity", "congestion", "pacing", "initiators"];
 const STREAM_KEYS: &[&str] = &["direction"];
-const BENCH_KEYS: &[&str] =
-    &["op", "block", "depth", "random", "lun", "sessions", "connections", "targets", "warmup", "warm_bulk"];
+const BENCH_KEYS: &[&str] = &[
+    "op",
+    "block",
+    "depth",
+    "queue_limit",
+    "random",
+    "lun",
+    "sessions",
+    "connections",
+    "targets",
+    "warmup",
+    "warm_bulk",
+];
 
 const DIRECTIONS: &[(&str, Direction)] = &[
     (Direction::NearToFar.name(), Direction::NearToFar),
@@ -107,6 +122,7 @@ impl Kind {
                 depth: None,
                 random: false,
                 lun: 0,
+                queue_limit: None,
                 sessions: 1,
                 connections: 1,
                 targets: 1,
@@ -132,6 +148,7 @@ impl Load {
         Load {
             name: name.to_owned(),
             kind: kind.empty(),
+            path: Vec::new(),
             start: PathTime::default(),
             window: PathTime::default(),
             validity: Validity::Throughput,
@@ -139,6 +156,20 @@ impl Load {
             pacing: true,
             initiators: 1,
         }
+    }
+
+    /// Whether its path has a value of its own for this key.
+    pub fn has_own(&self, path_key: &str) -> bool {
+        self.path.iter().any(|(key, _)| key == path_key)
+    }
+
+    /// Its path, where the plan's is this one.
+    pub(super) fn path_from(&self, path: &Path) -> Path {
+        let mut path = path.clone();
+        for (key, value) in &self.path {
+            path.set(key, value).expect("values were checked when the plan was read");
+        }
+        path
     }
 
     /// Far hosts that it needs: each stream has one of its own.
@@ -188,7 +219,8 @@ impl Load {
             ("direction", LoadKind::Stream { direction }) => *direction = value.word(DIRECTIONS)?,
             ("op", LoadKind::Bench(bench)) => bench.op = value.word(OPS)?,
             ("block", LoadKind::Bench(bench)) => bench.block_bytes = block_bytes(value)?,
-            ("depth", LoadKind::Bench(bench)) => bench.depth = Some(value.number(1, 65_536)?),
+            ("depth", LoadKind::Bench(bench)) => bench.depth = Some(value.number(1, 65_535)?),
+            ("queue_limit", LoadKind::Bench(bench)) => bench.queue_limit = Some(value.number(1, 65_535)?),
             ("random", LoadKind::Bench(bench)) => bench.random = value.bool()?,
             ("lun", LoadKind::Bench(bench)) => bench.lun = value.number(0, 255)?,
             ("sessions", LoadKind::Bench(bench)) => bench.sessions = value.number(1, 1024)?,

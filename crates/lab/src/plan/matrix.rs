@@ -21,6 +21,17 @@ pub struct Axis {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Point(pub Vec<(String, String)>);
 
+/// A part of the matrix: axes, and which of their values are in it. It is everywhere on the other axes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Region(pub Vec<(String, Vec<String>)>);
+
+impl Region {
+    /// Whether it has this point, as far as that is known.
+    pub fn has(&self, point: &Point) -> bool {
+        self.0.iter().all(|(axis, values)| point.value(axis).is_none_or(|v| values.iter().any(|w| w == v)))
+    }
+}
+
 impl Axis {
     /// Its values as written in the plan.
     pub fn labels(&self) -> impl Iterator<Item = String> + '_ {
@@ -35,7 +46,7 @@ impl Axis {
     /// Whether it changes anything for this load.
     pub fn concerns(&self, load: &Load, backgrounds: &[Background]) -> bool {
         let mut beside = backgrounds.iter().filter(|background| background.is_beside(load));
-        self.is_path()
+        (self.is_path() && !load.has_own(&self.name))
             || load_key(&self.name, load).is_some()
             || (target_key(&self.name).is_some() && matches!(load.kind, LoadKind::Bench(_)))
             || beside.any(|background| background_key(&self.name, background).is_some())
@@ -44,7 +55,10 @@ impl Axis {
     /// Puts one of its values into a cell.
     pub(super) fn apply(&self, value: &Scalar, cell: &mut Cell) -> Result<(), String> {
         if self.is_path() {
-            return cell.path.set(&self.name, value);
+            return match cell.load.has_own(&self.name) {
+                true => Ok(()),
+                false => cell.path.set(&self.name, value),
+            };
         }
         if let Some(key) = target_key(&self.name) {
             return cell.target.set(key, value);
@@ -90,6 +104,12 @@ impl Point {
     /// Whether both agree on every axis that both have.
     pub fn agrees(&self, other: &Point) -> bool {
         self.0.iter().all(|(axis, value)| other.value(axis).is_none_or(|v| v == value))
+    }
+
+    /// The same place, but elsewhere on these axes.
+    pub fn moved(&self, to: &[(String, String)]) -> Point {
+        let rest = self.0.iter().filter(|(axis, _)| to.iter().all(|(moved, _)| moved != axis));
+        Point(rest.chain(to).cloned().collect())
     }
 
     /// Only the axes that are wanted.

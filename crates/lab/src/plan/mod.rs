@@ -26,11 +26,11 @@ use document::{Problem, Scalar};
 pub use background::Background;
 pub use dimension::Dimension;
 pub use error::PlanError;
-pub use expect::{Expect, Unit};
+pub use expect::{Expect, Shape, Unit};
 pub use expression::{Expression, MetricName};
 pub use load::{Bench, Load, LoadKind, Validity};
 pub use lun::Lun;
-pub use matrix::{Axis, Point};
+pub use matrix::{Axis, Point, Region};
 pub use path::{Path, Queue};
 pub use recording::{Drawing, Table};
 pub use shipped::{SHIPPED, Shipped, Source};
@@ -129,7 +129,7 @@ impl Plan {
         Cell {
             number: 1,
             point: Point::default(),
-            path: self.path.clone(),
+            path: load.path_from(&self.path),
             load: load.clone(),
             target: self.target.clone(),
             backgrounds: self.backgrounds.iter().filter(|b| b.is_beside(load)).cloned().collect(),
@@ -140,18 +140,6 @@ impl Plan {
     pub fn points(&self) -> Vec<Point> {
         let label = |(axis, value): &(&Axis, &Scalar)| (axis.name.clone(), value.label());
         matrix::points(&self.matrix).iter().map(|place| Point(place.iter().map(label).collect())).collect()
-    }
-
-    /// The path at a point.
-    pub fn path_at(&self, point: &Point) -> Path {
-        let mut path = self.path.clone();
-        for axis in self.matrix.iter().filter(|axis| axis.is_path()) {
-            let chosen = axis.values.iter().find(|v| point.value(&axis.name) == Some(&v.label()));
-            if let Some(value) = chosen {
-                path.set(&axis.name, value).expect("values were checked when the plan was read");
-            }
-        }
-        path
     }
 }
 

@@ -12,7 +12,7 @@ use super::path::{PATH_KEYS, Path};
 use super::read_load::{self, name, set_load};
 use super::recording::{Drawing, Table};
 use super::target::{TARGET_KEYS, Target};
-use super::{Plan, Variant, possible, read_expect};
+use super::{Plan, Point, Variant, possible, read_expect};
 
 /// More cells than this, repeats included, are a mistake of the matrix.
 const MAX_CELLS: usize = 10_000;
@@ -144,7 +144,11 @@ fn quick(section: &Section<'_>, full: &Plan, problems: &mut Problems<'_>) -> Pla
     }
     overrides(section, &mut plan, problems);
     let points = plan.points();
-    plan.expects.retain(|expect| points.iter().any(|point| point.agrees(&expect.only)));
+    plan.expects.retain(|expect| {
+        let pinned = expect.value.metrics().into_iter().map(|metric| Point(metric.at.clone()));
+        let mut places = pinned.map(|place| points.iter().any(|point| point.agrees(&place)));
+        places.all(|is_there| is_there) && points.iter().any(|point| expect.only.has(point))
+    });
     plan
 }
 

@@ -5,11 +5,11 @@ use document::{Entry, Problems, Scalar, Section, instead};
 
 use super::Plan;
 use super::dimension::Dimension;
-use super::expect::{COMPARISONS, Expect, UNITS, Unit};
+use super::expect::{COMPARISONS, Expect, SHAPES, Shape, UNITS, Unit};
 use super::expression::Expression;
-use super::matrix::Point;
+use super::matrix::Region;
 
-const KEYS: &[&str] = &["name", "value", "op", "bound", "unit", "where", "each"];
+const KEYS: &[&str] = &["name", "value", "op", "bound", "unit", "where", "each", "shape", "along"];
 
 pub(super) fn expect(section: &Section<'_>, plan: &Plan, problems: &mut Problems<'_>) -> Option<Expect> {
     for entry in section.entries().iter().filter(|entry| !KEYS.contains(&entry.key)) {
@@ -27,6 +27,12 @@ pub(super) fn expect(section: &Section<'_>, plan: &Plan, problems: &mut Problems
         Some(entry) => entry.read(problems, unit),
         None => Unit::named(""),
     };
+    let shape = shape(section, plan, problems);
+    // A shape is a ratio, whatever it is the shape of.
+    let value = value.map(|(value, dimension)| match section.entry("shape") {
+        Some(_) => (value, Dimension::NONE),
+        None => (value, dimension),
+    });
     if let (Some((value, dimension)), Some(unit)) = (&value, unit)
         && *dimension != unit.dimension
     {
@@ -44,7 +50,7 @@ pub(super) fn expect(section: &Section<'_>, plan: &Plan, problems: &mut Problems
     }
     let each = section.entry("each").is_none_or(|entry| entry.read(problems, Scalar::bool).unwrap_or(true));
     let only = section.entry("where").map(|entry| only(&entry, plan, problems)).unwrap_or_default();
-    Some(Expect { name: name?, value: value?.0, op: op?, bound: bound?, unit: unit?, only, each })
+    Some(Expect { name: name?, value: value?.0, op: op?, bound: bound?, unit: unit?, shape, only, each })
 }
 
 fn bound_number(value: &Scalar) -> Result<f64, String> {
@@ -69,10 +75,29 @@ fn expression(value: &Scalar, plan: &Plan) -> Result<(Expression, Dimension), St
             let hint = instead(&name.metric, known.map(|metric| metric.name));
             return Err(format!("'{}' has no metric '{}'{hint}", name.owner, name.metric));
         }
+        for (axis, value) in &name.at {
+            place(plan, axis, value)?;
+        }
     }
     let unit_of = |owner: &str, metric: &str| Metric::named(owner, metric).map_or("", |metric| metric.unit);
     let dimension = expression.dimension(|name| Dimension::of_unit(unit_of(&name.owner, &name.metric)))?;
     Ok((expression, dimension))
+}
+
+/// That the matrix has such a place.
+fn place(plan: &Plan, axis: &str, value: &str) -> Result<(), String> {
+    let Some(found) = plan.matrix.iter().find(|known| known.name == axis) else {
+        let hint = instead(axis, plan.matrix.iter().map(|axis| axis.name.as_str()));
+        return Err(format!("the matrix has no '{axis}'{hint}"));
+    };
+    match found.labels().any(|label| label == value) {
+        true => Ok(()),
+        false => {
+            let labels: Vec<String> = found.labels().collect();
+            let hint = instead(value, labels.iter().map(String::as_str));
+            Err(format!("'{axis}' is never '{value}' in the matrix{hint}"))
+        }
+    }
 }
 
 fn unit(value: &Scalar) -> Result<Unit, String> {
@@ -88,23 +113,32 @@ fn unit(value: &Scalar) -> Result<Unit, String> {
     })
 }
 
-fn only(entry: &Entry<'_>, plan: &Plan, problems: &mut Problems<'_>) -> Point {
-    let mut point = Point::default();
-    let Some(section) = entry.section("where = { … }", problems) else { return point };
+fn only(entry: &Entry<'_>, plan: &Plan, problems: &mut Problems<'_>) -> Region {
+    let mut region = Region::default();
+    let Some(section) = entry.section("where = { … }", problems) else { return region };
     for (name, entry) in section.flat_entries() {
-        let Some(axis) = plan.matrix.iter().find(|axis| axis.name == name) else {
-            let hint = instead(&name, plan.matrix.iter().map(|axis| axis.name.as_str()));
-            problems.at(&entry.key_span, format!("the matrix has no '{name}'{hint}"));
-            continue;
-        };
-        let Some(wanted) = entry.scalar(problems).map(|value| value.label()) else { continue };
-        if axis.labels().any(|label| label == wanted) {
-            point.0.push((axis.name.clone(), wanted));
-        } else {
-            let labels: Vec<String> = axis.labels().collect();
-            let hint = instead(&wanted, labels.iter().map(String::as_str));
-            problems.at(&entry.span, format!("'{}' is never '{wanted}' in the matrix{hint}", axis.name));
+        let mut wanted = Vec::new();
+        for (value, span) in entry.one_or_more(problems) {
+            match place(plan, &name, &value.label()) {
+                Ok(()) => wanted.push(value.label()),
+                Err(text) if plan.matrix.iter().any(|axis| axis.name == name) => problems.at(&span, text),
+                Err(text) => problems.at(&entry.key_span, text),
+            }
         }
+        region.0.push((name, wanted));
     }
-    point
+    region
+}
+
+/// `shape` and `along` belong together.
+fn shape(section: &Section<'_>, plan: &Plan, problems: &mut Problems<'_>) -> Option<(Shape, String)> {
+    if section.entry("shape").is_none() && section.entry("along").is_none() {
+        return None;
+    }
+    let shape = section.required("shape", "\"flat\"", problems);
+    let along = section.required("along", "\"depth\"", problems);
+    let shape = shape.and_then(|entry| entry.read(problems, |v| v.word(SHAPES)));
+    let axes: Vec<(&str, &str)> = plan.matrix.iter().map(|axis| (&*axis.name, &*axis.name)).collect();
+    let along = along.and_then(|entry| entry.read(problems, |v| v.word(&axes)));
+    Some((shape?, along?.to_owned()))
 }

@@ -2,10 +2,11 @@
 //!
 //! What must hold between a load, the LUNs and the matrix is checked in `read.rs`, once all are known.
 
-use document::{Problems, Scalar, Section};
+use document::{Entry, Problems, Scalar, Section};
 
 use super::background::Background;
 use super::load::{self, Load, LoadKind};
+use super::path::{PATH_KEYS, Path};
 
 /// Names that mean something else in expressions and in the matrix.
 const TAKEN: &[&str] = &[analysis::LINE, "target"];
@@ -80,7 +81,9 @@ pub(super) fn set_load(
     problems: &mut Problems<'_>,
 ) {
     for entry in section.entries().iter().filter(|entry| !besides.contains(&entry.key)) {
-        if load.takes(entry.key) {
+        if entry.key == "path" {
+            load.path = own_path(entry, problems);
+        } else if load.takes(entry.key) {
             entry.read(problems, |value| load.set(entry.key, value));
         } else if load::all_load_keys().any(|key| key == entry.key) {
             let kind = match load.kind {
@@ -90,9 +93,25 @@ pub(super) fn set_load(
             problems.at(&entry.key_span, format!("a load of kind '{kind}' has no '{}'", entry.key));
         } else {
             let own: Vec<&'static str> = load.keys().collect();
-            section.unknown(entry, own.into_iter().chain(besides.iter().copied()), problems);
+            section.unknown(entry, own.into_iter().chain(["path"]).chain(besides.iter().copied()), problems);
         }
     }
+}
+
+/// What a load says of its path: it goes through the same setter as `[path]`.
+fn own_path(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<(String, Scalar)> {
+    let mut own = Vec::new();
+    let Some(section) = entry.section("path = { … }", problems) else { return own };
+    for entry in section.entries() {
+        if !PATH_KEYS.contains(&entry.key) {
+            section.unknown(&entry, PATH_KEYS.iter().copied(), problems);
+        } else if entry.read(problems, |value| Path::default().set(entry.key, value)).is_some()
+            && let Some(value) = entry.scalar(problems)
+        {
+            own.push((entry.key.to_owned(), value));
+        }
+    }
+    own
 }
 
 /// Names become parts of paths, of command lines and of expressions.

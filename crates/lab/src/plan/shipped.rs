@@ -17,8 +17,10 @@ pub struct Shipped {
 }
 
 /// Every plan in `experiments/`, in the order of `farlun lab list`; the first is the default.
-pub const SHIPPED: &[Shipped] =
-    &[Shipped { name: "tour", text: include_str!("../../../../experiments/tour.toml") }];
+pub const SHIPPED: &[Shipped] = &[
+    Shipped { name: "tour", text: include_str!("../../../../experiments/tour.toml") },
+    Shipped { name: "ramp", text: include_str!("../../../../experiments/ramp.toml") },
+];
 
 /// The text of a plan and where it is from.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,51 +1,102 @@
 //! A plan's expectations against the figures of a run.
 
-use analysis::Metrics;
+use analysis::{LINE, Metrics};
 use store::manifest::{Check, Comparison};
 
-use crate::plan::{Axis, Expect, Plan, Point};
+use crate::plan::{Axis, Expect, MetricName, Plan, Point, Shape};
+
+/// A figure at a place; that of the line is the line of the load.
+type Lookup<'a> = dyn Fn(&Point, &MetricName, Option<&str>) -> Option<f64> + 'a;
 
 /// One check per expectation and point of the matrix that is left, in the order of the plan.
 pub(super) fn checks(plan: &Plan, metrics: Metrics<'_>) -> Vec<Check> {
-    let value = |point: &Point, name: &str| metrics.value(&point.0, name);
+    let value = |point: &Point, name: &MetricName, load: Option<&str>| match load {
+        Some(load) if name.owner == LINE => metrics.line_of(&point.0, load, &name.metric),
+        _ => metrics.value(&point.0, &format!("{}.{}", name.owner, name.metric)),
+    };
     plan.expects.iter().flat_map(|expect| evaluated(plan, expect, &value)).collect()
 }
 
-fn evaluated(plan: &Plan, expect: &Expect, value: &dyn Fn(&Point, &str) -> Option<f64>) -> Vec<Check> {
-    let points = points(plan, expect);
-    let check = |point: &Point, name: String| {
-        let found = expect.value.value(|metric| value(point, &metric.to_string()));
-        let found = found.map(|v| v / expect.unit.size);
-        Check::evaluate(name, found, expect.op, expect.bound, expect.unit.name)
+fn evaluated(plan: &Plan, expect: &Expect, value: &Lookup<'_>) -> Vec<Check> {
+    let named = expect.value.metrics();
+    let load = named.iter().map(|name| name.owner.as_str()).find(|owner| *owner != LINE);
+    let at = |point: &Point| {
+        let found = expect.value.value(|name| value(&point.moved(&name.at), name, load));
+        found.map(|v| v / expect.unit.size)
     };
+    let points = points(plan, expect);
+    let found: Vec<(Point, Option<f64>)> = match &expect.shape {
+        None => points.into_iter().map(|point| (point.clone(), at(&point))).collect(),
+        Some((shape, along)) => rows(&points, along)
+            .into_iter()
+            .map(|(rest, row)| {
+                (rest, row.iter().map(at).collect::<Option<Vec<f64>>>().and_then(|v| measure(*shape, &v)))
+            })
+            .collect(),
+    };
+    let check = |value, name| Check::evaluate(name, value, expect.op, expect.bound, expect.unit.name);
     if expect.each {
         let name = |point: &Point| match point.words() {
             words if words.is_empty() => expect.name.clone(),
             words => format!("{} ({words})", expect.name),
         };
-        return points.iter().map(|point| check(point, name(point))).collect();
+        return found.iter().map(|(point, value)| check(*value, name(point))).collect();
     }
-    let all = points.iter().map(|point| check(point, expect.name.clone()));
+    let all = found.iter().map(|(_, value)| check(*value, expect.name.clone()));
     all.min_by(|a, b| margin(a).total_cmp(&margin(b))).into_iter().collect()
 }
 
 /// The points at which an expectation is asked: only of the axes that concern what it names.
 fn points(plan: &Plan, expect: &Expect) -> Vec<Point> {
     let names = expect.value.metrics();
-    let loads = || plan.loads.iter().filter(|load| names.iter().any(|name| name.owner == load.name));
-    let concerned = |axis: &Axis| {
-        !names.is_empty() && (axis.is_path() || loads().any(|load| axis.concerns(load, &plan.backgrounds)))
+    let load_of = |name: &MetricName| plan.loads.iter().find(|load| load.name == name.owner);
+    let first = names.iter().find_map(|name| load_of(name));
+    // A metric that has its own place on an axis is the same wherever on it the others are. The line is that of the
+    // first load that is named.
+    let varies = |name: &MetricName, axis: &Axis| match load_of(name).or(first) {
+        _ if name.at.iter().any(|(pinned, _)| *pinned == axis.name) => false,
+        Some(load) if name.owner == LINE => axis.is_path() && axis.concerns(load, &plan.backgrounds),
+        Some(load) => axis.concerns(load, &plan.backgrounds),
+        None => axis.is_path(),
     };
+    let concerned = |axis: &Axis| names.iter().any(|name| varies(name, axis));
     let axes: Vec<&str> =
         plan.matrix.iter().filter(|axis| concerned(axis)).map(|axis| axis.name.as_str()).collect();
     let mut points: Vec<Point> = Vec::new();
-    for point in plan.points().iter().filter(|point| point.agrees(&expect.only)) {
+    for point in plan.points().iter().filter(|point| expect.only.has(point)) {
         let point = point.only(|axis| axes.contains(&axis));
         if !points.contains(&point) {
             points.push(point);
         }
     }
     points
+}
+
+/// The points that differ on one axis alone, in its order, with what they have in common.
+fn rows(points: &[Point], along: &str) -> Vec<(Point, Vec<Point>)> {
+    let mut rows: Vec<(Point, Vec<Point>)> = Vec::new();
+    for point in points {
+        let rest = point.only(|axis| axis != along);
+        match rows.iter_mut().find(|(known, _)| *known == rest) {
+            Some((_, row)) => row.push(point.clone()),
+            None => rows.push((rest, vec![point.clone()])),
+        }
+    }
+    rows
+}
+
+/// What a row of figures is like, as a ratio.
+fn measure(shape: Shape, row: &[f64]) -> Option<f64> {
+    let steps = || row.windows(2).map(|pair| pair[1] / pair[0]);
+    match shape {
+        Shape::Flat => {
+            let (least, most) =
+                (row.iter().copied().reduce(f64::min)?, row.iter().copied().reduce(f64::max)?);
+            Some(most / least)
+        }
+        Shape::Rising => steps().reduce(f64::min),
+        Shape::Falling => steps().reduce(f64::max),
+    }
 }
 
 /// How far a check is on the right side; a missing value is the worst of all.
@@ -89,8 +140,11 @@ mod tests {
     /// Checks as (name, value) when reads make 100 Mbit/s × depth, raw 800, and raw is missing at 8 ms.
     fn check(expect: &str, expected: &[(&str, Option<f64>)]) {
         let plan = Plan::parse(&format!("{PLAN}\n{expect}"), Variant::Full).unwrap();
-        let value = |point: &Point, name: &str| match (name, point.value("delay"), point.value("read.depth"))
-        {
+        let value = |point: &Point, name: &MetricName, _: Option<&str>| match (
+            format!("{}.{}", name.owner, name.metric).as_str(),
+            point.value("delay"),
+            point.value("read.depth"),
+        ) {
             ("read.throughput", Some(_), Some(depth)) => depth.parse::<f64>().ok().map(|depth| depth * 1e8),
             ("raw.throughput", Some("0"), _) => Some(8e8),
             ("line.rtt", Some("8ms"), _) => Some(0.016),
@@ -120,6 +174,43 @@ mod tests {
         check(
             "value = 'read.throughput'\nop = '>='\nbound = 700\nunit = 'Mbit/s'\nwhere = { delay = '8ms' }",
             &[("x (delay 8ms, read.depth 1)", Some(100.0)), ("x (delay 8ms, read.depth 8)", Some(800.0))],
+        );
+    }
+
+    #[test]
+    fn places_are_compared() {
+        check(
+            "value = 'read.throughput / read.throughput[read.depth=1]'\nop = '>='\nbound = 1",
+            &[
+                ("x (delay 0, read.depth 1)", Some(1.0)),
+                ("x (delay 0, read.depth 8)", Some(8.0)),
+                ("x (delay 8ms, read.depth 1)", Some(1.0)),
+                ("x (delay 8ms, read.depth 8)", Some(8.0)),
+            ],
+        );
+        let both = "read.throughput[delay=8ms, read.depth=8] / read.throughput[delay=0, read.depth=1]";
+        check(&format!("value = '{both}'\nop = '>='\nbound = 1"), &[("x", Some(8.0))]);
+    }
+
+    #[test]
+    fn shapes_along_an_axis() {
+        let shape = |shape: &str, bound: f64, expected: &[(&str, Option<f64>)]| {
+            let op = if shape == "rising" { ">=" } else { "<=" };
+            let keys = format!("shape = '{shape}'\nalong = 'read.depth'\nop = '{op}'\nbound = {bound}");
+            check(&format!("value = 'read.throughput'\n{keys}"), expected);
+        };
+        let at = |value| [("x (delay 0)", Some(value)), ("x (delay 8ms)", Some(value))];
+        shape("flat", 1.05, &at(8.0));
+        shape("rising", 1.0, &at(8.0));
+        shape("falling", 1.0, &at(8.0));
+        check(
+            "value = 'read.throughput'\nshape = 'flat'\nalong = 'read.depth'\nop = '<='\nbound = 1\n\
+             where = { delay = ['0'], read.depth = [8] }",
+            &[("x (delay 0)", Some(1.0))],
+        );
+        check(
+            "value = 'raw.throughput'\nshape = 'falling'\nalong = 'delay'\nop = '<='\nbound = 1",
+            &[("x", None)],
         );
     }
 

@@ -119,6 +119,10 @@ impl Parts<'_> {
                 if let Some(digest) = self.cell.target.digest {
                     words.push(["--digest", digest]);
                 }
+                let compat = self.cell.target.compat.to_string();
+                if !compat.is_empty() {
+                    words.push(["--compat", &compat]);
+                }
             }
         }
         self.sockets(&mut words, load, &host_name("far", n));
@@ -192,6 +196,9 @@ fn bench_words(words: &mut Words, bench: &Bench) {
     words.push(["--op", bench.op.name(), "--block", &exact_bytes(bench.block_bytes)]);
     if let Some(depth) = bench.depth {
         words.push(["--depth", &depth.to_string()]);
+    }
+    if let Some(limit) = bench.queue_limit {
+        words.push(["--queue-limit", &limit.to_string()]);
     }
     if bench.random {
         words.push(["--random"]);
@@ -300,6 +307,7 @@ mod tests {
         [target]
         window = 100
         digest = "crc32c"
+        compat = "nagle, separate-status"
         [[lun]]
         kind = "memory"
         size = "1MiB"
@@ -309,6 +317,7 @@ mod tests {
         kind = "bench"
         op = "read"
         block = "4KiB"
+        queue_limit = 9
         sessions = 3
         initiators = 2
         targets = 2
@@ -325,14 +334,14 @@ mod tests {
         let target = |n: &str, trace: &str| {
             format!(
                 "--far 'farlun target --json --lun memory:1MiB,fault=read:1%,seed=5 --listen 198.18.0.{n}:3260 \
-                 --insecure --iqn iqn.2026-11.io.farlun:lab --window 100 --digest crc32c --cc cubic --no-pacing \
+                 --insecure --iqn iqn.2026-11.io.farlun:lab --window 100 --digest crc32c --compat nagle,separate-status --cc cubic --no-pacing \
                  --trace {trace}'"
             )
         };
         let bench = |n: &str, seed: u32, trace: &str| {
             format!(
                 "farlun bench iscsi://198.18.0.{n}:3260/iqn.2026-11.io.farlun:lab/0 --json --op read --block 4KiB \
-                 --sessions 3 --time 1s --warmup 0 --seed {seed} --cc cubic --no-pacing --trace {trace}"
+                 --queue-limit 9 --sessions 3 --time 1s --warmup 0 --seed {seed} --cc cubic --no-pacing --trace {trace}"
             )
         };
         let expected = [

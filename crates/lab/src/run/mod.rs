@@ -248,6 +248,8 @@ impl Session<'_> {
             parameters: parameters.clone(),
             command,
             window: Some(window),
+            initiators: cell.load.initiators,
+            targets: cell.load.far_hosts(),
             wan: attempt.wan.clone(),
             near: attempt.near.clone(),
             valid: attempt.verdict == Verdict::Valid,

@@ -85,6 +85,14 @@ fn verdict(ended: &Ended, dir: &Path, wan: Option<&Value>, has_load: bool) -> Ve
             return failed(format!("the {end} command ended with exit code {code}"), false);
         }
     }
+    for other in wan["others"].as_array().into_iter().flatten() {
+        // A far host's command, and competing traffic, go on until they are asked to end.
+        let asked = other["asked_to_end"] == Value::Bool(true);
+        if let Some(code @ 1..) = other["exit_code"].as_i64().filter(|_| !asked) {
+            let host = other["host"].as_str().unwrap_or("other");
+            return failed(format!("the command in {host} ended with exit code {code}"), false);
+        }
+    }
     if !has_load {
         return failed("the near command printed no result".to_owned(), false);
     }
@@ -140,6 +148,20 @@ mod tests {
             &failed("the near command ended with exit code 3: login refused", false),
         );
         check(document(0, 1, true), "", &done, &failed("the far command ended with exit code 1", false));
+        let crowd = |exit_code, asked_to_end| {
+            let mut crowd = document(0, 143, true).unwrap();
+            crowd["others"] =
+                json!([{"host": "near2", "exit_code": exit_code, "asked_to_end": asked_to_end}]);
+            Some(crowd)
+        };
+        check(crowd(0, false), "", &done, &Verdict::Valid);
+        check(crowd(143, true), "", &done, &Verdict::Valid);
+        check(
+            crowd(1, false),
+            "",
+            &Ended::Exited(1),
+            &failed("the command in near2 ended with exit code 1", false),
+        );
         let silent = Some(json!({"validity": {"ok": true}, "near": {"exit_code": 0, "output": null}}));
         check(silent, "", &done, &failed("the near command printed no result", false));
         check(

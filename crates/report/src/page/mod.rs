@@ -1,20 +1,26 @@
 //! The page: one HTML document with style, script and data inside, and no address it would fetch from.
 //!
-//! When all figures are drawn the page sets `document.body.dataset.ready` to "1"; script errors are
+//! Figures in a closed `details` are drawn when it is opened; `#all` behind the address opens every one.
+//! When all others are drawn the page sets `document.body.dataset.ready` to "1"; script errors are
 //! collected in `window.farlunErrors` and shown in the attribute `data-errors` of the root element. The content security policy forbids every request.
 
+mod inside;
 mod section;
 
 use analysis::Tour;
 use serde_json::Value;
 
+use crate::against;
 use crate::figure::{self, Figure};
 use crate::format::escape;
 use crate::headline::headline;
+use crate::looking::{self, Inside};
 
 const PLOTLY: &str = include_str!("../../assets/plotly-basic.min.js");
 const STYLE: &str = include_str!("../../assets/page.css");
 const SCRIPT: &str = include_str!("../../assets/page.js");
+/// Draws requests and packets.
+const LOOKING: &str = include_str!("../../assets/looking.js");
 /// Runs before every other script.
 const WATCH: &str = include_str!("../../assets/watch.js");
 
@@ -23,11 +29,14 @@ pub fn html(tour: &Tour, rebuild: &str) -> String {
     let throughput = figure::throughput(tour);
     let rates = figure::rates(tour);
     let windows = figure::windows(tour);
-    let all = throughput.iter().chain(&rates).chain(&windows);
-    let figures: Value = all.map(Figure::json).collect();
+    let against = against::figures(tour);
+    let inside = looking::inside(tour);
+    let plots = throughput.iter().chain(&against).chain(&rates).chain(&windows);
+    let figures: Value = plots.map(Figure::json).chain(inside.iter().flat_map(Inside::json)).collect();
     let sections = [
         section::head(tour),
         section::throughput(tour, throughput.as_ref()),
+        inside::against(&against),
         section::over_time(
             "ramp",
             "Rate over time",
@@ -41,6 +50,7 @@ pub fn html(tour: &Tour, rebuild: &str) -> String {
             &windows,
         ),
         section::latency(tour),
+        inside::layers(&inside),
         section::checks(tour),
         section::cells(tour),
         section::plan(tour),
@@ -57,7 +67,7 @@ pub fn html(tour: &Tour, rebuild: &str) -> String {
          <script>{WATCH}</script>\n\
          </head>\n<body>\n<main>\n{body}\n</main>\n\
          <script type=\"application/json\" id=\"figures\">{figures}</script>\n\
-         <script>{PLOTLY}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
+         <script>{PLOTLY}</script>\n<script>{LOOKING}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
         title = escape(&format!("farlun · {} · {}", tour.run.plan_name, headline(tour))),
         body = sections.concat(),
         // Inside a script element markup could end the data; JSON has another way to write it.

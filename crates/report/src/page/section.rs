@@ -177,13 +177,13 @@ pub(super) fn rebuild(command_line: &str) -> String {
     section("rebuild", "Rebuild", text, &command(command_line))
 }
 
-fn section(id: &str, title: &str, text: &str, body: &str) -> String {
+pub(super) fn section(id: &str, title: &str, text: &str, body: &str) -> String {
     let text =
         if text.is_empty() { String::new() } else { format!("<p class=\"note\">{}</p>", escape(text)) };
     format!("<section id=\"{id}\">\n<h2>{}</h2>\n{text}{body}\n</section>\n", escape(title))
 }
 
-fn drawing(figure: &Figure, class: &str) -> String {
+pub(super) fn drawing(figure: &Figure, class: &str) -> String {
     let label = escape(&figure.title);
     format!(
         "<div class=\"plot {class}\" id=\"{}\" role=\"img\" aria-label=\"{label}\"></div>",
@@ -195,7 +195,7 @@ fn command(line: &str) -> String {
     format!("<div class=\"command\"><pre>{}</pre><button type=\"button\">Copy</button></div>", escape(line))
 }
 
-fn chip(ok: bool, text: &str) -> String {
+pub(super) fn chip(ok: bool, text: &str) -> String {
     let (class, mark) = if ok { ("good", "✓") } else { ("bad", "✗") };
     format!("<span class=\"chip {class}\">{mark} {}</span>", escape(text))
 }

@@ -16,7 +16,12 @@ pub(crate) struct View {
 
 /// The page's DOM after its scripts ran, or why there is no browser to ask.
 pub(crate) fn dom(page: &Path, view: View) -> Result<String, String> {
-    chromium(page, view, &["--dump-dom".to_owned()])
+    dom_at(page, "", view)
+}
+
+/// Likewise, with something behind the page's address, such as `#all`.
+pub(crate) fn dom_at(page: &Path, behind: &str, view: View) -> Result<String, String> {
+    chromium(&format!("{}{behind}", page.display()), view, &["--dump-dom".to_owned()])
 }
 
 /// A picture of the page, as PNG. The page stands in a frame, since a window cannot be as narrow as a phone.
@@ -28,11 +33,15 @@ pub(crate) fn screenshot(page: &Path, view: View, png: &Path) -> Result<(), Stri
         page.display()
     );
     std::fs::write(frame.path(), text).map_err(|e| e.to_string())?;
-    chromium(frame.path(), view, &[format!("--screenshot={}", png.display()), "--hide-scrollbars".to_owned()])
-        .map(drop)
+    chromium(
+        &frame.path().display().to_string(),
+        view,
+        &[format!("--screenshot={}", png.display()), "--hide-scrollbars".to_owned()],
+    )
+    .map(drop)
 }
 
-fn chromium(page: &Path, view: View, what: &[String]) -> Result<String, String> {
+fn chromium(address: &str, view: View, what: &[String]) -> Result<String, String> {
     let profile = tempfile::tempdir().map_err(|e| e.to_string())?;
     let output = Command::new("timeout")
         .args(["120", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
@@ -42,7 +51,7 @@ fn chromium(page: &Path, view: View, what: &[String]) -> Result<String, String> 
         .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!view.dark)))
         .arg("--virtual-time-budget=20000")
         .args(what)
-        .arg(format!("file://{}", page.display()))
+        .arg(format!("file://{address}"))
         .output()
         .map_err(|error| format!("timeout: {error}"))?;
     match output.status.code() {

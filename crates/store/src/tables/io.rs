@@ -21,6 +21,19 @@ pub struct Ios {
     pub status: Vec<u32>,
 }
 
+impl Ios {
+    /// Puts the rows of another such table behind these.
+    pub fn append(&mut self, other: Ios) {
+        let Ios { issued_t_ns, completed_t_ns, op, offset_bytes, len_bytes, status } = other;
+        self.issued_t_ns.extend(issued_t_ns);
+        self.completed_t_ns.extend(completed_t_ns);
+        self.op.extend(op);
+        self.offset_bytes.extend(offset_bytes);
+        self.len_bytes.extend(len_bytes);
+        self.status.extend(status);
+    }
+}
+
 impl Row for Io {
     const TABLE: &'static str = "io";
     type Columns = Ios;

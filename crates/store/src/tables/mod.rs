@@ -7,6 +7,7 @@
 
 mod background;
 mod io;
+mod kernel;
 mod layers;
 mod pack;
 mod packets;
@@ -23,6 +24,7 @@ use parquet::errors::ParquetError;
 
 pub use background::{Recorder, Written};
 pub use io::Ios;
+pub use kernel::KernelPoints;
 pub use layers::LayerColumns;
 pub use pack::Packed;
 pub use packets::Packets;

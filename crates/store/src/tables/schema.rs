@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use event::{CongestionState, Direction, Fate, Host, Op, PduKind, Way};
+use event::{CongestionState, Direction, Fate, Host, KernelEvent, Op, PduKind, Way};
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::errors::ParquetError;
 use parquet::schema::types::{Type, TypePtr};
@@ -117,6 +117,43 @@ impl Word for PduKind {
 
     fn word(self) -> &'static str {
         self.name()
+    }
+}
+
+impl Word for KernelEvent {
+    const ALL: &'static [KernelEvent] = &[
+        KernelEvent::Received,
+        KernelEvent::State,
+        KernelEvent::Retransmitted,
+        KernelEvent::BlockIssued,
+        KernelEvent::BlockCompleted,
+    ];
+
+    fn word(self) -> &'static str {
+        self.name()
+    }
+}
+
+impl Word for Option<Host> {
+    const ALL: &'static [Option<Host>] = &[None, Some(Host::Near), Some(Host::Far)];
+
+    fn word(self) -> &'static str {
+        self.map_or("none", Host::name)
+    }
+}
+
+impl Word for Option<CongestionState> {
+    const ALL: &'static [Option<CongestionState>] = &[
+        None,
+        Some(CongestionState::Open),
+        Some(CongestionState::Disorder),
+        Some(CongestionState::Cwr),
+        Some(CongestionState::Recovery),
+        Some(CongestionState::Loss),
+    ];
+
+    fn word(self) -> &'static str {
+        self.map_or("none", CongestionState::name)
     }
 }
 

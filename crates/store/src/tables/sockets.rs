@@ -41,6 +41,46 @@ pub struct Sockets {
     pub notsent_bytes: Vec<u32>,
 }
 
+impl Sockets {
+    /// Puts the rows of another such table behind these.
+    pub fn append(&mut self, other: Sockets) {
+        let Sockets {
+            t_ns,
+            host,
+            connection,
+            app_rx_bytes,
+            app_tx_bytes,
+            cwnd_packets,
+            ssthresh_packets,
+            mss_bytes,
+            state,
+            rtt_ns,
+            min_rtt_ns,
+            unacked_packets,
+            retransmitted_packets,
+            delivery_rate_bytes_per_s,
+            pacing_rate_bytes_per_s,
+            notsent_bytes,
+        } = other;
+        self.t_ns.extend(t_ns);
+        self.host.extend(host);
+        self.connection.extend(connection);
+        self.app_rx_bytes.extend(app_rx_bytes);
+        self.app_tx_bytes.extend(app_tx_bytes);
+        self.cwnd_packets.extend(cwnd_packets);
+        self.ssthresh_packets.extend(ssthresh_packets);
+        self.mss_bytes.extend(mss_bytes);
+        self.state.extend(state);
+        self.rtt_ns.extend(rtt_ns);
+        self.min_rtt_ns.extend(min_rtt_ns);
+        self.unacked_packets.extend(unacked_packets);
+        self.retransmitted_packets.extend(retransmitted_packets);
+        self.delivery_rate_bytes_per_s.extend(delivery_rate_bytes_per_s);
+        self.pacing_rate_bytes_per_s.extend(pacing_rate_bytes_per_s);
+        self.notsent_bytes.extend(notsent_bytes);
+    }
+}
+
 impl Row for SocketSample {
     const TABLE: &'static str = "sockets";
     type Columns = Sockets;

@@ -122,6 +122,9 @@ impl Client {
             alive: Alive::new(accepted),
         })
     }
+    pub(super) fn set_pacing(&mut self, is_paced: bool) {
+        self.connection.set_pacing(is_paced);
+    }
 
     /// See [`Connection::join_stamped_writes`].
     pub(super) fn join_stamped_writes(&mut self) {

@@ -30,6 +30,8 @@ pub struct Config {
     pub digests: &'static [Digest],
     /// Congestion control of its connections; the system's if `None`.
     pub congestion: Option<String>,
+    /// Whether what is sent is paced; otherwise TCP sends as its window lets it.
+    pub pacing: bool,
     /// How its connections send.
     pub compat: Compat,
     /// Commands that a session may have open at most, whatever its path needs; 1 … 2^31 − 1 (RFC 7143 section

@@ -69,7 +69,8 @@ impl Target {
                 Ok(client)
             });
             match client {
-                Ok(client) => {
+                Ok(mut client) => {
+                    client.set_pacing(self.config.pacing);
                     entry.insert(client);
                     self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
                     self.next_roll_call = self.next_roll_call.min(now + ROLL_CALL_EVERY);

@@ -17,7 +17,7 @@ use crate::collect::Traffic;
 use crate::emulator::Emulator;
 use crate::host::Host;
 use crate::pump::Cost;
-use crate::{Side, Spec, WanError};
+use crate::{HostName, Side, Spec, WanError};
 
 /// A path that runs.
 pub(super) struct Rig {
@@ -59,7 +59,12 @@ impl Rig {
         let near = Arc::new(Host::create(Side::Near, spec)?);
         let far = Arc::new(Host::create(Side::Far, spec)?);
         let trace = TempDir::new().map_err(failed)?;
-        let mut emulator = Emulator::start(spec, &near, &far, Some(trace.path()))?;
+        let mut emulator = Emulator::start(
+            spec,
+            std::slice::from_ref(&near),
+            std::slice::from_ref(&far),
+            Some(trace.path()),
+        )?;
         emulator.begin()?;
         Ok(Rig { near, far, emulator, trace, meter: Meter::start(), began: clock::now() })
     }
@@ -75,8 +80,8 @@ impl Rig {
     pub(super) fn datagrams(&self, side: Side, port: u16) -> Result<UdpSocket, WanError> {
         let other = if side == Side::Near { Side::Far } else { Side::Near };
         let make = || {
-            let socket = UdpSocket::bind((side.ipv4().0, port))?;
-            socket.connect((other.ipv4().0, port))?;
+            let socket = UdpSocket::bind((HostName::from(side).ipv4(), port))?;
+            socket.connect((HostName::from(other).ipv4(), port))?;
             Ok(socket)
         };
         self.host(side).namespace.run(make).map_err(socket_failed)
@@ -85,7 +90,7 @@ impl Rig {
     /// Starts a stream from `from` to the other side, paced at `pace_bytes_per_s` if that is given.
     pub(super) fn stream(&self, from: Side, pace_bytes_per_s: Option<u64>) -> Result<Stream, WanError> {
         let to = if from == Side::Near { Side::Far } else { Side::Near };
-        let address = SocketAddr::from((to.ipv4().0, STREAM_PORT));
+        let address = SocketAddr::from((HostName::from(to).ipv4(), STREAM_PORT));
         let listener = self.host(to).namespace.run(|| TcpListener::bind(address)).map_err(socket_failed)?;
         let connect = || {
             let stream = tcp::start_connect(address, Some(CONGESTION))?;
@@ -105,7 +110,8 @@ impl Rig {
     pub(super) fn finish(mut self) -> Result<Seen, WanError> {
         self.emulator.end()?;
         let (others_busy, elapsed) = (self.meter.others(), clock::now().since(self.began));
-        let (traffic, device_drops, cost) = self.emulator.finish()?;
+        let (traffic, drops, cost) = self.emulator.finish()?;
+        let device_drops = drops.ring + drops.unasked;
         let packets = tables::read::<Packet>(self.trace.path())?;
         Ok(Seen { packets, traffic, device_drops, cost, others_busy, elapsed })
     }

@@ -79,6 +79,9 @@ pub(crate) struct TargetArgs {
     /// Congestion control of the connections, such as cubic [default: the system's]
     #[arg(long = "cc", value_name = "NAME")]
     pub(super) congestion: Option<String>,
+    /// Leave it to TCP how fast its window is sent, without pacing: for comparison
+    #[arg(long)]
+    pub(super) no_pacing: bool,
     /// Send as other targets do, for comparisons: a list of nagle, separate-status, joined-send
     /// [default: none of them]
     #[arg(long, value_name = "LIST")]

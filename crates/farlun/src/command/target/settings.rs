@@ -116,6 +116,7 @@ impl Settings {
             allowed: if allowed.is_empty() { file.allowed.unwrap_or_default() } else { allowed },
             digests: digest.digests(),
             congestion,
+            pacing: !args.no_pacing && file.pacing.unwrap_or(true),
             compat: args.compat.or(file.compat).unwrap_or_default(),
             window: args.window.or(file.window),
             trace: args.trace.clone().or(file.trace),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use event::{BitRate, Bytes};
 use link::{FRAMING_BYTES, JitterModel, Line, LossModel, Outage, Reordering, Shape, Share};
-use wan::Spec;
+use wan::{DeviceKind, Spec};
 
 use super::both::Both;
 use crate::exit::Exit;
@@ -75,6 +75,9 @@ pub(super) struct PathArgs {
     /// What is left to chance follows from N: the same N, the same fate of the n-th packet
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// The device that each host has: tun, veth, or auto: tun, and veth where /dev/net/tun does not open
+    #[arg(long, value_name = "KIND", default_value = "auto")]
+    device: DeviceKind,
     /// No IPv4: FARLUN_NEAR and FARLUN_FAR are IPv6 addresses
     #[arg(long)]
     ipv6: bool,
@@ -145,6 +148,10 @@ impl PathArgs {
             ring_packets: self.ring,
             segment: segment || self.ring.is_some(),
             only_ipv6: self.ipv6,
+            near_hosts: 1,
+            far_hosts: 1,
+            far_is_here: false,
+            device: self.device,
         })
     }
 

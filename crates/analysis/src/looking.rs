@@ -1,0 +1,95 @@
+//! What is looked at inside a cell: its layers, and the packets around a typical request.
+
+use store::CellDir;
+use store::manifest::Load;
+use store::tables::TableError;
+
+use crate::diagram::{self, Diagram};
+use crate::layers::{LAYERS, Question, Stack};
+use crate::metrics::{GATE, IN_FLIGHT_MAX};
+use crate::tour::{Repeat, put};
+use crate::{Span, line, throughput};
+
+/// Points of all lines of one layer that a page has room for.
+const POINTS: usize = 12_000;
+/// Requests that a page has room for.
+const REQUESTS: usize = 3_000;
+/// Packets that a page has room for.
+const PACKETS: usize = 24_000;
+/// Of one cell at least, and at most: with fewer, a picture says nothing; with more, no more.
+const POINTS_RANGE: [usize; 2] = [120, 1_500];
+const REQUESTS_RANGE: [usize; 2] = [20, 400];
+const PACKETS_RANGE: [usize; 2] = [300, 6_000];
+
+/// How much of a cell is kept for drawing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Points of a line.
+    points: usize,
+    /// Requests to look at one by one.
+    requests: usize,
+    /// Packets of a diagram.
+    packets: usize,
+}
+
+impl Room {
+    /// Of each of so many cells.
+    pub(crate) fn of_each(cells: usize) -> Room {
+        let share = |all: usize, [least, most]: [usize; 2]| (all / cells.max(1)).clamp(least, most);
+        Room {
+            points: share(POINTS, POINTS_RANGE),
+            requests: share(REQUESTS, REQUESTS_RANGE),
+            packets: share(PACKETS, PACKETS_RANGE),
+        }
+    }
+}
+
+/// Figures of the layers and of packets; with `room`, what is drawn of them too. The `request` of that CmdSN
+/// is shown in any case if the cell has it.
+pub(crate) fn look(
+    repeat: &mut Repeat,
+    dir: &CellDir,
+    load: &Load,
+    room: Option<Room>,
+    request: Option<u32>,
+) -> Result<(), TableError> {
+    let CellDir { cell, path } = dir;
+    let window = throughput::window(cell, load);
+    let question = Question {
+        origin_ns: load.t_start_ns,
+        window,
+        points: room.map_or(0, |room| room.points),
+        requests: room.map_or(0, |room| room.requests),
+        request: request.filter(|_| room.is_some()),
+    };
+    let stack = Stack::collect(path, question)?;
+    if let Some(stack) = &stack {
+        for (n, layer) in LAYERS.iter().enumerate() {
+            let most = stack.in_flight_max(layer.name);
+            put(&mut repeat.values, IN_FLIGHT_MAX[n], most);
+            let gate = f64::from(u8::from(stack.gate == Some(layer.name)));
+            put(&mut repeat.values, GATE[n], most.map(|_| gate));
+        }
+    }
+    let completed = repeat.values.get("calls_per_s").map(|rate| rate * window.length_s());
+    if let Some(requests) = completed.filter(|requests| *requests > 0.0)
+        && let Some(count) = diagram::count(path, window)?
+    {
+        put(&mut repeat.values, "packets_per_read", Some(count.segments as f64 / requests));
+    }
+    if let Some(room) = room {
+        let start_ns = start(stack.as_ref(), window, line::rtt_of(cell));
+        repeat.diagram = Diagram::collect(path, start_ns, room.packets)?;
+    }
+    repeat.stack = stack;
+    Ok(())
+}
+
+/// Where a diagram begins: a little before the typical request, or else with the window.
+fn start(stack: Option<&Stack>, window: Span, rtt_ns: u64) -> u64 {
+    let typical = stack.and_then(|stack| {
+        let example = stack.examples.iter().find(|example| example.name == "median")?;
+        stack.requests.get(example.request)
+    });
+    typical.map_or(window.start_ns, |request| request.called_ns.saturating_sub(rtt_ns / 4))
+}

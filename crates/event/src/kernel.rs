@@ -1,0 +1,72 @@
+//! What the kernel itself said of a connection or of a block device, when it happened.
+
+use crate::{CongestionState, Host, Instant};
+
+/// What happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KernelEvent {
+    /// An established connection received a segment: data, or an acknowledgement.
+    Received,
+    /// The congestion state of a connection changed.
+    State,
+    /// A connection sent something again.
+    Retransmitted,
+    /// A request was given to a block device.
+    BlockIssued,
+    /// A block device has done a request.
+    BlockCompleted,
+}
+
+/// A row of the table `kernel`. What an event does not say is 0 or `None`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KernelPoint {
+    /// When.
+    pub t: Instant,
+    /// What.
+    pub event: KernelEvent,
+    /// At which end; `None` for block devices, which belong to the machine.
+    pub host: Option<Host>,
+    /// Which host: near is 0, near2 1 and so on, far is 100, far2 101 and so on.
+    pub host_number: u32,
+    /// Our port.
+    pub local_port: u16,
+    /// The peer's.
+    pub remote_port: u16,
+    /// Congestion window.
+    pub cwnd_packets: u32,
+    /// Slow-start threshold; more than 2^30 while there is none.
+    pub ssthresh_packets: u32,
+    /// Smoothed round-trip time.
+    pub srtt_ns: u64,
+    /// What the peer allows to be sent.
+    pub snd_wnd_bytes: u32,
+    /// What we allow the peer to send.
+    pub rcv_wnd_bytes: u32,
+    /// The next sequence number to be sent.
+    pub snd_nxt: u32,
+    /// The first that is not acknowledged.
+    pub snd_una: u32,
+    /// Payload of the segment.
+    pub data_bytes: u32,
+    /// The congestion state from now on.
+    pub state: Option<CongestionState>,
+    /// Major number times 2^20 plus minor.
+    pub device: u32,
+    /// First byte on the device.
+    pub offset_bytes: u64,
+    /// Length of the request.
+    pub len_bytes: u32,
+}
+
+impl KernelEvent {
+    /// The name that tables and users see.
+    pub const fn name(self) -> &'static str {
+        match self {
+            KernelEvent::Received => "received",
+            KernelEvent::State => "state",
+            KernelEvent::Retransmitted => "retransmitted",
+            KernelEvent::BlockIssued => "block-issued",
+            KernelEvent::BlockCompleted => "block-completed",
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What a device takes over from the protocols above it, by the names that `ethtool -k` shows.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::syscall::check;
+
+// linux/ethtool.h
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_SFEATURES: u32 = 0x3b;
+const ETH_SS_FEATURES: u32 = 4;
+const NAME_BYTES: usize = 32;
+/// Kernels have some seventy; more than this is none of the answers we know.
+const FEATURES_MAX: usize = 1024;
+
+/// Lets the kernel do `feature` itself before packets come to the device `name`; that it never did is no error.
+pub fn without(name: &str, feature: &str) -> io::Result<()> {
+    // SAFETY: no pointers are passed.
+    let raw = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+    // struct ethtool_sset_info: command, nothing, mask of the sets in eight bytes, number of strings of each
+    let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
+    ask(&socket, name, &mut info)?;
+    let count = info[4] as usize;
+    if count > FEATURES_MAX {
+        return Err(io::Error::other(format!(
+            "a device with {count} features, expected at most {FEATURES_MAX}"
+        )));
+    }
+    // struct ethtool_gstrings: command, set, number, names
+    let mut names = vec![0; 3 + count * NAME_BYTES / 4];
+    names[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count as u32]);
+    ask(&socket, name, &mut names)?;
+    let bytes: Vec<u8> = names[3..].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let found = bytes
+        .chunks(NAME_BYTES)
+        .position(|name| name.split(|byte| *byte == 0).next() == Some(feature.as_bytes()));
+    let Some(bit) = found else { return Ok(()) };
+    // struct ethtool_sfeatures: command, number of blocks, a block for 32 features: those meant, those wanted
+    let mut wanted = vec![0; 2 + 2 * count.div_ceil(32)];
+    wanted[..2].copy_from_slice(&[ETHTOOL_SFEATURES, count.div_ceil(32) as u32]);
+    wanted[2 + bit / 32 * 2] = 1 << (bit % 32);
+    ask(&socket, name, &mut wanted)
+}
+
+/// One ethtool request; the kernel answers in place, within the lengths that `words` begin with.
+fn ask(socket: &OwnedFd, name: &str, words: &mut [u32]) -> io::Result<()> {
+    // SAFETY: an all-zero ifreq is a valid one.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    assert!(name.len() < libc::IFNAMSIZ, "a device name has at most 15 bytes");
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: `request` names a device and points to a request whose lengths its own first words tell.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) }).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_feature_that_no_device_has_is_none_to_take_away() {
+        without("lo", "no-such-feature").expect("lo is there and knows its features");
+    }
+}

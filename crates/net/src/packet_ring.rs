@@ -1,0 +1,135 @@
+//! Memory that a packet socket's arrivals lie in: no system call for a packet, and room that the kernel does not bound
+//! as it bounds the buffers of users' sockets.
+//!
+//! Version 2 of the rings in the kernel's Documentation/networking/packet_mmap.rst: frames of one size, several to a
+//! block, each with a word that says whose turn it is.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use crate::syscall::check;
+
+/// The kernel takes memory by the block.
+const BLOCK_BYTES: usize = 1 << 20;
+/// In front of a packet's first byte: struct tpacket2_hdr, an address, padding and the virtio header.
+const ROOM_BEFORE_BYTES: usize = 128;
+const ALIGNMENT_BYTES: usize = 16;
+const TP_STATUS_KERNEL: u32 = 0;
+const TP_STATUS_USER: u32 = 1;
+
+/// The arrivals of one packet socket.
+#[derive(Debug)]
+pub(crate) struct PacketRing {
+    memory: NonNull<u8>,
+    blocks: usize,
+    frames_per_block: usize,
+    frame_bytes: usize,
+    next: AtomicUsize,
+}
+
+/// A packet that lies in the ring; its place is free again when this is dropped.
+pub(crate) struct Frame<'a> {
+    start: NonNull<u8>,
+    frame_bytes: usize,
+    _ring: &'a PacketRing,
+}
+
+// SAFETY: the memory belongs to the ring as a Box would; nothing in it is bound to a thread.
+unsafe impl Send for PacketRing {}
+// SAFETY: a frame is claimed by moving `next` on, atomically, so that no two threads have the same one.
+unsafe impl Sync for PacketRing {}
+
+impl PacketRing {
+    /// Gives `socket`, which is not bound yet, memory for arrivals of at most `packet_max_bytes` each.
+    pub(crate) fn new(
+        socket: &OwnedFd,
+        packet_max_bytes: usize,
+        memory_bytes: usize,
+    ) -> io::Result<PacketRing> {
+        let frame_bytes = (ROOM_BEFORE_BYTES + packet_max_bytes).next_multiple_of(ALIGNMENT_BYTES);
+        let frames_per_block = BLOCK_BYTES / frame_bytes;
+        assert!(frames_per_block > 0, "a packet is much smaller than a block");
+        let blocks = (memory_bytes / BLOCK_BYTES).max(1);
+        let fd = socket.as_raw_fd();
+        let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
+        set(fd, libc::PACKET_VERSION, &version)?;
+        let request = libc::tpacket_req {
+            tp_block_size: BLOCK_BYTES as u32,
+            tp_block_nr: blocks as u32,
+            tp_frame_size: frame_bytes as u32,
+            tp_frame_nr: (blocks * frames_per_block) as u32,
+        };
+        set(fd, libc::PACKET_RX_RING, &request)?;
+        let (len, access) = (blocks * BLOCK_BYTES, libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: the kernel chooses the place, and the ring just set has `len` bytes.
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), len, access, libc::MAP_SHARED, fd, 0) };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let memory =
+            NonNull::new(memory.cast()).ok_or_else(|| io::Error::other("the ring lies at address 0"))?;
+        Ok(PacketRing { memory, blocks, frames_per_block, frame_bytes, next: AtomicUsize::new(0) })
+    }
+
+    /// The next packet, if one has come.
+    pub(crate) fn next(&self) -> Option<Frame<'_>> {
+        let at = self.next.load(Ordering::Relaxed);
+        let offset = at / self.frames_per_block * BLOCK_BYTES + at % self.frames_per_block * self.frame_bytes;
+        // SAFETY: `at` counts frames of the ring, so the offset lies inside its memory.
+        let start = unsafe { self.memory.add(offset) };
+        let frame = Frame { start, frame_bytes: self.frame_bytes, _ring: self };
+        if frame.status().load(Ordering::Acquire) & TP_STATUS_USER == 0 {
+            std::mem::forget(frame);
+            return None;
+        }
+        self.next.store((at + 1) % (self.blocks * self.frames_per_block), Ordering::Relaxed);
+        Some(frame)
+    }
+}
+
+impl Drop for PacketRing {
+    fn drop(&mut self) {
+        // SAFETY: the memory was mapped with this length, and no frame outlives the ring.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.blocks * BLOCK_BYTES) };
+    }
+}
+
+impl Frame<'_> {
+    /// The `header_bytes` in front of the packet, and the packet without its first `skip_bytes`; `None` if it did not
+    /// fit into its place.
+    pub(crate) fn parts(&self, header_bytes: usize, skip_bytes: usize) -> Option<(&[u8], &[u8])> {
+        // struct tpacket2_hdr: status, length, length that is there, and where the link-layer header begins
+        let word = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|byte| self.bytes()[at + byte]));
+        let (len, there) = (word(4) as usize, word(8) as usize);
+        let begin = usize::from(u16::from_ne_bytes([self.bytes()[12], self.bytes()[13]]));
+        let header = self.bytes().get(begin.checked_sub(header_bytes)?..begin)?;
+        let packet = self.bytes().get(begin + skip_bytes..begin.checked_add(there)?)?;
+        (len == there).then_some((header, packet))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the kernel has filled the frame and leaves it alone until its status says otherwise.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.frame_bytes) }
+    }
+
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: a frame begins, aligned to 16 bytes, with this word, which both sides change atomically.
+        unsafe { AtomicU32::from_ptr(self.start.as_ptr().cast()) }
+    }
+}
+
+impl Drop for Frame<'_> {
+    fn drop(&mut self) {
+        self.status().store(TP_STATUS_KERNEL, Ordering::Release);
+    }
+}
+
+fn set<T>(fd: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the callers pass the type that the option reads.
+    check(unsafe { libc::setsockopt(fd, libc::SOL_PACKET, option, std::ptr::from_ref(value).cast(), len) })
+        .map(|_| ())
+}

@@ -1,0 +1,150 @@
+//! Requests to the kernel's network configuration, rtnetlink(7): one request, one answer, a socket for each.
+//!
+//! Knows how messages and attributes are laid out, not what they mean.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::syscall::check;
+
+pub(crate) const NLM_F_REQUEST: u16 = 1;
+pub(crate) const NLM_F_ACK: u16 = 4;
+pub(crate) const NLM_F_REPLACE: u16 = 0x100;
+pub(crate) const NLM_F_EXCL: u16 = 0x200;
+pub(crate) const NLM_F_DUMP: u16 = 0x300;
+pub(crate) const NLM_F_CREATE: u16 = 0x400;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+/// struct nlmsghdr: length, type, flags, sequence, port
+const HEADER_BYTES: usize = 16;
+/// The kernel's answers fit into 32 KiB (linux/netlink.h, NLMSG_GOODSIZE and what dumps use).
+const ANSWER_BYTES: usize = 32 << 10;
+
+/// Appends an attribute.
+pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    body.extend((4 + value.len() as u16).to_ne_bytes());
+    body.extend(kind.to_ne_bytes());
+    body.extend(value);
+    body.resize(body.len().next_multiple_of(4), 0);
+}
+
+/// The attributes of `bytes`, until something is none.
+pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let len = usize::from(u16::from_ne_bytes(*bytes.first_chunk()?));
+        let kind = u16::from_ne_bytes([*bytes.get(2)?, *bytes.get(3)?]);
+        let value = bytes.get(4..len)?;
+        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+/// Sends one request and waits for the kernel's yes or no.
+pub(crate) fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
+    let socket = send(kind, NLM_F_REQUEST | NLM_F_ACK | flags, body)?;
+    let mut answer = vec![0; ANSWER_BYTES];
+    let got = receive(&socket, &mut answer)?;
+    match messages(&answer[..got]).next() {
+        Some((NLMSG_ERROR, body)) => error_of(body),
+        _ => Err(io::Error::other("the kernel did not answer an rtnetlink request")),
+    }
+}
+
+/// Asks for everything of a kind; `each` gets the bodies of the messages of type `wanted`.
+pub(crate) fn dump(kind: u16, body: &[u8], wanted: u16, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+    let socket = send(kind, NLM_F_REQUEST | NLM_F_DUMP, body)?;
+    let mut answer = vec![0; ANSWER_BYTES];
+    loop {
+        let got = receive(&socket, &mut answer)?;
+        if got == 0 {
+            return Err(io::Error::other("the kernel ended an rtnetlink dump early"));
+        }
+        for (kind, body) in messages(&answer[..got]) {
+            match kind {
+                NLMSG_DONE => return Ok(()),
+                NLMSG_ERROR => return error_of(body),
+                kind if kind == wanted => each(body),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn send(kind: u16, flags: u16, body: &[u8]) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers are passed.
+    let raw = check(unsafe {
+        libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE)
+    })?;
+    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+    let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
+    message.extend(((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
+    message.extend(kind.to_ne_bytes());
+    message.extend(flags.to_ne_bytes());
+    message.extend([0; 8]);
+    message.extend(body);
+    // SAFETY: `message` holds as many bytes as we say. A socket without an address talks to the kernel.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
+}
+
+fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: `buffer` has room for as many bytes as we say.
+    let got = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+}
+
+/// Type and body of each message.
+fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let len = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
+        let kind = u16::from_ne_bytes([*bytes.get(4)?, *bytes.get(5)?]);
+        let body = bytes.get(HEADER_BYTES..len)?;
+        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, body))
+    })
+}
+
+/// struct nlmsgerr begins with the negative errno, zero for yes.
+fn error_of(body: &[u8]) -> io::Result<()> {
+    match body.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)) {
+        Some(0) => Ok(()),
+        Some(negative) => Err(io::Error::from_raw_os_error(-negative)),
+        None => Err(io::Error::other("the kernel's answer to an rtnetlink request is too short")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_read_back() {
+        let mut body = Vec::new();
+        attribute(&mut body, 3, b"wan0\0");
+        attribute(&mut body, 4, &1500u32.to_ne_bytes());
+        attribute(&mut body, 5, &[]);
+        let read: Vec<_> = attributes(&body).collect();
+        assert_eq!(read, [(3, &b"wan0\0"[..]), (4, &1500u32.to_ne_bytes()), (5, &[])]);
+        for len in 0..body.len() {
+            assert!(attributes(&body[..len]).count() < 3, "cut off after {len} bytes");
+        }
+        assert_eq!(attributes(&[0; 8]).count(), 0, "an attribute is at least as long as its own header");
+    }
+
+    #[test]
+    fn a_request_that_makes_no_sense_is_refused_with_its_reason() {
+        // There is no device with this number.
+        let body = [[0; 4], i32::MAX.to_ne_bytes(), [0; 4], [0; 4]].concat();
+        assert!(request(16, 0, &body).is_err());
+    }
+
+    #[test]
+    fn a_dump_ends() {
+        let mut devices = 0;
+        let (ask, device) = (18, 16);
+        dump(ask, &[0; 16], device, |_| devices += 1).expect("anybody may ask for the devices");
+        assert!(devices >= 1, "there is lo");
+    }
+}

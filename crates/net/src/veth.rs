@@ -1,0 +1,185 @@
+//! A host's device where TUN is closed to its user: a veth pair, with a packet socket at the other end of it.
+//!
+//! The host's end has neither ARP nor neighbours, so that it behaves as a TUN does; the other end lies in a network
+//! namespace of its own, which lives as long as the socket. Packets cross as [`Tun`](crate::tun::Tun) gives and takes
+//! them: behind a virtio header, super-packets whole, checksums left to whoever needs them. See packet(7) and the
+//! kernel's Documentation/networking/packet_mmap.rst.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::interface::{self, PairedDevices, Setting};
+use crate::namespace;
+use crate::offload;
+use crate::packet_ring::PacketRing;
+use crate::syscall::check;
+use crate::tun::{HEADER_BYTES, Offload};
+
+/// Bytes of the Ethernet header, which the path knows nothing of.
+const ETHERNET_BYTES: usize = 14;
+/// Of the host's end: frames go to where they come from, as on every device without neighbours. Locally administered.
+const ADDRESS: [u8; 6] = [2, 0x66, 0x61, 0x72, 0x6c, 1];
+/// The other end, in its own namespace.
+const BACK: &str = "back";
+const BACK_MTU_BYTES: u32 = 65_535;
+/// Where the checksum starts, in the virtio header.
+const CHECKSUM_START: usize = 6;
+const NEEDS_CSUM: u8 = 1;
+/// linux/if_packet.h
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+
+/// A veth pair whose one end belongs to a host; both are gone when this is dropped.
+#[derive(Debug)]
+pub struct Veth {
+    socket: OwnedFd,
+    ring: PacketRing,
+    dropped: AtomicU64,
+}
+
+impl Veth {
+    /// Makes the device `name` in the namespace of the calling thread. Packets up to `packet_max_bytes` of IP wait
+    /// for [`read`](Veth::read) in `memory_bytes`.
+    pub fn create(name: &str, packet_max_bytes: usize, memory_bytes: usize) -> io::Result<Veth> {
+        let here = File::open("/proc/thread-self/ns/net")?;
+        let make = || {
+            interface::make_pair(&PairedDevices {
+                near: BACK,
+                near_mtu_bytes: BACK_MTU_BYTES,
+                far: name,
+                far_address: ADDRESS,
+                far_namespace: here.as_fd(),
+            })?;
+            let socket = open()?;
+            let ring = PacketRing::new(&socket, ETHERNET_BYTES + packet_max_bytes, memory_bytes)?;
+            interface::set_up(BACK, Setting::default())?;
+            listen(&socket, interface::index_of(BACK)?)?;
+            Ok(Veth { socket, ring, dropped: AtomicU64::new(0) })
+        };
+        // The socket keeps the new namespace when the descriptor is gone.
+        let (_, veth) = namespace::Namespace::create(make)?;
+        // A TUN is given datagrams one by one as well.
+        offload::without(name, "tx-udp-segmentation")?;
+        Ok(veth)
+    }
+
+    /// Reads one packet with its header into `buffer`, which has [`MAX_BYTES`](crate::tun::MAX_BYTES); `None` if none
+    /// waits. One thread reads.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            let Some(frame) = self.ring.next() else { return Ok(None) };
+            let Some((header, packet)) = frame.parts(HEADER_BYTES, ETHERNET_BYTES) else {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+                continue;
+            };
+            let len = HEADER_BYTES + packet.len();
+            if len > buffer.len() {
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            buffer[..HEADER_BYTES].copy_from_slice(header);
+            move_checksum(&mut buffer[..HEADER_BYTES], |start| start.wrapping_sub(ETHERNET_BYTES as u16));
+            buffer[HEADER_BYTES..len].copy_from_slice(packet);
+            return Ok(Some(len));
+        }
+    }
+
+    /// Hands one packet, whose headers and payload lie apart, to the device's host.
+    pub fn write_parts(&self, offload: &Offload, headers: &[u8], payload: &[u8]) -> io::Result<()> {
+        self.send(offload.header(), headers, payload)
+    }
+
+    /// Hands one packet with its header to the device's host.
+    pub fn write(&self, packet: &[u8]) -> io::Result<()> {
+        let (header, ip) = packet.split_first_chunk().ok_or(io::ErrorKind::InvalidInput)?;
+        self.send(*header, ip, &[])
+    }
+
+    /// Packets that came while there was no room for them.
+    pub fn drops(&self) -> io::Result<u64> {
+        // struct tpacket_stats, which begins anew whenever it is read: packets, drops
+        let mut stats = [0u32; 2];
+        let mut len = size_of_val(&stats) as libc::socklen_t;
+        let (fd, option) = (self.socket.as_raw_fd(), libc::PACKET_STATISTICS);
+        // SAFETY: `stats` has room for the `len` bytes that the kernel may write.
+        check(unsafe {
+            libc::getsockopt(fd, libc::SOL_PACKET, option, stats.as_mut_ptr().cast(), &raw mut len)
+        })?;
+        Ok(self.dropped.fetch_add(stats[1].into(), Ordering::Relaxed) + u64::from(stats[1]))
+    }
+
+    /// Waits for room in the socket: a packet that has come so far is late rather than lost.
+    fn send(&self, mut header: [u8; HEADER_BYTES], ip: &[u8], payload: &[u8]) -> io::Result<()> {
+        move_checksum(&mut header, |start| start.wrapping_add(ETHERNET_BYTES as u16));
+        let version = ip.first().map(|byte| byte >> 4);
+        let protocol = if version == Some(6) { libc::ETH_P_IPV6 } else { libc::ETH_P_IP };
+        let mut ethernet = [0; ETHERNET_BYTES];
+        ethernet[..6].copy_from_slice(&ADDRESS);
+        ethernet[12..].copy_from_slice(&(protocol as u16).to_be_bytes());
+        let parts = [&header[..], &ethernet, ip, payload]
+            .map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
+        // SAFETY: the parts are slices that outlive the call, and writev only reads them.
+        let sent =
+            unsafe { libc::writev(self.socket.as_raw_fd(), parts.as_ptr(), parts.len() as libc::c_int) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+impl AsFd for Veth {
+    /// Readable when a packet waits.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The header of a packet that leaves its checksum to others says where that starts, from the first byte it knows of.
+fn move_checksum(header: &mut [u8], to: impl Fn(u16) -> u16) {
+    if header[0] & NEEDS_CSUM != 0 {
+        let start = u16::from_ne_bytes([header[CHECKSUM_START], header[CHECKSUM_START + 1]]);
+        header[CHECKSUM_START..CHECKSUM_START + 2].copy_from_slice(&to(start).to_ne_bytes());
+    }
+}
+
+/// A packet socket that hears nothing yet.
+fn open() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers are passed.
+    let raw = check(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+    for option in [libc::PACKET_VNET_HDR, PACKET_IGNORE_OUTGOING] {
+        let on: libc::c_int = 1;
+        let len = size_of_val(&on) as libc::socklen_t;
+        // SAFETY: both options read one int.
+        check(unsafe { libc::setsockopt(raw, libc::SOL_PACKET, option, (&raw const on).cast(), len) })?;
+    }
+    Ok(socket)
+}
+
+/// Lets the socket hear all that comes to the device number `index`.
+fn listen(socket: &OwnedFd, index: u32) -> io::Result<()> {
+    // SAFETY: an all-zero address is a valid one.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = index as libc::c_int;
+    let len = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: `address` is a link-layer address of `len` bytes.
+    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) }).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_checksum_that_is_left_to_others_moves() {
+        let mut header = [1, 1, 52, 0, 0, 0, 34, 0, 16, 0];
+        move_checksum(&mut header, |start| start.wrapping_sub(14));
+        assert_eq!(header, [1, 1, 52, 0, 0, 0, 20, 0, 16, 0]);
+        header[0] = 2;
+        move_checksum(&mut header, |start| start.wrapping_sub(14));
+        assert_eq!(header[6], 20);
+    }
+}

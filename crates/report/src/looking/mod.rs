@@ -1,0 +1,97 @@
+//! What a page shows of the inside of a cell: requests in every layer, one request, the packets.
+//!
+//! Requests and packets go into the page as they are, in rows of numbers; its script draws those that are
+//! in view. Lines come thinned from `analysis`.
+
+mod in_flight;
+mod packets;
+mod request;
+
+use analysis::{CellResult, Repeat, Tour};
+use serde_json::{Value, json};
+
+use crate::figure::Figure;
+use crate::table::Table;
+use crate::tables::place;
+
+/// A drawing that the page's script makes itself.
+pub(crate) struct Drawing {
+    pub(crate) id: String,
+    pub(crate) title: String,
+    /// Which part of the script draws it.
+    kind: &'static str,
+    data: Value,
+}
+
+/// Everything about one cell.
+pub(crate) struct Inside {
+    /// Which cell.
+    pub(crate) name: String,
+    /// Where it lies in the matrix.
+    pub(crate) place: String,
+    /// What one learns from it.
+    pub(crate) gist: String,
+    /// What is doubtful about it.
+    pub(crate) doubts: Vec<String>,
+    pub(crate) in_flight: Option<Figure>,
+    pub(crate) residence: Option<Table>,
+    pub(crate) request: Option<Drawing>,
+    pub(crate) packets: Option<Drawing>,
+}
+
+impl Drawing {
+    pub(crate) fn json(&self) -> Value {
+        json!({"id": self.id, "kind": self.kind, "data": self.data})
+    }
+}
+
+impl Inside {
+    /// The figures as the page's script wants them.
+    pub(crate) fn json(&self) -> impl Iterator<Item = Value> {
+        let drawings = [&self.request, &self.packets].into_iter().flatten();
+        self.in_flight.iter().map(Figure::json).chain(drawings.map(Drawing::json))
+    }
+}
+
+/// The cells of which something was recorded, in the order of the plan. A plan that says what to draw gets
+/// only that of `in-flight`, `request` and `packets`.
+pub(crate) fn inside(tour: &Tour) -> Vec<Inside> {
+    let wanted = |what: &str| {
+        let listed = tour.run.plan["draw"].as_array();
+        listed.is_none_or(|list| list.iter().any(|word| word == what))
+    };
+    let shown = tour.cells.iter().filter_map(|cell| {
+        let repeat = cell.repeats.iter().find(|repeat| repeat.valid)?;
+        (repeat.stack.is_some() || repeat.diagram.is_some()).then_some((cell, repeat))
+    });
+    let all = shown.enumerate().map(|(n, (cell, repeat))| one(n + 1, cell, repeat, &wanted));
+    all.filter(|inside| inside.json().next().is_some()).collect()
+}
+
+fn one(n: usize, cell: &CellResult, repeat: &Repeat, wanted: &impl Fn(&str) -> bool) -> Inside {
+    let stack = repeat.stack.as_ref();
+    let in_flight = stack.filter(|_| wanted("in-flight"));
+    let request = stack.filter(|stack| wanted("request") && !stack.examples.is_empty());
+    let packets = repeat.diagram.as_ref().filter(|_| wanted("packets"));
+    let origin_ns = stack.map(|stack| stack.origin_ns);
+    Inside {
+        name: cell.load.clone(),
+        place: place(cell),
+        gist: stack.map_or_else(String::new, in_flight::gist),
+        doubts: stack.map_or_else(Vec::new, in_flight::doubts),
+        in_flight: in_flight.and_then(|stack| in_flight::figure(n, stack, repeat.window_s)),
+        residence: in_flight.map(in_flight::table),
+        request: request.map(|stack| Drawing {
+            id: format!("fig-request-{n}"),
+            title: "One request through all layers".to_owned(),
+            kind: "request",
+            data: request::data(stack),
+        }),
+        packets: packets.map(|diagram| Drawing {
+            id: format!("fig-packets-{n}"),
+            title: "Packets between the hosts".to_owned(),
+            kind: "packets",
+            data: packets::data(diagram, origin_ns),
+        }),
+    }
+}

@@ -1,0 +1,79 @@
+//! The sections about the inside of cells: layers, requests, packets.
+
+use std::fmt::Write;
+
+use super::section::{drawing, section};
+use crate::figure::Figure;
+use crate::format::escape;
+use crate::looking::{Drawing, Inside};
+
+/// Loads against a number that the plan varies.
+pub(super) fn against(figures: &[Figure]) -> String {
+    if figures.is_empty() {
+        return String::new();
+    }
+    let mut panels = String::from("<div class=\"panels wide\">");
+    for figure in figures {
+        let caption = escape(&figure.title);
+        let _ = write!(
+            panels,
+            "<figure><figcaption>{caption}</figcaption>{}</figure>",
+            drawing(figure, "medium")
+        );
+    }
+    let text = "Medians; bars span the repeats.";
+    section("against", "What the plan varies", text, &(panels + "</div>"))
+}
+
+/// One part to open per cell; the first is open.
+pub(super) fn layers(cells: &[Inside]) -> String {
+    if cells.is_empty() {
+        return String::new();
+    }
+    let mut body = String::new();
+    for (n, cell) in cells.iter().enumerate() {
+        let open = if n == 0 { " open" } else { "" };
+        let doubtful = if cell.doubts.is_empty() { "" } else { " <span class=\"doubt\">see the note</span>" };
+        let _ = write!(
+            body,
+            "<details class=\"inside\"{open}><summary><b>{}</b> <span class=\"place\">{}</span> {}{doubtful}</summary>",
+            escape(&cell.name),
+            escape(&cell.place),
+            escape(&cell.gist),
+        );
+        cell.doubts.iter().for_each(|doubt| {
+            let _ = write!(body, "<p class=\"doubt\">{}</p>", escape(doubt));
+        });
+        if let Some(figure) = &cell.in_flight {
+            part(&mut body, &figure.title, IN_FLIGHT, &drawing(figure, "tall"));
+        }
+        if let Some(table) = &cell.residence {
+            body.push_str(&table.html(&format!("table-layers-{}", n + 1)));
+        }
+        for (drawing, text) in [(&cell.request, REQUEST), (&cell.packets, PACKETS)] {
+            if let Some(drawing) = drawing {
+                part(&mut body, &drawing.title, text, &place(drawing));
+            }
+        }
+        body.push_str("</details>");
+    }
+    let text = "Where requests are between the caller and the store, and back. docs/layers.md says how to read these pictures.";
+    section("layers", "Layers", text, &body)
+}
+
+const IN_FLIGHT: &str = "Handed to a layer less come back from it. Lines that lie on each other are drawn wide for outer layers and \
+                         narrow for inner ones: where a narrow line leaves the wide one, requests wait. The shaded stretch is \
+                         what the figures are of. Drag to zoom, double-click to go back, click the legend to show or hide.";
+const REQUEST: &str = "Left: requests by their latency; click one. Right: its stages, which add up to the latency. Blue is the \
+                       initiator, grey the way between the hosts, orange the target.";
+const PACKETS: &str = "Every packet of the busiest connection, from the host that sent it to the one that got it. Drag to zoom, \
+                       from seconds to microseconds; point at an arrow for the PDUs and bytes in it.";
+
+fn part(out: &mut String, title: &str, text: &str, drawing: &str) {
+    let _ = write!(out, "<h3>{}</h3><p class=\"note\">{}</p>{drawing}", escape(title), escape(text));
+}
+
+fn place(drawing: &Drawing) -> String {
+    let (id, label) = (escape(&drawing.id), escape(&drawing.title));
+    format!("<div class=\"drawing\" id=\"{id}\" role=\"group\" aria-label=\"{label}\"></div>")
+}

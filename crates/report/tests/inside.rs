@@ -1,0 +1,95 @@
+//! Pictures of the inside of cells: they are in the page, draw without error, and answer when one zooms, points
+//! and clicks.
+
+mod browser;
+mod synthetic {
+    pub(crate) mod inside;
+}
+
+use std::path::{Path, PathBuf};
+
+use analysis::Tour;
+use browser::View;
+use synthetic::inside;
+
+const REBUILD: &str = "farlun report runs/layers";
+/// The contract's bound.
+const MOST_BYTES: usize = 6_000_000;
+const VIEW: View = View { width_pixels: 1280, height_pixels: 900, dark: false };
+
+fn tour(folder: &Path, depths: &[u64], requests: u64) -> Tour {
+    Tour::collect(&inside::write(&folder.join("run"), depths, requests)).unwrap()
+}
+
+#[test]
+fn the_gate_is_named_and_the_figures_are_metrics() {
+    let temp = tempfile::tempdir().unwrap();
+    let tour = tour(temp.path(), &[64, 112], inside::REQUESTS);
+    let metrics = tour.metrics();
+    let at =
+        |depth: &str, name: &str| metrics.value(&[("depth".to_owned(), depth.to_owned())], name).unwrap();
+    assert_eq!(at("112", "calls.in_flight_max.queued"), 112.0);
+    assert_eq!(at("112", "calls.in_flight_max.granted"), 100.0);
+    assert_eq!((at("112", "calls.gate.granted"), at("64", "calls.gate.granted")), (1.0, 0.0));
+    let packets = at("64", "calls.packets_per_read");
+    assert!((packets - 10.0).abs() < 0.1, "{packets}");
+    assert!(at("112", "calls.calls_per_s") > 1.3 * at("64", "calls.calls_per_s"));
+    let page = report::html(&tour, REBUILD);
+    assert!(page.contains("Parallelism stops at “iSCSI: window granted”: 100 of 112 go on."));
+    assert!(page.contains("No layer holds requests back: all 64 are on their way."));
+    for id in ["fig-in-flight-1", "fig-request-2", "fig-packets-1", "table-layers-2", "fig-parallelism"] {
+        assert!(page.contains(&format!("id=\"{id}\"")), "{id}");
+    }
+}
+
+#[test]
+fn a_plan_may_say_what_to_draw() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut tour = tour(temp.path(), &[112], 3_000);
+    tour.run.plan = serde_json::json!({"draw": ["rate", "packets"]});
+    let page = report::html(&tour, REBUILD);
+    assert!(page.contains("id=\"fig-packets-1\"") && !page.contains("id=\"fig-in-flight-1\""));
+    assert!(!page.contains("id=\"fig-request-1\""));
+}
+
+#[test]
+fn chromium_draws_zooms_and_points() {
+    let temp = tempfile::tempdir().unwrap();
+    let tour = tour(temp.path(), &[64, 112], inside::REQUESTS);
+    let kept = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let page = kept.join("inside.html");
+    let html = report::html(&tour, REBUILD);
+    assert!(html.len() <= MOST_BYTES, "{} bytes", html.len());
+    std::fs::write(&page, &html).unwrap();
+    // The same page with a reader in it who zooms in to 40 µs, points at a packet and clicks a request.
+    let reader = include_str!("reader.js");
+    let acted = kept.join("inside-acted.html");
+    std::fs::write(&acted, html.replace("</body>", &format!("<script>{reader}</script></body>"))).unwrap();
+    let dom = match browser::dom_at(&acted, "#all", VIEW) {
+        Ok(dom) => dom,
+        Err(reason) => return println!("skipped: chromium_draws_zooms_and_points: {reason}"),
+    };
+    let attribute =
+        |name: &str| dom.split(&format!(" {name}=\"")).nth(1).and_then(|rest| rest.split('"').next());
+    assert_eq!(attribute("data-errors"), None);
+    assert_eq!(attribute("data-ready"), Some("1"));
+    assert_eq!((attribute("data-figures"), attribute("data-later")), (Some("7"), Some("0")));
+    assert_eq!(attribute("data-acted"), Some("1"), "the reader came to the end");
+    let zoomed: f64 = attribute("data-zoomed-us").unwrap().parse().unwrap();
+    assert!((zoomed - 40.0).abs() < 0.1, "{zoomed}");
+    let pointed = attribute("data-pointed").unwrap();
+    for part in ["stream", "PDU", "cmd_sn", "bytes of IP"] {
+        assert!(pointed.contains(part), "{part} is not in {pointed}");
+    }
+    let stages: f64 = attribute("data-stages-us").unwrap().parse().unwrap();
+    let latency: f64 = attribute("data-latency-us").unwrap().parse().unwrap();
+    assert!((stages / latency - 1.0).abs() < 0.01, "stages sum to {stages} of {latency}");
+    let dom = browser::dom(&page, VIEW).unwrap();
+    assert!(dom.contains("data-figures=\"4\"") && dom.contains("data-later=\"3\""), "closed cells wait");
+    for (name, view) in [("inside-light", VIEW), ("inside-dark", View { dark: true, ..VIEW })] {
+        let png = kept.join(format!("{name}.png"));
+        let tall = View { height_pixels: 3200, ..view };
+        browser::screenshot(&page, tall, &png).unwrap();
+        assert!(std::fs::metadata(&png).unwrap().len() > 20_000, "{}", png.display());
+    }
+}

@@ -1,0 +1,38 @@
+// Does what a reader does, and leaves in attributes of the body what came of it.
+(() => {
+  "use strict";
+  const note = document.body.dataset;
+  const ready = () => new Promise((resolve) => {
+    const look = () => (note.ready === "1" ? resolve() : setTimeout(look, 50));
+    look();
+  });
+  const settled = () => new Promise((resolve) => setTimeout(resolve, 400));
+  const act = async () => {
+    await ready();
+    const packets = document.querySelector("#fig-packets-1 .plot");
+    const button = [...document.querySelectorAll("#fig-packets-1 button")].find((b) => b.textContent === "40 µs");
+    button.click();
+    await settled();
+    const [from, to] = packets.layout.xaxis.range;
+    note.zoomedUs = String(to - from);
+    const hovered = new Promise((resolve) => packets.on("plotly_hover", (event) => resolve(event.points[0].text)));
+    const inView = (trace) => trace.x.findIndex((x) => x !== null && x >= from && x <= to);
+    const curve = packets.data.findIndex((trace) => trace.name !== "pure ACK" && inView(trace) >= 0);
+    const point = inView(packets.data[curve]);
+    packets.scrollIntoView({ block: "center" });
+    const area = packets.querySelector(".nsewdrag");
+    const { left, top } = area.getBoundingClientRect();
+    const { xaxis, yaxis } = packets._fullLayout;
+    const place = { clientX: left + xaxis.d2p(packets.data[curve].x[point]), clientY: top + yaxis.d2p(packets.data[curve].y[point]) };
+    ["mouseover", "mousemove"].forEach((kind) => area.dispatchEvent(new MouseEvent(kind, { ...place, bubbles: true })));
+    note.pointed = String(await hovered).replace(/<[^>]*>/g, " ");
+    const request = document.querySelector("#fig-request-1");
+    [...request.querySelectorAll("button")].find((b) => b.textContent === "slowest").click();
+    await settled();
+    const stages = request.querySelectorAll(".plot")[1].data[0];
+    note.stagesUs = String(stages.x.reduce((sum, x) => sum + x, 0));
+    note.latencyUs = String(request.querySelectorAll(".plot")[0].data[1].y[0] * 1e3);
+    note.acted = "1";
+  };
+  act().catch(window.farlunFail);
+})();

@@ -1,0 +1,244 @@
+//! All hosts of a run and the commands on them: started together, ended together, and nothing left behind.
+
+use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use event::Instant;
+use net::child::{Signal, signal};
+use net::namespace::members;
+use net::{EndSignals, clock, wait};
+
+use crate::guard::{Guard, kill_all};
+use crate::host::Host;
+use crate::roles::Running;
+use crate::{Role, Side, Spec, WanError};
+
+/// How long a far command may take until it listens.
+const READY: Duration = Duration::from_secs(10);
+/// How soon to look whether it does, and how often at most: the kernel walks its whole table of sockets each time.
+const LOOK_FIRST: Duration = Duration::from_millis(5);
+const LOOK_LAST: Duration = Duration::from_millis(100);
+/// How long commands have to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long a command's shell has of it before it gets a SIGTERM of its own.
+const SHELL_GRACE: Duration = Duration::from_secs(1);
+
+/// The hosts and what cleans them up. Dropped, it leaves no process in them.
+pub(crate) struct Site {
+    pub(crate) near: Vec<Arc<Host>>,
+    pub(crate) far: Vec<Arc<Host>>,
+    /// The namespaces that are ours alone.
+    inodes: Vec<u64>,
+    _guard: Option<Guard>,
+}
+
+/// A command and how it came to its end, if it has.
+pub(crate) struct Commanded {
+    host: Arc<Host>,
+    running: Running,
+    code: Option<u8>,
+    asked_to_end: bool,
+}
+
+impl Site {
+    /// Makes the hosts; `program` is this one, to start the guard with.
+    pub(crate) fn new(spec: &Spec, program: Option<&Path>) -> Result<Site, WanError> {
+        let made = |side| -> Result<Vec<Arc<Host>>, WanError> {
+            let make = |name| match side == Side::Far && spec.far_is_here {
+                true => Host::here(spec),
+                false => Host::create(name, spec),
+            };
+            spec.hosts(side).map(|name| make(name).map(Arc::new)).collect()
+        };
+        let (near, far) = (made(Side::Near)?, made(Side::Far)?);
+        let failed = |source| WanError::System { what: "start the guard that cleans up", source };
+        let own = near.iter().chain(&far).filter(|host| host.own);
+        let inodes = own.map(|host| host.namespace.inode()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let guard = program.map(|program| Guard::start(program, &inodes)).transpose().map_err(failed)?;
+        Ok(Site { near, far, inodes, _guard: guard })
+    }
+
+    /// All hosts, the near ones first.
+    pub(crate) fn hosts(&self) -> Vec<Arc<Host>> {
+        [&self.near[..], &self.far].concat()
+    }
+
+    /// Ends whatever is left on the hosts.
+    pub(crate) fn clear(&self) {
+        kill_all(&self.inodes);
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl Commanded {
+    /// Starts COMMAND.
+    pub(crate) fn command(
+        spec: &Spec,
+        host: &Arc<Host>,
+        words: &[OsString],
+        keep: bool,
+    ) -> Result<Commanded, WanError> {
+        let running = Running::command(spec, host, words, keep)?;
+        Ok(Commanded { host: host.clone(), running, code: None, asked_to_end: false })
+    }
+
+    /// Starts a command with a shell.
+    pub(crate) fn shell(
+        spec: &Spec,
+        host: &Arc<Host>,
+        line: &str,
+        keep: bool,
+    ) -> Result<Commanded, WanError> {
+        let running = Running::shell(spec, host, line, keep)?;
+        Ok(Commanded { host: host.clone(), running, code: None, asked_to_end: false })
+    }
+
+    /// Waits until something on the host listens on TCP. A command that has put itself into the background has ended
+    /// well and may still come to listen.
+    pub(crate) fn wait_until_it_listens(&mut self, line: &str, signals: &EndSignals) -> Result<(), WanError> {
+        let give_up = clock::now() + READY;
+        let mut pause = LOOK_FIRST;
+        while !self.host.listens()? {
+            if let Some(code) = self.ended()?
+                && (code != 0 || self.inside()?.is_empty())
+            {
+                return Err(WanError::FarEnded { host: self.host.name, command: line.to_owned(), code });
+            }
+            if clock::now() >= give_up {
+                return Err(WanError::FarSilent { host: self.host.name, command: line.to_owned() });
+            }
+            if readable([signals.as_fd()], Some(pause))?[0] && signals.came() {
+                return Err(WanError::Interrupted);
+            }
+            pause = LOOK_LAST.min(pause * 2);
+        }
+        Ok(())
+    }
+
+    /// The exit code, if the command has ended.
+    pub(crate) fn ended(&mut self) -> Result<Option<u8>, WanError> {
+        if self.code.is_none() {
+            self.code = self.running.ended()?;
+        }
+        Ok(self.code)
+    }
+
+    /// Waits until the command has ended by itself; on a signal to us it is told to, and the run is over. `None` if
+    /// `stopped` became readable before.
+    pub(crate) fn wait(
+        &mut self,
+        signals: &EndSignals,
+        stopped: BorrowedFd<'_>,
+    ) -> Result<Option<u8>, WanError> {
+        loop {
+            if let Some(code) = self.ended()? {
+                return Ok(Some(code));
+            }
+            let [_, signalled, stopped] = readable([self.running.as_fd(), signals.as_fd(), stopped], None)?;
+            if signalled && signals.came() {
+                signal(self.running.pid(), Signal::Terminate);
+                self.wait_until(clock::now() + GRACE)?;
+                return Err(WanError::Interrupted);
+            }
+            if stopped {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Gives the commands until `give_up` to end by themselves.
+    pub(crate) fn wait_for_all(
+        commands: &mut [Commanded],
+        give_up: Instant,
+        signals: &EndSignals,
+    ) -> Result<(), WanError> {
+        for command in commands {
+            while command.ended()?.is_none() && clock::now() < give_up {
+                let left = give_up.since(clock::now());
+                if readable([command.running.as_fd(), signals.as_fd()], Some(left))?[1] && signals.came() {
+                    return Err(WanError::Interrupted);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the commands and everything they started: SIGTERM, five seconds later SIGKILL.
+    ///
+    /// What a shell started is asked first, so that the shell reports how it ended. A shell that then goes on
+    /// with something else is asked a second later. What has left the shell may take its time too: a target
+    /// writes its tables last.
+    pub(crate) fn stop_all(commands: &mut [Commanded], signals: &EndSignals) -> Result<(), WanError> {
+        let give_up = clock::now() + GRACE;
+        let mut alone = Vec::new();
+        for command in commands.iter_mut() {
+            command.asked_to_end = command.ended()?.is_none();
+            let mut others = command.inside()?;
+            others.retain(|pid| *pid != command.running.pid());
+            others.iter().for_each(|pid| signal(*pid, Signal::Terminate));
+            alone.push(others.is_empty());
+        }
+        let shells_by = clock::now() + SHELL_GRACE;
+        for (command, alone) in commands.iter_mut().zip(alone) {
+            let patience = if alone { clock::now() } else { shells_by };
+            if command.wait_until(patience)?.is_none() {
+                signal(command.running.pid(), Signal::Terminate);
+            }
+        }
+        for command in commands.iter_mut() {
+            command.wait_until(give_up)?;
+            while !command.inside()?.is_empty() && clock::now() < give_up {
+                if readable([signals.as_fd()], Some(LOOK_FIRST))?[0] && signals.came() {
+                    return Err(WanError::Interrupted);
+                }
+            }
+            kill_all(&[command.inode()?]);
+            while command.ended()?.is_none() {
+                readable([command.running.as_fd()], None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is told of the command, which has ended.
+    pub(crate) fn told(self) -> Role {
+        self.running.told(self.code.expect("it has ended"), self.asked_to_end)
+    }
+
+    fn wait_until(&mut self, give_up: Instant) -> Result<Option<u8>, WanError> {
+        loop {
+            let ended = self.ended()?;
+            let left = give_up.since(clock::now());
+            if ended.is_some() || left.is_zero() {
+                return Ok(ended);
+            }
+            readable([self.running.as_fd()], Some(left))?;
+        }
+    }
+
+    /// The processes on its host, which is never this machine: no command runs there.
+    fn inside(&self) -> Result<Vec<u32>, WanError> {
+        Ok(members(&[self.inode()?]))
+    }
+
+    fn inode(&self) -> Result<u64, WanError> {
+        let failed = |source| WanError::System { what: "look at a namespace", source };
+        self.host.namespace.inode().map_err(failed)
+    }
+}
+
+fn readable<const N: usize>(
+    descriptors: [BorrowedFd<'_>; N],
+    timeout: Option<Duration>,
+) -> Result<[bool; N], WanError> {
+    let failed = |source| WanError::System { what: "wait for the commands", source };
+    wait::readable(descriptors, timeout).map_err(failed)
+}
