@@ -124,14 +124,14 @@ fn serve(session: &mut Target, input: &mut Input<'_>, wanted: &mut HashMap<u64, 
                 assert!(u64::from(offset_bytes) + data.len() as u64 <= u64::from(wanted[&token]));
             }
             Event::Damaged { task, .. } => session.answer(task, answer(2, 0)),
-            Event::Manage { connection, itt, function } => {
+            Event::Manage { connection, itt, function, cmd_sn } => {
                 let victims = match function {
                     Function::AbortTask(task) if session.abort(task) => vec![task],
                     Function::AbortTask(_) => vec![],
                     Function::AbortTaskSet(lun) | Function::ClearTaskSet(lun) | Function::LunReset(lun) => {
-                        session.abort_all(Some(lun))
+                        session.abort_all(Some(lun), Some(cmd_sn))
                     }
-                    Function::WarmReset | Function::ColdReset => session.abort_all(None),
+                    Function::WarmReset | Function::ColdReset => session.abort_all(None, Some(cmd_sn)),
                 };
                 victims.into_iter().for_each(|task| session.forget(task));
                 session.answer_manage(connection, itt, input.byte());

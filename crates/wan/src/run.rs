@@ -15,13 +15,15 @@ use crate::pump::Cost;
 use crate::registry::Registered;
 use crate::roles::Role;
 use crate::shown::PathShown;
-use crate::site::{Commanded, Site};
+use crate::site::{self, Commanded, Site};
 use crate::validity::{Class, Validity, judge};
 use crate::{Spec, WanError};
 
 /// How long the other near commands have to end by themselves once COMMAND has: those that do the same as it, over
 /// the same line, end at about the same time.
 const COMPANY: Duration = Duration::from_secs(5);
+/// How much longer than a round trip a path to this machine stays, so that connections over it are closed at both ends.
+const FAREWELL: Duration = Duration::from_millis(50);
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -98,11 +100,15 @@ pub fn run(settings: &Settings) -> Result<Outcome, WanError> {
     let mut others =
         others.map(|(host, line)| Commanded::shell(spec, host, line, keep)).collect::<Result<Vec<_>, _>>()?;
     if near.wait(&signals, emulator.as_fd())?.is_none() {
-        return Err(emulator.finish().err().expect("nobody has told it to end"));
+        return Err(emulator.finish().expect_err("nobody has told it to end"));
     }
     Commanded::wait_for_all(&mut others, clock::now() + COMPANY, &signals)?;
     emulator.end()?;
     Commanded::stop_all(&mut others, &signals)?;
+    if spec.far_is_here {
+        // Programs of this machine go on: what the near ones said last is still on its way to them.
+        site::rest(spec.base_rtt() + FAREWELL, &signals)?;
+    }
     Commanded::stop_all(&mut far, &signals)?;
     site.clear();
     let (traffic, drops, cost) = emulator.finish()?;

@@ -104,6 +104,28 @@ fn every_fault_at_once_and_tcp_still_gets_everything_across() {
     assert_eq!(document["path"]["segment"], true);
 }
 
+/// TCP leaves its checksums to the devices, so that nobody else would notice a byte out of place.
+#[test]
+fn what_gets_through_with_much_lost_is_what_was_sent() {
+    need!(path::available());
+    let scratch = tempfile::Builder::new().prefix("farlun-lossy-").tempdir().expect("a temporary folder");
+    let (sent, got) = (scratch.path().join("sent"), scratch.path().join("got"));
+    let bytes: Vec<u8> = (0..8u32 << 18).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()).collect();
+    std::fs::write(&sent, &bytes).expect("a file to send");
+    let (farlun, iqn) = (farlun_path().display(), "iqn.2026-11.io.farlun:lossy");
+    let far = format!("exec {farlun} target --insecure --iqn {iqn} --lun memory:8MiB --listen {FAR}:3260");
+    let near = format!(
+        "set -e; url=iscsi://{FAR}/{iqn}/0; {farlun} write $url -i {}; {farlun} read $url -o {}",
+        sent.display(),
+        got.display()
+    );
+    let flags =
+        "--delay 1ms --rate 200mbit --queue 40 --loss 5% --duplicate 2% --jitter 500us --jitter-overtakes";
+    let (document, _) = over(flags, Some(&far), &["sh", "-c", &near]);
+    assert!(document["validity"]["dropped_lost"].as_u64() > Some(100), "{document}");
+    assert!(std::fs::read(&got).expect("what was read") == bytes);
+}
+
 #[test]
 fn a_starved_emulator_says_that_its_figures_are_not_valid() {
     need!(path::available(), skip::program("ping"));

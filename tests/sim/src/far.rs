@@ -226,7 +226,9 @@ impl Far {
                         Answer { status: CHECK_CONDITION, sense: CRC_ERROR.to_vec(), actual_bytes: 0 },
                     );
                 }
-                Event::Manage { connection, itt, function } => self.manage((connection, itt), function),
+                Event::Manage { connection, itt, function, cmd_sn } => {
+                    self.manage((connection, itt), function, cmd_sn);
+                }
                 Event::Text { connection, text } => {
                     self.texts.push(text);
                     self.session.answer_text(connection, self.text_answer.clone());
@@ -238,14 +240,14 @@ impl Far {
     }
 
     /// Ends tasks as the serving loop does: what the store is at work on, when it is done with it.
-    fn manage(&mut self, request: (ConnectionId, u32), function: Function) {
+    fn manage(&mut self, request: (ConnectionId, u32), function: Function, cmd_sn: u32) {
         let victims = match function {
             Function::AbortTask(task) if self.session.abort(task) => vec![task],
             Function::AbortTask(_) => vec![],
             Function::AbortTaskSet(lun) | Function::ClearTaskSet(lun) | Function::LunReset(lun) => {
-                self.session.abort_all(Some(lun))
+                self.session.abort_all(Some(lun), Some(cmd_sn))
             }
-            Function::WarmReset | Function::ColdReset => self.session.abort_all(None),
+            Function::WarmReset | Function::ColdReset => self.session.abort_all(None, Some(cmd_sn)),
         };
         self.let_go(victims);
         self.managing.push(request);

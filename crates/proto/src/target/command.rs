@@ -48,8 +48,9 @@ impl Session {
             write: command.write,
             expected_bytes,
             token: 0,
+            cmd_sn: command.cmd_sn,
             counted: !command.immediate,
-            stage: if is_early { Stage::Early { cmd_sn: command.cmd_sn } } else { Stage::Running },
+            stage: if is_early { Stage::Early } else { Stage::Running },
             bursts,
             next_r2t_sn: 0,
             early: Vec::new(),
@@ -172,7 +173,7 @@ impl Session {
         let task = &mut self.tasks[key];
         match task.stage {
             _ if task.is_damaged || collected.is_empty() => {}
-            Stage::Early { .. } => {
+            Stage::Early => {
                 let itt = task.itt;
                 task.early.extend_from_slice(collected);
                 return self.count_early(collected.len(), itt);

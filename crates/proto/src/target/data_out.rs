@@ -87,7 +87,7 @@ impl Session {
         let task = &mut self.tasks[key];
         let mut arrived = None;
         while task.bursts.front().is_some_and(|burst| burst.next_bytes == burst.end_bytes) {
-            if matches!(task.stage, Stage::Early { .. } | Stage::Running) {
+            if matches!(task.stage, Stage::Early | Stage::Running) {
                 return; // Kept, so that `receive` knows how much has arrived.
             }
             arrived = task.bursts.pop_front().map(|burst| (burst.ttt, burst.end_bytes));

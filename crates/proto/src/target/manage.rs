@@ -71,7 +71,8 @@ impl Session {
             return;
         }
         self.managed += 1;
-        self.events.push_back(Event::Manage { connection, itt: request.itt, function });
+        let (itt, cmd_sn) = (request.itt, request.cmd_sn);
+        self.events.push_back(Event::Manage { connection, itt, function, cmd_sn });
     }
 
     /// Answers [`Event::Manage`] with a value of [`task_response`], when every task that the function ended has
@@ -124,8 +125,8 @@ impl Session {
         let key = task.0 as usize;
         let Some(task) = self.tasks.get_mut(key) else { return false };
         match &task.stage {
-            Stage::Early { cmd_sn } => {
-                self.early.insert(*cmd_sn, Early::Skipped);
+            Stage::Early => {
+                self.early.insert(task.cmd_sn, Early::Skipped);
                 self.close(key);
                 return false;
             }
@@ -147,15 +148,23 @@ impl Session {
     }
 
     /// Ends all tasks on a unit, or on all units, without an answer; those to be forgotten, see
-    /// [`Session::abort`]. A task that was ended before and is not forgotten yet is among them.
-    pub fn abort_all(&mut self, lun: Option<Lun>) -> Vec<TaskId> {
+    /// [`Session::abort`]. A task that was ended before and is not forgotten yet is among them, one whose turn has
+    /// not come is not. `cmd_sn` is that of the request, if it came from this session: its response covers what has
+    /// a smaller one (section 11.5.1), and the rest is still answered, though it may have come before on another
+    /// connection.
+    pub fn abort_all(&mut self, lun: Option<Lun>, cmd_sn: Option<u32>) -> Vec<TaskId> {
         // What the serving loop has not been told of came after the request: that was told in its turn.
         let untold = |event: &Event| match event {
             Event::Run(run) => Some(run.task),
             _ => None,
         };
         let untold: HashSet<TaskId> = self.events.iter().filter_map(untold).collect();
-        self.abort_those(|id, task| !untold.contains(&id) && lun.is_none_or(|lun| same_unit(task.lun, lun)))
+        self.abort_those(|id, task| {
+            let has_begun = !untold.contains(&id) && !matches!(task.stage, Stage::Early);
+            // An immediate command has the number of the next one.
+            let is_covered = |cmd_sn| before(task.cmd_sn, cmd_sn) || !task.counted && task.cmd_sn == cmd_sn;
+            has_begun && cmd_sn.is_none_or(is_covered) && lun.is_none_or(|lun| same_unit(task.lun, lun))
+        })
     }
 
     pub(super) fn abort_those(&mut self, concerns: impl Fn(TaskId, &Task) -> bool) -> Vec<TaskId> {
@@ -198,7 +207,7 @@ impl Session {
         }
         match task.stage {
             // Its number is given back when its turn comes.
-            Stage::Early { .. } => {}
+            Stage::Early => {}
             _ if task.counted => self.window.complete(),
             _ => self.immediate -= 1,
         }

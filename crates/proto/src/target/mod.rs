@@ -72,6 +72,8 @@ pub enum Event {
         itt: u32,
         /// What to do.
         function: Function,
+        /// CmdSN of the request: it concerns what this session sent with a smaller one.
+        cmd_sn: u32,
     },
     /// Text of the initiator, complete: call [`Session::answer_text`].
     Text {
@@ -321,7 +323,7 @@ impl Session {
         let task = &self.tasks[key];
         match task.stage {
             _ if task.is_damaged => Segment::Discard,
-            Stage::Early { .. } => Segment::Collect,
+            Stage::Early => Segment::Collect,
             Stage::Receiving { wanted_bytes, .. } if offset_bytes < wanted_bytes => {
                 let len_bytes = len.min(wanted_bytes - offset_bytes);
                 Segment::Payload { token: task.token, offset_bytes, len_bytes }

@@ -64,6 +64,7 @@ pub(crate) struct Task {
     pub(crate) expected_bytes: u32,
     /// The serving loop's name of it, given when it answers [`Run`].
     pub(crate) token: u64,
+    pub(crate) cmd_sn: u32,
     /// It counts against the command window.
     pub(crate) counted: bool,
     pub(crate) stage: Stage,
@@ -87,7 +88,7 @@ impl Task {
 #[derive(Debug)]
 pub(crate) enum Stage {
     /// Commands before it are missing.
-    Early { cmd_sn: u32 },
+    Early,
     /// The serving loop has it.
     Running,
     /// Data is being received, up to `wanted_bytes`; `asked_bytes` have been sent for or are unsolicited.

@@ -176,6 +176,46 @@ fn a_reset_waits_for_commands_that_are_slower_than_it() {
 }
 
 #[test]
+fn a_reset_spares_commands_that_come_after_it() {
+    for immediate in [true, false] {
+        let (mut far, second) = pair(Terms::default());
+        far.set_slow(true);
+        take(&mut far, FIRST, command(0, READ, 4096), &[]);
+        // Ahead of its turn, since another is missing between it and the reset.
+        take(&mut far, second, command(3, READ, 4096), &[]);
+        let reset = manage(task_function::LOGICAL_UNIT_RESET, RESERVED_TAG, 1);
+        take(&mut far, FIRST, TaskManagementRequest { immediate, ..reset }, &[]);
+        while far.release(0) {}
+        assert!(
+            matches!(answers(&mut far, FIRST)[..], [Pdu::TaskManagementResponse(_)]),
+            "the first has ended"
+        );
+        far.set_slow(false);
+        let missing = if immediate { 1..3 } else { 2..3 };
+        for index in missing.clone() {
+            take(&mut far, FIRST, command(index, NOTHING, 0), &[]);
+        }
+        assert_eq!(tags(&mut far, FIRST), missing.collect::<Vec<_>>());
+        let last = answers(&mut far, second).last().map(Pdu::itt);
+        assert_eq!((last, far.session().open_commands()), (Some(3), 0));
+    }
+}
+
+#[test]
+fn a_reset_spares_commands_that_overtake_it() {
+    let (mut far, second) = pair(Terms::default());
+    far.set_slow(true);
+    take(&mut far, second, command(0, READ, 4096), &[]);
+    take(&mut far, second, command(1, READ, 4096), &[]);
+    // Sent between the two, over a connection that is slower: it covers the first only.
+    take(&mut far, FIRST, manage(task_function::LOGICAL_UNIT_RESET, RESERVED_TAG, 1), &[]);
+    while far.release(0) {}
+    assert!(matches!(answers(&mut far, FIRST)[..], [Pdu::TaskManagementResponse(_)]));
+    let last = answers(&mut far, second).last().map(Pdu::itt);
+    assert_eq!((last, far.session().open_commands()), (Some(1), 0));
+}
+
+#[test]
 fn requests_that_wait_for_their_turn_are_bounded() {
     let (mut far, second) = pair(Terms { window: 4096, ..Terms::default() });
     let text = |index: u32| TextRequest {

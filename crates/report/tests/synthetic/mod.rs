@@ -104,6 +104,8 @@ fn write_cell(dir: &RunDir, entry: &CellEntry, delay_ms: u64, invalid: bool) {
         "cpu": {"near_ns_per_io": 5_400.0, "far_ns_per_io": 6_100.0}, "peer": "farlun/0.1.0"});
     let cell = Cell {
         slug: entry.slug.clone(),
+        initiators: 1,
+        targets: 1,
         load: load.to_owned(),
         repeat: entry.repeat,
         parameters: entry.parameters.clone(),

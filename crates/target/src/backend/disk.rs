@@ -21,7 +21,7 @@ use net::aligned::ALIGN_BYTES;
 
 use super::{BackendError, BlockStore, write_zeros};
 
-/// What is copied into the page cache at a time: 10 µs or so. A kernel without preemption does nothing else on that
+/// What is copied from or into the page cache at a time: 10 µs or so. A kernel without preemption does nothing else on that
 /// processor meanwhile.
 const CACHED_PIECE_BYTES: usize = 64 << 10;
 
@@ -126,7 +126,7 @@ impl BlockStore for Disk {
         self.write(offset_bytes, from).map_err(BackendError::from)
     }
 
-    fn write_piece_bytes(&self) -> usize {
+    fn piece_bytes(&self) -> usize {
         if self.direct.is_some() { usize::MAX } else { CACHED_PIECE_BYTES }
     }
 

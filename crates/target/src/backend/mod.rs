@@ -60,9 +60,9 @@ pub trait BlockStore: fmt::Debug + Send + Sync {
     /// [`BlockStore::has_write_cache`].
     fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError>;
 
-    /// The most that is written by one call, in bytes. Where a write is no more than a copy in memory, long ones are
-    /// cut, so that others come in between; where it waits for a medium, they are not.
-    fn write_piece_bytes(&self) -> usize {
+    /// The most that is read or written by one call, in bytes. Where that is no more than a copy in memory, long ones
+    /// are cut, so that others come in between; where it waits for a medium, they are not.
+    fn piece_bytes(&self) -> usize {
         usize::MAX
     }
 

@@ -28,8 +28,8 @@ pub(super) struct Job {
 /// What to do.
 #[derive(Debug)]
 pub(super) enum Call {
-    /// Fill the buffer; first sync if the medium is meant.
-    Read { offset_bytes: u64, buffer: Buffer, fua: bool },
+    /// Fill the buffer, of which `done_bytes` are filled already; first sync if the medium is meant.
+    Read { offset_bytes: u64, buffer: Buffer, fua: bool, done_bytes: usize },
     /// Store the buffer, of which `done_bytes` are stored already; then sync if the medium is meant.
     Write { offset_bytes: u64, buffer: Buffer, fua: bool, done_bytes: usize },
     /// Make everything written so far durable.
@@ -44,9 +44,9 @@ impl Job {
     /// What its session's turn among the workers is counted by: what its next piece moves.
     pub(super) fn cost_bytes(&self) -> u64 {
         match &self.call {
-            Call::Read { buffer, .. } | Call::Write { buffer, fua: true, .. } => buffer.len() as u64,
-            Call::Write { buffer, done_bytes, .. } => {
-                (buffer.len() - done_bytes).min(self.store.write_piece_bytes()) as u64
+            Call::Write { buffer, fua: true, .. } => buffer.len() as u64,
+            Call::Read { buffer, done_bytes, .. } | Call::Write { buffer, done_bytes, .. } => {
+                (buffer.len() - done_bytes).min(self.store.piece_bytes()) as u64
             }
             Call::Sync | Call::Keep(_) => SYNC_COST_BYTES,
             Call::Order(order) => order.len_bytes(),
@@ -80,27 +80,34 @@ pub(super) struct Done {
 
 /// Runs a job, or the next piece of it; called on a worker.
 pub(super) fn run(job: Job) -> Step<Job, Done> {
-    let store = Arc::clone(&job.store);
+    let Job { store, call, side, nexus, token, is_timed } = job;
     let mut read = None;
+    let more = |call| {
+        let rest = Job { store: Arc::clone(&store), call, side, nexus, token, is_timed };
+        Step::More { bytes: rest.cost_bytes(), job: rest }
+    };
     // A store's own failures do not leave the gate half open: there is nothing behind it to be torn.
     let shared = || store.gate().read().unwrap_or_else(PoisonError::into_inner);
-    let result = match job.call {
-        Call::Read { offset_bytes, mut buffer, fua } => {
-            let synced = if fua { store.sync() } else { Ok(()) };
-            let result = synced.and_then(|()| store.read_at(offset_bytes, &mut buffer));
+    let result = match call {
+        Call::Read { offset_bytes, mut buffer, fua, done_bytes } => {
+            let synced = if fua && done_bytes == 0 { store.sync() } else { Ok(()) };
+            let end = buffer.len().min(done_bytes.saturating_add(store.piece_bytes()));
+            let into = &mut buffer[done_bytes..end];
+            let result = synced.and_then(|()| store.read_at(offset_bytes + done_bytes as u64, into));
+            if result.is_ok() && end < buffer.len() {
+                return more(Call::Read { offset_bytes, buffer, fua, done_bytes: end });
+            }
             read = Some(buffer);
             result.map_err(Failure::Read)
         }
         Call::Write { offset_bytes, buffer, fua: false, done_bytes } => {
-            let end = buffer.len().min(done_bytes.saturating_add(store.write_piece_bytes()));
+            let end = buffer.len().min(done_bytes.saturating_add(store.piece_bytes()));
             let result = {
                 let _gate = shared();
                 store.write_at(offset_bytes + done_bytes as u64, &buffer[done_bytes..end])
             };
             if result.is_ok() && end < buffer.len() {
-                let call = Call::Write { offset_bytes, buffer, fua: false, done_bytes: end };
-                let rest = Job { store: Arc::clone(&store), call, ..job };
-                return Step::More { bytes: rest.cost_bytes(), job: rest };
+                return more(Call::Write { offset_bytes, buffer, fua: false, done_bytes: end });
             }
             result.map_err(Failure::Write)
         }
@@ -119,8 +126,8 @@ pub(super) fn run(job: Job) -> Step<Job, Done> {
             order.in_store(&*store)
         }
     };
-    let ended = job.is_timed.then(clock::now);
-    Step::Done(Done { side: job.side, nexus: job.nexus, token: job.token, result, read, ended })
+    let ended = is_timed.then(clock::now);
+    Step::Done(Done { side, nexus, token, result, read, ended })
 }
 
 #[cfg(test)]
@@ -130,11 +137,8 @@ mod tests {
     use super::*;
     use crate::backend::{Disk, OpenAs};
 
-    /// Runs a write of `len` bytes to the end; how many steps it took.
-    fn write(store: &Arc<dyn BlockStore>, len: usize, fua: bool) -> usize {
-        let mut buffer = Buffers::new(0).take(len);
-        buffer.fill(7);
-        let call = Call::Write { offset_bytes: 4096, buffer, fua, done_bytes: 0 };
+    /// Runs a call to the end; how many steps it took, and what it has read.
+    fn run_all(store: &Arc<dyn BlockStore>, call: Call) -> (usize, Option<Buffer>) {
         let mut job =
             Job { store: Arc::clone(store), call, side: 3, nexus: Nexus(5), token: 9, is_timed: true };
         for steps in 1.. {
@@ -146,7 +150,7 @@ mod tests {
                 Step::Done(done) => {
                     assert!(done.result.is_ok() && done.ended.is_some());
                     assert_eq!((done.side, done.nexus, done.token), (3, Nexus(5), 9));
-                    return steps;
+                    return (steps, done.read);
                 }
             }
         }
@@ -154,22 +158,26 @@ mod tests {
     }
 
     #[test]
-    fn writes_into_the_page_cache_are_cut_and_others_are_not() {
+    fn long_copies_of_the_page_cache_are_cut_and_others_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
         std::fs::write(&path, vec![0; 1 << 20]).unwrap();
         let store: Arc<dyn BlockStore> = Arc::new(Disk::open_file(&path, OpenAs::default(), 512).unwrap());
-        for (len, fua, steps) in [
-            (512, false, 1),
-            (65536, false, 1),
-            (65536 + 512, false, 2),
-            (300_032, false, 5),
-            (300_032, true, 1),
-        ] {
-            std::fs::write(&path, vec![0; 1 << 20]).unwrap();
-            assert_eq!(write(&store, len, fua), steps, "{len} bytes, fua {fua}");
-            let expected = [vec![0; 4096], vec![7; len], vec![0; (1 << 20) - 4096 - len]].concat();
-            assert!(std::fs::read(&path).unwrap() == expected, "{len} bytes, fua {fua}");
+        let buffers = Buffers::new(0);
+        let cases = [(512, 1), (65536, 1), (65536 + 512, 2), (300_032, 5)];
+        let cases = cases.into_iter().flat_map(|(len, steps)| [(len, steps, false), (len, steps, true)]);
+        for (fill, (len, steps, fua)) in (1..).zip(cases) {
+            let mut buffer = buffers.take(len);
+            buffer.fill(fill);
+            let (found, _) = run_all(&store, Call::Write { offset_bytes: 4096, buffer, fua, done_bytes: 0 });
+            assert_eq!(found, if fua { 1 } else { steps }, "a write of {len} bytes, fua {fua}");
+            let file = std::fs::read(&path).unwrap();
+            assert!(file[4096..][..len].iter().all(|byte| *byte == fill) && file[4095] == 0, "{len} bytes");
+            let buffer = buffers.take(len);
+            let (found, read) =
+                run_all(&store, Call::Read { offset_bytes: 4096, buffer, fua, done_bytes: 0 });
+            assert_eq!(found, steps, "a read of {len} bytes, fua {fua}");
+            assert!(read.unwrap()[..] == file[4096..][..len], "{len} bytes");
         }
     }
 }

@@ -135,6 +135,7 @@ impl Side {
         &mut self,
         (connection, itt): (ConnectionId, u32),
         function: Function,
+        cmd_sn: u32,
         shared: &mut Shared,
     ) {
         let lun = match function {
@@ -153,7 +154,7 @@ impl Side {
         let tasks = match function {
             Function::AbortTask(task) if self.session.abort(task) => vec![task],
             Function::AbortTask(_) => Vec::new(),
-            _ => self.session.abort_all(lun),
+            _ => self.session.abort_all(lun, Some(cmd_sn)),
         };
         self.let_go(&tasks, Some(id), shared);
         match function {
@@ -199,7 +200,7 @@ impl Side {
     /// Ends tasks that another session wants to end; whether there were any.
     pub(super) fn end_tasks(&mut self, others: &Others, shared: &mut Shared) -> bool {
         let before = self.session.open_commands();
-        let tasks = self.session.abort_all(others.lun);
+        let tasks = self.session.abort_all(others.lun, None);
         let has_lost = !tasks.is_empty() || self.session.open_commands() < before;
         self.let_go(&tasks, Some(others.id), shared);
         has_lost

@@ -218,8 +218,8 @@ impl Side {
                     let sense = Sense::PROTOCOL_SERVICE_CRC_ERROR;
                     self.answer(task, Status::CHECK_CONDITION, Some(sense), 0);
                 }
-                Event::Manage { connection, itt, function } => {
-                    self.manage((connection, itt), function, shared);
+                Event::Manage { connection, itt, function, cmd_sn } => {
+                    self.manage((connection, itt), function, cmd_sn, shared);
                 }
                 Event::Text { connection, text } => self.answer_text(connection, &text, shared),
                 Event::Logout { connection, ends } => {
@@ -272,7 +272,12 @@ impl Side {
                     self.answer(task, Status::TASK_SET_FULL, None, 0);
                 } else {
                     let buffer = shared.buffers.take(len_bytes as usize);
-                    let call = Call::Read { offset_bytes: range.offset_bytes, buffer, fua: range.fua };
+                    let call = Call::Read {
+                        offset_bytes: range.offset_bytes,
+                        buffer,
+                        fua: range.fua,
+                        done_bytes: 0,
+                    };
                     let token = self.insert(new_transfer(run, range, len_bytes, Body::Away), shared);
                     self.submit(run.lun, token, call, shared);
                 }
