@@ -1,5 +1,7 @@
 //! What is looked at inside a cell: its layers, and the packets around a typical request.
 
+use std::path::PathBuf;
+
 use store::CellDir;
 use store::manifest::Load;
 use store::tables::TableError;
@@ -11,11 +13,11 @@ use crate::tour::{Repeat, put};
 use crate::{Span, line, throughput};
 
 /// Points of all lines of one layer that a page has room for.
-const POINTS: usize = 12_000;
+const POINTS: usize = 8_000;
 /// Requests that a page has room for.
-const REQUESTS: usize = 3_000;
+const REQUESTS: usize = 2_000;
 /// Packets that a page has room for.
-const PACKETS: usize = 24_000;
+const PACKETS: usize = 16_000;
 /// Of one cell at least, and at most: with fewer, a picture says nothing; with more, no more.
 const POINTS_RANGE: [usize; 2] = [120, 1_500];
 const REQUESTS_RANGE: [usize; 2] = [20, 400];
@@ -55,6 +57,10 @@ pub(crate) fn look(
 ) -> Result<(), TableError> {
     let CellDir { cell, path } = dir;
     let window = throughput::window(cell, load);
+    // The first host at each end writes into the cell's directory, the others below it.
+    let further = |end: &'static str, count: u32| (2..=count).map(move |n| path.join(format!("{end}{n}")));
+    let below = further("near", cell.initiators).chain(further("far", cell.targets));
+    let hosts: Vec<PathBuf> = std::iter::once(path.clone()).chain(below.filter(|dir| dir.is_dir())).collect();
     let question = Question {
         origin_ns: load.t_start_ns,
         window,
@@ -62,7 +68,7 @@ pub(crate) fn look(
         requests: room.map_or(0, |room| room.requests),
         request: request.filter(|_| room.is_some()),
     };
-    let stack = Stack::collect(path, question)?;
+    let stack = Stack::collect(&hosts, question)?;
     if let Some(stack) = &stack {
         for (n, layer) in LAYERS.iter().enumerate() {
             let most = stack.in_flight_max(layer.name);
@@ -79,7 +85,7 @@ pub(crate) fn look(
     }
     if let Some(room) = room {
         let start_ns = start(stack.as_ref(), window, line::rtt_of(cell));
-        repeat.diagram = Diagram::collect(path, start_ns, room.packets)?;
+        repeat.diagram = Diagram::collect(path, &hosts, start_ns, room.packets)?;
     }
     repeat.stack = stack;
     Ok(())

@@ -124,7 +124,7 @@ fn reads(count: u64) -> Script {
 fn every_packet_knows_its_pdus() {
     let dir = tempfile::tempdir().unwrap();
     reads(50).write(dir.path());
-    let diagram = Diagram::collect(dir.path(), 0, 10_000).unwrap().unwrap();
+    let diagram = Diagram::collect(dir.path(), &[dir.path().to_owned()], 0, 10_000).unwrap().unwrap();
     assert_eq!(diagram.flow.near_port, 40_000);
     assert_eq!((diagram.arrows.len(), diagram.others), (2 + 50 * 9, 0));
     assert_eq!(diagram.pdus.len(), 150, "what both ends saw counts once");
@@ -143,10 +143,10 @@ fn every_packet_knows_its_pdus() {
 fn a_stretch_begins_where_it_is_wanted_and_ends_when_it_is_long_enough() {
     let dir = tempfile::tempdir().unwrap();
     reads(50).write(dir.path());
-    let diagram = Diagram::collect(dir.path(), 1_200 * MS, 18).unwrap().unwrap();
+    let diagram = Diagram::collect(dir.path(), &[dir.path().to_owned()], 1_200 * MS, 18).unwrap().unwrap();
     assert_eq!((diagram.arrows.len(), diagram.others), (18, 2 + 50 * 9 - 18));
     assert_eq!((diagram.arrows[0].sent_ns, diagram.arrows[0].kind), (1_200 * MS, Kind::Command));
-    assert_eq!(Diagram::collect(dir.path(), 9_000 * MS, 18).unwrap(), None);
+    assert_eq!(Diagram::collect(dir.path(), &[dir.path().to_owned()], 9_000 * MS, 18).unwrap(), None);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn pdus_of_another_connection_are_not_put_into_these_packets() {
         pdu.socketed = Instant::ZERO;
     });
     script.write(dir.path());
-    let diagram = Diagram::collect(dir.path(), 0, 10_000).unwrap().unwrap();
+    let diagram = Diagram::collect(dir.path(), &[dir.path().to_owned()], 0, 10_000).unwrap().unwrap();
     assert_eq!(diagram.pdus, []);
     assert!(diagram.arrows.iter().all(|arrow| arrow.pdus.is_empty()));
     assert_eq!(diagram.arrows.iter().filter(|arrow| arrow.kind == Kind::Unrecorded).count(), 50 * 7);
@@ -178,7 +178,7 @@ fn a_retransmission_is_told_from_the_first_time_and_a_lost_packet_does_not_arriv
     copy.egress = Instant::from_nanos(1_064 * MS);
     script.packets.push(copy);
     script.write(dir.path());
-    let diagram = Diagram::collect(dir.path(), 0, 10_000).unwrap().unwrap();
+    let diagram = Diagram::collect(dir.path(), &[dir.path().to_owned()], 0, 10_000).unwrap().unwrap();
     let lost: Vec<_> = diagram.arrows.iter().filter(|arrow| arrow.received_ns.is_none()).collect();
     let again: Vec<_> = diagram.arrows.iter().filter(|arrow| arrow.again).collect();
     assert_eq!((lost.len(), again.len()), (1, 1));

@@ -24,7 +24,7 @@ fn ask(shape: Loop, request: Option<u32>) -> Stack {
     synthetic::write(dir.path(), shape);
     let window = Span { start_ns: START_NS + 100 * MS, end_ns: START_NS + 1_100 * MS };
     let question = Question { origin_ns: START_NS, window, points: 600, requests: 100, request };
-    Stack::collect(dir.path(), question).unwrap().unwrap()
+    Stack::collect(&[dir.path().to_owned()], question).unwrap().unwrap()
 }
 
 fn layer<'a>(stack: &'a Stack, name: &str) -> &'a LayerFlight {
@@ -102,5 +102,5 @@ fn without_a_table_there_is_no_answer() {
     let dir = tempfile::tempdir().unwrap();
     let window = Span { start_ns: 0, end_ns: 1 };
     let question = Question { origin_ns: 0, window, points: 600, requests: 100, request: None };
-    assert_eq!(Stack::collect(dir.path(), question).unwrap(), None);
+    assert_eq!(Stack::collect(&[dir.path().to_owned()], question).unwrap(), None);
 }

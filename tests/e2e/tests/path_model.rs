@@ -1,5 +1,6 @@
 //! The emulated path does what its model says, seen by programs that know nothing of it: ping and iperf3.
 
+use std::process::Command;
 use std::time::Duration;
 
 use e2e::path::{self, FAR};
@@ -201,8 +202,22 @@ fn what_cannot_be_meant_is_bad_usage() {
 #[test]
 fn the_selftest_gives_figures_or_says_why_not() {
     need!(path::available());
+    check_selftest(farlun(["wan"]), "real-time");
+}
+
+#[test]
+fn the_selftest_of_users_who_are_not_root_has_bounds_of_its_own() {
+    need!(path::available(), path::available_to_nobody());
+    let mut command = path::as_nobody(farlun_path().to_str().expect("a path of plain characters"));
+    command.arg("wan");
+    check_selftest(command, "ordinary");
+}
+
+/// Runs the self-test of `wan`, which is to say that the bounds are these.
+#[track_caller]
+fn check_selftest(mut wan: Command, bounds: &str) {
     let _turn = path::turn();
-    let finished = run(farlun(["wan", "selftest", "--quick"]).arg("--json"), 2 * LIMIT);
+    let finished = run(wan.args(["selftest", "--quick", "--json"]), 2 * LIMIT);
     let document = finished.json();
     let checks = document["checks"].as_array().expect("checks");
     assert!(checks.len() >= 9, "{document}");
@@ -215,9 +230,9 @@ fn the_selftest_gives_figures_or_says_why_not() {
     };
     assert_eq!((finished.code, &document["valid"]), (code, &Value::Bool(valid)), "{finished:#?}");
     assert_eq!(valid, document["reasons"].as_array().expect("reasons").is_empty(), "{document}");
-    assert_eq!(document["bounds"], "real-time", "{document}");
-    let capacity =
+    assert_eq!(document["bounds"], bounds, "{document}");
+    let streams =
         checks.iter().filter(|check| check["path"].as_str().is_some_and(|path| path.contains("cubic")));
-    assert!(capacity.count() >= 3, "congestion control and queue are stated: {document}");
+    assert!(streams.count() >= 3, "congestion control and queue are stated: {document}");
     assert!(document["others_busy"].is_f64(), "{document}");
 }

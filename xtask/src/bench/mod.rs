@@ -4,6 +4,7 @@
 //! all. A figure is the median over the rounds of the ratio within a round; its bound is part of the row. Not a
 //! test: it wants a quiet machine and some minutes. Rows are printed as Markdown, for docs/benchmarks.md.
 
+mod analysis;
 mod flood;
 mod memory;
 mod spread;
@@ -33,6 +34,7 @@ const SECTIONS: &[Section] = &[
     ("stream", stream::run),
     ("tgt", tgt::run),
     ("memory", memory::run),
+    ("analysis", analysis::run),
     ("flood", flood::run),
     ("trace", trace::run),
 ];

@@ -7,7 +7,7 @@ mod flow;
 mod pdus;
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use event::{Direction, Fate, Host, Packet, PduKind};
 use store::tables::{self, Packets, TableError};
@@ -110,9 +110,15 @@ pub fn count(dir: &Path, window: Span) -> Result<Option<PacketCount>, TableError
 }
 
 impl Diagram {
-    /// From `start_ns` on at most `most` packets of the busiest connection; `None` if there is no table, it
+    /// Of the packets in `dir` and the PDUs that each host wrote into its directory among `hosts`: from
+    /// `start_ns` on at most `most` packets of the busiest connection; `None` if there is no table, it
     /// does not know TCP, or nothing was sent then.
-    pub fn collect(dir: &Path, start_ns: u64, most: usize) -> Result<Option<Diagram>, TableError> {
+    pub fn collect(
+        dir: &Path,
+        hosts: &[PathBuf],
+        start_ns: u64,
+        most: usize,
+    ) -> Result<Option<Diagram>, TableError> {
         let mut flows = Flows::default();
         let walked = tables::read_pieces::<Packet>(dir, Some(&COLUMNS), |packets| {
             (0..packets.seq.len()).for_each(|row| flows.add(&packets, row));
@@ -128,7 +134,7 @@ impl Diagram {
         if arrows.is_empty() {
             return Ok(None);
         }
-        let pdus = pdus::of_packets(dir, &carried(&arrows))?;
+        let pdus = pdus::of_packets(hosts, &carried(&arrows))?;
         for arrow in arrows.iter_mut().filter(|arrow| !arrow.bytes.is_empty()) {
             arrow.pdus = pdus::inside(&pdus, arrow.from, &arrow.bytes);
             if arrow.kind == Kind::Unrecorded {

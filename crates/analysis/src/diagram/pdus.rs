@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::PathBuf;
 
 use event::{Host, PduKind, PduSeen, Way};
 use store::tables::{self, Pdus, TableError};
@@ -48,14 +48,14 @@ pub(super) struct Carried {
 }
 
 /// The PDUs of the connection whose packets these are (first transmissions, in order of the stream).
-pub(super) fn of_packets(dir: &Path, packets: &[Carried]) -> Result<Vec<Pdu>, TableError> {
+pub(super) fn of_packets(dirs: &[PathBuf], packets: &[Carried]) -> Result<Vec<Pdu>, TableError> {
     let mut candidates: HashMap<(u64, u32), Vec<Pdu>> = HashMap::new();
     let reach = |host| {
         let of_host = || packets.iter().filter(|p| p.from == host).map(|p| &p.bytes);
         of_host().map(|b| b.start).min().unwrap_or(0)..of_host().map(|b| b.end).max().unwrap_or(0)
     };
     let (near, far) = (reach(Host::Near), reach(Host::Far));
-    tables::read_pieces::<PduSeen>(dir, None, |piece| {
+    let mut take = |piece: Pdus| {
         for row in 0..piece.t_ns.len() {
             // A peer that records nothing is known by what our end received.
             let from = match (piece.host[row], piece.direction[row]) {
@@ -69,7 +69,10 @@ pub(super) fn of_packets(dir: &Path, packets: &[Carried]) -> Result<Vec<Pdu>, Ta
                 candidates.entry(key).or_default().push(pdu(&piece, row, from));
             }
         }
-    })?;
+    };
+    for dir in dirs {
+        tables::read_pieces::<PduSeen>(dir, None, &mut take)?;
+    }
     let best = candidates.into_values().map(|pdus| (found_share(&pdus, packets), pdus));
     let best = best.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(share, _)| *share >= FOUND_SHARE);
     let mut pdus = best.map_or_else(Vec::new, |(_, pdus)| pdus);

@@ -13,7 +13,7 @@ mod rows;
 mod stamp;
 mod survey;
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use event::Layers;
 use serde::Serialize;
@@ -97,16 +97,17 @@ pub struct LayerFlight {
 }
 
 impl Stack {
-    /// Asks everything; `None` if the cell has no table `layers`.
-    pub fn collect(dir: &Path, question: Question) -> Result<Option<Stack>, TableError> {
-        let Some(rows) = Rows::open(dir)? else { return Ok(None) };
-        let survey = survey::of(dir, question.window, question.requests, question.request)?;
-        let sample = said(dir, "farlun.sample")?.into_iter().max().unwrap_or(1).max(1);
+    /// Asks everything of the tables in these directories, one for each host that wrote any; `None` if none has a
+    /// table `layers`.
+    pub fn collect(dirs: &[PathBuf], mut question: Question) -> Result<Option<Stack>, TableError> {
+        let Some(rows) = Rows::open(dirs)? else { return Ok(None) };
+        let survey = survey::of(dirs, question.window, question.requests, question.request)?;
+        let sample = said(dirs, "farlun.sample")?.into_iter().max().unwrap_or(1).max(1);
         let count = rows.sessions().len();
         let mut stack = Stack {
             origin_ns: question.origin_ns,
             sample: u32::try_from(sample).unwrap_or(u32::MAX),
-            lost_rows: said(dir, "farlun.lost_rows")?.into_iter().sum(),
+            lost_rows: said(dirs, "farlun.lost_rows")?.into_iter().sum(),
             requests: survey.requests,
             examples: survey.examples,
             ..Stack::default()
@@ -114,6 +115,8 @@ impl Stack {
         if count > 1 {
             let one = |session: &u64| SessionFlight { session: *session, layers: Vec::new() };
             stack.sessions = rows.sessions().iter().take(MOST_SESSIONS).map(one).collect();
+            // A page draws one of them beside the sum, with the room for one line.
+            question.points /= 2;
         }
         for layer in LAYERS {
             let Some(mut passage) = rows.passage(layer, &survey.clock)? else { continue };
@@ -168,7 +171,11 @@ fn look(layer: &Layer, passage: &Passage, session: Option<u32>, question: Questi
 }
 
 /// The numbers that the files of `layers` have under a key of their metadata.
-fn said(dir: &Path, key: &str) -> Result<Vec<u64>, TableError> {
-    let values = tables::said::<Layers>(dir, key)?;
-    Ok(values.into_iter().filter_map(|value| value?.parse().ok()).collect())
+fn said(dirs: &[PathBuf], key: &str) -> Result<Vec<u64>, TableError> {
+    let mut numbers = Vec::new();
+    for dir in dirs {
+        let values = tables::said::<Layers>(dir, key)?;
+        numbers.extend(values.into_iter().filter_map(|value| value?.parse::<u64>().ok()));
+    }
+    Ok(numbers)
 }

@@ -1,7 +1,7 @@
 //! The table `layers` of a cell, read a column at a time: memory holds what one question needs.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::PathBuf;
 
 use event::{Host, Layers};
 use store::tables::{self, LayerColumns, TableError};
@@ -12,7 +12,7 @@ use crate::clock::ClockOffset;
 
 /// Where the requests of a cell are recorded.
 pub(super) struct Rows<'a> {
-    dir: &'a Path,
+    dirs: &'a [PathBuf],
     /// Number of the session of each row.
     session_of: Vec<u32>,
     /// The sessions, the one with most rows first.
@@ -33,15 +33,16 @@ pub(super) struct Passage {
 
 impl Rows<'_> {
     /// `None` if nothing is recorded.
-    pub(super) fn open(dir: &Path) -> Result<Option<Rows<'_>>, TableError> {
-        let Some(columns) = tables::read_columns::<Layers>(dir, &["session"])? else { return Ok(None) };
+    pub(super) fn open(dirs: &[PathBuf]) -> Result<Option<Rows<'_>>, TableError> {
         let mut counts: HashMap<u64, u64> = HashMap::new();
-        columns.session.iter().for_each(|session| *counts.entry(*session).or_default() += 1);
+        let mut names: Vec<u64> = Vec::new();
+        walk(dirs, Some(&["session"]), |piece| names.extend(piece.session))?;
+        names.iter().for_each(|session| *counts.entry(*session).or_default() += 1);
         let mut sessions: Vec<u64> = counts.keys().copied().collect();
         sessions.sort_unstable_by_key(|session| (std::cmp::Reverse(counts[session]), *session));
         let numbers: HashMap<u64, u32> = sessions.iter().copied().zip(0..).collect();
-        let session_of = columns.session.iter().map(|session| numbers[session]).collect();
-        Ok((!sessions.is_empty()).then_some(Rows { dir, session_of, sessions }))
+        let session_of = names.iter().map(|session| numbers[session]).collect();
+        Ok((!sessions.is_empty()).then_some(Rows { dirs, session_of, sessions }))
     }
 
     pub(super) fn sessions(&self) -> &[u64] {
@@ -53,29 +54,30 @@ impl Rows<'_> {
         let [enter, leave] = [layer.enter, layer.leave].map(Stamp::host);
         // A row of the near host has been called, one of the far host received; TCP's times are in both.
         let names = ["called_t_ns", "received_t_ns", layer.enter.column(), layer.leave.column()];
-        let Some(columns) = tables::read_columns::<Layers>(self.dir, &names)? else { return Ok(None) };
-        let near = |row: usize| columns.called_t_ns[row] > 0;
-        let of_host = |row: usize, host: Host| near(row) == (host == Host::Near);
         let adjust = |host: Host, t: u64| if host == Host::Far && t > 0 { clock.to_near(t) } else { t };
-        let (enters, leaves) = (layer.enter.of(&columns), layer.leave.of(&columns));
         let mut passage =
             Passage { enters: Vec::new(), leaves: Vec::new(), paired: enter == leave, one_in: 1.0 };
-        let mut rows = 0_u64;
-        for row in 0..self.session_of.len().min(enters.len()) {
-            let session = self.session_of[row];
-            if of_host(row, enter) {
-                rows += 1;
-                if enters[row] > 0 {
-                    passage.enters.push((adjust(enter, enters[row]), session));
-                    if passage.paired {
-                        passage.leaves.push((adjust(leave, leaves[row]), session));
+        let (mut rows, mut first_row) = (0_u64, 0);
+        walk(self.dirs, Some(&names), |piece| {
+            let (enters, leaves) = (layer.enter.of(&piece), layer.leave.of(&piece));
+            let of_host = |row: usize, host: Host| (piece.called_t_ns[row] > 0) == (host == Host::Near);
+            for row in 0..enters.len() {
+                let session = self.session_of[first_row + row];
+                if of_host(row, enter) {
+                    rows += 1;
+                    if enters[row] > 0 {
+                        passage.enters.push((adjust(enter, enters[row]), session));
+                        if passage.paired {
+                            passage.leaves.push((adjust(leave, leaves[row]), session));
+                        }
                     }
                 }
+                if !passage.paired && of_host(row, leave) && leaves[row] > 0 {
+                    passage.leaves.push((adjust(leave, leaves[row]), session));
+                }
             }
-            if !passage.paired && of_host(row, leave) && leaves[row] > 0 {
-                passage.leaves.push((adjust(leave, leaves[row]), session));
-            }
-        }
+            first_row += enters.len();
+        })?;
         if passage.enters.is_empty() {
             return Ok(None);
         }
@@ -84,6 +86,15 @@ impl Rows<'_> {
         }
         Ok(Some(passage))
     }
+}
+
+/// Shows the table of every directory to `each`, piece by piece and always in the same order.
+pub(super) fn walk(
+    dirs: &[PathBuf],
+    names: Option<&[&str]>,
+    mut each: impl FnMut(LayerColumns),
+) -> Result<(), TableError> {
+    dirs.iter().try_for_each(|dir| tables::read_pieces::<Layers>(dir, names, &mut each).map(drop))
 }
 
 impl Stamp {

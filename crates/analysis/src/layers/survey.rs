@@ -4,12 +4,13 @@
 //! run, so that a picture of them all can be drawn and each be opened.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::PathBuf;
 
-use event::{Host, Layers, RequestId};
-use store::tables::{self, LayerColumns, TableError};
+use event::{Host, RequestId};
+use store::tables::{LayerColumns, TableError};
 
 use super::request::{Request, stages};
+use super::rows::walk;
 use super::stamp::Stamp;
 use crate::Span;
 use crate::clock::{ClockOffset, Crossing};
@@ -57,14 +58,19 @@ struct Near {
 }
 
 /// Chooses about `spread` requests of the window besides those at the percentiles, and `also` if it is there.
-pub(super) fn of(dir: &Path, window: Span, spread: usize, also: Option<u32>) -> Result<Survey, TableError> {
-    let choice = choose(dir, window, spread)?;
+pub(super) fn of(
+    dirs: &[PathBuf],
+    window: Span,
+    spread: usize,
+    also: Option<u32>,
+) -> Result<Survey, TableError> {
+    let choice = choose(dirs, window, spread)?;
     let step = (choice.total / CROSSINGS).max(1);
     let mut found: HashMap<RequestId, Found> = HashMap::new();
     let mut ends: HashMap<RequestId, [Option<(u64, u64)>; 2]> = HashMap::new();
     let mut first_row = 0_u64;
     // Rows of the far host may come before the near host's, which choose: so the table is walked twice.
-    tables::read_pieces::<Layers>(dir, None, |piece| {
+    walk(dirs, None, |piece| {
         for row in 0..piece.host.len() {
             let id = id_of(&piece, row);
             if u64::from(id.cmd_sn).is_multiple_of(step) {
@@ -91,7 +97,7 @@ pub(super) fn of(dir: &Path, window: Span, spread: usize, also: Option<u32>) -> 
     })?;
     let crossings: Vec<Crossing> = ends.values().filter_map(crossing).collect();
     let clock = ClockOffset::estimate(&crossings).unwrap_or_default();
-    tables::read_pieces::<Layers>(dir, None, |piece| {
+    walk(dirs, None, |piece| {
         for row in (0..piece.host.len()).filter(|row| piece.host[*row] == Host::Far) {
             if let Some(found) = found.get_mut(&id_of(&piece, row)) {
                 let far =
@@ -134,10 +140,12 @@ fn assemble(found: HashMap<RequestId, Found>, clock: ClockOffset) -> Survey {
     Survey { clock, requests: named.into_iter().map(|(request, _)| request).collect(), examples }
 }
 
-fn choose(dir: &Path, window: Span, spread: usize) -> Result<Choice, TableError> {
-    let names = ["called_t_ns", "completed_t_ns"];
-    let Some(columns) = tables::read_columns::<Layers>(dir, &names)? else { return Ok(Choice::default()) };
-    let (called, completed) = (&columns.called_t_ns, &columns.completed_t_ns);
+fn choose(dirs: &[PathBuf], window: Span, spread: usize) -> Result<Choice, TableError> {
+    let (mut called, mut completed) = (Vec::new(), Vec::new());
+    walk(dirs, Some(&["called_t_ns", "completed_t_ns"]), |piece| {
+        called.extend(piece.called_t_ns);
+        completed.extend(piece.completed_t_ns);
+    })?;
     let ended = |row: &usize| {
         completed[*row] >= called[*row] && (window.start_ns..window.end_ns).contains(&called[*row])
     };

@@ -107,11 +107,12 @@ pub(super) fn table(stack: &Stack) -> Table {
         let indent = if about.is_some_and(|layer| layer.part_of.is_some()) { "\u{2003}" } else { "" };
         let flight = &layer.flight;
         let residence = layer.residence;
+        let about_equal = if partial(layer) { "≈ " } else { "" };
         vec![
             Field::new(format!("{indent}{title}")),
-            Field::new(fixed(flight.max, 0)),
-            Field::new(fixed(flight.ceiling, 0)),
-            Field::new(plain(flight.mean)),
+            Field::new(format!("{about_equal}{}", fixed(flight.max, 0))),
+            Field::new(format!("{about_equal}{}", fixed(flight.ceiling, 0))),
+            Field::new(format!("{about_equal}{}", plain(flight.mean))),
             Field::new(residence.map_or_else(|| NONE.to_owned(), |r| plain(r.expected_inside))),
             residence.map_or_else(|| Field::new(NONE), |r| Field::mark(r.holds)),
             Field::new(residence.map_or_else(|| NONE.to_owned(), |r| duration(r.mean_s))),
@@ -130,12 +131,19 @@ fn line(layer: &LayerFlight, group: Option<&str>) -> Value {
         layer.flight.series.iter().map(|(x, y)| (micro(*x), short(*y))).unzip();
     let suffix = group.map_or_else(String::new, |group| format!(", {group}"));
     let title = about.title;
+    // One request in many makes steps of many: of interest, but not at first sight.
+    let shown = group.is_none() && SHOWN.contains(&layer.name) && !partial(layer);
     json!({
         "type": "scatter", "mode": "lines", "name": format!("{title}{suffix}"), "x": x, "y": y,
-        "visible": if group.is_none() && SHOWN.contains(&layer.name) { json!(true) } else { json!("legendonly") },
+        "visible": if shown { json!(true) } else { json!("legendonly") },
         "line": {"color": format!("var(--layer-{})", layer.name), "width": width, "shape": "hv"},
         "hovertemplate": format!("%{{y}} at %{{x:.4f}} s<extra>{title}{suffix}</extra>"),
     })
+}
+
+/// Whether only some of the recorded requests have the layer's times.
+fn partial(layer: &LayerFlight) -> bool {
+    layer.one_in > 1.5
 }
 
 /// The stretch that the figures are of.

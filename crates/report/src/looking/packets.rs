@@ -38,7 +38,11 @@ pub(super) fn data(diagram: &Diagram, origin_ns: Option<u64>) -> Value {
         "near": format!("port {}", flow.near_port),
         "far": format!("port {}", flow.far_port),
         "others": diagram.others,
-        "kinds": KINDS.map(|(_, name, style)| json!([name, format!("var(--{style})")])),
+        "kinds": KINDS.map(|(kind, name, style)| {
+            // A raw stream has no PDUs.
+            let name = if kind == Kind::Unrecorded && diagram.pdus.is_empty() { "payload" } else { name };
+            json!([name, format!("var(--{style})")])
+        }),
         "arrows": arrows,
         "pdus": diagram.pdus.iter().map(pdu_row).collect::<Vec<_>>(),
     })

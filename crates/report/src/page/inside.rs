@@ -25,14 +25,15 @@ pub(super) fn against(figures: &[Figure]) -> String {
     section("against", "What the plan varies", text, &(panels + "</div>"))
 }
 
-/// One part to open per cell; the first is open.
+/// One part to open per cell; the first that has layers is open.
 pub(super) fn layers(cells: &[Inside]) -> String {
     if cells.is_empty() {
         return String::new();
     }
     let mut body = String::new();
+    let first = cells.iter().position(|cell| cell.in_flight.is_some()).unwrap_or(0);
     for (n, cell) in cells.iter().enumerate() {
-        let open = if n == 0 { " open" } else { "" };
+        let open = if n == first { " open" } else { "" };
         let doubtful = if cell.doubts.is_empty() { "" } else { " <span class=\"doubt\">see the note</span>" };
         let _ = write!(
             body,

@@ -29,7 +29,7 @@ pub use layers::LayerColumns;
 pub use pack::Packed;
 pub use packets::Packets;
 pub use pdus::Pdus;
-pub use read::{files, read, read_columns, read_optional, read_pieces, said};
+pub use read::{files, read, read_optional, read_pieces, said};
 pub use schema::{Visit, Word};
 pub use sockets::Sockets;
 pub use spool::{SPOOL_MAX_BYTES, Spool};

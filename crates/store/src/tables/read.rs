@@ -33,17 +33,6 @@ pub fn read_optional<R: Row>(dir: impl AsRef<Path>) -> Result<Option<R::Columns>
     Ok(Some(columns))
 }
 
-/// Like [`read_optional`], but only the columns of these names; the others stay empty. For questions about
-/// a few columns of a table that is larger than memory should be.
-pub fn read_columns<R: Row>(dir: impl AsRef<Path>, names: &[&str]) -> Result<Option<R::Columns>, TableError> {
-    let files = files::<R>(dir)?;
-    let mut columns = R::Columns::default();
-    for path in &files {
-        for_groups(path, Some(names), |decode| R::visit(&mut columns, decode))?;
-    }
-    Ok((!files.is_empty()).then_some(columns))
-}
-
 /// Shows a table, or the columns of these names, to `each` piece by piece, in the order of [`read`]; true if
 /// it has a file.
 pub fn read_pieces<R: Row>(
