@@ -114,8 +114,6 @@ fn write_cell(dir: &RunDir, entry: &CellEntry, delay_ms: u64, invalid: bool) {
              --lun memory:1GiB --listen 198.18.0.2:3260 --insecure --cc cubic --trace DIR' -- farlun bench \
              iscsi://198.18.0.2/iqn.2026-11.io.farlun:lab/0 --json --op {op} --trace DIR"
         ),
-        initiators: 1,
-        targets: 1,
         window: Some(Window { start_s: length_s - 2.0, length_s: 2.0 }),
         wan: Some(
             json!({"path": {"delay_ns": delay_ms * MS, "rate_bits_per_s": 1_000_000_000, "queue_bytes": 12_500_000,
