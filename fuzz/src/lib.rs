@@ -38,6 +38,10 @@ fn inet(data: &[u8]) {
     let Ok(headers) = wire::inet::Headers::parse(data) else { return };
     assert!(headers.total_len <= data.len());
     assert_eq!(headers.ip_header_len + headers.transport_header_len + headers.payload_len, headers.total_len);
+    let has_tcp = headers.protocol == wire::inet::TCP && headers.transport_header_len > 0;
+    assert_eq!(wire::inet::Tcp::parse(data, &headers).is_some(), has_tcp);
+    // Whatever it says: it must not panic.
+    let _ = wire::inet::stays_on_link(data, &headers);
 }
 
 /// A byte that picks the machine and what was agreed on, then what its peer sends.

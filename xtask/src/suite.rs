@@ -67,6 +67,7 @@ fn all(length: Length, steps: &mut Steps, tally: &mut Tally) -> Result<()> {
         passed(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
     })?;
     steps.run("pure crates on wasm32", wasm)?;
+    steps.run("farlun on musl", musl)?;
     steps.run("unit and simulation tests", || {
         let mut command = cargo(&["test", "--workspace", "--exclude", E2E]);
         tests(&mut command, tally)
@@ -124,21 +125,36 @@ fn deny() -> Result<Outcome> {
 /// The crates without I/O build where there is none, and name no clock: `xtask/pure/clippy.toml` lists what they may not call.
 fn wasm() -> Result<Outcome> {
     const TARGET: &str = "wasm32-unknown-unknown";
-    let sysroot =
-        step::captured(Command::new("rustc").args(["--print", "sysroot"]).current_dir(workspace::root()))?;
-    if !Path::new(sysroot.trim()).join("lib/rustlib").join(TARGET).exists() {
-        let added = step::shown(
-            Command::new("rustup").args(["target", "add", TARGET]).current_dir(workspace::root()),
-        );
-        if let Err(error) = added {
-            return Ok(Outcome::Skipped(format!("the target {TARGET} cannot be had: {error:#}")));
-        }
+    if let Some(missing) = without(TARGET)? {
+        return Ok(missing);
     }
     let crates: Vec<&str> = tidy::PURE.iter().flat_map(|name| ["--package", name]).collect();
     step::shown(cargo(&["build", "--target", TARGET]).args(&crates))?;
     let mut clippy = cargo(&["clippy", "--target", TARGET, "--lib"]);
     clippy.args(&crates).args(["--", "--deny", "warnings"]);
     passed(clippy.env("CLIPPY_CONF_DIR", workspace::root().join("xtask/pure")))
+}
+
+/// A binary that runs on any Linux is one for musl: that it compiles without warnings is cheap to know.
+fn musl() -> Result<Outcome> {
+    const TARGET: &str = "x86_64-unknown-linux-musl";
+    if let Some(missing) = without(TARGET)? {
+        return Ok(missing);
+    }
+    let clippy = ["clippy", "--workspace", "--target", TARGET, "--", "--deny", "warnings"];
+    passed(&mut cargo(&clippy))
+}
+
+/// What becomes of a step whose target is not installed and cannot be.
+fn without(target: &str) -> Result<Option<Outcome>> {
+    let sysroot =
+        step::captured(Command::new("rustc").args(["--print", "sysroot"]).current_dir(workspace::root()))?;
+    if Path::new(sysroot.trim()).join("lib/rustlib").join(target).exists() {
+        return Ok(None);
+    }
+    let added =
+        step::shown(Command::new("rustup").args(["target", "add", target]).current_dir(workspace::root()));
+    Ok(added.err().map(|error| Outcome::Skipped(format!("the target {target} cannot be had: {error:#}"))))
 }
 
 /// Runs `cargo test …` to its end, failures or not, and counts what it says.

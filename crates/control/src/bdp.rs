@@ -11,7 +11,9 @@
 //! minute on a path of 500 ms. As soon as a queue stands the line is known (it delivers what it can), and
 //! the cap follows it: a little above while the round trip shows no queue, and as far below as drains a
 //! queue in a few round trips while it does. If a little above makes no queue, the line is faster than we
-//! thought, and the cap is lifted. If the queue stays although we slowed down, others are filling it, and
+//! thought, and the cap is lifted. A queue too small to show in the round trip before it overflows shows as loss:
+//! when a round loses more than chance would take, the cap is what was delivered, and from there it feels its way,
+//! since on a long path one more overflow costs CUBIC half a minute. If the queue stays although we slowed down, others are filling it, and
 //! the cap is lifted so that they do not take our share. Paths shorter than a millisecond are not paced:
 //! their windows are small and the timers would cost more than they give.
 
@@ -47,6 +49,16 @@ const FREE_ROUNDS: u32 = 6;
 const RATE_MIN_TIME: Duration = Duration::from_millis(40);
 /// Rounds with a standing queue after which it is others who fill it.
 const CROWDED_ROUNDS: u32 = 20;
+/// Of the packets of a round, one in so many lost is an overflow and not chance; and at least so many.
+const OVERFLOW_SHARE: u64 = 50;
+const OVERFLOW_PACKETS: u64 = 16;
+/// A queue that is known to be small stands from here on: a part of the round trip, and a millisecond of noise.
+const SMALL_QUEUE_SHARE: u32 = 400;
+const SMALL_QUEUE_NOISE: Duration = Duration::from_millis(1);
+/// Rounds after an overflow until its own queue and its repairs are over.
+const SETTLING_ROUNDS: u32 = 4;
+/// Rounds after an overflow in which the way is felt.
+const WARY_ROUNDS: u32 = 200;
 /// Rounds without a cap after that.
 const OPEN_ROUNDS: u32 = 16;
 
@@ -62,6 +74,9 @@ pub struct Bdp {
     delivered: MaxFilter<10>,
     request_bytes: u64,
     round_ends: Instant,
+    /// Packets sent again, until the present round began and until now.
+    lost_before: u64,
+    lost: u64,
     /// There has been a lot to send.
     was_bulk: bool,
     /// There is a lot to send.
@@ -75,8 +90,20 @@ enum Pace {
     Ramp,
     /// The line is known.
     Capped { bytes_per_s: u64, rounds_with_queue: u32, rounds_without: u32 },
+    /// The queue is small, and overflowed: known to be so for some more rounds.
+    Wary(Wary),
     /// Others crowd the queue: no cap for a while.
     Crowded { rounds_left: u32 },
+}
+
+/// After an overflow.
+#[derive(Clone, Copy, Debug)]
+struct Wary {
+    bytes_per_s: u64,
+    /// A queue has shown again: the line is known.
+    is_found: bool,
+    rounds_with_queue: u32,
+    rounds_left: u32,
 }
 
 impl Default for Bdp {
@@ -96,6 +123,8 @@ impl Bdp {
             delivered: MaxFilter::new(),
             request_bytes: 0,
             round_ends: Instant::ZERO,
+            lost_before: 0,
+            lost: 0,
             was_bulk: false,
             is_bulk: false,
             pace: Pace::Ramp,
@@ -115,18 +144,62 @@ impl Bdp {
         rtt.saturating_sub(min_rtt) > min_rtt / 10 + Duration::from_millis(1)
     }
 
+    /// Whether so much was lost since the round began that a queue must have overflowed.
+    fn has_overflowed(&self, mss_bytes: u32) -> bool {
+        let of_round = self.product_bytes() / u64::from(mss_bytes.max(1));
+        self.lost - self.lost_before >= OVERFLOW_PACKETS.max(of_round / OVERFLOW_SHARE)
+    }
+
+    /// What the window alone would send, in bytes per second.
+    fn window_rate(&self, seen: &Observation) -> u64 {
+        let bytes = u128::from(seen.cwnd_packets) * u128::from(seen.mss_bytes) * 1_000_000_000;
+        let rtt_ns = self.min_rtt.unwrap_or(seen.rtt).as_nanos().max(1);
+        u64::try_from(bytes / rtt_ns).unwrap_or(u64::MAX)
+    }
+
+    /// Whether a queue stands that is known to be small.
+    fn has_small_queue(&self, rtt: Duration) -> bool {
+        let min_rtt = self.min_rtt.unwrap_or(rtt);
+        rtt.saturating_sub(min_rtt) > min_rtt / SMALL_QUEUE_SHARE + SMALL_QUEUE_NOISE
+    }
+
+    /// A round after an overflow. While the window is what limits, it may grow: its steps are small. When a queue
+    /// shows again the line is known, and half a percent a round is what a small queue takes.
+    fn feel(&self, seen: &Observation, wary: Wary, has_overflowed: bool) -> Wary {
+        let delivered = self.delivered.max();
+        let rounds_left = wary.rounds_left - 1;
+        let is_settled = rounds_left + SETTLING_ROUNDS < WARY_ROUNDS;
+        let has_queue = is_settled && self.has_small_queue(seen.rtt);
+        let is_found = wary.is_found || has_queue;
+        let ceiling = delivered / 100 * 110;
+        let (bytes_per_s, rounds_with_queue) = if has_overflowed {
+            (delivered / 100 * 97, wary.rounds_with_queue + 1)
+        } else if has_queue {
+            (delivered / 100 * 97, wary.rounds_with_queue)
+        } else if is_settled && !is_found && self.window_rate(seen) <= ceiling {
+            (ceiling, 0)
+        } else {
+            (wary.bytes_per_s.max(delivered) / 1000 * 1005, 0)
+        };
+        Wary { bytes_per_s, is_found, rounds_with_queue, rounds_left }
+    }
+
     fn capped(&self, percent: u64, rounds_with_queue: u32, rounds_without: u32) -> Pace {
         let bytes_per_s = self.delivered.max() / 100 * percent;
         Pace::Capped { bytes_per_s, rounds_with_queue, rounds_without }
     }
 
-    fn round(&mut self, rtt: Duration) {
+    fn round(&mut self, seen: &Observation, has_overflowed: bool) {
+        let rtt = seen.rtt;
         let has_queue = self.has_queue(rtt);
         self.pace = match self.pace {
             Pace::Ramp => Pace::Ramp,
-            Pace::Capped { rounds_with_queue: CROWDED_ROUNDS.., .. } => {
+            Pace::Capped { rounds_with_queue: CROWDED_ROUNDS.., .. }
+            | Pace::Wary(Wary { rounds_with_queue: CROWDED_ROUNDS.., .. }) => {
                 Pace::Crowded { rounds_left: OPEN_ROUNDS }
             }
+            Pace::Wary(Wary { rounds_left: 0, .. }) => self.capped(100, 0, 0),
+            Pace::Wary(wary) => Pace::Wary(self.feel(seen, wary, has_overflowed)),
             Pace::Capped { rounds_without: FREE_ROUNDS.., .. } => Pace::Ramp,
             // Slow enough to drain the queue in about four round trips; the line stays busy with it.
             Pace::Capped { rounds_with_queue, .. } if has_queue => {
@@ -182,10 +255,31 @@ impl Policy for Bdp {
         if is_sending && matches!(self.pace, Pace::Ramp) && self.has_queue(seen.rtt) {
             self.pace = self.capped(125, 0, 0);
         }
+        self.lost = seen.retransmitted_packets.max(self.lost);
+        let has_overflowed = self.has_overflowed(seen.mss_bytes);
+        let has_small_queue = self.has_small_queue(seen.rtt);
+        if is_sending && has_overflowed && matches!(self.pace, Pace::Ramp) {
+            // At once: a second cut of the window costs more than the packets.
+            self.pace = Pace::Wary(Wary {
+                bytes_per_s: self.delivered.max(),
+                is_found: false,
+                rounds_with_queue: 0,
+                rounds_left: WARY_ROUNDS,
+            });
+        }
+        // A small queue leaves no time to wait for the end of the round.
+        if let Pace::Wary(wary) = &mut self.pace
+            && wary.rounds_left + SETTLING_ROUNDS < WARY_ROUNDS
+            && has_small_queue
+        {
+            wary.is_found = true;
+            wary.bytes_per_s = wary.bytes_per_s.min(self.delivered.max() / 100 * 97);
+        }
         if seen.now >= self.round_ends {
             if is_sending && !seen.app_limited {
-                self.round(seen.rtt);
+                self.round(seen, has_overflowed);
             }
+            self.lost_before = self.lost;
             self.round_ends = seen.now + seen.rtt.max(Duration::from_millis(1));
         }
     }
@@ -200,7 +294,9 @@ impl Policy for Bdp {
                 .clamp(OUTSTANDING_MIN_BYTES, OUTSTANDING_MAX_BYTES),
             command_window: commands.clamp(COMMANDS_MIN, COMMANDS_MAX) as u32,
             pacing_bytes_per_s: (self.was_bulk && is_long).then_some(match self.pace {
-                Pace::Capped { bytes_per_s, .. } if self.is_bulk => bytes_per_s.max(PACED_MIN),
+                Pace::Capped { bytes_per_s, .. } | Pace::Wary(Wary { bytes_per_s, .. }) if self.is_bulk => {
+                    bytes_per_s.max(PACED_MIN)
+                }
                 // A lone request goes out as fast as the window lets it: the line's queue has room for it.
                 _ => UNCAPPED,
             }),
@@ -229,6 +325,8 @@ mod tests {
         rate: u64,
         moved: u64,
         queue_bytes: u64,
+        room_bytes: u64,
+        lost: u64,
         others: bool,
     }
 
@@ -240,6 +338,8 @@ mod tests {
                 rate: 145_000,
                 moved: 0,
                 queue_bytes: 0,
+                room_bytes: u64::MAX,
+                lost: 0,
                 others: false,
             }
         }
@@ -252,6 +352,10 @@ mod tests {
                 self.rate = self.rate.min(2 * LINE);
                 let delivered = if self.queue_bytes > 0 { LINE } else { wanted.min(LINE) };
                 self.queue_bytes = (self.queue_bytes + wanted / 100).saturating_sub(LINE / 100);
+                if self.queue_bytes > self.room_bytes {
+                    self.lost += (self.queue_bytes - self.room_bytes) / 1448;
+                    self.queue_bytes = self.room_bytes;
+                }
                 if self.others {
                     self.queue_bytes = LINE / 10;
                 }
@@ -264,6 +368,9 @@ mod tests {
                     moved_bytes: self.moved,
                     delivery_rate_bytes_per_s: delivered,
                     app_limited: false,
+                    retransmitted_packets: self.lost,
+                    mss_bytes: 1448,
+                    cwnd_packets: u32::MAX,
                     backlog_bytes: 64 << 20,
                     request_bytes: 1 << 20,
                 });
@@ -298,6 +405,28 @@ mod tests {
     }
 
     #[test]
+    fn after_a_small_queue_has_overflowed_it_does_not_again() {
+        let mut path = Path::new();
+        path.room_bytes = LINE / 160;
+        path.rounds(12);
+        let lost = path.lost;
+        assert!(lost > 100, "doubling every round trip it must: {lost}");
+        let caps: Vec<u64> = (0..60).map(|_| path.rounds(1).pacing_bytes_per_s.unwrap()).collect();
+        assert!(path.lost - lost < lost, "{} and then {}", lost, path.lost - lost);
+        let least = caps.iter().skip(4).min().unwrap();
+        assert!((LINE / 100 * 95..LINE / 100 * 103).contains(least), "{caps:?}");
+    }
+
+    #[test]
+    fn a_packet_lost_by_chance_is_no_overflow() {
+        let mut path = Path::new();
+        for round in 0..9 {
+            path.lost += 5;
+            assert_eq!(path.rounds(1).pacing_bytes_per_s, Some(UNCAPPED), "{round}");
+        }
+    }
+
+    #[test]
     fn the_cap_is_lifted_when_others_fill_the_queue() {
         let mut path = Path::new();
         path.rounds(60);
@@ -316,6 +445,9 @@ mod tests {
             moved_bytes: 0,
             delivery_rate_bytes_per_s: 1,
             app_limited: true,
+            retransmitted_packets: 0,
+            mss_bytes: 1448,
+            cwnd_packets: u32::MAX,
             backlog_bytes: 1 << 20,
             request_bytes: 1 << 20,
         };

@@ -19,6 +19,12 @@ pub struct Observation {
     pub delivery_rate_bytes_per_s: u64,
     /// That rate was measured while there was too little to send: it says nothing of the path.
     pub app_limited: bool,
+    /// Packets that this end has sent again, in all.
+    pub retransmitted_packets: u64,
+    /// Payload of a packet.
+    pub mss_bytes: u32,
+    /// Congestion window of what this end sends.
+    pub cwnd_packets: u32,
     /// Payload waiting here to be sent, in the kernel's unsent queue or before it.
     pub backlog_bytes: u64,
     /// Mean length of the requests of late; zero if there were none.

@@ -57,6 +57,9 @@ impl Steering {
             moved_bytes: work.received_bytes + info.acked_bytes,
             delivery_rate_bytes_per_s: info.delivery_rate_bytes_per_s,
             app_limited: info.app_limited,
+            retransmitted_packets: u64::from(info.retransmitted_packets),
+            mss_bytes: info.mss_bytes,
+            cwnd_packets: info.cwnd_packets,
             backlog_bytes: u64::from(info.notsent_bytes).saturating_add(work.unsent_bytes),
             request_bytes: work.request_bytes,
         });

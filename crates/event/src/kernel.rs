@@ -28,6 +28,8 @@ pub struct KernelPoint {
     pub host: Option<Host>,
     /// Which host: near is 0, near2 1 and so on, far is 100, far2 101 and so on.
     pub host_number: u32,
+    /// The host at the other end of the connection.
+    pub peer_number: u32,
     /// Our port.
     pub local_port: u16,
     /// The peer's.

@@ -18,8 +18,8 @@ use crate::exit::{Exit, REFUSED};
 #[derive(Args, Debug)]
 pub(crate) struct SessionArgs {
     /// How long the target may take to connect, to log in, to say anything at all, or to answer a command, and
-    /// how long a lost session is tried to be made again
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = event::parse_delay)]
+    /// how long a lost session is tried to be made again; at least 1ms
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = timeout)]
     timeout: Duration,
     /// CRC32C digests of headers and data: none (unless the target insists), prefer, or crc32c (always)
     #[arg(long, value_enum, default_value = "none")]
@@ -69,7 +69,7 @@ impl SamplingArgs {
 pub(crate) struct BulkArgs {
     #[command(flatten)]
     session: SessionArgs,
-    /// Connections of the session, as far as the target offers as many
+    /// Connections of the session, 1 to 64, as far as the target offers as many
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
 }
@@ -136,6 +136,17 @@ impl SessionArgs {
             notice: |text| eprintln!("farlun: {text}"),
         })
     }
+}
+
+/// Without any time nothing could be answered, and the loop that looks for what is late would never rest.
+const TIMEOUT_MIN: Duration = Duration::from_millis(1);
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    let time = event::parse_delay(text).map_err(|error| error.to_string())?;
+    if time < TIMEOUT_MIN {
+        return Err(format!("{text} leaves no time for an answer, expected at least 1ms"));
+    }
+    Ok(time)
 }
 
 fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {

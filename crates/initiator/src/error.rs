@@ -266,7 +266,8 @@ fn aborted(abort: Abort) -> String {
             let words = task_response::text(response).unwrap_or("unknown response");
             format!("it could not be aborted either: {words} ({response:#04x})")
         }
-        Abort::Unanswered => "nor that it be aborted".to_owned(),
+        Abort::Reset => "nor that it be aborted; the LUN was reset".to_owned(),
+        Abort::Unanswered => "nor that it be aborted, nor was the LUN reset".to_owned(),
     }
 }
 

@@ -201,6 +201,9 @@ impl Side {
                 Event::Managed { function: Function::AbortTask { token }, response } => {
                     self.watch.answered(token, response);
                 }
+                Event::Managed { function: Function::LogicalUnitReset { .. }, response } => {
+                    self.watch.reset_answered(response);
+                }
                 // The watch gives up the whole session with it; what a vendor says is for its own.
                 Event::Managed { .. } | Event::Aborted { .. } | Event::Pong | Event::Vendor { .. } => {}
             }

@@ -151,7 +151,7 @@ impl Trail {
                 request.status_stream_end = span.end;
             }
         }
-        self.ledger.receives(u32::from(cid), pdu, span, self.came);
+        self.ledger.receives(u32::from(cid), pdu, None, (span, self.came));
     }
 
     /// A request has ended, and its caller is about to be told.

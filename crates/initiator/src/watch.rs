@@ -1,5 +1,6 @@
 //! Commands that are never answered although the target is alive: found by the clock, aborted (RFC 7143
-//! section 11.5.1, ABORT TASK), and given up with the session.
+//! section 11.5.1, ABORT TASK), and given up with the session. If the abort is not answered either, the LUN is reset
+//! before that (LOGICAL UNIT RESET), so that nothing of the command comes later.
 //!
 //! A slow path is no reason: a command is overdue only if nothing at all moves any more, or if others that
 //! were submitted much later have overtaken it.
@@ -29,6 +30,8 @@ struct Aborting {
     since: Instant,
     name: &'static str,
     response: Option<u8>,
+    /// The abort was not answered, so a reset was asked for: when, and what came of it.
+    reset: Option<(Instant, Option<u8>)>,
 }
 
 /// What to do.
@@ -38,6 +41,8 @@ pub(crate) enum Finding {
     Fine,
     /// Abort this command.
     Abort(u64),
+    /// Reset the LUN.
+    Reset,
     /// The command that is named was not answered, and this became of its abort.
     GiveUp(&'static str, Abort),
 }
@@ -52,7 +57,9 @@ pub enum Abort {
         /// One of [`wire::iscsi::task_response`].
         response: u8,
     },
-    /// It does not answer that either.
+    /// It did not answer that either, and has reset the LUN.
+    Reset,
+    /// It did not answer that either, and did not reset the LUN.
     Unanswered,
 }
 
@@ -79,7 +86,14 @@ impl Watch {
         }
     }
 
-    /// Looks at the clock. `patience` is how long the answer to an abort may take.
+    /// The target has answered the reset of the LUN.
+    pub(crate) fn reset_answered(&mut self, response: u8) {
+        if let Some(Aborting { reset: Some((_, answer)), .. }) = &mut self.aborting {
+            *answer = Some(response);
+        }
+    }
+
+    /// Looks at the clock. `patience` is how long an abort and a reset may take together.
     pub(crate) fn check(
         &mut self,
         now: Instant,
@@ -87,14 +101,23 @@ impl Watch {
         timeout: Duration,
         patience: Duration,
     ) -> Finding {
-        if let Some(Aborting { since, name, response, .. }) = self.aborting {
-            return match response {
-                Some(task_response::COMPLETE | task_response::NO_SUCH_TASK) => {
+        let half = patience / 2;
+        if let Some(Aborting { since, name, response, reset, .. }) = &mut self.aborting {
+            return match (*response, *reset) {
+                (Some(task_response::COMPLETE | task_response::NO_SUCH_TASK), _) => {
                     Finding::GiveUp(name, Abort::Done)
                 }
-                Some(response) => Finding::GiveUp(name, Abort::Refused { response }),
-                None if now.since(since) >= patience => Finding::GiveUp(name, Abort::Unanswered),
-                None => Finding::Fine,
+                (_, Some((_, Some(task_response::COMPLETE)))) => Finding::GiveUp(name, Abort::Reset),
+                (Some(response), _) => Finding::GiveUp(name, Abort::Refused { response }),
+                (None, None) if now.since(*since) >= half => {
+                    *reset = Some((now, None));
+                    Finding::Reset
+                }
+                (None, Some((_, Some(_)))) => Finding::GiveUp(name, Abort::Unanswered),
+                (None, Some((since, None))) if now.since(since) >= half => {
+                    Finding::GiveUp(name, Abort::Unanswered)
+                }
+                (None, _) => Finding::Fine,
             };
         }
         let is_overdue = |open: &Open| {
@@ -109,7 +132,7 @@ impl Watch {
             None => Finding::Fine,
             Some((token, open)) => {
                 let (token, name) = (token as u64, open.request.name());
-                self.aborting = Some(Aborting { token, since: now, name, response: None });
+                self.aborting = Some(Aborting { token, since: now, name, response: None, reset: None });
                 Finding::Abort(token)
             }
         }
@@ -169,7 +192,7 @@ mod tests {
         assert_eq!(watch.check(at(10), &both, LIMIT, PATIENCE), Finding::Abort(0));
         watch.progress(at(11));
         watch.completed(1, at(0));
-        assert_eq!(watch.check(at(13), &both, LIMIT, PATIENCE), Finding::GiveUp("READ", Abort::Unanswered));
+        assert_eq!(watch.check(at(12), &both, LIMIT, PATIENCE), Finding::Reset);
         watch.completed(0, at(0));
         watch.answered(0, task_response::NO_SUCH_TASK);
         assert_eq!(watch.check(at(13), &left, LIMIT, PATIENCE), Finding::Fine);
@@ -178,19 +201,38 @@ mod tests {
     #[test]
     fn what_became_of_the_abort() {
         for (response, expected) in [
-            (Some(task_response::COMPLETE), Abort::Done),
-            (Some(task_response::NO_SUCH_TASK), Abort::Done),
-            (Some(5), Abort::Refused { response: 5 }),
-            (None, Abort::Unanswered),
+            (task_response::COMPLETE, Abort::Done),
+            (task_response::NO_SUCH_TASK, Abort::Done),
+            (task_response::NOT_SUPPORTED, Abort::Refused { response: task_response::NOT_SUPPORTED }),
         ] {
             let (open, mut watch) = (open(&[0]), Watch::new(at(0)));
             watch.answered(0, 0);
             assert_eq!(watch.check(at(10), &open, LIMIT, PATIENCE), Finding::Abort(0));
-            assert_eq!(watch.check(at(12), &open, LIMIT, PATIENCE), Finding::Fine);
-            if let Some(response) = response {
-                watch.answered(0, response);
-            }
+            assert_eq!(watch.check(at(11), &open, LIMIT, PATIENCE), Finding::Fine);
+            watch.answered(0, response);
             assert_eq!(watch.check(at(13), &open, LIMIT, PATIENCE), Finding::GiveUp("READ", expected));
+        }
+    }
+
+    #[test]
+    fn an_abort_that_is_not_answered_is_followed_by_a_reset() {
+        let (complete, refused) = (task_response::COMPLETE, task_response::NOT_SUPPORTED);
+        for (abort, reset, expected) in [
+            (None, Some(complete), Abort::Reset),
+            (None, Some(refused), Abort::Unanswered),
+            (None, None, Abort::Unanswered),
+            (Some(complete), None, Abort::Done),
+            (Some(refused), Some(complete), Abort::Reset),
+        ] {
+            let (open, mut watch) = (open(&[0]), Watch::new(at(0)));
+            watch.reset_answered(complete);
+            assert_eq!(watch.check(at(10), &open, LIMIT, PATIENCE), Finding::Abort(0));
+            watch.reset_answered(complete);
+            assert_eq!(watch.check(at(12), &open, LIMIT, PATIENCE), Finding::Reset, "after half the time");
+            assert_eq!(watch.check(at(13), &open, LIMIT, PATIENCE), Finding::Fine, "asked once");
+            abort.into_iter().for_each(|response| watch.answered(0, response));
+            reset.into_iter().for_each(|response| watch.reset_answered(response));
+            assert_eq!(watch.check(at(14), &open, LIMIT, PATIENCE), Finding::GiveUp("READ", expected));
         }
     }
 }

@@ -7,9 +7,13 @@ use crate::syscall::check;
 
 /// Runs the calling thread before all ordinary ones (SCHED_FIFO). Needs CAP_SYS_NICE.
 pub fn realtime(priority: i32) -> io::Result<()> {
-    let parameter = libc::sched_param { sched_priority: priority };
+    // The kernel's sched_param is this one number, and it sets a thread: musl's function, which would have to set a
+    // whole process, only fails.
+    let parameter: libc::c_int = priority;
+    let policy = libc::SCHED_FIFO;
     // SAFETY: `parameter` is valid for the call; thread 0 is the calling one.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) }).map(|_| ())
+    let failed = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameter) };
+    check(failed as libc::c_int).map(|_| ())
 }
 
 /// Makes the calling thread yield to all others (nice 19): for work that may be late.

@@ -14,7 +14,7 @@ pub fn readable<const N: usize>(
 ) -> io::Result<[bool; N]> {
     let mut set = fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
     let limit = timeout.map(|time| libc::timespec {
-        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
     });
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);

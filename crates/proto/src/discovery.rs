@@ -10,6 +10,7 @@ use core::str::FromStr;
 use wire::iscsi::text::{TextError, TextWriter, pairs};
 
 use crate::keys::{Key, constant};
+use crate::name;
 
 /// The port of iSCSI when an address names none.
 pub const DEFAULT_PORT: u16 = 3260;
@@ -116,36 +117,38 @@ pub fn answer(request: &[u8], asker: Asker<'_>, targets: &[DiscoveredTarget]) ->
     let mut text = Vec::new();
     let mut out = TextWriter::new(&mut text);
     for pair in pairs(request) {
-        let (name, value) = pair?;
+        let (key, value) = pair?;
         if value == constant::NOT_UNDERSTOOD || value == constant::REJECT {
             continue;
         }
-        match Key::from_name(name) {
+        match Key::from_name(key) {
             Some(Key::SendTargets) => {}
             Some(_) => {
-                out.push(name, constant::REJECT);
+                out.push(key, constant::REJECT);
                 continue;
             }
             None => {
-                out.push(name, constant::NOT_UNDERSTOOD);
+                out.push(key, constant::NOT_UNDERSTOOD);
                 continue;
             }
         }
         let wanted = match (value, asker) {
             ("All", Asker::Discovery) => None,
             ("All", Asker::Session { .. }) | ("", Asker::Discovery) => {
-                out.push(name, constant::REJECT);
+                out.push(key, constant::REJECT);
                 continue;
             }
             ("", Asker::Session { target_name }) => Some(target_name),
             (one, Asker::Discovery) => Some(one),
-            (one, Asker::Session { target_name }) if one == target_name => Some(one),
+            (one, Asker::Session { target_name }) if name::is_same(one, target_name) => Some(one),
             (_, Asker::Session { .. }) => {
-                out.push(name, constant::REJECT);
+                out.push(key, constant::REJECT);
                 continue;
             }
         };
-        for target in targets.iter().filter(|target| wanted.is_none_or(|name| target.name == name)) {
+        for target in
+            targets.iter().filter(|target| wanted.is_none_or(|wanted| name::is_same(&target.name, wanted)))
+        {
             out.push(Key::TargetName.name(), &target.name);
             for address in &target.addresses {
                 out.push(Key::TargetAddress.name(), &address.to_string());

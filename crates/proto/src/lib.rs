@@ -10,6 +10,7 @@ mod header;
 pub mod initiator;
 pub mod keys;
 pub mod login;
+pub mod name;
 mod outbox;
 pub mod params;
 pub mod peer_cpu;

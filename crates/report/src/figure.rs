@@ -3,7 +3,11 @@
 //! Colours are names of CSS variables (`var(--read)`): the page's script puts in what the light or dark
 //! theme says. Series are thinned out here, after everything was computed.
 
+use std::cmp::Reverse;
+
+use analysis::manifest::Path;
 use analysis::{CellResult, Repeat, Sample, Spread, Tour};
+use event::BitRate;
 use serde_json::{Value, json};
 
 use crate::decimate::decimate;
@@ -32,7 +36,11 @@ impl Figure {
 /// Throughput of the bulk loads against one-way delay, with the line's goodput.
 pub(crate) fn throughput(tour: &Tour) -> Option<Figure> {
     let mut traces = vec![];
-    let goodput = points(tour.cells.iter().filter(|c| c.bulk), |cell| cell.line.get("goodput"));
+    // A load with a path of its own is no part of a figure of the others against theirs.
+    let has_axis = |cell: &&CellResult| cell.point.contains_key("delay");
+    let varies = tour.cells.iter().any(|cell| has_axis(&cell));
+    let is_shown = |cell: &&CellResult| cell.bulk && (!varies || has_axis(cell));
+    let goodput = points(tour.cells.iter().filter(is_shown), |cell| cell.line.get("goodput"));
     if !goodput.is_empty() {
         let (x, y): (Vec<f64>, Vec<f64>) = goodput.iter().map(|(x, s)| (*x, mbit(s.median))).unzip();
         traces.push(json!({
@@ -44,7 +52,7 @@ pub(crate) fn throughput(tour: &Tour) -> Option<Figure> {
     let mut ticks: Vec<f64> = Vec::new();
     let mut top = goodput.iter().map(|(_, s)| mbit(s.max)).fold(0.0, f64::max);
     for (n, (name, cells)) in series_of(tour).into_iter().enumerate() {
-        let found = points(cells.iter().copied(), |cell| cell.values.get("throughput"));
+        let found = points(cells.iter().copied().filter(is_shown), |cell| cell.values.get("throughput"));
         if found.is_empty() {
             continue;
         }
@@ -115,13 +123,12 @@ fn over_time(
     reference: impl Fn(&CellResult) -> Option<(f64, &'static str)>,
 ) -> Vec<Figure> {
     let lines = series_of(tour);
-    let mut delays: Vec<u64> =
-        tour.cells.iter().filter(|c| c.bulk).filter_map(|c| Some(c.path?.delay_ns)).collect();
-    delays.sort_unstable();
-    delays.dedup();
+    let paths = paths(tour);
+    let is_told = paths.iter().any(|(_, Reverse(rate), _)| *rate != paths[0].1.0);
     let mut figures = Vec::new();
-    for delay_ns in delays {
-        let here = |cell: &&&CellResult| cell.path.is_some_and(|path| path.delay_ns == delay_ns);
+    for path in paths {
+        let (delay_ns, Reverse(rate), _) = path;
+        let here = |cell: &&&CellResult| cell.path.is_some_and(|known| line_of(&known) == path);
         let mut traces = Vec::new();
         let mut legend = Vec::new();
         let (mut end_s, mut top, mut level) = (0.0_f64, 0.0_f64, None);
@@ -156,10 +163,11 @@ fn over_time(
                 }),
             );
         }
+        let rate = if is_told { format!(", {}", BitRate(rate)) } else { String::new() };
         let delay_s = delay_ns as f64 / 1e9;
         figures.push(Figure {
             id: format!("{id}-{}", figures.len() + 1),
-            title: format!("{} one way", duration(delay_s)),
+            title: format!("{} one way{rate}", duration(delay_s)),
             traces,
             layout: json!({
                 "xaxis": {"title": {"text": "since the load began, s"}, "range": [0.0, end_s]},
@@ -170,6 +178,20 @@ fn over_time(
         });
     }
     figures
+}
+
+/// The lines of the bulk loads, the longest last.
+fn paths(tour: &Tour) -> Vec<(u64, Reverse<u64>, u32)> {
+    let paths = tour.cells.iter().filter(|c| c.bulk).filter_map(|c| c.path);
+    let mut lines: Vec<_> = paths.map(|path| line_of(&path)).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    lines
+}
+
+/// Delay, rate and MTU: what makes a panel of its own. Queues in front of a line share it.
+fn line_of(path: &Path) -> (u64, Reverse<u64>, u32) {
+    (path.delay_ns, Reverse(path.rate_bits_per_s), path.mtu)
 }
 
 /// The lines of a figure: bulk loads, apart by every axis of the matrix but the delay.

@@ -145,6 +145,7 @@ fn kernel_point(i: u64) -> KernelPoint {
         event: events[i as usize % 3],
         host: [Some(Host::Near), Some(Host::Far), None][i as usize % 3],
         host_number: small % 200,
+        peer_number: small % 199,
         local_port: i as u16,
         remote_port: 3260,
         cwnd_packets: small,
@@ -203,23 +204,12 @@ fn every_table_comes_back_as_it_was() {
 
 #[test]
 fn a_spool_gives_back_what_was_put_in() {
-    fn check<R: tables::Packed>(path: &Path, row: impl Fn(u64) -> R) -> R::Columns {
-        let mut expected = R::Columns::default();
-        let mut spool = Spool::<R>::create(path, 1).unwrap();
-        // As much as fits into its batches, so that none is lost however slow the disk is.
-        for i in 0..1000 {
-            spool.record(&row(i));
-            row(i).push(&mut expected);
-        }
-        assert_eq!(spool.finish().unwrap(), tables::Written { rows: 1000, lost_rows: 0 });
-        expected
-    }
     let dir = tempfile::tempdir().unwrap();
-    let ios = check(&dir.path().join("io-near.parquet"), io);
+    let ios = spool(&dir.path().join("io-near.parquet"), io);
     assert_eq!(tables::read::<Io>(dir.path()).unwrap(), ios);
-    let both = check(&dir.path().join("layers.parquet"), layers);
+    let both = spool(&dir.path().join("layers.parquet"), layers);
     assert_eq!(tables::read::<Layers>(dir.path()).unwrap(), both);
-    let pdus = check(&dir.path().join("pdus.parquet"), pdu);
+    let pdus = spool(&dir.path().join("pdus.parquet"), pdu);
     assert_eq!(tables::read::<PduSeen>(dir.path()).unwrap(), pdus);
 }
 
@@ -290,23 +280,36 @@ except ImportError:
     con = duckdb.connect()
     column = lambda name: [r[0] for r in con.execute(f'select {name} from read_parquet(\'{path}\')').fetchall()]
     types = []
-print(sum(column("app_rx_bytes")), sum(column("pacing_rate_bytes_per_s")), column("host")[1], column("state")[0],
-      sum(column("ssthresh_packets")), len(column("t_ns")))
 for name, kind in types:
     assert kind in ("uint64", "uint32", "string"), (name, kind)
+print(eval(sys.argv[2]))
 "#;
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("sockets.parquet");
-    let expected = write(&path, (0..1000).map(sample));
-    let output = match Command::new("python3").arg("-c").arg(script).arg(&path).output() {
-        Ok(output) => output,
-        Err(error) => return println!("skipped: {test}: python3: {error}"),
+    let [sockets, layers_file, pdus_file] =
+        ["sockets", "layers", "pdus"].map(|name| dir.path().join(format!("{name}.parquet")));
+    let expected = write(&sockets, (0..1000).map(sample));
+    let expected_layers = spool(&layers_file, layers);
+    let expected_pdus = spool(&pdus_file, pdu);
+    let ask = |path: &Path, what: &str| {
+        let output = Command::new("python3").arg("-c").arg(script).arg(path).arg(what).output();
+        let output = match output {
+            Ok(output) => output,
+            Err(error) => {
+                println!("skipped: {test}: python3: {error}");
+                return None;
+            }
+        };
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if text == "absent" {
+            println!("skipped: {test}: neither pyarrow nor duckdb is there for python3");
+            return None;
+        }
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Some(text)
     };
-    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    if text == "absent" {
-        return println!("skipped: {test}: neither pyarrow nor duckdb is there for python3");
-    }
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let what = r#"" ".join(map(str, [sum(column("app_rx_bytes")), sum(column("pacing_rate_bytes_per_s")),
+        column("host")[1], column("state")[0], sum(column("ssthresh_packets")), len(column("t_ns"))]))"#;
+    let Some(text) = ask(&sockets, what) else { return };
     let sum = |column: &[u64]| column.iter().map(|v| u128::from(*v)).sum::<u128>();
     let ours = format!(
         "{} {} far cwr {} 1000",
@@ -315,6 +318,33 @@ for name, kind in types:
         expected.ssthresh_packets.iter().map(|v| u64::from(*v)).sum::<u64>(),
     );
     assert_eq!(text, ours);
+    let what = r#"" ".join(map(str, [sum(column("completed_t_ns")), sum(column("sent_t_ns")),
+        sum(column("session")), column("host")[1], column("op")[0], sum(column("status"))]))"#;
+    let ours = format!(
+        "{} {} {} far write {}",
+        sum(&expected_layers.completed_t_ns),
+        sum(&expected_layers.sent_t_ns),
+        sum(&expected_layers.session),
+        expected_layers.status.iter().map(|v| u64::from(*v)).sum::<u64>(),
+    );
+    assert_eq!(ask(&layers_file, what), Some(ours));
+    let what =
+        r#"" ".join([str(sum(column("stream_end"))), *column("kind")[:12], *column("direction")[:2]])"#;
+    let kinds = expected_pdus.kind[..12].iter().map(|kind| kind.name()).collect::<Vec<_>>().join(" ");
+    let ours = format!("{} {kinds} out in", sum(&expected_pdus.stream_end));
+    assert_eq!(ask(&pdus_file, what), Some(ours));
+}
+
+/// Writes a thousand rows by way of a spool, as much as fits into its batches: none is lost however slow the disk is.
+fn spool<R: tables::Packed>(path: &Path, row: impl Fn(u64) -> R) -> R::Columns {
+    let mut expected = R::Columns::default();
+    let mut spool = Spool::<R>::create(path, 1).unwrap();
+    for i in 0..1000 {
+        spool.record(&row(i));
+        row(i).push(&mut expected);
+    }
+    assert_eq!(spool.finish().unwrap(), tables::Written { rows: 1000, lost_rows: 0 });
+    expected
 }
 
 /// docs/tables.md is a public interface: every column and word of ours must stand there, under its table.

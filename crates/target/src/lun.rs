@@ -123,6 +123,11 @@ impl Lun {
                 (Backend::Blocking(Arc::new(store)), block_len_bytes)
             }
         };
+        let blocks = backend.len_bytes() / u64::from(block_len_bytes);
+        if let Some(rule) = options.faults.iter().find(|rule| rule.last_block() >= Some(blocks)) {
+            let (number, spec) = place();
+            return Err(LunError::FaultRange { number, spec, rule: *rule, blocks });
+        }
         let backend = wrap(backend, options, block_len_bytes);
         let kept = Keeper::open(&spec.source, options).map_err(|source| {
             let (number, spec) = place();
@@ -137,13 +142,13 @@ impl Lun {
             spec: spec.clone(),
             is_leaving: false,
             block_len_bytes,
-            blocks: backend.len_bytes() / u64::from(block_len_bytes),
+            blocks,
             identity: Identity::derive(iqn, number, spec.source.kind(), &origin(&spec.source)),
             read_only: options.read_only,
             settings: Settings { write_cache: backend.has_write_cache(), write_protect: false },
             backend,
             delays: options.delays,
-            seed: options.seed,
+            seed: options.seed.unwrap_or_default(),
             delayed: 0,
             attentions: Attentions::default(),
             reservations,
@@ -283,7 +288,12 @@ fn wrap(backend: Backend, options: &Options, block_len_bytes: u32) -> Backend {
         Backend::Blocking(store) => store,
     };
     if !options.faults.is_empty() {
-        store = Arc::new(FaultStore::new(store, &options.faults, block_len_bytes, options.seed));
+        store = Arc::new(FaultStore::new(
+            store,
+            &options.faults,
+            block_len_bytes,
+            options.seed.unwrap_or_default(),
+        ));
     }
     Backend::Blocking(store)
 }

@@ -14,6 +14,8 @@ use hdrhistogram::Histogram;
 use net::scheduling;
 use store::tables::{TableError, Writer};
 
+use crate::connections::Connections;
+
 const BATCH_ROWS: usize = 2048;
 const BATCHES_WAITING: usize = 512;
 /// Lateness is counted up to a minute, in steps of 0.1 %.
@@ -113,10 +115,12 @@ impl Drop for Feed {
 }
 
 impl Collector {
-    /// Starts the thread, and a table in `trace` if one is wanted. The feeds are for the two directions.
+    /// Starts the thread, and a table in `trace` if one is wanted; `connections` learns which TCP connections there
+    /// are. The feeds are for the two directions.
     pub(crate) fn start(
         trace: Option<&Path>,
         window: Arc<Window>,
+        connections: Option<Arc<Connections>>,
     ) -> Result<(Collector, [Feed; 2]), TableError> {
         let mut table = trace.map(|dir| Writer::<Packet>::create(dir.join("packets.parquet"))).transpose()?;
         let (batches, incoming) = sync_channel(BATCHES_WAITING);
@@ -134,7 +138,7 @@ impl Collector {
             // Without the right to step back it competes with the commands; the directions come first anyway.
             let _ = scheduling::background();
             let mut traffic = Traffic::none();
-            collect(&incoming, &window, &mut traffic, table.as_mut())?;
+            collect(&incoming, &window, &mut traffic, table.as_mut(), connections.as_deref())?;
             if let Some(table) = table {
                 table.finish()?;
             }
@@ -155,8 +159,12 @@ fn collect(
     window: &Window,
     traffic: &mut Traffic,
     mut table: Option<&mut Writer<Packet>>,
+    connections: Option<&Connections>,
 ) -> Result<(), TableError> {
     for batch in incoming {
+        if let Some(connections) = connections {
+            connections.learn(&batch);
+        }
         for packet in &batch {
             if let Some(table) = &mut table {
                 table.push(packet)?;

@@ -9,6 +9,7 @@ use event::Direction;
 use net::{Wake, clock};
 
 use crate::collect::{Collector, Traffic, Window};
+use crate::connections::Connections;
 use crate::host::{Drops, Host};
 use crate::lane::Lane;
 use crate::pump::{Cost, Pump, Signals};
@@ -32,11 +33,12 @@ impl Emulator {
         near: &[Arc<Host>],
         far: &[Arc<Host>],
         trace: Option<&Path>,
+        connections: Option<Arc<Connections>>,
     ) -> Result<Emulator, WanError> {
         let window = Window::new();
         let failed = |source| WanError::System { what: "start a thread of the emulator", source };
         let signals = Signals::new().map_err(failed)?;
-        let (collector, [to_far, to_near]) = Collector::start(trace, window.clone())?;
+        let (collector, [to_far, to_near]) = Collector::start(trace, window.clone(), connections)?;
         let out = Lane::new(Direction::NearToFar, [near, far], spec, to_far).map_err(failed)?;
         let back = Lane::new(Direction::FarToNear, [far, near], spec, to_near).map_err(failed)?;
         let pump = Pump::new([out, back], signals.clone());

@@ -122,6 +122,9 @@ pub enum WanError {
         /// What the system said.
         source: io::Error,
     },
+    /// The kernel's tracepoints cannot be had.
+    #[error("cannot trace the kernel: {0}; leave --trace-kernel out")]
+    Tracing(net::tracing::TracingError),
     /// Threads, descriptors or pipes could not be had.
     #[error("cannot {what}")]
     System {

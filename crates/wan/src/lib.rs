@@ -6,10 +6,11 @@
 //! does.
 //!
 //! Reading order: [`run`] is a whole run; `host` makes a namespace, `emulator`, `pump` and `lane` move the
-//! packets, `collect` and [`validity`] look at them afterwards.
+//! packets, `collect` and [`validity`] look at them afterwards; `kernel` records what the kernel says meanwhile.
 
 mod arena;
 mod collect;
+mod connections;
 mod device;
 mod emulator;
 mod environment;
@@ -17,6 +18,7 @@ mod error;
 pub mod guard;
 mod headers;
 mod host;
+mod kernel;
 mod lane;
 mod memory;
 mod name;
@@ -36,6 +38,7 @@ mod watch;
 
 pub use device::DeviceKind;
 pub use error::WanError;
+pub use kernel::KernelTraced;
 pub use name::{HOSTS_MAX, HostName};
 pub use pump::Cost;
 pub use roles::Role;

@@ -10,17 +10,20 @@ use net::{EndSignals, clock};
 use serde::Serialize;
 
 use crate::emulator::Emulator;
+use crate::kernel::{KernelTrace, KernelTraced};
 use crate::pump::Cost;
 use crate::registry::Registered;
 use crate::roles::Role;
 use crate::shown::PathShown;
-use crate::site::{Commanded, Site};
+use crate::site::{self, Commanded, Site};
 use crate::validity::{Class, Validity, judge};
 use crate::{Spec, WanError};
 
 /// How long the other near commands have to end by themselves once COMMAND has: those that do the same as it, over
 /// the same line, end at about the same time.
 const COMPANY: Duration = Duration::from_secs(5);
+/// How much longer than a round trip a path to this machine stays, so that connections over it are closed at both ends.
+const FAREWELL: Duration = Duration::from_millis(50);
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -35,6 +38,8 @@ pub struct Settings {
     pub far: Vec<String>,
     /// Where the table `packets` goes; the directory is there.
     pub trace: Option<PathBuf>,
+    /// Whether the table `kernel` goes there too, which needs root.
+    pub trace_kernel: bool,
     /// Whether to keep the last line of JSON that each command prints.
     pub keep_output: bool,
     /// What the run is judged for.
@@ -58,6 +63,8 @@ pub struct Outcome {
     pub others: Vec<Role>,
     /// What the emulation cost.
     pub emulator: Cost,
+    /// What was recorded of the kernel.
+    pub kernel: Option<KernelTraced>,
     /// Kernel settings of near; all namespaces have the same.
     pub sysctls: BTreeMap<String, String>,
     /// Those of this machine, if it is the far end: nothing of it is changed.
@@ -72,7 +79,12 @@ pub fn run(settings: &Settings) -> Result<Outcome, WanError> {
     let (spec, keep) = (&settings.spec, settings.keep_output);
     spec.check()?;
     let site = Site::new(spec, settings.program.as_deref())?;
-    let mut emulator = Emulator::start(spec, &site.near, &site.far, settings.trace.as_deref())?;
+    let kernel = match &settings.trace {
+        Some(dir) if settings.trace_kernel => Some(KernelTrace::start(spec, dir)?),
+        _ => None,
+    };
+    let connections = kernel.as_ref().map(KernelTrace::connections);
+    let mut emulator = Emulator::start(spec, &site.near, &site.far, settings.trace.as_deref(), connections)?;
     let _registered = Registered::new(spec, &site.hosts())?;
 
     let mut far = Vec::new();
@@ -93,9 +105,14 @@ pub fn run(settings: &Settings) -> Result<Outcome, WanError> {
     Commanded::wait_for_all(&mut others, clock::now() + COMPANY, &signals)?;
     emulator.end()?;
     Commanded::stop_all(&mut others, &signals)?;
+    if spec.far_is_here {
+        // Programs of this machine go on: what the near ones said last is still on its way to them.
+        site::rest(spec.base_rtt() + FAREWELL, &signals)?;
+    }
     Commanded::stop_all(&mut far, &signals)?;
     site.clear();
     let (traffic, drops, cost) = emulator.finish()?;
+    let kernel = kernel.map(KernelTrace::finish).transpose()?;
 
     let mut far: Vec<Role> = far.into_iter().map(Commanded::told).collect();
     let farther = if far.is_empty() { Vec::new() } else { far.split_off(1) };
@@ -106,6 +123,7 @@ pub fn run(settings: &Settings) -> Result<Outcome, WanError> {
         far: far.pop(),
         others: others.into_iter().map(Commanded::told).chain(farther).collect(),
         emulator: cost,
+        kernel,
         sysctls: site.near[0].sysctls.clone(),
         far_sysctls: spec.far_is_here.then(|| site.far[0].sysctls.clone()),
     })

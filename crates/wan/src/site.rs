@@ -235,6 +235,14 @@ impl Commanded {
     }
 }
 
+/// Lets so much time pass.
+pub(crate) fn rest(time: Duration, signals: &EndSignals) -> Result<(), WanError> {
+    match readable([signals.as_fd()], Some(time))?[0] && signals.came() {
+        true => Err(WanError::Interrupted),
+        false => Ok(()),
+    }
+}
+
 fn readable<const N: usize>(
     descriptors: [BorrowedFd<'_>; N],
     timeout: Option<Duration>,

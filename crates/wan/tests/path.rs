@@ -14,6 +14,7 @@ fn settings(near: &[&str], far: Option<&str>) -> Settings {
         others: Vec::new(),
         far: far.map(str::to_owned).into_iter().collect(),
         trace: None,
+        trace_kernel: false,
         keep_output: true,
         class: Class::Off,
         program: None,

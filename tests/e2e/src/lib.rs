@@ -17,4 +17,4 @@ pub mod skip;
 pub mod tgtd;
 
 pub use binary::{farlun, farlun_path};
-pub use process::{Finished, Service, run};
+pub use process::{Finished, Service, run, until};

@@ -1,7 +1,6 @@
 //! Commands run over the emulated path, `farlun wan`: one script far away, one near.
 
-use std::fs::{self, OpenOptions};
-use std::path::Path;
+use std::fs;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -20,9 +19,6 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 pub fn available() -> Result<(), String> {
     skip::root()?;
     skip::program("unshare")?;
-    if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
-        return Err(format!("/dev/net/tun does not open: {error}"));
-    }
     let mut namespace = Command::new("unshare");
     let made = run(namespace.args(["--net", "true"]), Duration::from_secs(10));
     if made.code == 0 {
@@ -53,12 +49,30 @@ pub fn available_to_nobody() -> Result<(), String> {
     if made.code != 0 {
         return Err(format!("users can make no namespaces: {}", made.stderr.trim()));
     }
-    for (flag, path) in [("-w", Path::new("/dev/net/tun")), ("-x", farlun_path())] {
-        if run(as_nobody("test").arg(flag).arg(path), Duration::from_secs(10)).code != 0 {
-            return Err(format!("{} is closed to other users", path.display()));
-        }
+    if run(as_nobody("test").arg("-x").arg(farlun_path()), Duration::from_secs(10)).code != 0 {
+        return Err(format!("{} is closed to other users", farlun_path().display()));
     }
     Ok(())
+}
+
+/// Like [`as_nobody`], where there is no /dev/net/tun either.
+pub fn as_nobody_without_tun(program: &str) -> Command {
+    let nobody = as_nobody(program);
+    let mut command = Command::new("unshare");
+    // The mount is seen by nobody else and goes with the command.
+    command.args(["--mount", "sh", "-c", "mount -t tmpfs none /dev/net && exec \"$0\" \"$@\""]);
+    command.arg(nobody.get_program()).args(nobody.get_args());
+    command.current_dir("/").env_remove("XDG_RUNTIME_DIR");
+    command
+}
+
+/// Whether that can be had here.
+pub fn available_without_tun() -> Result<(), String> {
+    available()?;
+    available_to_nobody()?;
+    let hidden =
+        run(as_nobody_without_tun("test").args(["!", "-e", "/dev/net/tun"]), Duration::from_secs(10));
+    if hidden.code == 0 { Ok(()) } else { Err(format!("nothing can be mounted: {}", hidden.stderr.trim())) }
 }
 
 /// Runs two shell scripts over 1 Gb/s with 8 ms one way; the document that `farlun wan` prints.

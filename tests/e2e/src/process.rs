@@ -51,6 +51,13 @@ impl Finished {
         self
     }
 
+    /// Panics unless standard error says `words`.
+    #[track_caller]
+    pub fn expect_said(self, words: &str) -> Finished {
+        assert!(self.stderr.contains(words), "'{words}' is not said\n{self:#?}");
+        self
+    }
+
     /// Standard output as one JSON document.
     #[track_caller]
     pub fn json(&self) -> Value {
@@ -155,6 +162,12 @@ impl Service {
     /// Ends it at once, as a crash would.
     pub fn kill(&mut self) {
         kill_group(&mut self.child);
+    }
+
+    /// Ends the process alone at once; what it started must look after itself.
+    pub fn kill_alone(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     /// What it has written to standard error.

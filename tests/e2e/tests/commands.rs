@@ -54,6 +54,23 @@ fn bench_says_it_to_people_too() {
 }
 
 #[test]
+fn times_that_leave_no_time_are_bad_usage() {
+    let target = Target::serve(&["memory:1MiB"]);
+    for time in ["0", "999us"] {
+        for command in ["ls", "inquiry", "bench"] {
+            let finished = run(&mut farlun([command, &target.url(0), "--timeout", time]), MINUTE);
+            finished.expect_code(2).expect_sentence(&["at least 1ms"]);
+        }
+    }
+    for format in [&["--json"][..], &[]] {
+        let mut bench = farlun(["bench", &target.url(0), "--time", "1ns"]);
+        let finished = run(bench.args(format), MINUTE).expect_code(2);
+        assert_eq!(finished.stdout, "", "there is no figure");
+        finished.expect_sentence(&["too short"]);
+    }
+}
+
+#[test]
 fn discovery_and_inquiry_as_json() {
     let target = Target::serve(&["memory:64MiB", "memory:32MiB"]);
     let listed = run(&mut farlun(["ls", &target.portal(), "--json"]), MINUTE).expect_code(0).json();

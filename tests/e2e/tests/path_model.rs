@@ -1,5 +1,6 @@
 //! The emulated path does what its model says, seen by programs that know nothing of it: ping and iperf3.
 
+use std::process::Command;
 use std::time::Duration;
 
 use e2e::path::{self, FAR};
@@ -127,40 +128,6 @@ fn what_gets_through_with_much_lost_is_what_was_sent() {
 }
 
 #[test]
-fn a_full_ring_is_congestion_of_the_sender_alone() {
-    need!(path::available(), skip::program("iperf3"), skip::tracepoints());
-    let trace = tempfile::NamedTempFile::new().expect("a file for the trace");
-    let kept = trace.path().display();
-    // The kernel's own account of every change of state while the transfer runs. Bursts of a window that is not paced
-    // overflow the ring.
-    let near = format!(
-        "set -e; instance=/sys/kernel/tracing/instances/farlun-$$; mkdir $instance; \
-         trap 'echo 0 >$instance/events/tcp/tcp_cong_state_set/enable; rmdir $instance' EXIT; \
-         sysctl -qw net.ipv4.tcp_pacing_ca_ratio=1000 net.ipv4.tcp_pacing_ss_ratio=1000; \
-         echo 1 >$instance/events/tcp/tcp_cong_state_set/enable; \
-         iperf3 -c {FAR} -p 5319 -n 40M -C cubic >&2; \
-         cat $instance/trace >{kept}"
-    );
-    let far = "iperf3 -s -1 -p 5319";
-    let (document, printed) = over("--delay 5ms --rate 500mbit --ring 80", Some(far), &["bash", "-c", &near]);
-    let validity = &document["validity"];
-    assert!(validity["dropped_ring_full"].as_u64() > Some(0), "{validity}");
-    for fate in ["dropped_queue_full", "dropped_lost", "dropped_unasked"] {
-        assert_eq!(validity[fate], 0, "nothing is lost on the path: {validity}");
-    }
-    let trace = std::fs::read_to_string(trace.path()).expect("the trace");
-    let states: Vec<&str> = trace
-        .lines()
-        .filter(|line| line.contains("dport=5319") && line.contains("daddr=198.18.0.2"))
-        .filter_map(|line| line.split("cong_state=").nth(1))
-        .map(str::trim)
-        .collect();
-    // 0 is open, 2 is CWR; 3 would be recovery, 4 loss.
-    assert!(states.contains(&"2"), "{states:?}\n{printed}");
-    assert!(states.iter().all(|state| matches!(*state, "0" | "2")), "{states:?}\n{printed}");
-}
-
-#[test]
 fn a_starved_emulator_says_that_its_figures_are_not_valid() {
     need!(path::available(), skip::program("ping"));
     let _turn = path::turn();
@@ -235,8 +202,22 @@ fn what_cannot_be_meant_is_bad_usage() {
 #[test]
 fn the_selftest_gives_figures_or_says_why_not() {
     need!(path::available());
+    check_selftest(farlun(["wan"]), "real-time");
+}
+
+#[test]
+fn the_selftest_of_users_who_are_not_root_has_bounds_of_its_own() {
+    need!(path::available(), path::available_to_nobody());
+    let mut command = path::as_nobody(farlun_path().to_str().expect("a path of plain characters"));
+    command.arg("wan");
+    check_selftest(command, "ordinary");
+}
+
+/// Runs the self-test of `wan`, which is to say that the bounds are these.
+#[track_caller]
+fn check_selftest(mut wan: Command, bounds: &str) {
     let _turn = path::turn();
-    let finished = run(farlun(["wan", "selftest", "--quick"]).arg("--json"), 2 * LIMIT);
+    let finished = run(wan.args(["selftest", "--quick", "--json"]), 2 * LIMIT);
     let document = finished.json();
     let checks = document["checks"].as_array().expect("checks");
     assert!(checks.len() >= 9, "{document}");
@@ -249,9 +230,9 @@ fn the_selftest_gives_figures_or_says_why_not() {
     };
     assert_eq!((finished.code, &document["valid"]), (code, &Value::Bool(valid)), "{finished:#?}");
     assert_eq!(valid, document["reasons"].as_array().expect("reasons").is_empty(), "{document}");
-    assert_eq!(document["bounds"], "real-time", "{document}");
-    let capacity =
+    assert_eq!(document["bounds"], bounds, "{document}");
+    let streams =
         checks.iter().filter(|check| check["path"].as_str().is_some_and(|path| path.contains("cubic")));
-    assert!(capacity.count() >= 3, "congestion control and queue are stated: {document}");
+    assert!(streams.count() >= 3, "congestion control and queue are stated: {document}");
     assert!(document["others_busy"].is_f64(), "{document}");
 }

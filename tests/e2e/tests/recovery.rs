@@ -208,6 +208,7 @@ fn a_target_that_closes_every_time_is_given_up() {
 #[track_caller]
 fn unanswered(
     words: &str,
+    is_reset: bool,
     mut about_the_abort: impl FnMut(&mut Link, &TaskManagementRequest) + Send + 'static,
 ) {
     let fake = FakeTarget::start(move |listener| {
@@ -230,7 +231,10 @@ fn unanswered(
     let finished = finished.expect_code(1).expect_sentence(&[words]);
     assert!(finished.stderr.contains("did not answer READ within 2s"), "{finished:#?}");
     let (read, aborts) = fake.join();
-    let (Some(read), [abort]) = (read, &aborts[..]) else { panic!("one abort of one read: {aborts:?}") };
+    let (Some(read), [abort, resets @ ..]) = (read, &aborts[..]) else { panic!("one read: {aborts:?}") };
+    let functions: Vec<u8> = resets.iter().map(|reset| reset.function).collect();
+    let expected: &[u8] = if is_reset { &[task_function::LOGICAL_UNIT_RESET] } else { &[] };
+    assert_eq!(functions, expected, "what follows the abort");
     assert_eq!((abort.function, abort.immediate), (task_function::ABORT_TASK, true));
     assert_eq!((abort.referenced_itt, abort.ref_cmd_sn, abort.lun), (read.itt, read.cmd_sn, read.lun));
 }
@@ -244,10 +248,16 @@ fn answer(link: &mut Link, request: &TaskManagementRequest, response: u8) {
 
 #[test]
 fn a_command_that_is_never_answered_is_aborted() {
-    unanswered("it was aborted", |link, request| answer(link, request, task_response::COMPLETE));
-    unanswered("it was aborted", |link, request| answer(link, request, task_response::NO_SUCH_TASK));
-    unanswered("function not supported", |link, request| answer(link, request, task_response::NOT_SUPPORTED));
-    unanswered("nor that it be aborted", |_, _| {});
+    unanswered("it was aborted", false, |link, request| answer(link, request, task_response::COMPLETE));
+    unanswered("it was aborted", false, |link, request| answer(link, request, task_response::NO_SUCH_TASK));
+    let words = "function not supported";
+    unanswered(words, false, |link, request| answer(link, request, task_response::NOT_SUPPORTED));
+    unanswered("the LUN was reset", true, |link, request| {
+        if request.function == task_function::LOGICAL_UNIT_RESET {
+            answer(link, request, task_response::COMPLETE);
+        }
+    });
+    unanswered("nor was the LUN reset", true, |_, _| {});
 }
 
 #[test]

@@ -227,9 +227,12 @@ fn all_problems_at_once_in_words() {
 fn what_a_file_that_reads_well_can_still_not_serve() {
     let folder = Folder::new();
     let check = |text: &str, flags: &[&str], words: &[&str]| {
-        let said = run(folder.target(text, flags).arg("--check"), MINUTE).expect_code(2);
-        assert!(said.stdout.is_empty(), "{said:#?}");
-        said.expect_sentence(words);
+        // Whoever serves at once is told the same, with the same exit code.
+        for last in [&["--check"][..], &[]] {
+            let said = run(folder.target(text, flags).args(last), MINUTE).expect_code(2);
+            assert!(said.stdout.is_empty(), "{said:#?}");
+            said.expect_sentence(words);
+        }
     };
     check("iqn = \"iqn.a\"", &[], &["nothing to serve"]);
     check(&RIGHT.replace("disk.img", "none.img"), &[], &["LUN 3 (file:none.img)"]);
@@ -239,6 +242,18 @@ fn what_a_file_that_reads_well_can_still_not_serve() {
     check(&format!("congestion = \"warp\"\n{RIGHT}"), &[], &["'warp' is not available"]);
     check(&format!("trace = \"disk.img\"\n{RIGHT}"), &[], &["disk.img is a file"]);
     check(RIGHT, &["--lun", "memory:1MiB"], &["0 is taken by --lun memory:1MiB"]);
+    check(
+        RIGHT,
+        &["--listen", "[::1]:3999", "--listen", "[::1]:3999"],
+        &["--listen [::1]:3999 is there twice"],
+    );
+    check(
+        &RIGHT.replace("64MiB", "64MiB,fault=read:lba=131072"),
+        &[],
+        &["LUN 0", "131072 blocks are numbered"],
+    );
+    check(&RIGHT.replace("64MiB", "64MiB,fault=sync"), &[], &["'fault=sync' would never strike"]);
+    check(&RIGHT.replace("64MiB", "64MiB,seed=1,seed=1"), &[], &["'seed' is there twice"]);
     let mut missing = farlun(["target", "--check", "--config", "/nowhere/target.toml"]);
     run(&mut missing, MINUTE).expect_code(2).expect_sentence(&["/nowhere/target.toml: No such file"]);
 }

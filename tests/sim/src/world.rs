@@ -165,6 +165,9 @@ impl World {
             // Only pacing looks at it, and this pipe is not paced.
             delivery_rate_bytes_per_s: 0,
             app_limited: true,
+            retransmitted_packets: 0,
+            mss_bytes: 1448,
+            cwnd_packets: 0,
             backlog_bytes: unsent,
             request_bytes: running.request_bytes(),
         });

@@ -10,6 +10,7 @@ mod memory;
 mod spread;
 mod stream;
 mod tgt;
+mod trace;
 
 use anyhow::{Result, bail};
 
@@ -35,6 +36,7 @@ const SECTIONS: &[Section] = &[
     ("memory", memory::run),
     ("analysis", analysis::run),
     ("flood", flood::run),
+    ("trace", trace::run),
 ];
 
 /// Runs the sections of these names, or every section; true if every bound holds.

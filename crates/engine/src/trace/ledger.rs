@@ -136,7 +136,7 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
     /// A PDU is about to be sent. `is_edge` says that its place and times are wanted for its request, which are
     /// told by [`Ledger::departed`].
     pub fn sends(&mut self, connection: u32, pdu: &Pdu, is_edge: bool, now: Instant) -> Option<Mark> {
-        let Some(id) = self.row_of(connection, pdu) else {
+        let Some(id) = self.row_of(connection, pdu, None) else {
             return is_edge.then_some(Mark { tag: u64::from(pdu.itt()), is_stamped: false });
         };
         let row = self.row(id, pdu, Way::Out, now);
@@ -147,9 +147,15 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
         Some(Mark { tag: PDU_BIT | key as u64, is_stamped: true })
     }
 
-    /// A PDU has come.
-    pub fn receives(&mut self, connection: u32, pdu: &Pdu, span: Span, now: Instant) {
-        if let Some(id) = self.row_of(connection, pdu) {
+    /// A PDU has come. `cmd_sn` is the number of its command, where that is not open yet.
+    pub fn receives(
+        &mut self,
+        connection: u32,
+        pdu: &Pdu,
+        cmd_sn: Option<u32>,
+        (span, now): (Span, Instant),
+    ) {
+        if let Some(id) = self.row_of(connection, pdu, cmd_sn) {
             let row = self.row(id, pdu, Way::In, now);
             self.tracer.pdu(&PduSeen { stream_begin: span.begin, stream_end: span.end, ..row });
         }
@@ -197,7 +203,7 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
     }
 
     /// Whose PDU it is, if it has a row.
-    fn row_of(&self, connection: u32, pdu: &Pdu) -> Option<RequestId> {
+    fn row_of(&self, connection: u32, pdu: &Pdu, cmd_sn: Option<u32>) -> Option<RequestId> {
         let sampling = self.tracer.sampling();
         let is_of_command = matches!(
             pdu,
@@ -205,7 +211,9 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
         );
         let cmd_sn = match pdu {
             Pdu::ScsiCommand(command) => command.cmd_sn,
-            _ if is_of_command => self.open.get(&pdu.itt())?.request.id.cmd_sn,
+            _ if is_of_command => {
+                cmd_sn.or_else(|| self.open.get(&pdu.itt()).map(|open| open.request.id.cmd_sn))?
+            }
             _ if sampling.pdus == 0 => return None,
             _ => return Some(self.id(connection, pdu, 0)),
         };

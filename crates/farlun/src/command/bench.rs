@@ -27,22 +27,22 @@ pub(crate) struct BenchArgs {
     /// read, write, or read,write for one after the other
     #[arg(long, value_delimiter = ',', default_value = "read", value_parser = parse_op)]
     op: Vec<Op>,
-    /// Length of a request [default: 1MiB, with --random 4KiB]
+    /// Length of a request, in whole blocks of the LUN [default: 1MiB, with --random 4KiB]
     #[arg(long, value_name = "SIZE")]
     block: Option<Bytes>,
-    /// Requests outstanding [default: follows the path]
+    /// Requests outstanding, 1 to 65535 [default: follows the path]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     depth: Option<u16>,
     /// Requests that a session gives to iSCSI at a time; those beyond wait above it [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     queue_limit: Option<u16>,
-    /// Sessions that load the LUN at the same time, each with requests of its own
+    /// Sessions that load the LUN at the same time, 1 to 1024, each with requests of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     sessions: u16,
     /// At random places of the LUN instead of one after the other
     #[arg(long)]
     random: bool,
-    /// How long
+    /// How long; at least one request has to complete in what is counted of it
     #[arg(long, default_value = "10s", value_parser = parse_delay)]
     time: Duration,
     /// How much of that is not counted, from its start
@@ -116,6 +116,9 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<u8> {
         let far_after_ns = disks[0].target_cpu_ns().map_err(failed)?;
         let far_ns = far_after_ns.zip(far_ns).map(|(after, before)| after.saturating_sub(before));
         bar.finish_and_clear();
+        if outcome.ios == 0 {
+            return Err(too_short(&shape, disks[0].session().min_rtt()));
+        }
         let mut document = document(&disks[0], &shape, &outcome, near_ns, far_ns);
         document.sessions = Some(disks.len() as u64);
         document.reconnects = Some(reconnects_of(&disks) - reconnects);
@@ -168,6 +171,17 @@ fn load(disks: &mut [Disk], shape: Shape, progress: &mut dyn FnMut(Progress)) ->
     let mut sum = outcomes.next().expect("there is at least one session");
     outcomes.for_each(|outcome| sum.add(&outcome));
     Ok(sum)
+}
+
+/// Nothing was measured: there is no figure to show.
+fn too_short(shape: &Shape, rtt: Option<Duration>) -> anyhow::Error {
+    let counted = shape.time.saturating_sub(shape.warmup);
+    let rtt = rtt.map_or_else(String::new, |rtt| format!(" of {}", format_delay(rtt)));
+    Exit::usage(format!(
+        "--time {} is too short: no request completed in the {} that are counted, expected several round trips{rtt}",
+        format_delay(shape.time),
+        format_delay(counted)
+    ))
 }
 
 fn reconnects_of(disks: &[Disk]) -> u64 {

@@ -9,7 +9,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use net::user;
 use wan::validity::Class;
-use wan::{HOSTS_MAX, HostName, Settings, Spec, WanError};
+use wan::{HOSTS_MAX, HostName, KernelTraced, Settings, Spec, WanError};
 
 use self::path::PathArgs;
 use crate::exit::{self, Exit};
@@ -70,6 +70,10 @@ pub(crate) struct WanArgs {
     /// Write the table packets.parquet, every packet's times, into DIR
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
+    /// Write the table kernel.parquet there too: what the kernel's tracepoints say of every connection of the path and
+    /// of the block devices of this machine; needs root
+    #[arg(long, requires = "trace")]
+    trace_kernel: bool,
     /// Print one JSON document when all is over; what the commands print goes to stderr, except a last line
     /// of JSON, which becomes part of it
     #[arg(long)]
@@ -141,6 +145,7 @@ fn emulate(args: WanArgs) -> anyhow::Result<u8> {
         others: args.near,
         far: args.far,
         trace: args.trace,
+        trace_kernel: args.trace_kernel,
         keep_output: args.json,
         class: args.validity.class(),
         program: Some(std::env::current_exe().context("find this program")?),
@@ -154,6 +159,11 @@ fn emulate(args: WanArgs) -> anyhow::Result<u8> {
     })?;
     if args.json {
         say!("{}", serde_json::to_string(&outcome)?);
+    }
+    if let Some(KernelTraced { lost_events: lost @ 1.., .. }) = outcome.kernel {
+        eprintln!(
+            "farlun: {lost} events of the kernel are missing in kernel.parquet: it was too busy to be recorded"
+        );
     }
     let verdict = &outcome.validity.asked;
     if !verdict.ok {

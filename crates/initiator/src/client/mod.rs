@@ -431,6 +431,10 @@ impl Client {
                 self.side.session.manage(Function::AbortTask { token });
                 Ok(())
             }
+            Finding::Reset => {
+                self.side.session.manage(Function::LogicalUnitReset { lun: self.side.lun });
+                Ok(())
+            }
             Finding::GiveUp(command, abort) => {
                 Err(Error::Unanswered { address: *address, command, after: *timeout, abort })
             }

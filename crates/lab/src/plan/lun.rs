@@ -53,7 +53,7 @@ impl Lun {
     pub fn argument(&self, seed: u64) -> String {
         let mut spec = self.spec.clone();
         if self.has_chances() {
-            spec.options.seed = seed;
+            spec.options.seed = Some(seed);
         }
         spec.to_string()
     }

@@ -8,11 +8,18 @@ use document::{Scalar, instead};
 pub enum Table {
     /// Every packet of the path.
     Packets,
+    /// Every PDU of one request in sixteen.
+    Pdus,
 }
 
-/// Tables by name. The first two are always written: figures come from them.
-const TABLES: &[(&str, Option<Table>)] =
-    &[("sockets", None), ("io", None), ("packets", Some(Table::Packets))];
+/// Tables by name. The first three are always written: figures come from them.
+const TABLES: &[(&str, Option<Table>)] = &[
+    ("sockets", None),
+    ("io", None),
+    ("layers", None),
+    ("pdus", Some(Table::Pdus)),
+    ("packets", Some(Table::Packets)),
+];
 
 /// A figure of the report.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,12 +52,13 @@ impl Table {
     pub const fn name(self) -> &'static str {
         match self {
             Table::Packets => "packets",
+            Table::Pdus => "pdus",
         }
     }
 
     /// Those of a plan that does not say.
     pub(super) fn usual() -> Vec<Table> {
-        vec![Table::Packets]
+        vec![Table::Packets, Table::Pdus]
     }
 }
 

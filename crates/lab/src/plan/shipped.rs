@@ -20,6 +20,7 @@ pub struct Shipped {
 pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "tour", text: include_str!("../../../../experiments/tour.toml") },
     Shipped { name: "ramp", text: include_str!("../../../../experiments/ramp.toml") },
+    Shipped { name: "turnaround", text: include_str!("../../../../experiments/turnaround.toml") },
 ];
 
 /// The text of a plan and where it is from.

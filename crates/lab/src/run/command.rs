@@ -173,6 +173,10 @@ impl Parts<'_> {
             words.push(["--no-pacing"]);
         }
         words.push(["--trace", &self.trace(host)]);
+        let has_pdus = matches!(load.kind, LoadKind::Bench(_));
+        if has_pdus && !self.record.contains(&Table::Pdus) {
+            words.push(["--trace-pdus", "0"]);
+        }
     }
 }
 
@@ -335,13 +339,13 @@ mod tests {
             format!(
                 "--far 'farlun target --json --lun memory:1MiB,fault=read:1%,seed=5 --listen 198.18.0.{n}:3260 \
                  --insecure --iqn iqn.2026-11.io.farlun:lab --window 100 --digest crc32c --compat nagle,separate-status --cc cubic --no-pacing \
-                 --trace {trace}'"
+                 --trace {trace} --trace-pdus 0'"
             )
         };
         let bench = |n: &str, seed: u32, trace: &str| {
             format!(
                 "farlun bench iscsi://198.18.0.{n}:3260/iqn.2026-11.io.farlun:lab/0 --json --op read --block 4KiB \
-                 --queue-limit 9 --sessions 3 --time 1s --warmup 0 --seed {seed} --cc cubic --no-pacing --trace {trace}"
+                 --queue-limit 9 --sessions 3 --time 1s --warmup 0 --seed {seed} --cc cubic --no-pacing --trace {trace} --trace-pdus 0"
             )
         };
         let expected = [

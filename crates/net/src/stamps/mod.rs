@@ -51,7 +51,9 @@ impl Said {
         while !at.is_null() {
             // SAFETY: `at` is a header among them, and its data follow it there.
             let (header, data) = unsafe { (at.read_unaligned(), libc::CMSG_DATA(at)) };
-            let len = header.cmsg_len.saturating_sub(size_of::<libc::cmsghdr>());
+            // C libraries disagree about its type.
+            let whole: usize = header.cmsg_len as _;
+            let len = whole.saturating_sub(size_of::<libc::cmsghdr>());
             // SAFETY: the kernel wrote `len` bytes of data behind this header.
             said.take(header.cmsg_level, header.cmsg_type, unsafe { std::slice::from_raw_parts(data, len) });
             // SAFETY: both point into what the kernel has filled in.

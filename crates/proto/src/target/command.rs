@@ -34,7 +34,7 @@ impl Session {
         if self.by_itt.contains_key(&itt) || itt == RESERVED_TAG {
             return Err(Fault::contradiction("the task tag is already in use", itt));
         }
-        self.forgotten.retain(|(old, _)| *old != itt);
+        self.forgotten.take_out(itt);
         let expected_bytes = command.expected_data_transfer_len;
         let bursts = self.unsolicited(command)?;
         let is_early = admit == Admit::Early;

@@ -19,8 +19,6 @@ use crate::window::Admit;
 
 /// Requests that may be under way at once; they are as a rule immediate, so the window does not bound them.
 const MANAGED_MAX: usize = 64;
-/// Bursts of ended tasks that are remembered, so that what a peer still sends for them is no fault.
-const FORGOTTEN_MAX: usize = 4096;
 
 /// What a task management request asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,6 +120,13 @@ impl Session {
     /// Ends one task without an answer. What the serving loop still has of it is its to end:
     /// [`Session::forget`] when it has. False if there is nothing to forget.
     pub fn abort(&mut self, task: TaskId) -> bool {
+        let is_left = self.stop(task);
+        self.send_without_stopped();
+        is_left
+    }
+
+    /// [`Session::abort`], but for the list of those that send: it is looked through once for all.
+    fn stop(&mut self, task: TaskId) -> bool {
         let key = task.0 as usize;
         let Some(task) = self.tasks.get_mut(key) else { return false };
         match &task.stage {
@@ -138,7 +143,6 @@ impl Session {
                 let at = at(&mut self.connections, task.connection);
                 if !at.logged_out {
                     at.unsent_bytes -= u64::from(sending.end_bytes - sending.next_bytes);
-                    at.sending.retain(|other| *other != key);
                 }
             }
             Stage::Running | Stage::Receiving { .. } | Stage::Aborted => {}
@@ -170,8 +174,15 @@ impl Session {
     pub(super) fn abort_those(&mut self, concerns: impl Fn(TaskId, &Task) -> bool) -> Vec<TaskId> {
         let all = self.tasks.iter().map(|(key, task)| (TaskId(key as u32), task));
         let mut all: Vec<_> = all.filter(|(id, task)| concerns(*id, task)).map(|(id, _)| id).collect();
-        all.retain(|task| self.abort(*task));
+        all.retain(|task| self.stop(*task));
+        self.send_without_stopped();
         all
+    }
+
+    fn send_without_stopped(&mut self) {
+        let is_sending =
+            |key: &usize| matches!(self.tasks.get(*key), Some(Task { stage: Stage::Sending(_), .. }));
+        self.connections.iter_mut().for_each(|connection| connection.sending.retain(is_sending));
     }
 
     /// The serving loop has let go of a task that was ended. Nothing more is told of it.
@@ -180,9 +191,15 @@ impl Session {
         self.close(task.0 as usize);
     }
 
+    /// [`Session::forget`] for many at once.
+    pub fn forget_all(&mut self, tasks: &HashSet<TaskId>) {
+        self.events.retain(|event| event.task().is_none_or(|task| !tasks.contains(&task)));
+        tasks.iter().for_each(|task| self.close(task.0 as usize));
+    }
+
     /// Whether this is data for a task that was ended.
     pub(super) fn is_forgotten(&self, itt: u32, ttt: u32) -> bool {
-        self.forgotten.contains(&(itt, ttt))
+        self.forgotten.has(itt, ttt)
     }
 
     /// Takes a task out of the tables; its data that is still on its way will be taken and forgotten.
@@ -200,10 +217,7 @@ impl Session {
             *current = Current::Ignored;
         }
         for burst in task.bursts.iter().filter(|burst| burst.next_bytes < burst.end_bytes) {
-            self.forgotten.push_back((task.itt, burst.ttt));
-        }
-        while self.forgotten.len() > FORGOTTEN_MAX {
-            self.forgotten.pop_front();
+            self.forgotten.add(task.itt, burst.ttt);
         }
         match task.stage {
             // Its number is given back when its turn comes.

@@ -12,6 +12,7 @@ mod answer;
 mod command;
 mod connection;
 mod data_out;
+mod forgotten;
 mod manage;
 mod notice;
 mod request;
@@ -28,6 +29,7 @@ use crate::window::TargetWindow;
 
 pub use connection::ConnectionId;
 use connection::{Connection, Current, at};
+use forgotten::Forgotten;
 pub use manage::Function;
 pub use task::{Answer, Run, TaskId};
 use task::{Early, Stage, Task, Waiting};
@@ -140,7 +142,7 @@ pub struct Session {
     managed: usize,
     waiting: Vec<Waiting>,
     /// Data that is still on its way for tasks that are gone, by initiator and target task tag.
-    forgotten: VecDeque<(u32, u32)>,
+    forgotten: Forgotten,
     next_ttt: u32,
     events: VecDeque<Event>,
 }
@@ -174,7 +176,7 @@ impl Session {
             immediate: 0,
             managed: 0,
             waiting: Vec::new(),
-            forgotten: VecDeque::new(),
+            forgotten: Forgotten::default(),
             next_ttt: 0,
             events: VecDeque::new(),
         }
@@ -217,6 +219,17 @@ impl Session {
     /// The connection that the initiator calls so.
     pub fn connection_of(&self, cid: u16) -> Option<ConnectionId> {
         self.connections.iter().find(|connection| connection.cid == cid).map(|connection| connection.id)
+    }
+
+    /// All connections that the initiator calls so: those that others have come in place of are there until they leave.
+    pub fn connections_of(&self, cid: u16) -> impl Iterator<Item = ConnectionId> {
+        self.connections.iter().filter(move |own| own.cid == cid).map(|own| own.id)
+    }
+
+    /// Whether no other connection has the CID of this one.
+    pub fn is_only_with_its_cid(&self, connection: ConnectionId) -> bool {
+        let own = self.connections.iter().find(|own| own.id == connection);
+        own.is_some_and(|own| self.connections.iter().filter(|other| other.cid == own.cid).count() == 1)
     }
 
     /// What was agreed for all its connections, at its first login.

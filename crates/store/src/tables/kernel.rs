@@ -16,6 +16,8 @@ pub struct KernelPoints {
     pub host: Vec<Option<Host>>,
     /// Which host.
     pub host_number: Vec<u32>,
+    /// The host at the other end of the connection.
+    pub peer_number: Vec<u32>,
     /// Port of that host.
     pub local_port: Vec<u32>,
     /// Port of its peer.
@@ -55,6 +57,7 @@ impl Row for KernelPoint {
         columns.event.push(self.event);
         columns.host.push(self.host);
         columns.host_number.push(self.host_number);
+        columns.peer_number.push(self.peer_number);
         columns.local_port.push(u32::from(self.local_port));
         columns.remote_port.push(u32::from(self.remote_port));
         columns.cwnd_packets.push(self.cwnd_packets);
@@ -76,6 +79,7 @@ impl Row for KernelPoint {
         visitor.word("event", &mut columns.event)?;
         visitor.word("host", &mut columns.host)?;
         visitor.u32("host_number", &mut columns.host_number)?;
+        visitor.u32("peer_number", &mut columns.peer_number)?;
         visitor.u32("local_port", &mut columns.local_port)?;
         visitor.u32("remote_port", &mut columns.remote_port)?;
         visitor.u32("cwnd_packets", &mut columns.cwnd_packets)?;

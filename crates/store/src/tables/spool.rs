@@ -3,7 +3,7 @@
 //!
 //! A row is packed into a batch that was allocated before; full batches go to a thread that writes them to a
 //! spool file, and come back. So a row costs no lock, no allocation and no system call, and encoding it takes
-//! nothing from what is measured. Where no empty batch is left, or the spool has reached
+//! nothing from what is measured. The spool has no name, so that nothing of it is left however the process ends. Where no empty batch is left, or the spool has reached
 //! [`SPOOL_MAX_BYTES`], rows are not kept but counted. Rows that come now and then are for a
 //! [`super::Recorder`].
 
@@ -25,7 +25,7 @@ pub const SPOOL_MAX_BYTES: u64 = 4 << 30;
 const BATCH_WORDS: usize = 64 << 10;
 const BATCHES: usize = 16;
 
-/// Keeps rows for a table. Dropped without [`Spool::finish`], it leaves a `.partial` file behind.
+/// Keeps rows for a table. Dropped without [`Spool::finish`], it leaves nothing behind.
 pub struct Spool<R: Packed> {
     path: PathBuf,
     sample: u32,
@@ -57,6 +57,7 @@ impl<R: Packed> Spool<R> {
         let failed = |source| TableError::File { path: spool.clone(), source };
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&spool);
         let file = file.map_err(failed)?;
+        std::fs::remove_file(&spool).map_err(failed)?;
         let (full, incoming) = sync_channel::<Vec<u64>>(BATCHES);
         let (outgoing, empty) = sync_channel(BATCHES);
         let room = BATCH_WORDS / R::WORDS * R::WORDS;
@@ -113,9 +114,7 @@ impl<R: Packed> Spool<R> {
                 writer.push(&R::unpack(row))?;
             }
         }
-        let rows = writer.finish()?;
-        std::fs::remove_file(&spool).map_err(failed)?;
-        Ok(Written { rows, lost_rows })
+        Ok(Written { rows: writer.finish()?, lost_rows })
     }
 
     /// Rows that could not be kept so far, as far as is known before the end.

@@ -12,7 +12,7 @@
 //! the cache already is read at 1.5 to 2 times the rate out of it.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::{OnceLock, RwLock};
@@ -112,11 +112,10 @@ impl BlockStore for Disk {
     fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError> {
         self.read(offset_bytes, into).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
-                let end_bytes = offset_bytes + into.len() as u64;
-                let (found, opened) = (self.cached.metadata().map_or(0, |m| m.len()), self.shape.len_bytes);
-                BackendError::Gone(format!(
-                    "the file was cut: it has {found} bytes, had {opened} when it was opened, and the read ends at {end_bytes}"
-                ))
+                let (mut cached, opened) = (&self.cached, self.shape.len_bytes);
+                let found = cached.seek(SeekFrom::End(0)).unwrap_or_default();
+                // The rest of it is as good as ever, so this is the medium's failure and not the unit's.
+                BackendError::Io(format!("it was cut to {found} bytes, and had {opened} when it was opened"))
             }
             _ => error.into(),
         })

@@ -129,6 +129,16 @@ impl BlockStore for FaultStore {
 }
 
 impl FaultRule {
+    /// Whether it concerns nothing but syncs.
+    pub fn is_of_sync(self) -> bool {
+        self.kind == FaultKind::Sync
+    }
+
+    /// The last block that it names, if it names any.
+    pub fn last_block(self) -> Option<u64> {
+        self.blocks.map(|(_, last)| last)
+    }
+
     fn concerns(self, access: Access, block_len_bytes: u64) -> bool {
         let span = match (access, self.kind) {
             (Access::Read { offset_bytes, len_bytes }, FaultKind::Read | FaultKind::NotReady) => {

@@ -181,7 +181,7 @@ mod tests {
         store.read_at(0, &mut buffer).unwrap();
         let error = store.read_at(4096, &mut buffer).unwrap_err();
         assert!(
-            matches!(&error, BackendError::Gone(text) if text.contains("4608 bytes, had 8192")),
+            matches!(&error, BackendError::Io(text) if text.contains("cut to 4608 bytes, and had 8192")),
             "{error}"
         );
     }
@@ -220,6 +220,6 @@ mod tests {
         store.read_at(512, &mut odd).unwrap();
         assert_eq!(odd[..], expected[512..1536]);
         let error = store.write_at(1 << 20, &pages).and_then(|()| store.read_at(2 << 20, &mut pages));
-        assert!(matches!(error, Err(BackendError::Gone(_))), "{error:?}");
+        assert!(matches!(error, Err(BackendError::Io(_))), "{error:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::{KeptError, LUNS_MAX, LunSpec};
-use crate::backend::{MemoryError, OpenError};
+use crate::backend::{FaultRule, MemoryError, OpenError};
 
 /// Why a LUN cannot be served.
 #[derive(Debug, Error)]
@@ -63,6 +63,20 @@ pub enum LunError {
         len_bytes: u64,
         /// Bytes per block.
         block_len_bytes: u32,
+    },
+    /// A fault of blocks that are not there.
+    #[error(
+        "LUN {number} ({spec}): fault={rule} is for blocks that are not there: its {blocks} blocks are numbered from 0"
+    )]
+    FaultRange {
+        /// Its number.
+        number: usize,
+        /// What was asked for.
+        spec: Box<LunSpec>,
+        /// What should fail.
+        rule: FaultRule,
+        /// How many blocks it has.
+        blocks: u64,
     },
     /// More LUNs than can be numbered.
     #[error("there is no LUN {number}: they are numbered from 0, {LUNS_MAX} at most; start a second target")]

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use proto::name;
 use thiserror::Error;
 use wire::scsi::ReservationType;
 
@@ -225,7 +226,7 @@ fn registration(key: &str, isid: &str, name: &str) -> Option<(Port, u64)> {
     let key = u64::from_str_radix(key, 16).ok()?;
     let isid = u64::from_str_radix(isid, 16).ok()?.to_be_bytes();
     let isid = [isid[2], isid[3], isid[4], isid[5], isid[6], isid[7]];
-    Some((Port { name: unescape(name)?, isid }, key))
+    Some((Port { name: name::folded(&unescape(name)?), isid }, key))
 }
 
 /// Names are one word in the file, whatever an initiator has put into them.

@@ -149,6 +149,10 @@ mod tests {
         check(&["memory:0"], &["LUN 0", "0 bytes", "positive multiple"]);
         check(&["memory:1MiB", "file:/nowhere/disk"], &["LUN 1 (file:/nowhere/disk)", "does not exist"]);
         check(&["memory:1000000TiB"], &["LUN 0", "does not fit"]);
+        check(
+            &["memory:1MiB", "memory:4KiB,fault=read:lba=7-8"],
+            &["LUN 1", "fault=read:lba=7-8 is for blocks that are not there", "8 blocks are numbered from 0"],
+        );
         check(&["memory:512"; 257], &["no LUN 256", "256 at most"]);
     }
 

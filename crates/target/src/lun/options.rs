@@ -36,7 +36,7 @@ pub struct Options {
     /// Which commands fail.
     pub faults: Vec<FaultRule>,
     /// Begins the chances of delays and faults.
-    pub seed: u64,
+    pub seed: Option<u64>,
 }
 
 /// Why an option cannot be taken.
@@ -89,6 +89,22 @@ pub enum OptionError {
     /// A time that cannot be read.
     #[error(transparent)]
     Time(#[from] ParseError),
+    /// It has a value already.
+    #[error("'{name}' is there twice; leave one out")]
+    Twice {
+        /// The option.
+        name: String,
+    },
+    /// Nothing of the kind could ever fail.
+    #[error(
+        "'fault={rule}' would never strike: {kind} LUNs are not synced; it is for files and block devices"
+    )]
+    NeverSynced {
+        /// The rule.
+        rule: String,
+        /// The kind of this LUN.
+        kind: &'static str,
+    },
     /// Right for other kinds of LUN.
     #[error("'{name}' is for files and block devices, not for {kind} LUNs")]
     Unfit {
@@ -112,6 +128,9 @@ impl Options {
             let none = || OptionError::NoValue { name: name.to_owned(), example };
             value.filter(|value| !value.is_empty()).ok_or_else(none)
         };
+        if self.has(name) {
+            return Err(OptionError::Twice { name: name.to_owned() });
+        }
         match (name, value) {
             ("ro", None) => self.read_only = true,
             ("ro", Some(found)) => return Err(OptionError::Value { name: "ro", found: found.to_owned() }),
@@ -134,7 +153,8 @@ impl Options {
             ("fault", _) => self.faults.push(needed("fault=read:0.1%")?.parse()?),
             ("seed", _) => {
                 let found = needed("seed=1")?;
-                self.seed = found.parse().map_err(|_| not(found, "number", "seed=1 or the like"))?;
+                let seed = found.parse().map_err(|_| not(found, "number", "seed=1 or the like"))?;
+                self.seed = Some(seed);
             }
             _ => {
                 let nearest = nearest_of(name, &OPTIONS);
@@ -149,19 +169,35 @@ impl Options {
     pub fn fit(&self, source: &Source) -> Result<(), OptionError> {
         let kind = source.kind();
         let set = [("direct", self.direct.is_some()), ("reservations", self.reservations.is_some())];
-        match set.into_iter().find(|(_, is_set)| source.is_volatile() && *is_set) {
-            Some((name, _)) => Err(OptionError::Unfit { name, kind }),
+        if let Some((name, _)) = set.into_iter().find(|(_, is_set)| source.is_volatile() && *is_set) {
+            return Err(OptionError::Unfit { name, kind });
+        }
+        match self.faults.iter().find(|rule| source.is_volatile() && rule.is_of_sync()) {
+            Some(rule) => Err(OptionError::NeverSynced { rule: rule.to_string(), kind }),
             None => Ok(()),
+        }
+    }
+
+    /// Whether an option that is there once at most has been set; `delay` sees to its two sides itself.
+    fn has(&self, name: &str) -> bool {
+        match name {
+            "ro" => self.read_only,
+            "block" => self.block_len_bytes.is_some(),
+            "direct" => self.direct.is_some(),
+            "reservations" => self.reservations.is_some(),
+            "seed" => self.seed.is_some(),
+            _ => false,
         }
     }
 
     fn delay(&mut self, text: &str) -> Result<(), OptionError> {
         let (side, times) = text.split_once(':').map_or(("", text), |(side, times)| (side, times));
         let delay: Delay = times.parse()?;
-        match side {
-            "" => self.delays = Delays { read: delay, write: delay },
-            "read" => self.delays.read = delay,
-            "write" => self.delays.write = delay,
+        let Delays { read, write } = &mut self.delays;
+        let sides = match side {
+            "" => vec![read, write],
+            "read" => vec![read],
+            "write" => vec![write],
             _ => {
                 let nearest = nearest_of(side, &["read", "write"]);
                 return Err(OptionError::Unknown {
@@ -171,6 +207,12 @@ impl Options {
                     hint: "",
                 });
             }
+        };
+        for side in sides {
+            if !side.is_none() {
+                return Err(OptionError::Twice { name: "delay".to_owned() });
+            }
+            *side = delay;
         }
         Ok(())
     }
@@ -191,7 +233,7 @@ impl Options {
             push((!write.is_none()).then(|| format!("delay=write:{write}")));
         }
         self.faults.iter().for_each(|rule| push(Some(format!("fault={rule}"))));
-        push((self.seed != 0).then(|| format!("seed={}", self.seed)));
+        push(self.seed.map(|seed| format!("seed={seed}")));
         texts
     }
 }

@@ -268,5 +268,14 @@ mod tests {
         check("null:1GiB,fault=read:nth=0", "'0' is no number from 1 on");
         check("null:1GiB,fault=read:lba=9-3", "'9-3' ends before it begins");
         check("null:1GiB,seed=x", "'x' is no number");
+        check("memory:1GiB,ro,ro", "'ro' is there twice");
+        check("memory:1GiB,block=512,block=4096", "'block' is there twice");
+        check("null:1GiB,seed=0,seed=0", "'seed' is there twice");
+        check("null:1GiB,delay=read:1ms,delay=2ms", "'delay' is there twice");
+        check("file:/a,direct=off,direct", "'direct' is there twice");
+        check(
+            "memory:1GiB,fault=sync:nth=1",
+            "'fault=sync:nth=1' would never strike: memory LUNs are not synced",
+        );
     }
 }

@@ -34,7 +34,7 @@ impl Alive {
         Alive { since: now, acked_bytes: 0, is_pinged: false }
     }
 
-    /// Something of it has arrived, or it could not: it is not read.
+    /// Something of it has arrived.
     pub(super) fn heard(&mut self, now: Instant) {
         (self.since, self.is_pinged) = (now, false);
     }
@@ -45,13 +45,15 @@ impl Alive {
     }
 
     /// Judges it by what its TCP has done meanwhile: one that is receiving megabytes over a thin line has the ping
-    /// still before it.
-    pub(super) fn judge(&mut self, now: Instant, rtt: Duration, acked_bytes: u64) -> Verdict {
+    /// still before it. Of one that is not read, for want of buffers or because it does not take its answers, nothing
+    /// can arrive: that its TCP takes something, the ping if nothing else, is as good as an answer.
+    pub(super) fn judge(&mut self, now: Instant, rtt: Duration, acked_bytes: u64, is_read: bool) -> Verdict {
         if now.since(self.since) < PATIENCE.max(rtt * ROUND_TRIPS) {
             return Verdict::Fine;
         }
         self.since = now;
         if std::mem::replace(&mut self.acked_bytes, acked_bytes) != acked_bytes {
+            self.is_pinged &= is_read;
             return Verdict::Fine;
         }
         match std::mem::replace(&mut self.is_pinged, true) {
@@ -73,12 +75,12 @@ mod tests {
         let at = |s: u64| start + Duration::from_secs(s);
         let mut alive = Alive::new(start);
         assert!(!alive.is_silent(at(9)) && alive.is_silent(at(10)));
-        assert_eq!(alive.judge(at(9), MS, 0), Verdict::Fine);
-        assert_eq!(alive.judge(at(10), MS, 0), Verdict::Ping);
-        assert_eq!(alive.judge(at(15), MS, 0), Verdict::Fine, "it has as long to answer");
+        assert_eq!(alive.judge(at(9), MS, 0, true), Verdict::Fine);
+        assert_eq!(alive.judge(at(10), MS, 0, true), Verdict::Ping);
+        assert_eq!(alive.judge(at(15), MS, 0, true), Verdict::Fine, "it has as long to answer");
         // Its TCP took the ping: that is not an answer, but worth another wait.
-        assert_eq!(alive.judge(at(20), MS, 48), Verdict::Fine);
-        assert_eq!(alive.judge(at(30), MS, 48), Verdict::Gone);
+        assert_eq!(alive.judge(at(20), MS, 48, true), Verdict::Fine);
+        assert_eq!(alive.judge(at(30), MS, 48, true), Verdict::Gone);
     }
 
     #[test]
@@ -86,12 +88,12 @@ mod tests {
         let start = Instant::from_nanos(0);
         let at = |s: u64| start + Duration::from_secs(s);
         let mut alive = Alive::new(start);
-        assert_eq!(alive.judge(at(10), MS, 0), Verdict::Ping);
+        assert_eq!(alive.judge(at(10), MS, 0, true), Verdict::Ping);
         alive.heard(at(11));
-        assert_eq!(alive.judge(at(20), MS, 0), Verdict::Fine);
-        assert_eq!(alive.judge(at(21), 2000 * MS, 0), Verdict::Fine, "16 s on a path of 2 s");
-        assert_eq!(alive.judge(at(27), 2000 * MS, 0), Verdict::Ping);
-        assert_eq!(alive.judge(at(43), 2000 * MS, 0), Verdict::Gone);
+        assert_eq!(alive.judge(at(20), MS, 0, true), Verdict::Fine);
+        assert_eq!(alive.judge(at(21), 2000 * MS, 0, true), Verdict::Fine, "16 s on a path of 2 s");
+        assert_eq!(alive.judge(at(27), 2000 * MS, 0, true), Verdict::Ping);
+        assert_eq!(alive.judge(at(43), 2000 * MS, 0, true), Verdict::Gone);
     }
 
     #[test]
@@ -100,7 +102,22 @@ mod tests {
         let mut alive = Alive::new(start);
         for turn in 1..100 {
             let now = start + turn * PATIENCE;
-            assert_eq!(alive.judge(now, MS, 1000 * u64::from(turn)), Verdict::Fine);
+            assert_eq!(alive.judge(now, MS, 1000 * u64::from(turn), true), Verdict::Fine);
         }
+    }
+
+    #[test]
+    fn one_that_is_not_read_shows_that_it_is_there_by_taking_what_is_sent() {
+        let start = Instant::from_nanos(0);
+        let at = |s: u64| start + Duration::from_secs(s);
+        let mut there = Alive::new(start);
+        for minute in 0..10 {
+            // Its TCP takes the ping, and says nothing else.
+            assert_eq!(there.judge(at(60 * minute + 10), MS, 48 * minute, false), Verdict::Ping, "{minute}");
+            assert_eq!(there.judge(at(60 * minute + 20), MS, 48 * (minute + 1), false), Verdict::Fine);
+        }
+        let mut gone = Alive::new(start);
+        assert_eq!(gone.judge(at(10), MS, 0, false), Verdict::Ping);
+        assert_eq!(gone.judge(at(20), MS, 0, false), Verdict::Gone);
     }
 }

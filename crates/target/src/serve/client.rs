@@ -29,6 +29,8 @@ pub(super) struct Link {
     pub(super) local: SocketAddr,
     pub(super) name: String,
     pub(super) phase: Phase,
+    /// Its place in a session that it has joined and was not told of yet.
+    pub(super) joining: Option<(usize, ConnectionId)>,
     /// What its initiator calls it.
     pub(super) cid: u16,
     /// The PDU whose data segment is being received, and where it lies, as soon as all of it is there.
@@ -72,6 +74,7 @@ impl Link {
         self.name = format!("{} ({})", candidate.initiator_name, self.peer);
         self.cid = candidate.cid;
         self.phase = Phase::Full { side, connection };
+        self.joining = None;
     }
 }
 
@@ -109,6 +112,7 @@ impl Client {
                     login: Box::new(Login::new(login)),
                     deadline: accepted + LOGIN_TIMEOUT,
                 },
+                joining: None,
                 cid: 0,
                 pdu: None,
                 span: Span::default(),
@@ -306,14 +310,11 @@ impl Client {
         if side.iqn.is_none() {
             return Verdict::Fine;
         }
-        if !self.is_reading {
-            self.alive.heard(now);
-        }
         if !self.alive.is_silent(now) {
             return Verdict::Fine;
         }
         let Ok(info) = tcp_info::read(self.connection.stream()) else { return Verdict::Gone };
-        let verdict = self.alive.judge(now, info.rtt, info.acked_bytes);
+        let verdict = self.alive.judge(now, info.rtt, info.acked_bytes, self.is_reading);
         if verdict == Verdict::Ping {
             side.session.ping(connection);
         }
@@ -362,8 +363,8 @@ impl Client {
         }
         shared.stats.received_bytes += self.connection.received_payload_bytes();
         shared.stats.sent_bytes += self.connection.sent_payload_bytes();
-        match self.link.phase {
-            Phase::Full { side, connection } => {
+        match self.place().or(self.link.joining) {
+            Some((side, connection)) => {
                 let place = &mut sides[side];
                 if place.leave(connection, shared) {
                     if let Some(trail) = &mut place.trail {
@@ -380,7 +381,7 @@ impl Client {
                 }
             }
             // Admitted, and closed before it was told.
-            Phase::Login { .. } => {
+            None => {
                 if let Some(tsih) = self.next_tsih() {
                     let is_busy = |nexus| shared.management.is_busy(nexus);
                     shared.sessions.close(tsih, None, is_busy);

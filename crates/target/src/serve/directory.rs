@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use proto::login::{Candidate, Directory, Existing, Status};
+use proto::name;
 use slab::Slab;
 use wire::iscsi::login_status;
 
@@ -138,7 +139,7 @@ impl Directory for Door<'_> {
 impl Owner {
     fn of(candidate: &Candidate) -> Owner {
         Owner {
-            initiator_name: candidate.initiator_name.to_ascii_lowercase(),
+            initiator_name: name::folded(&candidate.initiator_name),
             isid: candidate.isid,
             discovery: candidate.discovery,
         }
@@ -147,14 +148,13 @@ impl Owner {
 
 impl Sessions {
     fn admit(&mut self, candidate: &Candidate) -> Result<(), Status> {
-        // Names are compared without regard to case (RFC 3722 folds it).
-        let name = &candidate.initiator_name;
-        if !self.allowed.is_empty() && !self.allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
-        {
+        let initiator = &candidate.initiator_name;
+        let is_it = |allowed: &String| name::is_same(allowed, initiator);
+        if !self.allowed.is_empty() && !self.allowed.iter().any(is_it) {
             return Err(Status::new(login_status::AUTHORIZATION_FAILURE));
         }
         match &candidate.target_name {
-            Some(name) if *name == self.iqn => Ok(()),
+            Some(target) if name::is_same(target, &self.iqn) => Ok(()),
             None if candidate.discovery => Ok(()),
             _ => Err(Status::new(login_status::NOT_FOUND)),
         }
@@ -206,7 +206,9 @@ mod tests {
             assert_eq!(sessions.admit(&candidate(name, 1, false)), expected, "{name}");
             assert_eq!(sessions.admit(&candidate(name, 1, true)), expected, "{name}");
         }
-        assert_eq!(Sessions::new("iqn.t".to_owned(), vec![]).admit(&candidate("iqn.c", 1, false)), Ok(()));
+        let admit = |iqn: &str| Sessions::new(iqn.to_owned(), vec![]).admit(&candidate("iqn.c", 1, false));
+        assert_eq!((admit("iqn.t"), admit("IQN.T")), (Ok(()), Ok(())));
+        assert_eq!(admit("iqn.u"), Err(Status::new(login_status::NOT_FOUND)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use engine::{Landing, Outgoing, Receiver, Sender, Span};
 use event::Instant;
 use proto::login::{Admitted, SEGMENT_BYTES};
+use proto::name;
 use proto::target::ConnectionId;
 use proto::{Data, Fault, Segment};
 use slab::Slab;
@@ -143,18 +144,15 @@ impl Sender for Active<'_> {
     fn next(&mut self) -> Option<Outgoing<Payload>> {
         let transmit = match &mut self.link.phase {
             Phase::Login { login, .. } => {
-                let management = &self.shared.management;
-                let begins = login.outcome().filter(|admitted| !admitted.joins);
-                if let Some(admitted) = begins
-                    && !self.shared.sessions.may_begin(admitted.tsih, |nexus| management.is_busy(nexus))
-                {
+                let admitted = login.outcome().cloned();
+                if admitted.as_ref().is_some_and(|admitted| !self.may_begin(admitted)) {
                     return None;
                 }
+                let Phase::Login { login, .. } = &mut self.link.phase else { return None };
                 let (response, text) = login.poll_transmit()?;
                 let mut header = [0; BHS_LEN];
                 response.emit(&mut header);
-                let admitted = login.outcome().cloned();
-                if let Some(admitted) = admitted {
+                if let Some(admitted) = login.outcome().cloned() {
                     self.admit(&admitted);
                 }
                 return Some(Outgoing {
@@ -199,15 +197,32 @@ impl Sender for Active<'_> {
 }
 
 impl Active<'_> {
+    /// Whether nothing of what was before it is left, of a session or a connection whose place it takes. A connection
+    /// takes its place in its session here, so that the session does not end with the one that it replaces.
+    fn may_begin(&mut self, admitted: &Admitted) -> bool {
+        let Shared { sessions, management, .. } = &*self.shared;
+        if !admitted.joins {
+            return sessions.may_begin(admitted.tsih, |nexus| management.is_busy(nexus));
+        }
+        if self.link.joining.is_none() {
+            let found = self.sides.iter_mut().find(|(_, side)| side.tsih == admitted.tsih);
+            let Some((index, side)) = found else {
+                // It has ended since the login.
+                self.link.end = Some(End::Replaced);
+                return false;
+            };
+            let connection = side.join(admitted, self.link.index, self.link.local, self.shared);
+            self.link.joining = Some((index, connection));
+        }
+        self.link.joining.is_some_and(|(side, connection)| self.sides[side].may_begin(connection))
+    }
+
     /// A login has succeeded: a session begins, or has one more connection.
     fn admit(&mut self, admitted: &Admitted) {
         let candidate = &admitted.candidate;
         let (client, local) = (self.link.index, self.link.local);
-        if admitted.joins {
-            let found = self.sides.iter_mut().find(|(_, side)| side.tsih == admitted.tsih);
-            let Some((index, side)) = found else { unreachable!("it was there when the login ended") };
-            let connection = side.join(admitted, client, local, self.shared);
-            self.link.joined(index, connection, candidate);
+        if let Some((side, connection)) = self.link.joining {
+            self.link.joined(side, connection, candidate);
             return;
         }
         let nexus = self.shared.sessions.next_nexus();
@@ -216,7 +231,7 @@ impl Active<'_> {
         let side = entry.insert(Side::new(index, nexus, admitted, client, local, self.shared));
         side.session.set_separate_status(self.shared.compat.separate_status);
         if side.iqn.is_some() {
-            let port = Port { name: candidate.initiator_name.clone(), isid: candidate.isid };
+            let port = Port { name: name::folded(&candidate.initiator_name), isid: candidate.isid };
             self.shared.luns.begin(nexus, port);
         }
         self.shared.stats.sessions += 1;

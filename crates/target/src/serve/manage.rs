@@ -268,7 +268,7 @@ impl Side {
                 shared.management.wait(id);
             }
         }
-        resting.into_iter().for_each(|task| self.session.forget(task));
+        self.session.forget_all(&resting);
     }
 
     /// Drops a transfer whose payload nobody wants any more.

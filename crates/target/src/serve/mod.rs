@@ -22,6 +22,7 @@ mod reload;
 mod side;
 mod stats;
 mod succession;
+mod told;
 mod trail;
 mod transfer;
 mod waiting;
@@ -55,6 +56,7 @@ use listener::Listener;
 use manage::Management;
 use reload::Reloader;
 use side::{Ending, Side};
+use told::Told;
 use waiting::Waiting;
 use watch::SAMPLE_EVERY;
 
@@ -135,6 +137,7 @@ struct Shared {
     /// The target ends: no new commands are begun.
     is_draining: bool,
     stats: Stats,
+    told: Told,
     /// Where requests are followed through the layers, if anywhere.
     tracer: Option<Rc<Tracer>>,
 }
@@ -200,6 +203,7 @@ impl Target {
                 open_sessions: 0,
                 is_draining: false,
                 stats: Stats::default(),
+                told: Told::default(),
                 tracer,
             },
             sockets,

@@ -79,7 +79,7 @@ impl Side {
                 let (side, nexus) = (self.index, self.nexus);
                 shared.chores.push(Chore { lun, order, side, nexus, token, done_bytes });
             }
-            Err(failure) => self.fail(task, &failure),
+            Err(failure) => self.fail(task, lun, &failure, shared),
         }
     }
 

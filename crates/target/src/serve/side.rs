@@ -1,5 +1,6 @@
 //! A session and what it does with the PDUs of its connections: commands, and the transfers that belong to them.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub(super) struct Side {
     pub(super) filling: usize,
     /// Commands that its share of buffers has room for, by the mean of those that needed one.
     pub(super) window_max: u32,
+    /// Calls that are under way for connections that are gone.
+    pub(super) lingering: HashSet<u64>,
     /// With it, requests are followed through the layers.
     pub(super) trail: Option<Trail>,
 }
@@ -88,11 +91,13 @@ impl Side {
             held_bytes: 0,
             filling: 0,
             window_max: u32::MAX,
+            lingering: HashSet::new(),
             trail,
         }
     }
 
-    /// Another connection comes in. One that has the same CID is over (RFC 7143 section 6.3.4).
+    /// Another connection comes in. One that has the same CID is over (RFC 7143 section 6.3.4), and with it its tasks:
+    /// until they are, see [`Side::may_begin`].
     pub(super) fn join(
         &mut self,
         admitted: &Admitted,
@@ -101,7 +106,8 @@ impl Side {
         shared: &mut Shared,
     ) -> ConnectionId {
         let cid = admitted.candidate.cid;
-        if let Some(old) = self.session.connection_of(cid) {
+        let same: Vec<_> = self.session.connections_of(cid).collect();
+        for old in same {
             self.end(old, End::Replaced, true, shared);
         }
         let connection = self.session.join(cid, admitted.params.clone(), admitted.stat_sn);
@@ -120,7 +126,19 @@ impl Side {
         }
         self.members.retain(|member| member.connection != connection);
         self.let_go(&tasks, None, shared);
+        let gone =
+            |transfer: &Transfer| tasks.contains(&transfer.task) && matches!(transfer.body, Body::Doomed(_));
+        let lingering = self.transfers.iter().filter(|(_, transfer)| gone(transfer));
+        self.lingering.extend(lingering.map(|(token, _)| token as u64));
+        // One that has come in its place may begin.
+        shared.stirred.extend(self.members.iter().map(|member| member.client));
         self.members.is_empty()
+    }
+
+    /// Whether a connection that has come in may be told so: not while one with its CID is there, nor while stores are
+    /// at work on what one that is gone has asked them. That must not arrive after what the new one writes.
+    pub(super) fn may_begin(&self, connection: ConnectionId) -> bool {
+        self.session.is_only_with_its_cid(connection) && self.lingering.is_empty()
     }
 
     pub(super) fn member(&mut self, connection: ConnectionId) -> &mut Member {
@@ -348,12 +366,13 @@ impl Side {
     pub(super) fn finish_job(&mut self, done: Done, shared: &mut Shared) {
         let token = done.token as usize;
         let Some(transfer) = self.transfers.get_mut(token) else { return };
-        let (task, actual_bytes) = (transfer.task, transfer.actual_bytes);
+        let (task, lun, actual_bytes) = (transfer.task, transfer.lun, transfer.actual_bytes);
         self.note_stored(task, done.ended);
         let transfer = &mut self.transfers[token];
         if let Body::Doomed(waiters) = &mut transfer.body {
             std::mem::take(waiters).into_iter().for_each(|id| shared.management.release(id));
             self.remove(token);
+            self.lingering.remove(&done.token);
             self.session.forget(task);
             return;
         }
@@ -363,7 +382,7 @@ impl Side {
                 Ok(()) => transfer.body = Body::Waiting(id),
                 Err(failure) => {
                     self.remove(token);
-                    self.fail(task, &failure);
+                    self.fail(task, lun, &failure, shared);
                 }
             }
             shared.management.release(id);
@@ -381,15 +400,24 @@ impl Side {
             }
             (Err(failure), _) => {
                 self.remove(token);
-                self.fail(task, &failure);
+                self.fail(task, lun, &failure, shared);
             }
         }
         self.handle_events(shared);
     }
 
-    pub(super) fn fail(&mut self, task: TaskId, failure: &Failure) {
-        if let Some(error) = failure.store_error() {
-            log(format_args!("{}: {error}", self.name));
+    pub(super) fn fail(
+        &mut self,
+        task: TaskId,
+        lun: wire::iscsi::Lun,
+        failure: &Failure,
+        shared: &mut Shared,
+    ) {
+        if let (Some(error), Some(number)) = (failure.store_error(), lun.number()) {
+            let text = error.to_string();
+            if shared.told.is_new(number, &text, clock::now()) {
+                log(format_args!("{}: LUN {number}: {text}", self.name));
+            }
         }
         self.answer(task, Status::CHECK_CONDITION, Some(failure.sense()), 0);
     }

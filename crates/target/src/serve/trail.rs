@@ -39,6 +39,8 @@ struct Arrival {
     came: Instant,
     /// Where its PDU ends in the stream, once it has come as a whole.
     end: u64,
+    /// When data of it came last.
+    data: Instant,
 }
 
 impl Trail {
@@ -80,28 +82,33 @@ impl Trail {
             itt: command.itt,
             cmd_sn: command.cmd_sn,
         };
-        self.last = Some(Arrival { id, came: self.came, end: 0 });
+        self.last = Some(Arrival { id, came: self.came, end: 0, data: Instant::ZERO });
     }
 
     /// A PDU has come as a whole.
     pub(super) fn pdu(&mut self, cid: u16, pdu: &Pdu, span: Span) {
-        if let Pdu::ScsiCommand(command) = pdu {
-            if let Some(last) = self.last.as_mut().filter(|last| last.id.itt == command.itt) {
-                last.end = span.end;
+        let itt = pdu.itt();
+        let (mut end, mut data) = (None, None);
+        match pdu {
+            Pdu::ScsiCommand(command) => {
+                end = Some(span.end);
+                data = (command.data_segment_len > 0).then_some(self.came);
             }
-            if let Some(request) = self.ledger.find(command.itt) {
-                request.command_stream_end = span.end;
-                if command.data_segment_len > 0 {
-                    request.times.data_out_last = self.came;
-                }
-            }
+            Pdu::DataOut(_) => data = Some(self.came),
+            _ => {}
         }
-        if let Pdu::DataOut(data) = pdu
-            && let Some(request) = self.ledger.find(data.itt)
-        {
-            request.times.data_out_last = self.came;
+        let last = self.last.as_mut().filter(|last| last.id.itt == itt);
+        let mut cmd_sn = None;
+        if end.is_none() && data.is_none() {
+            // It moves nothing here.
+        } else if let Some(waiting) = last.or_else(|| self.early.get_mut(&itt)) {
+            (waiting.end, waiting.data) = (end.unwrap_or(waiting.end), data.unwrap_or(waiting.data));
+            cmd_sn = Some(waiting.id.cmd_sn);
+        } else if let Some(request) = self.ledger.find(itt) {
+            let place = (&mut request.command_stream_end, &mut request.times.data_out_last);
+            (*place.0, *place.1) = (end.unwrap_or(*place.0), data.unwrap_or(*place.1));
         }
-        self.ledger.receives(u32::from(cid), pdu, span, self.came);
+        self.ledger.receives(u32::from(cid), pdu, cmd_sn, (span, self.came));
     }
 
     /// A PDU is handed to the sender.
@@ -162,7 +169,7 @@ impl Side {
     /// It is a request to read or write.
     pub(super) fn note_request(&mut self, run: &Run, op: Op, range: &scsi::Transfer, len_bytes: u32) {
         let Some(trail) = &mut self.trail else { return };
-        let Some(Arrival { id, came, end }) = trail.running.take() else { return };
+        let Some(Arrival { id, came, end, data }) = trail.running.take() else { return };
         if !trail.ledger.takes(id.cmd_sn) {
             return;
         }
@@ -177,7 +184,13 @@ impl Side {
             command_stream_end: end,
             status_stream_end: 0,
             tcp: TcpTimes::default(),
-            times: FarTimes { received: came, parsed: now, executed: now, ..FarTimes::default() },
+            times: FarTimes {
+                received: came,
+                parsed: now,
+                executed: now,
+                data_out_last: data,
+                ..FarTimes::default()
+            },
         });
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -59,12 +60,7 @@ impl Rig {
         let near = Arc::new(Host::create(Side::Near, spec)?);
         let far = Arc::new(Host::create(Side::Far, spec)?);
         let trace = TempDir::new().map_err(failed)?;
-        let mut emulator = Emulator::start(
-            spec,
-            std::slice::from_ref(&near),
-            std::slice::from_ref(&far),
-            Some(trace.path()),
-        )?;
+        let mut emulator = Emulator::start(spec, from_ref(&near), from_ref(&far), Some(trace.path()), None)?;
         emulator.begin()?;
         Ok(Rig { near, far, emulator, trace, meter: Meter::start(), began: clock::now() })
     }

@@ -70,18 +70,18 @@ fn a_device_in_use_is_refused() {
     sparse(&file, LEN_BYTES);
     let device = Loop::over(&file, 4096);
     let spec = format!("block:{}", device.path.display());
-    let refused = |spec: &str, words: &[&str]| {
+    let refused = |spec: &str, code: i32, words: &[&str]| {
         let mut command = farlun(["target", "--listen", "127.0.0.1:0", "--lun", spec]);
-        run(&mut command, Duration::from_secs(20)).expect_code(1).expect_sentence(words);
+        run(&mut command, Duration::from_secs(20)).expect_code(code).expect_sentence(words);
     };
-    refused(&format!("{spec},block=512"), &["cannot be served in smaller ones", "block=4096"]);
-    refused(&format!("file:{}", device.path.display()), &["use block:DEVICE"]);
+    refused(&format!("{spec},block=512"), 2, &["cannot be served in smaller ones", "block=4096"]);
+    refused(&format!("file:{}", device.path.display()), 2, &["use block:DEVICE"]);
     output(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&device.path));
     let mount = Mount::device(&device.path, &folder.path().join("mnt"));
-    refused(&spec, &["in use: mounted"]);
+    refused(&spec, 1, &["in use: mounted"]);
     drop(mount);
     let _target = Target::serve(&[&spec]);
-    refused(&spec, &["in use"]);
+    refused(&spec, 1, &["in use"]);
     let mounted = Command::new("mount").arg(&device.path).arg(folder.path().join("mnt")).output();
     assert!(!mounted.expect("mount runs").status.success(), "a device that is served cannot be mounted");
 }

@@ -44,6 +44,25 @@ fn what_fails_is_told_and_passes() {
 }
 
 #[test]
+fn a_file_that_is_cut_fails_where_it_ends_and_that_is_said_once() {
+    let folder = tempdir().expect("a folder");
+    let path = folder.path().join("disk");
+    fs::write(&path, [7; 8192]).expect("a file");
+    let mut target = Target::serve(&[&format!("file:{}", path.display())]);
+    let mut session = Session::open(&target);
+    fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(4096)).expect("it is cut");
+    for _ in 0..20 {
+        session.run(0, read(8, 8), &[], 4096).expect(Sense::READ_ERROR);
+    }
+    assert_eq!(session.run(0, read(0, 8), &[], 4096).good(), [7; 4096]);
+    // What is written is there again.
+    session.run(0, write(8, 8, false), &[9; 4096], 0).good();
+    assert_eq!(session.run(0, read(8, 8), &[], 4096).good(), [9; 4096]);
+    let said = target.service.stderr();
+    assert_eq!(said.matches("it was cut to 4096 bytes, and had 8192").count(), 1, "{said}");
+}
+
+#[test]
 fn a_read_only_lun_refuses_every_write() {
     let folder = tempdir().expect("a folder");
     let path = folder.path().join("disk");

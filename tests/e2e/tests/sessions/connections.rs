@@ -218,6 +218,31 @@ fn the_same_cid_takes_the_place_of_the_old_connection() {
     assert_eq!(status(&mut again), (4, 0));
 }
 
+/// RFC 7143 section 6.3.4: the old connection's tasks have ended when the new one is told that it is in.
+#[test]
+fn the_same_cid_waits_for_what_stores_still_do_for_the_old_connection() {
+    let target = Target::serve(&["memory:1MiB,delay=write:500ms"]);
+    // With another connection beside it, and as the only one of its session.
+    let (one, other, tsih) = two(&target);
+    let (mut lone, lone_tsih) =
+        log_in(&target, Login { isid: [0x80, 0, 0, 0x12, 0, 1], ..FIRST }).expect("a session");
+    send(&mut lone, command(1, Cdb::TestUnitReady, 0), &[]);
+    receive(&mut lone);
+    let beside = Login { tsih, cid: 1, cmd_sn: 3, ..FIRST };
+    let alone = Login { isid: [0x80, 0, 0, 0x12, 0, 1], tsih: lone_tsih, cmd_sn: 3, ..FIRST };
+    for (mut old, login, fill) in [(other, beside, 7), (lone, alone, 8)] {
+        send(&mut old, command(2, write(0, 512), 512), &[]);
+        let (Pdu::R2t(r2t), _) = receive(&mut old) else { panic!("the data is not sent for") };
+        old.write_all(&data_out(2, r2t.ttt, 0, &[fill; 512])).expect("the target reads");
+        assert!(waiting(&mut old).is_empty(), "the data is there, and is being written");
+        let (mut again, _) = log_in(&target, login).expect("its place");
+        assert!(until_closed(&mut old).is_empty());
+        send(&mut again, command(3, read(0, 512), 512), &[]);
+        assert_eq!(receive(&mut again).1, [fill; 512], "the write is over when the login is answered");
+    }
+    drop(one);
+}
+
 fn logout(reason: u8, cid: u16) -> LogoutRequest {
     LogoutRequest { immediate: true, reason, itt: 0x77, cid, cmd_sn: 2, exp_stat_sn: 0 }
 }

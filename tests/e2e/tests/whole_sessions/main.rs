@@ -1,38 +1,47 @@
-//! Whole sessions at random on our target's port: operations of all kinds by several initiators at once, in pieces of
-//! any length, with logins, aborts, resets, rude ends and nonsense in between, against a model of what the LUNs hold.
+//! Whole sessions at random on our target's port: operations of all kinds by several initiators at once, each over one
+//! connection or several, with digests and without, in pieces of any length; with logins, aborts, resets, reservations,
+//! lost connections, rude ends and nonsense in between, against a model of what the LUNs hold and who may use them.
 //!
-//! What is checked: every request has exactly one answer unless it was aborted, the numbers of every PDU, the data,
-//! that memory is bounded, and that nothing panics. `FARLUN_SEED=N` repeats a run; `FARLUN_LONG=1` makes it half an
-//! hour with one seed after the other, and `FARLUN_MINUTES` says how many instead.
+//! What is checked: every request has exactly one answer unless it was ended, the numbers of every PDU, the data, who is
+//! refused what, that memory is bounded, and that nothing panics. `FARLUN_SEED=N` repeats a run, as far as what it does
+//! is concerned: who comes first is the machine's. `FARLUN_LONG=1` makes it half an hour with one seed after the other,
+//! and `FARLUN_MINUTES` says how many instead.
 
+mod answers;
 mod dice;
 mod disk;
+mod ends;
+mod incidents;
+mod line;
 #[path = "../pdu/mod.rs"]
 mod pdu;
 mod peer;
+mod requests;
+mod reservations;
+mod reserving;
+mod task;
 
-use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::fs::File;
 use std::time::{Duration, Instant};
 
 use e2e::ours::Target;
-use tempfile::NamedTempFile;
-use wire::iscsi::{
-    LogoutRequest, Lun, NopOut, Pdu, RESERVED_TAG, SnackRequest, TextRequest, logout_reason, task_function,
-    task_response,
-};
-use wire::scsi::{BlockForm, ByteCheck, Cdb, SenseKey, UnmapRange, emit_unmap};
+use tempfile::TempDir;
+use wire::scsi::{BlockForm, Cdb};
 
 use dice::Dice;
 use disk::{BLOCK, BLOCKS, Disk};
-use peer::{Effect, Expect, Peer, Seen, Task};
+use incidents::Incident;
+use peer::{Peer, Seen};
+use reservations::Reservations;
+use task::{Effect, Expect, Task};
 
 const PEERS: usize = 4;
-/// LUN 0 is memory, LUN 1 a file; there is no third.
-const LUNS: usize = 2;
+/// LUN 0 is memory, LUN 1 a file, LUN 2 memory that takes its time; there is no other.
+const LUNS: usize = 3;
 const MEMORY: usize = 0;
+const FILE: usize = 1;
 /// Rounds of one seed in a usual run, and between new targets in a long one.
-const ROUNDS: usize = 1000;
+const ROUNDS: usize = 2000;
 /// What the target may hold beyond what it held at first.
 const GROWTH_MAX_BYTES: u64 = 64 << 20;
 
@@ -40,10 +49,15 @@ struct World {
     target: Target,
     dice: Dice,
     disks: [Disk; LUNS],
+    reservations: [Reservations; LUNS],
     peers: Vec<Peer>,
-    logins: u32,
+    ports: u32,
     seen: Seen,
-    _file: NamedTempFile,
+    /// How often each kind of incident happened.
+    incidents: [usize; Incident::KINDS],
+    /// What comes in between in this round.
+    incident: Option<Incident>,
+    _folder: TempDir,
 }
 
 #[test]
@@ -64,12 +78,25 @@ fn whole_sessions_at_random() {
 
 impl World {
     fn new(seed: u64) -> World {
-        let file = NamedTempFile::with_prefix("farlun-sessions-").expect("a temporary file");
-        file.as_file().set_len((BLOCKS * BLOCK) as u64).expect("room for the file");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        let file = File::create(&path).expect("a file for the disk");
+        file.set_len((BLOCKS * BLOCK) as u64).expect("room for the file");
         let memory = format!("memory:{}KiB", BLOCKS * BLOCK / 1024);
-        let target = Target::serve(&[&memory, &format!("file:{}", file.path().display())]);
-        let (dice, disks) = (Dice::new(seed), [Disk::zeroed(), Disk::zeroed()]);
-        World { target, dice, disks, peers: Vec::new(), logins: 0, seen: Seen::default(), _file: file }
+        let slow = format!("{memory},delay=0ms..1ms");
+        let target = Target::serve(&[&memory, &format!("file:{}", path.display()), &slow]);
+        World {
+            target,
+            dice: Dice::new(seed),
+            disks: std::array::from_fn(|_| Disk::zeroed()),
+            reservations: Default::default(),
+            peers: Vec::new(),
+            ports: 0,
+            seen: Seen::default(),
+            incidents: [0; Incident::KINDS],
+            incident: None,
+            _folder: folder,
+        }
     }
 
     fn run(mut self) {
@@ -83,17 +110,26 @@ impl World {
             if self.dice.chance(5) {
                 self.reset();
             }
+            if self.dice.chance(15) {
+                self.change_reservations();
+            }
             for number in 0..PEERS {
-                if self.dice.chance(5) {
+                if self.peers[number].has_room() && self.dice.chance(30) {
+                    self.peers[number].join(&self.target, &mut self.dice, None);
+                }
+                if self.dice.chance(3) {
                     self.leave(number);
-                    self.peers[number] = self.log_in();
+                    self.log_in_again(number);
                 }
             }
         }
-        let Seen { good, refused, told, aborted, sent_for } = self.seen;
-        let least = [good, refused, told, aborted, sent_for].into_iter().min();
-        assert!(least > Some(ROUNDS / 100), "not much has happened: {:?}", self.seen);
         self.look_at_everything();
+        for number in 0..PEERS {
+            self.seen.add(self.peers[number].seen);
+        }
+        let least = self.incidents.iter().copied().min().unwrap_or(0);
+        assert!(self.seen.least() > ROUNDS / 100, "not much has happened: {:?}", self.seen);
+        assert!(least > ROUNDS / 200, "not much has happened in between: {:?}", self.incidents);
         let grown_bytes = self.target.service.resident_bytes().saturating_sub(before_bytes);
         assert!(grown_bytes < GROWTH_MAX_BYTES, "{grown_bytes} bytes more than at first");
         self.peers.clear();
@@ -102,374 +138,156 @@ impl World {
         assert!(!said.contains("panicked"), "{said}");
     }
 
+    /// A session from a port of its own.
     fn log_in(&mut self) -> Peer {
-        self.logins += 1;
-        Peer::log_in(&mut self.target, &mut self.dice, self.logins)
+        self.ports += 1;
+        Peer::log_in(&self.target, &mut self.dice, self.ports)
     }
 
-    /// Some operations of everybody, sent in pieces that alternate, then all answers.
+    /// Another session in the place of one that has ended.
+    fn log_in_again(&mut self, number: usize) {
+        let is_same_port = self.dice.chance(30);
+        let port = self.peers[number].port;
+        self.seen.add(self.peers[number].seen);
+        self.peers[number] = match is_same_port {
+            true => Peer::log_in(&self.target, &mut self.dice, port),
+            false => self.log_in(),
+        };
+        self.reservations.iter_mut().for_each(|unit| unit.let_go(Some(port)));
+    }
+
+    /// Some operations of everybody, sent in pieces that alternate, something that comes in between, then all answers.
     fn round(&mut self) {
         self.disks.iter_mut().for_each(Disk::begin_round);
+        let incident = if self.dice.chance(25) { self.choose_incident() } else { None };
+        self.incident = incident;
         for number in 0..PEERS {
-            for _ in 0..self.dice.below(9) {
-                self.operation(number);
+            let (before, after) = (self.dice.below(9), self.dice.below(4));
+            self.operations(number, before);
+            if let Some(incident) = incident.filter(|incident| incident.number == number) {
+                self.queue_incident(incident);
+                self.operations(number, after);
             }
             let peer = &mut self.peers[number];
-            let late = std::mem::take(&mut peer.late);
-            peer.queued.extend(late);
+            (0..peer.lines.len()).for_each(|line| peer.queue_late(line));
         }
-        self.deliver();
-        let (dice, disks) = (&mut self.dice, &mut self.disks);
+        match incident {
+            None => self.deliver(),
+            Some(incident) => self.carry_out(incident),
+        }
+        for number in 0..PEERS {
+            self.peers[number].collect(&mut self.dice);
+        }
         for peer in &mut self.peers {
-            peer.collect(dice, |task| match &task.effect {
-                Effect::Nothing => {}
-                Effect::Reads { lba } => disks[task.lun].expect(*lba, &task.received),
-                Effect::Writes { lba, data } => disks[task.lun].write(*lba, data),
-            });
+            peer.settle(&mut self.dice);
+        }
+        if let Some(incident) = incident {
+            self.come_to_rest(incident);
         }
         // Nothing comes that nobody asked for.
         for number in 0..PEERS {
-            self.ping(number, true);
+            for line in 0..self.peers[number].lines.len() {
+                self.ping(number, line, true);
+            }
         }
+        self.exchange();
+        self.peers.iter_mut().for_each(Peer::end_round);
+    }
+
+    fn operations(&mut self, number: usize, count: usize) {
+        (0..count).for_each(|_| self.operation(number));
+    }
+
+    /// Sends what is queued and takes the answers.
+    fn exchange(&mut self) {
         self.deliver();
-        for peer in &mut self.peers {
-            peer.collect(&mut self.dice, |_| {});
+        for number in 0..PEERS {
+            self.peers[number].collect(&mut self.dice);
+            self.peers[number].note_told();
+            self.apply(number);
         }
     }
 
+    /// Sends what is queued on all connections, in pieces that alternate.
     fn deliver(&mut self) {
-        let mut waiting: Vec<Vec<u8>> =
-            self.peers.iter_mut().map(|peer| std::mem::take(&mut peer.queued).concat()).collect();
-        while waiting.iter().any(|bytes| !bytes.is_empty()) {
-            let number = self.dice.below(PEERS);
-            let bytes = &mut waiting[number];
+        let mut waiting = self.waiting();
+        self.send(&mut waiting, |line, piece| line.send(piece));
+    }
+
+    /// What waits to be sent: whose, on which of its connections, and the bytes.
+    fn waiting(&mut self) -> Vec<Waiting> {
+        let mut waiting = Vec::new();
+        for (number, peer) in self.peers.iter_mut().enumerate() {
+            for (line, found) in peer.lines.iter_mut().enumerate() {
+                let bytes = std::mem::take(&mut found.queued).concat();
+                waiting.push(Waiting { number, line, bytes });
+            }
+        }
+        waiting
+    }
+
+    fn send(&mut self, waiting: &mut Vec<Waiting>, send: impl Fn(&mut line::Line, &[u8])) {
+        waiting.retain(|waiting| !waiting.bytes.is_empty());
+        while !waiting.is_empty() {
+            let at = self.dice.below(waiting.len());
+            let Waiting { number, line, bytes } = &mut waiting[at];
             let most = self.dice.pick(&[1, 20, 48, 100, 5000, 1 << 20]);
             let piece: Vec<u8> = bytes.drain(..most.min(bytes.len())).collect();
-            self.peers[number].send(&piece);
+            send(&mut self.peers[*number].lines[*line], &piece);
+            waiting.retain(|waiting| !waiting.bytes.is_empty());
         }
     }
 
-    fn operation(&mut self, number: usize) {
-        match self.dice.below(100) {
-            0..25 => self.read(number),
-            25..55 => self.write(number),
-            55..60 => self.write_same(number),
-            60..64 => self.unmap(number),
-            64..69 => self.compare_and_write(number),
-            69..73 => self.verify(number),
-            73..82 => self.small(number),
-            82..88 => self.refused(number),
-            88..94 => {
-                let immediate = self.dice.chance(50);
-                self.ping(number, immediate);
-            }
-            94..97 => self.text(number),
-            _ => self.abort_of_nothing(number),
-        }
-    }
-
-    fn form(&mut self) -> BlockForm {
-        self.dice.pick(&[BlockForm::Six, BlockForm::Ten, BlockForm::Twelve, BlockForm::Sixteen])
-    }
-
-    fn submit(&mut self, number: usize, cdb: Cdb, task: Task) {
-        self.peers[number].command(&mut self.dice, cdb.emit(), task);
-    }
-
-    fn read(&mut self, number: usize) {
-        let lun = self.dice.below(LUNS);
-        let Some((lba, blocks)) = self.disks[lun].choose(&mut self.dice, false) else { return };
-        let mut task = Task::new(lun, Expect::Good);
-        task.effect = Effect::Reads { lba };
-        task.actual_bytes = blocks * BLOCK;
-        task.expected_bytes = match self.dice.below(10) {
-            0 => task.actual_bytes + self.dice.below(2000),
-            1 => 1 + self.dice.below(task.actual_bytes),
-            _ => task.actual_bytes,
-        };
-        let form = self.form();
-        let (dpo, fua) = (false, form != BlockForm::Six && self.dice.chance(10));
-        self.submit(number, Cdb::Read { form, lba: lba as u64, blocks: blocks as u32, dpo, fua }, task);
-    }
-
-    fn write(&mut self, number: usize) {
-        let lun = self.dice.below(LUNS);
-        let Some((lba, blocks)) = self.disks[lun].choose(&mut self.dice, true) else { return };
-        let mut task = Task::new(lun, Expect::Good);
-        task.actual_bytes = blocks * BLOCK;
-        task.expected_bytes = match self.dice.below(10) {
-            0 => task.actual_bytes + self.dice.below(2000),
-            1 => (1 + self.dice.below(blocks)) * BLOCK,
-            _ => task.actual_bytes,
-        };
-        task.out = self.dice.bytes(task.expected_bytes);
-        let data = task.out[..task.actual_bytes.min(task.expected_bytes)].to_vec();
-        task.effect = Effect::Writes { lba, data };
-        task.to_abort = self.dice.chance(5);
-        let form = self.form();
-        let (dpo, fua) = (false, form != BlockForm::Six && self.dice.chance(10));
-        self.submit(number, Cdb::Write { form, lba: lba as u64, blocks: blocks as u32, dpo, fua }, task);
-    }
-
-    fn write_same(&mut self, number: usize) {
-        let lun = self.dice.below(LUNS);
-        let Some((lba, blocks)) = self.disks[lun].choose(&mut self.dice, true) else { return };
-        let unmap = self.dice.chance(50);
-        let block = if unmap && self.dice.chance(70) { vec![0; BLOCK] } else { self.dice.bytes(BLOCK) };
-        let task = out_task(lun, block.clone(), Effect::Writes { lba, data: block.repeat(blocks) });
-        let (form, lba, blocks) = (BlockForm::Sixteen, lba as u64, blocks as u32);
-        self.submit(number, Cdb::WriteSame { form, lba, blocks, unmap, no_data: false }, task);
-    }
-
-    fn unmap(&mut self, number: usize) {
-        let lun = self.dice.below(LUNS);
-        let Some((lba, blocks)) = self.disks[lun].choose(&mut self.dice, true) else { return };
-        let ranges =
-            [UnmapRange { lba: lba as u64, blocks: blocks as u32 }, UnmapRange { lba: 0, blocks: 0 }];
-        let list = emit_unmap(&ranges);
-        let list_len = list.len() as u16;
-        let task = out_task(lun, list, Effect::Writes { lba, data: vec![0; blocks * BLOCK] });
-        self.submit(number, Cdb::Unmap { list_len }, task);
-    }
-
-    fn compare_and_write(&mut self, number: usize) {
-        let lun = self.dice.below(LUNS);
-        let Some((lba, blocks)) = self.disks[lun].choose(&mut self.dice, true) else { return };
-        let Some(there) = self.disks[lun].known(lba, blocks) else { return };
-        let (mut expected, new) = (there.to_vec(), self.dice.bytes(blocks * BLOCK));
-        let is_there = self.dice.chance(70);
-        let mut task = if is_there {
-            out_task(lun, Vec::new(), Effect::Writes { lba, data: new.clone() })
-        } else {
-            let at = self.dice.below(expected.len());
-            expected[at] ^= 1;
-            Task::new(lun, Expect::Check(SenseKey::Miscompare, 0x1d))
-        };
-        task.out = [expected, new].concat();
-        (task.expected_bytes, task.actual_bytes) = (task.out.len(), task.out.len());
-        let cdb = Cdb::CompareAndWrite { lba: lba as u64, blocks: blocks as u8, dpo: false, fua: false };
-        self.submit(number, cdb, task);
-    }
-
-    fn verify(&mut self, number: usize) {
-        let lun = self.dice.below(LUNS);
-        let Some((lba, blocks)) = self.disks[lun].choose(&mut self.dice, false) else { return };
-        let Some(there) = self.disks[lun].known(lba, blocks) else { return };
-        let task = out_task(lun, there.to_vec(), Effect::Nothing);
-        let (form, lba, blocks) = (BlockForm::Ten, lba as u64, blocks as u32);
-        self.submit(number, Cdb::Verify { form, lba, blocks, dpo: false, check: ByteCheck::Blocks }, task);
-    }
-
-    fn small(&mut self, number: usize) {
-        let lun = self.dice.below(LUNS);
-        let form = BlockForm::Ten;
-        let (cdb, expected_bytes, may_be_told) = match self.dice.below(6) {
-            0 => (Cdb::TestUnitReady, 0, true),
-            1 => (Cdb::Inquiry { page: None, allocation_len: 36 }, 36, false),
-            2 => (Cdb::Inquiry { page: Some(0xb0), allocation_len: 255 }, 255, false),
-            3 => (Cdb::ReadCapacity10, 8, true),
-            4 => (Cdb::ReportLuns { select: 0, allocation_len: 64 }, 64, false),
-            _ => (Cdb::SynchronizeCache { form, lba: 0, blocks: 0, immed: false }, 0, true),
-        };
-        let mut task = Task::new(lun, Expect::Anything);
-        (task.expected_bytes, task.may_be_told) = (expected_bytes, may_be_told);
-        self.submit(number, cdb, task);
-    }
-
-    /// What is checked and refused, with whatever data comes along.
-    fn refused(&mut self, number: usize) {
-        let form = BlockForm::Sixteen;
-        let (dpo, fua) = (false, false);
-        let illegal = SenseKey::IllegalRequest;
-        let lun = self.dice.below(LUNS);
-        let (mut cdb, mut task) = match self.dice.below(3) {
-            0 => {
-                let mut task = Task::new(7, Expect::Check(illegal, 0x25));
-                task.expected_bytes = 4096;
-                (Cdb::Read { form, lba: 0, blocks: 8, dpo, fua }.emit(), task)
-            }
-            1 => {
-                let mut task = Task::new(lun, Expect::Check(illegal, 0x21));
-                task.out = self.dice.bytes(4096);
-                (Cdb::Write { form, lba: BLOCKS as u64 - 7, blocks: 8, dpo, fua }.emit(), task)
-            }
-            _ => {
-                let mut task = Task::new(lun, Expect::Check(illegal, 0x20));
-                task.out = self.dice.bytes(1000);
-                (Cdb::TestUnitReady.emit(), task)
-            }
-        };
-        if task.expect == Expect::Check(illegal, 0x20) {
-            cdb[0] = 0xff;
-        }
-        task.expected_bytes = task.expected_bytes.max(task.out.len());
-        self.peers[number].command(&mut self.dice, cdb, task);
-    }
-
-    fn ping(&mut self, number: usize, immediate: bool) {
-        let data = self.dice.bytes(8).repeat(1 + self.dice.below(64));
+    /// What a session's commands have done to the LUNs.
+    fn apply(&mut self, number: usize) {
         let peer = &mut self.peers[number];
-        let itt = peer.next_itt();
-        let cmd_sn = peer.cmd_sn;
-        let nop = NopOut {
-            immediate,
-            data_segment_len: 0,
-            lun: Lun(0),
-            itt,
-            ttt: RESERVED_TAG,
-            cmd_sn,
-            exp_stat_sn: 0,
-        };
-        peer.cmd_sn = cmd_sn.wrapping_add(u32::from(!immediate));
-        peer.queued.push(pdu::bytes(nop, &data));
-        peer.open.insert(itt, Task::new(MEMORY, Expect::Echo(data)));
-    }
-
-    fn text(&mut self, number: usize) {
-        let peer = &mut self.peers[number];
-        if peer.open.values().any(|task| task.may_be_told && task.lun == usize::MAX) {
-            return; // One text negotiation at a time.
-        }
-        let itt = peer.next_itt();
-        let request = TextRequest {
-            immediate: false,
-            is_final: true,
-            is_continued: false,
-            data_segment_len: 0,
-            lun: Lun(0),
-            itt,
-            ttt: RESERVED_TAG,
-            cmd_sn: peer.cmd_sn,
-            exp_stat_sn: 0,
-        };
-        peer.cmd_sn = peer.cmd_sn.wrapping_add(1);
-        peer.queued.push(pdu::bytes(request, b"SendTargets=\0"));
-        peer.open.insert(itt, Task::new(usize::MAX, Expect::Anything));
-    }
-
-    /// The abort of a task that is not there ends, somehow.
-    fn abort_of_nothing(&mut self, number: usize) {
-        let peer = &mut self.peers[number];
-        let (itt, lun) = (peer.next_itt(), self.dice.below(LUNS));
-        let abort = peer.management(task_function::ABORT_TASK, lun, itt, 0xdead_beef);
-        peer.queued.push(abort);
-        peer.open.insert(itt, Task::new(lun, Expect::Anything));
-    }
-
-    /// While nothing else is under way, somebody resets a unit: all have something to be told then.
-    fn reset(&mut self) {
-        let (number, lun) = (self.dice.below(PEERS), self.dice.below(LUNS));
-        let peer = &mut self.peers[number];
-        let itt = peer.next_itt();
-        let reset = peer.management(task_function::LOGICAL_UNIT_RESET, lun, itt, RESERVED_TAG);
-        peer.send(&reset);
-        let response = loop {
-            match peer.receive().0 {
-                Pdu::TaskManagementResponse(response) => break response.response,
-                Pdu::AsyncMessage(_) => {}
-                other => panic!("{other:?} in answer to a reset"),
+        for task in peer.ended.drain(..) {
+            match task.effect {
+                Effect::Nothing | Effect::Tells { .. } => {}
+                Effect::Reads { lba } => self.disks[task.lun].expect(lba, &task.received),
+                Effect::Writes { lba, data } => self.disks[task.lun].write(lba, &data),
             }
-        };
-        assert!([task_response::COMPLETE, task_response::NOT_SUPPORTED].contains(&response), "{response}");
-        self.peers.iter_mut().for_each(|peer| peer.attention[lun] = true);
-    }
-
-    /// A session ends, by the rules or not; nothing is under way but what is begun here.
-    fn leave(&mut self, number: usize) {
-        self.seen.add(self.peers[number].seen);
-        let blocks = self.disks[MEMORY].choose(&mut self.dice, true);
-        let peer = &mut self.peers[number];
-        let kind = self.dice.below(9);
-        if let (3.., Some((lba, blocks))) = (kind, blocks) {
-            // A write that may or may not come to its end.
-            let mut task = out_task(MEMORY, vec![0x77; blocks * BLOCK], Effect::Nothing);
-            task.expected_bytes = task.out.len();
-            self.disks[MEMORY].forget(lba, blocks);
-            let (form, lba, blocks) = (BlockForm::Ten, lba as u64, blocks as u32);
-            let cdb = Cdb::Write { form, lba, blocks, dpo: false, fua: false };
-            peer.command(&mut self.dice, cdb.emit(), task);
         }
-        let mut bytes = std::mem::take(&mut peer.queued).concat();
-        let mut last: Vec<u8> = match kind {
-            0..3 => {
-                let logout = LogoutRequest {
-                    immediate: true,
-                    reason: logout_reason::CLOSE_SESSION,
-                    itt: 0x7777,
-                    cid: 0,
-                    cmd_sn: peer.cmd_sn,
-                    exp_stat_sn: 0,
-                };
-                pdu::bytes(logout, &[])
+        for task in peer.lost.drain(..) {
+            if let Effect::Writes { lba, data } = task.effect {
+                self.disks[task.lun].forget(lba, data.len().div_ceil(BLOCK));
             }
-            3 => Vec::new(),
-            4 => self.dice.bytes(500),
-            // The same tag again, a segment without end, data beyond all bounds.
-            5 => bytes[..48.min(bytes.len())].to_vec(),
-            6 => vec![0x41, 0x80, 0, 0, 0, 0xff, 0xff, 0xff],
-            7 => {
-                let mut nonsense = vec![0x05, 0x80, 0, 0, 0, 0, 2, 0];
-                nonsense.extend(self.dice.bytes(40 + 512));
-                nonsense
-            }
-            _ => snack(),
-        };
-        // Additional header segments that say nothing sensible.
-        if last.len() >= 48 && self.dice.chance(20) && kind >= 3 {
-            last[4] = self.dice.below(256) as u8;
-        }
-        bytes.extend(last);
-        let cut = if kind == 3 { self.dice.below(bytes.len() + 1) } else { bytes.len() };
-        // The target may have closed before it has taken all.
-        let _ = peer.stream.write_all(&bytes[..cut]);
-        let _ = peer.stream.shutdown(Shutdown::Write);
-        let mut rest = Vec::new();
-        if let Err(error) = peer.stream.read_to_end(&mut rest) {
-            assert!(pdu::is_end(&error), "the target does not close: {error}");
         }
     }
 
     /// Every block, by somebody who has not been there before.
     fn look_at_everything(&mut self) {
+        (0..LUNS).for_each(|lun| self.free(lun));
+        self.leave(0);
+        self.seen.add(self.peers[0].seen);
         self.peers[0] = self.log_in();
         self.disks.iter_mut().for_each(Disk::begin_round);
         for lun in 0..LUNS {
-            // The first is told of the login.
-            self.submit(0, Cdb::TestUnitReady, Task::new(lun, Expect::Good));
+            self.hear_attentions(0, lun);
             let mut task = Task::new(lun, Expect::Good);
             task.effect = Effect::Reads { lba: 0 };
             (task.expected_bytes, task.actual_bytes) = (BLOCKS * BLOCK, BLOCKS * BLOCK);
+            task.may_be_told = false;
             let (form, lba, blocks) = (BlockForm::Sixteen, 0, BLOCKS as u32);
             self.submit(0, Cdb::Read { form, lba, blocks, dpo: false, fua: false }, task);
         }
-        self.deliver();
-        let (disks, mut looked) = (&self.disks, 0);
-        self.peers[0].collect(&mut self.dice, |task| {
-            disks[task.lun].expect(0, &task.received);
-            looked += usize::from(!task.received.is_empty());
-        });
-        assert_eq!(looked, LUNS, "every LUN is read");
+        self.exchange();
     }
 }
 
-/// A task that sends `out`, all of which belongs to it.
-fn out_task(lun: usize, out: Vec<u8>, effect: Effect) -> Task {
-    let mut task = Task::new(lun, Expect::Good);
-    (task.expected_bytes, task.actual_bytes) = (out.len(), out.len());
-    (task.out, task.effect) = (out, effect);
-    task
+/// What the target said belongs to a failure.
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("in between: {:?}; the target said:", self.incident);
+            println!("{}", self.target.service.stderr());
+        }
+    }
 }
 
-/// A request to send again, which nobody may make without error recovery.
-fn snack() -> Vec<u8> {
-    let snack = SnackRequest {
-        kind: 0,
-        lun: Lun(0),
-        itt: 1,
-        ttt: RESERVED_TAG,
-        exp_stat_sn: 0,
-        beg_run: 0,
-        run_length: 0,
-    };
-    pdu::bytes(snack, &[])
+/// What waits to be sent on a connection.
+struct Waiting {
+    number: usize,
+    line: usize,
+    bytes: Vec<u8>,
 }

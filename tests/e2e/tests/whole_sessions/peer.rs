@@ -1,139 +1,53 @@
-//! One session of the crowd: its numbers, its open tasks, and what every PDU of the target has to keep to.
+//! One session of the crowd: its connections, its numbers, its open tasks, and what every PDU of the target has to
+//! keep to.
 
-use std::collections::HashMap;
-use std::fmt;
-use std::io::Write;
-use std::net::TcpStream;
+use std::collections::{HashMap, HashSet};
+use std::time::Instant;
 
 use e2e::ours::Target;
 use wire::iscsi::{
-    DataIn, DataOut, LoginRequest, Lun, NopOut, Pdu, R2t, RESERVED_TAG, ScsiCommand, ScsiResponse,
-    TaskAttribute, TaskManagementRequest, login_stage, split_sense, task_function, task_response, text,
+    Lun, NopOut, Pdu, R2t, RESERVED_TAG, ScsiCommand, TaskAttribute, TaskManagementRequest, task_function,
 };
-use wire::scsi::{Sense, SenseKey};
 
+use crate::LUNS;
 use crate::dice::Dice;
+use crate::line::{Badge, Line, SEGMENT};
 use crate::pdu;
+use crate::task::{Expect, Task};
 
-/// What the target takes in one data segment, whatever it declares.
-const SEGMENT: usize = 8192;
+/// Connections that a session has at most.
+const LINES_MAX: usize = 4;
 
-/// How a command has to end.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Expect {
-    Good,
-    Check(SenseKey, u8),
-    /// Its data comes back: NOP-Out, text.
-    Echo(Vec<u8>),
-    /// Whatever it is, it ends.
-    Anything,
-    /// It is the abort of this task.
-    AbortOf(u32),
-}
-
-/// What a command that ended well does to the LUN.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) enum Effect {
-    Nothing,
-    /// What it read has to be there.
-    Reads {
-        lba: usize,
-    },
-    /// This is there now.
-    Writes {
-        lba: usize,
-        data: Vec<u8>,
-    },
-}
-
-/// A request without its answer.
-pub(crate) struct Task {
-    pub(crate) lun: usize,
-    pub(crate) expect: Expect,
-    pub(crate) effect: Effect,
-    /// What the initiator has to send.
-    pub(crate) out: Vec<u8>,
-    pub(crate) expected_bytes: usize,
-    /// What the command itself moves.
-    pub(crate) actual_bytes: usize,
-    /// A unit attention may come in place of its answer.
-    pub(crate) may_be_told: bool,
-    /// To be aborted instead of answering its first R2T.
-    pub(crate) to_abort: bool,
-    pub(crate) received: Vec<u8>,
-    next_data_sn: u32,
-    next_r2t_sn: u32,
-}
-
-/// Without the data, which nobody reads.
-impl fmt::Debug for Task {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let effect = match self.effect {
-            Effect::Nothing => "changes nothing".to_owned(),
-            Effect::Reads { lba } => format!("reads at {lba}"),
-            Effect::Writes { lba, .. } => format!("writes at {lba}"),
-        };
-        let (expected, actual, received) = (self.expected_bytes, self.actual_bytes, self.received.len());
-        write!(f, "LUN {}, {:?}, {effect}, sends {} bytes, ", self.lun, self.expect, self.out.len())?;
-        write!(f, "expects {expected}, moves {actual}, has {received}")
-    }
-}
-
-impl Task {
-    pub(crate) fn new(lun: usize, expect: Expect) -> Task {
-        Task {
-            lun,
-            expect,
-            effect: Effect::Nothing,
-            out: Vec::new(),
-            expected_bytes: 0,
-            actual_bytes: 0,
-            may_be_told: true,
-            to_abort: false,
-            received: Vec::new(),
-            next_data_sn: 0,
-            next_r2t_sn: 0,
-        }
-    }
-}
-
-impl Seen {
-    pub(crate) fn add(&mut self, other: Seen) {
-        self.good += other.good;
-        self.refused += other.refused;
-        self.told += other.told;
-        self.aborted += other.aborted;
-        self.sent_for += other.sent_for;
-    }
-}
-
-/// What was agreed on.
+/// What was agreed on for all connections.
 pub(crate) struct Terms {
-    pub(crate) initial_r2t: bool,
-    pub(crate) immediate_data: bool,
-    pub(crate) first_burst: usize,
-    max_burst: usize,
-    segment: usize,
+    initial_r2t: bool,
+    immediate_data: bool,
+    first_burst: usize,
+    pub(crate) max_burst: usize,
+    lines: usize,
 }
 
+/// A session.
 pub(crate) struct Peer {
-    pub(crate) stream: TcpStream,
+    /// Which port of the initiator it is.
+    pub(crate) port: u32,
+    tsih: u16,
+    last_cid: u16,
+    pub(crate) lines: Vec<Line>,
     pub(crate) terms: Terms,
     pub(crate) cmd_sn: u32,
-    pub(crate) itt: u32,
-    /// The next StatSN; ExpCmdSN and MaxCmdSN as last told.
-    stat_sn: u32,
-    exp_cmd_sn: u32,
-    max_cmd_sn: u32,
-    /// Bytes to send in this round, PDU by PDU, and unsolicited data that follows later.
-    pub(crate) queued: Vec<Vec<u8>>,
-    pub(crate) late: Vec<Vec<u8>>,
+    itt: u32,
     pub(crate) open: HashMap<u32, Task>,
-    due: Vec<R2t>,
+    pub(crate) due: Vec<R2t>,
+    /// Tasks that were aborted over another connection in this round: on their own an R2T may still be on its way.
+    pub(crate) aborted: HashSet<u32>,
     /// Units that may have something to tell.
-    pub(crate) attention: [bool; 2],
+    pub(crate) attention: [bool; LUNS],
     /// Units that have carried something out since, so they have told everything.
-    has_told: [bool; 2],
+    pub(crate) has_told: [bool; LUNS],
+    /// Commands that ended well, and those that somebody ended; for who knows what the LUNs hold.
+    pub(crate) ended: Vec<Task>,
+    pub(crate) lost: Vec<Task>,
     pub(crate) seen: Seen,
 }
 
@@ -142,82 +56,100 @@ pub(crate) struct Peer {
 pub(crate) struct Seen {
     pub(crate) good: usize,
     pub(crate) refused: usize,
+    pub(crate) conflicts: usize,
     pub(crate) told: usize,
     pub(crate) aborted: usize,
     pub(crate) sent_for: usize,
+    /// Connections beside the first, and those of all that had digests.
+    pub(crate) joined: usize,
+    pub(crate) sealed: usize,
+}
+
+impl Seen {
+    pub(crate) fn add(&mut self, other: Seen) {
+        self.good += other.good;
+        self.refused += other.refused;
+        self.conflicts += other.conflicts;
+        self.told += other.told;
+        self.aborted += other.aborted;
+        self.sent_for += other.sent_for;
+        self.joined += other.joined;
+        self.sealed += other.sealed;
+    }
+
+    /// How often the rarest of it was.
+    pub(crate) fn least(self) -> usize {
+        let Seen { good, refused, conflicts, told, aborted, sent_for, joined, sealed } = self;
+        let all = [good, refused, conflicts, told, aborted, sent_for, joined, sealed];
+        all.into_iter().min().unwrap_or(0)
+    }
 }
 
 impl Peer {
-    /// Logs in with terms of its own.
+    /// Logs in with terms of its own, over one connection as yet.
     #[track_caller]
-    pub(crate) fn log_in(target: &mut Target, dice: &mut Dice, number: u32) -> Peer {
-        let stream = pdu::patient(TcpStream::connect(target.address()).expect("the target accepts"));
+    pub(crate) fn log_in(target: &Target, dice: &mut Dice, port: u32) -> Peer {
         let first_burst = dice.pick(&[512, 4096, 65536]);
-        let terms = Terms {
+        let mut terms = Terms {
             initial_r2t: dice.chance(50),
             immediate_data: dice.chance(70),
             first_burst,
             max_burst: first_burst.max(dice.pick(&[512, 3000, 65536])),
-            segment: dice.pick(&[512, 1000, 8192, 65536]),
+            lines: 1 + dice.below(LINES_MAX),
         };
-        let yes_no = |yes| if yes { "Yes" } else { "No" };
-        let mut keys = Vec::new();
-        text::TextWriter::new(&mut keys)
-            .push("InitiatorName", "iqn.2026-11.org.example:dice")
-            .push("SessionType", "Normal")
-            .push("TargetName", target.iqn())
-            .push("InitialR2T", yes_no(terms.initial_r2t))
-            .push("ImmediateData", yes_no(terms.immediate_data))
-            .push("FirstBurstLength", &terms.first_burst.to_string())
-            .push("MaxBurstLength", &terms.max_burst.to_string())
-            .push("MaxOutstandingR2T", dice.pick(&["1", "2", "8"]))
-            .push("MaxRecvDataSegmentLength", &terms.segment.to_string());
+        let yes_no = |yes: bool| if yes { "Yes" } else { "No" }.to_owned();
+        let keys = [
+            ("InitialR2T", yes_no(terms.initial_r2t)),
+            ("ImmediateData", yes_no(terms.immediate_data)),
+            ("FirstBurstLength", terms.first_burst.to_string()),
+            ("MaxBurstLength", terms.max_burst.to_string()),
+            ("MaxOutstandingR2T", dice.pick(&["1", "2", "8"]).to_owned()),
+            ("MaxConnections", terms.lines.to_string()),
+        ];
         let cmd_sn = dice.pick(&[1, 7, u32::MAX - 3, i32::MAX as u32]);
-        let [a, b, c, d] = number.to_be_bytes();
-        let request = LoginRequest {
-            transit: true,
-            is_continued: false,
-            csg: login_stage::OPERATIONAL,
-            nsg: login_stage::FULL_FEATURE,
-            version_max: 0,
-            version_min: 0,
-            data_segment_len: 0,
-            isid: [0x80, 1, a, b, c, d],
-            tsih: 0,
-            itt: 1,
-            cid: 0,
-            cmd_sn,
-            exp_stat_sn: 0,
-        };
-        let mut peer = Peer {
-            stream,
+        let cid = dice.pick(&[0, 1, u16::MAX]);
+        let badge = Badge { port, tsih: 0, cid, cmd_sn };
+        let (line, response, answers) = Line::log_in(target, dice, badge, &keys);
+        let agreed = answers.iter().find(|(key, _)| key == "MaxConnections");
+        let agreed = agreed.and_then(|(_, value)| value.parse().ok());
+        terms.lines = terms.lines.min(agreed.unwrap_or(1));
+        Peer {
+            port,
+            tsih: response.tsih,
+            last_cid: cid,
+            seen: Seen { sealed: usize::from(line.header_digest || line.data_digest), ..Seen::default() },
+            lines: vec![line],
             terms,
             cmd_sn,
             itt: dice.pick(&[1, 0x100, u32::MAX - 5]),
-            stat_sn: 0,
-            exp_cmd_sn: cmd_sn,
-            max_cmd_sn: cmd_sn,
-            queued: Vec::new(),
-            late: Vec::new(),
             open: HashMap::new(),
             due: Vec::new(),
-            attention: [true; 2],
-            has_told: [false; 2],
-            seen: Seen::default(),
-        };
-        peer.send(&pdu::bytes(request, &keys));
-        let found = pdu::read(&mut peer.stream).expect("an answer to the login");
-        let Some((Pdu::LoginResponse(response), _)) = found else { panic!("{found:?}") };
-        let said = target.service.stderr();
-        assert!(response.transit && response.status_class == 0, "{response:?} {said}");
-        peer.stat_sn = response.stat_sn.wrapping_add(1);
-        peer.max_cmd_sn = response.max_cmd_sn;
-        peer
+            aborted: HashSet::new(),
+            attention: [true; LUNS],
+            has_told: [false; LUNS],
+            ended: Vec::new(),
+            lost: Vec::new(),
+        }
     }
 
+    /// Whether it may have more connections.
+    pub(crate) fn has_room(&self) -> bool {
+        self.lines.len() < self.terms.lines
+    }
+
+    /// Another connection, under the id of one that is there or was, or under a new one.
     #[track_caller]
-    pub(crate) fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).expect("the target reads");
+    pub(crate) fn join(&mut self, target: &Target, dice: &mut Dice, cid: Option<u16>) {
+        let cid = cid.unwrap_or_else(|| {
+            self.last_cid = self.last_cid.wrapping_add(1);
+            self.last_cid
+        });
+        let badge = Badge { port: self.port, tsih: self.tsih, cid, cmd_sn: self.cmd_sn };
+        let (line, response, _) = Line::log_in(target, dice, badge, &[]);
+        assert_eq!(response.tsih, self.tsih);
+        self.seen.joined += 1;
+        self.seen.sealed += usize::from(line.header_digest || line.data_digest);
+        self.lines.push(line);
     }
 
     pub(crate) fn next_itt(&mut self) -> u32 {
@@ -226,17 +158,61 @@ impl Peer {
         self.itt
     }
 
+    /// The number of the next request, unless it is immediate.
+    pub(crate) fn take_cmd_sn(&mut self, immediate: bool) -> u32 {
+        let cmd_sn = self.cmd_sn;
+        self.cmd_sn = cmd_sn.wrapping_add(u32::from(!immediate));
+        cmd_sn
+    }
+
+    /// Queues a request on one of its connections, to be answered as `task` says.
+    pub(crate) fn queue(&mut self, line: usize, pdu: impl Into<Pdu>, data: &[u8], mut task: Task) {
+        let (line, pdu) = (&mut self.lines[line], pdu.into());
+        line.queued.push(line.seal(pdu, data));
+        task.cid = line.cid;
+        self.open.insert(pdu.itt(), task);
+    }
+
+    /// Queues a NOP-Out with data and with this number.
+    pub(crate) fn ping(
+        &mut self,
+        line: usize,
+        (immediate, cmd_sn): (bool, u32),
+        data: &[u8],
+        expect: Expect,
+    ) {
+        let nop = NopOut {
+            immediate,
+            data_segment_len: 0,
+            lun: Lun(0),
+            itt: self.next_itt(),
+            ttt: RESERVED_TAG,
+            cmd_sn,
+            exp_stat_sn: 0,
+        };
+        if !immediate {
+            self.lines[line].numbers.push(cmd_sn);
+        }
+        self.queue(line, nop, data, Task::new(usize::MAX, expect));
+    }
+
     /// Queues a SCSI command, with what is sent unasked.
-    pub(crate) fn command(&mut self, dice: &mut Dice, cdb: [u8; 16], task: Task) -> u32 {
+    pub(crate) fn command(&mut self, dice: &mut Dice, cdb: [u8; 16], mut task: Task) {
         let itt = self.next_itt();
+        let number = dice.below(self.lines.len());
         let most = task.out.len().min(self.terms.first_burst);
         let writes = !task.out.is_empty();
         let is_bare = task.to_abort;
-        let immediate = match self.terms.immediate_data && writes && !is_bare && dice.chance(70) {
+        let immediate_data = match self.terms.immediate_data && writes && !is_bare && dice.chance(70) {
             true => dice.below(most.min(SEGMENT) + 1),
             false => 0,
         };
-        let follows = writes && !is_bare && !self.terms.initial_r2t && immediate < most && dice.chance(70);
+        let follows =
+            writes && !is_bare && !self.terms.initial_r2t && immediate_data < most && dice.chance(70);
+        let cmd_sn = self.take_cmd_sn(false);
+        (task.is_command, task.cmd_sn) = (true, cmd_sn);
+        let line = &mut self.lines[number];
+        line.numbers.push(cmd_sn);
         let command = ScsiCommand {
             immediate: false,
             is_final: !follows,
@@ -248,255 +224,159 @@ impl Peer {
             lun: Lun::from_number(task.lun as u16),
             itt,
             expected_data_transfer_len: task.expected_bytes as u32,
-            cmd_sn: self.cmd_sn,
-            exp_stat_sn: self.stat_sn,
+            cmd_sn,
+            exp_stat_sn: line.stat_sn,
             cdb,
         };
-        self.cmd_sn = self.cmd_sn.wrapping_add(1);
-        self.queued.push(pdu::bytes(command, &task.out[..immediate]));
         if follows {
-            let end = if dice.chance(80) { most } else { immediate + 1 + dice.below(most - immediate) };
-            let burst = burst(dice, &task, itt, RESERVED_TAG, immediate..end);
-            self.late.extend(burst);
+            let is_whole = dice.chance(80);
+            let end = if is_whole { most } else { immediate_data + 1 + dice.below(most - immediate_data) };
+            line.late.extend(task.burst(dice, line, (itt, RESERVED_TAG), immediate_data..end));
         }
+        let data = task.out[..immediate_data].to_vec();
+        self.queue(number, command, &data, task);
         if dice.chance(50) {
-            let late = std::mem::take(&mut self.late);
-            self.queued.extend(late);
+            self.queue_late(number);
         }
-        self.open.insert(itt, task);
-        itt
     }
 
-    /// Takes PDUs, and sends what they ask for, until nothing is open; each task that ended.
+    /// Queues the unsolicited data of a connection that was put off.
+    pub(crate) fn queue_late(&mut self, number: usize) {
+        let line = &mut self.lines[number];
+        let late = std::mem::take(&mut line.late);
+        line.queued.extend(late);
+    }
+
+    /// A task management request, with the next number; it is immediate or takes it.
+    pub(crate) fn management(
+        &mut self,
+        function: u8,
+        lun: usize,
+        (itt, immediate): (u32, bool),
+        (referenced_itt, ref_cmd_sn): (u32, u32),
+    ) -> TaskManagementRequest {
+        TaskManagementRequest {
+            immediate,
+            function,
+            lun: Lun::from_number(lun as u16),
+            itt,
+            referenced_itt,
+            cmd_sn: self.take_cmd_sn(immediate),
+            exp_stat_sn: 0,
+            ref_cmd_sn,
+            exp_data_sn: 0,
+        }
+    }
+
+    /// Sends the abort of an open task on a connection.
+    fn abort(&mut self, number: usize, itt: u32) {
+        let (lun, cmd_sn) = (self.open[&itt].lun, self.open[&itt].cmd_sn);
+        let own = self.next_itt();
+        let abort = self.management(task_function::ABORT_TASK, lun, (own, true), (itt, cmd_sn));
+        let line = &mut self.lines[number];
+        line.send(&line.seal(abort, &[]));
+        let mut task = Task::new(lun, Expect::AbortOf(itt));
+        task.cid = line.cid;
+        self.open.insert(own, task);
+    }
+
+    fn line_of(&self, cid: u16) -> usize {
+        self.lines.iter().position(|line| line.cid == cid).expect("a connection of the session")
+    }
+
+    /// Takes PDUs, and sends what they ask for, until nothing is open that has to be answered.
     #[track_caller]
-    pub(crate) fn collect(&mut self, dice: &mut Dice, mut ended: impl FnMut(Task)) {
-        while !self.open.is_empty() {
-            let waiting = |itt: &u32| self.due.iter().any(|r2t| r2t.itt == *itt);
-            let is_owed = self.open.keys().any(|itt| !waiting(itt));
-            if !self.due.is_empty() && (!is_owed || dice.chance(40)) {
+    pub(crate) fn collect(&mut self, dice: &mut Dice) {
+        let began = Instant::now();
+        while self.open.values().any(Task::is_owed) {
+            let is_waiting = |itt: &u32| self.due.iter().any(|r2t| r2t.itt == *itt);
+            let owed = self.open.iter().filter(|(itt, task)| task.is_owed() && !is_waiting(itt));
+            let mut owed: Vec<u16> = owed.map(|(_, task)| task.cid).collect();
+            if !self.due.is_empty() && (owed.is_empty() || dice.chance(40)) {
                 let r2t = self.due.swap_remove(dice.below(self.due.len()));
                 self.answer(dice, &r2t);
                 continue;
             }
-            let found = self.receive();
-            self.take(found, &mut ended);
+            // A table has no order that a seed would repeat.
+            owed.sort_unstable();
+            let number = self.line_of(dice.pick(&owed));
+            let line = &mut self.lines[number];
+            let (cid, segment) = (line.cid, line.segment);
+            let Some(found) = line.receive(self.cmd_sn) else {
+                panic!("connection {cid} is closed, and these are open: {:?}", self.open)
+            };
+            if let Some(ping) = self.take((cid, segment), found) {
+                // A target that only pings has forgotten something.
+                assert!(began.elapsed() < pdu::PATIENCE, "these are not answered: {:?}", self.open);
+                self.pong(number, &ping);
+            }
         }
+    }
+
+    /// Everybody has heard what there was to tell, where commands have been carried out.
+    pub(crate) fn note_told(&mut self) {
         for (attention, has_told) in self.attention.iter_mut().zip(&mut self.has_told) {
             *attention &= !std::mem::take(has_told);
         }
+    }
+
+    /// Ends what somebody may have ended already, so that it is known what is under way: nothing.
+    #[track_caller]
+    pub(crate) fn settle(&mut self, dice: &mut Dice) {
+        let doubtful = self.open.iter().filter(|(_, task)| task.is_doubtful);
+        let mut doubtful: Vec<(u32, u32)> = doubtful.map(|(&itt, task)| (task.cmd_sn, itt)).collect();
+        doubtful.sort_unstable();
+        for (_, itt) in doubtful {
+            // On its own connection: its answer, if there is one, comes before that to the abort.
+            self.abort(self.line_of(self.open[&itt].cid), itt);
+        }
+        self.collect(dice);
         assert!(self.due.is_empty(), "data is sent for that belongs to no command: {:?}", self.due);
+    }
+
+    /// The end of a round: everything that has to be answered is.
+    pub(crate) fn end_round(&mut self) {
+        self.open.retain(|_, task| task.expect != Expect::Perhaps);
+        assert!(self.open.is_empty(), "these are open: {:?}", self.open);
+        self.aborted.clear();
+        self.lines.iter_mut().for_each(|line| line.numbers.clear());
+    }
+
+    /// A connection that the target closes: what it still has to say, and what is lost with it.
+    #[track_caller]
+    pub(crate) fn part(&mut self, mut line: Line) {
+        while let Some(found) = line.receive(self.cmd_sn) {
+            self.take((line.cid, line.segment), found);
+        }
+        self.lose(line.cid);
+    }
+
+    /// Nothing will come of what was asked for over a connection.
+    pub(crate) fn lose(&mut self, cid: u16) {
+        let gone = self.open.extract_if(|_, task| task.cid == cid);
+        self.lost.extend(gone.map(|(_, task)| task));
+        self.due.retain(|r2t| self.open.contains_key(&r2t.itt));
     }
 
     fn answer(&mut self, dice: &mut Dice, r2t: &R2t) {
         let task = self.open.get_mut(&r2t.itt).expect("an R2T for an open task");
         if std::mem::take(&mut task.to_abort) {
-            let itt = self.next_itt();
-            self.due.push(*r2t);
-            let lun = self.open[&r2t.itt].lun;
-            self.open.insert(itt, Task::new(lun, Expect::AbortOf(r2t.itt)));
-            let abort = self.management(task_function::ABORT_TASK, lun, itt, r2t.itt);
-            return self.send(&abort);
+            let (cid, is_doubtful) = (task.cid, task.is_doubtful);
+            let (own, other) = (self.line_of(cid), dice.below(self.lines.len()));
+            // Over its own connection the data that follows is known to be too late.
+            if other == own || is_doubtful {
+                self.due.push(*r2t);
+                return self.abort(own, r2t.itt);
+            }
+            self.due.retain(|due| due.itt != r2t.itt);
+            self.open.entry(r2t.itt).and_modify(|task| task.is_ending = true);
+            return self.abort(other, r2t.itt);
         }
+        let number = self.line_of(self.open[&r2t.itt].cid);
         let end = (r2t.buffer_offset + r2t.desired_len) as usize;
-        let burst = burst(dice, task, r2t.itt, r2t.ttt, r2t.buffer_offset as usize..end);
-        self.send(&burst.concat());
+        let task = &self.open[&r2t.itt];
+        let (tags, range) = ((r2t.itt, r2t.ttt), r2t.buffer_offset as usize..end);
+        let burst = task.burst(dice, &self.lines[number], tags, range);
+        self.lines[number].send(&burst.concat());
     }
-
-    pub(crate) fn management(&self, function: u8, lun: usize, itt: u32, referenced_itt: u32) -> Vec<u8> {
-        let request = TaskManagementRequest {
-            immediate: true,
-            function,
-            lun: Lun::from_number(lun as u16),
-            itt,
-            referenced_itt,
-            cmd_sn: self.cmd_sn,
-            exp_stat_sn: self.stat_sn,
-            ref_cmd_sn: self.cmd_sn.wrapping_sub(1),
-            exp_data_sn: 0,
-        };
-        pdu::bytes(request, &[])
-    }
-
-    /// The next PDU, whose numbers have been checked.
-    #[track_caller]
-    pub(crate) fn receive(&mut self) -> (Pdu, Vec<u8>) {
-        let found = match pdu::read(&mut self.stream) {
-            Ok(Some(found)) => found,
-            other => panic!("{other:?}, and these are open: {:?}", self.open),
-        };
-        let mut header = [0; 48];
-        found.0.emit(&mut header);
-        let number =
-            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        let carries = match &found.0 {
-            Pdu::DataIn(data) => data.status.is_some(),
-            Pdu::NopIn(nop) if nop.itt == RESERVED_TAG => false,
-            Pdu::R2t(_) => {
-                assert_eq!(number(24), self.stat_sn, "an R2T carries the next StatSN: {found:?}");
-                false
-            }
-            _ => true,
-        };
-        if carries {
-            assert_eq!(number(24), self.stat_sn, "a StatSN is missing or twice: {found:?}");
-            self.stat_sn = self.stat_sn.wrapping_add(1);
-        }
-        let moved = |now: u32, before: u32| now.wrapping_sub(before) as i32 >= 0;
-        assert!(moved(number(28), self.exp_cmd_sn) && moved(self.cmd_sn, number(28)), "ExpCmdSN: {found:?}");
-        assert!(moved(number(32), self.max_cmd_sn), "MaxCmdSN moves back: {found:?}");
-        assert!(moved(number(32).wrapping_add(1), number(28)), "MaxCmdSN < ExpCmdSN - 1: {found:?}");
-        (self.exp_cmd_sn, self.max_cmd_sn) = (number(28), number(32));
-        found
-    }
-
-    #[track_caller]
-    fn take(&mut self, (pdu, data): (Pdu, Vec<u8>), ended: &mut impl FnMut(Task)) {
-        let itt = pdu.itt();
-        match pdu {
-            Pdu::AsyncMessage(_) => {}
-            Pdu::NopIn(ping) if itt == RESERVED_TAG => self.pong(&ping),
-            Pdu::R2t(r2t) => {
-                let task = self.open.get_mut(&itt).expect("an R2T for an open task");
-                assert_eq!(r2t.r2t_sn, task.next_r2t_sn, "{r2t:?}");
-                task.next_r2t_sn += 1;
-                let end = r2t.buffer_offset as usize + r2t.desired_len as usize;
-                assert!(r2t.desired_len > 0 && r2t.desired_len as usize <= self.terms.max_burst, "{r2t:?}");
-                assert!(end <= task.out.len(), "more is sent for than there is: {r2t:?}");
-                self.due.push(r2t);
-                self.seen.sent_for += 1;
-            }
-            Pdu::DataIn(part) => {
-                let task = self.open.get_mut(&itt).expect("data for an open task");
-                task.take_data(&part, &data, &self.terms);
-                if part.status.is_some() {
-                    let task = self.open.remove(&itt).expect("it was there");
-                    self.finished(task, None, ended);
-                }
-            }
-            Pdu::ScsiResponse(response) => {
-                let task = self.open.remove(&itt).unwrap_or_else(|| panic!("nobody asked: {response:?}"));
-                self.due.retain(|r2t| r2t.itt != itt);
-                self.finished(task, Some((&response, &data)), ended);
-            }
-            Pdu::NopIn(_) | Pdu::TextResponse(_) => {
-                let task = self.open.remove(&itt).unwrap_or_else(|| panic!("nobody asked: {itt:#x}"));
-                match &task.expect {
-                    Expect::Echo(echo) => assert!(data == echo[..echo.len().min(self.terms.segment)]),
-                    expect => assert_eq!(*expect, Expect::Anything),
-                }
-            }
-            Pdu::TaskManagementResponse(response) => {
-                let task = self.open.remove(&itt).unwrap_or_else(|| panic!("nobody asked: {response:?}"));
-                match (task.expect, response.response) {
-                    (Expect::AbortOf(aborted), task_response::COMPLETE) => {
-                        self.open.remove(&aborted);
-                        self.seen.aborted += 1;
-                        self.due.retain(|r2t| r2t.itt != aborted);
-                    }
-                    (Expect::AbortOf(_), task_response::NOT_SUPPORTED) | (Expect::Anything, _) => {}
-                    (expect, found) => panic!("{expect:?} came to {found}"),
-                }
-            }
-            other => panic!("nobody asked for {other:?}"),
-        }
-    }
-
-    fn pong(&mut self, ping: &wire::iscsi::NopIn) {
-        let pong = NopOut {
-            immediate: true,
-            data_segment_len: 0,
-            lun: ping.lun,
-            itt: RESERVED_TAG,
-            ttt: ping.ttt,
-            cmd_sn: self.cmd_sn,
-            exp_stat_sn: self.stat_sn,
-        };
-        self.send(&pdu::bytes(pong, &[]));
-    }
-
-    #[track_caller]
-    fn finished(
-        &mut self,
-        task: Task,
-        response: Option<(&ScsiResponse, &[u8])>,
-        ended: &mut impl FnMut(Task),
-    ) {
-        let sense = response.filter(|(response, _)| response.status == 2).map(|(_, data)| {
-            let sense = split_sense(data).expect("sense data").0;
-            let sense = Sense::parse(sense).expect("sense data");
-            (sense.key, sense.asc)
-        });
-        if let (Some((SenseKey::UnitAttention, _)), true) = (sense, task.may_be_told) {
-            assert!(self.attention.get(task.lun) == Some(&true), "an attention for nothing: {task:?}");
-            self.seen.told += 1;
-            return;
-        }
-        // What comes in place of a write is answered when its data has come to an end: not before later ones.
-        if let (Some(has_told), true) = (self.has_told.get_mut(task.lun), task.may_be_told) {
-            *has_told = true;
-        }
-        match &task.expect {
-            Expect::Good => {
-                let status = response.map_or(0, |(response, _)| response.status);
-                assert_eq!((status, sense), (0, None), "{task:?}");
-                let moved = task.expected_bytes.min(task.actual_bytes);
-                if let Some((response, _)) = response {
-                    let residual = task.expected_bytes.abs_diff(task.actual_bytes);
-                    assert_eq!(response.residual as usize, residual, "{task:?}");
-                }
-                if let Effect::Reads { .. } = task.effect {
-                    assert_eq!(task.received.len(), moved, "{task:?}");
-                }
-                self.seen.good += 1;
-                ended(task);
-            }
-            Expect::Check(key, asc) => {
-                assert_eq!(sense, Some((*key, *asc)), "{task:?}");
-                self.seen.refused += 1;
-            }
-            Expect::Anything => {}
-            other => panic!("a SCSI response to {other:?}"),
-        }
-    }
-}
-
-impl Task {
-    #[track_caller]
-    fn take_data(&mut self, part: &DataIn, data: &[u8], terms: &Terms) {
-        assert_eq!((part.data_sn, part.buffer_offset as usize), (self.next_data_sn, self.received.len()));
-        assert!(data.len() <= terms.segment && self.received.len() + data.len() <= self.expected_bytes);
-        self.next_data_sn += 1;
-        self.received.extend_from_slice(data);
-        let at_end = self.received.len().is_multiple_of(terms.max_burst);
-        assert_eq!(part.is_final, part.status.is_some() || at_end, "F ends a sequence: {part:?}");
-        if part.status.is_some() {
-            let residual = self.expected_bytes.abs_diff(self.actual_bytes);
-            assert!(self.expect != Expect::Good || part.residual as usize == residual, "{part:?} {self:?}");
-        }
-    }
-}
-
-/// Data-Out PDUs for a stretch of a task's data, cut anywhere.
-fn burst(dice: &mut Dice, task: &Task, itt: u32, ttt: u32, range: std::ops::Range<usize>) -> Vec<Vec<u8>> {
-    let (mut at, mut pdus) = (range.start, Vec::new());
-    while at < range.end {
-        let len = match dice.chance(60) {
-            true => SEGMENT,
-            false => 1 + dice.below(SEGMENT),
-        };
-        let len = len.min(range.end - at);
-        let pdu = DataOut {
-            is_final: at + len == range.end,
-            data_segment_len: 0,
-            lun: Lun::from_number(task.lun as u16),
-            itt,
-            ttt,
-            exp_stat_sn: 0,
-            data_sn: pdus.len() as u32,
-            buffer_offset: at as u32,
-        };
-        pdus.push(pdu::bytes(pdu, &task.out[at..at + len]));
-        at += len;
-    }
-    pdus
 }

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 
+use proto::name;
+
 /// The port that iSCSI has at IANA.
 const PORT: u16 = 3260;
 /// The longest name (RFC 7143 section 4.2.7.1). Bytes.
@@ -23,12 +25,18 @@ pub(crate) fn addresses(text: &str) -> Result<Vec<SocketAddr>, String> {
     })
 }
 
-/// Checks the form of an iSCSI name, not what its authority made of it.
+/// An address that is there more than once; several ports that the kernel picks are several.
+pub(super) fn twice(addresses: &[SocketAddr]) -> Option<&SocketAddr> {
+    let fixed = || addresses.iter().filter(|address| address.port() != 0);
+    fixed().find(|address| fixed().filter(|other| other == address).count() > 1)
+}
+
+/// An iSCSI name in the form in which names are compared. Its form is checked, not what its authority made of it.
 pub(super) fn node_name(text: &str) -> Result<String, String> {
     let is_typed = ["iqn.", "eui.", "naa."].iter().any(|kind| text.to_ascii_lowercase().starts_with(kind));
     let is_plain = text.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '.' | ':'));
     match is_typed && is_plain && text.len() <= NAME_MAX_BYTES {
-        true => Ok(text.to_owned()),
+        true => Ok(name::folded(text)),
         false => Err(format!(
             "'{text}' is no iSCSI name; expected one such as iqn.2026-11.org.example:store, of letters, digits, '-', \
              '.' and ':', {NAME_MAX_BYTES} bytes at most"
@@ -72,8 +80,8 @@ mod tests {
 
     #[test]
     fn names_of_nodes() {
-        for name in ["iqn.2026-11.org.example:store.1", "eui.02004567A425678D", "naa.52004567BA64678D"] {
-            assert_eq!(node_name(name).as_deref(), Ok(name));
+        for name in ["iqn.2026-11.org.Example:store.1", "eui.02004567A425678D", "naa.52004567BA64678D"] {
+            assert_eq!(node_name(name), Ok(name.to_lowercase()));
         }
         for name in ["", "store", "iqn.a b", "iqn.a/b", &format!("iqn.{}", "a".repeat(220))] {
             assert!(node_name(name).unwrap_err().contains("is no iSCSI name"), "{name}");

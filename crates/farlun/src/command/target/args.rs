@@ -39,11 +39,12 @@ Options of a LUN:
                      commands fail: read, write, sync (medium errors), full (no space), notready;
                      that share of them, those that touch these blocks, the Ath to the Bth of them
   seed=N             begins the chances of delay and fault
+Each is there once at most; fault may come again, and delay once for reads and once for writes.
 
 LUNs given as flags are numbered from 0 in their order. The target ends on SIGINT or SIGTERM; with --config it
 reads the file again on SIGHUP. The manual is docs/target.md.")]
 pub(crate) struct TargetArgs {
-    /// What to serve, such as memory:4GiB or file:PATH,ro (see below); once per LUN
+    /// What to serve, such as memory:4GiB or file:PATH,ro (see below); once per LUN, 256 at most
     #[arg(long = "lun", value_name = "LUN", required_unless_present = "config")]
     pub(super) luns: Vec<String>,
     /// Configuration in TOML; a flag wins over the same thing in the file, and --lun adds to its LUNs
@@ -55,7 +56,7 @@ pub(crate) struct TargetArgs {
     /// Where to listen; port 0 picks one; may be given several times [default: 127.0.0.1:3260]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(super) listen: Vec<String>,
-    /// Name of the target [default: iqn.2026-11.io.farlun:HOSTNAME]
+    /// Name of the target, 223 bytes at most, in lower case [default: iqn.2026-11.io.farlun:HOSTNAME]
     #[arg(long)]
     pub(super) iqn: Option<String>,
     /// Name that may log in by CHAP, with its secret in the file; may be given several times

@@ -2,6 +2,7 @@
 //! anything. What it says on standard output is what would be served.
 
 use std::net::TcpListener;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -17,7 +18,7 @@ pub(super) fn run(args: &TargetArgs, found: Result<Settings, SettingsError>) -> 
     let checked = found.and_then(|settings| {
         let luns = luns(&settings.config)?;
         listen(&settings.config)?;
-        trace(&settings.config)?;
+        settings.config.trace.as_deref().map_or(Ok(()), trace)?;
         Ok((settings, luns))
     });
     match (checked, args.json) {
@@ -58,7 +59,7 @@ fn luns(config: &Config) -> Result<Vec<Checked>, String> {
     config.luns.iter().map(open).collect()
 }
 
-fn is_in_use(error: &LunError) -> bool {
+pub(super) fn is_in_use(error: &LunError) -> bool {
     use target::backend::OpenError::{InUse, Locked};
 
     matches!(error, LunError::File { source: Locked { .. } | InUse { .. }, .. })
@@ -73,12 +74,13 @@ fn listen(config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-fn trace(config: &Config) -> Result<(), String> {
-    match &config.trace {
-        Some(dir) if dir.exists() && !dir.is_dir() => {
+/// Whether tables can go there.
+pub(super) fn trace(dir: &Path) -> Result<(), String> {
+    match dir.exists() && !dir.is_dir() {
+        true => {
             Err(format!("trace: {} is a file; expected a directory, which is made if needed", dir.display()))
         }
-        _ => Ok(()),
+        false => Ok(()),
     }
 }
 

@@ -12,7 +12,7 @@ use proto::login::{ChapTarget, Credentials, Secret};
 use target::Compat;
 use target::lun::{LUNS_MAX, LunSpec};
 
-use super::address::{addresses, node_name};
+use super::address::{addresses, node_name, twice};
 use crate::secrets::SecretFile;
 use crate::session::DigestWish;
 
@@ -123,12 +123,8 @@ fn listen(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<SocketAddr> {
     if found.is_empty() && problems.is_empty() {
         problems.at(&entry.span, "listen: no address; leave the key out to listen on 127.0.0.1:3260");
     }
-    let mut seen = Vec::new();
-    for address in &found {
-        if address.port() != 0 && seen.contains(&address) {
-            problems.at(&entry.span, format!("listen: {address} is there twice"));
-        }
-        seen.push(address);
+    if let Some(address) = twice(&found) {
+        problems.at(&entry.span, format!("listen: {address} is there twice"));
     }
     found
 }

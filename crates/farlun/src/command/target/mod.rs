@@ -11,12 +11,13 @@ mod file;
 mod reload;
 mod settings;
 
+use std::io;
 use std::sync::Arc;
 
 use anyhow::Context;
 use serde_json::json;
 
-use target::Target;
+use target::{ServeError, Target};
 
 use crate::exit::{DONE, Exit};
 use settings::Settings;
@@ -34,9 +35,10 @@ pub(crate) fn run(args: TargetArgs) -> anyhow::Result<u8> {
         eprintln!("farlun: {warning}");
     }
     if let Some(dir) = &config.trace {
+        check::trace(dir).map_err(Exit::usage)?;
         std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     }
-    let mut target = Target::start(&config)?;
+    let mut target = Target::start(&config).map_err(unserved)?;
     let is_json = args.json;
     if args.config.is_some() {
         target.reload_with(Arc::new(args))?;
@@ -70,4 +72,15 @@ pub(crate) fn run(args: TargetArgs) -> anyhow::Result<u8> {
         say!("{totals}");
     }
     Ok(DONE)
+}
+
+/// What is asked for and can never be served is bad usage, as `--check` has it; what is in use today may be free
+/// tomorrow.
+fn unserved(error: ServeError) -> anyhow::Error {
+    let is_usage = match &error {
+        ServeError::Lun(error) => !check::is_in_use(error),
+        ServeError::Listen { source, .. } => source.kind() == io::ErrorKind::AddrNotAvailable,
+        ServeError::Trace(_) | ServeError::Io(_) => false,
+    };
+    if is_usage { Exit::usage(error) } else { error.into() }
 }

@@ -12,7 +12,7 @@ use document::{Problem, lines};
 use target::Config;
 use target::lun::LunSpec;
 
-use super::address::{addresses, default_iqn, node_name};
+use super::address::{addresses, default_iqn, node_name, twice};
 use super::args::TargetArgs;
 use super::file::{self, FromFile};
 use crate::secrets::SecretFile;
@@ -68,6 +68,9 @@ impl Settings {
         let mut listen = Vec::new();
         for text in &args.listen {
             listen.extend(addresses(text).map_err(|error| format!("--listen {error}"))?);
+        }
+        if let Some(address) = twice(&listen) {
+            return Err(SettingsError::Other(format!("--listen {address} is there twice; leave one out")));
         }
         if listen.is_empty() {
             let usual = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 3260);

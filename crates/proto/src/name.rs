@@ -1,0 +1,27 @@
+//! Names of iSCSI nodes as they are compared (RFC 7143 section 4.2.7.2): in lower case.
+//!
+//! Deviation: RFC 3722 also normalises to NFKC and forbids some characters. Names in ASCII, which all others of this field
+//! make, are the same without; two spellings of one name beyond ASCII count as two names here.
+
+/// The form of a name that is compared.
+pub fn folded(name: &str) -> String {
+    name.to_lowercase()
+}
+
+/// Whether two names are those of one node.
+pub fn is_same(one: &str, other: &str) -> bool {
+    one == other || folded(one) == folded(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_is_no_difference() {
+        assert!(is_same("iqn.2026-11.org.Example:Store", "IQN.2026-11.org.example:store"));
+        assert!(is_same("eui.02004567A425678D", "eui.02004567a425678d"));
+        assert!(is_same("iqn.2026-11.org.example:Ä", "iqn.2026-11.org.example:ä"));
+        assert!(!is_same("iqn.2026-11.org.example:a", "iqn.2026-11.org.example:b"));
+    }
+}

@@ -1,0 +1,41 @@
+//! What has been said of the stores: the same thing again and again would fill a log while its reader looks away.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use event::Instant;
+
+/// Until the same is said again.
+const AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+/// What was last said of each LUN, and when.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    last: HashMap<u16, (String, Instant)>,
+}
+
+impl Told {
+    /// Whether `text` is worth saying of LUN `number`; if so, it counts as said.
+    pub(super) fn is_new(&mut self, number: u16, text: &str, now: Instant) -> bool {
+        let is_old = self.last.get(&number).is_some_and(|(last, at)| last == text && now < *at + AGAIN_AFTER);
+        if !is_old {
+            self.last.insert(number, (text.to_owned(), now));
+        }
+        !is_old
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_is_said_once_a_minute() {
+        let mut told = Told::default();
+        let at = |s: u64| Instant::from_nanos(0) + Duration::from_secs(s);
+        assert!(told.is_new(0, "lost", at(0)) && !told.is_new(0, "lost", at(59)));
+        assert!(told.is_new(1, "lost", at(59)), "another LUN");
+        assert!(told.is_new(0, "cut", at(59)) && told.is_new(0, "lost", at(59)), "something else");
+        assert!(told.is_new(0, "lost", at(119)));
+    }
+}

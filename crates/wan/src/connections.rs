@@ -1,0 +1,92 @@
+//! The TCP connections whose packets the path has carried, for who must tell them from others of the same addresses:
+//! every path has the same.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use event::{Direction, Packet};
+
+/// One connection: number and port of the near host and of the far host.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Connection {
+    pub(crate) near: (u32, u16),
+    pub(crate) far: (u32, u16),
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Connections(Mutex<HashSet<Connection>>);
+
+impl Connections {
+    /// Adds those of a batch of packets.
+    pub(crate) fn learn(&self, packets: &[Packet]) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = None;
+        for connection in packets.iter().filter_map(Connection::of) {
+            if last.replace(connection) != Some(connection) {
+                known.insert(connection);
+            }
+        }
+    }
+
+    /// Takes those rows out of `rows` that belong to one of them, in their order.
+    pub(crate) fn claim<R>(&self, rows: &mut Vec<R>, of: impl Fn(&R) -> Option<Connection>) -> Vec<R> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        rows.extract_if(.., |row| of(row).is_none_or(|connection| known.contains(&connection))).collect()
+    }
+}
+
+impl Connection {
+    fn of(packet: &Packet) -> Option<Connection> {
+        let tcp = packet.tcp?;
+        let (src, dst) = ((packet.src_host, tcp.src_port), (packet.dst_host, tcp.dst_port));
+        Some(match packet.direction {
+            Direction::NearToFar => Connection { near: src, far: dst },
+            Direction::FarToNear => Connection { near: dst, far: src },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use event::{Fate, Instant, Tcp};
+
+    fn packet(direction: Direction, src: (u32, u16), dst: (u32, u16)) -> Packet {
+        let (src_port, dst_port) = (src.1, dst.1);
+        Packet {
+            ingress: Instant::ZERO,
+            scheduled: Instant::ZERO,
+            egress: Instant::ZERO,
+            direction,
+            number: 1,
+            fate: Fate::Delivered,
+            ip_bytes: 52,
+            segments: 1,
+            src_host: src.0,
+            dst_host: dst.0,
+            tcp: Some(Tcp { src_port, dst_port, seq: 0, ack: 0, payload_bytes: 0, flags: 0 }),
+            unseen_ns: 0,
+        }
+    }
+
+    #[test]
+    fn rows_are_claimed_once_their_connection_has_sent_something() {
+        let connections = Connections::default();
+        let ours = Connection { near: (0, 40_000), far: (100, 3260) };
+        let others = Connection { near: (1, 40_000), far: (100, 3260) };
+        let mut rows = vec![Some(ours), None, Some(others), Some(ours)];
+        assert_eq!(
+            connections.claim(&mut rows, |row| *row),
+            [None],
+            "what belongs to no connection is for all"
+        );
+        let out = packet(Direction::NearToFar, ours.near, ours.far);
+        let none = Packet { tcp: None, ..out };
+        connections.learn(&[none]);
+        assert_eq!(connections.claim(&mut rows, |row| *row), []);
+        connections.learn(&[packet(Direction::FarToNear, ours.far, ours.near), out]);
+        assert_eq!(connections.claim(&mut rows, |row| *row), [Some(ours), Some(ours)]);
+        assert_eq!(rows, [Some(others)]);
+    }
+}

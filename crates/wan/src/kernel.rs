@@ -1,0 +1,218 @@
+//! The table `kernel`: what the kernel itself says of the connections of the path while a run goes on.
+//!
+//! A thread of its own reads the tracepoints; the path and the commands never wait for it. Nothing is set up in the
+//! kernel that the end of this process would not take away.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use event::{CongestionState, Instant, KernelEvent, KernelPoint};
+use net::tracing::{Happened, Point, Tracer};
+use net::{Events, Interest, Poll, Wake, scheduling};
+use serde::Serialize;
+use store::tables::Writer;
+
+use crate::connections::{Connection, Connections};
+use crate::{HostName, Side, Spec, WanError};
+
+/// How often the rings are looked at, unless one is half full before.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Rows that wait until their connection is known to be of this path, which is when the path has carried some
+/// thousand packets, or at the end.
+const WAITING_MAX: usize = 1 << 20;
+const RING: u64 = 0;
+const STOP: u64 = 1;
+
+/// What was recorded of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct KernelTraced {
+    /// Rows of the table.
+    pub rows: u64,
+    /// Events of the whole machine that were not seen, because a ring was full.
+    pub lost_events: u64,
+    /// Events that were not recorded, because the path has carried no packet of their connections: those of another
+    /// path. Only while it has carried very few may they be its own.
+    pub unclaimed_events: u64,
+}
+
+/// The recording thread. Dropped early, it stops by itself and leaves a `.partial` file.
+pub(crate) struct KernelTrace {
+    connections: Arc<Connections>,
+    stop: Wake,
+    thread: Option<JoinHandle<Result<KernelTraced, WanError>>>,
+}
+
+impl KernelTrace {
+    /// Starts to record the connections of the hosts of `spec` into `dir`.
+    pub(crate) fn start(spec: &Spec, dir: &Path) -> Result<KernelTrace, WanError> {
+        let tracer = Tracer::start().map_err(WanError::Tracing)?;
+        let writer = Writer::<KernelPoint>::create(dir.join("kernel.parquet"))?;
+        let failed = |source| WanError::System { what: "wait for the kernel's tracepoints", source };
+        let (poll, stop) = (Poll::new().map_err(failed)?, Wake::new().map_err(failed)?);
+        for ring in tracer.descriptors() {
+            poll.add(ring, RING, Interest::READ).map_err(failed)?;
+        }
+        poll.add(stop.as_fd(), STOP, Interest::READ).map_err(failed)?;
+        let connections = Arc::new(Connections::default());
+        let recording = Recording {
+            tracer,
+            names: addresses(spec),
+            connections: connections.clone(),
+            writer,
+            waiting: Vec::new(),
+            dropped: 0,
+        };
+        let work = move || {
+            // Without the right to step back it competes with the commands.
+            let _ = scheduling::background();
+            recording.run(&poll)
+        };
+        let thread = thread::Builder::new().name("kernel".to_owned()).spawn(work).map_err(failed)?;
+        Ok(KernelTrace { connections, stop, thread: Some(thread) })
+    }
+
+    /// Where it wants to be told whose packets the path carries.
+    pub(crate) fn connections(&self) -> Arc<Connections> {
+        self.connections.clone()
+    }
+
+    /// Reads what is left and closes the table. All connections of the path must be known by now.
+    pub(crate) fn finish(mut self) -> Result<KernelTraced, WanError> {
+        self.stop.wake();
+        let thread = self.thread.take().expect("a recording finishes once");
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+impl Drop for KernelTrace {
+    fn drop(&mut self) {
+        self.stop.wake();
+    }
+}
+
+struct Recording {
+    tracer: Tracer,
+    names: HashMap<IpAddr, HostName>,
+    connections: Arc<Connections>,
+    writer: Writer<KernelPoint>,
+    /// Rows of connections that may be those of another path.
+    waiting: Vec<KernelPoint>,
+    dropped: u64,
+}
+
+impl Recording {
+    fn run(mut self, poll: &Poll) -> Result<KernelTraced, WanError> {
+        let mut events = Events::new();
+        let mut is_over = false;
+        while !is_over {
+            let failed = |source| WanError::System { what: "wait for the kernel's tracepoints", source };
+            poll.wait(&mut events, Some(LOOK_EVERY)).map_err(failed)?;
+            is_over = events.iter().any(|ready| ready.token == STOP);
+            let Recording { tracer, names, connections, writer, waiting, dropped } = &mut self;
+            tracer.read(|t, point| waiting.extend(row(names, t, &point)));
+            let mut rows = connections.claim(waiting, connection_of);
+            // The rings are one processor's each.
+            rows.sort_by_key(|row| row.t);
+            for row in &rows {
+                writer.push(row)?;
+            }
+            let excess = waiting.len().saturating_sub(WAITING_MAX);
+            waiting.drain(..excess);
+            *dropped += excess as u64;
+        }
+        Ok(KernelTraced {
+            rows: self.writer.finish()?,
+            lost_events: self.tracer.lost(),
+            unclaimed_events: self.dropped + self.waiting.len() as u64,
+        })
+    }
+}
+
+/// Whose address is whose.
+fn addresses(spec: &Spec) -> HashMap<IpAddr, HostName> {
+    let names = [Side::Near, Side::Far].into_iter().flat_map(|side| spec.hosts(side));
+    names.flat_map(|name| [(name.ipv4().into(), name), (name.ipv6().into(), name)]).collect()
+}
+
+/// The row of what happened, if it concerns the path or a block device.
+fn row(names: &HashMap<IpAddr, HostName>, t: Instant, point: &Point) -> Option<KernelPoint> {
+    let nothing = KernelPoint {
+        t,
+        event: KernelEvent::Received,
+        host: None,
+        host_number: 0,
+        peer_number: 0,
+        local_port: 0,
+        remote_port: 0,
+        cwnd_packets: 0,
+        ssthresh_packets: 0,
+        srtt_ns: 0,
+        snd_wnd_bytes: 0,
+        rcv_wnd_bytes: 0,
+        snd_nxt: 0,
+        snd_una: 0,
+        data_bytes: 0,
+        state: None,
+        device: 0,
+        offset_bytes: 0,
+        len_bytes: 0,
+    };
+    Some(match point {
+        Point::Tcp(tcp) => {
+            let (name, peer) = (names.get(&tcp.local.ip())?, names.get(&tcp.remote.ip())?);
+            let host = match name.side() {
+                Side::Near => event::Host::Near,
+                Side::Far => event::Host::Far,
+            };
+            KernelPoint {
+                event: event_of(tcp.happened),
+                host: Some(host),
+                host_number: name.number(),
+                peer_number: peer.number(),
+                local_port: tcp.local.port(),
+                remote_port: tcp.remote.port(),
+                cwnd_packets: tcp.cwnd_packets,
+                ssthresh_packets: tcp.ssthresh_packets,
+                srtt_ns: u64::from(tcp.srtt_us) * 1000,
+                snd_wnd_bytes: tcp.snd_wnd_bytes,
+                rcv_wnd_bytes: tcp.rcv_wnd_bytes,
+                snd_nxt: tcp.snd_nxt,
+                snd_una: tcp.snd_una,
+                data_bytes: tcp.data_bytes,
+                state: (tcp.happened == Happened::State).then(|| CongestionState::from_kernel(tcp.state)),
+                ..nothing
+            }
+        }
+        Point::Block(block) => KernelPoint {
+            event: event_of(block.happened),
+            device: block.device,
+            offset_bytes: block.offset_bytes,
+            len_bytes: block.len_bytes,
+            ..nothing
+        },
+    })
+}
+
+/// The connection that a row is of; `None` for block devices.
+fn connection_of(row: &KernelPoint) -> Option<Connection> {
+    let (local, remote) = ((row.host_number, row.local_port), (row.peer_number, row.remote_port));
+    Some(match row.host? {
+        event::Host::Near => Connection { near: local, far: remote },
+        event::Host::Far => Connection { near: remote, far: local },
+    })
+}
+
+fn event_of(happened: Happened) -> KernelEvent {
+    match happened {
+        Happened::Received => KernelEvent::Received,
+        Happened::State => KernelEvent::State,
+        Happened::Retransmitted => KernelEvent::Retransmitted,
+        Happened::BlockIssued => KernelEvent::BlockIssued,
+        Happened::BlockCompleted => KernelEvent::BlockCompleted,
+    }
+}

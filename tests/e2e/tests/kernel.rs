@@ -1,0 +1,110 @@
+//! What the kernel says of the connections of an emulated path: `farlun wan --trace-kernel`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use e2e::path::{self, FAR};
+use e2e::{farlun, farlun_path, need, run, skip};
+use event::{CongestionState, Host, KernelEvent, KernelPoint};
+use serde_json::Value;
+use store::tables::{self, KernelPoints};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs `near` over a path with these flags and traces the kernel; the document and the table.
+#[track_caller]
+fn traced(flags: &str, far: &str, near: &str) -> (Value, KernelPoints) {
+    let _turn = path::turn();
+    let folder = tempfile::tempdir().expect("a folder for the tables");
+    let mut command = farlun(["wan", "--json", "--validity", "off", "--trace-kernel", "--trace"]);
+    command.arg(folder.path()).args(flags.split_whitespace()).args(["--far", far, "--", "sh", "-c", near]);
+    let document = run(&mut command, LIMIT).expect_code(0).json();
+    let table = tables::read::<KernelPoint>(folder.path()).expect("a table");
+    assert_eq!(document["kernel"]["rows"], table.t_ns.len(), "{document}");
+    assert_eq!(document["kernel"]["lost_events"], 0, "{document}");
+    (document, table)
+}
+
+/// The places of the rows of one event at one end of connections to port `far_port` of far, in the order of time.
+fn places(table: &KernelPoints, event: KernelEvent, host: Host, far_port: u32) -> Vec<usize> {
+    let is_ours = |row: &usize| {
+        let far = if host == Host::Far { table.local_port[*row] } else { table.remote_port[*row] };
+        table.event[*row] == event && table.host[*row] == Some(host) && far == far_port
+    };
+    let mut rows: Vec<usize> = (0..table.t_ns.len()).filter(is_ours).collect();
+    rows.sort_by_key(|row| table.t_ns[*row]);
+    rows
+}
+
+#[test]
+fn a_full_ring_is_congestion_of_the_sender_alone() {
+    need!(path::available(), skip::program("iperf3"), skip::tracepoints());
+    // Bursts of a window that is not paced overflow the ring.
+    let near = format!(
+        "sysctl -qw net.ipv4.tcp_pacing_ca_ratio=1000 net.ipv4.tcp_pacing_ss_ratio=1000 && \
+         exec iperf3 -c {FAR} -p 5319 -n 40M -C cubic >&2"
+    );
+    let (document, table) = traced("--delay 5ms --rate 500mbit --ring 80", "iperf3 -s -1 -p 5319", &near);
+    let validity = &document["validity"];
+    assert!(validity["dropped_ring_full"].as_u64() > Some(0), "{validity}");
+    for fate in ["dropped_queue_full", "dropped_lost", "dropped_unasked"] {
+        assert_eq!(validity[fate], 0, "nothing is lost on the path: {validity}");
+    }
+    let mut changes = places(&table, KernelEvent::State, Host::Near, 5319);
+    // What becomes of the last FIN, when the other end is gone already, is another matter.
+    let is_cut = |row: &usize| table.state[*row] == Some(CongestionState::Cwr);
+    let last = changes.iter().rposition(is_cut).expect("the window was cut");
+    changes.truncate(last + 1);
+    let states: Vec<_> = changes.iter().filter_map(|row| table.state[*row]).collect();
+    let expected = [CongestionState::Open, CongestionState::Cwr];
+    assert!(states.iter().all(|state| expected.contains(state)), "{states:?}");
+    let again = places(&table, KernelEvent::Retransmitted, Host::Near, 5319);
+    let until_ns = table.t_ns[changes[last]];
+    assert!(again.iter().all(|row| table.t_ns[*row] > until_ns), "nothing is sent again");
+}
+
+#[test]
+fn a_loss_on_the_line_is_seen_with_windows_and_round_trips() {
+    need!(path::available(), skip::tracepoints());
+    let farlun = farlun_path().display();
+    let iqn = "iqn.2026-11.io.farlun:kernel";
+    let far = format!(
+        "exec {farlun} target --cc cubic --insecure --lun memory:64MiB --iqn {iqn} --listen {FAR}:3260"
+    );
+    let near = format!("exec {farlun} bench iscsi://{FAR}/{iqn}/0 --json --block 256KiB --time 1s");
+    let (_, table) = traced("--delay 5ms --rate 200mbit --loss far:packets:2000", &far, &near);
+    let again = places(&table, KernelEvent::Retransmitted, Host::Far, 3260);
+    assert!(!again.is_empty() && table.host_number[again[0]] == 100, "the packet is sent again");
+    let received = places(&table, KernelEvent::Received, Host::Far, 3260);
+    let near = places(&table, KernelEvent::Received, Host::Near, 3260);
+    assert!(received.len() > 100 && near.len() > 100, "{} and {}", received.len(), near.len());
+    let least_ns = received.iter().map(|row| table.srtt_ns[*row]).filter(|srtt_ns| *srtt_ns > 0).min();
+    assert!(least_ns >= Some(10_000_000), "the path is 10 ms there and back: {least_ns:?}");
+    // The cut, as the acknowledgements afterwards show it.
+    let (before, after): (Vec<usize>, Vec<usize>) =
+        received.iter().partition(|row| table.t_ns[**row] < table.t_ns[again[0]]);
+    let most = |rows: &[usize]| rows.iter().map(|row| table.ssthresh_packets[*row]).max();
+    assert!(most(&before) > Some(1 << 30) && most(&after[after.len() / 2..]) < Some(1 << 30));
+    let near_data: u64 = near.iter().map(|row| u64::from(table.data_bytes[*row])).sum();
+    assert!(near_data > 5 << 20, "what near has received: {near_data}");
+}
+
+#[test]
+fn who_may_not_trace_the_kernel_is_told() {
+    need!(path::available(), path::available_to_nobody());
+    let _turn = path::turn();
+    let program = farlun_path().to_str().expect("a path of plain characters");
+    let folder = tempfile::Builder::new().permissions(open_to_all()).tempdir().expect("a folder");
+    let mut command = path::as_nobody(program);
+    command.args(["wan", "--trace-kernel", "--trace"]).arg(folder.path()).args(["--", "true"]);
+    run(&mut command, LIMIT).expect_code(1).expect_sentence(&["leave --trace-kernel out"]);
+    let left = std::fs::read_dir(folder.path()).expect("the folder").count();
+    assert_eq!(left, 0, "nothing is begun");
+    let finished = run(farlun(["wan", "--trace-kernel", "--", "true"]).current_dir(Path::new("/")), LIMIT);
+    assert!(finished.stderr.contains("--trace <DIR>"), "{finished:#?}");
+    finished.expect_code(2);
+}
+
+fn open_to_all() -> std::fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o777)
+}
