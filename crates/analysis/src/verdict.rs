@@ -10,7 +10,8 @@ use crate::CellResult;
 pub struct Verdict {
     /// The longest round trip of the run's paths.
     pub rtt_s: Option<f64>,
-    /// Every bulk load there, and what share of the line it reaches; the least over all of its cells.
+    /// Every bulk load there, and what share of the line it reaches: the least over all of its cells, but for those
+    /// that go without pacing, which are there for comparison.
     pub shares: Vec<Share>,
     /// Whether the run is valid.
     pub valid: bool,
@@ -38,7 +39,10 @@ pub struct Share {
 impl Verdict {
     pub(crate) fn of(run: &Run, cells: &[CellResult]) -> Verdict {
         let rtt = |cell: &&CellResult| cell.line.get("rtt").map(|s| s.median);
-        let bulk = || cells.iter().filter(|cell| cell.bulk);
+        let is_paced = |cell: &CellResult| {
+            cell.point.iter().all(|(axis, value)| axis.rsplit('.').next() != Some("pacing") || value == "true")
+        };
+        let bulk = || cells.iter().filter(|cell| cell.bulk && is_paced(cell));
         let rtt_s = bulk().filter_map(|c| rtt(&c)).max_by(f64::total_cmp);
         let mut shares: Vec<Share> = Vec::new();
         for cell in bulk().filter(|cell| rtt(cell) == rtt_s) {
@@ -58,5 +62,28 @@ impl Verdict {
             failed_checks: run.checks.iter().filter(|check| !check.ok).count(),
             checks: run.checks.len(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Spread;
+
+    #[test]
+    fn what_goes_without_pacing_is_there_for_comparison() {
+        let cell = |pacing: &str, share: f64| {
+            let spread = |value| Spread { median: value, min: value, max: value, repeats: 1 };
+            CellResult {
+                load: "read".to_owned(),
+                bulk: true,
+                point: [("read.pacing".to_owned(), pacing.to_owned())].into(),
+                line: [("rtt", spread(0.5))].into(),
+                values: [("share_of_line", spread(share))].into(),
+                ..CellResult::default()
+            }
+        };
+        let verdict = Verdict::of(&Run::default(), &[cell("true", 0.9), cell("false", 0.1)]);
+        assert!((verdict.shares[0].of_line - 0.9).abs() < 1e-9, "{verdict:?}");
     }
 }

@@ -13,7 +13,8 @@
 //! queue in a few round trips while it does. If a little above makes no queue, the line is faster than we
 //! thought, and the cap is lifted. A queue too small to show in the round trip before it overflows shows as loss:
 //! when a round loses more than chance would take, the cap is what was delivered, and from there it feels its way,
-//! since on a long path one more overflow costs CUBIC half a minute. If the queue stays although we slowed down, others are filling it, and
+//! since on a long path one more overflow costs CUBIC half a minute. While the queue overflows the line is busy, so what
+//! arrives over some hundredths of a second then is what the line carries, and the cap stays a little below. If the queue stays although we slowed down, others are filling it, and
 //! the cap is lifted so that they do not take our share. Paths shorter than a millisecond are not paced:
 //! their windows are small and the timers would cost more than they give.
 
@@ -72,6 +73,8 @@ pub struct Bdp {
     measured_since: Option<(Instant, u64)>,
     /// Rate of what this end sends, by the kernel's account.
     delivered: MaxFilter<10>,
+    /// When packets that have arrived were counted last, and how many.
+    arrived: Option<(Instant, u32)>,
     request_bytes: u64,
     round_ends: Instant,
     /// Packets sent again, until the present round began and until now.
@@ -100,6 +103,8 @@ enum Pace {
 #[derive(Clone, Copy, Debug)]
 struct Wary {
     bytes_per_s: u64,
+    /// What the line carried while its queue overflowed; 0 until that is known.
+    line_bytes_per_s: u64,
     /// A queue has shown again: the line is known.
     is_found: bool,
     rounds_with_queue: u32,
@@ -121,6 +126,7 @@ impl Bdp {
             moved_before: 0,
             measured_since: None,
             delivered: MaxFilter::new(),
+            arrived: None,
             request_bytes: 0,
             round_ends: Instant::ZERO,
             lost_before: 0,
@@ -172,16 +178,20 @@ impl Bdp {
         let has_queue = is_settled && self.has_small_queue(seen.rtt);
         let is_found = wary.is_found || has_queue;
         let ceiling = delivered / 100 * 110;
-        let (bytes_per_s, rounds_with_queue) = if has_overflowed {
+        let mut line_bytes_per_s = wary.line_bytes_per_s;
+        let (bytes_per_s, rounds_with_queue) = if is_settled && has_overflowed {
+            line_bytes_per_s = line_bytes_per_s.min(delivered);
             (delivered / 100 * 97, wary.rounds_with_queue + 1)
         } else if has_queue {
-            (delivered / 100 * 97, wary.rounds_with_queue)
+            (delivered / 100 * 97, wary.rounds_with_queue + 1)
+        } else if line_bytes_per_s > delivered / 2 {
+            (line_bytes_per_s / 100 * 98, 0)
         } else if is_settled && !is_found && self.window_rate(seen) <= ceiling {
             (ceiling, 0)
         } else {
             (wary.bytes_per_s.max(delivered) / 1000 * 1005, 0)
         };
-        Wary { bytes_per_s, is_found, rounds_with_queue, rounds_left }
+        Wary { bytes_per_s, line_bytes_per_s, is_found, rounds_with_queue, rounds_left }
     }
 
     fn capped(&self, percent: u64, rounds_with_queue: u32, rounds_without: u32) -> Pace {
@@ -230,6 +240,18 @@ impl Bdp {
         self.measured_since = Some((now, moved_bytes));
     }
 
+    /// Takes how many packets have arrived; their rate is known after a while.
+    fn count(&mut self, seen: &Observation) -> Option<u64> {
+        let (since, base) = *self.arrived.get_or_insert((seen.now, seen.delivered_packets));
+        let elapsed = seen.now.since(since);
+        if elapsed < RATE_MIN_TIME {
+            return None;
+        }
+        self.arrived = Some((seen.now, seen.delivered_packets));
+        let bytes = u128::from(seen.delivered_packets.wrapping_sub(base)) * u128::from(seen.mss_bytes);
+        u64::try_from(bytes * 1_000_000_000 / elapsed.as_nanos()).ok()
+    }
+
     /// Whether the product was a good deal smaller a round ago.
     fn is_growing(&self) -> bool {
         self.moved.max() > self.moved_before + self.moved_before / 8
@@ -262,10 +284,20 @@ impl Policy for Bdp {
             // At once: a second cut of the window costs more than the packets.
             self.pace = Pace::Wary(Wary {
                 bytes_per_s: self.delivered.max(),
+                line_bytes_per_s: 0,
                 is_found: false,
                 rounds_with_queue: 0,
                 rounds_left: WARY_ROUNDS,
             });
+        }
+        // The line is busy while its queue overflows and until that has been repaired.
+        if let Some(rate) = self.count(seen)
+            && let Pace::Wary(wary) = &mut self.pace
+            && wary.rounds_left + SETTLING_ROUNDS >= WARY_ROUNDS
+            && rate > wary.line_bytes_per_s
+        {
+            wary.line_bytes_per_s = rate;
+            wary.bytes_per_s = wary.bytes_per_s.max(rate / 100 * 98);
         }
         // A small queue leaves no time to wait for the end of the round.
         if let Pace::Wary(wary) = &mut self.pace
@@ -327,6 +359,7 @@ mod tests {
         queue_bytes: u64,
         room_bytes: u64,
         lost: u64,
+        arrived_bytes: u64,
         others: bool,
     }
 
@@ -340,6 +373,7 @@ mod tests {
                 queue_bytes: 0,
                 room_bytes: u64::MAX,
                 lost: 0,
+                arrived_bytes: 0,
                 others: false,
             }
         }
@@ -360,6 +394,7 @@ mod tests {
                     self.queue_bytes = LINE / 10;
                 }
                 self.moved += delivered / 100;
+                self.arrived_bytes += delivered / 100;
                 let queueing = Duration::from_nanos(self.queue_bytes * 1_000_000_000 / LINE);
                 self.policy.observe(&Observation {
                     now: self.now,
@@ -369,6 +404,7 @@ mod tests {
                     delivery_rate_bytes_per_s: delivered,
                     app_limited: false,
                     retransmitted_packets: self.lost,
+                    delivered_packets: (self.arrived_bytes / 1448) as u32,
                     mss_bytes: 1448,
                     cwnd_packets: u32::MAX,
                     backlog_bytes: 64 << 20,
@@ -415,6 +451,19 @@ mod tests {
         assert!(path.lost - lost < lost, "{} and then {}", lost, path.lost - lost);
         let least = caps.iter().skip(4).min().unwrap();
         assert!((LINE / 100 * 95..LINE / 100 * 103).contains(least), "{caps:?}");
+        // What the line carried while it overflowed is known within a few rounds, and not exceeded.
+        let known = caps.iter().skip(4);
+        assert!(known.clone().all(|cap| (LINE / 100 * 95..LINE).contains(cap)), "{caps:?}");
+    }
+
+    #[test]
+    fn the_cap_is_lifted_when_others_fill_a_small_queue() {
+        let mut path = Path::new();
+        path.room_bytes = LINE / 160;
+        path.rounds(30);
+        path.others = true;
+        let caps: Vec<_> = (0..60).map(|_| path.rounds(1).pacing_bytes_per_s.unwrap()).collect();
+        assert!(caps.contains(&UNCAPPED), "{caps:?}");
     }
 
     #[test]
@@ -446,6 +495,7 @@ mod tests {
             delivery_rate_bytes_per_s: 1,
             app_limited: true,
             retransmitted_packets: 0,
+            delivered_packets: 0,
             mss_bytes: 1448,
             cwnd_packets: u32::MAX,
             backlog_bytes: 1 << 20,

@@ -21,6 +21,8 @@ pub struct Observation {
     pub app_limited: bool,
     /// Packets that this end has sent again, in all.
     pub retransmitted_packets: u64,
+    /// Packets of this end that have arrived, those behind a gap included; wraps.
+    pub delivered_packets: u32,
     /// Payload of a packet.
     pub mss_bytes: u32,
     /// Congestion window of what this end sends.

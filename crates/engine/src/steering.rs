@@ -58,6 +58,7 @@ impl Steering {
             delivery_rate_bytes_per_s: info.delivery_rate_bytes_per_s,
             app_limited: info.app_limited,
             retransmitted_packets: u64::from(info.retransmitted_packets),
+            delivered_packets: info.delivered_packets,
             mss_bytes: info.mss_bytes,
             cwnd_packets: info.cwnd_packets,
             backlog_bytes: u64::from(info.notsent_bytes).saturating_add(work.unsent_bytes),

@@ -125,6 +125,10 @@ impl<J, R> Shared<J, R> {
         let mut queues = self.lock();
         loop {
             if let Some((owner, job)) = queues.take() {
+                // A job that was passed over for want of free threads may run now that one was released.
+                if !queues.jobs.is_empty() {
+                    self.has_jobs.notify_one();
+                }
                 drop(queues);
                 let step = work(job);
                 queues = self.lock();

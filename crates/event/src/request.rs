@@ -100,7 +100,7 @@ pub struct NearTimes {
 /// A request at the target, in the order of what happens to a write; a read has no R2T and no Data-Out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FarTimes {
-    /// The last byte of its command PDU was read from the socket.
+    /// The header of its command PDU was read from the socket; data that comes with it may still be on its way.
     pub received: Instant,
     /// Accepted, in the order of command numbers.
     pub parsed: Instant,

@@ -25,7 +25,7 @@ impl Lookup {
     /// Begins. What is an address already needs no thread.
     pub(crate) fn start(host: &str, port: u16) -> Lookup {
         let (sender, answer) = channel();
-        let name = host.to_owned();
+        let (name, unstarted) = (host.to_owned(), sender.clone());
         if let Ok(address) = host.parse::<IpAddr>() {
             // The receiver is right here.
             let _ = sender.send(Ok(vec![SocketAddr::new(address, port)]));
@@ -35,7 +35,10 @@ impl Lookup {
                 // Nobody waits for it any more if this fails.
                 let _ = sender.send(resolved.map(Iterator::collect));
             };
-            std::thread::spawn(resolve);
+            if let Err(refused) = std::thread::Builder::new().name("lookup".to_owned()).spawn(resolve) {
+                // The receiver is right here.
+                let _ = unstarted.send(Err(refused));
+            }
         }
         Lookup { host: host.to_owned(), answer, look_at: Instant::ZERO }
     }

@@ -50,6 +50,8 @@ pub struct TcpInfo {
     pub receive_window_limited: Duration,
     /// Time limited by our send buffer.
     pub send_buffer_limited: Duration,
+    /// Packets that have arrived, those behind a gap included; wraps.
+    pub delivered_packets: u32,
 }
 
 const LEN: usize = 232;
@@ -97,5 +99,6 @@ fn parse(bytes: &[u8; LEN]) -> TcpInfo {
         busy: Duration::from_micros(long(168)),
         receive_window_limited: Duration::from_micros(long(176)),
         send_buffer_limited: Duration::from_micros(long(184)),
+        delivered_packets: word(192),
     }
 }

@@ -166,6 +166,7 @@ impl World {
             delivery_rate_bytes_per_s: 0,
             app_limited: true,
             retransmitted_packets: 0,
+            delivered_packets: 0,
             mss_bytes: 1448,
             cwnd_packets: 0,
             backlog_bytes: unsent,

@@ -1,6 +1,6 @@
 //! Bursts of tasks that were ended, whose data may still be on its way: it is taken and forgotten.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Bursts that are remembered; those before are rejected, like data for unknown tasks.
 const MAX: usize = 4096;
@@ -8,29 +8,33 @@ const MAX: usize = 4096;
 /// Bursts by the tags of their task and transfer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Forgotten {
-    bursts: BTreeSet<(u32, u32)>,
+    /// With how many came before.
+    bursts: BTreeMap<(u32, u32), u64>,
     /// In the order in which they came, with those that are taken out already.
-    order: VecDeque<(u32, u32)>,
+    order: VecDeque<(u64, (u32, u32))>,
+    added: u64,
 }
 
 impl Forgotten {
     pub(super) fn add(&mut self, itt: u32, ttt: u32) {
-        self.bursts.insert((itt, ttt));
-        self.order.push_back((itt, ttt));
+        self.bursts.insert((itt, ttt), self.added);
+        self.order.push_back((self.added, (itt, ttt)));
+        self.added += 1;
         if self.order.len() > MAX
-            && let Some(oldest) = self.order.pop_front()
+            && let Some((number, oldest)) = self.order.pop_front()
+            && self.bursts.get(&oldest) == Some(&number)
         {
             self.bursts.remove(&oldest);
         }
     }
 
     pub(super) fn has(&self, itt: u32, ttt: u32) -> bool {
-        self.bursts.contains(&(itt, ttt))
+        self.bursts.contains_key(&(itt, ttt))
     }
 
     /// The task tag is in use again: what comes with it belongs to another task.
     pub(super) fn take_out(&mut self, itt: u32) {
-        while let Some(&burst) = self.bursts.range((itt, 0)..=(itt, u32::MAX)).next() {
+        while let Some((&burst, _)) = self.bursts.range((itt, 0)..=(itt, u32::MAX)).next() {
             self.bursts.remove(&burst);
         }
     }
@@ -50,5 +54,15 @@ mod tests {
         (0..MAX as u32).for_each(|ttt| forgotten.add(3, ttt));
         assert!(!forgotten.has(2, 7) && forgotten.has(3, 0));
         assert_eq!((forgotten.bursts.len(), forgotten.order.len()), (MAX, MAX));
+    }
+
+    #[test]
+    fn one_that_came_again_is_as_young_as_its_last_coming() {
+        let mut forgotten = Forgotten::default();
+        forgotten.add(1, u32::MAX);
+        forgotten.take_out(1);
+        (1..MAX as u32).for_each(|ttt| forgotten.add(3, ttt));
+        forgotten.add(1, u32::MAX);
+        assert!(forgotten.has(1, u32::MAX), "what left was its first coming");
     }
 }

@@ -367,8 +367,6 @@ impl Side {
         let token = done.token as usize;
         let Some(transfer) = self.transfers.get_mut(token) else { return };
         let (task, lun, actual_bytes) = (transfer.task, transfer.lun, transfer.actual_bytes);
-        self.note_stored(task, done.ended);
-        let transfer = &mut self.transfers[token];
         if let Body::Doomed(waiters) = &mut transfer.body {
             std::mem::take(waiters).into_iter().for_each(|id| shared.management.release(id));
             self.remove(token);
@@ -376,6 +374,9 @@ impl Side {
             self.session.forget(task);
             return;
         }
+        // Not before: the tag of a doomed one may be another request's by now.
+        self.note_stored(task, done.ended);
+        let transfer = &mut self.transfers[token];
         if let Body::Keeping(id) = transfer.body {
             // Those that are to end are ended whether or not it could be kept.
             match done.result {
