@@ -22,6 +22,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "tour", text: include_str!("../../../../experiments/tour.toml") },
     Shipped { name: "ramp", text: include_str!("../../../../experiments/ramp.toml") },
     Shipped { name: "turnaround", text: include_str!("../../../../experiments/turnaround.toml") },
+    Shipped { name: "layers", text: include_str!("../../../../experiments/layers.toml") },
 ];
 
 /// Longest plan.
