@@ -1,9 +1,10 @@
 //! What each fuzz target runs, callable from plain tests.
 //!
-//! A target takes any bytes. It fails by panicking: because `wire` or `proto` panicked on a peer's bytes, or because
+//! A target takes any bytes. It fails by panicking: because `wire`, `proto` or `analysis` panicked on a peer's bytes, or because
 //! what was read does not come back when it is written and read again. `fuzz/targets` wraps these for libFuzzer, and
 //! `tests/replay.rs` runs them over `corpus/NAME/*`.
 
+mod capture;
 mod input;
 mod iscsi;
 mod login;
@@ -14,7 +15,7 @@ mod session;
 pub type Target = fn(&[u8]);
 
 /// Name and function of every target; the name is also that of its corpus and of its binary.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("pdu", iscsi::pdu),
     ("ahs", iscsi::ahs),
     ("login_text", iscsi::login_text),
@@ -23,6 +24,7 @@ pub const TARGETS: [(&str, Target); 8] = [
     ("scsi_data", scsi::data),
     ("inet", inet),
     ("session", session),
+    ("capture", capture::capture),
 ];
 
 /// Runs one target.

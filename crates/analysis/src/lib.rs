@@ -1,9 +1,10 @@
 //! Questions asked of a run: tables in, plain results out. One question per file.
 //!
 //! Nothing is drawn here and nothing is measured; times of a result are seconds, rates bits per second.
-//! [`Tour::collect`] asks every question of every cell of a run; its [`Metrics`] are what a plan's
+//! [`capture`] reads anybody's packets instead. [`Tour::collect`] asks every question of every cell of a run; its [`Metrics`] are what a plan's
 //! expectations name.
 
+pub mod capture;
 pub mod clock;
 mod counter;
 pub mod diagram;

@@ -4,6 +4,7 @@
 //! drawing and laid out. Nothing is read from disk and no other file or address is needed by the page.
 
 mod against;
+mod capture;
 mod decimate;
 mod figure;
 mod format;

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 
 use analysis::Tour;
 
+pub use crate::capture::capture;
 pub use crate::table::Colour;
 use crate::table::paint;
 use crate::{headline, standing, tables};

@@ -3,10 +3,16 @@
 //! What a path needs to know of a packet, which may be a super-packet of a device that segments: how much of it is
 //! headers that every segment repeats. Checksums are not looked at.
 
+mod frame;
+mod options;
 mod scope;
+mod segment;
 pub mod tcp;
 
+pub use frame::ip_of_frame;
+pub use options::{Options, SackBlocks};
 pub use scope::stays_on_link;
+pub use segment::Segment;
 pub use tcp::Tcp;
 
 use crate::be;

@@ -1,4 +1,4 @@
-//! Formats on the wire: iSCSI PDUs, SCSI commands and data, Internet headers.
+//! Formats on the wire: iSCSI PDUs, SCSI commands and data, Internet headers, capture files.
 //!
 //! Bytes in, plain data out, and back. Nothing here reads a socket or a clock, keeps state or decides what
 //! an unexpected value means for a session: `proto`, `target` and `initiator` do. Peer bytes never panic;
@@ -8,4 +8,5 @@
 mod be;
 pub mod inet;
 pub mod iscsi;
+pub mod pcap;
 pub mod scsi;

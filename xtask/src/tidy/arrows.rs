@@ -21,7 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("document", &["event"]),
     ("lab", &["event", "document", "link", "net", "store", "target", "analysis", "report"]),
     ("farlun", EVERYTHING),
-    ("fuzz", &["event", "wire", "proto"]),
+    ("fuzz", &["event", "wire", "proto", "analysis"]),
     ("sim", &["event", "wire", "proto", "control", "link"]),
     ("e2e", &[]),
     ("xtask", &["e2e"]),

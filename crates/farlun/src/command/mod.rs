@@ -1,5 +1,6 @@
 //! The subcommands: flags here, one file each beside this one.
 
+mod analyze;
 mod bench;
 mod inquiry;
 mod lab;
@@ -25,6 +26,7 @@ pub(crate) struct Cli {
 enum Command {
     Lab(lab::LabArgs),
     Report(report::ReportArgs),
+    Analyze(analyze::AnalyzeArgs),
     Target(Box<target::TargetArgs>),
     Ls(ls::LsArgs),
     Inquiry(inquiry::InquiryArgs),
@@ -41,6 +43,7 @@ impl Cli {
         match self.command {
             Command::Lab(args) => lab::run(args),
             Command::Report(args) => report::run(args),
+            Command::Analyze(args) => analyze::run(args),
             Command::Bench(args) => bench::run(args),
             Command::Inquiry(args) => inquiry::run(args),
             Command::Ls(args) => ls::run(args),

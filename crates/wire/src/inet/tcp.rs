@@ -7,15 +7,19 @@ use crate::be;
 pub const FIN: u8 = 0x01;
 /// Sequence numbers begin here.
 pub const SYN: u8 = 0x02;
+/// The connection is at its end at once.
+pub const RST: u8 = 0x04;
 /// What has come is to be handed on at once.
 pub const PSH: u8 = 0x08;
+/// The acknowledgement number means something.
+pub const ACK: u8 = 0x10;
 /// The window was cut because of congestion: RFC 3168.
 pub const CWR: u8 = 0x80;
 
 const SRC_PORT: usize = 0;
 const DST_PORT: usize = 2;
 const SEQ: usize = 4;
-const ACK: usize = 8;
+const ACK_NUMBER: usize = 8;
 const FLAGS: usize = 13;
 
 /// What a TCP header says of its segment.
@@ -45,7 +49,7 @@ impl Tcp {
             src_port: be::u16_at(tcp, SRC_PORT),
             dst_port: be::u16_at(tcp, DST_PORT),
             seq: be::u32_at(tcp, SEQ),
-            ack: be::u32_at(tcp, ACK),
+            ack: be::u32_at(tcp, ACK_NUMBER),
             flags: tcp[FLAGS],
         })
     }

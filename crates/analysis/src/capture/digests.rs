@@ -1,0 +1,99 @@
+//! Whether digests follow the headers and the data of a connection: what its login agreed on, or what fits.
+
+use wire::iscsi::padding;
+
+/// Which digests there are, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Digests {
+    /// What is still possible: bit 0 none, 1 header alone, 2 data alone, 3 both.
+    possible: u8,
+}
+
+impl Default for Digests {
+    /// In mid-connection everything is possible.
+    fn default() -> Self {
+        Self { possible: 0b1111 }
+    }
+}
+
+const CRC_LEN: usize = 4;
+
+impl Digests {
+    /// What a login agreed on.
+    pub(super) fn agreed(header: bool, data: bool) -> Self {
+        Self { possible: 1 << (u8::from(header) | u8::from(data) << 1) }
+    }
+
+    /// Header and data digest; `None` while more than one answer is possible.
+    pub(super) fn known(self) -> Option<(bool, bool)> {
+        match self.possible {
+            0b0001 => Some((false, false)),
+            0b0010 => Some((true, false)),
+            0b0100 => Some((false, true)),
+            0b1000 => Some((true, true)),
+            _ => None,
+        }
+    }
+
+    /// Bytes behind the basic header of a PDU with these lengths, taking the fewest digests that are possible.
+    pub(super) fn body_len(self, ahs_len: usize, data_len: usize) -> usize {
+        let plain = ahs_len + data_len + padding(data_len);
+        plain + (0..4).filter(|n| self.possible >> n & 1 != 0).map(|n| extra(n, data_len)).min().unwrap_or(0)
+    }
+
+    /// The PDU with these lengths was followed by a header `shift` bytes later than with the fewest digests. Whether
+    /// that is possible.
+    pub(super) fn learn(&mut self, data_len: usize, shift: usize) -> bool {
+        let least =
+            (0..4).filter(|n| self.possible >> n & 1 != 0).map(|n| extra(n, data_len)).min().unwrap_or(0);
+        let fits = (0..4).filter(|n| self.possible >> n & 1 != 0 && extra(*n, data_len) == least + shift);
+        let possible = fits.fold(0, |mask, n| mask | 1 << n);
+        if possible != 0 {
+            self.possible = possible;
+        }
+        possible != 0
+    }
+}
+
+/// Digest bytes of a PDU in case `n`.
+fn extra(n: u8, data_len: usize) -> usize {
+    let header = usize::from(n & 1);
+    let data = usize::from(n >> 1 & 1 == 1 && data_len > 0);
+    (header + data) * CRC_LEN
+}
+
+/// What the text of a login says of a digest that the target has chosen.
+pub(super) fn chosen(text: &[u8], key: &str) -> Option<bool> {
+    let pairs = text.split(|byte| *byte == 0).filter_map(|pair| std::str::from_utf8(pair).ok());
+    let value = pairs.filter_map(|pair| pair.split_once('=')).find(|(found, _)| *found == key)?.1;
+    Some(value == "CRC32C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_remains() {
+        let mut digests = Digests::default();
+        assert_eq!(digests.body_len(0, 513), 516);
+        assert!(digests.learn(512, 4), "one of the two");
+        assert_eq!(digests.known(), None);
+        assert_eq!(digests.body_len(0, 512), 516);
+        assert!(digests.learn(0, 4));
+        assert_eq!(digests.known(), Some((true, false)));
+        assert!(!digests.learn(0, 4), "it cannot be later than that");
+        for (header, data) in [(false, false), (true, false), (false, true), (true, true)] {
+            assert_eq!(Digests::agreed(header, data).known(), Some((header, data)));
+        }
+        assert_eq!(Digests::agreed(true, true).body_len(8, 1), 8 + 4 + 8);
+        assert_eq!(Digests::agreed(true, true).body_len(0, 0), 4);
+    }
+
+    #[test]
+    fn text() {
+        let text = b"HeaderDigest=CRC32C\0DataDigest=None\0";
+        assert_eq!((chosen(text, "HeaderDigest"), chosen(text, "DataDigest")), (Some(true), Some(false)));
+        assert_eq!(chosen(b"\0\0=\0X\0", "X"), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! One TCP connection: both directions, their streams, and the iSCSI in them.
+
+use std::net::SocketAddr;
+
+use wire::inet::Segment;
+use wire::inet::tcp::{FIN, SYN};
+
+use super::budget::Budget;
+use super::framer::Framer;
+use super::half::Half;
+use super::kind::Kind;
+use super::session::Session;
+use super::stalls::Stalls;
+use super::stream::{Chunk, Stream, Tag};
+use super::tell::{Listener, PacketRow};
+
+/// Nothing from either side for longer is an idle gap, in ns: Linux's least retransmission timeout, behind which a
+/// congestion window starts anew.
+pub(super) const IDLE_NS: u64 = 200_000_000;
+
+/// One connection. Direction 0 is that of the first packet seen.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    pub(super) addresses: [SocketAddr; 2],
+    pub(super) halves: [Half; 2],
+    pub(super) streams: [Stream; 2],
+    pub(super) framers: [Framer; 2],
+    pub(super) stalls: [Stalls; 2],
+    pub(super) session: Session,
+    pub(super) first_ns: u64,
+    pub(super) last_ns: u64,
+    pub(super) idle_gaps: u64,
+    pub(super) idle_ns: u64,
+}
+
+impl Flow {
+    pub(super) fn new(src: SocketAddr, dst: SocketAddr, t_ns: u64) -> Self {
+        let addresses = [src, dst];
+        Self {
+            addresses,
+            halves: <[Half; 2]>::default(),
+            streams: <[Stream; 2]>::default(),
+            framers: <[Framer; 2]>::default(),
+            stalls: [Stalls::default(); 2],
+            session: Session::new(addresses),
+            first_ns: t_ns,
+            last_ns: t_ns,
+            idle_gaps: 0,
+            idle_ns: 0,
+        }
+    }
+
+    /// A packet of this connection.
+    pub(super) fn packet(
+        &mut self,
+        tag: Tag,
+        segment: &Segment<'_>,
+        budget: &mut Budget,
+        listener: &mut dyn Listener,
+    ) {
+        let direction = usize::from(segment.src != self.addresses[0]);
+        self.idle(tag.t_ns);
+        let [first, second] = &mut self.halves;
+        let (own, peer) = if direction == 0 { (first, second) } else { (second, first) };
+        let sent = own.sent(tag.t_ns, segment, peer, budget);
+        let acked = peer.acknowledged(tag.t_ns, segment, budget);
+        if let (Some(rtt_ns), Some(min_ns)) = (acked.rtt_ns, peer.rtt.min_ns()) {
+            self.stalls[1 - direction].acknowledged(tag.t_ns, rtt_ns, min_ns, acked.freed_small);
+        }
+        if sent.kind == Kind::New {
+            let mss = own.mss.map_or(1_000, usize::from);
+            let other_rtt_ns = peer.rtt.min_ns().unwrap_or(0);
+            self.stalls[direction].sent(tag.t_ns, other_rtt_ns, segment.len < mss);
+        }
+        let peer_end = peer.fin;
+        listener.packet(&PacketRow {
+            packet: tag.packet,
+            t_ns: tag.t_ns,
+            src: segment.src,
+            dst: segment.dst,
+            seq: segment.seq,
+            len: segment.len,
+            flags: segment.flags,
+            kind: sent.kind,
+            ack_rtt_ns: acked.rtt_ns,
+            flight_bytes: sent.flight_bytes,
+        });
+        self.data(direction, tag, segment, (sent.kind, sent.start), budget, listener);
+        if acked.upto > 0 {
+            let upto = acked.upto.min(peer_end.unwrap_or(u64::MAX));
+            let (framer, session) = (&mut self.framers[1 - direction], &mut self.session);
+            let mut sink = |chunk: Chunk<'_>| framer.chunk(&chunk, 1 - direction, session, listener);
+            self.streams[1 - direction].give_up(upto, tag, budget, &mut sink);
+        }
+    }
+
+    fn data(
+        &mut self,
+        direction: usize,
+        tag: Tag,
+        segment: &Segment<'_>,
+        (kind, start): (Kind, u64),
+        budget: &mut Budget,
+        listener: &mut dyn Listener,
+    ) {
+        let start = start + u64::from(segment.flags & SYN != 0);
+        if segment.flags & SYN != 0 {
+            self.streams[direction].begin(start);
+            self.framers[direction].begin(start);
+            self.session.begin();
+            self.session.starts[direction].get_or_insert(start);
+        }
+        if segment.len == 0 || kind == Kind::KeepAlive {
+            return;
+        }
+        self.session.starts[direction].get_or_insert(start);
+        let chunk = Chunk { start, end: start + segment.len as u64, known: segment.payload, tag };
+        let (framer, session) = (&mut self.framers[direction], &mut self.session);
+        let mut sink = |chunk: Chunk<'_>| framer.chunk(&chunk, direction, session, listener);
+        self.streams[direction].push(chunk, budget, &mut sink);
+    }
+
+    fn idle(&mut self, t_ns: u64) {
+        let gap_ns = t_ns.saturating_sub(self.last_ns);
+        if gap_ns > IDLE_NS {
+            self.idle_gaps += 1;
+            self.idle_ns += gap_ns;
+        }
+        self.last_ns = self.last_ns.max(t_ns);
+    }
+
+    /// Whether this SYN begins another connection between the same ports.
+    pub(super) fn is_over(&self, segment: &Segment<'_>) -> bool {
+        let direction = usize::from(segment.src != self.addresses[0]);
+        let begun = self.halves.iter().any(|half| half.data_packets > 0 || half.fin.is_some());
+        segment.flags & (SYN | FIN) == SYN && begun && !self.halves[direction].begins_again(segment.seq)
+    }
+}

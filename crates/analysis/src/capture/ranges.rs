@@ -1,0 +1,82 @@
+//! Parts of a stream that are known of: what the peer has received out of order, what was never seen.
+
+/// Ranges that do not touch, in order; a limited number of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ranges {
+    ranges: Vec<(u64, u64)>,
+}
+
+/// More are not remembered: the lowest are what the next retransmissions are about.
+const RANGES_MAX: usize = 256;
+
+impl Ranges {
+    /// Adds a range, joined with those it touches.
+    pub(super) fn add(&mut self, start: u64, end: u64) {
+        if start >= end {
+            return;
+        }
+        let first = self.ranges.partition_point(|range| range.1 < start);
+        let last = self.ranges.partition_point(|range| range.0 <= end);
+        let joined = self.ranges[first..last].iter().fold((start, end), |a, b| (a.0.min(b.0), a.1.max(b.1)));
+        self.ranges.splice(first..last, [joined]);
+        self.ranges.truncate(RANGES_MAX);
+    }
+
+    /// Takes a range out; whether any of it was there.
+    pub(super) fn remove(&mut self, start: u64, end: u64) -> bool {
+        let first = self.ranges.partition_point(|range| range.1 <= start);
+        let last = self.ranges.partition_point(|range| range.0 < end);
+        if first >= last || start >= end {
+            return false;
+        }
+        let (low, high) = (self.ranges[first].0, self.ranges[last - 1].1);
+        let rest = [(low, start), (end, high)].into_iter().filter(|range| range.0 < range.1);
+        self.ranges.splice(first..last, rest.collect::<Vec<_>>());
+        true
+    }
+
+    /// Forgets everything before `end`.
+    pub(super) fn forget_before(&mut self, end: u64) {
+        self.remove(0, end);
+    }
+
+    /// Bytes in all ranges.
+    pub(super) fn bytes(&self) -> u64 {
+        self.ranges.iter().map(|range| range.1 - range.0).sum()
+    }
+
+    /// The highest end.
+    pub(super) fn highest(&self) -> Option<u64> {
+        self.ranges.last().map(|range| range.1)
+    }
+
+    pub(super) fn covers(&self, start: u64, end: u64) -> bool {
+        self.ranges.iter().any(|range| range.0 <= start && end <= range.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn join_and_split() {
+        let mut ranges = Ranges::default();
+        for (start, end) in [(10, 20), (30, 40), (20, 25), (5, 5), (24, 31)] {
+            ranges.add(start, end);
+        }
+        assert_eq!(ranges.ranges, [(10, 40)]);
+        assert!(ranges.covers(12, 40) && !ranges.covers(9, 12));
+        assert!(ranges.remove(15, 20) && !ranges.remove(16, 19));
+        assert_eq!((ranges.bytes(), ranges.highest()), (25, Some(40)));
+        ranges.forget_before(30);
+        assert_eq!(ranges.ranges, [(30, 40)]);
+    }
+
+    #[test]
+    fn are_limited() {
+        let mut ranges = Ranges::default();
+        (0..10_000).for_each(|n| ranges.add(n * 2, n * 2 + 1));
+        assert_eq!(ranges.ranges.len(), RANGES_MAX);
+    }
+}

@@ -1,0 +1,157 @@
+//! What the PDUs of a connection are to each other: who is the initiator, which digests there are, commands, window.
+
+use wire::iscsi::Opcode;
+
+use super::commands::Commands;
+use super::digests::{Digests, chosen};
+use super::framer::Framed;
+use super::plausible::Side;
+use super::tell::{CommandRow, Listener, PduRow};
+use super::window::CommandWindow;
+
+use std::net::SocketAddr;
+
+/// The iSCSI of one TCP connection.
+#[derive(Clone, Debug)]
+pub(super) struct Session {
+    /// Who sends on each direction.
+    pub(super) addresses: [SocketAddr; 2],
+    /// Where each direction's stream began.
+    pub(super) starts: [Option<u64>; 2],
+    sides: [Side; 2],
+    pub(super) digests: Digests,
+    header_digest: Option<bool>,
+    data_digest: Option<bool>,
+    /// Whether text of a login response was hidden.
+    text_hidden: bool,
+    pub(super) login_seen: bool,
+    pub(super) commands: Commands,
+    pub(super) window: CommandWindow,
+}
+
+impl Session {
+    pub(super) fn new(addresses: [SocketAddr; 2]) -> Self {
+        let mut sides = [Side::Unknown; 2];
+        match addresses.map(|address| address.port() == ISCSI_PORT) {
+            [true, false] => sides = [Side::Target, Side::Initiator],
+            [false, true] => sides = [Side::Initiator, Side::Target],
+            _ => {}
+        }
+        Self {
+            addresses,
+            starts: [None; 2],
+            sides,
+            digests: Digests::default(),
+            header_digest: None,
+            data_digest: None,
+            text_hidden: false,
+            login_seen: false,
+            commands: Commands::default(),
+            window: CommandWindow::default(),
+        }
+    }
+
+    /// Who sends on a direction.
+    pub(super) fn side(&self, direction: usize) -> Side {
+        self.sides[direction]
+    }
+
+    /// The connection's beginning was seen: logins have no digests.
+    pub(super) fn begin(&mut self) {
+        self.digests = Digests::agreed(false, false);
+    }
+
+    /// Bytes of a task's data that have not been seen.
+    pub(super) fn data_left(&self, opcode: Opcode, itt: u32) -> Option<u64> {
+        self.commands.data_left(opcode, itt)
+    }
+
+    /// A PDU is complete; `text` is the data of a login as far as it is known.
+    pub(super) fn pdu(
+        &mut self,
+        direction: usize,
+        framed: &Framed,
+        text: &[u8],
+        listener: &mut dyn Listener,
+    ) {
+        if self.sides[direction] == Side::Unknown {
+            self.sides[direction] = Side::of(framed.opcode);
+            self.sides[1 - direction] = self.sides[direction].other();
+        }
+        let origin = self.starts[direction].unwrap_or(framed.start);
+        listener.pdu(&PduRow {
+            src: self.addresses[direction],
+            dst: self.addresses[1 - direction],
+            opcode: framed.opcode,
+            itt: framed.itt(),
+            start: framed.start.saturating_sub(origin),
+            end: framed.end.saturating_sub(origin),
+            first_packet: framed.first.packet,
+            last_packet: framed.last.packet,
+            t_ns: framed.last.t_ns,
+            inferred: framed.inferred,
+        });
+        match framed.opcode {
+            Opcode::ScsiCommand => self.commands.command(framed),
+            Opcode::DataOut | Opcode::DataIn | Opcode::R2t | Opcode::ScsiResponse => {
+                if let Some(open) = self.commands.answer(framed) {
+                    listener.command(&CommandRow {
+                        initiator: self.addresses[1 - direction],
+                        target: self.addresses[direction],
+                        itt: framed.itt(),
+                        cmd_sn: open.cmd_sn,
+                        operation: open.operation,
+                        bytes: open.bytes,
+                        request_packet: open.request.packet,
+                        t_ns: open.request.t_ns,
+                        response_packet: framed.last.packet,
+                        service_ns: framed.last.t_ns.saturating_sub(open.request.t_ns),
+                        r2ts: open.r2ts,
+                    });
+                }
+            }
+            Opcode::LoginRequest => self.login_seen = true,
+            Opcode::LoginResponse => self.login_response(framed, text),
+            _ => {}
+        }
+        self.numbers(framed);
+    }
+
+    fn numbers(&mut self, framed: &Framed) {
+        let t_ns = framed.last.t_ns;
+        if !framed.opcode.is_request() {
+            if let (Some(expected), Some(max)) = (framed.word(28), framed.word(32)) {
+                self.window.told(t_ns, expected, max);
+            }
+            return;
+        }
+        let numbered = !matches!(framed.opcode, Opcode::DataOut | Opcode::SnackRequest);
+        let immediate = framed.byte(0).is_some_and(|byte| byte & 0x40 != 0);
+        if let Some(cmd_sn) = framed.word(24).filter(|_| numbered && !immediate) {
+            self.window.sent(t_ns, cmd_sn);
+        }
+    }
+
+    fn login_response(&mut self, framed: &Framed, text: &[u8]) {
+        let text = text.get(..framed.data_len as usize).unwrap_or_else(|| {
+            self.text_hidden |= (text.len() as u64) < framed.data_len;
+            text
+        });
+        self.header_digest = chosen(text, "HeaderDigest").or(self.header_digest);
+        self.data_digest = chosen(text, "DataDigest").or(self.data_digest);
+        let to_full_feature = framed.byte(1).is_some_and(|flags| flags & 0x83 == 0x83);
+        let success = framed.byte(36).is_none_or(|class| class == 0);
+        if to_full_feature && success {
+            let hidden = self.text_hidden && (self.header_digest.is_none() || self.data_digest.is_none());
+            self.digests = match hidden {
+                true => Digests::default(),
+                false => {
+                    Digests::agreed(self.header_digest.unwrap_or(false), self.data_digest.unwrap_or(false))
+                }
+            };
+        }
+    }
+}
+
+/// RFC 7143 section 4.2.1.
+const ISCSI_PORT: u16 = 3260;

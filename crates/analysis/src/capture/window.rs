@@ -1,0 +1,125 @@
+//! How much of the command window is used: MaxCmdSN against CmdSN, RFC 7143 section 4.2.2.1.
+
+use serde::Serialize;
+
+use super::serial;
+
+/// The window of one session as one connection shows it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CommandWindow {
+    /// Behind the last CmdSN that may be sent.
+    limit: Option<u64>,
+    /// Behind the last CmdSN that was sent.
+    next: Option<u64>,
+    closed_since_ns: Option<u64>,
+    first_ns: Option<u64>,
+    last_ns: u64,
+    closed_ns: u64,
+    closed: u64,
+    least_open: Option<u64>,
+    largest: u64,
+}
+
+/// What is told of the command window.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct CommandWindowUse {
+    /// The most commands that the target ever allowed beyond those it had taken.
+    pub largest: u64,
+    /// The fewest that were still allowed when a command had been sent.
+    pub least_open: u64,
+    /// Times that no further command was allowed.
+    pub closed: u64,
+    /// Share of time in which none was.
+    pub closed_share: f64,
+}
+
+/// No target allows more; a larger difference is a misread header.
+const WINDOW_MAX: u64 = 1 << 24;
+
+impl CommandWindow {
+    /// A command, not marked immediate, was sent.
+    pub(super) fn sent(&mut self, t_ns: u64, cmd_sn: u32) {
+        let reference = self.next.or(self.limit);
+        let sn = reference.map_or_else(|| serial::first(cmd_sn), |reference| serial::near(reference, cmd_sn));
+        if self.next.is_none_or(|next| sn >= next && sn - next < WINDOW_MAX) {
+            self.next = Some(sn + 1);
+            if let Some(limit) = self.limit {
+                let open = limit.saturating_sub(sn + 1);
+                self.least_open = Some(self.least_open.map_or(open, |least| least.min(open)));
+            }
+        }
+        self.look(t_ns);
+    }
+
+    /// The target tells its window.
+    pub(super) fn told(&mut self, t_ns: u64, exp_cmd_sn: u32, max_cmd_sn: u32) {
+        let reference = self.limit.or(self.next).unwrap_or_else(|| serial::first(max_cmd_sn));
+        let (limit, expected) =
+            (serial::near(reference, max_cmd_sn) + 1, serial::near(reference, exp_cmd_sn));
+        let size = limit.saturating_sub(expected);
+        if size > WINDOW_MAX {
+            return;
+        }
+        self.largest = self.largest.max(size);
+        self.limit = self.limit.max(Some(limit));
+        self.look(t_ns);
+    }
+
+    fn look(&mut self, t_ns: u64) {
+        self.first_ns.get_or_insert(t_ns);
+        self.last_ns = self.last_ns.max(t_ns);
+        let (Some(limit), Some(next)) = (self.limit, self.next) else { return };
+        match (next >= limit, self.closed_since_ns) {
+            (true, None) => {
+                self.closed += 1;
+                self.closed_since_ns = Some(t_ns);
+            }
+            (false, Some(since)) => {
+                self.closed_ns += t_ns.saturating_sub(since);
+                self.closed_since_ns = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// `None` unless a command was sent into a window that was told.
+    pub(super) fn told_of(&self) -> Option<CommandWindowUse> {
+        let length_ns = self.last_ns.saturating_sub(self.first_ns?);
+        let open_end = self.closed_since_ns.map_or(0, |since| self.last_ns.saturating_sub(since));
+        let closed_ns = self.closed_ns + open_end;
+        Some(CommandWindowUse {
+            largest: self.largest,
+            least_open: self.least_open?,
+            closed: self.closed,
+            closed_share: if length_ns == 0 { 0.0 } else { closed_ns as f64 / length_ns as f64 },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closed_time_is_from_the_last_command_to_the_next_window() {
+        let mut window = CommandWindow::default();
+        window.told(0, 0xffff_fffe, 0xffff_ffff);
+        window.sent(100, 0xffff_fffe);
+        assert_eq!(window.told_of().unwrap().closed, 0);
+        window.sent(200, 0xffff_ffff);
+        window.told(600, 0, 1);
+        window.sent(800, 0);
+        window.told(1000, 0, 1);
+        let used = window.told_of().unwrap();
+        assert_eq!((used.largest, used.least_open, used.closed, used.closed_share), (2, 0, 1, 0.4));
+    }
+
+    #[test]
+    fn nonsense_is_no_window() {
+        let mut window = CommandWindow::default();
+        assert_eq!(window.told_of(), None);
+        window.told(0, 5, 0x4000_0000);
+        window.sent(1, 5);
+        assert_eq!(window.told_of(), None);
+    }
+}

@@ -1,0 +1,185 @@
+//! A TCP segment in a packet of which perhaps only the first bytes were kept.
+//!
+//! [`super::Headers`] reads whole packets and refuses others; here lengths come from the headers and the bytes may end
+//! anywhere behind the fixed part of the TCP header.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::options::Options;
+use super::{AUTHENTICATION, DESTINATION, FRAGMENT, HOP_BY_HOP, ROUTING, TCP};
+use crate::be;
+
+/// Fixed part of a TCP header.
+const TCP_LEN: usize = 20;
+
+/// A segment as it was on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment<'a> {
+    /// Who sent it.
+    pub src: SocketAddr,
+    /// Who gets it.
+    pub dst: SocketAddr,
+    /// Sequence number of the first byte.
+    pub seq: u32,
+    /// The byte that is expected next; means nothing without the flag ACK.
+    pub ack: u32,
+    /// FIN, SYN, RST, PSH, ACK, URG, ECE and CWR, from the lowest bit on.
+    pub flags: u8,
+    /// The window as it stands in the header, not scaled.
+    pub window: u16,
+    /// What the options say, as far as they were kept.
+    pub options: Options,
+    /// Bytes of payload it had.
+    pub len: usize,
+    /// The first of them, as many as were kept.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Segment<'a> {
+    /// Reads a packet that begins with its IP header and had `wire_len` bytes; `None` if it is no TCP segment, a later
+    /// fragment, or cut off before the end of the fixed TCP header.
+    #[must_use]
+    pub fn parse(packet: &'a [u8], wire_len: usize) -> Option<Self> {
+        let (src, dst, tcp_at, total_len) = match packet.first()? >> 4 {
+            4 => v4(packet, wire_len)?,
+            6 => v6(packet, wire_len)?,
+            _ => return None,
+        };
+        let tcp = packet.get(tcp_at..)?;
+        if tcp.len() < TCP_LEN {
+            return None;
+        }
+        let header_len = usize::from(tcp[12] >> 4) * 4;
+        if header_len < TCP_LEN {
+            return None;
+        }
+        let len = total_len.checked_sub(tcp_at + header_len)?;
+        let payload = tcp.get(header_len..).unwrap_or_default();
+        Some(Self {
+            src: SocketAddr::new(src, be::u16_at(tcp, 0)),
+            dst: SocketAddr::new(dst, be::u16_at(tcp, 2)),
+            seq: be::u32_at(tcp, 4),
+            ack: be::u32_at(tcp, 8),
+            flags: tcp[13],
+            window: be::u16_at(tcp, 14),
+            options: Options::parse(&tcp[TCP_LEN..header_len.min(tcp.len())]),
+            len,
+            payload: &payload[..len.min(payload.len())],
+        })
+    }
+}
+
+/// Addresses, where TCP begins, and the packet's length. A length of 0 is what Linux writes into super-packets above
+/// 65535 bytes: the frame's length counts then.
+fn v4(packet: &[u8], wire_len: usize) -> Option<(IpAddr, IpAddr, usize, usize)> {
+    let header = packet.get(..20)?;
+    let fragment = be::u16_at(header, 6);
+    // A first fragment has a segment whose length cannot be told from it.
+    if header[9] != TCP || fragment & 0x3fff != 0 {
+        return None;
+    }
+    let total_len = match be::u16_at(header, 2) {
+        0 => wire_len,
+        len => usize::from(len),
+    };
+    let address =
+        |at: usize| IpAddr::V4(Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]));
+    let header_len = usize::from(header[0] & 0x0f) * 4;
+    (header_len >= 20).then(|| (address(12), address(16), header_len, total_len))
+}
+
+fn v6(packet: &[u8], wire_len: usize) -> Option<(IpAddr, IpAddr, usize, usize)> {
+    let header = packet.first_chunk::<40>()?;
+    let total_len = match be::u16_at(header, 4) {
+        0 => wire_len,
+        len => 40 + usize::from(len),
+    };
+    let address = |at: usize| {
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&header[at..at + 16]);
+        IpAddr::V6(Ipv6Addr::from(bytes))
+    };
+    let (mut next, mut at) = (header[6], 40);
+    // Every turn consumes at least eight bytes of the packet.
+    while matches!(next, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION) {
+        let extension = packet.get(at..at + 8)?;
+        let units = usize::from(extension[1]);
+        if next == FRAGMENT {
+            return None;
+        }
+        at += if next == AUTHENTICATION { (units + 2) * 4 } else { (units + 1) * 8 };
+        next = extension[0];
+    }
+    (next == TCP).then(|| (address(8), address(24), at, total_len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An IPv4 packet of a segment with `len` bytes of payload, each 7, and a window scale.
+    fn packet(len: usize) -> Vec<u8> {
+        let mut packet = vec![0; 44];
+        packet[0] = 0x45;
+        be::put_u16(&mut packet, 2, (44 + len) as u16);
+        packet[9] = TCP;
+        packet[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        be::put_u16(&mut packet, 20, 40_000);
+        be::put_u16(&mut packet, 22, 3260);
+        be::put_u32(&mut packet, 24, 0xffff_fff0);
+        be::put_u32(&mut packet, 28, 9);
+        (packet[32], packet[33]) = (0x60, 0x18);
+        be::put_u16(&mut packet, 34, 512);
+        packet[40..44].copy_from_slice(&[3, 3, 7, 0]);
+        packet.resize(44 + len, 7);
+        packet
+    }
+
+    #[test]
+    fn whole_and_cut_off() {
+        let whole = packet(100);
+        let segment = Segment::parse(&whole, 144).expect("a segment");
+        assert_eq!((segment.src.to_string(), segment.dst.port()), ("10.0.0.1:40000".to_owned(), 3260));
+        assert_eq!((segment.seq, segment.ack, segment.flags, segment.window), (0xffff_fff0, 9, 0x18, 512));
+        assert_eq!((segment.options.window_scale, segment.len), (Some(7), 100));
+        assert_eq!(segment.payload, [7; 100]);
+        for kept in 0..whole.len() {
+            let cut = Segment::parse(&whole[..kept], 144);
+            assert_eq!(cut.is_some(), kept >= 40, "{kept} bytes");
+            if let Some(cut) = cut {
+                assert_eq!((cut.len, cut.payload.len()), (100, kept.saturating_sub(44)));
+            }
+        }
+    }
+
+    #[test]
+    fn padding_is_no_payload_and_length_zero_means_the_frame() {
+        let mut padded = packet(0);
+        padded.resize(60, 0);
+        assert_eq!(Segment::parse(&padded, 60).map(|s| (s.len, s.payload.len())), Some((0, 0)));
+        let mut large = packet(0);
+        be::put_u16(&mut large, 2, 0);
+        assert_eq!(Segment::parse(&large, 100_044).map(|s| s.len), Some(100_000));
+    }
+
+    #[test]
+    fn v6_with_an_extension() {
+        let mut v6 = vec![0; 48];
+        (v6[0], v6[6], v6[40]) = (0x60, HOP_BY_HOP, TCP);
+        be::put_u16(&mut v6, 4, 8 + 24 + 10);
+        v6[23] = 1;
+        v6.extend(&packet(10)[20..]);
+        let segment = Segment::parse(&v6, v6.len()).expect("a segment");
+        assert_eq!((segment.src.to_string(), segment.len), ("[::1]:40000".to_owned(), 10));
+    }
+
+    #[test]
+    fn what_is_no_segment() {
+        let mut fragment = packet(10);
+        fragment[6] = 0x20;
+        assert_eq!(Segment::parse(&fragment, 54), None);
+        let mut short = packet(10);
+        be::put_u16(&mut short, 2, 40);
+        assert_eq!(Segment::parse(&short, 54), None, "a header behind the packet's end");
+    }
+}
