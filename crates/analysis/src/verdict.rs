@@ -40,7 +40,9 @@ impl Verdict {
     pub(crate) fn of(run: &Run, cells: &[CellResult]) -> Verdict {
         let rtt = |cell: &&CellResult| cell.line.get("rtt").map(|s| s.median);
         let is_paced = |cell: &CellResult| {
-            cell.point.iter().all(|(axis, value)| axis.rsplit('.').next() != Some("pacing") || value == "true")
+            cell.point
+                .iter()
+                .all(|(axis, value)| axis.rsplit('.').next() != Some("pacing") || value == "true")
         };
         let bulk = || cells.iter().filter(|cell| cell.bulk && is_paced(cell));
         let rtt_s = bulk().filter_map(|c| rtt(&c)).max_by(f64::total_cmp);

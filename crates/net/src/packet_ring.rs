@@ -77,15 +77,19 @@ impl PacketRing {
     /// The next packet, if one has come.
     pub(crate) fn next(&self) -> Option<Frame<'_>> {
         let at = self.next.load(Ordering::Relaxed);
+        let following = (at + 1) % (self.blocks * self.frames_per_block);
         let offset = at / self.frames_per_block * BLOCK_BYTES + at % self.frames_per_block * self.frame_bytes;
         // SAFETY: `at` counts frames of the ring, so the offset lies inside its memory.
         let start = unsafe { self.memory.add(offset) };
         let frame = Frame { start, frame_bytes: self.frame_bytes, _ring: self };
-        if frame.status().load(Ordering::Acquire) & TP_STATUS_USER == 0 {
+        let has_come = frame.status().load(Ordering::Acquire) & TP_STATUS_USER != 0;
+        // Whoever moves `next` on has the frame; a second thread that was as far has none.
+        let is_ours = has_come
+            && self.next.compare_exchange(at, following, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if !is_ours {
             std::mem::forget(frame);
             return None;
         }
-        self.next.store((at + 1) % (self.blocks * self.frames_per_block), Ordering::Relaxed);
         Some(frame)
     }
 }

@@ -74,6 +74,10 @@ impl Veth {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
                 continue;
             };
+            // Other programs of a host may send what is not IP to every device (LLDP); a TUN never gives that.
+            if !matches!(packet.first().map(|byte| byte >> 4), Some(4 | 6)) {
+                continue;
+            }
             let len = HEADER_BYTES + packet.len();
             if len > buffer.len() {
                 self.dropped.fetch_add(1, Ordering::Relaxed);

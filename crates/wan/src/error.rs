@@ -74,6 +74,9 @@ pub enum WanError {
          (modprobe sch_tbf), or let users open /dev/net/tun (mode 0666), whose rings need no queue"
     )]
     Ring(io::Error),
+    /// A veth pair has its ring from settings of TCP that are not ours to change on this machine.
+    #[error("--ring with --host needs a TUN: open /dev/net/tun to this user, or leave --device veth out")]
+    RingHere,
     /// This machine cannot be the far end.
     #[error(
         "{address}/{bits} is an address of this machine already, which --host would give it; end the other \

@@ -33,6 +33,11 @@ pub struct Role {
 }
 
 impl Role {
+    /// Whether it ran at the near end. Commands at the far end serve, and their codes say little.
+    pub fn is_near(&self) -> bool {
+        self.host.starts_with("near")
+    }
+
     /// Whether it ended with anything but 0 before anybody asked it to end.
     pub const fn failed_by_itself(&self) -> bool {
         self.exit_code != 0 && !self.asked_to_end

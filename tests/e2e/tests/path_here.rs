@@ -78,6 +78,13 @@ fn what_is_in_the_way_is_named() {
         .expect_code(2)
         .expect_said("this machine has a route to 198.18.0.0/15 already");
     on_a_machine("exec $farlun wan --host -- $farlun wan --host -- true").expect_code(2);
+    let finished = on_a_machine(
+        "cat /proc/sys/net/ipv4/tcp_pacing_ss_ratio >&2
+        $farlun wan --host --device veth --ring 256 -- true || code=$?
+        cat /proc/sys/net/ipv4/tcp_pacing_ss_ratio >&2
+        exit $code",
+    );
+    finished.expect_code(2).expect_said("needs a TUN").expect_said("200\n");
     need!(path::available_to_nobody());
     let mut nobody = path::as_nobody(farlun_path().to_str().expect("a path of plain characters"));
     run(nobody.args(["wan", "--host", "--", "true"]), LIMIT).expect_code(2).expect_said("needs root");

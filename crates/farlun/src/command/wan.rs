@@ -152,9 +152,10 @@ fn emulate(args: WanArgs) -> anyhow::Result<u8> {
     };
     let outcome = wan::run(&settings).map_err(|error| match error {
         // What this kernel and this user can have decides whether the flag can be meant.
-        WanError::Ring(_) | WanError::AddressTaken { .. } | WanError::RouteTaken { .. } => {
-            Exit::usage(exit::sentence(&error.into()))
-        }
+        WanError::Ring(_)
+        | WanError::RingHere
+        | WanError::AddressTaken { .. }
+        | WanError::RouteTaken { .. } => Exit::usage(exit::sentence(&error.into())),
         error => error.into(),
     })?;
     if args.json {
@@ -171,7 +172,7 @@ fn emulate(args: WanArgs) -> anyhow::Result<u8> {
         return Ok(exit::INVALID);
     }
     let mut code = outcome.near.exit_code;
-    for role in outcome.others.iter().filter(|role| role.failed_by_itself()) {
+    for role in outcome.others.iter().filter(|role| role.is_near() && role.failed_by_itself()) {
         eprintln!("farlun: the command in {} ended with exit code {}", role.host, role.exit_code);
         code = if code == exit::DONE { exit::FAILED } else { code };
     }
