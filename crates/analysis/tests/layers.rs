@@ -16,6 +16,7 @@ const STUDY: Loop = Loop {
     window: 100,
     rtt_ns: 32 * MS,
     far_ahead_ns: 0,
+    writes: false,
     tcp_one_in: 16,
 };
 
@@ -59,6 +60,9 @@ fn times_that_only_some_requests_have_are_scaled_up() {
     let wire = layer(&stack, "wire");
     assert_eq!(wire.one_in, 16.0);
     assert!((wire.flight.mean - 100.0).abs() < 5.0, "{}", wire.flight.mean);
+    assert_eq!(stack.in_flight_max("wire"), None, "the most of a few says nothing of the most of all");
+    let all = ask(Loop { tcp_one_in: 1, ..STUDY }, None);
+    assert_eq!(all.in_flight_max("wire"), Some(layer(&all, "wire").flight.max));
 }
 
 #[test]
@@ -95,6 +99,22 @@ fn a_request_is_followed_through_both_ends_whatever_their_clocks_say() {
         assert_eq!(stack.clock.bound_s() > 0.0, far_ahead_ns != 0);
         assert_eq!(stack.gate, Some("granted"));
     }
+}
+
+#[test]
+fn a_request_that_is_asked_for_is_called_so_whatever_else_it_stands_for() {
+    let median = |stack: &Stack| stack.examples.iter().find(|example| example.name == "median").copied();
+    let stack = ask(STUDY, None);
+    let cmd_sn = stack.requests[median(&stack).unwrap().request].id.cmd_sn;
+    let stack = ask(STUDY, Some(cmd_sn));
+    let asked = stack.examples.iter().find(|example| example.name == "asked for").unwrap();
+    assert_eq!(Some(asked.request), median(&stack).map(|example| example.request));
+}
+
+#[test]
+fn writes_whose_data_take_long_to_leave_do_not_part_the_clocks() {
+    let stack = ask(Loop { writes: true, ..STUDY }, None);
+    assert_eq!((stack.clock.points.len(), stack.clock.bound_s()), (0, 0.0));
 }
 
 #[test]
