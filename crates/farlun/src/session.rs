@@ -53,7 +53,7 @@ pub(crate) struct SamplingArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     trace_sample: u32,
     /// Of one request in N, every PDU goes into the table pdus, with the times of TCP; 0 for none
-    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(long, value_name = "N", default_value_t = 256)]
     trace_pdus: u32,
 }
 

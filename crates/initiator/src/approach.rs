@@ -3,7 +3,7 @@
 //! connections. It lives in its owner's loop and has one deadline.
 
 use std::collections::VecDeque;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 
 use engine::{Connection, Digests, Scratch};
 use event::Instant;
@@ -17,6 +17,7 @@ use wire::iscsi::login_status;
 
 use crate::dial::{Dial, Dialled};
 use crate::error::Error;
+use crate::lookup::Lookup;
 use crate::options::Options;
 use crate::side::{Payload, Place};
 
@@ -35,6 +36,8 @@ pub(crate) struct Destination {
 /// A session being made.
 pub(crate) struct Approach {
     destination: Destination,
+    /// The name is being resolved, and when that has to be done.
+    lookup: Option<(Lookup, Option<Instant>)>,
     addresses: VecDeque<SocketAddr>,
     redirections: usize,
     dial: Option<Dial>,
@@ -66,26 +69,25 @@ pub(crate) struct Arrived {
 
 impl Approach {
     /// Its sockets get the tokens from `first_token` on.
-    pub(crate) fn new(
-        destination: Destination,
-        first_token: u64,
-        deadline: Instant,
-    ) -> Result<Approach, Error> {
-        let addresses = resolve(&destination.host, destination.port)?;
-        Ok(Approach {
+    pub(crate) fn new(destination: Destination, first_token: u64, deadline: Instant) -> Approach {
+        Approach {
+            lookup: Some((Lookup::start(&destination.host, destination.port), None)),
             destination,
-            addresses,
+            addresses: VecDeque::new(),
             redirections: 0,
             dial: None,
             first: None,
             last: None,
             first_token,
             deadline,
-        })
+        }
     }
 
     pub(crate) fn deadline(&self) -> Instant {
-        self.dial.as_ref().map_or(self.deadline, Dial::deadline)
+        match &self.lookup {
+            Some((lookup, _)) => lookup.look_at(),
+            None => self.dial.as_ref().map_or(self.deadline, Dial::deadline),
+        }
     }
 
     pub(crate) fn ready(&mut self, ready: Ready) {
@@ -109,6 +111,11 @@ impl Approach {
                 };
                 let destination = self.destination.clone();
                 return Ok(Some(Arrived { session, address, tsih, connections, destination }));
+            }
+            if let Some((lookup, until)) = &mut self.lookup {
+                let until = *until.get_or_insert((now + options.timeout).min(self.deadline));
+                let Some(addresses) = lookup.poll(now, until)? else { return Ok(None) };
+                (self.addresses, self.lookup) = (addresses, None);
             }
             let result = match &mut self.dial {
                 Some(dial) => dial.turn(poll, scratch, now),
@@ -199,7 +206,7 @@ impl Approach {
             }
             Error::Login { source: LoginError::Redirected { address, .. }, .. } if may_change => {
                 self.redirections += 1;
-                self.addresses = resolve(&address.host, address.port)?;
+                self.lookup = Some((Lookup::start(&address.host, address.port), None));
                 (self.destination.host, self.destination.port) = (address.host, address.port);
             }
             Error::Login { source: LoginError::Refused { status, .. }, .. }
@@ -217,12 +224,6 @@ impl Approach {
         }
         Ok(())
     }
-}
-
-fn resolve(host: &str, port: u16) -> Result<VecDeque<SocketAddr>, Error> {
-    let resolved = (host, port).to_socket_addrs();
-    let resolved = resolved.map_err(|source| Error::Resolve { host: host.to_owned(), source })?;
-    Ok(resolved.collect())
 }
 
 fn digests(params: &Params) -> Digests {

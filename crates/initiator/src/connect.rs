@@ -25,7 +25,7 @@ pub(crate) fn session(
 ) -> Result<Client, Error> {
     let first_token = Client::first_token(number);
     // What went wrong is told by the deadline of each connection.
-    let approach = Approach::new(destination.clone(), first_token, Instant::FAR_FUTURE)?;
+    let approach = Approach::new(destination.clone(), first_token, Instant::FAR_FUTURE);
     let mut opening =
         Opening { poll: Poll::new()?, scratch: Scratch::new(), approach, options, arrived: None };
     engine::run(&mut opening)?;

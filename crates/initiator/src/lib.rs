@@ -17,6 +17,7 @@ mod error;
 mod known;
 mod line;
 mod load;
+mod lookup;
 mod once;
 mod options;
 mod pulse;

@@ -10,7 +10,7 @@ use engine::trace::{Ledger, Tracer};
 use engine::{Departed, Mark, Span, Stamped};
 use event::{Instant, Layers, NearTimes, RequestId, TcpTimes};
 use proto::initiator::Session;
-use wire::iscsi::{BHS_LEN, Lun, Pdu};
+use wire::iscsi::{BHS_LEN, Bhs, Lun, Opcode, Pdu, ScsiCommand};
 
 use crate::side::Open;
 
@@ -81,10 +81,10 @@ impl Trail {
     /// A PDU is handed to the sender.
     pub(crate) fn sends(&mut self, cid: u16, header: &[u8; BHS_LEN], now: Instant) -> Option<Mark> {
         let connection = u32::from(cid);
-        let pdu = Pdu::parse(header).ok()?;
-        let Pdu::ScsiCommand(command) = pdu else {
-            return self.ledger.sends(connection, &pdu, false, now);
-        };
+        if Bhs::new(header).opcode() != Ok(Opcode::ScsiCommand) {
+            return self.ledger.sends(connection, &Pdu::parse(header).ok()?, false, now);
+        }
+        let command = ScsiCommand::parse(header).ok()?;
         let request = self.ledger.find(command.itt)?;
         (request.id.connection, request.id.cmd_sn) = (connection, command.cmd_sn);
         let times = &mut request.times;
@@ -98,7 +98,7 @@ impl Trail {
             self.ledger.forget(command.itt);
             return None;
         }
-        self.ledger.sends(connection, &pdu, true, now)
+        self.ledger.sends(connection, &Pdu::from(command), true, now)
     }
 
     /// The socket has taken a PDU.

@@ -297,6 +297,33 @@ fn what_is_recorded_and_drawn() {
 }
 
 #[test]
+fn whatever_is_written_there_is_an_error_and_no_panic() {
+    let mut random = fastrand::Rng::with_seed(3);
+    let lines: Vec<&str> = RIGHT.lines().collect();
+    for _ in 0..3000 {
+        // Lines that are gone, doubled, cut, or changed in a place.
+        let mut text = String::new();
+        for line in &lines {
+            match random.u8(0..20) {
+                0 => {}
+                1 => text.push_str(&format!("{line}\n{line}\n")),
+                2 => text.push_str(&format!("{}\n", &line[..random.usize(0..=line.len())])),
+                3 => text.push_str(&line.replace(|c: char| c.is_ascii_digit(), "-99999999999999999999")),
+                4 => text
+                    .push_str(&format!("{}\n", line.replace('"', ["", "[", "{a=", "'"][random.usize(0..4)]))),
+                _ => text.push_str(&format!("{line}\n")),
+            }
+        }
+        for variant in [Variant::Full, Variant::Quick] {
+            if let Ok(plan) = Plan::parse(&text, variant) {
+                plan.cells();
+                plan.to_json();
+            }
+        }
+    }
+}
+
+#[test]
 fn cells_that_nobody_can_run() {
     check(
         "delay = [\"0\", \"8ms\"]",
@@ -465,6 +492,11 @@ fn shipped_plans_are_right_and_named_by_their_key() {
     assert_eq!(error, "no plan ships as 'tuor' and there is no such file; did you mean 'tour'?");
     let error = Source::find("./nowhere.toml").unwrap_err().to_string();
     assert_eq!(error, "plan ./nowhere.toml: No such file or directory (os error 2)");
+    for (path, said) in [("/dev/zero", "longer than 1024 KiB, which no plan is"), ("/tmp/", "Is a directory")]
+    {
+        let error = Source::find(path).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
 }
 
 #[test]

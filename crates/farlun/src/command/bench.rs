@@ -33,7 +33,7 @@ pub(crate) struct BenchArgs {
     /// Requests outstanding, 1 to 65535 [default: follows the path]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     depth: Option<u16>,
-    /// Requests that a session gives to iSCSI at a time; those beyond wait above it [default: all]
+    /// Requests that a session gives to iSCSI at a time, 1 to 65535; those beyond wait above it [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     queue_limit: Option<u16>,
     /// Sessions that load the LUN at the same time, 1 to 1024, each with requests of its own

@@ -127,10 +127,8 @@ impl Client {
             return Ok(false);
         };
         if recovery.is_due(trouble, now) {
-            match Approach::new(self.destination.clone(), self.first_token, trouble.until()) {
-                Ok(approach) => recovery.approach = Some(approach),
-                Err(error) => recovery.failed(error, trouble, now),
-            }
+            let approach = Approach::new(self.destination.clone(), self.first_token, trouble.until());
+            recovery.approach = Some(approach);
         }
         if let Some(approach) = &mut recovery.approach {
             match approach.turn(&self.poll, scratch, &self.options, now) {

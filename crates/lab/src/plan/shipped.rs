@@ -1,6 +1,7 @@
 //! The plans that ship, compiled in, and how PLAN on the command line is found: a name or a path.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use document::instead;
@@ -22,6 +23,9 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "ramp", text: include_str!("../../../../experiments/ramp.toml") },
     Shipped { name: "turnaround", text: include_str!("../../../../experiments/turnaround.toml") },
 ];
+
+/// Longest plan.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// The text of a plan and where it is from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,7 +49,7 @@ impl Source {
             let text = format!("no plan ships as '{plan}' and there is no such file{hint}");
             return Err(PlanError::Unknown(text));
         }
-        match fs::read_to_string(plan) {
+        match read(plan) {
             Ok(text) => Ok(Source { origin: plan.to_owned(), text }),
             Err(source) => Err(PlanError::Unreadable { path: plan.to_owned(), source }),
         }
@@ -55,5 +59,15 @@ impl Source {
     pub fn plan(&self, variant: Variant) -> Result<Plan, PlanError> {
         Plan::parse(&self.text, variant)
             .map_err(|problems| PlanError::Wrong { origin: self.origin.clone(), problems })
+    }
+}
+
+/// A plan may come through a pipe, so its length is only known in the end.
+fn read(path: &str) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MAX_BYTES {
+        true => Err(io::Error::other(format!("longer than {} KiB, which no plan is", MAX_BYTES >> 10))),
+        false => Ok(text),
     }
 }

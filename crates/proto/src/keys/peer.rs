@@ -1,7 +1,10 @@
 //! The private key with which farlun recognises its own kind, and what its value may look like.
 //!
-//! RFC 7143 section 13.22: a key that is not registered begins with `X-`, followed by a reversed DNS
-//! name; it is for normal sessions only, and nobody has to understand it. The name keeps to the key
+//! RFC 7143 section 13.22: a key that is not registered with IANA begins with `X-`, followed by a reversed DNS
+//! name and what the key is about; it is for normal sessions only, and nobody has to understand it. Registered
+//! keys had the prefix `X#` (RFC 3720 section 12.22; `X#NodeArchitecture` is one) and need none any more, and
+//! ours is not registered, so `X-` stays. `Y-` and `Z-` are not for keys: they begin unregistered names of
+//! digests (section 13.1) and of authentication methods (section 12.1) among the values. The name keeps to the key
 //! characters of section 6.1 (a capital letter, then letters, digits, `.`, `-`, `+`, `@`, `_`, 63 bytes
 //! at most), because some peers drop a connection over a key that they cannot parse.
 

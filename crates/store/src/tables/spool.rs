@@ -145,10 +145,12 @@ fn write(
     limit_bytes: u64,
 ) -> io::Result<Spooled> {
     let (mut bytes, mut lost_bytes) = (0, 0);
-    let mut part = Vec::with_capacity(BATCH_WORDS * 8);
+    let mut part: Vec<u8> = Vec::with_capacity(BATCH_WORDS * 8);
     for mut batch in incoming {
-        part.clear();
-        part.extend(batch.iter().flat_map(|word| word.to_le_bytes()));
+        part.resize(batch.len() * 8, 0);
+        for (bytes, word) in part.as_chunks_mut().0.iter_mut().zip(&batch) {
+            *bytes = word.to_le_bytes();
+        }
         batch.clear();
         // Whoever filled it may be gone.
         let _ = outgoing.try_send(batch);

@@ -1,0 +1,97 @@
+//! The addresses of a name, asked for beside the loop: the system's resolver blocks, for many seconds where a name
+//! server is silent, and a session that is made again must not hold up others in its loop.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
+
+use event::Instant;
+
+use crate::error::Error;
+
+/// How often it is looked whether the answer is there.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// A name that is being resolved. One that is dropped goes on in its thread, and nobody hears of it.
+pub(crate) struct Lookup {
+    host: String,
+    answer: Receiver<io::Result<Vec<SocketAddr>>>,
+    look_at: Instant,
+}
+
+impl Lookup {
+    /// Begins. What is an address already needs no thread.
+    pub(crate) fn start(host: &str, port: u16) -> Lookup {
+        let (sender, answer) = channel();
+        let name = host.to_owned();
+        if let Ok(address) = host.parse::<IpAddr>() {
+            // The receiver is right here.
+            let _ = sender.send(Ok(vec![SocketAddr::new(address, port)]));
+        } else {
+            let resolve = move || {
+                let resolved = (name.as_str(), port).to_socket_addrs();
+                // Nobody waits for it any more if this fails.
+                let _ = sender.send(resolved.map(Iterator::collect));
+            };
+            std::thread::spawn(resolve);
+        }
+        Lookup { host: host.to_owned(), answer, look_at: Instant::ZERO }
+    }
+
+    /// When to look again.
+    pub(crate) fn look_at(&self) -> Instant {
+        self.look_at
+    }
+
+    /// The addresses, once they are there. They may take until `deadline`.
+    pub(crate) fn poll(
+        &mut self,
+        now: Instant,
+        deadline: Instant,
+    ) -> Result<Option<VecDeque<SocketAddr>>, Error> {
+        let failed = |source| Error::Resolve { host: self.host.clone(), source };
+        match self.answer.try_recv() {
+            Ok(addresses) => addresses.map(|addresses| Some(addresses.into())).map_err(failed),
+            Err(TryRecvError::Empty) if now < deadline => {
+                self.look_at = deadline.min(now + LOOK_EVERY);
+                Ok(None)
+            }
+            Err(TryRecvError::Empty) => {
+                Err(failed(io::Error::other("the name server does not answer in time")))
+            }
+            Err(TryRecvError::Disconnected) => Err(failed(io::Error::other("the resolver has failed"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant::ZERO;
+
+    #[test]
+    fn an_address_is_there_at_once() {
+        for (host, expected) in [("127.0.0.1", "127.0.0.1:7"), ("::1", "[::1]:7")] {
+            let found = Lookup::start(host, 7).poll(NOW, NOW).expect("an address");
+            assert_eq!(found, Some(VecDeque::from([expected.parse().expect("an address")])));
+        }
+    }
+
+    #[test]
+    fn a_name_that_takes_too_long() {
+        let (sender, answer) = channel();
+        let mut lookup = Lookup { host: "far.example".to_owned(), answer, look_at: NOW };
+        let deadline = NOW + Duration::from_millis(7);
+        assert_eq!(lookup.poll(NOW, deadline).expect("there is time"), None);
+        assert_eq!(lookup.look_at(), NOW + LOOK_EVERY);
+        assert_eq!(lookup.poll(lookup.look_at(), deadline).expect("there is time"), None);
+        assert_eq!(lookup.look_at(), deadline);
+        let error = lookup.poll(deadline, deadline).expect_err("the time is over").to_string();
+        assert!(error.contains("far.example") && error.contains("in time"), "{error}");
+        sender.send(Ok(Vec::new())).expect("somebody listens");
+        assert_eq!(lookup.poll(deadline, deadline).expect("an answer counts"), Some(VecDeque::new()));
+    }
+}
