@@ -79,18 +79,13 @@ pub(super) struct Framer {
     pub(super) counts: Counts,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 enum State {
     /// Nobody knows where a PDU begins.
+    #[default]
     Lost,
     Header(Header),
     Body(Body),
-}
-
-impl Default for State {
-    fn default() -> Self {
-        Self::Lost
-    }
 }
 
 #[derive(Clone, Debug)]

@@ -2,8 +2,12 @@
 
 use super::*;
 
+/// Time, link layer, length and kept bytes of a packet.
+#[derive(Clone, Debug, PartialEq)]
+struct Kept(u64, u32, usize, Vec<u8>);
+
 /// Everything found in a file that is shown one byte more at a time, and the error that ended it.
-fn read(file: &[u8]) -> (Vec<(u64, u32, usize, Vec<u8>)>, Option<Error>, u64) {
+fn read(file: &[u8]) -> (Vec<Kept>, Option<Error>, u64) {
     let (mut decoder, mut at, mut packets) = (Decoder::new(), 0, Vec::new());
     let mut shown = 0;
     loop {
@@ -18,7 +22,7 @@ fn read(file: &[u8]) -> (Vec<(u64, u32, usize, Vec<u8>)>, Option<Error>, u64) {
             }
             Ok(Found::Other(len)) => (at, shown) = (at + len, 0),
             Ok(Found::Packet { len, packet }) => {
-                packets.push((packet.t_ns, packet.link, packet.len, packet.bytes.to_vec()));
+                packets.push(Kept(packet.t_ns, packet.link, packet.len, packet.bytes.to_vec()));
                 (at, shown) = (at + len, 0);
             }
         }
@@ -59,7 +63,7 @@ fn pcap_in_both_orders_and_both_resolutions() {
         let header = u32s(big, &[magic, 0x0002_0004, 0, 0, 65_535, 0x1000_0071]);
         let packet = [u32s(big, &[7, 5, 3, 1500]), vec![1, 2, 3]].concat();
         let file = [header, packet.clone(), packet].concat();
-        let expected = (7_000_000_000 + fraction, 113, 1500, vec![1, 2, 3]);
+        let expected = Kept(7_000_000_000 + fraction, 113, 1500, vec![1, 2, 3]);
         assert_eq!(read(&file), (vec![expected.clone(), expected], None, 0));
     }
 }
@@ -89,7 +93,8 @@ fn pcapng_with_interfaces_of_different_resolution_and_a_second_section() {
         file.extend(drops(big, 4));
     }
     let once = [(3_000_001_000, 1), (5_000_000_007, 276), (1_500_000_000, 101)];
-    let packets = once.into_iter().chain(once).map(|(t, link)| (t, link, 60, vec![9; 5])).collect::<Vec<_>>();
+    let packets =
+        once.into_iter().chain(once).map(|(t, link)| Kept(t, link, 60, vec![9; 5])).collect::<Vec<_>>();
     assert_eq!(read(&file), (packets, None, 8));
 }
 
@@ -99,7 +104,7 @@ fn simple_and_obsolete_packets() {
     let head = [u16s(true, &[0, 7]), u32s(true, &[0, 1_000_000, 2, 2])].concat();
     let obsolete = block(true, 2, &[head, vec![5; 2]].concat());
     let file = [section(true), interface(true, 1, &[]), simple, obsolete].concat();
-    let expected = vec![(0, 1, 200, vec![4; 96]), (1_000_000_000, 1, 2, vec![5; 2])];
+    let expected = vec![Kept(0, 1, 200, vec![4; 96]), Kept(1_000_000_000, 1, 2, vec![5; 2])];
     assert_eq!(read(&file), (expected, None, 0));
 }
 

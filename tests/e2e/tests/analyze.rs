@@ -1,0 +1,229 @@
+//! `farlun analyze` against tshark on the same files: packets, round trips, bytes in flight, commands.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use e2e::image::Image;
+use e2e::process::{output, until};
+use e2e::tgtd::{self, Tgtd};
+use e2e::{Service, farlun, farlun_path, need, path, run, skip};
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(120);
+const IQN: &str = "iqn.2026-11.io.farlun:analyze";
+
+/// Captures what our two ends say over 8 ms at 100 Mb/s, `snap` bytes of each packet (0: all), and returns the file.
+fn over_a_path(folder: &Path, snap: usize, path_flags: &[&str], bench: &str) -> PathBuf {
+    let _turn = path::turn();
+    let (file, log) = (folder.join("path.pcap"), folder.join("tcpdump.log"));
+    let (dump, said, farlun_bin) = (file.display(), log.display(), farlun_path().display());
+    // Some tcpdumps give up root and may then not write here; the last packets come before the interrupt.
+    let script = format!(
+        "tcpdump -Z root -i any -n -U -s {snap} -B 65536 --time-stamp-precision=nano -w {dump} tcp port 3260 \
+         2>{said} & dump=$!\n\
+         until grep -q 'listening on' {said}; do sleep 0.05; done\n\
+         {farlun_bin} bench iscsi://{far}/{IQN}/0 --json {bench} --time 1s >/dev/null\n\
+         sleep 1\nkill -INT $dump\nwait $dump || true\n\
+         grep -q '^0 packets dropped by kernel' {said}\n",
+        far = path::FAR
+    );
+    let near = folder.join("near.sh");
+    std::fs::write(&near, format!("set -eu\n{script}")).expect("a script");
+    let serve = format!(
+        "{farlun_bin} target --json --iqn {IQN} --lun memory:64MiB --listen {}:3260 --insecure",
+        path::FAR
+    );
+    let mut command = farlun(["wan", "--json", "--delay", "4ms", "--rate", "100mbit", "--seed", "7"]);
+    command.args(path_flags).args(["--far", &serve, "--", "sh"]).arg(&near);
+    let finished = run(&mut command, LIMIT);
+    assert!(matches!(finished.code, 0 | 4), "{finished:#?}");
+    assert_eq!(finished.json()["near"]["exit_code"], 0, "{finished:#?}");
+    file
+}
+
+/// The lines of a list, without the heading, split into fields.
+fn list(file: &Path, what: &str) -> Vec<Vec<String>> {
+    let mut command = farlun(["analyze", "--list", what]);
+    let said = run(command.arg(file), LIMIT).expect_code(0).stdout;
+    said.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+}
+
+/// Everything as one document.
+fn analyzed(file: &Path) -> Value {
+    run(farlun(["analyze", "--json"]).arg(file), LIMIT).expect_code(0).json()
+}
+
+/// What tshark says of the packets that `filter` lets through.
+fn tshark(file: &Path, decode: &[&str], filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-r"]).arg(file).args(decode).args(["-Y", filter, "-T", "fields"]);
+    for field in fields {
+        command.args(["-e", field]);
+    }
+    output(&mut command).lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+}
+
+fn ns(seconds: &str) -> String {
+    let seconds: f64 = seconds.parse().expect("a number of seconds");
+    format!("{}", (seconds * 1e9).round())
+}
+
+/// Numbers, lengths and flags of every segment are those of tshark; so are round trips and bytes in flight if `all`.
+fn compare_packets(file: &Path, all: bool) {
+    let fields = [
+        "frame.number",
+        "tcp.seq_raw",
+        "tcp.len",
+        "tcp.flags",
+        "tcp.analysis.ack_rtt",
+        "tcp.analysis.bytes_in_flight",
+    ];
+    let theirs = tshark(file, &[], "tcp", &fields);
+    let ours = list(file, "packets");
+    assert!(ours.len() > 100, "{} packets are too few to compare", ours.len());
+    assert_eq!(ours.len(), theirs.len());
+    for (ours, theirs) in ours.iter().zip(&theirs) {
+        let flags = |text: &str| u32::from_str_radix(text.trim_start_matches("0x"), 16).expect("flags");
+        let what = format!("ours {ours:?}\ntheirs {theirs:?}");
+        assert_eq!((&ours[0], &ours[4], &ours[5]), (&theirs[0], &theirs[1], &theirs[2]), "{what}");
+        assert_eq!(flags(&ours[6]), flags(&theirs[3]), "{what}");
+        if all {
+            let rtt = if theirs[4].is_empty() { String::new() } else { ns(&theirs[4]) };
+            assert_eq!(ours[8], rtt, "{what}");
+            assert!(theirs[5].is_empty() || ours[9] == theirs[5], "{what}");
+        }
+    }
+}
+
+/// Packet of the response, packet of the command, service time of every command, as tshark says it.
+fn their_commands(file: &Path, decode: &[&str]) -> BTreeSet<[String; 3]> {
+    let fields = ["frame.number", "iscsi.request_frame", "iscsi.time"];
+    let mut commands = BTreeSet::new();
+    for row in tshark(file, decode, "iscsi.request_frame && iscsi.time", &fields) {
+        for (request, time) in row[1].split(',').zip(row[2].split(',')) {
+            commands.insert([row[0].clone(), request.to_owned(), ns(time)]);
+        }
+    }
+    commands
+}
+
+fn our_commands(file: &Path) -> BTreeSet<[String; 3]> {
+    let rows = list(file, "commands");
+    rows.iter().map(|row| [row[8].clone(), row[7].clone(), row[9].clone()]).collect()
+}
+
+#[test]
+fn a_clean_path_agrees_with_tshark_in_everything() {
+    need!(path::available(), skip::program("tcpdump"), skip::program("tshark"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = over_a_path(folder.path(), 0, &[], "--op read --block 64KiB --depth 4");
+    compare_packets(&file, true);
+    let (ours, theirs) = (our_commands(&file), their_commands(&file, &[]));
+    assert!(ours.len() > 20, "{} commands are too few to compare", ours.len());
+    assert_eq!(ours, theirs);
+
+    // The same from the middle on: nothing is known of the login, and still every command is found.
+    let middle = folder.path().join("middle.pcap");
+    output(Command::new("editcap").args(["-F", "nsecpcap"]).arg(&file).arg(&middle).arg("1-200"));
+    let capture = analyzed(&middle);
+    let iscsi = &capture["connections"][0]["iscsi"];
+    assert_eq!((&iscsi["login"], &iscsi["header_digest"]), (&false.into(), &false.into()), "{iscsi}");
+    let begun_later = ours.iter().filter(|row| row[1].parse::<u64>().is_ok_and(|packet| packet > 200));
+    let found = our_commands(&middle).len();
+    let expected = begun_later.count();
+    assert!((expected..=expected + 4).contains(&found), "{found} commands of {expected} and those in flight");
+
+    // Cut off in the middle of a packet.
+    let bytes = std::fs::read(&file).expect("a capture");
+    let cut = folder.path().join("cut.pcap");
+    std::fs::write(&cut, &bytes[..bytes.len() - 7]).expect("a file");
+    let said = analyzed(&cut);
+    assert!(said["cut"].as_str().is_some_and(|why| why.contains("ends at byte")), "{said}");
+}
+
+#[test]
+fn with_loss_packets_agree_and_every_command_is_found() {
+    need!(path::available(), skip::program("tcpdump"), skip::program("tshark"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = over_a_path(folder.path(), 0, &["--loss", "1%"], "--op write --block 64KiB --depth 4");
+    compare_packets(&file, false);
+    let capture = analyzed(&file);
+    let connection = &capture["connections"][0];
+    assert!(connection["directions"][0]["retransmissions"].as_u64() > Some(0), "{connection}");
+    let commands = &connection["iscsi"]["commands"];
+    assert_eq!(commands["sent"], commands["completed"], "{commands}");
+    assert!(commands["completed"].as_u64() > Some(20), "{commands}");
+    assert_eq!(connection["iscsi"]["framing"][0]["lost_bytes"], 0, "{connection}");
+}
+
+#[test]
+fn headers_alone_say_what_was_inferred() {
+    need!(path::available(), skip::program("tcpdump"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = over_a_path(folder.path(), 160, &[], "--op write --block 64KiB --depth 4");
+    let capture = analyzed(&file);
+    let connection = &capture["connections"][0];
+    assert!(connection["directions"][0]["kept_share"].as_f64() < Some(0.2), "{connection}");
+    let iscsi = &connection["iscsi"];
+    // What the target says is small and wholly there; of the initiator's data most is hidden.
+    assert_eq!(iscsi["framing"][1]["lost_bytes"], 0, "{iscsi}");
+    let said = run(farlun(["analyze"]).arg(&file), LIMIT).expect_code(0).stdout;
+    let hidden = iscsi["framing"][0]["inferred"].as_u64() > Some(0)
+        || iscsi["framing"][0]["lost_bytes"].as_u64() > Some(0);
+    assert_eq!(said.contains("are inferred"), hidden, "{said}");
+    assert!(iscsi["commands"]["completed"].as_u64() > Some(20), "{iscsi}");
+}
+
+#[test]
+fn libiscsi_against_tgt_with_r2ts_agrees_with_tshark() {
+    need!(
+        tgtd::available(),
+        skip::program("tcpdump"),
+        skip::program("tshark"),
+        skip::qemu_iscsi(),
+        e2e::image::available()
+    );
+    let image = Image::ext4();
+    let disk = image.file("tgt");
+    std::fs::File::create(&disk).and_then(|file| file.set_len(64 << 20)).expect("a disk");
+    let tgt = Tgtd::serve(&disk);
+    let port = tgt.portal().rsplit(':').next().expect("a port").to_owned();
+    let file = image.file("tgt.pcap");
+    let mut dump = Command::new("tcpdump");
+    dump.args(["-Z", "root", "-i", "lo", "-n", "-U", "-B", "65536", "--time-stamp-precision=nano", "-w"]);
+    let mut dump = Service::start(dump.arg(&file).args(["tcp", "port", &port]));
+    until("tcpdump listens", Duration::from_secs(20), || dump.stderr().contains("listening on"));
+    let write = ["-f", "raw", "-c", "write -P 7 0 4M", "-c", "read -P 7 1M 1M", &tgt.url(1)];
+    output(Command::new("qemu-io").args(write));
+    // The logout's last acknowledgement closes the connection.
+    until("tcpdump has written the end", Duration::from_secs(20), || {
+        list(&file, "pdus").iter().any(|row| row[3] == "LogoutResponse")
+    });
+    dump.signal("INT");
+    dump.ended(Duration::from_secs(20));
+    compare_packets(&file, true);
+    let decode = format!("tcp.port=={port},iscsi");
+    let (ours, theirs) = (our_commands(&file), their_commands(&file, &["-d", &decode]));
+    assert!(!ours.is_empty());
+    assert_eq!(ours, theirs);
+    let capture = analyzed(&file);
+    let mut told = capture["connections"].as_array().expect("connections").iter().map(|c| &c["iscsi"]);
+    assert!(told.any(|iscsi| iscsi["commands"]["r2ts_per_write"]["max"].as_u64() > Some(0)), "{capture}");
+}
+
+#[test]
+fn what_is_no_capture_is_refused_in_a_sentence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let refused = |path: &Path, word: &str| {
+        run(farlun(["analyze"]).arg(path), LIMIT).expect_code(2).expect_sentence(&[word]);
+    };
+    let text = folder.path().join("text");
+    refused(&text, "no such file");
+    std::fs::write(&text, "no capture").expect("a file");
+    refused(&text, "expected a pcap or pcapng file");
+    std::fs::write(&text, "").expect("a file");
+    refused(&text, "has 0 bytes");
+    refused(folder.path(), "is a folder");
+}
