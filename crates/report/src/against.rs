@@ -2,6 +2,7 @@
 //! block size, or whatever pair the plan's `draw` names.
 
 use analysis::{CellResult, METRICS, Spread, Tour};
+use event::{BitRate, Bytes, parse_delay};
 use serde_json::{Value, json};
 
 use crate::figure::{Figure, colour, headroom, plotly_text, short};
@@ -35,11 +36,13 @@ pub(crate) fn figures(tour: &Tour) -> Vec<Figure> {
 
 fn figure(tour: &Tour, n: usize, metric: &str, axis: &str) -> Option<Figure> {
     let mut lines: Vec<Line> = Vec::new();
-    for (place_in_plan, cell) in tour.cells.iter().enumerate() {
-        // `read.depth` is the depth of one load, and drawn with those of the others.
-        let key = cell.point.keys().find(|key| *key == axis || key.rsplit('.').next() == Some(axis));
-        let (Some(key), Some(spread)) = (key.cloned(), cell.values.get(metric)) else { continue };
-        let point = (along(axis, cell, place_in_plan), cell.point[&key].clone(), *spread);
+    let places = places(&tour.run.plan, &tour.cells, axis);
+    for cell in &tour.cells {
+        let (Some(key), Some(spread)) = (key(cell, axis), cell.values.get(metric)) else { continue };
+        let key = key.to_owned();
+        let tick = cell.point[&key].clone();
+        let Some(x) = places.iter().find(|(label, _)| *label == tick).map(|(_, x)| *x) else { continue };
+        let point = (x, tick, *spread);
         let mut rest = cell.point.clone();
         rest.remove(&key);
         let place = place(&CellResult { point: rest, ..CellResult::default() });
@@ -75,36 +78,62 @@ fn figure(tour: &Tour, n: usize, metric: &str, axis: &str) -> Option<Figure> {
     })
 }
 
-/// Where a cell lies along an axis: as a number if the axis is one, else in the order of the plan.
-fn along(axis: &str, cell: &CellResult, place_in_plan: usize) -> f64 {
-    let number = match axis {
-        "depth" => cell.depth.map(|depth| depth as f64),
-        "block" => cell.block_bytes.map(|bytes| bytes as f64),
-        "delay" => cell.path.map(|path| path.delay_ns as f64 / 1e6),
-        _ => cell.point.iter().find(|(key, _)| *key == axis).and_then(|(_, value)| value.parse().ok()),
-    };
-    number.unwrap_or(place_in_plan as f64)
+/// The axis of a cell that is meant: `read.depth` is the depth of one load, and drawn with those of the others.
+fn key<'a>(cell: &'a CellResult, axis: &str) -> Option<&'a str> {
+    cell.point.keys().map(String::as_str).find(|key| *key == axis || word(key) == axis)
+}
+
+/// What an axis varies, whosever it is: `block` of `read.block`.
+fn word(axis: &str) -> &str {
+    axis.rsplit('.').next().unwrap_or(axis)
+}
+
+/// Where each value of an axis lies along it: as numbers, sizes, rates or times if all of them are such, else
+/// in the order of the plan.
+fn places(plan: &Value, cells: &[CellResult], axis: &str) -> Vec<(String, f64)> {
+    let mut labels: Vec<String> = Vec::new();
+    for (key, cell) in cells.iter().filter_map(|cell| Some((key(cell, axis)?, cell))) {
+        let planned = plan["matrix"][key].as_array().into_iter().flatten();
+        let planned = planned.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        for label in planned.chain([cell.point[key].clone()]) {
+            if !labels.contains(&label) {
+                labels.push(label);
+            }
+        }
+    }
+    let all =
+        |number: fn(&str) -> Option<f64>| labels.iter().map(|l| number(l)).collect::<Option<Vec<f64>>>();
+    let numbers = all(|l| l.parse().ok().filter(|number: &f64| number.is_finite()))
+        .or_else(|| all(|l| Some(Bytes::parse(l).ok()? as f64)))
+        .or_else(|| all(|l| Some(l.parse::<BitRate>().ok()?.0 as f64)))
+        .or_else(|| all(|l| Some(parse_delay(l).ok()?.as_secs_f64() * 1e3)));
+    let numbers = numbers.unwrap_or_else(|| (0..labels.len()).map(|n| n as f64).collect());
+    labels.into_iter().zip(numbers).collect()
 }
 
 fn logarithmic(axis: &str) -> bool {
-    axis == "block"
+    word(axis) == "block"
 }
 
 /// The words of the studies where there are such.
 fn heading(metric: &str, axis: &str) -> String {
-    match (metric, axis) {
-        ("calls_per_s", "depth") => "Throughput against parallelism".to_owned(),
-        ("turnaround", "block") => "Turnaround against block size".to_owned(),
-        ("packets_per_read", "block") => "Packets per request against block size".to_owned(),
-        _ => format!("{metric} against {axis}"),
+    let words = match (metric, word(axis)) {
+        ("calls_per_s", "depth") => "Throughput against parallelism",
+        ("turnaround", "block") => "Turnaround against block size",
+        ("packets_per_read", "block") => "Packets per request against block size",
+        _ => return format!("{metric} against {axis}"),
+    };
+    match axis.split_once('.') {
+        Some((load, _)) => format!("{words}: {load}"),
+        None => words.to_owned(),
     }
 }
 
 fn axis_title(axis: &str) -> &str {
-    match axis {
+    match word(axis) {
         "depth" => "requests outstanding per initiator",
         "delay" => "one-way delay",
-        other => other,
+        _ => axis,
     }
 }
 
@@ -138,4 +167,53 @@ fn trace(n: usize, line: &Line, scale: f64) -> Value {
         "line": {"color": colour, "width": 2}, "marker": {"color": colour, "size": 8, "symbol": symbol},
         "hovertemplate": format!("%{{y:.4~g}} at %{{text}}<extra>{}</extra>", plotly_text(name)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cells of one load on one axis, in this order.
+    fn cells(load: &str, key: &str, values: &[&str]) -> Vec<CellResult> {
+        let cell = |value: &&str| CellResult {
+            load: load.to_owned(),
+            point: [(key.to_owned(), (*value).to_owned())].into(),
+            ..CellResult::default()
+        };
+        values.iter().map(cell).collect()
+    }
+
+    fn check(axis: &str, cells: &[CellResult], plan: &Value, expected: &[(&str, f64)]) {
+        let found = places(plan, cells, axis);
+        let found: Vec<(&str, f64)> = found.iter().map(|(label, x)| (label.as_str(), *x)).collect();
+        assert_eq!(found, expected, "{axis}");
+    }
+
+    #[test]
+    fn values_lie_where_all_of_them_are_numbers_sizes_or_times_and_else_in_the_order_of_the_plan() {
+        let sizes = ["1KiB", "512", "64KiB"];
+        let places = [("1KiB", 1024.0), ("512", 512.0), ("64KiB", 65536.0)];
+        check("read.block", &cells("read", "read.block", &sizes), &Value::Null, &places);
+        check("block", &cells("read", "read.block", &sizes), &Value::Null, &places);
+        check("depth", &cells("read", "read.depth", &["8", "16"]), &Value::Null, &[("8", 8.0), ("16", 16.0)]);
+        check("delay", &cells("read", "delay", &["0", "8ms"]), &Value::Null, &[("0", 0.0), ("8ms", 8.0)]);
+        check(
+            "rate",
+            &cells("read", "rate", &["1gbit", "100mbit"]),
+            &Value::Null,
+            &[("1gbit", 1e9), ("100mbit", 1e8)],
+        );
+        let plan = json!({"matrix": {"target.compat": ["none", "nagle", "7"]}});
+        let places = [("none", 0.0), ("nagle", 1.0), ("7", 2.0)];
+        check("target.compat", &cells("read", "target.compat", &["7", "none"]), &plan, &places);
+    }
+
+    #[test]
+    fn an_axis_of_one_load_is_named_as_that_of_all() {
+        assert_eq!(heading("turnaround", "block"), "Turnaround against block size");
+        assert_eq!(heading("turnaround", "delayed.block"), "Turnaround against block size: delayed");
+        assert_eq!(heading("turnaround", "target.compat"), "turnaround against target.compat");
+        assert_eq!(axis_title("read.depth"), axis_title("depth"));
+        assert!(logarithmic("read.block") && !logarithmic("read.depth"));
+    }
 }
