@@ -6,7 +6,7 @@ use store::CellDir;
 use store::manifest::Load;
 use store::tables::TableError;
 
-use crate::diagram::{self, Diagram};
+use crate::diagram::{self, Diagram, Hosts};
 use crate::layers::{LAYERS, Question, Stack};
 use crate::metrics::{GATE, IN_FLIGHT_MAX};
 use crate::tour::{Repeat, put};
@@ -61,6 +61,8 @@ pub(crate) fn look(
     let further = |end: &'static str, count: u32| (2..=count).map(move |n| path.join(format!("{end}{n}")));
     let below = further("near", cell.initiators).chain(further("far", cell.targets));
     let hosts: Vec<PathBuf> = std::iter::once(path.clone()).chain(below.filter(|dir| dir.is_dir())).collect();
+    // What competes with the load has hosts of its own, behind those of the load.
+    let between = Hosts { near: cell.initiators, far: cell.targets };
     let question = Question {
         origin_ns: load.t_start_ns,
         window,
@@ -79,13 +81,13 @@ pub(crate) fn look(
     }
     let completed = repeat.values.get("calls_per_s").map(|rate| rate * window.length_s());
     if let Some(requests) = completed.filter(|requests| *requests > 0.0)
-        && let Some(count) = diagram::count(path, window)?
+        && let Some(count) = diagram::count(path, between, window)?
     {
         put(&mut repeat.values, "packets_per_read", Some(count.segments as f64 / requests));
     }
     if let Some(room) = room {
         let start_ns = start(stack.as_ref(), window, line::rtt_of(cell));
-        repeat.diagram = Diagram::collect(path, &hosts, start_ns, room.packets)?;
+        repeat.diagram = Diagram::collect(path, &hosts, between, start_ns, room.packets)?;
     }
     repeat.stack = stack;
     Ok(())

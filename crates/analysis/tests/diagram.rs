@@ -3,13 +3,20 @@
 use std::path::Path;
 
 use analysis::Span;
-use analysis::diagram::{self, Diagram, Kind};
+use analysis::diagram::{self, Diagram, Hosts, Kind};
 use event::{Direction, Fate, Host, Instant, Packet, PduKind, PduSeen, RequestId, Tcp, TcpTimes, Way};
 use store::tables::Writer;
 
 const MS: u64 = 1_000_000;
 /// Both initial sequence numbers are close to the end of their range.
 const ISN: u32 = u32::MAX - 5_000;
+
+/// The hosts of a load with one at each end.
+const FIRST: Hosts = Hosts { near: 1, far: 1 };
+
+fn collect(dir: &Path, start_ns: u64, most: usize) -> Result<Option<Diagram>, store::tables::TableError> {
+    Diagram::collect(dir, &[dir.to_owned()], FIRST, start_ns, most)
+}
 
 /// A connection: packets and PDUs as they are written.
 struct Script {
@@ -124,7 +131,7 @@ fn reads(count: u64) -> Script {
 fn every_packet_knows_its_pdus() {
     let dir = tempfile::tempdir().unwrap();
     reads(50).write(dir.path());
-    let diagram = Diagram::collect(dir.path(), &[dir.path().to_owned()], 0, 10_000).unwrap().unwrap();
+    let diagram = collect(dir.path(), 0, 10_000).unwrap().unwrap();
     assert_eq!(diagram.flow.near_port, 40_000);
     assert_eq!((diagram.arrows.len(), diagram.others), (2 + 50 * 9, 0));
     assert_eq!(diagram.pdus.len(), 150, "what both ends saw counts once");
@@ -143,10 +150,10 @@ fn every_packet_knows_its_pdus() {
 fn a_stretch_begins_where_it_is_wanted_and_ends_when_it_is_long_enough() {
     let dir = tempfile::tempdir().unwrap();
     reads(50).write(dir.path());
-    let diagram = Diagram::collect(dir.path(), &[dir.path().to_owned()], 1_200 * MS, 18).unwrap().unwrap();
+    let diagram = collect(dir.path(), 1_200 * MS, 18).unwrap().unwrap();
     assert_eq!((diagram.arrows.len(), diagram.others), (18, 2 + 50 * 9 - 18));
     assert_eq!((diagram.arrows[0].sent_ns, diagram.arrows[0].kind), (1_200 * MS, Kind::Command));
-    assert_eq!(Diagram::collect(dir.path(), &[dir.path().to_owned()], 9_000 * MS, 18).unwrap(), None);
+    assert_eq!(collect(dir.path(), 9_000 * MS, 18).unwrap(), None);
 }
 
 #[test]
@@ -159,7 +166,7 @@ fn pdus_of_another_connection_are_not_put_into_these_packets() {
         pdu.socketed = Instant::ZERO;
     });
     script.write(dir.path());
-    let diagram = Diagram::collect(dir.path(), &[dir.path().to_owned()], 0, 10_000).unwrap().unwrap();
+    let diagram = collect(dir.path(), 0, 10_000).unwrap().unwrap();
     assert_eq!(diagram.pdus, []);
     assert!(diagram.arrows.iter().all(|arrow| arrow.pdus.is_empty()));
     assert_eq!(diagram.arrows.iter().filter(|arrow| arrow.kind == Kind::Unrecorded).count(), 50 * 7);
@@ -178,7 +185,7 @@ fn a_retransmission_is_told_from_the_first_time_and_a_lost_packet_does_not_arriv
     copy.egress = Instant::from_nanos(1_064 * MS);
     script.packets.push(copy);
     script.write(dir.path());
-    let diagram = Diagram::collect(dir.path(), &[dir.path().to_owned()], 0, 10_000).unwrap().unwrap();
+    let diagram = collect(dir.path(), 0, 10_000).unwrap().unwrap();
     let lost: Vec<_> = diagram.arrows.iter().filter(|arrow| arrow.received_ns.is_none()).collect();
     let again: Vec<_> = diagram.arrows.iter().filter(|arrow| arrow.again).collect();
     assert_eq!((lost.len(), again.len()), (1, 1));
@@ -190,7 +197,30 @@ fn packets_are_counted_in_a_window() {
     let dir = tempfile::tempdir().unwrap();
     reads(50).write(dir.path());
     let window = Span { start_ns: 1_100 * MS, end_ns: 1_300 * MS };
-    let count = diagram::count(dir.path(), window).unwrap().unwrap();
+    let count = diagram::count(dir.path(), FIRST, window).unwrap().unwrap();
     assert_eq!((count.segments, count.acks), (20 * 9, 20 * 2));
-    assert_eq!(diagram::count(tempfile::tempdir().unwrap().path(), window).unwrap(), None);
+    assert_eq!(diagram::count(tempfile::tempdir().unwrap().path(), FIRST, window).unwrap(), None);
+}
+
+#[test]
+fn competing_traffic_is_not_the_loads() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut script = reads(50);
+    // The same again between the next hosts, with ten times the bytes, and copies that the path made.
+    let mut beside = script.packets.clone();
+    for packet in &mut beside {
+        (packet.src_host, packet.dst_host) = (packet.src_host + 1, packet.dst_host + 1);
+        packet.tcp = packet.tcp.map(|tcp| Tcp { payload_bytes: tcp.payload_bytes * 10, ..tcp });
+    }
+    let copy = |packet: &Packet| Packet { fate: Fate::Duplicate, ..*packet };
+    let copies: Vec<Packet> = script.packets.iter().map(copy).collect();
+    script.packets.extend(beside);
+    script.packets.extend(copies);
+    script.write(dir.path());
+    let diagram = collect(dir.path(), 0, 10_000).unwrap().unwrap();
+    assert_eq!((diagram.flow.near_host, diagram.flow.far_host, diagram.pdus.len()), (0, 100, 150));
+    let window = Span { start_ns: 1_100 * MS, end_ns: 1_300 * MS };
+    let segments = |between| diagram::count(dir.path(), between, window).unwrap().unwrap().segments;
+    assert_eq!(segments(FIRST), 20 * 9);
+    assert_eq!(segments(Hosts { near: 2, far: 2 }), 2 * 20 * 9);
 }

@@ -21,6 +21,18 @@ pub struct Flow {
     pub far_port: u32,
 }
 
+/// The hosts whose traffic is asked for: the first ones at each end. Others compete with them.
+#[derive(Clone, Copy, Debug)]
+pub struct Hosts {
+    /// How many at the near end.
+    pub near: u32,
+    /// How many at the far end.
+    pub far: u32,
+}
+
+/// Number of the first far host.
+const FIRST_FAR: u32 = 100;
+
 /// Columns of `packets` that are needed here.
 pub(super) const COLUMNS: [&str; 14] = [
     "ingress_t_ns",
@@ -52,6 +64,18 @@ pub(super) struct Stream {
     first: Option<u32>,
     /// The furthest byte seen so far.
     reached: u64,
+}
+
+impl Hosts {
+    /// Whether a row is of two of them.
+    pub(super) fn have(self, packets: &Packets, row: usize) -> bool {
+        let (src, dst) = (packets.src_host[row], packets.dst_host[row]);
+        let (near, far) = match packets.direction[row] {
+            Direction::NearToFar => (src, dst),
+            Direction::FarToNear => (dst, src),
+        };
+        near < self.near.max(1) && (FIRST_FAR..FIRST_FAR.saturating_add(self.far.max(1))).contains(&far)
+    }
 }
 
 impl Flow {

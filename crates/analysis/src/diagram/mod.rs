@@ -14,8 +14,8 @@ use store::tables::{self, Packets, TableError};
 
 use crate::Span;
 
-pub use flow::Flow;
 use flow::{COLUMNS, Flows, SYN, Stream};
+pub use flow::{Flow, Hosts};
 use pdus::Carried;
 pub use pdus::Pdu;
 
@@ -92,13 +92,25 @@ pub struct PacketCount {
     pub acks: u64,
 }
 
-/// Counts the packets of a window, both ways; `None` if there is no table or it does not know TCP.
-pub fn count(dir: &Path, window: Span) -> Result<Option<PacketCount>, TableError> {
-    let names = ["ingress_t_ns", "segments", "payload_bytes", "tcp_flags"];
+/// Counts the packets of some hosts that were sent in a window, both ways; `None` if there is no table or it does not
+/// know TCP.
+pub fn count(dir: &Path, between: Hosts, window: Span) -> Result<Option<PacketCount>, TableError> {
+    let names = [
+        "ingress_t_ns",
+        "direction",
+        "fate",
+        "segments",
+        "src_host",
+        "dst_host",
+        "payload_bytes",
+        "tcp_flags",
+    ];
     let mut count = PacketCount::default();
     let walked = tables::read_pieces::<Packet>(dir, Some(&names), |packets| {
         for row in 0..packets.ingress_t_ns.len() {
-            if (window.start_ns..window.end_ns).contains(&packets.ingress_t_ns[row]) {
+            // A duplicate is a copy that the path made, not a packet that somebody sent.
+            let sent = packets.fate[row] != Fate::Duplicate && between.have(&packets, row);
+            if sent && (window.start_ns..window.end_ns).contains(&packets.ingress_t_ns[row]) {
                 let (flags, segments) = (packets.tcp_flags[row], u64::from(packets.segments[row]));
                 count.segments += segments;
                 let bare = packets.payload_bytes[row] == 0 && flags > 0 && flags & (SYN | ENDS) == 0;
@@ -111,17 +123,19 @@ pub fn count(dir: &Path, window: Span) -> Result<Option<PacketCount>, TableError
 
 impl Diagram {
     /// Of the packets in `dir` and the PDUs that each host wrote into its directory among `hosts`: from
-    /// `start_ns` on at most `most` packets of the busiest connection; `None` if there is no table, it
-    /// does not know TCP, or nothing was sent then.
+    /// `start_ns` on at most `most` packets of the busiest connection `between` some hosts; `None` if there is no
+    /// table, it does not know TCP, or nothing was sent then.
     pub fn collect(
         dir: &Path,
         hosts: &[PathBuf],
+        between: Hosts,
         start_ns: u64,
         most: usize,
     ) -> Result<Option<Diagram>, TableError> {
         let mut flows = Flows::default();
         let walked = tables::read_pieces::<Packet>(dir, Some(&COLUMNS), |packets| {
-            (0..packets.seq.len()).for_each(|row| flows.add(&packets, row));
+            let rows = (0..packets.seq.len()).filter(|row| between.have(&packets, *row));
+            rows.for_each(|row| flows.add(&packets, row));
         });
         let (true, Some(flow)) = (known(walked)?, flows.busiest()) else { return Ok(None) };
         let mut walk =
