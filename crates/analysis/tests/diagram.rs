@@ -173,6 +173,20 @@ fn pdus_of_another_connection_are_not_put_into_these_packets() {
 }
 
 #[test]
+fn what_the_receiver_saw_long_after_is_the_same_pdu() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut script = reads(50);
+    for pdu in script.pdus.iter_mut().filter(|pdu| pdu.way == Way::In) {
+        pdu.t = Instant::from_nanos(pdu.t.as_nanos() + 46 * MS);
+    }
+    script.pdus.sort_by_key(|pdu| pdu.host == Host::Far);
+    script.write(dir.path());
+    let diagram = collect(dir.path(), 0, 10_000).unwrap().unwrap();
+    assert_eq!(diagram.pdus.len(), 150);
+    assert!(diagram.arrows.iter().all(|arrow| arrow.kind != Kind::Unrecorded));
+}
+
+#[test]
 fn a_retransmission_is_told_from_the_first_time_and_a_lost_packet_does_not_arrive() {
     let dir = tempfile::tempdir().unwrap();
     let mut script = reads(3);

@@ -73,13 +73,15 @@ pub(super) fn of_packets(dirs: &[PathBuf], packets: &[Carried]) -> Result<Vec<Pd
     for dir in dirs {
         tables::read_pieces::<PduSeen>(dir, None, &mut take)?;
     }
-    let best = candidates.into_values().map(|pdus| (found_share(&pdus, packets), pdus));
+    let once = candidates.into_values().map(|mut pdus| {
+        // What both ends saw is one PDU; the sender's row, whose time is the earlier, stays.
+        pdus.sort_unstable_by_key(|p| (p.from == Host::Far, p.stream_begin, p.t_ns));
+        pdus.dedup_by_key(|p| (p.from, p.stream_begin));
+        pdus
+    });
+    let best = once.map(|pdus| (found_share(&pdus, packets), pdus));
     let best = best.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(share, _)| *share >= FOUND_SHARE);
-    let mut pdus = best.map_or_else(Vec::new, |(_, pdus)| pdus);
-    // What both ends saw is one PDU; the sender's row, whose time is the earlier, stays.
-    pdus.sort_unstable_by_key(|p| (p.from == Host::Far, p.stream_begin, p.t_ns));
-    pdus.dedup_by_key(|p| (p.from, p.stream_begin));
-    Ok(pdus)
+    Ok(best.map_or_else(Vec::new, |(_, pdus)| pdus))
 }
 
 /// Which of the PDUs, in order of their streams, have bytes in a packet.
