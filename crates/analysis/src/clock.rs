@@ -84,6 +84,10 @@ impl ClockOffset {
 fn stretch(crossings: &[Crossing]) -> Option<OffsetPoint> {
     let there = crossings.iter().map(|c| signed(c.far_received_ns, c.near_sent_ns)).min()?;
     let back = crossings.iter().map(|c| signed(c.near_received_ns, c.far_sent_ns)).min()?;
+    // No offset makes both ways positive: then the times are not what they are taken for.
+    if there.saturating_add(back) < 0 {
+        return None;
+    }
     let middle = crossings[crossings.len() / 2].far_received_ns;
     // -back <= offset <= there, so half of the shortest round trip is what cannot be known.
     Some(OffsetPoint {
@@ -147,5 +151,17 @@ mod tests {
         let clock = ClockOffset::estimate(&same).unwrap();
         assert_eq!((clock.to_near(12_345), clock.bound_s()), (12_345, 0.0));
         assert_eq!(ClockOffset::estimate(&[]), None);
+    }
+
+    #[test]
+    fn times_that_no_offset_explains_yield_none() {
+        let odd = Crossing {
+            near_sent_ns: 20 * MS,
+            far_received_ns: 10 * MS,
+            far_sent_ns: 30 * MS,
+            near_received_ns: 25 * MS,
+        };
+        let clock = ClockOffset::estimate(&[odd]).unwrap();
+        assert_eq!((clock.points.as_slice(), clock.to_near(12_345)), ([].as_slice(), 12_345));
     }
 }

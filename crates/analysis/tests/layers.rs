@@ -16,6 +16,7 @@ const STUDY: Loop = Loop {
     window: 100,
     rtt_ns: 32 * MS,
     far_ahead_ns: 0,
+    writes: false,
     tcp_one_in: 16,
 };
 
@@ -95,6 +96,12 @@ fn a_request_is_followed_through_both_ends_whatever_their_clocks_say() {
         assert_eq!(stack.clock.bound_s() > 0.0, far_ahead_ns != 0);
         assert_eq!(stack.gate, Some("granted"));
     }
+}
+
+#[test]
+fn writes_whose_data_take_long_to_leave_do_not_part_the_clocks() {
+    let stack = ask(Loop { writes: true, ..STUDY }, None);
+    assert_eq!((stack.clock.points.len(), stack.clock.bound_s()), (0, 0.0));
 }
 
 #[test]

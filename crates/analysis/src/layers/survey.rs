@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use event::{Host, RequestId};
+use event::{Host, Op, RequestId};
 use store::tables::{LayerColumns, TableError};
 
 use super::request::{Request, stages};
@@ -74,8 +74,14 @@ pub(super) fn of(
         for row in 0..piece.host.len() {
             let id = id_of(&piece, row);
             if u64::from(id.cmd_sn).is_multiple_of(step) {
+                // The target takes a write up before its immediate data is there, so that it may be received before
+                // the socket took its last byte; never before it was started.
+                let left = match piece.op[row] {
+                    Op::Read => piece.socketed_t_ns[row],
+                    Op::Write => piece.started_t_ns[row],
+                };
                 let (place, pair) = match piece.host[row] {
-                    Host::Near => (0, (piece.socketed_t_ns[row], piece.status_t_ns[row])),
+                    Host::Near => (0, (left, piece.status_t_ns[row])),
                     Host::Far => (1, (piece.received_t_ns[row], piece.sent_t_ns[row])),
                 };
                 if pair.0 > 0 && pair.1 > 0 {

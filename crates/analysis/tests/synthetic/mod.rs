@@ -20,6 +20,8 @@ pub(crate) struct Loop {
     pub(crate) rtt_ns: u64,
     /// Far clock less near clock.
     pub(crate) far_ahead_ns: i64,
+    /// Writes instead of reads: the target has the header long before the socket took the immediate data.
+    pub(crate) writes: bool,
     /// One request in so many has TCP's times.
     pub(crate) tcp_one_in: u64,
 }
@@ -59,7 +61,7 @@ fn request(shape: Loop, session: u64, i: u64, step_ns: u64) -> (Layers, Layers) 
     let id = RequestId { session, connection: 0, itt: (i % 4096) as u32, cmd_sn: i as u32 + 1 };
     let row = |times: LayerTimes, tcp| Layers {
         id,
-        op: Op::Read,
+        op: if shape.writes { Op::Write } else { Op::Read },
         status: 0,
         lun: 0,
         len_bytes: 4096,
@@ -75,7 +77,7 @@ fn request(shape: Loop, session: u64, i: u64, step_ns: u64) -> (Layers, Layers) 
         queued: t(called),
         granted: t(granted),
         started: t(granted),
-        socketed: t(granted + 4_000),
+        socketed: t(if shape.writes { granted + one_way + 1_000_000 } else { granted + 4_000 }),
         data_first: t(status),
         data_last: t(status),
         status: t(status),
