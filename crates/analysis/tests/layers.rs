@@ -99,6 +99,16 @@ fn a_request_is_followed_through_both_ends_whatever_their_clocks_say() {
 }
 
 #[test]
+fn a_request_that_is_asked_for_is_called_so_whatever_else_it_stands_for() {
+    let median = |stack: &Stack| stack.examples.iter().find(|example| example.name == "median").copied();
+    let stack = ask(STUDY, None);
+    let cmd_sn = stack.requests[median(&stack).unwrap().request].id.cmd_sn;
+    let stack = ask(STUDY, Some(cmd_sn));
+    let asked = stack.examples.iter().find(|example| example.name == "asked for").unwrap();
+    assert_eq!(Some(asked.request), median(&stack).map(|example| example.request));
+}
+
+#[test]
 fn writes_whose_data_take_long_to_leave_do_not_part_the_clocks() {
     let stack = ask(Loop { writes: true, ..STUDY }, None);
     assert_eq!((stack.clock.points.len(), stack.clock.bound_s()), (0, 0.0));

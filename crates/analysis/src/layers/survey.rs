@@ -90,11 +90,15 @@ pub(super) fn of(
             }
             let names = choice.rows.get(&(first_row + row as u64));
             if piece.host[row] == Host::Near && (names.is_some() || also == Some(id.cmd_sn)) {
+                let mut names = names.cloned().unwrap_or_default();
+                if also == Some(id.cmd_sn) {
+                    names.push("asked for");
+                }
                 let near = Near {
                     op: piece.op[row].name(),
                     offset_bytes: piece.offset_bytes[row],
                     len_bytes: piece.len_bytes[row],
-                    names: names.cloned().unwrap_or_else(|| vec!["asked for"]),
+                    names,
                 };
                 found.insert(id, Found { near: Some(near), times: times(&piece, row, Host::Near) });
             }
