@@ -60,6 +60,9 @@ fn times_that_only_some_requests_have_are_scaled_up() {
     let wire = layer(&stack, "wire");
     assert_eq!(wire.one_in, 16.0);
     assert!((wire.flight.mean - 100.0).abs() < 5.0, "{}", wire.flight.mean);
+    assert_eq!(stack.in_flight_max("wire"), None, "the most of a few says nothing of the most of all");
+    let all = ask(Loop { tcp_one_in: 1, ..STUDY }, None);
+    assert_eq!(all.in_flight_max("wire"), Some(layer(&all, "wire").flight.max));
 }
 
 #[test]

@@ -134,9 +134,13 @@ impl Stack {
         Ok(Some(stack))
     }
 
-    /// The most requests of one session that were inside a layer.
+    /// The most requests of one session that were inside a layer; `None` if only some of the recorded requests
+    /// have its times, because a mean can be scaled up and a maximum cannot.
     pub fn in_flight_max(&self, layer: &str) -> Option<f64> {
-        let most = |layers: &[LayerFlight]| layers.iter().find(|l| l.name == layer).map(|l| l.flight.max);
+        let most = |layers: &[LayerFlight]| {
+            let known = |l: &&LayerFlight| l.name == layer && l.one_in == f64::from(self.sample);
+            layers.iter().find(known).map(|l| l.flight.max)
+        };
         match self.sessions.as_slice() {
             [] => most(&self.all),
             sessions => sessions.iter().filter_map(|s| most(&s.layers)).max_by(f64::total_cmp),
