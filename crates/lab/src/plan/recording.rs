@@ -8,7 +8,7 @@ use document::{Scalar, instead};
 pub enum Table {
     /// Every packet of the path.
     Packets,
-    /// Every PDU of one request in sixteen.
+    /// Every PDU of one request in 256.
     Pdus,
 }
 
