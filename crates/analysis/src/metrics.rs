@@ -146,7 +146,11 @@ impl Metrics<'_> {
             let agree = |(axis, value): &(String, String)| cell.point.get(axis).is_none_or(|v| v == value);
             load.is_none_or(|load| cell.load == load) && point.iter().all(agree)
         };
-        let mut cells = self.cells.iter().filter(agrees);
+        // A load with a path of its own lacks the point's axes that others have: the line at the point is theirs.
+        let axes = |cell: &CellResult| point.iter().filter(|(axis, _)| cell.point.contains_key(axis)).count();
+        let most = self.cells.iter().filter(agrees).map(axes).max()?;
+        let theirs = |cell: &&CellResult| !of_line || load.is_some() || axes(cell) == most;
+        let mut cells = self.cells.iter().filter(agrees).filter(theirs);
         let first = cells.next()?;
         let values = |cell: &CellResult| {
             let values = if of_line { &cell.line } else { &cell.values };
@@ -217,6 +221,20 @@ mod tests {
         for name in ["write.throughput", "read.colour", "line.throughput", "read"] {
             assert_eq!(metrics.value(&far, name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn the_line_at_a_point_is_that_of_the_loads_which_vary_there() {
+        let cells = [
+            cell("read", &[("delay", "8ms")], 1.0, 9.0),
+            cell("read", &[("delay", "50ms")], 2.0, 8.0),
+            cell("tunnel", &[], 3.0, 7.0),
+        ];
+        let metrics = Metrics { cells: &cells };
+        let far = point(&[("delay", "50ms")]);
+        assert_eq!(metrics.value(&far, "line.goodput"), Some(8.0));
+        assert_eq!(metrics.line_of(&far, "tunnel", "goodput"), Some(7.0), "its own");
+        assert_eq!(metrics.value(&[], "line.goodput"), None, "whose?");
     }
 
     #[test]
