@@ -390,7 +390,17 @@ fn expectations_name_what_is_there() {
         "line.throughput",
         &["29: value: 'line' has no metric 'throughput'; known here: goodput, rate, rtt, bdp"],
     );
+    check(
+        "bound = 0.9",
+        "bound = 0.9\nwhere = { delay = [] }",
+        &["32: 'delay' has no value here, so that nothing would be checked; leave it out or name one"],
+    );
     check(" / line.goodput\"", "\"\nshape = \"flat\"\nalong = \"delay\"", &[]);
+    check(
+        " / line.goodput\"",
+        "\"\nshape = \"flat\"\nalong = \"delay\"\nwhere = { delay = \"8ms\" }",
+        &["27: a shape needs two values or more along its axis, and the value must vary there"],
+    );
     check(
         " / line.goodput\"",
         "\"\nshape = \"flatt\"\nalong = \"dealy\"",

@@ -183,8 +183,8 @@ mod tests {
         values.iter().map(cell).collect()
     }
 
-    fn check(axis: &str, cells: Vec<CellResult>, plan: Value, expected: &[(&str, f64)]) {
-        let found = places(&plan, &cells, axis);
+    fn check(axis: &str, cells: &[CellResult], plan: &Value, expected: &[(&str, f64)]) {
+        let found = places(plan, cells, axis);
         let found: Vec<(&str, f64)> = found.iter().map(|(label, x)| (label.as_str(), *x)).collect();
         assert_eq!(found, expected, "{axis}");
     }
@@ -193,19 +193,19 @@ mod tests {
     fn values_lie_where_all_of_them_are_numbers_sizes_or_times_and_else_in_the_order_of_the_plan() {
         let sizes = ["1KiB", "512", "64KiB"];
         let places = [("1KiB", 1024.0), ("512", 512.0), ("64KiB", 65536.0)];
-        check("read.block", cells("read", "read.block", &sizes), Value::Null, &places);
-        check("block", cells("read", "read.block", &sizes), Value::Null, &places);
-        check("depth", cells("read", "read.depth", &["8", "16"]), Value::Null, &[("8", 8.0), ("16", 16.0)]);
-        check("delay", cells("read", "delay", &["0", "8ms"]), Value::Null, &[("0", 0.0), ("8ms", 8.0)]);
+        check("read.block", &cells("read", "read.block", &sizes), &Value::Null, &places);
+        check("block", &cells("read", "read.block", &sizes), &Value::Null, &places);
+        check("depth", &cells("read", "read.depth", &["8", "16"]), &Value::Null, &[("8", 8.0), ("16", 16.0)]);
+        check("delay", &cells("read", "delay", &["0", "8ms"]), &Value::Null, &[("0", 0.0), ("8ms", 8.0)]);
         check(
             "rate",
-            cells("read", "rate", &["1gbit", "100mbit"]),
-            Value::Null,
+            &cells("read", "rate", &["1gbit", "100mbit"]),
+            &Value::Null,
             &[("1gbit", 1e9), ("100mbit", 1e8)],
         );
         let plan = json!({"matrix": {"target.compat": ["none", "nagle", "7"]}});
         let places = [("none", 0.0), ("nagle", 1.0), ("7", 2.0)];
-        check("target.compat", cells("read", "target.compat", &["7", "none"]), plan, &places);
+        check("target.compat", &cells("read", "target.compat", &["7", "none"]), &plan, &places);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use store::manifest::Comparison;
 
+use super::Plan;
 use super::dimension::Dimension;
-use super::expression::Expression;
-use super::matrix::Region;
+use super::expression::{Expression, MetricName};
+use super::matrix::{Point, Region};
 
 /// One expectation; it becomes one check for every point of the matrix that is left.
 #[derive(Clone, PartialEq, Debug)]
@@ -25,6 +26,21 @@ pub struct Expect {
     pub only: Region,
     /// One check per point; otherwise one check of the worst point.
     pub each: bool,
+}
+
+impl Expect {
+    /// Whether its shape, if it asks for one, is that of two values at least: one alone has every shape.
+    pub(super) fn has_row(&self, plan: &Plan) -> bool {
+        let Some((_, along)) = &self.shape else { return true };
+        let Some(axis) = plan.matrix.iter().find(|axis| axis.name == *along) else { return false };
+        let varies = |name: &&MetricName| match plan.loads.iter().find(|load| load.name == name.owner) {
+            _ if name.at.iter().any(|(pinned, _)| pinned == along) => false,
+            Some(load) => axis.concerns(load, &plan.backgrounds),
+            None => axis.is_path(),
+        };
+        let there = |label: &String| self.only.has(&Point(vec![(along.clone(), label.clone())]));
+        self.value.metrics().iter().any(varies) && axis.labels().filter(there).count() > 1
+    }
 }
 
 /// What a row of figures looks like; it is asked as a ratio.

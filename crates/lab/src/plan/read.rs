@@ -144,6 +144,8 @@ fn quick(section: &Section<'_>, full: &Plan, problems: &mut Problems<'_>) -> Pla
     }
     overrides(section, &mut plan, problems);
     let points = plan.points();
+    let kept = plan.expects.iter().filter(|expect| expect.has_row(&plan)).cloned().collect();
+    plan.expects = kept;
     plan.expects.retain(|expect| {
         let pinned = expect.value.metrics().into_iter().map(|metric| Point(metric.at.clone()));
         let mut places = pinned.map(|place| points.iter().any(|point| point.agrees(&place)));

@@ -50,7 +50,13 @@ pub(super) fn expect(section: &Section<'_>, plan: &Plan, problems: &mut Problems
     }
     let each = section.entry("each").is_none_or(|entry| entry.read(problems, Scalar::bool).unwrap_or(true));
     let only = section.entry("where").map(|entry| only(&entry, plan, problems)).unwrap_or_default();
-    Some(Expect { name: name?, value: value?.0, op: op?, bound: bound?, unit: unit?, shape, only, each })
+    let expect =
+        Expect { name: name?, value: value?.0, op: op?, bound: bound?, unit: unit?, shape, only, each };
+    if !expect.has_row(plan) {
+        let text = "a shape needs two values or more along its axis, and the value must vary there";
+        problems.at(&section.span, text.to_owned());
+    }
+    Some(expect)
 }
 
 fn bound_number(value: &Scalar) -> Result<f64, String> {
@@ -118,12 +124,20 @@ fn only(entry: &Entry<'_>, plan: &Plan, problems: &mut Problems<'_>) -> Region {
     let Some(section) = entry.section("where = { … }", problems) else { return region };
     for (name, entry) in section.flat_entries() {
         let mut wanted = Vec::new();
-        for (value, span) in entry.one_or_more(problems) {
+        let given = entry.one_or_more(problems);
+        let is_empty = given.is_empty();
+        for (value, span) in given {
             match place(plan, &name, &value.label()) {
                 Ok(()) => wanted.push(value.label()),
                 Err(text) if plan.matrix.iter().any(|axis| axis.name == name) => problems.at(&span, text),
                 Err(text) => problems.at(&entry.key_span, text),
             }
+        }
+        if is_empty {
+            let text = format!(
+                "'{name}' has no value here, so that nothing would be checked; leave it out or name one"
+            );
+            problems.at(&entry.key_span, text);
         }
         region.0.push((name, wanted));
     }

@@ -205,8 +205,8 @@ mod tests {
         shape("falling", 1.0, &at(8.0));
         check(
             "value = 'read.throughput'\nshape = 'flat'\nalong = 'read.depth'\nop = '<='\nbound = 1\n\
-             where = { delay = ['0'], read.depth = [8] }",
-            &[("x (delay 0)", Some(1.0))],
+             where = { delay = ['0'] }",
+            &[("x (delay 0)", Some(8.0))],
         );
         check(
             "value = 'raw.throughput'\nshape = 'falling'\nalong = 'delay'\nop = '<='\nbound = 1",
