@@ -48,6 +48,7 @@ impl Peer {
                 self.due.retain(|r2t| r2t.itt != itt);
                 self.finished(task, Some((&response, &data)));
             }
+            Pdu::NopIn(_) if self.perhaps.remove(&itt) => {}
             Pdu::NopIn(_) | Pdu::TextResponse(_) => match &self.remove(itt, &pdu).expect {
                 Expect::Echo(echo) => assert!(data == echo[..echo.len().min(segment)]),
                 expect => {

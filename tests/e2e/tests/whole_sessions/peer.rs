@@ -41,6 +41,8 @@ pub(crate) struct Peer {
     pub(crate) due: Vec<R2t>,
     /// Tasks that were aborted over another connection in this round: on their own an R2T may still be on its way.
     pub(crate) aborted: HashSet<u32>,
+    /// Pings of earlier rounds that may be answered late, or never.
+    pub(crate) perhaps: HashSet<u32>,
     /// Units that may have something to tell.
     pub(crate) attention: [bool; LUNS],
     /// Units that have carried something out since, so they have told everything.
@@ -125,6 +127,7 @@ impl Peer {
             open: HashMap::new(),
             due: Vec::new(),
             aborted: HashSet::new(),
+            perhaps: HashSet::new(),
             attention: [true; LUNS],
             has_told: [false; LUNS],
             ended: Vec::new(),
@@ -336,7 +339,8 @@ impl Peer {
 
     /// The end of a round: everything that has to be answered is.
     pub(crate) fn end_round(&mut self) {
-        self.open.retain(|_, task| task.expect != Expect::Perhaps);
+        let perhaps = self.open.extract_if(|_, task| task.expect == Expect::Perhaps);
+        self.perhaps.extend(perhaps.map(|(itt, _)| itt));
         assert!(self.open.is_empty(), "these are open: {:?}", self.open);
         self.aborted.clear();
         self.lines.iter_mut().for_each(|line| line.numbers.clear());
