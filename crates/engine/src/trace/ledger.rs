@@ -87,7 +87,8 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
     /// A request is open from now on. One of the same tag that never ended is over.
     pub fn begin(&mut self, request: Layers<T>) {
         if self.open.len() >= OPEN_MAX {
-            self.end_all();
+            // PDUs that are on their way keep their names.
+            self.end_requests(|_| true);
         }
         if let Some(old) = self.open.insert(request.id.itt, Open { request, edge: None }) {
             self.tracer.request(&old.request.into_row());
@@ -116,12 +117,29 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
 
     /// The session is over: what is open has rows as far as it came.
     pub fn end_all(&mut self) {
-        let open = self.open.drain().map(|(_, open)| open.request);
-        for request in open.chain(self.late.drain().map(|(_, request)| request)) {
-            self.tracer.request(&request.into_row());
-        }
+        self.end_requests(|_| true);
         for away in self.away.drain() {
             self.tracer.pdu(&away.row);
+        }
+    }
+
+    /// A connection is gone and the session goes on: nothing more comes of the requests and the PDUs that were its own.
+    pub fn leave(&mut self, connection: u32) {
+        self.end_requests(|id| id.connection == connection);
+        self.away.retain(|_, away| {
+            let stays = away.row.id.connection != connection;
+            if !stays {
+                self.tracer.pdu(&away.row);
+            }
+            stays
+        });
+    }
+
+    fn end_requests(&mut self, is_over: impl Fn(&RequestId) -> bool) {
+        let open = self.open.extract_if(|_, open| is_over(&open.request.id)).map(|(_, open)| open.request);
+        let late = self.late.extract_if(|_, request| is_over(&request.id)).map(|(_, request)| request);
+        for request in open.chain(late) {
+            self.tracer.request(&request.into_row());
         }
     }
 
@@ -307,6 +325,23 @@ mod tests {
         assert_eq!(traced.layers.rows as usize, layers.itt.len());
         assert_eq!(traced.pdus.rows as usize, pdus.itt.len());
         (layers, pdus)
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_connection_that_is_gone() {
+        let (layers, pdus) = recorded(|ledger| {
+            ledger.begin(request(30, 4));
+            let mark = ledger.sends(0, &command(30, 4), true, at(4)).unwrap();
+            ledger.departed(&departed(mark, true));
+            let other = Layers { id: RequestId { connection: 1, ..request(31, 6).id }, ..request(31, 6) };
+            ledger.begin(other);
+            ledger.sends(1, &command(31, 6), true, at(4)).unwrap();
+            ledger.leave(0);
+            assert_eq!((ledger.open.len(), ledger.away.len()), (1, 1), "those of the other connection");
+            ledger.leave(1);
+            assert_eq!((ledger.open.len(), ledger.late.len(), ledger.away.len()), (0, 0, 0));
+        });
+        assert_eq!((layers.cmd_sn, pdus.cmd_sn), (vec![4, 6], vec![4, 6]));
     }
 
     #[test]

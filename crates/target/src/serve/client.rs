@@ -377,6 +377,9 @@ impl Client {
                     shared.open_sessions -= 1;
                     sides.remove(side);
                 } else {
+                    if let Some(trail) = &mut place.trail {
+                        trail.leave(self.link.cid);
+                    }
                     place.stir_others(self.link.index, shared);
                 }
             }

@@ -151,6 +151,11 @@ impl Trail {
         self.ledger.stamped(stamped);
     }
 
+    /// One of its connections is gone.
+    pub(super) fn leave(&mut self, cid: u16) {
+        self.ledger.leave(u32::from(cid));
+    }
+
     /// The session is over.
     pub(super) fn close(&mut self) {
         self.ledger.end_all();
