@@ -178,8 +178,9 @@ impl Session {
                 task.early.extend_from_slice(collected);
                 return self.count_early(collected.len(), itt);
             }
-            Stage::Receiving { wanted_bytes, .. } => {
-                let most = wanted_bytes.saturating_sub(offset_bytes) as usize;
+            // What lies beyond what the command moves is nobody's.
+            Stage::Receiving { wanted_bytes, .. } if offset_bytes < wanted_bytes => {
+                let most = (wanted_bytes - offset_bytes) as usize;
                 let data = collected[..collected.len().min(most)].to_vec();
                 let (task, token) = (TaskId(key as u32), task.token);
                 self.events.push_back(Event::Late { task, token, offset_bytes, data });

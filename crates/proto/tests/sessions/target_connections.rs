@@ -331,3 +331,30 @@ fn the_turn_of_a_command_comes_while_its_data_does() {
     assert_eq!((tags(&mut far, FIRST), tags(&mut far, second)), (vec![2], vec![3]));
     assert!(far.memory()[..4096] == whole[..], "all of it is where it belongs");
 }
+
+#[test]
+fn data_beyond_what_a_command_moves_is_nobodys_also_when_its_turn_comes_while_it_arrives() {
+    // It says that it sends 4096 bytes and writes a block of 512.
+    let short = Order { len_bytes: 512, ..WRITE };
+    let (mut far, second) = pair(Terms { initial_r2t: false, ..Terms::default() });
+    let early = ScsiCommand { is_final: false, data_segment_len: 1024, ..command(1, short, 4096) };
+    let (whole, behind) = (content(4096, 11), far.memory()[512..4096].to_vec());
+    take(&mut far, second, early, &whole[..1024]);
+    let rest = DataOut {
+        is_final: true,
+        data_segment_len: 3072,
+        lun: Lun(0),
+        itt: 1,
+        ttt: RESERVED_TAG,
+        exp_stat_sn: 0,
+        data_sn: 0,
+        buffer_offset: 1024,
+    };
+    let mut header = [0; 48];
+    Pdu::from(rest).emit(&mut header);
+    let segment = far.begin_on(second, &header).expect("ahead of its turn");
+    take(&mut far, FIRST, command(0, NOTHING, 0), &[]);
+    far.finish_on(second, &header, segment, &whole[1024..]).expect("in its turn");
+    assert_eq!((tags(&mut far, FIRST), tags(&mut far, second)), (vec![0], vec![1]));
+    assert!(far.memory()[..512] == whole[..512] && far.memory()[512..4096] == behind[..]);
+}
