@@ -1,7 +1,8 @@
 //! How soon a thread runs when its time has come: real-time priority, timer slack, and the CPU it used.
 #![allow(unsafe_code)]
 
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 
 use crate::syscall::check;
 
@@ -26,6 +27,14 @@ pub fn background() -> io::Result<()> {
 pub fn exact_timers() -> io::Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes its nanoseconds by value.
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) }).map(|_| ())
+}
+
+/// Keeps idle processors from falling so deep asleep that waking takes tens of microseconds, as long as the handle lives
+/// (the kernel's PM QoS: a latency of at most 0 µs is asked for). Needs root, and a kernel that offers it.
+pub fn stay_awake() -> io::Result<File> {
+    let mut request = OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
+    request.write_all(&0_i32.to_ne_bytes())?;
+    Ok(request)
 }
 
 /// CPU time the calling thread has used, in nanoseconds.

@@ -90,6 +90,8 @@ impl Pump {
     pub(crate) fn run(mut self) -> std::io::Result<Cost> {
         let realtime = scheduling::realtime(PRIORITY).is_ok();
         scheduling::exact_timers()?;
+        // Without it (no root, no such device) packets are stamped later by what waking takes; the self-test shows it.
+        let _awake = scheduling::stay_awake().ok();
         let mut turn = clock::now();
         let mut slept = Duration::ZERO;
         let mut spin = Spin::new(turn);
