@@ -142,7 +142,7 @@ fn a_message_of_the_vendors_own() {
     pair.far.session().notify(ConnectionId::LEADING, 6, b"");
     pair.near.read(Order { kind: Kind::Read, address: 0, len_bytes: 2000 }, 2000);
     assert_eq!(pair.settle().len(), 1, "the rules saw a StatSN for each");
-    let vendor = |code, data: &[u8]| Some(Event::Vendor { code, data: data.to_vec() });
+    let vendor = |code, data: &[u8]| Some(Event::Vendor { cid: 0, code, data: data.to_vec() });
     assert_eq!((pair.near.event(), pair.near.event()), (vendor(5, b"rate 3"), vendor(6, b"")));
 }
 

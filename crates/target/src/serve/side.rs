@@ -6,10 +6,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use event::{Op, RequestId};
+use event::{Op, RequestId, WindowNotice};
 use net::clock;
 use proto::discovery::{self, Asker};
 use proto::login::Admitted;
+use proto::notification;
 use proto::peer_cpu;
 use proto::target::{Answer, ConnectionId, Event, Run, Session, TaskId};
 use slab::Slab;
@@ -166,6 +167,14 @@ impl Side {
         let (commands, bytes) = (member.commands, member.command_bytes);
         (member.commands, member.command_bytes) = (0, 0);
         bytes / commands.max(1)
+    }
+
+    /// Tells an initiator of our own kind of the window that a connection sends with; to others this is plain RFC 7143.
+    pub(super) fn tell(&mut self, connection: ConnectionId, notice: Option<WindowNotice>) {
+        let is_of_our_kind = self.session.params().peer_software.is_some() && self.iqn.is_some();
+        if let Some(notice) = notice.filter(|_| is_of_our_kind) {
+            self.session.notify(connection, notification::WINDOW_VCODE, &notification::emit(&notice));
+        }
     }
 
     /// The session's window is what all its paths need together, at most `most`.

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use control::Choice;
 use target::Compat;
 
 use super::file::WINDOW_MAX;
@@ -80,6 +81,10 @@ pub(crate) struct TargetArgs {
     /// Congestion control of the connections, such as cubic [default: the system's]
     #[arg(long = "cc", value_name = "NAME")]
     pub(super) congestion: Option<String>,
+    /// What decides how the connections send: auto, or for comparison none, study or pace (docs/control.md)
+    /// [default: auto]
+    #[arg(long, value_name = "NAME")]
+    pub(super) policy: Option<Choice>,
     /// Leave it to TCP how fast its window is sent, without pacing: for comparison
     #[arg(long)]
     pub(super) no_pacing: bool,

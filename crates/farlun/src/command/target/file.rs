@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use control::Choice;
 use document::{Document, Entry, Problem, Problems, Scalar, Section};
 use proto::login::{ChapTarget, Credentials, Secret};
 use target::Compat;
@@ -22,6 +23,7 @@ const TOP_KEYS: &[&str] = &[
     "allow",
     "digest",
     "congestion",
+    "policy",
     "pacing",
     "window",
     "trace",
@@ -48,6 +50,7 @@ pub(super) struct FromFile {
     pub(super) allowed: Option<Vec<String>>,
     pub(super) digest: Option<DigestWish>,
     pub(super) congestion: Option<String>,
+    pub(super) policy: Option<Choice>,
     pub(super) pacing: Option<bool>,
     pub(super) window: Option<u32>,
     pub(super) trace: Option<PathBuf>,
@@ -74,6 +77,7 @@ pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<F
             "allow" => file.allowed = Some(allowed(&entry, &mut problems)),
             "digest" => file.digest = entry.read(&mut problems, |value| value.word(DIGESTS)),
             "congestion" => file.congestion = entry.read(&mut problems, text_of),
+            "policy" => file.policy = entry.read(&mut problems, |value| value.text()?.parse()),
             "pacing" => file.pacing = entry.read(&mut problems, Scalar::bool),
             "window" => file.window = entry.read(&mut problems, |value| value.number(1, WINDOW_MAX)),
             "trace" => file.trace = entry.read(&mut problems, text_of).map(PathBuf::from),
