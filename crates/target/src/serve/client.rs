@@ -286,8 +286,9 @@ impl Client {
     }
 
     /// What it claims of the line.
-    pub(super) fn claim(&self) -> Option<Claim> {
-        self.connection.claim()
+    pub(super) fn claim(&self, sides: &Slab<Side>) -> Option<Claim> {
+        let (side, _) = self.place()?;
+        self.connection.claim().map(|claim| sides[side].claim(claim))
     }
 
     /// What it is left of the line.

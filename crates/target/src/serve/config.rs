@@ -36,6 +36,8 @@ pub struct Config {
     pub policy: Choice,
     /// Whether what is sent is paced, if the policy wants it; otherwise TCP sends as its window lets it.
     pub pacing: bool,
+    /// Weights of initiators by their names, for when they share a line; others have 1.
+    pub weights: BTreeMap<String, u32>,
     /// How its connections send.
     pub compat: Compat,
     /// Commands that a session may have open at most, whatever its path needs; 1 … 2^31 − 1 (RFC 7143 section

@@ -3,7 +3,7 @@
 //!
 //! `client` is one connection, `side` a session and what it does with its PDUs, `exchange` joins the two, `transfer`
 //! is the payload that is moved, `parameters` what commands bring along, `jobs` are the calls that block, `chores` what
-//! takes long in memory.
+//! takes long in memory, `path` what paths want.
 
 mod alive;
 mod chores;
@@ -18,6 +18,7 @@ mod listener;
 mod manage;
 mod member;
 mod parameters;
+mod path;
 mod reload;
 mod side;
 mod stats;
@@ -28,6 +29,7 @@ mod transfer;
 mod waiting;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -133,6 +135,7 @@ struct Shared {
     stirred: Vec<usize>,
     policy: LoginPolicy,
     compat: Compat,
+    weights: BTreeMap<String, u32>,
     /// What discovery answers; addresses that stand for all of this host are filled in per connection.
     advertised: Vec<DiscoveredTarget>,
     open_sessions: usize,
@@ -203,6 +206,7 @@ impl Target {
                 stirred: Vec::new(),
                 policy,
                 compat: config.compat,
+                weights: config.weights.clone(),
                 advertised,
                 open_sessions: 0,
                 is_draining: false,

@@ -53,7 +53,7 @@ impl Target {
                     if client.has_to_send(&self.sides) {
                         client.become_dirty(&mut self.dirty);
                     }
-                    if let Some(claim) = client.claim() {
+                    if let Some(claim) = client.claim(&self.sides) {
                         claims.push(claim);
                         claimants.push(index);
                     }

@@ -120,6 +120,7 @@ impl Settings {
             digests: digest.digests(),
             congestion,
             policy: args.policy.or(file.policy).unwrap_or_default(),
+            weights: file.weights.into_iter().chain(args.weights.iter().cloned()).collect(),
             pacing: !args.no_pacing && file.pacing.unwrap_or(true),
             compat: args.compat.or(file.compat).unwrap_or_default(),
             window: args.window.or(file.window),
