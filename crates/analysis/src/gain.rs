@@ -68,7 +68,8 @@ fn gain(cell: &CellResult, cells: &[CellResult]) -> Option<Gain> {
         local_cuts: value(cell, "local_cuts"),
         gain: over(Some(bits_per_s), base.and_then(|base| value(base, "throughput"))),
         gain_from_start: over(from_start, base.and_then(self::from_start)),
-        published: delay.and_then(|delay| PUBLISHED.iter().find(|(at, _)| at == delay).map(|(_, gain)| *gain)),
+        published: delay
+            .and_then(|delay| PUBLISHED.iter().find(|(at, _)| at == delay).map(|(_, gain)| *gain)),
         point,
     })
 }

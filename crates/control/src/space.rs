@@ -21,8 +21,8 @@ use crate::policy::Observation;
 use crate::train::Train;
 use crate::wary::window_rate;
 
-/// What is sent at one time without spacing: the smallest ring has room for it.
-pub(crate) const BURST_MIN_BYTES: u64 = 128 << 10;
+/// What is sent at one time without spacing: the smallest ring, 80 packets, has room for it.
+pub(crate) const BURST_MIN_BYTES: u64 = 96 << 10;
 /// Bursts on shorter paths are not spaced: there is no pause in which a window could be unused.
 const SPACED_MIN_RTT: Duration = Duration::from_millis(1);
 /// Of the rate at which a train was handed over, so much has to arrive for it to have kept up.

@@ -13,8 +13,8 @@ use crate::advice::buffer_advice;
 use crate::digest::Digests;
 use crate::rx::{Receiver, Rx, Scratch, Stop};
 use crate::sample::{Moved, socket_sample};
-use crate::stamping::{Departed, Stamped, Stamping};
 use crate::spacing::Spacing;
+use crate::stamping::{Departed, Stamped, Stamping};
 use crate::steering::{Course, Steering, Work};
 use crate::tx::{Sender, Stamps, Tx};
 

@@ -15,6 +15,8 @@ use crate::tuning::Tuning;
 #[derive(Debug)]
 pub struct Steering {
     policy: Box<dyn Policy>,
+    /// What it says now, as far as it is put into force; asked for at every turn of the loop.
+    decision: Decision,
     monitor: Monitor,
     notice: Option<WindowNotice>,
     tuning: Tuning,
@@ -54,8 +56,10 @@ impl Default for Course {
 impl Steering {
     /// For a new socket.
     pub fn new(stream: &TcpStream, course: Course) -> io::Result<Steering> {
+        let policy = course.policy.policy();
         Ok(Steering {
-            policy: course.policy.policy(),
+            decision: in_force(policy.decide(), course.pacing),
+            policy,
             monitor: Monitor::new(),
             notice: None,
             tuning: Tuning::new(stream)?,
@@ -96,7 +100,8 @@ impl Steering {
             self.policy.told(&notice);
             self.notice = Some(notice);
         }
-        let decision = self.decision();
+        self.decide();
+        let decision = self.decision;
         if let Some(bytes_per_s) = decision.pacing_bytes_per_s {
             self.tuning.pace(stream, bytes_per_s)?;
         }
@@ -106,16 +111,13 @@ impl Steering {
 
     /// What the policy says now, as far as it is put into force.
     pub fn decision(&self) -> Decision {
-        let decision = self.policy.decide();
-        match self.is_paced {
-            true => decision,
-            false => Decision { pacing_bytes_per_s: None, burst_bytes_per_s: None, ..decision },
-        }
+        self.decision
     }
 
     /// The other end, which sends the payload, tells of its window.
     pub fn told(&mut self, notice: &WindowNotice) {
         self.policy.told(notice);
+        self.decide();
     }
 
     /// What this end could tell of its window; once.
@@ -131,11 +133,23 @@ impl Steering {
     /// What it is left of the line.
     pub fn grant(&mut self, bytes_per_s: Option<u64>) {
         self.policy.grant(bytes_per_s);
+        self.decide();
     }
 
     /// The measured bandwidth-delay product.
     pub fn product_bytes(&self) -> u64 {
         self.policy.product_bytes()
+    }
+
+    fn decide(&mut self) {
+        self.decision = in_force(self.policy.decide(), self.is_paced);
+    }
+}
+
+fn in_force(decision: Decision, is_paced: bool) -> Decision {
+    match is_paced {
+        true => decision,
+        false => Decision { pacing_bytes_per_s: None, burst_bytes_per_s: None, ..decision },
     }
 }
 

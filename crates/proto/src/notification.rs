@@ -46,8 +46,10 @@ pub fn emit(notice: &WindowNotice) -> [u8; LEN] {
 /// What the data of a message of the vendor's own tells. What is longer was written by a later version and begins
 /// the same; whatever else it is tells nothing, and is no fault: a vendor's messages are free.
 pub fn read(vendor_code: u8, data: &[u8]) -> Option<WindowNotice> {
-    let data = data.get(..LEN).filter(|data| vendor_code == WINDOW_VCODE && data[field::VERSION] >= VERSION)?;
-    let word = |at: core::ops::Range<usize>| data[at].iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
+    let data =
+        data.get(..LEN).filter(|data| vendor_code == WINDOW_VCODE && data[field::VERSION] >= VERSION)?;
+    let word =
+        |at: core::ops::Range<usize>| data[at].iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
     let (_, kind) = KINDS.iter().find(|(code, _)| *code == data[field::KIND])?;
     let notice = WindowNotice { kind: *kind, cwnd_packets: word(field::CWND), mss_bytes: word(field::MSS) };
     let is_sound = (1..=CWND_MAX_PACKETS).contains(&notice.cwnd_packets)
