@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use proto::initiator::{Command, Event as InitiatorEvent, Session as Initiator, Transfer};
 use proto::params::Params;
 use proto::target::{Answer, ConnectionId, Event, Function, Run, Session as Target};
-use proto::{Data, Segment, Transmit};
+use proto::{Data, Segment, Transmit, notification};
 use wire::iscsi::{BHS_LEN, Lun, Opcode, Pdu, TaskAttribute};
 
 use crate::input::{Input, SEGMENT_MAX};
@@ -163,13 +163,25 @@ pub(crate) fn initiator(pick: u8, input: &mut Input<'_>) {
             return;
         }
         while let Some(event) = session.poll_event() {
-            if let InitiatorEvent::Completed(completion) = event {
-                let room = rooms.remove(&completion.token).expect("a command completes once");
-                assert!(completion.transferred_bytes <= room);
+            match event {
+                InitiatorEvent::Completed(completion) => {
+                    let room = rooms.remove(&completion.token).expect("a command completes once");
+                    assert!(completion.transferred_bytes <= room);
+                }
+                InitiatorEvent::Vendor { code, data, .. } => window(code, &data),
+                _ => {}
             }
         }
     }
     drain(|| session.poll_transmit(0), &mut last, u8::MAX);
+}
+
+/// What is understood of a notice comes back when it is written and read again.
+fn window(code: u8, data: &[u8]) {
+    if let Some(notice) = notification::read(code, data) {
+        assert_eq!(notification::read(code, &notification::emit(&notice)), Some(notice));
+        assert!(notice.bytes() > 0);
+    }
 }
 
 /// Gives the initiator something to do.

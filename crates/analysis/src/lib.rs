@@ -8,6 +8,7 @@ pub mod capture;
 pub mod clock;
 mod counter;
 pub mod diagram;
+pub mod gain;
 mod initiators;
 pub mod latency;
 pub mod lateness;

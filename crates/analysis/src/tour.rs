@@ -79,6 +79,8 @@ pub struct Repeat {
     pub reasons: Vec<String>,
     /// Its figures, also when it is not valid, by the names of [`crate::METRICS`].
     pub values: BTreeMap<&'static str, f64>,
+    /// What each initiator got, bits per second over the window; with several.
+    pub initiators: Vec<f64>,
     /// Where throughput was counted.
     pub source: Option<Source>,
     /// Latency, if there were requests.
@@ -214,6 +216,7 @@ fn add_repeat(
         put(&mut repeat.values, "throughput_min", got().reduce(f64::min));
         put(&mut repeat.values, "throughput_max", got().reduce(f64::max));
         put(&mut repeat.values, "fairness", initiators::fairness(&all.throughputs));
+        repeat.initiators.clone_from(&all.throughputs);
         let drawn = repeat.valid && result.repeats.iter().all(|earlier| !earlier.valid);
         looking::look(&mut repeat, dir, &all.load, drawn.then_some(room), request)?;
     }

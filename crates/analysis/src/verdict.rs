@@ -11,7 +11,7 @@ pub struct Verdict {
     /// The longest round trip of the run's paths.
     pub rtt_s: Option<f64>,
     /// Every bulk load there, and what share of the line it reaches: the least over all of its cells, but for those
-    /// that go without pacing, which are there for comparison.
+    /// that go without pacing or under another policy than ours, which are there for comparison.
     pub shares: Vec<Share>,
     /// Whether the run is valid.
     pub valid: bool,
@@ -40,9 +40,11 @@ impl Verdict {
     pub(crate) fn of(run: &Run, cells: &[CellResult]) -> Verdict {
         let rtt = |cell: &&CellResult| cell.line.get("rtt").map(|s| s.median);
         let is_paced = |cell: &CellResult| {
-            cell.point
-                .iter()
-                .all(|(axis, value)| axis.rsplit('.').next() != Some("pacing") || value == "true")
+            cell.point.iter().all(|(axis, value)| match axis.rsplit('.').next() {
+                Some("pacing") => value == "true",
+                Some("policy") => value == "auto",
+                _ => true,
+            })
         };
         let bulk = || cells.iter().filter(|cell| cell.bulk && is_paced(cell));
         let rtt_s = bulk().filter_map(|c| rtt(&c)).max_by(f64::total_cmp);

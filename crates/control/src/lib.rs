@@ -1,12 +1,29 @@
 //! Policies: what a session should have outstanding and how fast it should send.
 //!
-//! One policy object per end and session. It is fed what was observed and asked what to do; it has no
+//! One policy object per connection and end. It is fed what was observed and asked what to do; it has no
 //! clock and does no I/O, so a recorded run can be replayed through it. It never names the protocol: the
-//! initiator and the target translate its decisions.
+//! initiator and the target translate its decisions. [`Choice`] names the policies; what each is good for, with what
+//! was measured, is in `docs/control.md`.
 
-mod bdp;
+mod auto;
+mod cap;
+mod choice;
+mod cuts;
 mod max_filter;
+mod monitor;
+mod none;
+mod pace;
 mod policy;
+mod product;
+mod share;
+mod space;
+mod study;
+#[cfg(test)]
+mod testing;
+mod train;
+mod wary;
 
-pub use bdp::Bdp;
-pub use policy::{Decision, Observation, Policy};
+pub use choice::Choice;
+pub use monitor::Monitor;
+pub use policy::{Decision, Observation, Policy, UNCAPPED};
+pub use share::{Claim, Sharing};

@@ -7,6 +7,12 @@ pub(crate) struct MaxFilter<const N: usize> {
     at: usize,
 }
 
+impl<const N: usize> Default for MaxFilter<N> {
+    fn default() -> MaxFilter<N> {
+        MaxFilter::new()
+    }
+}
+
 impl<const N: usize> MaxFilter<N> {
     pub(crate) fn new() -> MaxFilter<N> {
         MaxFilter { slots: [0; N], at: 0 }

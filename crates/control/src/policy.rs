@@ -1,8 +1,11 @@
 //! What every policy sees and decides.
 
+use core::fmt;
 use core::time::Duration;
 
-use event::Instant;
+use event::{CongestionState, Instant, WindowNotice};
+
+use crate::share::Claim;
 
 /// What one end saw of one connection, some tens of times per second while it is busy.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -23,12 +26,22 @@ pub struct Observation {
     pub retransmitted_packets: u64,
     /// Packets of this end that have arrived, those behind a gap included; wraps.
     pub delivered_packets: u32,
+    /// Packets of this end that are under way.
+    pub unacked_packets: u32,
     /// Payload of a packet.
     pub mss_bytes: u32,
     /// Congestion window of what this end sends.
     pub cwnd_packets: u32,
+    /// Its slow-start threshold; more than 2^30 while there is none.
+    pub ssthresh_packets: u32,
+    /// Congestion state.
+    pub state: CongestionState,
     /// Payload waiting here to be sent, in the kernel's unsent queue or before it.
     pub backlog_bytes: u64,
+    /// The most that has waited at one time since the last observation.
+    pub burst_bytes: u64,
+    /// Some of that was held back by [`Decision::burst_bytes_per_s`].
+    pub was_spaced: bool,
     /// Mean length of the requests of late; zero if there were none.
     pub request_bytes: u64,
 }
@@ -36,22 +49,43 @@ pub struct Observation {
 /// What to do until the next decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {
-    /// Payload that requests may have outstanding at once, if the caller leaves it open.
+    /// Length of the requests of a caller who leaves that open; `None` if the policy does not mind.
+    pub block_bytes: Option<u64>,
+    /// Payload that requests may have outstanding at once, if the caller leaves it open; one request always may be.
     pub outstanding_bytes: u64,
     /// Commands that the target should let be open at once.
     pub command_window: u32,
-    /// Cap of the pacing rate; `None` leaves the connection unpaced, `u64::MAX - 1` paces it without a
+    /// Cap of the pacing rate; `None` leaves the connection unpaced, [`UNCAPPED`] paces it without a
     /// cap of ours.
     pub pacing_bytes_per_s: Option<u64>,
+    /// How fast a lone request's data are handed to TCP; `None` as fast as it takes them.
+    pub burst_bytes_per_s: Option<u64>,
     /// How soon the policy wants to see the connection again, if it is busy.
     pub look_again: Duration,
 }
 
-/// A policy.
-pub trait Policy {
+/// Pacing without a cap.
+pub const UNCAPPED: u64 = u64::MAX - 1;
+
+/// A policy of one connection.
+pub trait Policy: fmt::Debug {
     /// Takes what was seen.
     fn observe(&mut self, observation: &Observation);
 
+    /// Takes what the sender of the payload tells of its window: the other end, if it is of our own kind, or this one.
+    fn told(&mut self, _notice: &WindowNotice) {}
+
     /// What to do now.
     fn decide(&self) -> Decision;
+
+    /// The measured bandwidth-delay product.
+    fn product_bytes(&self) -> u64;
+
+    /// What it claims of the line, if it follows that and has a lot to send.
+    fn claim(&self) -> Option<Claim> {
+        None
+    }
+
+    /// What the process that serves it leaves it of the line; everything if `None`.
+    fn grant(&mut self, _bytes_per_s: Option<u64>) {}
 }

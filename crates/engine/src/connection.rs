@@ -5,16 +5,17 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 
-use control::Decision;
-use event::{Host, Instant, SocketSample};
-use net::{Interest, Poll, Ready, TcpInfo, tcp_info};
+use control::{Claim, Decision};
+use event::{Host, Instant, SocketSample, WindowNotice};
+use net::{Interest, Poll, Ready, TcpInfo, clock, tcp_info};
 
 use crate::advice::buffer_advice;
 use crate::digest::Digests;
 use crate::rx::{Receiver, Rx, Scratch, Stop};
 use crate::sample::{Moved, socket_sample};
+use crate::spacing::Spacing;
 use crate::stamping::{Departed, Stamped, Stamping};
-use crate::steering::{Steering, Work};
+use crate::steering::{Course, Steering, Work};
 use crate::tx::{Sender, Stamps, Tx};
 
 /// What one connection may do in a turn before others get theirs, in each direction.
@@ -37,7 +38,7 @@ impl Quantum {
 /// How far a turn of reading or writing got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// Nothing is left to do until the socket or its owner says so.
+    /// Nothing is left to do until the socket or its owner says so, or [`Connection::resume_at`].
     Waits,
     /// There is more to do at once; others come first.
     More,
@@ -52,6 +53,11 @@ pub struct Connection<P, D> {
     rx: Rx<P>,
     tx: Tx<D>,
     steering: Steering,
+    spacing: Spacing,
+    /// Something is held back until then.
+    resume_at: Option<Instant>,
+    /// The most payload that has waited at one time since the last look.
+    burst_bytes: u64,
     acked_bytes: u64,
     quantum: Quantum,
     stamping: Option<Stamping>,
@@ -61,8 +67,8 @@ pub struct Connection<P, D> {
 
 impl<P, D> Connection<P, D> {
     /// Adds a prepared socket to a loop under `token`.
-    pub fn new(stream: TcpStream, poll: &Poll, token: u64) -> io::Result<Connection<P, D>> {
-        let steering = Steering::new(&stream)?;
+    pub fn new(stream: TcpStream, poll: &Poll, token: u64, course: Course) -> io::Result<Connection<P, D>> {
+        let steering = Steering::new(&stream, course)?;
         poll.add(stream.as_fd(), token, Interest::READ)?;
         Ok(Connection {
             stream,
@@ -71,6 +77,9 @@ impl<P, D> Connection<P, D> {
             rx: Rx::new(),
             tx: Tx::new(),
             steering,
+            spacing: Spacing::new(),
+            resume_at: None,
+            burst_bytes: 0,
             acked_bytes: 0,
             quantum: Quantum::ALONE,
             stamping: None,
@@ -89,11 +98,6 @@ impl<P, D> Connection<P, D> {
     pub fn set_digests(&mut self, digests: Digests) {
         self.rx.set_digests(digests);
         self.tx.set_digests(digests);
-    }
-
-    /// Whether it paces what it sends; it does unless told.
-    pub fn set_pacing(&mut self, is_paced: bool) {
-        self.steering.set_pacing(is_paced);
     }
 
     /// From now on a turn is this long; [`Quantum::ALONE`] unless told.
@@ -148,8 +152,16 @@ impl<P, D> Connection<P, D> {
     }
 
     /// Writes what `sender` has, until it has no more, the socket is full, or others must come first.
-    pub fn send<S: Sender<Data = D>>(&mut self, poll: &Poll, sender: &mut S) -> io::Result<Progress> {
+    /// `unsent_bytes` is payload that waits to be polled.
+    pub fn send<S: Sender<Data = D>>(
+        &mut self,
+        poll: &Poll,
+        sender: &mut S,
+        unsent_bytes: u64,
+    ) -> io::Result<Progress> {
         let mut total = 0;
+        self.resume_at = None;
+        self.burst_bytes = self.burst_bytes.max(unsent_bytes);
         loop {
             self.tx.fill(sender);
             if self.tx.is_empty() {
@@ -159,15 +171,22 @@ impl<P, D> Connection<P, D> {
             if total >= self.quantum.bytes {
                 return Ok(Progress::More);
             }
+            let spaced = if self.spacing.is_on() { self.spacing.room(clock::now()) } else { usize::MAX };
+            if spaced == 0 {
+                self.resume_at = Some(self.spacing.resume_at());
+                self.wait_for(poll, Interest { writable: false, ..self.interest })?;
+                return Ok(Progress::Waits);
+            }
             let has_room = self.stamping.as_ref().is_some_and(Stamping::has_room);
             self.tx.stamps = match (has_room, self.joins_writes) {
                 (false, _) => Stamps::Off,
                 (true, false) => Stamps::Each,
                 (true, true) => Stamps::Joined,
             };
-            match self.tx.write(&self.stream, sender, self.quantum.bytes - total) {
+            match self.tx.write(&self.stream, sender, spaced.min(self.quantum.bytes - total)) {
                 Ok(written) => {
                     total += written.bytes;
+                    self.spacing.take(written.bytes);
                     for (departed, stamp) in self.tx.departed() {
                         self.departed.push(departed);
                         if let (Some(stamping), Some(stamp)) = (&mut self.stamping, stamp) {
@@ -185,6 +204,11 @@ impl<P, D> Connection<P, D> {
             self.wait_for(poll, Interest { writable: true, ..self.interest })?;
             return Ok(Progress::Waits);
         }
+    }
+
+    /// When to send again although neither the socket nor its owner says so: some of what is sent is held back.
+    pub fn resume_at(&self) -> Option<Instant> {
+        self.resume_at
     }
 
     /// Stops or resumes reading, so that a peer feels that we have no room.
@@ -234,8 +258,15 @@ impl<P, D> Connection<P, D> {
         request_bytes: u64,
     ) -> io::Result<(SocketSample, Decision)> {
         let (info, sample) = self.row(t, host)?;
-        let work = Work { received_bytes: sample.app_rx_bytes, unsent_bytes, request_bytes };
+        let work = Work {
+            received_bytes: sample.app_rx_bytes,
+            unsent_bytes,
+            burst_bytes: std::mem::take(&mut self.burst_bytes),
+            was_spaced: self.spacing.take_short(),
+            request_bytes,
+        };
         let decision = self.steering.look(&self.stream, t, &info, work)?;
+        self.spacing.set_rate(decision.burst_bytes_per_s);
         self.acked_bytes = info.acked_bytes;
         Ok((sample, decision))
     }
@@ -243,6 +274,26 @@ impl<P, D> Connection<P, D> {
     /// Bytes that the peer's TCP had acknowledged at the last look.
     pub fn acked_bytes(&self) -> u64 {
         self.acked_bytes
+    }
+
+    /// The other end, which sends the payload, tells of its window.
+    pub fn told(&mut self, notice: &WindowNotice) {
+        self.steering.told(notice);
+    }
+
+    /// What this end could tell of its window; once.
+    pub fn take_notice(&mut self) -> Option<WindowNotice> {
+        self.steering.take_notice()
+    }
+
+    /// What it claims of the line.
+    pub fn claim(&self) -> Option<Claim> {
+        self.steering.claim()
+    }
+
+    /// What it is left of the line.
+    pub fn grant(&mut self, bytes_per_s: Option<u64>) {
+        self.steering.grant(bytes_per_s);
     }
 
     /// What the policy says now.

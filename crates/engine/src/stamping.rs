@@ -207,7 +207,7 @@ mod tests {
         let reader = thread::spawn(move || peer.read_exact(&mut vec![0; total]).map(|()| peer).unwrap());
         stream.set_nonblocking(true).unwrap();
         let (poll, mut events) = (Poll::new().unwrap(), Events::new());
-        let mut connection = Connection::<(), Vec<u8>>::new(stream, &poll, 5).unwrap();
+        let mut connection = Connection::<(), Vec<u8>>::new(stream, &poll, 5, Course::default()).unwrap();
         connection.start_stamping().unwrap();
         if joins {
             connection.join_stamped_writes();
@@ -215,7 +215,7 @@ mod tests {
         let mut sender = Marked(lens.iter().copied().collect());
         let (mut departed, mut stamped) = (Vec::new(), Vec::new());
         while stamped.len() < lens.len() {
-            let progress = connection.send(&poll, &mut sender).unwrap();
+            let progress = connection.send(&poll, &mut sender, 0).unwrap();
             departed.extend(connection.departed());
             let timeout = if progress == Progress::More { Duration::ZERO } else { Duration::from_secs(20) };
             poll.wait(&mut events, Some(timeout)).unwrap();

@@ -1,12 +1,12 @@
 //! One connection under its policy: what the kernel says goes in, pacing and the amount of unsent data
-//! come out and are put into force. What the policy says of outstanding payload and command windows is for
-//! the owner, who gets the whole decision.
+//! come out and are put into force. What the policy says of blocks, outstanding payload, command windows and the data of
+//! lone requests is for the owner, who gets the whole decision; so is what this end could tell the other of its window.
 
 use std::io;
 use std::net::TcpStream;
 
-use control::{Bdp, Decision, Observation, Policy};
-use event::Instant;
+use control::{Choice, Claim, Decision, Monitor, Observation, Policy};
+use event::{Instant, WindowNotice};
 use net::TcpInfo;
 
 use crate::tuning::Tuning;
@@ -14,32 +14,57 @@ use crate::tuning::Tuning;
 /// A policy and the socket settings that follow it.
 #[derive(Debug)]
 pub struct Steering {
-    policy: Bdp,
+    policy: Box<dyn Policy>,
+    /// What it says now, as far as it is put into force; asked for at every turn of the loop.
+    decision: Decision,
+    monitor: Monitor,
+    notice: Option<WindowNotice>,
     tuning: Tuning,
     is_paced: bool,
 }
 
-/// What the owner of a connection knows and the kernel does not.
+/// How a connection is steered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Course {
+    /// The policy.
+    pub policy: Choice,
+    /// Whether what it says of pacing is put into force. For comparison: without it TCP sends as its window lets it.
+    pub pacing: bool,
+}
+
+/// What the owner of a connection knows and the kernel does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Work {
     /// Application payload received so far.
     pub received_bytes: u64,
     /// Payload that waits to be handed to the socket.
     pub unsent_bytes: u64,
+    /// The most that has waited at one time since the last look.
+    pub burst_bytes: u64,
+    /// Some of it was held back, as the policy wants it.
+    pub was_spaced: bool,
     /// Mean length of the requests of late; zero if there were none.
     pub request_bytes: u64,
 }
 
+impl Default for Course {
+    fn default() -> Course {
+        Course { policy: Choice::default(), pacing: true }
+    }
+}
+
 impl Steering {
     /// For a new socket.
-    pub fn new(stream: &TcpStream) -> io::Result<Steering> {
-        Ok(Steering { policy: Bdp::new(), tuning: Tuning::new(stream)?, is_paced: true })
-    }
-
-    /// Whether what the policy says of pacing is put into force; it is unless told. For comparison: without it
-    /// TCP sends as its window lets it.
-    pub fn set_pacing(&mut self, is_paced: bool) {
-        self.is_paced = is_paced;
+    pub fn new(stream: &TcpStream, course: Course) -> io::Result<Steering> {
+        let policy = course.policy.policy();
+        Ok(Steering {
+            decision: in_force(policy.decide(), course.pacing),
+            policy,
+            monitor: Monitor::new(),
+            notice: None,
+            tuning: Tuning::new(stream)?,
+            is_paced: course.pacing,
+        })
     }
 
     /// Shows the policy the connection as it is at `now`, and puts into force what it decides.
@@ -50,7 +75,8 @@ impl Steering {
         info: &TcpInfo,
         work: Work,
     ) -> io::Result<Decision> {
-        self.policy.observe(&Observation {
+        let backlog_bytes = u64::from(info.notsent_bytes).saturating_add(work.unsent_bytes);
+        let seen = Observation {
             now,
             rtt: info.rtt,
             min_rtt: info.min_rtt,
@@ -59,27 +85,71 @@ impl Steering {
             app_limited: info.app_limited,
             retransmitted_packets: u64::from(info.retransmitted_packets),
             delivered_packets: info.delivered_packets,
+            unacked_packets: info.unacked_packets,
             mss_bytes: info.mss_bytes,
             cwnd_packets: info.cwnd_packets,
-            backlog_bytes: u64::from(info.notsent_bytes).saturating_add(work.unsent_bytes),
+            ssthresh_packets: info.ssthresh_packets,
+            state: info.state,
+            backlog_bytes,
+            burst_bytes: work.burst_bytes.max(backlog_bytes),
+            was_spaced: work.was_spaced,
             request_bytes: work.request_bytes,
-        });
-        let decision = self.policy.decide();
-        if let Some(bytes_per_s) = decision.pacing_bytes_per_s.filter(|_| self.is_paced) {
+        };
+        self.policy.observe(&seen);
+        if let Some(notice) = self.monitor.observe(&seen) {
+            self.policy.told(&notice);
+            self.notice = Some(notice);
+        }
+        self.decide();
+        let decision = self.decision;
+        if let Some(bytes_per_s) = decision.pacing_bytes_per_s {
             self.tuning.pace(stream, bytes_per_s)?;
         }
         self.tuning.follow_rate(stream, info.delivery_rate_bytes_per_s)?;
         Ok(decision)
     }
 
-    /// What the policy says now.
+    /// What the policy says now, as far as it is put into force.
     pub fn decision(&self) -> Decision {
-        self.policy.decide()
+        self.decision
+    }
+
+    /// The other end, which sends the payload, tells of its window.
+    pub fn told(&mut self, notice: &WindowNotice) {
+        self.policy.told(notice);
+        self.decide();
+    }
+
+    /// What this end could tell of its window; once.
+    pub fn take_notice(&mut self) -> Option<WindowNotice> {
+        self.notice.take()
+    }
+
+    /// What it claims of the line.
+    pub fn claim(&self) -> Option<Claim> {
+        self.policy.claim().filter(|_| self.is_paced)
+    }
+
+    /// What it is left of the line.
+    pub fn grant(&mut self, bytes_per_s: Option<u64>) {
+        self.policy.grant(bytes_per_s);
+        self.decide();
     }
 
     /// The measured bandwidth-delay product.
     pub fn product_bytes(&self) -> u64 {
         self.policy.product_bytes()
+    }
+
+    fn decide(&mut self) {
+        self.decision = in_force(self.policy.decide(), self.is_paced);
+    }
+}
+
+fn in_force(decision: Decision, is_paced: bool) -> Decision {
+    match is_paced {
+        true => decision,
+        false => Decision { pacing_bytes_per_s: None, burst_bytes_per_s: None, ..decision },
     }
 }
 
@@ -93,7 +163,7 @@ mod tests {
     use super::*;
 
     /// The pacing of a connection that has had a lot to send over 50 ms.
-    fn pacing(is_paced: bool) -> Option<u64> {
+    fn pacing(course: Course) -> Option<u64> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let rtt = Duration::from_millis(50);
@@ -104,9 +174,8 @@ mod tests {
             app_limited: false,
             ..tcp_info::read(&stream).unwrap()
         };
-        let mut steering = Steering::new(&stream).unwrap();
-        steering.set_pacing(is_paced);
-        let work = Work { received_bytes: 0, unsent_bytes: 1 << 30, request_bytes: 1 << 20 };
+        let mut steering = Steering::new(&stream, course).unwrap();
+        let work = Work { unsent_bytes: 1 << 30, request_bytes: 1 << 20, ..Work::default() };
         for round in 1..10u64 {
             let now = Instant::from_nanos(round * 50_000_000);
             steering.look(&stream, now, &busy, work).unwrap();
@@ -116,7 +185,10 @@ mod tests {
 
     #[test]
     fn what_is_sent_is_paced_unless_told() {
-        assert!(pacing(true).is_some());
-        assert_eq!(pacing(false), None);
+        assert!(pacing(Course::default()).is_some());
+        assert!(pacing(Course { policy: Choice::Pace, pacing: true }).is_some());
+        for (policy, is_paced) in [(Choice::Auto, false), (Choice::None, true), (Choice::Study, true)] {
+            assert_eq!(pacing(Course { policy, pacing: is_paced }), None, "{policy}");
+        }
     }
 }

@@ -11,6 +11,7 @@ mod sink;
 mod socket;
 mod time;
 mod unit;
+mod window;
 
 pub use io::{Io, Op};
 pub use kernel::{KernelEvent, KernelPoint};
@@ -20,3 +21,4 @@ pub use sink::{Discard, Sink};
 pub use socket::{CongestionState, Host, SocketSample};
 pub use time::Instant;
 pub use unit::{BitRate, Bytes, ParseError, format_delay, parse_delay};
+pub use window::{WindowKind, WindowNotice};

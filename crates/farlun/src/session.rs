@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use control::Choice;
 use engine::trace::Sampling;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -72,12 +73,16 @@ pub(crate) struct BulkArgs {
     /// Connections of the session, 1 to 64, as far as the target offers as many
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
+    /// What decides blocks, what is outstanding and how it is sent: auto, or for comparison none, study or pace
+    /// (docs/control.md)
+    #[arg(long, value_name = "NAME", default_value_t, hide_default_value = true)]
+    policy: Choice,
 }
 
 impl BulkArgs {
     /// What the session is made with.
     pub(crate) fn options(self) -> anyhow::Result<Options> {
-        Ok(Options { connections: self.connections, ..self.session.options()? })
+        Ok(Options { connections: self.connections, policy: self.policy, ..self.session.options()? })
     }
 }
 
@@ -129,6 +134,7 @@ impl SessionArgs {
             digests: self.digest.digests(),
             connections: 1,
             congestion: self.congestion,
+            policy: Choice::default(),
             pacing: !self.no_pacing,
             queue_limit: None,
             trace: self.trace,

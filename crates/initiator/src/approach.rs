@@ -126,7 +126,7 @@ impl Approach {
             };
             match result {
                 Ok(None) => return Ok(None),
-                Ok(Some(dialled)) => self.arrived(dialled, options),
+                Ok(Some(dialled)) => self.arrived(dialled),
                 Err(error) => self.failed(error, options)?,
             }
         }
@@ -156,19 +156,18 @@ impl Approach {
         let token = self.first_token + self.first.as_ref().map_or(0, |first| first.connections.len() as u64);
         let deadline = (now + options.timeout).min(self.deadline);
         let limits = (deadline, options.timeout);
-        match Dial::start(poll, token, address, login, options.congestion.as_deref(), limits) {
+        match Dial::start(poll, token, address, login, options, limits) {
             Ok(dial) => Ok(Some(dial)),
             Err(error) => self.failed(error, options).map(|()| None),
         }
     }
 
-    fn arrived(&mut self, dialled: Dialled, options: &Options) {
+    fn arrived(&mut self, dialled: Dialled) {
         let address = self.addresses.front().copied();
         self.dial = None;
         let Dialled { mut connection, logged_in } = dialled;
         let LoggedIn { params, tsih, cmd_sn, exp_stat_sn, exp_cmd_sn, max_cmd_sn, .. } = logged_in;
         connection.set_digests(digests(&params));
-        connection.set_pacing(options.pacing);
         match (&mut self.first, address) {
             (Some(first), _) => {
                 first.session.join(&params, exp_stat_sn, exp_cmd_sn, max_cmd_sn);

@@ -130,6 +130,10 @@ impl Workload for ToFile<'_> {
         Some(self.geometry.read(offset, self.buffers.take(len)))
     }
 
+    fn set_block(&mut self, bytes: u64) {
+        self.block_bytes = self.geometry.whole_blocks(bytes);
+    }
+
     fn done(&mut self, completed: Completed) -> Result<(), BulkError> {
         let request = taken(completed)?;
         let Body::Read(block) = request.body else { unreachable!("only reads are issued") };

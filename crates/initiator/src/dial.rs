@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use engine::{Connection, Landing, Outgoing, Receiver, Scratch, Sender, Stop};
+use engine::{Connection, Course, Landing, Outgoing, Receiver, Scratch, Sender, Stop};
 use event::Instant;
 use net::{Interest, Poll, Ready, tcp};
 use proto::Fault;
@@ -13,12 +13,14 @@ use proto::login::{Initiator as Login, LoggedIn, SEGMENT_BYTES};
 use wire::iscsi::{BHS_LEN, Bhs, Pdu};
 
 use crate::error::Error;
+use crate::options::Options;
 use crate::side::{Payload, Place};
 
 /// A connection that is being made.
 pub(crate) struct Dial {
     address: SocketAddr,
     token: u64,
+    course: Course,
     stage: Stage,
     deadline: Instant,
     timeout: Duration,
@@ -43,17 +45,17 @@ impl Dial {
         token: u64,
         address: SocketAddr,
         login: Login,
-        congestion: Option<&str>,
+        options: &Options,
         (deadline, timeout): (Instant, Duration),
     ) -> Result<Dial, Error> {
         let failed = |source| Error::Connect { address, source };
-        let stream = tcp::start_connect(address, congestion).map_err(failed)?;
+        let stream = tcp::start_connect(address, options.congestion.as_deref()).map_err(failed)?;
         // What is on its way when a session is given up must not reach the target later: another session may
         // have written the same blocks by then.
         tcp::abandon_on_close(&stream, true)?;
         poll.add(stream.as_fd(), token, Interest::WRITE)?;
         let stage = Stage::Connecting { stream, login: Box::new(login), is_ready: false };
-        Ok(Dial { address, token, stage, deadline, timeout })
+        Ok(Dial { address, token, course: options.course(), stage, deadline, timeout })
     }
 
     pub(crate) fn deadline(&self) -> Instant {
@@ -83,7 +85,7 @@ impl Dial {
             let stage = std::mem::replace(&mut self.stage, Stage::Over);
             let Stage::Connecting { stream, login, .. } = stage else { unreachable!("just matched") };
             poll.remove(stream.as_fd())?;
-            let connection = Box::new(Connection::new(stream, poll, self.token)?);
+            let connection = Box::new(Connection::new(stream, poll, self.token, self.course)?);
             let side = Box::new(Side { login: *login, response: None, address });
             self.stage = Stage::LoggingIn { connection, side, is_readable: true };
         }
@@ -97,7 +99,7 @@ impl Dial {
                     Stop::Refused(error) => error,
                 })?;
             }
-            let sent = connection.send(poll, &mut **side);
+            let sent = connection.send(poll, &mut **side, 0);
             sent.map_err(|source| Error::Socket { address, source })?;
             if let Some(logged_in) = side.login.outcome().cloned() {
                 let stage = std::mem::replace(&mut self.stage, Stage::Over);

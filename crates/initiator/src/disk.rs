@@ -160,7 +160,8 @@ impl Disk {
 
     /// How to make requests for it, to be kept by a workload.
     pub fn geometry(&self) -> Geometry {
-        Geometry::of(self.block_len_bytes, self.form)
+        let transfer_max_bytes = self.transfer_max_bytes;
+        Geometry { transfer_max_bytes, ..Geometry::of(self.block_len_bytes, self.form) }
     }
 
     /// Makes everything written so far durable.
@@ -200,11 +201,20 @@ impl Disk {
 pub struct Geometry {
     block_len_bytes: u32,
     form: BlockForm,
+    /// The longest request.
+    transfer_max_bytes: u32,
 }
 
 impl Geometry {
     pub(crate) fn of(block_len_bytes: u32, form: BlockForm) -> Geometry {
-        Geometry { block_len_bytes, form }
+        Geometry { block_len_bytes, form, transfer_max_bytes: u32::MAX }
+    }
+
+    /// The length of a request of about so many bytes: whole blocks, one at least, no more than the LUN takes.
+    pub(crate) fn whole_blocks(self, bytes: u64) -> u32 {
+        let most = u64::from(self.transfer_max_bytes);
+        let block = u64::from(self.block_len_bytes);
+        (bytes.min(most) / block * block).max(block) as u32
     }
 
     /// A request that reads into `buffer`. Offset and length are multiples of the block length.

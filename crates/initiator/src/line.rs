@@ -38,6 +38,11 @@ impl Line {
         self.next_sample
     }
 
+    /// When to come back at the latest.
+    pub(crate) fn next_at(&self) -> Instant {
+        self.connection.resume_at().map_or(self.next_sample, |at| at.min(self.next_sample))
+    }
+
     pub(crate) fn receive(&mut self, side: &mut Side, scratch: &mut Scratch) -> Result<Progress, Error> {
         if let Some(trail) = &mut side.trail {
             self.connection.stamped().for_each(|stamped| trail.stamped(&stamped));
@@ -59,7 +64,9 @@ impl Line {
     pub(crate) fn send(&mut self, side: &mut Side, poll: &Poll) -> Result<Progress, Error> {
         let address = side.address;
         let failed = |source| Error::Socket { address, source };
-        let sent = self.connection.send(poll, &mut AtPort { side, port: &mut self.port }).map_err(failed)?;
+        let unsent_bytes = side.session.unsent_payload_bytes(self.port.cid);
+        let sent = self.connection.send(poll, &mut AtPort { side, port: &mut self.port }, unsent_bytes);
+        let sent = sent.map_err(failed)?;
         if let Some(trail) = &mut side.trail {
             self.connection.departed().for_each(|departed| trail.departed(&departed));
         }

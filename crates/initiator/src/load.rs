@@ -16,7 +16,8 @@ use crate::request::{Body, Completed, Request, Workload};
 pub struct Shape {
     /// Read or write.
     pub op: Op,
-    /// Length of each request; a multiple of the block length.
+    /// Length of each request; a multiple of the block length. Of requests one after the other it is what they begin
+    /// with: a policy may change it.
     pub block_bytes: u32,
     /// Requests outstanding; `None` follows the path.
     pub depth: Option<usize>,
@@ -43,7 +44,8 @@ pub struct Load<'a> {
     pattern: Arc<Buffer>,
     started: Option<Instant>,
     random: u64,
-    next_block: u64,
+    /// Where the next request begins, if they come one after the other.
+    next_bytes: u64,
     outstanding: usize,
     outcome: Outcome,
     progress: &'a mut dyn FnMut(Progress),
@@ -104,12 +106,8 @@ impl<'a> Load<'a> {
         buffers: &Buffers,
         progress: &'a mut dyn FnMut(Progress),
     ) -> Load<'a> {
-        let mut pattern = buffers.take(shape.block_bytes as usize);
         let mut random = shape.seed | 1;
-        for word in pattern.chunks_mut(8) {
-            let bytes = next_random(&mut random).to_ne_bytes();
-            word.copy_from_slice(&bytes[..word.len()]);
-        }
+        let pattern = pattern(buffers, shape.block_bytes, &mut random);
         Load {
             shape,
             geometry,
@@ -117,7 +115,7 @@ impl<'a> Load<'a> {
             pattern: Arc::new(pattern),
             started: None,
             random,
-            next_block: shape.start_bytes / u64::from(shape.block_bytes),
+            next_bytes: shape.start_bytes / u64::from(shape.block_bytes) * u64::from(shape.block_bytes),
             outstanding: 0,
             outcome: Outcome {
                 started: Instant::ZERO,
@@ -155,18 +153,29 @@ impl Workload for Load<'_> {
             return None;
         }
         let block_bytes = self.shape.block_bytes;
-        let blocks = (self.shape.span_bytes / u64::from(block_bytes)).max(1);
-        let block = match self.shape.is_random {
-            true => next_random(&mut self.random) % blocks,
-            false => self.next_block % blocks,
+        let block = u64::from(block_bytes);
+        let offset = match self.shape.is_random {
+            true => next_random(&mut self.random) % (self.shape.span_bytes / block).max(1) * block,
+            false if self.next_bytes + block > self.shape.span_bytes => 0,
+            false => self.next_bytes,
         };
-        self.next_block = (block + 1) % blocks;
+        self.next_bytes = offset + block;
         self.outstanding += 1;
-        let offset = block * u64::from(block_bytes);
         Some(match self.shape.op {
             Op::Read => self.geometry.read(offset, self.buffers.take(block_bytes as usize)),
             Op::Write => self.geometry.write(offset, Arc::clone(&self.pattern)),
         })
+    }
+
+    fn set_block(&mut self, bytes: u64) {
+        let block_bytes = self.geometry.whole_blocks(bytes.min(self.shape.span_bytes));
+        if self.shape.is_random || block_bytes == self.shape.block_bytes {
+            return;
+        }
+        self.shape.block_bytes = block_bytes;
+        if self.shape.op == Op::Write {
+            self.pattern = Arc::new(pattern(&self.buffers, block_bytes, &mut self.random));
+        }
     }
 
     fn done(&mut self, completed: Completed) -> Result<(), Error> {
@@ -198,6 +207,16 @@ impl Workload for Load<'_> {
     fn is_over(&self, now: Instant) -> bool {
         self.started.is_some_and(|started| now >= started + self.shape.time) && self.outstanding == 0
     }
+}
+
+/// What a write carries.
+fn pattern(buffers: &Buffers, len_bytes: u32, random: &mut u64) -> Buffer {
+    let mut pattern = buffers.take(len_bytes as usize);
+    for word in pattern.chunks_mut(8) {
+        let bytes = next_random(random).to_ne_bytes();
+        word.copy_from_slice(&bytes[..word.len()]);
+    }
+    pattern
 }
 
 /// 1 µs to 10 minutes, three significant digits.

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use control::Choice;
+use engine::Course;
 use engine::trace::Sampling;
 use proto::params::Digest;
 
@@ -22,7 +24,9 @@ pub struct Options {
     pub connections: u16,
     /// Congestion control; the system's if `None`.
     pub congestion: Option<String>,
-    /// Whether what is sent is paced; otherwise TCP sends as its window lets it.
+    /// What decides how much is outstanding and how it is sent.
+    pub policy: Choice,
+    /// Whether what is sent is paced, if the policy wants it; otherwise TCP sends as its window lets it.
     pub pacing: bool,
     /// Commands that a session may have given to iSCSI; requests beyond wait above it. As many as there are, if
     /// `None`.
@@ -33,4 +37,11 @@ pub struct Options {
     pub sampling: Sampling,
     /// Where people are told what they should know although it goes on.
     pub notice: fn(&str),
+}
+
+impl Options {
+    /// How connections are steered.
+    pub fn course(&self) -> Course {
+        Course { policy: self.policy, pacing: self.pacing }
+    }
 }

@@ -92,6 +92,9 @@ pub trait Workload {
     /// [`Workload::resume_at`].
     fn next(&mut self, now: Instant) -> Option<Request>;
 
+    /// From now on requests should be so long, as far as that is the workload's to choose.
+    fn set_block(&mut self, _bytes: u64) {}
+
     /// A request has ended.
     fn done(&mut self, completed: Completed) -> Result<(), Self::Error>;
 

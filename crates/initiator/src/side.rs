@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Buffer, Buffers, Landing, Outgoing, Receiver, Sender, Span};
-use event::{Instant, Io};
+use event::{Instant, Io, WindowNotice};
 use proto::initiator::{Command, Completion, Event, Function, Session, Transfer};
-use proto::{Data, Fault, Segment};
+use proto::{Data, Fault, Segment, notification};
 use slab::Slab;
 use wire::iscsi::{BHS_LEN, Lun, Pdu, TaskAttribute, reject_reason};
 use wire::scsi::{Sense, SenseKey, Status};
@@ -29,6 +29,9 @@ const REFUSED_MIN: Duration = Duration::from_millis(5);
 const REFUSED_MAX: Duration = Duration::from_secs(1);
 /// Times a command is issued again after a unit attention, which is told once per condition.
 const ATTENTIONS_MAX: u8 = 16;
+
+/// Notices of windows that are kept between two turns; a target of our kind sends ten a second.
+const NOTICES_MAX: usize = 16;
 
 /// Everything of a session that is not its sockets.
 pub(crate) struct Side {
@@ -52,6 +55,8 @@ pub(crate) struct Side {
     pub(crate) asking: Option<Asking>,
     /// How many times it said that it was reset.
     pub(crate) resets: u64,
+    /// What the target has told of the windows that it sends with, and on which connection.
+    pub(crate) notices: Vec<(u16, WindowNotice)>,
     /// Text that waits for an answer, and the answer.
     pub(crate) question: Option<Vec<u8>>,
     pub(crate) answer: Option<Vec<u8>>,
@@ -204,11 +209,22 @@ impl Side {
                 Event::Managed { function: Function::LogicalUnitReset { .. }, response } => {
                     self.watch.reset_answered(response);
                 }
-                // The watch gives up the whole session with it; what a vendor says is for its own.
-                Event::Managed { .. } | Event::Aborted { .. } | Event::Pong | Event::Vendor { .. } => {}
+                Event::Vendor { cid, code, data } => self.hear(cid, code, &data),
+                // The watch gives up the whole session with it.
+                Event::Managed { .. } | Event::Aborted { .. } | Event::Pong => {}
             }
         }
         Ok(())
+    }
+
+    /// What a vendor says is for its own: a target of our kind tells of the windows that it sends with.
+    fn hear(&mut self, cid: u16, code: u8, data: &[u8]) {
+        if self.session.params().peer_software.is_some()
+            && self.notices.len() < NOTICES_MAX
+            && let Some(notice) = notification::read(code, data)
+        {
+            self.notices.push((cid, notice));
+        }
     }
 
     fn log_out_within(&mut self, within: Duration) {

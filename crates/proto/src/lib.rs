@@ -11,6 +11,7 @@ pub mod initiator;
 pub mod keys;
 pub mod login;
 pub mod name;
+pub mod notification;
 mod outbox;
 pub mod params;
 pub mod peer_cpu;

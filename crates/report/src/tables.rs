@@ -1,7 +1,8 @@
 //! The tables of a report: throughput, latency, checks. Which figures, in which unit, in which order.
 
+use analysis::gain::Gain;
 use analysis::manifest::Check;
-use analysis::{CellResult, Tour};
+use analysis::{CellResult, Point, Repeat, Tour};
 
 use crate::format::{NONE, against, optional, plain};
 use crate::table::{Column, Field, Table};
@@ -87,6 +88,66 @@ pub(crate) fn latency(tour: &Tour) -> Option<Table> {
     (!cells.is_empty()).then(|| Table { columns, rows: cells.iter().map(row).collect() })
 }
 
+/// What policies gain; `None` if the run compares none.
+pub(crate) fn gains(tour: &Tour) -> Option<Table> {
+    let gains = analysis::gain::gains(&tour.cells);
+    let columns = vec![
+        Column::text("load"),
+        Column::text("at"),
+        Column::text("policy"),
+        Column::number("throughput", "Mb/s"),
+        Column::number("against none", "%"),
+        Column::number("from its start", "%"),
+        Column::number("the study had", "%"),
+        Column::number("cuts by the device", ""),
+    ];
+    let percent = |share: Option<f64>| {
+        Field::new(share.map_or(NONE.to_owned(), |share| format!("{:+.1}", share * 100.0)))
+    };
+    let row = |gain: &Gain| {
+        vec![
+            Field::new(&gain.load),
+            Field::new(words(&gain.point)),
+            Field::new(&gain.policy),
+            Field::new(optional(Some(gain.bits_per_s * 1e-6), 1)),
+            percent(gain.gain),
+            percent(gain.gain_from_start),
+            percent(gain.published),
+            Field::new(optional(gain.local_cuts, 0)),
+        ]
+    };
+    (!gains.is_empty()).then(|| Table { columns, rows: gains.iter().map(row).collect() })
+}
+
+/// What each of several initiators got; `None` if there was one alone everywhere.
+pub(crate) fn initiators(tour: &Tour) -> Option<Table> {
+    let several = |repeat: &&Repeat| repeat.valid && repeat.initiators.len() > 1;
+    let cells: Vec<(&CellResult, &Repeat)> =
+        tour.cells.iter().filter_map(|cell| Some((cell, cell.repeats.iter().find(several)?))).collect();
+    let columns = vec![
+        Column::text("load"),
+        Column::text("at"),
+        Column::number("all", "Mb/s"),
+        Column::number("each", "Mb/s"),
+        Column::number("Jain's index", ""),
+        Column::number("cuts by the device", "per connection"),
+    ];
+    let row = |(cell, repeat): &(&CellResult, &Repeat)| {
+        let value = |name: &str| repeat.values.get(name).copied();
+        let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
+        let senders = || repeat.connections.iter().filter(|connection| connection.sent_bytes > 0);
+        vec![
+            Field::new(&cell.load),
+            Field::new(place(cell)),
+            Field::new(optional(value("throughput").map(|rate| rate * 1e-6), 1)),
+            Field::new(list(&mut repeat.initiators.iter().map(|rate| format!("{:.1}", rate * 1e-6)))),
+            Field::new(optional(value("fairness"), 4)),
+            Field::new(list(&mut senders().map(|connection| connection.local_cuts.to_string()))),
+        ]
+    };
+    (!cells.is_empty()).then(|| Table { columns, rows: cells.iter().map(row).collect() })
+}
+
 /// The plan's expectations; `None` if it has none.
 pub(crate) fn checks(tour: &Tour) -> Option<Table> {
     let columns = vec![
@@ -115,7 +176,11 @@ pub(crate) fn checks(tour: &Tour) -> Option<Table> {
 
 /// Where a cell lies in the matrix, in words: `delay 8ms`.
 pub(crate) fn place(cell: &CellResult) -> String {
-    cell.point.iter().map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ")
+    words(&cell.point)
+}
+
+fn words(point: &Point) -> String {
+    point.iter().map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ")
 }
 
 fn median(cell: &CellResult, name: &str, scale: f64) -> Option<f64> {

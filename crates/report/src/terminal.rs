@@ -23,8 +23,14 @@ impl Colour {
 /// The whole run: verdict, throughput, latency, checks, and the reasons of what is not valid.
 pub fn summary(tour: &Tour, colour: Colour) -> String {
     let mut out = format!("{}\n{}\n", paint(&headline(tour), "1", colour), standing(tour));
-    for table in [tables::throughput(tour), tables::latency(tour), tables::checks(tour)].into_iter().flatten()
-    {
+    let tables = [
+        tables::throughput(tour),
+        tables::gains(tour),
+        tables::initiators(tour),
+        tables::latency(tour),
+        tables::checks(tour),
+    ];
+    for table in tables.into_iter().flatten() {
         let _ = write!(out, "\n{}", table.text(colour));
     }
     for cell in &tour.cells {

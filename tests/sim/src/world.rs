@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
-use control::{Bdp, Observation, Policy};
-use event::Instant;
+use control::{Choice, Observation, Policy};
+use event::{CongestionState, Instant};
 use link::{Path, Shape, Stage};
 use proto::params::Wishes;
 
@@ -24,7 +24,7 @@ pub struct World {
     rules: Rules,
     there: Direction,
     back: Direction,
-    policy: Bdp,
+    policy: Box<dyn Policy>,
     look_at: Instant,
 }
 
@@ -103,7 +103,7 @@ impl World {
             far: Far::new(far.params, far.exp_cmd_sn, far.stat_sn, window, memory()),
             there: Direction::new(shape, window_max_bytes),
             back: Direction::new(shape, window_max_bytes),
-            policy: Bdp::new(),
+            policy: Choice::Auto.policy(),
             look_at: Instant::ZERO,
         }
     }
@@ -167,9 +167,14 @@ impl World {
             app_limited: true,
             retransmitted_packets: 0,
             delivered_packets: 0,
+            unacked_packets: 0,
             mss_bytes: 1448,
             cwnd_packets: 0,
+            ssthresh_packets: u32::MAX,
+            state: CongestionState::Open,
             backlog_bytes: unsent,
+            burst_bytes: unsent,
+            was_spaced: false,
             request_bytes: running.request_bytes(),
         });
         self.look_at = self.now + self.policy.decide().look_again;

@@ -13,7 +13,7 @@ const RATE: BitRate = BitRate(1_000_000_000);
 const WINDOW: u32 = 4096;
 const HEAD: &str = "\
 # Two farlun sessions over 1 Gb/s in virtual time: hosts that take no time, a pipe like TCP without loss
-# (slow start from 10 segments up to twice the bandwidth-delay product, at least 4 MiB), the policy bdp.
+# (slow start from 10 segments up to twice the bandwidth-delay product, at least 4 MiB), the policy auto.
 # Written by: UPDATE_SNAPSHOTS=1 cargo test -p sim --test throughput
 #
 # load      read and write: 1 MiB requests, as many as the policy wants; write-1: 1 MiB, one at a time;

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use engine::{Moved, Service, Steering, Turn, Work, socket_sample};
+use engine::{Course, Moved, Service, Steering, Turn, Work, socket_sample};
 use event::{Host, Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, clock, tcp_info};
 use store::tables::{Recorder, TableError};
@@ -113,8 +113,7 @@ impl<'a> Flow<'a> {
         if let Some(signals) = signals {
             poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
         }
-        let mut steering = Steering::new(&stream)?;
-        steering.set_pacing(pacing);
+        let steering = Steering::new(&stream, Course { pacing, ..Course::default() })?;
         Ok(Flow {
             poll,
             steering,
@@ -226,7 +225,7 @@ impl<'a> Flow<'a> {
             self.outcome.counted_time = now.since(since);
         }
         if is_sender {
-            let work = Work { received_bytes: 0, unsent_bytes: ENDLESS_BYTES, request_bytes: 0 };
+            let work = Work { unsent_bytes: ENDLESS_BYTES, ..Work::default() };
             self.steering.look(&self.stream, now, &info, work)?;
         }
         self.next_sample = now + self.steering.decision().look_again;

@@ -105,6 +105,7 @@ impl Client {
             outstanding_bytes: 0,
             buffers: Buffers::new(BUFFERS_KEEP_BYTES),
             finished: VecDeque::new(),
+            notices: Vec::new(),
             question: None,
             answer: None,
             questioned: now,
@@ -318,7 +319,7 @@ impl Client {
         if let State::Down(recovery) = &self.state {
             next = next.min(recovery.next_at());
         } else {
-            let samples = self.lines.iter().map(Line::next_sample);
+            let samples = self.lines.iter().map(Line::next_at);
             next = samples.chain([self.next_check]).fold(next, Instant::min);
             if may_issue {
                 next = self.side.retry_at().into_iter().fold(next, Instant::min);
@@ -344,8 +345,17 @@ impl Client {
     }
 
     fn issue<W: Workload>(&mut self, workload: &mut W, now: Instant) {
-        let decisions = self.lines.iter().map(|line| line.connection.decision());
-        let outstanding_bytes: u64 = decisions.map(|decision| decision.outstanding_bytes).sum();
+        for (cid, notice) in self.side.notices.drain(..) {
+            if let Some(line) = self.lines.get_mut(usize::from(cid)) {
+                line.connection.told(&notice);
+            }
+        }
+        let decisions = || self.lines.iter().map(|line| line.connection.decision());
+        let outstanding_bytes: u64 = decisions().map(|decision| decision.outstanding_bytes).sum();
+        // The block of a session is what the smallest of its windows carries.
+        if let Some(block_bytes) = decisions().filter_map(|decision| decision.block_bytes).min() {
+            workload.set_block(block_bytes);
+        }
         let side = &mut self.side;
         if side.retry_at().is_some_and(|at| now >= at) {
             side.again.extend(side.refused.drain(..));

@@ -122,6 +122,7 @@ fn load(load: &Load) -> Value {
             json["lun"] = json!(bench.lun);
             json["sessions"] = json!(bench.sessions);
             json["connections"] = json!(bench.connections);
+            json["policy"] = json!(bench.policy.name());
             json["targets"] = json!(bench.targets);
             if let Some(depth) = bench.depth {
                 json["depth"] = json!(depth);

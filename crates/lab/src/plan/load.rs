@@ -1,5 +1,6 @@
 //! A `[[load]]` of a plan: one thing the near host does over the path while it is measured.
 
+use control::Choice;
 use document::Scalar;
 use event::{Direction, Op};
 
@@ -60,6 +61,8 @@ pub struct Bench {
     pub sessions: u32,
     /// Connections of each session.
     pub connections: u32,
+    /// What decides blocks, what is outstanding and how it is sent, at both ends.
+    pub policy: Choice,
     /// Far hosts that serve; the initiators take them in turn.
     pub targets: u32,
     /// What the program leaves out of its own figures; `None` means until the window opens.
@@ -91,6 +94,7 @@ const BENCH_KEYS: &[&str] = &[
     "lun",
     "sessions",
     "connections",
+    "policy",
     "targets",
     "warmup",
     "warm_bulk",
@@ -125,6 +129,7 @@ impl Kind {
                 queue_limit: None,
                 sessions: 1,
                 connections: 1,
+                policy: Choice::default(),
                 targets: 1,
                 warmup: None,
                 warm_bulk: None,
@@ -225,6 +230,7 @@ impl Load {
             ("lun", LoadKind::Bench(bench)) => bench.lun = value.number(0, 255)?,
             ("sessions", LoadKind::Bench(bench)) => bench.sessions = value.number(1, 1024)?,
             ("connections", LoadKind::Bench(bench)) => bench.connections = value.number(1, 64)?,
+            ("policy", LoadKind::Bench(bench)) => bench.policy = value.text()?.parse()?,
             ("targets", LoadKind::Bench(bench)) => bench.targets = value.number(1, MOST_HOSTS)?,
             ("warmup", LoadKind::Bench(bench)) => bench.warmup = Some(PathTime::read(value)?),
             ("warm_bulk", LoadKind::Bench(bench)) => bench.warm_bulk = Some(PathTime::read(value)?),

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use control::Choice;
 use event::{BitRate, Bytes, Direction};
 
 use crate::plan::{Bench, Cell, Load, LoadKind, Lun, Queue, Table};
@@ -106,7 +107,7 @@ impl Parts<'_> {
                 let listen = format!("{}:{STREAM_PORT}", far_address(n));
                 words.push(["stream", "serve", "--json", "--listen", &listen]);
             }
-            LoadKind::Bench(_) => {
+            LoadKind::Bench(ref bench) => {
                 words.push(["target", "--json"]);
                 for lun in self.luns {
                     words.push(["--lun", &lun.argument(self.seed)]);
@@ -123,6 +124,7 @@ impl Parts<'_> {
                 if !compat.is_empty() {
                     words.push(["--compat", &compat]);
                 }
+                policy_words(&mut words, bench);
             }
         }
         self.sockets(&mut words, load, &host_name("far", n));
@@ -211,6 +213,13 @@ fn bench_words(words: &mut Words, bench: &Bench) {
         if count > 1 {
             words.push([flag, &count.to_string()]);
         }
+    }
+    policy_words(words, bench);
+}
+
+fn policy_words(words: &mut Words, bench: &Bench) {
+    if bench.policy != Choice::default() {
+        words.push(["--policy", bench.policy.name()]);
     }
 }
 

@@ -69,6 +69,8 @@ pub enum Event {
     },
     /// A message of the vendor's own (AsyncEvent 255).
     Vendor {
+        /// The connection that it came on.
+        cid: u16,
         /// AsyncVCode.
         code: u8,
         /// Its data.

@@ -213,7 +213,7 @@ impl Session {
             }
             async_event::VENDOR => {
                 let data = split_sense(collected)?.1.to_vec();
-                self.events.push_back(Event::Vendor { code: message.vendor_code, data });
+                self.events.push_back(Event::Vendor { cid, code: message.vendor_code, data });
             }
             // What SCSI has to say of a unit comes again with its commands; tasks that were terminated are
             // missed in time.

@@ -1,6 +1,8 @@
 //! Everything beside commands, between both machines: pings, text, messages, logout.
 
+use event::{WindowKind, WindowNotice};
 use proto::initiator::Event;
+use proto::notification;
 use proto::target::ConnectionId;
 use sim::{Kind, Order, content};
 use wire::iscsi::{Lun, NopOut, Pdu, RESERVED_TAG, TextRequest};
@@ -142,8 +144,29 @@ fn a_message_of_the_vendors_own() {
     pair.far.session().notify(ConnectionId::LEADING, 6, b"");
     pair.near.read(Order { kind: Kind::Read, address: 0, len_bytes: 2000 }, 2000);
     assert_eq!(pair.settle().len(), 1, "the rules saw a StatSN for each");
-    let vendor = |code, data: &[u8]| Some(Event::Vendor { code, data: data.to_vec() });
+    let vendor = |code, data: &[u8]| Some(Event::Vendor { cid: 0, code, data: data.to_vec() });
     assert_eq!((pair.near.event(), pair.near.event()), (vendor(5, b"rate 3"), vendor(6, b"")));
+}
+
+#[test]
+fn a_window_is_told_as_the_document_has_it() {
+    let mut far = Terms::default().far();
+    let notice = WindowNotice { kind: WindowKind::CutHere, cwnd_packets: 205, mss_bytes: 1448 };
+    for stat_sn in [STAT_SN, STAT_SN.wrapping_add(1)] {
+        let data = notification::emit(&notice);
+        far.session().notify(ConnectionId::LEADING, notification::WINDOW_VCODE, &data);
+        let sent = far.poll_transmit().expect("the message");
+        let Ok(Pdu::AsyncMessage(message)) = Pdu::parse(&sent.header) else { panic!("{:?}", sent.header) };
+        assert_eq!((message.event, message.vendor_code, message.stat_sn), (255, 1, stat_sn));
+        assert_eq!((sent.header[16..20].to_vec(), message.data_segment_len), (vec![0xff; 4], 14));
+        assert_eq!(sent.data, [0, 0, 1, 1, 0, 0, 0, 0, 0, 205, 0, 0, 5, 0xa8]);
+    }
+    let mut pair = Pair::new(&Terms::default(), 1);
+    let data = notification::emit(&notice);
+    pair.far.session().notify(ConnectionId::LEADING, notification::WINDOW_VCODE, &data);
+    pair.settle();
+    let Some(Event::Vendor { cid: 0, code, data }) = pair.near.event() else { panic!("a message") };
+    assert_eq!(notification::read(code, &data), Some(notice));
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub fn html(tour: &Tour, rebuild: &str) -> String {
     let sections = [
         section::head(tour),
         section::throughput(tour, throughput.as_ref()),
+        section::gains(tour),
+        section::initiators(tour),
         inside::against(&against),
         section::over_time(
             "ramp",

@@ -1,9 +1,10 @@
 //! One connection at the target: its socket, its turn in the loop, and what the policy makes of it.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use control::Claim;
 use engine::{Connection, Digests, Progress, Quantum, Span, Stop};
 use event::{Host, Instant, SocketSample};
 use net::{Poll, Ready, clock, tcp_info};
@@ -19,6 +20,7 @@ use super::exchange::Active;
 use super::side::Side;
 use super::trail::Trail;
 use super::transfer::{Payload, Place};
+use super::watch::SAMPLE_EVERY;
 use super::{LOGIN_TIMEOUT, Shared, log, with_scratch};
 
 /// Everything of a connection that is neither its socket nor its session's.
@@ -88,21 +90,23 @@ pub(super) struct Client {
     /// It is in the list of clients with something to do.
     pub(super) is_dirty: bool,
     seen_bytes: u64,
+    /// Something was under way at the last look, and how soon the policy wanted the next.
+    is_under_way: bool,
+    look_again: Duration,
     alive: Alive,
 }
 
 impl Client {
     pub(super) fn new(
-        stream: TcpStream,
+        connection: Connection<Place, Payload>,
         peer: SocketAddr,
-        poll: &Poll,
         index: usize,
         login: LoginPolicy,
         accepted: Instant,
     ) -> io::Result<Client> {
-        let local = stream.local_addr()?;
+        let local = connection.stream().local_addr()?;
         Ok(Client {
-            connection: Connection::new(stream, poll, index as u64)?,
+            connection,
             link: Link {
                 index,
                 peer,
@@ -123,13 +127,11 @@ impl Client {
             is_broken: false,
             is_dirty: false,
             seen_bytes: 0,
+            is_under_way: false,
+            look_again: SAMPLE_EVERY,
             alive: Alive::new(accepted),
         })
     }
-    pub(super) fn set_pacing(&mut self, is_paced: bool) {
-        self.connection.set_pacing(is_paced);
-    }
-
     /// See [`Connection::join_stamped_writes`].
     pub(super) fn join_stamped_writes(&mut self) {
         self.connection.join_stamped_writes();
@@ -230,8 +232,9 @@ impl Client {
             self.readable = progress == Progress::More;
         }
         let was_login = self.awaits_login();
+        let unsent_bytes = self.unsent_bytes(sides);
         let mut sender = Active { link: &mut self.link, sides, shared };
-        let sent = self.connection.send(poll, &mut sender).map_err(End::Io)?;
+        let sent = self.connection.send(poll, &mut sender, unsent_bytes).map_err(End::Io)?;
         if let Some(trail) = self.link.trail(sides) {
             self.connection.departed().for_each(|departed| trail.departed(&departed));
         }
@@ -262,8 +265,40 @@ impl Client {
         Ok(if self.is_reading || sent == Progress::More { progress } else { Progress::Waits })
     }
 
+    /// Payload that waits to be polled.
+    fn unsent_bytes(&self, sides: &Slab<Side>) -> u64 {
+        self.place().map_or(0, |(side, connection)| sides[side].session.unsent_payload_bytes(connection))
+    }
+
+    /// When it has something to send again although nothing has happened.
+    pub(super) fn resume_at(&self) -> Option<Instant> {
+        self.connection.resume_at()
+    }
+
+    /// Whether its session has something to send on it.
+    pub(super) fn has_to_send(&self, sides: &Slab<Side>) -> bool {
+        self.place().is_some_and(|(side, connection)| sides[side].session.wants_transmit(connection))
+    }
+
+    /// How soon to look at it after it has been at rest.
+    pub(super) fn look_again(&self) -> Duration {
+        self.look_again
+    }
+
+    /// What it claims of the line.
+    pub(super) fn claim(&self, sides: &Slab<Side>) -> Option<Claim> {
+        let (side, _) = self.place()?;
+        self.connection.claim().map(|claim| sides[side].claim(claim))
+    }
+
+    /// What it is left of the line.
+    pub(super) fn grant(&mut self, bytes_per_s: Option<u64>) {
+        self.connection.grant(bytes_per_s);
+    }
+
     /// The row of the table for a connection that has moved data since the last look, and how soon to look
-    /// again; the policy has seen it and its decisions are in force, with a command window of at most `most`. One that has not gives memory back.
+    /// again; the policy has seen it and its decisions are in force, with a command window of at most `most`. An initiator
+    /// of our own kind is told of the window. One that has not moved any gives memory back.
     pub(super) fn sample(
         &mut self,
         now: Instant,
@@ -273,7 +308,8 @@ impl Client {
         let Some((side, connection)) = self.place() else { return Ok(None) };
         let side = &mut sides[side];
         let moved = self.connection.received_payload_bytes() + self.connection.sent_payload_bytes();
-        if moved == self.seen_bytes {
+        // What is under way tells of the path until it has arrived.
+        if moved == self.seen_bytes && !self.is_under_way {
             if side.transfers.is_empty() {
                 side.transfers.shrink_to_fit();
                 side.session.rest();
@@ -286,6 +322,8 @@ impl Client {
         let unsent_bytes = side.session.unsent_payload_bytes(connection);
         let (sample, decision) = self.connection.look(now, Host::Far, unsent_bytes, request_bytes)?;
         side.set_window(connection, decision.command_window, most);
+        (self.is_under_way, self.look_again) = (sample.unacked_packets > 0, decision.look_again);
+        side.tell(connection, self.connection.take_notice());
         Ok(Some((sample, decision.look_again)))
     }
 

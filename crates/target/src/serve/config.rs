@@ -5,6 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use control::Choice;
+use engine::Course;
 use engine::trace::Sampling;
 use proto::login::ChapTarget;
 use proto::params::Digest;
@@ -30,8 +32,12 @@ pub struct Config {
     pub digests: &'static [Digest],
     /// Congestion control of its connections; the system's if `None`.
     pub congestion: Option<String>,
-    /// Whether what is sent is paced; otherwise TCP sends as its window lets it.
+    /// What decides how its connections send.
+    pub policy: Choice,
+    /// Whether what is sent is paced, if the policy wants it; otherwise TCP sends as its window lets it.
     pub pacing: bool,
+    /// Weights of initiators by their names, for when they share a line; others have 1.
+    pub weights: BTreeMap<String, u32>,
     /// How its connections send.
     pub compat: Compat,
     /// Commands that a session may have open at most, whatever its path needs; 1 … 2^31 − 1 (RFC 7143 section
@@ -44,6 +50,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// How its connections are steered.
+    pub(super) fn course(&self) -> Course {
+        Course { policy: self.policy, pacing: self.pacing }
+    }
+
     /// The largest command window that a session may have.
     pub(super) fn window_max(&self) -> u32 {
         self.window.unwrap_or(u32::MAX)

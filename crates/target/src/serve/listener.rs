@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use engine::Connection;
 use event::Instant;
 use net::{Interest, tcp};
 use proto::discovery::{DiscoveredTarget, TargetAddress};
@@ -62,15 +63,16 @@ impl Target {
             let client = prepared.and_then(|()| {
                 stream.set_nodelay(!compat.nagle)?;
                 let login = self.shared.policy.clone();
-                let mut client = Client::new(stream, peer, &self.poll, entry.key(), login, now)?;
+                let connection =
+                    Connection::new(stream, &self.poll, entry.key() as u64, self.config.course())?;
+                let mut client = Client::new(connection, peer, entry.key(), login, now)?;
                 if compat.nagle {
                     client.join_stamped_writes();
                 }
                 Ok(client)
             });
             match client {
-                Ok(mut client) => {
-                    client.set_pacing(self.config.pacing);
+                Ok(client) => {
                     entry.insert(client);
                     self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
                     self.next_roll_call = self.next_roll_call.min(now + ROLL_CALL_EVERY);

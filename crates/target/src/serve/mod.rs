@@ -3,7 +3,7 @@
 //!
 //! `client` is one connection, `side` a session and what it does with its PDUs, `exchange` joins the two, `transfer`
 //! is the payload that is moved, `parameters` what commands bring along, `jobs` are the calls that block, `chores` what
-//! takes long in memory.
+//! takes long in memory, `path` what paths want.
 
 mod alive;
 mod chores;
@@ -18,6 +18,7 @@ mod listener;
 mod manage;
 mod member;
 mod parameters;
+mod path;
 mod reload;
 mod side;
 mod stats;
@@ -28,12 +29,14 @@ mod transfer;
 mod waiting;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
 
+use control::Sharing;
 use engine::trace::Tracer;
 use engine::{Buffers, Progress, Quantum, Scratch, Service, Turn, Workers};
 use event::{Host, Instant, Sink, SocketSample};
@@ -58,7 +61,6 @@ use reload::Reloader;
 use side::{Ending, Side};
 use told::Told;
 use waiting::Waiting;
-use watch::SAMPLE_EVERY;
 
 pub use config::{Config, ServeError};
 pub use reload::{Reload, Reloaded};
@@ -96,8 +98,10 @@ pub struct Target {
     /// Who had the last turn, and until when turns are short because several have had one lately.
     last_served: usize,
     shared_until: Instant,
-    /// Clients that wait for buffers to come free.
+    /// Clients that wait for buffers to come free, and those that hold back what they have to send.
     paused: Vec<usize>,
+    spaced: Vec<usize>,
+    sharing: Sharing,
     shared: Shared,
     sockets: Option<Recorder<SocketSample>>,
     next_sample: Instant,
@@ -131,6 +135,7 @@ struct Shared {
     stirred: Vec<usize>,
     policy: LoginPolicy,
     compat: Compat,
+    weights: BTreeMap<String, u32>,
     /// What discovery answers; addresses that stand for all of this host are filled in per connection.
     advertised: Vec<DiscoveredTarget>,
     open_sessions: usize,
@@ -186,6 +191,8 @@ impl Target {
             last_served: 0,
             shared_until: Instant::default(),
             paused: Vec::new(),
+            spaced: Vec::new(),
+            sharing: Sharing::new(),
             shared: Shared {
                 luns,
                 workers,
@@ -199,6 +206,7 @@ impl Target {
                 stirred: Vec::new(),
                 policy,
                 compat: config.compat,
+                weights: config.weights.clone(),
                 advertised,
                 open_sessions: 0,
                 is_draining: false,
@@ -282,6 +290,19 @@ impl Target {
         }
     }
 
+    /// Clients that hold back what they have to send go on when its time has come.
+    fn resume_spaced(&mut self, now: Instant) {
+        let (clients, dirty) = (&mut self.clients, &mut self.dirty);
+        self.spaced.retain(|index| {
+            let Some(client) = clients.get_mut(*index) else { return false };
+            let Some(at) = client.resume_at() else { return false };
+            if now >= at {
+                client.become_dirty(dirty);
+            }
+            now < at
+        });
+    }
+
     /// Clients that wait for buffers look again as soon as they may read.
     fn resume_paused(&mut self) {
         let (clients, dirty) = (&mut self.clients, &mut self.dirty);
@@ -319,7 +340,7 @@ impl Service for Target {
                 if let Some(client) = self.clients.get_mut(index) {
                     client.mark(ready, now);
                     client.become_dirty(&mut self.dirty);
-                    self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
+                    self.next_sample = self.next_sample.min(now + client.look_again());
                 }
             }
         }
@@ -333,6 +354,7 @@ impl Service for Target {
         // Before requests are looked at that wait for it.
         self.do_chore();
         self.manage(now);
+        self.resume_spaced(now);
         let mut served = std::mem::take(&mut self.dirty);
         served.append(&mut self.again);
         if served.first() == Some(&self.last_served) {
@@ -348,6 +370,9 @@ impl Service for Target {
             client.set_quantum(quantum);
             match client.turn(&self.poll, &mut self.sides, &mut self.shared) {
                 Ok(Progress::Waits) => {
+                    if client.resume_at().is_some() && !self.spaced.contains(&index) {
+                        self.spaced.push(index);
+                    }
                     if client.is_paused() && !self.paused.contains(&index) {
                         self.paused.push(index);
                     }
@@ -381,6 +406,8 @@ impl Service for Target {
         self.resume_paused();
         let mut next = self.next_sample.min(self.next_roll_call).min(self.next_release());
         next = next.min(self.shared.waiting.next_due());
+        let resumes = self.spaced.iter().filter_map(|index| self.clients.get(*index)?.resume_at());
+        next = resumes.fold(next, Instant::min);
         if let Some(drain) = self.drain {
             match self.drain(drain, now) {
                 Some(at) => next = next.min(at),

@@ -179,6 +179,7 @@ impl Target {
         self.shared.sessions.set_allowed(config.allowed.clone());
         self.congestion.clone_from(&config.congestion);
         self.shared.compat = config.compat;
+        self.shared.weights.clone_from(&config.weights);
         let numbers = added.iter().map(Lun::number).collect();
         let gone = self.shared.luns.change(&removed, added);
         self.config = Config { iqn: self.config.iqn.clone(), trace: self.config.trace.clone(), ..config };

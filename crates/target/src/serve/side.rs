@@ -10,6 +10,7 @@ use event::{Op, RequestId};
 use net::clock;
 use proto::discovery::{self, Asker};
 use proto::login::Admitted;
+use proto::name;
 use proto::peer_cpu;
 use proto::target::{Answer, ConnectionId, Event, Run, Session, TaskId};
 use slab::Slab;
@@ -52,6 +53,8 @@ pub(super) struct Side {
     pub(super) window_max: u32,
     /// Calls that are under way for connections that are gone.
     pub(super) lingering: HashSet<u64>,
+    /// Its part of a line that it shares with other sessions.
+    pub(super) weight: u32,
     /// With it, requests are followed through the layers.
     pub(super) trail: Option<Trail>,
 }
@@ -92,6 +95,7 @@ impl Side {
             filling: 0,
             window_max: u32::MAX,
             lingering: HashSet::new(),
+            weight: shared.weights.get(&name::folded(&candidate.initiator_name)).copied().unwrap_or(1),
             trail,
         }
     }
@@ -158,21 +162,6 @@ impl Side {
         let others = self.members.iter().filter(|member| member.client != client);
         let stirred = others.filter(|member| self.session.wants_transmit(member.connection));
         shared.stirred.extend(stirred.map(|member| member.client));
-    }
-
-    /// The mean request of a connection since the last call, in bytes; 0 if there was none.
-    pub(super) fn take_request_bytes(&mut self, connection: ConnectionId) -> u64 {
-        let member = self.member(connection);
-        let (commands, bytes) = (member.commands, member.command_bytes);
-        (member.commands, member.command_bytes) = (0, 0);
-        bytes / commands.max(1)
-    }
-
-    /// The session's window is what all its paths need together, at most `most`.
-    pub(super) fn set_window(&mut self, connection: ConnectionId, window: u32, most: u32) {
-        self.member(connection).window = window;
-        let all = self.members.iter().fold(0_u32, |all, member| all.saturating_add(member.window));
-        self.session.set_command_window(all.min(self.window_max).min(most));
     }
 
     /// A session that holds its share of buffers, or any while there are none left, is not read until some

@@ -39,6 +39,7 @@ impl Target {
         let mut busy = 0;
         let mut soonest = SAMPLE_EVERY;
         let mut waiting = false;
+        let (mut claims, mut claimants) = (Vec::new(), Vec::new());
         for (index, client) in &mut self.clients {
             if client.is_overdue(now) {
                 failed.push((index, End::LoginTimeout));
@@ -49,6 +50,13 @@ impl Target {
                 Ok(None) => {}
                 Ok(Some((sample, look_again))) => {
                     busy += 1;
+                    if client.has_to_send(&self.sides) {
+                        client.become_dirty(&mut self.dirty);
+                    }
+                    if let Some(claim) = client.claim(&self.sides) {
+                        claims.push(claim);
+                        claimants.push(index);
+                    }
                     soonest = soonest.min(look_again);
                     if let Some(sockets) = &mut self.sockets {
                         sockets.record(&sample);
@@ -56,6 +64,10 @@ impl Target {
                 }
                 Err(error) => failed.push((index, End::Io(error))),
             }
+        }
+        let parts = self.sharing.share(now, &claims);
+        for (index, part) in claimants.into_iter().zip(parts) {
+            self.clients[index].grant(part);
         }
         for (index, end) in failed {
             self.close(index, &end, now);

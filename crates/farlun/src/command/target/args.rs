@@ -5,10 +5,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use control::Choice;
 use target::Compat;
 
+use super::address::node_name;
 use super::file::WINDOW_MAX;
 use crate::session::{DigestWish, SamplingArgs};
+
+/// The largest weight of an initiator.
+const WEIGHT_MAX: u32 = 1000;
 
 /// Serve memory or files as iSCSI LUNs
 #[derive(Args, Debug)]
@@ -80,6 +85,13 @@ pub(crate) struct TargetArgs {
     /// Congestion control of the connections, such as cubic [default: the system's]
     #[arg(long = "cc", value_name = "NAME")]
     pub(super) congestion: Option<String>,
+    /// What decides how the connections send: auto, or for comparison none, study or pace (docs/control.md)
+    /// [default: auto]
+    #[arg(long, value_name = "NAME")]
+    pub(super) policy: Option<Choice>,
+    /// Weight of an initiator where several share a line, IQN=1 to IQN=1000; may be given several times [default: 1]
+    #[arg(long = "weight", value_name = "IQN=N", value_parser = weight)]
+    pub(super) weights: Vec<(String, u32)>,
     /// Leave it to TCP how fast its window is sent, without pacing: for comparison
     #[arg(long)]
     pub(super) no_pacing: bool,
@@ -98,4 +110,12 @@ pub(crate) struct TargetArgs {
     /// Print the ready line, reloads and the totals at the end as JSON
     #[arg(long)]
     pub(super) json: bool,
+}
+
+/// Reads `IQN=N`.
+pub(super) fn weight(text: &str) -> Result<(String, u32), String> {
+    let (name, number) = text.split_once('=').ok_or_else(|| format!("'{text}': expected IQN=N"))?;
+    let weight = number.parse().ok().filter(|weight| (1..=WEIGHT_MAX).contains(weight));
+    let weight = weight.ok_or_else(|| format!("'{number}' is no weight: expected 1 to {WEIGHT_MAX}"))?;
+    Ok((node_name(name)?, weight))
 }

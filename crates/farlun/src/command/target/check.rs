@@ -4,6 +4,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 
+use control::Choice;
 use serde_json::{Value, json};
 
 use target::lun::{Lun, LunError};
@@ -112,6 +113,7 @@ fn document(settings: &Settings, luns: &[Checked]) -> Value {
         "allow": config.allowed,
         "digest": super::file::digest_name(settings.digest),
         "congestion": config.congestion,
+        "policy": config.policy.name(),
         "compat": config.compat.to_string(),
         "window": config.window,
         "trace": config.trace.as_ref().map(|dir| dir.display().to_string()),
@@ -148,6 +150,9 @@ fn words(settings: &Settings, luns: &[Checked]) -> String {
     text += &format!("  digests     {}\n", super::file::digest_name(settings.digest));
     if let Some(name) = &config.congestion {
         text += &format!("  congestion  {name}\n");
+    }
+    if config.policy != Choice::default() {
+        text += &format!("  policy      {}\n", config.policy);
     }
     if config.compat != Compat::default() {
         text += &format!("  compat      {}\n", config.compat);

@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use control::Choice;
 use document::{Document, Entry, Problem, Problems, Scalar, Section};
 use proto::login::{ChapTarget, Credentials, Secret};
 use target::Compat;
 use target::lun::{LUNS_MAX, LunSpec};
 
 use super::address::{addresses, node_name, twice};
+use super::args::weight;
 use crate::secrets::SecretFile;
 use crate::session::DigestWish;
 
@@ -22,6 +24,8 @@ const TOP_KEYS: &[&str] = &[
     "allow",
     "digest",
     "congestion",
+    "policy",
+    "weight",
     "pacing",
     "window",
     "trace",
@@ -48,6 +52,8 @@ pub(super) struct FromFile {
     pub(super) allowed: Option<Vec<String>>,
     pub(super) digest: Option<DigestWish>,
     pub(super) congestion: Option<String>,
+    pub(super) policy: Option<Choice>,
+    pub(super) weights: Vec<(String, u32)>,
     pub(super) pacing: Option<bool>,
     pub(super) window: Option<u32>,
     pub(super) trace: Option<PathBuf>,
@@ -74,6 +80,8 @@ pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<F
             "allow" => file.allowed = Some(allowed(&entry, &mut problems)),
             "digest" => file.digest = entry.read(&mut problems, |value| value.word(DIGESTS)),
             "congestion" => file.congestion = entry.read(&mut problems, text_of),
+            "policy" => file.policy = entry.read(&mut problems, |value| value.text()?.parse()),
+            "weight" => file.weights = weights(&entry, &mut problems),
             "pacing" => file.pacing = entry.read(&mut problems, Scalar::bool),
             "window" => file.window = entry.read(&mut problems, |value| value.number(1, WINDOW_MAX)),
             "trace" => file.trace = entry.read(&mut problems, text_of).map(PathBuf::from),
@@ -106,6 +114,17 @@ pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<F
         true => Ok(file),
         false => Err(problems.into_sorted()),
     }
+}
+
+fn weights(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<(String, u32)> {
+    let mut found = Vec::new();
+    for (value, span) in entry.list(problems) {
+        match value.text().and_then(weight) {
+            Ok(weight) => found.push(weight),
+            Err(text) => problems.at(&span, format!("weight: {text}")),
+        }
+    }
+    found
 }
 
 fn text_of(value: &Scalar) -> Result<String, String> {

@@ -119,6 +119,8 @@ impl Settings {
             allowed: if allowed.is_empty() { file.allowed.unwrap_or_default() } else { allowed },
             digests: digest.digests(),
             congestion,
+            policy: args.policy.or(file.policy).unwrap_or_default(),
+            weights: file.weights.into_iter().chain(args.weights.iter().cloned()).collect(),
             pacing: !args.no_pacing && file.pacing.unwrap_or(true),
             compat: args.compat.or(file.compat).unwrap_or_default(),
             window: args.window.or(file.window),

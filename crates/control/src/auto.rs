@@ -1,0 +1,145 @@
+//! The policy `auto`: everything follows the path that was measured. It is the default.
+//!
+//! *Outstanding* is a multiple of the bandwidth-delay product (`product.rs`). *Bulk* is paced by the kernel, capped by
+//! the delivered rate (`cap.rs`), and by the part of the line that the process leaves it among its senders (`share.rs`).
+//! *A lone request* is handed to TCP as fast as the line carries it (`space.rs`), and paced by nothing else. *Blocks* are
+//! the caller's: what a block has to do with a window is over once its data are spaced.
+
+use core::time::Duration;
+
+use crate::cap::{BULK_BYTES, Cap};
+use crate::cuts::Cuts;
+use crate::policy::{Decision, Observation, Policy};
+use crate::product::Product;
+use crate::share::Claim;
+use crate::space::Space;
+
+/// See the file's beginning.
+#[derive(Clone, Debug)]
+pub(crate) struct Auto {
+    product: Product,
+    cuts: Cuts,
+    cap: Cap,
+    space: Space,
+    granted_bytes_per_s: Option<u64>,
+}
+
+impl Auto {
+    pub(crate) fn new() -> Auto {
+        Auto {
+            product: Product::new(),
+            cuts: Cuts::default(),
+            cap: Cap::new(BULK_BYTES),
+            space: Space::new(),
+            granted_bytes_per_s: None,
+        }
+    }
+}
+
+impl Policy for Auto {
+    fn observe(&mut self, seen: &Observation) {
+        self.product.observe(seen);
+        let cut = self.cuts.observe(seen);
+        self.cap.observe(seen, &self.product, cut);
+        self.space.observe(seen, cut);
+    }
+
+    fn decide(&self) -> Decision {
+        let cap = self.cap.pacing_bytes_per_s(&self.product);
+        let granted = self.granted_bytes_per_s.filter(|_| self.cap.is_bulk()).unwrap_or(u64::MAX);
+        let lone = (!self.cap.is_bulk()).then_some(&self.space);
+        let look_lone = lone.and_then(Space::look_again).unwrap_or(Duration::MAX);
+        Decision {
+            block_bytes: None,
+            outstanding_bytes: self.product.outstanding_bytes(),
+            command_window: self.product.command_window(),
+            pacing_bytes_per_s: cap.map(|cap| cap.min(granted)),
+            burst_bytes_per_s: lone.and_then(Space::bytes_per_s),
+            look_again: self.cap.look_again(&self.product).min(look_lone),
+        }
+    }
+
+    fn product_bytes(&self) -> u64 {
+        self.product.bytes()
+    }
+
+    fn claim(&self) -> Option<Claim> {
+        self.cap.claim()
+    }
+
+    fn grant(&mut self, bytes_per_s: Option<u64>) {
+        self.granted_bytes_per_s = bytes_per_s;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Instant;
+
+    use super::*;
+    use crate::policy::UNCAPPED;
+    use crate::testing::QUIET;
+
+    const RTT: Duration = Duration::from_millis(100);
+    const LINE: u64 = 117_000_000;
+
+    fn auto(moved_bytes_per_s: u64, request_bytes: u64) -> Auto {
+        let mut auto = Auto::new();
+        for round in 0..40u64 {
+            auto.observe(&Observation {
+                now: Instant::ZERO + RTT * round as u32,
+                rtt: RTT,
+                min_rtt: Some(RTT),
+                moved_bytes: moved_bytes_per_s / 10 * round,
+                delivery_rate_bytes_per_s: moved_bytes_per_s,
+                backlog_bytes: 64 << 20,
+                burst_bytes: 64 << 20,
+                request_bytes,
+                ..QUIET
+            });
+        }
+        auto
+    }
+
+    #[test]
+    fn the_command_window_follows_small_requests() {
+        assert_eq!(auto(LINE, 1 << 20).decide().command_window, 4096);
+        let window = auto(LINE, 4096).decide().command_window;
+        assert!((5000..7000).contains(&window), "{window}");
+    }
+
+    #[test]
+    fn what_is_granted_limits_the_cap() {
+        let mut auto = auto(LINE, 1 << 20);
+        assert_eq!(auto.decide().pacing_bytes_per_s, Some(UNCAPPED), "alone, and no queue yet");
+        let claim = auto.claim().expect("it is in bulk");
+        assert_eq!((claim.weight, claim.has_queue), (1, false));
+        auto.grant(Some(LINE / 4));
+        assert_eq!(auto.decide().pacing_bytes_per_s, Some(LINE / 4));
+        auto.grant(None);
+        assert_eq!(auto.decide().pacing_bytes_per_s, Some(UNCAPPED));
+    }
+
+    #[test]
+    fn a_lone_request_is_not_paced_and_a_short_path_never() {
+        let mut auto = Auto::new();
+        let mut seen = Observation {
+            rtt: RTT,
+            min_rtt: Some(RTT),
+            delivery_rate_bytes_per_s: 1,
+            app_limited: true,
+            backlog_bytes: 1 << 20,
+            burst_bytes: 1 << 20,
+            request_bytes: 1 << 20,
+            ..QUIET
+        };
+        auto.observe(&seen);
+        assert_eq!(auto.decide().pacing_bytes_per_s, None);
+        assert!(auto.decide().burst_bytes_per_s.is_some(), "it is spaced");
+        seen.backlog_bytes = 64 << 20;
+        seen.min_rtt = Some(Duration::from_micros(100));
+        auto.observe(&seen);
+        let Decision { pacing_bytes_per_s, burst_bytes_per_s, .. } = auto.decide();
+        assert_eq!((pacing_bytes_per_s, burst_bytes_per_s), (None, None));
+    }
+}

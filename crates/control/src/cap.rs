@@ -1,0 +1,262 @@
+//! The cap of the pacing rate of a sender in bulk, from the delivered rate and the round trip alone.
+//!
+//! A sender with a lot to send is paced from the beginning, without a cap: Linux then spreads its window over the round
+//! trip, and HyStart no longer takes a burst of ACKs for a full pipe (it halves its threshold for unpaced senders),
+//! which is what leaves CUBIC far below the line for a minute on a path of 500 ms. As soon as a queue stands the line is
+//! known (it delivers what it can), and the cap follows it: a little above while the round trip shows no queue, and as
+//! far below as drains a queue in a few round trips while it does. If a little above makes no queue, the line is faster
+//! than we thought, and the cap is lifted. A queue too small to show in the round trip before it overflows shows as
+//! loss: when a round loses more than chance would take, the cap is what was delivered, and from there it feels its way
+//! (`wary.rs`). If the queue stays although we slowed down, others are filling it, and the cap is lifted so that they do
+//! not take our share. Paths shorter than a millisecond are not paced: their windows are small and the timers would cost
+//! more than they give.
+
+use core::time::Duration;
+
+use event::{Instant, WindowKind};
+
+use crate::cuts::Cut;
+use crate::max_filter::MaxFilter;
+use crate::policy::{Observation, UNCAPPED};
+use crate::product::{Product, RATE_MIN_TIME};
+use crate::share::Claim;
+use crate::wary::{Round, Wary, window_rate};
+
+/// A sender with less than this to send is left uncapped, so that a lone request goes out at once.
+pub(crate) const BULK_BYTES: u64 = 2 << 20;
+/// Paths shorter than this are not paced.
+const PACED_MIN_RTT: Duration = Duration::from_millis(1);
+/// Least cap, in bytes per second: below it one packet would wait for many round trips.
+const PACED_MIN: u64 = 1 << 17;
+/// How soon to look again while a window doubles every round trip, at the soonest.
+const LOOK_SOON: Duration = Duration::from_millis(2);
+/// And otherwise.
+const LOOK_LATER: Duration = Duration::from_millis(20);
+/// Rounds a little above the line without a queue after which it is no longer the line.
+const FREE_ROUNDS: u32 = 6;
+/// Rounds with a standing queue after which it is others who fill it.
+const CROWDED_ROUNDS: u32 = 20;
+/// Of the packets of a round, one in so many lost is an overflow and not chance; and at least so many.
+const OVERFLOW_SHARE: u64 = 50;
+const OVERFLOW_PACKETS: u64 = 16;
+/// A queue that is known to be small stands from here on: a part of the round trip, and a millisecond of noise.
+const SMALL_QUEUE_SHARE: u32 = 400;
+const SMALL_QUEUE_NOISE: Duration = Duration::from_millis(1);
+/// Rounds without a cap after that.
+const OPEN_ROUNDS: u32 = 16;
+
+/// See the file's beginning.
+#[derive(Clone, Debug)]
+pub(crate) struct Cap {
+    /// Rate of what this end sends, by the kernel's account.
+    delivered: MaxFilter<10>,
+    /// When packets that have arrived were counted last, and how many.
+    arrived: Option<(Instant, u32)>,
+    round_ends: Instant,
+    /// Packets sent again, until the present round began and until now.
+    lost_before: u64,
+    lost: u64,
+    /// What has to be sent at one time for pacing to begin.
+    paced_from_bytes: u64,
+    is_paced: bool,
+    /// There has been a lot to send.
+    was_bulk: bool,
+    /// There is a lot to send.
+    is_bulk: bool,
+    /// The path showed a queue at the last look, or has just overflowed.
+    has_queue: bool,
+    /// The rate at which packets arrived of late.
+    rate_bytes_per_s: u64,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// The window is growing: paced, no cap.
+    Ramp,
+    /// The line is known.
+    Capped { bytes_per_s: u64, rounds_with_queue: u32, rounds_without: u32 },
+    /// The queue is small, and overflowed: known to be so for some more rounds.
+    Wary(Wary),
+    /// Others crowd the queue: no cap for a while.
+    Crowded { rounds_left: u32 },
+}
+
+impl Cap {
+    /// A cap of a sender that is paced once it had so much to send at one time.
+    pub(crate) fn new(paced_from_bytes: u64) -> Cap {
+        Cap {
+            delivered: MaxFilter::new(),
+            arrived: None,
+            round_ends: Instant::ZERO,
+            lost_before: 0,
+            lost: 0,
+            paced_from_bytes,
+            is_paced: false,
+            was_bulk: false,
+            is_bulk: false,
+            has_queue: false,
+            rate_bytes_per_s: 0,
+            stage: Stage::Ramp,
+        }
+    }
+
+    /// Takes what was seen, after the product has, and the cut of the window if there was one.
+    pub(crate) fn observe(&mut self, seen: &Observation, product: &Product, cut: Option<Cut>) {
+        let path = Path { min_rtt: product.min_rtt().unwrap_or(seen.rtt), product_bytes: product.bytes() };
+        // A rate that was limited by the application still shows what the path can carry at least.
+        if !seen.app_limited || seen.delivery_rate_bytes_per_s > self.delivered.max() {
+            self.delivered.add(seen.delivery_rate_bytes_per_s);
+        }
+        self.is_bulk = seen.backlog_bytes >= BULK_BYTES;
+        self.was_bulk |= self.is_bulk;
+        self.is_paced |= self.was_bulk || seen.burst_bytes >= self.paced_from_bytes;
+        let is_sending = self.was_bulk && self.delivered.max() > 0;
+        // A window that doubles makes a queue of a whole product within a round trip: no time to lose. The
+        // delivery rate is that of a round trip ago, so the line is a little faster.
+        if is_sending && matches!(self.stage, Stage::Ramp) && path.has_queue(seen.rtt) {
+            self.stage = self.capped(125, 0, 0);
+        }
+        self.lost = seen.retransmitted_packets.max(self.lost);
+        // The queue may be that of our own device, which loses nothing and cuts the window all the same.
+        let has_filled_device = cut.is_some_and(|cut| cut.kind == WindowKind::CutHere);
+        let has_lost = self.lost - self.lost_before >= path.overflow_packets(seen.mss_bytes);
+        let has_overflowed = has_lost || has_filled_device;
+        let is_unaware = match self.stage {
+            Stage::Ramp => has_overflowed,
+            Stage::Capped { .. } => has_filled_device,
+            Stage::Wary(_) | Stage::Crowded { .. } => false,
+        };
+        if is_sending && is_unaware {
+            // At once: a second cut of the window costs more than the packets.
+            self.stage = Stage::Wary(Wary::new(self.delivered.max()));
+        }
+        self.has_queue = has_overflowed || path.has_queue(seen.rtt);
+        let rate = self.count(seen, path.min_rtt);
+        self.rate_bytes_per_s = rate.unwrap_or(self.rate_bytes_per_s);
+        if let Stage::Wary(wary) = &mut self.stage {
+            if let Some(rate) = rate {
+                wary.learn(rate);
+            }
+            if path.has_small_queue(seen.rtt) {
+                wary.give_way(self.delivered.max());
+            }
+        }
+        if seen.now >= self.round_ends {
+            if is_sending && !seen.app_limited {
+                self.round(seen, path, has_overflowed);
+            }
+            self.lost_before = self.lost;
+            self.round_ends = seen.now + seen.rtt.max(Duration::from_millis(1));
+        }
+    }
+
+    /// The cap; `None` while what is sent is better not paced.
+    pub(crate) fn pacing_bytes_per_s(&self, product: &Product) -> Option<u64> {
+        let is_long = product.min_rtt().is_some_and(|rtt| rtt >= PACED_MIN_RTT);
+        (self.is_paced && is_long).then_some(match self.stage {
+            Stage::Capped { bytes_per_s, .. } | Stage::Wary(Wary { bytes_per_s, .. }) if self.is_bulk => {
+                bytes_per_s.max(PACED_MIN)
+            }
+            // A lone request goes out as fast as the window lets it: the line's queue has room for it.
+            _ => UNCAPPED,
+        })
+    }
+
+    /// Whether there is a lot to send.
+    pub(crate) fn is_bulk(&self) -> bool {
+        self.is_bulk
+    }
+
+    /// What a sender in bulk claims of the line.
+    pub(crate) fn claim(&self) -> Option<Claim> {
+        let claim = Claim { weight: 1, rate_bytes_per_s: self.rate_bytes_per_s, has_queue: self.has_queue };
+        self.is_bulk.then_some(claim)
+    }
+
+    /// How soon to look again.
+    pub(crate) fn look_again(&self, product: &Product) -> Duration {
+        match self.stage {
+            Stage::Ramp if self.was_bulk => {
+                (product.min_rtt().unwrap_or_default() / 4).clamp(LOOK_SOON, LOOK_LATER)
+            }
+            _ => LOOK_LATER,
+        }
+    }
+
+    fn capped(&self, percent: u64, rounds_with_queue: u32, rounds_without: u32) -> Stage {
+        let bytes_per_s = self.delivered.max() / 100 * percent;
+        Stage::Capped { bytes_per_s, rounds_with_queue, rounds_without }
+    }
+
+    fn round(&mut self, seen: &Observation, path: Path, has_overflowed: bool) {
+        let rtt = seen.rtt;
+        self.stage = match self.stage {
+            Stage::Ramp => Stage::Ramp,
+            Stage::Capped { rounds_with_queue: CROWDED_ROUNDS.., .. }
+            | Stage::Wary(Wary { rounds_with_queue: CROWDED_ROUNDS.., .. }) => {
+                Stage::Crowded { rounds_left: OPEN_ROUNDS }
+            }
+            Stage::Wary(wary) if wary.is_over() => self.capped(100, 0, 0),
+            Stage::Wary(wary) => Stage::Wary(wary.feel(Round {
+                delivered_bytes_per_s: self.delivered.max(),
+                has_overflowed,
+                has_queue: path.has_small_queue(rtt),
+                window_bytes_per_s: window_rate(seen, path.min_rtt.as_nanos()),
+            })),
+            Stage::Capped { rounds_without: FREE_ROUNDS.., .. } => Stage::Ramp,
+            // Slow enough to drain the queue in about four round trips; the line stays busy with it.
+            Stage::Capped { rounds_with_queue, .. } if path.has_queue(rtt) => {
+                let queue = rtt.saturating_sub(path.min_rtt);
+                let excess = queue.as_nanos() * 25 / rtt.as_nanos().max(1);
+                let percent = 100 - u64::try_from(excess).unwrap_or(25).min(25);
+                self.capped(percent, rounds_with_queue + 1, 0)
+            }
+            Stage::Capped { rounds_without, .. } => self.capped(105, 0, rounds_without + 1),
+            Stage::Crowded { rounds_left: 0 } => self.capped(100, 0, 0),
+            Stage::Crowded { rounds_left } => Stage::Crowded { rounds_left: rounds_left - 1 },
+        };
+        self.delivered.advance();
+    }
+
+    /// Takes how many packets have arrived; their rate is known after a while.
+    fn count(&mut self, seen: &Observation, min_rtt: Duration) -> Option<u64> {
+        let (since, base) = *self.arrived.get_or_insert((seen.now, seen.delivered_packets));
+        let elapsed = seen.now.since(since);
+        // A few milliseconds of acknowledgements that came together must not count for much.
+        if elapsed < RATE_MIN_TIME.max(min_rtt / 4) {
+            return None;
+        }
+        self.arrived = Some((seen.now, seen.delivered_packets));
+        let bytes = u128::from(seen.delivered_packets.wrapping_sub(base)) * u128::from(seen.mss_bytes);
+        u64::try_from(bytes * 1_000_000_000 / elapsed.as_nanos()).ok()
+    }
+}
+
+/// What is known of the path besides its rate.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    min_rtt: Duration,
+    product_bytes: u64,
+}
+
+impl Path {
+    /// Whether a queue stands: a tenth of the path and a millisecond are noise.
+    fn has_queue(self, rtt: Duration) -> bool {
+        rtt.saturating_sub(self.min_rtt) > self.min_rtt / 10 + Duration::from_millis(1)
+    }
+
+    /// Whether a queue stands that is known to be small.
+    fn has_small_queue(self, rtt: Duration) -> bool {
+        rtt.saturating_sub(self.min_rtt) > self.min_rtt / SMALL_QUEUE_SHARE + SMALL_QUEUE_NOISE
+    }
+
+    /// Packets lost in a round from which on a queue must have overflowed.
+    fn overflow_packets(self, mss_bytes: u32) -> u64 {
+        let of_round = self.product_bytes / u64::from(mss_bytes.max(1));
+        OVERFLOW_PACKETS.max(of_round / OVERFLOW_SHARE)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! A path whose sender doubles its rate every round trip, and the cap that it meets.
+
+use super::*;
+use crate::testing::QUIET;
+
+const LINE: u64 = 117_000_000;
+const RTT: Duration = Duration::from_millis(100);
+
+/// A path whose sender doubles its rate every round trip until the line is full, then builds a queue
+/// with what it sends too much.
+struct Path {
+    product: Product,
+    cap: Cap,
+    now: Instant,
+    rate: u64,
+    moved: u64,
+    queue_bytes: u64,
+    room_bytes: u64,
+    lost: u64,
+    arrived_bytes: u64,
+    /// How much of the next arrivals is seen at every third look already.
+    early_bytes: u64,
+    others: bool,
+}
+
+impl Path {
+    fn new() -> Path {
+        Path {
+            product: Product::new(),
+            cap: Cap::new(BULK_BYTES),
+            now: Instant::ZERO,
+            rate: 145_000,
+            moved: 0,
+            queue_bytes: 0,
+            room_bytes: u64::MAX,
+            lost: 0,
+            arrived_bytes: 0,
+            early_bytes: 0,
+            others: false,
+        }
+    }
+
+    fn rounds(&mut self, rounds: u32) {
+        for step in 0..rounds * 10 {
+            let early_bytes = if step % 3 == 2 { self.early_bytes } else { 0 };
+            self.now += RTT / 10;
+            self.rate = (self.rate as f64 * 1.0718) as u64;
+            let wanted = self.pacing().unwrap_or(UNCAPPED).min(self.rate);
+            self.rate = self.rate.min(2 * LINE);
+            let delivered = if self.queue_bytes > 0 { LINE } else { wanted.min(LINE) };
+            self.queue_bytes = (self.queue_bytes + wanted / 100).saturating_sub(LINE / 100);
+            if self.queue_bytes > self.room_bytes {
+                self.lost += (self.queue_bytes - self.room_bytes) / 1448;
+                self.queue_bytes = self.room_bytes;
+            }
+            if self.others {
+                self.queue_bytes = LINE / 10;
+            }
+            self.moved += delivered / 100;
+            self.arrived_bytes += delivered / 100;
+            let queueing = Duration::from_nanos(self.queue_bytes * 1_000_000_000 / LINE);
+            let seen = Observation {
+                now: self.now,
+                rtt: RTT + queueing,
+                min_rtt: Some(RTT),
+                moved_bytes: self.moved,
+                delivery_rate_bytes_per_s: delivered,
+                app_limited: false,
+                retransmitted_packets: self.lost,
+                delivered_packets: ((self.arrived_bytes + early_bytes) / 1448) as u32,
+                mss_bytes: 1448,
+                backlog_bytes: 64 << 20,
+                burst_bytes: 64 << 20,
+                request_bytes: 1 << 20,
+                ..QUIET
+            };
+            self.product.observe(&seen);
+            self.cap.observe(&seen, &self.product, None);
+        }
+    }
+
+    fn pacing(&self) -> Option<u64> {
+        self.cap.pacing_bytes_per_s(&self.product)
+    }
+
+    /// The cap after so many rounds.
+    fn cap(&mut self, rounds: u32) -> u64 {
+        self.rounds(rounds);
+        self.pacing().unwrap()
+    }
+}
+
+#[test]
+fn outstanding_keeps_ahead_of_a_doubling_window() {
+    let mut path = Path::new();
+    for _ in 0..12 {
+        let product = path.rate.min(LINE) / 10;
+        path.rounds(1);
+        assert!(path.product.outstanding_bytes() >= 2 * product);
+    }
+    path.rounds(20);
+    let end = path.product.outstanding_bytes();
+    assert!((LINE / 10 * 19 / 10..LINE / 10 * 21 / 10).contains(&end), "{end}");
+}
+
+#[test]
+fn the_cap_finds_the_line_and_keeps_the_queue_short() {
+    let mut path = Path::new();
+    assert_eq!(path.cap(5), UNCAPPED, "no cap while it grows");
+    path.rounds(200);
+    let (mut least, mut most) = (u64::MAX, 0);
+    for _ in 0..50 {
+        let cap = path.cap(1);
+        (least, most) = (least.min(cap), most.max(cap));
+    }
+    assert!(least >= LINE / 100 * 94 && most <= LINE / 100 * 106, "{least} {most}");
+    assert!(path.queue_bytes < LINE / 10, "less than a round trip of queue");
+}
+
+#[test]
+fn after_a_small_queue_has_overflowed_it_does_not_again() {
+    let mut path = Path::new();
+    path.room_bytes = LINE / 160;
+    path.rounds(12);
+    let lost = path.lost;
+    assert!(lost > 100, "doubling every round trip it must: {lost}");
+    let caps: Vec<u64> = (0..60).map(|_| path.cap(1)).collect();
+    assert!(path.lost - lost < lost, "{} and then {}", lost, path.lost - lost);
+    let least = caps.iter().skip(4).min().unwrap();
+    assert!((LINE / 100 * 95..LINE / 100 * 103).contains(least), "{caps:?}");
+    // What the line carried while it overflowed is known within a few rounds, and not exceeded.
+    let known = caps.iter().skip(4);
+    assert!(known.clone().all(|cap| (LINE / 100 * 95..LINE).contains(cap)), "{caps:?}");
+}
+
+#[test]
+fn a_line_taken_for_more_than_it_is_comes_down_when_a_queue_shows() {
+    let mut path = Path::new();
+    path.room_bytes = LINE / 160;
+    // Of what arrives a part is seen early: for a moment the line seems to carry four percent more.
+    path.early_bytes = LINE / 25 * 4 / 100;
+    path.rounds(11);
+    // The window is cut.
+    (path.rate, path.queue_bytes) = (LINE / 20, 0);
+    let lost = path.lost;
+    let cap = path.cap(100);
+    assert!(path.lost - lost < 16, "another overflow: {lost} lost, then {} more", path.lost - lost);
+    assert!((LINE / 100 * 93..=LINE).contains(&cap), "{cap}");
+}
+
+#[test]
+fn the_cap_is_lifted_when_others_fill_a_small_queue() {
+    let mut path = Path::new();
+    path.room_bytes = LINE / 160;
+    path.rounds(30);
+    path.others = true;
+    let caps: Vec<_> = (0..60).map(|_| path.cap(1)).collect();
+    assert!(caps.contains(&UNCAPPED), "{caps:?}");
+}
+
+#[test]
+fn a_packet_lost_by_chance_is_no_overflow() {
+    let mut path = Path::new();
+    for round in 0..9 {
+        path.lost += 5;
+        assert_eq!(path.cap(1), UNCAPPED, "{round}");
+    }
+}
+
+#[test]
+fn the_cap_is_lifted_when_others_fill_the_queue() {
+    let mut path = Path::new();
+    path.rounds(60);
+    path.others = true;
+    let caps: Vec<_> = (0..60).map(|_| path.cap(1)).collect();
+    assert!(caps.contains(&UNCAPPED), "{caps:?}");
+}

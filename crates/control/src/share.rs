@@ -1,0 +1,194 @@
+//! How senders that one process serves share a line: by weight, nobody starved, a newcomer within a few round trips.
+//!
+//! Left to themselves, flows that are each paced at what they get keep what they have: who comes late stays small. One
+//! process that serves them all knows what they carry together. While any of them shows a queue, that sum is the line,
+//! and each may have its part of it by weight; what somebody does not use is shared among the others (max-min). Who uses
+//! less than its part may use twice what it does, so a newcomer doubles each round trip until it has its part, and
+//! somebody whose own path is slower does not keep others from the rest. Senders whose lines are different ones are not
+//! hurt: each uses less than its part of the sum, or has what is left of it.
+
+use core::time::Duration;
+
+use event::Instant;
+
+use crate::max_filter::MaxFilter;
+
+/// One sender in bulk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// Its weight, at least 1.
+    pub weight: u32,
+    /// What it has delivered of late, in bytes per second.
+    pub rate_bytes_per_s: u64,
+    /// Its path shows a queue, or has just overflowed.
+    pub has_queue: bool,
+}
+
+/// Time slots of which the sum is remembered.
+const SLOT: Duration = Duration::from_millis(250);
+/// A queue counts for so long.
+const QUEUE_LASTS: Duration = Duration::from_secs(2);
+/// Somebody who uses less than its part may have so many times what it uses, and at least this.
+const GROWTH: u64 = 2;
+const RATE_MIN_BYTES_PER_S: u64 = 1 << 20;
+/// Beyond its part, so that a line that has become faster is found.
+const HEADROOM_PERCENT: u64 = 104;
+
+/// What is known of the senders together.
+#[derive(Clone, Debug, Default)]
+pub struct Sharing {
+    line: MaxFilter<8>,
+    slot_ends: Instant,
+    queue_until: Instant,
+}
+
+impl Sharing {
+    /// Nothing is known.
+    pub fn new() -> Sharing {
+        Sharing::default()
+    }
+
+    /// Takes what the senders claim at `now`; what each may send at most, in the same order. `None` for all while
+    /// there is nothing to share.
+    pub fn share(&mut self, now: Instant, claims: &[Claim]) -> Vec<Option<u64>> {
+        if now >= self.slot_ends {
+            self.line.advance();
+            self.slot_ends = now + SLOT;
+        }
+        self.line.add(claims.iter().map(|claim| claim.rate_bytes_per_s).sum());
+        if claims.iter().any(|claim| claim.has_queue) {
+            self.queue_until = now + QUEUE_LASTS;
+        }
+        if claims.len() < 2 || now >= self.queue_until {
+            return vec![None; claims.len()];
+        }
+        parts(self.line.max(), claims)
+            .into_iter()
+            .map(|part| Some((part / 100).saturating_mul(HEADROOM_PERCENT)))
+            .collect()
+    }
+}
+
+/// Parts of a line by weight; what somebody cannot use goes to the others.
+fn parts(line: u64, claims: &[Claim]) -> Vec<u64> {
+    let wants = |claim: &Claim| claim.rate_bytes_per_s.saturating_mul(GROWTH).max(RATE_MIN_BYTES_PER_S);
+    let mut parts = vec![0; claims.len()];
+    let mut open: Vec<usize> = (0..claims.len()).collect();
+    let mut left = line;
+    while !open.is_empty() {
+        let weights: u64 = open.iter().map(|n| u64::from(claims[*n].weight.max(1))).sum();
+        let unit = left / weights;
+        let part = |n: usize| unit.saturating_mul(claims[n].weight.max(1).into());
+        let (modest, rest): (Vec<usize>, Vec<usize>) =
+            open.iter().partition(|n| wants(&claims[**n]) < part(**n));
+        if modest.is_empty() {
+            rest.iter().for_each(|n| parts[*n] = part(*n));
+            break;
+        }
+        for n in modest {
+            parts[n] = part(n);
+            left = left.saturating_sub(wants(&claims[n]));
+        }
+        open = rest;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: u64 = 117_000_000;
+    const RTT: Duration = Duration::from_millis(16);
+
+    fn claim(weight: u32, rate_bytes_per_s: u64) -> Claim {
+        Claim { weight, rate_bytes_per_s, has_queue: true }
+    }
+
+    /// Senders on one line: each sends what its own window lets it and no more than its part; a line that has too much
+    /// gives to each by what it sends.
+    struct Line {
+        sharing: Sharing,
+        now: Instant,
+        /// Weight, window as a rate, delivered.
+        senders: Vec<(u32, u64, u64)>,
+    }
+
+    impl Line {
+        fn round(&mut self) {
+            self.now += RTT;
+            let claims: Vec<Claim> =
+                self.senders.iter().map(|(weight, _, rate)| claim(*weight, *rate)).collect();
+            let parts = self.sharing.share(self.now, &claims);
+            let sent: Vec<u64> = self
+                .senders
+                .iter()
+                .zip(parts)
+                .map(|((_, window, _), part)| part.unwrap_or(u64::MAX).min(*window))
+                .collect();
+            let all: u64 = sent.iter().sum();
+            for ((_, window, rate), sent) in self.senders.iter_mut().zip(sent) {
+                *rate = (u128::from(sent) * u128::from(LINE.min(all)) / u128::from(all.max(1))) as u64;
+                // The window doubles while it is used.
+                if sent == *window {
+                    *window = (2 * *window).min(4 * LINE);
+                }
+            }
+        }
+    }
+
+    fn share_of(rates: &[(u32, u64, u64)], n: usize) -> f64 {
+        let weights: u32 = rates.iter().map(|sender| sender.0).sum();
+        rates[n].2 as f64 / (LINE as f64 * f64::from(rates[n].0) / f64::from(weights))
+    }
+
+    #[test]
+    fn a_newcomer_has_its_share_after_twenty_round_trips() {
+        for (others, weight) in [(1, 1), (3, 1), (7, 1), (3, 2)] {
+            let mut line = Line { sharing: Sharing::new(), now: Instant::ZERO, senders: Vec::new() };
+            line.senders.extend((0..others).map(|_| (1, LINE, LINE / others as u64)));
+            (0..50).for_each(|_| line.round());
+            line.senders.push((weight, 900_000, 900_000));
+            (0..20).for_each(|_| line.round());
+            for n in 0..line.senders.len() {
+                let share = share_of(&line.senders, n);
+                assert!(
+                    (0.9..=1.1).contains(&share),
+                    "{others} and one of weight {weight}: {:?}",
+                    line.senders
+                );
+            }
+            let all: u64 = line.senders.iter().map(|sender| sender.2).sum();
+            assert!(all > LINE / 100 * 97, "the line stays full: {all}");
+        }
+    }
+
+    #[test]
+    fn a_small_window_is_not_starved_and_the_others_have_the_rest() {
+        let claims = [claim(1, 3_000_000), claim(1, 57_000_000), claim(1, 57_000_000)];
+        let parts = parts(LINE, &claims);
+        assert_eq!(parts[0], LINE / 3, "it may have its part at any time");
+        let rest = (LINE - 6_000_000) / 2;
+        assert_eq!(parts[1..], [rest, rest]);
+    }
+
+    #[test]
+    fn lines_that_are_not_shared_are_not_throttled() {
+        let (fast, slow) = (claim(1, 1_000_000_000), claim(1, 10_000_000));
+        let parts = parts(1_010_000_000, &[fast, slow]);
+        assert!(parts[0] >= 990_000_000 / 100 * 99 && parts[1] > 10_000_000, "{parts:?}");
+    }
+
+    #[test]
+    fn alone_or_without_a_queue_there_is_nothing_to_share() {
+        let mut sharing = Sharing::new();
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        assert_eq!(sharing.share(at(0), &[claim(1, LINE)]), [None]);
+        let quiet = Claim { has_queue: false, ..claim(1, LINE / 2) };
+        assert_eq!(sharing.share(at(3000), &[quiet, quiet]), [None, None]);
+        assert!(sharing.share(at(3010), &[quiet, claim(1, LINE / 2)]).iter().all(Option::is_some));
+        assert!(sharing.share(at(4000), &[quiet, quiet]).iter().all(Option::is_some), "for a while");
+        assert_eq!(sharing.share(at(9000), &[quiet, quiet]), [None, None]);
+        assert_eq!(sharing.share(at(9001), &[]), []);
+    }
+}

@@ -1,0 +1,219 @@
+//! How fast the data of a lone request are handed to TCP, so that a burst does not overflow the sender's own device
+//! or the first queue it meets.
+//!
+//! A sender that is asked for a megabyte after a pause has the whole window at once and sends it at the speed of the
+//! host. A network card with a ring of 256 packets refuses what is too much, the window is cut although nothing was
+//! lost, and since such a sender hardly ever fills its window it stays cut. TCP's own pacing is no cure: its rate is the
+//! window over the round trip, and what was cut is then slow as well. So the data are handed to it a little faster than
+//! the line carries them, and nothing else is paced.
+//!
+//! The line is found by the trains themselves: while packets arrive as fast as they were handed over it may be faster,
+//! and the next train is; when they arrive slower, they arrive as fast as the line carries them. Trains of a sender in
+//! bulk tell as well.
+
+use core::time::Duration;
+
+use event::{Instant, WindowKind};
+
+use crate::cuts::Cut;
+use crate::max_filter::MaxFilter;
+use crate::policy::Observation;
+use crate::train::Train;
+use crate::wary::window_rate;
+
+/// What is sent at one time without spacing: the smallest ring, 80 packets, has room for it.
+pub(crate) const BURST_MIN_BYTES: u64 = 96 << 10;
+/// Bursts on shorter paths are not spaced: there is no pause in which a window could be unused.
+const SPACED_MIN_RTT: Duration = Duration::from_millis(1);
+/// Of the rate at which a train was handed over, so much has to arrive for it to have kept up.
+const KEPT_UP_PERCENT: u64 = 97;
+/// The next train's rate in percent of the best of late: while the line is not found, after that, and at the line.
+const GROW_PERCENT: u64 = 140;
+const FEEL_PERCENT: u64 = 112;
+const LINE_PERCENT: u64 = 105;
+/// While nothing is known: the window over the round trip, in percent, and at least this. Most lines are faster, and on
+/// those that are not nobody waits for more than without spacing.
+const WINDOW_PERCENT: u64 = 120;
+const START_BYTES_PER_S: u64 = 32 << 20;
+/// For so long, and a round trip, trains are those of what was held back.
+const SPACED_LASTS: Duration = Duration::from_millis(20);
+/// How soon to look while packets of a burst are under way, in parts of the round trip.
+const LOOKS_PER_RTT: u32 = 8;
+const LOOK_MIN: Duration = Duration::from_millis(1);
+const LOOK_MAX: Duration = Duration::from_millis(3);
+
+/// See the file's beginning.
+#[derive(Clone, Debug)]
+pub(crate) struct Space {
+    train: Train,
+    /// The rates of the last trains.
+    arrived: MaxFilter<8>,
+    bytes_per_s: u64,
+    before_bytes_per_s: u64,
+    /// The line has been found once.
+    is_found: bool,
+    min_rtt: Option<Duration>,
+    has_bursts: bool,
+    /// When something was held back last.
+    spaced_at: Instant,
+}
+
+impl Space {
+    pub(crate) fn new() -> Space {
+        Space {
+            train: Train::default(),
+            arrived: MaxFilter::new(),
+            bytes_per_s: START_BYTES_PER_S,
+            before_bytes_per_s: 0,
+            is_found: false,
+            min_rtt: None,
+            has_bursts: false,
+            spaced_at: Instant::ZERO,
+        }
+    }
+
+    /// Takes what was seen, and the cut if there was one.
+    pub(crate) fn observe(&mut self, seen: &Observation, cut: Option<Cut>) {
+        self.min_rtt = seen.min_rtt.or(self.min_rtt);
+        self.has_bursts |= seen.burst_bytes >= BURST_MIN_BYTES;
+        let train = self.train.observe(seen);
+        if seen.was_spaced {
+            self.spaced_at = seen.now;
+        }
+        // What arrives slower than before says nothing, unless there was more to hand over.
+        let was_spaced = seen.now <= self.spaced_at + seen.rtt + SPACED_LASTS;
+        if let Some(rate) = train.filter(|rate| was_spaced || *rate > self.arrived.max()) {
+            self.learn(rate);
+        }
+        if cut.is_some_and(|cut| cut.kind == WindowKind::CutHere) && self.arrived.max() > 0 {
+            self.is_found = true;
+            self.change(100);
+        }
+        if self.arrived.max() == 0 {
+            let rtt_ns = self.min_rtt.unwrap_or(seen.rtt).as_nanos();
+            let window = (window_rate(seen, rtt_ns) / 100).saturating_mul(WINDOW_PERCENT);
+            self.bytes_per_s = window.max(START_BYTES_PER_S);
+        }
+    }
+
+    /// Takes the rate of a train. The rate that it was handed over at is the present one, or in part the one before.
+    fn learn(&mut self, rate: u64) {
+        let handed_over = self.bytes_per_s.min(self.before_bytes_per_s);
+        let has_kept_up = rate >= handed_over / 100 * KEPT_UP_PERCENT;
+        self.is_found |= !has_kept_up;
+        self.arrived.advance();
+        self.arrived.add(rate);
+        self.change(match (has_kept_up, self.is_found) {
+            (true, false) => GROW_PERCENT,
+            (true, true) => FEEL_PERCENT,
+            (false, _) => LINE_PERCENT,
+        });
+    }
+
+    fn change(&mut self, percent: u64) {
+        self.before_bytes_per_s = self.bytes_per_s;
+        self.bytes_per_s = self.arrived.max() / 100 * percent;
+    }
+
+    /// The rate at which a burst is handed over.
+    pub(crate) fn bytes_per_s(&self) -> Option<u64> {
+        let is_long = self.min_rtt.is_some_and(|rtt| rtt >= SPACED_MIN_RTT);
+        (self.has_bursts && is_long).then_some(self.bytes_per_s)
+    }
+
+    /// How soon to look again, if there are bursts to be measured.
+    pub(crate) fn look_again(&self) -> Option<Duration> {
+        self.bytes_per_s()?;
+        Some((self.min_rtt? / LOOKS_PER_RTT).clamp(LOOK_MIN, LOOK_MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::QUIET;
+
+    const LINE: u64 = 117_000_000;
+    const MSS: u64 = 1448;
+
+    /// Sends lone megabytes over a line behind a ring of so many packets; the most that waited in the ring for each.
+    fn bursts(rtt: Duration, count: usize) -> Vec<u64> {
+        let mut space = Space::new();
+        let (mut now, mut delivered) = (Instant::ZERO, 0u64);
+        let mut cwnd = 320u64;
+        (0..count)
+            .map(|_| {
+                let packets = 724.min(cwnd);
+                let rate = space.bytes_per_s().unwrap_or(u64::MAX);
+                // What arrives at the ring and leaves it at the line's rate.
+                let spaced = rate.min(10 * LINE);
+                let waiting = packets - packets * LINE.min(spaced) / spaced;
+                let arrives = spaced.min(LINE);
+                let begin = now + rtt;
+                for _ in 0..2000 {
+                    now += Duration::from_millis(1);
+                    let gone_ns = now.since(begin).as_nanos() as u64;
+                    let arrived = (gone_ns * arrives / MSS / 1_000_000_000).min(packets);
+                    space.observe(
+                        &Observation {
+                            now,
+                            rtt,
+                            min_rtt: Some(rtt),
+                            delivered_packets: (delivered + arrived) as u32,
+                            unacked_packets: (packets - arrived) as u32,
+                            cwnd_packets: cwnd as u32,
+                            burst_bytes: 1 << 20,
+                            was_spaced: true,
+                            ..QUIET
+                        },
+                        None,
+                    );
+                    if arrived == packets {
+                        break;
+                    }
+                }
+                now += Duration::from_millis(3);
+                space.observe(
+                    &Observation {
+                        now,
+                        rtt,
+                        min_rtt: Some(rtt),
+                        delivered_packets: (delivered + packets) as u32,
+                        cwnd_packets: cwnd as u32,
+                        burst_bytes: 1 << 20,
+                        ..QUIET
+                    },
+                    None,
+                );
+                delivered += packets;
+                cwnd = (2 * cwnd).min(1448);
+                waiting
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_line_is_found_and_a_short_ring_does_not_overflow() {
+        for ms in [8, 16, 32, 64, 200] {
+            let waited = bursts(Duration::from_millis(ms), 60);
+            assert!(waited.iter().skip(1).all(|packets| *packets < 256), "{ms} ms: {waited:?}");
+            let end = &waited[40..];
+            assert!(end.iter().all(|packets| *packets < 100), "{ms} ms, at the end: {waited:?}");
+            assert!(end.iter().all(|packets| *packets > 10), "a little faster than the line: {waited:?}");
+        }
+    }
+
+    #[test]
+    fn small_requests_and_short_paths_are_not_spaced() {
+        let mut space = Space::new();
+        let long = Duration::from_millis(50);
+        let small =
+            Observation { rtt: long, min_rtt: Some(long), burst_bytes: 65_536, cwnd_packets: 10, ..QUIET };
+        space.observe(&small, None);
+        assert_eq!(space.bytes_per_s(), None);
+        space.observe(&Observation { burst_bytes: 1 << 20, ..small }, None);
+        assert!(space.bytes_per_s().is_some());
+        space.observe(&Observation { min_rtt: Some(Duration::from_micros(90)), ..small }, None);
+        assert_eq!(space.bytes_per_s(), None);
+    }
+}

@@ -1,0 +1,28 @@
+//! What tests begin with.
+
+use core::time::Duration;
+
+use event::{CongestionState, Instant};
+
+use crate::policy::Observation;
+
+/// A connection over which nothing has happened.
+pub(crate) const QUIET: Observation = Observation {
+    now: Instant::ZERO,
+    rtt: Duration::ZERO,
+    min_rtt: None,
+    moved_bytes: 0,
+    delivery_rate_bytes_per_s: 0,
+    app_limited: false,
+    retransmitted_packets: 0,
+    delivered_packets: 0,
+    unacked_packets: 0,
+    mss_bytes: 1448,
+    cwnd_packets: u32::MAX,
+    ssthresh_packets: u32::MAX,
+    state: CongestionState::Open,
+    backlog_bytes: 0,
+    burst_bytes: 0,
+    was_spaced: false,
+    request_bytes: 0,
+};

@@ -1,0 +1,114 @@
+//! Pacing after a small queue has overflowed: feeling the way, since on a long path one more overflow costs CUBIC half
+//! a minute.
+//!
+//! While the queue overflows and until that is repaired the line is busy, so what arrives over some hundredths of a
+//! second then is what the line carries, and the cap stays a little below. Where that is not known, the window may grow
+//! while it is what limits: its steps are small. When a queue shows again the line is known too, and half a percent a
+//! round is what a small queue takes.
+
+use crate::policy::Observation;
+
+/// Rounds after an overflow until its own queue and its repairs are over.
+const SETTLING_ROUNDS: u32 = 4;
+/// Rounds after an overflow in which the way is felt.
+const WARY_ROUNDS: u32 = 200;
+
+/// After an overflow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wary {
+    pub(crate) bytes_per_s: u64,
+    /// What the line carried while its queue overflowed; 0 until that is known.
+    line_bytes_per_s: u64,
+    /// A queue has shown again: the line is known.
+    is_found: bool,
+    /// A queue has shown since the round began; it may be gone by its end.
+    has_shown: bool,
+    /// Rounds on end that have shown a queue.
+    pub(crate) rounds_with_queue: u32,
+    rounds_left: u32,
+}
+
+/// What a round has shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Round {
+    /// The largest delivered rate of late.
+    pub(crate) delivered_bytes_per_s: u64,
+    /// So much was lost that the queue overflowed again.
+    pub(crate) has_overflowed: bool,
+    /// A queue stands.
+    pub(crate) has_queue: bool,
+    /// What the window alone would send.
+    pub(crate) window_bytes_per_s: u64,
+}
+
+impl Wary {
+    /// The queue has just overflowed at this rate.
+    pub(crate) fn new(bytes_per_s: u64) -> Wary {
+        Wary {
+            bytes_per_s,
+            line_bytes_per_s: 0,
+            is_found: false,
+            has_shown: false,
+            rounds_with_queue: 0,
+            rounds_left: WARY_ROUNDS,
+        }
+    }
+
+    /// Whether enough rounds have gone by that the way need not be felt any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.rounds_left == 0
+    }
+
+    fn is_settled(&self) -> bool {
+        self.rounds_left + SETTLING_ROUNDS < WARY_ROUNDS
+    }
+
+    /// Packets have arrived at this rate.
+    pub(crate) fn learn(&mut self, rate_bytes_per_s: u64) {
+        if !self.is_settled() && rate_bytes_per_s > self.line_bytes_per_s {
+            self.line_bytes_per_s = rate_bytes_per_s;
+            self.bytes_per_s = self.bytes_per_s.max(rate_bytes_per_s / 100 * 98);
+        }
+    }
+
+    /// A queue shows; it is small, so there is no time to wait for the end of the round.
+    pub(crate) fn give_way(&mut self, delivered_bytes_per_s: u64) {
+        if self.is_settled() {
+            self.has_shown = true;
+            self.bytes_per_s = self.bytes_per_s.min(delivered_bytes_per_s / 100 * 97);
+        }
+    }
+
+    /// The next round.
+    pub(crate) fn feel(self, round: Round) -> Wary {
+        let delivered = round.delivered_bytes_per_s;
+        let rounds_left = self.rounds_left - 1;
+        let next = Wary { rounds_left, ..self };
+        let is_settled = next.is_settled();
+        let has_queue = is_settled && (self.has_shown || round.has_queue);
+        let is_found = self.is_found || has_queue;
+        let ceiling = delivered / 100 * 110;
+        let mut line_bytes_per_s = self.line_bytes_per_s;
+        let (bytes_per_s, rounds_with_queue) = if is_settled && round.has_overflowed {
+            line_bytes_per_s = line_bytes_per_s.min(delivered);
+            (delivered / 100 * 97, self.rounds_with_queue + 1)
+        } else if has_queue {
+            // What was taken for the line is more than it carries, or no queue would stand below it.
+            line_bytes_per_s = line_bytes_per_s / 100 * 99;
+            (delivered / 100 * 97, self.rounds_with_queue + 1)
+        } else if line_bytes_per_s > delivered / 2 {
+            (line_bytes_per_s / 100 * 98, 0)
+        } else if is_settled && !is_found && round.window_bytes_per_s <= ceiling {
+            (ceiling, 0)
+        } else {
+            (self.bytes_per_s.max(delivered) / 1000 * 1005, 0)
+        };
+        Wary { bytes_per_s, line_bytes_per_s, is_found, has_shown: false, rounds_with_queue, ..next }
+    }
+}
+
+/// What the window of a connection alone would send, in bytes per second.
+pub(crate) fn window_rate(seen: &Observation, rtt_ns: u128) -> u64 {
+    let bytes = u128::from(seen.cwnd_packets) * u128::from(seen.mss_bytes) * 1_000_000_000;
+    u64::try_from(bytes / rtt_ns.max(1)).unwrap_or(u64::MAX)
+}

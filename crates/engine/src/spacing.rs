@@ -1,0 +1,127 @@
+//! A lone request's data, handed to TCP at a rate: a bucket that fills as time goes by and holds no more than the
+//! smallest device ring has room for, however late anybody looks.
+
+use std::time::Duration;
+
+use event::Instant;
+
+/// The most that goes out at once: 68 packets, where the smallest ring that cards have is 80; on a fast line what it
+/// carries in a quarter of a millisecond, since nobody wakes up more often than that.
+const DEPTH_MIN_BYTES: u64 = 96 << 10;
+const DEPTHS_PER_S: u64 = 4000;
+/// Less than this part of it is not worth a wake-up.
+const LEAST_PART: u64 = 3;
+
+/// A bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spacing {
+    bytes_per_s: Option<u64>,
+    filled_bytes: u64,
+    at: Instant,
+    /// Something had to wait since this was asked last.
+    was_short: bool,
+}
+
+impl Spacing {
+    pub(crate) fn new() -> Spacing {
+        Spacing { bytes_per_s: None, filled_bytes: 0, at: Instant::ZERO, was_short: false }
+    }
+
+    /// From now on this fast; `None` is as fast as the socket takes it.
+    pub(crate) fn set_rate(&mut self, bytes_per_s: Option<u64>) {
+        self.bytes_per_s = bytes_per_s.map(|rate| rate.max(1));
+    }
+
+    /// Whether there is a rate.
+    pub(crate) fn is_on(&self) -> bool {
+        self.bytes_per_s.is_some()
+    }
+
+    /// How much may go out at `now`: nothing, or what is worth it.
+    pub(crate) fn room(&mut self, now: Instant) -> usize {
+        let Some(rate) = self.bytes_per_s else { return usize::MAX };
+        let gained = u128::from(rate) * now.since(self.at).as_nanos() / 1_000_000_000;
+        let gained = u64::try_from(gained).unwrap_or(u64::MAX);
+        if gained > 0 {
+            self.filled_bytes = self.filled_bytes.saturating_add(gained).min(depth_bytes(rate));
+            self.at = now;
+        }
+        if self.filled_bytes < least_bytes(rate) {
+            self.was_short = true;
+            return 0;
+        }
+        self.filled_bytes as usize
+    }
+
+    /// So much has gone out.
+    pub(crate) fn take(&mut self, bytes: usize) {
+        if self.is_on() {
+            self.filled_bytes = self.filled_bytes.saturating_sub(bytes as u64);
+        }
+    }
+
+    /// When there is room again.
+    pub(crate) fn resume_at(&self) -> Instant {
+        let rate = self.bytes_per_s.unwrap_or(u64::MAX);
+        let missing = u128::from(least_bytes(rate).saturating_sub(self.filled_bytes)) * 1_000_000_000;
+        self.at + Duration::from_nanos(u64::try_from(missing / u128::from(rate)).unwrap_or(u64::MAX) + 1)
+    }
+
+    /// Whether something had to wait since the last call.
+    pub(crate) fn take_short(&mut self) -> bool {
+        std::mem::take(&mut self.was_short)
+    }
+}
+
+fn depth_bytes(rate_bytes_per_s: u64) -> u64 {
+    DEPTH_MIN_BYTES.max(rate_bytes_per_s / DEPTHS_PER_S)
+}
+
+fn least_bytes(rate_bytes_per_s: u64) -> u64 {
+    depth_bytes(rate_bytes_per_s) / LEAST_PART
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: u64 = 125_000_000;
+
+    #[test]
+    fn a_megabyte_takes_its_time_and_never_more_than_the_bucket_goes_at_once() {
+        let mut spacing = Spacing::new();
+        assert_eq!(spacing.room(Instant::ZERO), usize::MAX);
+        spacing.set_rate(Some(RATE));
+        let (mut now, mut left) = (Instant::ZERO + Duration::from_secs(9), 1 << 20);
+        let begun = now;
+        while left > 0 {
+            let room = spacing.room(now);
+            let depth = DEPTH_MIN_BYTES as usize;
+            assert!(room <= depth && (room == 0 || room >= depth / 3));
+            if room == 0 {
+                now = spacing.resume_at();
+                continue;
+            }
+            let sent = left.min(room);
+            spacing.take(sent);
+            left -= sent;
+        }
+        let least = ((1 << 20) - DEPTH_MIN_BYTES) * 1_000_000_000 / RATE;
+        let took = now.since(begun).as_nanos() as u64;
+        assert!((least - 1000..least + 300_000).contains(&took), "{took} of {least}");
+        assert!(spacing.take_short() && !spacing.take_short());
+    }
+
+    #[test]
+    fn what_is_missed_by_being_late_is_not_made_up_for() {
+        let mut spacing = Spacing::new();
+        spacing.set_rate(Some(RATE));
+        let mut now = Instant::ZERO;
+        for _ in 0..10 {
+            now += Duration::from_millis(20);
+            let room = spacing.room(now);
+            assert_eq!(room, DEPTH_MIN_BYTES as usize);
+            spacing.take(room);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What one end tells of the congestion window that it sends with: plain data, however it gets to the other end.
+
+/// A word about a congestion window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WindowNotice {
+    /// Why it is told.
+    pub kind: WindowKind,
+    /// After a cut the window that is left, otherwise the largest that is known to be good.
+    pub cwnd_packets: u32,
+    /// Payload of a packet.
+    pub mss_bytes: u32,
+}
+
+/// Why a window is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WindowKind {
+    /// The sender's own device was full, which cut it; nothing was lost.
+    CutHere,
+    /// A loss on the path cut it.
+    CutByLoss,
+    /// A retransmission timeout cut it.
+    CutByTimeout,
+    /// It has been stable: this is the limit, the largest window without a cut.
+    Limit,
+}
+
+impl WindowNotice {
+    /// What the window carries in a round trip.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.cwnd_packets) * u64::from(self.mss_bytes)
+    }
+}
