@@ -7,13 +7,14 @@
 pub mod capture;
 pub mod clock;
 mod counter;
+pub mod cuts;
 pub mod diagram;
 mod initiators;
 pub mod latency;
 pub mod lateness;
 pub mod layers;
 pub mod line;
-pub mod local_cut;
+pub mod live;
 mod looking;
 mod metrics;
 pub mod ramp;

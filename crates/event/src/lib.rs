@@ -3,6 +3,7 @@
 //! Everything here is plain data: no clock is read and nothing is written. `net` reads the clock,
 //! `store` writes the tables whose rows these structs are, `analysis` reads them back.
 
+mod cut;
 mod io;
 mod kernel;
 mod packet;
@@ -12,6 +13,7 @@ mod socket;
 mod time;
 mod unit;
 
+pub use cut::{Cut, Look};
 pub use io::{Io, Op};
 pub use kernel::{KernelEvent, KernelPoint};
 pub use packet::{Direction, Fate, Packet, Tcp};

@@ -35,7 +35,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use engine::trace::Tracer;
-use engine::{Buffers, Progress, Quantum, Scratch, Service, Turn, Workers};
+use engine::{Buffers, Progress, Quantum, SAMPLE_EVERY, Scratch, Service, Turn, Workers};
 use event::{Host, Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready};
 use proto::discovery::DiscoveredTarget;
@@ -58,7 +58,6 @@ use reload::Reloader;
 use side::{Ending, Side};
 use told::Told;
 use waiting::Waiting;
-use watch::SAMPLE_EVERY;
 
 pub use config::{Config, ServeError};
 pub use reload::{Reload, Reloaded};
