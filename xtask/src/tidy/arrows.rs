@@ -19,7 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("analysis", &["event", "wire", "store"]),
     ("report", &["event", "store", "analysis"]),
     ("document", &["event"]),
-    ("lab", &["event", "document", "link", "net", "store", "target", "analysis", "report"]),
+    ("lab", &["event", "document", "control", "link", "net", "store", "target", "analysis", "report"]),
     ("farlun", EVERYTHING),
     ("fuzz", &["event", "wire", "proto", "analysis"]),
     ("sim", &["event", "wire", "proto", "control", "link"]),
