@@ -7,6 +7,7 @@
 pub mod capture;
 pub mod clock;
 mod counter;
+pub mod cuts;
 pub mod diagram;
 pub mod gain;
 mod initiators;
@@ -14,7 +15,7 @@ pub mod latency;
 pub mod lateness;
 pub mod layers;
 pub mod line;
-pub mod local_cut;
+pub mod live;
 mod looking;
 mod metrics;
 pub mod ramp;

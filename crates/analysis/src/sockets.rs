@@ -4,7 +4,8 @@ use event::Host;
 use serde::Serialize;
 use store::tables::Sockets;
 
-use crate::{Sample, Span, local_cut};
+use crate::cuts::Cuts;
+use crate::{Sample, Span};
 
 /// One connection at one host, over a load.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -21,8 +22,8 @@ pub struct Connection {
     pub pacing_bits_per_s: Vec<Sample>,
     /// Packets retransmitted during the load.
     pub retransmitted_packets: u64,
-    /// Times that this host itself cut the window: its device was full, nothing was lost.
-    pub local_cuts: u64,
+    /// How often the window was cut during the load, by reason.
+    pub cuts: Cuts,
     /// Application payload sent during the load.
     pub sent_bytes: u64,
 }
@@ -67,14 +68,14 @@ fn connection(table: &Sockets, host: Host, number: u32, rows: &[usize], load: Sp
         rtt_s: rows.iter().map(|row| (at(*row), table.rtt_ns[*row] as f64 / 1e9)).collect(),
         pacing_bits_per_s: rows.iter().filter(paced).map(|row| (at(*row), pacing(*row))).collect(),
         retransmitted_packets: grown(&|row| u64::from(table.retransmitted_packets[row])),
-        local_cuts: local_cut::count(table, rows),
+        cuts: Cuts::among(table, rows),
         sent_bytes: grown(&|row| table.app_tx_bytes[row]),
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use event::{CongestionState, Instant, SocketSample};
+    use event::{Instant, SocketSample};
     use store::tables::Row;
 
     use super::*;
@@ -82,22 +83,12 @@ pub(crate) mod tests {
     /// A sample of connection 1 that has received so much.
     pub(crate) fn sample(t_ns: u64, host: Host, app_rx_bytes: u64) -> SocketSample {
         SocketSample {
-            t: Instant::from_nanos(t_ns),
-            host,
-            connection: 1,
             app_rx_bytes,
-            app_tx_bytes: 0,
             cwnd_packets: 10,
-            ssthresh_packets: u32::MAX,
             mss_bytes: 1448,
-            state: CongestionState::Open,
             rtt_ns: 16_000_000,
             min_rtt_ns: 16_000_000,
-            unacked_packets: 0,
-            retransmitted_packets: 0,
-            delivery_rate_bytes_per_s: 0,
-            pacing_rate_bytes_per_s: u64::MAX,
-            notsent_bytes: 0,
+            ..SocketSample::new(Instant::from_nanos(t_ns), host, 1)
         }
     }
 

@@ -250,7 +250,7 @@ fn measure(
         repeat.connections = sockets::connections(table, whole);
         let retransmitted: u64 = repeat.connections.iter().map(|c| c.retransmitted_packets).sum();
         put(values, "retransmitted", Some(retransmitted as f64));
-        let local_cuts: u64 = repeat.connections.iter().map(|c| c.local_cuts).sum();
+        let local_cuts: u64 = repeat.connections.iter().map(|c| c.cuts.local).sum();
         put(values, "local_cuts", Some(local_cuts as f64));
     }
     let op = if load.op == Op::Write.name() { Op::Write } else { Op::Read };

@@ -245,7 +245,7 @@ impl<P, D> Connection<P, D> {
 
     /// The row of the table `sockets` for the connection as it is at `t`.
     pub fn sample(&self, t: Instant, host: Host) -> io::Result<SocketSample> {
-        self.row(t, host).map(|(_, sample)| sample)
+        self.row(t, host, 0, 0).map(|(_, sample)| sample)
     }
 
     /// Like [`Connection::sample`], and shows it to the policy, whose decision is in force afterwards.
@@ -257,7 +257,7 @@ impl<P, D> Connection<P, D> {
         unsent_bytes: u64,
         request_bytes: u64,
     ) -> io::Result<(SocketSample, Decision)> {
-        let (info, sample) = self.row(t, host)?;
+        let (info, sample) = self.row(t, host, unsent_bytes, request_bytes)?;
         let work = Work {
             received_bytes: sample.app_rx_bytes,
             unsent_bytes,
@@ -307,9 +307,16 @@ impl<P, D> Connection<P, D> {
         buffer_advice(self.steering.product_bytes(), receives)
     }
 
-    fn row(&self, t: Instant, host: Host) -> io::Result<(TcpInfo, SocketSample)> {
+    fn row(
+        &self,
+        t: Instant,
+        host: Host,
+        unsent_bytes: u64,
+        request_bytes: u64,
+    ) -> io::Result<(TcpInfo, SocketSample)> {
         let info = tcp_info::read(&self.stream)?;
-        let moved = Moved { rx_bytes: self.received_payload_bytes(), tx_bytes: self.sent_payload_bytes() };
+        let (rx_bytes, tx_bytes) = (self.received_payload_bytes(), self.sent_payload_bytes());
+        let moved = Moved { rx_bytes, tx_bytes, unsent_bytes, request_bytes };
         Ok((info, socket_sample(t, host, self.token as u32, &info, moved)))
     }
 

@@ -1,16 +1,26 @@
 //! One row of the table `sockets`.
 
+use std::time::Duration;
+
 use event::{Host, Instant, SocketSample};
 use net::TcpInfo;
 
-/// What the application has moved over a connection.
+/// What the application has moved over a connection, and wants to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moved {
     /// Payload received.
     pub rx_bytes: u64,
     /// Payload handed to the socket.
     pub tx_bytes: u64,
+    /// Payload that waits to be handed to it.
+    pub unsent_bytes: u64,
+    /// Mean length of the requests of late; zero if there were none.
+    pub request_bytes: u64,
 }
+
+/// The longest time between two looks at a connection that moves data: a hundred rows a second, whatever its policy
+/// asks for.
+pub const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
 /// The row for what the kernel says and what the application moved.
 pub fn socket_sample(t: Instant, host: Host, connection: u32, info: &TcpInfo, moved: Moved) -> SocketSample {
@@ -25,11 +35,25 @@ pub fn socket_sample(t: Instant, host: Host, connection: u32, info: &TcpInfo, mo
         mss_bytes: info.mss_bytes,
         state: info.state,
         rtt_ns: info.rtt.as_nanos() as u64,
+        rtt_var_ns: info.rtt_var.as_nanos() as u64,
         min_rtt_ns: info.min_rtt.unwrap_or_default().as_nanos() as u64,
         unacked_packets: info.unacked_packets,
+        in_flight_packets: info.in_flight_packets(),
+        lost_packets: info.lost_packets,
         retransmitted_packets: info.retransmitted_packets,
+        timeouts: info.timeouts,
+        delivered_packets: info.delivered_packets,
+        marked_packets: info.marked_packets,
+        acked_bytes: info.acked_bytes,
+        snd_wnd_bytes: info.snd_wnd_bytes,
         delivery_rate_bytes_per_s: info.delivery_rate_bytes_per_s,
+        is_app_limited: info.app_limited,
         pacing_rate_bytes_per_s: info.pacing_rate_bytes_per_s,
         notsent_bytes: info.notsent_bytes,
+        busy_ns: info.busy.as_nanos() as u64,
+        rwnd_limited_ns: info.receive_window_limited.as_nanos() as u64,
+        sndbuf_limited_ns: info.send_buffer_limited.as_nanos() as u64,
+        unsent_bytes: moved.unsent_bytes,
+        request_bytes: moved.request_bytes,
     }
 }

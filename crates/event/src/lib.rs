@@ -3,6 +3,7 @@
 //! Everything here is plain data: no clock is read and nothing is written. `net` reads the clock,
 //! `store` writes the tables whose rows these structs are, `analysis` reads them back.
 
+mod cut;
 mod io;
 mod kernel;
 mod packet;
@@ -13,6 +14,7 @@ mod time;
 mod unit;
 mod window;
 
+pub use cut::{Cut, Look};
 pub use io::{Io, Op};
 pub use kernel::{KernelEvent, KernelPoint};
 pub use packet::{Direction, Fate, Packet, Tcp};

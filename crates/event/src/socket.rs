@@ -49,18 +49,84 @@ pub struct SocketSample {
     pub state: CongestionState,
     /// Smoothed round-trip time.
     pub rtt_ns: u64,
+    /// Mean deviation of the round-trip time.
+    pub rtt_var_ns: u64,
     /// Smallest round-trip time seen.
     pub min_rtt_ns: u64,
     /// Unacknowledged packets.
     pub unacked_packets: u32,
+    /// Of them those that are on the path: neither arrived behind a gap nor thought lost, and what was sent again.
+    pub in_flight_packets: u32,
+    /// Packets thought lost that are not repaired yet.
+    pub lost_packets: u32,
     /// Packets retransmitted in all.
     pub retransmitted_packets: u32,
+    /// Retransmission timeouts in all; 0 if the kernel does not count them.
+    pub timeouts: u32,
+    /// Packets that have arrived, those behind a gap included; wraps.
+    pub delivered_packets: u32,
+    /// Of them those that the path had marked (ECN); wraps.
+    pub marked_packets: u32,
+    /// Bytes that the peer has acknowledged.
+    pub acked_bytes: u64,
+    /// What the peer allows to be sent beyond what it has acknowledged.
+    pub snd_wnd_bytes: u32,
     /// Delivery rate as the kernel measured it.
     pub delivery_rate_bytes_per_s: u64,
+    /// That rate was measured while there was too little to send.
+    pub is_app_limited: bool,
     /// Pacing rate in force; `u64::MAX` if unpaced.
     pub pacing_rate_bytes_per_s: u64,
     /// Bytes written to the socket and not yet sent.
     pub notsent_bytes: u32,
+    /// Time with something to send, or sent and not acknowledged.
+    pub busy_ns: u64,
+    /// Of that the time in which the peer's receive window was full.
+    pub rwnd_limited_ns: u64,
+    /// Of that the time in which the send buffer was full, and too small.
+    pub sndbuf_limited_ns: u64,
+    /// Payload that waits before the socket.
+    pub unsent_bytes: u64,
+    /// Mean length of the requests since the last sample; 0 if there were none.
+    pub request_bytes: u64,
+}
+
+impl SocketSample {
+    /// A connection of which nothing is known yet but where it is.
+    pub const fn new(t: Instant, host: Host, connection: u32) -> SocketSample {
+        SocketSample {
+            t,
+            host,
+            connection,
+            app_rx_bytes: 0,
+            app_tx_bytes: 0,
+            cwnd_packets: 0,
+            ssthresh_packets: u32::MAX,
+            mss_bytes: 0,
+            state: CongestionState::Open,
+            rtt_ns: 0,
+            rtt_var_ns: 0,
+            min_rtt_ns: 0,
+            unacked_packets: 0,
+            in_flight_packets: 0,
+            lost_packets: 0,
+            retransmitted_packets: 0,
+            timeouts: 0,
+            delivered_packets: 0,
+            marked_packets: 0,
+            acked_bytes: 0,
+            snd_wnd_bytes: 0,
+            delivery_rate_bytes_per_s: 0,
+            is_app_limited: false,
+            pacing_rate_bytes_per_s: u64::MAX,
+            notsent_bytes: 0,
+            busy_ns: 0,
+            rwnd_limited_ns: 0,
+            sndbuf_limited_ns: 0,
+            unsent_bytes: 0,
+            request_bytes: 0,
+        }
+    }
 }
 
 impl Host {

@@ -1,6 +1,6 @@
 //! One connection of a session at work: its socket, what is known of it, and when it is to be looked at.
 
-use engine::{Connection, Progress, Scratch, Span, Stop};
+use engine::{Connection, Progress, SAMPLE_EVERY, Scratch, Span, Stop};
 use event::{Host, Instant, SocketSample};
 use net::{Poll, Ready};
 
@@ -95,7 +95,7 @@ impl Line {
             side.watch.progress(now);
         }
         self.port.pulse.set_rtt(std::time::Duration::from_nanos(sample.rtt_ns));
-        self.next_sample = now + decision.look_again;
+        self.next_sample = now + decision.look_again.min(SAMPLE_EVERY);
         Ok(sample)
     }
 

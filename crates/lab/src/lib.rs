@@ -2,9 +2,10 @@
 //!
 //! [`Source::find`] and [`Plan::parse`] read a plan (format: `docs/plans.md`), [`Lab::run`] runs one. Every
 //! cell is a child process with a command line that a user could type; this crate opens no sockets, makes
-//! no namespaces and computes no figures.
+//! no namespaces and computes no figures. [`replay`] asks a policy about a run that was recorded.
 
 mod plan;
+pub mod replay;
 mod run;
 
 pub use plan::*;

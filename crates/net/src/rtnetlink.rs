@@ -1,6 +1,6 @@
 //! Requests to the kernel's network configuration, rtnetlink(7): one request, one answer, a socket for each.
 //!
-//! Knows how messages and attributes are laid out, not what they mean.
+//! Knows how messages and attributes of netlink(7) are laid out, not what they mean.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -14,8 +14,8 @@ pub(crate) const NLM_F_REPLACE: u16 = 0x100;
 pub(crate) const NLM_F_EXCL: u16 = 0x200;
 pub(crate) const NLM_F_DUMP: u16 = 0x300;
 pub(crate) const NLM_F_CREATE: u16 = 0x400;
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
+pub(crate) const NLMSG_ERROR: u16 = 2;
+pub(crate) const NLMSG_DONE: u16 = 3;
 /// struct nlmsghdr: length, type, flags, sequence, port
 const HEADER_BYTES: usize = 16;
 /// The kernel's answers fit into 32 KiB (linux/netlink.h, NLMSG_GOODSIZE and what dumps use).
@@ -40,13 +40,32 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
     })
 }
 
+/// Appends a message whose body `fill` appends.
+pub(crate) fn message(
+    to: &mut Vec<u8>,
+    kind: u16,
+    flags: u16,
+    sequence: u32,
+    fill: impl FnOnce(&mut Vec<u8>),
+) {
+    let begin = to.len();
+    to.extend([0; 4]);
+    to.extend(kind.to_ne_bytes());
+    to.extend(flags.to_ne_bytes());
+    to.extend(sequence.to_ne_bytes());
+    to.extend([0; 4]);
+    fill(to);
+    let len = (to.len() - begin) as u32;
+    to[begin..begin + 4].copy_from_slice(&len.to_ne_bytes());
+}
+
 /// Sends one request and waits for the kernel's yes or no.
 pub(crate) fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
     let socket = send(kind, NLM_F_REQUEST | NLM_F_ACK | flags, body)?;
     let mut answer = vec![0; ANSWER_BYTES];
     let got = receive(&socket, &mut answer)?;
     match messages(&answer[..got]).next() {
-        Some((NLMSG_ERROR, body)) => error_of(body),
+        Some(Message { kind: NLMSG_ERROR, body, .. }) => error_of(body),
         _ => Err(io::Error::other("the kernel did not answer an rtnetlink request")),
     }
 }
@@ -60,7 +79,7 @@ pub(crate) fn dump(kind: u16, body: &[u8], wanted: u16, mut each: impl FnMut(&[u
         if got == 0 {
             return Err(io::Error::other("the kernel ended an rtnetlink dump early"));
         }
-        for (kind, body) in messages(&answer[..got]) {
+        for Message { kind, body, .. } in messages(&answer[..got]) {
             match kind {
                 NLMSG_DONE => return Ok(()),
                 NLMSG_ERROR => return error_of(body),
@@ -78,14 +97,10 @@ fn send(kind: u16, flags: u16, body: &[u8]) -> io::Result<OwnedFd> {
     })?;
     // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(raw) };
-    let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
-    message.extend(((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
-    message.extend(kind.to_ne_bytes());
-    message.extend(flags.to_ne_bytes());
-    message.extend([0; 8]);
-    message.extend(body);
-    // SAFETY: `message` holds as many bytes as we say. A socket without an address talks to the kernel.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
+    let mut request = Vec::with_capacity(HEADER_BYTES + body.len());
+    message(&mut request, kind, flags, 0, |room| room.extend(body));
+    // SAFETY: `request` holds as many bytes as we say. A socket without an address talks to the kernel.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
 }
 
@@ -95,19 +110,28 @@ fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     usize::try_from(got).map_err(|_| io::Error::last_os_error())
 }
 
-/// Type and body of each message.
-fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+/// One of the messages of an answer.
+pub(crate) struct Message<'a> {
+    pub(crate) kind: u16,
+    /// The number of the request that it answers.
+    pub(crate) sequence: u32,
+    pub(crate) body: &'a [u8],
+}
+
+/// Each message of `bytes`, until something is none.
+pub(crate) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let len = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
         let kind = u16::from_ne_bytes([*bytes.get(4)?, *bytes.get(5)?]);
+        let sequence = u32::from_ne_bytes(*bytes.get(8..)?.first_chunk()?);
         let body = bytes.get(HEADER_BYTES..len)?;
         bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, body))
+        Some(Message { kind, sequence, body })
     })
 }
 
 /// struct nlmsgerr begins with the negative errno, zero for yes.
-fn error_of(body: &[u8]) -> io::Result<()> {
+pub(crate) fn error_of(body: &[u8]) -> io::Result<()> {
     match body.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)) {
         Some(0) => Ok(()),
         Some(negative) => Err(io::Error::from_raw_os_error(-negative)),

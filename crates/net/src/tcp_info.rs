@@ -22,10 +22,20 @@ pub struct TcpInfo {
     pub app_limited: bool,
     /// Maximum segment size for sending.
     pub mss_bytes: u32,
+    /// Time after which what is not acknowledged is sent again.
+    pub retransmission_timeout: Duration,
     /// Unacknowledged packets.
     pub unacked_packets: u32,
+    /// Of them those that have arrived behind a gap.
+    pub sacked_packets: u32,
+    /// Of them those that are thought lost.
+    pub lost_packets: u32,
+    /// Of those the ones that were sent again and are not acknowledged.
+    pub resent_packets: u32,
     /// Smoothed round-trip time.
     pub rtt: Duration,
+    /// Mean deviation of the round-trip time.
+    pub rtt_var: Duration,
     /// Smallest round-trip time seen; `None` before the first sample.
     pub min_rtt: Option<Duration>,
     /// Slow-start threshold (2^31 − 1 while there is none).
@@ -52,9 +62,23 @@ pub struct TcpInfo {
     pub send_buffer_limited: Duration,
     /// Packets that have arrived, those behind a gap included; wraps.
     pub delivered_packets: u32,
+    /// Of them those that the path had marked (ECN); wraps.
+    pub marked_packets: u32,
+    /// What the peer allows to be sent beyond what it has acknowledged.
+    pub snd_wnd_bytes: u32,
+    /// Retransmission timeouts in all (Linux 6.7 and newer).
+    pub timeouts: u32,
 }
 
-const LEN: usize = 232;
+impl TcpInfo {
+    /// Packets on the path: neither arrived nor thought lost, and what was sent again.
+    pub fn in_flight_packets(&self) -> u32 {
+        let gone = self.sacked_packets.saturating_add(self.lost_packets);
+        self.unacked_packets.saturating_sub(gone).saturating_add(self.resent_packets)
+    }
+}
+
+pub(crate) const LEN: usize = 248;
 
 /// Reads TCP_INFO of a connection.
 pub fn read(stream: &TcpStream) -> io::Result<TcpInfo> {
@@ -74,7 +98,8 @@ pub fn read(stream: &TcpStream) -> io::Result<TcpInfo> {
     Ok(parse(&bytes))
 }
 
-fn parse(bytes: &[u8; LEN]) -> TcpInfo {
+/// The structure as far as farlun knows it.
+pub(crate) fn parse(bytes: &[u8; LEN]) -> TcpInfo {
     let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let long = |at: usize| {
         let (a, b) = (word(at).to_ne_bytes(), word(at + 4).to_ne_bytes());
@@ -85,8 +110,13 @@ fn parse(bytes: &[u8; LEN]) -> TcpInfo {
         state: CongestionState::from_kernel(bytes[1]),
         app_limited: bytes[7] & 1 != 0,
         mss_bytes: word(16),
+        retransmission_timeout: micros(word(8)),
         unacked_packets: word(24),
+        sacked_packets: word(28),
+        lost_packets: word(32),
+        resent_packets: word(36),
         rtt: micros(word(68)),
+        rtt_var: micros(word(72)),
         min_rtt: Some(word(148)).filter(|us| !matches!(*us, 0 | u32::MAX)).map(micros),
         ssthresh_packets: word(76),
         cwnd_packets: word(80),
@@ -100,5 +130,8 @@ fn parse(bytes: &[u8; LEN]) -> TcpInfo {
         receive_window_limited: Duration::from_micros(long(176)),
         send_buffer_limited: Duration::from_micros(long(184)),
         delivered_packets: word(192),
+        marked_packets: word(196),
+        snd_wnd_bytes: word(228),
+        timeouts: u32::from(u16::from_ne_bytes([bytes[240], bytes[241]])),
     }
 }

@@ -14,6 +14,7 @@ mod page;
 mod table;
 mod tables;
 pub mod terminal;
+mod top;
 
 pub use headline::{headline, standing};
 pub use page::html;

@@ -142,7 +142,7 @@ pub(crate) fn initiators(tour: &Tour) -> Option<Table> {
             Field::new(optional(value("throughput").map(|rate| rate * 1e-6), 1)),
             Field::new(list(&mut repeat.initiators.iter().map(|rate| format!("{:.1}", rate * 1e-6)))),
             Field::new(optional(value("fairness"), 4)),
-            Field::new(list(&mut senders().map(|connection| connection.local_cuts.to_string()))),
+            Field::new(list(&mut senders().map(|connection| connection.cuts.local.to_string()))),
         ]
     };
     (!cells.is_empty()).then(|| Table { columns, rows: cells.iter().map(row).collect() })

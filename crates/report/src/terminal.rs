@@ -8,6 +8,7 @@ use analysis::Tour;
 pub use crate::capture::capture;
 pub use crate::table::Colour;
 use crate::table::paint;
+pub use crate::top::top;
 use crate::{headline, standing, tables};
 
 impl Colour {

@@ -35,23 +35,32 @@ fn packet(i: u64) -> Packet {
 }
 
 fn sample(i: u64) -> SocketSample {
+    let host = if i.is_multiple_of(2) { Host::Near } else { Host::Far };
     SocketSample {
-        t: Instant::from_nanos(i * 10_000_000),
-        host: if i.is_multiple_of(2) { Host::Near } else { Host::Far },
-        connection: 1,
         app_rx_bytes: u64::MAX - i,
         app_tx_bytes: i,
         cwnd_packets: 10,
-        ssthresh_packets: u32::MAX,
         mss_bytes: 1448,
         state: CongestionState::Cwr,
         rtt_ns: 16_000_000,
+        rtt_var_ns: 1_000,
         min_rtt_ns: 15_900_000,
         unacked_packets: 3,
-        retransmitted_packets: 0,
+        in_flight_packets: 2,
+        lost_packets: 1,
+        timeouts: 7,
+        delivered_packets: u32::MAX - i as u32,
+        marked_packets: 9,
+        acked_bytes: i * 2,
+        snd_wnd_bytes: 1 << 20,
         delivery_rate_bytes_per_s: 117_000_000,
-        pacing_rate_bytes_per_s: u64::MAX,
-        notsent_bytes: 0,
+        is_app_limited: i.is_multiple_of(3),
+        busy_ns: i * 4_000_000,
+        rwnd_limited_ns: i * 3,
+        sndbuf_limited_ns: i * 5,
+        unsent_bytes: i * 11,
+        request_bytes: 1 << 20,
+        ..SocketSample::new(Instant::from_nanos(i * 10_000_000), host, 1)
     }
 }
 
@@ -200,6 +209,7 @@ fn every_table_comes_back_as_it_was() {
         sockets,
         "all files, in the order of their names"
     );
+    (0..9).for_each(|row| assert_eq!(sockets.sample(row), sample(row as u64)));
 }
 
 #[test]

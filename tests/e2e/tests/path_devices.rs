@@ -118,7 +118,7 @@ fn a_full_ring_cuts_the_window_and_nothing_else_happens() {
         assert_eq!(validity[fate], 0, "nothing is lost on the path: {document:#}");
     }
     assert_eq!(sender.retransmitted_packets, 0, "{document:#}");
-    assert!(sender.local_cuts > 0, "{:?}", sender.cwnd_bytes);
+    assert!(sender.cuts.local > 0, "{:?}", sender.cwnd_bytes);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_loss_on_the_path_is_no_local_cut() {
     let (sender, document) = unpaced("--rate 200mbit --delay 10ms --loss near:packets:500/2000/4000");
     assert!(document["validity"]["dropped_lost"].as_u64() > Some(0), "{document:#}");
     assert!(sender.retransmitted_packets > 0, "{document:#}");
-    assert_eq!(sender.local_cuts, 0, "{:?}", sender.cwnd_bytes);
+    assert_eq!(sender.cuts.local, 0, "{:?}", sender.cwnd_bytes);
 }
 
 #[test]

@@ -6,9 +6,11 @@ mod inquiry;
 mod lab;
 mod ls;
 mod read;
+mod replay;
 mod report;
 mod stream;
 mod target;
+mod top;
 mod wan;
 mod write;
 
@@ -26,6 +28,7 @@ pub(crate) struct Cli {
 enum Command {
     Lab(lab::LabArgs),
     Report(report::ReportArgs),
+    Replay(replay::ReplayArgs),
     Analyze(analyze::AnalyzeArgs),
     Target(Box<target::TargetArgs>),
     Ls(ls::LsArgs),
@@ -34,6 +37,7 @@ enum Command {
     Write(write::WriteArgs),
     Bench(bench::BenchArgs),
     Stream(stream::StreamArgs),
+    Top(top::TopArgs),
     Wan(Box<wan::WanArgs>),
 }
 
@@ -48,7 +52,9 @@ impl Cli {
             Command::Inquiry(args) => inquiry::run(args),
             Command::Ls(args) => ls::run(args),
             Command::Read(args) => read::run(args),
+            Command::Replay(args) => replay::run(args),
             Command::Stream(args) => stream::run(args),
+            Command::Top(args) => top::run(args),
             Command::Write(args) => write::run(args),
             Command::Target(args) => target::run(*args),
             Command::Wan(args) => wan::run(*args),

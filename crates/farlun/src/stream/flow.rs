@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use engine::{Course, Moved, Service, Steering, Turn, Work, socket_sample};
+use engine::{Course, Moved, SAMPLE_EVERY, Service, Steering, Turn, Work, socket_sample};
 use event::{Host, Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, clock, tcp_info};
 use store::tables::{Recorder, TableError};
@@ -216,7 +216,9 @@ impl<'a> Flow<'a> {
             false => (self.outcome.moved_bytes, 0),
         };
         if let Some(table) = &mut self.table {
-            table.record(&socket_sample(now, self.host, 0, &info, Moved { rx_bytes, tx_bytes }));
+            let unsent_bytes = if is_sender { ENDLESS_BYTES } else { 0 };
+            let moved = Moved { rx_bytes, tx_bytes, unsent_bytes, request_bytes: 0 };
+            table.record(&socket_sample(now, self.host, 0, &info, moved));
         }
         let arrived = if is_sender { info.acked_bytes } else { rx_bytes };
         if now >= self.warm && now <= self.ends {
@@ -228,7 +230,7 @@ impl<'a> Flow<'a> {
             let work = Work { unsent_bytes: ENDLESS_BYTES, ..Work::default() };
             self.steering.look(&self.stream, now, &info, work)?;
         }
-        self.next_sample = now + self.steering.decision().look_again;
+        self.next_sample = now + self.steering.decision().look_again.min(SAMPLE_EVERY);
         let elapsed = now.since(self.outcome.started);
         (self.progress)(Progress { elapsed, bytes: self.outcome.moved_bytes });
         Ok(())

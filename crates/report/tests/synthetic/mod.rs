@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use event::{CongestionState, Host, Instant, Io, Op, SocketSample};
+use event::{Host, Instant, Io, Op, SocketSample};
 use serde_json::{Value, json};
 use store::RunDir;
 use store::manifest::{Cell, CellEntry, Check, Comparison, Run, Window};
@@ -137,23 +137,17 @@ fn bulk_tables(path: &Path, op: &str, share: f64, repeat: u32, rtt_ns: u64, leng
         let ripple = 0.004 * ((i * (7 + u64::from(repeat))) % 11) as f64 / 10.0 - 0.002;
         let rate = GOODPUT_BYTES_PER_S * (share * full + ripple * full);
         bytes += rate * step_s;
+        let t = Instant::from_nanos(START_NS + (t_s * 1e9) as u64);
         let sample = |host, receives: bool| SocketSample {
-            t: Instant::from_nanos(START_NS + (t_s * 1e9) as u64),
-            host,
-            connection: 1,
             app_rx_bytes: if receives { bytes as u64 } else { 0 },
             app_tx_bytes: if receives { 0 } else { bytes as u64 },
             cwnd_packets: 10 + (rate * rtt_ns as f64 / 1e9 / 1448.0 * 1.15) as u32,
-            ssthresh_packets: u32::MAX,
             mss_bytes: 1448,
-            state: CongestionState::Open,
             rtt_ns: rtt_ns + 40_000,
             min_rtt_ns: rtt_ns,
-            unacked_packets: 0,
-            retransmitted_packets: 0,
             delivery_rate_bytes_per_s: rate as u64,
             pacing_rate_bytes_per_s: rate as u64,
-            notsent_bytes: 0,
+            ..SocketSample::new(t, host, 1)
         };
         near.push(&sample(Host::Near, op != "write")).unwrap();
         far.push(&sample(Host::Far, op == "write")).unwrap();

@@ -1,6 +1,6 @@
 //! The table `sockets`: samples of every TCP connection. Written by both ends of a load.
 
-use event::{CongestionState, Host, SocketSample};
+use event::{CongestionState, Host, Instant, SocketSample};
 
 use super::{Row, Visit};
 
@@ -27,21 +27,85 @@ pub struct Sockets {
     pub state: Vec<CongestionState>,
     /// Smoothed round-trip time.
     pub rtt_ns: Vec<u64>,
+    /// Mean deviation of the round-trip time.
+    pub rtt_var_ns: Vec<u64>,
     /// Smallest round-trip time seen.
     pub min_rtt_ns: Vec<u64>,
     /// Unacknowledged packets.
     pub unacked_packets: Vec<u32>,
+    /// Of the unacknowledged those on the path.
+    pub in_flight_packets: Vec<u32>,
+    /// Packets thought lost that are not repaired yet.
+    pub lost_packets: Vec<u32>,
     /// Packets retransmitted in all.
     pub retransmitted_packets: Vec<u32>,
+    /// Retransmission timeouts in all.
+    pub timeouts: Vec<u32>,
+    /// Packets that have arrived; wraps.
+    pub delivered_packets: Vec<u32>,
+    /// Of them those that the path had marked (ECN); wraps.
+    pub marked_packets: Vec<u32>,
+    /// Bytes that the peer has acknowledged.
+    pub acked_bytes: Vec<u64>,
+    /// What the peer allows to be sent.
+    pub snd_wnd_bytes: Vec<u32>,
     /// Delivery rate as the kernel measured it.
     pub delivery_rate_bytes_per_s: Vec<u64>,
+    /// 1 if the delivery rate was measured while there was too little to send.
+    pub app_limited: Vec<u32>,
     /// Pacing rate in force; 2^64 − 1 if unpaced.
     pub pacing_rate_bytes_per_s: Vec<u64>,
     /// Bytes written to the socket and not yet sent.
     pub notsent_bytes: Vec<u32>,
+    /// Time with something to send or unacknowledged.
+    pub busy_ns: Vec<u64>,
+    /// Of that the time in which the peer's receive window was full.
+    pub rwnd_limited_ns: Vec<u64>,
+    /// Of that the time in which the send buffer was full.
+    pub sndbuf_limited_ns: Vec<u64>,
+    /// Payload that waits before the socket.
+    pub unsent_bytes: Vec<u64>,
+    /// Mean length of the requests since the last sample.
+    pub request_bytes: Vec<u64>,
 }
 
 impl Sockets {
+    /// One row.
+    pub fn sample(&self, row: usize) -> SocketSample {
+        SocketSample {
+            t: Instant::from_nanos(self.t_ns[row]),
+            host: self.host[row],
+            connection: self.connection[row],
+            app_rx_bytes: self.app_rx_bytes[row],
+            app_tx_bytes: self.app_tx_bytes[row],
+            cwnd_packets: self.cwnd_packets[row],
+            ssthresh_packets: self.ssthresh_packets[row],
+            mss_bytes: self.mss_bytes[row],
+            state: self.state[row],
+            rtt_ns: self.rtt_ns[row],
+            rtt_var_ns: self.rtt_var_ns[row],
+            min_rtt_ns: self.min_rtt_ns[row],
+            unacked_packets: self.unacked_packets[row],
+            in_flight_packets: self.in_flight_packets[row],
+            lost_packets: self.lost_packets[row],
+            retransmitted_packets: self.retransmitted_packets[row],
+            timeouts: self.timeouts[row],
+            delivered_packets: self.delivered_packets[row],
+            marked_packets: self.marked_packets[row],
+            acked_bytes: self.acked_bytes[row],
+            snd_wnd_bytes: self.snd_wnd_bytes[row],
+            delivery_rate_bytes_per_s: self.delivery_rate_bytes_per_s[row],
+            is_app_limited: self.app_limited[row] != 0,
+            pacing_rate_bytes_per_s: self.pacing_rate_bytes_per_s[row],
+            notsent_bytes: self.notsent_bytes[row],
+            busy_ns: self.busy_ns[row],
+            rwnd_limited_ns: self.rwnd_limited_ns[row],
+            sndbuf_limited_ns: self.sndbuf_limited_ns[row],
+            unsent_bytes: self.unsent_bytes[row],
+            request_bytes: self.request_bytes[row],
+        }
+    }
+
     /// Puts the rows of another such table behind these.
     pub fn append(&mut self, other: Sockets) {
         let Sockets {
@@ -55,12 +119,26 @@ impl Sockets {
             mss_bytes,
             state,
             rtt_ns,
+            rtt_var_ns,
             min_rtt_ns,
             unacked_packets,
+            in_flight_packets,
+            lost_packets,
             retransmitted_packets,
+            timeouts,
+            delivered_packets,
+            marked_packets,
+            acked_bytes,
+            snd_wnd_bytes,
             delivery_rate_bytes_per_s,
+            app_limited,
             pacing_rate_bytes_per_s,
             notsent_bytes,
+            busy_ns,
+            rwnd_limited_ns,
+            sndbuf_limited_ns,
+            unsent_bytes,
+            request_bytes,
         } = other;
         self.t_ns.extend(t_ns);
         self.host.extend(host);
@@ -72,12 +150,26 @@ impl Sockets {
         self.mss_bytes.extend(mss_bytes);
         self.state.extend(state);
         self.rtt_ns.extend(rtt_ns);
+        self.rtt_var_ns.extend(rtt_var_ns);
         self.min_rtt_ns.extend(min_rtt_ns);
         self.unacked_packets.extend(unacked_packets);
+        self.in_flight_packets.extend(in_flight_packets);
+        self.lost_packets.extend(lost_packets);
         self.retransmitted_packets.extend(retransmitted_packets);
+        self.timeouts.extend(timeouts);
+        self.delivered_packets.extend(delivered_packets);
+        self.marked_packets.extend(marked_packets);
+        self.acked_bytes.extend(acked_bytes);
+        self.snd_wnd_bytes.extend(snd_wnd_bytes);
         self.delivery_rate_bytes_per_s.extend(delivery_rate_bytes_per_s);
+        self.app_limited.extend(app_limited);
         self.pacing_rate_bytes_per_s.extend(pacing_rate_bytes_per_s);
         self.notsent_bytes.extend(notsent_bytes);
+        self.busy_ns.extend(busy_ns);
+        self.rwnd_limited_ns.extend(rwnd_limited_ns);
+        self.sndbuf_limited_ns.extend(sndbuf_limited_ns);
+        self.unsent_bytes.extend(unsent_bytes);
+        self.request_bytes.extend(request_bytes);
     }
 }
 
@@ -96,12 +188,26 @@ impl Row for SocketSample {
         columns.mss_bytes.push(self.mss_bytes);
         columns.state.push(self.state);
         columns.rtt_ns.push(self.rtt_ns);
+        columns.rtt_var_ns.push(self.rtt_var_ns);
         columns.min_rtt_ns.push(self.min_rtt_ns);
         columns.unacked_packets.push(self.unacked_packets);
+        columns.in_flight_packets.push(self.in_flight_packets);
+        columns.lost_packets.push(self.lost_packets);
         columns.retransmitted_packets.push(self.retransmitted_packets);
+        columns.timeouts.push(self.timeouts);
+        columns.delivered_packets.push(self.delivered_packets);
+        columns.marked_packets.push(self.marked_packets);
+        columns.acked_bytes.push(self.acked_bytes);
+        columns.snd_wnd_bytes.push(self.snd_wnd_bytes);
         columns.delivery_rate_bytes_per_s.push(self.delivery_rate_bytes_per_s);
+        columns.app_limited.push(u32::from(self.is_app_limited));
         columns.pacing_rate_bytes_per_s.push(self.pacing_rate_bytes_per_s);
         columns.notsent_bytes.push(self.notsent_bytes);
+        columns.busy_ns.push(self.busy_ns);
+        columns.rwnd_limited_ns.push(self.rwnd_limited_ns);
+        columns.sndbuf_limited_ns.push(self.sndbuf_limited_ns);
+        columns.unsent_bytes.push(self.unsent_bytes);
+        columns.request_bytes.push(self.request_bytes);
     }
 
     fn visit<V: Visit>(columns: &mut Sockets, visitor: &mut V) -> Result<(), V::Error> {
@@ -115,11 +221,25 @@ impl Row for SocketSample {
         visitor.u32("mss_bytes", &mut columns.mss_bytes)?;
         visitor.word("state", &mut columns.state)?;
         visitor.u64("rtt_ns", &mut columns.rtt_ns)?;
+        visitor.u64("rtt_var_ns", &mut columns.rtt_var_ns)?;
         visitor.u64("min_rtt_ns", &mut columns.min_rtt_ns)?;
         visitor.u32("unacked_packets", &mut columns.unacked_packets)?;
+        visitor.u32("in_flight_packets", &mut columns.in_flight_packets)?;
+        visitor.u32("lost_packets", &mut columns.lost_packets)?;
         visitor.u32("retransmitted_packets", &mut columns.retransmitted_packets)?;
+        visitor.u32("timeouts", &mut columns.timeouts)?;
+        visitor.u32("delivered_packets", &mut columns.delivered_packets)?;
+        visitor.u32("marked_packets", &mut columns.marked_packets)?;
+        visitor.u64("acked_bytes", &mut columns.acked_bytes)?;
+        visitor.u32("snd_wnd_bytes", &mut columns.snd_wnd_bytes)?;
         visitor.u64("delivery_rate_bytes_per_s", &mut columns.delivery_rate_bytes_per_s)?;
+        visitor.u32("app_limited", &mut columns.app_limited)?;
         visitor.u64("pacing_rate_bytes_per_s", &mut columns.pacing_rate_bytes_per_s)?;
-        visitor.u32("notsent_bytes", &mut columns.notsent_bytes)
+        visitor.u32("notsent_bytes", &mut columns.notsent_bytes)?;
+        visitor.u64("busy_ns", &mut columns.busy_ns)?;
+        visitor.u64("rwnd_limited_ns", &mut columns.rwnd_limited_ns)?;
+        visitor.u64("sndbuf_limited_ns", &mut columns.sndbuf_limited_ns)?;
+        visitor.u64("unsent_bytes", &mut columns.unsent_bytes)?;
+        visitor.u64("request_bytes", &mut columns.request_bytes)
     }
 }

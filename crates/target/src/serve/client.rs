@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use control::Claim;
-use engine::{Connection, Digests, Progress, Quantum, Span, Stop};
+use engine::{Connection, Digests, Progress, Quantum, SAMPLE_EVERY, Span, Stop};
 use event::{Host, Instant, SocketSample};
 use net::{Poll, Ready, clock, tcp_info};
 use proto::login::{Candidate, LoginPolicy, Target as Login};
@@ -20,7 +20,6 @@ use super::exchange::Active;
 use super::side::Side;
 use super::trail::Trail;
 use super::transfer::{Payload, Place};
-use super::watch::SAMPLE_EVERY;
 use super::{LOGIN_TIMEOUT, Shared, log, with_scratch};
 
 /// Everything of a connection that is neither its socket nor its session's.

@@ -5,13 +5,13 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use engine::Connection;
+use engine::{Connection, SAMPLE_EVERY};
 use event::Instant;
 use net::{Interest, tcp};
 use proto::discovery::{DiscoveredTarget, TargetAddress};
 
 use super::client::Client;
-use super::watch::{ROLL_CALL_EVERY, SAMPLE_EVERY};
+use super::watch::ROLL_CALL_EVERY;
 use super::{LISTENER_TOKENS, ServeError, Shared, Target, log};
 use crate::lun::PORTAL_GROUP_TAG;
 

@@ -3,14 +3,13 @@
 
 use std::time::Duration;
 
+use engine::SAMPLE_EVERY;
 use event::{Instant, Sink};
 
 use super::Target;
 use super::alive::Verdict;
 use super::end::End;
 
-/// How often a connection that moves data is looked at, if few do.
-pub(super) const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 /// How often peers that say nothing are looked for.
 pub(super) const ROLL_CALL_EVERY: Duration = Duration::from_secs(5);
 

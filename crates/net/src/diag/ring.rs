@@ -1,0 +1,76 @@
+//! Room for many datagrams that one system call fetches: recvmmsg(2).
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// An answer about one socket is some hundred bytes.
+const ANSWER_BYTES: usize = 2048;
+
+/// Room for so many answers, used again and again.
+pub(super) struct Ring {
+    bytes: Vec<[u8; ANSWER_BYTES]>,
+}
+
+impl Ring {
+    pub(super) fn new(answers: usize) -> Ring {
+        Ring { bytes: vec![[0; ANSWER_BYTES]; answers] }
+    }
+
+    /// Shows every answer that waits to `each`. If some found no room in the socket, that is no failure.
+    pub(super) fn receive(&mut self, socket: &OwnedFd, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+        loop {
+            let got = match self.fetch(socket) {
+                Ok(lengths) => lengths,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                // Answers have been dropped; those that were not are still there.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => continue,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            for (bytes, len) in self.bytes.iter().zip(&got) {
+                each(&bytes[..(*len).min(ANSWER_BYTES)]);
+            }
+            if got.len() < self.bytes.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The lengths of the answers that are in our room now.
+    fn fetch(&mut self, socket: &OwnedFd) -> io::Result<Vec<usize>> {
+        let mut rooms: Vec<libc::iovec> = self
+            .bytes
+            .iter_mut()
+            .map(|bytes| libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: ANSWER_BYTES })
+            .collect();
+        let mut headers: Vec<libc::mmsghdr> = rooms
+            .iter_mut()
+            .map(|room| {
+                // SAFETY: an all-zero header is one without an address and without control data.
+                let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+                header.msg_hdr.msg_iov = room;
+                header.msg_hdr.msg_iovlen = 1;
+                header
+            })
+            .collect();
+        // SAFETY: every header points to one room, and every room to bytes that live as long as this call.
+        let got = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                headers.as_mut_ptr(),
+                headers.len() as libc::c_uint,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
+        };
+        let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+        Ok(headers.iter().take(got).map(|header| header.msg_len as usize).collect())
+    }
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring").field("answers", &self.bytes.len()).finish()
+    }
+}
