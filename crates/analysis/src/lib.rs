@@ -8,6 +8,8 @@ pub mod capture;
 pub mod clock;
 mod counter;
 pub mod diagram;
+pub mod doctor;
+mod gist;
 mod initiators;
 pub mod latency;
 pub mod lateness;
@@ -21,12 +23,11 @@ pub mod sockets;
 pub mod throughput;
 mod tour;
 pub mod turnaround;
-mod verdict;
 
 pub use metrics::{LINE, METRICS, Metric, Metrics, Spread};
 pub use store::manifest;
 pub use tour::{CellResult, Point, Repeat, Tour, TourError};
-pub use verdict::{Share, Verdict};
+pub use gist::{Gist, Share};
 
 /// A moment of a series: seconds since the load began, and the value then.
 pub type Sample = (f64, f64);

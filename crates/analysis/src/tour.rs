@@ -17,7 +17,7 @@ use crate::ramp::ramp_s;
 use crate::sockets::{self, Connection};
 use crate::throughput::{self, Arrivals, Source};
 use crate::turnaround::{self, Turnaround};
-use crate::verdict::Verdict;
+use crate::gist::Gist;
 use crate::{Sample, Span, initiators, lateness, line};
 
 /// Steps of the rate over time are at least this long.
@@ -32,7 +32,7 @@ pub struct Tour {
     /// What was run, and where.
     pub run: manifest::Run,
     /// The gist.
-    pub verdict: Verdict,
+    pub gist: Gist,
     /// Its cells in the order of the plan, repeats together.
     pub cells: Vec<CellResult>,
 }
@@ -148,8 +148,8 @@ impl Tour {
         for cell in &mut cells {
             cell.values = spreads(cell.repeats.iter().filter(|r| r.valid).map(|r| &r.values));
         }
-        let verdict = Verdict::of(&run, &cells);
-        Ok(Tour { run, verdict, cells })
+        let gist = Gist::of(&run, &cells);
+        Ok(Tour { run, gist, cells })
     }
 
     /// The figures by name, for a plan's expectations.
@@ -160,7 +160,7 @@ impl Tour {
     /// The same run with its checks evaluated.
     pub fn with_checks(mut self, checks: Vec<manifest::Check>) -> Tour {
         self.run.checks = checks;
-        self.verdict = Verdict::of(&self.run, &self.cells);
+        self.gist = Gist::of(&self.run, &self.cells);
         self
     }
 }
