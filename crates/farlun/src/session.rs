@@ -130,6 +130,7 @@ impl SessionArgs {
             connections: 1,
             congestion: self.congestion,
             pacing: !self.no_pacing,
+            depth: None,
             queue_limit: None,
             trace: self.trace,
             sampling: self.sampling.sampling(),

@@ -217,7 +217,13 @@ impl<'a> Flow<'a> {
             false => (self.outcome.moved_bytes, 0),
         };
         if let Some(table) = &mut self.table {
-            table.record(&socket_sample(now, self.host, 0, &info, Moved { rx_bytes, tx_bytes }));
+            table.record(&socket_sample(
+                now,
+                self.host,
+                0,
+                &info,
+                Moved { rx_bytes, tx_bytes, unsent_bytes: 0 },
+            ));
         }
         let arrived = if is_sender { info.acked_bytes } else { rx_bytes };
         if now >= self.warm && now <= self.ends {
