@@ -10,6 +10,8 @@ use super::{answers, ends, places, tcp};
 
 /// Less than this is no gain.
 const LEAST_GAIN: f64 = 1.05;
+/// What gains so much is worth doing before the caller is asked to change.
+const WORTH_IT: f64 = 1.25;
 /// Gains that differ by less are equal; then what limits for more of the time comes first.
 const SAME_GAIN: f64 = 0.05;
 /// What is used up to here limits.
@@ -23,30 +25,43 @@ pub fn judge(facts: &Facts) -> Diagnosis {
     findings.extend(ends::find(facts));
     let mut verdicts: Vec<Verdict> = Vec::new();
     for (index, finding) in findings.iter().enumerate() {
-        let (predicted, next) = model::relieve(facts, &findings, index);
+        let (mut predicted, next) = model::relieve(facts, &findings, index);
         let share = share(facts, &findings, finding);
         let Finding { limiter, evidence, .. } = finding.clone();
-        let remedies = remedies(limiter, facts);
-        let mut verdict = Verdict { limiter, share, evidence, predicted, next, remedies };
         if limiter.is_final() {
-            verdict.predicted = facts.current;
+            predicted = facts.current;
         }
+        let remedies = remedies(limiter, facts);
+        let verdict = Verdict { limiter, share, evidence, predicted, next, remedies };
         if verdict.gain(facts.current) >= LEAST_GAIN || (share >= USED && is_limit(finding)) {
             verdicts.push(verdict);
         }
     }
+    verdicts.extend(round_trip(facts, verdicts.is_empty()));
     // Steps of gain, so that equal ones are equal whatever they are compared with.
     let step = |verdict: &Verdict| (verdict.gain(facts.current).max(1.0).ln() / SAME_GAIN).round() as i64;
+    let part = |verdict: &Verdict| (verdict.share / SAME_GAIN).round() as i64;
     verdicts.sort_by(|a, b| {
-        let last = (is_callers(a.limiter), is_callers(b.limiter));
-        let by_gain = step(b).cmp(&step(a)).then(last.0.cmp(&last.1));
-        by_gain.then(b.share.total_cmp(&a.share)).then(a.limiter.cmp(&b.limiter))
+        let by_gain = order(a, facts).cmp(&order(b, facts)).then(step(b).cmp(&step(a)));
+        let by_caller = by_gain.then(is_callers(a.limiter).cmp(&is_callers(b.limiter)));
+        by_caller.then(part(b).cmp(&part(a))).then(a.limiter.cmp(&b.limiter))
     });
-    verdicts.extend(round_trip(facts, verdicts.is_empty()));
     Diagnosis { current: facts.current, verdicts, cannot_know: facts.cannot_know.clone() }
 }
 
-/// Whether it is a way around something else, or the caller's own business: of equal gains such come last.
+/// What is worth doing and can be done without the caller comes first, then whatever gains anything, then what ends
+/// the search, then what limits and gains nothing by itself.
+fn order(verdict: &Verdict, facts: &Facts) -> u8 {
+    let gain = verdict.gain(facts.current);
+    match () {
+        () if gain >= WORTH_IT && !is_callers(verdict.limiter) => 0,
+        () if gain >= LEAST_GAIN => 1,
+        () if verdict.limiter.is_final() => 2,
+        () => 3,
+    }
+}
+
+/// Whether it is a way around something else, or the caller's own business.
 fn is_callers(limiter: Limiter) -> bool {
     matches!(limiter, Limiter::CallerDepth | Limiter::BlockSize | Limiter::Connections)
 }
@@ -90,3 +105,7 @@ fn round_trip(facts: &Facts, is_alone: bool) -> Option<Verdict> {
         remedies: Vec::new(),
     })
 }
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use analysis::doctor::{self, Diagnosis, Question};
+use analysis::doctor::{self, Diagnosis, Facts, Question};
 use analysis::throughput;
 use event::Op;
 use report::terminal::Colour;
@@ -31,6 +31,7 @@ pub(crate) struct DoctorArgs {
 /// One load and what was found.
 struct Found {
     dir: String,
+    facts: Facts,
     diagnosis: Diagnosis,
 }
 
@@ -47,7 +48,8 @@ pub(crate) fn run(args: DoctorArgs) -> anyhow::Result<u8> {
         )));
     }
     if args.json {
-        let document = |found: &Found| json!({"dir": found.dir, "diagnosis": found.diagnosis});
+        let document =
+            |found: &Found| json!({"dir": found.dir, "facts": found.facts, "diagnosis": found.diagnosis});
         let cells: Vec<Value> = found.iter().map(document).collect();
         say!("{}", json!({ "cells": cells }));
     } else {
@@ -88,6 +90,7 @@ fn question(cell: &CellDir) -> Question {
 }
 
 fn look(path: &Path, name: &str, question: Question) -> anyhow::Result<Option<Found>> {
-    let facts = doctor::survey(path, question)?;
-    Ok(facts.map(|facts| Found { dir: name.to_owned(), diagnosis: doctor::judge(&facts) }))
+    let Some(facts) = doctor::survey(path, question)? else { return Ok(None) };
+    let diagnosis = doctor::judge(&facts);
+    Ok(Some(Found { dir: name.to_owned(), facts, diagnosis }))
 }

@@ -1,5 +1,6 @@
 //! What the line carries while it is busy, from `packets`: of two packets that follow each other without a gap, the
-//! second took the line for just as long as they are apart.
+//! second took the line for just as long as they are apart; and one that finds the line free takes as much longer than
+//! a packet without payload as its payload takes.
 
 use std::path::Path;
 
@@ -14,6 +15,10 @@ const NOISE_NS: u64 = 1_000;
 /// So long must the line have been seen busy.
 const LEAST_BUSY_NS: u64 = 1_000_000;
 
+/// Packets with less payload take too little time for the clocks.
+const LONE_BYTES: u32 = 1000;
+const MOST_LONE: usize = 1 << 16;
+
 const COLUMNS: &[&str] = &["ingress_t_ns", "scheduled_t_ns", "direction", "fate", "payload_bytes"];
 
 #[derive(Default)]
@@ -22,6 +27,8 @@ struct Seen {
     before_ns: u64,
     back_to_back_ns: u64,
     back_to_back_bytes: u64,
+    /// Bytes per second of packets that found the line free.
+    lone: Vec<f64>,
     payload_bytes: u64,
 }
 
@@ -43,6 +50,11 @@ pub(super) fn fill(dir: &Path, window: Span, is_write: bool, facts: &mut Facts) 
             let (came, out) = (piece.ingress_t_ns[row], piece.scheduled_t_ns[row]);
             let gap = out.saturating_sub(seen.before_ns);
             let follows = seen.before_ns > 0 && came + way_ns + NOISE_NS < seen.before_ns && gap > 0;
+            let own_ns = out.saturating_sub(came + way_ns);
+            let is_lone = seen.before_ns <= came + way_ns && piece.payload_bytes[row] >= LONE_BYTES;
+            if is_lone && own_ns >= NOISE_NS && seen.lone.len() < MOST_LONE {
+                seen.lone.push(f64::from(piece.payload_bytes[row]) / (own_ns as f64 / 1e9));
+            }
             if follows {
                 seen.back_to_back_ns += gap;
                 seen.back_to_back_bytes += u64::from(piece.payload_bytes[row]);
@@ -51,16 +63,26 @@ pub(super) fn fill(dir: &Path, window: Span, is_write: bool, facts: &mut Facts) 
             seen.before_ns = out;
         }
     })?;
-    if seen.back_to_back_ns < LEAST_BUSY_NS || seen.payload_bytes == 0 {
-        return Ok(());
-    }
-    let line = seen.back_to_back_bytes as f64 / (seen.back_to_back_ns as f64 / 1e9);
+    let line = match seen.back_to_back_ns {
+        LEAST_BUSY_NS.. => seen.back_to_back_bytes as f64 / (seen.back_to_back_ns as f64 / 1e9),
+        _ => match lone(&mut seen.lone) {
+            Some(line) => line,
+            None => return Ok(()),
+        },
+    };
     let carried = seen.payload_bytes as f64 / window.length_s().max(1e-9);
     // Headers of PDUs, and what was sent twice, are no application's bytes.
     let useful = (facts.current.bytes_per_s / carried.max(1.0)).clamp(0.5, 1.0);
     facts.line_bytes_per_s = Some(line * useful);
     facts.line_busy = Some((carried / line).min(1.0));
     Ok(())
+}
+
+/// The rate that packets alone on the line were carried with. Whatever else happens to a packet on its way makes it
+/// later, so that the best ones are right.
+fn lone(rates: &mut [f64]) -> Option<f64> {
+    rates.sort_unstable_by(f64::total_cmp);
+    rates.get((rates.len() as f64 * 0.9) as usize).copied()
 }
 
 fn delivered(piece: &Packets, direction: Direction, window: Span) -> impl Iterator<Item = usize> {
