@@ -80,7 +80,8 @@ pub(super) fn relieve(facts: &Facts, findings: &[Finding], index: usize) -> (Per
     let unexplained = if is_of_places { (current.bytes_per_s / now.bytes_per_s).min(1.0) } else { 1.0 };
     let is_line = then.held_by == Limiter::LinkRate;
     let mut bytes_per_s = if is_line { then.bytes_per_s } else { then.bytes_per_s * unexplained };
-    if !bytes_per_s.is_finite() || bytes_per_s < current.bytes_per_s {
+    let is_same = then.bytes_per_s <= now.bytes_per_s * SAME;
+    if is_same || !bytes_per_s.is_finite() || bytes_per_s < current.bytes_per_s {
         bytes_per_s = current.bytes_per_s;
     }
     let gain = if current.bytes_per_s > 0.0 { bytes_per_s / current.bytes_per_s } else { 1.0 };
@@ -110,5 +111,7 @@ pub(super) fn unloaded_s(facts: &Facts, findings: &[Finding]) -> f64 {
     (facts.rtt_s.unwrap_or(0.0) + times + line).min(measured)
 }
 
+/// What is held as before is not relieved.
+const SAME: f64 = 1.001;
 /// A rate counts as exhausted from here on: requests then queue for it, and their time says nothing.
 const FULL: f64 = 1.15;

@@ -10,6 +10,8 @@ use super::verdict::Evidence;
 const LEAST_SHARE: f64 = 0.2;
 /// Fewer losses than this tell nothing of how many there would be at another rate.
 const MANY_LOSSES: f64 = 16.0;
+/// As good as all of the time.
+const MOST_OF_IT: f64 = 0.6;
 /// A ramp shorter than this share of the load is none worth a word.
 const LEAST_RAMP: f64 = 0.15;
 /// A load that is paced gets nearly all of the rate: what it lacks are headers and what is sent again.
@@ -46,8 +48,10 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
 }
 
 /// A rate that holds for a share of the time: what the load would get if it held all the time and nothing else did.
+/// Between an acknowledgement and what it lets go nothing is held for a moment, so that most of the time is all of it.
 fn held(facts: &Facts, share: f64, of_connection: bool) -> Effect {
-    Effect::Rate { bytes_per_s: facts.current.bytes_per_s / share.clamp(LEAST_SHARE, 1.0), of_connection }
+    let share = if share >= MOST_OF_IT { 1.0 } else { share.max(LEAST_SHARE) };
+    Effect::Rate { bytes_per_s: facts.current.bytes_per_s / share, of_connection }
 }
 
 fn receive_window(facts: &Facts, sender: &Sender) -> Option<Finding> {

@@ -9,6 +9,7 @@ use store::tables::{self, Packets, TableError};
 
 use super::super::facts::Facts;
 use crate::Span;
+use crate::line::{ETHERNET_BYTES, HEADER_BYTES};
 
 /// Below this the clocks are too coarse.
 const NOISE_NS: u64 = 1_000;
@@ -18,8 +19,11 @@ const LEAST_BUSY_NS: u64 = 1_000_000;
 /// Packets with less payload take too little time for the clocks.
 const LONE_BYTES: u32 = 1000;
 const MOST_LONE: usize = 1 << 16;
+/// A packet without payload takes so much of the line.
+const EMPTY_BYTES: u32 = ETHERNET_BYTES + HEADER_BYTES;
 
-const COLUMNS: &[&str] = &["ingress_t_ns", "scheduled_t_ns", "direction", "fate", "payload_bytes"];
+const COLUMNS: &[&str] =
+    &["ingress_t_ns", "scheduled_t_ns", "direction", "fate", "ip_bytes", "segments", "payload_bytes"];
 
 #[derive(Default)]
 struct Seen {
@@ -41,7 +45,7 @@ pub(super) fn fill(dir: &Path, window: Span, is_write: bool, facts: &mut Facts) 
         let least = rows.map(|row| piece.scheduled_t_ns[row].saturating_sub(piece.ingress_t_ns[row])).min();
         way_ns = way_ns.min(least.unwrap_or(u64::MAX));
     })?;
-    if way_ns == u64::MAX {
+    if way_ns >= u64::MAX - NOISE_NS {
         return Ok(());
     }
     let mut seen = Seen::default();
@@ -49,11 +53,17 @@ pub(super) fn fill(dir: &Path, window: Span, is_write: bool, facts: &mut Facts) 
         for row in delivered(&piece, direction, window) {
             let (came, out) = (piece.ingress_t_ns[row], piece.scheduled_t_ns[row]);
             let gap = out.saturating_sub(seen.before_ns);
-            let follows = seen.before_ns > 0 && came + way_ns + NOISE_NS < seen.before_ns && gap > 0;
-            let own_ns = out.saturating_sub(came + way_ns);
-            let is_lone = seen.before_ns <= came + way_ns && piece.payload_bytes[row] >= LONE_BYTES;
+            let follows =
+                seen.before_ns > 0 && came.saturating_add(way_ns + NOISE_NS) < seen.before_ns && gap > 0;
+            let own_ns = out.saturating_sub(came.saturating_add(way_ns));
+            let is_lone =
+                seen.before_ns <= came.saturating_add(way_ns) && piece.payload_bytes[row] >= LONE_BYTES;
             if is_lone && own_ns >= NOISE_NS && seen.lone.len() < MOST_LONE {
-                seen.lone.push(f64::from(piece.payload_bytes[row]) / (own_ns as f64 / 1e9));
+                let payload = f64::from(piece.payload_bytes[row]);
+                let ethernet = piece.segments[row].saturating_mul(ETHERNET_BYTES);
+                let frames = piece.ip_bytes[row].saturating_add(ethernet);
+                let rate = f64::from(frames.saturating_sub(EMPTY_BYTES)) / (own_ns as f64 / 1e9);
+                seen.lone.push(rate * payload / f64::from(frames.max(1)));
             }
             if follows {
                 seen.back_to_back_ns += gap;
