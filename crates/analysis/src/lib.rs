@@ -9,7 +9,9 @@ pub mod clock;
 mod counter;
 pub mod cuts;
 pub mod diagram;
+pub mod doctor;
 pub mod gain;
+mod gist;
 mod initiators;
 pub mod latency;
 pub mod lateness;
@@ -23,12 +25,11 @@ pub mod sockets;
 pub mod throughput;
 mod tour;
 pub mod turnaround;
-mod verdict;
 
+pub use gist::{Gist, Share};
 pub use metrics::{LINE, METRICS, Metric, Metrics, Spread};
 pub use store::manifest;
 pub use tour::{CellResult, Point, Repeat, Tour, TourError};
-pub use verdict::{Share, Verdict};
 
 /// A moment of a series: seconds since the load began, and the value then.
 pub type Sample = (f64, f64);

@@ -9,6 +9,8 @@ use store::tables::{self, Ios, TableError};
 use store::{CellDir, RunDir, RunError};
 
 use crate::diagram::Diagram;
+use crate::doctor::{self, Diagnosis};
+use crate::gist::Gist;
 use crate::latency::{self, Latency};
 use crate::layers::Stack;
 use crate::looking::{self, Room};
@@ -17,7 +19,6 @@ use crate::ramp::ramp_s;
 use crate::sockets::{self, Connection};
 use crate::throughput::{self, Arrivals, Source};
 use crate::turnaround::{self, Turnaround};
-use crate::verdict::Verdict;
 use crate::{Sample, Span, initiators, lateness, line};
 
 /// Steps of the rate over time are at least this long.
@@ -32,7 +33,7 @@ pub struct Tour {
     /// What was run, and where.
     pub run: manifest::Run,
     /// The gist.
-    pub verdict: Verdict,
+    pub gist: Gist,
     /// Its cells in the order of the plan, repeats together.
     pub cells: Vec<CellResult>,
 }
@@ -97,6 +98,8 @@ pub struct Repeat {
     pub connections: Vec<Connection>,
     /// Its layers, if they were recorded. What is drawn of them only of a cell's first valid repeat.
     pub stack: Option<Stack>,
+    /// What limits it; of a cell's first valid repeat.
+    pub diagnosis: Option<Diagnosis>,
     /// Its packets around a typical request; of a cell's first valid repeat.
     #[serde(skip)]
     pub diagram: Option<Diagram>,
@@ -111,6 +114,13 @@ pub enum TourError {
     /// One of its tables.
     #[error(transparent)]
     Table(#[from] TableError),
+}
+
+impl CellResult {
+    /// What limits it, as its first valid repeat shows.
+    pub fn diagnosis(&self) -> Option<&Diagnosis> {
+        self.repeats.iter().find_map(|repeat| repeat.diagnosis.as_ref())
+    }
 }
 
 impl Tour {
@@ -150,8 +160,8 @@ impl Tour {
         for cell in &mut cells {
             cell.values = spreads(cell.repeats.iter().filter(|r| r.valid).map(|r| &r.values));
         }
-        let verdict = Verdict::of(&run, &cells);
-        Ok(Tour { run, verdict, cells })
+        let gist = Gist::of(&run, &cells);
+        Ok(Tour { run, gist, cells })
     }
 
     /// The figures by name, for a plan's expectations.
@@ -162,7 +172,7 @@ impl Tour {
     /// The same run with its checks evaluated.
     pub fn with_checks(mut self, checks: Vec<manifest::Check>) -> Tour {
         self.run.checks = checks;
-        self.verdict = Verdict::of(&self.run, &self.cells);
+        self.gist = Gist::of(&self.run, &self.cells);
         self
     }
 }
@@ -218,10 +228,20 @@ fn add_repeat(
         put(&mut repeat.values, "fairness", initiators::fairness(&all.throughputs));
         repeat.initiators.clone_from(&all.throughputs);
         let drawn = repeat.valid && result.repeats.iter().all(|earlier| !earlier.valid);
+        if drawn {
+            repeat.diagnosis = diagnose(dir, &all.load)?;
+        }
         looking::look(&mut repeat, dir, &all.load, drawn.then_some(room), request)?;
     }
     result.repeats.push(repeat);
     Ok(())
+}
+
+/// What limits a load of requests, over the time that the other figures are of.
+fn diagnose(dir: &CellDir, load: &Load) -> Result<Option<Diagnosis>, TableError> {
+    let Some(op) = [Op::Read, Op::Write].into_iter().find(|op| op.name() == load.op) else { return Ok(None) };
+    let question = doctor::Question { op: Some(op), window: Some(throughput::window(&dir.cell, load)) };
+    Ok(doctor::survey(&dir.path, question)?.map(|facts| doctor::judge(&facts)))
 }
 
 fn measure(

@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 
 use control::{Claim, Decision};
-use event::{Host, Instant, SocketSample, WindowNotice};
-use net::{Interest, Poll, Ready, TcpInfo, clock, tcp_info};
+use event::{Host, Instant, Login, SocketSample, WindowNotice};
+use net::{Interest, Poll, Ready, TcpInfo, clock, tcp, tcp_info};
 
 use crate::advice::buffer_advice;
 use crate::digest::Digests;
@@ -299,6 +299,19 @@ impl<P, D> Connection<P, D> {
     /// What the policy says now.
     pub fn decision(&self) -> Decision {
         self.steering.decision()
+    }
+
+    /// The row of the table `sessions` for this connection: what was agreed, and how its socket is set.
+    pub fn login(&self, t: Instant, agreed: Login) -> io::Result<Login> {
+        let (receive, send) = tcp::buffer_limits(&self.stream)?;
+        Ok(Login {
+            t,
+            connection: self.token as u32,
+            has_nagle: !self.stream.nodelay()?,
+            send_buffer_max_bytes: send,
+            receive_buffer_max_bytes: receive,
+            ..agreed
+        })
     }
 
     /// What to change about this host if its limits for socket buffers may be what holds the path back.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use event::{Host, Instant, SocketSample};
-use net::TcpInfo;
+use net::{TcpInfo, clock};
+
+use crate::reactor;
 
 /// What the application has moved over a connection, and wants to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +24,8 @@ pub struct Moved {
 /// asks for.
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
-/// The row for what the kernel says and what the application moved.
+/// The row for what the kernel says and what the application moved; to be called on the loop's thread. What the
+/// target allows is for the session to add.
 pub fn socket_sample(t: Instant, host: Host, connection: u32, info: &TcpInfo, moved: Moved) -> SocketSample {
     SocketSample {
         t,
@@ -55,5 +58,8 @@ pub fn socket_sample(t: Instant, host: Host, connection: u32, info: &TcpInfo, mo
         sndbuf_limited_ns: info.send_buffer_limited.as_nanos() as u64,
         unsent_bytes: moved.unsent_bytes,
         request_bytes: moved.request_bytes,
+        command_window: 0,
+        loop_idle_ns: reactor::idle_ns(),
+        loop_cpu_ns: clock::thread_cpu_ns(),
     }
 }

@@ -6,6 +6,7 @@
 mod cut;
 mod io;
 mod kernel;
+mod login;
 mod packet;
 mod request;
 mod sink;
@@ -17,6 +18,7 @@ mod window;
 pub use cut::{Cut, Look};
 pub use io::{Io, Op};
 pub use kernel::{KernelEvent, KernelPoint};
+pub use login::Login;
 pub use packet::{Direction, Fate, Packet, Tcp};
 pub use request::{FarTimes, LayerTimes, Layers, NearTimes, PduKind, PduSeen, RequestId, TcpTimes, Way};
 pub use sink::{Discard, Sink};

@@ -89,6 +89,13 @@ pub struct SocketSample {
     pub unsent_bytes: u64,
     /// Mean length of the requests since the last sample; 0 if there were none.
     pub request_bytes: u64,
+    /// Commands that the target lets this session have open; at the initiator, the most that it has ever seen to be
+    /// allowed. 0 without a session.
+    pub command_window: u32,
+    /// Time that the loop of this connection has spent waiting for something to do.
+    pub loop_idle_ns: u64,
+    /// CPU time that its thread has used.
+    pub loop_cpu_ns: u64,
 }
 
 impl SocketSample {
@@ -125,6 +132,9 @@ impl SocketSample {
             sndbuf_limited_ns: 0,
             unsent_bytes: 0,
             request_bytes: 0,
+            command_window: 0,
+            loop_idle_ns: 0,
+            loop_cpu_ns: 0,
         }
     }
 }

@@ -136,6 +136,7 @@ impl SessionArgs {
             congestion: self.congestion,
             policy: Choice::default(),
             pacing: !self.no_pacing,
+            depth: None,
             queue_limit: None,
             trace: self.trace,
             sampling: self.sampling.sampling(),

@@ -28,6 +28,8 @@ pub struct Options {
     pub policy: Choice,
     /// Whether what is sent is paced, if the policy wants it; otherwise TCP sends as its window lets it.
     pub pacing: bool,
+    /// Requests that the caller keeps outstanding in each session, for the tables; as many as the path takes, if `None`.
+    pub depth: Option<usize>,
     /// Commands that a session may have given to iSCSI; requests beyond wait above it. As many as there are, if
     /// `None`.
     pub queue_limit: Option<usize>,

@@ -1,23 +1,23 @@
-//! The verdict of a run in plain words: the first thing a reader sees, on the page and in a terminal.
+//! The gist of a run in plain words: the first thing a reader sees, on the page and in a terminal.
 
-use analysis::{Share, Tour, Verdict};
+use analysis::{Gist, Share, Tour};
 
 use crate::format::{duration, percent};
 
 /// How near its loads come to the line, in one sentence: "Read reaches 97 % and write 96 % of the line at
 /// 100 ms round trip."
 pub fn headline(tour: &Tour) -> String {
-    let verdict = &tour.verdict;
-    if !verdict.valid {
-        return match verdict.invalid_repeats {
+    let gist = &tour.gist;
+    if !gist.valid {
+        return match gist.invalid_repeats {
             0 => "This run is not valid: it did not come to its end.".to_owned(),
-            n => format!("This run is not valid: {n} of {} measurements yield no figure.", verdict.repeats),
+            n => format!("This run is not valid: {n} of {} measurements yield no figure.", gist.repeats),
         };
     }
-    let storage: Vec<&Share> = verdict.shares.iter().filter(|share| share.op != "stream").collect();
-    let shares = if storage.is_empty() { verdict.shares.iter().collect() } else { storage };
-    let Some(rtt_s) = verdict.rtt_s.filter(|_| !shares.is_empty()) else {
-        return match verdict.repeats {
+    let storage: Vec<&Share> = gist.shares.iter().filter(|share| share.op != "stream").collect();
+    let shares = if storage.is_empty() { gist.shares.iter().collect() } else { storage };
+    let Some(rtt_s) = gist.rtt_s.filter(|_| !shares.is_empty()) else {
+        return match gist.repeats {
             1 => format!("One measurement of {}.", tour.run.plan_name),
             n => format!("{n} measurements of {}.", tour.run.plan_name),
         };
@@ -32,12 +32,12 @@ pub fn headline(tour: &Tour) -> String {
 
 /// What else to know at once: the baseline, the checks, and whether the run counts.
 pub fn standing(tour: &Tour) -> String {
-    let verdict = &tour.verdict;
+    let gist = &tour.gist;
     let mut sentences = Vec::new();
-    if let Some(stream) = baseline(verdict).filter(|_| verdict.valid) {
+    if let Some(stream) = baseline(gist).filter(|_| gist.valid) {
         sentences.push(format!("A raw TCP stream on the same path: {}.", percent(stream.of_line)));
     }
-    sentences.push(match (verdict.checks, verdict.failed_checks) {
+    sentences.push(match (gist.checks, gist.failed_checks) {
         (0, _) => "The plan expects nothing of it.".to_owned(),
         (1, 0) => "The plan's one check holds.".to_owned(),
         (n, 0) => format!("All {n} checks of the plan hold."),
@@ -46,13 +46,11 @@ pub fn standing(tour: &Tour) -> String {
             format!("{failed} of the plan's {n} checks {} not hold.", if failed == 1 { "does" } else { "do" })
         }
     });
-    match (verdict.valid, verdict.invalid_repeats) {
+    match (gist.valid, gist.invalid_repeats) {
         (true, 0) => sentences.push("Every measurement is valid.".to_owned()),
-        (true, n) => sentences.push(format!(
-            "{n} of {} measurements {} not valid and left out.",
-            verdict.repeats,
-            is(n)
-        )),
+        (true, n) => {
+            sentences.push(format!("{n} of {} measurements {} not valid and left out.", gist.repeats, is(n)))
+        }
         (false, _) => sentences.push("The reasons stand with the measurements below.".to_owned()),
     }
     sentences.join(" ")
@@ -63,9 +61,9 @@ fn is(n: usize) -> &'static str {
 }
 
 /// The stream, unless it is all there is and the headline speaks of it.
-fn baseline(verdict: &Verdict) -> Option<&Share> {
-    let only_streams = verdict.shares.iter().all(|share| share.op == "stream");
-    verdict.shares.iter().find(|share| share.op == "stream" && !only_streams)
+fn baseline(gist: &Gist) -> Option<&Share> {
+    let only_streams = gist.shares.iter().all(|share| share.op == "stream");
+    gist.shares.iter().find(|share| share.op == "stream" && !only_streams)
 }
 
 fn list(mut parts: Vec<String>) -> String {
@@ -94,7 +92,7 @@ mod tests {
         };
         Tour {
             run: Run { plan_name: "tour".to_owned(), ..Run::default() },
-            verdict: Verdict {
+            gist: Gist {
                 rtt_s: Some(0.1),
                 shares: shares.iter().map(share).collect(),
                 valid,

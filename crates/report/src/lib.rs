@@ -6,6 +6,7 @@
 mod against;
 mod capture;
 mod decimate;
+mod doctor;
 mod figure;
 mod format;
 mod headline;
@@ -16,5 +17,6 @@ mod tables;
 pub mod terminal;
 mod top;
 
+pub use doctor::text as doctor;
 pub use headline::{headline, standing};
 pub use page::html;

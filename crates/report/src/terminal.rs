@@ -40,7 +40,7 @@ pub fn summary(tour: &Tour, colour: Colour) -> String {
             let _ = write!(out, "\n{} {}: {reasons}", paint("not valid", "31", colour), repeat.dir);
         }
     }
-    if tour.verdict.invalid_repeats > 0 {
+    if tour.gist.invalid_repeats > 0 {
         out.push('\n');
     }
     // Narrow gaps do not line up in every terminal's font.

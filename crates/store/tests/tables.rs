@@ -60,6 +60,9 @@ fn sample(i: u64) -> SocketSample {
         sndbuf_limited_ns: i * 5,
         unsent_bytes: i * 11,
         request_bytes: 1 << 20,
+        command_window: 128,
+        loop_idle_ns: i * 13,
+        loop_cpu_ns: i * 17,
         ..SocketSample::new(Instant::from_nanos(i * 10_000_000), host, 1)
     }
 }

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod bench;
+mod doctor;
 mod inquiry;
 mod lab;
 mod ls;
@@ -30,6 +31,7 @@ enum Command {
     Report(report::ReportArgs),
     Replay(replay::ReplayArgs),
     Analyze(analyze::AnalyzeArgs),
+    Doctor(doctor::DoctorArgs),
     Target(Box<target::TargetArgs>),
     Ls(ls::LsArgs),
     Inquiry(inquiry::InquiryArgs),
@@ -49,6 +51,7 @@ impl Cli {
             Command::Report(args) => report::run(args),
             Command::Analyze(args) => analyze::run(args),
             Command::Bench(args) => bench::run(args),
+            Command::Doctor(args) => doctor::run(args),
             Command::Inquiry(args) => inquiry::run(args),
             Command::Ls(args) => ls::run(args),
             Command::Read(args) => read::run(args),

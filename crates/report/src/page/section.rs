@@ -11,11 +11,11 @@ use crate::tables;
 
 /// The verdict, before anything else.
 pub(super) fn head(tour: &Tour) -> String {
-    let (run, verdict) = (&tour.run, &tour.verdict);
-    let mut chips = chip(verdict.valid, if verdict.valid { "valid" } else { "not valid" });
-    if verdict.checks > 0 {
-        let held = verdict.checks - verdict.failed_checks;
-        chips += &chip(verdict.failed_checks == 0, &format!("{held} of {} checks hold", verdict.checks));
+    let (run, gist) = (&tour.run, &tour.gist);
+    let mut chips = chip(gist.valid, if gist.valid { "valid" } else { "not valid" });
+    if gist.checks > 0 {
+        let held = gist.checks - gist.failed_checks;
+        chips += &chip(gist.failed_checks == 0, &format!("{held} of {} checks hold", gist.checks));
     }
     let mut about = vec![format!("plan <b>{}</b>", escape(&run.plan_name))];
     if run.started_unix_s > 0.0 {
@@ -30,6 +30,16 @@ pub(super) fn head(tour: &Tour) -> String {
         escape(&headline(tour)),
         escape(&standing(tour)),
     )
+}
+
+/// What limits each cell.
+pub(super) fn verdicts(body: &str) -> String {
+    if body.is_empty() {
+        return String::new();
+    }
+    let text = "What limits each load, what shows it, what to change, and what that would gain; found in the tables of \
+                the first valid repeat, as docs/doctor.md tells.";
+    section("verdicts", "What limits", text, body)
 }
 
 /// Throughput against delay: figure and numbers.

@@ -67,6 +67,12 @@ pub struct Sockets {
     pub unsent_bytes: Vec<u64>,
     /// Mean length of the requests since the last sample.
     pub request_bytes: Vec<u64>,
+    /// Commands that the target lets this session have open; 0 if not known.
+    pub command_window: Vec<u32>,
+    /// Time that the loop of this connection has waited for something to do.
+    pub loop_idle_ns: Vec<u64>,
+    /// CPU time that its thread has used.
+    pub loop_cpu_ns: Vec<u64>,
 }
 
 impl Sockets {
@@ -103,6 +109,9 @@ impl Sockets {
             sndbuf_limited_ns: self.sndbuf_limited_ns[row],
             unsent_bytes: self.unsent_bytes[row],
             request_bytes: self.request_bytes[row],
+            command_window: self.command_window[row],
+            loop_idle_ns: self.loop_idle_ns[row],
+            loop_cpu_ns: self.loop_cpu_ns[row],
         }
     }
 
@@ -139,6 +148,9 @@ impl Sockets {
             sndbuf_limited_ns,
             unsent_bytes,
             request_bytes,
+            command_window,
+            loop_idle_ns,
+            loop_cpu_ns,
         } = other;
         self.t_ns.extend(t_ns);
         self.host.extend(host);
@@ -170,6 +182,9 @@ impl Sockets {
         self.sndbuf_limited_ns.extend(sndbuf_limited_ns);
         self.unsent_bytes.extend(unsent_bytes);
         self.request_bytes.extend(request_bytes);
+        self.command_window.extend(command_window);
+        self.loop_idle_ns.extend(loop_idle_ns);
+        self.loop_cpu_ns.extend(loop_cpu_ns);
     }
 }
 
@@ -208,6 +223,9 @@ impl Row for SocketSample {
         columns.sndbuf_limited_ns.push(self.sndbuf_limited_ns);
         columns.unsent_bytes.push(self.unsent_bytes);
         columns.request_bytes.push(self.request_bytes);
+        columns.command_window.push(self.command_window);
+        columns.loop_idle_ns.push(self.loop_idle_ns);
+        columns.loop_cpu_ns.push(self.loop_cpu_ns);
     }
 
     fn visit<V: Visit>(columns: &mut Sockets, visitor: &mut V) -> Result<(), V::Error> {
@@ -240,6 +258,9 @@ impl Row for SocketSample {
         visitor.u64("rwnd_limited_ns", &mut columns.rwnd_limited_ns)?;
         visitor.u64("sndbuf_limited_ns", &mut columns.sndbuf_limited_ns)?;
         visitor.u64("unsent_bytes", &mut columns.unsent_bytes)?;
-        visitor.u64("request_bytes", &mut columns.request_bytes)
+        visitor.u64("request_bytes", &mut columns.request_bytes)?;
+        visitor.u32("command_window", &mut columns.command_window)?;
+        visitor.u64("loop_idle_ns", &mut columns.loop_idle_ns)?;
+        visitor.u64("loop_cpu_ns", &mut columns.loop_cpu_ns)
     }
 }

@@ -7,7 +7,7 @@ use crate::CellResult;
 
 /// The gist of a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Verdict {
+pub struct Gist {
     /// The longest round trip of the run's paths.
     pub rtt_s: Option<f64>,
     /// Every bulk load there, and what share of the line it reaches: the least over all of its cells, but for those
@@ -36,8 +36,8 @@ pub struct Share {
     pub of_line: f64,
 }
 
-impl Verdict {
-    pub(crate) fn of(run: &Run, cells: &[CellResult]) -> Verdict {
+impl Gist {
+    pub(crate) fn of(run: &Run, cells: &[CellResult]) -> Gist {
         let rtt = |cell: &&CellResult| cell.line.get("rtt").map(|s| s.median);
         let is_paced = |cell: &CellResult| {
             cell.point.iter().all(|(axis, value)| match axis.rsplit('.').next() {
@@ -57,7 +57,7 @@ impl Verdict {
             }
         }
         let repeats = || cells.iter().flat_map(|cell| &cell.repeats);
-        Verdict {
+        Gist {
             rtt_s,
             shares,
             valid: run.valid,
@@ -87,7 +87,7 @@ mod tests {
                 ..CellResult::default()
             }
         };
-        let verdict = Verdict::of(&Run::default(), &[cell("true", 0.9), cell("false", 0.1)]);
-        assert!((verdict.shares[0].of_line - 0.9).abs() < 1e-9, "{verdict:?}");
+        let gist = Gist::of(&Run::default(), &[cell("true", 0.9), cell("false", 0.1)]);
+        assert!((gist.shares[0].of_line - 0.9).abs() < 1e-9, "{gist:?}");
     }
 }
