@@ -14,7 +14,7 @@ use crate::digest::Digests;
 use crate::rx::{Receiver, Rx, Scratch, Stop};
 use crate::sample::{Moved, socket_sample};
 use crate::stamping::{Departed, Stamped, Stamping};
-use crate::steering::{Steering, Work};
+use crate::steering::{Pacing, Steering, Work};
 use crate::tx::{Sender, Stamps, Tx};
 
 /// What one connection may do in a turn before others get theirs, in each direction.
@@ -91,9 +91,9 @@ impl<P, D> Connection<P, D> {
         self.tx.set_digests(digests);
     }
 
-    /// Whether it paces what it sends; it does unless told.
-    pub fn set_pacing(&mut self, is_paced: bool) {
-        self.steering.set_pacing(is_paced);
+    /// How fast it may send; as its policy says unless told.
+    pub fn set_pacing(&mut self, pacing: Pacing) {
+        self.steering.set_pacing(pacing);
     }
 
     /// From now on a turn is this long; [`Quantum::ALONE`] unless told.

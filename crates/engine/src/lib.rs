@@ -27,6 +27,6 @@ pub use reactor::{Service, Turn, run};
 pub use rx::{Landing, Receiver, Scratch, Span, Stop};
 pub use sample::{Moved, socket_sample};
 pub use stamping::{Departed, Mark, Stamped};
-pub use steering::{Steering, Work};
+pub use steering::{Pacing, Steering, Work};
 pub use tx::{Outgoing, Sender};
 pub use workers::{Step, Workers};

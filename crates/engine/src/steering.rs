@@ -6,7 +6,7 @@ use std::io;
 use std::net::TcpStream;
 
 use control::{Bdp, Decision, Observation, Policy};
-use event::Instant;
+use event::{BitRate, Instant};
 use net::TcpInfo;
 
 use crate::tuning::Tuning;
@@ -16,7 +16,19 @@ use crate::tuning::Tuning;
 pub struct Steering {
     policy: Bdp,
     tuning: Tuning,
-    is_paced: bool,
+    pacing: Pacing,
+}
+
+/// How fast a connection may send.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Pacing {
+    /// As the policy says.
+    #[default]
+    Follow,
+    /// As the policy says, and never faster than this.
+    AtMost(BitRate),
+    /// Unpaced, as TCP's window lets it: for comparison.
+    Off,
 }
 
 /// What the owner of a connection knows and the kernel does not.
@@ -33,13 +45,12 @@ pub struct Work {
 impl Steering {
     /// For a new socket.
     pub fn new(stream: &TcpStream) -> io::Result<Steering> {
-        Ok(Steering { policy: Bdp::new(), tuning: Tuning::new(stream)?, is_paced: true })
+        Ok(Steering { policy: Bdp::new(), tuning: Tuning::new(stream)?, pacing: Pacing::Follow })
     }
 
-    /// Whether what the policy says of pacing is put into force; it is unless told. For comparison: without it
-    /// TCP sends as its window lets it.
-    pub fn set_pacing(&mut self, is_paced: bool) {
-        self.is_paced = is_paced;
+    /// How fast it may send; as the policy says unless told.
+    pub fn set_pacing(&mut self, pacing: Pacing) {
+        self.pacing = pacing;
     }
 
     /// Shows the policy the connection as it is at `now`, and puts into force what it decides.
@@ -65,7 +76,7 @@ impl Steering {
             request_bytes: work.request_bytes,
         });
         let decision = self.policy.decide();
-        if let Some(bytes_per_s) = decision.pacing_bytes_per_s.filter(|_| self.is_paced) {
+        if let Some(bytes_per_s) = self.pacing.cap(decision.pacing_bytes_per_s) {
             self.tuning.pace(stream, bytes_per_s)?;
         }
         self.tuning.follow_rate(stream, info.delivery_rate_bytes_per_s)?;
@@ -83,6 +94,17 @@ impl Steering {
     }
 }
 
+impl Pacing {
+    /// What is put into force when the policy decides so; `None` leaves the socket as it is.
+    fn cap(self, decided: Option<u64>) -> Option<u64> {
+        match self {
+            Pacing::Follow => decided,
+            Pacing::AtMost(rate) => Some(decided.unwrap_or(u64::MAX).min(rate.0 / 8)),
+            Pacing::Off => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
@@ -93,7 +115,7 @@ mod tests {
     use super::*;
 
     /// The pacing of a connection that has had a lot to send over 50 ms.
-    fn pacing(is_paced: bool) -> Option<u64> {
+    fn pacing(pacing: Pacing) -> Option<u64> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let rtt = Duration::from_millis(50);
@@ -105,7 +127,7 @@ mod tests {
             ..tcp_info::read(&stream).unwrap()
         };
         let mut steering = Steering::new(&stream).unwrap();
-        steering.set_pacing(is_paced);
+        steering.set_pacing(pacing);
         let work = Work { received_bytes: 0, unsent_bytes: 1 << 30, request_bytes: 1 << 20 };
         for round in 1..10u64 {
             let now = Instant::from_nanos(round * 50_000_000);
@@ -116,7 +138,8 @@ mod tests {
 
     #[test]
     fn what_is_sent_is_paced_unless_told() {
-        assert!(pacing(true).is_some());
-        assert_eq!(pacing(false), None);
+        assert!(pacing(Pacing::Follow).is_some());
+        assert_eq!(pacing(Pacing::AtMost(BitRate(8_000_000))), Some(1_000_000));
+        assert_eq!(pacing(Pacing::Off), None);
     }
 }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use engine::Pacing;
 use engine::trace::Sampling;
-use proto::params::Digest;
+use proto::params::Wishes;
 
 use crate::chap::Chap;
 
@@ -16,14 +17,13 @@ pub struct Options {
     pub timeout: Duration,
     /// What is given for CHAP beside the URL.
     pub chap: Chap,
-    /// Digests that the session may have, the preferred one first.
-    pub digests: &'static [Digest],
-    /// Connections that a session may have, where the target offers as many; at least one.
-    pub connections: u16,
+    /// What is asked for at the login: digests, bursts, and connections of a session, where the target offers as
+    /// many.
+    pub wishes: Wishes,
     /// Congestion control; the system's if `None`.
     pub congestion: Option<String>,
-    /// Whether what is sent is paced; otherwise TCP sends as its window lets it.
-    pub pacing: bool,
+    /// How fast each connection may send.
+    pub pacing: Pacing,
     /// Commands that a session may have given to iSCSI; requests beyond wait above it. As many as there are, if
     /// `None`.
     pub queue_limit: Option<usize>,

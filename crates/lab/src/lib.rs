@@ -4,6 +4,7 @@
 //! cell is a child process with a command line that a user could type; this crate opens no sockets, makes
 //! no namespaces and computes no figures.
 
+pub mod doctor;
 mod plan;
 mod run;
 

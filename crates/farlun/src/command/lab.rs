@@ -195,6 +195,9 @@ fn code(outcome: &Outcome) -> u8 {
 }
 
 fn time_of(plan: &Plan) -> Duration {
+    if !plan.cases.is_empty() {
+        return lab::doctor::expected(plan);
+    }
     plan.cells().iter().map(lab::expected_time).sum::<Duration>() * plan.repeats
 }
 

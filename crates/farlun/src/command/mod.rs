@@ -2,6 +2,7 @@
 
 mod analyze;
 mod bench;
+mod doctor;
 mod inquiry;
 mod lab;
 mod ls;
@@ -27,6 +28,7 @@ enum Command {
     Lab(lab::LabArgs),
     Report(report::ReportArgs),
     Analyze(analyze::AnalyzeArgs),
+    Doctor(Box<doctor::DoctorArgs>),
     Target(Box<target::TargetArgs>),
     Ls(ls::LsArgs),
     Inquiry(inquiry::InquiryArgs),
@@ -44,6 +46,7 @@ impl Cli {
             Command::Lab(args) => lab::run(args),
             Command::Report(args) => report::run(args),
             Command::Analyze(args) => analyze::run(args),
+            Command::Doctor(args) => doctor::run(*args),
             Command::Bench(args) => bench::run(args),
             Command::Inquiry(args) => inquiry::run(args),
             Command::Ls(args) => ls::run(args),

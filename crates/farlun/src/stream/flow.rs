@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use engine::{Moved, Service, Steering, Turn, Work, socket_sample};
+use engine::{Moved, Pacing, Service, Steering, Turn, Work, socket_sample};
 use event::{Host, Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, clock, tcp_info};
 use store::tables::{Recorder, TableError};
@@ -114,7 +114,7 @@ impl<'a> Flow<'a> {
             poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
         }
         let mut steering = Steering::new(&stream)?;
-        steering.set_pacing(pacing);
+        steering.set_pacing(if pacing { Pacing::Follow } else { Pacing::Off });
         Ok(Flow {
             poll,
             steering,

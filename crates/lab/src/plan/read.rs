@@ -5,7 +5,8 @@
 
 use document::{Document, Entry, Problem, Problems, Scalar, Section, instead};
 
-use super::load;
+use super::case::Case;
+use super::load::{self, LoadKind};
 use super::lun::Lun;
 use super::matrix::Axis;
 use super::path::{PATH_KEYS, Path};
@@ -31,6 +32,7 @@ const TOP_KEYS: &[&str] = &[
     "target",
     "load",
     "background",
+    "case",
     "expect",
     "quick",
 ];
@@ -68,6 +70,7 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
         target: Target::default(),
         loads: Vec::new(),
         backgrounds: Vec::new(),
+        cases: Vec::new(),
         record: Table::usual(),
         draw: None,
         repeats: 1,
@@ -124,6 +127,13 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
         let sections = entry.sections("[[expect]]", problems);
         plan.expects = sections.iter().filter_map(|s| read_expect::expect(s, &plan, problems)).collect();
     }
+    for section in sections(top, "case", "[[case]]", problems) {
+        plan.cases.extend(Case::read(&section, problems));
+        let is_alone = matches!(&plan.loads[..], [load] if matches!(load.kind, LoadKind::Bench(_)));
+        if !is_alone || !plan.matrix.is_empty() || plan.luns.len() != 1 {
+            problems.at(&section.span, "a plan with cases has one [[load]], a bench, one [[lun]] and no [matrix]");
+        }
+    }
     plan
 }
 
@@ -143,6 +153,7 @@ fn quick(section: &Section<'_>, full: &Plan, problems: &mut Problems<'_>) -> Pla
         }
     }
     overrides(section, &mut plan, problems);
+    plan.cases = plan.cases.into_iter().filter_map(Case::quick).collect();
     let points = plan.points();
     let kept = plan.expects.iter().filter(|expect| expect.has_row(&plan)).cloned().collect();
     plan.expects = kept;

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use engine::{Connection, Digests, Progress, Quantum, Span, Stop};
+use engine::{Connection, Digests, Pacing, Progress, Quantum, Span, Stop};
 use event::{Host, Instant, SocketSample};
 use net::{Poll, Ready, clock, tcp_info};
 use proto::login::{Candidate, LoginPolicy, Target as Login};
@@ -126,8 +126,8 @@ impl Client {
             alive: Alive::new(accepted),
         })
     }
-    pub(super) fn set_pacing(&mut self, is_paced: bool) {
-        self.connection.set_pacing(is_paced);
+    pub(super) fn set_pacing(&mut self, pacing: Pacing) {
+        self.connection.set_pacing(pacing);
     }
 
     /// See [`Connection::join_stamped_writes`].

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use engine::Pacing;
 use engine::trace::Sampling;
 use proto::login::ChapTarget;
 use proto::params::Digest;
@@ -30,8 +31,8 @@ pub struct Config {
     pub digests: &'static [Digest],
     /// Congestion control of its connections; the system's if `None`.
     pub congestion: Option<String>,
-    /// Whether what is sent is paced; otherwise TCP sends as its window lets it.
-    pub pacing: bool,
+    /// How fast each connection may send.
+    pub pacing: Pacing,
     /// How its connections send.
     pub compat: Compat,
     /// Commands that a session may have open at most, whatever its path needs; 1 … 2^31 − 1 (RFC 7143 section
