@@ -98,6 +98,14 @@ pub(crate) mod tests {
             delivery_rate_bytes_per_s: 0,
             pacing_rate_bytes_per_s: u64::MAX,
             notsent_bytes: 0,
+            unsent_bytes: 0,
+            peer_window_bytes: 0,
+            busy_ns: 0,
+            receive_window_limited_ns: 0,
+            send_buffer_limited_ns: 0,
+            command_window: 0,
+            loop_idle_ns: 0,
+            loop_cpu_ns: 0,
         }
     }
 

@@ -9,6 +9,8 @@ use store::tables::{self, Ios, TableError};
 use store::{CellDir, RunDir, RunError};
 
 use crate::diagram::Diagram;
+use crate::doctor::{self, Diagnosis};
+use crate::gist::Gist;
 use crate::latency::{self, Latency};
 use crate::layers::Stack;
 use crate::looking::{self, Room};
@@ -17,7 +19,6 @@ use crate::ramp::ramp_s;
 use crate::sockets::{self, Connection};
 use crate::throughput::{self, Arrivals, Source};
 use crate::turnaround::{self, Turnaround};
-use crate::gist::Gist;
 use crate::{Sample, Span, initiators, lateness, line};
 
 /// Steps of the rate over time are at least this long.
@@ -95,6 +96,8 @@ pub struct Repeat {
     pub connections: Vec<Connection>,
     /// Its layers, if they were recorded. What is drawn of them only of a cell's first valid repeat.
     pub stack: Option<Stack>,
+    /// What limits it; of a cell's first valid repeat.
+    pub diagnosis: Option<Diagnosis>,
     /// Its packets around a typical request; of a cell's first valid repeat.
     #[serde(skip)]
     pub diagram: Option<Diagram>,
@@ -109,6 +112,13 @@ pub enum TourError {
     /// One of its tables.
     #[error(transparent)]
     Table(#[from] TableError),
+}
+
+impl CellResult {
+    /// What limits it, as its first valid repeat shows.
+    pub fn diagnosis(&self) -> Option<&Diagnosis> {
+        self.repeats.iter().find_map(|repeat| repeat.diagnosis.as_ref())
+    }
 }
 
 impl Tour {
@@ -215,10 +225,20 @@ fn add_repeat(
         put(&mut repeat.values, "throughput_max", got().reduce(f64::max));
         put(&mut repeat.values, "fairness", initiators::fairness(&all.throughputs));
         let drawn = repeat.valid && result.repeats.iter().all(|earlier| !earlier.valid);
+        if drawn {
+            repeat.diagnosis = diagnose(dir, &all.load)?;
+        }
         looking::look(&mut repeat, dir, &all.load, drawn.then_some(room), request)?;
     }
     result.repeats.push(repeat);
     Ok(())
+}
+
+/// What limits a load of requests, over the time that the other figures are of.
+fn diagnose(dir: &CellDir, load: &Load) -> Result<Option<Diagnosis>, TableError> {
+    let Some(op) = [Op::Read, Op::Write].into_iter().find(|op| op.name() == load.op) else { return Ok(None) };
+    let question = doctor::Question { op: Some(op), window: Some(throughput::window(&dir.cell, load)) };
+    Ok(doctor::survey(&dir.path, question)?.map(|facts| doctor::judge(&facts)))
 }
 
 fn measure(

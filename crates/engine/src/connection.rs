@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 
 use control::Decision;
-use event::{Host, Instant, SocketSample};
-use net::{Interest, Poll, Ready, TcpInfo, tcp_info};
+use event::{Host, Instant, Login, SocketSample};
+use net::{Interest, Poll, Ready, TcpInfo, tcp, tcp_info};
 
 use crate::advice::buffer_advice;
 use crate::digest::Digests;
@@ -221,7 +221,7 @@ impl<P, D> Connection<P, D> {
 
     /// The row of the table `sockets` for the connection as it is at `t`.
     pub fn sample(&self, t: Instant, host: Host) -> io::Result<SocketSample> {
-        self.row(t, host).map(|(_, sample)| sample)
+        self.row(t, host, 0).map(|(_, sample)| sample)
     }
 
     /// Like [`Connection::sample`], and shows it to the policy, whose decision is in force afterwards.
@@ -233,7 +233,7 @@ impl<P, D> Connection<P, D> {
         unsent_bytes: u64,
         request_bytes: u64,
     ) -> io::Result<(SocketSample, Decision)> {
-        let (info, sample) = self.row(t, host)?;
+        let (info, sample) = self.row(t, host, unsent_bytes)?;
         let work = Work { received_bytes: sample.app_rx_bytes, unsent_bytes, request_bytes };
         let decision = self.steering.look(&self.stream, t, &info, work)?;
         self.acked_bytes = info.acked_bytes;
@@ -250,15 +250,29 @@ impl<P, D> Connection<P, D> {
         self.steering.decision()
     }
 
+    /// The row of the table `sessions` for this connection: what was agreed, and how its socket is set.
+    pub fn login(&self, t: Instant, agreed: Login) -> io::Result<Login> {
+        let (receive, send) = tcp::buffer_limits(&self.stream)?;
+        Ok(Login {
+            t,
+            connection: self.token as u32,
+            has_nagle: !self.stream.nodelay()?,
+            send_buffer_max_bytes: send,
+            receive_buffer_max_bytes: receive,
+            ..agreed
+        })
+    }
+
     /// What to change about this host if its limits for socket buffers may be what holds the path back.
     pub fn advice(&self) -> Option<String> {
         let receives = self.received_payload_bytes() > self.sent_payload_bytes();
         buffer_advice(self.steering.product_bytes(), receives)
     }
 
-    fn row(&self, t: Instant, host: Host) -> io::Result<(TcpInfo, SocketSample)> {
+    fn row(&self, t: Instant, host: Host, unsent_bytes: u64) -> io::Result<(TcpInfo, SocketSample)> {
         let info = tcp_info::read(&self.stream)?;
-        let moved = Moved { rx_bytes: self.received_payload_bytes(), tx_bytes: self.sent_payload_bytes() };
+        let (rx_bytes, tx_bytes) = (self.received_payload_bytes(), self.sent_payload_bytes());
+        let moved = Moved { rx_bytes, tx_bytes, unsent_bytes };
         Ok((info, socket_sample(t, host, self.token as u32, &info, moved)))
     }
 

@@ -1,6 +1,7 @@
 //! The loop: wait, let the service handle what is ready, let it have its turn, wait again. The clock is
 //! read once per wake.
 
+use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
@@ -35,6 +36,16 @@ pub enum Turn {
     Stop,
 }
 
+thread_local! {
+    static IDLE_NS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How long loops on this thread have waited for something to do: a loop that never waits is as fast as its CPU lets
+/// it be.
+pub(crate) fn idle_ns() -> u64 {
+    IDLE_NS.get()
+}
+
 /// Runs a service until it stops.
 pub fn run<S: Service>(service: &mut S) -> Result<(), S::Error> {
     let mut events = Events::new();
@@ -46,8 +57,10 @@ pub fn run<S: Service>(service: &mut S) -> Result<(), S::Error> {
             Turn::Wait => None,
             Turn::WaitUntil(at) => Some(at.since(clock::now())),
         };
+        let before = clock::now();
         service.poll().wait(&mut events, timeout)?;
         now = clock::now();
+        IDLE_NS.set(IDLE_NS.get() + now.since(before).as_nanos() as u64);
         for ready in events.iter() {
             service.ready(ready, now)?;
         }

@@ -5,6 +5,7 @@
 
 mod io;
 mod kernel;
+mod login;
 mod packet;
 mod request;
 mod sink;
@@ -14,6 +15,7 @@ mod unit;
 
 pub use io::{Io, Op};
 pub use kernel::{KernelEvent, KernelPoint};
+pub use login::Login;
 pub use packet::{Direction, Fate, Packet, Tcp};
 pub use request::{FarTimes, LayerTimes, Layers, NearTimes, PduKind, PduSeen, RequestId, TcpTimes, Way};
 pub use sink::{Discard, Sink};

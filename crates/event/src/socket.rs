@@ -61,6 +61,23 @@ pub struct SocketSample {
     pub pacing_rate_bytes_per_s: u64,
     /// Bytes written to the socket and not yet sent.
     pub notsent_bytes: u32,
+    /// Payload that waits for the socket to have room.
+    pub unsent_bytes: u64,
+    /// Bytes that the peer lets be under way: the window it offers.
+    pub peer_window_bytes: u32,
+    /// Time with something to send or not acknowledged.
+    pub busy_ns: u64,
+    /// Of that, limited by the peer's window.
+    pub receive_window_limited_ns: u64,
+    /// Of that, limited by the send buffer.
+    pub send_buffer_limited_ns: u64,
+    /// Commands that the target lets this session have open; at the initiator, the most that it has ever seen to be
+    /// allowed. 0 without a session.
+    pub command_window: u32,
+    /// Time that the loop of this connection has spent waiting for something to do.
+    pub loop_idle_ns: u64,
+    /// CPU time that its thread has used.
+    pub loop_cpu_ns: u64,
 }
 
 impl Host {

@@ -182,6 +182,7 @@ impl SessionArgs {
                 Some(rate) => Pacing::AtMost(rate),
                 None => Pacing::Follow,
             },
+            depth: None,
             queue_limit: None,
             trace: self.trace,
             sampling: self.sampling.sampling(),

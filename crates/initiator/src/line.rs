@@ -81,7 +81,8 @@ impl Line {
         let unsent_bytes = side.session.unsent_payload_bytes(self.port.cid);
         let acked_bytes = self.connection.acked_bytes();
         let looked = self.connection.look(now, Host::Near, unsent_bytes, request_bytes);
-        let (sample, decision) = looked.map_err(failed)?;
+        let (mut sample, decision) = looked.map_err(failed)?;
+        sample.command_window = side.session.command_window();
         // A large request takes its time on a slow path; what arrives there is a sign of life.
         if self.connection.acked_bytes() >= acked_bytes + TAKEN_BYTES {
             self.port.pulse.hear(now);

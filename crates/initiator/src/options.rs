@@ -24,6 +24,8 @@ pub struct Options {
     pub congestion: Option<String>,
     /// How fast each connection may send.
     pub pacing: Pacing,
+    /// Requests that the caller keeps outstanding in each session, for the tables; as many as the path takes, if `None`.
+    pub depth: Option<usize>,
     /// Commands that a session may have given to iSCSI; requests beyond wait above it. As many as there are, if
     /// `None`.
     pub queue_limit: Option<usize>,

@@ -22,6 +22,11 @@ pub fn process_cpu_ns() -> u64 {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// CPU time that the calling thread has used, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// Puts stamps of CLOCK_REALTIME on CLOCK_MONOTONIC. The clocks drift apart as the first is set and trimmed, so the
 /// offset is looked at again twice a second.
 #[derive(Clone, Copy, Debug)]

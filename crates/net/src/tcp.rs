@@ -144,6 +144,32 @@ pub fn autotuning_limits() -> Option<(u64, u64)> {
     Some((last("tcp_rmem")?, last("tcp_wmem")?))
 }
 
+/// What SO_BUF_LOCK says (`linux/net.h`).
+const SEND_LOCKED: i32 = 1;
+const RECEIVE_LOCKED: i32 = 2;
+
+/// What the receive and the send buffer of a socket may grow to, in bytes: what they were set to if somebody has set
+/// them, and otherwise what autotuning may reach.
+pub fn buffer_limits(stream: &TcpStream) -> io::Result<(u64, u64)> {
+    // Kernels before 5.16 do not say; then nobody who uses this crate has set them.
+    let locked = get(stream, libc::SO_BUF_LOCK).unwrap_or(0);
+    let (receive_max, send_max) = autotuning_limits().unwrap_or((u64::MAX, u64::MAX));
+    let limit = |lock: i32, name, autotuned| match locked & lock {
+        0 => Ok(autotuned),
+        _ => get(stream, name).map(|bytes| u64::try_from(bytes).unwrap_or(0)),
+    };
+    Ok((limit(RECEIVE_LOCKED, libc::SO_RCVBUF, receive_max)?, limit(SEND_LOCKED, libc::SO_SNDBUF, send_max)?))
+}
+
+fn get(stream: &TcpStream, name: libc::c_int) -> io::Result<i32> {
+    let (mut value, mut len) = (0_i32, size_of::<i32>() as libc::socklen_t);
+    // SAFETY: the pointer and length describe `value`, and both outlive the call.
+    let result = unsafe {
+        libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut len)
+    };
+    check(result).map(|_| value)
+}
+
 fn set<T: Copy>(stream: &TcpStream, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
     // SAFETY: the pointer and length describe `value`, which holds nothing but integers.
     let result = unsafe {

@@ -52,6 +52,8 @@ pub struct TcpInfo {
     pub send_buffer_limited: Duration,
     /// Packets that have arrived, those behind a gap included; wraps.
     pub delivered_packets: u32,
+    /// Bytes that the peer lets be under way; 0 from kernels that do not tell (before 5.4).
+    pub peer_window_bytes: u32,
 }
 
 const LEN: usize = 232;
@@ -100,5 +102,6 @@ fn parse(bytes: &[u8; LEN]) -> TcpInfo {
         receive_window_limited: Duration::from_micros(long(176)),
         send_buffer_limited: Duration::from_micros(long(184)),
         delivered_packets: word(192),
+        peer_window_bytes: word(228),
     }
 }

@@ -4,6 +4,8 @@
 //! Plain data. How two wishes become one parameter is the business of `keys`; this file holds only
 //! the defaults of RFC 7143 section 13 and ours.
 
+use event::{Host, Instant, Login};
+
 /// A digest over PDU headers or data (RFC 7143 section 13.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Digest {
@@ -98,6 +100,31 @@ impl Params {
             header_digest: self.header_digest,
             data_digest: self.data_digest,
             ..session
+        }
+    }
+
+    /// What of it is recorded, seen from the side of `host`; the rest of the row is for whoever has the connection.
+    pub fn recorded(&self, host: Host) -> Login {
+        let (ours, peers) = (self.our_max_recv_data_segment_len, self.peer_max_recv_data_segment_len);
+        let (near, far) = if host == Host::Near { (ours, peers) } else { (peers, ours) };
+        Login {
+            t: Instant::ZERO,
+            host,
+            session: 0,
+            cid: 0,
+            connection: 0,
+            immediate_data: self.immediate_data,
+            initial_r2t: self.initial_r2t,
+            first_burst_bytes: self.first_burst_len,
+            max_burst_bytes: self.max_burst_len,
+            max_outstanding_r2t: self.max_outstanding_r2t.into(),
+            near_segment_bytes: near,
+            far_segment_bytes: far,
+            caller_depth: 0,
+            queue_limit: 0,
+            has_nagle: false,
+            send_buffer_max_bytes: 0,
+            receive_buffer_max_bytes: 0,
         }
     }
 

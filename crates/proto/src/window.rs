@@ -39,6 +39,10 @@ impl TargetWindow {
         self.max_cmd_sn
     }
 
+    pub(crate) fn size(&self) -> u32 {
+        self.limit
+    }
+
     /// Sets the number of commands that may be open at once. A smaller limit takes effect as commands
     /// complete.
     pub(crate) fn limit(&mut self, limit: u32) {
@@ -88,11 +92,13 @@ impl TargetWindow {
 pub(crate) struct InitiatorWindow {
     next_cmd_sn: u32,
     max_cmd_sn: u32,
+    widest: u32,
 }
 
 impl InitiatorWindow {
     pub(crate) fn new(next_cmd_sn: u32, max_cmd_sn: u32) -> InitiatorWindow {
-        InitiatorWindow { next_cmd_sn, max_cmd_sn }
+        let widest = ahead(next_cmd_sn, max_cmd_sn.wrapping_add(1));
+        InitiatorWindow { next_cmd_sn, max_cmd_sn, widest }
     }
 
     /// Takes ExpCmdSN and MaxCmdSN of a PDU. A pair with MaxCmdSN < ExpCmdSN − 1 is ignored, and neither
@@ -102,6 +108,14 @@ impl InitiatorWindow {
         if sane && before(self.max_cmd_sn, max_cmd_sn) {
             self.max_cmd_sn = max_cmd_sn;
         }
+        if sane {
+            self.widest = self.widest.max(ahead(exp_cmd_sn, max_cmd_sn.wrapping_add(1)));
+        }
+    }
+
+    /// The most commands that could ever be sent at once.
+    pub(crate) fn widest(&self) -> u32 {
+        self.widest
     }
 
     /// Commands that may still be sent.

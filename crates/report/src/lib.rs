@@ -6,6 +6,7 @@
 mod against;
 mod capture;
 mod decimate;
+mod doctor;
 mod figure;
 mod format;
 mod headline;
@@ -15,5 +16,6 @@ mod table;
 mod tables;
 pub mod terminal;
 
+pub use doctor::text as doctor;
 pub use headline::{headline, standing};
 pub use page::html;

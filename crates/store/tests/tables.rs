@@ -52,6 +52,14 @@ fn sample(i: u64) -> SocketSample {
         delivery_rate_bytes_per_s: 117_000_000,
         pacing_rate_bytes_per_s: u64::MAX,
         notsent_bytes: 0,
+        unsent_bytes: 0,
+        peer_window_bytes: 0,
+        busy_ns: 0,
+        receive_window_limited_ns: 0,
+        send_buffer_limited_ns: 0,
+        command_window: 0,
+        loop_idle_ns: 0,
+        loop_cpu_ns: 0,
     }
 }
 

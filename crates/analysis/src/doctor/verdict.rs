@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::limiter::Limiter;
+use super::remedy::Remedy;
 
 /// How a load fares, or would.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
@@ -39,6 +40,8 @@ pub struct Verdict {
     pub predicted: Performance,
     /// What would hold it then.
     pub next: Limiter,
+    /// What to change; empty if there is nothing.
+    pub remedies: Vec<Remedy>,
 }
 
 /// Everything that is to be said of one load.

@@ -1,5 +1,5 @@
 //! What the requests of one end went through: rows of the tables `layers` and `pdus`, from what its sessions
-//! say of them.
+//! say of them; and of `sessions`, what those were made with.
 //!
 //! [`Tracer`] is one for each process and holds the files; a [`Ledger`] is one for each session and holds the
 //! requests that are open. Both belong to the loop's thread; neither reads a clock.
@@ -10,9 +10,9 @@ mod seen;
 use std::cell::RefCell;
 use std::path::Path;
 
-use event::{Host, Layers, PduSeen, Sink};
+use event::{Host, Layers, Login, PduSeen, Sink};
 use store::manifest::Trace;
-use store::tables::{Spool, TableError};
+use store::tables::{Recorder, Spool, TableError};
 
 pub use ledger::Ledger;
 
@@ -49,12 +49,13 @@ impl Sampling {
     }
 }
 
-/// The tables `layers` and `pdus` of one end.
+/// The tables `layers`, `pdus` and `sessions` of one end.
 pub struct Tracer {
     host: Host,
     sampling: Sampling,
     layers: RefCell<Spool<Layers>>,
     pdus: RefCell<Spool<PduSeen>>,
+    sessions: RefCell<Recorder<Login>>,
 }
 
 impl Tracer {
@@ -66,6 +67,7 @@ impl Tracer {
             sampling,
             layers: Spool::create(path("layers"), sampling.layers)?.into(),
             pdus: Spool::create(path("pdus"), sampling.pdus)?.into(),
+            sessions: RefCell::new(Recorder::create(path("sessions"))?),
         })
     }
 
@@ -76,8 +78,14 @@ impl Tracer {
 
     /// Completes the files, which takes about a second for a million rows.
     pub fn finish(self) -> Result<Trace, TableError> {
+        self.sessions.into_inner().finish()?;
         let layers = self.layers.into_inner().finish()?;
         Ok(Trace { io: None, layers, pdus: self.pdus.into_inner().finish()? })
+    }
+
+    /// A connection has logged in.
+    pub fn login(&self, row: &Login) {
+        self.sessions.borrow_mut().record(row);
     }
 
     fn request(&self, row: &Layers) {

@@ -72,7 +72,8 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<u8> {
             format_delay(args.time)
         )));
     }
-    let options = Options { queue_limit: args.queue_limit.map(usize::from), ..args.session.options()? };
+    let (depth, queue_limit) = (args.depth.map(usize::from), args.queue_limit.map(usize::from));
+    let options = Options { depth, queue_limit, ..args.session.options()? };
     let mut disks = open_many(&args.url, &options, args.sessions.into())?;
     let disk = &disks[0];
     let (len_bytes, transfer_max_bytes) = (disk.len_bytes(), disk.transfer_max_bytes());

@@ -44,7 +44,7 @@ pub(super) struct Setup<'a> {
     /// How long.
     pub(super) time: Duration,
     /// Whether a sender is paced.
-    pub(super) pacing: bool,
+    pub(super) pacing: Pacing,
     /// Where a sender takes its bytes from, one chunk after another.
     pub(super) buffer_bytes: usize,
     /// Where samples go.
@@ -114,7 +114,7 @@ impl<'a> Flow<'a> {
             poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
         }
         let mut steering = Steering::new(&stream)?;
-        steering.set_pacing(if pacing { Pacing::Follow } else { Pacing::Off });
+        steering.set_pacing(pacing);
         Ok(Flow {
             poll,
             steering,
@@ -217,7 +217,13 @@ impl<'a> Flow<'a> {
             false => (self.outcome.moved_bytes, 0),
         };
         if let Some(table) = &mut self.table {
-            table.record(&socket_sample(now, self.host, 0, &info, Moved { rx_bytes, tx_bytes }));
+            table.record(&socket_sample(
+                now,
+                self.host,
+                0,
+                &info,
+                Moved { rx_bytes, tx_bytes, unsent_bytes: 0 },
+            ));
         }
         let arrived = if is_sender { info.acked_bytes } else { rx_bytes };
         if now >= self.warm && now <= self.ends {

@@ -12,9 +12,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use engine::{Buffers, Connection, Progress, Scratch, Turn};
-use event::{Instant, RequestId};
+use event::{Host, Instant, Login, RequestId};
 use net::{Poll, Ready, clock};
-use proto::initiator::{Function, TASKS_MAX};
+use proto::initiator::{Function, Session, TASKS_MAX};
 use slab::Slab;
 use store::manifest::Trace;
 use wire::iscsi::Lun;
@@ -94,6 +94,7 @@ impl Client {
         let number = RequestId::session_of(destination.request.isid, tsih);
         let trail = tables.tracer().map(|tracer| Trail::new(Rc::clone(tracer), number));
         let lines = lines(connections, &tables, now);
+        note_logins(&lines, &session, (number, options), &tables, now);
         let side = Side {
             session,
             address,
@@ -452,6 +453,33 @@ fn lines(connections: Vec<Connection<Place, Payload>>, tables: &Tables, now: Ins
         Line::new(connection, cid as u16, now)
     };
     connections.into_iter().enumerate().map(line).collect()
+}
+
+/// Records what the connections of a session were made with.
+fn note_logins(
+    lines: &[Line],
+    session: &Session,
+    (number, options): (u64, &Options),
+    tables: &Tables,
+    now: Instant,
+) {
+    let Some(tracer) = tables.tracer() else { return };
+    let count = |number: Option<usize>| number.map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX));
+    let (caller_depth, queue_limit) = (count(options.depth), count(options.queue_limit));
+    for line in lines {
+        let cid = u32::from(line.port.cid);
+        let agreed = Login {
+            session: number,
+            cid,
+            caller_depth,
+            queue_limit,
+            ..session.params().recorded(Host::Near)
+        };
+        // A socket that does not tell is found broken soon enough.
+        if let Ok(row) = line.connection.login(now, agreed) {
+            tracer.login(&row);
+        }
+    }
 }
 
 fn most(one: Progress, other: Progress) -> Progress {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use engine::Scratch;
 use event::{Instant, RequestId};
 
-use super::{Client, State, lines};
+use super::{Client, State, lines, note_logins};
 use crate::approach::{Approach, Arrived};
 use crate::error::Error;
 
@@ -137,6 +137,9 @@ impl Client {
                     self.state = State::Up;
                     self.reconnects += 1;
                     self.lines = lines(connections, &self.side.tables, now);
+                    let number = RequestId::session_of(self.destination.request.isid, tsih);
+                    let with = (number, &self.options);
+                    note_logins(&self.lines, &session, with, &self.side.tables, now);
                     if let Some(trail) = &mut self.side.trail {
                         trail.begin_again(RequestId::session_of(self.destination.request.isid, tsih));
                     }

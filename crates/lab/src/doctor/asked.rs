@@ -2,20 +2,23 @@
 
 use std::path::Path;
 
-use analysis::Span;
 use analysis::doctor::{Diagnosis, Question, judge, survey};
-use serde_json::Value;
-use store::manifest::Window;
+use analysis::throughput;
+use event::Op;
+use store::manifest::Cell;
 
 use crate::run::LabError;
 
-/// What limits the load whose tables are in `dir`, within `window` of when it began by its own document.
-pub(super) fn asked(dir: &Path, near: Option<&Value>, window: Option<Window>) -> Result<Diagnosis, LabError> {
-    let began_ns = near.and_then(|near| near["t_start_ns"].as_u64());
-    let span = began_ns.zip(window).map(|(began_ns, window)| {
-        let ns = |s: f64| began_ns + (s * 1e9) as u64;
-        Span { start_ns: ns(window.start_s), end_ns: ns(window.start_s + window.length_s) }
-    });
-    let facts = survey(dir, Question { op: None, window: span })?;
+/// What limits the load whose tables are in `dir`, over the time that `cell` says its figures are of. Nothing else of
+/// what the cell says is looked at.
+pub(super) fn asked(dir: &Path, cell: &Cell) -> Result<Diagnosis, LabError> {
+    let question = match cell.load() {
+        Ok(Some(load)) => Question {
+            op: [Op::Read, Op::Write].into_iter().find(|op| op.name() == load.op),
+            window: Some(throughput::window(cell, &load)),
+        },
+        _ => Question::default(),
+    };
+    let facts = survey(dir, question)?;
     facts.map(|facts| judge(&facts)).ok_or_else(|| LabError::Nothing(dir.to_owned()))
 }

@@ -82,7 +82,7 @@ impl Record {
         self.run.elapsed_s = self.began.elapsed().as_secs_f64();
         self.run.valid = true;
         self.dir.save(&self.run)?;
-        asked(&self.dir.path().join(dir), cell.near.as_ref(), cell.window)
+        asked(&self.dir.path().join(dir), &cell)
     }
 
     /// Draws its report; where that is.

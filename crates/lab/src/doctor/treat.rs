@@ -133,6 +133,7 @@ mod tests {
                 evidence: Vec::new(),
                 predicted: at(rest.fold(1e9, f64::min)),
                 next: Limiter::LinkRate,
+                remedies: Vec::new(),
             };
             Ok(Diagnosis { current: at(rate), verdicts: vec![verdict], cannot_know: Vec::new() })
         }

@@ -226,7 +226,7 @@ impl Session<'_> {
         let dir = self.dir.make_cell(cell.number, &cell.slug(), step.repeat)?;
         let trace_dir = self.dir.path().join(&dir);
         let Order { plan, seed, .. } = self.order;
-        let parts = command::Parts {
+        let parts = Parts {
             cell,
             luns: &plan.luns,
             record: &plan.record,

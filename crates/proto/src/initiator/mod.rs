@@ -191,6 +191,11 @@ impl Session {
         self.window.room()
     }
 
+    /// The most commands that the command window has ever let go at once, as far as its numbers showed it.
+    pub fn command_window(&self) -> u32 {
+        self.window.widest()
+    }
+
     /// Queues a command; it is sent when the command window allows. Returns its tag.
     ///
     /// # Panics

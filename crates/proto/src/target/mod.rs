@@ -242,9 +242,19 @@ impl Session {
         &self.connection(connection).params
     }
 
+    /// Its CID.
+    pub fn cid_of(&self, connection: ConnectionId) -> u16 {
+        self.connection(connection).cid
+    }
+
     /// The numbers of the first and of the last command that may come.
     pub fn window(&self) -> (u32, u32) {
         (self.window.exp_cmd_sn(), self.window.max_cmd_sn())
+    }
+
+    /// Commands that may be open at once.
+    pub fn command_window(&self) -> u32 {
+        self.window.size()
     }
 
     /// Commands received and not yet answered.

@@ -10,11 +10,11 @@ mod section;
 use analysis::Tour;
 use serde_json::Value;
 
-use crate::against;
 use crate::figure::{self, Figure};
 use crate::format::escape;
 use crate::headline::headline;
 use crate::looking::{self, Inside};
+use crate::{against, doctor};
 
 const PLOTLY: &str = include_str!("../../assets/plotly-basic.min.js");
 const STYLE: &str = include_str!("../../assets/page.css");
@@ -36,6 +36,7 @@ pub fn html(tour: &Tour, rebuild: &str) -> String {
     let figures: Value = plots.map(Figure::json).chain(inside.iter().flat_map(Inside::json)).collect();
     let sections = [
         section::head(tour),
+        section::verdicts(&doctor::html(tour)),
         section::throughput(tour, throughput.as_ref()),
         inside::against(&against),
         section::over_time(

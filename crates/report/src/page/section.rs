@@ -32,6 +32,16 @@ pub(super) fn head(tour: &Tour) -> String {
     )
 }
 
+/// What limits each cell.
+pub(super) fn verdicts(body: &str) -> String {
+    if body.is_empty() {
+        return String::new();
+    }
+    let text = "What limits each load, what shows it, what to change, and what that would gain; found in the tables of \
+                the first valid repeat, as docs/doctor.md tells.";
+    section("verdicts", "What limits", text, body)
+}
+
 /// Throughput against delay: figure and numbers.
 pub(super) fn throughput(tour: &Tour, figure: Option<&Figure>) -> String {
     let Some(table) = tables::throughput(tour) else { return String::new() };

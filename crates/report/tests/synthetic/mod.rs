@@ -154,6 +154,14 @@ fn bulk_tables(path: &Path, op: &str, share: f64, repeat: u32, rtt_ns: u64, leng
             delivery_rate_bytes_per_s: rate as u64,
             pacing_rate_bytes_per_s: rate as u64,
             notsent_bytes: 0,
+            unsent_bytes: 0,
+            peer_window_bytes: 0,
+            busy_ns: 0,
+            receive_window_limited_ns: 0,
+            send_buffer_limited_ns: 0,
+            command_window: 0,
+            loop_idle_ns: 0,
+            loop_cpu_ns: 0,
         };
         near.push(&sample(Host::Near, op != "write")).unwrap();
         far.push(&sample(Host::Far, op == "write")).unwrap();

@@ -39,6 +39,22 @@ pub struct Sockets {
     pub pacing_rate_bytes_per_s: Vec<u64>,
     /// Bytes written to the socket and not yet sent.
     pub notsent_bytes: Vec<u32>,
+    /// Payload that waits for the socket to have room.
+    pub unsent_bytes: Vec<u64>,
+    /// Bytes that the peer lets be under way.
+    pub peer_window_bytes: Vec<u32>,
+    /// Time with something to send or not acknowledged.
+    pub busy_ns: Vec<u64>,
+    /// Of that, limited by the peer's window.
+    pub receive_window_limited_ns: Vec<u64>,
+    /// Of that, limited by the send buffer.
+    pub send_buffer_limited_ns: Vec<u64>,
+    /// Commands that the target lets this session have open; 0 if not known.
+    pub command_window: Vec<u32>,
+    /// Time that the loop of this connection has waited for something to do.
+    pub loop_idle_ns: Vec<u64>,
+    /// CPU time that its thread has used.
+    pub loop_cpu_ns: Vec<u64>,
 }
 
 impl Sockets {
@@ -61,6 +77,14 @@ impl Sockets {
             delivery_rate_bytes_per_s,
             pacing_rate_bytes_per_s,
             notsent_bytes,
+            unsent_bytes,
+            peer_window_bytes,
+            busy_ns,
+            receive_window_limited_ns,
+            send_buffer_limited_ns,
+            command_window,
+            loop_idle_ns,
+            loop_cpu_ns,
         } = other;
         self.t_ns.extend(t_ns);
         self.host.extend(host);
@@ -78,6 +102,14 @@ impl Sockets {
         self.delivery_rate_bytes_per_s.extend(delivery_rate_bytes_per_s);
         self.pacing_rate_bytes_per_s.extend(pacing_rate_bytes_per_s);
         self.notsent_bytes.extend(notsent_bytes);
+        self.unsent_bytes.extend(unsent_bytes);
+        self.peer_window_bytes.extend(peer_window_bytes);
+        self.busy_ns.extend(busy_ns);
+        self.receive_window_limited_ns.extend(receive_window_limited_ns);
+        self.send_buffer_limited_ns.extend(send_buffer_limited_ns);
+        self.command_window.extend(command_window);
+        self.loop_idle_ns.extend(loop_idle_ns);
+        self.loop_cpu_ns.extend(loop_cpu_ns);
     }
 }
 
@@ -102,6 +134,14 @@ impl Row for SocketSample {
         columns.delivery_rate_bytes_per_s.push(self.delivery_rate_bytes_per_s);
         columns.pacing_rate_bytes_per_s.push(self.pacing_rate_bytes_per_s);
         columns.notsent_bytes.push(self.notsent_bytes);
+        columns.unsent_bytes.push(self.unsent_bytes);
+        columns.peer_window_bytes.push(self.peer_window_bytes);
+        columns.busy_ns.push(self.busy_ns);
+        columns.receive_window_limited_ns.push(self.receive_window_limited_ns);
+        columns.send_buffer_limited_ns.push(self.send_buffer_limited_ns);
+        columns.command_window.push(self.command_window);
+        columns.loop_idle_ns.push(self.loop_idle_ns);
+        columns.loop_cpu_ns.push(self.loop_cpu_ns);
     }
 
     fn visit<V: Visit>(columns: &mut Sockets, visitor: &mut V) -> Result<(), V::Error> {
@@ -120,6 +160,14 @@ impl Row for SocketSample {
         visitor.u32("retransmitted_packets", &mut columns.retransmitted_packets)?;
         visitor.u64("delivery_rate_bytes_per_s", &mut columns.delivery_rate_bytes_per_s)?;
         visitor.u64("pacing_rate_bytes_per_s", &mut columns.pacing_rate_bytes_per_s)?;
-        visitor.u32("notsent_bytes", &mut columns.notsent_bytes)
+        visitor.u32("notsent_bytes", &mut columns.notsent_bytes)?;
+        visitor.u64("unsent_bytes", &mut columns.unsent_bytes)?;
+        visitor.u32("peer_window_bytes", &mut columns.peer_window_bytes)?;
+        visitor.u64("busy_ns", &mut columns.busy_ns)?;
+        visitor.u64("receive_window_limited_ns", &mut columns.receive_window_limited_ns)?;
+        visitor.u64("send_buffer_limited_ns", &mut columns.send_buffer_limited_ns)?;
+        visitor.u32("command_window", &mut columns.command_window)?;
+        visitor.u64("loop_idle_ns", &mut columns.loop_idle_ns)?;
+        visitor.u64("loop_cpu_ns", &mut columns.loop_cpu_ns)
     }
 }

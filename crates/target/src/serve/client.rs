@@ -242,9 +242,15 @@ impl Client {
             let params = sides[side].session.params_of(connection);
             let (header, data) = (params.header_digest, params.data_digest);
             self.connection.set_digests(Digests { header: is_on(header), data: is_on(data) });
-            if shared.tracer.as_ref().is_some_and(|tracer| tracer.sampling().pdus > 0) {
-                // Without the kernel's times the others are good all the same.
-                let _ = self.connection.start_stamping();
+            if let Some(tracer) = &shared.tracer {
+                let agreed = sides[side].recorded(connection);
+                if let Ok(row) = self.connection.login(clock::now(), agreed) {
+                    tracer.login(&row);
+                }
+                if tracer.sampling().pdus > 0 {
+                    // Without the kernel's times the others are good all the same.
+                    let _ = self.connection.start_stamping();
+                }
             }
         }
         if sent == Progress::More {
@@ -284,8 +290,9 @@ impl Client {
         self.seen_bytes = moved;
         let request_bytes = side.take_request_bytes(connection);
         let unsent_bytes = side.session.unsent_payload_bytes(connection);
-        let (sample, decision) = self.connection.look(now, Host::Far, unsent_bytes, request_bytes)?;
+        let (mut sample, decision) = self.connection.look(now, Host::Far, unsent_bytes, request_bytes)?;
         side.set_window(connection, decision.command_window, most);
+        sample.command_window = side.session.command_window();
         Ok(Some((sample, decision.look_again)))
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use event::{Op, RequestId};
+use event::{Host, Login, Op, RequestId};
 use net::clock;
 use proto::discovery::{self, Asker};
 use proto::login::Admitted;
@@ -39,6 +39,8 @@ pub(super) struct Side {
     pub(super) nexus: Nexus,
     pub(super) name: String,
     pub(super) tsih: u16,
+    /// Its number in the tables.
+    number: u64,
     /// The target it is logged in to; `None` for discovery.
     pub(super) iqn: Option<String>,
     pub(super) session: Session,
@@ -83,6 +85,7 @@ impl Side {
             nexus,
             name: candidate.initiator_name.clone(),
             tsih: admitted.tsih,
+            number,
             iqn: candidate.target_name.clone().filter(|_| !candidate.discovery),
             session: Session::new(candidate.cid, params, exp_cmd_sn, stat_sn, shared.policy.command_window),
             members: vec![Member::new(ConnectionId::LEADING, client, local)],
@@ -93,6 +96,12 @@ impl Side {
             lingering: HashSet::new(),
             trail,
         }
+    }
+
+    /// What a connection was made with, for the table `sessions`.
+    pub(super) fn recorded(&self, connection: ConnectionId) -> Login {
+        let cid = self.session.cid_of(connection).into();
+        Login { session: self.number, cid, ..self.session.params_of(connection).recorded(Host::Far) }
     }
 
     /// Another connection comes in. One that has the same CID is over (RFC 7143 section 6.3.4), and with it its tasks:

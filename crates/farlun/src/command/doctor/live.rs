@@ -200,6 +200,7 @@ impl Patient for Live<'_> {
         let dir = self.record.next()?;
         let caller = self.caller;
         let options = &mut self.options;
+        options.depth = caller.depth.map(|depth| depth as usize);
         options.queue_limit = caller.queue_limit.map(|limit| limit as usize);
         options.wishes.max_connections = caller.connections as u16;
         if !caller.has_small_bursts {

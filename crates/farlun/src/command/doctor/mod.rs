@@ -1,28 +1,31 @@
-//! `farlun doctor`: what limits a load, and what to change. On a target it runs a load itself.
+//! `farlun doctor`: what limits a load, and what to change: of a run that was recorded, or on a target, where it runs a
+//! load itself.
 
 mod live;
+mod recorded;
 mod steps;
-mod verdict;
+
+use std::path::Path;
 
 use clap::Args;
 
-use crate::exit::Exit;
-
-/// Say what limits a load, prove it by changing that, and say what comes of it
+/// Say what limits a load, what shows it, what to change and what that would gain
 ///
-/// Measures a load on a target, names what limits it, and says what to set and what will come of it. With --fix it
+/// Looks at the tables of a run and at nothing else; or, given a URL, runs a short load there first. With --fix it
 /// changes what the initiator can change, measures again, and goes on until the path is the limit.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
+  farlun doctor runs/tour
+  farlun doctor runs/layers/cells/003-calls/r1
   farlun doctor iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0
   farlun doctor iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0 --block 4KiB --depth 32 --random --fix --out runs/slow
   farlun doctor iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0 --op write --overwrite --json
 
 Nothing is written to the LUN without --overwrite.")]
 pub(crate) struct DoctorArgs {
-    /// iscsi://HOST[:PORT]/IQN/LUN
-    #[arg(value_name = "URL")]
+    /// iscsi://HOST[:PORT]/IQN/LUN; or a run directory, one of its cells, or a directory that --trace wrote to
+    #[arg(value_name = "URL|RUN")]
     what: String,
     #[command(flatten)]
     live: live::LiveArgs,
@@ -35,6 +38,6 @@ pub(crate) struct DoctorArgs {
 pub(crate) fn run(args: DoctorArgs) -> anyhow::Result<u8> {
     match args.what.starts_with("iscsi://") {
         true => live::run(&args.what, args.live, args.json),
-        false => Err(Exit::usage(format!("'{}' is no URL such as iscsi://HOST/IQN/LUN", args.what))),
+        false => recorded::run(Path::new(&args.what), args.json),
     }
 }

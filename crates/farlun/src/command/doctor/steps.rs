@@ -1,24 +1,28 @@
 //! What the doctor did with a load, step by step: as lines and as JSON.
 
+use std::io::stdout;
 use std::path::Path;
 use std::time::Duration;
 
 use analysis::doctor::Performance;
 use event::format_delay;
 use lab::doctor::{Ending, Step, Treatment};
+use report::terminal::Colour;
 use serde_json::{Value, json};
 
 /// Says the last of these steps: what was measured beside what was predicted, what limits, and what is done about it.
 pub(super) fn say(steps: &[Step]) {
     let Some((step, before)) = steps.split_last() else { return };
-    let diagnosis = &step.diagnosis;
-    let predicted = before.last().and_then(|step| step.change.as_ref()).map(|change| change.predicted);
-    let beside = predicted.map_or_else(String::new, |predicted| format!("   (predicted {})", shown(predicted)));
-    say!("{}. {}{beside}", steps.len(), shown(diagnosis.current));
-    super::verdict::say(diagnosis);
+    let title = match before.len() {
+        0 => "as it is".to_owned(),
+        fixes => format!("after fix {fixes}"),
+    };
+    say!("{}", report::doctor(&step.diagnosis, &title, Colour::on(&stdout())).trim_end());
+    if let Some(change) = before.last().and_then(|step| step.change.as_ref()) {
+        say!("\nPredicted for this fix: {}", shown(change.predicted));
+    }
     if let Some(change) = &step.change {
-        say!("   fix: {}", change.what);
-        say!("   predicted: {}", shown(change.predicted));
+        say!("\nFix {}: {}\n", steps.len(), change.what);
     }
 }
 

@@ -132,7 +132,7 @@ impl<'a> Examination<'a> {
             Ok(())
         };
         linked().map_err(|source| LabError::File { path: blind.clone(), source })?;
-        let diagnosis = asked(&blind, manifest.near.as_ref(), manifest.window);
+        let diagnosis = asked(&blind, manifest);
         fs::remove_dir_all(&blind).map_err(|source| LabError::File { path: blind.clone(), source })?;
         diagnosis
     }

@@ -74,7 +74,7 @@ pub(crate) fn run(
 }
 
 /// How long the cases take.
-pub(crate) fn expected(plan: &Plan) -> Duration {
+pub fn expected(plan: &Plan) -> Duration {
     runs(plan, &draw::all(plan, 1)).into_iter().sum()
 }
 

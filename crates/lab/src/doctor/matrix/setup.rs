@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use analysis::doctor::Limiter;
 use event::{BitRate, Op};
+use serde::Serialize;
 use target::lun::LunSpec;
 
 use crate::plan::{Bench, Bursts, Cell, LoadKind, Pacing, Path};
@@ -42,7 +43,8 @@ pub(super) struct Setup {
 }
 
 /// What is to become better.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Aim {
     /// Bytes per second.
     Throughput,

@@ -1,0 +1,196 @@
+//! Time that a request loses to the way it is asked and answered: R2Ts of a write, a status that comes alone, Nagle's
+//! algorithm with delayed acknowledgements, a target that works on too little at a time, and its store.
+
+use super::facts::Facts;
+use super::limiter::Limiter;
+use super::model::{Effect, Finding};
+use super::verdict::Evidence;
+
+/// A wait shorter than this part of a round trip is none of TCP's.
+const OF_A_ROUND_TRIP: f64 = 0.5;
+/// A time that is less of a request's is not worth a word.
+const OF_A_REQUEST: f64 = 0.02;
+/// A store whose mean is so many times its least is queued for.
+const QUEUED_FOR: f64 = 3.0;
+
+/// What makes requests take longer.
+pub(super) fn find(facts: &Facts) -> Vec<Finding> {
+    let mut found = Vec::new();
+    found.extend(solicited(facts));
+    found.extend(late_status(facts));
+    found.extend(target_queue(facts));
+    found.extend(store(facts));
+    found
+}
+
+fn solicited(facts: &Facts) -> Option<Finding> {
+    let rtt_s = facts.rtt_s?;
+    if !facts.is_write {
+        return None;
+    }
+    let measured = facts.stages.soliciting.unwrap_or(0.0);
+    let rounds = match &facts.agreed {
+        Some(agreed) => agreed.solicited_rounds(facts.request_bytes),
+        None => (measured / rtt_s).round(),
+    };
+    if rounds < 1.0 {
+        return None;
+    }
+    let mut evidence = vec![
+        evidence(
+            "round trips of a write that wait for an R2T",
+            rounds,
+            "",
+            "sessions: first_burst_bytes, max_burst_bytes, max_outstanding_r2t, initial_r2t, immediate_data",
+        ),
+        evidence(
+            "from a write's departure until its last R2T, mean",
+            measured,
+            "s",
+            "layers: socketed_t_ns, data_last_t_ns",
+        ),
+    ];
+    evidence.extend(facts.agreed.map(|agreed| {
+        self::evidence(
+            "MaxBurstLength × MaxOutstandingR2T",
+            agreed.max_burst_bytes * agreed.max_outstanding_r2t,
+            "bytes",
+            "sessions: max_burst_bytes, max_outstanding_r2t",
+        )
+    }));
+    let saved = rounds * rtt_s;
+    Some(Finding { limiter: Limiter::R2t, share: share(facts, saved), effect: Effect::Time(saved), evidence })
+}
+
+/// One wait with two ways out: if status went with the data nothing would be held, and without Nagle's algorithm it
+/// would not be held either.
+fn late_status(facts: &Facts) -> Vec<Finding> {
+    let (Some(rtt_s), Some(gap)) = (facts.rtt_s, facts.stages.status_gap) else { return Vec::new() };
+    let nagle = facts.sender.and_then(|sender| sender.has_nagle);
+    let line_s = facts.line_bytes_per_s.map_or(0.0, |line| facts.request_bytes / line);
+    // Only the first of a run of segments goes at once; what is held is the last one, until it is acknowledged.
+    let held = facts.stages.data_spread.map_or(0.0, |spread| (spread - line_s).max(0.0));
+    let held = if nagle == Some(true) && held >= OF_A_ROUND_TRIP * rtt_s { held } else { 0.0 };
+    let gap = if gap >= OF_A_ROUND_TRIP * rtt_s { gap } else { 0.0 };
+    if gap + held <= 0.0 || facts.is_write {
+        return Vec::new();
+    }
+    let gap_seen = evidence(
+        "from a read's last data until its status, mean",
+        gap,
+        "s",
+        "layers: data_last_t_ns, status_t_ns",
+    );
+    let spread_seen = evidence(
+        "from a read's first data until its last, beyond what the line takes",
+        held,
+        "s",
+        "layers: data_first_t_ns, data_last_t_ns",
+    );
+    let trip = evidence("round trip", rtt_s, "s", "sockets: min_rtt_ns");
+    let mut found = Vec::new();
+    if nagle != Some(false) {
+        let mut evidence = vec![gap_seen.clone(), spread_seen, trip.clone()];
+        if nagle == Some(true) {
+            evidence.push(self::evidence(
+                "Nagle's algorithm at the sender: 1 is on",
+                1.0,
+                "",
+                "sessions: has_nagle",
+            ));
+        }
+        found.push(Finding {
+            limiter: Limiter::Nagle,
+            share: share(facts, gap + held),
+            effect: Effect::Time(gap + held),
+            evidence,
+        });
+    }
+    if gap > 0.0 {
+        found.push(Finding {
+            limiter: Limiter::SeparateStatus,
+            share: share(facts, gap),
+            effect: Effect::Time(gap),
+            evidence: vec![gap_seen, trip],
+        });
+    }
+    found
+}
+
+fn target_queue(facts: &Facts) -> Option<Finding> {
+    let wait = facts.stages.target_wait?;
+    if wait < OF_A_REQUEST * facts.current.latency_s {
+        return None;
+    }
+    let mut evidence = vec![evidence(
+        "from a command's arrival until the target's work on it begins, mean",
+        wait,
+        "s",
+        "layers: received_t_ns, executed_t_ns, store_begin_t_ns",
+    )];
+    evidence.extend(facts.stages.store_inside.map(|inside| {
+        self::evidence(
+            "requests in the store at a time, mean",
+            inside,
+            "",
+            "layers: store_begin_t_ns, store_end_t_ns",
+        )
+    }));
+    Some(Finding {
+        limiter: Limiter::TargetQueue,
+        share: share(facts, wait),
+        effect: Effect::Time(wait),
+        evidence,
+    })
+}
+
+fn store(facts: &Facts) -> Option<Finding> {
+    let stages = &facts.stages;
+    let (mean, least) = (stages.store?, stages.store_least?);
+    if mean < OF_A_REQUEST * facts.current.latency_s {
+        return None;
+    }
+    let inside = stages.store_inside.unwrap_or(1.0);
+    let evidence = vec![
+        evidence(
+            "time of a request in the store, mean",
+            mean,
+            "s",
+            "layers: store_begin_t_ns, store_end_t_ns",
+        ),
+        evidence(
+            "the same of the tenth that is served soonest",
+            least,
+            "s",
+            "layers: store_begin_t_ns, store_end_t_ns",
+        ),
+        evidence(
+            "requests in the store at a time, mean",
+            inside,
+            "",
+            "layers: store_begin_t_ns, store_end_t_ns",
+        ),
+    ];
+    // A store that is faster when there is less to do is short of bandwidth, not slow.
+    let is_queued_for = mean >= QUEUED_FOR * least && inside >= QUEUED_FOR;
+    Some(if is_queued_for {
+        let effect = Effect::Rate { bytes_per_s: facts.current.bytes_per_s, of_connection: false };
+        Finding { limiter: Limiter::StoreBandwidth, share: share(facts, mean), effect, evidence }
+    } else {
+        Finding {
+            limiter: Limiter::StoreLatency,
+            share: share(facts, mean),
+            effect: Effect::Time(mean),
+            evidence,
+        }
+    })
+}
+
+/// Of a request's time.
+fn share(facts: &Facts, time_s: f64) -> f64 {
+    if facts.current.latency_s > 0.0 { (time_s / facts.current.latency_s).min(1.0) } else { 0.0 }
+}
+
+fn evidence(what: &str, value: f64, unit: &'static str, seen: &'static str) -> Evidence {
+    Evidence { what: what.to_owned(), value, unit, seen }
+}

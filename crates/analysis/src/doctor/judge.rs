@@ -1,0 +1,92 @@
+//! From facts to verdicts: everything that was found, each taken out of the model in turn, the one with most to gain
+//! first.
+
+use super::facts::Facts;
+use super::limiter::Limiter;
+use super::model::{self, Effect, Finding};
+use super::remedy::remedies;
+use super::verdict::{Diagnosis, Evidence, Verdict};
+use super::{answers, ends, places, tcp};
+
+/// Less than this is no gain.
+const LEAST_GAIN: f64 = 1.05;
+/// Gains that differ by less are equal; then what limits for more of the time comes first.
+const SAME_GAIN: f64 = 0.05;
+/// What is used up to here limits.
+const USED: f64 = 0.9;
+
+/// What limits a load.
+pub fn judge(facts: &Facts) -> Diagnosis {
+    let mut findings = places::find(facts);
+    findings.extend(tcp::find(facts));
+    findings.extend(answers::find(facts));
+    findings.extend(ends::find(facts));
+    let mut verdicts: Vec<Verdict> = Vec::new();
+    for (index, finding) in findings.iter().enumerate() {
+        let (predicted, next) = model::relieve(facts, &findings, index);
+        let share = share(facts, &findings, finding);
+        let Finding { limiter, evidence, .. } = finding.clone();
+        let remedies = remedies(limiter, facts);
+        let mut verdict = Verdict { limiter, share, evidence, predicted, next, remedies };
+        if limiter.is_final() {
+            verdict.predicted = facts.current;
+        }
+        if verdict.gain(facts.current) >= LEAST_GAIN || (share >= USED && is_limit(finding)) {
+            verdicts.push(verdict);
+        }
+    }
+    // Steps of gain, so that equal ones are equal whatever they are compared with.
+    let step = |verdict: &Verdict| (verdict.gain(facts.current).max(1.0).ln() / SAME_GAIN).round() as i64;
+    verdicts.sort_by(|a, b| {
+        let last = (is_callers(a.limiter), is_callers(b.limiter));
+        let by_gain = step(b).cmp(&step(a)).then(last.0.cmp(&last.1));
+        by_gain.then(b.share.total_cmp(&a.share)).then(a.limiter.cmp(&b.limiter))
+    });
+    verdicts.extend(round_trip(facts, verdicts.is_empty()));
+    Diagnosis { current: facts.current, verdicts, cannot_know: facts.cannot_know.clone() }
+}
+
+/// Whether it is a way around something else, or the caller's own business: of equal gains such come last.
+fn is_callers(limiter: Limiter) -> bool {
+    matches!(limiter, Limiter::CallerDepth | Limiter::BlockSize | Limiter::Connections)
+}
+
+/// Whether it can hold a load back by itself.
+fn is_limit(finding: &Finding) -> bool {
+    !matches!(finding.effect, Effect::Longer | Effect::More(_))
+}
+
+/// For what share of the time it limits: as measured, or for places how much of what they allow is used.
+fn share(facts: &Facts, findings: &[Finding], finding: &Finding) -> f64 {
+    let places = |most: f64| most * facts.request_bytes / model::unloaded_s(facts, findings).max(1e-9);
+    let least = || {
+        let all =
+            findings.iter().filter_map(|f| if let Effect::Places(n) = f.effect { Some(n) } else { None });
+        all.fold(f64::INFINITY, f64::min)
+    };
+    let allowed = match finding.effect {
+        Effect::Places(most) => places(most),
+        Effect::Longer => places(least()),
+        _ => return finding.share.clamp(0.0, 1.0),
+    };
+    (facts.current.bytes_per_s / allowed.max(1e-9)).clamp(0.0, 1.0)
+}
+
+/// What remains when everything else is gone: no request is faster than a round trip.
+fn round_trip(facts: &Facts, is_alone: bool) -> Option<Verdict> {
+    let rtt_s = facts.rtt_s?;
+    let share = if facts.current.latency_s > 0.0 { rtt_s / facts.current.latency_s } else { 0.0 };
+    (is_alone || share >= USED).then(|| Verdict {
+        limiter: Limiter::RoundTrip,
+        share: share.min(1.0),
+        evidence: vec![Evidence {
+            what: "smallest round trip".to_owned(),
+            value: rtt_s,
+            unit: "s",
+            seen: "sockets: min_rtt_ns",
+        }],
+        predicted: facts.current,
+        next: Limiter::RoundTrip,
+        remedies: Vec::new(),
+    })
+}

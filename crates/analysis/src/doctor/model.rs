@@ -1,0 +1,105 @@
+//! How fast a load goes within given limits: a closed system of few parts.
+//!
+//! A caller with N requests of B bytes outstanding, each of which takes R when nothing queues, gets N × B ÷ R
+//! (Little's law), and never more than the slowest part lets through. So every limiter is one of three things: places
+//! for requests (N), time of a request (a part of R), or a rate. To relieve it is to take it out and to ask again.
+
+use super::facts::Facts;
+use super::limiter::Limiter;
+use super::verdict::{Evidence, Performance};
+
+/// A limiter that was found, and what it does to the load.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Finding {
+    pub(super) limiter: Limiter,
+    /// For what share of the time it limits.
+    pub(super) share: f64,
+    pub(super) effect: Effect,
+    pub(super) evidence: Vec<Evidence>,
+}
+
+/// What a limiter does.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Effect {
+    /// So many requests of all sessions together at most.
+    Places(f64),
+    /// Every request takes so much longer.
+    Time(f64),
+    /// So many bytes per second at most; with more connections as many times more, if it is one of each of them.
+    Rate { bytes_per_s: f64, of_connection: bool },
+    /// Not a limit of its own: longer requests make all places worth more.
+    Longer,
+    /// Not a limit of its own: as many times more connections.
+    More(f64),
+}
+
+/// What a load gets, and what holds it there.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Outcome {
+    pub(super) bytes_per_s: f64,
+    pub(super) held_by: Limiter,
+}
+
+/// The load within all that was found but the one at `without`.
+pub(super) fn outcome(facts: &Facts, findings: &[Finding], without: Option<usize>) -> Outcome {
+    let relieved = without.map(|index| findings[index].effect);
+    let rest = || findings.iter().enumerate().filter(|(index, _)| Some(*index) != without).map(|(_, f)| f);
+    let saved = if let Some(Effect::Time(saved)) = relieved { saved } else { 0.0 };
+    let request_s = (unloaded_s(facts, findings) - saved).max(1e-9);
+    let times = if let Some(Effect::More(times)) = relieved { times } else { 1.0 };
+    let mut least = Outcome { bytes_per_s: f64::INFINITY, held_by: Limiter::RoundTrip };
+    for finding in rest() {
+        let bytes_per_s = match finding.effect {
+            Effect::Places(_) if relieved == Some(Effect::Longer) => continue,
+            Effect::Places(most) => most * facts.request_bytes / request_s,
+            Effect::Rate { bytes_per_s, of_connection: true } => bytes_per_s * times,
+            Effect::Rate { bytes_per_s, of_connection: false } => bytes_per_s,
+            Effect::Time(_) | Effect::Longer | Effect::More(_) => continue,
+        };
+        if bytes_per_s < least.bytes_per_s {
+            least = Outcome { bytes_per_s, held_by: finding.limiter };
+        }
+    }
+    least
+}
+
+/// How the load would fare without one of the findings, and what would hold it then.
+pub(super) fn relieve(facts: &Facts, findings: &[Finding], index: usize) -> (Performance, Limiter) {
+    let (now, then) = (outcome(facts, findings, None), outcome(facts, findings, Some(index)));
+    let current = facts.current;
+    // What the model does not know of stays as it is: it is right about what changes.
+    let unexplained =
+        if now.bytes_per_s > 0.0 { (current.bytes_per_s / now.bytes_per_s).min(1.0) } else { 1.0 };
+    let is_line = then.held_by == Limiter::LinkRate;
+    let mut bytes_per_s = if is_line { then.bytes_per_s } else { then.bytes_per_s * unexplained };
+    if !bytes_per_s.is_finite() || bytes_per_s < current.bytes_per_s {
+        bytes_per_s = current.bytes_per_s;
+    }
+    let gain = if current.bytes_per_s > 0.0 { bytes_per_s / current.bytes_per_s } else { 1.0 };
+    let latency_s = match findings[index].effect {
+        // The caller adds requests, each of which takes what it takes.
+        Effect::Places(_) if findings[index].limiter == Limiter::CallerDepth => current.latency_s,
+        Effect::Longer => current.latency_s,
+        _ => current.latency_s / gain,
+    };
+    (Performance { bytes_per_s, latency_s }, then.held_by)
+}
+
+/// What a request takes from the command window's leave to its end, when it queues nowhere.
+pub(super) fn unloaded_s(facts: &Facts, findings: &[Finding]) -> f64 {
+    let rate = facts.rate();
+    let measured = if rate > 0.0 { facts.outstanding.granted / rate } else { facts.current.latency_s };
+    let is_full = findings.iter().any(|finding| match finding.effect {
+        Effect::Rate { bytes_per_s, .. } => bytes_per_s <= facts.current.bytes_per_s * FULL,
+        _ => false,
+    });
+    if !is_full {
+        return measured;
+    }
+    let times: f64 = findings.iter().map(|f| if let Effect::Time(s) = f.effect { s } else { 0.0 }).sum();
+    let line = facts.line_bytes_per_s.map_or(0.0, |line| facts.request_bytes / line);
+    (facts.rtt_s.unwrap_or(0.0) + times + line).min(measured)
+}
+
+/// A rate counts as exhausted from here on: requests then queue for it, and their time says nothing.
+const FULL: f64 = 1.15;

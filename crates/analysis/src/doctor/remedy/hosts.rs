@@ -1,0 +1,65 @@
+//! Settings of the hosts and of the store.
+
+use super::{Remedy, Wanted, remedy};
+
+pub(super) fn cpu() -> Vec<Remedy> {
+    vec![
+        remedy(
+            "farlun",
+            "farlun bench URL --digest none --block 1MiB        # several targets use several CPUs",
+        ),
+        remedy(
+            "Linux",
+            "ip link set dev DEV mtu 9000        # on the whole path\n\
+             ethtool -K DEV gro on gso on tso on\n\
+             cpupower frequency-set -g performance",
+        ),
+        remedy(
+            "open-iscsi",
+            "iscsiadm -m node -T IQN -o update -n 'node.conn[0].iscsi.HeaderDigest' -v None\n\
+             iscsiadm -m node -T IQN -o update -n 'node.conn[0].iscsi.DataDigest' -v None",
+        ),
+        remedy("LIO", "targetcli /iscsi/IQN/tpg1 set parameter HeaderDigest=None DataDigest=None"),
+        remedy("ESXi", "esxcli iscsi adapter param set -A vmhbaN -k DataDigest -v prohibited"),
+    ]
+}
+
+pub(super) fn target_queue(wanted: Wanted) -> Vec<Remedy> {
+    let n = wanted.requests.min(1024);
+    vec![
+        remedy("tgt", "tgtd --nr_iothreads=32"),
+        remedy(
+            "Linux",
+            format!("echo {n} > /sys/block/DEV/queue/nr_requests        # of the device behind the target"),
+        ),
+    ]
+}
+
+pub(super) fn store_latency() -> Vec<Remedy> {
+    vec![
+        remedy("farlun", "farlun target --lun file:PATH …        # through the page cache: without direct"),
+        remedy(
+            "LIO",
+            "targetcli /backstores/fileio create NAME PATH write_back=true        # loses writes with its power",
+        ),
+        remedy(
+            "tgt",
+            "tgtadm --lld iscsi --mode logicalunit --op update --tid TID --lun 1 --params write-cache=on",
+        ),
+        remedy("Linux", "# more requests at the same time hide it: see the caller's depth"),
+    ]
+}
+
+pub(super) fn store_bandwidth() -> Vec<Remedy> {
+    vec![
+        remedy(
+            "Linux",
+            "iostat -x 1        # at the target: which device is it? then a faster one, or more of them (RAID 0, 10)",
+        ),
+        remedy("farlun", "farlun target --lun file:PATH …        # through the page cache: without direct"),
+        remedy(
+            "LIO",
+            "targetcli /backstores/fileio create NAME PATH write_back=true        # loses writes with its power",
+        ),
+    ]
+}

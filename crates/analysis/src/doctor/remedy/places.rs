@@ -1,0 +1,106 @@
+//! Settings that let more requests be under way.
+
+use super::{Remedy, Wanted, remedy};
+
+/// LIO's own limit (`TA_DEFAULT_CMDSN_DEPTH_MAX`), open-iscsi's of a LUN and of a session, tgt's.
+const LIO_MOST: u64 = 512;
+const OPEN_ISCSI_LUN_MOST: u64 = 1024;
+const OPEN_ISCSI_SESSION_MOST: u64 = 2048;
+const TGT_MOST: u64 = 512;
+const ESXI_MOST: u64 = 255;
+
+pub(super) fn caller(wanted: Wanted) -> Vec<Remedy> {
+    let n = wanted.requests;
+    vec![
+        remedy(
+            "farlun",
+            format!("farlun bench URL --depth {n}        # or without --depth, which follows the path"),
+        ),
+        remedy(
+            "Linux",
+            format!(
+                "fio --ioengine=io_uring --iodepth={n} …\n# buffered reads: blockdev --setra 16384 /dev/DEV"
+            ),
+        ),
+        remedy("Windows", format!("diskspd -o{n} …")),
+        remedy("ESXi", format!("esxcli storage core device set -d naa.ID -O {}", n.min(256))),
+    ]
+}
+
+pub(super) fn queue(wanted: Wanted) -> Vec<Remedy> {
+    let n = wanted.requests;
+    let (lun, session) = (n.min(OPEN_ISCSI_LUN_MOST), n.min(OPEN_ISCSI_SESSION_MOST));
+    vec![
+        remedy("farlun", "# leave --queue-limit out: all requests are given to iSCSI"),
+        remedy(
+            "open-iscsi",
+            format!(
+                "iscsiadm -m node -T IQN -o update -n node.session.queue_depth -v {lun}\n\
+                 iscsiadm -m node -T IQN -o update -n node.session.cmds_max -v {session}\n\
+                 iscsiadm -m node -T IQN -u && iscsiadm -m node -T IQN -l\n\
+                 echo {lun} > /sys/block/DEV/device/queue_depth        # while it runs"
+            ),
+        ),
+        remedy("Windows", windows_parameter("MaxPendingRequests", n.min(4096))),
+        remedy(
+            "ESXi",
+            format!(
+                "esxcli system module parameters set -m iscsi_vmk -p iscsivmk_LunQDepth={}        # then reboot",
+                n.min(ESXI_MOST)
+            ),
+        ),
+    ]
+}
+
+pub(super) fn window(wanted: Wanted) -> Vec<Remedy> {
+    let n = wanted.requests;
+    vec![
+        remedy(
+            "farlun",
+            format!("farlun target --window {n} …        # or without --window, which follows the path"),
+        ),
+        remedy(
+            "LIO",
+            format!(
+                "targetcli /iscsi/IQN/tpg1 set attribute default_cmdsn_depth={0}\n\
+                 echo {0} > /sys/kernel/config/target/iscsi/IQN/tpgt_1/acls/INITIATOR/cmdsn_depth\n\
+                 # then log in again",
+                n.min(LIO_MOST)
+            ),
+        ),
+        remedy(
+            "tgt",
+            format!(
+                "tgtadm --lld iscsi --mode target --op update --tid TID --name MaxQueueCmd --value {}\n\
+                 # then log in again",
+                n.min(TGT_MOST)
+            ),
+        ),
+    ]
+}
+
+pub(super) fn connections() -> Vec<Remedy> {
+    vec![
+        remedy("farlun", "farlun bench URL --connections 8"),
+        remedy("LIO", "targetcli /iscsi/IQN/tpg1 set parameter MaxConnections=8"),
+        remedy(
+            "open-iscsi",
+            "iscsiadm -m node -T IQN -o update -n node.session.nr_sessions -v 8        # sessions of one connection\n\
+             mpathconf --enable --with_multipathd y        # joined by dm-multipath",
+        ),
+        remedy("Windows", "# iSCSI Initiator, Properties, MCS: add connections; policy Round Robin"),
+        remedy(
+            "ESXi",
+            "esxcli iscsi networkportal add -A vmhbaN -n vmk2        # one vmkernel port for each connection\n\
+             esxcli storage nmp device set -d naa.ID -P VMW_PSP_RR",
+        ),
+    ]
+}
+
+/// A value of the Windows initiator; the instance is the one whose DriverDesc is Microsoft iSCSI Initiator.
+pub(super) fn windows_parameter(name: &str, value: u64) -> String {
+    format!(
+        "reg add \"HKLM\\SYSTEM\\CurrentControlSet\\Control\\Class\\{{4D36E97B-E325-11CE-BFC1-08002BE10318}}\\000N\\\
+         Parameters\" /v {name} /t REG_DWORD /d {value} /f        & rem then restart"
+    )
+}

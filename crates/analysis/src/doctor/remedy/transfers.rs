@@ -1,0 +1,110 @@
+//! Settings of how data and status are exchanged.
+
+use super::places::windows_parameter;
+use super::{Remedy, Wanted, remedy};
+
+/// The longest burst that is a multiple of every block: what open-iscsi calls its own default.
+const BURST_BYTES: u64 = 16_776_192;
+/// The Windows initiator and ESXi take no longer first bursts.
+const FIRST_BYTES: u64 = 262_144;
+
+pub(super) fn r2t(wanted: Wanted) -> Vec<Remedy> {
+    let first = BURST_BYTES.min(wanted.block_bytes.max(FIRST_BYTES));
+    let esxi = [("InitialR2T", "false".to_owned()), ("FirstBurstLength", FIRST_BYTES.to_string())];
+    let esxi = esxi
+        .into_iter()
+        .chain([("MaxBurstLength", BURST_BYTES.to_string()), ("MaxOutstandingR2T", "8".to_owned())]);
+    let esxi: Vec<String> = esxi
+        .map(|(key, value)| format!("esxcli iscsi adapter param set -A vmhbaN -k {key} -v {value}"))
+        .collect();
+    let tgt = [
+        ("InitialR2T", "No".to_owned()),
+        ("ImmediateData", "Yes".to_owned()),
+        ("FirstBurstLength", first.to_string()),
+        ("MaxBurstLength", BURST_BYTES.to_string()),
+        ("MaxOutstandingR2T", "16".to_owned()),
+    ];
+    let tgt: Vec<String> = tgt
+        .iter()
+        .map(|(key, value)| {
+            format!("tgtadm --lld iscsi --mode target --op update --tid TID --name {key} --value {value}")
+        })
+        .collect();
+    let windows = [
+        ("InitialR2T", 0),
+        ("ImmediateData", 1),
+        ("FirstBurstLength", first),
+        ("MaxBurstLength", BURST_BYTES),
+    ];
+    let windows: Vec<String> = windows.iter().map(|(key, value)| windows_parameter(key, *value)).collect();
+    vec![
+        remedy("farlun", "# nothing: both ends ask for the longest bursts; the other end has refused them"),
+        remedy(
+            "LIO",
+            format!(
+                "targetcli /iscsi/IQN/tpg1 set parameter InitialR2T=No ImmediateData=Yes FirstBurstLength={first} \
+                 MaxBurstLength={BURST_BYTES} MaxOutstandingR2T=16"
+            ),
+        ),
+        remedy("tgt", tgt.join("\n")),
+        remedy(
+            "open-iscsi",
+            format!(
+                "iscsiadm -m node -T IQN -o update -n node.session.iscsi.InitialR2T -v No\n\
+                 iscsiadm -m node -T IQN -o update -n node.session.iscsi.ImmediateData -v Yes\n\
+                 iscsiadm -m node -T IQN -o update -n node.session.iscsi.FirstBurstLength -v {first}\n\
+                 iscsiadm -m node -T IQN -o update -n node.session.iscsi.MaxBurstLength -v {BURST_BYTES}\n\
+                 iscsiadm -m node -T IQN -u && iscsiadm -m node -T IQN -l"
+            ),
+        ),
+        remedy("Windows", windows.join("\n")),
+        remedy("ESXi", esxi.join("\n")),
+    ]
+}
+
+pub(super) fn block(wanted: Wanted) -> Vec<Remedy> {
+    let (bytes, kib) = (wanted.block_bytes, wanted.block_bytes / 1024);
+    vec![
+        remedy("farlun", format!("farlun bench URL --block {kib}KiB")),
+        remedy(
+            "Linux",
+            format!(
+                "echo {kib} > /sys/block/DEV/queue/max_sectors_kb\n\
+                 echo {} > /sys/block/DEV/queue/read_ahead_kb        # buffered reads\n\
+                 fio --bs={bytes} …",
+                kib * 4
+            ),
+        ),
+        remedy("Windows", windows_parameter("MaxTransferLength", bytes.max(FIRST_BYTES))),
+        remedy(
+            "ESXi",
+            format!("esxcli system settings advanced set -o /Disk/DiskMaxIOSize -i {}", kib.max(128)),
+        ),
+    ]
+}
+
+pub(super) fn nagle() -> Vec<Remedy> {
+    vec![
+        remedy("farlun", "# leave --compat nagle out: farlun sets TCP_NODELAY"),
+        remedy("Linux", "ip route change ROUTE quickack 1        # at the receiver: acknowledge at once"),
+        remedy(
+            "Windows",
+            "reg add HKLM\\SYSTEM\\CurrentControlSet\\Services\\Tcpip\\Parameters\\Interfaces\\GUID /v TcpAckFrequency \
+             /t REG_DWORD /d 1 /f\n\
+             reg add HKLM\\SYSTEM\\CurrentControlSet\\Services\\Tcpip\\Parameters\\Interfaces\\GUID /v TCPNoDelay \
+             /t REG_DWORD /d 1 /f        & rem then restart",
+        ),
+        remedy(
+            "ESXi",
+            "esxcli iscsi adapter param set -A vmhbaN -k DelayedAck -v false        # then reboot",
+        ),
+    ]
+}
+
+pub(super) fn status() -> Vec<Remedy> {
+    vec![remedy(
+        "farlun",
+        "# leave --compat separate-status out: status goes with the last data. Elsewhere, turn Nagle's algorithm or\n\
+         # delayed acknowledgements off: no other stack has a switch for this",
+    )]
+}

@@ -1,0 +1,85 @@
+//! Settings of TCP and of the device below it.
+
+use super::{Remedy, Wanted, remedy};
+
+pub(super) fn send_buffer(wanted: Wanted) -> Vec<Remedy> {
+    let bytes = wanted.buffer_bytes;
+    vec![
+        remedy(
+            "Linux",
+            format!(
+                "sysctl -w net.ipv4.tcp_wmem=\"4096 16384 {bytes}\" net.core.wmem_max={bytes}        # at the sender"
+            ),
+        ),
+        remedy("farlun", "# nothing: buffers are left to the kernel's autotuning, whose limit is above"),
+    ]
+}
+
+pub(super) fn receive_window(wanted: Wanted) -> Vec<Remedy> {
+    let bytes = wanted.buffer_bytes;
+    vec![
+        remedy(
+            "Linux",
+            format!(
+                "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 {bytes}\" net.core.rmem_max={bytes}        # at the receiver"
+            ),
+        ),
+        remedy(
+            "open-iscsi",
+            format!(
+                "# a window that is set switches autotuning off; it is taken when the session is made\n\
+                 iscsiadm -m node -T IQN -o update -n 'node.conn[0].tcp.window_size' -v {bytes}\n\
+                 iscsiadm -m node -T IQN -u && iscsiadm -m node -T IQN -l"
+            ),
+        ),
+        remedy("Windows", "netsh int tcp set global autotuninglevel=normal"),
+    ]
+}
+
+pub(super) fn loss() -> Vec<Remedy> {
+    vec![
+        remedy(
+            "farlun",
+            "farlun target --cc bbr …        # at the sender of the data; for writes: farlun bench --cc bbr",
+        ),
+        remedy(
+            "Linux",
+            "modprobe tcp_bbr && sysctl -w net.core.default_qdisc=fq net.ipv4.tcp_congestion_control=bbr        # at the sender\n\
+             tc -s qdisc show dev DEV; ethtool -S DEV        # where are the losses?",
+        ),
+        remedy("Windows", "netsh int tcp set supplemental template=internet congestionprovider=bbr2"),
+    ]
+}
+
+pub(super) fn ring() -> Vec<Remedy> {
+    vec![
+        remedy("farlun", "# leave --no-pacing out: a sender that is paced does not overflow its device"),
+        remedy(
+            "Linux",
+            "tc qdisc replace dev DEV root fq        # at the sender: paced, and TCP waits for its turn\n\
+             ip link set dev DEV txqueuelen 10000\n\
+             ethtool -G DEV tx 4096",
+        ),
+    ]
+}
+
+pub(super) fn ramp(wanted: Wanted) -> Vec<Remedy> {
+    vec![
+        remedy("farlun", "# leave --no-pacing out: a paced start fills a long line in a few round trips"),
+        remedy(
+            "Linux",
+            format!(
+                "sysctl -w net.ipv4.tcp_slow_start_after_idle=0        # at the sender\n\
+                 ip route change ROUTE initcwnd {0} initrwnd {0}        # only on a path that is yours alone",
+                wanted.packets
+            ),
+        ),
+    ]
+}
+
+pub(super) fn pacing() -> Vec<Remedy> {
+    vec![
+        remedy("farlun", "farlun target --no-pacing …        # for writes: farlun bench --no-pacing"),
+        remedy("Linux", "tc qdisc replace dev DEV root fq        # at the sender; without maxrate"),
+    ]
+}

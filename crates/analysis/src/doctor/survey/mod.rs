@@ -1,0 +1,90 @@
+//! Facts from the tables of a run, and from nothing else: no plan, no parameters and no configuration is read.
+
+mod line;
+mod login;
+mod requests;
+mod transport;
+
+use std::path::{Path, PathBuf};
+
+use event::{Host, Op};
+use store::tables::TableError;
+
+use super::facts::Facts;
+use super::verdict::Performance;
+use crate::Span;
+
+/// Hosts at each end of a path at most.
+const MOST_HOSTS: u32 = 16;
+/// Of a load without a window of its own so much is left out, from its beginning.
+const BEGINNING: f64 = 0.1;
+
+/// What to ask of a directory with tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Question {
+    /// Reads or writes; `None` asks for those that moved more.
+    pub op: Option<Op>,
+    /// Over which time; `None` is all of the load but its beginning.
+    pub window: Option<Span>,
+}
+
+/// The facts of a load, from the tables in `dir` and in the directories of further hosts below it; `None` if no request
+/// was recorded there.
+pub fn survey(dir: &Path, question: Question) -> Result<Option<Facts>, TableError> {
+    let dirs = hosts(dir);
+    let Some(seen) = requests::seen(&dirs, question)? else { return Ok(None) };
+    let is_write = seen.op == Op::Write;
+    let mut facts = Facts {
+        is_write,
+        requests: seen.count,
+        request_bytes: seen.request_bytes,
+        current: Performance { bytes_per_s: seen.bytes_per_s, latency_s: seen.latency_s },
+        sessions: 1.0,
+        outstanding: seen.outstanding,
+        ..Facts::default()
+    };
+    requests::stages(&dirs, &seen, &mut facts)?;
+    let sender = if is_write { Host::Near } else { Host::Far };
+    transport::fill(&dirs, seen.window, sender, &mut facts)?;
+    login::fill(&dirs, sender, &mut facts)?;
+    line::fill(dir, seen.window, is_write, &mut facts)?;
+    unknown(&mut facts);
+    Ok(Some(facts))
+}
+
+/// The directory, and those of further hosts below it.
+fn hosts(dir: &Path) -> Vec<PathBuf> {
+    let further = |end: &'static str| (2..=MOST_HOSTS).map(move |n| dir.join(format!("{end}{n}")));
+    let below = further("near").chain(further("far")).filter(|dir| dir.is_dir());
+    std::iter::once(dir.to_owned()).chain(below).collect()
+}
+
+/// What nobody recorded.
+fn unknown(facts: &mut Facts) {
+    let mut say = |is_missing: bool, what: &str| {
+        if is_missing {
+            facts.cannot_know.push(what.to_owned());
+        }
+    };
+    let end = if facts.is_write { "the initiator's" } else { "the target's" };
+    let has_sender = facts.sender.is_some();
+    say(
+        !has_sender,
+        &format!(
+            "nothing was recorded at {end} end, which sends the data: whether its congestion window, its buffer, its \
+             pacing or its CPU limits cannot be told apart"
+        ),
+    );
+    say(
+        facts.stages.target.is_none(),
+        "nothing was recorded inside the target: its queue and its store are part of the path, for all that is seen here",
+    );
+    say(
+        facts.agreed.is_none(),
+        "what was agreed at the login was not recorded: R2Ts are only seen by their round trips",
+    );
+    say(
+        facts.line_busy.is_none(),
+        "the packets of the path were not recorded: its rate is the best that TCP saw, and may be more",
+    );
+}

@@ -1,0 +1,277 @@
+//! What TCP and the loops at both ends did, from `sockets`.
+
+use std::path::PathBuf;
+
+use event::{CongestionState, Host, SocketSample};
+use store::tables::{self, Sockets, TableError};
+
+use super::super::facts::{Facts, Sender};
+use crate::counter::Counter;
+use crate::{Span, local_cut};
+
+/// A window that holds so much of the packets it may is full: the last of them wait for others to make a burst.
+const FULL: f64 = 0.9;
+/// Shortest time that a rate is taken over.
+const STEP_NS: u64 = 20_000_000;
+/// A load is as fast as later from this share of its later rate on.
+const REACHED: f64 = 0.9;
+/// Fewer packets than this may be sent after a pause.
+const RESTART_PACKETS: u32 = 16;
+
+/// Adds what the samples say of the sender of the data, of its receiver, and of the loops.
+pub(super) fn fill(
+    dirs: &[PathBuf],
+    window: Span,
+    sender: Host,
+    facts: &mut Facts,
+) -> Result<(), TableError> {
+    let mut all = Vec::new();
+    for dir in dirs {
+        all.extend(tables::read_optional::<SocketSample>(dir)?);
+    }
+    let rtts = all.iter().flat_map(|table| table.min_rtt_ns.iter().copied()).filter(|ns| *ns > 0);
+    facts.rtt_s = rtts.min().map(|ns| ns as f64 / 1e9);
+    for table in &all {
+        for host in [Host::Near, Host::Far] {
+            loops(table, host, window, facts);
+        }
+    }
+    facts.outstanding.window_most = [Host::Far, Host::Near].into_iter().find_map(|host| widest(&all, host));
+    let tracks: Vec<Track> = all.iter().flat_map(|table| tracks(table, sender, window)).collect();
+    facts.connections = all.iter().map(|table| tracks_count(table, Host::Near, window)).sum::<usize>() as f64;
+    let receiver = if facts.is_write { Host::Far } else { Host::Near };
+    let arrived: Vec<Counter> = all.iter().map(|table| Counter::received(table, receiver)).collect();
+    let arrived = |span: Span| arrived.iter().map(|counter| counter.rate(span) / 8.0).sum::<f64>();
+    let counted = arrived(window);
+    if counted > 0.0 {
+        // Requests are counted when they end, which for few long ones is coarse.
+        let gain = counted / facts.current.bytes_per_s.max(1.0);
+        facts.current.bytes_per_s = counted;
+        let out = &mut facts.outstanding;
+        (out.called, out.queued, out.granted) = (out.called * gain, out.queued * gain, out.granted * gain);
+    }
+    if tracks.is_empty() {
+        facts.line_bytes_per_s = peak(&arrived, window, facts.rtt_s);
+        return Ok(());
+    }
+    let mut sum = tracks.iter().fold(Sender::default(), |sum, track| add(sum, &one(track)));
+    let count = tracks.len() as f64;
+    for share in [
+        &mut sum.backlogged,
+        &mut sum.receive_window,
+        &mut sum.send_buffer,
+        &mut sum.congestion_window,
+        &mut sum.pacing,
+        &mut sum.rtt_s,
+        &mut sum.mss_bytes,
+    ] {
+        *share /= count;
+    }
+    (sum.ramp, sum.plateau_bytes_per_s) = ramp(&arrived, window, facts.rtt_s);
+    let offered: f64 = tracks.iter().map(|track| f64::from(track.most(&track.table.peer_window_bytes))).sum();
+    facts.receiver.window_bytes = (offered > 0.0).then_some(offered);
+    let delivered: f64 = tracks.iter().map(|track| track.delivered()).sum();
+    facts.line_bytes_per_s = Some(delivered.max(facts.current.bytes_per_s)).filter(|rate| *rate > 0.0);
+    facts.sender = Some(sum);
+    Ok(())
+}
+
+/// The samples of one connection in the window, in order.
+struct Track<'a> {
+    table: &'a Sockets,
+    rows: Vec<usize>,
+}
+
+impl Track<'_> {
+    fn most(&self, column: &[u32]) -> u32 {
+        self.rows.iter().map(|row| column[*row]).max().unwrap_or(0)
+    }
+
+    fn delivered(&self) -> f64 {
+        let rates = self.rows.iter().map(|row| self.table.delivery_rate_bytes_per_s[*row]);
+        rates.max().unwrap_or(0) as f64
+    }
+
+    fn grown(&self, column: &dyn Fn(usize) -> u64) -> f64 {
+        match (self.rows.first(), self.rows.last()) {
+            (Some(first), Some(last)) => column(*last).saturating_sub(column(*first)) as f64,
+            _ => 0.0,
+        }
+    }
+}
+
+/// The connections of a host that have at least two samples in the window and sent anything.
+fn tracks(table: &Sockets, host: Host, window: Span) -> Vec<Track<'_>> {
+    let mut found: Vec<(u32, Track)> = Vec::new();
+    for row in 0..table.t_ns.len() {
+        if table.host[row] != host || !(window.start_ns..=window.end_ns).contains(&table.t_ns[row]) {
+            continue;
+        }
+        let number = table.connection[row];
+        match found.iter_mut().find(|(n, _)| *n == number) {
+            Some((_, track)) => track.rows.push(row),
+            None => found.push((number, Track { table, rows: vec![row] })),
+        }
+    }
+    let mut tracks: Vec<Track> = found.into_iter().map(|(_, track)| track).collect();
+    tracks.retain_mut(|track| {
+        track.rows.sort_unstable_by_key(|row| table.t_ns[*row]);
+        track.rows.len() > 1 && track.grown(&|row| table.app_tx_bytes[row] + table.app_rx_bytes[row]) > 0.0
+    });
+    tracks
+}
+
+fn tracks_count(table: &Sockets, host: Host, window: Span) -> usize {
+    tracks(table, host, window).len()
+}
+
+/// One connection; shares are of the time between its first sample and its last.
+fn one(track: &Track) -> Sender {
+    let Track { table, rows } = track;
+    let mut sender = Sender::default();
+    let (mut whole, mut paced) = (0.0, 0.0);
+    let mut pacing_sum = 0.0;
+    for step in rows.windows(2) {
+        let (row, next) = (step[0], step[1]);
+        let length = (table.t_ns[next] - table.t_ns[row]) as f64;
+        whole += length;
+        let mss = f64::from(table.mss_bytes[row]);
+        let (flight, cwnd) = (f64::from(table.unacked_packets[row]), f64::from(table.cwnd_packets[row]));
+        sender.cwnd_bytes += cwnd * mss * length;
+        sender.flight_bytes += flight * mss * length;
+        sender.rtt_s += table.rtt_ns[row] as f64 / 1e9 * length;
+        let pacing = table.pacing_rate_bytes_per_s[row];
+        if pacing < u64::MAX - 1 {
+            paced += length;
+            pacing_sum += pacing as f64 * length;
+        }
+        let waits = f64::from(table.notsent_bytes[row]) + table.unsent_bytes[row] as f64 >= mss;
+        if !waits {
+            continue;
+        }
+        sender.backlogged += length;
+        let repairs = !matches!(table.state[row], CongestionState::Open | CongestionState::Disorder);
+        let window_bytes = f64::from(table.peer_window_bytes[row]);
+        let is_shut = window_bytes > 0.0 && (flight + 2.0) * mss >= FULL * window_bytes;
+        if repairs || flight >= FULL * cwnd {
+            sender.congestion_window += length;
+        } else if !is_shut && pacing != u64::MAX {
+            sender.pacing += length;
+        }
+    }
+    let mss = rows.last().map_or(0.0, |row| f64::from(table.mss_bytes[*row]));
+    let part = |value: f64| if whole > 0.0 { value / whole } else { 0.0 };
+    let of_time = |ns: f64| if whole > 0.0 { (ns / whole).min(1.0) } else { 0.0 };
+    let sent = track.grown(&|row| table.app_tx_bytes[row]);
+    Sender {
+        backlogged: part(sender.backlogged),
+        receive_window: of_time(track.grown(&|row| table.receive_window_limited_ns[row])),
+        send_buffer: of_time(track.grown(&|row| table.send_buffer_limited_ns[row])),
+        congestion_window: part(sender.congestion_window),
+        pacing: part(sender.pacing),
+        cwnd_bytes: part(sender.cwnd_bytes),
+        flight_bytes: part(sender.flight_bytes),
+        rtt_s: part(sender.rtt_s),
+        mss_bytes: mss,
+        retransmitted: track.grown(&|row| u64::from(table.retransmitted_packets[row])),
+        packets: if mss > 0.0 { sent / mss } else { 0.0 },
+        local_cuts: local_cut::count(table, rows) as f64,
+        pacing_bytes_per_s: (paced > 0.0).then(|| pacing_sum / paced),
+        restarts: restarts(table, rows),
+        ..Sender::default()
+    }
+}
+
+/// Sums; shares are divided by the number of connections afterwards.
+fn add(sum: Sender, other: &Sender) -> Sender {
+    let pacing = match (sum.pacing_bytes_per_s, other.pacing_bytes_per_s) {
+        (Some(a), Some(b)) => Some(a + b),
+        (a, b) => a.or(b),
+    };
+    Sender {
+        backlogged: sum.backlogged + other.backlogged,
+        receive_window: sum.receive_window + other.receive_window,
+        send_buffer: sum.send_buffer + other.send_buffer,
+        congestion_window: sum.congestion_window + other.congestion_window,
+        pacing: sum.pacing + other.pacing,
+        cwnd_bytes: sum.cwnd_bytes + other.cwnd_bytes,
+        flight_bytes: sum.flight_bytes + other.flight_bytes,
+        rtt_s: sum.rtt_s + other.rtt_s,
+        mss_bytes: sum.mss_bytes + other.mss_bytes,
+        retransmitted: sum.retransmitted + other.retransmitted,
+        packets: sum.packets + other.packets,
+        local_cuts: sum.local_cuts + other.local_cuts,
+        pacing_bytes_per_s: pacing,
+        restarts: sum.restarts + other.restarts,
+        ..sum
+    }
+}
+
+/// Windows that a pause closed: the window is small after nothing was under way, and nothing was lost.
+fn restarts(table: &Sockets, rows: &[usize]) -> f64 {
+    let is_restart = |step: &&[usize]| {
+        let (before, after) = (step[0], step[1]);
+        let (was, is) = (table.cwnd_packets[before], table.cwnd_packets[after]);
+        let lost = table.retransmitted_packets[after] != table.retransmitted_packets[before];
+        was > 2 * RESTART_PACKETS && is <= RESTART_PACKETS && !lost
+    };
+    rows.windows(2).filter(is_restart).count() as f64
+}
+
+/// The most commands that a host says may be open; the target knows best.
+fn widest(all: &[Sockets], host: Host) -> Option<f64> {
+    let of = |table: &Sockets| {
+        let rows = (0..table.t_ns.len()).filter(|row| table.host[*row] == host);
+        rows.map(|row| table.command_window[row]).max()
+    };
+    all.iter().filter_map(of).max().filter(|most| *most > 0).map(f64::from)
+}
+
+/// What the loop of a host did: the busiest one counts.
+fn loops(table: &Sockets, host: Host, window: Span, facts: &mut Facts) {
+    let inside = |row: &usize| {
+        table.host[*row] == host && (window.start_ns..=window.end_ns).contains(&table.t_ns[*row])
+    };
+    let rows = || (0..table.t_ns.len()).filter(inside);
+    let first = rows().min_by_key(|row| table.t_ns[*row]);
+    let last = rows().max_by_key(|row| table.t_ns[*row]);
+    let (Some(first), Some(last)) = (first, last) else { return };
+    let length = (table.t_ns[last] - table.t_ns[first]) as f64;
+    if length <= 0.0 {
+        return;
+    }
+    let share = |column: &[u64]| (column[last].saturating_sub(column[first]) as f64 / length).min(1.0);
+    let (idle, cpu) = (share(&table.loop_idle_ns), share(&table.loop_cpu_ns));
+    let is_near = host == Host::Near;
+    let place = if is_near { &mut facts.idle.near } else { &mut facts.idle.far };
+    if place.is_none_or(|least| idle < least) {
+        *place = Some(idle);
+        *(if is_near { &mut facts.cpu.near } else { &mut facts.cpu.far }) = Some(cpu);
+    }
+}
+
+/// The share of the window until data arrived as fast as in its second half, and that rate.
+fn ramp(rate: &dyn Fn(Span) -> f64, window: Span, rtt_s: Option<f64>) -> (f64, f64) {
+    let middle_ns = window.start_ns + (window.end_ns - window.start_ns) / 2;
+    let plateau = rate(Span { start_ns: middle_ns, end_ns: window.end_ns });
+    let reached = steps(window, rtt_s).find(|step| rate(*step) >= REACHED * plateau);
+    let until = reached.map_or(window.end_ns, |step| step.start_ns);
+    let length = window.length_s();
+    let share = if length > 0.0 { (until - window.start_ns) as f64 / 1e9 / length } else { 0.0 };
+    (share, plateau)
+}
+
+/// The best rate of any step: what the line can do at least.
+fn peak(rate: &dyn Fn(Span) -> f64, window: Span, rtt_s: Option<f64>) -> Option<f64> {
+    steps(window, rtt_s).map(rate).reduce(f64::max).filter(|rate| *rate > 0.0)
+}
+
+fn steps(window: Span, rtt_s: Option<f64>) -> impl Iterator<Item = Span> {
+    let length_ns = window.end_ns.saturating_sub(window.start_ns);
+    let step_ns = rtt_s.map_or(STEP_NS, |s| ((s * 1e9) as u64).max(STEP_NS)).max(length_ns / 1000).max(1);
+    let step = move |n: u64| Span {
+        start_ns: window.start_ns + n * step_ns,
+        end_ns: window.start_ns + (n + 1) * step_ns,
+    };
+    (0..length_ns / step_ns).map(step)
+}

@@ -1,0 +1,205 @@
+//! What TCP at the sending end waited for: the peer's window, its own buffer, its congestion window and why that is
+//! small, pacing; and how long it took to get going.
+
+use super::facts::{Facts, Sender};
+use super::limiter::Limiter;
+use super::model::{Effect, Finding};
+use super::verdict::Evidence;
+
+/// Less than this share of the time is no limit.
+const LEAST_SHARE: f64 = 0.2;
+/// A ramp shorter than this share of the load is none worth a word.
+const LEAST_RAMP: f64 = 0.15;
+/// More connections than this are not advised.
+const CONNECTIONS: f64 = 8.0;
+
+/// What TCP was limited by.
+pub(super) fn find(facts: &Facts) -> Vec<Finding> {
+    let Some(sender) = &facts.sender else { return Vec::new() };
+    let mut found = Vec::new();
+    found.extend(receive_window(facts, sender));
+    found.extend(send_buffer(facts, sender));
+    found.extend(congestion_window(facts, sender));
+    found.extend(pacing(facts, sender));
+    found.extend(ramp(facts, sender));
+    let is_of_one = |f: &&Finding| matches!(f.effect, Effect::Rate { of_connection: true, .. });
+    let worst = found.iter().filter(is_of_one).max_by(|a, b| a.share.total_cmp(&b.share));
+    if let Some(worst) = worst.filter(|_| facts.connections < CONNECTIONS) {
+        let evidence = vec![
+            count("connections", facts.connections, "", "sockets: connection"),
+            worst.evidence[0].clone(),
+        ];
+        let times = CONNECTIONS / facts.connections.max(1.0);
+        found.push(Finding {
+            limiter: Limiter::Connections,
+            share: worst.share,
+            effect: Effect::More(times),
+            evidence,
+        });
+    }
+    found
+}
+
+/// A rate that holds for a share of the time: what the load would get if it held all the time and nothing else did.
+fn held(facts: &Facts, share: f64, of_connection: bool) -> Effect {
+    Effect::Rate { bytes_per_s: facts.current.bytes_per_s / share.clamp(LEAST_SHARE, 1.0), of_connection }
+}
+
+fn receive_window(facts: &Facts, sender: &Sender) -> Option<Finding> {
+    let window = facts.receiver.window_bytes;
+    let mut evidence = vec![count(
+        "share of the time in which the sender waited for the receiver's window",
+        sender.receive_window,
+        "",
+        "sockets: receive_window_limited_ns",
+    )];
+    evidence.extend(
+        window.map(|w| count("window that the receiver offers", w, "bytes", "sockets: peer_window_bytes")),
+    );
+    let limit = facts.receiver.buffer_most_bytes;
+    evidence.extend(
+        limit.map(|b| count("what its buffer may grow to", b, "bytes", "sessions: receive_buffer_max_bytes")),
+    );
+    let effect = if sender.receive_window >= LEAST_SHARE {
+        held(facts, sender.receive_window, true)
+    } else {
+        // It does not limit yet; it would from here on.
+        let most = limit? * facts.connections.max(1.0) * WINDOW_OF_BUFFER;
+        Effect::Rate { bytes_per_s: most / facts.rtt_s?.max(1e-6), of_connection: true }
+    };
+    Some(Finding { limiter: Limiter::ReceiveWindow, share: sender.receive_window, effect, evidence })
+}
+
+/// Linux offers about half of a receive buffer as window, and a send buffer holds packets with their bookkeeping.
+const WINDOW_OF_BUFFER: f64 = 0.5;
+
+fn send_buffer(facts: &Facts, sender: &Sender) -> Option<Finding> {
+    let mut evidence = vec![
+        count(
+            "share of the time in which the send buffer was full and all of it under way",
+            sender.send_buffer,
+            "",
+            "sockets: send_buffer_limited_ns",
+        ),
+        count("bytes under way", sender.flight_bytes, "bytes", "sockets: unacked_packets, mss_bytes"),
+    ];
+    let limit = sender.buffer_most_bytes;
+    evidence.extend(
+        limit.map(|b| {
+            count("what the send buffer may grow to", b, "bytes", "sessions: send_buffer_max_bytes")
+        }),
+    );
+    let effect = if sender.send_buffer >= LEAST_SHARE {
+        held(facts, sender.send_buffer, true)
+    } else {
+        let most = limit? * facts.connections.max(1.0) * WINDOW_OF_BUFFER;
+        Effect::Rate { bytes_per_s: most / facts.rtt_s?.max(1e-6), of_connection: true }
+    };
+    Some(Finding { limiter: Limiter::SendBuffer, share: sender.send_buffer, effect, evidence })
+}
+
+fn congestion_window(facts: &Facts, sender: &Sender) -> Option<Finding> {
+    let share = sender.congestion_window;
+    let limiter = if sender.local_cuts > 0.0 && sender.local_cuts >= episodes(sender) {
+        Limiter::DeviceRing
+    } else if sender.retransmitted > 0.0 {
+        Limiter::Loss
+    } else {
+        return None;
+    };
+    let mut evidence = vec![
+        count(
+            "share of the time at the congestion window",
+            share,
+            "",
+            "sockets: cwnd_packets, unacked_packets",
+        ),
+        count("congestion window, mean", sender.cwnd_bytes, "bytes", "sockets: cwnd_packets, mss_bytes"),
+    ];
+    match limiter {
+        Limiter::DeviceRing => evidence.push(count(
+            "cuts without a loss",
+            sender.local_cuts,
+            "",
+            "sockets: cwnd_packets, ssthresh_packets, state",
+        )),
+        _ => evidence.push(count(
+            "packets sent again",
+            sender.retransmitted,
+            "packets",
+            "sockets: retransmitted_packets",
+        )),
+    }
+    let effect = if share >= LEAST_SHARE {
+        held(facts, share, true)
+    } else if limiter == Limiter::Loss {
+        Effect::Rate { bytes_per_s: after_losses(facts, sender)?, of_connection: true }
+    } else {
+        return None;
+    };
+    Some(Finding { limiter, share, effect, evidence })
+}
+
+/// Losses come in bunches; a window is cut once for each round trip that has some.
+fn episodes(sender: &Sender) -> f64 {
+    (sender.retransmitted / 8.0).ceil()
+}
+
+/// What CUBIC gets at such a share of losses, or Reno where that is more (RFC 9438 section 5.1, RFC 3649).
+fn after_losses(facts: &Facts, sender: &Sender) -> Option<f64> {
+    let share = sender.retransmitted / sender.packets.max(1.0);
+    let rtt = facts.rtt_s?.max(1e-6);
+    let (reno, cubic) = (1.22 / share.sqrt(), 1.054 * (rtt / share).powf(0.75));
+    Some(reno.max(cubic) * sender.mss_bytes / rtt * facts.connections.max(1.0))
+}
+
+fn pacing(facts: &Facts, sender: &Sender) -> Option<Finding> {
+    let rate = sender.pacing_bytes_per_s?;
+    if sender.pacing < LEAST_SHARE {
+        return None;
+    }
+    let evidence = vec![
+        count(
+            "share of the time in which pacing held data back",
+            sender.pacing,
+            "",
+            "sockets: unacked_packets, cwnd_packets, notsent_bytes",
+        ),
+        count("pacing rate, mean", rate, "bytes/s", "sockets: pacing_rate_bytes_per_s"),
+    ];
+    let bytes_per_s = rate.max(facts.current.bytes_per_s);
+    Some(Finding {
+        limiter: Limiter::Pacing,
+        share: sender.pacing,
+        effect: Effect::Rate { bytes_per_s, of_connection: true },
+        evidence,
+    })
+}
+
+fn ramp(facts: &Facts, sender: &Sender) -> Option<Finding> {
+    let lost = sender.plateau_bytes_per_s - facts.current.bytes_per_s;
+    let is_ramp = sender.ramp >= LEAST_RAMP && lost > 0.05 * facts.current.bytes_per_s;
+    if !is_ramp && sender.restarts < 2.0 {
+        return None;
+    }
+    let evidence = vec![
+        count(
+            "share of the load until it was as fast as later",
+            sender.ramp,
+            "",
+            "sockets: t_ns, app_tx_bytes",
+        ),
+        count("rate then", sender.plateau_bytes_per_s, "bytes/s", "sockets: app_tx_bytes"),
+        count("windows closed by a pause", sender.restarts, "", "sockets: cwnd_packets, unacked_packets"),
+    ];
+    Some(Finding {
+        limiter: Limiter::Ramp,
+        share: sender.ramp,
+        effect: Effect::Rate { bytes_per_s: facts.current.bytes_per_s, of_connection: true },
+        evidence,
+    })
+}
+
+fn count(what: &str, value: f64, unit: &'static str, seen: &'static str) -> Evidence {
+    Evidence { what: what.to_owned(), value, unit, seen }
+}

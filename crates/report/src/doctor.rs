@@ -1,0 +1,172 @@
+//! What limits a load, in words: as text for a terminal and as a section of the page. Nothing is judged here.
+
+use std::fmt::Write;
+
+use analysis::doctor::{Diagnosis, Evidence, Performance, Verdict};
+use analysis::{CellResult, Tour};
+
+use crate::format::{duration, escape, fixed, percent, plain};
+use crate::table::{Colour, paint};
+use crate::tables;
+
+/// A diagnosis as text: every verdict with its evidence; of the first one, what to change too.
+pub fn text(diagnosis: &Diagnosis, title: &str, colour: Colour) -> String {
+    let mut out = format!("{}: {}\n", paint(title, "1", colour), performance(diagnosis.current));
+    for (number, verdict) in diagnosis.verdicts.iter().enumerate() {
+        let _ = write!(
+            out,
+            "\n{}. {}, {}\n",
+            number + 1,
+            paint(verdict.limiter.title(), "1", colour),
+            share(verdict)
+        );
+        for evidence in &verdict.evidence {
+            let _ = writeln!(out, "   {}: {}  ({})", evidence.what, value(evidence), evidence.seen);
+        }
+        let _ = writeln!(out, "   {}", gain(verdict, diagnosis.current));
+        for remedy in verdict.remedies.iter().filter(|_| number == 0) {
+            let _ = writeln!(out, "   {}:", remedy.stack);
+            remedy.commands.lines().for_each(|line| {
+                let _ = writeln!(out, "       {line}");
+            });
+        }
+    }
+    if !diagnosis.cannot_know.is_empty() {
+        out.push_str("\nWhat cannot be known from here:\n");
+        diagnosis.cannot_know.iter().for_each(|sentence| {
+            let _ = writeln!(out, "   {sentence}");
+        });
+    }
+    // Narrow gaps do not line up in every terminal's font.
+    out.replace('\u{202f}', " ")
+}
+
+/// Cells that have one, with the diagnosis of their first valid repeat.
+pub(crate) fn diagnosed(tour: &Tour) -> Vec<(&CellResult, &Diagnosis)> {
+    let of = |cell| Some((cell, CellResult::diagnosis(cell)?));
+    tour.cells.iter().filter_map(of).collect()
+}
+
+/// What limits each cell, to be opened for the evidence; empty if nothing was diagnosed.
+pub(crate) fn html(tour: &Tour) -> String {
+    let mut out = String::new();
+    for (cell, diagnosis) in diagnosed(tour) {
+        let Some(first) = diagnosis.verdicts.first() else { continue };
+        let _ = write!(
+            out,
+            "<details class=\"verdict\"><summary><b>{}</b> <span class=\"place\">{}</span> {}</summary>",
+            escape(&cell.load),
+            escape(&tables::place(cell)),
+            escape(&format!("{}; {}", first.limiter.title(), gain(first, diagnosis.current))),
+        );
+        for verdict in &diagnosis.verdicts {
+            let _ = write!(
+                out,
+                "<h3>{}</h3><p class=\"note\">{}; {}.</p><ul>",
+                escape(&sentence(verdict.limiter.title())),
+                escape(&share(verdict)),
+                escape(&gain(verdict, diagnosis.current)),
+            );
+            for evidence in &verdict.evidence {
+                let _ = write!(
+                    out,
+                    "<li>{}: <b>{}</b> <code>{}</code></li>",
+                    escape(&evidence.what),
+                    escape(&value(evidence)),
+                    escape(evidence.seen)
+                );
+            }
+            out.push_str("</ul>");
+            for remedy in &verdict.remedies {
+                let _ = write!(
+                    out,
+                    "<p class=\"cell\">{}</p><div class=\"command\"><pre>{}</pre><button type=\"button\">Copy</button></div>",
+                    escape(remedy.stack),
+                    escape(&remedy.commands)
+                );
+            }
+        }
+        for sentence in &diagnosis.cannot_know {
+            let _ = write!(out, "<p class=\"note\">Cannot be known: {}.</p>", escape(sentence));
+        }
+        out.push_str("</details>");
+    }
+    out
+}
+
+fn performance(performance: Performance) -> String {
+    format!("{} MB/s, {} a request", plain(performance.bytes_per_s / 1e6), duration(performance.latency_s))
+}
+
+fn share(verdict: &Verdict) -> String {
+    format!("for {} of the time", percent(verdict.share))
+}
+
+/// What there is to gain, and what is next.
+fn gain(verdict: &Verdict, current: Performance) -> String {
+    if verdict.limiter.is_final() {
+        return "nothing to gain below it".to_owned();
+    }
+    format!(
+        "without it {}: {} times as fast; then {}",
+        performance(verdict.predicted),
+        fixed(verdict.gain(current), 2),
+        verdict.next.title()
+    )
+}
+
+/// A number with its unit, in prefixes that people read.
+fn value(evidence: &Evidence) -> String {
+    match evidence.unit {
+        "s" => duration(evidence.value),
+        "bytes" if evidence.value >= 1e6 => format!("{}\u{202f}MB", plain(evidence.value / 1e6)),
+        "bytes" if evidence.value >= 1e3 => format!("{}\u{202f}kB", plain(evidence.value / 1e3)),
+        "bytes/s" => format!("{}\u{202f}MB/s", plain(evidence.value / 1e6)),
+        "" => plain(evidence.value),
+        unit => format!("{}\u{202f}{unit}", plain(evidence.value)),
+    }
+}
+
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use analysis::doctor::{Facts, Outstanding, judge};
+
+    use super::*;
+
+    #[test]
+    fn says_what_limits_what_shows_it_and_what_to_change() {
+        let facts = Facts {
+            requests: 100,
+            request_bytes: 4096.0,
+            current: Performance { bytes_per_s: 4096.0 / 0.016, latency_s: 0.016 },
+            rtt_s: Some(0.016),
+            sessions: 1.0,
+            outstanding: Outstanding {
+                called: 1.0,
+                queued: 1.0,
+                granted: 1.0,
+                caller_most: Some(1.0),
+                ..Outstanding::default()
+            },
+            line_bytes_per_s: Some(117.7e6),
+            cannot_know: vec!["what the target does".to_owned()],
+            ..Facts::default()
+        };
+        let text = text(&judge(&facts), "read", Colour::Never);
+        for expected in [
+            "read: 0.256 MB/s, 16 ms a request",
+            "1. the caller keeps too few requests outstanding, for 100 % of the time",
+            "(io: issued_t_ns, completed_t_ns)",
+            "then the line is full",
+            "farlun bench URL --depth 1024",
+            "   what the target does",
+        ] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+    }
+}
