@@ -172,7 +172,8 @@ fn settle(name: HostName, spec: &Spec) -> Result<(), WanError> {
     for (sysctl, value) in SYSCTLS {
         set(name, sysctl, value)?;
     }
-    let buffers = [("ipv4/tcp_rmem", 131_072, spec.buffers.receive), ("ipv4/tcp_wmem", 16_384, spec.buffers.send)];
+    let buffers =
+        [("ipv4/tcp_rmem", 131_072, spec.buffers.receive), ("ipv4/tcp_wmem", 16_384, spec.buffers.send)];
     for (sysctl, first, most) in buffers {
         if let Some(most) = most {
             set(name, sysctl, &format!("{BUFFER_LEAST} {} {most}", most.min(first)))?;

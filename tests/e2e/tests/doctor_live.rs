@@ -65,7 +65,9 @@ fn a_run_directory_is_kept_if_it_was_asked_for() {
     let document = run(doctor.arg(&out), LIMIT).expect_code(0).json();
     limiter(&document, 0);
     assert_eq!(document["ending"]["why"], "not-asked");
-    for file in ["run.json", "report.html", "cells/001-load/r1/io-near.parquet", "cells/001-load/r1/cell.json"] {
+    for file in
+        ["run.json", "report.html", "cells/001-load/r1/io-near.parquet", "cells/001-load/r1/cell.json"]
+    {
         assert!(out.join(file).exists(), "{file}");
     }
     let mut again = farlun(["doctor", &target.url(0), "--time", "500ms", "--out"]);
@@ -97,9 +99,8 @@ fn tgt_is_examined_and_nothing_is_written_to_it() {
 #[test]
 fn what_is_no_target_is_said_in_a_sentence() {
     let doctor = |url: &str| run(&mut farlun(["doctor", url, "--timeout", "500ms"]), LIMIT);
-    let url = |listener: &TcpListener| {
-        format!("iscsi://{}/{IQN}/0", listener.local_addr().expect("an address"))
-    };
+    let url =
+        |listener: &TcpListener| format!("iscsi://{}/{IQN}/0", listener.local_addr().expect("an address"));
     let gone = TcpListener::bind("127.0.0.1:0").expect("a port");
     let refused = url(&gone);
     drop(gone);
@@ -126,7 +127,9 @@ fn a_target_that_wants_to_know_who_asks_refuses() {
     write_secret(&secrets);
     let file = secrets.to_str().expect("plain characters");
     let target = Target::serve_with(&["memory:16MiB"], &["--chap", "alice", "--chap-secret-file", file]);
-    run(&mut farlun(["doctor", &target.url(0)]), LIMIT).expect_code(3).expect_sentence(&["CHAP", "authenticat"]);
+    run(&mut farlun(["doctor", &target.url(0)]), LIMIT)
+        .expect_code(3)
+        .expect_sentence(&["CHAP", "authenticat"]);
     let url = target.url(0).replace("iscsi://", "iscsi://alice%the-secret-of-alice@");
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("run");

@@ -29,7 +29,8 @@ fn limiters_are_named_and_their_fixes_measured() {
     println!("{result}");
     assert_eq!(document["failed"], serde_json::json!([]), "every command of every case did its work");
     let judged: Value =
-        serde_json::from_slice(&std::fs::read(folder.join("doctor.json")).expect("doctor.json")).expect("JSON");
+        serde_json::from_slice(&std::fs::read(folder.join("doctor.json")).expect("doctor.json"))
+            .expect("JSON");
     let invalid = document["invalid"].as_array().map_or(0, Vec::len);
     let singles = judged["singles"].as_array().map_or(0, Vec::len);
     assert!(singles + invalid >= if long { 36 } else { 3 }, "{singles} single limiters were judged");

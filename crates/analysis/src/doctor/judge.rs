@@ -1,6 +1,8 @@
 //! From facts to verdicts: everything that was found, each taken out of the model in turn, the one with most to gain
 //! first.
 
+use std::cmp::Ordering;
+
 use super::facts::Facts;
 use super::limiter::Limiter;
 use super::model::{self, Effect, Finding};
@@ -14,6 +16,10 @@ const LEAST_GAIN: f64 = 1.05;
 const SAME_GAIN: f64 = 0.05;
 /// What is used up to here limits.
 const USED: f64 = 0.9;
+
+/// A session with so many requests outstanding waits for each before it asks for the next: what helps its caller is a
+/// shorter request, and more of them at a time are not its to ask for.
+const SERIAL: f64 = 1.05;
 
 /// What limits a load.
 pub fn judge(facts: &Facts) -> Diagnosis {
@@ -37,12 +43,19 @@ pub fn judge(facts: &Facts) -> Diagnosis {
     }
     // Steps of gain, so that equal ones are equal whatever they are compared with.
     let step = |verdict: &Verdict| (verdict.gain(facts.current).max(1.0).ln() / SAME_GAIN).round() as i64;
+    let is_serial = facts.outstanding.called <= SERIAL * facts.sessions.max(1.0);
     verdicts.sort_by(|a, b| {
         let last = (is_callers(a.limiter), is_callers(b.limiter));
-        let by_gain = step(b).cmp(&step(a)).then(last.0.cmp(&last.1));
+        let by_caller = if is_serial { last.0.cmp(&last.1) } else { Ordering::Equal };
+        let by_gain = by_caller.then(step(b).cmp(&step(a))).then(last.0.cmp(&last.1));
         by_gain.then(b.share.total_cmp(&a.share)).then(a.limiter.cmp(&b.limiter))
     });
-    verdicts.extend(round_trip(facts, verdicts.is_empty()));
+    let own =
+        if is_serial { verdicts.iter().filter(|verdict| is_callers(verdict.limiter)).count() } else { 0 };
+    let place = verdicts.len() - own;
+    if let Some(verdict) = round_trip(facts, place == 0) {
+        verdicts.insert(place, verdict);
+    }
     Diagnosis { current: facts.current, verdicts, cannot_know: facts.cannot_know.clone() }
 }
 

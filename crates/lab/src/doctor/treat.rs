@@ -73,7 +73,8 @@ pub fn treat<P: Patient>(
         let diagnosis = patient.examine()?;
         let first = diagnosis.first().cloned();
         let current = diagnosis.current;
-        let tried: Vec<Limiter> = steps.iter().filter_map(|step| step.change.as_ref().map(|c| c.limiter)).collect();
+        let tried: Vec<Limiter> =
+            steps.iter().filter_map(|step| step.change.as_ref().map(|c| c.limiter)).collect();
         steps.push(Step { diagnosis, change: None });
         let ending = match &first {
             _ if !fixes => Some(Ending::NotAsked),

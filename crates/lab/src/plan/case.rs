@@ -58,12 +58,18 @@ impl Case {
             bounds.extend(self::bounds(&then, problems));
         }
         if bounds.len() != limiters.len() {
-            problems.at(&section.span, "a case says what its limiter leaves, and what two leave with 'leaves' and 'then'");
+            problems.at(
+                &section.span,
+                "a case says what its limiter leaves, and what two leave with 'leaves' and 'then'",
+            );
         }
         let times = |entry: Entry<'_>, problems: &mut Problems<'_>| list(&entry, problems, rtt_of);
         Some(Case {
             limiters,
-            op: section.entry("op").and_then(|entry| entry.read(problems, |v| v.word(OPS))).unwrap_or(Op::Read),
+            op: section
+                .entry("op")
+                .and_then(|entry| entry.read(problems, |v| v.word(OPS)))
+                .unwrap_or(Op::Read),
             rtts: times(rtt?, problems),
             quick: section.entry("quick").map(|entry| times(entry, problems)).unwrap_or_default(),
             leaves: bounds,
@@ -124,7 +130,8 @@ fn bounds(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Option<Bounds> {
     match list(entry, problems, share)[..] {
         [least, most] if least <= most => Some(Bounds { least, most }),
         _ => {
-            problems.at(&entry.span, format!("{}: expected two shares such as [\"10%\", \"35%\"]", entry.key));
+            problems
+                .at(&entry.span, format!("{}: expected two shares such as [\"10%\", \"35%\"]", entry.key));
             None
         }
     }

@@ -36,8 +36,20 @@ pub enum Queue {
 }
 
 /// What can be said of a path.
-pub(super) const PATH_KEYS: &[&str] =
-    &["delay", "rate", "queue", "mtu", "loss", "jitter", "reorder", "duplicate", "merge_acks", "ring", "rcvbuf", "sndbuf"];
+pub(super) const PATH_KEYS: &[&str] = &[
+    "delay",
+    "rate",
+    "queue",
+    "mtu",
+    "loss",
+    "jitter",
+    "reorder",
+    "duplicate",
+    "merge_acks",
+    "ring",
+    "rcvbuf",
+    "sndbuf",
+];
 
 /// Buffers of TCP, as `farlun wan` takes them.
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 8_192..=1 << 30;

@@ -131,7 +131,10 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
         plan.cases.extend(Case::read(&section, problems));
         let is_alone = matches!(&plan.loads[..], [load] if matches!(load.kind, LoadKind::Bench(_)));
         if !is_alone || !plan.matrix.is_empty() || plan.luns.len() != 1 {
-            problems.at(&section.span, "a plan with cases has one [[load]], a bench, one [[lun]] and no [matrix]");
+            problems.at(
+                &section.span,
+                "a plan with cases has one [[load]], a bench, one [[lun]] and no [matrix]",
+            );
         }
     }
     plan

@@ -314,7 +314,6 @@ impl Session<'_> {
         let report_path = self.dir.write(store::REPORT_FILE, page.as_bytes())?;
         Ok(Outcome { tour, report_path, invalid, failed, stopped })
     }
-
 }
 
 fn is_executable(program: &Path) -> bool {

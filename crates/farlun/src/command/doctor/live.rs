@@ -204,9 +204,15 @@ impl Patient for Live<'_> {
         options.queue_limit = caller.queue_limit.map(|limit| limit as usize);
         options.wishes.max_connections = caller.connections as u16;
         if !caller.has_small_bursts {
-            let Wishes { initial_r2t, max_burst_len, first_burst_len, max_outstanding_r2t, .. } = Wishes::default();
-            options.wishes =
-                Wishes { initial_r2t, max_burst_len, first_burst_len, max_outstanding_r2t, ..options.wishes.clone() };
+            let Wishes { initial_r2t, max_burst_len, first_burst_len, max_outstanding_r2t, .. } =
+                Wishes::default();
+            options.wishes = Wishes {
+                initial_r2t,
+                max_burst_len,
+                first_burst_len,
+                max_outstanding_r2t,
+                ..options.wishes.clone()
+            };
         }
         options.pacing = match caller.pacing {
             Pacing::Follow => engine::Pacing::Follow,

@@ -29,7 +29,9 @@ pub(super) fn say(steps: &[Step]) {
 /// Why there is no further step, in a sentence.
 pub(super) fn ending(ending: Ending) -> String {
     match ending {
-        Ending::NotAsked => "give --fix to have what limits changed, where the initiator can, and measured again".to_owned(),
+        Ending::NotAsked => {
+            "give --fix to have what limits changed, where the initiator can, and measured again".to_owned()
+        }
         Ending::Path(limiter) => format!("the path is the limit: {}", limiter.title()),
         Ending::Elsewhere(limiter) => {
             format!("what limits now is not in the initiator's power: {}", limiter.title())

@@ -156,7 +156,10 @@ impl PathArgs {
             seed: self.seed,
             ring_packets: self.ring,
             segment: segment || self.ring.is_some(),
-            buffers: Buffers { receive: buffer("rcvbuf", self.rcvbuf)?, send: buffer("sndbuf", self.sndbuf)? },
+            buffers: Buffers {
+                receive: buffer("rcvbuf", self.rcvbuf)?,
+                send: buffer("sndbuf", self.sndbuf)?,
+            },
             only_ipv6: self.ipv6,
             near_hosts: 1,
             far_hosts: 1,

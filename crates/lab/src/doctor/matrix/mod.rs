@@ -59,10 +59,8 @@ pub(crate) fn run(
     run.checks = score.checks();
     run.elapsed_s = began.elapsed().as_secs_f64();
     run.valid = invalid.is_empty() && failed.is_empty() && stopped.is_none();
-    let result = serde_json::to_vec_pretty(&score).map_err(|error| LabError::File {
-        path: dir.path().join(RESULT_FILE),
-        source: error.into(),
-    })?;
+    let result = serde_json::to_vec_pretty(&score)
+        .map_err(|error| LabError::File { path: dir.path().join(RESULT_FILE), source: error.into() })?;
     dir.write(RESULT_FILE, &result)?;
     dir.write(shown::FILE, shown::text(&score).as_bytes())?;
     dir.save(&run)?;
@@ -178,7 +176,8 @@ fn pair(
         };
         let verdict = found.first().map(|verdict| verdict.limiter);
         pair.steps.push(found);
-        let relieved = verdict.and_then(|limiter| Some((limiter, setup.without(limiter, &prepared.healthy)?)));
+        let relieved =
+            verdict.and_then(|limiter| Some((limiter, setup.without(limiter, &prepared.healthy)?)));
         match relieved.filter(|_| fixed < FIXES) {
             Some((limiter, without)) => {
                 words = format!("{words} without {}", limiter.name());
@@ -191,4 +190,48 @@ fn pair(
         }
     }
     Ok(Some(pair))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Source, Variant};
+
+    fn shipped(variant: Variant) -> Plan {
+        Source::find("doctor-matrix").unwrap().plan(variant).unwrap()
+    }
+
+    #[test]
+    fn there_are_enough_cases_and_each_limiter_can_be_put_in_and_taken_out() {
+        let plan = shipped(Variant::Full);
+        for seed in 1..20 {
+            let drawn = draw::all(&plan, seed);
+            let (singles, pairs): (Vec<_>, Vec<_>) = drawn.iter().partition(|d| d.injected.len() == 1);
+            assert!(singles.len() >= 36 && pairs.len() >= 12, "{} and {}", singles.len(), pairs.len());
+            for drawn in &drawn {
+                let name = drawn.name();
+                let prepared = prepared(&plan, drawn).unwrap_or_else(|| panic!("{name}: not put in"));
+                assert_ne!(prepared.injected, prepared.healthy, "{name}");
+                let knobs: Vec<Limiter> = prepared.relieved().iter().map(|(limiter, _)| *limiter).collect();
+                for (limiter, _) in &drawn.injected {
+                    let is_there = knobs.contains(limiter) || *limiter == Limiter::RoundTrip;
+                    assert!(is_there, "{name}: {} is no knob of {knobs:?}", limiter.name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_seed_draws_the_same_again_and_another_something_else() {
+        let plan = shipped(Variant::Full);
+        assert_eq!(draw::all(&plan, 7), draw::all(&plan, 7));
+        assert_ne!(draw::all(&plan, 7), draw::all(&plan, 8));
+    }
+
+    #[test]
+    fn the_whole_is_bearable_and_the_quick_part_is_short() {
+        let minutes = expected(&shipped(Variant::Full)).as_secs() / 60;
+        let seconds = expected(&shipped(Variant::Quick)).as_secs();
+        assert!(minutes <= 20 && seconds <= 65, "{minutes} min, quick {seconds} s");
+    }
 }

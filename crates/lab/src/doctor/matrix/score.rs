@@ -121,7 +121,11 @@ impl Pair {
         let predicted = steps.filter_map(|(n, pair)| {
             let verdict = pair[0].first().filter(|verdict| !verdict.limiter.is_final())?;
             let ratio = self.aim.value(verdict.predicted) / self.aim.value(pair[1].current);
-            Some(Prediction { name: format!("{}, fix {}", self.name, n + 1), limiter: verdict.limiter, ratio })
+            Some(Prediction {
+                name: format!("{}, fix {}", self.name, n + 1),
+                limiter: verdict.limiter,
+                ratio,
+            })
         });
         predicted.collect()
     }
@@ -159,12 +163,92 @@ impl Score {
         let check = |name: &str, value, bound| Check::evaluate(name, value, Comparison::AtLeast, bound, "");
         let mut checks = vec![
             check("verdicts that are right, of single limiters", share(right, self.singles.len()), 0.95),
-            check("fixes that do what was predicted, within 0.8 to 1.25", share(near, predictions.len()), 0.85),
+            check(
+                "fixes that do what was predicted, within 0.8 to 1.25",
+                share(near, predictions.len()),
+                0.85,
+            ),
         ];
         if !self.pairs.is_empty() {
             let name = "pairs of limiters of which one is named first, and the other after its fix";
             checks.insert(1, check(name, share(both, self.pairs.len()), 0.85));
         }
         checks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use analysis::doctor::Verdict;
+
+    use super::*;
+
+    fn at(bytes_per_s: f64) -> Performance {
+        Performance { bytes_per_s, latency_s: 1.0 / bytes_per_s }
+    }
+
+    fn said(limiter: Limiter, current: f64, predicted: f64) -> Diagnosis {
+        let verdict = Verdict {
+            limiter,
+            share: 1.0,
+            evidence: Vec::new(),
+            predicted: at(predicted),
+            next: Limiter::LinkRate,
+            remedies: Vec::new(),
+        };
+        Diagnosis { current: at(current), verdicts: vec![verdict], cannot_know: Vec::new() }
+    }
+
+    fn single(limiter: Limiter, relieved: &[(Limiter, f64)]) -> Single {
+        Single {
+            name: "case".to_owned(),
+            injected: Limiter::Pacing,
+            leaves: 0.1,
+            aim: Aim::Throughput,
+            measured: at(10.0),
+            relieved: relieved.iter().map(|(limiter, rate)| (*limiter, at(*rate))).collect(),
+            diagnosis: said(limiter, 10.0, 45.0),
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_right_by_what_its_knob_gains() {
+        let relieved = [(Limiter::Pacing, 50.0), (Limiter::Connections, 45.0), (Limiter::CallerDepth, 10.1)];
+        for (limiter, right) in [
+            (Limiter::Pacing, true),
+            (Limiter::Connections, true),
+            (Limiter::CallerDepth, false),
+            (Limiter::Loss, false),
+            (Limiter::RoundTrip, false),
+        ] {
+            assert_eq!(single(limiter, &relieved).is_right(), right, "{limiter:?}");
+        }
+        let nothing = [(Limiter::LinkRate, 10.5)];
+        assert!(single(Limiter::RoundTrip, &nothing).is_right());
+        assert!(!single(Limiter::Pacing, &nothing).is_right());
+    }
+
+    #[test]
+    fn pairs_are_both_named_in_any_order() {
+        let pair = |said: &[Limiter]| Pair {
+            name: "pair".to_owned(),
+            injected: [Limiter::Nagle, Limiter::StoreLatency],
+            leaves: [0.1, 0.3],
+            aim: Aim::Latency,
+            steps: said.iter().map(|limiter| self::said(*limiter, 10.0, 20.0)).collect(),
+        };
+        assert!(pair(&[Limiter::StoreLatency, Limiter::SeparateStatus, Limiter::RoundTrip]).is_right());
+        assert!(pair(&[Limiter::Nagle, Limiter::StoreLatency]).is_right());
+        assert!(!pair(&[Limiter::Nagle, Limiter::Nagle]).is_right());
+        assert!(!pair(&[Limiter::Nagle]).is_right());
+    }
+
+    #[test]
+    fn shares_are_checks() {
+        let relieved = [(Limiter::Pacing, 50.0)];
+        let singles = vec![single(Limiter::Pacing, &relieved), single(Limiter::Loss, &relieved)];
+        let checks = Score { singles, pairs: Vec::new() }.checks();
+        let values: Vec<_> = checks.iter().map(|check| (check.value, check.ok)).collect();
+        assert_eq!(values, [(Some(0.5), false), (Some(1.0), true)]);
     }
 }

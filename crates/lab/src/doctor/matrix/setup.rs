@@ -56,7 +56,9 @@ impl Aim {
     /// What a limiter harms.
     pub(super) fn of(limiter: Limiter) -> Aim {
         match limiter {
-            Limiter::Nagle | Limiter::SeparateStatus | Limiter::StoreLatency | Limiter::RoundTrip => Aim::Latency,
+            Limiter::Nagle | Limiter::SeparateStatus | Limiter::StoreLatency | Limiter::RoundTrip => {
+                Aim::Latency
+            }
             _ => Aim::Throughput,
         }
     }
@@ -117,12 +119,17 @@ impl Setup {
                 bench.block_bytes = power_of_two(product / 4.0, 4096.0, 1_048_576.0);
                 bench.depth = Some((JUST_ENOUGH * product / bench.block_bytes as f64).ceil() as u32);
                 let burst = (bench.block_bytes as f64 / rounds / 512.0).ceil() as u64 * 512;
-                bench.bursts =
-                    Bursts { first_bytes: Some(512), max_bytes: Some(burst), r2ts: Some(1), initial_r2t: true };
+                bench.bursts = Bursts {
+                    first_bytes: Some(512),
+                    max_bytes: Some(burst),
+                    r2ts: Some(1),
+                    initial_r2t: true,
+                };
             }
             Limiter::BlockSize => {
                 bench.depth = Some(SHORT_DEPTH);
-                bench.block_bytes = power_of_two(product * leaves / f64::from(SHORT_DEPTH), 512.0, BLOCK_BYTES.1);
+                bench.block_bytes =
+                    power_of_two(product * leaves / f64::from(SHORT_DEPTH), 512.0, BLOCK_BYTES.1);
             }
             Limiter::Nagle => {
                 (bench.depth, bench.block_bytes) = (Some(1), one_of(leaves, &[1024, 2048, 4096, 8192]));
@@ -170,7 +177,6 @@ impl Setup {
     pub(super) fn without(&self, limiter: Limiter, healthy: &Setup) -> Option<Setup> {
         let mut setup = self.clone();
         let product = healthy.product_bytes();
-        let LoadKind::Bench(usual) = &healthy.cell.load.kind else { return None };
         let bench = setup.bench();
         match limiter {
             Limiter::CallerDepth => {
@@ -238,9 +244,10 @@ impl Setup {
                 let rate = setup.path().rate;
                 setup.path().rate = BitRate(rate.0 * 4);
             }
-            Limiter::SenderCpu | Limiter::ReceiverCpu | Limiter::TargetQueue | Limiter::RoundTrip => return None,
+            Limiter::SenderCpu | Limiter::ReceiverCpu | Limiter::TargetQueue | Limiter::RoundTrip => {
+                return None;
+            }
         }
-        let _ = usual;
         Some(setup)
     }
 }

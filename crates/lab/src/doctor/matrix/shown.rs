@@ -18,7 +18,13 @@ pub(super) fn text(score: &Score) -> String {
     pairs(&mut text, &score.pairs);
     let _ = writeln!(text, "\n| fix of | predicted ÷ measured |\n|---|---|");
     for prediction in score.predictions() {
-        let _ = writeln!(text, "| {} ({}) | {:.2} |", prediction.name, prediction.limiter.name(), prediction.ratio);
+        let _ = writeln!(
+            text,
+            "| {} ({}) | {:.2} |",
+            prediction.name,
+            prediction.limiter.name(),
+            prediction.ratio
+        );
     }
     text
 }
@@ -47,7 +53,8 @@ fn singles(text: &mut String, singles: &[Single]) {
             format!("×{:.2}, that of the verdict ×{:.2}", 1.0 + gain, 1.0 + single.gain(single.verdict()))
         });
         let right = if single.is_right() { "yes" } else { "**no**" };
-        let _ = writeln!(text, "| {} | {} | {name} | {gains} | {right} |", single.name, single.verdict().name());
+        let _ =
+            writeln!(text, "| {} | {} | {name} | {gains} | {right} |", single.name, single.verdict().name());
     }
 }
 
