@@ -52,6 +52,9 @@ pub(super) fn plan(text: &str, variant: Variant) -> Result<Plan, Vec<Problem>> {
             plan = quick;
         }
     }
+    if variant == Variant::Quick {
+        plan.cases = plan.cases.into_iter().filter_map(Case::quick).collect();
+    }
     match problems.is_empty() {
         true => Ok(plan),
         false => Err(problems.into_sorted()),
@@ -156,7 +159,6 @@ fn quick(section: &Section<'_>, full: &Plan, problems: &mut Problems<'_>) -> Pla
         }
     }
     overrides(section, &mut plan, problems);
-    plan.cases = plan.cases.into_iter().filter_map(Case::quick).collect();
     let points = plan.points();
     let kept = plan.expects.iter().filter(|expect| expect.has_row(&plan)).cloned().collect();
     plan.expects = kept;

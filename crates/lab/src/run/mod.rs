@@ -76,6 +76,8 @@ pub struct Outcome {
     pub failed: Vec<String>,
     /// Why the rest of the plan was not run, if it was not.
     pub stopped: Option<String>,
+    /// What came of its cases, as Markdown, if it has cases.
+    pub cases: Option<String>,
 }
 
 /// A run that goes on.
@@ -312,7 +314,7 @@ impl Session<'_> {
         let rebuild = quoted(&["farlun".to_owned(), "report".to_owned(), path]);
         let page = report::html(&tour, &rebuild);
         let report_path = self.dir.write(store::REPORT_FILE, page.as_bytes())?;
-        Ok(Outcome { tour, report_path, invalid, failed, stopped })
+        Ok(Outcome { tour, report_path, invalid, failed, stopped, cases: None })
     }
 }
 

@@ -62,13 +62,14 @@ pub(crate) fn run(
     let result = serde_json::to_vec_pretty(&score)
         .map_err(|error| LabError::File { path: dir.path().join(RESULT_FILE), source: error.into() })?;
     dir.write(RESULT_FILE, &result)?;
-    dir.write(shown::FILE, shown::text(&score).as_bytes())?;
+    let text = shown::text(&score);
+    dir.write(shown::FILE, text.as_bytes())?;
     dir.save(&run)?;
     let tour = Tour::collect(&dir)?;
     let path = order.out.display().to_string();
     let rebuild = crate::quoted(&["farlun".to_owned(), "report".to_owned(), path]);
     let report_path = dir.write(store::REPORT_FILE, report::html(&tour, &rebuild).as_bytes())?;
-    Ok(Outcome { tour, report_path, invalid, failed, stopped })
+    Ok(Outcome { tour, report_path, invalid, failed, stopped, cases: Some(text) })
 }
 
 /// How long the cases take.

@@ -20,6 +20,8 @@ const PLENTY: f64 = 2.5;
 const PLENTY_LEAST: f64 = 16.0;
 /// What a caller has outstanding who has just enough.
 const JUST_ENOUGH: f64 = 1.2;
+/// Times as many as a caller had who had too few, at least: enough also if each takes several round trips.
+const MORE: u32 = 8;
 /// Requests of a caller whose requests are too short.
 const SHORT_DEPTH: u32 = 32;
 /// Payload of a packet.
@@ -180,9 +182,9 @@ impl Setup {
         let bench = setup.bench();
         match limiter {
             Limiter::CallerDepth => {
-                let wanted = plenty(product, bench.block_bytes);
-                bench.depth = Some(wanted).filter(|wanted| bench.depth.is_some_and(|depth| depth < *wanted));
-                bench.depth?;
+                let enough = plenty(product, bench.block_bytes);
+                let depth = bench.depth.filter(|depth| *depth < enough)?;
+                bench.depth = Some(enough.max(depth * MORE));
             }
             Limiter::QueueLimit => drop(bench.queue_limit.take()?),
             Limiter::CommandWindow => drop(setup.cell.target.window.take()?),
