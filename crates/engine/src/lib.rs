@@ -28,6 +28,6 @@ pub use reactor::{Service, Turn, run};
 pub use rx::{Landing, Receiver, Scratch, Span, Stop};
 pub use sample::{Moved, SAMPLE_EVERY, socket_sample};
 pub use stamping::{Departed, Mark, Stamped};
-pub use steering::{Course, Steering, Work};
+pub use steering::{Course, Pacing, Steering, Work};
 pub use tx::{Outgoing, Sender};
 pub use workers::{Step, Workers};

@@ -6,7 +6,7 @@ use std::io;
 use std::net::TcpStream;
 
 use control::{Choice, Claim, Decision, Monitor, Observation, Policy};
-use event::{Instant, WindowNotice};
+use event::{BitRate, Instant, WindowNotice};
 use net::TcpInfo;
 
 use crate::tuning::Tuning;
@@ -20,16 +20,28 @@ pub struct Steering {
     monitor: Monitor,
     notice: Option<WindowNotice>,
     tuning: Tuning,
-    is_paced: bool,
+    pacing: Pacing,
+}
+
+/// How fast a connection may send.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Pacing {
+    /// As the policy says.
+    #[default]
+    Follow,
+    /// As the policy says, and never faster than this.
+    AtMost(BitRate),
+    /// Unpaced, as TCP's window lets it: for comparison.
+    Off,
 }
 
 /// How a connection is steered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Course {
     /// The policy.
     pub policy: Choice,
-    /// Whether what it says of pacing is put into force. For comparison: without it TCP sends as its window lets it.
-    pub pacing: bool,
+    /// How fast it may send.
+    pub pacing: Pacing,
 }
 
 /// What the owner of a connection knows and the kernel does not.
@@ -47,12 +59,6 @@ pub struct Work {
     pub request_bytes: u64,
 }
 
-impl Default for Course {
-    fn default() -> Course {
-        Course { policy: Choice::default(), pacing: true }
-    }
-}
-
 impl Steering {
     /// For a new socket.
     pub fn new(stream: &TcpStream, course: Course) -> io::Result<Steering> {
@@ -63,7 +69,7 @@ impl Steering {
             monitor: Monitor::new(),
             notice: None,
             tuning: Tuning::new(stream)?,
-            is_paced: course.pacing,
+            pacing: course.pacing,
         })
     }
 
@@ -127,7 +133,7 @@ impl Steering {
 
     /// What it claims of the line.
     pub fn claim(&self) -> Option<Claim> {
-        self.policy.claim().filter(|_| self.is_paced)
+        self.policy.claim().filter(|_| self.pacing != Pacing::Off)
     }
 
     /// What it is left of the line.
@@ -142,14 +148,23 @@ impl Steering {
     }
 
     fn decide(&mut self) {
-        self.decision = in_force(self.policy.decide(), self.is_paced);
+        self.decision = in_force(self.policy.decide(), self.pacing);
     }
 }
 
-fn in_force(decision: Decision, is_paced: bool) -> Decision {
-    match is_paced {
-        true => decision,
-        false => Decision { pacing_bytes_per_s: None, burst_bytes_per_s: None, ..decision },
+fn in_force(decision: Decision, pacing: Pacing) -> Decision {
+    let burst_bytes_per_s = decision.burst_bytes_per_s.filter(|_| pacing != Pacing::Off);
+    Decision { pacing_bytes_per_s: pacing.cap(decision.pacing_bytes_per_s), burst_bytes_per_s, ..decision }
+}
+
+impl Pacing {
+    /// What is put into force when the policy decides so; `None` leaves the socket as it is.
+    fn cap(self, decided: Option<u64>) -> Option<u64> {
+        match self {
+            Pacing::Follow => decided,
+            Pacing::AtMost(rate) => Some(decided.unwrap_or(u64::MAX).min(rate.0 / 8)),
+            Pacing::Off => None,
+        }
     }
 }
 
@@ -186,9 +201,13 @@ mod tests {
     #[test]
     fn what_is_sent_is_paced_unless_told() {
         assert!(pacing(Course::default()).is_some());
-        assert!(pacing(Course { policy: Choice::Pace, pacing: true }).is_some());
-        for (policy, is_paced) in [(Choice::Auto, false), (Choice::None, true), (Choice::Study, true)] {
-            assert_eq!(pacing(Course { policy, pacing: is_paced }), None, "{policy}");
+        assert!(pacing(Course { policy: Choice::Pace, ..Course::default() }).is_some());
+        let at_most = Pacing::AtMost(BitRate(8_000_000));
+        assert_eq!(pacing(Course { policy: Choice::Auto, pacing: at_most }), Some(1_000_000));
+        for (policy, pace) in
+            [(Choice::Auto, Pacing::Off), (Choice::None, Pacing::Follow), (Choice::Study, Pacing::Follow)]
+        {
+            assert_eq!(pacing(Course { policy, pacing: pace }), None, "{policy}");
         }
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use control::Choice;
+use engine::Pacing;
 use engine::trace::Sampling;
+use event::{BitRate, Bytes};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use initiator::{Chap, Disk, Error, Options, Url};
@@ -40,11 +42,56 @@ pub(crate) struct SessionArgs {
     /// Leave it to TCP how fast its window is sent, without pacing: for comparison
     #[arg(long)]
     no_pacing: bool,
+    /// Send on each connection at most so fast, such as 100mbit, to leave room for others
+    #[arg(long, value_name = "RATE", conflicts_with = "no_pacing")]
+    pace: Option<BitRate>,
+    #[command(flatten)]
+    bursts: BurstArgs,
     /// Write the tables sockets, io, layers and pdus (-near.parquet) to this directory
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
     #[command(flatten)]
     sampling: SamplingArgs,
+}
+
+/// What is asked for at the login of how data of writes may come, for comparisons: the defaults cost no round trip.
+#[derive(Args, Debug)]
+pub(crate) struct BurstArgs {
+    /// Send at most so much of a write before the target asks for more (FirstBurstLength) [default: all of it]
+    #[arg(long, value_name = "SIZE", value_parser = burst)]
+    first_burst: Option<u32>,
+    /// Let the target ask for at most so much at a time (MaxBurstLength) [default: 16 MiB less 4 KiB]
+    #[arg(long, value_name = "SIZE", value_parser = burst)]
+    max_burst: Option<u32>,
+    /// Let the target ask for so many such pieces at once (MaxOutstandingR2T)
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    r2ts: u16,
+    /// Send nothing of a write before the target asks, but what fits into the command (InitialR2T)
+    #[arg(long)]
+    initial_r2t: bool,
+}
+
+impl BurstArgs {
+    fn wishes(&self) -> Wishes {
+        let usual = Wishes::default();
+        let max_burst_len = self.max_burst.unwrap_or(usual.max_burst_len);
+        Wishes {
+            initial_r2t: self.initial_r2t,
+            max_burst_len,
+            first_burst_len: self.first_burst.unwrap_or(usual.first_burst_len).min(max_burst_len),
+            max_outstanding_r2t: self.r2ts,
+            ..usual
+        }
+    }
+}
+
+fn burst(text: &str) -> Result<u32, String> {
+    let bytes = Bytes::parse(text).map_err(|error| error.to_string())?;
+    let most = Wishes::LONGEST_BURST;
+    u32::try_from(bytes)
+        .ok()
+        .filter(|bytes| (512..=most).contains(bytes))
+        .ok_or_else(|| format!("{text} is no burst of 512 bytes to {most} bytes"))
 }
 
 /// Which requests have rows in the tables.
@@ -82,7 +129,9 @@ pub(crate) struct BulkArgs {
 impl BulkArgs {
     /// What the session is made with.
     pub(crate) fn options(self) -> anyhow::Result<Options> {
-        Ok(Options { connections: self.connections, policy: self.policy, ..self.session.options()? })
+        let mut options = Options { policy: self.policy, ..self.session.options()? };
+        options.wishes.max_connections = self.connections;
+        Ok(options)
     }
 }
 
@@ -131,11 +180,14 @@ impl SessionArgs {
                 allow_short: self.insecure,
             },
             timeout: self.timeout,
-            digests: self.digest.digests(),
-            connections: 1,
+            wishes: self.bursts.wishes().with_digests(self.digest.digests()),
             congestion: self.congestion,
             policy: Choice::default(),
-            pacing: !self.no_pacing,
+            pacing: match self.pace {
+                _ if self.no_pacing => Pacing::Off,
+                Some(rate) => Pacing::AtMost(rate),
+                None => Pacing::Follow,
+            },
             depth: None,
             queue_limit: None,
             trace: self.trace,
@@ -184,7 +236,7 @@ pub(crate) fn open_many(text: &str, options: &Options, sessions: usize) -> anyho
 }
 
 fn tell_connections(disk: &Disk, options: &Options) {
-    let (found, wanted) = (disk.session().connections(), options.connections);
+    let (found, wanted) = (disk.session().connections(), options.wishes.max_connections);
     if found < wanted {
         eprintln!("farlun: the target has room for {found} of {wanted} connections in a session");
     }

@@ -7,7 +7,6 @@ use engine::Buffer;
 use engine::trace::Sampling;
 use proto::discovery::{self, Collector, DiscoveredTarget};
 use proto::login::{Request as LoginRequest, Session};
-use proto::params::Wishes;
 use proto::peer_cpu;
 use store::manifest::Trace;
 use wire::scsi::{
@@ -270,14 +269,13 @@ fn log_in(session: Session, url: &Url, options: &Options) -> Result<Client, Erro
 }
 
 fn destination(session: Session, url: &Url, options: &Options) -> Result<Destination, Error> {
-    let wishes = Wishes { max_connections: options.connections.max(1), ..Wishes::default() };
     let request = LoginRequest {
         session,
         initiator_name: initiator_name(),
         initiator_alias: None,
         isid: isid(),
         cid: 0,
-        wishes: wishes.with_digests(options.digests),
+        wishes: options.wishes.clone(),
         security: options.chap.security(url)?,
         private_key: true,
     };

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use control::Choice;
-use engine::Course;
 use engine::trace::Sampling;
-use proto::params::Digest;
+use engine::{Course, Pacing};
+use proto::params::Wishes;
 
 use crate::chap::Chap;
 
@@ -18,16 +18,15 @@ pub struct Options {
     pub timeout: Duration,
     /// What is given for CHAP beside the URL.
     pub chap: Chap,
-    /// Digests that the session may have, the preferred one first.
-    pub digests: &'static [Digest],
-    /// Connections that a session may have, where the target offers as many; at least one.
-    pub connections: u16,
+    /// What is asked for at the login: digests, bursts, and connections of a session, where the target offers as
+    /// many.
+    pub wishes: Wishes,
     /// Congestion control; the system's if `None`.
     pub congestion: Option<String>,
     /// What decides how much is outstanding and how it is sent.
     pub policy: Choice,
-    /// Whether what is sent is paced, if the policy wants it; otherwise TCP sends as its window lets it.
-    pub pacing: bool,
+    /// How fast each connection may send.
+    pub pacing: Pacing,
     /// Requests that the caller keeps outstanding in each session, for the tables; as many as the path takes, if `None`.
     pub depth: Option<usize>,
     /// Commands that a session may have given to iSCSI; requests beyond wait above it. As many as there are, if

@@ -4,6 +4,7 @@
 //! cell is a child process with a command line that a user could type; this crate opens no sockets, makes
 //! no namespaces and computes no figures. [`replay`] asks a policy about a run that was recorded.
 
+pub mod doctor;
 mod plan;
 pub mod replay;
 mod run;

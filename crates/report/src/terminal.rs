@@ -46,3 +46,8 @@ pub fn summary(tour: &Tour, colour: Colour) -> String {
     // Narrow gaps do not line up in every terminal's font.
     out.replace('\u{202f}', " ")
 }
+
+/// The checks of a run alone.
+pub fn checks(tour: &Tour, colour: Colour) -> String {
+    tables::checks(tour).map_or_else(String::new, |table| table.text(colour)).replace('\u{202f}', " ")
+}

@@ -16,7 +16,8 @@ mod spec;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+
+use event::{BitRate, Instant};
 
 use crate::backend::{Backend, BlockStore, Delays, Disk, FaultStore, Inline, Locked, Memory, Null, OpenAs};
 
@@ -53,6 +54,9 @@ pub struct Lun {
     read_only: bool,
     backend: Backend,
     delays: Delays,
+    rate: Option<BitRate>,
+    /// When a store of a rate has done what it was given.
+    busy_until: Instant,
     seed: u64,
     /// Commands that were delayed.
     delayed: u64,
@@ -148,6 +152,8 @@ impl Lun {
             settings: Settings { write_cache: backend.has_write_cache(), write_protect: false },
             backend,
             delays: options.delays,
+            rate: options.rate,
+            busy_until: Instant::ZERO,
             seed: options.seed.unwrap_or_default(),
             delayed: 0,
             attentions: Attentions::default(),
@@ -243,14 +249,20 @@ impl Lun {
         Ok(Reserved { preempted, save })
     }
 
-    /// How long the next command that is read, or written, has to wait before it begins.
-    pub fn delay(&mut self, is_read: bool) -> Duration {
+    /// When the next command that is read, or written, may begin: its delay, and its turn in a store of a rate, from
+    /// `now` on.
+    pub fn begins(&mut self, is_read: bool, len_bytes: u64, now: Instant) -> Instant {
         let delay = if is_read { self.delays.read } else { self.delays.write };
-        if delay.is_none() {
-            return Duration::ZERO;
+        let mut begins = now;
+        if let Some(rate) = self.rate {
+            self.busy_until = self.busy_until.max(now) + rate.time_for(len_bytes);
+            begins = self.busy_until;
         }
-        self.delayed += 1;
-        delay.of(self.seed, self.delayed)
+        if !delay.is_none() {
+            self.delayed += 1;
+            begins += delay.of(self.seed, self.delayed);
+        }
+        begins
     }
 
     /// Where its bytes are.
@@ -280,7 +292,7 @@ impl Lun {
 /// Puts what `options` want in front of `backend`. What is served inline waits for nothing, so it becomes a
 /// store; without wrappers it stays as it is.
 fn wrap(backend: Backend, options: &Options, block_len_bytes: u32) -> Backend {
-    if options.faults.is_empty() && options.delays.is_none() {
+    if options.faults.is_empty() && options.delays.is_none() && options.rate.is_none() {
         return backend;
     }
     let mut store: Arc<dyn BlockStore> = match backend {

@@ -61,6 +61,9 @@ const REPORTED: [&str; 5] = [
     "ipv4/tcp_limit_output_bytes",
 ];
 
+/// The least that TCP buffers, as the kernel has it.
+const BUFFER_LEAST: u64 = 4096;
+
 /// And where a queue of the kernel's is the ring: TCP keeps what it has below it to about a millisecond at this many
 /// times its rate, in percent, and a ring of a card would never fill.
 const SYSCTLS_RING: [(&str, &str); 2] =
@@ -109,7 +112,7 @@ impl Host {
     pub(crate) fn create(name: impl Into<HostName>, spec: &Spec) -> Result<Host, WanError> {
         let name = name.into();
         let set_up = || {
-            Ok(settle(name).and_then(|()| {
+            Ok(settle(name, spec).and_then(|()| {
                 let device = furnish(name, spec, DEVICE)?;
                 let sysctls = settings_found(name)?;
                 Ok((device, sysctls))
@@ -165,9 +168,16 @@ impl Host {
 }
 
 /// Prepares a namespace of the path, in which the calling thread is.
-fn settle(name: HostName) -> Result<(), WanError> {
+fn settle(name: HostName, spec: &Spec) -> Result<(), WanError> {
     for (sysctl, value) in SYSCTLS {
         set(name, sysctl, value)?;
+    }
+    let buffers =
+        [("ipv4/tcp_rmem", 131_072, spec.buffers.receive), ("ipv4/tcp_wmem", 16_384, spec.buffers.send)];
+    for (sysctl, first, most) in buffers {
+        if let Some(most) = most {
+            set(name, sysctl, &format!("{BUFFER_LEAST} {} {most}", most.min(first)))?;
+        }
     }
     interface::set_up("lo", Setting::default()).map_err(failed(name, "take up lo"))
 }

@@ -44,4 +44,4 @@ pub use pump::Cost;
 pub use roles::Role;
 pub use run::{Outcome, Settings, run};
 pub use shown::{LineShown, PathShown};
-pub use spec::{Side, Spec};
+pub use spec::{Buffers, Side, Spec};

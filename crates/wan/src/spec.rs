@@ -25,6 +25,8 @@ pub struct Spec {
     pub ring_packets: Option<u32>,
     /// Super-packets are cut into packets of MTU size before anything happens to them.
     pub segment: bool,
+    /// What TCP may buffer at each host.
+    pub buffers: Buffers,
     /// The hosts have no IPv4 addresses.
     pub only_ipv6: bool,
     /// Hosts at the near end, which share its line; 1 to 16.
@@ -35,6 +37,15 @@ pub struct Spec {
     pub far_is_here: bool,
     /// The device that the hosts have.
     pub device: DeviceKind,
+}
+
+/// Most that TCP may buffer at each host for a connection, in bytes; `None`: what it needs.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Buffers {
+    /// Of what it receives (`tcp_rmem`); TCP offers about half of it as its window.
+    pub receive: Option<u64>,
+    /// Of what it sends (`tcp_wmem`).
+    pub send: Option<u64>,
 }
 
 /// An end of the path.
@@ -72,6 +83,7 @@ impl Spec {
             seed: 1,
             ring_packets: None,
             segment: false,
+            buffers: Buffers::default(),
             only_ipv6: false,
             near_hosts: 1,
             far_hosts: 1,

@@ -103,27 +103,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<u8> {
             };
             load(&mut disks, bulk, &mut |_| {})?;
         }
-        let bar = time_bar(args.time);
-        let mut progress = |now: Progress| {
-            bar.set_position(now.elapsed.as_millis() as u64);
-            let rate = now.bytes as f64 / now.elapsed.as_secs_f64().max(1e-9);
-            bar.set_message(format!("{} {:.1} MB/s", op.name(), rate / 1e6));
-        };
-        let near_ns = clock::process_cpu_ns();
-        let reconnects = reconnects_of(&disks);
-        let far_ns = disks[0].target_cpu_ns().map_err(failed)?;
-        let outcome = load(&mut disks, shape, &mut progress)?;
-        let near_ns = clock::process_cpu_ns() - near_ns;
-        let far_after_ns = disks[0].target_cpu_ns().map_err(failed)?;
-        let far_ns = far_after_ns.zip(far_ns).map(|(after, before)| after.saturating_sub(before));
-        bar.finish_and_clear();
-        if outcome.ios == 0 {
-            return Err(too_short(&shape, disks[0].session().min_rtt()));
-        }
-        let mut document = document(&disks[0], &shape, &outcome, near_ns, far_ns);
-        document.sessions = Some(disks.len() as u64);
-        document.reconnects = Some(reconnects_of(&disks) - reconnects);
-        documents.push(document);
+        documents.push(measured(&mut disks, shape)?);
     }
     let mut trace = None;
     for disk in disks {
@@ -139,6 +119,31 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<u8> {
         documents.iter().for_each(print);
     }
     Ok(DONE)
+}
+
+/// Loads each session, with a progress bar; how it fared.
+pub(crate) fn measured(disks: &mut [Disk], shape: Shape) -> anyhow::Result<LoadDocument> {
+    let bar = time_bar(shape.time);
+    let mut progress = |now: Progress| {
+        bar.set_position(now.elapsed.as_millis() as u64);
+        let rate = now.bytes as f64 / now.elapsed.as_secs_f64().max(1e-9);
+        bar.set_message(format!("{} {:.1} MB/s", shape.op.name(), rate / 1e6));
+    };
+    let near_ns = clock::process_cpu_ns();
+    let reconnects = reconnects_of(disks);
+    let far_ns = disks[0].target_cpu_ns().map_err(failed)?;
+    let outcome = load(disks, shape, &mut progress)?;
+    let near_ns = clock::process_cpu_ns() - near_ns;
+    let far_after_ns = disks[0].target_cpu_ns().map_err(failed)?;
+    let far_ns = far_after_ns.zip(far_ns).map(|(after, before)| after.saturating_sub(before));
+    bar.finish_and_clear();
+    if outcome.ios == 0 {
+        return Err(too_short(&shape, disks[0].session().min_rtt()));
+    }
+    let mut document = document(&disks[0], &shape, &outcome, near_ns, far_ns);
+    document.sessions = Some(disks.len() as u64);
+    document.reconnects = Some(reconnects_of(disks) - reconnects);
+    Ok(document)
 }
 
 /// The same load on each session; what came of all of them.
@@ -189,7 +194,7 @@ fn reconnects_of(disks: &[Disk]) -> u64 {
     disks.iter().map(|disk| disk.session().reconnects()).sum()
 }
 
-fn check_block(block: u64, disk: &Disk) -> anyhow::Result<u32> {
+pub(crate) fn check_block(block: u64, disk: &Disk) -> anyhow::Result<u32> {
     let (unit, most) = (u64::from(disk.block_len_bytes()), u64::from(disk.transfer_max_bytes()));
     let wrong = |why: String| Exit::usage(format!("--block {}: {why}", Bytes(block)));
     if block == 0 || !block.is_multiple_of(unit) {
@@ -293,7 +298,7 @@ fn print(load: &LoadDocument) {
     row("CPU per request", format!("initiator {near}, target {far}"));
 }
 
-fn parse_op(text: &str) -> Result<Op, String> {
+pub(crate) fn parse_op(text: &str) -> Result<Op, String> {
     match text {
         "read" => Ok(Op::Read),
         "write" => Ok(Op::Write),

@@ -159,7 +159,7 @@ fn experiment(args: LabArgs) -> anyhow::Result<u8> {
 }
 
 fn show(outcome: &Outcome, json: bool) -> anyhow::Result<()> {
-    let Outcome { tour, report_path, invalid, failed, stopped } = outcome;
+    let Outcome { tour, report_path, invalid, failed, stopped, cases } = outcome;
     if json {
         let mut document = serde_json::to_value(&tour.run)?;
         document["report"] = json!(report_path);
@@ -168,7 +168,12 @@ fn show(outcome: &Outcome, json: bool) -> anyhow::Result<()> {
         document["stopped"] = json!(stopped);
         say!("{document}");
     } else {
-        say!("{}", terminal::summary(tour, Colour::on(&stdout())).trim_end());
+        let colour = Colour::on(&stdout());
+        match cases {
+            None => say!("{}", terminal::summary(tour, colour).trim_end()),
+            // Hundreds of cells say less than what they were run for.
+            Some(cases) => say!("{cases}\n{}", terminal::checks(tour, colour).trim_end()),
+        }
         say!("\nreport: {}", report_path.display());
     }
     if let Some(reason) = stopped {
@@ -195,6 +200,9 @@ fn code(outcome: &Outcome) -> u8 {
 }
 
 fn time_of(plan: &Plan) -> Duration {
+    if !plan.cases.is_empty() {
+        return lab::doctor::expected(plan);
+    }
     plan.cells().iter().map(lab::expected_time).sum::<Duration>() * plan.repeats
 }
 

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use engine::{Course, Moved, SAMPLE_EVERY, Service, Steering, Turn, Work, socket_sample};
+use engine::{Course, Moved, Pacing, SAMPLE_EVERY, Service, Steering, Turn, Work, socket_sample};
 use event::{Host, Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, clock, tcp_info};
 use store::tables::{Recorder, TableError};
@@ -44,7 +44,7 @@ pub(super) struct Setup<'a> {
     /// How long.
     pub(super) time: Duration,
     /// Whether a sender is paced.
-    pub(super) pacing: bool,
+    pub(super) pacing: Pacing,
     /// Where a sender takes its bytes from, one chunk after another.
     pub(super) buffer_bytes: usize,
     /// Where samples go.

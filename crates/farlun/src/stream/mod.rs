@@ -12,6 +12,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
+use engine::Pacing;
 use event::{Host, SocketSample};
 use initiator::Options;
 use net::{EndSignals, Events, Interest, Poll, clock, tcp, tcp_info};
@@ -155,7 +156,7 @@ fn serve_one(
         signals: Some(signals),
         warmup: Duration::ZERO,
         time: hello.time,
-        pacing,
+        pacing: if pacing { Pacing::Follow } else { Pacing::Off },
         buffer_bytes: CHUNK_BYTES,
         table: table.take(),
     };

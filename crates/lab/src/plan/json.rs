@@ -5,8 +5,9 @@ use event::{Bytes, format_delay};
 use serde_json::{Map, Value, json};
 
 use super::background::Background;
+use super::case::Case;
 use super::expect::Expect;
-use super::load::{Load, LoadKind};
+use super::load::{Load, LoadKind, Pacing};
 use super::lun::Lun;
 use super::matrix::Axis;
 use super::path::{Path, Queue};
@@ -30,6 +31,7 @@ impl Plan {
             "target": target(&self.target),
             "load": self.loads.iter().map(load).collect::<Vec<_>>(),
             "background": self.backgrounds.iter().map(background).collect::<Vec<_>>(),
+            "case": self.cases.iter().map(Case::to_json).collect::<Vec<_>>(),
             "record": self.record.iter().map(|table| table.name()).collect::<Vec<_>>(),
             "draw": self.draw.as_ref().map(|drawn| drawn.iter().map(Drawing::words).collect::<Vec<_>>()),
             "expect": self.expects.iter().map(expect).collect::<Vec<_>>(),
@@ -103,7 +105,7 @@ fn load(load: &Load) -> Value {
         "window": load.window.to_string(),
         "validity": load.validity.name(),
         "congestion": load.congestion,
-        "pacing": load.pacing,
+        "pacing": pacing(load.pacing),
         "initiators": load.initiators,
     });
     if !load.path.is_empty() {
@@ -130,6 +132,18 @@ fn load(load: &Load) -> Value {
             if let Some(limit) = bench.queue_limit {
                 json["queue_limit"] = json!(limit);
             }
+            let bursts = bench.bursts;
+            for (key, bytes) in [("first_burst", bursts.first_bytes), ("max_burst", bursts.max_bytes)] {
+                if let Some(bytes) = bytes {
+                    json[key] = json!(Bytes(bytes).to_string());
+                }
+            }
+            if let Some(r2ts) = bursts.r2ts {
+                json["r2ts"] = json!(r2ts);
+            }
+            if bursts.initial_r2t {
+                json["initial_r2t"] = json!(true);
+            }
             if let Some(time) = bench.warmup {
                 json["warmup"] = json!(time.to_string());
             }
@@ -139,6 +153,14 @@ fn load(load: &Load) -> Value {
         }
     }
     json
+}
+
+fn pacing(pacing: Pacing) -> Value {
+    match pacing {
+        Pacing::Follow => json!(true),
+        Pacing::AtMost(rate) => json!(rate.to_string()),
+        Pacing::Off => json!(false),
+    }
 }
 
 fn expect(expect: &Expect) -> Value {

@@ -2,7 +2,7 @@
 
 use control::Choice;
 use document::Scalar;
-use event::{Direction, Op};
+use event::{BitRate, Direction, Op};
 
 use super::path::Path;
 use super::time::PathTime;
@@ -24,10 +24,21 @@ pub struct Load {
     pub validity: Validity,
     /// Congestion control of both ends' sockets.
     pub congestion: String,
-    /// Whether both ends pace what they send.
-    pub pacing: bool,
+    /// How both ends pace what they send.
+    pub pacing: Pacing,
     /// Near hosts that do it at the same time.
     pub initiators: u32,
+}
+
+/// How what is sent is paced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pacing {
+    /// As the ends find the path.
+    Follow,
+    /// The same, and on each connection never faster than this.
+    AtMost(BitRate),
+    /// Not at all: TCP sends as its window lets it.
+    Off,
 }
 
 /// What a load does.
@@ -65,10 +76,25 @@ pub struct Bench {
     pub policy: Choice,
     /// Far hosts that serve; the initiators take them in turn.
     pub targets: u32,
+    /// What is asked for of how data of writes comes.
+    pub bursts: Bursts,
     /// What the program leaves out of its own figures; `None` means until the window opens.
     pub warmup: Option<PathTime>,
     /// The same session first carries bulk writes for this long, so that TCP is warm.
     pub warm_bulk: Option<PathTime>,
+}
+
+/// What is asked for at the login of how data of writes comes; `None` is what costs least.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Bursts {
+    /// FirstBurstLength.
+    pub first_bytes: Option<u64>,
+    /// MaxBurstLength.
+    pub max_bytes: Option<u64>,
+    /// MaxOutstandingR2T.
+    pub r2ts: Option<u32>,
+    /// InitialR2T: only what fits into a command comes before the target asks.
+    pub initial_r2t: bool,
 }
 
 /// Which rule of validity applies to a cell (limits on the emulator's lateness).
@@ -96,6 +122,10 @@ const BENCH_KEYS: &[&str] = &[
     "connections",
     "policy",
     "targets",
+    "first_burst",
+    "max_burst",
+    "r2ts",
+    "initial_r2t",
     "warmup",
     "warm_bulk",
 ];
@@ -131,6 +161,7 @@ impl Kind {
                 connections: 1,
                 policy: Choice::default(),
                 targets: 1,
+                bursts: Bursts::default(),
                 warmup: None,
                 warm_bulk: None,
             }),
@@ -158,7 +189,7 @@ impl Load {
             window: PathTime::default(),
             validity: Validity::Throughput,
             congestion: String::new(),
-            pacing: true,
+            pacing: Pacing::Follow,
             initiators: 1,
         }
     }
@@ -219,7 +250,17 @@ impl Load {
                 self.validity = value.word(&known)?;
             }
             ("congestion", _) => self.congestion = congestion(value)?,
-            ("pacing", _) => self.pacing = value.bool()?,
+            ("pacing", kind) => {
+                self.pacing = match (value, kind) {
+                    (Scalar::Bool(true), _) => Pacing::Follow,
+                    (Scalar::Bool(false), _) => Pacing::Off,
+                    (rate, LoadKind::Bench(_)) => Pacing::AtMost(rate.rate()?),
+                    (other, LoadKind::Stream { .. }) => {
+                        other.bool()?;
+                        Pacing::Follow
+                    }
+                };
+            }
             ("initiators", _) => self.initiators = value.number(1, MOST_HOSTS)?,
             ("direction", LoadKind::Stream { direction }) => *direction = value.word(DIRECTIONS)?,
             ("op", LoadKind::Bench(bench)) => bench.op = value.word(OPS)?,
@@ -232,6 +273,10 @@ impl Load {
             ("connections", LoadKind::Bench(bench)) => bench.connections = value.number(1, 64)?,
             ("policy", LoadKind::Bench(bench)) => bench.policy = value.text()?.parse()?,
             ("targets", LoadKind::Bench(bench)) => bench.targets = value.number(1, MOST_HOSTS)?,
+            ("first_burst", LoadKind::Bench(bench)) => bench.bursts.first_bytes = Some(burst_bytes(value)?),
+            ("max_burst", LoadKind::Bench(bench)) => bench.bursts.max_bytes = Some(burst_bytes(value)?),
+            ("r2ts", LoadKind::Bench(bench)) => bench.bursts.r2ts = Some(value.number(1, 65_535)?),
+            ("initial_r2t", LoadKind::Bench(bench)) => bench.bursts.initial_r2t = value.bool()?,
             ("warmup", LoadKind::Bench(bench)) => bench.warmup = Some(PathTime::read(value)?),
             ("warm_bulk", LoadKind::Bench(bench)) => bench.warm_bulk = Some(PathTime::read(value)?),
             _ => unreachable!("'{key}' was checked with Load::takes"),
@@ -252,6 +297,14 @@ pub(super) fn congestion(value: &Scalar) -> Result<String, String> {
     match plain && name.len() < 16 {
         true => Ok(name.to_owned()),
         false => Err(format!("'{name}' is not a congestion control such as cubic or bbr")),
+    }
+}
+
+fn burst_bytes(value: &Scalar) -> Result<u64, String> {
+    let bytes = value.bytes()?;
+    match (512..1 << 24).contains(&bytes) {
+        true => Ok(bytes),
+        false => Err(format!("a burst has 512 bytes to less than 16MiB, found '{}'", value.label())),
     }
 }
 

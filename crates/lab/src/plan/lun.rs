@@ -10,8 +10,14 @@ use target::lun::{LunSpec, Source};
 const KINDS: &[(&str, &str)] = &[("memory", "size"), ("null", "size"), ("file", "path"), ("block", "path")];
 
 /// The keys of every kind, and what an option is called behind `--lun`.
-const OPTIONS: &[(&str, &str)] =
-    &[("read_only", "ro"), ("block", "block"), ("direct", "direct"), ("delay", "delay"), ("fault", "fault")];
+const OPTIONS: &[(&str, &str)] = &[
+    ("read_only", "ro"),
+    ("block", "block"),
+    ("direct", "direct"),
+    ("delay", "delay"),
+    ("rate", "rate"),
+    ("fault", "fault"),
+];
 
 /// One LUN, numbered from 0 in the order of the plan.
 #[derive(Clone, PartialEq, Debug)]
@@ -47,6 +53,16 @@ impl Lun {
                 None
             }
         }
+    }
+
+    /// A LUN of this specification.
+    pub(crate) fn of(spec: LunSpec) -> Lun {
+        Lun { spec }
+    }
+
+    /// What it is made of.
+    pub(crate) fn spec(&self) -> &LunSpec {
+        &self.spec
     }
 
     /// As `farlun target --lun` takes it; what is left to chance follows from the seed.

@@ -3,6 +3,7 @@
 //! TOML in, a typed [`Plan`] out, or every problem of the text with its line. Runs nothing.
 
 mod background;
+mod case;
 mod dimension;
 mod error;
 mod expect;
@@ -24,11 +25,12 @@ mod time;
 use document::{Problem, Scalar};
 
 pub use background::Background;
+pub use case::{Bounds, Case};
 pub use dimension::Dimension;
 pub use error::PlanError;
 pub use expect::{Expect, Shape, Unit};
 pub use expression::{Expression, MetricName};
-pub use load::{Bench, Load, LoadKind, Validity};
+pub use load::{Bench, Bursts, Load, LoadKind, Pacing, Validity};
 pub use lun::Lun;
 pub use matrix::{Axis, Point, Region};
 pub use path::{Path, Queue};
@@ -67,6 +69,8 @@ pub struct Plan {
     pub loads: Vec<Load>,
     /// What competes with them, before the matrix is applied.
     pub backgrounds: Vec<Background>,
+    /// Limiters for the doctor to find; with them, the one load is run as each case has it, and not as it is.
+    pub cases: Vec<Case>,
     /// The tables that are written, besides those that figures come from.
     pub record: Vec<Table>,
     /// The figures of the report, in their order; the usual ones if the plan does not say.

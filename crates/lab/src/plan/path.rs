@@ -36,9 +36,23 @@ pub enum Queue {
 }
 
 /// What can be said of a path.
-pub(super) const PATH_KEYS: &[&str] =
-    &["delay", "rate", "queue", "mtu", "loss", "jitter", "reorder", "duplicate", "merge_acks", "ring"];
+pub(super) const PATH_KEYS: &[&str] = &[
+    "delay",
+    "rate",
+    "queue",
+    "mtu",
+    "loss",
+    "jitter",
+    "reorder",
+    "duplicate",
+    "merge_acks",
+    "ring",
+    "rcvbuf",
+    "sndbuf",
+];
 
+/// Buffers of TCP, as `farlun wan` takes them.
+const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 8_192..=1 << 30;
 /// Rings that network cards have.
 const RING_PACKETS: (u32, u32) = (80, 4_096);
 
@@ -87,6 +101,14 @@ impl Path {
             "ring" => {
                 let packets = value.number(RING_PACKETS.0, RING_PACKETS.1)?;
                 self.faults.insert("ring", packets.to_string());
+            }
+            "rcvbuf" | "sndbuf" => {
+                let flag = if key == "rcvbuf" { "rcvbuf" } else { "sndbuf" };
+                let bytes = value.bytes()?;
+                if !BUFFER_BYTES.contains(&bytes) {
+                    return Err(format!("'{}' is no buffer of 8KiB to 1GiB", value.label()));
+                }
+                self.faults.insert(flag, format!("{bytes}B"));
             }
             "loss" => {
                 let model: LossModel = value.text()?.parse()?;

@@ -5,7 +5,8 @@
 
 use document::{Document, Entry, Problem, Problems, Scalar, Section, instead};
 
-use super::load;
+use super::case::Case;
+use super::load::{self, LoadKind};
 use super::lun::Lun;
 use super::matrix::Axis;
 use super::path::{PATH_KEYS, Path};
@@ -31,6 +32,7 @@ const TOP_KEYS: &[&str] = &[
     "target",
     "load",
     "background",
+    "case",
     "expect",
     "quick",
 ];
@@ -50,6 +52,9 @@ pub(super) fn plan(text: &str, variant: Variant) -> Result<Plan, Vec<Problem>> {
             plan = quick;
         }
     }
+    if variant == Variant::Quick {
+        plan.cases = plan.cases.into_iter().filter_map(Case::quick).collect();
+    }
     match problems.is_empty() {
         true => Ok(plan),
         false => Err(problems.into_sorted()),
@@ -68,6 +73,7 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
         target: Target::default(),
         loads: Vec::new(),
         backgrounds: Vec::new(),
+        cases: Vec::new(),
         record: Table::usual(),
         draw: None,
         repeats: 1,
@@ -123,6 +129,16 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
     if let Some(entry) = top.entry("expect") {
         let sections = entry.sections("[[expect]]", problems);
         plan.expects = sections.iter().filter_map(|s| read_expect::expect(s, &plan, problems)).collect();
+    }
+    for section in sections(top, "case", "[[case]]", problems) {
+        plan.cases.extend(Case::read(&section, problems));
+        let is_alone = matches!(&plan.loads[..], [load] if matches!(load.kind, LoadKind::Bench(_)));
+        if !is_alone || !plan.matrix.is_empty() || plan.luns.len() != 1 {
+            problems.at(
+                &section.span,
+                "a plan with cases has one [[load]], a bench, one [[lun]] and no [matrix]",
+            );
+        }
     }
     plan
 }

@@ -26,6 +26,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "control", text: include_str!("../../../../experiments/control.toml") },
     Shipped { name: "initiators", text: include_str!("../../../../experiments/initiators.toml") },
     Shipped { name: "questions", text: include_str!("../../../../experiments/questions.toml") },
+    Shipped { name: "doctor-matrix", text: include_str!("../../../../experiments/doctor-matrix.toml") },
 ];
 
 /// Longest plan.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use control::Choice;
 use event::{BitRate, Bytes, Direction};
 
-use crate::plan::{Bench, Cell, Load, LoadKind, Lun, Queue, Table};
+use crate::plan::{Bench, Cell, Load, LoadKind, Lun, Pacing, Queue, Table};
 
 /// The program's name in a command line that is shown; the path it really has, in one that is run.
 const SHOWN_PROGRAM: &str = "farlun";
@@ -20,14 +20,14 @@ const BACKGROUND_BEYOND_S: u64 = 60;
 
 /// What a cell's command line is made of.
 #[derive(Clone, Copy)]
-pub(super) struct Parts<'a> {
-    pub(super) cell: &'a Cell,
-    pub(super) luns: &'a [Lun],
-    pub(super) record: &'a [Table],
+pub(crate) struct Parts<'a> {
+    pub(crate) cell: &'a Cell,
+    pub(crate) luns: &'a [Lun],
+    pub(crate) record: &'a [Table],
     /// Seed of what is left to chance.
-    pub(super) seed: u64,
+    pub(crate) seed: u64,
     /// Where the tables go.
-    pub(super) trace_dir: &'a Path,
+    pub(crate) trace_dir: &'a Path,
 }
 
 /// One load with the first of its hosts, counted from 1 at each end.
@@ -171,8 +171,10 @@ impl Parts<'_> {
 
     fn sockets(&self, words: &mut Words, load: &Load, host: &str) {
         words.push(["--cc", &load.congestion]);
-        if !load.pacing {
-            words.push(["--no-pacing"]);
+        match load.pacing {
+            Pacing::Follow => {}
+            Pacing::AtMost(rate) => words.push(["--pace", &exact_rate(rate)]),
+            Pacing::Off => words.push(["--no-pacing"]),
         }
         words.push(["--trace", &self.trace(host)]);
         let has_pdus = matches!(load.kind, LoadKind::Bench(_));
@@ -208,6 +210,18 @@ fn bench_words(words: &mut Words, bench: &Bench) {
     }
     if bench.random {
         words.push(["--random"]);
+    }
+    let bursts = bench.bursts;
+    for (flag, bytes) in [("--first-burst", bursts.first_bytes), ("--max-burst", bursts.max_bytes)] {
+        if let Some(bytes) = bytes {
+            words.push([flag, &exact_bytes(bytes)]);
+        }
+    }
+    if let Some(r2ts) = bursts.r2ts {
+        words.push(["--r2ts", &r2ts.to_string()]);
+    }
+    if bursts.initial_r2t {
+        words.push(["--initial-r2t"]);
     }
     for (flag, count) in [("--sessions", bench.sessions), ("--connections", bench.connections)] {
         if count > 1 {

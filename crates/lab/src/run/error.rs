@@ -38,6 +38,9 @@ pub enum LabError {
         /// What the system said.
         source: io::Error,
     },
+    /// A run that is decided by what was measured begins anew.
+    #[error("{0}: a plan with cases cannot be resumed; run it again with another --out")]
+    NoResume(PathBuf),
     /// The program could not be started.
     #[error("cannot run {program}: {source}")]
     Program {
@@ -46,6 +49,12 @@ pub enum LabError {
         /// What the system said.
         source: io::Error,
     },
+    /// A table could not be read back.
+    #[error(transparent)]
+    Table(#[from] store::tables::TableError),
+    /// A load left no tables.
+    #[error("{0}: no request was recorded there; measure for longer")]
+    Nothing(PathBuf),
     /// The run directory could not be read back.
     #[error(transparent)]
     Analysis(#[from] analysis::TourError),

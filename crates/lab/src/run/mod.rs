@@ -11,6 +11,7 @@ mod error;
 mod order;
 mod progress;
 mod resume;
+mod single;
 mod verdict;
 
 use std::fs::{self, File};
@@ -21,10 +22,12 @@ use std::time::{Duration, Instant, SystemTime};
 use analysis::Tour;
 use net::EndSignals;
 use store::RunDir;
-use store::manifest::{self, CellEntry, Run, Window};
+use store::manifest::{CellEntry, Run};
 
+use crate::doctor;
 use crate::plan::{Cell, Plan};
 
+pub(crate) use command::Parts;
 pub use command::quoted;
 pub use error::LabError;
 pub use order::expected_time;
@@ -73,6 +76,8 @@ pub struct Outcome {
     pub failed: Vec<String>,
     /// Why the rest of the plan was not run, if it was not.
     pub stopped: Option<String>,
+    /// What came of its cases, as Markdown, if it has cases.
+    pub cases: Option<String>,
 }
 
 /// A run that goes on.
@@ -88,6 +93,32 @@ struct Session<'a> {
     verdicts: Vec<(usize, Verdict)>,
     /// That nobody else runs anything in this directory.
     _lock: File,
+}
+
+impl Order {
+    /// A run of it that begins now.
+    pub(crate) fn run(&self) -> Run {
+        Run {
+            plan_name: self.plan.name.clone(),
+            plan: self.plan.to_json(),
+            plan_text: self.plan.text.clone(),
+            seed: self.seed,
+            ..begun(self.command_line.clone(), self.version.clone(), self.commit.clone())
+        }
+    }
+}
+
+/// A run that begins now on this machine.
+pub fn begun(command_line: String, version: String, commit: Option<String>) -> Run {
+    Run {
+        farlun: version,
+        command_line,
+        commit,
+        kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+        cpus: available_parallelism().map_or(1, |n| n.get() as u32),
+        started_unix_s: SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64()),
+        ..Run::default()
+    }
 }
 
 impl Outcome {
@@ -109,22 +140,20 @@ impl Lab {
         Lab { signals: Some(signals), ..self }
     }
 
+    fn not_started(&self, source: std::io::Error, trace_dir: &Path) -> LabError {
+        match fs::metadata(trace_dir).is_ok() && !is_executable(&self.program) {
+            true => LabError::Program { program: self.program.clone(), source },
+            false => LabError::File { path: trace_dir.to_owned(), source },
+        }
+    }
+
     /// Runs a plan. What goes wrong in single cells is in the outcome; an error means that there is none.
     pub fn run(&self, order: &Order, progress: &mut dyn Progress) -> Result<Outcome, LabError> {
         let resume::Place { dir, before, lock } = resume::place(order)?;
-        let mut run = Run {
-            farlun: order.version.clone(),
-            command_line: order.command_line.clone(),
-            plan_name: order.plan.name.clone(),
-            plan: order.plan.to_json(),
-            plan_text: order.plan.text.clone(),
-            seed: order.seed,
-            commit: order.commit.clone(),
-            kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
-            cpus: available_parallelism().map_or(1, |n| n.get() as u32),
-            started_unix_s: SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64()),
-            ..Run::default()
-        };
+        let mut run = order.run();
+        if !order.plan.cases.is_empty() {
+            return doctor::run_matrix(self, order, (dir, run, lock), progress);
+        }
         if let Some(mut before) = before {
             resume::check(&order.out, &before, &run, &order.plan.cells())?;
             resume::keep_valid(&dir, &mut before);
@@ -199,30 +228,23 @@ impl Session<'_> {
         let dir = self.dir.make_cell(cell.number, &cell.slug(), step.repeat)?;
         let trace_dir = self.dir.path().join(&dir);
         let Order { plan, seed, .. } = self.order;
-        let parts = command::Parts {
+        let parts = Parts {
             cell,
             luns: &plan.luns,
             record: &plan.record,
             seed: cell.seed(*seed, step.repeat),
             trace_dir: &trace_dir,
         };
-        let words = parts.words(&self.lab.program.to_string_lossy());
-        let (attempt, interrupted) = loop {
-            progress.begins(step);
-            child::clear(&trace_dir).map_err(LabError::file(&trace_dir))?;
-            let signals = self.lab.signals.as_ref();
-            let ended = child::run(&words, &trace_dir, order::time_limit(cell), signals)
-                .map_err(|e| self.not_started(e, &trace_dir))?;
-            let attempt = verdict::judge(&ended, &trace_dir);
-            let trouble = attempt.verdict.trouble().filter(|_| !self.said(&attempt.verdict));
-            progress.ended(step, trouble.as_deref());
-            let interrupted = matches!(ended, child::Ended::Interrupted);
-            let again = matches!(attempt.verdict, Verdict::Invalid(_)) && step.attempt < MAX_ATTEMPTS;
-            if !again || interrupted {
-                break (attempt, interrupted);
+        let (attempt, interrupted) = self.lab.attempts(parts, &mut |attempt, verdict| {
+            step.attempt = attempt;
+            match verdict {
+                None => progress.begins(step),
+                Some(verdict) => {
+                    let trouble = verdict.trouble().filter(|_| !self.said(verdict));
+                    progress.ended(step, trouble.as_deref());
+                }
             }
-            step.attempt += 1;
-        };
+        })?;
         self.write_down(cell, step.repeat, dir, parts.shown(), &attempt)?;
         Ok((attempt.verdict, interrupted))
     }
@@ -235,26 +257,8 @@ impl Session<'_> {
         command: String,
         attempt: &Attempt,
     ) -> Result<(), LabError> {
-        let rtt = cell.path.rtt();
-        let window = Window {
-            start_s: cell.load.start.on(rtt).as_secs_f64(),
-            length_s: cell.load.window.on(rtt).as_secs_f64(),
-        };
-        let parameters: std::collections::BTreeMap<_, _> = cell.point.to_json().into_iter().collect();
-        let manifest = manifest::Cell {
-            slug: cell.slug(),
-            load: cell.load.name.clone(),
-            repeat,
-            parameters: parameters.clone(),
-            command,
-            window: Some(window),
-            initiators: cell.load.initiators,
-            targets: cell.load.far_hosts(),
-            wan: attempt.wan.clone(),
-            near: attempt.near.clone(),
-            valid: attempt.verdict == Verdict::Valid,
-            reasons: attempt.verdict.reasons(),
-        };
+        let manifest = single::written(cell, repeat, command, attempt);
+        let parameters = manifest.parameters.clone();
         self.dir.save_cell(&dir, &manifest)?;
         if let Some(sysctls) = attempt.wan.as_ref().and_then(|wan| wan["sysctls"].as_object()) {
             let text = |value: &serde_json::Value| value.as_str().map_or(value.to_string(), str::to_owned);
@@ -310,14 +314,7 @@ impl Session<'_> {
         let rebuild = quoted(&["farlun".to_owned(), "report".to_owned(), path]);
         let page = report::html(&tour, &rebuild);
         let report_path = self.dir.write(store::REPORT_FILE, page.as_bytes())?;
-        Ok(Outcome { tour, report_path, invalid, failed, stopped })
-    }
-
-    fn not_started(&self, source: std::io::Error, trace_dir: &Path) -> LabError {
-        match fs::metadata(trace_dir).is_ok() && !is_executable(&self.lab.program) {
-            true => LabError::Program { program: self.lab.program.clone(), source },
-            false => LabError::File { path: trace_dir.to_owned(), source },
-        }
+        Ok(Outcome { tour, report_path, invalid, failed, stopped, cases: None })
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `direct=on` · `direct=off` | past the page cache or through it (files and block devices) |
 //! | `reservations=FILE` | where persistent reservations are kept (files and block devices) |
 //! | `delay=[read:\|write:]TIME[..TIME]` | commands wait that long before they begin, or something in between |
+//! | `rate=BITRATE` | the store moves no more than that, one command after the other |
 //! | `fault=KIND[:WHEN]…` | commands fail; see `backend/fault.rs` |
 //! | `seed=N` | begins the chances of `delay` and `fault`; the same seed gives the same run |
 //!
@@ -14,7 +15,7 @@
 
 use std::path::PathBuf;
 
-use event::ParseError;
+use event::{BitRate, ParseError};
 use thiserror::Error;
 
 use super::spec::{Source, nearest_of};
@@ -33,6 +34,8 @@ pub struct Options {
     pub reservations: Option<PathBuf>,
     /// How long commands wait before they begin.
     pub delays: Delays,
+    /// What the store moves at most.
+    pub rate: Option<BitRate>,
     /// Which commands fail.
     pub faults: Vec<FaultRule>,
     /// Begins the chances of delays and faults.
@@ -116,10 +119,13 @@ pub enum OptionError {
 }
 
 /// The names of all options.
-pub const OPTIONS: [&str; 7] = ["ro", "block", "direct", "reservations", "delay", "fault", "seed"];
+pub const OPTIONS: [&str; 8] = ["ro", "block", "direct", "reservations", "delay", "rate", "fault", "seed"];
 
 /// Sizes of blocks: what initiators know.
 pub const BLOCK_LENS_BYTES: [u32; 2] = [512, 4096];
+
+/// Slower, and a request of 16 MiB would take longer than initiators wait.
+const RATE_MIN: BitRate = BitRate(1_000_000);
 
 impl Options {
     /// Takes the option `name`, as if `name` or `name=value` had been written.
@@ -150,6 +156,11 @@ impl Options {
                 self.reservations = Some(needed("reservations=/var/lib/farlun/disk")?.into());
             }
             ("delay", _) => self.delay(needed("delay=2ms, or delay=read:1ms..2ms")?)?,
+            ("rate", _) => {
+                let found = needed("rate=400mbit")?;
+                let rate = found.parse().ok().filter(|rate| *rate >= RATE_MIN);
+                self.rate = Some(rate.ok_or_else(|| not(found, "rate", "at least 1mbit, such as 400mbit"))?);
+            }
             ("fault", _) => self.faults.push(needed("fault=read:0.1%")?.parse()?),
             ("seed", _) => {
                 let found = needed("seed=1")?;
@@ -185,6 +196,7 @@ impl Options {
             "block" => self.block_len_bytes.is_some(),
             "direct" => self.direct.is_some(),
             "reservations" => self.reservations.is_some(),
+            "rate" => self.rate.is_some(),
             "seed" => self.seed.is_some(),
             _ => false,
         }
@@ -232,6 +244,7 @@ impl Options {
             push((!read.is_none()).then(|| format!("delay=read:{read}")));
             push((!write.is_none()).then(|| format!("delay=write:{write}")));
         }
+        push(self.rate.map(|rate| format!("rate={rate}")));
         self.faults.iter().for_each(|rule| push(Some(format!("fault={rule}"))));
         push(self.seed.map(|seed| format!("seed={seed}")));
         texts

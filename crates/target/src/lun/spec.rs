@@ -223,7 +223,7 @@ mod tests {
         }
         assert_eq!(memory(4 << 30).to_string(), "memory:4GiB");
         let text = "file:/a,,b,ro,block=4096,direct=on,reservations=/c,,d,delay=read:2ms..3ms,\
-                    delay=write:8ms,fault=read:0.1%:lba=8-15:nth=1-3,fault=full,seed=7";
+                    delay=write:8ms,rate=400mbit,fault=read:0.1%:lba=8-15:nth=1-3,fault=full,seed=7";
         assert_eq!(text.parse::<LunSpec>().unwrap().to_string(), text);
         let same: LunSpec = "file:/a,delay=1ms".parse().unwrap();
         assert_eq!(same.to_string(), "file:/a,delay=1ms");
@@ -262,6 +262,7 @@ mod tests {
         check("null:1GiB,delay=3ms..2ms", "'3ms..2ms' ends before it begins");
         check("null:1GiB,delay=raed:2ms", "did you mean 'read'?");
         check("null:1GiB,delay=2h", "2h");
+        check("null:1GiB,rate=fast", "'fast' is no rate");
         check("null:1GiB,fault=raed", "did you mean 'read'?");
         check("null:1GiB,fault=read:200%", "'200%' is no share");
         check("null:1GiB,fault=read:lab=3", "did you mean 'lba'?");

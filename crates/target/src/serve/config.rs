@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use control::Choice;
-use engine::Course;
 use engine::trace::Sampling;
+use engine::{Course, Pacing};
 use proto::login::ChapTarget;
 use proto::params::Digest;
 use store::tables::TableError;
@@ -34,8 +34,8 @@ pub struct Config {
     pub congestion: Option<String>,
     /// What decides how its connections send.
     pub policy: Choice,
-    /// Whether what is sent is paced, if the policy wants it; otherwise TCP sends as its window lets it.
-    pub pacing: bool,
+    /// How fast each connection may send.
+    pub pacing: Pacing,
     /// Weights of initiators by their names, for when they share a line; others have 1.
     pub weights: BTreeMap<String, u32>,
     /// How its connections send.

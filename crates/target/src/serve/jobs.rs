@@ -55,6 +55,15 @@ impl Job {
 }
 
 impl Call {
+    /// What it moves.
+    pub(super) fn len_bytes(&self) -> u64 {
+        match self {
+            Call::Read { buffer, .. } | Call::Write { buffer, .. } => buffer.len() as u64,
+            Call::Order(order) => order.len_bytes(),
+            Call::Sync | Call::Keep(_) => 0,
+        }
+    }
+
     /// Whether it only looks at the medium.
     pub(super) fn is_read(&self) -> bool {
         match self {

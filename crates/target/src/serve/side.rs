@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use event::{Host, Login, Op, RequestId};
 use net::clock;
@@ -447,18 +446,18 @@ impl Side {
     }
 
     pub(super) fn submit(&mut self, lun: wire::iscsi::Lun, token: u64, call: Call, shared: &mut Shared) {
-        let lun = shared.luns.lun_mut(lun);
-        let Some((delay, Backend::Blocking(store))) =
-            lun.map(|lun| (lun.delay(call.is_read()), lun.backend()))
+        let (lun, now) = (shared.luns.lun_mut(lun), clock::now());
+        let Some((begins, Backend::Blocking(store))) =
+            lun.map(|lun| (lun.begins(call.is_read(), call.len_bytes(), now), lun.backend()))
         else {
             unreachable!("only LUNs with a store that blocks come here");
         };
         let (side, nexus, is_timed) = (self.index, self.nexus, self.trail.is_some());
         let task = self.transfers[token as usize].task;
         let job = Job { store: Arc::clone(store), call, side, nexus, token, is_timed };
-        match delay {
-            Duration::ZERO => shared.workers.submit(nexus.0, job.cost_bytes(), job),
-            delay => shared.waiting.push(clock::now() + delay, job),
+        match begins > now {
+            false => shared.workers.submit(nexus.0, job.cost_bytes(), job),
+            true => shared.waiting.push(begins, job),
         }
         self.note(task, |times, now| times.store_begin = now);
     }

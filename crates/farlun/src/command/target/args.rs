@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use control::Choice;
+use event::BitRate;
 use target::Compat;
 
 use super::address::node_name;
@@ -40,6 +41,7 @@ Options of a LUN:
                      [default: PATH.farlun-reservations; for devices in /var/lib/farlun]
   delay=[read:|write:]TIME[..TIME]
                      commands wait that long before they begin, or something in between
+  rate=RATE          the store moves at most so much, such as 400mbit, one command after the other
   fault=KIND[:SHARE%][:lba=A-B][:nth=A-B]
                      commands fail: read, write, sync (medium errors), full (no space), notready;
                      that share of them, those that touch these blocks, the Ath to the Bth of them
@@ -95,6 +97,9 @@ pub(crate) struct TargetArgs {
     /// Leave it to TCP how fast its window is sent, without pacing: for comparison
     #[arg(long)]
     pub(super) no_pacing: bool,
+    /// Send on each connection at most so fast, such as 100mbit, to leave room for others
+    #[arg(long, value_name = "RATE", conflicts_with = "no_pacing")]
+    pub(super) pace: Option<BitRate>,
     /// Send as other targets do, for comparisons: a list of nagle, separate-status, joined-send
     /// [default: none of them]
     #[arg(long, value_name = "LIST")]

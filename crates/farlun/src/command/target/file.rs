@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use control::Choice;
 use document::{Document, Entry, Problem, Problems, Scalar, Section};
+use engine::Pacing;
 use proto::login::{ChapTarget, Credentials, Secret};
 use target::Compat;
 use target::lun::{LUNS_MAX, LunSpec};
@@ -54,7 +55,7 @@ pub(super) struct FromFile {
     pub(super) congestion: Option<String>,
     pub(super) policy: Option<Choice>,
     pub(super) weights: Vec<(String, u32)>,
-    pub(super) pacing: Option<bool>,
+    pub(super) pacing: Option<Pacing>,
     pub(super) window: Option<u32>,
     pub(super) trace: Option<PathBuf>,
     pub(super) compat: Option<Compat>,
@@ -82,7 +83,7 @@ pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<F
             "congestion" => file.congestion = entry.read(&mut problems, text_of),
             "policy" => file.policy = entry.read(&mut problems, |value| value.text()?.parse()),
             "weight" => file.weights = weights(&entry, &mut problems),
-            "pacing" => file.pacing = entry.read(&mut problems, Scalar::bool),
+            "pacing" => file.pacing = entry.read(&mut problems, pacing),
             "window" => file.window = entry.read(&mut problems, |value| value.number(1, WINDOW_MAX)),
             "trace" => file.trace = entry.read(&mut problems, text_of).map(PathBuf::from),
             "insecure" => file.insecure = entry.read(&mut problems, Scalar::bool).unwrap_or_default(),
@@ -298,6 +299,15 @@ impl ChapReader<'_, '_> {
 
     fn secret_file(&mut self, entry: &Entry<'_>) -> Option<SecretFile> {
         entry.read(self.problems, |value| SecretFile::read(Path::new(value.text()?)))
+    }
+}
+
+/// `pacing = false`, or the most that is sent: `pacing = "100mbit"`.
+fn pacing(value: &Scalar) -> Result<Pacing, String> {
+    match value {
+        Scalar::Bool(true) => Ok(Pacing::Follow),
+        Scalar::Bool(false) => Ok(Pacing::Off),
+        other => other.rate().map(Pacing::AtMost),
     }
 }
 

@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use document::{Problem, lines};
+use engine::Pacing;
 use target::Config;
 use target::lun::LunSpec;
 
@@ -121,7 +122,11 @@ impl Settings {
             congestion,
             policy: args.policy.or(file.policy).unwrap_or_default(),
             weights: file.weights.into_iter().chain(args.weights.iter().cloned()).collect(),
-            pacing: !args.no_pacing && file.pacing.unwrap_or(true),
+            pacing: match args.pace {
+                _ if args.no_pacing => Pacing::Off,
+                Some(rate) => Pacing::AtMost(rate),
+                None => file.pacing.unwrap_or_default(),
+            },
             compat: args.compat.or(file.compat).unwrap_or_default(),
             window: args.window.or(file.window),
             trace: args.trace.clone().or(file.trace),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use event::{BitRate, Bytes};
 use link::{FRAMING_BYTES, JitterModel, Line, LossModel, Outage, Reordering, Shape, Share};
-use wan::{DeviceKind, Spec};
+use wan::{Buffers, DeviceKind, Spec};
 
 use super::both::Both;
 use crate::exit::Exit;
@@ -15,6 +15,8 @@ use crate::exit::Exit;
 const MTU: std::ops::RangeInclusive<i64> = 1280..=65_535;
 /// Rings that network cards have.
 const RING: std::ops::RangeInclusive<i64> = 80..=4_096;
+/// What a buffer of TCP may be: with less than two packets nothing flows, and the kernel knows 31 bits.
+const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 8_192..=1 << 30;
 /// A packet that is held back any longer is lost, for all that TCP can tell.
 const LONGEST: Duration = Duration::from_secs(10);
 
@@ -78,6 +80,13 @@ pub(super) struct PathArgs {
     /// The device that each host has: tun, veth, or auto: tun, and veth where /dev/net/tun does not open
     #[arg(long, value_name = "KIND", default_value = "auto")]
     device: DeviceKind,
+    /// What TCP may buffer of what a host receives, at most, for a connection: about twice the window that it offers
+    /// [default: what the path needs]
+    #[arg(long, value_name = "SIZE")]
+    rcvbuf: Option<Bytes>,
+    /// What TCP may buffer of what a host sends, at most, for a connection [default: what the path needs]
+    #[arg(long, value_name = "SIZE")]
+    sndbuf: Option<Bytes>,
     /// No IPv4: FARLUN_NEAR and FARLUN_FAR are IPv6 addresses
     #[arg(long)]
     ipv6: bool,
@@ -147,6 +156,10 @@ impl PathArgs {
             seed: self.seed,
             ring_packets: self.ring,
             segment: segment || self.ring.is_some(),
+            buffers: Buffers {
+                receive: buffer("rcvbuf", self.rcvbuf)?,
+                send: buffer("sndbuf", self.sndbuf)?,
+            },
             only_ipv6: self.ipv6,
             near_hosts: 1,
             far_hosts: 1,
@@ -193,6 +206,15 @@ impl PathArgs {
                 .map_or(Vec::new(), |down| down.0.clone()),
             ..Line::plain(Shape { delay, rate, queue_bytes })
         })
+    }
+}
+
+fn buffer(flag: &str, size: Option<Bytes>) -> anyhow::Result<Option<u64>> {
+    match size.map(|size| size.0) {
+        Some(bytes) if !BUFFER_BYTES.contains(&bytes) => {
+            Err(Exit::usage(format!("--{flag} {}: expected 8KiB to 1GiB", Bytes(bytes))))
+        }
+        bytes => Ok(bytes),
     }
 }
 

@@ -1,6 +1,6 @@
-//! `farlun doctor`: what limits a load, and what to change. How it is found out is `analysis::doctor`'s business.
+//! `farlun doctor RUN`: what limits the loads of a run. How it is found out is `analysis::doctor`'s business.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use analysis::doctor::{self, Diagnosis, Facts, Question};
 use analysis::throughput;
@@ -11,23 +11,6 @@ use store::{CellDir, RunDir, RunError};
 
 use crate::exit::{self, Exit};
 
-/// Say what limits a load, what shows it, what to change and what that would gain.
-///
-/// Looks at the tables of a run and at nothing else.
-#[derive(clap::Args, Debug)]
-#[command(after_help = "\
-Examples:
-  farlun doctor runs/tour
-  farlun doctor runs/layers/cells/003-calls/r1
-  farlun bench iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0 --trace /tmp/t && farlun doctor /tmp/t")]
-pub(crate) struct DoctorArgs {
-    /// Run directory, one of its cells, or a directory that --trace wrote to.
-    run: PathBuf,
-    /// Print one JSON document.
-    #[arg(long)]
-    json: bool,
-}
-
 /// One load and what was found.
 struct Found {
     dir: String,
@@ -35,19 +18,19 @@ struct Found {
     diagnosis: Diagnosis,
 }
 
-pub(crate) fn run(args: DoctorArgs) -> anyhow::Result<u8> {
-    let found = match RunDir::open(&args.run) {
+pub(super) fn run(path: &Path, is_json: bool) -> anyhow::Result<u8> {
+    let found = match RunDir::open(path) {
         Ok(dir) => of_run(&dir)?,
-        Err(RunError::NotARun { .. }) => of_tables(&args.run)?,
+        Err(RunError::NotARun { .. }) => of_tables(path)?,
         Err(error) => return Err(error.into()),
     };
     if found.is_empty() {
         return Err(Exit::usage(format!(
             "{}: no table io with requests that ended well; expected a run, one of its cells, or what --trace wrote",
-            args.run.display()
+            path.display()
         )));
     }
-    if args.json {
+    if is_json {
         let document =
             |found: &Found| json!({"dir": found.dir, "facts": found.facts, "diagnosis": found.diagnosis});
         let cells: Vec<Value> = found.iter().map(document).collect();

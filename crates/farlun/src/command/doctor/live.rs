@@ -1,0 +1,264 @@
+//! `farlun doctor URL`: a short load on a target, what limits it, and with `--fix` what becomes of it without that.
+//!
+//! The loop is [`lab::doctor::treat`]; the load is that of `farlun bench`, through the same engine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use analysis::doctor::{Diagnosis, Performance, Verdict};
+use anyhow::Context;
+use clap::Args;
+use event::{Bytes, Op, format_delay, parse_delay};
+use initiator::{Options, Shape};
+use lab::Pacing;
+use lab::doctor::{Caller, Patient, Ran, Record, treat};
+use proto::params::Wishes;
+
+use super::steps;
+use crate::command::bench;
+use crate::exit::{DONE, Exit};
+use crate::session::{BulkArgs, close, open_many};
+
+/// Flags of the load.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "The load on a target (iscsi://…), as its caller runs it")]
+pub(super) struct LiveArgs {
+    /// read, or write, which needs --overwrite
+    #[arg(long, default_value = "read", value_parser = bench::parse_op)]
+    op: Op,
+    /// Write over what is on the LUN; without it nothing is ever written
+    #[arg(long)]
+    overwrite: bool,
+    /// Length of a request, in whole blocks of the LUN [default: 1MiB, with --random 4KiB]
+    #[arg(long, value_name = "SIZE")]
+    block: Option<Bytes>,
+    /// Requests outstanding, 1 to 65535 [default: follows the path]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    depth: Option<u16>,
+    /// Requests that a session gives to iSCSI at a time [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    queue_limit: Option<u16>,
+    /// Sessions that load the LUN at the same time, 1 to 1024
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    sessions: u16,
+    /// At random places of the LUN instead of one after the other
+    #[arg(long)]
+    random: bool,
+    /// How long each measurement is, after the path has been filled
+    #[arg(long, default_value = "3s", value_parser = parse_delay)]
+    time: Duration,
+    /// Where random places come from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Change what limits where the initiator can, and measure again, until the path is the limit
+    #[arg(long)]
+    fix: bool,
+    /// Keep the run directory, with its tables and a report [default: it is removed in the end]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    session: BulkArgs,
+}
+
+/// Before figures count; and so many round trips, for slow start and until what it overshot has drained.
+const WARM_UP: Duration = Duration::from_millis(500);
+const WARM_UP_ROUND_TRIPS: u32 = 20;
+const BULK_BLOCK_BYTES: u64 = 1 << 20;
+const RANDOM_BLOCK_BYTES: u64 = 4 << 10;
+
+/// A load on a target.
+struct Live<'a> {
+    url: &'a str,
+    /// The same without a secret.
+    shown: String,
+    options: Options,
+    caller: Caller,
+    op: Op,
+    is_random: bool,
+    time: Duration,
+    seed: u64,
+    record: Record,
+}
+
+pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8> {
+    if args.op == Op::Write && !args.overwrite {
+        return Err(Exit::usage(
+            "--op write writes over what is on the LUN; give --overwrite too if that is meant, or look at reads",
+        ));
+    }
+    let options = args.session.options()?;
+    if options.trace.is_some() {
+        return Err(Exit::usage("the doctor's tables go to --out DIR; leave --trace out"));
+    }
+    let usual = if args.random { RANDOM_BLOCK_BYTES } else { BULK_BLOCK_BYTES };
+    let mut caller = Caller {
+        block_bytes: args.block.map_or(usual, |block| block.0),
+        block_most_bytes: u64::MAX,
+        depth: args.depth.map(u32::from),
+        queue_limit: args.queue_limit.map(u32::from),
+        sessions: args.sessions.into(),
+        connections: options.wishes.max_connections.into(),
+        has_small_bursts: has_small_bursts(&options.wishes),
+        pacing: match options.pacing {
+            engine::Pacing::Follow => Pacing::Follow,
+            engine::Pacing::AtMost(rate) => Pacing::AtMost(rate),
+            engine::Pacing::Off => Pacing::Off,
+        },
+        warmup: WARM_UP,
+    };
+    // What is not there, or not for us, is said before anything is made.
+    let disk = crate::session::open(url, &options)?;
+    let rtt = disk.session().min_rtt().unwrap_or_default();
+    caller.block_most_bytes = disk.transfer_max_bytes().into();
+    bench::check_block(caller.block_bytes, &disk)?;
+    caller.warmup += rtt * WARM_UP_ROUND_TRIPS;
+    close(disk)?;
+    let kept = args.out.clone();
+    let out = args.out.unwrap_or_else(temporary);
+    let _temporary = Temporary(kept.is_none().then(|| out.clone()));
+    // As it is shown, a URL has no secret.
+    let shown = crate::session::url(url)?.to_string();
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let words = words.map(|word| if word == url { shown.clone() } else { word });
+    let words: Vec<String> = std::iter::once("farlun".to_owned()).chain(words).collect();
+    let commit = option_env!("FARLUN_COMMIT").map(str::to_owned);
+    let begun = lab::begun(lab::quoted(&words), env!("CARGO_PKG_VERSION").to_owned(), commit);
+    let record = Record::create(&out, begun).map_err(|error| match error {
+        error @ (lab::LabError::NotEmpty(_) | lab::LabError::Begun(_)) => Exit::usage(error),
+        other => other.into(),
+    })?;
+    let (op, is_random, time, seed) = (args.op, args.random, args.time, args.seed);
+    let mut live = Live { url, shown, options, caller, op, is_random, time, seed, record };
+    let treatment = treat(&mut live, args.fix, &mut |steps| {
+        if !is_json {
+            steps::say(steps);
+        }
+    })?;
+    let report = live.record.finish()?;
+    if is_json {
+        say!("{}", steps::json(&treatment, kept.as_ref().map(|_| report.as_path())));
+        return Ok(DONE);
+    }
+    say!("\n{}", steps::ending(treatment.ending));
+    if kept.is_some() {
+        say!("report: {}", report.display());
+    }
+    Ok(DONE)
+}
+
+impl Live<'_> {
+    /// The load as it is now.
+    fn shape(&self, span_bytes: u64) -> Shape {
+        let Caller { block_bytes, depth, warmup, .. } = self.caller;
+        Shape {
+            op: self.op,
+            // Checked, and a fix stays within what the target takes.
+            block_bytes: u32::try_from(block_bytes).unwrap_or(u32::MAX),
+            depth: depth.map(|depth| depth as usize),
+            is_random: self.is_random,
+            span_bytes,
+            time: warmup + self.time,
+            warmup,
+            seed: self.seed,
+            start_bytes: 0,
+        }
+    }
+
+    /// The command that runs it alone.
+    fn command(&self) -> String {
+        let caller = &self.caller;
+        let total = format_delay(caller.warmup + self.time);
+        let mut words = ["farlun", "bench", &self.shown, "--op", self.op.name()].map(str::to_owned).to_vec();
+        let several = |count: u32| (count > 1).then(|| count.to_string());
+        let pace = match caller.pacing {
+            Pacing::AtMost(rate) => Some(rate.to_string()),
+            Pacing::Follow | Pacing::Off => None,
+        };
+        let flags = [
+            ("--block", Some(Bytes(caller.block_bytes).to_string())),
+            ("--depth", caller.depth.map(|depth| depth.to_string())),
+            ("--queue-limit", caller.queue_limit.map(|limit| limit.to_string())),
+            ("--sessions", several(caller.sessions)),
+            ("--connections", several(caller.connections)),
+            ("--pace", pace),
+            ("--time", Some(total)),
+            ("--warmup", Some(format_delay(caller.warmup))),
+        ];
+        for (flag, value) in flags {
+            words.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
+        }
+        let switches = [("--no-pacing", caller.pacing == Pacing::Off), ("--random", self.is_random)];
+        words.extend(switches.into_iter().filter(|(_, is_on)| *is_on).map(|(flag, _)| flag.to_owned()));
+        lab::quoted(&words)
+    }
+}
+
+impl Patient for Live<'_> {
+    type Error = anyhow::Error;
+
+    fn examine(&mut self) -> anyhow::Result<Diagnosis> {
+        let dir = self.record.next()?;
+        let caller = self.caller;
+        let options = &mut self.options;
+        options.depth = caller.depth.map(|depth| depth as usize);
+        options.queue_limit = caller.queue_limit.map(|limit| limit as usize);
+        options.wishes.max_connections = caller.connections as u16;
+        if !caller.has_small_bursts {
+            let Wishes { initial_r2t, max_burst_len, first_burst_len, max_outstanding_r2t, .. } =
+                Wishes::default();
+            options.wishes = Wishes {
+                initial_r2t,
+                max_burst_len,
+                first_burst_len,
+                max_outstanding_r2t,
+                ..options.wishes.clone()
+            };
+        }
+        options.pacing = match caller.pacing {
+            Pacing::Follow => engine::Pacing::Follow,
+            Pacing::AtMost(rate) => engine::Pacing::AtMost(rate),
+            Pacing::Off => engine::Pacing::Off,
+        };
+        options.trace = Some(dir);
+        let mut disks = open_many(self.url, &self.options, caller.sessions as usize)?;
+        let shape = self.shape(disks[0].len_bytes());
+        let mut near = bench::measured(&mut disks, shape)?;
+        for disk in disks {
+            near.trace = close(disk)?;
+        }
+        let ran = Ran {
+            command: self.command(),
+            window: (caller.warmup, self.time),
+            near: serde_json::to_value(&near).context("write down what the load said")?,
+        };
+        Ok(self.record.ran(ran)?)
+    }
+
+    fn relieve(&mut self, verdict: &Verdict, current: Performance) -> Option<String> {
+        self.caller.relieve(verdict.limiter, verdict.gain(current))
+    }
+}
+
+fn has_small_bursts(wishes: &Wishes) -> bool {
+    let bursts = |w: &Wishes| (w.initial_r2t, w.max_burst_len, w.first_burst_len, w.max_outstanding_r2t);
+    bursts(wishes) != bursts(&Wishes::default())
+}
+
+/// A directory that nobody else has.
+fn temporary() -> PathBuf {
+    let mut random = [0; 8];
+    net::random::fill(&mut random);
+    std::env::temp_dir().join(format!("farlun-doctor-{:016x}", u64::from_le_bytes(random)))
+}
+
+/// A run directory that is gone in the end.
+struct Temporary(Option<PathBuf>);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // What is left behind lies among the temporary files.
+            let _ = std::fs::remove_dir_all(path);
+        }
+    }
+}

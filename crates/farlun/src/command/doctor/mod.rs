@@ -1,0 +1,43 @@
+//! `farlun doctor`: what limits a load, and what to change: of a run that was recorded, or on a target, where it runs a
+//! load itself.
+
+mod live;
+mod recorded;
+mod steps;
+
+use std::path::Path;
+
+use clap::Args;
+
+/// Say what limits a load, what shows it, what to change and what that would gain
+///
+/// Looks at the tables of a run and at nothing else; or, given a URL, runs a short load there first. With --fix it
+/// changes what the initiator can change, measures again, and goes on until the path is the limit.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  farlun doctor runs/tour
+  farlun doctor runs/layers/cells/003-calls/r1
+  farlun doctor iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0
+  farlun doctor iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0 --block 4KiB --depth 32 --random --fix --out runs/slow
+  farlun doctor iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0 --op write --overwrite --json
+
+Nothing is written to the LUN without --overwrite.")]
+pub(crate) struct DoctorArgs {
+    /// iscsi://HOST[:PORT]/IQN/LUN; or a run directory, one of its cells, or a directory that --trace wrote to
+    #[arg(value_name = "URL|RUN")]
+    what: String,
+    #[command(flatten)]
+    live: live::LiveArgs,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: DoctorArgs) -> anyhow::Result<u8> {
+    match args.what.starts_with("iscsi://") {
+        true => live::run(&args.what, args.live, args.json),
+        false => recorded::run(Path::new(&args.what), args.json),
+    }
+}

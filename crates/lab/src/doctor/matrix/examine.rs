@@ -1,0 +1,139 @@
+//! Runs one cell after the other into the run directory, and shows the doctor the tables of each and nothing else.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::Duration;
+
+use analysis::doctor::Diagnosis;
+use serde_json::json;
+use store::RunDir;
+use store::manifest::{Cell, CellEntry, Run};
+
+use super::setup::Setup;
+use crate::doctor::asked::asked;
+use crate::plan::{Lun, Point};
+use crate::run::{Lab, LabError, Order, Parts, Progress, Step};
+
+/// Where the doctor finds the tables: without the files that say what was run.
+const BLIND_DIR: &str = "tables-alone";
+
+/// A run that goes on.
+pub(super) struct Examination<'a> {
+    lab: &'a Lab,
+    order: &'a Order,
+    progress: &'a mut dyn Progress,
+    pub(super) dir: RunDir,
+    pub(super) run: Run,
+    /// How long each cell takes that is left.
+    times: Vec<Duration>,
+    done: usize,
+    of: usize,
+    /// Cells that yield no figures because the machine was too busy, in words.
+    pub(super) invalid: Vec<String>,
+    /// Cells of which a command failed.
+    pub(super) failed: Vec<String>,
+    /// Why the rest was not run, if it was not.
+    pub(super) stopped: Option<String>,
+    /// That nobody else runs anything in this directory.
+    _lock: File,
+}
+
+impl<'a> Examination<'a> {
+    pub(super) fn new(
+        lab: &'a Lab,
+        order: &'a Order,
+        dir: RunDir,
+        run: Run,
+        lock: File,
+        progress: &'a mut dyn Progress,
+        mut times: Vec<Duration>,
+    ) -> Examination<'a> {
+        let of = times.len();
+        times.reverse();
+        Examination {
+            lab,
+            order,
+            progress,
+            dir,
+            run,
+            times,
+            done: 0,
+            of,
+            invalid: Vec::new(),
+            failed: Vec::new(),
+            stopped: None,
+            _lock: lock,
+        }
+    }
+
+    /// Cells that will not be run.
+    pub(super) fn skip(&mut self, count: usize) {
+        self.times.truncate(self.times.len().saturating_sub(count));
+        self.of -= count.min(self.of);
+    }
+
+    /// Runs a cell and has it diagnosed; `None` if it yields no figures.
+    pub(super) fn examine(&mut self, setup: &Setup, words: &str) -> Result<Option<Diagnosis>, LabError> {
+        if self.stopped.is_some() {
+            return Ok(None);
+        }
+        self.done += 1;
+        let mut cell = setup.cell.clone();
+        cell.number = self.done;
+        cell.point = Point(vec![("case".to_owned(), words.to_owned())]);
+        let dir = self.dir.make_cell(cell.number, &cell.slug(), 1)?;
+        let trace_dir = self.dir.path().join(&dir);
+        let left = self.times.iter().sum();
+        let expected = self.times.pop().unwrap_or_default();
+        let step = Step {
+            number: self.done,
+            of: self.of,
+            words: words.to_owned(),
+            repeat: 1,
+            attempt: 1,
+            expected,
+            left,
+        };
+        self.progress.begins(&step);
+        let luns = [Lun::of(setup.lun.clone())];
+        let seed = cell.seed(self.order.seed, 1);
+        let record = &self.order.plan.record;
+        let single =
+            self.lab.single(Parts { cell: &cell, luns: &luns, record, seed, trace_dir: &trace_dir })?;
+        self.progress.ended(&step, single.trouble.as_deref());
+        self.dir.save_cell(&dir, &single.manifest)?;
+        let parameters = BTreeMap::from([("case".to_owned(), json!(words))]);
+        let (slug, load) = (cell.slug(), cell.load.name.clone());
+        self.run.cells.push(CellEntry { dir, slug, load, parameters, repeat: 1 });
+        self.dir.save(&self.run)?;
+        if single.interrupted {
+            self.stopped = Some("interrupted".to_owned());
+        }
+        if single.trouble.is_some() {
+            let list = if single.is_invalid { &mut self.invalid } else { &mut self.failed };
+            list.push(words.to_owned());
+            return Ok(None);
+        }
+        self.blind(&trace_dir, &single.manifest).map(Some)
+    }
+
+    /// What the doctor says who sees the tables and neither the plan nor the case.
+    fn blind(&self, cell: &Path, manifest: &Cell) -> Result<Diagnosis, LabError> {
+        let blind = self.dir.path().join(BLIND_DIR);
+        let linked = || {
+            fs::create_dir_all(&blind)?;
+            for entry in fs::read_dir(cell)?.flatten() {
+                let path = entry.path();
+                if path.extension().is_some_and(|extension| extension == "parquet") {
+                    fs::hard_link(&path, blind.join(entry.file_name()))?;
+                }
+            }
+            Ok(())
+        };
+        linked().map_err(|source| LabError::File { path: blind.clone(), source })?;
+        let diagnosis = asked(&blind, manifest);
+        fs::remove_dir_all(&blind).map_err(|source| LabError::File { path: blind.clone(), source })?;
+        diagnosis
+    }
+}

@@ -1,0 +1,68 @@
+//! The result of the matrix as text: the confusion table and every case that went wrong, for people.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use analysis::doctor::Limiter;
+
+use super::score::{Pair, Score, Single};
+
+/// Where it is written.
+pub(super) const FILE: &str = "doctor.md";
+
+/// The whole as Markdown.
+pub(super) fn text(score: &Score) -> String {
+    let mut text = String::new();
+    confusion(&mut text, score);
+    singles(&mut text, &score.singles);
+    pairs(&mut text, &score.pairs);
+    let _ = writeln!(text, "\n| fix of | predicted ÷ measured |\n|---|---|");
+    for prediction in score.predictions() {
+        let _ = writeln!(
+            text,
+            "| {} ({}) | {:.2} |",
+            prediction.name,
+            prediction.limiter.name(),
+            prediction.ratio
+        );
+    }
+    text
+}
+
+/// A row for what was put in, a column for what was said.
+fn confusion(text: &mut String, score: &Score) {
+    let table = score.confusion();
+    let said: BTreeSet<Limiter> = table.keys().map(|(_, said)| *said).collect();
+    let put: BTreeSet<Limiter> = table.keys().map(|(put, _)| *put).collect();
+    let heads: Vec<&str> = said.iter().map(|limiter| limiter.name()).collect();
+    let _ = writeln!(text, "| put in, said: | {} |", heads.join(" | "));
+    let _ = writeln!(text, "|---|{}", "---|".repeat(said.len()));
+    for row in put {
+        let counts = said.iter().map(|column| table.get(&(row, *column)));
+        let counts: Vec<String> = counts.map(|n| n.map_or_else(String::new, ToString::to_string)).collect();
+        let _ = writeln!(text, "| {} | {} |", row.name(), counts.join(" | "));
+    }
+}
+
+fn singles(text: &mut String, singles: &[Single]) {
+    let _ = writeln!(text, "\n| case | said | best knob | | right |\n|---|---|---|---|---|");
+    for single in singles {
+        let best = single.best();
+        let name = best.map_or("nothing to gain", |(limiter, _)| limiter.name());
+        let gains = best.map_or_else(String::new, |(_, gain)| {
+            format!("×{:.2}, that of the verdict ×{:.2}", 1.0 + gain, 1.0 + single.gain(single.verdict()))
+        });
+        let right = if single.is_right() { "yes" } else { "**no**" };
+        let _ =
+            writeln!(text, "| {} | {} | {name} | {gains} | {right} |", single.name, single.verdict().name());
+    }
+}
+
+fn pairs(text: &mut String, pairs: &[Pair]) {
+    let _ = writeln!(text, "\n| pair | said first, then | right |\n|---|---|---|");
+    for pair in pairs {
+        let said: Vec<&str> = pair.verdicts().iter().map(|limiter| limiter.name()).collect();
+        let right = if pair.is_right() { "yes" } else { "**no**" };
+        let _ = writeln!(text, "| {} | {} | {right} |", pair.name, said.join(", "));
+    }
+}

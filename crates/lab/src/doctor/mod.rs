@@ -1,0 +1,18 @@
+//! The doctor's loop — measure, name the limiter, fix it, measure again — and its proof: limiters that are put into a
+//! load for it to find.
+//!
+//! What limits is concluded in [`analysis::doctor`] from tables alone, and measured by farlun's own commands; here is
+//! only what is run, in which order, and what is changed in between.
+
+mod asked;
+mod knob;
+mod matrix;
+mod record;
+mod treat;
+
+pub use knob::Caller;
+pub use matrix::expected;
+pub use record::{Ran, Record};
+pub use treat::{Change, Ending, Patient, Step, Treatment, treat};
+
+pub(crate) use matrix::run as run_matrix;

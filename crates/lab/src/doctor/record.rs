@@ -1,0 +1,97 @@
+//! The run directory of a load that was examined: one cell for each time it was run, as a plan's has them, so that
+//! every figure of a verdict can be looked up and `farlun report` draws it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use analysis::Tour;
+use analysis::doctor::Diagnosis;
+use serde_json::{Value, json};
+use store::RunDir;
+use store::manifest::{Cell, CellEntry, Run, Window};
+
+use super::asked::asked;
+use crate::run::LabError;
+
+/// A run directory that is being written.
+#[derive(Debug)]
+pub struct Record {
+    dir: RunDir,
+    run: Run,
+    began: Instant,
+}
+
+/// A run of the load whose tables are there.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ran {
+    /// The command that runs it alone, quoted for a shell.
+    pub command: String,
+    /// When figures count, from the beginning of the load, and for how long.
+    pub window: (Duration, Duration),
+    /// What the load said of itself.
+    pub near: Value,
+}
+
+impl Record {
+    /// A new one at a place where nothing is.
+    pub fn create(out: &Path, run: Run) -> Result<Record, LabError> {
+        let is_taken = std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
+        if is_taken {
+            return Err(LabError::NotEmpty(out.to_owned()));
+        }
+        let dir = RunDir::create(out)?;
+        dir.save(&run)?;
+        Ok(Record { dir, run, began: Instant::now() })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Where the tables of the next run go.
+    pub fn next(&self) -> Result<PathBuf, LabError> {
+        let dir = self.dir.make_cell(self.run.cells.len() + 1, SLUG, 1)?;
+        Ok(self.dir.path().join(dir))
+    }
+
+    /// Writes down the run whose tables went there, and says what limited it.
+    pub fn ran(&mut self, ran: Ran) -> Result<Diagnosis, LabError> {
+        let number = self.run.cells.len() + 1;
+        let dir = RunDir::repeat_dir(number, SLUG, 1);
+        let parameters = BTreeMap::from([("step".to_owned(), json!(number.to_string()))]);
+        let window = Window { start_s: ran.window.0.as_secs_f64(), length_s: ran.window.1.as_secs_f64() };
+        let cell = Cell {
+            slug: SLUG.to_owned(),
+            load: SLUG.to_owned(),
+            repeat: 1,
+            parameters: parameters.clone(),
+            command: ran.command,
+            window: Some(window),
+            initiators: 1,
+            targets: 1,
+            wan: None,
+            near: Some(ran.near),
+            valid: true,
+            reasons: Vec::new(),
+        };
+        self.dir.save_cell(&dir, &cell)?;
+        let (slug, load) = (SLUG.to_owned(), SLUG.to_owned());
+        self.run.cells.push(CellEntry { dir: dir.clone(), slug, load, parameters, repeat: 1 });
+        self.run.elapsed_s = self.began.elapsed().as_secs_f64();
+        self.run.valid = true;
+        self.dir.save(&self.run)?;
+        asked(&self.dir.path().join(dir), &cell)
+    }
+
+    /// Draws its report; where that is.
+    pub fn finish(self) -> Result<PathBuf, LabError> {
+        let tour = Tour::collect(&self.dir)?;
+        let words = ["farlun".to_owned(), "report".to_owned(), self.dir.path().display().to_string()];
+        Ok(self.dir.write(store::REPORT_FILE, report::html(&tour, &crate::quoted(&words)).as_bytes())?)
+    }
+}
+
+/// What cells are called.
+const SLUG: &str = "load";

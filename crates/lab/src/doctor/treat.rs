@@ -1,0 +1,174 @@
+//! The loop: measure, take the verdict, fix what can be fixed, measure again.
+
+use analysis::doctor::{Diagnosis, Limiter, Performance, Verdict};
+
+/// After so many fixes it is enough: something is being taken for what it is not.
+const FIXES_MAX: usize = 8;
+
+/// What can be measured and changed.
+pub trait Patient {
+    /// Why it could not be measured.
+    type Error;
+
+    /// Runs its load as it is now, and says what limits it.
+    fn examine(&mut self) -> Result<Diagnosis, Self::Error>;
+
+    /// Changes what the verdict is about; in words, or `None` if that is not in its power.
+    fn relieve(&mut self, verdict: &Verdict, current: Performance) -> Option<String>;
+}
+
+/// One measurement, and what was changed after it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Step {
+    /// What was found.
+    pub diagnosis: Diagnosis,
+    /// What was done about it.
+    pub change: Option<Change>,
+}
+
+/// A fix and what was to come of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Change {
+    /// What was relieved.
+    pub limiter: Limiter,
+    /// How, in words.
+    pub what: String,
+    /// What the verdict said would come of it.
+    pub predicted: Performance,
+}
+
+/// Why the loop ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// It was not asked to fix anything.
+    NotAsked,
+    /// The path is the limit: there is nothing to gain.
+    Path(Limiter),
+    /// What limits is not in the patient's power.
+    Elsewhere(Limiter),
+    /// The same again, although it was relieved.
+    Again(Limiter),
+    /// Enough.
+    Enough,
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Treatment {
+    /// Every measurement, in order; at least one.
+    pub steps: Vec<Step>,
+    /// Why there is no other.
+    pub ending: Ending,
+}
+
+/// Measures, and with `fixes` goes on until nothing is left that could be fixed; each step is told to `told` when it is
+/// known.
+pub fn treat<P: Patient>(
+    patient: &mut P,
+    fixes: bool,
+    told: &mut dyn FnMut(&[Step]),
+) -> Result<Treatment, P::Error> {
+    let mut steps: Vec<Step> = Vec::new();
+    let ending = loop {
+        let diagnosis = patient.examine()?;
+        let first = diagnosis.first().cloned();
+        let current = diagnosis.current;
+        let tried: Vec<Limiter> =
+            steps.iter().filter_map(|step| step.change.as_ref().map(|c| c.limiter)).collect();
+        steps.push(Step { diagnosis, change: None });
+        let ending = match &first {
+            _ if !fixes => Some(Ending::NotAsked),
+            None => Some(Ending::Path(Limiter::RoundTrip)),
+            Some(verdict) if verdict.limiter.is_final() => Some(Ending::Path(verdict.limiter)),
+            Some(verdict) if tried.contains(&verdict.limiter) => Some(Ending::Again(verdict.limiter)),
+            Some(_) if tried.len() >= FIXES_MAX => Some(Ending::Enough),
+            Some(_) => None,
+        };
+        let ending = ending.or_else(|| {
+            let verdict = first.as_ref()?;
+            let Some(what) = patient.relieve(verdict, current) else {
+                return Some(Ending::Elsewhere(verdict.limiter));
+            };
+            let change = Change { limiter: verdict.limiter, what, predicted: verdict.predicted };
+            steps.last_mut().expect("one was pushed").change = Some(change);
+            None
+        });
+        told(&steps);
+        if let Some(ending) = ending {
+            break ending;
+        }
+    };
+    Ok(Treatment { steps, ending })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    /// Limits one behind the other, with what each leaves; some can be relieved.
+    struct Pipe {
+        limits: Vec<(Limiter, f64, bool)>,
+    }
+
+    impl Pipe {
+        fn tightest(&self) -> (Limiter, f64, bool) {
+            *self.limits.iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap()
+        }
+    }
+
+    fn at(bytes_per_s: f64) -> Performance {
+        Performance { bytes_per_s, latency_s: 1.0 / bytes_per_s }
+    }
+
+    impl Patient for Pipe {
+        type Error = Infallible;
+
+        fn examine(&mut self) -> Result<Diagnosis, Infallible> {
+            let (limiter, rate, _) = self.tightest();
+            let rest = self.limits.iter().filter(|limit| limit.0 != limiter).map(|limit| limit.1);
+            let verdict = Verdict {
+                limiter,
+                share: 1.0,
+                evidence: Vec::new(),
+                predicted: at(rest.fold(1e9, f64::min)),
+                next: Limiter::LinkRate,
+                remedies: Vec::new(),
+            };
+            Ok(Diagnosis { current: at(rate), verdicts: vec![verdict], cannot_know: Vec::new() })
+        }
+
+        fn relieve(&mut self, verdict: &Verdict, _current: Performance) -> Option<String> {
+            let limit = self.limits.iter_mut().find(|limit| limit.0 == verdict.limiter && limit.2)?;
+            limit.1 = 1e9;
+            Some("relieved".to_owned())
+        }
+    }
+
+    fn check(limits: &[(Limiter, f64, bool)], fixes: bool, found: &[Limiter], ending: Ending) {
+        let mut pipe = Pipe { limits: limits.to_vec() };
+        let mut told = 0;
+        let Ok(treatment) = treat(&mut pipe, fixes, &mut |steps| told = steps.len());
+        let firsts: Vec<_> = treatment.steps.iter().map(|step| step.diagnosis.verdicts[0].limiter).collect();
+        assert_eq!((firsts.as_slice(), treatment.ending, told), (found, ending, found.len()));
+    }
+
+    #[test]
+    fn one_limit_after_the_other_until_the_path_is_left() {
+        let limits = [
+            (Limiter::LinkRate, 100.0, false),
+            (Limiter::CallerDepth, 10.0, true),
+            (Limiter::QueueLimit, 40.0, true),
+        ];
+        let all = [Limiter::CallerDepth, Limiter::QueueLimit, Limiter::LinkRate];
+        check(&limits, true, &all, Ending::Path(Limiter::LinkRate));
+        check(&limits, false, &all[..1], Ending::NotAsked);
+    }
+
+    #[test]
+    fn what_is_elsewhere_ends_it() {
+        let limits = [(Limiter::LinkRate, 100.0, false), (Limiter::StoreLatency, 10.0, false)];
+        check(&limits, true, &[Limiter::StoreLatency], Ending::Elsewhere(Limiter::StoreLatency));
+    }
+}

@@ -1,0 +1,82 @@
+//! One cell by itself, for those who decide by what came of it what to run next.
+
+use store::manifest::{self, Window};
+
+use super::child::{self, Ended};
+use super::command::Parts;
+use super::verdict::{self, Attempt, Verdict};
+use super::{Lab, LabError, MAX_ATTEMPTS, order};
+use crate::plan::Cell;
+
+/// What came of a cell.
+pub(crate) struct Single {
+    /// As it goes into the cell's directory.
+    pub(crate) manifest: manifest::Cell,
+    /// Why it yields no figures, in a sentence.
+    pub(crate) trouble: Option<String>,
+    /// The emulator was late, or something failed, and it will not become better.
+    pub(crate) is_invalid: bool,
+    /// A signal ended it.
+    pub(crate) interrupted: bool,
+}
+
+impl Lab {
+    /// Runs a cell until it is valid or will not become so; `told` hears of each attempt, before it and, with what went
+    /// wrong, after it.
+    pub(super) fn attempts(
+        &self,
+        parts: Parts<'_>,
+        told: &mut dyn FnMut(u32, Option<&Verdict>),
+    ) -> Result<(Attempt, bool), LabError> {
+        let words = parts.words(&self.program.to_string_lossy());
+        let dir = parts.trace_dir;
+        let mut attempt = 1;
+        loop {
+            told(attempt, None);
+            child::clear(dir).map_err(LabError::file(dir))?;
+            let limit = order::time_limit(parts.cell);
+            let ended = child::run(&words, dir, limit, self.signals.as_ref())
+                .map_err(|error| self.not_started(error, dir))?;
+            let judged = verdict::judge(&ended, dir);
+            told(attempt, Some(&judged.verdict));
+            let interrupted = matches!(ended, Ended::Interrupted);
+            let again = matches!(judged.verdict, Verdict::Invalid(_)) && attempt < MAX_ATTEMPTS;
+            if !again || interrupted {
+                return Ok((judged, interrupted));
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Runs a cell whose tables go to `dir`.
+    pub(crate) fn single(&self, parts: Parts<'_>) -> Result<Single, LabError> {
+        let (attempt, interrupted) = self.attempts(parts, &mut |_, _| {})?;
+        let trouble = attempt.verdict.trouble();
+        let is_invalid = matches!(attempt.verdict, Verdict::Invalid(_));
+        let manifest = written(parts.cell, 1, parts.shown(), &attempt);
+        Ok(Single { manifest, trouble, is_invalid, interrupted })
+    }
+}
+
+/// What is written down of a cell that was run.
+pub(super) fn written(cell: &Cell, repeat: u32, command: String, attempt: &Attempt) -> manifest::Cell {
+    let rtt = cell.path.rtt();
+    let window = Window {
+        start_s: cell.load.start.on(rtt).as_secs_f64(),
+        length_s: cell.load.window.on(rtt).as_secs_f64(),
+    };
+    manifest::Cell {
+        slug: cell.slug(),
+        load: cell.load.name.clone(),
+        repeat,
+        parameters: cell.point.to_json().into_iter().collect(),
+        command,
+        window: Some(window),
+        initiators: cell.load.initiators,
+        targets: cell.load.far_hosts(),
+        wan: attempt.wan.clone(),
+        near: attempt.near.clone(),
+        valid: attempt.verdict == Verdict::Valid,
+        reasons: attempt.verdict.reasons(),
+    }
+}
