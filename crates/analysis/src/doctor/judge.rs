@@ -5,11 +5,9 @@ use super::facts::Facts;
 use super::limiter::Limiter;
 use super::model::{self, Effect, Finding};
 use super::remedy::remedies;
-use super::verdict::{Diagnosis, Evidence, Verdict};
+use super::verdict::{Diagnosis, Evidence, LEAST_GAIN, Verdict};
 use super::{answers, ends, places, tcp};
 
-/// Less than this is no gain.
-const LEAST_GAIN: f64 = 1.05;
 /// What gains so much is worth doing before the caller is asked to change.
 const WORTH_IT: f64 = 1.25;
 /// Gains that differ by less are equal; then what limits for more of the time comes first.

@@ -81,7 +81,11 @@ pub(super) fn relieve(facts: &Facts, findings: &[Finding], index: usize) -> (Per
     let is_line = then.held_by == Limiter::LinkRate;
     let mut bytes_per_s = if is_line { then.bytes_per_s } else { then.bytes_per_s * unexplained };
     let is_same = then.bytes_per_s <= now.bytes_per_s * SAME;
-    if is_same || !bytes_per_s.is_finite() || bytes_per_s < current.bytes_per_s {
+    if !bytes_per_s.is_finite() {
+        // Nothing is known that would hold it: twice as much of what holds it gets twice as much, at least.
+        bytes_per_s = current.bytes_per_s * 2.0;
+    }
+    if is_same || bytes_per_s < current.bytes_per_s {
         bytes_per_s = current.bytes_per_s;
     }
     let gain = if current.bytes_per_s > 0.0 { bytes_per_s / current.bytes_per_s } else { 1.0 };

@@ -170,7 +170,11 @@ fn the_ends_and_the_line() {
 #[test]
 fn where_nothing_is_to_be_gained_it_says_so() {
     let facts = Facts { line_bytes_per_s: None, ..closed([1.0; 3], RTT_S, 4.0 * KIB) };
-    check(&facts, Limiter::RoundTrip, 1.0, Limiter::RoundTrip);
+    let found = judge(&facts);
+    let slow: Vec<Limiter> = found.for_latency().iter().map(|verdict| verdict.limiter).collect();
+    assert_eq!(slow, [Limiter::RoundTrip], "{found:#?}");
+    // More of them at a time get more, at least twice as many for all that is known.
+    check(&facts, Limiter::CallerDepth, 2.0, Limiter::RoundTrip);
     assert!(!judge(&Facts { rtt_s: Some(0.1), ..Facts::default() }).verdicts.is_empty());
 }
 
