@@ -12,6 +12,8 @@ use super::{answers, ends, places, tcp};
 const WORTH_IT: f64 = 1.25;
 /// Gains that differ by less are equal; then what limits for more of the time comes first.
 const SAME_GAIN: f64 = 0.05;
+/// A session with no more requests than this outstanding has one at a time.
+const SERIAL: f64 = 1.05;
 /// What is used up to here limits.
 const USED: f64 = 0.9;
 
@@ -35,7 +37,8 @@ pub fn judge(facts: &Facts) -> Diagnosis {
             verdicts.push(verdict);
         }
     }
-    verdicts.extend(round_trip(facts, verdicts.is_empty()));
+    let is_left = verdicts.iter().all(|verdict| is_serial(facts) && is_callers(verdict.limiter));
+    verdicts.extend(round_trip(facts, is_left));
     // Steps of gain, so that equal ones are equal whatever they are compared with.
     let step = |verdict: &Verdict| (verdict.gain(facts.current).max(1.0).ln() / SAME_GAIN).round() as i64;
     let part = |verdict: &Verdict| (verdict.share / SAME_GAIN).round() as i64;
@@ -47,12 +50,19 @@ pub fn judge(facts: &Facts) -> Diagnosis {
     Diagnosis { current: facts.current, verdicts, cannot_know: facts.cannot_know.clone() }
 }
 
+/// Whether the caller waits for each request before it asks for the next: what helps it is a shorter request, and more
+/// of them at a time are not its to ask for.
+fn is_serial(facts: &Facts) -> bool {
+    facts.outstanding.called <= SERIAL * facts.sessions.max(1.0)
+}
+
 /// What is worth doing and can be done without the caller comes first, then whatever gains anything, then what ends
-/// the search, then what limits and gains nothing by itself.
+/// the search, then what limits and gains nothing by itself; last what a caller would have to be another one for.
 fn order(verdict: &Verdict, facts: &Facts) -> u8 {
     let gain = verdict.gain(facts.current);
     match () {
         () if gain >= WORTH_IT && !is_callers(verdict.limiter) => 0,
+        () if is_serial(facts) && is_callers(verdict.limiter) => 4,
         () if gain >= LEAST_GAIN => 1,
         () if verdict.limiter.is_final() => 2,
         () => 3,

@@ -66,18 +66,6 @@ impl Verdict {
 }
 
 impl Diagnosis {
-    /// What makes single requests slow, the one with most to gain first: for a caller that waits for each of them. What
-    /// is final comes last.
-    pub fn for_latency(&self) -> Vec<&Verdict> {
-        let gain = |verdict: &Verdict| self.current.latency_s / verdict.predicted.latency_s.max(1e-12);
-        let counts = |verdict: &&Verdict| verdict.limiter.is_final() || gain(verdict) >= LEAST_GAIN;
-        let mut verdicts: Vec<&Verdict> = self.verdicts.iter().filter(counts).collect();
-        verdicts.sort_by(|a, b| {
-            a.limiter.is_final().cmp(&b.limiter.is_final()).then(gain(b).total_cmp(&gain(a)))
-        });
-        verdicts
-    }
-
     /// What limits most.
     pub fn first(&self) -> Option<&Verdict> {
         self.verdicts.first()
