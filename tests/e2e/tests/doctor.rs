@@ -66,9 +66,9 @@ fn names(diagnosis: &Value) -> Vec<String> {
 }
 
 #[test]
-fn names_a_caller_with_a_single_request() {
+fn names_a_caller_with_few_requests() {
     need!(path::available());
-    let diagnosis = Case { bench: "--block 4KiB --depth 1", ..PLAIN }.diagnosis(false);
+    let diagnosis = Case { bench: "--block 4KiB --depth 2", ..PLAIN }.diagnosis(false);
     assert_eq!(names(&diagnosis)[0], "caller-depth", "{diagnosis:#}");
     let first = &diagnosis["verdicts"][0];
     assert!(
