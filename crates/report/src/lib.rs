@@ -15,5 +15,6 @@ mod table;
 mod tables;
 pub mod terminal;
 
+pub use capture::html as capture_html;
 pub use headline::{headline, standing};
 pub use page::html;
