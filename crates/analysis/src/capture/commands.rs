@@ -207,6 +207,11 @@ impl Commands {
         (self.open.len() == 0).then(|| self.in_flight.last_ns())
     }
 
+    /// How long statuses with PDUs of their own left later than that behind their data, together.
+    pub(super) fn status_later_ns(&self, least_ns: u64) -> u64 {
+        self.status_alone.sum_from(least_ns)
+    }
+
     /// `complete_view` says that no header can have been missed: only then levels are told.
     pub(super) fn told(&self, complete_view: bool) -> CommandsTold {
         let r2ts = || Heights { mean: self.r2ts as f64 / self.writes as f64, max: u64::from(self.r2ts_max) };

@@ -1,15 +1,15 @@
 //! How evenly bytes arrive: what a direction delivers in short stretches of equal length.
 //!
-//! A full line delivers the same in each; a sender that waits delivers a burst and then nothing.
+//! A full line delivers the same in each; a congestion window that is cut and grows does not.
 
 use serde::Serialize;
 
 use super::distribution::Distribution;
 
-/// Stretches are a quarter of the round trip, but not shorter, in ns: acknowledgements come in clumps.
-const STRETCH_LEAST_NS: u64 = 4_000_000;
+/// Stretches are a round trip, but not shorter, in ns: acknowledgements come in clumps.
+const STRETCH_LEAST_NS: u64 = 50_000_000;
 /// A stretch that delivers so much of what the best ones do is as good as one of those.
-const FULL: f64 = 0.85;
+const FULL: f64 = 0.75;
 /// Stretches without anything that are counted one by one; more are a pause.
 const EMPTY_MAX: u64 = 10_000;
 
@@ -31,7 +31,7 @@ pub struct Delivered {
     pub bytes: u64,
     /// Length of a stretch.
     pub stretch_s: f64,
-    /// What the best twentieth of all stretches deliver per second.
+    /// What the best tenth of all stretches deliver per second.
     pub peak_bytes_per_s: f64,
     /// Share of stretches that deliver nearly as much.
     pub full_share: f64,
@@ -41,7 +41,7 @@ impl Delivery {
     /// So many bytes have been acknowledged at `t_ns`.
     pub(super) fn add(&mut self, t_ns: u64, bytes: u64, rtt_ns: u64) {
         if self.stretch_ns == 0 {
-            self.stretch_ns = (rtt_ns / 4).max(STRETCH_LEAST_NS);
+            self.stretch_ns = rtt_ns.max(STRETCH_LEAST_NS);
             self.end_ns = t_ns.saturating_add(self.stretch_ns);
         }
         if t_ns >= self.end_ns {
@@ -57,7 +57,7 @@ impl Delivery {
 
     /// `None` before the first stretch is over.
     pub(super) fn told(&self) -> Option<Delivered> {
-        let peak = self.stretches.quantile(0.95)?;
+        let peak = self.stretches.quantile(0.9)?;
         let stretch_s = self.stretch_ns as f64 / 1e9;
         Some(Delivered {
             bytes: self.delivered,
@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn even_and_in_bursts() {
         let (mut even, mut bursts) = (Delivery::default(), Delivery::default());
-        for ms in 0..4_000 {
-            even.add(ms * MS, 1_000, 40 * MS);
-            bursts.add(ms * MS, if ms % 40 < 10 { 4_000 } else { 0 }, 40 * MS);
+        for ms in 0..40_000 {
+            even.add(ms * MS, 1_000, 100 * MS);
+            bursts.add(ms * MS, if ms % 400 < 100 { 4_000 } else { 0 }, 100 * MS);
         }
         let (even, bursts) = (even.told().expect("stretches"), bursts.told().expect("stretches"));
         assert!((even.peak_bytes_per_s / 1e6 - 1.0).abs() < 0.04 && even.full_share > 0.99, "{even:?}");

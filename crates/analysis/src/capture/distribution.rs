@@ -81,6 +81,13 @@ impl Distribution {
             .then(|| found.map_or(self.max_ns, |class| middle_of(class).clamp(self.min_ns, self.max_ns)))
     }
 
+    /// Sum of the values that are as large as `least`, or in its class; good to 3 %.
+    pub(super) fn sum_from(&self, least: u64) -> u64 {
+        let from = self.classes.iter().enumerate().skip(class_of(least));
+        from.map(|(class, count)| middle_of(class).saturating_mul(u64::from(*count)))
+            .fold(0, u64::saturating_add)
+    }
+
     /// Share of values that are as large as `least`, or in its class.
     pub(super) fn share_from(&self, least: u64) -> f64 {
         let from = self.classes.iter().skip(class_of(least)).map(|count| u64::from(*count)).sum::<u64>();
@@ -122,6 +129,8 @@ mod tests {
         assert_eq!((found.count, found.min_s, found.max_s), (10_000, 1e-6, 0.01));
         assert!((found.p50_s / 0.005 - 1.0).abs() < 0.03, "{found:?}");
         assert!((found.p99_s / 0.0099 - 1.0).abs() < 0.03, "{found:?}");
+        assert!((distribution.sum_from(9_000_000) as f64 / 9.5e9 - 1.0).abs() < 0.03);
+        assert!((distribution.share_from(9_000_000) - 0.1).abs() < 0.01);
         assert!((found.mean_s / 0.005_000_5 - 1.0).abs() < 1e-9, "{found:?}");
     }
 

@@ -109,20 +109,21 @@ impl Flow {
             let mut sink = |chunk: Chunk<'_>| framer.chunk(&chunk, 1 - direction, session, &mut out);
             self.streams[1 - direction].give_up(upto, tag, budget, &mut sink);
         }
-        self.spent.stand(tag.t_ns, self.stands());
+        self.spent.stand(tag.t_ns, self.stands(tag.t_ns));
     }
 
     /// How things stand now.
-    fn stands(&self) -> Before {
+    fn stands(&self, now_ns: u64) -> Before {
         let open = self.session.commands.open.len();
-        if open == 0 {
+        let in_hand = [0, 1].map(|direction| self.framers[direction].is_within_a_pdu());
+        if open == 0 && in_hand == [false; 2] {
             return Before::default();
         }
         let [first, second] = &self.halves;
         let target = usize::from(self.session.side(1) == Side::Target);
         let rtt_ns = [1 - target, target].map(|sender| self.halves[sender].rtt.min_ns().unwrap_or(0));
-        let in_hand = [0, 1].map(|direction| self.framers[direction].is_within_a_pdu());
-        let full = in_hand[0] && first.fills_window_of(second) || in_hand[1] && second.fills_window_of(first);
+        let full = in_hand[0] && first.fills_window_of(second, now_ns)
+            || in_hand[1] && second.fills_window_of(first, now_ns);
         Before {
             open,
             recovering: first.is_recovering() || second.is_recovering(),

@@ -6,6 +6,7 @@ use wire::inet::tcp::{ACK, FIN, RST, SYN};
 use super::budget::Budget;
 use super::delivery::Delivery;
 use super::distribution::Distribution;
+use super::edges::Edges;
 use super::kind::{Kind, Kinds};
 use super::level::Level;
 use super::ranges::Ranges;
@@ -41,6 +42,8 @@ pub(super) struct Half {
     pub(super) sack_permitted: bool,
     /// The last window this side announced, as it stood in the header.
     window: Option<u16>,
+    /// Up to where this side would take bytes.
+    edges: Edges,
     zero_since_ns: Option<u64>,
     last_payload: usize,
     first_seq: Option<u32>,
@@ -96,7 +99,7 @@ impl Half {
             self.scale = segment.options.window_scale;
             self.sack_permitted = segment.options.sack_permitted;
         }
-        self.announce(t_ns, segment);
+        self.announce(t_ns, segment, peer);
         let start = match self.next {
             Some(next) => serial::near(next, segment.seq),
             None => serial::first(segment.seq),
@@ -165,11 +168,17 @@ impl Half {
         Some(u64::from(self.window?) << shift)
     }
 
-    fn announce(&mut self, t_ns: u64, segment: &Segment<'_>) {
+    fn announce(&mut self, t_ns: u64, segment: &Segment<'_>, peer: &Half) {
         if segment.flags & RST != 0 {
             return;
         }
         self.window = Some(segment.window);
+        if let (Some(window), Some(next)) = (self.window_bytes(peer.scale.is_some()), peer.next)
+            && segment.flags & (ACK | SYN) == ACK
+        {
+            let apart_ns = self.rtt.min_ns().unwrap_or(0) / 8;
+            self.edges.add(t_ns, serial::near(next, segment.ack) + window, apart_ns);
+        }
         match (segment.window, self.zero_since_ns) {
             (0, None) if segment.flags & SYN == 0 => {
                 self.zero_windows += 1;
@@ -280,10 +289,12 @@ impl Half {
         self.recovery_end.is_some() || self.dup_acks >= 3
     }
 
-    /// Whether the window that `peer` announces has no room for another segment.
-    pub(super) fn fills_window_of(&self, peer: &Half) -> bool {
-        let window = peer.window_bytes(self.scale.is_some());
-        window.is_some_and(|window| self.flight() + self.mss_of(peer) as u64 > window)
+    /// Whether the window had no room for two more segments that `peer` had announced when what passes now was sent:
+    /// senders leave some, so as not to send little ones.
+    pub(super) fn fills_window_of(&self, peer: &Half, t_ns: u64) -> bool {
+        let from_sender_ns = peer.rtt.min_ns().unwrap_or(0);
+        let edge = peer.edges.at(t_ns.saturating_sub(from_sender_ns));
+        edge.zip(self.next).is_some_and(|(edge, next)| next + 2 * self.mss_of(peer) as u64 > edge)
     }
 
     /// Whether a SYN with this number is the one that was seen, sent again.

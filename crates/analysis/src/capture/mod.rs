@@ -11,6 +11,7 @@ mod delivery;
 mod digests;
 mod distribution;
 mod drawing;
+mod edges;
 pub mod file;
 mod flow;
 mod framer;

@@ -124,6 +124,8 @@ pub struct Iscsi {
     pub commands: CommandsTold,
     /// The command window.
     pub window: Option<CommandWindowUse>,
+    /// By which statuses with PDUs of their own came later than nearly a round trip behind their data, together.
+    pub status_held_s: f64,
     /// Where the time went.
     pub time: Option<TimeUse>,
     /// From the tap to the target and back: the fastest acknowledgement.
@@ -231,6 +233,8 @@ impl Iscsi {
         let without =
             |durations: Option<Durations>, network: Option<f64>| Some((durations?.p50_s - network?).max(0.0));
         let digests = flow.session.digests.known();
+        let rtt_ns: u64 = flow.halves.iter().filter_map(|half| half.rtt.min_ns()).sum();
+        let held_ns = (rtt_ns / 5 * 4).max(HELD_LEAST_NS);
         let behind_ns = flow.session.commands.ended_ns().map_or(0, |ns| flow.last_ns.saturating_sub(ns));
         Self {
             login: flow.session.login_seen,
@@ -238,6 +242,7 @@ impl Iscsi {
             data_digest: digests.map(|(_, data)| data),
             framing,
             window: flow.session.window.told_of(),
+            status_held_s: seconds(flow.session.commands.status_later_ns(held_ns)),
             time: flow.spent.told(behind_ns),
             network_to_target_s: to_target,
             network_to_initiator_s: to_initiator,
@@ -247,6 +252,9 @@ impl Iscsi {
         }
     }
 }
+
+/// A status that comes so little behind its data was not held back, in ns.
+const HELD_LEAST_NS: u64 = 500_000;
 
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9

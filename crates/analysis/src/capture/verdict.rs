@@ -12,8 +12,8 @@ use super::waits::TimeUse;
 
 /// Less than this share of the time is not worth a verdict.
 const SHARE_LEAST: f64 = 0.02;
-/// A status that leaves later behind its data than this share of the round trip was held back.
-const HELD: f64 = 0.8;
+/// Who sends again for less than this share of the time that it sends is not kept by losses.
+const RECOVERY_LEAST: f64 = 0.01;
 /// Waiting longer than that for a reason the protocol has no need of comes before the depth.
 const WEIGHT_OF_DEPTH: f64 = 0.7;
 
@@ -138,12 +138,14 @@ impl Case<'_> {
     fn tcp_parts(&self) -> [Part; 2] {
         let seconds = self.time.sending_s + self.time.recovery_s;
         let full = self.data.delivered.map_or(0.0, |delivered| delivered.full_share);
-        // A line that is full is so nearly all the time; half of the time is no more than a sawtooth.
-        let line = ((full - 0.5) / 0.4).clamp(0.0, 1.0);
+        // A line that is full is so nearly all the time, and what its queue drops is soon repaired; half of the time
+        // is no more than a sawtooth.
+        let again_share = self.time.recovery_s / seconds.max(f64::MIN_POSITIVE);
+        let line = ((full - 0.5) / 0.4).clamp(0.0, 1.0) * (1.0 - 2.0 * again_share).max(0.0);
         let kinds = &self.data.kinds;
-        let limiter = if kinds.local * 2 > self.data.retransmissions {
+        let limiter = if kinds.local * 2 > self.data.retransmissions && kinds.local * 2_000 > kinds.new {
             Limiter::DeviceRing
-        } else if self.data.retransmissions > 0 {
+        } else if again_share > RECOVERY_LEAST {
             Limiter::Loss
         } else if self.data.flight_mean_bytes * 2.0 < self.data.flight_max_bytes as f64 {
             Limiter::Ramp
@@ -207,13 +209,7 @@ impl Case<'_> {
 
     /// How long statuses were held back behind their data, if they were by a round trip.
     fn held_s(&self) -> f64 {
-        let Some(alone) = self.iscsi.commands.status_alone else { return 0.0 };
-        let depth = self.iscsi.commands.in_flight.map_or(1.0, |depth| depth.mean.max(1.0));
-        if alone.p50_s > HELD * self.rtt_s() && alone.p50_s > 5e-4 {
-            alone.mean_s * alone.count as f64 / depth
-        } else {
-            0.0
-        }
+        self.iscsi.status_held_s / self.iscsi.commands.in_flight.map_or(1.0, |depth| depth.mean.max(1.0))
     }
 
     fn target_limiter(&self) -> Limiter {
@@ -332,7 +328,7 @@ impl Case<'_> {
         );
         say(
             has(Limiter::LinkRate),
-            "a sender that paces itself, and other traffic that shares the line, look like a full line",
+            "a sender that paces itself, a socket's buffer that is too small, and other traffic on the line look like a full line",
         );
         say(
             has(Limiter::SendBuffer) || has(Limiter::Ramp),

@@ -74,7 +74,7 @@ impl TimeSpent {
         let Some(last_ns) = self.last_ns else { return };
         let passed = t_ns.saturating_sub(last_ns);
         let before = self.before;
-        if before.open == 0 {
+        if before.open == 0 && !before.in_hand {
             self.idle += passed;
         } else if before.recovering {
             self.recovery += passed;

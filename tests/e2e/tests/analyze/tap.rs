@@ -8,33 +8,33 @@ use e2e::process::output;
 use e2e::{farlun, farlun_path, path, run, tgtd};
 use serde_json::Value;
 
-pub const LIMIT: Duration = Duration::from_secs(120);
-pub const IQN: &str = "iqn.2026-11.io.farlun:analyze";
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+const IQN: &str = "iqn.2026-11.io.farlun:analyze";
 
 /// Where packets are taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum At {
+pub(crate) enum At {
     Near,
     Far,
 }
 
 /// A load over a path, and a tap at one of its ends.
-pub struct Tap<'a> {
-    pub at: At,
+pub(crate) struct Tap<'a> {
+    pub(crate) at: At,
     /// Bytes that are kept of each packet; 0 for all.
-    pub snap: usize,
+    pub(crate) snap: usize,
     /// Flags of `farlun wan`.
-    pub path: &'a str,
+    pub(crate) path: &'a str,
     /// What to set at the near end, and at the far end, before anything is started.
-    pub settings: [&'a str; 2],
+    pub(crate) settings: [&'a str; 2],
     /// The target's LUN and further flags; of tgt nothing.
-    pub target: Served<'a>,
+    pub(crate) target: Served<'a>,
     /// Commands of the initiator: `URL` stands for the LUN, `FARLUN` for the binary.
-    pub load: &'a str,
+    pub(crate) load: &'a str,
 }
 
 /// Who serves.
-pub enum Served<'a> {
+pub(crate) enum Served<'a> {
     /// `farlun target` with these flags.
     Farlun(&'a str),
     /// tgt with a disk of 64 MiB.
@@ -57,7 +57,7 @@ impl Default for Tap<'_> {
 
 impl Tap<'_> {
     /// Makes the capture `NAME.pcap` in a folder.
-    pub fn capture(&self, folder: &Path, name: &str) -> PathBuf {
+    pub(crate) fn capture(&self, folder: &Path, name: &str) -> PathBuf {
         let _turn = path::turn();
         let (file, log) = (folder.join(format!("{name}.pcap")), folder.join(format!("{name}.log")));
         let [near_tap, far_tap] = [At::Near, At::Far].map(|at| match at == self.at {
@@ -147,19 +147,19 @@ fn tcpdump(file: &Path, log: &Path, snap: usize) -> String {
 }
 
 /// The lines of a list, without the heading, split into fields.
-pub fn list(file: &Path, what: &str) -> Vec<Vec<String>> {
+pub(crate) fn list(file: &Path, what: &str) -> Vec<Vec<String>> {
     let mut command = farlun(["analyze", "--list", what]);
     let said = run(command.arg(file), LIMIT).expect_code(0).stdout;
     said.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect()).collect()
 }
 
 /// Everything as one document.
-pub fn analyzed(file: &Path) -> Value {
+pub(crate) fn analyzed(file: &Path) -> Value {
     run(farlun(["analyze", "--json"]).arg(file), LIMIT).expect_code(0).json()
 }
 
 /// What tshark says of the packets that `filter` lets through.
-pub fn tshark(file: &Path, decode: &[&str], filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
+pub(crate) fn tshark(file: &Path, decode: &[&str], filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-r"]).arg(file).args(decode).args(["-Y", filter, "-T", "fields"]);
     for field in fields {

@@ -60,7 +60,7 @@ fn long() -> Vec<Case> {
     let bulk_writes = "FARLUN bench URL --json --op write --block 1MiB --depth 8 --time 2s";
     let nagle = "--lun memory:64MiB --compat nagle,separate-status";
     let small = "FARLUN bench URL --json --op read --block 1KiB --depth 1 --time 1s";
-    let held = "FARLUN bench URL --json --op read --block 8KiB --depth 1 --time 1s";
+    let held = "FARLUN bench URL --json --op read --block 8KiB --depth 1 --warm-bulk 100ms --time 2s";
     let lossy = "--delay 4ms --rate 1gbit --queue 2MB --loss 1%";
     let narrow = "sysctl -qw net.ipv4.tcp_rmem='4096 32768 32768'";
     let mut cases = vec![
@@ -99,7 +99,7 @@ fn long() -> Vec<Case> {
     ));
     let ring = on_path(
         served(case("a small ring", &["device-ring"], bulk), "--lun memory:64MiB --no-pacing"),
-        "--delay 4ms --rate 1gbit --queue 2MB --ring 64",
+        "--delay 4ms --rate 1gbit --queue 2MB --ring 80",
     );
     cases.push(Case { tap: Tap { at: At::Far, ..ring.tap }, ..ring });
     let window = case("a small window of the reader", &["receive-window"], bulk);
