@@ -24,10 +24,10 @@ pub mod throughput;
 mod tour;
 pub mod turnaround;
 
+pub use gist::{Gist, Share};
 pub use metrics::{LINE, METRICS, Metric, Metrics, Spread};
 pub use store::manifest;
 pub use tour::{CellResult, Point, Repeat, Tour, TourError};
-pub use gist::{Gist, Share};
 
 /// A moment of a series: seconds since the load began, and the value then.
 pub type Sample = (f64, f64);

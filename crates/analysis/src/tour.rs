@@ -9,6 +9,7 @@ use store::tables::{self, Ios, TableError};
 use store::{CellDir, RunDir, RunError};
 
 use crate::diagram::Diagram;
+use crate::gist::Gist;
 use crate::latency::{self, Latency};
 use crate::layers::Stack;
 use crate::looking::{self, Room};
@@ -17,7 +18,6 @@ use crate::ramp::ramp_s;
 use crate::sockets::{self, Connection};
 use crate::throughput::{self, Arrivals, Source};
 use crate::turnaround::{self, Turnaround};
-use crate::gist::Gist;
 use crate::{Sample, Span, initiators, lateness, line};
 
 /// Steps of the rate over time are at least this long.

@@ -1,6 +1,6 @@
 //! The gist of a run in plain words: the first thing a reader sees, on the page and in a terminal.
 
-use analysis::{Share, Tour, Gist};
+use analysis::{Gist, Share, Tour};
 
 use crate::format::{duration, percent};
 
@@ -48,11 +48,9 @@ pub fn standing(tour: &Tour) -> String {
     });
     match (gist.valid, gist.invalid_repeats) {
         (true, 0) => sentences.push("Every measurement is valid.".to_owned()),
-        (true, n) => sentences.push(format!(
-            "{n} of {} measurements {} not valid and left out.",
-            gist.repeats,
-            is(n)
-        )),
+        (true, n) => {
+            sentences.push(format!("{n} of {} measurements {} not valid and left out.", gist.repeats, is(n)))
+        }
         (false, _) => sentences.push("The reasons stand with the measurements below.".to_owned()),
     }
     sentences.join(" ")

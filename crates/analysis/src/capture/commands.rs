@@ -124,6 +124,11 @@ impl Commands {
             Opcode::DataOut => self.written_bytes += framed.data_len,
             _ => {}
         }
+        if framed.opcode == Opcode::ScsiResponse
+            && self.open.of(framed.itt()).is_none_or(Open::is_read_to_the_end)
+        {
+            self.collapses.get_or_insert(false);
+        }
         let open = self.open.of_mut(framed.itt())?;
         open.inferred |= framed.inferred;
         let waited = open.waits_for_r2t();

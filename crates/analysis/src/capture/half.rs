@@ -132,12 +132,12 @@ impl Half {
         let flight_bytes = self.flight();
         self.flight_level.set(t_ns, flight_bytes);
         if segment.len > 0 {
-            self.data(segment, flight_bytes, peer);
+            self.data(t_ns, segment, flight_bytes, peer);
         }
         Sent { kind, start, flight_bytes }
     }
 
-    fn data(&mut self, segment: &Segment<'_>, flight_bytes: u64, peer: &Half) {
+    fn data(&mut self, t_ns: u64, segment: &Segment<'_>, flight_bytes: u64, peer: &Half) {
         self.data_packets += 1;
         self.payload_bytes += segment.len as u64;
         self.kept_bytes += segment.payload.len() as u64;
@@ -147,9 +147,7 @@ impl Half {
         self.tinygrams += u64::from(segment.len < TINYGRAM);
         let mss = self.mss_of(peer);
         self.super_packets += u64::from(segment.len > mss);
-        if let Some(window) = peer.window_bytes(self.scale.is_some()) {
-            self.window_full += u64::from(flight_bytes + mss as u64 > window);
-        }
+        self.window_full += u64::from(self.fills_window_of(peer, t_ns));
     }
 
     /// What this side may put into one packet: the smaller of what both have said.

@@ -112,7 +112,7 @@ impl Habits {
     }
 }
 
-/// More data of a read, or its status.
+/// More data of a read, or its status; most targets put that into the last data.
 fn data_in(itt: u32, open: &Open, len: u64, collapses: Option<bool>) -> Option<Hidden> {
     let left = u64::from(open.bytes).saturating_sub(open.data_in);
     if left == 0 {
@@ -120,10 +120,11 @@ fn data_in(itt: u32, open: &Open, len: u64, collapses: Option<bool>) -> Option<H
     }
     let len = len.min(left);
     let hidden = Hidden::new(Opcode::DataIn, itt, len);
-    match (len < left, collapses) {
+    match len < left {
         _ if len == 0 => None,
-        (true, _) | (_, None) => Some(hidden),
-        (false, Some(collapses)) => Some(hidden.flags(if collapses { FINAL | STATUS } else { FINAL })),
+        true => Some(hidden),
+        false if collapses == Some(false) => Some(hidden.flags(FINAL)),
+        false => Some(hidden.flags(FINAL | STATUS)),
     }
 }
 

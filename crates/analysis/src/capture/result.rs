@@ -95,7 +95,8 @@ pub struct Direction {
     pub zero_windows: u64,
     /// How long it was closed.
     pub zero_window_s: f64,
-    /// Segments behind which the receiver's window had no room for another one; 0 if its scale is not known.
+    /// Segments behind which the receiver's window, as it stood when they were sent, had no room for two more; 0 if
+    /// its scale is not known.
     pub window_full: u64,
     /// Segments with less than 128 bytes.
     pub tinygrams: u64,

@@ -177,7 +177,8 @@ impl Facts {
 impl Agreed {
     /// Round trips that a write of this length waits for R2Ts.
     pub fn solicited_rounds(&self, request_bytes: f64) -> f64 {
-        let immediate = if self.immediate_data { self.segment_bytes.min(self.first_burst_bytes) } else { 0.0 };
+        let immediate =
+            if self.immediate_data { self.segment_bytes.min(self.first_burst_bytes) } else { 0.0 };
         let unasked = if self.initial_r2t { immediate } else { self.first_burst_bytes };
         let rest = (request_bytes - unasked).max(0.0);
         (rest / (self.max_burst_bytes * self.max_outstanding_r2t).max(1.0)).ceil()

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use wire::iscsi::{BHS_LEN, DataIn, Lun, Pdu, ScsiCommand, TaskAttribute};
 
 /// Header of a pcap file in nanoseconds, Ethernet.
-pub const FILE_HEADER: [u8; 24] =
+pub(crate) const FILE_HEADER: [u8; 24] =
     [0xa1, 0xb2, 0x3c, 0x4d, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 1];
 
 const MSS: usize = 1448;
@@ -16,7 +16,7 @@ const PSH_ACK: u8 = 0x18;
 const SYN: u8 = 0x02;
 
 /// Writes a packet of a pcap file.
-pub fn record(out: &mut impl Write, t_ns: u64, frame: &[u8], keep: usize) -> io::Result<()> {
+pub(crate) fn record(out: &mut impl Write, t_ns: u64, frame: &[u8], keep: usize) -> io::Result<()> {
     let kept = &frame[..frame.len().min(keep)];
     for word in [t_ns / 1_000_000_000, t_ns % 1_000_000_000, kept.len() as u64, frame.len() as u64] {
         out.write_all(&(word as u32).to_be_bytes())?;
@@ -25,7 +25,7 @@ pub fn record(out: &mut impl Write, t_ns: u64, frame: &[u8], keep: usize) -> io:
 }
 
 /// A connection of an initiator that reads.
-pub struct Reads {
+pub(crate) struct Reads {
     port: u16,
     seq: [u32; 2],
     cmd_sn: u32,
@@ -37,12 +37,12 @@ pub struct Reads {
 }
 
 impl Reads {
-    pub fn new(port: u16, lost_one_in: u64) -> Reads {
+    pub(crate) fn new(port: u16, lost_one_in: u64) -> Reads {
         Reads { port, seq: [1, 1], cmd_sn: 0, lost_one_in, segments: 0, lost: None, frame: Vec::new() }
     }
 
     /// One read, from its command to its status.
-    pub fn turn(&mut self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    pub(crate) fn turn(&mut self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         if self.cmd_sn == 0 {
             self.begin(&mut each)?;
         }
@@ -140,7 +140,7 @@ impl Reads {
 }
 
 /// A READ (10).
-pub fn read(cmd_sn: u32, bytes: usize) -> ScsiCommand {
+pub(crate) fn read(cmd_sn: u32, bytes: usize) -> ScsiCommand {
     let mut cdb = [0; 16];
     cdb[0] = 0x28;
     ScsiCommand {
