@@ -124,10 +124,8 @@ impl Commands {
             Opcode::DataOut => self.written_bytes += framed.data_len,
             _ => {}
         }
-        if framed.opcode == Opcode::ScsiResponse
-            && self.open.of(framed.itt()).is_none_or(Open::is_read_to_the_end)
-        {
-            self.collapses.get_or_insert(false);
+        if framed.opcode == Opcode::ScsiResponse {
+            self.status_alone_of(framed.itt());
         }
         let open = self.open.of_mut(framed.itt())?;
         open.inferred |= framed.inferred;
@@ -175,6 +173,15 @@ impl Commands {
         let done = if framed.has_status() { self.complete(framed, budget) } else { None };
         self.since_ns = self.open.since();
         done
+    }
+
+    /// A status with a PDU of its own: whether the target sends those for reads too. A read whose last header was hidden
+    /// may be taken for one that has its status.
+    fn status_alone_of(&mut self, itt: u32) {
+        let of_a_read = self.open.of(itt).map_or(self.inferred > 0, Open::is_read_to_the_end);
+        if of_a_read {
+            self.collapses.get_or_insert(false);
+        }
     }
 
     fn complete(&mut self, framed: &Framed, budget: &Budget) -> Option<Open> {

@@ -22,9 +22,10 @@ use super::waits::{Before, TimeSpent};
 /// congestion window starts anew.
 pub(super) const IDLE_NS: u64 = 200_000_000;
 
-/// What a connection may hold besides what is taken from the budget as it grows: it is taken as a whole.
+/// What a connection may hold besides what is taken from the budget as it grows: it is taken as a whole. The list of
+/// all has the old one beside it while it grows.
 pub(super) const FLOW_HELD: usize =
-    size_of::<Flow>() + 11 * DISTRIBUTION_HELD + 4 * RANGES_HELD + 2 * FRAMER_HELD + 256;
+    3 * size_of::<Flow>() + 11 * DISTRIBUTION_HELD + 4 * RANGES_HELD + 2 * FRAMER_HELD + 256;
 
 /// One connection. Direction 0 is that of the first packet seen.
 #[derive(Clone, Debug)]

@@ -67,7 +67,7 @@ const SEGMENT_MAX: usize = 1 << 20;
 /// Takes the packets of one capture in the order of the file.
 #[derive(Debug)]
 pub struct Analyzer {
-    flows: Vec<Box<Flow>>,
+    flows: Vec<Flow>,
     places: HashMap<(SocketAddr, SocketAddr), usize>,
     budget: Budget,
     packets: u64,
@@ -120,7 +120,7 @@ impl Analyzer {
                 return;
             }
             None => {
-                self.flows.push(Box::new(Flow::new(segment.src, segment.dst, packet.t_ns)));
+                self.flows.push(Flow::new(segment.src, segment.dst, packet.t_ns));
                 self.places.insert(key, self.flows.len() - 1);
                 self.flows.len() - 1
             }

@@ -130,7 +130,7 @@ impl Reads {
         frame.extend(ports[1 - from].to_be_bytes());
         frame.extend(self.seq[from].to_be_bytes());
         frame.extend(ack.to_be_bytes());
-        frame.extend([(header_len / 4 << 4) as u8, flags, 0xff, 0xff, 0, 0, 0, 0]);
+        frame.extend([((header_len / 4) << 4) as u8, flags, 0xff, 0xff, 0, 0, 0, 0]);
         frame.extend(options);
         frame.extend(payload);
         let marks = u32::from(flags & SYN != 0);

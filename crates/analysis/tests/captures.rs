@@ -1,13 +1,40 @@
-//! A capture that wants to fill memory does not: alone in its process, so that the most it had can be asked for.
+//! Captures made of nothing: what is in them is found, and one that wants to fill memory does not.
 
 mod tapped;
 
-use analysis::capture::Analyzer;
+use analysis::capture::{Analyzer, Capture, file};
 use wire::iscsi::{BHS_LEN, Pdu};
 use wire::pcap::Packet;
 
 /// What is promised in docs/analyze.md is 512 MiB; what tests and their harness take is in it.
 const MOST_BYTES: u64 = 512 << 20;
+
+/// Reads of one connection of which one segment in so many is lost, `keep` bytes of each packet.
+fn reads(turns: u32, lost_one_in: u64, keep: usize) -> Capture {
+    let (mut bytes, mut t_ns) = (tapped::FILE_HEADER.to_vec(), 0);
+    let mut connection = tapped::Reads::new(40_000, lost_one_in);
+    for _ in 0..turns {
+        let made = connection.turn(|frame| {
+            t_ns += 1_000;
+            tapped::record(&mut bytes, t_ns, frame, keep)
+        });
+        made.expect("room in memory");
+    }
+    file::read(&bytes[..], &mut (), |_| {}).expect("a capture")
+}
+
+#[test]
+fn every_read_is_found_with_loss_and_with_headers_alone() {
+    for (lost_one_in, keep) in [(u64::MAX, usize::MAX), (50, usize::MAX), (u64::MAX, 128), (50, 128)] {
+        let capture = reads(100, lost_one_in, keep);
+        let connection = &capture.connections[0];
+        let iscsi = connection.iscsi.as_ref().expect("iSCSI");
+        let about = format!("one lost in {lost_one_in}, {keep} kept: {iscsi:?}");
+        assert_eq!((iscsi.commands.sent, iscsi.commands.completed), (100, 100), "{about}");
+        assert_eq!(iscsi.commands.inferred > 0, keep < 1_000, "{about}");
+        assert_eq!(connection.directions[1].kinds.fast > 0, lost_one_in < 1_000, "{connection:?}");
+    }
+}
 
 /// Every connection has 65 536 commands without an answer, which is more than there is room for.
 #[test]
