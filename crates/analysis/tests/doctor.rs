@@ -4,7 +4,7 @@ use std::path::Path;
 
 use analysis::doctor::{Diagnosis, Limiter, Question, judge, survey};
 use event::{
-    CongestionState, Direction, FarTimes, Fate, Host, Instant, Io, LayerTimes, Layers, Login, NearTimes, Op,
+    Direction, FarTimes, Fate, Host, Instant, Io, LayerTimes, Layers, Login, NearTimes, Op,
     Packet, RequestId, SocketSample, Tcp, TcpTimes,
 };
 use store::tables::{Row, Writer};
@@ -89,30 +89,20 @@ fn sample(host: Host, round: u64) -> SocketSample {
     let moved = round * WINDOW * u64::from(BLOCK);
     let (rx, tx) = if host == Host::Near { (moved, 0) } else { (0, moved) };
     SocketSample {
-        t: at(round * RTT_NS),
-        host,
-        connection: 0,
         app_rx_bytes: rx,
         app_tx_bytes: tx,
         cwnd_packets: 2000,
-        ssthresh_packets: u32::MAX,
         mss_bytes: PAYLOAD,
-        state: CongestionState::Open,
         rtt_ns: RTT_NS,
         min_rtt_ns: RTT_NS,
         unacked_packets: 100,
-        retransmitted_packets: 0,
         delivery_rate_bytes_per_s: 40_000_000,
-        pacing_rate_bytes_per_s: u64::MAX,
-        notsent_bytes: 0,
-        unsent_bytes: 0,
         snd_wnd_bytes: 16 << 20,
         busy_ns: round * RTT_NS,
-        rwnd_limited_ns: 0,
-        sndbuf_limited_ns: 0,
         command_window: WINDOW as u32,
         loop_idle_ns: round * RTT_NS * 9 / 10,
         loop_cpu_ns: round * RTT_NS / 10,
+        ..SocketSample::new(at(round * RTT_NS), host, 0)
     }
 }
 

@@ -17,6 +17,7 @@ mod tables;
 pub mod terminal;
 mod top;
 
+pub use capture::html as capture_html;
 pub use doctor::text as doctor;
 pub use headline::{headline, standing};
 pub use page::html;

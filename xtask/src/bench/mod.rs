@@ -5,6 +5,7 @@
 //! test: it wants a quiet machine and some minutes. Rows are printed as Markdown, for docs/benchmarks.md.
 
 mod analysis;
+mod analyze;
 mod flood;
 mod memory;
 mod spread;
@@ -35,6 +36,7 @@ const SECTIONS: &[Section] = &[
     ("tgt", tgt::run),
     ("memory", memory::run),
     ("analysis", analysis::run),
+    ("analyze", analyze::run),
     ("flood", flood::run),
     ("trace", trace::run),
 ];

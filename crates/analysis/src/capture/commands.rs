@@ -1,26 +1,29 @@
 //! Commands and their answers: service times, R2Ts, who waited for whom.
 
-use std::collections::HashMap;
-
 use serde::Serialize;
 use wire::iscsi::Opcode;
 
+use super::budget::Budget;
 use super::distribution::{Distribution, Durations};
 use super::framer::Framed;
 use super::level::{Heights, Level};
-use super::stream::Tag;
-
-/// Commands of one connection that are followed at once; more are counted and no more.
-const OPEN_MAX: usize = 1 << 16;
+use super::open::{Open, OpenTable, Turn};
 
 /// The commands of one connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Commands {
-    open: HashMap<u32, Open>,
+    pub(super) open: OpenTable,
+    /// Whether the target puts the status into the last Data-In; `None` until it was seen.
+    pub(super) collapses: Option<bool>,
+    /// Commands that wait for an R2T.
+    pub(super) for_r2t: usize,
+    /// Since when it is the target's turn, and the initiator's.
+    pub(super) since_ns: [Option<u64>; 2],
     in_flight: Level,
     bytes_in_flight: Level,
     sent: u64,
     completed: u64,
+    inferred: u64,
     unanswered: u64,
     read_bytes: u64,
     written_bytes: u64,
@@ -33,23 +36,7 @@ pub(super) struct Commands {
     first_answer: Distribution,
     initiator_turn: Distribution,
     status_turn: Distribution,
-}
-
-/// A command without its status.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Open {
-    pub(super) cmd_sn: Option<u32>,
-    pub(super) operation: Option<u8>,
-    pub(super) bytes: u32,
-    read: bool,
-    write: bool,
-    pub(super) request: Tag,
-    pub(super) r2ts: u32,
-    answered: bool,
-    r2t_ns: Option<u64>,
-    data_in: u64,
-    data_out: u64,
-    last_out_ns: Option<u64>,
+    status_alone: Distribution,
 }
 
 /// What is told of the commands of a connection. Times are between packets at the tap.
@@ -59,6 +46,8 @@ pub struct CommandsTold {
     pub sent: u64,
     /// Those whose status was seen.
     pub completed: u64,
+    /// Those of them of which a header was hidden: what follows from the others.
+    pub inferred: u64,
     /// Those whose task tag was used again, or that were open at the end.
     pub unanswered: u64,
     /// Bytes of Data-In.
@@ -81,52 +70,66 @@ pub struct CommandsTold {
     pub initiator_turn: Option<Durations>,
     /// From the last byte of a write's data to its status.
     pub status_turn: Option<Durations>,
+    /// From the last data of a read to its status, where that has a PDU of its own.
+    pub status_alone: Option<Durations>,
     /// R2Ts per write: mean, and the most of one.
     pub r2ts_per_write: Option<Heights>,
 }
 
 impl Commands {
     /// A SCSI command.
-    pub(super) fn command(&mut self, framed: &Framed) {
+    pub(super) fn command(&mut self, framed: &Framed, budget: &Budget) {
         let flags = framed.byte(1).unwrap_or(0);
+        let bytes = framed.word(20).unwrap_or(0);
+        // Without the final bit data follows that nobody has to ask for.
+        let more = flags & 0xa0 == 0x20 && u64::from(bytes) > framed.data_len;
         let open = Open {
             cmd_sn: framed.word(24),
             operation: framed.byte(32),
-            bytes: framed.word(20).unwrap_or(0),
+            bytes,
+            turn: if more { Turn::Initiator } else { Turn::Target },
+            turn_ns: framed.last.t_ns,
             read: flags & 0x40 != 0,
             write: flags & 0x20 != 0,
             request: framed.last,
-            r2ts: 0,
-            answered: false,
-            r2t_ns: None,
-            data_in: 0,
             data_out: framed.data_len,
+            asked: framed.data_len,
             last_out_ns: (framed.data_len > 0).then_some(framed.last.t_ns),
+            inferred: framed.inferred,
+            ..Open::default()
         };
         self.sent += 1;
         self.written_bytes += framed.data_len;
-        if self.open.len() >= OPEN_MAX && !self.open.contains_key(&framed.itt()) {
+        let Ok(old) = self.open.add(framed.itt(), open, budget) else {
             self.unanswered += 1;
             return;
-        }
+        };
         let mut level = self.in_flight.now() + 1;
         let mut bytes = self.bytes_in_flight.now() + u64::from(open.bytes);
-        if let Some(old) = self.open.insert(framed.itt(), open) {
+        self.for_r2t += usize::from(open.waits_for_r2t());
+        if let Some(old) = old {
+            self.for_r2t -= usize::from(old.waits_for_r2t());
             self.unanswered += 1;
             (level, bytes) = (level - 1, bytes.saturating_sub(u64::from(old.bytes)));
         }
         self.in_flight.set(framed.last.t_ns, level);
         self.bytes_in_flight.set(framed.last.t_ns, bytes);
+        self.since_ns = self.open.since();
     }
 
     /// Data, an R2T or a status; the command, if that was its status.
-    pub(super) fn answer(&mut self, framed: &Framed) -> Option<Open> {
+    pub(super) fn answer(&mut self, framed: &Framed, budget: &Budget) -> Option<Open> {
         match framed.opcode {
             Opcode::DataIn => self.read_bytes += framed.data_len,
             Opcode::DataOut => self.written_bytes += framed.data_len,
             _ => {}
         }
-        let open = self.open.get_mut(&framed.itt())?;
+        if framed.opcode == Opcode::ScsiResponse {
+            self.status_alone_of(framed.itt());
+        }
+        let open = self.open.of_mut(framed.itt())?;
+        open.inferred |= framed.inferred;
+        let waited = open.waits_for_r2t();
         if framed.opcode != Opcode::DataOut && !open.answered {
             open.answered = true;
             self.first_answer.add(framed.first.t_ns.saturating_sub(open.request.t_ns));
@@ -135,31 +138,68 @@ impl Commands {
             Opcode::R2t => {
                 open.r2ts = open.r2ts.saturating_add(1);
                 open.r2t_ns.get_or_insert(framed.last.t_ns);
+                open.asked = open.asked.saturating_add(framed.word(44).map_or(0, u64::from));
+                (open.turn, open.turn_ns) = (Turn::Initiator, framed.last.t_ns);
             }
             Opcode::DataOut => {
                 open.data_out += framed.data_len;
                 open.last_out_ns = Some(framed.last.t_ns);
+                let unasked_end = open.r2ts == 0 && framed.byte(1).is_some_and(|flags| flags & 0x80 != 0);
+                let asked_end = open.r2ts > 0 && open.data_out >= open.asked;
+                if unasked_end {
+                    open.asked = open.data_out;
+                }
+                if unasked_end || asked_end || open.data_out >= u64::from(open.bytes) {
+                    (open.turn, open.turn_ns) = (Turn::Target, framed.last.t_ns);
+                }
                 if let Some(r2t_ns) = open.r2t_ns.take() {
                     self.initiator_turn.add(framed.first.t_ns.saturating_sub(r2t_ns));
                 }
             }
-            Opcode::DataIn => open.data_in += framed.data_len,
+            Opcode::DataIn => {
+                open.data_in += framed.data_len;
+                if open.is_read_to_the_end() {
+                    open.read_ns = Some(framed.last.t_ns);
+                }
+                if open.is_read_to_the_end()
+                    && let Some(flags) = framed.byte(1)
+                {
+                    self.collapses = Some(flags & 1 != 0);
+                }
+            }
             _ => {}
         }
-        let status = framed.opcode == Opcode::ScsiResponse
-            || framed.opcode == Opcode::DataIn && framed.byte(1).is_some_and(|flags| flags & 1 != 0);
-        if status { self.complete(framed) } else { None }
+        self.for_r2t = self.for_r2t + usize::from(open.waits_for_r2t()) - usize::from(waited);
+        let done = if framed.has_status() { self.complete(framed, budget) } else { None };
+        self.since_ns = self.open.since();
+        done
     }
 
-    fn complete(&mut self, framed: &Framed) -> Option<Open> {
-        let open = self.open.remove(&framed.itt())?;
+    /// A status with a PDU of its own: whether the target sends those for reads too. A read whose last header was hidden
+    /// may be taken for one that has its status.
+    fn status_alone_of(&mut self, itt: u32) {
+        let of_a_read = self.open.of(itt).map_or(self.inferred > 0, Open::is_read_to_the_end);
+        if of_a_read {
+            self.collapses.get_or_insert(false);
+        }
+    }
+
+    fn complete(&mut self, framed: &Framed, budget: &Budget) -> Option<Open> {
+        let open = self.open.remove(framed.itt(), budget)?;
+        self.for_r2t -= usize::from(open.waits_for_r2t());
         let t_ns = framed.last.t_ns;
         let service_ns = t_ns.saturating_sub(open.request.t_ns);
         self.completed += 1;
+        self.inferred += u64::from(open.inferred);
         match (open.read, open.write) {
             (true, _) => self.reads.add(service_ns),
             (_, true) => self.writes_service.add(service_ns),
             _ => self.others.add(service_ns),
+        }
+        if framed.opcode == Opcode::ScsiResponse
+            && let Some(read_ns) = open.read_ns
+        {
+            self.status_alone.add(framed.first.t_ns.saturating_sub(read_ns));
         }
         if open.write {
             self.writes += 1;
@@ -174,11 +214,14 @@ impl Commands {
         Some(open)
     }
 
-    /// Bytes that are still to come of a task's data; `None` if the task is not known.
-    pub(super) fn data_left(&self, opcode: Opcode, itt: u32) -> Option<u64> {
-        let open = self.open.get(&itt)?;
-        let done = if opcode == Opcode::DataIn { open.data_in } else { open.data_out };
-        Some(u64::from(open.bytes).saturating_sub(done))
+    /// When the last command ended; `None` if some have not.
+    pub(super) fn ended_ns(&self) -> Option<u64> {
+        (self.open.len() == 0).then(|| self.in_flight.last_ns())
+    }
+
+    /// How long statuses with PDUs of their own left later than that behind their data, together.
+    pub(super) fn status_later_ns(&self, least_ns: u64) -> u64 {
+        self.status_alone.sum_from(least_ns)
     }
 
     /// `complete_view` says that no header can have been missed: only then levels are told.
@@ -187,6 +230,7 @@ impl Commands {
         CommandsTold {
             sent: self.sent,
             completed: self.completed,
+            inferred: self.inferred,
             unanswered: self.unanswered + self.open.len() as u64,
             read_bytes: self.read_bytes,
             written_bytes: self.written_bytes,
@@ -198,6 +242,7 @@ impl Commands {
             first_answer: self.first_answer.durations(),
             initiator_turn: self.initiator_turn.durations(),
             status_turn: self.status_turn.durations(),
+            status_alone: self.status_alone.durations(),
             r2ts_per_write: (self.writes > 0).then(r2ts),
         }
     }

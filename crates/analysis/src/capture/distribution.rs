@@ -4,7 +4,9 @@ use serde::Serialize;
 
 /// Classes of each power of two.
 const STEPS: u64 = 32;
-const CLASSES: usize = 60 * STEPS as usize;
+const CLASSES: usize = 44 * STEPS as usize;
+/// Bytes that a distribution holds besides itself.
+pub(super) const DISTRIBUTION_HELD: usize = CLASSES * size_of::<u32>();
 
 /// Durations that come one by one.
 #[derive(Clone, Debug, Default)]
@@ -60,23 +62,36 @@ impl Distribution {
         Some(Durations {
             count: self.count,
             min_s: self.min_ns as f64 / 1e9,
-            p50_s: self.quantile_ns(0.5) as f64 / 1e9,
-            p99_s: self.quantile_ns(0.99) as f64 / 1e9,
+            p50_s: self.quantile(0.5)? as f64 / 1e9,
+            p99_s: self.quantile(0.99)? as f64 / 1e9,
             max_s: self.max_ns as f64 / 1e9,
             mean_s: self.sum_ns as f64 / self.count as f64 / 1e9,
         })
     }
 
-    fn quantile_ns(&self, share: f64) -> u64 {
+    /// The value that `share` of all are not above; `None` if there is none.
+    pub(super) fn quantile(&self, share: f64) -> Option<u64> {
         let rank = ((self.count as f64 * share).ceil() as u64).max(1);
         let mut below = 0;
-        for (class, count) in self.classes.iter().enumerate() {
+        let found = self.classes.iter().position(|count| {
             below += u64::from(*count);
-            if below >= rank {
-                return middle_of(class).clamp(self.min_ns, self.max_ns);
-            }
-        }
-        self.max_ns
+            below >= rank
+        });
+        (self.count > 0)
+            .then(|| found.map_or(self.max_ns, |class| middle_of(class).clamp(self.min_ns, self.max_ns)))
+    }
+
+    /// Sum of the values that are as large as `least`, or in its class; good to 3 %.
+    pub(super) fn sum_from(&self, least: u64) -> u64 {
+        let from = self.classes.iter().enumerate().skip(class_of(least));
+        from.map(|(class, count)| middle_of(class).saturating_mul(u64::from(*count)))
+            .fold(0, u64::saturating_add)
+    }
+
+    /// Share of values that are as large as `least`, or in its class.
+    pub(super) fn share_from(&self, least: u64) -> f64 {
+        let from = self.classes.iter().skip(class_of(least)).map(|count| u64::from(*count)).sum::<u64>();
+        if self.count == 0 { 0.0 } else { from as f64 / self.count as f64 }
     }
 }
 
@@ -114,12 +129,14 @@ mod tests {
         assert_eq!((found.count, found.min_s, found.max_s), (10_000, 1e-6, 0.01));
         assert!((found.p50_s / 0.005 - 1.0).abs() < 0.03, "{found:?}");
         assert!((found.p99_s / 0.0099 - 1.0).abs() < 0.03, "{found:?}");
+        assert!((distribution.sum_from(9_000_000) as f64 / 9.5e9 - 1.0).abs() < 0.03);
+        assert!((distribution.share_from(9_000_000) - 0.1).abs() < 0.01);
         assert!((found.mean_s / 0.005_000_5 - 1.0).abs() < 1e-9, "{found:?}");
     }
 
     #[test]
     fn every_value_has_a_class_whose_middle_is_near() {
-        for shift in 0..63 {
+        for shift in 0..47 {
             for ns in [1_u64 << shift, (1 << shift) + 1, (3_u64 << shift) >> 1] {
                 let middle = middle_of(class_of(ns)) as f64;
                 assert!((middle / ns as f64 - 1.0).abs() < 0.032, "{ns} {middle}");

@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read};
 
-use wire::pcap::{Decoder, Error, Found};
+use wire::pcap::{Decoder, Error, Found, Packet};
 
 use super::{Analyzer, Capture, Listener};
 
@@ -26,24 +26,56 @@ pub enum FileError {
     },
 }
 
+/// How a file ended.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Ended {
+    /// Packets that the capturing host said it lost.
+    pub dropped: u64,
+    /// Why it was not read to its end, if it was not.
+    pub cut: Option<String>,
+}
+
 /// Reads all packets of a file; `progress` hears how many bytes have been read. What is damaged or cut off ends the
 /// capture there, which its result says.
 ///
 /// # Errors
 /// [`FileError`] if the file cannot be read or is not a capture.
 pub fn read(
-    mut file: impl Read,
+    file: impl Read,
     listener: &mut dyn Listener,
-    mut progress: impl FnMut(u64),
+    progress: impl FnMut(u64),
 ) -> Result<Capture, FileError> {
-    let (mut decoder, mut analyzer) = (Decoder::new(), Analyzer::new());
+    let mut analyzer = Analyzer::new();
+    let Ended { dropped, cut } = walk(
+        file,
+        |packet| {
+            analyzer.packet(packet, listener);
+            false
+        },
+        progress,
+    )?;
+    Ok(analyzer.finish(dropped, cut))
+}
+
+/// Hands every packet of a file to `each`, until that says that it has enough.
+///
+/// # Errors
+/// [`FileError`] if the file cannot be read or is not a capture.
+pub fn walk(
+    mut file: impl Read,
+    mut each: impl FnMut(&Packet<'_>) -> bool,
+    mut progress: impl FnMut(u64),
+) -> Result<Ended, FileError> {
+    let mut decoder = Decoder::new();
     let mut buffer = vec![0; BUFFER_LEN];
     // What was read and not looked at is from `start` to `end`.
     let (mut start, mut end, mut offset) = (0, 0, 0_u64);
-    loop {
+    let cut = loop {
         match decoder.decode(&buffer[start..end]) {
             Ok(Found::Packet { len, packet }) => {
-                analyzer.packet(&packet, listener);
+                if each(&packet) {
+                    break None;
+                }
                 (start, offset) = (start + len, offset + len as u64);
             }
             Ok(Found::Other(len)) => (start, offset) = (start + len, offset + len as u64),
@@ -58,22 +90,18 @@ pub fn read(
                     read => read?,
                 };
                 end += read;
-                if read == 0 {
-                    if offset == 0 {
-                        return Err(FileError::Short { found: end });
-                    }
-                    let cut = (end > 0).then(|| {
-                        format!("the file ends at byte {} within a packet or block", offset + end as u64)
-                    });
-                    return Ok(analyzer.finish(decoder.dropped(), cut));
+                if read > 0 {
+                    progress(offset + end as u64);
+                } else if offset == 0 {
+                    return Err(FileError::Short { found: end });
+                } else {
+                    let at = offset + end as u64;
+                    break (end > 0).then(|| format!("the file ends at byte {at} within a packet or block"));
                 }
-                progress(offset + end as u64);
             }
             Err(error) if offset == 0 => return Err(error.into()),
-            Err(error) => {
-                let cut = format!("at byte {offset}: {error}");
-                return Ok(analyzer.finish(decoder.dropped(), Some(cut)));
-            }
+            Err(error) => break Some(format!("at byte {offset}: {error}")),
         }
-    }
+    };
+    Ok(Ended { dropped: decoder.dropped(), cut })
 }

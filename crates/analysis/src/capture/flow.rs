@@ -6,17 +6,26 @@ use wire::inet::Segment;
 use wire::inet::tcp::{FIN, SYN};
 
 use super::budget::Budget;
-use super::framer::Framer;
+use super::distribution::DISTRIBUTION_HELD;
+use super::framer::{FRAMER_HELD, Framer};
 use super::half::Half;
 use super::kind::Kind;
+use super::plausible::Side;
+use super::ranges::RANGES_HELD;
 use super::session::Session;
 use super::stalls::Stalls;
 use super::stream::{Chunk, Stream, Tag};
-use super::tell::{Listener, PacketRow};
+use super::tell::{Listener, Out, PacketRow};
+use super::waits::{Before, TimeSpent};
 
 /// Nothing from either side for longer is an idle gap, in ns: Linux's least retransmission timeout, behind which a
 /// congestion window starts anew.
 pub(super) const IDLE_NS: u64 = 200_000_000;
+
+/// What a connection may hold besides what is taken from the budget as it grows: it is taken as a whole. The list of
+/// all has the old one beside it while it grows.
+pub(super) const FLOW_HELD: usize =
+    3 * size_of::<Flow>() + 11 * DISTRIBUTION_HELD + 4 * RANGES_HELD + 2 * FRAMER_HELD + 256;
 
 /// One connection. Direction 0 is that of the first packet seen.
 #[derive(Clone, Debug)]
@@ -27,6 +36,7 @@ pub(super) struct Flow {
     pub(super) framers: [Framer; 2],
     pub(super) stalls: [Stalls; 2],
     pub(super) session: Session,
+    pub(super) spent: TimeSpent,
     pub(super) first_ns: u64,
     pub(super) last_ns: u64,
     pub(super) idle_gaps: u64,
@@ -43,6 +53,7 @@ impl Flow {
             framers: <[Framer; 2]>::default(),
             stalls: [Stalls::default(); 2],
             session: Session::new(addresses),
+            spent: TimeSpent::default(),
             first_ns: t_ns,
             last_ns: t_ns,
             idle_gaps: 0,
@@ -55,11 +66,12 @@ impl Flow {
         &mut self,
         tag: Tag,
         segment: &Segment<'_>,
-        budget: &mut Budget,
+        budget: &Budget,
         listener: &mut dyn Listener,
     ) {
         let direction = usize::from(segment.src != self.addresses[0]);
         self.idle(tag.t_ns);
+        self.spent.pass(tag.t_ns);
         let [first, second] = &mut self.halves;
         let (own, peer) = if direction == 0 { (first, second) } else { (second, first) };
         let sent = own.sent(tag.t_ns, segment, peer, budget);
@@ -73,6 +85,8 @@ impl Flow {
             self.stalls[direction].sent(tag.t_ns, other_rtt_ns, segment.len < mss);
         }
         let peer_end = peer.fin;
+        let first = sent.start + u64::from(segment.flags & SYN != 0);
+        let [own_first, peer_first] = [direction, 1 - direction].map(|n| self.session.starts[n]);
         listener.packet(&PacketRow {
             packet: tag.packet,
             t_ns: tag.t_ns,
@@ -80,6 +94,9 @@ impl Flow {
             dst: segment.dst,
             seq: segment.seq,
             len: segment.len,
+            place: first.saturating_sub(own_first.unwrap_or(first)),
+            acked: peer_first.map_or(0, |peer_first| acked.upto.saturating_sub(peer_first)),
+            ip_bytes: segment.ip_len,
             flags: segment.flags,
             kind: sent.kind,
             ack_rtt_ns: acked.rtt_ns,
@@ -89,8 +106,34 @@ impl Flow {
         if acked.upto > 0 {
             let upto = acked.upto.min(peer_end.unwrap_or(u64::MAX));
             let (framer, session) = (&mut self.framers[1 - direction], &mut self.session);
-            let mut sink = |chunk: Chunk<'_>| framer.chunk(&chunk, 1 - direction, session, listener);
+            let mut out = Out { listener, budget };
+            let mut sink = |chunk: Chunk<'_>| framer.chunk(&chunk, 1 - direction, session, &mut out);
             self.streams[1 - direction].give_up(upto, tag, budget, &mut sink);
+        }
+        self.spent.stand(tag.t_ns, self.stands(tag.t_ns));
+    }
+
+    /// How things stand now.
+    fn stands(&self, now_ns: u64) -> Before {
+        let open = self.session.commands.open.len();
+        let in_hand = [0, 1].map(|direction| self.framers[direction].is_within_a_pdu());
+        if open == 0 && in_hand == [false; 2] {
+            return Before::default();
+        }
+        let [first, second] = &self.halves;
+        let target = usize::from(self.session.side(1) == Side::Target);
+        let rtt_ns = [1 - target, target].map(|sender| self.halves[sender].rtt.min_ns().unwrap_or(0));
+        let full = in_hand[0] && first.fills_window_of(second, now_ns)
+            || in_hand[1] && second.fills_window_of(first, now_ns);
+        Before {
+            open,
+            recovering: first.is_recovering() || second.is_recovering(),
+            in_hand: in_hand != [false; 2],
+            window_full: full,
+            closed: self.session.window.is_closed(),
+            for_r2t: self.session.commands.for_r2t,
+            since_ns: self.session.commands.since_ns,
+            rtt_ns,
         }
     }
 
@@ -100,7 +143,7 @@ impl Flow {
         tag: Tag,
         segment: &Segment<'_>,
         (kind, start): (Kind, u64),
-        budget: &mut Budget,
+        budget: &Budget,
         listener: &mut dyn Listener,
     ) {
         let start = start + u64::from(segment.flags & SYN != 0);
@@ -116,7 +159,8 @@ impl Flow {
         self.session.starts[direction].get_or_insert(start);
         let chunk = Chunk { start, end: start + segment.len as u64, known: segment.payload, tag };
         let (framer, session) = (&mut self.framers[direction], &mut self.session);
-        let mut sink = |chunk: Chunk<'_>| framer.chunk(&chunk, direction, session, listener);
+        let mut out = Out { listener, budget };
+        let mut sink = |chunk: Chunk<'_>| framer.chunk(&chunk, direction, session, &mut out);
         self.streams[direction].push(chunk, budget, &mut sink);
     }
 

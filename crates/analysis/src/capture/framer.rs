@@ -9,12 +9,14 @@ use wire::iscsi::{BHS_LEN, Bhs, Opcode};
 use super::plausible::{self, STRICT_LEN, Side};
 use super::session::Session;
 use super::stream::{Chunk, Tag};
-use super::tell::Listener;
+use super::tell::Out;
 
 /// Headers in a row that are inferred; more would be a story.
-const INFERRED_MAX: u32 = 4_096;
+const INFERRED_MAX: u32 = 1_024;
 /// Text of a login that is looked at.
-const TEXT_MAX: usize = 16 << 10;
+const TEXT_MAX: usize = 8 << 10;
+/// Bytes that a framer holds besides itself; a vector may be half empty.
+pub(super) const FRAMER_HELD: usize = 2 * TEXT_MAX;
 /// Opcode, flags and lengths; the task tag.
 const NEEDED: u64 = 0xff | 0xf << 16;
 
@@ -49,6 +51,12 @@ impl Framed {
         Some(u32::from_be_bytes(bytes))
     }
 
+    /// Whether it says how its command ended.
+    pub(super) fn has_status(&self) -> bool {
+        let in_data = self.opcode == Opcode::DataIn && self.byte(1).is_some_and(|flags| flags & 1 != 0);
+        in_data || self.opcode == Opcode::ScsiResponse
+    }
+
     /// The initiator task tag, which is always known.
     pub(super) fn itt(&self) -> u32 {
         Bhs::new(&self.header).itt()
@@ -72,8 +80,8 @@ pub(super) struct Counts {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Framer {
     state: State,
-    /// Data of a task that may go on.
-    data: Option<(Opcode, u32, u64)>,
+    /// The last PDU, while the place is known.
+    last: Option<Framed>,
     /// Inferred since a header was seen last.
     inferred_run: u32,
     pub(super) counts: Counts,
@@ -119,13 +127,22 @@ impl Framer {
         self.state = State::Header(Header::new(start, None));
     }
 
+    /// Whether the last byte was within a PDU: its sender has more in hand.
+    pub(super) fn is_within_a_pdu(&self) -> bool {
+        match &self.state {
+            State::Lost => false,
+            State::Header(header) => header.got > 0,
+            State::Body(_) => true,
+        }
+    }
+
     /// Takes the next bytes of the direction `side`.
     pub(super) fn chunk(
         &mut self,
         chunk: &Chunk<'_>,
         direction: usize,
         session: &mut Session,
-        listener: &mut dyn Listener,
+        out: &mut Out<'_>,
     ) {
         let mut at = chunk.start;
         while at < chunk.end {
@@ -137,7 +154,7 @@ impl Framer {
                     if header.got < BHS_LEN {
                         self.state = State::Header(header);
                     } else {
-                        self.header(header, direction, session, listener);
+                        self.header(header, direction, session, out);
                     }
                 }
                 State::Body(mut body) => {
@@ -152,7 +169,7 @@ impl Framer {
                     if at < body.framed.end {
                         self.state = State::Body(body);
                     } else {
-                        self.done(&body, direction, session, listener);
+                        self.done(&body, direction, session, out);
                     }
                 }
             }
@@ -172,15 +189,9 @@ impl Framer {
         next
     }
 
-    fn header(
-        &mut self,
-        mut header: Header,
-        direction: usize,
-        session: &mut Session,
-        listener: &mut dyn Listener,
-    ) {
+    fn header(&mut self, mut header: Header, direction: usize, session: &mut Session, out: &mut Out<'_>) {
         if header.known & NEEDED != NEEDED {
-            return self.infer(&header, direction, session, listener);
+            return self.infer(&header, direction, session, out);
         }
         let Some(opcode) = plausible::in_step(&header.bytes, session.side(direction)) else {
             if header.before.is_some() && header.shift < 8 {
@@ -200,48 +211,34 @@ impl Framer {
         self.inferred_run = 0;
         let bhs = Bhs::new(&header.bytes);
         let body_len = session.digests.body_len(bhs.ahs_len(), bhs.data_segment_len());
-        self.body(opcode, &header, body_len, direction, session, listener);
+        self.body((opcode, false), &header, body_len, direction, session, out);
     }
 
-    /// A hidden header: more data of the task that sent data last, as long as data is left.
-    fn infer(
-        &mut self,
-        header: &Header,
-        direction: usize,
-        session: &mut Session,
-        listener: &mut dyn Listener,
-    ) {
-        let expected = self.data.and_then(|(opcode, itt, data_len)| {
-            let left = session.data_left(opcode, itt)?;
-            Some((opcode, itt, data_len.min(left))).filter(|(_, _, len)| *len > 0)
-        });
+    /// A hidden header: what must follow.
+    fn infer(&mut self, header: &Header, direction: usize, session: &mut Session, out: &mut Out<'_>) {
         let digests_known = session.digests.known().is_some();
-        let Some((opcode, itt, data_len)) =
-            expected.filter(|_| digests_known && self.inferred_run < INFERRED_MAX)
-        else {
-            self.lose(BHS_LEN);
-            return;
+        let hidden = session.hidden(direction, self.last.as_ref());
+        let Some(hidden) = hidden.filter(|_| digests_known && self.inferred_run < INFERRED_MAX) else {
+            return self.lose(BHS_LEN);
         };
         self.inferred_run += 1;
         self.counts.inferred += 1;
-        let mut made = header.clone();
-        made.bytes = [0; BHS_LEN];
-        made.bytes[0] = opcode.code();
-        made.bytes[5..8].copy_from_slice(&(data_len as u32).to_be_bytes()[1..]);
-        made.bytes[16..20].copy_from_slice(&itt.to_be_bytes());
-        made.known = 0xf << 16 | 0xe0 | 1;
-        let body_len = session.digests.body_len(0, data_len as usize);
-        self.body(opcode, &made, body_len, direction, session, listener);
+        let made = Header { bytes: hidden.bytes, known: hidden.known, ..header.clone() };
+        let (bhs, inferred) = (Bhs::new(&made.bytes), true);
+        let body_len = session.digests.body_len(0, bhs.data_segment_len());
+        if let Ok(opcode) = Opcode::from_code(made.bytes[0]) {
+            self.body((opcode, inferred), &made, body_len, direction, session, out);
+        }
     }
 
     fn body(
         &mut self,
-        opcode: Opcode,
+        (opcode, inferred): (Opcode, bool),
         header: &Header,
         body_len: usize,
         direction: usize,
         session: &mut Session,
-        listener: &mut dyn Listener,
+        out: &mut Out<'_>,
     ) {
         let (first, last) = header.tags.unwrap_or_default();
         let framed = Framed {
@@ -253,22 +250,21 @@ impl Framer {
             end: header.start + (BHS_LEN + body_len) as u64,
             first,
             last,
-            inferred: header.known & NEEDED != NEEDED,
+            inferred,
         };
         let body = Body { framed, text: Vec::new() };
         if body_len == 0 {
-            self.done(&body, direction, session, listener);
+            self.done(&body, direction, session, out);
         } else {
             self.state = State::Body(body);
         }
     }
 
-    fn done(&mut self, body: &Body, direction: usize, session: &mut Session, listener: &mut dyn Listener) {
+    fn done(&mut self, body: &Body, direction: usize, session: &mut Session, out: &mut Out<'_>) {
         let framed = &body.framed;
         self.counts.pdus += 1;
-        session.pdu(direction, framed, &body.text, listener);
-        let is_data = matches!(framed.opcode, Opcode::DataIn | Opcode::DataOut);
-        self.data = is_data.then(|| (framed.opcode, framed.itt(), framed.data_len));
+        session.pdu(direction, framed, &body.text, out);
+        self.last = Some(*framed);
         let before = session.digests.known().is_none().then_some(framed.data_len as usize);
         self.state = State::Header(Header::new(framed.end, before));
     }
@@ -280,7 +276,7 @@ impl Framer {
 
     fn lose(&mut self, bytes: usize) {
         self.counts.lost_bytes += bytes as u64;
-        self.data = None;
+        self.last = None;
         self.state = State::Lost;
     }
 }

@@ -4,8 +4,11 @@ use wire::inet::Segment;
 use wire::inet::tcp::{ACK, FIN, RST, SYN};
 
 use super::budget::Budget;
+use super::delivery::Delivery;
 use super::distribution::Distribution;
+use super::edges::Edges;
 use super::kind::{Kind, Kinds};
+use super::level::Level;
 use super::ranges::Ranges;
 use super::serial;
 use super::unacked::Unacked;
@@ -26,6 +29,8 @@ pub(super) struct Half {
     next: Option<u64>,
     acked: u64,
     sacked: Ranges,
+    /// Something was sent again; it is over when this has arrived.
+    recovery_end: Option<u64>,
     holes: Ranges,
     hole_ns: u64,
     unacked: Unacked,
@@ -37,6 +42,8 @@ pub(super) struct Half {
     pub(super) sack_permitted: bool,
     /// The last window this side announced, as it stood in the header.
     window: Option<u16>,
+    /// Up to where this side would take bytes.
+    edges: Edges,
     zero_since_ns: Option<u64>,
     last_payload: usize,
     first_seq: Option<u32>,
@@ -47,8 +54,10 @@ pub(super) struct Half {
     pub(super) payload_bytes: u64,
     pub(super) kept_bytes: u64,
     pub(super) kinds: Kinds,
+    pub(super) delivery: Delivery,
     pub(super) rtt: Distribution,
     pub(super) flight_max: u64,
+    pub(super) flight_level: Level,
     pub(super) dup_acks_total: u64,
     pub(super) sack_seen: bool,
     pub(super) zero_windows: u64,
@@ -81,13 +90,7 @@ pub(super) struct Acked {
 
 impl Half {
     /// This side has sent a segment into the window `peer` last announced.
-    pub(super) fn sent(
-        &mut self,
-        t_ns: u64,
-        segment: &Segment<'_>,
-        peer: &Half,
-        budget: &mut Budget,
-    ) -> Sent {
+    pub(super) fn sent(&mut self, t_ns: u64, segment: &Segment<'_>, peer: &Half, budget: &Budget) -> Sent {
         self.packets += 1;
         let syn = segment.flags & SYN != 0;
         if syn {
@@ -96,7 +99,7 @@ impl Half {
             self.scale = segment.options.window_scale;
             self.sack_permitted = segment.options.sack_permitted;
         }
-        self.announce(t_ns, segment);
+        self.announce(t_ns, segment, peer);
         let start = match self.next {
             Some(next) => serial::near(next, segment.seq),
             None => serial::first(segment.seq),
@@ -109,6 +112,9 @@ impl Half {
         let end = start + segment.len as u64 + marks;
         let kind = self.classify(t_ns, segment, (start, end, next), peer);
         self.kinds.count(kind);
+        if kind.is_repair() {
+            self.recovery_end.get_or_insert(next);
+        }
         if end > start && !matches!(kind, Kind::KeepAlive) {
             self.holes.remove(start, end);
             if start > next && segment.flags & RST == 0 {
@@ -124,13 +130,14 @@ impl Half {
             self.fin = Some(end - 1);
         }
         let flight_bytes = self.flight();
+        self.flight_level.set(t_ns, flight_bytes);
         if segment.len > 0 {
-            self.data(segment, flight_bytes, peer);
+            self.data(t_ns, segment, flight_bytes, peer);
         }
         Sent { kind, start, flight_bytes }
     }
 
-    fn data(&mut self, segment: &Segment<'_>, flight_bytes: u64, peer: &Half) {
+    fn data(&mut self, t_ns: u64, segment: &Segment<'_>, flight_bytes: u64, peer: &Half) {
         self.data_packets += 1;
         self.payload_bytes += segment.len as u64;
         self.kept_bytes += segment.payload.len() as u64;
@@ -140,9 +147,7 @@ impl Half {
         self.tinygrams += u64::from(segment.len < TINYGRAM);
         let mss = self.mss_of(peer);
         self.super_packets += u64::from(segment.len > mss);
-        if let Some(window) = peer.window_bytes(self.scale.is_some()) {
-            self.window_full += u64::from(flight_bytes + mss as u64 > window);
-        }
+        self.window_full += u64::from(self.fills_window_of(peer, t_ns));
     }
 
     /// What this side may put into one packet: the smaller of what both have said.
@@ -161,11 +166,17 @@ impl Half {
         Some(u64::from(self.window?) << shift)
     }
 
-    fn announce(&mut self, t_ns: u64, segment: &Segment<'_>) {
+    fn announce(&mut self, t_ns: u64, segment: &Segment<'_>, peer: &Half) {
         if segment.flags & RST != 0 {
             return;
         }
         self.window = Some(segment.window);
+        if let (Some(window), Some(next)) = (self.window_bytes(peer.scale.is_some()), peer.next)
+            && segment.flags & (ACK | SYN) == ACK
+        {
+            let apart_ns = self.rtt.min_ns().unwrap_or(0) / 8;
+            self.edges.add(t_ns, serial::near(next, segment.ack) + window, apart_ns);
+        }
         match (segment.window, self.zero_since_ns) {
             (0, None) if segment.flags & SYN == 0 => {
                 self.zero_windows += 1;
@@ -216,7 +227,7 @@ impl Half {
     }
 
     /// The other side has acknowledged what this side sent.
-    pub(super) fn acknowledged(&mut self, t_ns: u64, segment: &Segment<'_>, budget: &mut Budget) -> Acked {
+    pub(super) fn acknowledged(&mut self, t_ns: u64, segment: &Segment<'_>, budget: &Budget) -> Acked {
         if segment.flags & ACK == 0 {
             return Acked::default();
         }
@@ -229,19 +240,27 @@ impl Half {
             let (start, end) = (serial::near(next, start), serial::near(next, end));
             // Below the acknowledgement it is a duplicate that is told (RFC 2883); above what was sent, nonsense.
             if start >= ack && end <= next {
+                let before = self.sacked.bytes();
                 self.sacked.add(start, end);
+                let more = self.sacked.bytes().saturating_sub(before);
+                self.delivery.add(t_ns, more, self.rtt.min_ns().unwrap_or(0));
                 self.sack_seen = true;
             }
         }
         if ack > self.acked && ack <= next.saturating_add(u64::from(u32::MAX >> 2)) {
+            let early = self.sacked.bytes_before(ack);
+            let delivered = (ack - self.acked).saturating_sub(early);
+            self.delivery.add(t_ns, delivered, self.rtt.min_ns().unwrap_or(0));
             self.acked = ack;
             self.dup_acks = 0;
+            self.recovery_end = self.recovery_end.filter(|end| *end > ack);
             self.sacked.forget_before(ack);
             self.holes.forget_before(ack);
             if ack > next {
                 // The tap has missed what the peer has received.
                 self.next = Some(ack);
             }
+            self.flight_level.set(t_ns, self.flight());
             let rtt_ns = self.unacked.acknowledge(ack, t_ns, budget);
             if let Some(rtt_ns) = rtt_ns {
                 self.rtt.add(rtt_ns);
@@ -261,6 +280,19 @@ impl Half {
     fn flight(&self) -> u64 {
         let sent = self.next.unwrap_or(self.acked).saturating_sub(self.acked);
         sent.saturating_sub(self.sacked.bytes())
+    }
+
+    /// Whether something that was lost is being sent again.
+    pub(super) fn is_recovering(&self) -> bool {
+        self.recovery_end.is_some() || self.dup_acks >= 3
+    }
+
+    /// Whether the window had no room for two more segments that `peer` had announced when what passes now was sent:
+    /// senders leave some, so as not to send little ones.
+    pub(super) fn fills_window_of(&self, peer: &Half, t_ns: u64) -> bool {
+        let from_sender_ns = peer.rtt.min_ns().unwrap_or(0);
+        let edge = peer.edges.at(t_ns.saturating_sub(from_sender_ns));
+        edge.zip(self.next).is_some_and(|(edge, next)| next + 2 * self.mss_of(peer) as u64 > edge)
     }
 
     /// Whether a SYN with this number is the one that was seen, sent again.
@@ -302,7 +334,7 @@ mod tests {
 
         fn data(&mut self, t_ns: u64, seq: u32, len: usize) -> Sent {
             let segment = Segment { seq: seq.wrapping_sub(5000), len, ..empty() };
-            self.sender.sent(t_ns, &segment, &self.receiver, &mut self.budget)
+            self.sender.sent(t_ns, &segment, &self.receiver, &self.budget)
         }
 
         fn ack(&mut self, t_ns: u64, ack: u32, sack: &[(u32, u32)]) -> Acked {
@@ -313,8 +345,8 @@ mod tests {
             }
             let options = wire::inet::Options::parse(if sack.is_empty() { &[] } else { &options });
             let segment = Segment { ack: ack.wrapping_sub(5000), options, ..empty() };
-            self.receiver.sent(t_ns, &segment, &self.sender, &mut self.budget);
-            self.sender.acknowledged(t_ns, &segment, &mut self.budget)
+            self.receiver.sent(t_ns, &segment, &self.sender, &self.budget);
+            self.sender.acknowledged(t_ns, &segment, &self.budget)
         }
     }
 
@@ -328,6 +360,7 @@ mod tests {
             flags: ACK,
             window: 100,
             options: wire::inet::Options::default(),
+            ip_len: 40,
             len: 0,
             payload: &[],
         }
@@ -378,7 +411,7 @@ mod tests {
         assert_eq!(pair.data(60 * MS, 9_999, 1).kind, Kind::KeepAlive);
         assert_eq!(pair.data(61 * MS, 9_999, 0).kind, Kind::KeepAlive);
         let closed = Segment { window: 0, ..empty() };
-        pair.receiver.sent(70 * MS, &closed, &pair.sender, &mut pair.budget);
+        pair.receiver.sent(70 * MS, &closed, &pair.sender, &pair.budget);
         assert_eq!(pair.data(80 * MS, 10_000, 1).kind, Kind::WindowProbe);
         pair.receiver.finish(90 * MS);
         assert_eq!((pair.receiver.zero_windows, pair.receiver.zero_window_ns), (1, 20 * MS));

@@ -46,6 +46,18 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// Whether its bytes were sent before, or may have been.
+    pub(super) fn is_again(self) -> bool {
+        self.is_repair() || self == Self::Spurious
+    }
+
+    /// Whether it repairs a loss.
+    pub(super) fn is_repair(self) -> bool {
+        matches!(self, Self::Unseen | Self::Fast | Self::Timeout | Self::Local)
+    }
+}
+
 /// How many segments were of each kind; segments without data are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Kinds {

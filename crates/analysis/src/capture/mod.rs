@@ -7,14 +7,19 @@
 
 mod budget;
 mod commands;
+mod delivery;
 mod digests;
 mod distribution;
+mod drawing;
+mod edges;
 pub mod file;
 mod flow;
 mod framer;
 mod half;
+mod hidden;
 mod kind;
 mod level;
+mod open;
 mod plausible;
 mod ranges;
 mod result;
@@ -26,6 +31,8 @@ mod tell;
 #[cfg(test)]
 mod tests;
 mod unacked;
+mod verdict;
+mod waits;
 mod window;
 
 use std::collections::HashMap;
@@ -36,21 +43,24 @@ use wire::inet::{Segment, ip_of_frame};
 use wire::pcap::Packet;
 
 pub use commands::CommandsTold;
+pub use delivery::Delivered;
 pub use distribution::Durations;
+pub use drawing::Drawing;
 pub use kind::{Kind, Kinds};
 pub use level::Heights;
 pub use result::{Capture, Connection, Direction, Framing, Iscsi};
 pub use tell::{CommandRow, Listener, PacketRow, PduRow};
+pub use waits::TimeUse;
 pub use window::CommandWindowUse;
 
 use budget::Budget;
-use flow::Flow;
+use flow::{FLOW_HELD, Flow};
 use stream::Tag;
 
 /// Connections that are followed; packets of others are counted only.
 pub const CONNECTIONS_MAX: usize = 1_024;
-/// What waits in memory over all connections, in bytes.
-const WAITING_MAX: usize = 128 << 20;
+/// What is held in memory over all connections, in bytes. A table that grows has the old one beside it for a moment.
+const HELD_MAX: usize = 256 << 20;
 /// A segment with more payload is nothing that a device makes.
 const SEGMENT_MAX: usize = 1 << 20;
 
@@ -79,7 +89,7 @@ impl Analyzer {
         Self {
             flows: Vec::new(),
             places: HashMap::new(),
-            budget: Budget::new(WAITING_MAX),
+            budget: Budget::new(HELD_MAX),
             packets: 0,
             tcp_packets: 0,
             beyond_packets: 0,
@@ -105,7 +115,7 @@ impl Analyzer {
         let place = known.filter(|place| segment.flags & SYN == 0 || !self.flows[*place].is_over(&segment));
         let place = match place {
             Some(place) => place,
-            None if self.flows.len() >= CONNECTIONS_MAX => {
+            None if self.flows.len() >= CONNECTIONS_MAX || !self.budget.take(FLOW_HELD) => {
                 self.beyond_packets += 1;
                 return;
             }
@@ -116,7 +126,12 @@ impl Analyzer {
             }
         };
         let tag = Tag { packet: self.packets, t_ns: packet.t_ns };
-        self.flows[place].packet(tag, &segment, &mut self.budget, listener);
+        self.flows[place].packet(tag, &segment, &self.budget, listener);
+    }
+
+    /// Time of the latest packet so far; 0 before the first.
+    pub fn last_ns(&self) -> u64 {
+        self.last_ns
     }
 
     /// The capture ends; `cut` says why, if that is not its end.
@@ -128,6 +143,7 @@ impl Analyzer {
             beyond_packets: self.beyond_packets,
             dropped,
             begin_s: first_ns as f64 / 1e9,
+            begin_ns: first_ns,
             length_s: self.last_ns.saturating_sub(first_ns) as f64 / 1e9,
             cut,
             connections: self.flows.iter_mut().map(|flow| Connection::of(flow, first_ns)).collect(),

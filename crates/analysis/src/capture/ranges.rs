@@ -8,6 +8,8 @@ pub(super) struct Ranges {
 
 /// More are not remembered: the lowest are what the next retransmissions are about.
 const RANGES_MAX: usize = 256;
+/// Bytes that ranges hold besides themselves; a vector may be half empty.
+pub(super) const RANGES_HELD: usize = 2 * RANGES_MAX * size_of::<(u64, u64)>();
 
 impl Ranges {
     /// Adds a range, joined with those it touches.
@@ -45,6 +47,12 @@ impl Ranges {
         self.ranges.iter().map(|range| range.1 - range.0).sum()
     }
 
+    /// Bytes of them before `end`.
+    pub(super) fn bytes_before(&self, end: u64) -> u64 {
+        let before = self.ranges.iter().take_while(|range| range.0 < end);
+        before.map(|range| range.1.min(end) - range.0).sum()
+    }
+
     /// The highest end.
     pub(super) fn highest(&self) -> Option<u64> {
         self.ranges.last().map(|range| range.1)
@@ -69,6 +77,7 @@ mod tests {
         assert!(ranges.covers(12, 40) && !ranges.covers(9, 12));
         assert!(ranges.remove(15, 20) && !ranges.remove(16, 19));
         assert_eq!((ranges.bytes(), ranges.highest()), (25, Some(40)));
+        assert_eq!([10, 12, 17, 25].map(|end| ranges.bytes_before(end)), [0, 2, 5, 10]);
         ranges.forget_before(30);
         assert_eq!(ranges.ranges, [(30, 40)]);
     }

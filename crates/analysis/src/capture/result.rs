@@ -2,11 +2,16 @@
 
 use serde::Serialize;
 
+use crate::doctor::Diagnosis;
+
 use super::commands::CommandsTold;
+use super::delivery::Delivered;
 use super::distribution::Durations;
 use super::flow::Flow;
 use super::kind::Kinds;
 use super::plausible::Side;
+use super::verdict;
+use super::waits::TimeUse;
 use super::window::CommandWindowUse;
 
 /// Everything found in a file.
@@ -22,6 +27,8 @@ pub struct Capture {
     pub dropped: u64,
     /// Time of the first packet, seconds since 1970.
     pub begin_s: f64,
+    /// The same in ns.
+    pub begin_ns: u64,
     /// From the first packet to the last.
     pub length_s: f64,
     /// Why the file was not read to its end, if it was not.
@@ -47,6 +54,8 @@ pub struct Connection {
     pub directions: [Direction; 2],
     /// What it carried, if that was iSCSI.
     pub iscsi: Option<Iscsi>,
+    /// What limits it, as far as one tap can tell; `None` without commands.
+    pub diagnosis: Option<Diagnosis>,
 }
 
 /// One direction of a connection.
@@ -72,8 +81,12 @@ pub struct Direction {
     pub retransmissions: u64,
     /// From a segment to what acknowledges it: the way from the tap to the receiver and back, and its delay.
     pub ack_rtt: Option<Durations>,
+    /// How evenly what was sent arrived.
+    pub delivered: Option<Delivered>,
     /// The most bytes that were in flight.
     pub flight_max_bytes: u64,
+    /// How many were in flight on average over time.
+    pub flight_mean_bytes: f64,
     /// Acknowledgements that said the same again.
     pub duplicate_acks: u64,
     /// Whether its receiver acknowledged selectively.
@@ -82,7 +95,8 @@ pub struct Direction {
     pub zero_windows: u64,
     /// How long it was closed.
     pub zero_window_s: f64,
-    /// Segments behind which the receiver's window had no room for another one; 0 if its scale is not known.
+    /// Segments behind which the receiver's window, as it stood when they were sent, had no room for two more; 0 if
+    /// its scale is not known.
     pub window_full: u64,
     /// Segments with less than 128 bytes.
     pub tinygrams: u64,
@@ -111,6 +125,10 @@ pub struct Iscsi {
     pub commands: CommandsTold,
     /// The command window.
     pub window: Option<CommandWindowUse>,
+    /// By which statuses with PDUs of their own came later than nearly a round trip behind their data, together.
+    pub status_held_s: f64,
+    /// Where the time went.
+    pub time: Option<TimeUse>,
     /// From the tap to the target and back: the fastest acknowledgement.
     pub network_to_target_s: Option<f64>,
     /// From the tap to the initiator and back.
@@ -148,7 +166,7 @@ impl Connection {
         let is_iscsi = flow.session.login_seen && pdus > 0 || pdus > 2;
         let initiator = usize::from(is_iscsi && flow.session.side(0) == Side::Target);
         let order = [initiator, 1 - initiator];
-        Self {
+        let mut connection = Self {
             handshake: flow.halves.iter().any(|half| half.syn_seen),
             begin_s: seconds(flow.first_ns.saturating_sub(begin_ns)),
             length_s: seconds(flow.last_ns.saturating_sub(flow.first_ns)),
@@ -156,7 +174,10 @@ impl Connection {
             idle_s: seconds(flow.idle_ns),
             directions: order.map(|direction| Direction::of(flow, direction)),
             iscsi: is_iscsi.then(|| Iscsi::of(flow, order)),
-        }
+            diagnosis: None,
+        };
+        connection.diagnosis = verdict::of(&connection);
+        connection
     }
 }
 
@@ -175,7 +196,9 @@ impl Direction {
             kinds: half.kinds,
             retransmissions: half.kinds.retransmissions(),
             ack_rtt: half.rtt.durations(),
+            delivered: half.delivery.told(),
             flight_max_bytes: half.flight_max,
+            flight_mean_bytes: half.flight_level.heights().map_or(0.0, |level| level.mean),
             duplicate_acks: half.dup_acks_total,
             sack: half.sack_seen,
             zero_windows: receiver.zero_windows,
@@ -211,12 +234,17 @@ impl Iscsi {
         let without =
             |durations: Option<Durations>, network: Option<f64>| Some((durations?.p50_s - network?).max(0.0));
         let digests = flow.session.digests.known();
+        let rtt_ns: u64 = flow.halves.iter().filter_map(|half| half.rtt.min_ns()).sum();
+        let held_ns = (rtt_ns / 5 * 4).max(HELD_LEAST_NS);
+        let behind_ns = flow.session.commands.ended_ns().map_or(0, |ns| flow.last_ns.saturating_sub(ns));
         Self {
             login: flow.session.login_seen,
             header_digest: digests.map(|(header, _)| header),
             data_digest: digests.map(|(_, data)| data),
             framing,
             window: flow.session.window.told_of(),
+            status_held_s: seconds(flow.session.commands.status_later_ns(held_ns)),
+            time: flow.spent.told(behind_ns),
             network_to_target_s: to_target,
             network_to_initiator_s: to_initiator,
             target_s: without(commands.first_answer, to_target),
@@ -225,6 +253,9 @@ impl Iscsi {
         }
     }
 }
+
+/// A status that comes so little behind its data was not held back, in ns.
+const HELD_LEAST_NS: u64 = 500_000;
 
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9

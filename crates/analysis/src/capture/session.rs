@@ -5,8 +5,9 @@ use wire::iscsi::Opcode;
 use super::commands::Commands;
 use super::digests::{Digests, chosen};
 use super::framer::Framed;
+use super::hidden::{Habits, Hidden};
 use super::plausible::Side;
-use super::tell::{CommandRow, Listener, PduRow};
+use super::tell::{CommandRow, Out, PduRow};
 use super::window::CommandWindow;
 
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ pub(super) struct Session {
     text_hidden: bool,
     pub(super) login_seen: bool,
     pub(super) commands: Commands,
+    habits: Habits,
     pub(super) window: CommandWindow,
 }
 
@@ -47,6 +49,7 @@ impl Session {
             text_hidden: false,
             login_seen: false,
             commands: Commands::default(),
+            habits: Habits::default(),
             window: CommandWindow::default(),
         }
     }
@@ -61,41 +64,41 @@ impl Session {
         self.digests = Digests::agreed(false, false);
     }
 
-    /// Bytes of a task's data that have not been seen.
-    pub(super) fn data_left(&self, opcode: Opcode, itt: u32) -> Option<u64> {
-        self.commands.data_left(opcode, itt)
+    /// What a header must be that is not in the capture, behind `last` on the same direction.
+    pub(super) fn hidden(&self, direction: usize, last: Option<&Framed>) -> Option<Hidden> {
+        self.habits.next(self.side(direction), last, &self.commands)
     }
 
     /// A PDU is complete; `text` is the data of a login as far as it is known.
-    pub(super) fn pdu(
-        &mut self,
-        direction: usize,
-        framed: &Framed,
-        text: &[u8],
-        listener: &mut dyn Listener,
-    ) {
+    pub(super) fn pdu(&mut self, direction: usize, framed: &Framed, text: &[u8], out: &mut Out<'_>) {
         if self.sides[direction] == Side::Unknown {
             self.sides[direction] = Side::of(framed.opcode);
             self.sides[1 - direction] = self.sides[direction].other();
         }
+        let is_data = matches!(framed.opcode, Opcode::DataIn | Opcode::DataOut);
         let origin = self.starts[direction].unwrap_or(framed.start);
-        listener.pdu(&PduRow {
+        out.listener.pdu(&PduRow {
             src: self.addresses[direction],
             dst: self.addresses[1 - direction],
             opcode: framed.opcode,
             itt: framed.itt(),
             start: framed.start.saturating_sub(origin),
             end: framed.end.saturating_sub(origin),
+            data_len: framed.data_len as u32,
+            cmd_sn: framed.word(24).filter(|_| framed.opcode == Opcode::ScsiCommand),
+            buffer_offset: framed.word(40).filter(|_| is_data),
+            has_status: framed.has_status(),
             first_packet: framed.first.packet,
             last_packet: framed.last.packet,
             t_ns: framed.last.t_ns,
             inferred: framed.inferred,
         });
+        self.habits.see(framed);
         match framed.opcode {
-            Opcode::ScsiCommand => self.commands.command(framed),
+            Opcode::ScsiCommand => self.commands.command(framed, out.budget),
             Opcode::DataOut | Opcode::DataIn | Opcode::R2t | Opcode::ScsiResponse => {
-                if let Some(open) = self.commands.answer(framed) {
-                    listener.command(&CommandRow {
+                if let Some(open) = self.commands.answer(framed, out.budget) {
+                    out.listener.command(&CommandRow {
                         initiator: self.addresses[1 - direction],
                         target: self.addresses[direction],
                         itt: framed.itt(),
@@ -107,6 +110,7 @@ impl Session {
                         response_packet: framed.last.packet,
                         service_ns: framed.last.t_ns.saturating_sub(open.request.t_ns),
                         r2ts: open.r2ts,
+                        inferred: open.inferred,
                     });
                 }
             }

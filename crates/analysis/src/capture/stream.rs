@@ -53,7 +53,7 @@ impl Stream {
     }
 
     /// A segment with data; what is in order now goes to `sink`.
-    pub(super) fn push(&mut self, chunk: Chunk<'_>, budget: &mut Budget, sink: &mut impl FnMut(Chunk<'_>)) {
+    pub(super) fn push(&mut self, chunk: Chunk<'_>, budget: &Budget, sink: &mut impl FnMut(Chunk<'_>)) {
         let at = *self.at.get_or_insert(chunk.start);
         if chunk.end <= at {
             return;
@@ -76,13 +76,7 @@ impl Stream {
     }
 
     /// Everything before `upto` has arrived at the peer: what is missing there will not come.
-    pub(super) fn give_up(
-        &mut self,
-        upto: u64,
-        tag: Tag,
-        budget: &mut Budget,
-        sink: &mut impl FnMut(Chunk<'_>),
-    ) {
+    pub(super) fn give_up(&mut self, upto: u64, tag: Tag, budget: &Budget, sink: &mut impl FnMut(Chunk<'_>)) {
         while let Some(at) = self.at.filter(|at| *at < upto) {
             let next = self.pending.first_key_value().map_or(upto, |(start, _)| (*start).min(upto));
             if next > at {
@@ -94,7 +88,7 @@ impl Stream {
         }
     }
 
-    fn drain(&mut self, budget: &mut Budget, sink: &mut impl FnMut(Chunk<'_>)) {
+    fn drain(&mut self, budget: &Budget, sink: &mut impl FnMut(Chunk<'_>)) {
         while let Some(entry) = self.pending.first_entry() {
             let at = self.at.unwrap_or(0);
             if *entry.key() > at {
@@ -128,14 +122,14 @@ mod tests {
         pieces: &[(u64, u64, usize)],
         acked: u64,
     ) -> Vec<(u64, u64, usize)> {
-        let (mut out, mut budget) = (Vec::new(), Budget::new(budget));
+        let (mut out, budget) = (Vec::new(), Budget::new(budget));
         let mut sink = |chunk: Chunk<'_>| out.push((chunk.start, chunk.end, chunk.known.len()));
         for (start, len, known) in pieces {
             let known = vec![0; *known];
             let chunk = Chunk { start: *start, end: start + len, known: &known, tag: Tag::default() };
-            stream.push(chunk, &mut budget, &mut sink);
+            stream.push(chunk, &budget, &mut sink);
         }
-        stream.give_up(acked, Tag::default(), &mut budget, &mut sink);
+        stream.give_up(acked, Tag::default(), &budget, &mut sink);
         out
     }
 

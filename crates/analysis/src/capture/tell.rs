@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use wire::iscsi::Opcode;
 
+use super::budget::Budget;
 use super::kind::Kind;
 
 /// Hears every row; each method does nothing unless it is written.
@@ -18,6 +19,12 @@ pub trait Listener {
 
 /// Nobody listens.
 impl Listener for () {}
+
+/// Who hears what is found, and how much may be kept to find it.
+pub(super) struct Out<'a> {
+    pub(super) listener: &'a mut dyn Listener,
+    pub(super) budget: &'a Budget,
+}
 
 /// One segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +41,12 @@ pub struct PacketRow {
     pub seq: u32,
     /// Bytes of payload.
     pub len: usize,
+    /// Where the payload begins in the direction's stream, in bytes since the first that was seen of it.
+    pub place: u64,
+    /// Up to where the stream of the other direction is acknowledged.
+    pub acked: u64,
+    /// Bytes of IP.
+    pub ip_bytes: usize,
     /// As in the header.
     pub flags: u8,
     /// What it is to its connection.
@@ -59,6 +72,14 @@ pub struct PduRow {
     pub start: u64,
     /// Where it ends.
     pub end: u64,
+    /// Bytes of its data segment.
+    pub data_len: u32,
+    /// Number of the command, of a command whose header says it.
+    pub cmd_sn: Option<u32>,
+    /// Where its data belongs, if that is known.
+    pub buffer_offset: Option<u32>,
+    /// It says how its command ended.
+    pub has_status: bool,
     /// The packet of its first byte.
     pub first_packet: u64,
     /// The packet that completed it.
@@ -94,4 +115,6 @@ pub struct CommandRow {
     pub service_ns: u64,
     /// R2Ts it took.
     pub r2ts: u32,
+    /// Something of it was hidden and follows from what was there.
+    pub inferred: bool,
 }

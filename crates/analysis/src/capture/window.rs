@@ -65,6 +65,11 @@ impl CommandWindow {
         self.look(t_ns);
     }
 
+    /// Whether no further command is allowed.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed_since_ns.is_some()
+    }
+
     fn look(&mut self, t_ns: u64) {
         self.first_ns.get_or_insert(t_ns);
         self.last_ns = self.last_ns.max(t_ns);

@@ -18,6 +18,7 @@ use flow::{COLUMNS, Flows, SYN, Stream};
 pub use flow::{Flow, Hosts};
 use pdus::Carried;
 pub use pdus::Pdu;
+pub(crate) use pdus::inside;
 
 /// FIN and RST of `tcp_flags`.
 const ENDS: u32 = 1 | 4;
@@ -150,7 +151,7 @@ impl Diagram {
         }
         let pdus = pdus::of_packets(hosts, &carried(&arrows))?;
         for arrow in arrows.iter_mut().filter(|arrow| !arrow.bytes.is_empty()) {
-            arrow.pdus = pdus::inside(&pdus, arrow.from, &arrow.bytes);
+            arrow.pdus = inside(&pdus, arrow.from, &arrow.bytes);
             if arrow.kind == Kind::Unrecorded {
                 arrow.kind = kind(&pdus[arrow.pdus.clone()], &arrow.bytes);
             }
@@ -231,7 +232,7 @@ fn carried(arrows: &[Arrow]) -> Vec<Carried> {
 }
 
 /// What has most bytes in the packet; of equals the first.
-fn kind(pdus: &[Pdu], bytes: &Range<u64>) -> Kind {
+pub(crate) fn kind(pdus: &[Pdu], bytes: &Range<u64>) -> Kind {
     let overlap = |pdu: &Pdu| pdu.stream_end.min(bytes.end) - pdu.stream_begin.max(bytes.start);
     let most = pdus.iter().rev().max_by_key(|pdu| overlap(pdu));
     most.map_or(Kind::Unrecorded, |pdu| match pdu.kind {

@@ -85,7 +85,7 @@ pub(super) fn of_packets(dirs: &[PathBuf], packets: &[Carried]) -> Result<Vec<Pd
 }
 
 /// Which of the PDUs, in order of their streams, have bytes in a packet.
-pub(super) fn inside(pdus: &[Pdu], from: Host, bytes: &Range<u64>) -> Range<usize> {
+pub(crate) fn inside(pdus: &[Pdu], from: Host, bytes: &Range<u64>) -> Range<usize> {
     let of_host = if from == Host::Near {
         0..pdus.partition_point(|p| p.from == Host::Near)
     } else {

@@ -7,6 +7,7 @@ mod in_flight;
 mod packets;
 mod request;
 
+use analysis::diagram::Diagram;
 use analysis::{CellResult, Repeat, Tour};
 use serde_json::{Value, json};
 
@@ -40,6 +41,16 @@ pub(crate) struct Inside {
 }
 
 impl Drawing {
+    /// The packets of a page that shows nothing but one connection; `origin_ns` is its time 0.
+    pub(crate) fn of_packets(diagram: &Diagram, origin_ns: u64) -> Drawing {
+        Drawing {
+            id: "fig-packets".to_owned(),
+            title: "Packets between the hosts".to_owned(),
+            kind: "packets",
+            data: packets::data(diagram, Some(origin_ns)),
+        }
+    }
+
     pub(crate) fn json(&self) -> Value {
         json!({"id": self.id, "kind": self.kind, "data": self.data})
     }

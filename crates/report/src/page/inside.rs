@@ -70,11 +70,11 @@ const REQUEST: &str = "Left: requests by their latency; click one. Right: its st
 const PACKETS: &str = "Every packet of the busiest connection, from the host that sent it to the one that got it. Drag to zoom, \
                        from seconds to microseconds; point at an arrow for the PDUs and bytes in it.";
 
-fn part(out: &mut String, title: &str, text: &str, drawing: &str) {
+pub(crate) fn part(out: &mut String, title: &str, text: &str, drawing: &str) {
     let _ = write!(out, "<h3>{}</h3><p class=\"note\">{}</p>{drawing}", escape(title), escape(text));
 }
 
-fn place(drawing: &Drawing) -> String {
+pub(crate) fn place(drawing: &Drawing) -> String {
     let (id, label) = (escape(&drawing.id), escape(&drawing.title));
     format!("<div class=\"drawing\" id=\"{id}\" role=\"group\" aria-label=\"{label}\"></div>")
 }

@@ -16,6 +16,9 @@ use crate::headline::headline;
 use crate::looking::{self, Inside};
 use crate::{against, doctor};
 
+pub(crate) use inside::{part, place};
+pub(crate) use section::{chip, drawing, rebuild, section};
+
 const PLOTLY: &str = include_str!("../../assets/plotly-basic.min.js");
 const STYLE: &str = include_str!("../../assets/page.css");
 const SCRIPT: &str = include_str!("../../assets/page.js");
@@ -61,6 +64,12 @@ pub fn html(tour: &Tour, rebuild: &str) -> String {
         section::environment(tour),
         section::rebuild(rebuild),
     ];
+    let title = format!("farlun · {} · {}", tour.run.plan_name, headline(tour));
+    document(&title, &sections.concat(), &figures)
+}
+
+/// A page around the given parts.
+pub(crate) fn document(title: &str, body: &str, figures: &Value) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -72,8 +81,7 @@ pub fn html(tour: &Tour, rebuild: &str) -> String {
          </head>\n<body>\n<main>\n{body}\n</main>\n\
          <script type=\"application/json\" id=\"figures\">{figures}</script>\n\
          <script>{PLOTLY}</script>\n<script>{LOOKING}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
-        title = escape(&format!("farlun · {} · {}", tour.run.plan_name, headline(tour))),
-        body = sections.concat(),
+        title = escape(title),
         // Inside a script element markup could end the data; JSON has another way to write it.
         figures = figures.to_string().replace('<', "\\u003c"),
     )

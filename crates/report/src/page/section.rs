@@ -196,18 +196,18 @@ pub(super) fn environment(tour: &Tour) -> String {
 }
 
 /// The command that draws this page again.
-pub(super) fn rebuild(command_line: &str) -> String {
+pub(crate) fn rebuild(command_line: &str) -> String {
     let text = "Every figure comes from the tables in the run directory. This command draws the page again:";
     section("rebuild", "Rebuild", text, &command(command_line))
 }
 
-pub(super) fn section(id: &str, title: &str, text: &str, body: &str) -> String {
+pub(crate) fn section(id: &str, title: &str, text: &str, body: &str) -> String {
     let text =
         if text.is_empty() { String::new() } else { format!("<p class=\"note\">{}</p>", escape(text)) };
     format!("<section id=\"{id}\">\n<h2>{}</h2>\n{text}{body}\n</section>\n", escape(title))
 }
 
-pub(super) fn drawing(figure: &Figure, class: &str) -> String {
+pub(crate) fn drawing(figure: &Figure, class: &str) -> String {
     let label = escape(&figure.title);
     format!(
         "<div class=\"plot {class}\" id=\"{}\" role=\"img\" aria-label=\"{label}\"></div>",
@@ -219,7 +219,7 @@ fn command(line: &str) -> String {
     format!("<div class=\"command\"><pre>{}</pre><button type=\"button\">Copy</button></div>", escape(line))
 }
 
-pub(super) fn chip(ok: bool, text: &str) -> String {
+pub(crate) fn chip(ok: bool, text: &str) -> String {
     let (class, mark) = if ok { ("good", "✓") } else { ("bad", "✗") };
     format!("<span class=\"chip {class}\">{mark} {}</span>", escape(text))
 }

@@ -29,6 +29,8 @@ pub struct Segment<'a> {
     pub window: u16,
     /// What the options say, as far as they were kept.
     pub options: Options,
+    /// Bytes of IP it had, headers included.
+    pub ip_len: usize,
     /// Bytes of payload it had.
     pub len: usize,
     /// The first of them, as many as were kept.
@@ -63,6 +65,7 @@ impl<'a> Segment<'a> {
             flags: tcp[13],
             window: be::u16_at(tcp, 14),
             options: Options::parse(&tcp[TCP_LEN..header_len.min(tcp.len())]),
+            ip_len: total_len,
             len,
             payload: &payload[..len.min(payload.len())],
         })
@@ -141,7 +144,7 @@ mod tests {
         let segment = Segment::parse(&whole, 144).expect("a segment");
         assert_eq!((segment.src.to_string(), segment.dst.port()), ("10.0.0.1:40000".to_owned(), 3260));
         assert_eq!((segment.seq, segment.ack, segment.flags, segment.window), (0xffff_fff0, 9, 0x18, 512));
-        assert_eq!((segment.options.window_scale, segment.len), (Some(7), 100));
+        assert_eq!((segment.options.window_scale, segment.len, segment.ip_len), (Some(7), 100, 144));
         assert_eq!(segment.payload, [7; 100]);
         for kept in 0..whole.len() {
             let cut = Segment::parse(&whole[..kept], 144);

@@ -1,0 +1,98 @@
+//! How evenly bytes arrive: what a direction delivers in short stretches of equal length.
+//!
+//! A full line delivers the same in each; a congestion window that is cut and grows does not.
+
+use serde::Serialize;
+
+use super::distribution::Distribution;
+
+/// Stretches are a round trip, but not shorter, in ns: acknowledgements come in clumps.
+const STRETCH_LEAST_NS: u64 = 50_000_000;
+/// A stretch that delivers so much of what the best ones do is as good as one of those.
+const FULL: f64 = 0.75;
+/// Stretches without anything that are counted one by one; more are a pause.
+const EMPTY_MAX: u64 = 10_000;
+
+/// Bytes that one direction has delivered.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Delivery {
+    stretch_ns: u64,
+    end_ns: u64,
+    bytes: u64,
+    /// Bytes per stretch.
+    stretches: Distribution,
+    delivered: u64,
+}
+
+/// What is told of it.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Delivered {
+    /// Bytes that were acknowledged, in order or not.
+    pub bytes: u64,
+    /// Length of a stretch.
+    pub stretch_s: f64,
+    /// What the best tenth of all stretches deliver per second.
+    pub peak_bytes_per_s: f64,
+    /// Share of stretches that deliver nearly as much.
+    pub full_share: f64,
+}
+
+impl Delivery {
+    /// So many bytes have been acknowledged at `t_ns`.
+    pub(super) fn add(&mut self, t_ns: u64, bytes: u64, rtt_ns: u64) {
+        if self.stretch_ns == 0 {
+            self.stretch_ns = rtt_ns.max(STRETCH_LEAST_NS);
+            self.end_ns = t_ns.saturating_add(self.stretch_ns);
+        }
+        if t_ns >= self.end_ns {
+            self.stretches.add(self.bytes);
+            let passed = (t_ns - self.end_ns) / self.stretch_ns;
+            (0..passed.min(EMPTY_MAX)).for_each(|_| self.stretches.add(0));
+            self.end_ns = self.end_ns.saturating_add((passed + 1).saturating_mul(self.stretch_ns));
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+        self.delivered += bytes;
+    }
+
+    /// `None` before the first stretch is over.
+    pub(super) fn told(&self) -> Option<Delivered> {
+        let peak = self.stretches.quantile(0.9)?;
+        let stretch_s = self.stretch_ns as f64 / 1e9;
+        Some(Delivered {
+            bytes: self.delivered,
+            stretch_s,
+            peak_bytes_per_s: peak as f64 / stretch_s,
+            full_share: self.stretches.share_from((peak as f64 * FULL) as u64),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn even_and_in_bursts() {
+        let (mut even, mut bursts) = (Delivery::default(), Delivery::default());
+        for ms in 0..40_000 {
+            even.add(ms * MS, 1_000, 100 * MS);
+            bursts.add(ms * MS, if ms % 400 < 100 { 4_000 } else { 0 }, 100 * MS);
+        }
+        let (even, bursts) = (even.told().expect("stretches"), bursts.told().expect("stretches"));
+        assert!((even.peak_bytes_per_s / 1e6 - 1.0).abs() < 0.04 && even.full_share > 0.99, "{even:?}");
+        assert!((bursts.peak_bytes_per_s / 4e6 - 1.0).abs() < 0.04, "{bursts:?}");
+        assert!((bursts.full_share - 0.25).abs() < 0.01, "{bursts:?}");
+    }
+
+    #[test]
+    fn a_long_pause_is_no_long_loop() {
+        let mut delivery = Delivery::default();
+        delivery.add(0, 1, 0);
+        delivery.add(u64::MAX, 1, 0);
+        delivery.add(u64::MAX, 1, 0);
+        assert!(delivery.told().is_some());
+    }
+}

@@ -1,0 +1,97 @@
+//! Rows of a capture as lines on standard output, fields between tabs.
+
+use std::io::{BufWriter, Write, stdout};
+
+use analysis::capture::{CommandRow, Listener, PacketRow, PduRow};
+
+/// What the lines are of.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(super) enum List {
+    /// TCP segments: what each is, in flight, round trip.
+    Packets,
+    /// PDUs: their bytes of the stream and their packets.
+    Pdus,
+    /// Commands with a status: service time, packets.
+    Commands,
+}
+
+/// Rows as lines on standard output. Whoever reads them may have had enough: the rest is then said to nobody.
+pub(super) struct Lines {
+    list: List,
+    out: BufWriter<std::io::Stdout>,
+    failed: Option<std::io::Error>,
+}
+
+impl Lines {
+    pub(super) fn new(list: List) -> Lines {
+        let mut lines = Lines { list, out: BufWriter::new(stdout()), failed: None };
+        lines.line(format_args!(
+            "{}",
+            match list {
+                List::Packets => "packet\tt_ns\tfrom\tto\tseq\tlen\tflags\tkind\tack_rtt_ns\tflight_bytes",
+                List::Pdus =>
+                    "t_ns\tfrom\tto\topcode\titt\tstart\tend\tfirst_packet\tlast_packet\tinferred",
+                List::Commands =>
+                    "t_ns\tinitiator\ttarget\titt\tcmd_sn\toperation\tbytes\trequest_packet\tresponse_packet\t\
+                     service_ns\tr2ts\tinferred",
+            }
+        ));
+        lines
+    }
+
+    fn line(&mut self, what: std::fmt::Arguments<'_>) {
+        if self.failed.is_none() {
+            self.failed = writeln!(self.out, "{what}").err();
+        }
+    }
+
+    pub(super) fn finish(mut self) -> std::io::Result<()> {
+        let error = self.failed.take().or_else(|| self.out.flush().err());
+        match error {
+            Some(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Listener for Lines {
+    fn packet(&mut self, row: &PacketRow) {
+        if matches!(self.list, List::Packets) {
+            let PacketRow { packet, t_ns, src, dst, seq, len, flags, kind, .. } = row;
+            let (kind, rtt, flight) = (kind.name(), maybe(row.ack_rtt_ns), row.flight_bytes);
+            self.line(format_args!(
+                "{packet}\t{t_ns}\t{src}\t{dst}\t{seq}\t{len}\t{flags:#04x}\t{kind}\t{rtt}\t{flight}"
+            ));
+        }
+    }
+
+    fn pdu(&mut self, row: &PduRow) {
+        if matches!(self.list, List::Pdus) {
+            let PduRow {
+                t_ns, src, dst, opcode, itt, start, end, first_packet, last_packet, inferred, ..
+            } = row;
+            self.line(format_args!(
+                "{t_ns}\t{src}\t{dst}\t{opcode:?}\t{itt:#010x}\t{start}\t{end}\t{first_packet}\t{last_packet}\t\
+                 {inferred}"
+            ));
+        }
+    }
+
+    fn command(&mut self, row: &CommandRow) {
+        if matches!(self.list, List::Commands) {
+            let CommandRow { t_ns, initiator, target, itt, bytes, request_packet, response_packet, .. } = row;
+            let (cmd_sn, service, r2ts) = (maybe(row.cmd_sn), row.service_ns, row.r2ts);
+            let operation = row.operation.map_or_else(String::new, |code| format!("{code:#04x}"));
+            self.line(format_args!(
+                "{t_ns}\t{initiator}\t{target}\t{itt:#010x}\t{cmd_sn}\t{operation}\t{bytes}\t{request_packet}\t\
+                 {response_packet}\t{service}\t{r2ts}\t{}",
+                row.inferred
+            ));
+        }
+    }
+}
+
+/// A number, or nothing between two tabs.
+fn maybe(number: Option<impl ToString>) -> String {
+    number.map_or_else(String::new, |number| number.to_string())
+}

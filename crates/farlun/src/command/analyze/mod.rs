@@ -1,0 +1,133 @@
+//! `farlun analyze`: what somebody's capture says of its connections. How it is found out is `analysis::capture`'s
+//! business.
+
+mod files;
+mod lines;
+
+use std::io::stdout;
+use std::path::PathBuf;
+
+use analysis::Tour;
+use analysis::capture::{Capture, Drawing};
+use anyhow::Context;
+use report::terminal::{self, Colour};
+use serde_json::{Value, json};
+use store::RunDir;
+
+use crate::exit::{self, Exit};
+use files::{Read, Tapped};
+use lines::{Lines, List};
+
+/// Packets of the diagram of a page.
+const PACKETS: usize = 6_000;
+
+/// Say what captures hold: TCP connections, the iSCSI in them, of whatever stacks, and what limits it.
+///
+/// Reads pcap and pcapng, whole packets or their beginnings only. A file that is cut off is read up to the cut. Files
+/// that follow each other in time are one capture; of run directories the tables are read.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  farlun analyze slow.pcap\n  farlun analyze ring.pcap* --out slow\n  farlun analyze slow.pcap --list commands > commands.tsv"
+)]
+pub(crate) struct AnalyzeArgs {
+    /// Capture files and run directories.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Print one JSON document instead of tables.
+    #[arg(long, conflicts_with = "list")]
+    json: bool,
+    /// Print one line for each of these instead, fields between tabs.
+    #[arg(long, value_name = "WHAT")]
+    list: Option<List>,
+    /// Write report.html there, with the packet transfer diagram; of several captures, one page each.
+    #[arg(long, value_name = "DIR", conflicts_with = "list")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
+    let AnalyzeArgs { paths, json, list, out } = args;
+    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().partition(|path| path.is_dir());
+    let runs = folders.iter().map(RunDir::open).collect::<Result<Vec<_>, _>>().map_err(Exit::usage)?;
+    if let Some(list) = list {
+        if let Some(folder) = folders.first() {
+            return Err(Exit::usage(format!("{} is a folder, --list is of capture files", folder.display())));
+        }
+        return lists(&files, list);
+    }
+    let captures = files::read(&files, &mut ())?;
+    let pages = match &out {
+        Some(out) => files::in_folder(out, &captures, page)?,
+        None => Vec::new(),
+    };
+    let tours = runs.iter().map(Tour::collect).collect::<Result<Vec<_>, _>>()?;
+    if json {
+        say!("{}", document(&captures, &tours, &folders, &pages)?);
+        return Ok(exit::DONE);
+    }
+    let colour = Colour::on(&stdout());
+    let mut parts: Vec<String> = Vec::new();
+    for Read { paths, capture } in &captures {
+        let name = if captures.len() + tours.len() > 1 {
+            format!("{}\n", files::names(paths))
+        } else {
+            String::new()
+        };
+        parts.push(format!("{name}{}", terminal::capture(capture, colour).trim_end()));
+    }
+    for (folder, tour) in folders.iter().zip(&tours) {
+        parts.push(format!("{}\n{}", folder.display(), terminal::summary(tour, colour).trim_end()));
+    }
+    parts.extend((!pages.is_empty()).then(|| files::names(&pages)));
+    say!("{}", parts.join("\n\n"));
+    Ok(exit::DONE)
+}
+
+fn lists(files: &[PathBuf], list: List) -> anyhow::Result<u8> {
+    let mut lines = Lines::new(list);
+    let captures = files::read(files, &mut lines)?;
+    lines.finish().context("cannot write to standard output")?;
+    for Read { paths, capture } in captures {
+        if let Some(cut) = capture.cut {
+            eprintln!("farlun: {} was read up to a cut: {cut}", files::names(&paths));
+        }
+    }
+    Ok(exit::DONE)
+}
+
+/// The page of a capture; its packets are read a second time.
+fn page(read: &Read, rebuild: &str) -> anyhow::Result<String> {
+    let Some(mut drawing) = Drawing::of(&read.capture, PACKETS) else {
+        return Ok(report::capture_html(&read.capture, None, rebuild));
+    };
+    Tapped::over(&read.paths).walk(&mut drawing)?;
+    Ok(report::capture_html(&read.capture, drawing.finish().as_ref(), rebuild))
+}
+
+/// One capture alone is a document of its own; several, and runs, are lists.
+fn document(
+    captures: &[Read],
+    tours: &[Tour],
+    folders: &[PathBuf],
+    pages: &[PathBuf],
+) -> anyhow::Result<Value> {
+    let with = |paths: &[PathBuf], capture: &Capture| {
+        let mut value = serde_json::to_value(capture)?;
+        value["paths"] = json!(paths);
+        anyhow::Ok(value)
+    };
+    let told =
+        captures.iter().map(|read| with(&read.paths, &read.capture)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut document = match <[Value; 1]>::try_from(told) {
+        Ok([alone]) if tours.is_empty() => alone,
+        Ok(alone) => json!({"captures": alone}),
+        Err(several) => json!({"captures": several}),
+    };
+    if !tours.is_empty() {
+        let runs = folders.iter().zip(tours).map(|(path, tour)| json!({"path": path, "result": tour}));
+        document["runs"] = runs.collect();
+    }
+    if !pages.is_empty() {
+        document["pages"] = json!(pages);
+    }
+    Ok(document)
+}

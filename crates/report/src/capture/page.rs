@@ -1,0 +1,116 @@
+//! A capture as one HTML page.
+
+use analysis::capture::{Capture, Connection};
+use analysis::diagram::Diagram;
+use serde_json::{Value, json};
+
+use super::{beyond, headline, reservations, sentences, shown, tables, verdict};
+use crate::figure::Figure;
+use crate::format::escape;
+use crate::looking::Drawing;
+use crate::page::{self, part, section};
+
+const PACKETS: &str = "Packets from the middle of the busiest connection. The tap saw each once: when it left and when it \
+                       arrived is estimated by half of the fastest round trip between the tap and that end; whether it \
+                       arrived is not known. Drag to zoom, from seconds to microseconds; point at an arrow for the PDUs and \
+                       bytes in it.";
+const TIME: &str =
+    "Every stretch between two packets of a connection is somebody's; docs/analyze.md says how it is told.";
+
+/// Draws a capture as one HTML document. `rebuild` is the command that draws it again.
+pub fn html(capture: &Capture, diagram: Option<&Diagram>, rebuild: &str) -> String {
+    let shown = shown(capture);
+    let time = time(&shown);
+    let packets = diagram.map(|diagram| Drawing::of_packets(diagram, capture.begin_ns));
+    let figures = time.iter().map(Figure::json).chain(packets.iter().map(Drawing::json)).collect::<Value>();
+    let mut body = vec![head(capture, &shown)];
+    body.push(verdicts(&shown));
+    if let Some(time) = &time {
+        body.push(section("time", "Where the time went", TIME, &page::drawing(time, "medium")));
+    }
+    if let Some(packets) = &packets {
+        let mut drawing = String::new();
+        part(&mut drawing, &packets.title, PACKETS, &page::place(packets));
+        body.push(section("packets", "Packets", "", &drawing));
+    }
+    let all = tables::all(&shown);
+    let drawn = (1..).zip(&all).map(|(n, table)| table.html(&format!("table-{n}"))).collect::<String>();
+    body.push(section("tables", "Tables", "", &drawn));
+    body.push(section("more", "What else is known", "", &facts(capture, &shown)));
+    body.push(page::rebuild(rebuild));
+    page::document(&format!("farlun · {}", headline(capture)), &body.concat(), &figures)
+}
+
+fn head(capture: &Capture, shown: &[(usize, &Connection)]) -> String {
+    let first = shown.iter().find_map(|(_, connection)| connection.diagnosis.as_ref()?.first());
+    let title = first.map_or_else(|| headline(capture), |verdict| verdict.limiter.title().to_owned());
+    let chips = reservations(capture).iter().map(|text| page::chip(false, text)).collect::<String>();
+    format!(
+        "<header>\n<p class=\"brand\">farlun <span>capture</span></p>\n<h1>{}</h1>\n<p class=\"lead\">{}</p>\n\
+         <p class=\"chips\">{chips}</p>\n</header>\n",
+        escape(&title),
+        escape(&headline(capture)),
+    )
+}
+
+fn verdicts(shown: &[(usize, &Connection)]) -> String {
+    let Some(table) = verdict::table(shown) else { return String::new() };
+    let said = list(shown, verdict::sentences);
+    let text = "What limits each connection, as far as one tap can tell, and what it would reach without it.";
+    section("verdict", "Verdict", text, &(table.html("table-verdict") + &said))
+}
+
+fn facts(capture: &Capture, shown: &[(usize, &Connection)]) -> String {
+    let beyond = beyond(capture).map_or_else(String::new, |text| format!("<p>{}</p>", escape(&text)));
+    list(shown, sentences::all) + &beyond
+}
+
+fn list(shown: &[(usize, &Connection)], sentences: impl Fn(&Connection) -> Vec<String>) -> String {
+    let item = |number: usize, text: &str| format!("<li>{number}: {}</li>", escape(text));
+    let items = shown.iter().flat_map(|(number, connection)| {
+        let number = *number;
+        sentences(connection).into_iter().map(move |text| item(number, &text)).collect::<Vec<_>>()
+    });
+    format!("<ul>{}</ul>", items.collect::<String>())
+}
+
+/// One bar for each connection, its parts laid end to end.
+fn time(shown: &[(usize, &Connection)]) -> Option<Figure> {
+    let rows: Vec<_> =
+        shown.iter().filter_map(|(number, c)| Some((*number, c.iscsi.as_ref()?.time?))).collect();
+    let names: Vec<String> = rows.iter().map(|(number, _)| format!("connection {number}")).collect();
+    let column = |pick: fn(&analysis::capture::TimeUse) -> f64| {
+        rows.iter().map(|(_, time)| pick(time)).collect::<Vec<_>>()
+    };
+    let parts = [
+        ("no command", "var(--soft)", column(|time| time.idle_s)),
+        ("on the way", "var(--way)", column(|time| time.way_s)),
+        ("on the way, for an R2T", "var(--r2t)", column(|time| time.r2t_s)),
+        ("on the way, command window closed", "var(--command)", column(|time| time.closed_s)),
+        ("target", "var(--far)", column(|time| time.target_s)),
+        ("initiator", "var(--near)", column(|time| time.initiator_s)),
+        ("sending", "var(--data-in)", column(|time| time.sending_s)),
+        ("receive window", "var(--data-out)", column(|time| time.receive_window_s)),
+        ("sending again", "var(--bad)", column(|time| time.recovery_s)),
+    ];
+    let traces = parts.into_iter().filter(|(_, _, values)| values.iter().any(|s| *s > 0.0));
+    let traces: Vec<Value> = traces
+        .map(|(name, colour, values)| {
+            json!({
+                "type": "bar", "orientation": "h", "name": name, "x": values, "y": names,
+                "marker": {"color": colour}, "hovertemplate": format!("%{{x:.3f}} s<extra>{name}</extra>"),
+            })
+        })
+        .collect();
+    (!traces.is_empty()).then(|| Figure {
+        id: "fig-time".to_owned(),
+        title: "Where the time went".to_owned(),
+        traces,
+        layout: json!({
+            "barmode": "stack",
+            "xaxis": {"title": {"text": "s"}},
+            "yaxis": {"autorange": "reversed", "title": {"text": ""}},
+        }),
+        legend: Vec::new(),
+    })
+}

@@ -1,0 +1,158 @@
+//! The tables of a capture.
+
+use analysis::capture::{Connection, Direction, Durations};
+
+use super::verdict;
+use crate::format::{fixed, optional};
+use crate::table::{Column, Field, Table};
+
+/// All that have something in them.
+pub(super) fn all(shown: &[(usize, &Connection)]) -> Vec<Table> {
+    let tables =
+        [verdict::table(shown), connections(shown), retransmissions(shown), commands(shown), time(shown)];
+    tables.into_iter().flatten().collect()
+}
+
+fn connections(shown: &[(usize, &Connection)]) -> Option<Table> {
+    let columns = vec![
+        Column::number("nr", ""),
+        Column::text("from"),
+        Column::text("to"),
+        Column::number("packets", ""),
+        Column::number("data", "MB"),
+        Column::number("RTT min", "ms"),
+        Column::number("p50", "ms"),
+        Column::number("in flight max", "kB"),
+        Column::number("sent again", ""),
+        Column::number("zero windows", ""),
+        Column::number("tinygrams", ""),
+        Column::number("stalls", ""),
+    ];
+    let row = |number: usize, direction: &Direction| {
+        let ms = |pick: fn(&Durations) -> f64| direction.ack_rtt.as_ref().map(|rtt| pick(rtt) * 1e3);
+        vec![
+            Field::new(number.to_string()),
+            Field::new(&direction.from),
+            Field::new(&direction.to),
+            count(direction.packets),
+            Field::new(fixed(direction.payload_bytes as f64 / 1e6, 3)),
+            Field::new(optional(ms(|rtt| rtt.min_s), 3)),
+            Field::new(optional(ms(|rtt| rtt.p50_s), 3)),
+            Field::new(fixed(direction.flight_max_bytes as f64 / 1e3, 1)),
+            count(direction.retransmissions),
+            count(direction.zero_windows),
+            count(direction.tinygrams),
+            count(direction.nagle_stalls),
+        ]
+    };
+    let both = |(number, connection): &(usize, &Connection)| {
+        let number = *number;
+        connection.directions.iter().map(|direction| row(number, direction)).collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = shown.iter().flat_map(both).collect();
+    (!rows.is_empty()).then_some(Table { columns, rows })
+}
+
+fn retransmissions(shown: &[(usize, &Connection)]) -> Option<Table> {
+    let columns = vec![
+        Column::number("nr", ""),
+        Column::text("from"),
+        Column::number("fast", ""),
+        Column::number("timeout", ""),
+        Column::number("spurious", ""),
+        Column::number("local", ""),
+        Column::number("unseen", ""),
+        Column::number("out of order", ""),
+        Column::number("keep-alives", ""),
+        Column::number("window probes", ""),
+    ];
+    let mut rows = Vec::new();
+    for (number, connection) in shown {
+        for direction in &connection.directions {
+            let kinds = &direction.kinds;
+            let numbers = [
+                kinds.fast,
+                kinds.timeout,
+                kinds.spurious,
+                kinds.local,
+                kinds.unseen,
+                kinds.out_of_order,
+                kinds.keep_alive,
+                kinds.window_probe,
+            ];
+            if numbers.iter().any(|number| *number > 0) {
+                let mut row = vec![Field::new(number.to_string()), Field::new(&direction.from)];
+                row.extend(numbers.map(count));
+                rows.push(row);
+            }
+        }
+    }
+    (!rows.is_empty()).then_some(Table { columns, rows })
+}
+
+fn commands(shown: &[(usize, &Connection)]) -> Option<Table> {
+    let columns = vec![
+        Column::number("nr", ""),
+        Column::text("commands"),
+        Column::number("completed", ""),
+        Column::number("min", "ms"),
+        Column::number("p50", "ms"),
+        Column::number("p99", "ms"),
+        Column::number("max", "ms"),
+    ];
+    let mut rows = Vec::new();
+    for (number, iscsi) in shown.iter().filter_map(|(number, c)| Some((number, c.iscsi.as_ref()?))) {
+        let told = &iscsi.commands;
+        for (name, service) in
+            [("reads", told.read_service), ("writes", told.write_service), ("others", told.other_service)]
+        {
+            let Some(service) = service else { continue };
+            let mut row = vec![Field::new(number.to_string()), Field::new(name), count(service.count)];
+            let times = [service.min_s, service.p50_s, service.p99_s, service.max_s];
+            row.extend(times.map(|s| Field::new(fixed(s * 1e3, 3))));
+            rows.push(row);
+        }
+    }
+    (!rows.is_empty()).then_some(Table { columns, rows })
+}
+
+/// Where the time went.
+fn time(shown: &[(usize, &Connection)]) -> Option<Table> {
+    let columns = vec![
+        Column::number("nr", ""),
+        Column::number("of", "s"),
+        Column::number("no command", "s"),
+        Column::number("on the way", "s"),
+        Column::number("R2T", "s"),
+        Column::number("command window", "s"),
+        Column::number("target", "s"),
+        Column::number("initiator", "s"),
+        Column::number("sending", "s"),
+        Column::number("receive window", "s"),
+        Column::number("again", "s"),
+    ];
+    let row = |(number, connection): &(usize, &Connection)| {
+        let time = connection.iscsi.as_ref()?.time?;
+        let parts = [
+            time.length_s,
+            time.idle_s,
+            time.way_s,
+            time.r2t_s,
+            time.closed_s,
+            time.target_s,
+            time.initiator_s,
+            time.sending_s,
+            time.receive_window_s,
+            time.recovery_s,
+        ];
+        let mut row = vec![Field::new(number.to_string())];
+        row.extend(parts.map(|s| Field::new(fixed(s, 3))));
+        Some(row)
+    };
+    let rows: Vec<_> = shown.iter().filter_map(row).collect();
+    (!rows.is_empty()).then_some(Table { columns, rows })
+}
+
+fn count(number: u64) -> Field {
+    Field::new(fixed(number as f64, 0))
+}

@@ -1,0 +1,169 @@
+//! Captures made over an emulated path, and what tools say of them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use e2e::process::output;
+use e2e::{farlun, farlun_path, path, run, tgtd};
+use serde_json::Value;
+
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+const IQN: &str = "iqn.2026-11.io.farlun:analyze";
+
+/// Where packets are taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum At {
+    Near,
+    Far,
+}
+
+/// A load over a path, and a tap at one of its ends.
+pub(crate) struct Tap<'a> {
+    pub(crate) at: At,
+    /// Bytes that are kept of each packet; 0 for all.
+    pub(crate) snap: usize,
+    /// Flags of `farlun wan`.
+    pub(crate) path: &'a str,
+    /// What to set at the near end, and at the far end, before anything is started.
+    pub(crate) settings: [&'a str; 2],
+    /// The target's LUN and further flags; of tgt nothing.
+    pub(crate) target: Served<'a>,
+    /// Commands of the initiator: `URL` stands for the LUN, `FARLUN` for the binary.
+    pub(crate) load: &'a str,
+}
+
+/// Who serves.
+pub(crate) enum Served<'a> {
+    /// `farlun target` with these flags.
+    Farlun(&'a str),
+    /// tgt with a disk of 64 MiB.
+    Tgt,
+}
+
+impl Default for Tap<'_> {
+    /// 8 ms and 100 Mb/s, 64 KiB reads at depth 4 for a second from our own target, seen at the near end.
+    fn default() -> Self {
+        Tap {
+            at: At::Near,
+            snap: 0,
+            path: "--delay 4ms --rate 100mbit",
+            settings: ["", ""],
+            target: Served::Farlun("--lun memory:64MiB"),
+            load: "FARLUN bench URL --json --op read --block 64KiB --depth 4 --time 1s",
+        }
+    }
+}
+
+impl Tap<'_> {
+    /// Makes the capture `NAME.pcap` in a folder.
+    pub(crate) fn capture(&self, folder: &Path, name: &str) -> PathBuf {
+        let _turn = path::turn();
+        let (file, log) = (folder.join(format!("{name}.pcap")), folder.join(format!("{name}.log")));
+        let [near_tap, far_tap] = [At::Near, At::Far].map(|at| match at == self.at {
+            true => tcpdump(&file, &log, self.snap),
+            false => String::new(),
+        });
+        let bin = farlun_path().display().to_string();
+        let (serve, url) = self.target.script(folder, name);
+        let load = self.load.replace("URL", &url).replace("FARLUN", &bin);
+        let [near_settings, far_settings] = self.settings;
+        // The tap at the far end is ended with its host.
+        let end = if near_tap.is_empty() {
+            String::new()
+        } else {
+            format!(
+                "kill -INT $dump\nwait $dump || true\ngrep -q '^0 packets dropped by kernel' {}\n",
+                log.display()
+            )
+        };
+        let script = |name: &str, text: String| {
+            let file = folder.join(name);
+            std::fs::write(&file, format!("set -eu\n{text}")).expect("a script");
+            file
+        };
+        let ready = ready(folder, name);
+        let near = format!(
+            "{near_settings}\n{near_tap}until [ -e {} ]; do sleep 0.05; done\n{{ {load}\n}} >&2\nsleep 1\n{end}",
+            ready.display()
+        );
+        let near = script(&format!("{name}-near.sh"), near);
+        let far = script(&format!("{name}-far.sh"), format!("{far_settings}\n{far_tap}{serve}"));
+        let mut command = farlun(["wan", "--json", "--seed", "7"]);
+        command.args(self.path.split_whitespace()).arg("--far").arg(format!("sh {}", far.display()));
+        let finished = run(command.args(["--", "sh"]).arg(&near), LIMIT);
+        assert!(matches!(finished.code, 0 | 4), "{name}: {finished:#?}");
+        assert_eq!(finished.json()["near"]["exit_code"], 0, "{name}: {finished:#?}");
+        file
+    }
+}
+
+impl Served<'_> {
+    /// The far end's script, and the LUN's URL.
+    fn script(&self, folder: &Path, name: &str) -> (String, String) {
+        let (far, ready) = (path::FAR, ready(folder, name));
+        match self {
+            Served::Farlun(flags) => {
+                let bin = farlun_path().display();
+                let serve = format!(
+                    "touch {}\nexec {bin} target --json --iqn {IQN} --listen {far}:3260 --insecure {flags}\n",
+                    ready.display()
+                );
+                (serve, format!("iscsi://{far}/{IQN}/0"))
+            }
+            Served::Tgt => {
+                let disk = folder.join(format!("{name}.disk"));
+                std::fs::File::create(&disk).and_then(|file| file.set_len(64 << 20)).expect("a disk");
+                // A signed 16-bit number that no other tgtd of this machine uses.
+                let control = (tgtd::free_port() % 32_768).max(1).to_string();
+                let serve = format!(
+                    "trap 'kill $tgtd; rm -f /var/run/tgtd/socket.{control} /var/run/tgtd/socket.{control}.lock' TERM\n\
+                     tgtd -f -C {control} --iscsi portal={far}:3260 & tgtd=$!\n\
+                     until tgtadm -C {control} --op show --mode sys >/dev/null 2>&1; do sleep 0.05; done\n\
+                     {}\
+                     touch {}\nwait\n",
+                    tgtd::configuration(&control, &disk),
+                    ready.display()
+                );
+                (serve, format!("iscsi://{far}/{}/1", tgtd::IQN))
+            }
+        }
+    }
+}
+
+/// Made when the target can be asked.
+fn ready(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.ready"))
+}
+
+fn tcpdump(file: &Path, log: &Path, snap: usize) -> String {
+    let (file, log) = (file.display(), log.display());
+    // Some tcpdumps give up root and may then not write here.
+    format!(
+        "tcpdump -Z root -i wan0 -n -U -s {snap} -B 65536 --time-stamp-precision=nano -w {file} tcp port 3260 \
+         2>{log} & dump=$!\n\
+         until grep -q 'listening on' {log}; do sleep 0.05; done\n"
+    )
+}
+
+/// The lines of a list, without the heading, split into fields.
+pub(crate) fn list(file: &Path, what: &str) -> Vec<Vec<String>> {
+    let mut command = farlun(["analyze", "--list", what]);
+    let said = run(command.arg(file), LIMIT).expect_code(0).stdout;
+    said.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+}
+
+/// Everything as one document.
+pub(crate) fn analyzed(file: &Path) -> Value {
+    run(farlun(["analyze", "--json"]).arg(file), LIMIT).expect_code(0).json()
+}
+
+/// What tshark says of the packets that `filter` lets through.
+pub(crate) fn tshark(file: &Path, decode: &[&str], filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-r"]).arg(file).args(decode).args(["-Y", filter, "-T", "fields"]);
+    for field in fields {
+        command.args(["-e", field]);
+    }
+    output(&mut command).lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+}
