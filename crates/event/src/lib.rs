@@ -9,6 +9,7 @@ mod packet;
 mod request;
 mod sink;
 mod socket;
+mod tapped;
 mod time;
 mod unit;
 
@@ -18,5 +19,6 @@ pub use packet::{Direction, Fate, Packet, Tcp};
 pub use request::{FarTimes, LayerTimes, Layers, NearTimes, PduKind, PduSeen, RequestId, TcpTimes, Way};
 pub use sink::{Discard, Sink};
 pub use socket::{CongestionState, Host, SocketSample};
+pub use tapped::Tapped;
 pub use time::Instant;
 pub use unit::{BitRate, Bytes, ParseError, format_delay, parse_delay};

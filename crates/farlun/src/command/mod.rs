@@ -2,10 +2,12 @@
 
 mod analyze;
 mod bench;
+mod capture;
 mod inquiry;
 mod lab;
 mod ls;
 mod read;
+mod recorder;
 mod report;
 mod stream;
 mod target;
@@ -35,6 +37,8 @@ enum Command {
     Bench(bench::BenchArgs),
     Stream(stream::StreamArgs),
     Wan(Box<wan::WanArgs>),
+    Capture(Box<capture::CaptureArgs>),
+    Recorder(recorder::RecorderArgs),
 }
 
 impl Cli {
@@ -52,6 +56,8 @@ impl Cli {
             Command::Write(args) => write::run(args),
             Command::Target(args) => target::run(*args),
             Command::Wan(args) => wan::run(*args),
+            Command::Capture(args) => capture::run(*args),
+            Command::Recorder(args) => recorder::run(args),
         }
     }
 }
