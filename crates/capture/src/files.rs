@@ -206,8 +206,7 @@ mod tests {
     fn a_full_disk_leaves_a_whole_file() {
         // /dev/full is always full, but cannot be created: the file of a capture stands for it.
         let dir = tempfile::tempdir().unwrap();
-        let mut files =
-            Files::create(dir.path(), "a", b"HEAD".to_vec(), Rotation::default(), at(0)).unwrap();
+        let mut files = Files::create(dir.path(), "a", b"HEAD".to_vec(), Rotation::default(), at(0)).unwrap();
         files.write(b"good", at(0)).unwrap();
         let good = std::mem::replace(
             &mut files.current.file,

@@ -8,8 +8,8 @@
 //! whose thread writes `files` or is the sending end of `recorder`. [`filter`] says which packets, and how much of each.
 
 mod batch;
-pub mod filter;
 mod files;
+pub mod filter;
 mod header;
 mod outlet;
 mod queue;

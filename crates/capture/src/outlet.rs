@@ -101,7 +101,8 @@ impl Outlet {
             }
         };
         // A recorder may be slow for ever.
-        let when_full = if matches!(destination, Destination::Recorder(_)) { WhenFull::Drop } else { when_full };
+        let when_full =
+            if matches!(destination, Destination::Recorder(_)) { WhenFull::Drop } else { when_full };
         let thread = std::thread::Builder::new().name("keep".to_owned()).spawn(work)?;
         Ok(Outlet {
             queue,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::batch::Batch;
 
 /// Batches that wait: 48 MiB, a second of 400 000 headers each.
-pub(crate) const WAITING_MAX: usize = 192;
+pub(crate) const WAITING_MAX: usize = 96;
 
 /// Shared by both threads.
 #[derive(Debug)]

@@ -95,7 +95,6 @@ pub fn run(
     let snap_bytes = settings.keep.of(Some(HEADERS_MAX)) as u32;
     let described: Vec<Described> = devices.iter().map(describe).collect();
     let header = header::blocks("", &described, snap_bytes, settings.filter.text());
-    let outlet = Outlet::start(&settings.destination, header, devices.len(), WhenFull::Wait, notices)?;
     let taps = devices.into_iter().map(|device| {
         let name = device.name().to_owned();
         let listening = Listening {
@@ -107,6 +106,7 @@ pub fn run(
         device.listen(&listening).map_err(|source| CaptureError::Device { name, source })
     });
     let sources = Sources::new(taps.collect::<Result<_, _>>()?, !settings.hardware_stamps);
+    let outlet = Outlet::start(&settings.destination, header, described.len(), WhenFull::Wait, notices)?;
     let mut capture = Capture { sources, outlet, taken: 0, last: Stamp(0) };
     progress(Progress::Ready);
     capture.run(settings, signals, begun, progress)?;
@@ -232,10 +232,9 @@ impl Capture {
 
 fn open(name: &str) -> Result<Device, CaptureError> {
     Device::open(name).map_err(|source| match source.kind() {
-        std::io::ErrorKind::NotFound => CaptureError::NoDevice {
-            name: name.to_owned(),
-            there: interface::names().unwrap_or_default(),
-        },
+        std::io::ErrorKind::NotFound => {
+            CaptureError::NoDevice { name: name.to_owned(), there: interface::names().unwrap_or_default() }
+        }
         std::io::ErrorKind::PermissionDenied => CaptureError::Denied { name: name.to_owned() },
         _ => CaptureError::Device { name: name.to_owned(), source },
     })

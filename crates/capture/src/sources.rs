@@ -36,7 +36,12 @@ impl Sources {
 
     /// Shows at most `most` packets, each with the number of its tap, and says how many. Whatever waits is shown if
     /// nothing more `is_to_come`.
-    pub(crate) fn take(&mut self, most: u64, is_to_come: bool, mut show: impl FnMut(usize, &Packet<'_>)) -> u64 {
+    pub(crate) fn take(
+        &mut self,
+        most: u64,
+        is_to_come: bool,
+        mut show: impl FnMut(usize, &Packet<'_>),
+    ) -> u64 {
         if let [tap] = &mut self.taps[..] {
             for count in 0..most {
                 let Some(packet) = tap.take() else { return count };

@@ -16,7 +16,8 @@ use crate::run::{Captured, Outcome};
 use crate::sources::system_ns;
 use crate::{CaptureError, Notices};
 
-const ENDS: [(&str, &str); 2] = [("near", "what near hosts send and get"), ("far", "what far hosts send and get")];
+const ENDS: [(&str, &str); 2] =
+    [("near", "what near hosts send and get"), ("far", "what far hosts send and get")];
 
 /// The emulator's side; to be dropped when the path is over.
 #[derive(Debug)]
@@ -45,11 +46,8 @@ pub fn start(
     let offset_ns = system_ns().saturating_sub(begun.as_nanos());
     // Tables of the same run are on CLOCK_MONOTONIC.
     let note = format!("times are t_ns + {offset_ns}");
-    let described = ENDS.map(|(name, description)| Described {
-        name: name.to_owned(),
-        description,
-        link: Link::Ip,
-    });
+    let described =
+        ENDS.map(|(name, description)| Described { name: name.to_owned(), description, link: Link::Ip });
     let snap_bytes = keep.of(Some(HEADERS_MAX)) as u32;
     let header = header::blocks(&note, &described, snap_bytes, "");
     let outlet = Outlet::start(destination, header, ENDS.len(), WhenFull::Drop, notices)?;
@@ -124,8 +122,7 @@ mod tests {
     #[test]
     fn both_ends_are_in_one_file_in_order() {
         let dir = tempfile::tempdir().unwrap();
-        let destination =
-            Destination::Files { dir: dir.path().to_owned(), rotation: Rotation::default() };
+        let destination = Destination::Files { dir: dir.path().to_owned(), rotation: Rotation::default() };
         let keep = Keep { snap_bytes: 64, payload_bytes: Some(30) };
         let (mut taps, tapping) = start(&destination, keep, Notices::new(|_| {})).unwrap();
         let (headers, payload) = ([0x45; 52], [7; 1000]);

@@ -164,12 +164,7 @@ impl Lane {
     }
 
     /// Reads at most `turn` packets that host number `from` sent.
-    fn read_from(
-        &mut self,
-        from: usize,
-        turn: usize,
-        mut taps: Option<&mut Taps>,
-    ) -> std::io::Result<usize> {
+    fn read_from(&mut self, from: usize, turn: usize, mut taps: Option<&mut Taps>) -> std::io::Result<usize> {
         for count in 0..turn {
             let now = clock::now();
             let line_through = self.line_through(now);

@@ -85,7 +85,8 @@ pub fn run(settings: &Settings, taps: Option<Taps>) -> Result<Outcome, WanError>
         _ => None,
     };
     let connections = kernel.as_ref().map(KernelTrace::connections);
-    let mut emulator = Emulator::start(spec, &site.near, &site.far, settings.trace.as_deref(), connections, taps)?;
+    let mut emulator =
+        Emulator::start(spec, &site.near, &site.far, settings.trace.as_deref(), connections, taps)?;
     let _registered = Registered::new(spec, &site.hosts())?;
 
     let mut far = Vec::new();

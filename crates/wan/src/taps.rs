@@ -43,9 +43,8 @@ impl Taps {
     }
 
     fn whole(&mut self, t: Instant, host: Host, ip: &[u8]) {
-        let headers_len = Headers::parse(ip).map_or(ip.len(), |found| {
-            found.ip_header_len + found.transport_header_len
-        });
+        let headers_len =
+            Headers::parse(ip).map_or(ip.len(), |found| found.ip_header_len + found.transport_header_len);
         let (headers, payload) = ip.split_at(headers_len);
         self.0.record(&Tapped { t, host, headers, payload });
     }
@@ -85,7 +84,10 @@ mod tests {
         taps.came(Instant::ZERO, Host::Near, ip, None);
         taps.went(Instant::ZERO, Host::Far, &packet, None);
         let seen = seen.lock().unwrap();
-        assert_eq!(seen.iter().map(Vec::len).collect::<Vec<_>>(), [1500, 1500, 156, 1500, 1500, 156, 3052, 3052]);
+        assert_eq!(
+            seen.iter().map(Vec::len).collect::<Vec<_>>(),
+            [1500, 1500, 156, 1500, 1500, 156, 3052, 3052]
+        );
         assert!(seen[..3] == seen[3..6] && seen[6] == seen[7]);
         let tcp = tcp_of(&[&[0; HEADER_BYTES][..], &seen[1]].concat(), None).expect("a segment");
         assert_eq!((tcp.seq, tcp.payload_bytes), (u32::MAX - 552, 1448));

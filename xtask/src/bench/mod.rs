@@ -5,6 +5,7 @@
 //! test: it wants a quiet machine and some minutes. Rows are printed as Markdown, for docs/benchmarks.md.
 
 mod analysis;
+mod capture;
 mod flood;
 mod memory;
 mod spread;
@@ -17,6 +18,8 @@ use anyhow::{Result, bail};
 use crate::packages;
 use crate::step::{self, Outcome};
 use spread::Spread;
+
+pub(crate) use capture::generate;
 
 /// How long to measure.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,6 +40,7 @@ const SECTIONS: &[Section] = &[
     ("analysis", analysis::run),
     ("flood", flood::run),
     ("trace", trace::run),
+    ("capture", capture::run),
 ];
 
 /// Runs the sections of these names, or every section; true if every bound holds.
@@ -48,7 +52,7 @@ pub(crate) fn run(length: Length, names: &[&str]) -> Result<bool> {
     if let Outcome::Skipped(reason) = packages::ensure(packages::BENCH)? {
         println!("{reason}");
     }
-    for program in ["iperf3", "iscsi-perf", "tgtd", "tgtadm"] {
+    for program in ["iperf3", "iscsi-perf", "tgtd", "tgtadm", "tcpdump"] {
         if !step::have(program) {
             bail!("{program} is not installed, and farlun is measured beside it");
         }

@@ -47,7 +47,9 @@ pub enum FilterError {
         expected: &'static str,
     },
     /// More than the kernel would take.
-    #[error("the filter is too long: at most {TERMS_MAX} terms and {DEPTH_MAX} levels; leave out what is rare")]
+    #[error(
+        "the filter is too long: at most {TERMS_MAX} terms and {DEPTH_MAX} levels; leave out what is rare"
+    )]
     Long,
 }
 

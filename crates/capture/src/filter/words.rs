@@ -126,9 +126,10 @@ impl<'a> Words<'a> {
                 Ok(Term::Protocol(number))
             }
             (Some(_), other) => Err(wrong(other, "port")),
-            (None, other) => {
-                Err(wrong(other, "host, net, port (src or dst before them), tcp, udp, icmp, icmp6, ip or ip6"))
-            }
+            (None, other) => Err(wrong(
+                other,
+                "host, net, port (src or dst before them), tcp, udp, icmp, icmp6, ip or ip6",
+            )),
         }
     }
 

@@ -114,8 +114,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut header = Vec::new();
         write::section(&mut header, &write::Section::default());
-        let about =
-            write::Interface { name: "a", description: "", link: 1, snap_bytes: 96, filter: "" };
+        let about = write::Interface { name: "a", description: "", link: 1, snap_bytes: 96, filter: "" };
         write::interface(&mut header, &about);
         let peer = "2001:db8::7".parse().unwrap();
         let now = Instant::ZERO;

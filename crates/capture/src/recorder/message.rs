@@ -95,7 +95,9 @@ pub enum MessageError {
     #[error("no greeting of `farlun capture`")]
     Magic,
     /// Another version of farlun.
-    #[error("version {found} of the recorder's protocol, expected {VERSION}: use the same farlun on both hosts")]
+    #[error(
+        "version {found} of the recorder's protocol, expected {VERSION}: use the same farlun on both hosts"
+    )]
     Version {
         /// Its version.
         found: u32,
@@ -126,7 +128,11 @@ pub fn head(bytes: [u8; HEAD_BYTES]) -> Result<(u32, usize), MessageError> {
         REFUSED => (0, TEXT_BYTES_MAX),
         found => return Err(MessageError::Kind { found }),
     };
-    if (min..=max).contains(&len) { Ok((kind, len)) } else { Err(MessageError::Length { kind, found: len, min, max }) }
+    if (min..=max).contains(&len) {
+        Ok((kind, len))
+    } else {
+        Err(MessageError::Length { kind, found: len, min, max })
+    }
 }
 
 impl<'a> Message<'a> {

@@ -6,6 +6,6 @@ pub mod message;
 mod sender;
 mod serve;
 
-pub use sender::Sent;
 pub(crate) use sender::Sender;
+pub use sender::Sent;
 pub use serve::{Recorder, RecorderSettings, Totals};

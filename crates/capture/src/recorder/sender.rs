@@ -20,7 +20,7 @@ use crate::queue::{Queue, Taken};
 use crate::{CaptureError, Notices};
 
 /// Batches that are sent and not acknowledged: 16 MiB.
-const UNACKNOWLEDGED_MAX: usize = 64;
+const UNACKNOWLEDGED_MAX: usize = 32;
 /// How long the recorder may take to answer, or to take more.
 const PATIENCE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_secs(1);
@@ -86,7 +86,8 @@ impl Sender {
             if queue.is_closed() {
                 let now = clock::now();
                 if now >= *until.get_or_insert(now + FAREWELL) {
-                    self.notices.say(&format!("{}: the recorder did not take the rest in time", self.address));
+                    self.notices
+                        .say(&format!("{}: the recorder did not take the rest in time", self.address));
                     break;
                 }
             }
@@ -167,7 +168,8 @@ impl Sender {
                 self.sent.reconnects += 1;
                 acknowledge(&mut self.unacknowledged, &mut self.sent, queue, next);
                 self.notices.say(&format!("{}: connected again", self.address));
-                let again = self.unacknowledged.iter().try_for_each(|batch| send(self.stream.as_ref(), batch));
+                let again =
+                    self.unacknowledged.iter().try_for_each(|batch| send(self.stream.as_ref(), batch));
                 if again.is_err() {
                     self.stream = None;
                 }

@@ -91,8 +91,7 @@ impl Recorder {
     /// Records into `settings.dir`, which is made if need be.
     pub fn new(settings: RecorderSettings, notices: Notices) -> Result<Recorder, CaptureError> {
         let dir = &settings.dir;
-        std::fs::create_dir_all(dir)
-            .map_err(|source| CaptureError::File { path: dir.clone(), source })?;
+        std::fs::create_dir_all(dir).map_err(|source| CaptureError::File { path: dir.clone(), source })?;
         let shared = Shared {
             settings,
             notices,
@@ -147,7 +146,9 @@ fn accepted(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAddr)
     match listener.accept() {
         Ok(accepted) => Ok(Some(accepted)),
         Err(error) => match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => Ok(None),
+            io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {
+                Ok(None)
+            }
             _ => Err(error),
         },
     }
@@ -212,7 +213,9 @@ impl Shared {
         if captures.len() >= CAPTURES_MAX {
             let idle = captures.iter().find(|(_, entry)| lock(&entry.stream).is_none());
             let Some(idle) = idle.map(|(number, _)| *number) else {
-                return Err(Ended::Refused("as many captures as can be are being recorded already".to_owned()));
+                return Err(Ended::Refused(
+                    "as many captures as can be are being recorded already".to_owned(),
+                ));
             };
             captures.remove(&idle);
         }
@@ -263,7 +266,8 @@ impl Shared {
                     drop(totals);
                     say(stream, &Message::Written { next: kept.next() })?;
                     let (written, missing) = kept.counts();
-                    let text = format!("{peer}: the capture is over, {written} packets, {missing} are missing");
+                    let text =
+                        format!("{peer}: the capture is over, {written} packets, {missing} are missing");
                     self.notices.say(&text);
                     return Ok(Ended::Whole);
                 }

@@ -20,7 +20,7 @@ use crate::exit::{DONE, Exit};
 /// With --iscsi: two basic headers of iSCSI, which most packets begin with that have any.
 const ISCSI_BYTES: u32 = 96;
 /// The rings of a capture lie in memory that cannot be swapped.
-const RING_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=4 << 30;
+const RING_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=4 << 30;
 const DEVICES_MAX: usize = 8;
 
 /// Record the headers of packets, with their times, without holding them up
@@ -110,13 +110,18 @@ impl RotationArgs {
     pub(super) fn rotation(&self) -> anyhow::Result<Rotation> {
         let RotationArgs { rotate_size, rotate_time, files } = *self;
         if let Some(size) = rotate_size.filter(|size| size.0 < FILE_BYTES_MIN) {
-            return Err(Exit::usage(format!("--rotate-size {size}: expected at least {}", Bytes(FILE_BYTES_MIN))));
+            return Err(Exit::usage(format!(
+                "--rotate-size {size}: expected at least {}",
+                Bytes(FILE_BYTES_MIN)
+            )));
         }
         if rotate_time.is_some_and(|time| time < Duration::from_secs(1)) {
             return Err(Exit::usage("--rotate-time: expected at least 1s"));
         }
         if files.is_some() && rotate_size.is_none() && rotate_time.is_none() {
-            return Err(Exit::usage("--files says how many files are kept: add --rotate-size or --rotate-time"));
+            return Err(Exit::usage(
+                "--files says how many files are kept: add --rotate-size or --rotate-time",
+            ));
         }
         Ok(Rotation { bytes: rotate_size.map(|size| size.0), time: rotate_time, files })
     }
@@ -126,7 +131,9 @@ pub(crate) fn run(args: CaptureArgs) -> anyhow::Result<u8> {
     let rotation = args.rotation.rotation()?;
     let destination = match (&args.to, &args.output) {
         (Some(_), _) if rotation != Rotation::default() => {
-            return Err(Exit::usage("files are rotated where they are written: give these flags to the recorder"));
+            return Err(Exit::usage(
+                "files are rotated where they are written: give these flags to the recorder",
+            ));
         }
         (Some(address), _) => Destination::Recorder(address.clone()),
         (None, Some(dir)) => Destination::Files { dir: dir.clone(), rotation },
@@ -140,11 +147,13 @@ pub(crate) fn run(args: CaptureArgs) -> anyhow::Result<u8> {
     if interfaces.len() > DEVICES_MAX {
         return Err(Exit::usage(format!("{} devices, expected at most {DEVICES_MAX}", interfaces.len())));
     }
-    if let Some(twice) = interfaces.iter().find(|name| interfaces.iter().filter(|other| other == name).count() > 1) {
+    if let Some(twice) =
+        interfaces.iter().find(|name| interfaces.iter().filter(|other| other == name).count() > 1)
+    {
         return Err(Exit::usage(format!("-i {twice} is there twice")));
     }
     if !RING_BYTES.contains(&args.ring.0) {
-        return Err(Exit::usage(format!("--ring {}: expected 1MiB to 4GiB", args.ring)));
+        return Err(Exit::usage(format!("--ring {}: expected 4MiB to 4GiB", args.ring)));
     }
     let settings = Settings {
         devices: interfaces,

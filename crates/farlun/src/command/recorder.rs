@@ -51,8 +51,8 @@ pub(crate) fn run(args: RecorderArgs) -> anyhow::Result<u8> {
     }
     let signals = EndSignals::take_over()?;
     let recorder = Recorder::new(settings, notices())?;
-    let listener = tcp::listen(address, None)
-        .map_err(|error| anyhow::anyhow!("cannot listen on {address}: {error}"))?;
+    let listener =
+        tcp::listen(address, None).map_err(|error| anyhow::anyhow!("cannot listen on {address}: {error}"))?;
     let address = listener.local_addr()?;
     match args.json {
         true => say!("{}", json!({"ready": true, "addresses": [address.to_string()]})),
@@ -73,6 +73,8 @@ fn address(text: &str) -> anyhow::Result<SocketAddr> {
     let found = text.to_socket_addrs().map_err(|error| error.to_string());
     let first = found.and_then(|mut found| found.next().ok_or_else(|| "no such host".to_owned()));
     first.map_err(|error| {
-        Exit::usage(format!("--listen '{text}': {error}; expected ADDR:PORT such as 127.0.0.1:5260 or [::1]:5260"))
+        Exit::usage(format!(
+            "--listen '{text}': {error}; expected ADDR:PORT such as 127.0.0.1:5260 or [::1]:5260"
+        ))
     })
 }

@@ -104,7 +104,9 @@ impl Device {
             ARPHRD_ETHER | ARPHRD_LOOPBACK => Link::Ethernet,
             _ if WITHOUT_HEADER.contains(&kind) => Link::Ip,
             _ => {
-                let text = format!("is of type {kind} (ARPHRD_), expected Ethernet, loopback or a device of IP packets");
+                let text = format!(
+                    "is of type {kind} (ARPHRD_), expected Ethernet, loopback or a device of IP packets"
+                );
                 return Err(io::Error::new(io::ErrorKind::Unsupported, text));
             }
         };

@@ -10,8 +10,9 @@ use crate::mapping::Mapping;
 use crate::packet_ring::set;
 use crate::stamps::Stamp;
 
-/// A block of packets. One fills in 10 ms at 150 000 headers a second; the longest packet fits in.
-const BLOCK_BYTES: usize = 256 << 10;
+/// A block of packets. One fills in 38 ms at 150 000 headers a second, so that waking up for each costs little; the
+/// longest packet fits in.
+const BLOCK_BYTES: usize = 1 << 20;
 /// Means nothing in this version but must be possible.
 const FRAME_BYTES: usize = 2048;
 const TP_STATUS_KERNEL: u32 = 0;

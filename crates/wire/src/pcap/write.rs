@@ -329,8 +329,7 @@ mod tests {
                 }
             };
         }
-        let expected =
-            [(7_000_000_005, 1, 1500, vec![1, 2, 3]), (u64::MAX, 101, 4, vec![1, 2, 3, 4])];
+        let expected = [(7_000_000_005, 1, 1500, vec![1, 2, 3]), (u64::MAX, 101, 4, vec![1, 2, 3, 4])];
         assert_eq!(seen, expected);
         assert_eq!(decoder.dropped(), 7);
     }

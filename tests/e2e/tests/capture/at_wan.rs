@@ -14,8 +14,19 @@ fn both_ends_see_every_packet_on_one_clock() {
     let folder = tempfile::tempdir().expect("a folder");
     let (dir, trace) = (folder.path().join("capture"), folder.path().join("trace"));
     let mut command = farlun(["capture", "--at-wan", "--json", "-o"]);
-    command.arg(&dir).args(["--", "--delay", "5ms", "--rate", "200mbit", "--loss", "near:0.5%,far:0", "--trace"]);
-    command.arg(&trace).args(["--far", "iperf3 -s -1", "--", "iperf3", "-c", path::FAR, "-n", "4M", "-C", "cubic"]);
+    command.arg(&dir).args(["--", "--delay", "5ms", "--rate", "200mbit", "--loss", "near:0.5%", "--trace"]);
+    command.arg(&trace).args([
+        "--far",
+        "iperf3 -s -1",
+        "--",
+        "iperf3",
+        "-c",
+        path::FAR,
+        "-n",
+        "4M",
+        "-C",
+        "cubic",
+    ]);
     let finished = run(&mut command, LIMIT);
     assert!(matches!(finished.code, 0 | 4), "{finished:#?}");
     let document = finished.json();
@@ -23,8 +34,16 @@ fn both_ends_see_every_packet_on_one_clock() {
     assert!(document["validity"].is_object(), "what farlun wan says is said as well: {document}");
     let capture = &document["capture"];
     let file = capture["files"][0].as_str().expect("a file").to_owned();
-    let fields = ["frame.interface_name", "ip.src", "frame.time_epoch", "tcp.seq_raw", "tcp.len", "ip.id", "frame.len"];
-    let frames = tshark(file.as_ref(), "ip", &fields);
+    let fields = [
+        "frame.interface_name",
+        "ip.src",
+        "frame.time_epoch",
+        "tcp.seq_raw",
+        "tcp.len",
+        "ip.id",
+        "frame.len",
+    ];
+    let frames = tshark(file.as_ref(), "frame", &fields);
 
     // The table of the same run has a row for each, with the same times but for a constant.
     let table = store::tables::read::<Packet>(&trace).expect("a table");
@@ -54,7 +73,10 @@ fn both_ends_see_every_packet_on_one_clock() {
         }
     }
     assert!(got + 50 >= delivered, "{got} of {delivered} are found at both ends");
-    assert!(frames.iter().all(|frame| frame[6].parse::<u32>().is_ok_and(|len| len <= 1500)), "single packets");
+    assert!(
+        frames.iter().all(|frame| frame[6].parse::<u32>().is_ok_and(|len| len <= 1500)),
+        "single packets"
+    );
 }
 
 #[test]

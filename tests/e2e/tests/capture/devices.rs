@@ -93,8 +93,10 @@ fn files_are_rotated_and_the_oldest_are_removed() {
     crate::taken::talk_to(&listener, 8 << 20);
     let outcome = capture.end();
     let said = files(&outcome);
-    let there: BTreeSet<_> =
-        std::fs::read_dir(folder.path()).expect("a folder").map(|entry| entry.expect("a file").path()).collect();
+    let there: BTreeSet<_> = std::fs::read_dir(folder.path())
+        .expect("a folder")
+        .map(|entry| entry.expect("a file").path())
+        .collect();
     assert_eq!((said.len(), said.iter().cloned().collect::<BTreeSet<_>>()), (3, there), "{outcome}");
     assert!(number(&outcome["removed_files"]) >= 4, "{outcome}");
     for file in &said {

@@ -89,7 +89,9 @@ fn a_recorder_that_comes_back_gets_the_rest() {
     let (listener, filter) = peer();
     let capture = Capture::on_loopback(&["--to", &address, "--filter", &filter]);
     talk_to(&listener, 1_000_000);
-    until("packets are recorded", LIMIT, || captures(there.path()).iter().any(|file| !packets(file).is_empty()));
+    until("packets are recorded", LIMIT, || {
+        captures(there.path()).iter().any(|file| !packets(file).is_empty())
+    });
     first.service.kill();
     talk_to(&listener, 1_000_000);
     let second = Recorder::start(there.path(), &address);
@@ -100,7 +102,10 @@ fn a_recorder_that_comes_back_gets_the_rest() {
     assert_eq!((&sent["reconnects"], &sent["unacknowledged_packets"]), (&1.into(), &0.into()), "{outcome}");
     let kept: usize = captures(there.path()).iter().map(|file| packets(file).len()).sum();
     // What the first had written and could not say any more, the second has again.
-    assert!(kept as u64 >= outcome["interfaces"][0]["packets"].as_u64().expect("a number"), "{outcome} {totals}");
+    assert!(
+        kept as u64 >= outcome["interfaces"][0]["packets"].as_u64().expect("a number"),
+        "{outcome} {totals}"
+    );
     assert_eq!((&totals["missing_packets"], &totals["ended"]), (&0.into(), &1.into()), "{totals}");
 }
 
@@ -135,7 +140,8 @@ fn a_full_disk_is_said_on_both_sides() {
     let there = tempfile::tempdir().expect("a folder");
     let mut command = Command::new("unshare");
     // The small file system is seen by the recorder alone and goes with it.
-    let script = "mount -t tmpfs -o size=1m none \"$1\" && exec \"$0\" recorder --json --listen 127.0.0.1:0 -o \"$1\"";
+    let script =
+        "mount -t tmpfs -o size=1m none \"$1\" && exec \"$0\" recorder --json --listen 127.0.0.1:0 -o \"$1\"";
     command.args(["--mount", "sh", "-c", script]).arg(farlun_path()).arg(there.path());
     let mut recorder = Recorder::with(&mut command);
     let (listener, filter) = peer();
@@ -161,8 +167,15 @@ fn hostile_bytes_end_a_connection_and_nothing_else() {
         vec![0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff],
         [&[0, 0, 0, 1, 0, 0, 0, 20][..], b"farlunCR", &[0, 0, 0, 9], &[1; 8]].concat(),
         // Packets of an interface that was never described.
-        [&hello[..], &[0, 0, 0, 2, 0, 0, 0, 44], &[0; 11], &[1, 6, 0, 0, 0, 32, 0, 0, 0], &[0; 20], &[32, 0, 0, 0]]
-            .concat(),
+        [
+            &hello[..],
+            &[0, 0, 0, 2, 0, 0, 0, 44],
+            &[0; 11],
+            &[1, 6, 0, 0, 0, 32, 0, 0, 0],
+            &[0; 20],
+            &[32, 0, 0, 0],
+        ]
+        .concat(),
         // Ours, and then a greeting once more.
         [&hello[..], &hello].concat(),
     ] {
@@ -175,7 +188,8 @@ fn hostile_bytes_end_a_connection_and_nothing_else() {
         assert!(answer.windows(4).any(|word| word == [0, 0, 0, 0x83]), "refused with a reason: {answer:?}");
     }
     // Many who say nothing do not keep others away for long, and it still ends when it is asked to.
-    let silent: Vec<_> = (0..20).map(|_| TcpStream::connect(&recorder.address).expect("a recorder")).collect();
+    let silent: Vec<_> =
+        (0..20).map(|_| TcpStream::connect(&recorder.address).expect("a recorder")).collect();
     let (listener, filter) = peer();
     let capture = Capture::on_loopback(&["--to", &recorder.address, "--filter", &filter]);
     talk_to(&listener, 100_000);

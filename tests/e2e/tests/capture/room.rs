@@ -34,11 +34,10 @@ impl Rooms {
         let rooms = Rooms { here: room(), there: room() };
         let peer = rooms.there.id().to_string();
         for (network, device) in [(0, "a"), (1, "b")] {
-            let quiet = format!("net.ipv6.conf.{device}.disable_ipv6");
             rooms.here(&format!("ip link add {device} type veth peer name {device} netns {peer}"));
             for (room, end) in [(&rooms.here, 1), (&rooms.there, 2)] {
                 // No neighbour discovery: every packet is one of the test's.
-                within(room, &format!("echo 1 > /proc/sys/{}", quiet.replace('.', "/")));
+                within(room, &format!("echo 1 > /proc/sys/net/ipv6/conf/{device}/disable_ipv6"));
                 within(room, &format!("ip address add 10.77.{network}.{end}/24 dev {device}"));
                 within(room, &format!("ip link set {device} up"));
             }

@@ -63,7 +63,8 @@ pub(crate) fn packets(file: &Path) -> Vec<(usize, Vec<u8>)> {
     let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let (mut decoder, mut at, mut packets) = (Decoder::new(), 0, Vec::new());
     while at < bytes.len() {
-        at += match decoder.decode(&bytes[at..]).unwrap_or_else(|error| panic!("{}: {error}", file.display())) {
+        at += match decoder.decode(&bytes[at..]).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+        {
             Found::More(_) => panic!("{} is cut off", file.display()),
             Found::Other(len) => len,
             Found::Packet { len, packet } => {
