@@ -4,8 +4,8 @@ use wire::pcap::write;
 
 /// A batch that has so many bytes is handed on: 4 000 headers.
 pub(crate) const BATCH_BYTES: usize = 512 << 10;
-/// What one more packet may add: a whole super-packet in its block.
-const PACKET_BYTES_MAX: usize = 66 << 10;
+/// Room for one more packet, as super-packets usually are.
+const PACKET_BYTES: usize = 66 << 10;
 
 /// Whole blocks.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Batch {
 impl Batch {
     /// An empty one for packets of so many interfaces.
     pub(crate) fn new(interfaces: usize) -> Batch {
-        let bytes = Vec::with_capacity(BATCH_BYTES + PACKET_BYTES_MAX);
+        let bytes = Vec::with_capacity(BATCH_BYTES + PACKET_BYTES);
         Batch { first: 0, packets: vec![0; interfaces], bytes }
     }
 

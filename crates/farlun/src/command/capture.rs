@@ -19,6 +19,8 @@ use crate::exit::{DONE, Exit};
 
 /// With --iscsi: two basic headers of iSCSI, which most packets begin with that have any.
 const ISCSI_BYTES: u32 = 96;
+/// Headers at least; at most what a super-packet can have.
+const SNAP_BYTES: std::ops::RangeInclusive<i64> = 64..=262_144;
 /// The rings of a capture lie in memory that cannot be swapped.
 const RING_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=4 << 30;
 const DEVICES_MAX: usize = 8;
@@ -57,7 +59,7 @@ pub(crate) struct CaptureArgs {
     #[arg(long, default_value = "", hide_default_value = true, value_name = "WORDS")]
     filter: Filter,
     /// Bytes of each packet: 64 to 160 keep headers, more keep data too
-    #[arg(long, default_value_t = 96, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=65_535))]
+    #[arg(long, default_value_t = 96, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(SNAP_BYTES))]
     snap: u32,
     /// Keep TCP's headers whole and 96 bytes of payload behind them, for basic headers of iSCSI
     #[arg(long)]

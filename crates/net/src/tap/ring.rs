@@ -150,11 +150,13 @@ impl Ring {
         None
     }
 
+    #[inline]
     fn header(&self, offset: usize) -> &[u8; HEADER_BYTES] {
         self.block()[offset..].first_chunk().expect("the kernel puts whole packets into a block")
     }
 
     /// The block that is being read.
+    #[inline]
     fn block(&self) -> &[u8] {
         let start = self.memory.at(self.at * BLOCK_BYTES);
         // SAFETY: `at` counts blocks of the ring; the kernel leaves the block alone until its status says otherwise,
@@ -169,15 +171,18 @@ impl Ring {
     }
 }
 
+#[inline]
 fn stamp(header: &[u8; HEADER_BYTES]) -> Stamp {
     let [seconds, ns] = [field::SECONDS, field::NANOSECONDS].map(|at| u64::from(word(header, at)));
     Stamp(seconds * 1_000_000_000 + ns)
 }
 
+#[inline]
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
+#[inline]
 fn half(bytes: &[u8], at: usize) -> u16 {
     u16::from_ne_bytes([bytes[at], bytes[at + 1]])
 }

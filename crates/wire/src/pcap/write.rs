@@ -109,6 +109,7 @@ pub fn interface(out: &mut Vec<u8>, interface: &Interface<'_>) {
 }
 
 /// Appends a packet that had `len` bytes, of which `parts` are kept, one behind the other.
+#[inline]
 pub fn packet(out: &mut Vec<u8>, interface: u32, t_ns: u64, len: u32, parts: &[&[u8]]) {
     let kept: usize = parts.iter().map(|part| part.len()).sum();
     let block_len = (PACKET_OVERHEAD + kept.next_multiple_of(4)) as u32;
@@ -125,6 +126,7 @@ pub fn packet(out: &mut Vec<u8>, interface: u32, t_ns: u64, len: u32, parts: &[&
     for (place, word) in head.as_chunks_mut::<4>().0.iter_mut().zip(words) {
         *place = word.to_le_bytes();
     }
+    out.reserve(block_len as usize);
     out.extend_from_slice(&head);
     for part in parts {
         out.extend_from_slice(part);
@@ -287,6 +289,7 @@ fn end(out: &mut Vec<u8>) {
     out.extend([0; 4]);
 }
 
+#[inline]
 fn pad(out: &mut Vec<u8>, len: usize) {
     out.extend_from_slice(&[0; 3][..len.next_multiple_of(4) - len]);
 }

@@ -60,7 +60,8 @@ fn both_ends_see_every_packet_on_one_clock() {
     let seconds = |frame: &[String]| frame[2].parse::<f64>().expect("seconds");
     assert!(frames.is_sorted_by(|a, b| seconds(a) <= seconds(b)), "in the order of time");
     let (mut sent, mut got) = (HashMap::new(), 0);
-    for frame in &frames {
+    // Packets with data: two of others may be the same in everything.
+    for frame in frames.iter().filter(|frame| !matches!(frame[4].as_str(), "" | "0")) {
         let is_near = frame[0] == "near";
         assert!(is_near || frame[0] == "far", "{frame:?}");
         let key = (frame[1].clone(), frame[3].clone(), frame[4].clone(), frame[5].clone());
@@ -72,7 +73,9 @@ fn both_ends_see_every_packet_on_one_clock() {
             assert!(seconds(frame) - then > 0.004_999, "{frame:?}");
         }
     }
-    assert!(got + 50 >= delivered, "{got} of {delivered} are found at both ends");
+    let data = table.payload_bytes.iter().zip(&table.fate);
+    let data = data.filter(|(bytes, fate)| **bytes > 0 && **fate == Fate::Delivered).count();
+    assert!(got > 2000 && got + 50 >= data, "{got} of {data} are found at both ends");
     assert!(
         frames.iter().all(|frame| frame[6].parse::<u32>().is_ok_and(|len| len <= 1500)),
         "single packets"

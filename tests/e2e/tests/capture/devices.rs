@@ -18,17 +18,17 @@ fn two_devices_in_one_file_and_every_packet_is_accounted_for() {
     need!(room::available(), skip::program("tshark"));
     let (rooms, folder) = (Rooms::new(), tempfile::tempdir().expect("a folder"));
     let mut command = rooms.command(farlun_path());
-    command.args(["capture", "--json", "-i", "a", "-i", "b", "-o"]).arg(folder.path());
-    let before = ["a", "b"].map(|device| rooms.counted(device));
+    command.args(["capture", "--json", "-i", "first", "-i", "second", "-o"]).arg(folder.path());
+    let before = ["first", "second"].map(|device| rooms.counted(device));
     let capture = Capture::start(&mut command);
     rooms.traffic("40M");
     let outcome = capture.end();
-    let after = ["a", "b"].map(|device| rooms.counted(device));
+    let after = ["first", "second"].map(|device| rooms.counted(device));
 
     let [file] = &files(&outcome)[..] else { panic!("one file expected: {outcome}") };
     let frames =
         tshark(file, "frame", &["frame.interface_name", "frame.time_epoch", "frame.cap_len", "frame.len"]);
-    for (index, device) in ["a", "b"].iter().enumerate() {
+    for (index, device) in ["first", "second"].iter().enumerate() {
         let said = &outcome["interfaces"][index];
         assert_eq!(said["name"], *device);
         let dropped = number(&said["dropped_kernel"]) + number(&said["dropped_queue"]);
@@ -88,7 +88,7 @@ fn files_are_rotated_and_the_oldest_are_removed() {
     let dir = folder.path().to_str().expect("a path of text");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let filter = format!("tcp port {}", listener.local_addr().expect("an address").port());
-    let rotation = ["--rotate-size", "1MiB", "--files", "3", "--snap", "65535"];
+    let rotation = ["--rotate-size", "1MiB", "--files", "3", "--snap", "262144"];
     let capture = Capture::on_loopback(&[&["-o", dir, "--filter", &filter][..], &rotation].concat());
     crate::taken::talk_to(&listener, 8 << 20);
     let outcome = capture.end();

@@ -120,7 +120,7 @@ fn a_recorder_that_takes_nothing_holds_nobody_up() {
         (deaf, stream)
     });
     let (listener, filter) = peer();
-    let capture = Capture::on_loopback(&["--to", &address, "--filter", &filter, "--snap", "65535"]);
+    let capture = Capture::on_loopback(&["--to", &address, "--filter", &filter, "--snap", "262144"]);
     let held = heard.join().expect("a thread");
     // Four times what may wait in the queue and before the acknowledgement.
     talk_to(&listener, 256 << 20);
@@ -146,7 +146,7 @@ fn a_full_disk_is_said_on_both_sides() {
     let mut recorder = Recorder::with(&mut command);
     let (listener, filter) = peer();
     let mut capture =
-        Capture::on_loopback(&["--to", &recorder.address, "--filter", &filter, "--snap", "65535"]);
+        Capture::on_loopback(&["--to", &recorder.address, "--filter", &filter, "--snap", "262144"]);
     talk_to(&listener, 16 << 20);
     until("the sender hears of it", LIMIT, || capture.0.stderr().contains("No space left"));
     assert!(recorder.service.stderr().contains("No space left"));

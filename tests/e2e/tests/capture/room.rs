@@ -7,7 +7,7 @@ use e2e::process::{output, until};
 use e2e::{Service, skip};
 use serde_json::Value;
 
-/// Two rooms, `here` and `there`, joined by the devices `a` and `b`: 10.77.0.1 and 10.77.1.1 here, .2 there.
+/// Two rooms, `here` and `there`, joined by the devices `first` and `second`: 10.77.0.1 and 10.77.1.1 here, .2 there.
 pub(crate) struct Rooms {
     here: Service,
     there: Service,
@@ -33,7 +33,7 @@ impl Rooms {
         };
         let rooms = Rooms { here: room(), there: room() };
         let peer = rooms.there.id().to_string();
-        for (network, device) in [(0, "a"), (1, "b")] {
+        for (network, device) in [(0, "first"), (1, "second")] {
             rooms.here(&format!("ip link add {device} type veth peer name {device} netns {peer}"));
             for (room, end) in [(&rooms.here, 1), (&rooms.there, 2)] {
                 // No neighbour discovery: every packet is one of the test's.
