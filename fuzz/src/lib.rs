@@ -1,13 +1,14 @@
 //! What each fuzz target runs, callable from plain tests.
 //!
-//! A target takes any bytes. It fails by panicking: because `wire`, `proto` or `analysis` panicked on a peer's bytes, or because
-//! what was read does not come back when it is written and read again. `fuzz/targets` wraps these for libFuzzer, and
-//! `tests/replay.rs` runs them over `corpus/NAME/*`.
+//! A target takes any bytes. It fails by panicking: because `wire`, `proto`, `capture` or `analysis` panicked on a peer's
+//! bytes, or because what was read does not come back when it is written and read again. `fuzz/targets` wraps these for
+//! libFuzzer, and `tests/replay.rs` runs them over `corpus/NAME/*`.
 
 mod capture;
 mod input;
 mod iscsi;
 mod login;
+mod recorder;
 mod scsi;
 mod session;
 
@@ -15,7 +16,7 @@ mod session;
 pub type Target = fn(&[u8]);
 
 /// Name and function of every target; the name is also that of its corpus and of its binary.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("pdu", iscsi::pdu),
     ("ahs", iscsi::ahs),
     ("login_text", iscsi::login_text),
@@ -25,6 +26,7 @@ pub const TARGETS: [(&str, Target); 9] = [
     ("inet", inet),
     ("session", session),
     ("capture", capture::capture),
+    ("recorder", recorder::recorder),
 ];
 
 /// Runs one target.

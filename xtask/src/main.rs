@@ -16,7 +16,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 
   test [--long]    everything CI runs; installs missing Debian packages when root
   tidy             the house rules alone: sources, crate arrows, licences
-  bench [--quick] [stream] [tgt] [memory] [flood]
+  bench [--quick] [stream] [tgt] [memory] [flood] [capture] …
                    farlun beside what others wrote, in interleaved rounds";
 
 fn main() -> ExitCode {
@@ -26,6 +26,8 @@ fn main() -> ExitCode {
         ["test"] => suite::run(suite::Length::Usual),
         ["test", "--long"] => suite::run(suite::Length::Long),
         ["tidy"] => tidy::run(),
+        // The generator of `bench capture`, in a namespace of its own.
+        ["bench-send", rate, seconds, address] => generate(rate, seconds, address),
         ["bench", "--quick", sections @ ..] => bench::run(bench::Length::Quick, sections),
         ["bench", sections @ ..] => bench::run(bench::Length::Full, sections),
         ["help" | "--help" | "-h"] => {
@@ -45,4 +47,8 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn generate(rate: &str, seconds: &str, address: &str) -> anyhow::Result<bool> {
+    bench::generate(rate.parse()?, seconds.parse()?, address)
 }

@@ -24,7 +24,7 @@ pub(crate) const TESTS: &[&str] = &[
 ];
 
 /// What `cargo xtask bench` uses besides.
-pub(crate) const BENCH: &[&str] = &["iperf3", "iproute2", "libiscsi-bin", "tgt"];
+pub(crate) const BENCH: &[&str] = &["iperf3", "iproute2", "libiscsi-bin", "tcpdump", "tgt"];
 
 /// Installs those of `wanted` that are missing, or prints the line that does.
 pub(crate) fn ensure(wanted: &[&str]) -> Result<Outcome> {

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use analysis::doctor::{Diagnosis, Limiter, Question, judge, survey};
 use event::{
-    Direction, FarTimes, Fate, Host, Instant, Io, LayerTimes, Layers, Login, NearTimes, Op,
-    Packet, RequestId, SocketSample, Tcp, TcpTimes,
+    Direction, FarTimes, Fate, Host, Instant, Io, LayerTimes, Layers, Login, NearTimes, Op, Packet,
+    RequestId, SocketSample, Tcp, TcpTimes,
 };
 use store::tables::{Row, Writer};
 

@@ -128,6 +128,13 @@ pub fn transmit_drops(name: &str) -> io::Result<u64> {
     drops.ok_or_else(|| io::Error::other(format!("no device {name} in /proc/thread-self/net/dev")))
 }
 
+/// Names of all devices.
+pub fn names() -> io::Result<Vec<String>> {
+    let table = fs::read_to_string("/proc/thread-self/net/dev")?;
+    let names = table.lines().filter_map(|line| line.split_once(':'));
+    Ok(names.map(|(name, _)| name.trim().to_owned()).collect())
+}
+
 pub(crate) fn index_of(name: &str) -> io::Result<u32> {
     let name = CString::new(name)?;
     // SAFETY: `name` is a string that ends in a zero byte.

@@ -6,10 +6,11 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use crate::mapping::Mapping;
 use crate::syscall::check;
 
 /// The kernel takes memory by the block.
@@ -23,7 +24,7 @@ const TP_STATUS_USER: u32 = 1;
 /// The arrivals of one packet socket.
 #[derive(Debug)]
 pub(crate) struct PacketRing {
-    memory: NonNull<u8>,
+    memory: Mapping,
     blocks: usize,
     frames_per_block: usize,
     frame_bytes: usize,
@@ -36,11 +37,6 @@ pub(crate) struct Frame<'a> {
     frame_bytes: usize,
     _ring: &'a PacketRing,
 }
-
-// SAFETY: the memory belongs to the ring as a Box would; nothing in it is bound to a thread.
-unsafe impl Send for PacketRing {}
-// SAFETY: a frame is claimed by moving `next` on, atomically, so that no two threads have the same one.
-unsafe impl Sync for PacketRing {}
 
 impl PacketRing {
     /// Gives `socket`, which is not bound yet, memory for arrivals of at most `packet_max_bytes` each.
@@ -63,14 +59,7 @@ impl PacketRing {
             tp_frame_nr: (blocks * frames_per_block) as u32,
         };
         set(fd, libc::PACKET_RX_RING, &request)?;
-        let (len, access) = (blocks * BLOCK_BYTES, libc::PROT_READ | libc::PROT_WRITE);
-        // SAFETY: the kernel chooses the place, and the ring just set has `len` bytes.
-        let memory = unsafe { libc::mmap(std::ptr::null_mut(), len, access, libc::MAP_SHARED, fd, 0) };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let memory =
-            NonNull::new(memory.cast()).ok_or_else(|| io::Error::other("the ring lies at address 0"))?;
+        let memory = Mapping::new(socket.as_fd(), blocks * BLOCK_BYTES)?;
         Ok(PacketRing { memory, blocks, frames_per_block, frame_bytes, next: AtomicUsize::new(0) })
     }
 
@@ -79,11 +68,10 @@ impl PacketRing {
         let at = self.next.load(Ordering::Relaxed);
         let following = (at + 1) % (self.blocks * self.frames_per_block);
         let offset = at / self.frames_per_block * BLOCK_BYTES + at % self.frames_per_block * self.frame_bytes;
-        // SAFETY: `at` counts frames of the ring, so the offset lies inside its memory.
-        let start = unsafe { self.memory.add(offset) };
+        let start = self.memory.at(offset);
         let frame = Frame { start, frame_bytes: self.frame_bytes, _ring: self };
         let has_come = frame.status().load(Ordering::Acquire) & TP_STATUS_USER != 0;
-        // Whoever moves `next` on has the frame; a second thread that was as far has none.
+        // Whoever moves `next` on, atomically, has the frame; a second thread that was as far has none.
         let is_ours = has_come
             && self.next.compare_exchange(at, following, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if !is_ours {
@@ -91,13 +79,6 @@ impl PacketRing {
             return None;
         }
         Some(frame)
-    }
-}
-
-impl Drop for PacketRing {
-    fn drop(&mut self) {
-        // SAFETY: the memory was mapped with this length, and no frame outlives the ring.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.blocks * BLOCK_BYTES) };
     }
 }
 
@@ -131,7 +112,8 @@ impl Drop for Frame<'_> {
     }
 }
 
-fn set<T>(fd: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+/// Sets an option of the packet layer to a plain value of the type that the option reads.
+pub(crate) fn set<T>(fd: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: the callers pass the type that the option reads.
     check(unsafe { libc::setsockopt(fd, libc::SOL_PACKET, option, std::ptr::from_ref(value).cast(), len) })

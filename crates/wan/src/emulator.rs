@@ -13,6 +13,7 @@ use crate::connections::Connections;
 use crate::host::{Drops, Host};
 use crate::lane::Lane;
 use crate::pump::{Cost, Pump, Signals};
+use crate::taps::Taps;
 use crate::{Spec, WanError};
 
 /// A path that is being emulated. Dropped early, it stops.
@@ -34,6 +35,7 @@ impl Emulator {
         far: &[Arc<Host>],
         trace: Option<&Path>,
         connections: Option<Arc<Connections>>,
+        taps: Option<Taps>,
     ) -> Result<Emulator, WanError> {
         let window = Window::new();
         let failed = |source| WanError::System { what: "start a thread of the emulator", source };
@@ -41,7 +43,7 @@ impl Emulator {
         let (collector, [to_far, to_near]) = Collector::start(trace, window.clone(), connections)?;
         let out = Lane::new(Direction::NearToFar, [near, far], spec, to_far).map_err(failed)?;
         let back = Lane::new(Direction::FarToNear, [far, near], spec, to_near).map_err(failed)?;
-        let pump = Pump::new([out, back], signals.clone());
+        let pump = Pump::new([out, back], taps, signals.clone());
         let stopped = Wake::new().map_err(failed)?;
         let stops = Stops(stopped.clone());
         let work = move || {

@@ -7,7 +7,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use event::{BitRate, Direction, Fate, Instant, Packet, Tcp};
+use event::{BitRate, Direction, Fate, Host as End, Instant, Packet, Tcp};
 use link::{Cutter, Dice, Handle, Path, Stage, TCP_CHECKSUM, wire_bytes};
 use net::clock;
 use net::tun::{Cut, HEADER_BYTES, MAX_BYTES, Offload};
@@ -20,6 +20,7 @@ use crate::host::Host;
 use crate::pieces::payload_of;
 use crate::port::Ports;
 use crate::switch::{Route, Switch};
+use crate::taps::Taps;
 use crate::{Side, Spec};
 
 /// Packets delivered or read before something else gets its turn.
@@ -104,7 +105,7 @@ impl Lane {
     }
 
     /// Writes packets that are due.
-    pub(crate) fn deliver(&mut self) -> usize {
+    pub(crate) fn deliver(&mut self, mut taps: Option<&mut Taps>) -> usize {
         for count in 0..BATCH {
             let now = clock::now();
             let Some(first) = self.found.take().or_else(|| self.path.pop(now)) else { return count };
@@ -120,13 +121,13 @@ impl Lane {
                 self.run.push(next);
                 last = next.1;
             }
-            self.hand_over(now);
+            self.hand_over(now, taps.as_deref_mut());
         }
         BATCH
     }
 
     /// Writes what is in `run`: one packet, or pieces of one super-packet in a row.
-    fn hand_over(&mut self, now: Instant) {
+    fn hand_over(&mut self, now: Instant, taps: Option<&mut Taps>) {
         let (_, first) = self.run[0];
         let bytes = self.arena.bytes(first.handle);
         let to = &self.to[usize::from(first.to)];
@@ -134,6 +135,10 @@ impl Lane {
             None => to.device.write(bytes),
             Some(piece) => write_pieces(to, bytes, piece, self.run.len() as u16),
         };
+        if let (Some(taps), Ok(())) = (taps, &written) {
+            let pieces = first.piece.map(|piece| piece..piece + self.run.len() as u16);
+            taps.went(now, ends(self.direction)[1], bytes, pieces);
+        }
         for at in 0..self.run.len() {
             let (scheduled, packet) = self.run[at];
             let (egress, fate) = match (&written, packet.again) {
@@ -149,17 +154,17 @@ impl Lane {
     }
 
     /// Reads packets that have come in and gives them to the model.
-    pub(crate) fn read(&mut self) -> std::io::Result<usize> {
+    pub(crate) fn read(&mut self, mut taps: Option<&mut Taps>) -> std::io::Result<usize> {
         let turn = (BATCH / self.from.count()).max(1);
         let mut moved = 0;
         for from in 0..self.from.count() {
-            moved += self.read_from(from, turn)?;
+            moved += self.read_from(from, turn, taps.as_deref_mut())?;
         }
         Ok(moved)
     }
 
     /// Reads at most `turn` packets that host number `from` sent.
-    fn read_from(&mut self, from: usize, turn: usize) -> std::io::Result<usize> {
+    fn read_from(&mut self, from: usize, turn: usize, mut taps: Option<&mut Taps>) -> std::io::Result<usize> {
         for count in 0..turn {
             let now = clock::now();
             let line_through = self.line_through(now);
@@ -197,6 +202,9 @@ impl Lane {
             };
             let wants = self.segment && cut.segments > 1;
             let cutter = wants.then(|| Cutter::new(ip, cut.payload_bytes as usize)).flatten();
+            if let Some(taps) = &mut taps {
+                taps.came(now, ends(self.direction)[0], ip, cutter.as_ref());
+            }
             let handle = self.arena.keep(bytes);
             let arrival = Arrival { now, handle, from: from as u8, to, unseen_ns };
             let taken = match cutter {
@@ -321,6 +329,14 @@ impl Arrival {
         let Arrival { now, handle, from, to, unseen_ns } = self;
         let packet = link::Packet::new(handle, now, ip_bytes, wire_bytes, segments);
         link::Packet { from, to, unseen_ns, ..packet }
+    }
+}
+
+/// Who sends in a direction, and who gets it.
+const fn ends(direction: Direction) -> [End; 2] {
+    match direction {
+        Direction::NearToFar => [End::Near, End::Far],
+        Direction::FarToNear => [End::Far, End::Near],
     }
 }
 

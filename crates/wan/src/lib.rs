@@ -33,6 +33,7 @@ mod shown;
 mod site;
 mod spec;
 mod switch;
+mod taps;
 pub mod validity;
 mod watch;
 
@@ -45,3 +46,4 @@ pub use roles::Role;
 pub use run::{Outcome, Settings, run};
 pub use shown::{LineShown, PathShown};
 pub use spec::{Buffers, Side, Spec};
+pub use taps::Taps;

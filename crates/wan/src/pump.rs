@@ -20,6 +20,7 @@ use net::{Wake, clock, scheduling, wait};
 use serde::Serialize;
 
 use crate::lane::Lane;
+use crate::taps::Taps;
 
 /// The thread stops sleeping at most this long before a packet is due.
 const SPIN_MAX: Duration = Duration::from_micros(50);
@@ -41,6 +42,7 @@ const PAUSE: Duration = Duration::from_micros(60);
 /// Both directions of a running path.
 pub(crate) struct Pump {
     lanes: [Lane; 2],
+    taps: Option<Taps>,
     signals: Arc<Signals>,
 }
 
@@ -82,8 +84,8 @@ impl Signals {
 }
 
 impl Pump {
-    pub(crate) fn new(lanes: [Lane; 2], signals: Arc<Signals>) -> Pump {
-        Pump { lanes, signals }
+    pub(crate) fn new(lanes: [Lane; 2], taps: Option<Taps>, signals: Arc<Signals>) -> Pump {
+        Pump { lanes, taps, signals }
     }
 
     /// Moves packets until somebody says stop. An error is one of reading a device, which ends the run.
@@ -99,7 +101,7 @@ impl Pump {
         while !self.signals.over.load(Ordering::Acquire) {
             let mut moved = 0;
             for lane in &mut self.lanes {
-                moved += lane.deliver() + lane.read()?;
+                moved += lane.deliver(self.taps.as_mut()) + lane.read(self.taps.as_mut())?;
             }
             if moved == 0 {
                 slept += self.rest(&mut spin)?;

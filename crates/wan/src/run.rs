@@ -16,6 +16,7 @@ use crate::registry::Registered;
 use crate::roles::Role;
 use crate::shown::PathShown;
 use crate::site::{self, Commanded, Site};
+use crate::taps::Taps;
 use crate::validity::{Class, Validity, judge};
 use crate::{Spec, WanError};
 
@@ -72,8 +73,8 @@ pub struct Outcome {
 }
 
 /// Runs COMMAND over a path. Call it while the process has one thread: it takes over SIGINT, SIGTERM and
-/// SIGHUP, on which it ends all commands and cleans up.
-pub fn run(settings: &Settings) -> Result<Outcome, WanError> {
+/// SIGHUP, on which it ends all commands and cleans up. `taps` see every packet and are gone when the path is.
+pub fn run(settings: &Settings, taps: Option<Taps>) -> Result<Outcome, WanError> {
     let failed = |source| WanError::System { what: "take over signals", source };
     let signals = EndSignals::take_over().map_err(failed)?;
     let (spec, keep) = (&settings.spec, settings.keep_output);
@@ -84,7 +85,8 @@ pub fn run(settings: &Settings) -> Result<Outcome, WanError> {
         _ => None,
     };
     let connections = kernel.as_ref().map(KernelTrace::connections);
-    let mut emulator = Emulator::start(spec, &site.near, &site.far, settings.trace.as_deref(), connections)?;
+    let mut emulator =
+        Emulator::start(spec, &site.near, &site.far, settings.trace.as_deref(), connections, taps)?;
     let _registered = Registered::new(spec, &site.hosts())?;
 
     let mut far = Vec::new();

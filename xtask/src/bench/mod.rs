@@ -6,6 +6,7 @@
 
 mod analysis;
 mod analyze;
+mod capture;
 mod flood;
 mod memory;
 mod spread;
@@ -18,6 +19,8 @@ use anyhow::{Result, bail};
 use crate::packages;
 use crate::step::{self, Outcome};
 use spread::Spread;
+
+pub(crate) use capture::generate;
 
 /// How long to measure.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,6 +42,7 @@ const SECTIONS: &[Section] = &[
     ("analyze", analyze::run),
     ("flood", flood::run),
     ("trace", trace::run),
+    ("capture", capture::run),
 ];
 
 /// Runs the sections of these names, or every section; true if every bound holds.
@@ -50,7 +54,7 @@ pub(crate) fn run(length: Length, names: &[&str]) -> Result<bool> {
     if let Outcome::Skipped(reason) = packages::ensure(packages::BENCH)? {
         println!("{reason}");
     }
-    for program in ["iperf3", "iscsi-perf", "tgtd", "tgtadm"] {
+    for program in ["iperf3", "iscsi-perf", "tgtd", "tgtadm", "tcpdump"] {
         if !step::have(program) {
             bail!("{program} is not installed, and farlun is measured beside it");
         }

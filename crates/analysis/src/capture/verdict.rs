@@ -37,7 +37,14 @@ pub(super) fn of(connection: &Connection) -> Option<Diagnosis> {
     let verdicts = found.into_iter().enumerate().map(|(n, part)| {
         let share = part.seconds / time.length_s;
         let predicted = case.predicted(current, part.limiter, share);
-        Verdict { limiter: part.limiter, share, evidence: part.evidence, predicted, next: next(n) }
+        Verdict {
+            limiter: part.limiter,
+            share,
+            evidence: part.evidence,
+            predicted,
+            next: next(n),
+            remedies: Vec::new(),
+        }
     });
     let verdicts = verdicts.collect();
     Some(Diagnosis { current, verdicts, cannot_know: case.cannot_know(&limiters) })

@@ -2,11 +2,13 @@
 
 mod analyze;
 mod bench;
+mod capture;
 mod doctor;
 mod inquiry;
 mod lab;
 mod ls;
 mod read;
+mod recorder;
 mod replay;
 mod report;
 mod stream;
@@ -41,6 +43,8 @@ enum Command {
     Stream(stream::StreamArgs),
     Top(top::TopArgs),
     Wan(Box<wan::WanArgs>),
+    Capture(Box<capture::CaptureArgs>),
+    Recorder(recorder::RecorderArgs),
 }
 
 impl Cli {
@@ -61,6 +65,8 @@ impl Cli {
             Command::Write(args) => write::run(args),
             Command::Target(args) => target::run(*args),
             Command::Wan(args) => wan::run(*args),
+            Command::Capture(args) => capture::run(*args),
+            Command::Recorder(args) => recorder::run(args),
         }
     }
 }

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context;
+use capture::{Destination, Keep, tapped};
 use clap::{Args, Subcommand, ValueEnum};
-use net::user;
+use net::{EndSignals, user};
 use wan::validity::Class;
-use wan::{HOSTS_MAX, HostName, KernelTraced, Settings, Spec, WanError};
+use wan::{HOSTS_MAX, HostName, KernelTraced, Settings, Spec, Taps, WanError};
 
 use self::path::PathArgs;
+use super::capture as captured;
 use crate::exit::{self, Exit};
 
 mod both;
@@ -110,17 +112,32 @@ enum For {
     Off,
 }
 
+/// What `farlun capture --at-wan` wants of a path.
+pub(super) struct Capturing {
+    pub(super) destination: Destination,
+    pub(super) keep: Keep,
+    pub(super) json: bool,
+}
+
+/// Runs a path and captures at both of its ends.
+pub(super) fn run_captured(args: WanArgs, capturing: &Capturing) -> anyhow::Result<u8> {
+    match args.part {
+        None => emulate(args, Some(capturing)),
+        Some(_) => Err(Exit::usage("only a path with a command in near can be captured")),
+    }
+}
+
 /// Runs the subcommand.
 pub(crate) fn run(args: WanArgs) -> anyhow::Result<u8> {
     match args.part {
         Some(Part::Enter { host, command }) => Err(enter(host, command)),
         Some(Part::Selftest(args)) => selftest::run(&args),
         Some(Part::Guard) => wan::guard::stand().map(|()| exit::DONE).context("read standard input"),
-        None => emulate(args),
+        None => emulate(args, None),
     }
 }
 
-fn emulate(args: WanArgs) -> anyhow::Result<u8> {
+fn emulate(args: WanArgs, capturing: Option<&Capturing>) -> anyhow::Result<u8> {
     if let Some(dir) = &args.trace {
         std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     }
@@ -134,11 +151,14 @@ fn emulate(args: WanArgs) -> anyhow::Result<u8> {
         far_is_here: args.host,
         ..args.path.spec()?
     };
+    // Taps are about single packets.
+    let spec = Spec { segment: spec.segment || capturing.is_some(), ..spec };
     spec.check().map_err(Exit::usage)?;
     if args.host && !user::is_privileged() {
         return Err(Exit::usage("--host gives this machine a device and an address, which needs root"));
     }
     own_namespaces()?;
+    let is_json = args.json || capturing.is_some_and(|capturing| capturing.json);
     let settings = Settings {
         spec,
         near: args.command,
@@ -146,11 +166,21 @@ fn emulate(args: WanArgs) -> anyhow::Result<u8> {
         far: args.far,
         trace: args.trace,
         trace_kernel: args.trace_kernel,
-        keep_output: args.json,
+        keep_output: is_json,
         class: args.validity.class(),
         program: Some(std::env::current_exe().context("find this program")?),
     };
-    let outcome = wan::run(&settings).map_err(|error| match error {
+    let (taps, tapping) = match capturing {
+        None => (None, None),
+        Some(Capturing { destination, keep, .. }) => {
+            // The capture has a thread, which must not be the one that a signal ends everything in.
+            EndSignals::take_over()?;
+            let started = tapped::start(destination, *keep, captured::notices());
+            let (taps, tapping) = started.map_err(captured::unusable)?;
+            (Some(Taps::new(taps)), Some(tapping))
+        }
+    };
+    let outcome = wan::run(&settings, taps).map_err(|error| match error {
         // What this kernel and this user can have decides whether the flag can be meant.
         WanError::Ring(_)
         | WanError::RingHere
@@ -158,9 +188,17 @@ fn emulate(args: WanArgs) -> anyhow::Result<u8> {
         | WanError::RouteTaken { .. } => Exit::usage(exit::sentence(&error.into())),
         error => error.into(),
     })?;
-    if args.json {
-        say!("{}", serde_json::to_string(&outcome)?);
+    let tapped = tapping.map(tapped::Tapping::finish).transpose()?;
+    if is_json {
+        let mut document = serde_json::to_value(&outcome)?;
+        if let Some(tapped) = &tapped {
+            document["capture"] = captured::document(tapped)?;
+        }
+        say!("{document}");
+    } else if let Some(tapped) = &tapped {
+        captured::tell(tapped);
     }
+    tapped.iter().for_each(captured::warn);
     if let Some(KernelTraced { lost_events: lost @ 1.., .. }) = outcome.kernel {
         eprintln!(
             "farlun: {lost} events of the kernel are missing in kernel.parquet: it was too busy to be recorded"

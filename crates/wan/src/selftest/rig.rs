@@ -60,7 +60,8 @@ impl Rig {
         let near = Arc::new(Host::create(Side::Near, spec)?);
         let far = Arc::new(Host::create(Side::Far, spec)?);
         let trace = TempDir::new().map_err(failed)?;
-        let mut emulator = Emulator::start(spec, from_ref(&near), from_ref(&far), Some(trace.path()), None)?;
+        let mut emulator =
+            Emulator::start(spec, from_ref(&near), from_ref(&far), Some(trace.path()), None, None)?;
         emulator.begin()?;
         Ok(Rig { near, far, emulator, trace, meter: Meter::start(), began: clock::now() })
     }

@@ -5,17 +5,17 @@ use super::{BLOCK_LEN_MAX, Error, Found, Integers, Packet};
 
 /// Type of the block that a section begins with; reads the same in both byte orders.
 pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
-const INTERFACE: u32 = 1;
+pub(super) const INTERFACE: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
-const STATISTICS: u32 = 5;
-const ENHANCED_PACKET: u32 = 6;
+pub(super) const STATISTICS: u32 = 5;
+pub(super) const ENHANCED_PACKET: u32 = 6;
 
-const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+pub(super) const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 /// Type and length in front of a block, length behind it.
-const FRAME_LEN: usize = 12;
+pub(super) const FRAME_LEN: usize = 12;
 /// Interfaces of one section that are remembered; more are damage.
-const INTERFACES_MAX: usize = 4096;
+pub(super) const INTERFACES_MAX: usize = 4096;
 
 mod option {
     pub(super) const END: u16 = 0;

@@ -1,0 +1,64 @@
+//! Packets on their way from where they are seen to where they are kept: blocks of a pcapng file, many at a time.
+
+use wire::pcap::write;
+
+/// A batch that has so many bytes is handed on: 4 000 headers.
+pub(crate) const BATCH_BYTES: usize = 512 << 10;
+/// Room for one more packet, as super-packets usually are.
+const PACKET_BYTES: usize = 66 << 10;
+
+/// Whole blocks.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// The number of its first packet, counted over all interfaces from 0.
+    pub(crate) first: u64,
+    /// Packets of each interface.
+    packets: Vec<u64>,
+    bytes: Vec<u8>,
+}
+
+impl Batch {
+    /// An empty one for packets of so many interfaces.
+    pub(crate) fn new(interfaces: usize) -> Batch {
+        let bytes = Vec::with_capacity(BATCH_BYTES + PACKET_BYTES);
+        Batch { first: 0, packets: vec![0; interfaces], bytes }
+    }
+
+    /// Makes it empty again; the next packet is number `first`.
+    pub(crate) fn begin(&mut self, first: u64) {
+        self.first = first;
+        self.packets.fill(0);
+        self.bytes.clear();
+    }
+
+    #[inline]
+    pub(crate) fn packet(&mut self, interface: usize, t_ns: u64, len: u32, parts: &[&[u8]]) {
+        write::packet(&mut self.bytes, interface as u32, t_ns, len, parts);
+        self.packets[interface] += 1;
+    }
+
+    pub(crate) fn statistics(&mut self, interface: usize, t_ns: u64, statistics: &write::Statistics) {
+        write::statistics(&mut self.bytes, interface as u32, t_ns, statistics);
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Packets of each interface.
+    pub(crate) fn per_interface(&self) -> &[u64] {
+        &self.packets
+    }
+
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets.iter().sum()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes.len() >= BATCH_BYTES
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}

@@ -1,0 +1,221 @@
+//! The files of a capture: one after the other, each with the same header, the oldest gone when there are too many.
+//!
+//! A file is a whole pcapng file after every write, so nothing has to be done at its end. Nothing is overwritten: what is
+//! there already keeps its name. Blocks are not looked into.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use event::Instant;
+
+use crate::CaptureError;
+
+const EXTENSION: &str = "pcapng";
+/// Less than this is no file worth having.
+pub const FILE_BYTES_MIN: u64 = 1 << 20;
+
+/// When a new file begins, and how many there may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rotation {
+    /// When the file has so many bytes.
+    pub bytes: Option<u64>,
+    /// When it is so old.
+    pub time: Option<Duration>,
+    /// The oldest are removed.
+    pub files: Option<u32>,
+}
+
+/// Files in a directory, `PREFIX-00001.pcapng` and so on.
+#[derive(Debug)]
+pub(crate) struct Files {
+    dir: PathBuf,
+    prefix: String,
+    header: Vec<u8>,
+    rotation: Rotation,
+    number: u32,
+    current: Current,
+    /// Those that are there, the current one last.
+    kept: VecDeque<PathBuf>,
+    removed: u64,
+}
+
+#[derive(Debug)]
+struct Current {
+    file: File,
+    path: PathBuf,
+    len: u64,
+    begun: Instant,
+}
+
+impl Files {
+    /// Begins the first file, behind those of this prefix that are in `dir` already.
+    pub(crate) fn create(
+        dir: &Path,
+        prefix: &str,
+        header: Vec<u8>,
+        rotation: Rotation,
+        now: Instant,
+    ) -> Result<Files, CaptureError> {
+        let failed = |source| CaptureError::File { path: dir.to_owned(), source };
+        fs::create_dir_all(dir).map_err(failed)?;
+        let number = 1 + last_number(dir, prefix).map_err(failed)?;
+        let current = Current::create(dir, prefix, number, &header, now)?;
+        let kept = VecDeque::from([current.path.clone()]);
+        let (dir, prefix) = (dir.to_owned(), prefix.to_owned());
+        Ok(Files { dir, prefix, header, rotation, number, current, kept, removed: 0 })
+    }
+
+    /// Adds whole blocks. After an error the file ends where it did before, and the same can be tried again.
+    pub(crate) fn write(&mut self, blocks: &[u8], now: Instant) -> Result<(), CaptureError> {
+        if self.is_due(blocks.len() as u64, now) {
+            self.rotate(now)?;
+        }
+        self.current.write(blocks)
+    }
+
+    /// The files that are there, the oldest first.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.kept.iter().map(PathBuf::as_path)
+    }
+
+    /// How many were removed.
+    pub(crate) const fn removed(&self) -> u64 {
+        self.removed
+    }
+
+    fn is_due(&self, more: u64, now: Instant) -> bool {
+        let Rotation { bytes, time, .. } = self.rotation;
+        let has_packets = self.current.len > self.header.len() as u64;
+        has_packets
+            && (bytes.is_some_and(|most| self.current.len + more > most)
+                || time.is_some_and(|time| now.since(self.current.begun) >= time))
+    }
+
+    fn rotate(&mut self, now: Instant) -> Result<(), CaptureError> {
+        self.number += 1;
+        self.current = Current::create(&self.dir, &self.prefix, self.number, &self.header, now)?;
+        self.kept.push_back(self.current.path.clone());
+        let most = self.rotation.files.map_or(usize::MAX, |files| files as usize);
+        while self.kept.len() > most.max(1) {
+            let oldest = self.kept.pop_front().expect("there are several");
+            match fs::remove_file(&oldest) {
+                Ok(()) => self.removed += 1,
+                // Somebody has put it away.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => return Err(CaptureError::File { path: oldest, source }),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Current {
+    fn create(
+        dir: &Path,
+        prefix: &str,
+        number: u32,
+        header: &[u8],
+        now: Instant,
+    ) -> Result<Current, CaptureError> {
+        let path = dir.join(format!("{prefix}-{number:05}.{EXTENSION}"));
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = file.map_err(|source| CaptureError::File { path: path.clone(), source })?;
+        let mut current = Current { file, path, len: 0, begun: now };
+        if let Err(error) = current.write(header) {
+            // A file without its header is none.
+            let _ = fs::remove_file(&current.path);
+            return Err(error);
+        }
+        Ok(current)
+    }
+
+    fn write(&mut self, blocks: &[u8]) -> Result<(), CaptureError> {
+        if let Err(source) = self.file.write_all(blocks) {
+            // Whatever has become of the disk: what was whole stays whole.
+            let _ = self.file.set_len(self.len);
+            let _ = self.file.seek(SeekFrom::Start(self.len));
+            return Err(CaptureError::File { path: self.path.clone(), source });
+        }
+        self.len += blocks.len() as u64;
+        Ok(())
+    }
+}
+
+/// The highest number of a file of this prefix; 0 if there is none.
+fn last_number(dir: &Path, prefix: &str) -> io::Result<u32> {
+    let mut last = 0;
+    for entry in fs::read_dir(dir)? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| {
+            let rest = name.strip_prefix(prefix)?.strip_prefix('-')?;
+            rest.strip_suffix(EXTENSION)?.strip_suffix('.')?.parse::<u32>().ok()
+        });
+        last = last.max(number.unwrap_or(0));
+    }
+    Ok(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn files_are_as_long_and_as_many_as_they_may() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a-00004.pcapng"), "old").unwrap();
+        fs::write(dir.path().join("a-b-00009.pcapng"), "another's").unwrap();
+        let rotation = Rotation { bytes: Some(10), time: None, files: Some(2) };
+        let mut files = Files::create(dir.path(), "a", b"HEAD".to_vec(), rotation, at(0)).unwrap();
+        for blocks in ["12345", "6", "78901234567", "8", "9"] {
+            files.write(blocks.as_bytes(), at(0)).unwrap();
+        }
+        let expected = ["a-00004.pcapng", "a-00006.pcapng", "a-00007.pcapng", "a-b-00009.pcapng"];
+        assert_eq!((names(dir.path()), files.removed()), (expected.map(str::to_owned).to_vec(), 1));
+        let text = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+        assert_eq!((text(expected[1]), text(expected[2])), ("HEAD78901234567".into(), "HEAD89".into()));
+        assert_eq!(text(expected[0]), "old");
+        assert_eq!(files.paths().count(), 2);
+    }
+
+    #[test]
+    fn a_file_that_is_old_ends_when_more_comes() {
+        let dir = tempfile::tempdir().unwrap();
+        let rotation = Rotation { time: Some(Duration::from_secs(10)), ..Rotation::default() };
+        let mut files = Files::create(dir.path(), "a", b"HEAD".to_vec(), rotation, at(0)).unwrap();
+        for (second, count) in [(50, 1), (55, 2), (60, 2), (65, 3)] {
+            files.write(b"x", at(second)).unwrap();
+            assert_eq!(files.paths().count(), count, "after {second} s");
+        }
+    }
+
+    #[test]
+    fn a_full_disk_leaves_a_whole_file() {
+        // /dev/full is always full, but cannot be created: the file of a capture stands for it.
+        let dir = tempfile::tempdir().unwrap();
+        let mut files = Files::create(dir.path(), "a", b"HEAD".to_vec(), Rotation::default(), at(0)).unwrap();
+        files.write(b"good", at(0)).unwrap();
+        let good = std::mem::replace(
+            &mut files.current.file,
+            OpenOptions::new().write(true).open("/dev/full").unwrap(),
+        );
+        let error = files.write(b"lost", at(0)).unwrap_err().to_string();
+        assert!(error.contains("a-00001.pcapng") && error.contains("No space left"), "{error}");
+        files.current.file = good;
+        files.write(b" again", at(0)).unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join("a-00001.pcapng")).unwrap(), "HEADgood again");
+    }
+}

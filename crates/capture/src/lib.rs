@@ -1,0 +1,96 @@
+//! The header logger: packets of devices, or of an emulated path, with their times, into files here or on another host.
+//!
+//! The traffic is never held up: what finds no room is counted and left out, in the kernel's ring, in the queue before
+//! whoever keeps the packets, or on the way to a recorder, and every count is told. Memory is bounded everywhere. What
+//! packets mean is not asked here: `analysis` does.
+//!
+//! Reading order: [`run`] captures from devices, [`tapped`] what the emulator shows; both fill an [`outlet`](Outlet),
+//! whose thread writes `files` or is the sending end of `recorder`. [`filter`] says which packets, and how much of each.
+
+mod batch;
+mod files;
+pub mod filter;
+mod header;
+mod outlet;
+mod queue;
+mod recorder;
+pub mod run;
+mod sources;
+pub mod tapped;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub use files::{FILE_BYTES_MIN, Rotation};
+pub use filter::{Filter, FilterError, Keep};
+pub use outlet::{Destination, Kept, Outlet};
+pub use recorder::{Recorder, RecorderSettings, Sent, Totals, message};
+
+/// Why a capture cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// There is no such device.
+    #[error("there is no device {name}; there are {}", there.join(", "))]
+    NoDevice {
+        /// Its name.
+        name: String,
+        /// Those that there are.
+        there: Vec<String>,
+    },
+    /// A device cannot be listened to.
+    #[error("cannot capture on {name}: {source}")]
+    Device {
+        /// Its name.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// This user may not listen.
+    #[error("cannot capture on {name}: this needs root, or CAP_NET_RAW")]
+    Denied {
+        /// The device.
+        name: String,
+    },
+    /// The file system refused.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The recorder cannot be reached, or does not want the capture.
+    #[error("cannot record on {address}: {reason}")]
+    Recorder {
+        /// Where it should be.
+        address: String,
+        /// A sentence.
+        reason: String,
+    },
+    /// Something else of the system.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// Where sentences for the user go that cannot wait for the end.
+#[derive(Clone)]
+pub struct Notices(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl Notices {
+    /// Calls `tell` with each, from any thread.
+    pub fn new(tell: impl Fn(&str) + Send + Sync + 'static) -> Notices {
+        Notices(Arc::new(tell))
+    }
+
+    fn say(&self, text: &str) {
+        (self.0)(text);
+    }
+}
+
+impl fmt::Debug for Notices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Notices")
+    }
+}

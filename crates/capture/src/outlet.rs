@@ -1,0 +1,206 @@
+//! Where packets leave the thread that sees them: into batches, through a bounded queue, to the thread that keeps them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use event::Instant;
+use net::clock;
+use serde::Serialize;
+use wire::pcap::write::Statistics;
+
+use crate::batch::Batch;
+use crate::files::{Files, Rotation};
+use crate::queue::{Queue, Taken};
+use crate::recorder::{Sender, Sent};
+use crate::{CaptureError, Notices};
+
+/// Packets wait so long for others before they are handed on.
+const GATHERING: Duration = Duration::from_millis(200);
+/// How long the keeping thread sleeps at most.
+const TURN: Duration = Duration::from_secs(1);
+
+/// Where packets are kept.
+#[derive(Clone, Debug)]
+pub enum Destination {
+    /// In files of a directory, which is made if need be.
+    Files {
+        /// The directory.
+        dir: PathBuf,
+        /// When a new file begins.
+        rotation: Rotation,
+    },
+    /// On another host, as HOST:PORT.
+    Recorder(String),
+}
+
+/// What was kept.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Kept {
+    /// The files that are there, the oldest first.
+    pub files: Vec<String>,
+    /// Files that were removed to make room.
+    pub removed_files: u64,
+    /// What became of a capture that was sent.
+    pub recorder: Option<Sent>,
+}
+
+/// What is done when the queue is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WhenFull {
+    /// Wait: what comes meanwhile waits in the kernel's ring, and is counted there if that is full too.
+    Wait,
+    /// Leave packets out and count them.
+    Drop,
+}
+
+/// The near side of the queue.
+#[derive(Debug)]
+pub struct Outlet {
+    queue: Arc<Queue>,
+    thread: JoinHandle<Result<Kept, CaptureError>>,
+    when_full: WhenFull,
+    batch: Batch,
+    /// When the batch began to wait.
+    begun: Option<Instant>,
+    total: Arc<AtomicU64>,
+    /// Packets of each interface that were handed on, and that found no room.
+    delivered: Vec<u64>,
+    dropped: Vec<u64>,
+}
+
+impl Outlet {
+    /// Begins the first file, or greets the recorder; then starts the thread.
+    pub(crate) fn start(
+        destination: &Destination,
+        header: Vec<u8>,
+        interfaces: usize,
+        when_full: WhenFull,
+        notices: Notices,
+    ) -> Result<Outlet, CaptureError> {
+        let queue = Arc::new(Queue::new());
+        let total = Arc::new(AtomicU64::new(0));
+        let (taken, counted) = (queue.clone(), total.clone());
+        let work: Box<dyn FnOnce() -> Result<Kept, CaptureError> + Send> = match destination {
+            Destination::Files { dir, rotation } => {
+                let files = Files::create(dir, "capture", header, *rotation, clock::now())?;
+                Box::new(move || {
+                    let kept = keep(files, &taken);
+                    taken.abandon();
+                    kept
+                })
+            }
+            Destination::Recorder(address) => {
+                let sender = Sender::connect(address, header, notices)?;
+                Box::new(move || {
+                    let sent = sender.run(&taken, || counted.load(Ordering::Acquire));
+                    Ok(Kept { recorder: Some(sent), ..Kept::default() })
+                })
+            }
+        };
+        // A recorder may be slow for ever.
+        let when_full =
+            if matches!(destination, Destination::Recorder(_)) { WhenFull::Drop } else { when_full };
+        let thread = std::thread::Builder::new().name("keep".to_owned()).spawn(work)?;
+        Ok(Outlet {
+            queue,
+            thread,
+            when_full,
+            batch: Batch::new(interfaces),
+            begun: None,
+            total,
+            delivered: vec![0; interfaces],
+            dropped: vec![0; interfaces],
+        })
+    }
+
+    /// Adds a packet that had `len` bytes, of which `parts` are kept.
+    #[inline]
+    pub(crate) fn packet(&mut self, interface: usize, t_ns: u64, len: u32, parts: &[&[u8]]) {
+        self.batch.packet(interface, t_ns, len, parts);
+        if self.batch.is_full() {
+            self.hand_on();
+        }
+    }
+
+    /// Adds what is known of an interface's losses; those behind the kernel are known here.
+    pub(crate) fn statistics(&mut self, interface: usize, t_ns: u64, accepted: u64, system_drops: u64) {
+        let waiting = self.batch.per_interface()[interface];
+        let delivered = self.delivered[interface] + waiting;
+        let later_drops = self.dropped[interface];
+        let statistics = Statistics { accepted, system_drops, later_drops, delivered };
+        self.batch.statistics(interface, t_ns, &statistics);
+    }
+
+    /// Hands on what has waited for long enough.
+    pub(crate) fn hand_on_if_due(&mut self, now: Instant) {
+        if self.batch.is_empty() {
+            return;
+        }
+        if now.since(*self.begun.get_or_insert(now)) >= GATHERING {
+            self.hand_on();
+        }
+    }
+
+    /// Packets of an interface that are handed on or about to be, and that found no room.
+    pub(crate) fn counts(&self, interface: usize) -> (u64, u64) {
+        (self.delivered[interface] + self.batch.per_interface()[interface], self.dropped[interface])
+    }
+
+    /// Whether packets are still being kept; if not, [`Outlet::finish`] says why.
+    pub(crate) fn is_kept(&self) -> bool {
+        !self.thread.is_finished()
+    }
+
+    /// Hands on the last packets and waits until they are kept.
+    pub(crate) fn finish(mut self) -> Result<(Kept, Vec<(u64, u64)>), CaptureError> {
+        self.hand_on();
+        self.queue.close();
+        let kept = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok((kept, self.delivered.into_iter().zip(self.dropped).collect()))
+    }
+
+    fn hand_on(&mut self) {
+        self.begun = None;
+        let packets = self.batch.packets();
+        let total = self.total.fetch_add(packets, Ordering::AcqRel) + packets;
+        let fresh = || Batch::new(self.delivered.len());
+        let empty = self.queue.spare().unwrap_or_else(fresh);
+        let full = std::mem::replace(&mut self.batch, empty);
+        self.batch.begin(total);
+        let sums = |into: &mut Vec<u64>, batch: &[u64]| {
+            into.iter_mut().zip(batch).for_each(|(sum, packets)| *sum += packets);
+        };
+        // Counted before it is gone, taken back if it is not.
+        let per_interface = full.per_interface().to_vec();
+        let outcome = match self.when_full {
+            WhenFull::Wait => self.queue.put(full),
+            WhenFull::Drop => self.queue.offer(full),
+        };
+        match outcome {
+            Ok(()) => sums(&mut self.delivered, &per_interface),
+            Err(back) => {
+                sums(&mut self.dropped, &per_interface);
+                self.queue.give_back(back);
+            }
+        }
+    }
+}
+
+fn keep(mut files: Files, queue: &Queue) -> Result<Kept, CaptureError> {
+    loop {
+        match queue.take(TURN) {
+            Taken::Batch(batch) => {
+                files.write(batch.bytes(), clock::now())?;
+                queue.give_back(batch);
+            }
+            Taken::Nothing => {}
+            Taken::Closed => {
+                let paths = files.paths().map(|path| path.display().to_string()).collect();
+                return Ok(Kept { files: paths, removed_files: files.removed(), recorder: None });
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Batches between the thread that sees packets and the thread that keeps them: a few, and never more.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::batch::Batch;
+
+/// Batches that wait: 48 MiB, a second of 400 000 headers each.
+pub(crate) const WAITING_MAX: usize = 96;
+
+/// Shared by both threads.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Batch>,
+    /// Empty ones, to be filled again.
+    spare: Vec<Batch>,
+    /// Nothing more is put in.
+    is_closed: bool,
+    /// Nothing more is taken out.
+    is_abandoned: bool,
+}
+
+/// What the keeping thread finds.
+pub(crate) enum Taken {
+    Batch(Batch),
+    /// Nothing has come in time.
+    Nothing,
+    /// Nothing will come any more.
+    Closed,
+}
+
+impl Queue {
+    pub(crate) fn new() -> Queue {
+        Queue { state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Puts a batch in; gets it back if there is no room, or nobody takes anything out any more.
+    pub(crate) fn offer(&self, batch: Batch) -> Result<(), Batch> {
+        let mut state = self.state();
+        if state.is_abandoned || state.waiting.len() >= WAITING_MAX {
+            return Err(batch);
+        }
+        state.waiting.push_back(batch);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Puts a batch in, and waits until there is room for it.
+    pub(crate) fn put(&self, batch: Batch) -> Result<(), Batch> {
+        let mut state = self.state();
+        while !state.is_abandoned && state.waiting.len() >= WAITING_MAX {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(state);
+        self.offer(batch)
+    }
+
+    /// An empty batch, if one was given back.
+    pub(crate) fn spare(&self) -> Option<Batch> {
+        self.state().spare.pop()
+    }
+
+    /// Takes the next batch out; waits for one at most so long.
+    pub(crate) fn take(&self, patience: Duration) -> Taken {
+        let mut state = self.state();
+        if state.waiting.is_empty() && !state.is_closed {
+            let waited = self.changed.wait_timeout(state, patience);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        match state.waiting.pop_front() {
+            Some(batch) => {
+                self.changed.notify_all();
+                Taken::Batch(batch)
+            }
+            None if state.is_closed => Taken::Closed,
+            None => Taken::Nothing,
+        }
+    }
+
+    /// What was taken is not needed any more.
+    pub(crate) fn give_back(&self, batch: Batch) {
+        let mut state = self.state();
+        if state.spare.len() < WAITING_MAX {
+            state.spare.push(batch);
+        }
+    }
+
+    /// Nothing more will be put in.
+    pub(crate) fn close(&self) {
+        self.state().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state().is_closed
+    }
+
+    /// Nothing more will be taken out.
+    pub(crate) fn abandon(&self) {
+        self.state().is_abandoned = true;
+        self.changed.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_holds_so_many_and_no_more() {
+        let queue = Queue::new();
+        for _ in 0..WAITING_MAX {
+            queue.offer(Batch::new(1)).expect("room");
+        }
+        let back = queue.offer(Batch::new(1)).expect_err("no room");
+        assert!(matches!(queue.take(Duration::ZERO), Taken::Batch(_)));
+        queue.offer(back).expect("room again");
+        queue.abandon();
+        assert!(queue.put(Batch::new(1)).is_err(), "nobody waits for what will not come");
+    }
+
+    #[test]
+    fn what_was_put_in_is_taken_out_before_the_end() {
+        let queue = Queue::new();
+        assert!(matches!(queue.take(Duration::ZERO), Taken::Nothing));
+        let mut batch = Batch::new(1);
+        batch.begin(7);
+        queue.put(batch).expect("room");
+        queue.close();
+        match queue.take(Duration::ZERO) {
+            Taken::Batch(batch) => {
+                assert_eq!(batch.first, 7);
+                queue.give_back(batch);
+            }
+            _ => panic!("a batch waits"),
+        }
+        assert!(matches!(queue.take(Duration::ZERO), Taken::Closed));
+        assert!(queue.spare().is_some() && queue.spare().is_none());
+    }
+}

@@ -1,0 +1,270 @@
+//! Sends batches to a recorder, and sends again what a lost connection may have lost.
+//!
+//! A thread of its own does this: whoever captures never waits for it. What is sent waits for its acknowledgement, a
+//! few batches at most; if the recorder is slow the queue fills, and what finds no room there is counted by whoever
+//! fills it.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use event::Instant;
+use net::{clock, wait};
+
+use super::message::{HEAD_BYTES, Message, head};
+use crate::batch::Batch;
+use crate::queue::{Queue, Taken};
+use crate::{CaptureError, Notices};
+
+/// Batches that are sent and not acknowledged: 16 MiB.
+const UNACKNOWLEDGED_MAX: usize = 32;
+/// How long the recorder may take to answer, or to take more.
+const PATIENCE: Duration = Duration::from_secs(5);
+const RETRY: Duration = Duration::from_secs(1);
+/// How often acknowledgements are looked for while there is nothing to send.
+const TURN: Duration = Duration::from_millis(20);
+/// How long what still waits may take when the capture is over.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// What became of a capture that was sent.
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize)]
+pub struct Sent {
+    /// Where it was sent.
+    pub address: String,
+    /// Times the connection was lost and made again.
+    pub reconnects: u64,
+    /// Packets that the recorder has acknowledged.
+    pub acknowledged_packets: u64,
+    /// Packets that nobody acknowledged before the capture had to end.
+    pub unacknowledged_packets: u64,
+}
+
+/// The sending end.
+pub(crate) struct Sender {
+    address: String,
+    capture: u64,
+    header: Vec<u8>,
+    notices: Notices,
+    stream: Option<TcpStream>,
+    unacknowledged: VecDeque<Batch>,
+    sent: Sent,
+}
+
+/// Why a connection is no good.
+enum Lost {
+    Io(io::Error),
+    Refused(String),
+}
+
+impl Sender {
+    /// Connects for the first time.
+    pub(crate) fn connect(address: &str, header: Vec<u8>, notices: Notices) -> Result<Sender, CaptureError> {
+        let mut capture = [0; 8];
+        net::random::fill(&mut capture);
+        let mut sender = Sender {
+            address: address.to_owned(),
+            capture: u64::from_ne_bytes(capture),
+            header,
+            notices,
+            stream: None,
+            unacknowledged: VecDeque::new(),
+            sent: Sent { address: address.to_owned(), ..Sent::default() },
+        };
+        match sender.dial() {
+            Ok(_) => Ok(sender),
+            Err(lost) => Err(CaptureError::Recorder { address: address.to_owned(), reason: lost.sentence() }),
+        }
+    }
+
+    /// Sends what comes out of the queue, to its end. `total` says at the end how many packets there were.
+    pub(crate) fn run(mut self, queue: &Arc<Queue>, total: impl Fn() -> u64) -> Sent {
+        let mut until: Option<Instant> = None;
+        loop {
+            if queue.is_closed() {
+                let now = clock::now();
+                if now >= *until.get_or_insert(now + FAREWELL) {
+                    self.notices
+                        .say(&format!("{}: the recorder did not take the rest in time", self.address));
+                    break;
+                }
+            }
+            if self.stream.is_none() {
+                self.reconnect(queue);
+                continue;
+            }
+            match self.turn(queue, &total) {
+                Ok(false) => {}
+                Ok(true) => break,
+                Err(lost) => {
+                    self.stream = None;
+                    self.notices.say(&format!("{}: {}; trying again", self.address, lost.sentence()));
+                }
+            }
+        }
+        queue.abandon();
+        let mut rest: u64 = self.unacknowledged.iter().map(Batch::packets).sum();
+        while let Taken::Batch(batch) = queue.take(Duration::ZERO) {
+            rest += batch.packets();
+        }
+        self.sent.unacknowledged_packets = rest;
+        self.sent
+    }
+
+    /// Sends one batch, or looks for acknowledgements; whether all is done.
+    fn turn(&mut self, queue: &Arc<Queue>, total: &impl Fn() -> u64) -> Result<bool, Lost> {
+        self.hear(queue, Duration::ZERO)?;
+        if self.unacknowledged.len() >= UNACKNOWLEDGED_MAX {
+            self.hear(queue, TURN)?;
+            return Ok(false);
+        }
+        match queue.take(TURN) {
+            Taken::Batch(batch) => {
+                // Before it is sent: what is sent in part is sent again.
+                self.unacknowledged.push_back(batch);
+                let batch = self.unacknowledged.back().expect("just put there");
+                send(self.stream.as_ref(), batch)?;
+            }
+            Taken::Nothing => {}
+            Taken::Closed if self.unacknowledged.is_empty() => {
+                self.end(total())?;
+                return Ok(true);
+            }
+            Taken::Closed => self.hear(queue, TURN)?,
+        }
+        Ok(false)
+    }
+
+    /// Says that this was all, and waits until the recorder has heard it.
+    fn end(&mut self, packets: u64) -> Result<(), Lost> {
+        let mut stream = self.stream.as_ref().ok_or_else(gone)?;
+        let mut bytes = Vec::new();
+        Message::End { packets }.emit(&mut bytes);
+        stream.write_all(&bytes)?;
+        loop {
+            if let Answer::Written(_) = answer(stream)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes the acknowledgements that are there, or come within `patience`.
+    fn hear(&mut self, queue: &Arc<Queue>, patience: Duration) -> Result<(), Lost> {
+        let stream = self.stream.as_ref().ok_or_else(gone)?;
+        let mut patience = patience;
+        while wait::readable([stream.as_fd()], Some(patience))?[0] {
+            let (Answer::Written(next) | Answer::Welcome(next)) = answer(stream)?;
+            acknowledge(&mut self.unacknowledged, &mut self.sent, queue, next);
+            patience = Duration::ZERO;
+        }
+        Ok(())
+    }
+
+    fn reconnect(&mut self, queue: &Arc<Queue>) {
+        match self.dial() {
+            Ok(next) => {
+                self.sent.reconnects += 1;
+                acknowledge(&mut self.unacknowledged, &mut self.sent, queue, next);
+                self.notices.say(&format!("{}: connected again", self.address));
+                let again =
+                    self.unacknowledged.iter().try_for_each(|batch| send(self.stream.as_ref(), batch));
+                if again.is_err() {
+                    self.stream = None;
+                }
+            }
+            Err(_) => std::thread::sleep(RETRY),
+        }
+    }
+
+    /// Makes a connection and greets; the packet that the recorder wants next.
+    fn dial(&mut self) -> Result<u64, Lost> {
+        let addresses = self.address.to_socket_addrs()?;
+        let mut last = Lost::Io(io::Error::new(io::ErrorKind::NotFound, "no such host"));
+        for address in addresses {
+            match TcpStream::connect_timeout(&address, PATIENCE) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    stream.set_read_timeout(Some(PATIENCE))?;
+                    stream.set_write_timeout(Some(PATIENCE))?;
+                    let mut bytes = Vec::new();
+                    Message::Hello { capture: self.capture, header: &self.header }.emit(&mut bytes);
+                    bytes.extend(&self.header);
+                    (&stream).write_all(&bytes)?;
+                    let (Answer::Welcome(next) | Answer::Written(next)) = answer(&stream)?;
+                    self.stream = Some(stream);
+                    return Ok(next);
+                }
+                Err(error) => last = Lost::Io(error),
+            }
+        }
+        Err(last)
+    }
+}
+
+/// Forgets what the recorder has.
+fn acknowledge(unacknowledged: &mut VecDeque<Batch>, sent: &mut Sent, queue: &Arc<Queue>, next: u64) {
+    while let Some(batch) = unacknowledged.pop_front() {
+        // A batch without packets is acknowledged with what is before it.
+        if batch.first + batch.packets() > next {
+            unacknowledged.push_front(batch);
+            break;
+        }
+        sent.acknowledged_packets += batch.packets();
+        queue.give_back(batch);
+    }
+}
+
+fn send(stream: Option<&TcpStream>, batch: &Batch) -> Result<(), Lost> {
+    let mut stream = stream.ok_or_else(gone)?;
+    let (first, packets) = (batch.first, batch.packets() as u32);
+    let mut bytes = Vec::new();
+    Message::Records { first, packets, blocks: batch.bytes() }.emit(&mut bytes);
+    stream.write_all(&bytes)?;
+    Ok(stream.write_all(batch.bytes())?)
+}
+
+/// What a recorder says.
+enum Answer {
+    Welcome(u64),
+    Written(u64),
+}
+
+fn answer(mut stream: &TcpStream) -> Result<Answer, Lost> {
+    let mut front = [0; HEAD_BYTES];
+    stream.read_exact(&mut front)?;
+    let strange = |error| Lost::Refused(format!("{error}; is it `farlun recorder`?"));
+    let (kind, len) = head(front).map_err(strange)?;
+    let mut body = vec![0; len];
+    stream.read_exact(&mut body)?;
+    match Message::parse(kind, &body).map_err(strange)? {
+        Message::Welcome { next } => Ok(Answer::Welcome(next)),
+        Message::Written { next } => Ok(Answer::Written(next)),
+        Message::Refused { reason } => Err(Lost::Refused(format!("the recorder says: {reason}"))),
+        _ => Err(Lost::Refused("it sends packets itself; is it `farlun recorder`?".to_owned())),
+    }
+}
+
+fn gone() -> Lost {
+    Lost::Io(io::ErrorKind::NotConnected.into())
+}
+
+impl From<io::Error> for Lost {
+    fn from(error: io::Error) -> Lost {
+        Lost::Io(error)
+    }
+}
+
+impl Lost {
+    fn sentence(&self) -> String {
+        match self {
+            Lost::Io(error) => match error.kind() {
+                io::ErrorKind::UnexpectedEof => "the recorder closed the connection".to_owned(),
+                io::ErrorKind::WouldBlock => format!("no answer within {PATIENCE:?}"),
+                _ => error.to_string(),
+            },
+            Lost::Refused(reason) => reason.clone(),
+        }
+    }
+}

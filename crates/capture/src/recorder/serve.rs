@@ -1,0 +1,360 @@
+//! The recording host's end: accepts senders and keeps what they send, a thread for each.
+//!
+//! A sender whose connection is lost finds its capture again; one that comes twice takes its own place. What a sender
+//! says is checked before it is written, so that nobody can write anything but captures, and every wait for a sender
+//! ends.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use event::Instant;
+use net::{EndSignals, Events, Interest, Poll, clock};
+use serde::Serialize;
+
+use super::keeper::{KeepError, Keeper};
+use super::message::{HEAD_BYTES, Message, MessageError, head};
+use crate::files::Rotation;
+use crate::{CaptureError, Notices};
+
+/// Captures that are recorded at the same time, and connections.
+const CAPTURES_MAX: usize = 64;
+/// How long a greeting may take, and how long a sender may say nothing: it has statistics to send every second.
+const GREETING: Duration = Duration::from_secs(5);
+const SILENCE: Duration = Duration::from_secs(60);
+const ACCEPT: u64 = 0;
+const SIGNAL: u64 = 1;
+
+/// What is recorded where.
+#[derive(Clone, Debug)]
+pub struct RecorderSettings {
+    /// The directory of all files.
+    pub dir: PathBuf,
+    /// Of the files of each capture.
+    pub rotation: Rotation,
+}
+
+/// What a recorder has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Totals {
+    /// Captures that began.
+    pub captures: u64,
+    /// Captures that said they were over.
+    pub ended: u64,
+    /// Packets that are in files.
+    pub packets: u64,
+    /// Packets that are known to be missing.
+    pub missing_packets: u64,
+    /// Connections that ended because of what was said.
+    pub refused: u64,
+}
+
+/// A recorder that runs.
+pub struct Recorder {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    settings: RecorderSettings,
+    notices: Notices,
+    captures: Mutex<HashMap<u64, Arc<Entry>>>,
+    totals: Mutex<Totals>,
+    connections: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+/// A capture, and the connection it comes over.
+struct Entry {
+    stream: Mutex<Option<TcpStream>>,
+    /// `None` once it is over.
+    keeper: Mutex<Option<Keeper>>,
+    peer: SocketAddr,
+}
+
+/// Why a connection ended.
+enum Ended {
+    /// The capture is over.
+    Whole,
+    /// The sender is gone and may come again.
+    Lost(io::Error),
+    /// What it said, or what we cannot do for it.
+    Refused(String),
+}
+
+impl Recorder {
+    /// Records into `settings.dir`, which is made if need be.
+    pub fn new(settings: RecorderSettings, notices: Notices) -> Result<Recorder, CaptureError> {
+        let dir = &settings.dir;
+        std::fs::create_dir_all(dir).map_err(|source| CaptureError::File { path: dir.clone(), source })?;
+        let shared = Shared {
+            settings,
+            notices,
+            captures: Mutex::default(),
+            totals: Mutex::default(),
+            connections: AtomicUsize::new(0),
+            is_over: AtomicBool::new(false),
+        };
+        Ok(Recorder { shared: Arc::new(shared) })
+    }
+
+    /// Serves until a signal comes. The listener does not block.
+    pub fn serve(self, listener: &TcpListener, signals: &EndSignals) -> io::Result<Totals> {
+        let poll = Poll::new()?;
+        poll.add(listener.as_fd(), ACCEPT, Interest::READ)?;
+        poll.add(signals.as_fd(), SIGNAL, Interest::READ)?;
+        let mut events = Events::new();
+        let mut threads: Vec<(JoinHandle<()>, TcpStream)> = Vec::new();
+        while !signals.came() {
+            poll.wait(&mut events, None)?;
+            threads.retain(|(thread, _)| !thread.is_finished());
+            while let Some((stream, peer)) = accepted(listener)? {
+                let shared = self.shared.clone();
+                if shared.connections.fetch_add(1, Ordering::AcqRel) >= CAPTURES_MAX {
+                    shared.connections.fetch_sub(1, Ordering::AcqRel);
+                    refuse(&stream, "as many captures as can be are being recorded already");
+                    continue;
+                }
+                let line = stream.try_clone()?;
+                let work = move || {
+                    shared.connection(&stream, peer);
+                    shared.connections.fetch_sub(1, Ordering::AcqRel);
+                };
+                let thread = std::thread::Builder::new().name("capture".to_owned()).spawn(work)?;
+                threads.push((thread, line));
+            }
+        }
+        self.shared.is_over.store(true, Ordering::Release);
+        for (_, line) in &threads {
+            let _ = line.shutdown(Shutdown::Both);
+        }
+        for (thread, _) in threads {
+            let _ = thread.join();
+        }
+        let totals = *lock(&self.shared.totals);
+        Ok(totals)
+    }
+}
+
+/// The next connection; one that was given up meanwhile is none.
+fn accepted(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAddr)>> {
+    match listener.accept() {
+        Ok(accepted) => Ok(Some(accepted)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {
+                Ok(None)
+            }
+            _ => Err(error),
+        },
+    }
+}
+
+impl Shared {
+    fn connection(&self, stream: &TcpStream, peer: SocketAddr) {
+        match self.talk(stream, peer) {
+            Ended::Whole => {}
+            Ended::Lost(error) => {
+                if !self.is_over.load(Ordering::Acquire) {
+                    self.notices.say(&format!("{peer}: the connection ended early: {}", sentence(&error)));
+                }
+            }
+            Ended::Refused(reason) => {
+                lock(&self.totals).refused += 1;
+                self.notices.say(&format!("{peer}: {reason}"));
+                refuse(stream, &reason);
+            }
+        }
+    }
+
+    fn talk(&self, stream: &TcpStream, peer: SocketAddr) -> Ended {
+        match self.begin(stream, peer) {
+            Ok((capture, entry)) => {
+                let ended = self.records(stream, &entry);
+                if let Ok(Ended::Whole) = ended {
+                    lock(&self.captures).remove(&capture);
+                }
+                ended.unwrap_or_else(|ended| ended)
+            }
+            Err(ended) => ended,
+        }
+    }
+
+    /// Hears the greeting and answers it.
+    fn begin(&self, stream: &TcpStream, peer: SocketAddr) -> Result<(u64, Arc<Entry>), Ended> {
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(GREETING))?;
+        let mut body = Vec::new();
+        let Message::Hello { capture, header } = hear(stream, &mut body, GREETING)? else {
+            return Err(MessageError::Magic.into());
+        };
+        let entry = self.entry(capture, header, peer)?;
+        if let Some(before) = lock(&entry.stream).replace(stream.try_clone()?) {
+            // It has come again over another connection: the old one is dead and does not know it yet.
+            let _ = before.shutdown(Shutdown::Both);
+        }
+        Ok((capture, entry))
+    }
+
+    /// The capture of this number; a new one if there is none.
+    fn entry(&self, capture: u64, header: &[u8], peer: SocketAddr) -> Result<Arc<Entry>, Ended> {
+        let mut captures = lock(&self.captures);
+        if let Some(entry) = captures.get(&capture).filter(|entry| entry.peer.ip() == peer.ip()) {
+            return Ok(entry.clone());
+        }
+        if captures.contains_key(&capture) {
+            return Err(Ended::Refused("this capture comes from another host".to_owned()));
+        }
+        if captures.len() >= CAPTURES_MAX {
+            let idle = captures.iter().find(|(_, entry)| lock(&entry.stream).is_none());
+            let Some(idle) = idle.map(|(number, _)| *number) else {
+                return Err(Ended::Refused(
+                    "as many captures as can be are being recorded already".to_owned(),
+                ));
+            };
+            captures.remove(&idle);
+        }
+        let RecorderSettings { dir, rotation } = &self.settings;
+        let ip = plain(peer.ip());
+        let keeper = Keeper::new(dir, ip, capture, header, *rotation, clock::now())?;
+        let path = keeper.paths().next().map(|path| path.display().to_string()).unwrap_or_default();
+        self.notices.say(&format!("{peer}: a capture begins, in {path}"));
+        lock(&self.totals).captures += 1;
+        let entry = Entry { stream: Mutex::new(None), keeper: Mutex::new(Some(keeper)), peer };
+        let entry = Arc::new(entry);
+        captures.insert(capture, entry.clone());
+        Ok(entry)
+    }
+
+    /// Hears packets until there are no more.
+    fn records(&self, stream: &TcpStream, entry: &Entry) -> Result<Ended, Ended> {
+        // Whoever had the capture before has lost its connection and lets go.
+        let mut keeper = lock(&entry.keeper);
+        let kept = keeper.as_mut().ok_or_else(|| Ended::Refused("this capture is over".to_owned()))?;
+        say(stream, &Message::Welcome { next: kept.next() })?;
+        let outcome = self.hear_all(stream, kept, entry.peer);
+        if let Ok(Ended::Whole) = outcome {
+            *keeper = None;
+        }
+        lock(&entry.stream).take_if(|current| current.peer_addr().ok() == stream.peer_addr().ok());
+        outcome
+    }
+
+    fn hear_all(&self, stream: &TcpStream, kept: &mut Keeper, peer: SocketAddr) -> Result<Ended, Ended> {
+        let mut body = Vec::new();
+        loop {
+            match hear(stream, &mut body, SILENCE)? {
+                Message::Records { first, packets, blocks } => {
+                    let (written, _) = kept.counts();
+                    let missing = kept.records(first, packets, blocks, clock::now())?;
+                    let mut totals = lock(&self.totals);
+                    totals.packets += kept.counts().0 - written;
+                    totals.missing_packets += missing;
+                    drop(totals);
+                    say(stream, &Message::Written { next: kept.next() })?;
+                }
+                Message::End { packets } => {
+                    let missing = kept.end(packets);
+                    let mut totals = lock(&self.totals);
+                    totals.missing_packets += missing;
+                    totals.ended += 1;
+                    drop(totals);
+                    say(stream, &Message::Written { next: kept.next() })?;
+                    let (written, missing) = kept.counts();
+                    let text =
+                        format!("{peer}: the capture is over, {written} packets, {missing} are missing");
+                    self.notices.say(&text);
+                    return Ok(Ended::Whole);
+                }
+                _ => return Err(MessageError::Magic.into()),
+            }
+        }
+    }
+}
+
+/// The next message, all of it within `patience`.
+fn hear<'a>(stream: &TcpStream, body: &'a mut Vec<u8>, patience: Duration) -> Result<Message<'a>, Ended> {
+    let until = clock::now() + patience;
+    let mut front = [0; HEAD_BYTES];
+    read_all(stream, &mut front, until)?;
+    let (kind, len) = head(front)?;
+    body.resize(len, 0);
+    read_all(stream, body, until)?;
+    Ok(Message::parse(kind, body)?)
+}
+
+fn read_all(mut stream: &TcpStream, mut room: &mut [u8], until: Instant) -> io::Result<()> {
+    while !room.is_empty() {
+        let left = until.since(clock::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(room) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(len) => room = &mut room[len..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn say(mut stream: &TcpStream, message: &Message<'_>) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    message.emit(&mut bytes);
+    stream.write_all(&bytes)
+}
+
+/// Says why, if the sender still listens.
+fn refuse(stream: &TcpStream, reason: &str) {
+    let _ = stream.set_nonblocking(false);
+    let _ = stream.set_write_timeout(Some(GREETING));
+    let _ = say(stream, &Message::Refused { reason });
+    // What it was still sending is not read: without this its end would take back the reason.
+    let _ = stream.shutdown(Shutdown::Write);
+    let _ = stream.set_read_timeout(Some(GREETING));
+    let until: Instant = clock::now() + GREETING;
+    let (mut stream, mut scratch) = (stream, vec![0; 64 << 10]);
+    while clock::now() < until && matches!(stream.read(&mut scratch), Ok(1..)) {}
+}
+
+/// An IPv4 address as it is written.
+fn plain(ip: IpAddr) -> IpAddr {
+    ip.to_canonical()
+}
+
+fn sentence(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => "closed by the sender".to_owned(),
+        io::ErrorKind::WouldBlock => "nothing was heard for too long".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Ended {
+        Ended::Lost(error)
+    }
+}
+
+impl From<MessageError> for Ended {
+    fn from(error: MessageError) -> Ended {
+        Ended::Refused(error.to_string())
+    }
+}
+
+impl From<KeepError> for Ended {
+    fn from(error: KeepError) -> Ended {
+        Ended::Refused(error.to_string())
+    }
+}

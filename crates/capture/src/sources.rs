@@ -1,0 +1,107 @@
+//! Several taps as one: packets in the order of their stamps, as far as the kernel hands them over.
+//!
+//! A block with packets is handed over after a while even if it is not full, so a tap that has nothing to show has
+//! nothing older than that. Until then a packet of another tap waits in its ring.
+
+use std::time::{Duration, SystemTime};
+
+use net::stamps::Stamp;
+use net::tap::{Packet, Tap};
+
+/// When the kernel hands over a block that is not full.
+pub(crate) const RETIRE: Duration = Duration::from_millis(50);
+/// The longest that a packet can be in a ring unseen, with room for a busy machine.
+const UNSEEN_NS: u64 = 100_000_000;
+
+/// Taps that are read together.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    taps: Vec<Tap>,
+    /// Whether stamps are on the clock of this machine, by which a tap's silence can be judged.
+    has_system_stamps: bool,
+}
+
+impl Sources {
+    pub(crate) fn new(taps: Vec<Tap>, has_system_stamps: bool) -> Sources {
+        Sources { taps, has_system_stamps }
+    }
+
+    pub(crate) fn taps(&mut self) -> &mut [Tap] {
+        &mut self.taps
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Tap> {
+        self.taps.iter()
+    }
+
+    /// Shows at most `most` packets, each with the number of its tap, and says how many. Whatever waits is shown if
+    /// nothing more `is_to_come`.
+    pub(crate) fn take(
+        &mut self,
+        most: u64,
+        is_to_come: bool,
+        mut show: impl FnMut(usize, &Packet<'_>),
+    ) -> u64 {
+        if let [tap] = &mut self.taps[..] {
+            for count in 0..most {
+                let Some(packet) = tap.take() else { return count };
+                show(0, &packet);
+            }
+            return most;
+        }
+        let settled = match self.has_system_stamps && is_to_come {
+            true => Stamp(system_ns().saturating_sub(UNSEEN_NS)),
+            false => Stamp(u64::MAX),
+        };
+        for count in 0..most {
+            let heads = self.taps.iter_mut().enumerate().map(|(at, tap)| (tap.peek(), at));
+            let Some(at) = next(heads, settled) else { return count };
+            if let Some(packet) = self.taps[at].take() {
+                show(at, &packet);
+            }
+        }
+        most
+    }
+
+    /// Whether a packet waits for what another tap may have.
+    pub(crate) fn is_holding(&mut self) -> bool {
+        self.taps.len() > 1 && self.taps.iter_mut().any(|tap| tap.peek().is_some())
+    }
+}
+
+/// Which of the heads is next: the oldest, if all have one or it is older than whatever could come.
+fn next(heads: impl Iterator<Item = (Option<Stamp>, usize)>, settled: Stamp) -> Option<usize> {
+    let mut is_complete = true;
+    let mut oldest: Option<(Stamp, usize)> = None;
+    for (head, at) in heads {
+        match head {
+            Some(stamp) if oldest.is_none_or(|(old, _)| stamp < old) => oldest = Some((stamp, at)),
+            Some(_) => {}
+            None => is_complete = false,
+        }
+    }
+    oldest.filter(|(stamp, _)| is_complete || *stamp <= settled).map(|(_, at)| at)
+}
+
+/// Now, on the clock of the stamps.
+pub(crate) fn system_ns() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_comes_first_unless_an_older_one_may_come() {
+        let check = |heads: [Option<u64>; 3], settled, expected| {
+            let heads = heads.into_iter().zip(0..).map(|(head, at)| (head.map(Stamp), at));
+            assert_eq!(next(heads, Stamp(settled)), expected);
+        };
+        check([Some(5), Some(3), Some(4)], 0, Some(1));
+        check([Some(5), None, Some(4)], 3, None);
+        check([Some(5), None, Some(4)], 4, Some(2));
+        check([Some(4), Some(4), Some(4)], 0, Some(0));
+        check([None, None, None], u64::MAX, None);
+    }
+}

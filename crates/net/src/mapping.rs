@@ -1,0 +1,47 @@
+//! Memory that is shared with the kernel through a descriptor (mmap(2)); unmapped when it is dropped.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+
+/// The whole of what a descriptor has to share. Who reads and writes which part of it when, its owner knows.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the memory belongs to the mapping as a Box would; nothing in it is bound to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: all that a shared reference gives is an address.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len` bytes, for reading and writing.
+    pub(crate) fn new(fd: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
+        let (access, fd) = (libc::PROT_READ | libc::PROT_WRITE, fd.as_raw_fd());
+        // SAFETY: a new mapping, at any address.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), len, access, libc::MAP_SHARED, fd, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast());
+        Ok(Mapping { start: start.ok_or_else(|| io::Error::other("memory at address 0"))?, len })
+    }
+
+    /// Where the byte at `offset` is, which must be one of the mapping.
+    #[inline]
+    pub(crate) fn at(&self, offset: usize) -> NonNull<u8> {
+        assert!(offset < self.len, "byte {offset} of {}", self.len);
+        // SAFETY: the offset lies inside the mapping.
+        unsafe { self.start.add(offset) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the memory was mapped with this length, and no reference outlives its owner.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}

@@ -1,0 +1,52 @@
+//! Filters of sockets: programs of the classic BPF machine (the kernel's Documentation/networking/filter.rst), which say
+//! how many bytes of a packet are kept.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::syscall::check;
+
+/// One instruction: struct sock_filter of linux/filter.h.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Instruction {
+    /// What to do.
+    pub code: u16,
+    /// How many instructions to pass over if a comparison holds.
+    pub jump_true: u8,
+    /// How many if it does not.
+    pub jump_false: u8,
+    /// The operand.
+    pub operand: u32,
+}
+
+impl Instruction {
+    /// Ends a program; as a whole program it keeps no packet.
+    pub const KEEP_NOTHING: Instruction = Instruction { code: 6, jump_true: 0, jump_false: 0, operand: 0 };
+}
+
+/// Gives `socket` this filter in place of the one it has.
+pub(super) fn attach(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
+    let mut filters: Vec<libc::sock_filter> = program
+        .iter()
+        .map(|instruction| libc::sock_filter {
+            code: instruction.code,
+            jt: instruction.jump_true,
+            jf: instruction.jump_false,
+            k: instruction.operand,
+        })
+        .collect();
+    let len = u16::try_from(filters.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let whole = libc::sock_fprog { len, filter: filters.as_mut_ptr() };
+    // SAFETY: `whole` points to `len` instructions, which the kernel copies during the call.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const whole).cast(),
+            size_of_val(&whole) as libc::socklen_t,
+        )
+    })
+    .map(|_| ())
+}

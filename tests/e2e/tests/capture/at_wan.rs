@@ -1,0 +1,97 @@
+//! `farlun capture --at-wan`: both ends of an emulated path in one file.
+
+use std::collections::HashMap;
+
+use e2e::{farlun, farlun_path, need, path, run, skip};
+use event::{Fate, Packet};
+
+use crate::taken::{LIMIT, tshark};
+
+#[test]
+fn both_ends_see_every_packet_on_one_clock() {
+    need!(path::available(), skip::program("tshark"), skip::program("iperf3"));
+    let _turn = path::turn();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (dir, trace) = (folder.path().join("capture"), folder.path().join("trace"));
+    let mut command = farlun(["capture", "--at-wan", "--json", "-o"]);
+    command.arg(&dir).args(["--", "--delay", "5ms", "--rate", "200mbit", "--loss", "near:0.5%", "--trace"]);
+    command.arg(&trace).args([
+        "--far",
+        "iperf3 -s -1",
+        "--",
+        "iperf3",
+        "-c",
+        path::FAR,
+        "-n",
+        "4M",
+        "-C",
+        "cubic",
+    ]);
+    let finished = run(&mut command, LIMIT);
+    assert!(matches!(finished.code, 0 | 4), "{finished:#?}");
+    let document = finished.json();
+    assert_eq!(document["near"]["exit_code"], 0, "{document}");
+    assert!(document["validity"].is_object(), "what farlun wan says is said as well: {document}");
+    let capture = &document["capture"];
+    let file = capture["files"][0].as_str().expect("a file").to_owned();
+    let fields = [
+        "frame.interface_name",
+        "ip.src",
+        "frame.time_epoch",
+        "tcp.seq_raw",
+        "tcp.len",
+        "ip.id",
+        "frame.len",
+    ];
+    let frames = tshark(file.as_ref(), "frame", &fields);
+
+    // The table of the same run has a row for each, with the same times but for a constant.
+    let table = store::tables::read::<Packet>(&trace).expect("a table");
+    let delivered = table.fate.iter().filter(|fate| **fate == Fate::Delivered).count();
+    let lost = table.fate.iter().filter(|fate| **fate == Fate::Lost).count();
+    assert!(lost > 0 && delivered > 3000, "{lost} lost, {delivered} delivered");
+    let all: u64 = (0..2).filter_map(|end| capture["interfaces"][end]["packets"].as_u64()).sum();
+    assert_eq!(all as usize, frames.len());
+    // Packets that were under way when the path ended have a tap and no row.
+    let rows = table.fate.len() + delivered;
+    assert!((rows..rows + 50).contains(&frames.len()), "{} frames, {rows} expected", frames.len());
+
+    // What one end sent the other got 5 ms later at the soonest, or never.
+    let seconds = |frame: &[String]| frame[2].parse::<f64>().expect("seconds");
+    assert!(frames.is_sorted_by(|a, b| seconds(a) <= seconds(b)), "in the order of time");
+    let (mut sent, mut got) = (HashMap::new(), 0);
+    // Packets with data: two of others may be the same in everything.
+    for frame in frames.iter().filter(|frame| !matches!(frame[4].as_str(), "" | "0")) {
+        let is_near = frame[0] == "near";
+        assert!(is_near || frame[0] == "far", "{frame:?}");
+        let key = (frame[1].clone(), frame[3].clone(), frame[4].clone(), frame[5].clone());
+        let from_near = frame[1] != path::FAR;
+        if is_near == from_near {
+            sent.insert(key, seconds(frame));
+        } else if let Some(then) = sent.get(&key) {
+            got += 1;
+            assert!(seconds(frame) - then > 0.004_999, "{frame:?}");
+        }
+    }
+    let data = table.payload_bytes.iter().zip(&table.fate);
+    let data = data.filter(|(bytes, fate)| **bytes > 0 && **fate == Fate::Delivered).count();
+    assert!(got > 2000 && got + 50 >= data, "{got} of {data} are found at both ends");
+    assert!(
+        frames.iter().all(|frame| frame[6].parse::<u32>().is_ok_and(|len| len <= 1500)),
+        "single packets"
+    );
+}
+
+#[test]
+fn flags_for_the_path_are_checked_by_the_path() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path().to_str().expect("a path of text");
+    let refused = |words: &[&str], said: &str| {
+        let mut command = farlun(["capture", "--at-wan", "-o", dir]);
+        run(command.args(words), LIMIT).expect_code(2).expect_said(said);
+    };
+    refused(&["--", "--delay", "never", "--", "true"], "never");
+    refused(&[], "WAN");
+    refused(&["-i", "lo", "--", "--", "true"], "--at-wan");
+    assert!(farlun_path().exists());
+}
