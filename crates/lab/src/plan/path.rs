@@ -36,8 +36,20 @@ pub enum Queue {
 }
 
 /// What can be said of a path.
-pub(super) const PATH_KEYS: &[&str] =
-    &["delay", "rate", "queue", "mtu", "loss", "jitter", "reorder", "duplicate", "merge_acks", "ring"];
+pub(super) const PATH_KEYS: &[&str] = &[
+    "delay",
+    "rate",
+    "queue",
+    "mtu",
+    "loss",
+    "jitter",
+    "reorder",
+    "duplicate",
+    "merge_acks",
+    "coalesce",
+    "tick",
+    "ring",
+];
 
 /// Rings that network cards have.
 const RING_PACKETS: (u32, u32) = (80, 4_096);
@@ -96,6 +108,8 @@ impl Path {
             "duplicate" => self.fault("duplicate", share(value)?),
             "jitter" => self.fault("jitter", time(value)?),
             "merge_acks" => self.fault("merge-acks", time(value)?),
+            "coalesce" => self.fault("coalesce", time(value)?),
+            "tick" => self.fault("tick", time(value)?),
             _ => unreachable!("'{key}' is in PATH_KEYS"),
         }
         Ok(())
