@@ -6,8 +6,10 @@
 
 pub mod capture;
 pub mod clock;
+pub mod compare;
 mod counter;
 pub mod diagram;
+pub mod gaps;
 mod initiators;
 pub mod latency;
 pub mod lateness;
