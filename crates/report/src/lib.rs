@@ -5,9 +5,11 @@
 
 mod against;
 mod capture;
+pub mod compare;
 mod decimate;
 mod figure;
 mod format;
+mod gaps;
 mod headline;
 mod looking;
 mod page;

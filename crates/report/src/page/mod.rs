@@ -16,6 +16,9 @@ use crate::format::escape;
 use crate::headline::headline;
 use crate::looking::{self, Inside};
 
+pub(crate) use inside::panels;
+pub(crate) use section::{rebuild, section};
+
 const PLOTLY: &str = include_str!("../../assets/plotly-basic.min.js");
 const STYLE: &str = include_str!("../../assets/page.css");
 const SCRIPT: &str = include_str!("../../assets/page.js");
@@ -58,6 +61,12 @@ pub fn html(tour: &Tour, rebuild: &str) -> String {
         section::environment(tour),
         section::rebuild(rebuild),
     ];
+    let title = format!("farlun · {} · {}", tour.run.plan_name, headline(tour));
+    document(&title, &sections.concat(), &figures)
+}
+
+/// The whole document around `body`, with the figures that its script draws.
+pub(crate) fn document(title: &str, body: &str, figures: &Value) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -69,8 +78,7 @@ pub fn html(tour: &Tour, rebuild: &str) -> String {
          </head>\n<body>\n<main>\n{body}\n</main>\n\
          <script type=\"application/json\" id=\"figures\">{figures}</script>\n\
          <script>{PLOTLY}</script>\n<script>{LOOKING}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
-        title = escape(&format!("farlun · {} · {}", tour.run.plan_name, headline(tour))),
-        body = sections.concat(),
+        title = escape(title),
         // Inside a script element markup could end the data; JSON has another way to write it.
         figures = figures.to_string().replace('<', "\\u003c"),
     )

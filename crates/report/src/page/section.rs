@@ -172,12 +172,12 @@ pub(super) fn environment(tour: &Tour) -> String {
 }
 
 /// The command that draws this page again.
-pub(super) fn rebuild(command_line: &str) -> String {
+pub(crate) fn rebuild(command_line: &str) -> String {
     let text = "Every figure comes from the tables in the run directory. This command draws the page again:";
     section("rebuild", "Rebuild", text, &command(command_line))
 }
 
-pub(super) fn section(id: &str, title: &str, text: &str, body: &str) -> String {
+pub(crate) fn section(id: &str, title: &str, text: &str, body: &str) -> String {
     let text =
         if text.is_empty() { String::new() } else { format!("<p class=\"note\">{}</p>", escape(text)) };
     format!("<section id=\"{id}\">\n<h2>{}</h2>\n{text}{body}\n</section>\n", escape(title))
