@@ -10,6 +10,8 @@ use event::{Host, Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, clock, tcp_info};
 use store::tables::{Recorder, TableError};
 
+use super::account::Account;
+use super::course::{Course, Moment};
 use super::message::Trailer;
 
 /// Bytes of one call: what a sender writes and a receiver reads at once.
@@ -71,6 +73,10 @@ pub(super) struct Outcome {
     /// The time these took.
     pub(super) counted_time: Duration,
     pub(super) min_rtt: Option<Duration>,
+    /// What this end knows of itself.
+    pub(super) account: Account,
+    /// How it went.
+    pub(super) course: Course,
     /// The last bytes received, as many as a trailer has.
     pub(super) last: Vec<u8>,
 }
@@ -131,6 +137,8 @@ impl<'a> Flow<'a> {
                 counted_bytes: 0,
                 counted_time: Duration::ZERO,
                 min_rtt: None,
+                account: Account::new(),
+                course: Course::default(),
                 last: Vec::new(),
             },
             base: None,
@@ -155,8 +163,8 @@ impl<'a> Flow<'a> {
         self.table.take()
     }
 
-    pub(super) fn into_stream(self) -> TcpStream {
-        self.stream
+    pub(super) fn into_parts(self) -> (TcpStream, Account) {
+        (self.stream, self.outcome.account)
     }
 
     fn send(&mut self, now: Instant) -> io::Result<()> {
@@ -220,6 +228,18 @@ impl<'a> Flow<'a> {
             table.record(&socket_sample(now, self.host, 0, &info, Moved { rx_bytes, tx_bytes }));
         }
         let arrived = if is_sender { info.acked_bytes } else { rx_bytes };
+        self.outcome.account.look(&info);
+        let window_bytes = u64::from(info.cwnd_packets) * u64::from(info.mss_bytes);
+        let ended = self.outcome.course.look(Moment {
+            elapsed: now.since(self.outcome.started),
+            arrived,
+            window_bytes: is_sender.then_some(window_bytes),
+            rtt: info.rtt,
+            retransmitted: info.retransmitted_packets.into(),
+        });
+        if ended {
+            self.outcome.account.look_at_memory();
+        }
         if now >= self.warm && now <= self.ends {
             let (since, base) = *self.base.get_or_insert((now, arrived));
             self.outcome.counted_bytes = arrived - base;
