@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use analysis::capture::file::{self, FileError};
 use analysis::capture::{Capture, CommandRow, Listener, PacketRow, PduRow};
+use analysis::gaps::capture::Listening;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::terminal::{self, Colour};
@@ -45,11 +46,19 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
     let AnalyzeArgs { file: path, json, list } = args;
     match list {
         None => {
-            let capture = read(&path, &mut ())?;
+            let mut listening = Listening::default();
+            let capture = read(&path, &mut listening)?;
+            let gaps = listening.finish();
             if json {
-                say!("{}", serde_json::to_string(&capture)?);
+                let mut document = serde_json::to_value(&capture)?;
+                document["gaps"] = serde_json::to_value(&gaps)?;
+                say!("{document}");
             } else {
-                say!("{}", terminal::capture(&capture, Colour::on(&stdout())).trim_end());
+                let colour = Colour::on(&stdout());
+                say!("{}", terminal::capture(&capture, colour).trim_end());
+                if let Some(gaps) = gaps {
+                    say!("\n{}", terminal::gaps(&gaps, colour).trim_end());
+                }
             }
         }
         Some(list) => {

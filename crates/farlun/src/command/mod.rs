@@ -2,6 +2,7 @@
 
 mod analyze;
 mod bench;
+mod compare;
 mod inquiry;
 mod lab;
 mod ls;
@@ -27,6 +28,7 @@ enum Command {
     Lab(lab::LabArgs),
     Report(report::ReportArgs),
     Analyze(analyze::AnalyzeArgs),
+    Compare(compare::CompareArgs),
     Target(Box<target::TargetArgs>),
     Ls(ls::LsArgs),
     Inquiry(inquiry::InquiryArgs),
@@ -45,6 +47,7 @@ impl Cli {
             Command::Report(args) => report::run(args),
             Command::Analyze(args) => analyze::run(args),
             Command::Bench(args) => bench::run(args),
+            Command::Compare(args) => compare::run(args),
             Command::Inquiry(args) => inquiry::run(args),
             Command::Ls(args) => ls::run(args),
             Command::Read(args) => read::run(args),
