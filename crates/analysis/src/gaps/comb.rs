@@ -124,32 +124,28 @@ fn candidates(apart: &[f64]) -> Vec<f64> {
 /// Makes a period exact that is known well enough for so many periods, and says what it is worth.
 fn lattice(starts: &[f64], period_ns: f64, mut periods: f64) -> Option<Comb> {
     let total = starts.last()? + 1.0;
-    let (mut best, mut r);
-    let mut period = period_ns;
-    loop {
-        let span = (period * periods).min(total);
-        // Known to within a tenth of a turn over the span, but for the first one, which is three times as long.
-        let unsure = 0.3 * period / span;
-        (best, r) = (period, 0.0);
-        for step in -4..=4 {
-            let tried = period * (1.0 + unsure * f64::from(step) / 4.0);
-            let found = strength(starts, tried, span);
-            if found > r {
-                (best, r) = (tried, found);
-            }
-        }
-        period = best;
+    let (mut period, mut span) = (period_ns, 0.0);
+    while span < total {
+        span = (period * periods).min(total);
+        // Known to within a tenth of a turn over the last span, which was a third of this one.
+        let r;
+        (period, r) = best(starts, period, span, 0.3 * period / span);
         if r < R_MIN {
             return None;
         }
-        if span >= total {
-            break;
-        }
         periods *= 3.0;
     }
+    let (period, r) = best(starts, period, span, 0.05 * period / span);
     let occupied = occupied(starts, period);
     let sure = starts.len() as f64 * r * r >= SURE_MIN;
     (sure && occupied >= OCCUPIED_MIN).then_some(Comb { period_ns: period, strength: r, occupied })
+}
+
+/// Of nine periods that differ from one by up to `unsure`, the best, and its R.
+fn best(starts: &[f64], period: f64, span: f64, unsure: f64) -> (f64, f64) {
+    let tried = (-4..=4).map(|step| period * (1.0 + unsure * f64::from(step) / 4.0));
+    let found = tried.map(|period| (period, strength(starts, period, span)));
+    found.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((period, 0.0))
 }
 
 /// R within spans of this length, on average: a span keeps no phase from the one before.
@@ -246,10 +242,11 @@ mod tests {
     fn the_longest_period_counts_and_a_tick_stands_beside_it() {
         let found = find(&groups((0..900).map(|n| f64::from(n) * 4e6)));
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!((found[0].period_ns - 4e6).abs() < 10.0, "{found:?}");
+        assert!((found[0].period_ns / 4e6 - 1.0).abs() < 1e-5, "{found:?}");
         // Three bunches of a merging line in every tick.
         let bunches = (0..900).flat_map(|n| [0.0, 125e3, 250e3].map(|t| t + f64::from(n) * 1e6));
-        let found: Vec<f64> = find(&groups(bunches)).iter().map(|comb| comb.period_ns.round()).collect();
-        assert_eq!(found, [125e3, 1e6]);
+        let found: Vec<f64> =
+            find(&groups(bunches)).iter().map(|comb| (comb.period_ns / 1e3).round()).collect();
+        assert_eq!(found, [125.0, 1_000.0]);
     }
 }
