@@ -24,8 +24,8 @@ const HEAD: &str = "\
 # right      in how many exactly that was named
 # line .. emulator  in how many each cause was named: serialisation, timer tick, interrupt coalescing, ACK merging, the
 #            emulator itself
-# off_%      by how much a period differed from the injected one at most; the floor of coalesced groups is the held time
-#            and the first packet of twenty
+# off_%      by how much a period differed from the injected one at most. A card that holds interrupts back for packets that
+#            come regularly shows a multiple of their time, or a part of the tick that sent them
 # wrong      seeds that were not right
 #
 injected            seeds right   line  tick coalescing merging emulator  off_%  wrong
@@ -60,12 +60,12 @@ fn causes_are_named_and_none_is_invented() {
             false => (injected, right) = (injected + SEEDS, right + row_right),
         }
         let [line, tick, coalescing, merging, emulator] = counts;
-        let _ = writeln!(
-            text,
+        let line = format!(
             "{:19} {SEEDS:5} {row_right:5} {line:6} {tick:5} {coalescing:10} {merging:7} {emulator:8} {:6.2} {wrong}",
             row.name(),
             off * 100.0,
         );
+        let _ = writeln!(text, "{}", line.trim_end());
     }
     let _ = writeln!(text, "\n{right} of {injected} scenes right, {invented} clean ones with a cause");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gap_causes/table.txt");
