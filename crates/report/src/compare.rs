@@ -14,7 +14,7 @@ use crate::format::{NONE, duration, escape, fixed, plain};
 use crate::page;
 use crate::table::{Colour, Column, Field, Table, paint};
 
-const SIDES: [(&str, &str); 2] = [("first", "var(--other-1)"), ("second", "var(--stream)")];
+const SIDES: [(&str, &str); 2] = [("first", "var(--other-5)"), ("second", "var(--other-6)")];
 /// Samples of one line of a figure.
 const MOST_SAMPLES: usize = 600;
 
@@ -247,13 +247,17 @@ fn line(name: &str, colour: &str, samples: &[Sample]) -> Value {
     })
 }
 
-/// Classes of a histogram as a line of steps; empty ones are gaps in it.
+/// What is drawn for a class without packets: a logarithmic axis has no place for nothing.
+const EMPTY: f64 = 0.5;
+
+/// Classes of a histogram as a line of steps.
 pub(crate) fn steps(name: &str, colour: &str, histogram: &Histogram) -> Value {
-    let y = histogram.packets.iter().map(|n| if *n > 0 { json!(n) } else { Value::Null });
+    let y = histogram.packets.iter().map(|n| if *n > 0 { *n as f64 } else { EMPTY });
     json!({
-        "type": "scatter", "mode": "lines", "name": name, "connectgaps": false,
-        "x": histogram.from_s.iter().map(|s| short(s * 1e6)).collect::<Vec<_>>(), "y": y.collect::<Vec<_>>(),
+        "type": "scatter", "mode": "lines", "name": name,
+        "x": histogram.from_s.iter().map(|s| short(s * 1e6)).collect::<Vec<_>>(),
+        "y": y.collect::<Vec<_>>(), "text": histogram.packets,
         "line": {"color": colour, "width": 1.4, "shape": "hv"},
-        "hovertemplate": format!("%{{y}} packets from %{{x:.4~g}} µs<extra>{name}</extra>"),
+        "hovertemplate": format!("%{{text}} packets from %{{x:.4~g}} µs<extra>{name}</extra>"),
     })
 }

@@ -13,7 +13,7 @@ use crate::table::{Column, Field, Table};
 
 /// The taps that are drawn, with their colours: a third one differs from the second only if the emulator was late.
 const DRAWN: [(Tap, &str, &str); 2] =
-    [(Tap::Sent, "sent", "var(--other-1)"), (Tap::Received, "received", "var(--stream)")];
+    [(Tap::Sent, "sent", "var(--other-5)"), (Tap::Received, "received", "var(--other-6)")];
 
 /// What the gaps say, a sentence for each cause and one for acknowledgements that were pressed together.
 pub(crate) fn sentences(gaps: &Gaps) -> Vec<String> {
