@@ -50,6 +50,16 @@ pub fn of(io: &Ios, op: Op, window: Span) -> Option<Latency> {
     })
 }
 
+/// The median latency in each of so many stretches of a window, in order; those without requests are left out.
+pub(crate) fn stretches(io: &Ios, op: Op, window: Span, count: usize) -> Vec<f64> {
+    let step_ns = window.end_ns.saturating_sub(window.start_ns) / count.max(1) as u64;
+    let stretch = |n: u64| {
+        let start_ns = window.start_ns + n * step_ns;
+        of(io, op, Span { start_ns, end_ns: start_ns + step_ns }).map(|latency| latency.p50_s)
+    };
+    (0..count as u64).filter_map(stretch).collect()
+}
+
 /// Requests of one kind that ended well in a window, per second; `None` if there were none.
 pub fn calls_per_s(io: &Ios, op: Op, window: Span) -> Option<f64> {
     let ended = |row: &usize| {

@@ -6,11 +6,13 @@
 
 pub mod capture;
 pub mod clock;
+pub mod compare;
 mod counter;
 pub mod cuts;
 pub mod diagram;
 pub mod doctor;
 pub mod gain;
+pub mod gaps;
 mod gist;
 mod initiators;
 pub mod latency;

@@ -18,10 +18,13 @@ const POINTS: usize = 8_000;
 const REQUESTS: usize = 2_000;
 /// Packets that a page has room for.
 const PACKETS: usize = 16_000;
+/// Points of gaps that a page has room for, in each of its pictures.
+const GAPS: usize = 8_000;
 /// Of one cell at least, and at most: with fewer, a picture says nothing; with more, no more.
 const POINTS_RANGE: [usize; 2] = [120, 1_500];
 const REQUESTS_RANGE: [usize; 2] = [20, 400];
 const PACKETS_RANGE: [usize; 2] = [300, 6_000];
+const GAPS_RANGE: [usize; 2] = [150, 1_500];
 
 /// How much of a cell is kept for drawing.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +35,8 @@ pub(crate) struct Room {
     requests: usize,
     /// Packets of a diagram.
     packets: usize,
+    /// Gaps of a picture.
+    gaps: usize,
 }
 
 impl Room {
@@ -42,7 +47,13 @@ impl Room {
             points: share(POINTS, POINTS_RANGE),
             requests: share(REQUESTS, REQUESTS_RANGE),
             packets: share(PACKETS, PACKETS_RANGE),
+            gaps: share(GAPS, GAPS_RANGE),
         }
+    }
+
+    /// Gaps of a picture.
+    pub(crate) fn gaps(self) -> usize {
+        self.gaps
     }
 }
 

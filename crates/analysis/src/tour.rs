@@ -8,8 +8,10 @@ use store::manifest::{self, Cell, Load, Wan};
 use store::tables::{self, Ios, TableError};
 use store::{CellDir, RunDir, RunError};
 
-use crate::diagram::Diagram;
+use crate::compare;
+use crate::diagram::{Diagram, Hosts};
 use crate::doctor::{self, Diagnosis};
+use crate::gaps::{self, Cause, Gaps, Kind, Tap};
 use crate::gist::Gist;
 use crate::latency::{self, Latency};
 use crate::layers::Stack;
@@ -86,6 +88,9 @@ pub struct Repeat {
     pub source: Option<Source>,
     /// Latency, if there were requests.
     pub latency: Option<Latency>,
+    /// Median latency in stretches of the window.
+    #[serde(skip)]
+    pub latency_stretches: Vec<f64>,
     /// Latency against the path.
     pub turnaround: Option<Turnaround>,
     /// The throughput window: seconds since the load began.
@@ -103,6 +108,8 @@ pub struct Repeat {
     /// Its packets around a typical request; of a cell's first valid repeat.
     #[serde(skip)]
     pub diagram: Option<Diagram>,
+    /// The gaps between its packets; of bulk loads. What is drawn of them only of a cell's first valid repeat.
+    pub gaps: Option<Gaps>,
 }
 
 /// Why a run could not be analysed.
@@ -231,7 +238,16 @@ fn add_repeat(
         if drawn {
             repeat.diagnosis = diagnose(dir, &all.load)?;
         }
-        looking::look(&mut repeat, dir, &all.load, drawn.then_some(room), request)?;
+        let room = drawn.then_some(room);
+        looking::look(&mut repeat, dir, &all.load, room, request)?;
+        if result.bulk {
+            let window = throughput::window(cell, &all.load);
+            let points = room.map_or(0, Room::gaps);
+            let drawing = gaps::Drawing { origin_ns: all.load.t_start_ns, points };
+            let between = Hosts { near: cell.initiators, far: cell.targets };
+            repeat.gaps = gaps::collect(&dir.path, between, window, drawing)?;
+            gap_values(&mut repeat);
+        }
     }
     result.repeats.push(repeat);
     Ok(())
@@ -287,6 +303,8 @@ fn measure(
         put(values, "latency_p999", Some(latency.p999_s));
         put(values, "latency_max", Some(latency.max_s));
         repeat.latency = Some(latency);
+        repeat.latency_stretches =
+            io.map_or_else(Vec::new, |io| latency::stretches(io, op, window, compare::STRETCHES));
         let turnaround = base_rtt_s.and_then(|rtt| turnaround::of(&latency, load.block_bytes, rtt, path));
         if let Some(turnaround) = turnaround {
             put(values, "turnaround", Some(turnaround.round_trips));
@@ -300,6 +318,25 @@ fn measure(
         put(values, "cpu_near_per_io", cpu.near_ns_per_io.map(|ns| ns / 1e9));
         put(values, "cpu_far_per_io", cpu.far_ns_per_io.map(|ns| ns / 1e9));
     }
+}
+
+fn gap_values(repeat: &mut Repeat) {
+    let Some(gaps) = &repeat.gaps else { return };
+    let causes = gaps.causes();
+    let period = |wanted: Cause| causes.iter().find(|(cause, _)| *cause == wanted).map(|(_, s)| *s);
+    for (name, cause) in [
+        ("cause.serialisation", Cause::Serialisation),
+        ("cause.tick", Cause::TimerTick),
+        ("cause.coalescing", Cause::Coalescing),
+        ("cause.merging", Cause::AckMerging),
+        ("cause.emulator", Cause::Emulator),
+    ] {
+        put(&mut repeat.values, name, Some(f64::from(u8::from(period(cause).is_some()))));
+    }
+    put(&mut repeat.values, "merging_period", period(Cause::AckMerging));
+    let acks = gaps.at(Kind::Acks, Tap::Due);
+    put(&mut repeat.values, "acks_together", acks.map(|acks| acks.zero_share));
+    put(&mut repeat.values, "ack_compression", gaps.compression.map(|found| found.p90));
 }
 
 /// The emulator counts every packet itself; the table is asked where its document does not say.

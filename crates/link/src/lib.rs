@@ -9,6 +9,7 @@
 //! from the seed and n alone ([`Dice`]).
 
 mod bottleneck;
+mod coalesce;
 mod cut;
 mod departures;
 mod dice;
@@ -26,8 +27,10 @@ mod queue;
 mod reorder;
 mod serialiser;
 mod stage;
+mod tick;
 
 pub use bottleneck::Bottleneck;
+pub use coalesce::Coalesce;
 pub use cut::{Cutter, HEADERS_MAX, PieceHeaders, TCP_CHECKSUM};
 pub use dice::{Dice, Share, ShareError};
 pub use duplicate::Duplicate;
@@ -44,3 +47,4 @@ pub use queue::{DropTail, Limit};
 pub use reorder::{Reorder, Reordering};
 pub use serialiser::Serialiser;
 pub use stage::{Dropped, Stage, Then};
+pub use tick::Tick;

@@ -34,6 +34,10 @@ pub struct Line {
     pub duplicate: Option<Share>,
     /// Period of a line that packs small frames together.
     pub merge: Option<Duration>,
+    /// Tick of a receiving host that looks only then.
+    pub tick: Option<Duration>,
+    /// How long the receiving host's card holds an interrupt back.
+    pub coalesce: Option<Duration>,
     /// When the line is down.
     pub outages: Vec<Outage>,
 }
@@ -67,6 +71,8 @@ impl Line {
             reorder: None,
             duplicate: None,
             merge: None,
+            tick: None,
+            coalesce: None,
             outages: Vec::new(),
         }
     }
@@ -83,7 +89,8 @@ impl Line {
     pub fn longest(&self) -> Duration {
         let jitter = self.jitter.map_or(Duration::ZERO, |jitter| jitter.most);
         let hold = self.reorder.map_or(Duration::ZERO, |reorder| reorder.hold);
-        self.shape.delay + jitter + hold + self.merge.unwrap_or_default()
+        let held = [self.merge, self.tick, self.coalesce].into_iter().flatten().sum::<Duration>();
+        self.shape.delay + jitter + hold + held
     }
 
     /// Whether what happens is meant for packets of MTU size, so that super-packets must be cut first.
@@ -93,6 +100,8 @@ impl Line {
             || self.reorder.is_some()
             || self.duplicate.is_some()
             || self.merge.is_some()
+            || self.tick.is_some()
+            || self.coalesce.is_some()
             || self.jitter.is_some_and(|jitter| jitter.overtaking)
     }
 }

@@ -6,8 +6,8 @@ use core::time::Duration;
 use event::Instant;
 
 use crate::{
-    Bottleneck, Dice, Dropped, Duplicate, Gate, Jitter, Line, Loss, Merge, Outages, Packet, Propagation,
-    Reorder, Shape, Stage, Then,
+    Bottleneck, Coalesce, Dice, Dropped, Duplicate, Gate, Jitter, Line, Loss, Merge, Outages, Packet,
+    Propagation, Reorder, Shape, Stage, Then, Tick,
 };
 
 /// What chance decides, each with answers of its own.
@@ -51,6 +51,12 @@ impl Path {
         }
         if let Some(period) = line.merge {
             behind = Box::new(Then::new(behind, Merge::new(period)));
+        }
+        if let Some(hold) = line.coalesce {
+            behind = Box::new(Then::new(behind, Coalesce::new(hold)));
+        }
+        if let Some(period) = line.tick {
+            behind = Box::new(Then::new(behind, Tick::new(period)));
         }
         if let Some(share) = line.duplicate {
             behind = Box::new(Then::new(behind, Duplicate::new(share, dice(Question::Duplicate))));

@@ -170,6 +170,21 @@ fn get(stream: &TcpStream, name: libc::c_int) -> io::Result<i32> {
     check(result).map(|_| value)
 }
 
+/// Memory that all TCP of this machine has, and from where on it is frugal with it (`tcp_mem`, which is no limit of a
+/// network namespace), in bytes.
+pub fn memory() -> Option<(u64, u64)> {
+    // SAFETY: no pointers are passed.
+    let page_bytes = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+    let sockets = std::fs::read_to_string("/proc/net/sockstat").ok()?;
+    let used = sockets
+        .lines()
+        .find_map(|line| line.strip_prefix("TCP:")?.rsplit_once("mem ")?.1.trim().parse().ok());
+    let limits = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_mem").ok()?;
+    let pressure: u64 = limits.split_whitespace().nth(1)?.parse().ok()?;
+    let used: u64 = used?;
+    Some((used * page_bytes, pressure * page_bytes))
+}
+
 fn set<T: Copy>(stream: &TcpStream, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
     // SAFETY: the pointer and length describe `value`, which holds nothing but integers.
     let result = unsafe {

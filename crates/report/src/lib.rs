@@ -5,10 +5,12 @@
 
 mod against;
 mod capture;
+pub mod compare;
 mod decimate;
 mod doctor;
 mod figure;
 mod format;
+mod gaps;
 mod headline;
 mod looking;
 mod page;

@@ -4,12 +4,13 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 
 use analysis::Tour;
+use analysis::gaps::Gaps;
 
 pub use crate::capture::capture;
 pub use crate::table::Colour;
 use crate::table::paint;
 pub use crate::top::top;
-use crate::{headline, standing, tables};
+use crate::{gaps as between, headline, standing, tables};
 
 impl Colour {
     /// Colours on a terminal whose user has not set NO_COLOR.
@@ -19,6 +20,16 @@ impl Colour {
             false => Colour::Never,
         }
     }
+}
+
+/// The gaps between packets: a table, and what is regular in them.
+pub fn gaps(gaps: &Gaps, colour: Colour) -> String {
+    let mut out = between::table(gaps).text(colour);
+    for sentence in between::sentences(gaps) {
+        let _ = write!(out, "\n{sentence}");
+    }
+    // Narrow gaps do not line up in every terminal's font.
+    out.replace('\u{202f}', " ")
 }
 
 /// The whole run: verdict, throughput, latency, checks, and the reasons of what is not valid.

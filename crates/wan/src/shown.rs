@@ -65,6 +65,10 @@ pub struct LineShown {
     pub duplicate: f64,
     /// Period of a line that packs small frames together; 0 if it does not.
     pub merge_acks_ns: u64,
+    /// How long the receiving host's card holds an interrupt back; 0 if it does not.
+    pub coalesce_ns: u64,
+    /// Tick of a receiving host that looks only then; 0 if it has none.
+    pub tick_ns: u64,
     /// When the line is down, as `--down` takes it.
     pub down: Vec<String>,
 }
@@ -113,6 +117,8 @@ impl LineShown {
             reorder_hold_ns: line.reorder.map_or(0, |reorder| ns(reorder.hold)),
             duplicate: line.duplicate.map_or(0.0, link::Share::fraction),
             merge_acks_ns: line.merge.map_or(0, ns),
+            coalesce_ns: line.coalesce.map_or(0, ns),
+            tick_ns: line.tick.map_or(0, ns),
             down: line.outages.iter().map(ToString::to_string).collect(),
         }
     }

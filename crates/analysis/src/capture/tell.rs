@@ -17,6 +17,24 @@ pub trait Listener {
     fn command(&mut self, _: &CommandRow) {}
 }
 
+/// Two listen.
+impl<A: Listener + ?Sized, B: Listener + ?Sized> Listener for (&mut A, &mut B) {
+    fn packet(&mut self, row: &PacketRow) {
+        self.0.packet(row);
+        self.1.packet(row);
+    }
+
+    fn pdu(&mut self, row: &PduRow) {
+        self.0.pdu(row);
+        self.1.pdu(row);
+    }
+
+    fn command(&mut self, row: &CommandRow) {
+        self.0.command(row);
+        self.1.command(row);
+    }
+}
+
 /// Nobody listens.
 impl Listener for () {}
 

@@ -53,7 +53,7 @@ pub(super) const COLUMNS: [&str; 14] = [
 
 /// What a walk over all packets says of the connections.
 #[derive(Default)]
-pub(super) struct Flows {
+pub(crate) struct Flows {
     found: HashMap<Flow, u64>,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Stream {
 
 impl Hosts {
     /// Whether a row is of two of them.
-    pub(super) fn have(self, packets: &Packets, row: usize) -> bool {
+    pub(crate) fn have(self, packets: &Packets, row: usize) -> bool {
         let (src, dst) = (packets.src_host[row], packets.dst_host[row]);
         let (near, far) = match packets.direction[row] {
             Direction::NearToFar => (src, dst),
@@ -80,7 +80,7 @@ impl Hosts {
 
 impl Flow {
     /// Of a row; `None` if it is no TCP.
-    pub(super) fn of(packets: &Packets, row: usize) -> Option<Flow> {
+    pub(crate) fn of(packets: &Packets, row: usize) -> Option<Flow> {
         let [src, dst] =
             [(packets.src_host[row], packets.src_port[row]), (packets.dst_host[row], packets.dst_port[row])];
         let (near, far) = match packets.direction[row] {
@@ -93,7 +93,7 @@ impl Flow {
 }
 
 impl Flows {
-    pub(super) fn add(&mut self, packets: &Packets, row: usize) {
+    pub(crate) fn add(&mut self, packets: &Packets, row: usize) {
         if let Some(flow) = Flow::of(packets, row) {
             *self.found.entry(flow).or_default() += u64::from(packets.payload_bytes[row]);
         }
@@ -101,10 +101,13 @@ impl Flows {
 
     /// The one that carried most.
     pub(super) fn busiest(&self) -> Option<Flow> {
-        self.found
-            .iter()
-            .max_by_key(|(flow, bytes)| (**bytes, std::cmp::Reverse(**flow)))
-            .map(|(flow, _)| *flow)
+        self.busiest_with_bytes().map(|(flow, _)| flow)
+    }
+
+    /// The same, with how much.
+    pub(crate) fn busiest_with_bytes(&self) -> Option<(Flow, u64)> {
+        let most = self.found.iter().max_by_key(|(flow, bytes)| (**bytes, std::cmp::Reverse(**flow)));
+        most.map(|(flow, bytes)| (*flow, *bytes))
     }
 }
 

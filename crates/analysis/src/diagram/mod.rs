@@ -14,7 +14,8 @@ use store::tables::{self, Packets, TableError};
 
 use crate::Span;
 
-use flow::{COLUMNS, Flows, SYN, Stream};
+pub(crate) use flow::Flows;
+use flow::{COLUMNS, SYN, Stream};
 pub use flow::{Flow, Hosts};
 use pdus::Carried;
 pub use pdus::Pdu;
@@ -162,7 +163,7 @@ impl Diagram {
 }
 
 /// A table that an older version wrote has no answer, which is no error.
-fn known(walked: Result<bool, TableError>) -> Result<bool, TableError> {
+pub(crate) fn known(walked: Result<bool, TableError>) -> Result<bool, TableError> {
     match walked {
         Err(TableError::Column { .. }) => Ok(false),
         other => other,

@@ -3,6 +3,7 @@
 mod analyze;
 mod bench;
 mod capture;
+mod compare;
 mod doctor;
 mod inquiry;
 mod lab;
@@ -34,6 +35,7 @@ enum Command {
     Replay(replay::ReplayArgs),
     Analyze(analyze::AnalyzeArgs),
     Doctor(Box<doctor::DoctorArgs>),
+    Compare(compare::CompareArgs),
     Target(Box<target::TargetArgs>),
     Ls(ls::LsArgs),
     Inquiry(inquiry::InquiryArgs),
@@ -56,6 +58,7 @@ impl Cli {
             Command::Analyze(args) => analyze::run(args),
             Command::Bench(args) => bench::run(args),
             Command::Doctor(args) => doctor::run(*args),
+            Command::Compare(args) => compare::run(args),
             Command::Inquiry(args) => inquiry::run(args),
             Command::Ls(args) => ls::run(args),
             Command::Read(args) => read::run(args),

@@ -121,13 +121,17 @@ fn measure(near: Near) -> anyhow::Result<u8> {
         bar.set_message(format!("{:.1} MB/s", now.bytes as f64 / now.elapsed.as_secs_f64().max(1e-9) / 1e6));
     };
     let order = Order { reverse, time, warmup, buffer_bytes: buffer_bytes(buffer)? };
-    let load = stream::run(addresses(&far).map_err(Exit::usage)?[0], &order, &options, &mut progress)?;
+    let report = stream::run(addresses(&far).map_err(Exit::usage)?[0], &order, &options, &mut progress)?;
     bar.finish_and_clear();
     if json {
-        say!("{}", serde_json::to_string(&load)?);
+        say!("{}", serde_json::to_string(&report)?);
     } else {
-        let rate = load.bytes_per_s;
+        let rate = report.load.bytes_per_s;
         say!("{:.1} MB/s ({:.1} Mbit/s of payload)", rate / 1e6, rate * 8.0 / 1e6);
+        if let (Some(steady), Some(full_s)) = (report.steady_bits_per_s, report.full_s) {
+            say!("steady at {:.1} Mbit/s, full after {full_s:.0} s", steady / 1e6);
+        }
+        say!("limited by {}", report.why);
     }
     Ok(DONE)
 }

@@ -5,11 +5,13 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use engine::{Course, Moved, Pacing, SAMPLE_EVERY, Service, Steering, Turn, Work, socket_sample};
+use engine::{Moved, Pacing, SAMPLE_EVERY, Service, Steering, Turn, Work, socket_sample};
 use event::{Host, Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, clock, tcp_info};
 use store::tables::{Recorder, TableError};
 
+use super::account::Account;
+use super::course::{Course, Moment};
 use super::message::Trailer;
 
 /// Bytes of one call: what a sender writes and a receiver reads at once.
@@ -71,6 +73,10 @@ pub(super) struct Outcome {
     /// The time these took.
     pub(super) counted_time: Duration,
     pub(super) min_rtt: Option<Duration>,
+    /// What this end knows of itself.
+    pub(super) account: Account,
+    /// How it went.
+    pub(super) course: Course,
     /// The last bytes received, as many as a trailer has.
     pub(super) last: Vec<u8>,
 }
@@ -113,7 +119,7 @@ impl<'a> Flow<'a> {
         if let Some(signals) = signals {
             poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
         }
-        let steering = Steering::new(&stream, Course { pacing, ..Course::default() })?;
+        let steering = Steering::new(&stream, engine::Course { pacing, ..engine::Course::default() })?;
         Ok(Flow {
             poll,
             steering,
@@ -130,6 +136,8 @@ impl<'a> Flow<'a> {
                 counted_bytes: 0,
                 counted_time: Duration::ZERO,
                 min_rtt: None,
+                account: Account::new(),
+                course: Course::default(),
                 last: Vec::new(),
             },
             base: None,
@@ -154,8 +162,8 @@ impl<'a> Flow<'a> {
         self.table.take()
     }
 
-    pub(super) fn into_stream(self) -> TcpStream {
-        self.stream
+    pub(super) fn into_parts(self) -> (TcpStream, Account) {
+        (self.stream, self.outcome.account)
     }
 
     fn send(&mut self, now: Instant) -> io::Result<()> {
@@ -221,6 +229,18 @@ impl<'a> Flow<'a> {
             table.record(&socket_sample(now, self.host, 0, &info, moved));
         }
         let arrived = if is_sender { info.acked_bytes } else { rx_bytes };
+        self.outcome.account.look(&info);
+        let window_bytes = u64::from(info.cwnd_packets) * u64::from(info.mss_bytes);
+        let ended = self.outcome.course.look(Moment {
+            elapsed: now.since(self.outcome.started),
+            arrived,
+            window_bytes: is_sender.then_some(window_bytes),
+            rtt: info.rtt,
+            retransmitted: info.retransmitted_packets.into(),
+        });
+        if ended {
+            self.outcome.account.look_at_memory();
+        }
         if now >= self.warm && now <= self.ends {
             let (since, base) = *self.base.get_or_insert((now, arrived));
             self.outcome.counted_bytes = arrived - base;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-const MAGIC: [u8; 7] = *b"farlun\x01";
+use super::account::Account;
+
+const MAGIC: [u8; 7] = *b"farlun\x02";
 
 /// What the near end says first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,8 +20,8 @@ pub(super) struct Hello {
 pub(super) struct Trailer {
     /// Bytes that came, or whose arrival was acknowledged.
     pub(super) bytes: u64,
-    /// CPU time it used.
-    pub(super) cpu_ns: u64,
+    /// Its end.
+    pub(super) account: Account,
 }
 
 impl Hello {
@@ -43,20 +45,27 @@ impl Hello {
 }
 
 impl Trailer {
-    pub(super) const LEN: usize = 24;
+    pub(super) const LEN: usize = 16 + 8 * Account::WORDS;
 
     pub(super) fn emit(self) -> [u8; Trailer::LEN] {
         let mut bytes = [0; Trailer::LEN];
         bytes[..7].copy_from_slice(&MAGIC);
         bytes[8..16].copy_from_slice(&self.bytes.to_be_bytes());
-        bytes[16..].copy_from_slice(&self.cpu_ns.to_be_bytes());
+        for (place, word) in bytes[16..].chunks_exact_mut(8).zip(self.account.words()) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
         bytes
     }
 
     pub(super) fn parse(bytes: &[u8]) -> Option<Trailer> {
         let bytes: &[u8; Trailer::LEN] = bytes.try_into().ok()?;
         let number = |at: usize| Some(u64::from_be_bytes(*bytes[at..].first_chunk()?));
-        (bytes[..7] == MAGIC).then_some(Trailer { bytes: number(8)?, cpu_ns: number(16)? })
+        let mut words = [0; Account::WORDS];
+        for (n, word) in words.iter_mut().enumerate() {
+            *word = number(16 + 8 * n)?;
+        }
+        let trailer = Trailer { bytes: number(8)?, account: Account::from_words(words) };
+        (bytes[..7] == MAGIC).then_some(trailer)
     }
 }
 
@@ -68,9 +77,10 @@ mod tests {
     fn survive_the_wire() {
         let hello = Hello { reverse: true, time: Duration::from_millis(4321) };
         assert_eq!(Hello::parse(&hello.emit()), Some(hello));
-        let trailer = Trailer { bytes: 1 << 40, cpu_ns: 77 };
+        let account = Account { cpu_ns: 77, memory_pressure_bytes: 1 << 50, ..Account::default() };
+        let trailer = Trailer { bytes: 1 << 40, account };
         assert_eq!(Trailer::parse(&trailer.emit()), Some(trailer));
         assert_eq!(Hello::parse(b"GET / HTTP/1.1\r\n"), None);
-        assert_eq!(Trailer::parse(&[0; 23]), None);
+        assert_eq!(Trailer::parse(&[0; Trailer::LEN - 1]), None);
     }
 }

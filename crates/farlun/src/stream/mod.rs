@@ -1,10 +1,13 @@
 //! The raw TCP baseline: one stream of bytes under the same policy, pacing and socket settings as iSCSI.
 //!
 //! The near end connects and says in 16 bytes which way the bytes go and for how long; the sender sends,
-//! and the far end adds 24 bytes at the end: what it counted and the CPU time it used.
+//! and the far end adds 104 bytes at the end: what it counted, and what its end knows of itself.
 
+mod account;
+mod course;
 mod flow;
 mod message;
+mod why;
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -19,8 +22,12 @@ use net::{EndSignals, Events, Interest, Poll, clock, tcp, tcp_info};
 use store::manifest::{Cpu, Load};
 use store::tables::Recorder;
 
+use account::Account;
+use course::Interval;
 use flow::{Flow, Role, Setup};
 use message::{Hello, Trailer};
+use serde::Serialize;
+use why::{Limit, Seen};
 
 pub(crate) use flow::{CHUNK_BYTES, Progress};
 
@@ -41,13 +48,33 @@ pub(crate) struct Order {
     pub(crate) buffer_bytes: usize,
 }
 
+/// How a stream went: the figures that every load has, and what only a stream says.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    #[serde(flatten)]
+    pub(crate) load: Load,
+    /// Rate and window over time.
+    intervals: Vec<Interval>,
+    /// The middle rate of the second half, bits per second; null if it was too short.
+    pub(crate) steady_bits_per_s: Option<f64>,
+    /// When the first interval ended that was within 5 % of it.
+    pub(crate) full_s: Option<f64>,
+    /// What both ends know of themselves.
+    near: Account,
+    far: Account,
+    /// What kept it from being faster.
+    limit: Limit,
+    /// The same as a sentence.
+    pub(crate) why: String,
+}
+
 /// Runs a stream against a far end that serves, and says how it went.
 pub(crate) fn run(
     address: SocketAddr,
     order: &Order,
     options: &Options,
     progress: &mut dyn FnMut(Progress),
-) -> anyhow::Result<Load> {
+) -> anyhow::Result<Report> {
     let mut stream = initiator::connect(address, options)?;
     let table = table(options.trace.as_deref(), "sockets-near.parquet")?;
     say(&mut stream, &Hello { reverse: order.reverse, time: order.time }.emit())?;
@@ -80,9 +107,20 @@ pub(crate) fn run(
     if order.reverse {
         outcome.moved_bytes = outcome.moved_bytes.saturating_sub(Trailer::LEN as u64);
     }
+    outcome.account.cpu_ns = cpu;
     let counted = outcome.counted_time.as_secs_f64().max(1e-9);
     let bytes = outcome.counted_bytes;
-    Ok(Load {
+    let (near, far) = (outcome.account, trailer.account);
+    let (sender, receiver) = if order.reverse { (far, near) } else { (near, far) };
+    let seen = Seen {
+        elapsed_ns: order.time.as_nanos() as u64,
+        bytes_per_s: bytes as f64 / counted,
+        rtt_ns: sender.min_rtt_ns,
+        sender,
+        receiver,
+    };
+    let (limit, why) = seen.limit();
+    let load = Load {
         kind: "stream".to_owned(),
         op: "stream".to_owned(),
         direction: Some(if order.reverse { "far-to-near" } else { "near-to-far" }.to_owned()),
@@ -92,10 +130,14 @@ pub(crate) fn run(
         bytes,
         bytes_per_s: bytes as f64 / counted,
         base_rtt_ns: outcome.min_rtt.map(|rtt| rtt.as_nanos() as f64),
-        cpu: Some(Cpu { near_ns: Some(cpu as f64), far_ns: Some(trailer.cpu_ns as f64), ..Cpu::default() }),
+        cpu: Some(Cpu { near_ns: Some(cpu as f64), far_ns: Some(far.cpu_ns as f64), ..Cpu::default() }),
         peer: Some(proto::keys::SOFTWARE.to_owned()),
         ..Load::default()
-    })
+    };
+    let course = &outcome.course;
+    let (steady_bits_per_s, full_s) = (course.steady(), course.full_s());
+    let intervals = course.intervals().to_vec();
+    Ok(Report { load, intervals, steady_bits_per_s, full_s, near, far, limit, why })
 }
 
 /// Serves streams, one after the other, until a signal ends it.
@@ -163,11 +205,12 @@ fn serve_one(
     let mut flow = Flow::new(stream, setup, &mut silent)?;
     let result = engine::run(&mut flow);
     *table = flow.take_table();
-    let mut stream = flow.into_stream();
+    let (mut stream, mut account) = flow.into_parts();
+    account.cpu_ns = clock::process_cpu_ns() - cpu;
     result?;
     let moved = tcp_info::read(&stream)?;
     let bytes = if hello.reverse { moved.acked_bytes } else { moved.received_bytes };
-    say(&mut stream, &Trailer { bytes, cpu_ns: clock::process_cpu_ns() - cpu }.emit())?;
+    say(&mut stream, &Trailer { bytes, account }.emit())?;
     stream.shutdown(Shutdown::Write)?;
     Ok(())
 }

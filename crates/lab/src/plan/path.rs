@@ -46,6 +46,8 @@ pub(super) const PATH_KEYS: &[&str] = &[
     "reorder",
     "duplicate",
     "merge_acks",
+    "coalesce",
+    "tick",
     "ring",
     "rcvbuf",
     "sndbuf",
@@ -118,6 +120,8 @@ impl Path {
             "duplicate" => self.fault("duplicate", share(value)?),
             "jitter" => self.fault("jitter", time(value)?),
             "merge_acks" => self.fault("merge-acks", time(value)?),
+            "coalesce" => self.fault("coalesce", time(value)?),
+            "tick" => self.fault("tick", time(value)?),
             _ => unreachable!("'{key}' is in PATH_KEYS"),
         }
         Ok(())

@@ -27,6 +27,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "initiators", text: include_str!("../../../../experiments/initiators.toml") },
     Shipped { name: "questions", text: include_str!("../../../../experiments/questions.toml") },
     Shipped { name: "doctor-matrix", text: include_str!("../../../../experiments/doctor-matrix.toml") },
+    Shipped { name: "gaps", text: include_str!("../../../../experiments/gaps.toml") },
 ];
 
 /// Longest plan.

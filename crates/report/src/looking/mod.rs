@@ -12,6 +12,7 @@ use analysis::{CellResult, Repeat, Tour};
 use serde_json::{Value, json};
 
 use crate::figure::Figure;
+use crate::gaps;
 use crate::table::Table;
 use crate::tables::place;
 
@@ -38,6 +39,8 @@ pub(crate) struct Inside {
     pub(crate) residence: Option<Table>,
     pub(crate) request: Option<Drawing>,
     pub(crate) packets: Option<Drawing>,
+    /// Gaps between packets: sentences, their table and their figures.
+    pub(crate) gaps: Option<(Vec<String>, Table, Vec<Figure>)>,
 }
 
 impl Drawing {
@@ -60,7 +63,8 @@ impl Inside {
     /// The figures as the page's script wants them.
     pub(crate) fn json(&self) -> impl Iterator<Item = Value> {
         let drawings = [&self.request, &self.packets].into_iter().flatten();
-        self.in_flight.iter().map(Figure::json).chain(drawings.map(Drawing::json))
+        let gaps = self.gaps.iter().flat_map(|(_, _, figures)| figures);
+        self.in_flight.iter().chain(gaps).map(Figure::json).chain(drawings.map(Drawing::json))
     }
 }
 
@@ -70,11 +74,12 @@ pub(crate) fn drawn(tour: &Tour, name: &str) -> bool {
 }
 
 /// The cells of which something was recorded, in the order of the plan. A plan that says what to draw gets
-/// only that of `in-flight`, `request` and `packets`.
+/// only that of `in-flight`, `request`, `packets` and `gaps`.
 pub(crate) fn inside(tour: &Tour) -> Vec<Inside> {
     let shown = tour.cells.iter().filter_map(|cell| {
         let repeat = cell.repeats.iter().find(|repeat| repeat.valid)?;
-        (repeat.stack.is_some() || repeat.diagram.is_some()).then_some((cell, repeat))
+        (repeat.stack.is_some() || repeat.diagram.is_some() || repeat.gaps.is_some())
+            .then_some((cell, repeat))
     });
     let all = shown.enumerate().map(|(n, (cell, repeat))| one(n + 1, cell, repeat, tour));
     all.filter(|inside| inside.json().next().is_some()).collect()
@@ -86,6 +91,7 @@ fn one(n: usize, cell: &CellResult, repeat: &Repeat, tour: &Tour) -> Inside {
     let in_flight = stack.filter(|_| wanted("in-flight"));
     let request = stack.filter(|stack| wanted("request") && !stack.examples.is_empty());
     let packets = repeat.diagram.as_ref().filter(|_| wanted("packets"));
+    let gaps = repeat.gaps.as_ref().filter(|_| wanted("gaps"));
     let origin_ns = stack.map(|stack| stack.origin_ns);
     Inside {
         name: cell.load.clone(),
@@ -106,5 +112,6 @@ fn one(n: usize, cell: &CellResult, repeat: &Repeat, tour: &Tour) -> Inside {
             kind: "packets",
             data: packets::data(diagram, origin_ns),
         }),
+        gaps: gaps.map(|gaps| (gaps::sentences(gaps), gaps::table(gaps), gaps::figures(n, gaps))),
     }
 }

@@ -56,6 +56,16 @@ pub(super) fn layers(cells: &[Inside]) -> String {
                 part(&mut body, &drawing.title, text, &place(drawing));
             }
         }
+        if let Some((sentences, table, figures)) = &cell.gaps {
+            let mut drawn = String::from("<ul>");
+            for sentence in sentences {
+                let _ = write!(drawn, "<li>{}</li>", escape(sentence));
+            }
+            drawn.push_str("</ul>");
+            drawn.push_str(&table.html(&format!("table-gaps-{}", n + 1)));
+            drawn.push_str(&panels(figures));
+            part(&mut body, "Gaps between packets", GAPS, &drawn);
+        }
         body.push_str("</details>");
     }
     let text = "Where requests are between the caller and the store, and back. docs/layers.md says how to read these pictures.";
@@ -69,6 +79,24 @@ const REQUEST: &str = "Left: requests by their latency; click one. Right: its st
                        initiator, grey the way between the hosts, orange the target.";
 const PACKETS: &str = "Every packet of the busiest connection, from the host that sent it to the one that got it. Drag to zoom, \
                        from seconds to microseconds; point at an arrow for the PDUs and bytes in it.";
+
+const GAPS: &str = "Time between a packet and the one before, where it was sent and where it was received. A band is a gap that \
+                    many have; a lattice are beginnings that keep a clock. docs/gaps.md says how causes are told apart.";
+
+/// Small figures side by side.
+pub(crate) fn panels(figures: &[Figure]) -> String {
+    let mut panels = String::from("<p class=\"legend\">");
+    for (name, colour) in figures.first().map_or(&[][..], |figure| &figure.legend) {
+        let _ = write!(panels, "<span><i style=\"border-color:{colour}\"></i>{}</span>", escape(name));
+    }
+    panels.push_str("</p><div class=\"panels\">");
+    for figure in figures {
+        let caption = escape(&figure.title);
+        let _ =
+            write!(panels, "<figure><figcaption>{caption}</figcaption>{}</figure>", drawing(figure, "small"));
+    }
+    panels + "</div>"
+}
 
 pub(crate) fn part(out: &mut String, title: &str, text: &str, drawing: &str) {
     let _ = write!(out, "<h3>{}</h3><p class=\"note\">{}</p>{drawing}", escape(title), escape(text));

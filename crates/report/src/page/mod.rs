@@ -16,7 +16,7 @@ use crate::headline::headline;
 use crate::looking::{self, Inside};
 use crate::{against, doctor};
 
-pub(crate) use inside::{part, place};
+pub(crate) use inside::{panels, part, place};
 pub(crate) use section::{chip, drawing, rebuild, section};
 
 const PLOTLY: &str = include_str!("../../assets/plotly-basic.min.js");

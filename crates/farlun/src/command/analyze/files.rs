@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use analysis::capture::file::{self, Ended, FileError};
 use analysis::capture::{Analyzer, Capture, Listener};
+use analysis::gaps::Gaps;
+use analysis::gaps::capture::Listening;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use wire::pcap::Packet;
@@ -17,12 +19,14 @@ use crate::exit::Exit;
 pub(super) struct Read {
     pub(super) paths: Vec<PathBuf>,
     pub(super) capture: Capture,
+    pub(super) gaps: Option<Gaps>,
 }
 
 /// A capture that is being read.
 pub(super) struct Tapped {
     paths: Vec<PathBuf>,
     analyzer: Analyzer,
+    listening: Listening,
     dropped: u64,
     cut: Option<String>,
 }
@@ -74,7 +78,13 @@ pub(super) fn names(paths: &[PathBuf]) -> String {
 
 impl Tapped {
     pub(super) fn over(paths: &[PathBuf]) -> Tapped {
-        Tapped { paths: paths.to_vec(), analyzer: Analyzer::new(), dropped: 0, cut: None }
+        Tapped {
+            paths: paths.to_vec(),
+            analyzer: Analyzer::new(),
+            listening: Listening::default(),
+            dropped: 0,
+            cut: None,
+        }
     }
 
     /// Reads the files it was made with, for a listener alone.
@@ -86,8 +96,9 @@ impl Tapped {
         let file = open(path)?;
         let bar = bar(file.metadata().map_or(0, |about| about.len()));
         let analyzer = &mut self.analyzer;
+        let mut all = (&mut self.listening, listener);
         let each = |packet: &Packet<'_>| {
-            analyzer.packet(packet, listener);
+            analyzer.packet(packet, &mut all);
             false
         };
         let Ended { dropped, cut } =
@@ -102,7 +113,8 @@ impl Tapped {
     fn finish(self) -> Read {
         let several = self.paths.len() > 1;
         let cut = self.cut.map(|cut| if several { format!("{cut} (a file of several)") } else { cut });
-        Read { paths: self.paths, capture: self.analyzer.finish(self.dropped, cut) }
+        let capture = self.analyzer.finish(self.dropped, cut);
+        Read { paths: self.paths, capture, gaps: self.listening.finish() }
     }
 }
 

@@ -8,7 +8,7 @@ use std::io::stdout;
 use std::path::PathBuf;
 
 use analysis::Tour;
-use analysis::capture::{Capture, Drawing};
+use analysis::capture::Drawing;
 use anyhow::Context;
 use report::terminal::{self, Colour};
 use serde_json::{Value, json};
@@ -66,13 +66,14 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
     }
     let colour = Colour::on(&stdout());
     let mut parts: Vec<String> = Vec::new();
-    for Read { paths, capture } in &captures {
+    for Read { paths, capture, gaps } in &captures {
         let name = if captures.len() + tours.len() > 1 {
             format!("{}\n", files::names(paths))
         } else {
             String::new()
         };
         parts.push(format!("{name}{}", terminal::capture(capture, colour).trim_end()));
+        parts.extend(gaps.iter().map(|gaps| terminal::gaps(gaps, colour).trim_end().to_owned()));
     }
     for (folder, tour) in folders.iter().zip(&tours) {
         parts.push(format!("{}\n{}", folder.display(), terminal::summary(tour, colour).trim_end()));
@@ -86,7 +87,7 @@ fn lists(files: &[PathBuf], list: List) -> anyhow::Result<u8> {
     let mut lines = Lines::new(list);
     let captures = files::read(files, &mut lines)?;
     lines.finish().context("cannot write to standard output")?;
-    for Read { paths, capture } in captures {
+    for Read { paths, capture, .. } in captures {
         if let Some(cut) = capture.cut {
             eprintln!("farlun: {} was read up to a cut: {cut}", files::names(&paths));
         }
@@ -110,13 +111,13 @@ fn document(
     folders: &[PathBuf],
     pages: &[PathBuf],
 ) -> anyhow::Result<Value> {
-    let with = |paths: &[PathBuf], capture: &Capture| {
+    let with = |Read { paths, capture, gaps }: &Read| {
         let mut value = serde_json::to_value(capture)?;
         value["paths"] = json!(paths);
+        value["gaps"] = json!(gaps);
         anyhow::Ok(value)
     };
-    let told =
-        captures.iter().map(|read| with(&read.paths, &read.capture)).collect::<anyhow::Result<Vec<_>>>()?;
+    let told = captures.iter().map(with).collect::<anyhow::Result<Vec<_>>>()?;
     let mut document = match <[Value; 1]>::try_from(told) {
         Ok([alone]) if tours.is_empty() => alone,
         Ok(alone) => json!({"captures": alone}),

@@ -59,6 +59,13 @@ pub(super) struct PathArgs {
     /// their gaps
     #[arg(long, value_name = "VALUE")]
     merge_acks: Option<Both<Time>>,
+    /// Show packets to the receiving host in groups, so long after the first of each, as a card does that coalesces
+    /// interrupts: 100us
+    #[arg(long, value_name = "VALUE")]
+    coalesce: Option<Both<Time>>,
+    /// Show packets to the receiving host only when a clock ticks, with this period: 1ms
+    #[arg(long, value_name = "VALUE")]
+    tick: Option<Both<Time>>,
     /// When the line is down, from the start of COMMAND: 10s+200ms (at 10 s, for 200 ms), 10s+200ms/30s (then every
     /// 30 s), several with commas
     #[arg(long, value_name = "VALUE")]
@@ -71,7 +78,7 @@ pub(super) struct PathArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(RING))]
     ring: Option<u32>,
     /// Cut super-packets into packets of MTU size before anything happens to them [default: with --ring, --loss,
-    /// --reorder, --duplicate, --merge-acks, --jitter-overtakes and a --queue in packets]
+    /// --reorder, --duplicate, --merge-acks, --coalesce, --tick, --jitter-overtakes and a --queue in packets]
     #[arg(long)]
     segment: bool,
     /// What is left to chance follows from N: the same N, the same fate of the n-th packet
@@ -199,6 +206,8 @@ impl PathArgs {
                 .map(|share| Reordering { share: *share, hold }),
             duplicate: self.duplicate.as_ref().and_then(|duplicate| duplicate.of(near)).copied(),
             merge: time(&self.merge_acks),
+            tick: time(&self.tick),
+            coalesce: time(&self.coalesce),
             outages: self
                 .down
                 .as_ref()
@@ -253,7 +262,7 @@ mod tests {
     #[test]
     fn what_is_meant_for_packets_cuts_super_packets() {
         for flags in
-            ["--queue 256", "--ring 80", "--loss 0.01%", "--merge-acks 125us", "--reorder 1%", "--segment"]
+            ["--queue 256", "--ring 80", "--loss 0.01%", "--merge-acks 125us", "--tick far:1ms", "--segment"]
         {
             assert!(spec(flags).expect(flags).segment, "{flags}");
         }

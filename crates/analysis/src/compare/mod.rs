@@ -1,0 +1,294 @@
+//! Two runs side by side: which figures differ, by how much, and whether by more than chance.
+//!
+//! Cells are paired by load and place in the matrix; two runs of one cell each are paired as they are. Where both
+//! sides have four repeats or more, repeats are compared. Otherwise the window of one repeat is cut into stretches,
+//! each with one value: that tells whether these two runs differ, and leaves open whether another pair would.
+
+mod refusal;
+mod significance;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+use crate::gaps::{Cause, Kind, Tap};
+use crate::tour::{CellResult, Repeat, Tour};
+use crate::{METRICS, Sample};
+
+pub use refusal::Refusal;
+
+/// Stretches of a window that have a value each. Much shorter ones would depend on each other.
+pub const STRETCHES: usize = 20;
+/// Repeats from which on they are compared instead of stretches: fewer could not show anything.
+const REPEATS_MIN: usize = 4;
+/// What is called a difference has a corrected chance below this.
+const CHANCE_MAX: f64 = 0.05;
+/// And is at least this large: emulated paths repeat so well that less would be found all the time.
+const DIFFERENCE_MIN: f64 = 0.01;
+
+/// What two runs have to say about each other.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Comparison {
+    /// Names of the plans.
+    pub plans: [String; 2],
+    /// Cells that both runs have.
+    pub pairs: Vec<Pair>,
+    /// Cells that only one has.
+    pub alone: [Vec<String>; 2],
+}
+
+/// A cell of each run.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Pair {
+    /// Its load, or both.
+    pub name: String,
+    /// Where it lies in each run's matrix.
+    pub places: [String; 2],
+    /// What differs in their paths: name and both values.
+    pub paths: Vec<(&'static str, [u64; 2])>,
+    /// Figures that both have.
+    pub rows: Vec<Row>,
+    /// Causes that the gaps between their packets show, with their periods in seconds.
+    pub causes: [Vec<(Cause, f64)>; 2],
+    /// What could not be compared, and why.
+    pub notes: Vec<String>,
+    /// What is drawn of each.
+    #[serde(skip)]
+    pub drawn: [Repeat; 2],
+}
+
+/// One figure of both.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// Its unit, as [`METRICS`] have them.
+    pub unit: &'static str,
+    /// Medians.
+    pub medians: [f64; 2],
+    /// The second over the first.
+    pub ratio: Option<f64>,
+    /// How many values each is of.
+    pub samples: [usize; 2],
+    /// Whether these are repeats; otherwise stretches of one.
+    pub of_repeats: bool,
+    /// The chance that there is no difference, corrected for the number of questions; `None` if too few values.
+    pub chance: Option<f64>,
+    /// What follows.
+    pub outcome: Outcome,
+}
+
+/// What a comparison says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// They differ by more than chance and by a hundredth at least.
+    Differs,
+    /// No more than chance or than a hundredth.
+    Alike,
+    /// There are too few values to say.
+    Open,
+}
+
+impl Comparison {
+    /// Of two runs.
+    ///
+    /// # Errors
+    /// [`Refusal`] if they have nothing in common that could be compared.
+    pub fn of(runs: [&Tour; 2]) -> Result<Comparison, Refusal> {
+        let [a, b] = runs;
+        let pairs: Vec<(&CellResult, &CellResult)> = match (&a.cells[..], &b.cells[..]) {
+            ([one], [other]) => vec![(one, other)],
+            _ => {
+                let partner = |cell: &CellResult| {
+                    b.cells.iter().find(|other| other.load == cell.load && other.point == cell.point)
+                };
+                a.cells.iter().filter_map(|cell| Some((cell, partner(cell)?))).collect()
+            }
+        };
+        if pairs.is_empty() {
+            return Err(Refusal::NothingInCommon { cells: runs.map(|run| names(&run.cells)) });
+        }
+        for (one, other) in &pairs {
+            refusal::check([one, other])?;
+        }
+        let alone = |cells: &[CellResult], of: fn(&(&CellResult, &CellResult)) -> *const CellResult| {
+            let paired = |cell: &&CellResult| !pairs.iter().any(|pair| std::ptr::eq(of(pair), *cell));
+            cells.iter().filter(paired).map(name).collect()
+        };
+        Ok(Comparison {
+            plans: runs.map(|run| run.run.plan_name.clone()),
+            alone: [alone(&a.cells, |pair| pair.0), alone(&b.cells, |pair| pair.1)],
+            pairs: pairs.iter().map(|(one, other)| Pair::of([one, other])).collect(),
+        })
+    }
+}
+
+impl Pair {
+    fn of(cells: [&CellResult; 2]) -> Pair {
+        let drawn = cells.map(|cell| cell.repeats.iter().find(|r| r.valid).cloned().unwrap_or_default());
+        let mut notes = Vec::new();
+        let requests = cells.map(|cell| (cell.block_bytes, cell.depth));
+        let same_requests = requests[0] == requests[1];
+        if !same_requests && cells.iter().any(|cell| !cell.bulk) {
+            notes.push("their requests differ in size or number: latencies are not compared".to_owned());
+        }
+        let windows = [&drawn[0], &drawn[1]].map(|repeat| repeat.window_s);
+        if windows[0] != windows[1] {
+            notes.push("their figures are of windows that differ in place or length".to_owned());
+        }
+        let mut rows = Vec::new();
+        for question in QUESTIONS {
+            if question.of_requests && !same_requests {
+                continue;
+            }
+            rows.extend(question.row(cells, &drawn));
+        }
+        let mut chances: Vec<f64> = rows.iter().filter_map(|row: &Row| row.chance).collect();
+        significance::holm(&mut chances);
+        let mut chances = chances.into_iter();
+        for row in &mut rows {
+            row.chance = row.chance.and_then(|_| chances.next());
+            row.outcome = row.judged();
+        }
+        Pair {
+            name: if cells[0].load == cells[1].load {
+                cells[0].load.clone()
+            } else {
+                format!("{} / {}", cells[0].load, cells[1].load)
+            },
+            places: cells.map(place),
+            paths: paths(cells),
+            rows,
+            causes: [&drawn[0], &drawn[1]]
+                .map(|repeat| repeat.gaps.as_ref().map(crate::gaps::Gaps::causes).unwrap_or_default()),
+            notes,
+            drawn,
+        }
+    }
+}
+
+impl Row {
+    fn judged(&self) -> Outcome {
+        let [a, b] = self.medians;
+        let large = (a - b).abs() > DIFFERENCE_MIN * a.abs().max(b.abs());
+        match self.chance {
+            None => Outcome::Open,
+            Some(chance) if chance < CHANCE_MAX && large => Outcome::Differs,
+            Some(_) => Outcome::Alike,
+        }
+    }
+}
+
+/// One thing that is compared.
+struct Question {
+    /// Of [`METRICS`], or a name of its own.
+    name: &'static str,
+    unit: &'static str,
+    /// Whether it depends on what a request is.
+    of_requests: bool,
+    /// Values of stretches of a repeat, if it has such.
+    stretches: fn(&Repeat) -> Vec<f64>,
+}
+
+const fn question(name: &'static str, unit: &'static str, stretches: fn(&Repeat) -> Vec<f64>) -> Question {
+    Question { name, unit, of_requests: false, stretches }
+}
+
+const QUESTIONS: &[Question] = &[
+    question("throughput", "bit/s", rates),
+    question("ramp", "s", |_| Vec::new()),
+    Question {
+        name: "latency_p50",
+        unit: "s",
+        of_requests: true,
+        stretches: |repeat| repeat.latency_stretches.clone(),
+    },
+    Question { name: "latency_p99", unit: "s", of_requests: true, stretches: |_| Vec::new() },
+    question("gap of data, sent", "s", |repeat| gaps(repeat, Kind::Data, Tap::Sent)),
+    question("gap of data, behind the path", "s", |repeat| gaps(repeat, Kind::Data, Tap::Due)),
+    question("gap of ACKs, sent", "s", |repeat| gaps(repeat, Kind::Acks, Tap::Sent)),
+    question("gap of ACKs, behind the path", "s", |repeat| gaps(repeat, Kind::Acks, Tap::Due)),
+    question("acks_together", "", |repeat| together(repeat, Kind::Acks, Tap::Due)),
+    question("retransmitted", "packets", |_| Vec::new()),
+    question("dropped_queue_full", "packets", |_| Vec::new()),
+    question("cpu_near_per_io", "s", |_| Vec::new()),
+];
+
+impl Question {
+    /// `None` if one side has no such figure.
+    fn row(&self, cells: [&CellResult; 2], drawn: &[Repeat; 2]) -> Option<Row> {
+        let repeats = cells.map(|cell| {
+            let valid = cell.repeats.iter().filter(|repeat| repeat.valid);
+            valid.filter_map(|repeat| repeat.values.get(self.name).copied()).collect::<Vec<f64>>()
+        });
+        let of_repeats = repeats.iter().all(|values| values.len() >= REPEATS_MIN);
+        let stretches = [&drawn[0], &drawn[1]].map(self.stretches);
+        let cut = stretches.iter().all(|values| values.len() >= REPEATS_MIN);
+        let values = if of_repeats || !cut { &repeats } else { &stretches };
+        let (a, b) = (median(&values[0])?, median(&values[1])?);
+        let sizes = [values[0].len(), values[1].len()];
+        let able = significance::least(sizes[0], sizes[1]) < CHANCE_MAX;
+        let known = METRICS.iter().find(|metric| metric.name == self.name && !metric.of_line);
+        Some(Row {
+            name: self.name.to_owned(),
+            unit: known.map_or(self.unit, |metric| metric.unit),
+            medians: [a, b],
+            ratio: (a != 0.0).then(|| b / a),
+            samples: sizes,
+            of_repeats: of_repeats || !cut,
+            chance: able.then(|| significance::rank_test(&values[0], &values[1])).flatten(),
+            outcome: Outcome::Open,
+        })
+    }
+}
+
+/// The rate in stretches of the window.
+fn rates(repeat: &Repeat) -> Vec<f64> {
+    let Some((start_s, length_s)) = repeat.window_s else { return Vec::new() };
+    let within = |sample: &&Sample| (start_s..start_s + length_s).contains(&sample.0);
+    let rates: Vec<f64> = repeat.rate.iter().filter(within).map(|(_, rate)| *rate).collect();
+    let each = rates.len().div_ceil(STRETCHES).max(1);
+    rates.chunks(each).map(|stretch| stretch.iter().sum::<f64>() / stretch.len() as f64).collect()
+}
+
+fn gaps(repeat: &Repeat, kind: Kind, tap: Tap) -> Vec<f64> {
+    let found = repeat.gaps.as_ref().and_then(|gaps| gaps.at(kind, tap));
+    found.map_or_else(Vec::new, |gaps| gaps.stretches.iter().map(|stretch| stretch.mean_s).collect())
+}
+
+fn together(repeat: &Repeat, kind: Kind, tap: Tap) -> Vec<f64> {
+    let found = repeat.gaps.as_ref().and_then(|gaps| gaps.at(kind, tap));
+    found.map_or_else(Vec::new, |gaps| gaps.stretches.iter().map(|stretch| stretch.zero_share).collect())
+}
+
+fn median(values: &[f64]) -> Option<f64> {
+    crate::Spread::of(values).map(|spread| spread.median)
+}
+
+fn paths(cells: [&CellResult; 2]) -> Vec<(&'static str, [u64; 2])> {
+    let [Some(a), Some(b)] = cells.map(|cell| cell.path) else { return Vec::new() };
+    let all = [
+        ("delay_ns", [a.delay_ns, b.delay_ns]),
+        ("rate_bits_per_s", [a.rate_bits_per_s, b.rate_bits_per_s]),
+        ("queue_bytes", [a.queue_bytes, b.queue_bytes]),
+        ("mtu", [u64::from(a.mtu), u64::from(b.mtu)]),
+    ];
+    all.into_iter().filter(|(_, values)| values[0] != values[1]).collect()
+}
+
+fn names(cells: &[CellResult]) -> Vec<String> {
+    cells.iter().map(name).collect()
+}
+
+/// A cell as people know it: its load and its place.
+fn name(cell: &CellResult) -> String {
+    match place(cell) {
+        place if place.is_empty() => cell.load.clone(),
+        place => format!("{} at {place}", cell.load),
+    }
+}
+
+fn place(cell: &CellResult) -> String {
+    cell.point.iter().map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ")
+}

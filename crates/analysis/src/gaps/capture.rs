@@ -1,0 +1,74 @@
+//! The packets of a capture, as its [`Listener`]: gaps of the connection that carried most, at the one tap there is.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use super::{Drawing, Gaps, PASSAGES_MAX, Passage};
+use crate::capture::{Listener, PacketRow};
+use crate::line::ETHERNET_BYTES;
+
+/// Directions of connections that are followed.
+const WAYS_MAX: usize = 64;
+/// Headers in front of the payload of a segment: IPv4 and TCP with timestamps.
+const HEADERS_BYTES: u32 = crate::line::HEADER_BYTES + ETHERNET_BYTES;
+/// SYN, FIN and RST.
+const NOT_JUST_ACK: u8 = 2 | 1 | 4;
+
+/// Takes packets while a capture is read.
+#[derive(Debug, Default)]
+pub struct Listening {
+    ways: HashMap<(SocketAddr, SocketAddr), Way>,
+}
+
+/// What one end of a connection sent.
+#[derive(Debug, Default)]
+struct Way {
+    data: Vec<Passage>,
+    acks: Vec<Passage>,
+    payload_bytes: u64,
+    largest: u32,
+}
+
+impl Listening {
+    /// The gaps of the connection that carried most one way; `None` if its packets were too few.
+    #[must_use]
+    pub fn finish(mut self) -> Option<Gaps> {
+        let busiest = self.ways.iter().max_by_key(|(names, way)| (way.payload_bytes, **names));
+        let (src, dst) = *busiest?.0;
+        let mut data = self.ways.remove(&(src, dst))?;
+        let mss = data.largest_packet();
+        for passage in &mut data.data {
+            passage.segments = passage.bytes.div_ceil(mss).max(1);
+            passage.bytes += passage.segments * HEADERS_BYTES;
+        }
+        let acks = self.ways.remove(&(dst, src)).unwrap_or_default();
+        Gaps::of(&data.data, &acks.acks, Drawing::default())
+    }
+}
+
+impl Way {
+    /// Payload of a packet that is none of several: the largest one, unless that is more than a jumbo frame holds.
+    fn largest_packet(&self) -> u32 {
+        if self.largest <= 9_000 { self.largest.max(1) } else { 1_448 }
+    }
+}
+
+impl Listener for Listening {
+    fn packet(&mut self, row: &PacketRow) {
+        let names = (row.src, row.dst);
+        if self.ways.len() >= WAYS_MAX && !self.ways.contains_key(&names) {
+            return;
+        }
+        let way = self.ways.entry(names).or_default();
+        let bytes = u32::try_from(row.len).unwrap_or(u32::MAX);
+        let passage = Passage { sent_ns: row.t_ns, arrived_ns: None, bytes, segments: 1, unseen_ns: 0 };
+        if row.len > 0 && way.data.len() < PASSAGES_MAX {
+            way.payload_bytes += u64::from(bytes);
+            way.largest = way.largest.max(bytes);
+            way.data.push(passage);
+        } else if row.len == 0 && row.flags & NOT_JUST_ACK == 0 && way.acks.len() < PASSAGES_MAX {
+            // Its row does not say what it acknowledges.
+            way.acks.push(passage);
+        }
+    }
+}

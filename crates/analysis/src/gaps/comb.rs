@@ -1,0 +1,252 @@
+//! Lattices: beginnings of groups that lie on the multiples of a period, also after a pause.
+//!
+//! Only a clock does that. The statistic is Rayleigh's: the length R of the mean of the unit vectors whose angles are
+//! the phases of the beginnings. N beginnings without a clock have R of about 1/√N; stamps that are off by a normal error
+//! of a standard deviation s have R = exp(−2π²s²/P²), which is 0.45 for a fifth of the period. The period is first
+//! sought in the times between neighbours, which needs no exact value, and then made exact over longer and longer
+//! spans: whatever drifts, as groups without a clock do, has lost its phase by then.
+
+use std::f64::consts::TAU;
+
+use super::train::Group;
+
+/// Beginnings that are needed.
+const STARTS_MIN: usize = 50;
+/// Beginnings that are looked at: more tell no more.
+const STARTS_MAX: usize = 6_000;
+/// R of a lattice: stamps may be off by a fifth of the period.
+const R_MIN: f64 = 0.45;
+/// N·R² of a lattice; chance, at the hundred periods that are tried, reaches 10 once in 200 trains.
+const SURE_MIN: f64 = 25.0;
+/// Share of the lattice's points that have something: fewer are bursts that come by for a reason of their own.
+const OCCUPIED_MIN: f64 = 0.25;
+/// Of all the periods that explain the beginnings, the longest counts whose R comes so near the best.
+const NEAR_BEST: f64 = 0.85;
+/// Periods that are sought.
+const PERIOD_MIN_NS: f64 = 20_000.0;
+const PERIOD_MAX_NS: f64 = 12_000_000.0;
+/// Steps between periods that are tried first.
+const STEP: f64 = 1.01;
+/// Periods that are made exact.
+const CANDIDATES: usize = 4;
+
+/// Ticks of the kernels that there are: 1000, 300, 250 and 100 a second.
+pub(super) const TICKS_NS: [f64; 4] = [1e6, 1e9 / 300.0, 4e6, 1e7];
+
+/// A lattice.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Comb {
+    /// Its period.
+    pub(super) period_ns: f64,
+    /// R.
+    pub(super) strength: f64,
+    /// Share of its points that have something.
+    pub(super) occupied: f64,
+}
+
+/// The lattices of a train's groups: the best one, and a tick that lies in it or beside it.
+pub(super) fn find(groups: &[Group]) -> Vec<Comb> {
+    let starts: Vec<f64> = starts(groups);
+    if starts.len() < STARTS_MIN {
+        return Vec::new();
+    }
+    let apart: Vec<f64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let candidates = candidates(&apart);
+    let exact = candidates.iter().filter_map(|period_ns| lattice(&starts, *period_ns, 10.0));
+    let exact: Vec<Comb> = exact.collect();
+    let longest = longest_of(exact);
+    let ticks = TICKS_NS.iter().filter_map(|period_ns| lattice(&starts, *period_ns, 300.0));
+    // What lies on 4 ms lies on 1 ms, too: the longest is meant here as well.
+    let tick = longest_of(ticks.filter(|comb| is_tick(comb.period_ns)).collect());
+    // What is found both ways is one, and what lies on a wide lattice lies on its parts.
+    let other = |tick: &Comb| {
+        longest.is_none_or(|comb| {
+            let times = comb.period_ns / tick.period_ns;
+            times < 0.998 || (times - times.round()).abs() > 0.002 * times
+        })
+    };
+    longest.into_iter().chain(tick.filter(other)).collect()
+}
+
+/// Of lattices that explain the beginnings nearly as well as the best one, the widest.
+fn longest_of(combs: Vec<Comb>) -> Option<Comb> {
+    let best = combs.iter().map(|comb| comb.strength).fold(0.0, f64::max);
+    let near = combs.into_iter().filter(|comb| comb.strength >= NEAR_BEST * best);
+    near.max_by(|a, b| a.period_ns.total_cmp(&b.period_ns))
+}
+
+/// Whether a period is a kernel's tick: two clocks differ by less than three ten-thousandths.
+pub(super) fn is_tick(period_ns: f64) -> bool {
+    TICKS_NS.iter().any(|tick_ns| (period_ns / tick_ns - 1.0).abs() <= 3e-4)
+}
+
+/// Whether groups lie on a lattice that was found elsewhere with this strength, if faintly.
+pub(super) fn lie_on(groups: &[Group], period_ns: f64, elsewhere: f64) -> bool {
+    let starts = starts(groups);
+    let r = strength(&starts, period_ns, starts.last().copied().unwrap_or(0.0) + 1.0);
+    let sure = starts.len() as f64 * r * r >= SURE_MIN;
+    // What lies on every ninth point only lies on a wider lattice, and has nothing of this one.
+    sure && r >= elsewhere / 2.0 && occupied(&starts, period_ns) >= OCCUPIED_MIN
+}
+
+fn starts(groups: &[Group]) -> Vec<f64> {
+    let first = groups.first().map_or(0, |group| group.start_ns);
+    groups.iter().take(STARTS_MAX).map(|group| (group.start_ns - first) as f64).collect()
+}
+
+/// Periods that the times between neighbours are multiples of, roughly.
+fn candidates(apart: &[f64]) -> Vec<f64> {
+    let some = &apart[..apart.len().min(1_500)];
+    let mut ordered = some.to_vec();
+    let (_, median, _) = ordered.select_nth_unstable_by(some.len() / 2, f64::total_cmp);
+    // A period longer than what it is to explain explains anything.
+    let longest = (*median * 1.1).min(PERIOD_MAX_NS);
+    let mut tried: Vec<(f64, f64)> = Vec::new();
+    let mut period = PERIOD_MIN_NS;
+    while period <= longest {
+        tried.push((period, multiples(some, period)));
+        period *= STEP;
+    }
+    let r = |at: usize| tried.get(at).map_or(0.0, |(_, r)| *r);
+    let mut peaks: Vec<(f64, f64)> = (0..tried.len())
+        .filter(|at| r(*at) >= R_MIN / 2.0 && r(*at) >= r(at + 1) && (*at == 0 || r(*at) > r(at - 1)))
+        .map(|at| tried[at])
+        .collect();
+    peaks.sort_unstable_by(|a, b| b.1.total_cmp(&a.1));
+    let best = peaks.first().map_or(0.0, |(_, r)| *r);
+    // Of lattices that nest, the wide ones are wanted.
+    peaks.retain(|(_, r)| *r >= NEAR_BEST * best);
+    peaks.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+    peaks.truncate(CANDIDATES);
+    peaks.into_iter().map(|(period, _)| period).collect()
+}
+
+/// Makes a period exact that is known well enough for so many periods, and says what it is worth.
+fn lattice(starts: &[f64], period_ns: f64, mut periods: f64) -> Option<Comb> {
+    let total = starts.last()? + 1.0;
+    let (mut period, mut span) = (period_ns, 0.0);
+    while span < total {
+        span = (period * periods).min(total);
+        // Known to within a tenth of a turn over the last span, which was a third of this one.
+        let r;
+        (period, r) = best(starts, period, span, 0.3 * period / span);
+        if r < R_MIN {
+            return None;
+        }
+        periods *= 3.0;
+    }
+    let (period, r) = best(starts, period, span, 0.05 * period / span);
+    let occupied = occupied(starts, period);
+    let sure = starts.len() as f64 * r * r >= SURE_MIN;
+    (sure && occupied >= OCCUPIED_MIN).then_some(Comb { period_ns: period, strength: r, occupied })
+}
+
+/// Of nine periods that differ from one by up to `unsure`, the best, and its R.
+fn best(starts: &[f64], period: f64, span: f64, unsure: f64) -> (f64, f64) {
+    let tried = (-4..=4).map(|step| period * (1.0 + unsure * f64::from(step) / 4.0));
+    let found = tried.map(|period| (period, strength(starts, period, span)));
+    found.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((period, 0.0))
+}
+
+/// R within spans of this length, on average: a span keeps no phase from the one before.
+fn strength(starts: &[f64], period_ns: f64, span: f64) -> f64 {
+    let (mut sum, mut from) = (0.0, 0);
+    while from < starts.len() {
+        let end = starts[from] + span;
+        let to = from + starts[from..].partition_point(|start| *start < end);
+        let within = &starts[from..to];
+        sum += resultant(within.iter().map(|start| start / period_ns)) * within.len() as f64;
+        from = to;
+    }
+    sum / starts.len().max(1) as f64
+}
+
+/// How near times are to the multiples of a period, from 1 down to −1: the mean cosine. (Equal times have a resultant of 1
+/// at any period.)
+fn multiples(times: &[f64], period: f64) -> f64 {
+    times.iter().map(|time| ((time / period).fract() * TAU).cos()).sum::<f64>() / times.len() as f64
+}
+
+/// Length of the mean unit vector of angles given in turns.
+fn resultant(turns: impl Iterator<Item = f64>) -> f64 {
+    let (mut x, mut y, mut n) = (0.0, 0.0, 0.0);
+    for turn in turns {
+        let (sin, cos) = (turn.fract() * TAU).sin_cos();
+        x += cos;
+        y += sin;
+        n += 1.0;
+    }
+    if n == 0.0 { 0.0 } else { f64::hypot(x, y) / n }
+}
+
+/// Share of the lattice's points from the first to the last that have a beginning; a pause of 50 points does not count.
+fn occupied(starts: &[f64], period_ns: f64) -> f64 {
+    let (mut points, mut taken) = (1.0, 1.0);
+    for pair in starts.windows(2) {
+        let steps = ((pair[1] - pair[0]) / period_ns).round();
+        if steps >= 1.0 {
+            taken += 1.0;
+            points += if steps > 50.0 { 1.0 } else { steps };
+        }
+    }
+    taken / points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups(starts: impl Iterator<Item = f64>) -> Vec<Group> {
+        starts.map(|t| Group { start_ns: t as u64, events: 1, delay_ns: None }).collect()
+    }
+
+    /// Numbers from 0 to 1 that look like chance.
+    fn chance(n: u64) -> f64 {
+        let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x1234_5678_9abc_def1);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    #[test]
+    fn a_clock_is_found_through_pauses_and_blurred_stamps() {
+        let mut at = 0.0;
+        let on = |n: u64| {
+            at += 125_000.0 * (1.0 + (chance(n) * 3.0).floor());
+            // Four throws make nearly a normal error, here of 18 µs.
+            at + (0..4).map(|k| chance(n * 4 + k + 1_000_000)).sum::<f64>() * 31_000.0
+        };
+        let found = find(&groups((0..4_000).map(on)));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!((found[0].period_ns / 125_000.0 - 1.0).abs() < 1e-5, "{found:?}");
+        assert!(found[0].strength > 0.5 && (found[0].occupied - 0.5).abs() < 0.05, "{found:?}");
+    }
+
+    #[test]
+    fn what_drifts_and_what_comes_by_chance_have_none() {
+        let mut at = 0.0;
+        let drifting = |n: u64| {
+            at += 100_000.0 + chance(n) * 25_000.0;
+            at
+        };
+        assert_eq!(find(&groups((0..5_000).map(drifting))), []);
+        let mut at = 0.0;
+        let exponential = |n: u64| {
+            at -= 100_000.0 * (1.0 - chance(n)).ln();
+            at
+        };
+        assert_eq!(find(&groups((0..5_000).map(exponential))), []);
+    }
+
+    #[test]
+    fn the_longest_period_counts_and_a_tick_stands_beside_it() {
+        let found = find(&groups((0..900).map(|n| f64::from(n) * 4e6)));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!((found[0].period_ns / 4e6 - 1.0).abs() < 1e-5, "{found:?}");
+        // Three bunches of a merging line in every tick.
+        let bunches = (0..900).flat_map(|n| [0.0, 125e3, 250e3].map(|t| t + f64::from(n) * 1e6));
+        let found: Vec<f64> =
+            find(&groups(bunches)).iter().map(|comb| (comb.period_ns / 1e3).round()).collect();
+        assert_eq!(found, [125.0, 1_000.0]);
+    }
+}

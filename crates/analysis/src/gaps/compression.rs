@@ -1,0 +1,171 @@
+//! How acknowledgements are pressed together on their way, and what their sender does then.
+//!
+//! A pair's compression is its spacing where it was sent over its spacing where it came. A run is a row of
+//! acknowledgements that come at no more than a quarter of the spacing they were sent with; the data that leave until the
+//! next acknowledgement comes are the burst that follows it.
+
+use serde::Serialize;
+
+use super::Passage;
+use super::train::TOGETHER_NS;
+
+/// A pair that comes at no more than this part of its spacing belongs to a run.
+const PRESSED: u64 = 4;
+/// Runs that are needed to tell how bursts follow them.
+const RUNS_MIN: usize = 16;
+
+/// What became of the spacing of acknowledgements between the taps.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Compression {
+    /// Spacing where they were sent over spacing where they came: that of the middle pair.
+    pub p50: f64,
+    /// One pair in ten is pressed together more than so; no more than a thousandfold is told.
+    pub p90: f64,
+    /// Share of acknowledgements that came in runs.
+    pub in_runs: f64,
+    /// Runs.
+    pub runs: u64,
+    /// Acknowledgements of a run, on average.
+    pub acks_per_run: f64,
+    /// Of the longest one.
+    pub acks_per_run_max: u64,
+    /// Bytes that a run acknowledges, on average.
+    pub acked_bytes_per_run: f64,
+    /// Bytes that are sent behind a run before the next acknowledgement comes, on average.
+    pub burst_bytes: f64,
+    /// How closely bursts follow what runs acknowledge: 1 if they are proportional, 0 if they have nothing in common.
+    pub correlation: Option<f64>,
+}
+
+/// A row of acknowledgements that came pressed together.
+struct Run {
+    end_ns: u64,
+    acks: u64,
+    acked_bytes: u64,
+    next_ns: u64,
+}
+
+/// Of a connection's data and acknowledgements; `None` without two taps or with few acknowledgements.
+pub(super) fn of(data: &[Passage], acks: &[Passage]) -> Option<Compression> {
+    let mut way: Vec<(u64, u64, u32)> = acks
+        .iter()
+        .filter_map(|ack| ack.arrived_ns.map(|(due_ns, _)| (due_ns, ack.sent_ns, ack.bytes)))
+        .collect();
+    if way.len() < super::LEAST {
+        return None;
+    }
+    way.sort_unstable();
+    let mut ratios: Vec<f64> = way.windows(2).map(ratio).collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    let runs = runs(&way);
+    let pressed: u64 = runs.iter().map(|run| run.acks).sum();
+    let mut sent: Vec<(u64, u32)> = data.iter().map(|passage| (passage.sent_ns, passage.bytes)).collect();
+    sent.sort_unstable();
+    let burst = |run: &Run| {
+        let from = sent.partition_point(|(t_ns, _)| *t_ns < run.end_ns);
+        let until = sent.partition_point(|(t_ns, _)| *t_ns < run.next_ns).max(from);
+        sent[from..until].iter().map(|(_, bytes)| u64::from(*bytes)).sum::<u64>()
+    };
+    let pairs: Vec<(f64, f64)> = runs.iter().map(|run| (run.acked_bytes as f64, burst(run) as f64)).collect();
+    let mean = |sum: f64| if runs.is_empty() { 0.0 } else { sum / runs.len() as f64 };
+    Some(Compression {
+        p50: ratios[ratios.len() / 2],
+        p90: ratios[ratios.len() * 9 / 10],
+        in_runs: pressed as f64 / way.len() as f64,
+        runs: runs.len() as u64,
+        acks_per_run: mean(pressed as f64),
+        acks_per_run_max: runs.iter().map(|run| run.acks).max().unwrap_or(0),
+        acked_bytes_per_run: mean(pairs.iter().map(|(acked, _)| acked).sum()),
+        burst_bytes: mean(pairs.iter().map(|(_, burst)| burst).sum()),
+        correlation: correlation(&pairs),
+    })
+}
+
+fn ratio(pair: &[(u64, u64, u32)]) -> f64 {
+    let (before, after) = (pair[0].1.max(TOGETHER_NS), pair[1].1);
+    let sent_ns = after.saturating_sub(before).max(TOGETHER_NS) as f64;
+    let came_ns = (pair[1].0 - pair[0].0).max(TOGETHER_NS) as f64;
+    (sent_ns / came_ns).min(1_000.0)
+}
+
+fn runs(way: &[(u64, u64, u32)]) -> Vec<Run> {
+    let pressed = |a: &(u64, u64, u32), b: &(u64, u64, u32)| {
+        let sent_ns = b.1.saturating_sub(a.1);
+        sent_ns > TOGETHER_NS && (b.0 - a.0).saturating_mul(PRESSED) <= sent_ns
+    };
+    let mut runs = Vec::new();
+    let mut at = 0;
+    for run in way.chunk_by(pressed) {
+        at += run.len();
+        if run.len() > 1 {
+            runs.push(Run {
+                end_ns: run[run.len() - 1].0,
+                acks: run.len() as u64,
+                acked_bytes: run.iter().map(|(_, _, bytes)| u64::from(*bytes)).sum(),
+                next_ns: way.get(at).map_or(u64::MAX, |next| next.0),
+            });
+        }
+    }
+    runs
+}
+
+/// Pearson's, over all runs but the last, whose burst has no end.
+fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    let pairs = &pairs[..pairs.len().saturating_sub(1)];
+    if pairs.len() < RUNS_MIN {
+        return None;
+    }
+    let n = pairs.len() as f64;
+    let (x, y) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0 / n, sum.1 + pair.1 / n));
+    let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
+    for pair in pairs {
+        let (dx, dy) = (pair.0 - x, pair.1 - y);
+        (xx, yy, xy) = (xx + dx * dx, yy + dy * dy, xy + dx * dy);
+    }
+    let both = (xx * yy).sqrt();
+    (both > 0.0).then(|| xy / both)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: u64 = 1_000;
+
+    fn passage(sent_ns: u64, arrived_ns: Option<u64>, bytes: u32) -> Passage {
+        let arrived_ns = arrived_ns.map(|t_ns| (t_ns, t_ns));
+        Passage { sent_ns, arrived_ns, bytes, segments: 1, unseen_ns: 0 }
+    }
+
+    /// Acknowledgements every 20 µs, of which those of every 100 µs come at once; a burst of what they acknowledge
+    /// follows.
+    #[test]
+    fn bursts_follow_what_was_pressed_together() {
+        let mut acks = Vec::new();
+        let mut data = Vec::new();
+        for group in 0..100 {
+            let came = 10_000 * US + group * 100 * US;
+            let each = 1_000 * (1 + (group % 3) as u32);
+            for n in 0..5 {
+                acks.push(passage(group * 100 * US + n * 20 * US, Some(came), each));
+            }
+            data.push(passage(came + 5 * US, None, each * 5));
+        }
+        let found = of(&data, &acks).unwrap();
+        assert_eq!(
+            (found.runs, found.acks_per_run, found.acks_per_run_max, found.in_runs),
+            (100, 5.0, 5, 1.0)
+        );
+        assert!((found.burst_bytes / found.acked_bytes_per_run - 1.0).abs() < 1e-9, "{found:?}");
+        assert!(found.correlation.unwrap() > 0.999 && found.p50 == 20.0, "{found:?}");
+    }
+
+    #[test]
+    fn a_path_that_keeps_the_gaps_presses_nothing() {
+        let acks: Vec<Passage> =
+            (0..1_000).map(|n| passage(n * 20 * US, Some(n * 20 * US + 7_000 * US), 3_000)).collect();
+        let found = of(&[], &acks).unwrap();
+        assert_eq!((found.p50, found.p90, found.runs, found.correlation), (1.0, 1.0, 0, None));
+        assert_eq!(of(&[], &acks[..100]), None);
+    }
+}

@@ -1,0 +1,244 @@
+//! Names for what is regular in the gaps: which cause, and between which taps.
+//!
+//! What one tap shows and a tap before it on the packets' way shows too is carried along; only what is new has a cause
+//! there. Data lead to acknowledgements, and these to data again.
+
+use serde::Serialize;
+
+use super::comb::{self, Comb};
+use super::groups::{self, Groups};
+use super::spacing::{self, Spacing};
+use super::train::{Event, Group, Train};
+use super::{Kind, Tap};
+
+/// Share of packets that come together for a lattice to be one of groups.
+const GROUPED_MIN: f64 = 0.3;
+/// Groups of a card that holds its interrupt back begin with a packet that waited just as long every time; on a line
+/// with a clock the first packet's waiting varies with its arrival. Parts of the period: what varies less is the same.
+const SAME_DELAY: f64 = 0.02;
+
+/// What a period may differ from the round trip and still be its own: hosts take time, too.
+const ROUND_TRIP: f64 = 0.05;
+
+/// What regularity it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// So much time for each byte: a band.
+    Spacing,
+    /// Beginnings on the multiples of a period: a lattice.
+    Lattice,
+    /// Groups at least some time apart, without a clock.
+    Groups,
+}
+
+/// Why gaps are as they are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// One packet's time on a line.
+    Serialisation,
+    /// A host that acts when its clock ticks.
+    TimerTick,
+    /// A card that holds its interrupt back.
+    Coalescing,
+    /// A line that packs small frames together.
+    AckMerging,
+    /// The emulator was late: no property of the path.
+    Emulator,
+}
+
+/// One regularity.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Band {
+    /// Which.
+    pub pattern: Pattern,
+    /// Its period: the gap, the lattice's period, the shortest time between groups.
+    pub period_s: f64,
+    /// Share of the gaps, of the lattice's points, of the packets that have it.
+    pub share: f64,
+    /// How sharp a lattice is, from 0 to 1; 1 for the others.
+    pub strength: f64,
+    /// Its cause, if one is likely.
+    pub cause: Option<Cause>,
+    /// Whether no tap before shows it.
+    pub new: bool,
+}
+
+/// What was found at one tap, before anything is named.
+pub(super) struct Seen {
+    spacing: Option<Spacing>,
+    combs: Vec<Comb>,
+    groups: Option<Groups>,
+    /// Groups, those that a full line leaves between its pauses.
+    beginnings: Vec<Group>,
+    together: f64,
+}
+
+impl Seen {
+    /// Looks at one tap.
+    pub(super) fn of(train: &Train) -> Seen {
+        let spacing = spacing::find(train);
+        let full_line = |event: &Event| {
+            spacing.map_or(0, |spacing| (spacing.ns_per_byte * 1.3 * f64::from(event.bytes)) as u64)
+        };
+        let beginnings = train.groups(full_line);
+        let mut combs = comb::find(&beginnings);
+        // A full line is a lattice of its own packets.
+        let of_the_line = |comb: &Comb| {
+            spacing.is_some_and(|spacing| {
+                let times = comb.period_ns / spacing.gap_ns;
+                times < 8.5 && (times - times.round()).abs() < 0.02 * times
+            })
+        };
+        combs.retain(|comb| !of_the_line(comb));
+        let clocked =
+            |found: &Groups| combs.iter().any(|comb| (found.period_ns / comb.period_ns - 1.0).abs() < 0.3);
+        let groups = groups::find(train).filter(|found| !clocked(found));
+        let together = groups::together(&train.groups(|_| 0));
+        Seen { spacing, combs, groups, beginnings, together }
+    }
+}
+
+/// Bands of every train. They come in the order of their way: what one shows, the next one may have from it.
+pub(super) fn name(trains: &[Train], seen: &[Seen], round_trip_ns: Option<u64>) -> Vec<Vec<Band>> {
+    let mut named: Vec<Vec<Band>> = Vec::new();
+    for (at, train) in trains.iter().enumerate() {
+        let here = Here { train, seen: &seen[at], round_trip_ns };
+        let before = at.checked_sub(1).map(|before| (&trains[before], &seen[before]));
+        let mut bands = here.bands();
+        for band in &mut bands {
+            let was = before.is_some_and(|(train, seen)| shows(train, seen, band, here.train));
+            band.new = !was || band.pattern == Pattern::Spacing && here.waited(band);
+            band.cause = match band.new {
+                true => here.cause(band),
+                false => named.iter().rev().find_map(|earlier| known(earlier, band)),
+            };
+        }
+        named.push(bands);
+    }
+    // Data are sent for the acknowledgements that came: what is new in these is old in them.
+    let first_ack = trains.iter().position(|train| train.kind == Kind::Acks).unwrap_or(trains.len());
+    let (data, acks) = named.split_at_mut(first_ack);
+    for band in data.first_mut().into_iter().flatten().filter(|band| band.cause.is_none()) {
+        let new =
+            |bands: &Vec<Band>| known(&bands.iter().copied().filter(|b| b.new).collect::<Vec<_>>(), band);
+        if let Some(cause) = acks.iter().find_map(new) {
+            (band.cause, band.new) = (Some(cause), false);
+        }
+    }
+    named
+}
+
+/// The cause that a band has among those of another tap.
+fn known(bands: &[Band], band: &Band) -> Option<Cause> {
+    let of_a_line = |band: &Band| band.pattern == Pattern::Spacing;
+    // An acknowledgement is for several packets.
+    let within = if of_a_line(band) { 2.0 } else { 0.3 };
+    let same = |other: &&Band| {
+        of_a_line(other) == of_a_line(band) && (other.period_s / band.period_s - 1.0).abs() <= within
+    };
+    bands.iter().filter(same).find_map(|other| other.cause)
+}
+
+/// Whether a tap shows a band of a later one, if faintly.
+fn shows(train: &Train, seen: &Seen, band: &Band, later: &Train) -> bool {
+    let period_ns = band.period_s * 1e9;
+    let near = |found_ns: f64, within: f64| (found_ns / period_ns - 1.0).abs() <= within;
+    let combed = seen.combs.iter().any(|comb| near(comb.period_ns, 0.03));
+    let grouped = seen.groups.is_some_and(|groups| near(groups.period_ns, 0.3));
+    match band.pattern {
+        Pattern::Spacing if train.kind != later.kind => seen.spacing.is_some(),
+        Pattern::Spacing => {
+            let bytes = later.events.get(later.events.len() / 2).map_or(1, |event| event.bytes.max(1));
+            let ns_per_byte = period_ns / f64::from(bytes);
+            spacing::share_at(train, ns_per_byte) >= band.share / 2.0
+        }
+        Pattern::Lattice => {
+            let floor = seen.groups.is_some_and(|groups| near(groups.period_ns, 0.03));
+            combed || floor || comb::lie_on(&seen.beginnings, period_ns, band.strength)
+        }
+        Pattern::Groups => combed || grouped,
+    }
+}
+
+/// One tap, while its bands are named.
+struct Here<'a> {
+    train: &'a Train,
+    seen: &'a Seen,
+    round_trip_ns: Option<u64>,
+}
+
+impl Here<'_> {
+    fn bands(&self) -> Vec<Band> {
+        let band = |pattern, period_ns: f64, share, strength| Band {
+            pattern,
+            period_s: period_ns / 1e9,
+            share,
+            strength,
+            cause: None,
+            new: false,
+        };
+        let Seen { spacing, combs, groups, .. } = self.seen;
+        let spacing = spacing.iter().map(|found| band(Pattern::Spacing, found.gap_ns, found.share, 1.0));
+        let combs = combs.iter().map(|c| band(Pattern::Lattice, c.period_ns, c.occupied, c.strength));
+        let groups = groups.iter().map(|found| band(Pattern::Groups, found.period_ns, found.share, 1.0));
+        spacing.chain(combs).chain(groups).collect()
+    }
+
+    /// What makes a band that no tap before shows.
+    fn cause(&self, band: &Band) -> Option<Cause> {
+        let (kind, tap) = (self.train.kind, self.train.tap);
+        let grouped = self.seen.together >= GROUPED_MIN;
+        if tap == Tap::Received || self.train.unseen_ns as f64 > band.period_s * 1e9 / 4.0 {
+            return Some(Cause::Emulator);
+        }
+        let one_tap = tap == Tap::Sent && self.train.events.iter().all(|event| event.delay_ns.is_none());
+        match (band.pattern, kind, tap) {
+            // What a sender does of itself may be pacing.
+            (Pattern::Spacing, Kind::Data, Tap::Due) => Some(Cause::Serialisation),
+            (Pattern::Spacing, Kind::Data, _) if one_tap => Some(Cause::Serialisation),
+            (Pattern::Spacing, ..) => None,
+            // A window that comes round has the period of the round trip.
+            (Pattern::Lattice, ..) if self.is_round_trip(band.period_s * 1e9) => None,
+            (Pattern::Lattice, ..) if comb::is_tick(band.period_s * 1e9) => Some(Cause::TimerTick),
+            (Pattern::Lattice, Kind::Acks, Tap::Due) => match self.same_delay(band.period_s * 1e9) {
+                true => Some(Cause::Coalescing),
+                false => Some(Cause::AckMerging),
+            },
+            (Pattern::Groups, Kind::Data, Tap::Sent) if !one_tap => None,
+            (Pattern::Lattice, Kind::Data, Tap::Sent) if !one_tap => None,
+            (Pattern::Lattice | Pattern::Groups, ..) => grouped.then_some(Cause::Coalescing),
+        }
+    }
+
+    fn is_round_trip(&self, period_ns: f64) -> bool {
+        self.round_trip_ns.is_some_and(|rtt_ns| (period_ns / rtt_ns as f64 - 1.0).abs() <= ROUND_TRIP)
+    }
+
+    /// Whether packets waited for the line: then it makes their spacing, even if they came with the same one, as those of
+    /// a sender do that follows its acknowledgements.
+    fn waited(&self, band: &Band) -> bool {
+        let mut delays: Vec<u64> = self.train.events.iter().filter_map(|event| event.delay_ns).collect();
+        if self.train.tap != Tap::Due || self.train.kind != Kind::Data || delays.is_empty() {
+            return false;
+        }
+        let middle = delays.len() / 2;
+        let (_, median, _) = delays.select_nth_unstable(middle);
+        let median = *median;
+        let least = delays.iter().min().copied().unwrap_or(median);
+        (median - least) as f64 > 2.0 * band.period_s * 1e9
+    }
+
+    /// Whether the first packet of each group was on its way for the same time.
+    fn same_delay(&self, period_ns: f64) -> bool {
+        let groups = self.seen.beginnings.iter().filter(|group| group.events > 1);
+        let mut delays: Vec<u64> = groups.filter_map(|group| group.delay_ns).collect();
+        if delays.is_empty() {
+            return false;
+        }
+        delays.sort_unstable();
+        let at = |share: usize| delays[delays.len() * share / 10] as f64;
+        at(9) - at(1) <= SAME_DELAY * period_ns
+    }
+}

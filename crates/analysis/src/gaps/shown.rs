@@ -1,0 +1,60 @@
+//! What is drawn of a train: gaps against time, a zoom into them, histograms. Thinned out here, after everything was
+//! computed, so that all taps are thinned alike.
+
+use serde::Serialize;
+
+use super::train::Train;
+use super::{Drawing, Histogram};
+use crate::Sample;
+
+/// The zoom is so long: what the study of long fat networks looked at.
+const ZOOM_NS: u64 = 4_000_000;
+
+/// Drawings of the gaps of one kind of packets at one tap: seconds since the load began, and the gap in seconds.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Shown {
+    /// Every n-th gap of the stretch.
+    pub points: Vec<Sample>,
+    /// Every gap of a few milliseconds in its middle.
+    pub zoom: Vec<Sample>,
+    /// How many packets have which gap.
+    pub linear: Histogram,
+    /// The same on a logarithmic axis.
+    pub logarithmic: Histogram,
+}
+
+impl Shown {
+    /// `gaps` are the train's, in order of length.
+    pub(super) fn of(train: &Train, gaps: &[(u64, u32)], drawing: Drawing) -> Shown {
+        let Drawing { origin_ns, points } = drawing;
+        if points == 0 {
+            return Shown::default();
+        }
+        let at = |t_ns: u64| (t_ns as f64 - origin_ns as f64) / 1e9;
+        let sample = |pair: &[super::train::Event]| {
+            let gap_ns = (pair[1].t_ns - pair[0].t_ns) / u64::from(pair[1].segments);
+            (at(pair[1].t_ns), gap_ns as f64 / 1e9)
+        };
+        let events = &train.events;
+        // A prime step falls in with no period of the gaps.
+        let step = match events.len() / points {
+            0 => 1,
+            step => (step..).find(|n| (2..*n).all(|d| !n.is_multiple_of(d))).unwrap_or(step),
+        };
+        let middle = events.len() / 2;
+        let end_ns = events.get(middle).map_or(0, |event| event.t_ns.saturating_add(ZOOM_NS));
+        let zoomed = events[middle..].iter().take_while(|event| event.t_ns < end_ns).count().min(points);
+        let packets: u64 = gaps.iter().map(|(_, segments)| u64::from(*segments)).sum();
+        let mut below = 0;
+        let p99 = gaps.iter().find(|(_, segments)| {
+            below += u64::from(*segments);
+            below as f64 >= packets as f64 * 0.99
+        });
+        Shown {
+            points: events.windows(2).step_by(step).map(sample).collect(),
+            zoom: events[middle..middle + zoomed].windows(2).map(sample).collect(),
+            linear: Histogram::linear(gaps, p99.map_or(1.0, |(gap_ns, _)| *gap_ns as f64)),
+            logarithmic: Histogram::logarithmic(gaps),
+        }
+    }
+}

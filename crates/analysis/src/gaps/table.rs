@@ -1,0 +1,122 @@
+//! The packets of a run's busiest connection, from the table `packets`.
+
+use std::path::Path;
+
+use event::{Direction, Fate, Packet};
+use store::tables::{self, Packets, TableError};
+
+use super::{Drawing, Gaps, PASSAGES_MAX, Passage};
+use crate::Span;
+use crate::diagram::{Flow, Flows, Hosts, known};
+use crate::line::ETHERNET_BYTES;
+
+/// Columns that are needed here.
+const COLUMNS: [&str; 16] = [
+    "ingress_t_ns",
+    "scheduled_t_ns",
+    "egress_t_ns",
+    "direction",
+    "fate",
+    "ip_bytes",
+    "segments",
+    "src_host",
+    "dst_host",
+    "src_port",
+    "dst_port",
+    "seq",
+    "ack",
+    "payload_bytes",
+    "tcp_flags",
+    "unseen_ns",
+];
+/// SYN, FIN and RST.
+const NOT_JUST_ACK: u32 = 2 | 1 | 4;
+
+/// The gaps of the connection between some hosts that carried most, among the first packets of a window; `None` if
+/// there is no table, it knows no TCP, or too few packets were sent then.
+///
+/// # Errors
+/// [`TableError`] if a table is there and cannot be read.
+pub fn collect(
+    dir: &Path,
+    between: Hosts,
+    window: Span,
+    drawing: Drawing,
+) -> Result<Option<Gaps>, TableError> {
+    let mut flows = [Flows::default(), Flows::default()];
+    let walked = tables::read_pieces::<Packet>(dir, Some(&COLUMNS), |packets| {
+        for row in (0..packets.seq.len()).filter(|row| between.have(&packets, *row)) {
+            flows[usize::from(packets.direction[row] == Direction::FarToNear)].add(&packets, row);
+        }
+    });
+    if !known(walked)? {
+        return Ok(None);
+    }
+    let [out, back] = flows.map(|flows| flows.busiest_with_bytes());
+    let (flow, towards) = match (out, back) {
+        (Some((flow, out)), Some((_, back))) if out >= back => (flow, Direction::NearToFar),
+        (_, Some((flow, _))) => (flow, Direction::FarToNear),
+        (Some((flow, _)), None) => (flow, Direction::NearToFar),
+        (None, None) => return Ok(None),
+    };
+    let mut walk = Walk { flow, towards, window, data: Vec::new(), acks: Vec::new(), acked: None };
+    tables::read_pieces::<Packet>(dir, Some(&COLUMNS), |packets| {
+        (0..packets.seq.len()).for_each(|row| walk.take(&packets, row));
+    })?;
+    Ok(Gaps::of(&walk.data, &walk.acks, drawing))
+}
+
+/// Takes one connection's packets out of the table, which has each direction in order.
+struct Walk {
+    flow: Flow,
+    /// Which way most of its payload went.
+    towards: Direction,
+    window: Span,
+    data: Vec<Passage>,
+    acks: Vec<Passage>,
+    /// The furthest acknowledgement so far.
+    acked: Option<u32>,
+}
+
+impl Walk {
+    fn take(&mut self, packets: &Packets, row: usize) {
+        if Flow::of(packets, row) != Some(self.flow) || packets.fate[row] == Fate::Duplicate {
+            return;
+        }
+        let (payload, flags) = (packets.payload_bytes[row], packets.tcp_flags[row]);
+        let is_data = packets.direction[row] == self.towards && payload > 0;
+        let is_ack = packets.direction[row] != self.towards && payload == 0 && flags & NOT_JUST_ACK == 0;
+        let newly = if is_ack { self.newly_acked(packets.ack[row]) } else { 0 };
+        let sent_ns = packets.ingress_t_ns[row];
+        if !(self.window.start_ns..self.window.end_ns).contains(&sent_ns) {
+            return;
+        }
+        let segments = packets.segments[row].max(1);
+        let wire_bytes = packets.ip_bytes[row] + segments * ETHERNET_BYTES + (segments - 1) * 52;
+        let arrived = packets.fate[row] == Fate::Delivered;
+        let list = match (is_data, is_ack) {
+            (true, _) => &mut self.data,
+            (_, true) => &mut self.acks,
+            _ => return,
+        };
+        if list.len() < PASSAGES_MAX {
+            list.push(Passage {
+                sent_ns,
+                arrived_ns: arrived.then(|| (packets.scheduled_t_ns[row], packets.egress_t_ns[row])),
+                bytes: if is_data { wire_bytes } else { newly },
+                segments,
+                unseen_ns: packets.unseen_ns[row],
+            });
+        }
+    }
+
+    /// Bytes that an acknowledgement is the first to acknowledge; 0 of the very first one, and of one that is late.
+    fn newly_acked(&mut self, ack: u32) -> u32 {
+        let before = *self.acked.get_or_insert(ack);
+        let step = ack.wrapping_sub(before).cast_signed();
+        if step > 0 {
+            self.acked = Some(ack);
+        }
+        step.max(0).cast_unsigned()
+    }
+}

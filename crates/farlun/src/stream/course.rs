@@ -1,0 +1,116 @@
+//! How a stream went over time: rate and window in intervals, when it had become steady, and at what rate.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// Length of an interval.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// A rate within this of the steady one is full.
+const FULL: f64 = 0.95;
+/// Intervals that are kept: a day.
+const INTERVALS_MAX: usize = 86_400;
+
+/// One interval.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub(crate) struct Interval {
+    /// Its end, since the stream began.
+    pub(super) end_s: f64,
+    /// Payload that arrived, per second.
+    pub(super) bits_per_s: f64,
+    /// The sender's congestion window at its end; null at a receiver.
+    pub(super) window_bytes: Option<u64>,
+    /// Smoothed round trip at its end.
+    pub(super) rtt_s: f64,
+    /// Packets that were sent again in it.
+    pub(super) retransmitted: u64,
+}
+
+/// What is known at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub(super) elapsed: Duration,
+    /// Bytes acknowledged or received since the beginning.
+    pub(super) arrived: u64,
+    pub(super) window_bytes: Option<u64>,
+    pub(super) rtt: Duration,
+    pub(super) retransmitted: u64,
+}
+
+/// The whole course.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Course {
+    intervals: Vec<Interval>,
+    since: Option<(Duration, u64, u64)>,
+}
+
+impl Course {
+    /// Takes a look; an interval ends with the first one after its time. Whether one did.
+    pub(super) fn look(&mut self, moment: Moment) -> bool {
+        let Moment { elapsed, arrived, window_bytes, rtt, retransmitted } = moment;
+        let (began, bytes, before) = *self.since.get_or_insert((elapsed, arrived, retransmitted));
+        let length = elapsed.saturating_sub(began);
+        if length < INTERVAL || self.intervals.len() >= INTERVALS_MAX {
+            return false;
+        }
+        self.intervals.push(Interval {
+            end_s: elapsed.as_secs_f64(),
+            bits_per_s: arrived.saturating_sub(bytes) as f64 * 8.0 / length.as_secs_f64(),
+            window_bytes,
+            rtt_s: rtt.as_secs_f64(),
+            retransmitted: retransmitted.saturating_sub(before),
+        });
+        self.since = Some((elapsed, arrived, retransmitted));
+        true
+    }
+
+    pub(super) fn intervals(&self) -> &[Interval] {
+        &self.intervals
+    }
+
+    /// The middle rate of the second half, in bits per second; `None` of less than four intervals.
+    pub(super) fn steady(&self) -> Option<f64> {
+        let mut half: Vec<f64> =
+            self.intervals[self.intervals.len() / 2..].iter().map(|interval| interval.bits_per_s).collect();
+        half.sort_unstable_by(f64::total_cmp);
+        (self.intervals.len() >= 4).then(|| half[half.len() / 2])
+    }
+
+    /// When the first interval ended whose rate was full; `None` if that is not known.
+    pub(super) fn full_s(&self) -> Option<f64> {
+        let steady = self.steady()?;
+        self.intervals.iter().find(|interval| interval.bits_per_s >= FULL * steady).map(|full| full.end_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ramp_ends_where_the_rate_stays() {
+        let mut course = Course::default();
+        let mut arrived = 0;
+        for step in 0..=200_u64 {
+            let elapsed = Duration::from_millis(step * 100);
+            // Doubles every second up to 64 000 bytes in 100 ms.
+            arrived += (1_000 << (step / 10).min(6)).min(64_000);
+            course.look(Moment {
+                elapsed,
+                arrived,
+                window_bytes: Some(arrived),
+                rtt: Duration::from_millis(100),
+                retransmitted: step / 20,
+            });
+        }
+        assert_eq!(course.intervals().len(), 20);
+        assert!((course.steady().unwrap() - 640_000.0 * 8.0).abs() < 1.0);
+        assert_eq!(course.full_s(), Some(7.0));
+        assert_eq!(course.intervals().iter().map(|i| i.retransmitted).sum::<u64>(), 10);
+    }
+
+    #[test]
+    fn a_short_stream_has_no_steady_rate() {
+        assert_eq!((Course::default().steady(), Course::default().full_s()), (None, None));
+    }
+}
