@@ -63,7 +63,7 @@ impl Capturing {
             }
         }
         let cpu_before_ns = cpu_ns(service.id())?;
-        Ok(Capturing { tool, service, folder, cpu_before_ns })
+        Ok(Capturing { tool, service, _folder: folder, cpu_before_ns })
     }
 
     /// Ends it when it has seen what was sent.
