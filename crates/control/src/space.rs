@@ -16,7 +16,6 @@ use core::time::Duration;
 use event::{Instant, WindowKind};
 
 use crate::cuts::Cut;
-use crate::max_filter::MaxFilter;
 use crate::policy::Observation;
 use crate::train::Train;
 use crate::wary::window_rate;
@@ -27,10 +26,12 @@ pub(crate) const BURST_MIN_BYTES: u64 = 96 << 10;
 const SPACED_MIN_RTT: Duration = Duration::from_millis(1);
 /// Of the rate at which a train was handed over, so much has to arrive for it to have kept up.
 const KEPT_UP_PERCENT: u64 = 97;
-/// The next train's rate in percent of the best of late: while the line is not found, after that, and at the line.
+/// The next train's rate in percent: of the last while the line is not found; of those of late after that, and at the line.
 const GROW_PERCENT: u64 = 140;
 const FEEL_PERCENT: u64 = 112;
 const LINE_PERCENT: u64 = 105;
+/// Of the rate at which the device was full all the same.
+const CUT_PERCENT: u64 = 80;
 /// While nothing is known: the window over the round trip, in percent, and at least this. Most lines are faster, and on
 /// those that are not nobody waits for more than without spacing.
 const WINDOW_PERCENT: u64 = 120;
@@ -46,8 +47,8 @@ const LOOK_MAX: Duration = Duration::from_millis(3);
 #[derive(Clone, Debug)]
 pub(crate) struct Space {
     train: Train,
-    /// The rates of the last trains.
-    arrived: MaxFilter<8>,
+    /// The rates of the last trains, the latest first; 0 where there was none.
+    arrived: [u64; 5],
     bytes_per_s: u64,
     before_bytes_per_s: u64,
     /// The line has been found once.
@@ -62,7 +63,7 @@ impl Space {
     pub(crate) fn new() -> Space {
         Space {
             train: Train::default(),
-            arrived: MaxFilter::new(),
+            arrived: [0; 5],
             bytes_per_s: START_BYTES_PER_S,
             before_bytes_per_s: 0,
             is_found: false,
@@ -82,14 +83,15 @@ impl Space {
         }
         // What arrives slower than before says nothing, unless there was more to hand over.
         let was_spaced = seen.now <= self.spaced_at + seen.rtt + SPACED_LASTS;
-        if let Some(rate) = train.filter(|rate| was_spaced || *rate > self.arrived.max()) {
+        if let Some(rate) = train.filter(|rate| was_spaced || *rate > self.typical()) {
             self.learn(rate);
         }
-        if cut.is_some_and(|cut| cut.kind == WindowKind::CutHere) && self.arrived.max() > 0 {
+        if cut.is_some_and(|cut| cut.kind == WindowKind::CutHere) && self.typical() > 0 {
             self.is_found = true;
-            self.change(100);
+            self.before_bytes_per_s = self.bytes_per_s;
+            self.bytes_per_s = (self.bytes_per_s / 100 * CUT_PERCENT).max(self.typical() / 2);
         }
-        if self.arrived.max() == 0 {
+        if self.typical() == 0 {
             let rtt_ns = self.min_rtt.unwrap_or(seen.rtt).as_nanos();
             let window = (window_rate(seen, rtt_ns) / 100).saturating_mul(WINDOW_PERCENT);
             self.bytes_per_s = window.max(START_BYTES_PER_S);
@@ -101,18 +103,22 @@ impl Space {
         let handed_over = self.bytes_per_s.min(self.before_bytes_per_s);
         let has_kept_up = rate >= handed_over / 100 * KEPT_UP_PERCENT;
         self.is_found |= !has_kept_up;
-        self.arrived.advance();
-        self.arrived.add(rate);
-        self.change(match (has_kept_up, self.is_found) {
-            (true, false) => GROW_PERCENT,
-            (true, true) => FEEL_PERCENT,
-            (false, _) => LINE_PERCENT,
-        });
+        self.arrived.rotate_right(1);
+        self.arrived[0] = rate;
+        self.before_bytes_per_s = self.bytes_per_s;
+        self.bytes_per_s = match (has_kept_up, self.is_found) {
+            (true, false) => rate / 100 * GROW_PERCENT,
+            (true, true) => self.typical() / 100 * FEEL_PERCENT,
+            (false, _) => self.typical() / 100 * LINE_PERCENT,
+        };
     }
 
-    fn change(&mut self, percent: u64) {
-        self.before_bytes_per_s = self.bytes_per_s;
-        self.bytes_per_s = self.arrived.max() / 100 * percent;
+    /// The median of the last trains: acknowledgements that come in bunches make single ones too fast.
+    fn typical(&self) -> u64 {
+        let mut rates = self.arrived;
+        rates.sort_unstable();
+        let count = rates.iter().filter(|rate| **rate > 0).count();
+        rates[rates.len() - 1 - count / 2]
     }
 
     /// The rate at which a burst is handed over.
