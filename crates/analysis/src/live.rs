@@ -130,7 +130,7 @@ pub struct Live {
     /// The last sample of the stretch before.
     base: SocketSample,
     last: SocketSample,
-    is_quiet: bool,
+    is_at_ease: bool,
     tally: Tally,
     cuts: Cuts,
     cuts_total: Cuts,
@@ -159,7 +159,7 @@ impl Live {
         Live {
             base: first,
             last: first,
-            is_quiet: false,
+            is_at_ease: false,
             tally: Tally::default(),
             cuts: Cuts::default(),
             cuts_total: Cuts::default(),
@@ -172,14 +172,17 @@ impl Live {
         self.cuts.add(cut);
         self.cuts_total.add(cut);
         self.tally.add(&sample, sample.t.since(self.last.t).as_nanos() as u64);
-        self.is_quiet = (sample.unacked_packets, sample.notsent_bytes) == (0, 0)
-            && (sample.app_rx_bytes, sample.acked_bytes) == (self.last.app_rx_bytes, self.last.acked_bytes);
+        let window_bytes = u64::from(sample.cwnd_packets) * u64::from(sample.mss_bytes);
+        self.is_at_ease = sample.notsent_bytes == 0
+            && sample.state == CongestionState::Open
+            && 4 * sample.unacked_packets <= sample.cwnd_packets
+            && sample.acked_bytes.saturating_sub(self.last.acked_bytes) < window_bytes;
         self.last = sample;
     }
 
-    /// Whether nothing was under way at the last sample and nothing had moved since the one before.
-    pub fn is_quiet(&self) -> bool {
-        self.is_quiet
+    /// Whether its window was far from full of late, so that nothing can have happened to it but that it shrinks.
+    pub fn is_at_ease(&self) -> bool {
+        self.is_at_ease
     }
 
     /// What it did since this was asked before. The next stretch begins.
@@ -396,13 +399,24 @@ mod tests {
     }
 
     #[test]
-    fn quiet_is_nothing_under_way_and_nothing_moved() {
+    fn at_ease_is_far_from_a_full_window() {
         let mut sample = SocketSample::new(Instant::ZERO, Host::Near, 0);
+        (sample.cwnd_packets, sample.mss_bytes, sample.unacked_packets) = (10, 1000, 2);
         let mut live = Live::new(sample);
-        live.add(sample);
-        assert!(live.is_quiet());
-        sample.unacked_packets = 1;
-        live.add(sample);
-        assert!(!live.is_quiet());
+        let mut check = |expected: bool, change: &dyn Fn(&mut SocketSample)| {
+            live.add(sample);
+            assert!(live.is_at_ease());
+            let mut changed = sample;
+            change(&mut changed);
+            live.add(changed);
+            assert_eq!(live.is_at_ease(), expected, "{changed:?}");
+        };
+        // Commands that ask for data are small.
+        check(true, &|sample| sample.acked_bytes = 500);
+        // A burst came and went between two samples.
+        check(false, &|sample| sample.acked_bytes = 20_000);
+        check(false, &|sample| sample.unacked_packets = 5);
+        check(false, &|sample| sample.notsent_bytes = 1);
+        check(false, &|sample| sample.state = CongestionState::Cwr);
     }
 }

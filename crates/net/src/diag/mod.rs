@@ -30,6 +30,8 @@ const DUMP_BYTES: usize = 32 << 10;
 #[derive(Debug)]
 pub struct Diag {
     socket: OwnedFd,
+    /// Of the next question.
+    sequence: u32,
     question: Vec<u8>,
     dump: Vec<u8>,
     ring: Ring,
@@ -105,7 +107,13 @@ impl Diag {
         })?;
         // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(raw) };
-        Ok(Diag { socket, question: Vec::new(), dump: vec![0; DUMP_BYTES], ring: Ring::new(BATCH) })
+        Ok(Diag {
+            socket,
+            sequence: 0,
+            question: Vec::new(),
+            dump: vec![0; DUMP_BYTES],
+            ring: Ring::new(BATCH),
+        })
     }
 
     /// For another namespace: a socket stays where it was made.
@@ -147,13 +155,15 @@ impl Diag {
     pub fn look(&mut self, ids: &[SocketId], mut each: impl FnMut(usize, Option<TcpInfo>)) -> io::Result<()> {
         for (batch, ids) in ids.chunks(BATCH).enumerate() {
             self.question.clear();
-            for (at, id) in ids.iter().enumerate() {
-                question::one(&mut self.question, id, Extras::INFO, at as u32);
+            let first = self.sequence;
+            for id in ids {
+                question::one(&mut self.question, id, Extras::INFO, self.sequence);
+                self.sequence = self.sequence.wrapping_add(1);
             }
             send(&self.socket, &self.question)?;
-            self.ring.receive(&self.socket, |bytes| {
+            self.ring.receive(&self.socket, ids.len(), |bytes| {
                 for message in messages(bytes) {
-                    let place = message.sequence as usize;
+                    let place = message.sequence.wrapping_sub(first) as usize;
                     if place >= ids.len() {
                         continue;
                     }

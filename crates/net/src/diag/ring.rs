@@ -17,9 +17,16 @@ impl Ring {
         Ring { bytes: vec![[0; ANSWER_BYTES]; answers] }
     }
 
-    /// Shows every answer that waits to `each`. If some found no room in the socket, that is no failure.
-    pub(super) fn receive(&mut self, socket: &OwnedFd, mut each: impl FnMut(&[u8])) -> io::Result<()> {
-        loop {
+    /// Shows the answers that wait to `each`, so many if they are all there. If some found no room in the socket, that is
+    /// no failure.
+    pub(super) fn receive(
+        &mut self,
+        socket: &OwnedFd,
+        answers: usize,
+        mut each: impl FnMut(&[u8]),
+    ) -> io::Result<()> {
+        let mut missing = answers;
+        while missing > 0 {
             let got = match self.fetch(socket) {
                 Ok(lengths) => lengths,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -31,10 +38,9 @@ impl Ring {
             for (bytes, len) in self.bytes.iter().zip(&got) {
                 each(&bytes[..(*len).min(ANSWER_BYTES)]);
             }
-            if got.len() < self.bytes.len() {
-                return Ok(());
-            }
+            missing = missing.saturating_sub(got.len());
         }
+        Ok(())
     }
 
     /// The lengths of the answers that are in our room now.

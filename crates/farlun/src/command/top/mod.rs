@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::exit::{self, Exit};
 use screen::{Screen, Wish};
-use watch::{SAMPLE_EVERY, Watch};
+use watch::Watch;
 
 /// How often what is seen may be shown.
 const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(3600);
@@ -26,7 +26,7 @@ const KEYS: u64 = 1;
 /// Watch the iSCSI connections of this host, whoever made them: windows, round trips, what limits each.
 ///
 /// Connections of tgt, LIO, open-iscsi, farlun and any other, in every network namespace that you may enter; a hundred
-/// looks a second at each that moves data. Needs no privilege; without it the processes and namespaces of others are
+/// looks a second at each whose window is in use. Needs no privilege; without it the processes and namespaces of others are
 /// closed. docs/top.md says how to read it. Keys: q quits, s sorts by the next column, p pauses.
 #[derive(clap::Args, Debug)]
 #[command(
@@ -74,13 +74,13 @@ pub(crate) fn run(args: TopArgs) -> anyhow::Result<u8> {
     let mut now = clock::now();
     watch.search(now)?;
     let began = now;
-    let (mut next_look, mut next_show) = (now + SAMPLE_EVERY, now + interval);
+    let mut next_show = now + interval;
     loop {
         if let Some(screen) = &mut screen {
             screen.draw(&mut watch)?;
         }
         while now < next_show {
-            let until = next_look.min(next_show).min(watch.next_search());
+            let until = next_show.min(watch.next_look()).min(watch.next_search());
             poll.wait(&mut events, Some(until.since(now)))?;
             now = clock::now();
             for ready in events.iter() {
@@ -93,15 +93,14 @@ pub(crate) fn run(args: TopArgs) -> anyhow::Result<u8> {
                     _ => return Ok(exit::DONE),
                 }
             }
-            if now >= next_look {
-                watch.look(now)?;
-                next_look = Instant::max(next_look + SAMPLE_EVERY, now);
+            if now >= watch.next_look() {
+                watch.look(now, false)?;
             }
             if now >= watch.next_search() {
                 watch.search(now)?;
             }
         }
-        watch.look(now)?;
+        watch.look(now, true)?;
         watch.take();
         next_show = Instant::max(next_show + interval, now);
         if screen.is_none() {

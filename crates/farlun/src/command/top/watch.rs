@@ -9,22 +9,23 @@ use engine::{Moved, socket_sample};
 use event::{Host, Instant, SocketSample};
 use net::diag::{Diag, Found, SocketId};
 use net::owner::{self, Process};
-use net::{Namespace, TcpInfo};
+use net::{Namespace, TcpInfo, clock};
 
 use crate::exit::Exit;
 
-/// How often a connection that moves data is looked at.
-pub(super) const SAMPLE_EVERY: Duration = Duration::from_millis(10);
-/// And one that does not.
-const QUIET_EVERY: Duration = Duration::from_millis(100);
+/// How often a connection whose window is in use is looked at, if that takes no more of a processor than its share.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+const LOOK_SHARE: u32 = 125;
+/// And one that is at ease; the others no less often.
+const EASE_EVERY: Duration = Duration::from_millis(100);
 /// Ports at most: the filter that the kernel gets is short.
 pub(super) const PORTS_MAX: usize = 16;
 /// Connections that are watched, and namespaces that are looked into, at most.
 const CONNECTIONS_MAX: usize = 4096;
 const NAMESPACES_MAX: usize = 256;
-/// New connections are looked for no more often than this, and so seldom that it takes a two hundredth of the time.
+/// How often new connections are looked for, with its share.
 const SEARCH_EVERY: Duration = Duration::from_secs(1);
-const SEARCH_SHARE: u32 = 200;
+const SEARCH_SHARE: u32 = 500;
 
 /// Everything that is watched.
 pub(super) struct Watch {
@@ -36,6 +37,9 @@ pub(super) struct Watch {
     closed: HashSet<u64>,
     left_out: usize,
     next_search: Instant,
+    next_look: Instant,
+    /// Processor time that a round of looks takes.
+    look_cpu: Duration,
     /// Those of the last time, once there has been one.
     rows: Option<Vec<Row>>,
 }
@@ -73,12 +77,15 @@ impl Watch {
             closed: HashSet::new(),
             left_out: 0,
             next_search: Instant::ZERO,
+            next_look: Instant::ZERO,
+            look_cpu: Duration::ZERO,
             rows: None,
         })
     }
 
     /// Finds the connections that there are.
     pub(super) fn search(&mut self, now: Instant) -> anyhow::Result<()> {
+        let cpu = clock::process_cpu_ns();
         if !self.is_fixed {
             self.find_places();
         }
@@ -93,8 +100,7 @@ impl Watch {
             place.merge(finding.connections, now, &self.ports);
         }
         self.name_owners();
-        let took = net::clock::now().since(now);
-        self.next_search = now + SEARCH_EVERY.max(took * SEARCH_SHARE);
+        self.next_search = now + SEARCH_EVERY.max(since(cpu) * SEARCH_SHARE);
         Ok(())
     }
 
@@ -103,12 +109,21 @@ impl Watch {
         self.next_search
     }
 
-    /// Looks at the connections whose time it is.
-    pub(super) fn look(&mut self, now: Instant) -> anyhow::Result<()> {
+    /// Looks at the connections whose time it is; at all of them before rows are made.
+    pub(super) fn look(&mut self, now: Instant, at_all: bool) -> anyhow::Result<()> {
+        let cpu = clock::process_cpu_ns();
         for place in &mut self.places {
-            place.look(now, &self.ports)?;
+            place.look(now, at_all, &self.ports)?;
         }
+        // One that was interrupted, or looked at more than others, changes the pace little.
+        self.look_cpu = (self.look_cpu * 7 + since(cpu)) / 8;
+        self.next_look = now + (self.look_cpu * LOOK_SHARE).clamp(LOOK_EVERY, EASE_EVERY);
         Ok(())
+    }
+
+    /// When to look again.
+    pub(super) fn next_look(&self) -> Instant {
+        self.next_look
     }
 
     /// Makes rows of what there was since this was called before.
@@ -236,9 +251,9 @@ impl Place {
         self.watched.extend(fresh);
     }
 
-    fn look(&mut self, now: Instant, ports: &[u16]) -> anyhow::Result<()> {
-        let due: Vec<usize> =
-            (0..self.watched.len()).filter(|at| now >= self.watched[*at].next_look).collect();
+    fn look(&mut self, now: Instant, at_all: bool, ports: &[u16]) -> anyhow::Result<()> {
+        let is_due = |at: &usize| at_all || now >= self.watched[*at].next_look;
+        let due: Vec<usize> = (0..self.watched.len()).filter(is_due).collect();
         let ids: Vec<SocketId> = due.iter().map(|at| self.watched[*at].id).collect();
         let watched = &mut self.watched;
         self.diag
@@ -258,20 +273,12 @@ impl Place {
 impl Watched {
     fn new(found: Found, now: Instant, ports: &[u16]) -> Watched {
         let live = Live::new(sample(now, &found, &found.info, ports));
-        Watched {
-            id: found.id,
-            found,
-            owner: None,
-            is_new: true,
-            live,
-            next_look: now + SAMPLE_EVERY,
-            is_gone: false,
-        }
+        Watched { id: found.id, found, owner: None, is_new: true, live, next_look: now, is_gone: false }
     }
 
     fn add(&mut self, now: Instant, info: &TcpInfo, ports: &[u16]) {
         self.live.add(sample(now, &self.found, info, ports));
-        self.next_look = now + if self.live.is_quiet() { QUIET_EVERY } else { SAMPLE_EVERY };
+        self.next_look = if self.live.is_at_ease() { now + EASE_EVERY } else { now };
     }
 
     fn row(&mut self, netns: u64, ports: &[u16]) -> Row {
@@ -291,6 +298,11 @@ impl Watched {
             doing: self.live.take(),
         }
     }
+}
+
+/// Processor time since it was `cpu_ns`.
+fn since(cpu_ns: u64) -> Duration {
+    Duration::from_nanos(clock::process_cpu_ns().saturating_sub(cpu_ns))
 }
 
 /// Targets listen, and a connection that was accepted has the port of its listener.
