@@ -23,7 +23,7 @@ fn settings(near: &[&str], far: Option<&str>) -> Settings {
 
 /// `None`, with the reason on standard error, where a path cannot be made.
 fn outcome(settings: &Settings) -> Option<Result<Outcome, WanError>> {
-    match run(settings) {
+    match run(settings, None) {
         Err(reason @ (WanError::Namespace(_) | WanError::Tun(_))) => {
             eprintln!("skipped: {reason}");
             None
