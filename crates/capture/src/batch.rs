@@ -4,6 +4,8 @@ use wire::pcap::write;
 
 /// A batch that has so many bytes is handed on: 4 000 headers.
 pub(crate) const BATCH_BYTES: usize = 512 << 10;
+/// Where a batch begins in memory: what is written past the page cache begins and ends so, in memory and in the file.
+pub(crate) const ALIGNMENT: usize = 4096;
 /// Room for one more packet, as super-packets usually are.
 const PACKET_BYTES: usize = 66 << 10;
 
@@ -15,20 +17,24 @@ pub(crate) struct Batch {
     /// Packets of each interface.
     packets: Vec<u64>,
     bytes: Vec<u8>,
+    /// Where the blocks begin in it.
+    start: usize,
 }
 
 impl Batch {
     /// An empty one for packets of so many interfaces.
     pub(crate) fn new(interfaces: usize) -> Batch {
-        let bytes = Vec::with_capacity(BATCH_BYTES + PACKET_BYTES);
-        Batch { first: 0, packets: vec![0; interfaces], bytes }
+        let mut bytes: Vec<u8> = Vec::with_capacity(BATCH_BYTES + PACKET_BYTES + 2 * ALIGNMENT);
+        let start = bytes.as_ptr().align_offset(ALIGNMENT);
+        bytes.resize(start, 0);
+        Batch { first: 0, packets: vec![0; interfaces], bytes, start }
     }
 
     /// Makes it empty again; the next packet is number `first`.
     pub(crate) fn begin(&mut self, first: u64) {
         self.first = first;
         self.packets.fill(0);
-        self.bytes.clear();
+        self.bytes.truncate(self.start);
     }
 
     #[inline]
@@ -41,8 +47,13 @@ impl Batch {
         write::statistics(&mut self.bytes, interface as u32, t_ns, statistics);
     }
 
+    /// Makes it as much longer, with nothing.
+    pub(crate) fn pad(&mut self, len: usize) {
+        write::padding(&mut self.bytes, len);
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.bytes[self.start..]
     }
 
     /// Packets of each interface.
@@ -55,10 +66,10 @@ impl Batch {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes.len() >= BATCH_BYTES
+        self.bytes().len() >= BATCH_BYTES
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.bytes().is_empty()
     }
 }

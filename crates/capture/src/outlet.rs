@@ -192,7 +192,10 @@ impl Outlet {
 fn keep(mut files: Files, queue: &Queue) -> Result<Kept, CaptureError> {
     loop {
         match queue.take(TURN) {
-            Taken::Batch(batch) => {
+            Taken::Batch(mut batch) => {
+                if let padding @ 1.. = files.padding_behind(batch.bytes().len()) {
+                    batch.pad(padding);
+                }
                 files.write(batch.bytes(), clock::now())?;
                 queue.give_back(batch);
             }

@@ -8,6 +8,8 @@ pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 pub(super) const INTERFACE: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
+/// Names of addresses, or padding.
+pub(super) const NAMES: u32 = 4;
 pub(super) const STATISTICS: u32 = 5;
 pub(super) const ENHANCED_PACKET: u32 = 6;
 

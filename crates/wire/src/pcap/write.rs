@@ -17,6 +17,9 @@ pub const PACKET_OVERHEAD: usize = ng::FRAME_LEN + PACKET_HEAD;
 /// Interface, time, kept and whole length.
 const PACKET_HEAD: usize = 20;
 const COMMENT: u16 = 1;
+/// A list of names without names and options, and a length between that and one with the shortest option.
+const PADDING_MIN: usize = ng::FRAME_LEN + 4;
+const PADDING_ODD: usize = PADDING_MIN + 4;
 /// The longest text of an option; longer ones are cut.
 const TEXT_MAX: usize = 4096;
 
@@ -151,6 +154,30 @@ pub fn statistics(out: &mut Vec<u8>, interface: u32, t_ns: u64, statistics: &Sta
         }
         end(out);
     });
+}
+
+/// Appends a block of `len` bytes that says nothing, so that what follows begins where somebody wants it: a list of names
+/// without a name, and a comment of spaces. `len` is one that [`padding_len`] has given.
+pub fn padding(out: &mut Vec<u8>, len: usize) {
+    block(out, ng::NAMES, |out| {
+        // nrb_record_end.
+        out.extend([0; 4]);
+        if let Some(spaces) = len.checked_sub(PADDING_MIN + 8) {
+            put(out, COMMENT, &vec![b' '; spaces]);
+            end(out);
+        }
+    });
+}
+
+/// The least padding that makes `len` bytes, a multiple of 4, a multiple of `unit`, a larger one.
+pub const fn padding_len(len: u64, unit: u64) -> usize {
+    let least = (unit - len % unit) % unit;
+    match least as usize {
+        0 => 0,
+        // There is no room for an option in so few bytes.
+        few @ (1..PADDING_MIN | PADDING_ODD) => few + unit as usize,
+        enough => enough,
+    }
 }
 
 /// Why bytes are not what this module writes.
@@ -356,6 +383,27 @@ mod tests {
         let mut longer = records.clone();
         longer[20] = 5;
         assert_eq!(check(&longer, 2), Err(NotWritten::Length { at: 0, len: 5 }));
+    }
+
+    #[test]
+    fn padding_is_as_long_as_it_should_be() {
+        for len in (0..9000).step_by(4) {
+            let padding_len = padding_len(len, 4096);
+            assert_eq!((len + padding_len as u64) % 4096, 0);
+            let mut blocks = Vec::new();
+            if padding_len > 0 {
+                padding(&mut blocks, padding_len);
+            }
+            assert_eq!(blocks.len(), padding_len, "behind {len}");
+            let file = [header(), blocks].concat();
+            let (mut decoder, mut at) = (Decoder::new(), 0);
+            while at < file.len() {
+                match decoder.decode(&file[at..]) {
+                    Ok(Found::Other(len)) => at += len,
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
     }
 
     #[test]

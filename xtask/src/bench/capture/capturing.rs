@@ -1,6 +1,5 @@
 //! One of the two tools, capturing while packets are sent.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -25,7 +24,8 @@ pub(super) enum Tool {
 pub(super) struct Capturing {
     tool: Tool,
     service: Service,
-    folder: tempfile::TempDir,
+    /// Where it writes; gone when the capture is.
+    _folder: tempfile::TempDir,
     cpu_before_ns: u64,
 }
 
@@ -52,7 +52,7 @@ impl Capturing {
             Tool::Tcpdump => {
                 let mut command = rooms.here("tcpdump");
                 command.args(["-Z", "root", "-i", DEVICE, "-n", "-s", "96", "-B", "65536"]);
-                command.args(["--time-stamp-precision=nano", "-w"]).arg(file(&folder));
+                command.args(["--time-stamp-precision=nano", "-w"]).arg(folder.path().join("tcpdump.pcap"));
                 Service::start(&mut command)
             }
         };
@@ -108,8 +108,4 @@ impl Seen {
     pub(super) fn unreported(&self) -> u64 {
         self.sent.packets.saturating_sub(self.kept + self.dropped)
     }
-}
-
-fn file(folder: &tempfile::TempDir) -> PathBuf {
-    folder.path().join("tcpdump.pcap")
 }
