@@ -143,23 +143,24 @@ mod tests {
         let facts = Facts {
             requests: 100,
             request_bytes: 4096.0,
-            current: Performance { bytes_per_s: 4096.0 / 0.016, latency_s: 0.016 },
+            current: Performance { bytes_per_s: 2.0 * 4096.0 / 0.016, latency_s: 0.016 },
             rtt_s: Some(0.016),
             sessions: 1.0,
             outstanding: Outstanding {
-                called: 1.0,
-                queued: 1.0,
-                granted: 1.0,
-                caller_most: Some(1.0),
+                called: 2.0,
+                queued: 2.0,
+                granted: 2.0,
+                caller_most: Some(2.0),
                 ..Outstanding::default()
             },
             line_bytes_per_s: Some(117.7e6),
+            line_busy: Some(0.01),
             cannot_know: vec!["what the target does".to_owned()],
             ..Facts::default()
         };
         let text = text(&judge(&facts), "read", Colour::Never);
         for expected in [
-            "read: 0.256 MB/s, 16 ms a request",
+            "read: 0.512 MB/s, 16 ms a request",
             "1. the caller keeps too few requests outstanding, for 100 % of the time",
             "(io: issued_t_ns, completed_t_ns)",
             "then the line is full",

@@ -10,6 +10,8 @@ use super::verdict::Evidence;
 const OF_A_ROUND_TRIP: f64 = 0.5;
 /// A time that is less of a request's is not worth a word.
 const OF_A_REQUEST: f64 = 0.02;
+/// TCP that waits for a window for so much of the time explains what is late.
+const LIMITED: f64 = 0.5;
 /// A store whose mean is so many times its least is queued for.
 const QUEUED_FOR: f64 = 3.0;
 
@@ -63,58 +65,66 @@ fn solicited(facts: &Facts) -> Option<Finding> {
 }
 
 /// One wait with two ways out: if status went with the data nothing would be held, and without Nagle's algorithm it
-/// would not be held either.
+/// would not be held either. What is held is the end of whatever comes last: a status that comes alone, or else the end
+/// of the data.
 fn late_status(facts: &Facts) -> Vec<Finding> {
-    let (Some(rtt_s), Some(gap)) = (facts.rtt_s, facts.stages.status_gap) else { return Vec::new() };
-    let nagle = facts.sender.and_then(|sender| sender.has_nagle);
-    let line_s = facts.line_bytes_per_s.map_or(0.0, |line| facts.request_bytes / line);
-    // Only the first of a run of segments goes at once; what is held is the last one, until it is acknowledged.
-    let held = facts.stages.data_spread.map_or(0.0, |spread| (spread - line_s).max(0.0));
-    let held = if nagle == Some(true) && held >= OF_A_ROUND_TRIP * rtt_s { held } else { 0.0 };
-    let gap = if gap >= OF_A_ROUND_TRIP * rtt_s { gap } else { 0.0 };
-    if gap + held <= 0.0 || facts.is_write {
-        return Vec::new();
-    }
-    let gap_seen = evidence(
-        "from a read's last data until its status, mean",
-        gap,
-        "s",
-        "layers: data_last_t_ns, status_t_ns",
-    );
-    let spread_seen = evidence(
-        "from a read's first data until its last, beyond what the line takes",
-        held,
-        "s",
-        "layers: data_first_t_ns, data_last_t_ns",
-    );
+    let Some(rtt_s) = facts.rtt_s.filter(|_| !facts.is_write) else { return Vec::new() };
+    let is_late = |time: &f64| *time >= OF_A_ROUND_TRIP * rtt_s;
+    let gap = facts.stages.status_gap.filter(is_late);
+    let held = if has_nagle(facts) == Some(true) { unexplained(facts, rtt_s).filter(is_late) } else { gap };
     let trip = evidence("round trip", rtt_s, "s", "sockets: min_rtt_ns");
+    let gap_seen = |gap: f64| {
+        evidence(
+            "from a read's last data until its status, mean",
+            gap,
+            "s",
+            "layers: data_last_t_ns, status_t_ns",
+        )
+    };
     let mut found = Vec::new();
-    if nagle != Some(false) {
-        let mut evidence = vec![gap_seen.clone(), spread_seen, trip.clone()];
-        if nagle == Some(true) {
-            evidence.push(self::evidence(
-                "Nagle's algorithm at the sender: 1 is on",
-                1.0,
-                "",
-                "sessions: has_nagle",
-            ));
+    if let Some(held) = held.filter(|_| has_nagle(facts) != Some(false)) {
+        let mut seen = vec![
+            evidence(
+                "time of a request beyond the round trip, the target's work and the line, mean",
+                held,
+                "s",
+                "layers: granted_t_ns, received_t_ns, answered_t_ns, completed_t_ns",
+            ),
+            trip.clone(),
+        ];
+        if has_nagle(facts) == Some(true) {
+            seen.push(evidence("Nagle's algorithm at the sender: 1 is on", 1.0, "", "sessions: has_nagle"));
         }
-        found.push(Finding {
-            limiter: Limiter::Nagle,
-            share: share(facts, gap + held),
-            effect: Effect::Time(gap + held),
-            evidence,
-        });
+        seen.extend(gap.map(gap_seen));
+        let (share, effect) = (share(facts, held), Effect::Time(held));
+        found.push(Finding { limiter: Limiter::Nagle, share, effect, evidence: seen });
     }
-    if gap > 0.0 {
+    if let Some(gap) = gap {
         found.push(Finding {
             limiter: Limiter::SeparateStatus,
             share: share(facts, gap),
             effect: Effect::Time(gap),
-            evidence: vec![gap_seen, trip],
+            evidence: vec![gap_seen(gap), trip],
         });
     }
     found
+}
+
+fn has_nagle(facts: &Facts) -> Option<bool> {
+    facts.sender.and_then(|sender| sender.has_nagle)
+}
+
+/// What a request takes beyond what distance, target and line explain; nothing while TCP has data to send that waits
+/// for a window.
+fn unexplained(facts: &Facts, rtt_s: f64) -> Option<f64> {
+    let sender = facts.sender?;
+    let limited = sender.congestion_window + sender.receive_window + sender.send_buffer;
+    let rate = facts.rate();
+    if limited >= LIMITED || rate <= 0.0 {
+        return None;
+    }
+    let line_s = facts.line_bytes_per_s.map_or(0.0, |line| facts.request_bytes / line);
+    Some(facts.outstanding.granted / rate - rtt_s - facts.stages.target.unwrap_or(0.0) - line_s)
 }
 
 fn target_queue(facts: &Facts) -> Option<Finding> {

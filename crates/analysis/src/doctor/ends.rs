@@ -8,6 +8,19 @@ use super::verdict::Evidence;
 /// A loop that waits for less than this share of its time is short of CPU.
 const BUSY_IDLE: f64 = 0.4;
 
+/// A queue in front of the line makes round trips so much longer.
+const QUEUE: f64 = 1.15;
+
+/// Whether the rate that is known is the line's: its packets were recorded, or a queue stands in front of it. Otherwise
+/// it is the best that was seen, and the line may take more.
+fn is_line_seen(facts: &Facts) -> bool {
+    let queues = facts
+        .sender
+        .zip(facts.rtt_s)
+        .is_some_and(|(sender, rtt_s)| sender.backlogged >= 0.5 && sender.rtt_s >= QUEUE * rtt_s);
+    facts.line_busy.is_some() || queues
+}
+
 /// Rates of the ends and of the line.
 pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     let (near, far) = ((facts.idle.near, facts.cpu.near), (facts.idle.far, facts.cpu.far));
@@ -35,7 +48,7 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
             evidence,
         });
     }
-    if let Some(line) = facts.line_bytes_per_s {
+    if let Some(line) = facts.line_bytes_per_s.filter(|_| is_line_seen(facts)) {
         let mut evidence = vec![Evidence {
             what: "payload that the line carries while it is busy".to_owned(),
             value: line,

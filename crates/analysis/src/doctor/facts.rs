@@ -2,11 +2,12 @@
 //! the tables of a run; a capture can fill them too. What a source does not tell is `None`, and is never guessed here.
 
 use event::Op;
+use serde::Serialize;
 
 use super::verdict::Performance;
 
 /// One load: requests of one kind, from one or several sessions to one target.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Facts {
     /// Whether data go to the target; otherwise they come from it.
     pub is_write: bool,
@@ -45,7 +46,7 @@ pub struct Facts {
 }
 
 /// A number of each end.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Ends {
     /// The initiator's.
     pub near: Option<f64>,
@@ -54,7 +55,7 @@ pub struct Ends {
 }
 
 /// Requests under way, of all sessions together: means over time.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Outstanding {
     /// Given by the caller and not answered.
     pub called: f64,
@@ -73,7 +74,7 @@ pub struct Outstanding {
 }
 
 /// Mean time that a request spends somewhere, in seconds.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Stages {
     /// From the command window's leave until the socket has the command.
     pub sending: Option<f64>,
@@ -98,7 +99,7 @@ pub struct Stages {
 }
 
 /// TCP of the end that sends the data, over all of its connections.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Sender {
     /// Share of the time for which data waited to be sent.
     pub backlogged: f64,
@@ -139,7 +140,7 @@ pub struct Sender {
 }
 
 /// The receiver's side of TCP.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Receiver {
     /// The largest window it offered, of all connections together.
     pub window_bytes: Option<f64>,
@@ -148,7 +149,7 @@ pub struct Receiver {
 }
 
 /// What was agreed at the login.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Agreed {
     /// Data may go with the command.
     pub immediate_data: bool,

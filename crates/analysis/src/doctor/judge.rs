@@ -1,25 +1,21 @@
 //! From facts to verdicts: everything that was found, each taken out of the model in turn, the one with most to gain
 //! first.
 
-use std::cmp::Ordering;
-
 use super::facts::Facts;
 use super::limiter::Limiter;
 use super::model::{self, Effect, Finding};
 use super::remedy::remedies;
-use super::verdict::{Diagnosis, Evidence, Verdict};
+use super::verdict::{Diagnosis, Evidence, LEAST_GAIN, Verdict};
 use super::{answers, ends, places, tcp};
 
-/// Less than this is no gain.
-const LEAST_GAIN: f64 = 1.05;
+/// What gains so much is worth doing before the caller is asked to change.
+const WORTH_IT: f64 = 1.25;
 /// Gains that differ by less are equal; then what limits for more of the time comes first.
 const SAME_GAIN: f64 = 0.05;
+/// A session with no more requests than this outstanding has one at a time.
+const SERIAL: f64 = 1.05;
 /// What is used up to here limits.
 const USED: f64 = 0.9;
-
-/// A session with so many requests outstanding waits for each before it asks for the next: what helps its caller is a
-/// shorter request, and more of them at a time are not its to ask for.
-const SERIAL: f64 = 1.05;
 
 /// What limits a load.
 pub fn judge(facts: &Facts) -> Diagnosis {
@@ -29,37 +25,51 @@ pub fn judge(facts: &Facts) -> Diagnosis {
     findings.extend(ends::find(facts));
     let mut verdicts: Vec<Verdict> = Vec::new();
     for (index, finding) in findings.iter().enumerate() {
-        let (predicted, next) = model::relieve(facts, &findings, index);
+        let (mut predicted, next) = model::relieve(facts, &findings, index);
         let share = share(facts, &findings, finding);
         let Finding { limiter, evidence, .. } = finding.clone();
-        let remedies = remedies(limiter, facts);
-        let mut verdict = Verdict { limiter, share, evidence, predicted, next, remedies };
         if limiter.is_final() {
-            verdict.predicted = facts.current;
+            predicted = facts.current;
         }
+        let remedies = remedies(limiter, facts);
+        let verdict = Verdict { limiter, share, evidence, predicted, next, remedies };
         if verdict.gain(facts.current) >= LEAST_GAIN || (share >= USED && is_limit(finding)) {
             verdicts.push(verdict);
         }
     }
+    let is_left = verdicts.iter().all(|verdict| is_serial(facts) && is_callers(verdict.limiter));
+    verdicts.extend(round_trip(facts, is_left));
     // Steps of gain, so that equal ones are equal whatever they are compared with.
     let step = |verdict: &Verdict| (verdict.gain(facts.current).max(1.0).ln() / SAME_GAIN).round() as i64;
-    let is_serial = facts.outstanding.called <= SERIAL * facts.sessions.max(1.0);
+    let part = |verdict: &Verdict| (verdict.share / SAME_GAIN).round() as i64;
     verdicts.sort_by(|a, b| {
-        let last = (is_callers(a.limiter), is_callers(b.limiter));
-        let by_caller = if is_serial { last.0.cmp(&last.1) } else { Ordering::Equal };
-        let by_gain = by_caller.then(step(b).cmp(&step(a))).then(last.0.cmp(&last.1));
-        by_gain.then(b.share.total_cmp(&a.share)).then(a.limiter.cmp(&b.limiter))
+        let by_gain = order(a, facts).cmp(&order(b, facts)).then(step(b).cmp(&step(a)));
+        let by_caller = by_gain.then(is_callers(a.limiter).cmp(&is_callers(b.limiter)));
+        by_caller.then(part(b).cmp(&part(a))).then(a.limiter.cmp(&b.limiter))
     });
-    let own =
-        if is_serial { verdicts.iter().filter(|verdict| is_callers(verdict.limiter)).count() } else { 0 };
-    let place = verdicts.len() - own;
-    if let Some(verdict) = round_trip(facts, place == 0) {
-        verdicts.insert(place, verdict);
-    }
     Diagnosis { current: facts.current, verdicts, cannot_know: facts.cannot_know.clone() }
 }
 
-/// Whether it is a way around something else, or the caller's own business: of equal gains such come last.
+/// Whether the caller waits for each request before it asks for the next: what helps it is a shorter request, and more
+/// of them at a time are not its to ask for.
+fn is_serial(facts: &Facts) -> bool {
+    facts.outstanding.called <= SERIAL * facts.sessions.max(1.0)
+}
+
+/// What is worth doing and can be done without the caller comes first, then whatever gains anything, then what ends
+/// the search, then what limits and gains nothing by itself; last what a caller would have to be another one for.
+fn order(verdict: &Verdict, facts: &Facts) -> u8 {
+    let gain = verdict.gain(facts.current);
+    match () {
+        () if gain >= WORTH_IT && !is_callers(verdict.limiter) => 0,
+        () if is_serial(facts) && is_callers(verdict.limiter) => 4,
+        () if gain >= LEAST_GAIN => 1,
+        () if verdict.limiter.is_final() => 2,
+        () => 3,
+    }
+}
+
+/// Whether it is a way around something else, or the caller's own business.
 fn is_callers(limiter: Limiter) -> bool {
     matches!(limiter, Limiter::CallerDepth | Limiter::BlockSize | Limiter::Connections)
 }
@@ -103,3 +113,7 @@ fn round_trip(facts: &Facts, is_alone: bool) -> Option<Verdict> {
         remedies: Vec::new(),
     })
 }
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

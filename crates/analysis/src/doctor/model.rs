@@ -27,6 +27,8 @@ pub(super) enum Effect {
     Time(f64),
     /// So many bytes per second at most; with more connections as many times more, if it is one of each of them.
     Rate { bytes_per_s: f64, of_connection: bool },
+    /// So many bytes per second now, because it begins slowly, and so many later.
+    Ramp { now: f64, then: f64 },
     /// Not a limit of its own: longer requests make all places worth more.
     Longer,
     /// Not a limit of its own: as many times more connections.
@@ -54,25 +56,36 @@ pub(super) fn outcome(facts: &Facts, findings: &[Finding], without: Option<usize
             Effect::Places(most) => most * facts.request_bytes / request_s,
             Effect::Rate { bytes_per_s, of_connection: true } => bytes_per_s * times,
             Effect::Rate { bytes_per_s, of_connection: false } => bytes_per_s,
+            Effect::Ramp { now, .. } => now,
             Effect::Time(_) | Effect::Longer | Effect::More(_) => continue,
         };
         if bytes_per_s < least.bytes_per_s {
             least = Outcome { bytes_per_s, held_by: finding.limiter };
         }
     }
-    least
+    match relieved {
+        // It is as fast as it was seen to be, and no faster.
+        Some(Effect::Ramp { then, .. }) if then < least.bytes_per_s => Outcome { bytes_per_s: then, ..least },
+        _ => least,
+    }
 }
 
 /// How the load would fare without one of the findings, and what would hold it then.
 pub(super) fn relieve(facts: &Facts, findings: &[Finding], index: usize) -> (Performance, Limiter) {
     let (now, then) = (outcome(facts, findings, None), outcome(facts, findings, Some(index)));
     let current = facts.current;
-    // What the model does not know of stays as it is: it is right about what changes.
-    let unexplained =
-        if now.bytes_per_s > 0.0 { (current.bytes_per_s / now.bytes_per_s).min(1.0) } else { 1.0 };
+    // What the model does not know of a request's time stays as it is; a rate is as it was seen.
+    let is_of_places =
+        matches!(now.held_by, Limiter::CallerDepth | Limiter::QueueLimit | Limiter::CommandWindow);
+    let unexplained = if is_of_places { (current.bytes_per_s / now.bytes_per_s).min(1.0) } else { 1.0 };
     let is_line = then.held_by == Limiter::LinkRate;
     let mut bytes_per_s = if is_line { then.bytes_per_s } else { then.bytes_per_s * unexplained };
-    if !bytes_per_s.is_finite() || bytes_per_s < current.bytes_per_s {
+    let is_same = then.bytes_per_s <= now.bytes_per_s * SAME;
+    if !bytes_per_s.is_finite() {
+        // Nothing is known that would hold it: twice as much of what holds it gets twice as much, at least.
+        bytes_per_s = current.bytes_per_s * 2.0;
+    }
+    if is_same || bytes_per_s < current.bytes_per_s {
         bytes_per_s = current.bytes_per_s;
     }
     let gain = if current.bytes_per_s > 0.0 { bytes_per_s / current.bytes_per_s } else { 1.0 };
@@ -91,6 +104,7 @@ pub(super) fn unloaded_s(facts: &Facts, findings: &[Finding]) -> f64 {
     let measured = if rate > 0.0 { facts.outstanding.granted / rate } else { facts.current.latency_s };
     let is_full = findings.iter().any(|finding| match finding.effect {
         Effect::Rate { bytes_per_s, .. } => bytes_per_s <= facts.current.bytes_per_s * FULL,
+        Effect::Ramp { .. } => true,
         _ => false,
     });
     if !is_full {
@@ -101,5 +115,7 @@ pub(super) fn unloaded_s(facts: &Facts, findings: &[Finding]) -> f64 {
     (facts.rtt_s.unwrap_or(0.0) + times + line).min(measured)
 }
 
+/// What is held as before is not relieved.
+const SAME: f64 = 1.001;
 /// A rate counts as exhausted from here on: requests then queue for it, and their time says nothing.
 const FULL: f64 = 1.15;

@@ -8,8 +8,14 @@ use super::verdict::Evidence;
 
 /// Less than this share of the time is no limit.
 const LEAST_SHARE: f64 = 0.2;
+/// Fewer losses than this tell nothing of how many there would be at another rate.
+const MANY_LOSSES: f64 = 16.0;
+/// As good as all of the time.
+const MOST_OF_IT: f64 = 0.6;
 /// A ramp shorter than this share of the load is none worth a word.
 const LEAST_RAMP: f64 = 0.15;
+/// A load that is paced gets nearly all of the rate: what it lacks are headers and what is sent again.
+const PACED: f64 = 1.15;
 /// More connections than this are not advised.
 const CONNECTIONS: f64 = 8.0;
 
@@ -22,7 +28,8 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     found.extend(congestion_window(facts, sender));
     found.extend(pacing(facts, sender));
     found.extend(ramp(facts, sender));
-    let is_of_one = |f: &&Finding| matches!(f.effect, Effect::Rate { of_connection: true, .. });
+    let is_of_one =
+        |f: &&Finding| f.share >= LEAST_SHARE && f.limiter != Limiter::Pacing && f.limiter != Limiter::Ramp;
     let worst = found.iter().filter(is_of_one).max_by(|a, b| a.share.total_cmp(&b.share));
     if let Some(worst) = worst.filter(|_| facts.connections < CONNECTIONS) {
         let evidence = vec![
@@ -41,8 +48,10 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
 }
 
 /// A rate that holds for a share of the time: what the load would get if it held all the time and nothing else did.
+/// Between an acknowledgement and what it lets go nothing is held for a moment, so that most of the time is all of it.
 fn held(facts: &Facts, share: f64, of_connection: bool) -> Effect {
-    Effect::Rate { bytes_per_s: facts.current.bytes_per_s / share.clamp(LEAST_SHARE, 1.0), of_connection }
+    let share = if share >= MOST_OF_IT { 1.0 } else { share.max(LEAST_SHARE) };
+    Effect::Rate { bytes_per_s: facts.current.bytes_per_s / share, of_connection }
 }
 
 fn receive_window(facts: &Facts, sender: &Sender) -> Option<Finding> {
@@ -132,7 +141,7 @@ fn congestion_window(facts: &Facts, sender: &Sender) -> Option<Finding> {
     }
     let effect = if share >= LEAST_SHARE {
         held(facts, share, true)
-    } else if limiter == Limiter::Loss {
+    } else if limiter == Limiter::Loss && sender.retransmitted >= MANY_LOSSES && sender.backlogged < 0.5 {
         Effect::Rate { bytes_per_s: after_losses(facts, sender)?, of_connection: true }
     } else {
         return None;
@@ -155,7 +164,9 @@ fn after_losses(facts: &Facts, sender: &Sender) -> Option<f64> {
 
 fn pacing(facts: &Facts, sender: &Sender) -> Option<Finding> {
     let rate = sender.pacing_bytes_per_s?;
-    if sender.pacing < LEAST_SHARE {
+    // TCP that is paced without a cap of its own sends a little faster than its window goes round, whatever holds that:
+    // only a rate that the load has reached can be what limits it.
+    if sender.pacing < LEAST_SHARE || rate > PACED * facts.current.bytes_per_s {
         return None;
     }
     let evidence = vec![
@@ -195,7 +206,10 @@ fn ramp(facts: &Facts, sender: &Sender) -> Option<Finding> {
     Some(Finding {
         limiter: Limiter::Ramp,
         share: sender.ramp,
-        effect: Effect::Rate { bytes_per_s: facts.current.bytes_per_s, of_connection: true },
+        effect: Effect::Ramp {
+            now: facts.current.bytes_per_s,
+            then: sender.plateau_bytes_per_s.max(facts.current.bytes_per_s),
+        },
         evidence,
     })
 }

@@ -5,6 +5,9 @@ use serde::Serialize;
 use super::limiter::Limiter;
 use super::remedy::Remedy;
 
+/// Less than this is no gain.
+pub(super) const LEAST_GAIN: f64 = 1.05;
+
 /// How a load fares, or would.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Performance {

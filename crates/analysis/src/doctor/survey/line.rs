@@ -1,5 +1,6 @@
 //! What the line carries while it is busy, from `packets`: of two packets that follow each other without a gap, the
-//! second took the line for just as long as they are apart.
+//! second took the line for just as long as they are apart; and one that finds the line free takes as much longer than
+//! a packet without payload as its payload takes.
 
 use std::path::Path;
 
@@ -8,13 +9,19 @@ use store::tables::{self, Packets, TableError};
 
 use super::super::facts::Facts;
 use crate::Span;
+use crate::line::ETHERNET_BYTES;
 
 /// Below this the clocks are too coarse.
 const NOISE_NS: u64 = 1_000;
 /// So long must the line have been seen busy.
 const LEAST_BUSY_NS: u64 = 1_000_000;
 
-const COLUMNS: &[&str] = &["ingress_t_ns", "scheduled_t_ns", "direction", "fate", "payload_bytes"];
+/// Packets with less payload take too little time for the clocks.
+const LONE_BYTES: u32 = 1000;
+const MOST_LONE: usize = 1 << 16;
+
+const COLUMNS: &[&str] =
+    &["ingress_t_ns", "scheduled_t_ns", "direction", "fate", "ip_bytes", "segments", "payload_bytes"];
 
 #[derive(Default)]
 struct Seen {
@@ -22,45 +29,92 @@ struct Seen {
     before_ns: u64,
     back_to_back_ns: u64,
     back_to_back_bytes: u64,
+    /// Bytes per second of packets that found the line free.
+    lone: Vec<f64>,
     payload_bytes: u64,
+}
+
+/// The quickest packet: what it took from end to end, and its frames.
+#[derive(Clone, Copy)]
+struct Quickest {
+    way_ns: u64,
+    frames_bytes: u32,
 }
 
 /// Adds the rate of the line in the direction of the data, and for how much of the time it was busy.
 pub(super) fn fill(dir: &Path, window: Span, is_write: bool, facts: &mut Facts) -> Result<(), TableError> {
     let direction = if is_write { Direction::NearToFar } else { Direction::FarToNear };
-    let mut way_ns = u64::MAX;
-    tables::read_pieces::<Packet>(dir, Some(COLUMNS), |piece| {
-        let rows = delivered(&piece, direction, window);
-        let least = rows.map(|row| piece.scheduled_t_ns[row].saturating_sub(piece.ingress_t_ns[row])).min();
-        way_ns = way_ns.min(least.unwrap_or(u64::MAX));
-    })?;
-    if way_ns == u64::MAX {
-        return Ok(());
-    }
+    let Some(quickest) = quickest(dir, direction)? else { return Ok(()) };
     let mut seen = Seen::default();
     tables::read_pieces::<Packet>(dir, Some(COLUMNS), |piece| {
-        for row in delivered(&piece, direction, window) {
-            let (came, out) = (piece.ingress_t_ns[row], piece.scheduled_t_ns[row]);
-            let gap = out.saturating_sub(seen.before_ns);
-            let follows = seen.before_ns > 0 && came + way_ns + NOISE_NS < seen.before_ns && gap > 0;
-            if follows {
-                seen.back_to_back_ns += gap;
-                seen.back_to_back_bytes += u64::from(piece.payload_bytes[row]);
-            }
-            seen.payload_bytes += u64::from(piece.payload_bytes[row]);
-            seen.before_ns = out;
-        }
+        delivered(&piece, direction, window).for_each(|row| seen.add(&piece, row, quickest));
     })?;
-    if seen.back_to_back_ns < LEAST_BUSY_NS || seen.payload_bytes == 0 {
+    if seen.payload_bytes == 0 {
         return Ok(());
     }
-    let line = seen.back_to_back_bytes as f64 / (seen.back_to_back_ns as f64 / 1e9);
+    let line = match seen.back_to_back_ns {
+        LEAST_BUSY_NS.. => seen.back_to_back_bytes as f64 / (seen.back_to_back_ns as f64 / 1e9),
+        _ => match lone(&mut seen.lone) {
+            Some(line) => line,
+            None => return Ok(()),
+        },
+    };
     let carried = seen.payload_bytes as f64 / window.length_s().max(1e-9);
     // Headers of PDUs, and what was sent twice, are no application's bytes.
     let useful = (facts.current.bytes_per_s / carried.max(1.0)).clamp(0.5, 1.0);
     facts.line_bytes_per_s = Some(line * useful);
     facts.line_busy = Some((carried / line).min(1.0));
     Ok(())
+}
+
+/// Of all that was recorded: there is always one without payload, from when the connection was made.
+fn quickest(dir: &Path, direction: Direction) -> Result<Option<Quickest>, TableError> {
+    let always = Span { start_ns: 0, end_ns: u64::MAX };
+    let mut found: Option<Quickest> = None;
+    tables::read_pieces::<Packet>(dir, Some(COLUMNS), |piece| {
+        for row in delivered(&piece, direction, always) {
+            let way_ns = piece.scheduled_t_ns[row].saturating_sub(piece.ingress_t_ns[row]);
+            if found.is_none_or(|least| way_ns < least.way_ns) {
+                found = Some(Quickest { way_ns, frames_bytes: frames(&piece, row) });
+            }
+        }
+    })?;
+    Ok(found)
+}
+
+impl Seen {
+    fn add(&mut self, piece: &Packets, row: usize, quickest: Quickest) {
+        let (came, out) = (piece.ingress_t_ns[row], piece.scheduled_t_ns[row]);
+        let payload = piece.payload_bytes[row];
+        // When it would be out if the line took it as soon as it came, and no longer than the quickest.
+        let soonest_ns = came.saturating_add(quickest.way_ns);
+        let gap_ns = out.saturating_sub(self.before_ns);
+        if self.before_ns > soonest_ns.saturating_add(NOISE_NS) && gap_ns > 0 {
+            self.back_to_back_ns += gap_ns;
+            self.back_to_back_bytes += u64::from(payload);
+        }
+        let own_ns = out.saturating_sub(soonest_ns);
+        let is_lone = self.before_ns <= soonest_ns && payload >= LONE_BYTES && own_ns >= NOISE_NS;
+        if is_lone && self.lone.len() < MOST_LONE {
+            let frames = frames(piece, row);
+            let rate = f64::from(frames.saturating_sub(quickest.frames_bytes)) / (own_ns as f64 / 1e9);
+            self.lone.push(rate * f64::from(payload) / f64::from(frames.max(1)));
+        }
+        self.payload_bytes += u64::from(payload);
+        self.before_ns = out;
+    }
+}
+
+/// What a packet takes of the line.
+fn frames(piece: &Packets, row: usize) -> u32 {
+    piece.ip_bytes[row].saturating_add(piece.segments[row].saturating_mul(ETHERNET_BYTES))
+}
+
+/// The rate that packets alone on the line were carried with. Whatever else happens to a packet on its way makes it
+/// later, so that the best ones are right.
+fn lone(rates: &mut [f64]) -> Option<f64> {
+    rates.sort_unstable_by(f64::total_cmp);
+    rates.get((rates.len() as f64 * 0.9) as usize).copied()
 }
 
 fn delivered(piece: &Packets, direction: Direction, window: Span) -> impl Iterator<Item = usize> {

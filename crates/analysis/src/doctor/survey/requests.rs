@@ -69,7 +69,7 @@ pub(super) fn seen(dirs: &[PathBuf], question: Question) -> Result<Option<Seen>,
 /// All of the load but its beginning.
 fn usual(rows: impl Iterator<Item = usize> + Clone, io: &Ios) -> Option<Span> {
     let start_ns = rows.clone().map(|row| io.issued_t_ns[row]).min()?;
-    let end_ns = rows.map(|row| io.completed_t_ns[row]).max()? + 1;
+    let end_ns = rows.map(|row| io.completed_t_ns[row]).max()?.saturating_add(1);
     let skipped = ((end_ns - start_ns.min(end_ns)) as f64 * BEGINNING) as u64;
     Some(Span { start_ns: start_ns + skipped, end_ns })
 }

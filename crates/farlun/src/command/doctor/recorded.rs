@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use analysis::doctor::{self, Diagnosis, Question};
+use analysis::doctor::{self, Diagnosis, Facts, Question};
 use analysis::throughput;
 use event::Op;
 use report::terminal::Colour;
@@ -14,6 +14,7 @@ use crate::exit::{self, Exit};
 /// One load and what was found.
 struct Found {
     dir: String,
+    facts: Facts,
     diagnosis: Diagnosis,
 }
 
@@ -30,7 +31,8 @@ pub(super) fn run(path: &Path, is_json: bool) -> anyhow::Result<u8> {
         )));
     }
     if is_json {
-        let document = |found: &Found| json!({"dir": found.dir, "diagnosis": found.diagnosis});
+        let document =
+            |found: &Found| json!({"dir": found.dir, "facts": found.facts, "diagnosis": found.diagnosis});
         let cells: Vec<Value> = found.iter().map(document).collect();
         say!("{}", json!({ "cells": cells }));
     } else {
@@ -71,6 +73,7 @@ fn question(cell: &CellDir) -> Question {
 }
 
 fn look(path: &Path, name: &str, question: Question) -> anyhow::Result<Option<Found>> {
-    let facts = doctor::survey(path, question)?;
-    Ok(facts.map(|facts| Found { dir: name.to_owned(), diagnosis: doctor::judge(&facts) }))
+    let Some(facts) = doctor::survey(path, question)? else { return Ok(None) };
+    let diagnosis = doctor::judge(&facts);
+    Ok(Some(Found { dir: name.to_owned(), facts, diagnosis }))
 }

@@ -1,0 +1,203 @@
+//! Every limiter alone, and pairs of them, in made-up numbers: a line of 117.7 MB/s and 16 ms, requests of 64 KiB.
+
+use super::super::facts::{Agreed, Ends, Outstanding, Sender, Stages};
+use super::super::limiter::Limiter;
+use super::super::verdict::Performance;
+use super::*;
+
+const RTT_S: f64 = 0.016;
+const LINE: f64 = 117.7e6;
+const KIB: f64 = 1024.0;
+
+/// A closed system: so many requests called, queued and granted, each of which takes `request_s` once granted.
+fn closed(outstanding: [f64; 3], request_s: f64, request_bytes: f64) -> Facts {
+    let [called, queued, granted] = outstanding;
+    let rate = granted / request_s;
+    Facts {
+        requests: 1000,
+        request_bytes,
+        current: Performance { bytes_per_s: rate * request_bytes, latency_s: called / rate },
+        rtt_s: Some(RTT_S),
+        sessions: 1.0,
+        connections: 1.0,
+        outstanding: Outstanding {
+            called,
+            queued,
+            granted,
+            caller_most: Some(called),
+            ..Outstanding::default()
+        },
+        sender: Some(Sender { mss_bytes: 1448.0, packets: 1e5, has_nagle: Some(false), ..Sender::default() }),
+        line_bytes_per_s: Some(LINE),
+        line_busy: Some(0.3),
+        idle: Ends { near: Some(0.7), far: Some(0.7) },
+        ..Facts::default()
+    }
+}
+
+/// Enough requests to fill the line, held at 30 MB/s by TCP.
+fn bulk(sender: Sender) -> Facts {
+    let facts = closed([128.0; 3], 128.0 * 64.0 * KIB / 30e6, 64.0 * KIB);
+    let base = facts.sender.unwrap();
+    Facts { sender: Some(Sender { mss_bytes: base.mss_bytes, packets: base.packets, ..sender }), ..facts }
+}
+
+/// The first verdict, what it gains to a twentieth, and what would be next.
+fn check(facts: &Facts, expected: Limiter, gain: f64, next: Limiter) {
+    let diagnosis = judge(facts);
+    let first = &diagnosis.verdicts[0];
+    assert_eq!(first.limiter, expected, "{diagnosis:#?}");
+    let found = first.gain(facts.current);
+    assert!((found / gain - 1.0).abs() < 0.05, "{found}, expected {gain}: {diagnosis:#?}");
+    assert_eq!(first.next, next, "{diagnosis:#?}");
+    assert!(first.share > 0.0 && first.share <= 1.0, "{first:?}");
+    assert!(first.evidence.iter().all(|e| e.value.is_finite() && !e.seen.is_empty()), "{first:?}");
+    assert_eq!(first.remedies.is_empty(), expected.is_final());
+}
+
+#[test]
+fn places_for_requests() {
+    let line = |facts: &Facts| LINE / facts.current.bytes_per_s;
+    let caller = closed([2.0; 3], 0.0166, 64.0 * KIB);
+    check(&caller, Limiter::CallerDepth, line(&caller), Limiter::LinkRate);
+    let queue = closed([128.0, 8.0, 8.0], 0.0166, 64.0 * KIB);
+    check(&queue, Limiter::QueueLimit, line(&queue), Limiter::LinkRate);
+    let window = closed([128.0, 128.0, 8.0], 0.0166, 64.0 * KIB);
+    check(&window, Limiter::CommandWindow, line(&window), Limiter::LinkRate);
+}
+
+#[test]
+fn longer_requests_are_what_remains_when_no_more_of_them_may_be_added() {
+    let caller = closed([2.0; 3], 0.0166, 4.0 * KIB);
+    let second = &judge(&caller).verdicts[1];
+    assert_eq!((second.limiter, second.next), (Limiter::BlockSize, Limiter::LinkRate));
+}
+
+#[test]
+fn a_caller_that_follows_the_path_is_not_what_limits_it() {
+    let mut facts = closed([8.0, 8.0, 2.0], 0.0166, 64.0 * KIB);
+    facts.outstanding.caller_follows = true;
+    check(&facts, Limiter::CommandWindow, LINE / facts.current.bytes_per_s, Limiter::LinkRate);
+    facts.outstanding.caller_follows = false;
+    check(&facts, Limiter::CommandWindow, 4.0, Limiter::CallerDepth);
+}
+
+#[test]
+fn time_of_a_request() {
+    let solicited = Facts {
+        is_write: true,
+        stages: Stages { soliciting: Some(4.0 * RTT_S), ..Stages::default() },
+        agreed: Some(Agreed {
+            immediate_data: true,
+            initial_r2t: false,
+            first_burst_bytes: 64.0 * KIB,
+            max_burst_bytes: 256.0 * KIB,
+            max_outstanding_r2t: 1.0,
+            segment_bytes: 256.0 * KIB,
+        }),
+        ..closed([4.0; 3], 5.0 * RTT_S + 0.009, 1024.0 * KIB)
+    };
+    check(&solicited, Limiter::R2t, LINE / solicited.current.bytes_per_s, Limiter::LinkRate);
+
+    let stages = Stages { status_gap: Some(RTT_S), data_spread: Some(0.0), ..Stages::default() };
+    let late = Facts { stages, ..closed([1.0; 3], 2.0 * RTT_S, 8.0 * KIB) };
+    check(&late, Limiter::SeparateStatus, 2.0, Limiter::CallerDepth);
+    let mut held = late.clone();
+    held.sender = held.sender.map(|sender| Sender { has_nagle: Some(true), ..sender });
+    check(&held, Limiter::Nagle, 2.0, Limiter::CallerDepth);
+    assert_eq!(judge(&held).verdicts[1].limiter, Limiter::SeparateStatus);
+}
+
+#[test]
+fn time_at_the_target() {
+    let of = |stages: Stages| Facts { stages, ..closed([16.0; 3], RTT_S + 0.0206, 64.0 * KIB) };
+    let queue = Stages { target_wait: Some(0.020), store_inside: Some(4.0), ..Stages::default() };
+    check(&of(queue), Limiter::TargetQueue, 2.2, Limiter::CallerDepth);
+    let slow =
+        Stages { store: Some(0.020), store_least: Some(0.019), store_inside: Some(8.0), ..Stages::default() };
+    check(&of(slow), Limiter::StoreLatency, 2.2, Limiter::CallerDepth);
+    let narrow = Stages {
+        store: Some(0.25),
+        store_least: Some(0.002),
+        store_inside: Some(110.0),
+        ..Stages::default()
+    };
+    let facts = Facts { stages: narrow, ..bulk(Sender::default()) };
+    check(&facts, Limiter::StoreBandwidth, LINE / 30e6, Limiter::LinkRate);
+}
+
+#[test]
+fn what_tcp_waits_for() {
+    let none = Sender { has_nagle: Some(false), ..Sender::default() };
+    for (sender, limiter) in [
+        (Sender { send_buffer: 0.95, ..none }, Limiter::SendBuffer),
+        (Sender { receive_window: 0.95, ..none }, Limiter::ReceiveWindow),
+        (Sender { congestion_window: 0.9, retransmitted: 80.0, ..none }, Limiter::Loss),
+        (Sender { congestion_window: 0.9, local_cuts: 40.0, ..none }, Limiter::DeviceRing),
+        (Sender { pacing: 0.95, pacing_bytes_per_s: Some(31e6), ..none }, Limiter::Pacing),
+    ] {
+        let facts = bulk(sender);
+        check(&facts, limiter, LINE / 30e6, Limiter::LinkRate);
+        let others: Vec<Limiter> = judge(&facts).verdicts.iter().map(|verdict| verdict.limiter).collect();
+        let around = others.contains(&Limiter::Connections);
+        assert_eq!(around, limiter != Limiter::Pacing, "a way around it: {others:?}");
+    }
+    let ramp = Sender { ramp: 0.5, plateau_bytes_per_s: 60e6, ..none };
+    check(&bulk(ramp), Limiter::Ramp, 2.0, Limiter::LinkRate);
+    let unpaced = Sender { pacing: 0.9, pacing_bytes_per_s: Some(90e6), ..none };
+    assert!(judge(&bulk(unpaced)).verdicts.iter().all(|verdict| verdict.limiter != Limiter::Pacing));
+}
+
+#[test]
+fn the_ends_and_the_line() {
+    for (near, far, is_write, limiter) in [
+        (0.7, 0.01, false, Limiter::SenderCpu),
+        (0.01, 0.7, false, Limiter::ReceiverCpu),
+        (0.01, 0.7, true, Limiter::SenderCpu),
+    ] {
+        let idle = Ends { near: Some(near), far: Some(far) };
+        let facts = Facts { idle, is_write, ..bulk(Sender::default()) };
+        check(&facts, limiter, LINE / 30e6, Limiter::LinkRate);
+    }
+    let full = closed([128.0; 3], 128.0 * 64.0 * KIB / (0.97 * LINE), 64.0 * KIB);
+    check(&full, Limiter::LinkRate, 1.0, Limiter::CallerDepth);
+    // What follows the line is not what limits it.
+    let paced = Sender { pacing: 0.95, pacing_bytes_per_s: Some(0.98 * LINE), ..Sender::default() };
+    let paced = Facts { sender: Some(paced), ..full };
+    assert_eq!(judge(&paced).verdicts[0].limiter, Limiter::LinkRate);
+}
+
+#[test]
+fn where_nothing_is_to_be_gained_it_says_so() {
+    let facts = Facts { line_bytes_per_s: None, ..closed([1.0; 3], RTT_S, 4.0 * KIB) };
+    check(&facts, Limiter::RoundTrip, 1.0, Limiter::RoundTrip);
+    // More of them at a time get more, at least twice as many for all that is known.
+    let two = Facts { line_bytes_per_s: None, ..closed([2.0; 3], RTT_S, 4.0 * KIB) };
+    check(&two, Limiter::CallerDepth, 2.0, Limiter::RoundTrip);
+    assert!(!judge(&Facts { rtt_s: Some(0.1), ..Facts::default() }).verdicts.is_empty());
+}
+
+#[test]
+fn of_two_the_one_that_holds_comes_first_and_the_other_is_next() {
+    let two = closed([128.0, 8.0, 4.0], 0.0166, 64.0 * KIB);
+    check(&two, Limiter::CommandWindow, 2.0, Limiter::QueueLimit);
+
+    let mut small = bulk(Sender { receive_window: 0.95, has_nagle: Some(false), ..Sender::default() });
+    small.outstanding.window_most = Some(16.0);
+    small.outstanding.granted = 16.0;
+    small.outstanding.queued = 16.0;
+    small.outstanding.called = 16.0;
+    small.outstanding.caller_most = Some(16.0);
+    check(
+        &small,
+        Limiter::ReceiveWindow,
+        16.0 * 64.0 * KIB / (RTT_S + 64.0 * KIB / LINE) / 30e6,
+        Limiter::CallerDepth,
+    );
+
+    let stages = Stages { store: Some(0.016), store_least: Some(0.016), ..Stages::default() };
+    let both = Facts { stages, ..closed([64.0, 64.0, 8.0], 0.0326, 64.0 * KIB) };
+    let found = judge(&both);
+    assert_eq!(found.verdicts[0].limiter, Limiter::CommandWindow, "{found:#?}");
+    assert!(found.verdicts.iter().any(|verdict| verdict.limiter == Limiter::StoreLatency));
+}

@@ -1,0 +1,220 @@
+//! The doctor on small tables that are made up: a line of 1 Gb/s, 16 ms, and a command window of eight.
+
+use std::path::Path;
+
+use analysis::doctor::{Diagnosis, Limiter, Question, judge, survey};
+use event::{
+    CongestionState, Direction, FarTimes, Fate, Host, Instant, Io, LayerTimes, Layers, Login, NearTimes, Op,
+    Packet, RequestId, SocketSample, Tcp, TcpTimes,
+};
+use store::tables::{Row, Writer};
+
+const MS: u64 = 1_000_000;
+const RTT_NS: u64 = 16 * MS;
+const BLOCK: u32 = 65_536;
+/// Requests of one round trip, of which eight are granted and the rest waits.
+const WINDOW: u64 = 8;
+const DEPTH: u64 = 32;
+const ROUNDS: u64 = 100;
+/// Payload of a packet, and what it takes of the line.
+const PAYLOAD: u32 = 1448;
+const PACKET_NS: u64 = 12_304;
+
+fn write<R: Row>(dir: &Path, name: &str, rows: impl Iterator<Item = R>) {
+    let mut writer = Writer::<R>::create(dir.join(name)).unwrap();
+    rows.for_each(|row| writer.push(&row).unwrap());
+    writer.finish().unwrap();
+}
+
+fn at(ns: u64) -> Instant {
+    Instant::from_nanos(1_000 * MS + ns)
+}
+
+/// When the n-th request is called, granted and done: each round trip eight go, and were called three before.
+fn times(n: u64) -> (u64, u64, u64) {
+    let granted = n / WINDOW * RTT_NS;
+    (granted.saturating_sub((DEPTH / WINDOW - 1) * RTT_NS), granted, granted + RTT_NS)
+}
+
+fn near(n: u64) -> Layers {
+    let (called, granted, done) = times(n);
+    layers(
+        n,
+        LayerTimes::Near(NearTimes {
+            called: at(called),
+            scsi: at(called),
+            queued: at(called),
+            granted: at(granted),
+            started: at(granted),
+            socketed: at(granted),
+            data_first: at(done),
+            data_last: at(done),
+            status: at(done),
+            completed: at(done),
+        }),
+    )
+}
+
+fn far(n: u64) -> Layers {
+    let received = at(times(n).1 + RTT_NS / 2);
+    layers(
+        n,
+        LayerTimes::Far(FarTimes {
+            received,
+            parsed: received,
+            executed: received,
+            answered: received,
+            sent: received,
+            ..FarTimes::default()
+        }),
+    )
+}
+
+fn layers(n: u64, times: LayerTimes) -> Layers {
+    Layers {
+        id: RequestId { session: 7, connection: 0, itt: n as u32, cmd_sn: n as u32 },
+        op: Op::Read,
+        status: 0,
+        lun: 0,
+        len_bytes: BLOCK,
+        offset_bytes: 0,
+        command_stream_end: 0,
+        status_stream_end: 0,
+        tcp: TcpTimes::default(),
+        times,
+    }
+}
+
+fn sample(host: Host, round: u64) -> SocketSample {
+    let moved = round * WINDOW * u64::from(BLOCK);
+    let (rx, tx) = if host == Host::Near { (moved, 0) } else { (0, moved) };
+    SocketSample {
+        t: at(round * RTT_NS),
+        host,
+        connection: 0,
+        app_rx_bytes: rx,
+        app_tx_bytes: tx,
+        cwnd_packets: 2000,
+        ssthresh_packets: u32::MAX,
+        mss_bytes: PAYLOAD,
+        state: CongestionState::Open,
+        rtt_ns: RTT_NS,
+        min_rtt_ns: RTT_NS,
+        unacked_packets: 100,
+        retransmitted_packets: 0,
+        delivery_rate_bytes_per_s: 40_000_000,
+        pacing_rate_bytes_per_s: u64::MAX,
+        notsent_bytes: 0,
+        unsent_bytes: 0,
+        peer_window_bytes: 16 << 20,
+        busy_ns: round * RTT_NS,
+        receive_window_limited_ns: 0,
+        send_buffer_limited_ns: 0,
+        command_window: WINDOW as u32,
+        loop_idle_ns: round * RTT_NS * 9 / 10,
+        loop_cpu_ns: round * RTT_NS / 10,
+    }
+}
+
+fn login(host: Host) -> Login {
+    Login {
+        t: at(0),
+        host,
+        session: 7,
+        cid: 0,
+        connection: 0,
+        immediate_data: true,
+        initial_r2t: false,
+        first_burst_bytes: 1 << 20,
+        max_burst_bytes: 1 << 20,
+        max_outstanding_r2t: 64,
+        near_segment_bytes: 262_144,
+        far_segment_bytes: 262_144,
+        caller_depth: 0,
+        queue_limit: 0,
+        has_nagle: false,
+        send_buffer_max_bytes: 1 << 30,
+        receive_buffer_max_bytes: 1 << 30,
+    }
+}
+
+/// Bursts of a round trip's requests, packet by packet, that queue for the line.
+fn packet(n: u64) -> Packet {
+    let per_round = WINDOW * u64::from(BLOCK) / u64::from(PAYLOAD);
+    let (round, place) = (n / per_round, n % per_round);
+    let ingress = at(round * RTT_NS);
+    let scheduled = at(round * RTT_NS + RTT_NS / 2 + (place + 1) * PACKET_NS);
+    Packet {
+        ingress,
+        scheduled,
+        egress: scheduled,
+        direction: Direction::FarToNear,
+        number: n + 1,
+        fate: Fate::Delivered,
+        ip_bytes: PAYLOAD + 52,
+        segments: 1,
+        src_host: 100,
+        dst_host: 0,
+        tcp: Some(Tcp {
+            src_port: 3260,
+            dst_port: 40_000,
+            seq: 0,
+            ack: 0,
+            payload_bytes: PAYLOAD,
+            flags: 16,
+        }),
+        unseen_ns: 0,
+    }
+}
+
+fn diagnosis(both_ends: bool) -> Diagnosis {
+    let dir = tempfile::tempdir().unwrap();
+    let requests = WINDOW * ROUNDS;
+    let io = |n: u64| {
+        let (called, _, done) = times(n);
+        Io {
+            issued: at(called),
+            completed: at(done),
+            op: Op::Read,
+            offset_bytes: 0,
+            len_bytes: BLOCK,
+            status: 0,
+        }
+    };
+    write(dir.path(), "io-near.parquet", (0..requests).map(io));
+    write(dir.path(), "layers-near.parquet", (0..requests).map(near));
+    write(dir.path(), "sockets-near.parquet", (0..=ROUNDS).map(|round| sample(Host::Near, round)));
+    write(dir.path(), "sessions-near.parquet", std::iter::once(login(Host::Near)));
+    if both_ends {
+        write(dir.path(), "layers-far.parquet", (0..requests).map(far));
+        write(dir.path(), "sockets-far.parquet", (0..=ROUNDS).map(|round| sample(Host::Far, round)));
+        write(dir.path(), "sessions-far.parquet", std::iter::once(login(Host::Far)));
+        write(dir.path(), "packets.parquet", (0..ROUNDS * 362).map(packet));
+    }
+    judge(&survey(dir.path(), Question::default()).unwrap().unwrap())
+}
+
+#[test]
+fn a_small_command_window_is_named_and_its_gain_ends_at_the_line() {
+    let found = diagnosis(true);
+    let first = &found.verdicts[0];
+    assert_eq!((first.limiter, first.next), (Limiter::CommandWindow, Limiter::LinkRate), "{found:#?}");
+    let current = 8.0 * 65_536.0 / 0.016;
+    assert!((found.current.bytes_per_s / current - 1.0).abs() < 0.03, "{found:#?}");
+    let line = f64::from(PAYLOAD) / (PACKET_NS as f64 / 1e9);
+    assert!((first.predicted.bytes_per_s / line - 1.0).abs() < 0.05, "{found:#?}");
+    assert!(found.cannot_know.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn one_side_is_enough_to_name_it_and_says_what_it_cannot_know() {
+    let found = diagnosis(false);
+    assert_eq!(found.verdicts[0].limiter, Limiter::CommandWindow, "{found:#?}");
+    assert_eq!(found.cannot_know.len(), 3, "{found:#?}");
+}
+
+#[test]
+fn without_requests_there_is_nothing_to_say() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(survey(dir.path(), Question::default()).unwrap(), None);
+}
