@@ -1,7 +1,6 @@
 //! What is known of a load before it is judged: plain numbers, from whatever source. [`super::collect`] takes them from
 //! the tables of a run; a capture can fill them too. What a source does not tell is `None`, and is never guessed here.
 
-use event::Op;
 use serde::Serialize;
 
 use super::verdict::Performance;
@@ -166,11 +165,6 @@ pub struct Agreed {
 }
 
 impl Facts {
-    /// Which way.
-    pub fn op(&self) -> Op {
-        if self.is_write { Op::Write } else { Op::Read }
-    }
-
     /// Requests per second.
     pub fn rate(&self) -> f64 {
         if self.request_bytes > 0.0 { self.current.bytes_per_s / self.request_bytes } else { 0.0 }

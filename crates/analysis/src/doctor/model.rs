@@ -107,7 +107,9 @@ pub(super) fn unloaded_s(facts: &Facts, findings: &[Finding]) -> f64 {
         Effect::Ramp { .. } => true,
         _ => false,
     });
-    if !is_full {
+    // What always waits to be sent says the same of TCP or the path, whatever it is there.
+    let is_backlogged = facts.sender.is_some_and(|sender| sender.backlogged >= BACKLOGGED);
+    if !is_full && !is_backlogged {
         return measured;
     }
     let times: f64 = findings.iter().map(|f| if let Effect::Time(s) = f.effect { s } else { 0.0 }).sum();
@@ -115,6 +117,8 @@ pub(super) fn unloaded_s(facts: &Facts, findings: &[Finding]) -> f64 {
     (facts.rtt_s.unwrap_or(0.0) + times + line).min(measured)
 }
 
+/// A sender that has data waiting for so much of the time is not short of requests.
+const BACKLOGGED: f64 = 0.8;
 /// What is held as before is not relieved.
 const SAME: f64 = 1.001;
 /// A rate counts as exhausted from here on: requests then queue for it, and their time says nothing.

@@ -16,6 +16,8 @@ const MOST_OF_IT: f64 = 0.6;
 const LEAST_RAMP: f64 = 0.15;
 /// A load that is paced gets nearly all of the rate: what it lacks are headers and what is sent again.
 const PACED: f64 = 1.15;
+/// Pacing that holds data back for so much of the time is all there is.
+const NEARLY_ALWAYS: f64 = 0.9;
 /// More connections than this are not advised.
 const CONNECTIONS: f64 = 8.0;
 
@@ -165,8 +167,9 @@ fn after_losses(facts: &Facts, sender: &Sender) -> Option<f64> {
 fn pacing(facts: &Facts, sender: &Sender) -> Option<Finding> {
     let rate = sender.pacing_bytes_per_s?;
     // TCP that is paced without a cap of its own sends a little faster than its window goes round, whatever holds that:
-    // only a rate that the load has reached can be what limits it.
-    if sender.pacing < LEAST_SHARE || rate > PACED * facts.current.bytes_per_s {
+    // only a rate that the load has reached can be what limits it, or nearly has while nothing else held it.
+    let is_reached = rate <= PACED * facts.current.bytes_per_s || sender.pacing >= NEARLY_ALWAYS;
+    if sender.pacing < LEAST_SHARE || !is_reached {
         return None;
     }
     let evidence = vec![
@@ -178,7 +181,7 @@ fn pacing(facts: &Facts, sender: &Sender) -> Option<Finding> {
         ),
         count("pacing rate, mean", rate, "bytes/s", "sockets: pacing_rate_bytes_per_s"),
     ];
-    let bytes_per_s = rate.max(facts.current.bytes_per_s);
+    let bytes_per_s = facts.current.bytes_per_s;
     Some(Finding {
         limiter: Limiter::Pacing,
         share: sender.pacing,

@@ -144,7 +144,7 @@ fn what_tcp_waits_for() {
     }
     let ramp = Sender { ramp: 0.5, plateau_bytes_per_s: 60e6, ..none };
     check(&bulk(ramp), Limiter::Ramp, 2.0, Limiter::LinkRate);
-    let unpaced = Sender { pacing: 0.9, pacing_bytes_per_s: Some(90e6), ..none };
+    let unpaced = Sender { pacing: 0.5, pacing_bytes_per_s: Some(90e6), ..none };
     assert!(judge(&bulk(unpaced)).verdicts.iter().all(|verdict| verdict.limiter != Limiter::Pacing));
 }
 

@@ -6,7 +6,7 @@ use super::limiter::Limiter;
 use super::remedy::Remedy;
 
 /// Less than this is no gain.
-pub(super) const LEAST_GAIN: f64 = 1.05;
+pub(super) const LEAST_GAIN: f64 = 1.1;
 
 /// How a load fares, or would.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]

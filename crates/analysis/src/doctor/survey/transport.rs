@@ -145,7 +145,8 @@ fn one(track: &Track) -> Sender {
             paced += length;
             pacing_sum += pacing as f64 * length;
         }
-        let waits = f64::from(table.notsent_bytes[row]) + table.unsent_bytes[row] as f64 >= mss;
+        // While there is more the socket is kept filled; what is above it may wait for other things.
+        let waits = f64::from(table.notsent_bytes[row]) >= mss;
         if !waits {
             continue;
         }
