@@ -7,8 +7,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use e2e::ours::Target;
 use e2e::path::{self, FAR};
-use e2e::{Target, farlun, farlun_path, image, need, run, tgtd};
+use e2e::{farlun, farlun_path, image, need, run, tgtd};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(90);
