@@ -30,7 +30,7 @@ fn run(load: &str, repeats: u32, rate: f64) -> Tour {
         repeats: (1..=repeats).map(|n| repeat(n, rate)).collect(),
         ..CellResult::default()
     };
-    Tour { run: crate::manifest::Run::default(), verdict: crate::Verdict::default(), cells: vec![cell] }
+    Tour { run: crate::manifest::Run::default(), gist: crate::Gist::default(), cells: vec![cell] }
 }
 
 fn row<'a>(comparison: &'a Comparison, name: &str) -> &'a Row {

@@ -56,16 +56,18 @@ fn is_serial(facts: &Facts) -> bool {
     facts.outstanding.called <= SERIAL * facts.sessions.max(1.0)
 }
 
-/// What is worth doing and can be done without the caller comes first, then whatever gains anything, then what ends
-/// the search, then what limits and gains nothing by itself; last what a caller would have to be another one for.
+/// What is worth doing and can be done without the caller comes first, then more of the same requests, then whatever
+/// gains anything, also by going around what limits, then what ends the search, then what limits and gains nothing by
+/// itself; last what a caller would have to be another one for.
 fn order(verdict: &Verdict, facts: &Facts) -> u8 {
     let gain = verdict.gain(facts.current);
     match () {
         () if gain >= WORTH_IT && !is_callers(verdict.limiter) => 0,
-        () if is_serial(facts) && is_callers(verdict.limiter) => 4,
-        () if gain >= LEAST_GAIN => 1,
-        () if verdict.limiter.is_final() => 2,
-        () => 3,
+        () if is_serial(facts) && is_callers(verdict.limiter) => 5,
+        () if gain >= WORTH_IT && verdict.limiter == Limiter::CallerDepth => 1,
+        () if gain >= LEAST_GAIN => 2,
+        () if verdict.limiter.is_final() => 3,
+        () => 4,
     }
 }
 

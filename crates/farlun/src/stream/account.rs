@@ -14,9 +14,9 @@ pub(crate) struct Account {
     /// Time with something to send.
     pub(super) busy_ns: u64,
     /// Part of it in which the peer's receive window was the limit.
-    pub(super) receive_window_limited_ns: u64,
+    pub(super) rwnd_limited_ns: u64,
     /// Part of it in which the own send buffer was.
-    pub(super) send_buffer_limited_ns: u64,
+    pub(super) sndbuf_limited_ns: u64,
     /// Packets that were sent again.
     pub(super) retransmitted: u64,
     /// The largest congestion window.
@@ -47,8 +47,8 @@ impl Account {
     pub(super) fn look(&mut self, info: &TcpInfo) {
         let ns = |time: Duration| time.as_nanos() as u64;
         self.busy_ns = ns(info.busy);
-        self.receive_window_limited_ns = ns(info.receive_window_limited);
-        self.send_buffer_limited_ns = ns(info.send_buffer_limited);
+        self.rwnd_limited_ns = ns(info.receive_window_limited);
+        self.sndbuf_limited_ns = ns(info.send_buffer_limited);
         self.retransmitted = info.retransmitted_packets.into();
         let window_bytes = u64::from(info.cwnd_packets) * u64::from(info.mss_bytes);
         self.window_max_bytes = self.window_max_bytes.max(window_bytes);
@@ -67,8 +67,8 @@ impl Account {
         [
             self.cpu_ns,
             self.busy_ns,
-            self.receive_window_limited_ns,
-            self.send_buffer_limited_ns,
+            self.rwnd_limited_ns,
+            self.sndbuf_limited_ns,
             self.retransmitted,
             self.window_max_bytes,
             self.min_rtt_ns,
@@ -83,8 +83,8 @@ impl Account {
         let [
             cpu_ns,
             busy_ns,
-            receive_window_limited_ns,
-            send_buffer_limited_ns,
+            rwnd_limited_ns,
+            sndbuf_limited_ns,
             retransmitted,
             window_max_bytes,
             min_rtt_ns,
@@ -96,8 +96,8 @@ impl Account {
         Account {
             cpu_ns,
             busy_ns,
-            receive_window_limited_ns,
-            send_buffer_limited_ns,
+            rwnd_limited_ns,
+            sndbuf_limited_ns,
             retransmitted,
             window_max_bytes,
             min_rtt_ns,

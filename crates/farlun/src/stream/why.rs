@@ -62,7 +62,7 @@ impl Seen {
         };
         if strained(sender) || strained(receiver) {
             Limit::TcpMem
-        } else if share(sender.receive_window_limited_ns) >= MOSTLY {
+        } else if share(sender.rwnd_limited_ns) >= MOSTLY {
             match self.product_bytes() {
                 product if product >= WINDOW_MAX_BYTES / 10 * 9 => Limit::WindowFormat,
                 // Linux offers about half of a buffer as window.
@@ -70,7 +70,7 @@ impl Seen {
                 _ if share(receiver.cpu_ns) >= NO_TIME => Limit::ReceiverCpu,
                 _ => Limit::Receiver,
             }
-        } else if share(sender.send_buffer_limited_ns) >= MOSTLY
+        } else if share(sender.sndbuf_limited_ns) >= MOSTLY
             && near(self.product_bytes() * 2, sender.send_buffer_limit_bytes)
         {
             Limit::TcpWmem
@@ -170,7 +170,7 @@ mod tests {
         check(Limit::SenderCpu, |seen| seen.sender.cpu_ns = 9_500_000_000);
         check(Limit::ReceiverCpu, |seen| seen.receiver.cpu_ns = 9_500_000_000);
         check(Limit::TcpMem, |seen| seen.receiver.memory_max_bytes = 1 << 30);
-        let closed = |seen: &mut Seen| seen.sender.receive_window_limited_ns = 6 * SECOND;
+        let closed = |seen: &mut Seen| seen.sender.rwnd_limited_ns = 6 * SECOND;
         check(Limit::Receiver, closed);
         check(Limit::TcpRmem, |seen| {
             closed(seen);
@@ -185,10 +185,10 @@ mod tests {
             (seen.bytes_per_s, seen.rtt_ns) = (2.1e9, SECOND / 2);
         });
         check(Limit::TcpWmem, |seen| {
-            seen.sender.send_buffer_limited_ns = 5 * SECOND;
+            seen.sender.sndbuf_limited_ns = 5 * SECOND;
             seen.sender.send_buffer_limit_bytes = 26_000_000;
         });
         // A send buffer that is empty because there is time is no limit.
-        check(Limit::Network, |seen| seen.sender.send_buffer_limited_ns = 5 * SECOND);
+        check(Limit::Network, |seen| seen.sender.sndbuf_limited_ns = 5 * SECOND);
     }
 }
