@@ -19,8 +19,8 @@ pub struct Moved {
 }
 
 /// The longest time between two looks at a connection that moves data: a hundred rows a second, whatever its policy
-/// asks for.
-pub const SAMPLE_EVERY: Duration = Duration::from_millis(10);
+/// asks for, although a loop wakes a little late.
+pub const SAMPLE_EVERY: Duration = Duration::from_millis(9);
 
 /// The row for what the kernel says and what the application moved.
 pub fn socket_sample(t: Instant, host: Host, connection: u32, info: &TcpInfo, moved: Moved) -> SocketSample {
