@@ -281,7 +281,7 @@ impl Tally {
         } else if 8 * u64::from(sample.in_flight_packets) >= 7 * u64::from(sample.cwnd_packets) {
             // Super-packets leave a window a little short of full.
             &mut self.cwnd_ns
-        } else if sample.snd_wnd_bytes > 0 && unacked + mss > u64::from(sample.snd_wnd_bytes) {
+        } else if unacked + mss > u64::from(sample.snd_wnd_bytes) {
             &mut self.rwnd_ns
         } else {
             &mut self.held_ns
@@ -375,6 +375,10 @@ mod tests {
     fn what_else_may_limit_a_sender() {
         check(Limiter::Application, |_, sample| sample.notsent_bytes = 0);
         check(Limiter::Rwnd, |_, sample| (sample.cwnd_packets, sample.snd_wnd_bytes) = (5000, 1_000_000));
+        // Shut: its reader does not read.
+        check(Limiter::Rwnd, |_, sample| {
+            (sample.unacked_packets, sample.in_flight_packets, sample.snd_wnd_bytes) = (0, 0, 0);
+        });
         check(Limiter::Sndbuf, |at, sample| {
             (sample.notsent_bytes, sample.sndbuf_limited_ns) = (0, at * 9_000_000);
         });

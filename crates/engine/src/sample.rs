@@ -21,8 +21,8 @@ pub struct Moved {
 }
 
 /// The longest time between two looks at a connection that moves data: a hundred rows a second, whatever its policy
-/// asks for.
-pub const SAMPLE_EVERY: Duration = Duration::from_millis(10);
+/// asks for, although a loop wakes a little late.
+pub const SAMPLE_EVERY: Duration = Duration::from_millis(9);
 
 /// The row for what the kernel says and what the application moved; to be called on the loop's thread. What the
 /// target allows is for the session to add.

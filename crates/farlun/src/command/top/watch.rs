@@ -117,7 +117,9 @@ impl Watch {
         }
         // One that was interrupted, or looked at more than others, changes the pace little.
         self.look_cpu = (self.look_cpu * 7 + since(cpu)) / 8;
-        self.next_look = now + (self.look_cpu * LOOK_SHARE).clamp(LOOK_EVERY, EASE_EVERY);
+        // A wake that came late is made up for.
+        let every = (self.look_cpu * LOOK_SHARE).clamp(LOOK_EVERY, EASE_EVERY);
+        self.next_look = Instant::max(self.next_look + every, now);
         Ok(())
     }
 
