@@ -138,6 +138,7 @@ mod tests {
     use net::{Events, Poll};
 
     use crate::connection::{Connection, Progress};
+    use crate::steering::Course;
     use crate::tx::{Outgoing, Sender};
 
     fn check(base: u64) {
