@@ -125,7 +125,7 @@ mod tests {
                     seen.cwnd_packets += 1;
                 }
                 if let Some(notice) = self.monitor.observe(seen) {
-                    self.told.push((seen.now.as_nanos() as u64 / 1_000_000, notice));
+                    self.told.push((seen.now.as_nanos() / 1_000_000, notice));
                     if listens {
                         self.asked_packets = notice.cwnd_packets;
                     }
