@@ -6,7 +6,7 @@ use analysis::doctor::{self, Diagnosis, Facts, Question};
 use analysis::throughput;
 use event::Op;
 use report::terminal::Colour;
-use serde_json::{Value, json};
+use serde_json::Value;
 use store::{CellDir, RunDir, RunError};
 
 use crate::exit::{self, Exit};
@@ -36,22 +36,22 @@ struct Found {
 }
 
 pub(crate) fn run(args: DoctorArgs) -> anyhow::Result<u8> {
-    let found = match RunDir::open(&args.run) {
+    let DoctorArgs { run: path, json } = args;
+    let found = match RunDir::open(&path) {
         Ok(dir) => of_run(&dir)?,
-        Err(RunError::NotARun { .. }) => of_tables(&args.run)?,
+        Err(RunError::NotARun { .. }) => of_tables(&path)?,
         Err(error) => return Err(error.into()),
     };
     if found.is_empty() {
         return Err(Exit::usage(format!(
             "{}: no table io with requests that ended well; expected a run, one of its cells, or what --trace wrote",
-            args.run.display()
+            path.display()
         )));
     }
-    if args.json {
-        let document =
-            |found: &Found| json!({"dir": found.dir, "facts": found.facts, "diagnosis": found.diagnosis});
+    if json {
+        let document = |found: &Found| serde_json::json!({"dir": found.dir, "facts": found.facts, "diagnosis": found.diagnosis});
         let cells: Vec<Value> = found.iter().map(document).collect();
-        say!("{}", json!({ "cells": cells }));
+        say!("{}", serde_json::json!({ "cells": cells }));
     } else {
         let text =
             |found: &Found| report::doctor(&found.diagnosis, &found.dir, Colour::on(&std::io::stdout()));
