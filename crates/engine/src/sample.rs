@@ -14,7 +14,7 @@ pub struct Moved {
     pub rx_bytes: u64,
     /// Payload handed to the socket.
     pub tx_bytes: u64,
-    /// Payload that waits to be handed to it.
+    /// Payload that was not handed to the socket, whatever it waits for.
     pub unsent_bytes: u64,
     /// Mean length of the requests of late; zero if there were none.
     pub request_bytes: u64,

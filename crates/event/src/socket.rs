@@ -85,7 +85,7 @@ pub struct SocketSample {
     pub rwnd_limited_ns: u64,
     /// Of that the time in which the send buffer was full, and too small.
     pub sndbuf_limited_ns: u64,
-    /// Payload that waits before the socket.
+    /// Payload that was not handed to the socket, whatever it waits for.
     pub unsent_bytes: u64,
     /// Mean length of the requests since the last sample; 0 if there were none.
     pub request_bytes: u64,

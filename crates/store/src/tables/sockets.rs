@@ -63,7 +63,7 @@ pub struct Sockets {
     pub rwnd_limited_ns: Vec<u64>,
     /// Of that the time in which the send buffer was full.
     pub sndbuf_limited_ns: Vec<u64>,
-    /// Payload that waits before the socket.
+    /// Payload that was not handed to the socket, whatever it waits for.
     pub unsent_bytes: Vec<u64>,
     /// Mean length of the requests since the last sample.
     pub request_bytes: Vec<u64>,
