@@ -49,7 +49,7 @@ pub fn standing(tour: &Tour) -> String {
     match (gist.valid, gist.invalid_repeats) {
         (true, 0) => sentences.push("Every measurement is valid.".to_owned()),
         (true, n) => {
-            sentences.push(format!("{n} of {} measurements {} not valid and left out.", gist.repeats, is(n)))
+            sentences.push(format!("{n} of {} measurements {} not valid and left out.", gist.repeats, is(n)));
         }
         (false, _) => sentences.push("The reasons stand with the measurements below.".to_owned()),
     }

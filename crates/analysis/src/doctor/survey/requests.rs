@@ -139,7 +139,7 @@ pub(super) fn stages(dirs: &[PathBuf], seen: &Seen, facts: &mut Facts) -> Result
     let (mut sessions, mut stores) = (Vec::new(), Vec::new());
     for dir in dirs {
         tables::read_pieces::<Layers>(dir, Some(NEAR), |piece| {
-            add_near(&piece, seen, &mut near, &mut sessions)
+            add_near(&piece, seen, &mut near, &mut sessions);
         })?;
         tables::read_pieces::<Layers>(dir, Some(FAR), |piece| add_far(&piece, seen, &mut far, &mut stores))?;
     }

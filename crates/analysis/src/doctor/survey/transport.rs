@@ -70,7 +70,7 @@ pub(super) fn fill(
     (sum.ramp, sum.plateau_bytes_per_s) = ramp(&arrived, window, facts.rtt_s);
     let offered: f64 = tracks.iter().map(|track| f64::from(track.most(&track.table.peer_window_bytes))).sum();
     facts.receiver.window_bytes = (offered > 0.0).then_some(offered);
-    let delivered: f64 = tracks.iter().map(|track| track.delivered()).sum();
+    let delivered: f64 = tracks.iter().map(Track::delivered).sum();
     facts.line_bytes_per_s = Some(delivered.max(facts.current.bytes_per_s)).filter(|rate| *rate > 0.0);
     facts.sender = Some(sum);
     Ok(())
