@@ -5,7 +5,8 @@ use std::process::Command;
 
 use event::{
     CongestionState, Direction, FarTimes, Fate, Host, Instant, Io, KernelEvent, KernelPoint, LayerTimes,
-    Layers, NearTimes, Op, Packet, PduKind, PduSeen, RequestId, Sink, SocketSample, Tcp, TcpTimes, Way,
+    Layers, Login, NearTimes, Op, Packet, PduKind, PduSeen, RequestId, Sink, SocketSample, Tcp, TcpTimes,
+    Way,
 };
 use store::tables::{self, ROWS_PER_GROUP, Recorder, Row, Spool, Writer};
 
@@ -393,4 +394,5 @@ fn the_documentation_lists_every_column() {
     check::<Layers>(text);
     check::<PduSeen>(text);
     check::<KernelPoint>(text);
+    check::<Login>(text);
 }
