@@ -18,6 +18,8 @@ const RECOVERY_LEAST: f64 = 0.01;
 const RING_AT_THE_LINE: f64 = 0.4;
 /// Waiting longer than that for a reason the protocol has no need of comes before the depth.
 const WEIGHT_OF_DEPTH: f64 = 0.7;
+/// The same where nothing is to be gained.
+const WEIGHT_OF_ROUND_TRIP: f64 = 0.5;
 
 /// The diagnosis of a connection that has completed commands.
 pub(super) fn of(connection: &Connection) -> Option<Diagnosis> {
@@ -68,7 +70,8 @@ struct Part {
 impl Part {
     fn weight(&self) -> f64 {
         match self.limiter {
-            Limiter::CallerDepth | Limiter::RoundTrip => self.seconds * WEIGHT_OF_DEPTH,
+            Limiter::CallerDepth => self.seconds * WEIGHT_OF_DEPTH,
+            Limiter::RoundTrip => self.seconds * WEIGHT_OF_ROUND_TRIP,
             _ => self.seconds,
         }
     }

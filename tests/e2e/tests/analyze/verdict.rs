@@ -61,7 +61,7 @@ fn long() -> Vec<Case> {
     let nagle = "--lun memory:64MiB --compat nagle,separate-status";
     let small = "FARLUN bench URL --json --op read --block 1KiB --depth 1 --time 1s";
     let slower = "FARLUN bench URL --json --op read --block 1MiB --depth 8 --time 4s";
-    let held = "FARLUN bench URL --json --op read --block 8KiB --depth 1 --time 2s";
+    let held = "FARLUN bench URL --json --op read --block 2KiB --depth 1 --time 1s";
     let lossy = "--delay 4ms --rate 1gbit --queue 2MB --loss 1%";
     let narrow = "sysctl -qw net.ipv4.tcp_rmem='4096 32768 32768'";
     let mut cases = vec![
@@ -80,7 +80,7 @@ fn long() -> Vec<Case> {
         served(case("delayed acknowledgements", &["nagle"], small), nagle),
         served(
             case("status on its own", &["separate-status"], held),
-            "--lun memory:64MiB --no-pacing --compat nagle,separate-status",
+            "--lun memory:64MiB --compat nagle,separate-status",
         ),
         on_path(
             case(
