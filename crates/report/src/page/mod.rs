@@ -17,7 +17,7 @@ use crate::headline::headline;
 use crate::looking::{self, Inside};
 
 pub(crate) use inside::{part, place};
-pub(crate) use section::{chip, drawing, rebuild, section};
+pub(crate) use section::{chip, command, drawing, section};
 
 const PLOTLY: &str = include_str!("../../assets/plotly-basic.min.js");
 const STYLE: &str = include_str!("../../assets/page.css");

@@ -172,7 +172,7 @@ pub(super) fn environment(tour: &Tour) -> String {
 }
 
 /// The command that draws this page again.
-pub(crate) fn rebuild(command_line: &str) -> String {
+pub(super) fn rebuild(command_line: &str) -> String {
     let text = "Every figure comes from the tables in the run directory. This command draws the page again:";
     section("rebuild", "Rebuild", text, &command(command_line))
 }
@@ -191,7 +191,7 @@ pub(crate) fn drawing(figure: &Figure, class: &str) -> String {
     )
 }
 
-fn command(line: &str) -> String {
+pub(crate) fn command(line: &str) -> String {
     format!("<div class=\"command\"><pre>{}</pre><button type=\"button\">Copy</button></div>", escape(line))
 }
 
