@@ -31,6 +31,10 @@ pub(crate) fn capture(data: &[u8]) {
     let mut rows = Rows::default();
     let Ok(capture) = file::read(data, &mut rows, |_| {}) else { return };
     assert_eq!(rows.packets + capture.beyond_packets, capture.tcp_packets);
+    for diagnosis in capture.connections.iter().filter_map(|connection| connection.diagnosis.as_ref()) {
+        let shares = diagnosis.verdicts.iter().map(|verdict| verdict.share).sum::<f64>();
+        assert!((0.0..1.000_001).contains(&shares), "time has an owner, and one only: {diagnosis:?}");
+    }
     let iscsi = capture.connections.iter().filter_map(|connection| connection.iscsi.as_ref());
     let (mut pdus, mut commands) = (0, 0);
     for iscsi in iscsi {

@@ -45,13 +45,13 @@ impl Drawing {
         let [initiator, target] = &connection.directions;
         let half = |ack_rtt: &Option<super::Durations>| ack_rtt.map_or(0, |rtt| (rtt.min_s * 5e8) as u64);
         let ns = |s: f64| (s * 1e9) as u64;
-        let begin_ns = capture.begin_ns + ns(connection.begin_s);
+        let begin_ns = capture.begin_ns.saturating_add(ns(connection.begin_s));
         Some(Drawing {
             initiator: initiator.from.parse().ok()?,
             target: target.from.parse().ok()?,
-            begin_ns: begin_ns + ns(connection.length_s / 2.0),
+            begin_ns: begin_ns.saturating_add(ns(connection.length_s / 2.0)),
             // Ports are used again: what comes later is another connection.
-            end_ns: begin_ns + ns(connection.length_s) + 1_000,
+            end_ns: begin_ns.saturating_add(ns(connection.length_s)).saturating_add(1_000),
             most,
             half_ns: [half(&target.ack_rtt), half(&initiator.ack_rtt)],
             arrows: Vec::new(),

@@ -234,7 +234,8 @@ impl Iscsi {
         let without =
             |durations: Option<Durations>, network: Option<f64>| Some((durations?.p50_s - network?).max(0.0));
         let digests = flow.session.digests.known();
-        let rtt_ns: u64 = flow.halves.iter().filter_map(|half| half.rtt.min_ns()).sum();
+        let fastest = flow.halves.iter().filter_map(|half| half.rtt.min_ns());
+        let rtt_ns = fastest.fold(0, u64::saturating_add);
         let held_ns = (rtt_ns / 5 * 4).max(HELD_LEAST_NS);
         let behind_ns = flow.session.commands.ended_ns().map_or(0, |ns| flow.last_ns.saturating_sub(ns));
         Self {

@@ -14,8 +14,12 @@ use super::waits::TimeUse;
 const SHARE_LEAST: f64 = 0.02;
 /// Who sends again for less than this share of the time that it sends is not kept by losses.
 const RECOVERY_LEAST: f64 = 0.01;
+/// How much of the time in which its ring overflows a line is taken to be full.
+const RING_AT_THE_LINE: f64 = 0.4;
 /// Waiting longer than that for a reason the protocol has no need of comes before the depth.
 const WEIGHT_OF_DEPTH: f64 = 0.7;
+/// The same where nothing is to be gained.
+const WEIGHT_OF_ROUND_TRIP: f64 = 0.5;
 
 /// The diagnosis of a connection that has completed commands.
 pub(super) fn of(connection: &Connection) -> Option<Diagnosis> {
@@ -73,7 +77,8 @@ struct Part {
 impl Part {
     fn weight(&self) -> f64 {
         match self.limiter {
-            Limiter::CallerDepth | Limiter::RoundTrip => self.seconds * WEIGHT_OF_DEPTH,
+            Limiter::CallerDepth => self.seconds * WEIGHT_OF_DEPTH,
+            Limiter::RoundTrip => self.seconds * WEIGHT_OF_ROUND_TRIP,
             _ => self.seconds,
         }
     }
@@ -125,7 +130,7 @@ impl Case<'_> {
             part(Limiter::ReceiveWindow, time.receive_window_s, self.window_evidence()),
             part(Limiter::R2t, time.r2t_s, self.r2t_evidence()),
             part(Limiter::CommandWindow, time.closed_s * left, self.command_window_evidence()),
-            part(self.target_limiter(), target_s, self.target_evidence()),
+            part(Limiter::StoreLatency, target_s, self.target_evidence()),
             part(
                 Limiter::SenderCpu,
                 time.initiator_s,
@@ -159,6 +164,8 @@ impl Case<'_> {
         } else {
             Limiter::SendBuffer
         };
+        // A ring that overflows drops at less than the line's rate or just at it: which of the two is not seen.
+        let line = if limiter == Limiter::DeviceRing { line * RING_AT_THE_LINE } else { line };
         let rate = self.data.delivered.map_or(0.0, |delivered| delivered.peak_bytes_per_s);
         let again = self.data.retransmissions as f64 / self.data.data_packets.max(1) as f64;
         let line_evidence = vec![
@@ -217,16 +224,6 @@ impl Case<'_> {
     /// How long statuses were held back behind their data, if they were by a round trip.
     fn held_s(&self) -> f64 {
         self.iscsi.status_held_s / self.iscsi.commands.in_flight.map_or(1.0, |depth| depth.mean.max(1.0))
-    }
-
-    fn target_limiter(&self) -> Limiter {
-        let network_s = self.iscsi.network_to_target_s.unwrap_or(0.0);
-        let told = &self.iscsi.commands;
-        let slow = told
-            .first_answer
-            .is_some_and(|answer| (answer.min_s - network_s).max(0.0) * 3.0 < answer.p50_s - network_s);
-        let several = told.in_flight.is_some_and(|depth| depth.mean > 2.0);
-        if slow && several { Limiter::TargetQueue } else { Limiter::StoreLatency }
     }
 
     fn target_evidence(&self) -> Vec<Evidence> {
@@ -330,7 +327,7 @@ impl Case<'_> {
             "whether the caller had more requests than the command window allowed",
         );
         say(
-            has(Limiter::StoreLatency) || has(Limiter::TargetQueue),
+            has(Limiter::StoreLatency),
             "inside the target nothing is seen: its store, its queue and its CPU look alike",
         );
         say(

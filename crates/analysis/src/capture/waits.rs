@@ -92,8 +92,8 @@ impl TimeSpent {
     fn wait(&mut self, last_ns: u64, t_ns: u64) {
         let mut until_ns = t_ns.max(last_ns);
         let due = |end: usize| {
-            let rtt_ns = self.before.rtt_ns[end];
-            self.before.since_ns[end].map(|since| since + rtt_ns + rtt_ns / 4 + TOLERANCE_NS)
+            let rtt_ns = self.before.rtt_ns[end].min(RTT_MAX_NS);
+            self.before.since_ns[end].map(|since| since.saturating_add(rtt_ns + rtt_ns / 4 + TOLERANCE_NS))
         };
         let (target, initiator) = (due(0), due(1));
         let first = target.into_iter().chain(initiator).min();
@@ -150,6 +150,9 @@ impl TimeSpent {
 
 /// What a peer may take besides the round trip before it is said to be waited for, in ns.
 const TOLERANCE_NS: u64 = 100_000;
+
+/// No way is longer, in ns.
+const RTT_MAX_NS: u64 = 1 << 50;
 
 #[cfg(test)]
 mod tests {

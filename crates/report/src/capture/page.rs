@@ -21,7 +21,7 @@ const TIME: &str =
 pub fn html(capture: &Capture, diagram: Option<&Diagram>, rebuild: &str) -> String {
     let shown = shown(capture);
     let time = time(&shown);
-    let packets = diagram.map(|diagram| Drawing::of_packets(diagram, capture.begin_ns));
+    let packets = diagram.map(Drawing::of_packets);
     let figures = time.iter().map(Figure::json).chain(packets.iter().map(Drawing::json)).collect::<Value>();
     let mut body = vec![head(capture, &shown)];
     body.push(verdicts(&shown));
@@ -33,11 +33,11 @@ pub fn html(capture: &Capture, diagram: Option<&Diagram>, rebuild: &str) -> Stri
         part(&mut drawing, &packets.title, PACKETS, &page::place(packets));
         body.push(section("packets", "Packets", "", &drawing));
     }
-    let all = tables::all(&shown);
-    let drawn = (1..).zip(&all).map(|(n, table)| table.html(&format!("table-{n}"))).collect::<String>();
+    let drawn = (1..).zip(tables::further(&shown)).map(|(n, table)| table.html(&format!("table-{n}")));
+    let drawn = drawn.collect::<String>();
     body.push(section("tables", "Tables", "", &drawn));
     body.push(section("more", "What else is known", "", &facts(capture, &shown)));
-    body.push(page::rebuild(rebuild));
+    body.push(section("rebuild", "Rebuild", "This command draws the page again:", &page::command(rebuild)));
     page::document(&format!("farlun · {}", headline(capture)), &body.concat(), &figures)
 }
 

@@ -6,11 +6,14 @@ use super::verdict;
 use crate::format::{fixed, optional};
 use crate::table::{Column, Field, Table};
 
-/// All that have something in them.
+/// All that have something in them, the verdict first.
 pub(super) fn all(shown: &[(usize, &Connection)]) -> Vec<Table> {
-    let tables =
-        [verdict::table(shown), connections(shown), retransmissions(shown), commands(shown), time(shown)];
-    tables.into_iter().flatten().collect()
+    verdict::table(shown).into_iter().chain(further(shown)).collect()
+}
+
+/// Those but for the verdict.
+pub(super) fn further(shown: &[(usize, &Connection)]) -> impl Iterator<Item = Table> {
+    [connections(shown), retransmissions(shown), commands(shown), time(shown)].into_iter().flatten()
 }
 
 fn connections(shown: &[(usize, &Connection)]) -> Option<Table> {

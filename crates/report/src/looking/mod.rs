@@ -44,13 +44,13 @@ pub(crate) struct Inside {
 }
 
 impl Drawing {
-    /// The packets of a page that shows nothing but one connection; `origin_ns` is its time 0.
-    pub(crate) fn of_packets(diagram: &Diagram, origin_ns: u64) -> Drawing {
+    /// The packets of a page that shows nothing but one connection, from the first that is drawn on.
+    pub(crate) fn of_packets(diagram: &Diagram) -> Drawing {
         Drawing {
             id: "fig-packets".to_owned(),
             title: "Packets between the hosts".to_owned(),
             kind: "packets",
-            data: packets::data(diagram, Some(origin_ns)),
+            data: packets::data(diagram, None),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::looking::{self, Inside};
 use crate::{against, doctor};
 
 pub(crate) use inside::{panels, part, place};
-pub(crate) use section::{chip, drawing, rebuild, section};
+pub(crate) use section::{chip, command, drawing, rebuild, section};
 
 const PLOTLY: &str = include_str!("../../assets/plotly-basic.min.js");
 const STYLE: &str = include_str!("../../assets/page.css");

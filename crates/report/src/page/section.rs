@@ -215,7 +215,7 @@ pub(crate) fn drawing(figure: &Figure, class: &str) -> String {
     )
 }
 
-fn command(line: &str) -> String {
+pub(crate) fn command(line: &str) -> String {
     format!("<div class=\"command\"><pre>{}</pre><button type=\"button\">Copy</button></div>", escape(line))
 }
 

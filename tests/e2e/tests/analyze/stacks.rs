@@ -135,9 +135,9 @@ fn drops_of_the_senders_own_device_are_told_from_losses() {
     let folder = tempfile::tempdir().expect("a folder");
     let ring = Tap {
         at: At::Far,
-        path: "--delay 4ms --rate 1gbit --queue 2MB --ring 80",
+        path: "--delay 50ms --rate 100mbit --queue 2MB --ring 80",
         target: Served::Farlun("--lun memory:64MiB --no-pacing"),
-        load: "FARLUN bench URL --json --op read --block 1MiB --depth 8 --time 1s",
+        load: "FARLUN bench URL --json --op read --block 1MiB --depth 8 --time 4s",
         ..Tap::default()
     };
     let capture = analyzed(&ring.capture(folder.path(), "ring"));

@@ -22,7 +22,7 @@ const MS8: &str = "--delay 4ms --rate 1gbit --queue 2MB";
 
 /// A load of our own on a path of 8 ms and 1 Gb/s.
 fn case(name: &'static str, right: &'static [&'static str], load: &'static str) -> Case {
-    Case { name, right, tap: Tap { path: MS8, load, ..Tap::default() } }
+    Case { name, right, tap: Tap { path: MS8, complete: false, load, ..Tap::default() } }
 }
 
 fn served(mut case: Case, flags: &'static str) -> Case {
@@ -60,7 +60,8 @@ fn long() -> Vec<Case> {
     let bulk_writes = "FARLUN bench URL --json --op write --block 1MiB --depth 8 --time 2s";
     let nagle = "--lun memory:64MiB --compat nagle,separate-status";
     let small = "FARLUN bench URL --json --op read --block 1KiB --depth 1 --time 1s";
-    let held = "FARLUN bench URL --json --op read --block 8KiB --depth 1 --warm-bulk 100ms --time 2s";
+    let slower = "FARLUN bench URL --json --op read --block 1MiB --depth 8 --time 4s";
+    let held = "FARLUN bench URL --json --op read --block 2KiB --depth 1 --time 1s";
     let lossy = "--delay 4ms --rate 1gbit --queue 2MB --loss 1%";
     let narrow = "sysctl -qw net.ipv4.tcp_rmem='4096 32768 32768'";
     let mut cases = vec![
@@ -77,7 +78,10 @@ fn long() -> Vec<Case> {
         on_path(case("a full line, writes", &["link-rate"], bulk_writes), "--delay 4ms --rate 100mbit"),
         on_path(case("losses, writes", &["loss"], bulk_writes), lossy),
         served(case("delayed acknowledgements", &["nagle"], small), nagle),
-        served(case("status on its own", &["separate-status"], held), nagle),
+        served(
+            case("status on its own", &["separate-status"], held),
+            "--lun memory:64MiB --compat nagle,separate-status",
+        ),
         on_path(
             case(
                 "four reads over a longer way",
@@ -90,7 +94,7 @@ fn long() -> Vec<Case> {
     let r2t = |name, load| Case {
         name,
         right: &["r2t"],
-        tap: Tap { path: MS8, target: Served::Tgt, load, ..Tap::default() },
+        tap: Tap { path: MS8, target: Served::Tgt, complete: false, load, ..Tap::default() },
     };
     cases.push(r2t("R2Ts of tgt", "FARLUN bench URL --json --op write --block 1MiB --depth 1 --time 1s"));
     cases.push(r2t(
@@ -98,8 +102,8 @@ fn long() -> Vec<Case> {
         "for n in 1 2 3 4 5 6 7 8; do qemu-io -f raw -c 'write -P 7 0 4M' URL; done",
     ));
     let ring = on_path(
-        served(case("a small ring", &["device-ring"], bulk), "--lun memory:64MiB --no-pacing"),
-        "--delay 4ms --rate 1gbit --queue 2MB --ring 80",
+        served(case("a small ring", &["device-ring"], slower), "--lun memory:64MiB --no-pacing"),
+        "--delay 50ms --rate 100mbit --queue 2MB --ring 80",
     );
     cases.push(Case { tap: Tap { at: At::Far, ..ring.tap }, ..ring });
     let window = case("a small window of the reader", &["receive-window"], bulk);
