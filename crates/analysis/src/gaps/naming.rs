@@ -85,16 +85,18 @@ impl Seen {
         let beginnings = train.groups(full_line);
         let mut combs = comb::find(&beginnings);
         // A full line is a lattice of its own packets.
-        let of_the_line = |comb: &Comb| {
-            spacing.is_some_and(|spacing| {
-                let times = comb.period_ns / spacing.gap_ns;
-                times < 8.5 && (times - times.round()).abs() < 0.02 * times
-            })
-        };
+        let of_the_line =
+            |comb: &Comb| spacing.is_some_and(|spacing| is_multiple(comb.period_ns, spacing.gap_ns));
         combs.retain(|comb| !of_the_line(comb));
+        let groups = groups::find(train);
+        // Groups of packets that came regularly lie on parts of their time, too. Only small frames are put on a lattice by
+        // a line.
+        if groups.is_some() && (train.kind, train.tap) != (Kind::Acks, Tap::Due) {
+            combs.retain(|comb| comb::is_tick(comb.period_ns));
+        }
         let clocked =
             |found: &Groups| combs.iter().any(|comb| (found.period_ns / comb.period_ns - 1.0).abs() < 0.3);
-        let groups = groups::find(train).filter(|found| !clocked(found));
+        let groups = groups.filter(|found| !clocked(found));
         let together = groups::together(&train.groups(|_| 0));
         Seen { spacing, combs, groups, beginnings, together }
     }
@@ -108,6 +110,12 @@ pub(super) fn name(trains: &[Train], seen: &[Seen], round_trip_ns: Option<u64>) 
         let before = at.checked_sub(1).map(|before| (&trains[before], &seen[before]));
         let mut bands = here.bands();
         for band in &mut bands {
+            if named.iter().flatten().any(|line| is_lattice_of(band, line)) {
+                // A line that is never idle keeps a clock, which blurred stamps show though its spacing is gone.
+                band.pattern = Pattern::Spacing;
+                band.cause = named.iter().rev().find_map(|earlier| known(earlier, band));
+                continue;
+            }
             let was = before.is_some_and(|(train, seen)| shows(train, seen, band, here.train));
             band.new = !was || band.pattern == Pattern::Spacing && here.waited(band);
             band.cause = match band.new {
@@ -128,6 +136,18 @@ pub(super) fn name(trains: &[Train], seen: &[Seen], round_trip_ns: Option<u64>) 
         }
     }
     named
+}
+
+/// Whether a lattice is that of packets which follow each other as those of a spacing do.
+fn is_lattice_of(band: &Band, line: &Band) -> bool {
+    (band.pattern, line.pattern) == (Pattern::Lattice, Pattern::Spacing)
+        && is_multiple(band.period_s, line.period_s)
+}
+
+/// Whether a period is a small multiple of another, to three thousandths.
+fn is_multiple(period: f64, of: f64) -> bool {
+    let times = period / of;
+    (0.9..8.5).contains(&times) && (times - times.round()).abs() < 0.003 * times
 }
 
 /// The cause that a band has among those of another tap.
@@ -155,7 +175,7 @@ fn shows(train: &Train, seen: &Seen, band: &Band, later: &Train) -> bool {
             spacing::share_at(train, ns_per_byte) >= band.share / 2.0
         }
         Pattern::Lattice => {
-            let floor = seen.groups.is_some_and(|groups| near(groups.period_ns, 0.03));
+            let floor = seen.groups.is_some_and(|groups| near(groups.period_ns, 0.1));
             combed || floor || comb::lie_on(&seen.beginnings, period_ns, band.strength)
         }
         Pattern::Groups => combed || grouped,
