@@ -170,8 +170,9 @@ fn shows(train: &Train, seen: &Seen, band: &Band, later: &Train) -> bool {
     match band.pattern {
         Pattern::Spacing if train.kind != later.kind => seen.spacing.is_some(),
         Pattern::Spacing => {
-            let bytes = later.events.get(later.events.len() / 2).map_or(1, |event| event.bytes.max(1));
-            let ns_per_byte = period_ns / f64::from(bytes);
+            let middle = later.events.get(later.events.len() / 2);
+            let bytes = middle.map_or(1.0, |event| f64::from(event.bytes.max(1)) / f64::from(event.segments));
+            let ns_per_byte = period_ns / bytes;
             spacing::share_at(train, ns_per_byte) >= band.share / 2.0
         }
         Pattern::Lattice => {
@@ -247,7 +248,9 @@ impl Here<'_> {
         let (_, median, _) = delays.select_nth_unstable(middle);
         let median = *median;
         let least = delays.iter().min().copied().unwrap_or(median);
-        (median - least) as f64 > 2.0 * band.period_s * 1e9
+        // A large super-packet takes its own time, which is no waiting.
+        let largest = self.train.events.iter().map(|event| event.segments).max().unwrap_or(1);
+        (median - least) as f64 > 2.0 * f64::from(largest) * band.period_s * 1e9
     }
 
     /// Whether the first packet of each group was on its way for the same time.
