@@ -179,7 +179,7 @@ fn shows(train: &Train, seen: &Seen, band: &Band, later: &Train) -> bool {
             let floor = seen.groups.is_some_and(|groups| near(groups.period_ns, 0.1));
             combed || floor || comb::lie_on(&seen.beginnings, period_ns, band.strength)
         }
-        Pattern::Groups => combed || grouped,
+        Pattern::Groups => grouped || seen.combs.iter().any(|comb| near(comb.period_ns, 0.3)),
     }
 }
 
