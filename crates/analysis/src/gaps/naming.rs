@@ -85,16 +85,18 @@ impl Seen {
         let beginnings = train.groups(full_line);
         let mut combs = comb::find(&beginnings);
         // A full line is a lattice of its own packets.
-        let of_the_line = |comb: &Comb| {
-            spacing.is_some_and(|spacing| {
-                let times = comb.period_ns / spacing.gap_ns;
-                times < 8.5 && (times - times.round()).abs() < 0.02 * times
-            })
-        };
+        let of_the_line =
+            |comb: &Comb| spacing.is_some_and(|spacing| is_multiple(comb.period_ns, spacing.gap_ns));
         combs.retain(|comb| !of_the_line(comb));
+        let groups = groups::find(train);
+        // Groups of packets that came regularly lie on parts of their time, too. Only small frames are put on a lattice by
+        // a line.
+        if groups.is_some() && (train.kind, train.tap) != (Kind::Acks, Tap::Due) {
+            combs.retain(|comb| comb::is_tick(comb.period_ns));
+        }
         let clocked =
             |found: &Groups| combs.iter().any(|comb| (found.period_ns / comb.period_ns - 1.0).abs() < 0.3);
-        let groups = groups::find(train).filter(|found| !clocked(found));
+        let groups = groups.filter(|found| !clocked(found));
         let together = groups::together(&train.groups(|_| 0));
         Seen { spacing, combs, groups, beginnings, together }
     }
@@ -108,6 +110,12 @@ pub(super) fn name(trains: &[Train], seen: &[Seen], round_trip_ns: Option<u64>) 
         let before = at.checked_sub(1).map(|before| (&trains[before], &seen[before]));
         let mut bands = here.bands();
         for band in &mut bands {
+            if named.iter().flatten().any(|line| is_lattice_of(band, line)) {
+                // A line that is never idle keeps a clock, which blurred stamps show though its spacing is gone.
+                band.pattern = Pattern::Spacing;
+                band.cause = named.iter().rev().find_map(|earlier| known(earlier, band));
+                continue;
+            }
             let was = before.is_some_and(|(train, seen)| shows(train, seen, band, here.train));
             band.new = !was || band.pattern == Pattern::Spacing && here.waited(band);
             band.cause = match band.new {
@@ -130,6 +138,18 @@ pub(super) fn name(trains: &[Train], seen: &[Seen], round_trip_ns: Option<u64>) 
     named
 }
 
+/// Whether a lattice is that of packets which follow each other as those of a spacing do.
+fn is_lattice_of(band: &Band, line: &Band) -> bool {
+    (band.pattern, line.pattern) == (Pattern::Lattice, Pattern::Spacing)
+        && is_multiple(band.period_s, line.period_s)
+}
+
+/// Whether a period is a small multiple of another, to three thousandths.
+fn is_multiple(period: f64, of: f64) -> bool {
+    let times = period / of;
+    (0.9..8.5).contains(&times) && (times - times.round()).abs() < 0.003 * times
+}
+
 /// The cause that a band has among those of another tap.
 fn known(bands: &[Band], band: &Band) -> Option<Cause> {
     let of_a_line = |band: &Band| band.pattern == Pattern::Spacing;
@@ -150,15 +170,16 @@ fn shows(train: &Train, seen: &Seen, band: &Band, later: &Train) -> bool {
     match band.pattern {
         Pattern::Spacing if train.kind != later.kind => seen.spacing.is_some(),
         Pattern::Spacing => {
-            let bytes = later.events.get(later.events.len() / 2).map_or(1, |event| event.bytes.max(1));
-            let ns_per_byte = period_ns / f64::from(bytes);
+            let middle = later.events.get(later.events.len() / 2);
+            let bytes = middle.map_or(1.0, |event| f64::from(event.bytes.max(1)) / f64::from(event.segments));
+            let ns_per_byte = period_ns / bytes;
             spacing::share_at(train, ns_per_byte) >= band.share / 2.0
         }
         Pattern::Lattice => {
-            let floor = seen.groups.is_some_and(|groups| near(groups.period_ns, 0.03));
+            let floor = seen.groups.is_some_and(|groups| near(groups.period_ns, 0.1));
             combed || floor || comb::lie_on(&seen.beginnings, period_ns, band.strength)
         }
-        Pattern::Groups => combed || grouped,
+        Pattern::Groups => grouped || seen.combs.iter().any(|comb| near(comb.period_ns, 0.3)),
     }
 }
 
@@ -227,7 +248,9 @@ impl Here<'_> {
         let (_, median, _) = delays.select_nth_unstable(middle);
         let median = *median;
         let least = delays.iter().min().copied().unwrap_or(median);
-        (median - least) as f64 > 2.0 * band.period_s * 1e9
+        // A large super-packet takes its own time, which is no waiting.
+        let largest = self.train.events.iter().map(|event| event.segments).max().unwrap_or(1);
+        (median - least) as f64 > 2.0 * f64::from(largest) * band.period_s * 1e9
     }
 
     /// Whether the first packet of each group was on its way for the same time.

@@ -19,7 +19,7 @@ const SINGLE_MIN: f64 = 0.25;
 pub(super) struct Spacing {
     /// Time for each byte.
     pub(super) ns_per_byte: f64,
-    /// The middle gap of those that lie on it.
+    /// The middle gap of those that lie on it, for each packet.
     pub(super) gap_ns: f64,
     /// Share of all gaps that lie on it.
     pub(super) share: f64,
@@ -54,7 +54,7 @@ pub(super) fn share_at(train: &Train, ns_per_byte: f64) -> f64 {
     on as f64 / (train.events.len().max(2) - 1) as f64
 }
 
-/// Time for each byte, and the gap, in front of events that are in no group: inside one, and right behind it, gaps are
+/// Time for each byte, and for each packet, in front of events that are in no group: inside one, and right behind it, gaps are
 /// those of whatever made the group.
 fn single(train: &Train) -> Vec<(f64, f64)> {
     let gaps: Vec<u64> = train.gaps().collect();
@@ -64,7 +64,8 @@ fn single(train: &Train) -> Vec<(f64, f64)> {
         let alone = apart(at) && apart(at + 1) && (at == 0 || apart(at - 1));
         let bytes = train.events[at + 1].bytes;
         if alone && bytes > 0 {
-            found.push((*gap_ns as f64 / f64::from(bytes), *gap_ns as f64));
+            let packets = f64::from(train.events[at + 1].segments);
+            found.push((*gap_ns as f64 / f64::from(bytes), *gap_ns as f64 / packets));
         }
     }
     found
