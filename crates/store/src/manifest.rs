@@ -217,7 +217,7 @@ pub struct Lateness {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Load {
-    /// `bench` or `stream`.
+    /// `bench` or `stream`; `command` for a program of others, of which only the times are known.
     pub kind: String,
     /// `read`, `write` or `stream`.
     pub op: String,

@@ -283,9 +283,25 @@ fn route_in_the_way(table: &str, address: Ipv4Addr) -> Option<(Ipv4Addr, u32)> {
     })
 }
 
-/// Whether a table as in /proc/net/tcp has a socket in state LISTEN (0A).
+/// Whether a table as in /proc/net/tcp or tcp6 has a socket in state LISTEN (0A) that other hosts can reach.
 fn has_listener(table: &str) -> bool {
-    table.lines().skip(1).any(|line| line.split_whitespace().nth(3) == Some("0A"))
+    table.lines().skip(1).any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let (address, state) = (words.next().unwrap_or_default(), words.nth(1));
+        state == Some("0A") && !is_loopback(address)
+    })
+}
+
+/// Whether an address as in those tables, each 32 bits as a number of this machine, is 127.0.0.0/8 or ::1.
+fn is_loopback(address: &str) -> bool {
+    let words = address.split_once(':').map_or("", |(ip, _)| ip).as_bytes().chunks(8);
+    let word =
+        |word: &[u8]| u32::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok().map(u32::to_ne_bytes);
+    match words.map(word).collect::<Option<Vec<_>>>().as_deref() {
+        Some([[127, ..]] | [[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 255, 255], [127, ..]]) => true,
+        Some([a, b, c, [0, 0, 0, 1]]) => [a, b, c].into_iter().flatten().all(|byte| *byte == 0),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -323,3 +339,21 @@ mod tests {
         assert!(has_listener(&format!("{head}{open}{listening}")));
     }
 }
+        for (address, reached) in [
+            (hex(&[127, 0, 0, 1]), false),
+            (hex(&[127, 9, 0, 1]), false),
+            (hex(&[198, 18, 0, 2]), true),
+            (hex(&std::net::Ipv6Addr::LOCALHOST.octets()), false),
+            (hex(&Ipv4Addr::LOCALHOST.to_ipv6_mapped().octets()), false),
+            (hex(&std::net::Ipv6Addr::UNSPECIFIED.octets()), true),
+            (hex(&[0x20, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]), true),
+        ] {
+            let line = format!("   1: {address}:0CBC 00000000:0000 0A 00000000:00000000\n");
+            assert_eq!(has_listener(&format!("{head}{line}")), reached, "{address}");
+        }
+    }
+
+    /// As the tables write an address: words as numbers of this machine.
+    fn hex(octets: &[u8]) -> String {
+        let words = octets.chunks(4).map(|word| u32::from_ne_bytes(word.try_into().expect("four")));
+        words.map(|word| format!("{word:08X}")).collect()

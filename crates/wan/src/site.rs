@@ -35,11 +35,10 @@ pub(crate) struct Site {
     _guard: Option<Guard>,
 }
 
-/// A command and how it came to its end, if it has.
+/// A command on its host.
 pub(crate) struct Commanded {
     host: Arc<Host>,
     running: Running,
-    code: Option<u8>,
     asked_to_end: bool,
 }
 
@@ -87,7 +86,7 @@ impl Commanded {
         keep: bool,
     ) -> Result<Commanded, WanError> {
         let running = Running::command(spec, host, words, keep)?;
-        Ok(Commanded { host: host.clone(), running, code: None, asked_to_end: false })
+        Ok(Commanded { host: host.clone(), running, asked_to_end: false })
     }
 
     /// Starts a command with a shell.
@@ -98,7 +97,7 @@ impl Commanded {
         keep: bool,
     ) -> Result<Commanded, WanError> {
         let running = Running::shell(spec, host, line, keep)?;
-        Ok(Commanded { host: host.clone(), running, code: None, asked_to_end: false })
+        Ok(Commanded { host: host.clone(), running, asked_to_end: false })
     }
 
     /// Waits until something on the host listens on TCP. A command that has put itself into the background has ended
@@ -125,10 +124,7 @@ impl Commanded {
 
     /// The exit code, if the command has ended.
     pub(crate) fn ended(&mut self) -> Result<Option<u8>, WanError> {
-        if self.code.is_none() {
-            self.code = self.running.ended()?;
-        }
-        Ok(self.code)
+        self.running.ended()
     }
 
     /// Waits until the command has ended by itself; on a signal to us it is told to, and the run is over. `None` if
@@ -210,7 +206,7 @@ impl Commanded {
 
     /// What is told of the command, which has ended.
     pub(crate) fn told(self) -> Role {
-        self.running.told(self.code.expect("it has ended"), self.asked_to_end)
+        self.running.told(self.asked_to_end)
     }
 
     fn wait_until(&mut self, give_up: Instant) -> Result<Option<u8>, WanError> {

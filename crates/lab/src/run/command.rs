@@ -33,6 +33,14 @@ pub(super) struct Parts<'a> {
 struct Roles<'a> {
     load: &'a Load,
     near: u32,
+/// What is put into the places of a command that is not ours.
+struct Places {
+    far: String,
+    dir: String,
+    lun: u32,
+    time: Duration,
+}
+
     far: u32,
 }
 
@@ -60,7 +68,7 @@ impl Parts<'_> {
         let roles = self.roles();
         for role in &roles {
             for n in role.far..role.far + role.load.far_hosts() {
-                words.push(["--far", &quoted(&self.far(program, role.load, n))]);
+                words.push(["--far", &self.far(program, role.load, n)]);
             }
         }
         let mut others = roles.iter().flat_map(|role| (0..role.load.initiators).map(move |n| (role, n)));
@@ -99,14 +107,24 @@ impl Parts<'_> {
         }
     }
 
-    fn far(&self, program: &str, load: &Load, n: u32) -> Vec<String> {
+    /// The command of the n-th far host, for a shell.
+    fn far(&self, program: &str, load: &Load, n: u32) -> String {
+        if let Some(server) = &load.server {
+            let places = Places {
+                far: far_address(n),
+                dir: self.trace(&host_name("far", n)),
+                lun: 0,
+                time: Duration::ZERO,
+            };
+            return server.filled(|place| places.value(place));
+        }
         let mut words = Words::new(program);
         match load.kind {
             LoadKind::Stream { .. } => {
                 let listen = format!("{}:{STREAM_PORT}", far_address(n));
                 words.push(["stream", "serve", "--json", "--listen", &listen]);
             }
-            LoadKind::Bench(_) => {
+            LoadKind::Bench(_) | LoadKind::Command(_) => {
                 words.push(["target", "--json"]);
                 for lun in self.luns {
                     words.push(["--lun", &lun.argument(self.seed)]);
@@ -126,7 +144,7 @@ impl Parts<'_> {
             }
         }
         self.sockets(&mut words, load, &host_name("far", n));
-        words.0
+        quoted(&words.0)
     }
 
     /// The command of the n-th initiator of a load, from 0.
@@ -142,8 +160,14 @@ impl Parts<'_> {
         match &load.kind {
             LoadKind::Stream { direction } => {
                 let far = format!("{far}:{STREAM_PORT}");
+        let host = host_name("near", role.near + n);
                 words.push(["stream", &far, "--json", "--time", &exact_time(time)]);
                 if *direction == Direction::FarToNear {
+            LoadKind::Command(command) => {
+                let places = Places { far, dir: self.trace(&host), lun: command.lun, time };
+                let line = command.line.filled(|place| places.value(place));
+                return ["sh", "-c", &line].map(str::to_owned).to_vec();
+            }
                     words.push(["--reverse"]);
                 }
             }
@@ -163,7 +187,7 @@ impl Parts<'_> {
                 words.push(["--seed", &(self.seed + u64::from(role.near + n) - 1).to_string()]);
             }
         }
-        self.sockets(&mut words, load, &host_name("near", role.near + n));
+        self.sockets(&mut words, load, &host);
         words.0
     }
 
@@ -173,7 +197,7 @@ impl Parts<'_> {
             words.push(["--no-pacing"]);
         }
         words.push(["--trace", &self.trace(host)]);
-        let has_pdus = matches!(load.kind, LoadKind::Bench(_));
+        let has_pdus = !matches!(load.kind, LoadKind::Stream { .. });
         if has_pdus && !self.record.contains(&Table::Pdus) {
             words.push(["--trace-pdus", "0"]);
         }
@@ -184,6 +208,21 @@ impl Parts<'_> {
 fn far_address(n: u32) -> String {
     match n {
         1 => "198.18.0.2".to_owned(),
+impl Places {
+    fn value(&self, place: &str) -> String {
+        match place {
+            "host" => self.far.clone(),
+            "port" => ISCSI_PORT.to_string(),
+            "iqn" => IQN.to_owned(),
+            "lun" => self.lun.to_string(),
+            // Programs of others count whole seconds.
+            "seconds" => self.time.as_secs_f64().ceil().to_string(),
+            "dir" => quote(&self.dir),
+            _ => unreachable!("'{place}' was checked when the plan was read"),
+        }
+    }
+}
+
         n => format!("198.18.0.{}", 100 + n),
     }
 }
@@ -366,6 +405,47 @@ mod tests {
         let mut plan = Source::find("tour").unwrap().plan(Variant::Quick).unwrap();
         plan.path.queue = Queue::Packets(256);
         plan.path.faults = [("loss", "0.01%".to_owned()), ("ring", "80".to_owned())].into();
+    const FOREIGN: &str = r#"
+        name = "foreign"
+        title = "a program of others at one end each"
+        [[lun]]
+        kind = "memory"
+        size = "1MiB"
+        [[load]]
+        name = "theirs"
+        kind = "command"
+        op = "read"
+        command = "perf -t {seconds} {host}/{iqn}/{lun} >{dir}/out"
+        initiators = 2
+        start = "500ms"
+        window = "1s"
+        [[load]]
+        name = "ours"
+        kind = "bench"
+        op = "read"
+        block = 512
+        lun = 7
+        server = "serve {host}:{port}"
+        window = "1s"
+    "#;
+
+    #[test]
+    fn commands_of_others_are_filled_in() {
+        let plan = Plan::parse(FOREIGN, Variant::Full).unwrap();
+        let command = command_of(&plan, "theirs");
+        assert!(command.contains(" --far 'farlun target --json --lun memory:1MiB "), "{command}");
+        let perf = |dir: &str| format!("perf -t 2 198.18.0.2/iqn.2026-11.io.farlun:lab/0 >{dir}/out");
+        assert!(command.ends_with(&format!(" -- sh -c '{}'", perf("out/r1"))), "{command}");
+        let second = quote(&format!("sh -c '{}'", perf("out/r1/near2")));
+        assert!(command.contains(&format!(" --near {second} ")), "{command}");
+        let command = command_of(&plan, "ours");
+        assert!(command.contains(" --far 'serve 198.18.0.2:3260' "), "{command}");
+        assert!(
+            command.contains(" -- farlun bench iscsi://198.18.0.2:3260/iqn.2026-11.io.farlun:lab/7 "),
+            "{command}"
+        );
+    }
+
         let command = command_of(&plan, "stream-delay-0");
         assert!(command.contains(" --queue 256 --mtu 1500 "), "{command}");
         assert!(command.contains(" --loss 0.01% --ring 80 --seed 5 --far "), "{command}");

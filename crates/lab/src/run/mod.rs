@@ -23,7 +23,7 @@ use net::EndSignals;
 use store::RunDir;
 use store::manifest::{self, CellEntry, Run, Window};
 
-use crate::plan::{Cell, Plan};
+use crate::plan::{Cell, Need, Plan};
 
 pub use command::quoted;
 pub use error::LabError;
@@ -114,6 +114,10 @@ impl Lab {
         let resume::Place { dir, before, lock } = resume::place(order)?;
         let mut run = Run {
             farlun: order.version.clone(),
+        if let Some(Need { program, package }) = order.plan.needs.iter().find(|need| !need.is_met()).cloned()
+        {
+            return Err(LabError::Missing { program, package });
+        }
             command_line: order.command_line.clone(),
             plan_name: order.plan.name.clone(),
             plan: order.plan.to_json(),
@@ -213,7 +217,7 @@ impl Session<'_> {
             let signals = self.lab.signals.as_ref();
             let ended = child::run(&words, &trace_dir, order::time_limit(cell), signals)
                 .map_err(|e| self.not_started(e, &trace_dir))?;
-            let attempt = verdict::judge(&ended, &trace_dir);
+            let attempt = verdict::judge(&ended, &trace_dir, &cell.load);
             let trouble = attempt.verdict.trouble().filter(|_| !self.said(&attempt.verdict));
             progress.ended(step, trouble.as_deref());
             let interrupted = matches!(ended, child::Ended::Interrupted);
