@@ -66,14 +66,14 @@ fn what_is_wrong_is_said() {
         "{seconds}\"\nlun = 3",
         &["21: load 'theirs' needs lun 3, and the plan has 1 [[lun]]"],
     );
-    check("\"perf-tools\"", "7", &["5: perf: expected a text, found '7'"]);
+    check("\"perf-tools\"", "7", &["5: perf: expected a text in quotes, found 7"]);
 }
 
 #[test]
 fn what_a_target_of_others_serves_is_its_own_business() {
     let plan = Plan::parse(RIGHT, Variant::Full).unwrap();
     assert_eq!(plan.needs, [Need { program: "perf".to_owned(), package: "perf-tools".to_owned() }]);
-    let slugs: Vec<String> = plan.cells().iter().map(|cell| cell.slug()).collect();
+    let slugs: Vec<String> = plan.cells().iter().map(lab::Cell::slug).collect();
     assert_eq!(slugs, ["ours", "theirs-target-window-1", "theirs-target-window-2"]);
     let json = plan.to_json();
     assert_eq!(
