@@ -401,10 +401,10 @@ impl Sender for AtPort<'_> {
                 (Some(Payload::Shared { buffer, offset_bytes, len_bytes }), true)
             }
         };
+        let header = transmit.header();
         let side = &mut *self.side;
-        let mark =
-            side.trail.as_mut().and_then(|trail| trail.sends(self.port.cid, &transmit.header, side.now));
-        Some(Outgoing { header: transmit.header, data, is_payload, mark, is_alone: false })
+        let mark = side.trail.as_mut().and_then(|trail| trail.sends(self.port.cid, &transmit.pdu, side.now));
+        Some(Outgoing { header, data, is_payload, mark, is_alone: false })
     }
 
     fn bytes<'a>(&'a self, data: &'a Payload) -> &'a [u8] {
