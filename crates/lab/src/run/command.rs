@@ -9,6 +9,8 @@ use event::{BitRate, Bytes, Direction};
 
 use crate::plan::{Bench, Cell, Load, LoadKind, Lun, Queue, Table};
 
+use super::stores;
+
 /// The program's name in a command line that is shown; the path it really has, in one that is run.
 const SHOWN_PROGRAM: &str = "farlun";
 const ISCSI_PORT: u16 = 3260;
@@ -25,14 +27,12 @@ pub(super) struct Parts<'a> {
     pub(super) record: &'a [Table],
     /// Seed of what is left to chance.
     pub(super) seed: u64,
+    /// Where the run goes.
+    pub(super) run_dir: &'a Path,
     /// Where the tables go.
     pub(super) trace_dir: &'a Path,
 }
 
-/// One load with the first of its hosts, counted from 1 at each end.
-struct Roles<'a> {
-    load: &'a Load,
-    near: u32,
 /// What is put into the places of a command that is not ours.
 struct Places {
     far: String,
@@ -41,6 +41,10 @@ struct Places {
     time: Duration,
 }
 
+/// One load with the first of its hosts, counted from 1 at each end.
+struct Roles<'a> {
+    load: &'a Load,
+    near: u32,
     far: u32,
 }
 
@@ -126,8 +130,8 @@ impl Parts<'_> {
             }
             LoadKind::Bench(_) | LoadKind::Command(_) => {
                 words.push(["target", "--json"]);
-                for lun in self.luns {
-                    words.push(["--lun", &lun.argument(self.seed)]);
+                for (number, lun) in self.luns.iter().enumerate() {
+                    words.push(["--lun", &lun.argument(self.seed, &stores::path(self.run_dir, number))]);
                 }
                 let listen = format!("{}:{ISCSI_PORT}", far_address(n));
                 words.push(["--listen", &listen, "--insecure", "--iqn", IQN]);
@@ -156,18 +160,18 @@ impl Parts<'_> {
             true => load.time_on(&self.cell.path),
             false => Duration::from_secs(super::expected_time(self.cell).as_secs() + BACKGROUND_BEYOND_S),
         };
+        let host = host_name("near", role.near + n);
         let mut words = Words::new(program);
         match &load.kind {
-            LoadKind::Stream { direction } => {
-                let far = format!("{far}:{STREAM_PORT}");
-        let host = host_name("near", role.near + n);
-                words.push(["stream", &far, "--json", "--time", &exact_time(time)]);
-                if *direction == Direction::FarToNear {
             LoadKind::Command(command) => {
                 let places = Places { far, dir: self.trace(&host), lun: command.lun, time };
                 let line = command.line.filled(|place| places.value(place));
                 return ["sh", "-c", &line].map(str::to_owned).to_vec();
             }
+            LoadKind::Stream { direction } => {
+                let far = format!("{far}:{STREAM_PORT}");
+                words.push(["stream", &far, "--json", "--time", &exact_time(time)]);
+                if *direction == Direction::FarToNear {
                     words.push(["--reverse"]);
                 }
             }
@@ -204,10 +208,6 @@ impl Parts<'_> {
     }
 }
 
-/// A host's address inside every emulated path; hosts of an end are counted from 1.
-fn far_address(n: u32) -> String {
-    match n {
-        1 => "198.18.0.2".to_owned(),
 impl Places {
     fn value(&self, place: &str) -> String {
         match place {
@@ -223,6 +223,10 @@ impl Places {
     }
 }
 
+/// A host's address inside every emulated path; hosts of an end are counted from 1.
+fn far_address(n: u32) -> String {
+    match n {
+        1 => "198.18.0.2".to_owned(),
         n => format!("198.18.0.{}", 100 + n),
     }
 }
@@ -307,7 +311,8 @@ mod tests {
     fn command_of(plan: &Plan, slug: &str) -> String {
         let cell = plan.cells().into_iter().find(|cell| cell.slug() == slug).unwrap();
         let (luns, record) = (&plan.luns, &plan.record);
-        Parts { cell: &cell, luns, record, seed: 5, trace_dir: Path::new("out/r1") }.shown()
+        let (run_dir, trace_dir) = (Path::new("out"), Path::new("out/r1"));
+        Parts { cell: &cell, luns, record, seed: 5, run_dir, trace_dir }.shown()
     }
 
     #[test]
@@ -400,11 +405,6 @@ mod tests {
         assert_eq!(command_of(&plan, "read"), expected.join(" "));
     }
 
-    #[test]
-    fn faults_of_the_path_are_flags() {
-        let mut plan = Source::find("tour").unwrap().plan(Variant::Quick).unwrap();
-        plan.path.queue = Queue::Packets(256);
-        plan.path.faults = [("loss", "0.01%".to_owned()), ("ring", "80".to_owned())].into();
     const FOREIGN: &str = r#"
         name = "foreign"
         title = "a program of others at one end each"
@@ -446,6 +446,11 @@ mod tests {
         );
     }
 
+    #[test]
+    fn faults_of_the_path_are_flags() {
+        let mut plan = Source::find("tour").unwrap().plan(Variant::Quick).unwrap();
+        plan.path.queue = Queue::Packets(256);
+        plan.path.faults = [("loss", "0.01%".to_owned()), ("ring", "80".to_owned())].into();
         let command = command_of(&plan, "stream-delay-0");
         assert!(command.contains(" --queue 256 --mtu 1500 "), "{command}");
         assert!(command.contains(" --loss 0.01% --ring 80 --seed 5 --far "), "{command}");
