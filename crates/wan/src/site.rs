@@ -100,9 +100,14 @@ impl Commanded {
         Ok(Commanded { host: host.clone(), running, asked_to_end: false })
     }
 
-    /// Waits until something on the host listens on TCP. A command that has put itself into the background has ended
-    /// well and may still come to listen.
-    pub(crate) fn wait_until_it_listens(&mut self, line: &str, signals: &EndSignals) -> Result<(), WanError> {
+    /// Waits until something on the host listens on TCP; `false` if `stopped` became readable before. A command that has
+    /// put itself into the background has ended well and may still come to listen.
+    pub(crate) fn wait_until_it_listens(
+        &mut self,
+        line: &str,
+        signals: &EndSignals,
+        stopped: BorrowedFd<'_>,
+    ) -> Result<bool, WanError> {
         let give_up = clock::now() + READY;
         let mut pause = LOOK_FIRST;
         while !self.host.listens()? {
@@ -114,12 +119,16 @@ impl Commanded {
             if clock::now() >= give_up {
                 return Err(WanError::FarSilent { host: self.host.name, command: line.to_owned() });
             }
-            if readable([signals.as_fd()], Some(pause))?[0] && signals.came() {
+            let [signalled, stopped] = readable([signals.as_fd(), stopped], Some(pause))?;
+            if signalled && signals.came() {
                 return Err(WanError::Interrupted);
+            }
+            if stopped {
+                return Ok(false);
             }
             pause = LOOK_LAST.min(pause * 2);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The exit code, if the command has ended.
