@@ -204,8 +204,17 @@ impl Side {
                 Event::Managed { function: Function::LogicalUnitReset { .. }, response } => {
                     self.watch.reset_answered(response);
                 }
-                // The watch gives up the whole session with it; what a vendor says is for its own.
-                Event::Managed { .. } | Event::Aborted { .. } | Event::Pong | Event::Vendor { .. } => {}
+                // The watch gives up the whole session with it.
+                Event::Aborted { .. } if self.watch.is_aborting() => {}
+                // A reset that was asked for on account of a command that has been answered meanwhile.
+                Event::Aborted { token } => {
+                    let open = &mut self.open[token as usize];
+                    open.submitted = Instant::FAR_FUTURE;
+                    forget(&mut self.trail, open.itt);
+                    self.attend(token as usize, Attention::Reset);
+                }
+                // What a vendor says is for its own.
+                Event::Managed { .. } | Event::Pong | Event::Vendor { .. } => {}
             }
         }
         Ok(())
@@ -392,6 +401,7 @@ impl Sender for AtPort<'_> {
 
     fn next(&mut self) -> Option<Outgoing<Payload>> {
         let transmit = self.side.session.poll_transmit(self.port.cid)?;
+        let header = transmit.header();
         let (data, is_payload) = match transmit.data {
             Data::None => (None, false),
             Data::Owned(bytes) => (Some(Payload::Owned(bytes)), false),
@@ -401,7 +411,6 @@ impl Sender for AtPort<'_> {
                 (Some(Payload::Shared { buffer, offset_bytes, len_bytes }), true)
             }
         };
-        let header = transmit.header();
         let side = &mut *self.side;
         let mark = side.trail.as_mut().and_then(|trail| trail.sends(self.port.cid, &transmit.pdu, side.now));
         Some(Outgoing { header, data, is_payload, mark, is_alone: false })
