@@ -58,14 +58,14 @@ fn header(input: &mut Input<'_>, opcodes: &[Opcode], cmd_sn: u32, last: &[u8; BH
 fn drain(mut next: impl FnMut() -> Option<Transmit>, last: &mut [u8; BHS_LEN], most: u8) {
     for _ in 0..most {
         let Some(transmit) = next() else { return };
-        let pdu = Pdu::parse(&transmit.header).expect("the machine sends PDUs");
+        let pdu = Pdu::parse(&transmit.header()).expect("the machine sends PDUs");
         let len = match &transmit.data {
             Data::None => 0,
             Data::Owned(bytes) => bytes.len() as u32,
             Data::Payload { len_bytes, .. } => *len_bytes,
         };
         assert_eq!(pdu.data_segment_len(), len);
-        *last = transmit.header;
+        *last = transmit.header();
     }
 }
 

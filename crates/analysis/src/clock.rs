@@ -26,8 +26,12 @@ pub struct Crossing {
 /// The offset of the far clock, over time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct ClockOffset {
-    /// In order of the far clock.
+    /// In order of the far clock; empty if the clocks are one, or nothing is known of how far they are apart.
     pub points: Vec<OffsetPoint>,
+    /// Stretches whose times contradict each other: no offset lets both the way there and the way back take time.
+    pub contradictory: usize,
+    /// Requests that are known at both ends; without one nothing is known of the clocks.
+    pub requests: usize,
 }
 
 /// The offset during one stretch.
@@ -52,12 +56,20 @@ impl ClockOffset {
             return None;
         }
         if !crossings.iter().any(apart) {
-            return Some(ClockOffset::default());
+            return Some(ClockOffset { requests: crossings.len(), ..ClockOffset::default() });
         }
         let mut ordered = crossings.to_vec();
         ordered.sort_unstable_by_key(|c| c.far_received_ns);
-        let points = ordered.chunks(ordered.len().div_ceil(STRETCHES)).filter_map(stretch).collect();
-        Some(ClockOffset { points })
+        let stretches: Vec<_> = ordered.chunks(ordered.len().div_ceil(STRETCHES)).map(stretch).collect();
+        let contradictory = stretches.iter().filter(|point| point.is_none()).count();
+        let points = stretches.into_iter().flatten().collect();
+        Some(ClockOffset { points, contradictory, requests: crossings.len() })
+    }
+
+    /// Whether a far time says nothing on the near clock: the clocks are not one, and no stretch tells how far they
+    /// are apart.
+    pub fn is_unknown(&self) -> bool {
+        self.points.is_empty() && self.contradictory > 0
     }
 
     /// A far time on the near clock; between stretches the offset is interpolated.
@@ -163,5 +175,10 @@ mod tests {
         };
         let clock = ClockOffset::estimate(&[odd]).unwrap();
         assert_eq!((clock.points.as_slice(), clock.to_near(12_345)), ([].as_slice(), 12_345));
+        assert!(clock.is_unknown(), "which is not the same as one clock");
+        assert!(!ClockOffset::default().is_unknown());
+        // A stretch that contradicts itself among others that do not.
+        let clock = ClockOffset::estimate(&[crossings(3_600_000_000_000), vec![odd]].concat()).unwrap();
+        assert_eq!((clock.contradictory, clock.is_unknown()), (1, false));
     }
 }

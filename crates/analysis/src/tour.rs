@@ -224,7 +224,8 @@ fn add_repeat(
     }
     if let Some(load) = load {
         result.op.clone_from(&load.op);
-        result.bulk = load.kind == "stream" || (load.depth.is_none() && !load.random);
+        let follows = load.kind != "command" && load.depth.is_none() && !load.random;
+        result.bulk = load.kind == "stream" || follows;
         (result.block_bytes, result.depth) = (load.block_bytes, load.depth);
         let all = initiators::gather(dir, load, &others.unwrap_or_default())?;
         let path = wan.map(|wan| wan.path).unwrap_or_default();

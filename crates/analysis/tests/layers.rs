@@ -124,3 +124,21 @@ fn without_a_table_there_is_no_answer() {
     let question = Question { origin_ns: 0, window, points: 600, requests: 100, request: None };
     assert_eq!(Stack::collect(&[dir.path().to_owned()], question).unwrap(), None);
 }
+
+#[test]
+fn what_lies_between_the_hosts_needs_both() {
+    let dir = tempfile::tempdir().unwrap();
+    synthetic::write(dir.path(), STUDY);
+    let window = Span { start_ns: START_NS + 100 * MS, end_ns: START_NS + 1_100 * MS };
+    let question = Question { origin_ns: START_NS, window, points: 600, requests: 100, request: None };
+    let names = || {
+        let stack = Stack::collect(&[dir.path().to_owned()], question).unwrap().unwrap();
+        (stack.all.iter().map(|layer| layer.name).collect::<Vec<_>>(), stack.clock.requests)
+    };
+    let (both, compared) = names();
+    assert!(both.contains(&"outward") && both.contains(&"homeward") && compared > 1_000);
+    std::fs::remove_file(dir.path().join("layers-far.parquet")).unwrap();
+    let (near, compared) = names();
+    assert!(near.contains(&"call") && near.contains(&"socket") && compared == 0);
+    assert!(!near.contains(&"outward") && !near.contains(&"homeward"), "{near:?}");
+}

@@ -60,8 +60,11 @@ impl Side {
     /// A command met a unit attention; it is issued again when that may be.
     pub(crate) fn attend(&mut self, token: usize, attention: Attention) {
         if attention == Attention::Reset {
-            self.resets += 1;
-            self.finished.push_back(None);
+            // Of several commands that one reset has met, the first tells of it.
+            if !matches!(self.finished.back(), Some(None)) {
+                self.resets += 1;
+                self.finished.push_back(None);
+            }
             if let Some(asking) = &mut self.asking {
                 asking.was_reset = true;
             }

@@ -264,9 +264,9 @@ fn aborted(abort: Abort) -> String {
         Abort::Done => "it was aborted".to_owned(),
         Abort::Refused { response } => {
             let words = task_response::text(response).unwrap_or("unknown response");
-            format!("it could not be aborted either: {words} ({response:#04x})")
+            format!("it could not be aborted either: {words} ({response:#04x}), nor was the LUN reset")
         }
-        Abort::Reset => "nor that it be aborted; the LUN was reset".to_owned(),
+        Abort::Reset => "it could not be aborted either; the LUN was reset".to_owned(),
         Abort::Unanswered => "nor that it be aborted, nor was the LUN reset".to_owned(),
     }
 }

@@ -211,7 +211,15 @@ impl Side {
                 }
                 Event::Vendor { cid, code, data } => self.hear(cid, code, &data),
                 // The watch gives up the whole session with it.
-                Event::Managed { .. } | Event::Aborted { .. } | Event::Pong => {}
+                Event::Aborted { .. } if self.watch.is_aborting() => {}
+                // A reset that was asked for on account of a command that has been answered meanwhile.
+                Event::Aborted { token } => {
+                    let open = &mut self.open[token as usize];
+                    open.submitted = Instant::FAR_FUTURE;
+                    forget(&mut self.trail, open.itt);
+                    self.attend(token as usize, Attention::Reset);
+                }
+                Event::Managed { .. } | Event::Pong => {}
             }
         }
         Ok(())
@@ -408,6 +416,7 @@ impl Sender for AtPort<'_> {
 
     fn next(&mut self) -> Option<Outgoing<Payload>> {
         let transmit = self.side.session.poll_transmit(self.port.cid)?;
+        let header = transmit.header();
         let (data, is_payload) = match transmit.data {
             Data::None => (None, false),
             Data::Owned(bytes) => (Some(Payload::Owned(bytes)), false),
@@ -418,9 +427,8 @@ impl Sender for AtPort<'_> {
             }
         };
         let side = &mut *self.side;
-        let mark =
-            side.trail.as_mut().and_then(|trail| trail.sends(self.port.cid, &transmit.header, side.now));
-        Some(Outgoing { header: transmit.header, data, is_payload, mark, is_alone: false })
+        let mark = side.trail.as_mut().and_then(|trail| trail.sends(self.port.cid, &transmit.pdu, side.now));
+        Some(Outgoing { header, data, is_payload, mark, is_alone: false })
     }
 
     fn bytes<'a>(&'a self, data: &'a Payload) -> &'a [u8] {

@@ -6,23 +6,23 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use engine::trace::{Ledger, Tracer};
+use engine::trace::{Ledger, Place, Tracer};
 use engine::{Departed, Mark, Span, Stamped};
 use event::{Instant, Layers, NearTimes, RequestId, TcpTimes};
 use proto::initiator::Session;
-use wire::iscsi::{BHS_LEN, Bhs, Lun, Opcode, Pdu, ScsiCommand};
+use wire::iscsi::{Lun, Pdu};
 
 use crate::side::Open;
 
 /// A session's requests.
 pub(crate) struct Trail {
     ledger: Ledger<NearTimes>,
-    /// Tags of commands that the window has not let go, the oldest first.
-    queued: VecDeque<u32>,
+    /// Commands that the window has not let go, the oldest first; `None` for those that move nothing and have no rows.
+    queued: VecDeque<Option<Place>>,
     /// Commands that it has let go and that are not sent.
     granted: u32,
-    /// Tags of requests whose caller is about to be told.
-    ended: Vec<u32>,
+    /// Requests whose caller is about to be told.
+    ended: Vec<Place>,
     /// When what is being received was read.
     came: Instant,
 }
@@ -44,9 +44,8 @@ impl Trail {
 
     /// A request was given to the session, which calls it `itt`.
     pub(crate) fn submitted(&mut self, itt: u32, open: &Open, lun: Lun, now: Instant) {
-        self.queued.push_back(itt);
-        let Some(op) = open.request.op() else { return };
-        self.ledger.begin(Layers {
+        let Some(op) = open.request.op() else { return self.queued.push_back(None) };
+        let place = self.ledger.begin(Layers {
             id: RequestId { session: self.ledger.session(), connection: 0, itt, cmd_sn: 0 },
             op,
             status: 0,
@@ -58,34 +57,40 @@ impl Trail {
             tcp: TcpTimes::default(),
             times: NearTimes { called: open.issued, scsi: open.issued, queued: now, ..NearTimes::default() },
         });
+        self.queued.push_back(Some(place));
     }
 
     /// Lets those go that the command window lets go, which has room for as many as `session` says.
     pub(crate) fn grant(&mut self, session: &Session, now: Instant) {
         let room = session.command_room();
         while self.granted < room {
-            let Some(itt) = self.queued.pop_front() else { return };
-            match self.ledger.find(itt) {
+            let Some(place) = self.queued.pop_front() else { return };
+            match place.and_then(|place| self.ledger.at(place)) {
                 // Sent before others that had waited longer: it has been counted.
                 Some(request) if request.times.started != Instant::ZERO => {}
                 Some(request) => {
                     request.times.granted = now;
                     self.granted += 1;
                 }
-                // Commands that move nothing have no rows; they are few and sent at once.
+                // Commands that move nothing are few and sent at once.
                 None => {}
             }
         }
     }
 
     /// A PDU is handed to the sender.
-    pub(crate) fn sends(&mut self, cid: u16, header: &[u8; BHS_LEN], now: Instant) -> Option<Mark> {
+    pub(crate) fn sends(&mut self, cid: u16, pdu: &Pdu, now: Instant) -> Option<Mark> {
         let connection = u32::from(cid);
-        if Bhs::new(header).opcode() != Ok(Opcode::ScsiCommand) {
-            return self.ledger.sends(connection, &Pdu::parse(header).ok()?, false, now);
-        }
-        let command = ScsiCommand::parse(header).ok()?;
-        let request = self.ledger.find(command.itt)?;
+        let Pdu::ScsiCommand(command) = pdu else {
+            let request = match pdu {
+                Pdu::DataOut(data) => self.ledger.find(data.itt),
+                _ => None,
+            };
+            let cmd_sn = request.map(|request| request.id.cmd_sn);
+            return self.ledger.sends(connection, pdu, (cmd_sn, None), now);
+        };
+        let place = self.ledger.place(command.itt)?;
+        let request = self.ledger.at(place)?;
         (request.id.connection, request.id.cmd_sn) = (connection, command.cmd_sn);
         let times = &mut request.times;
         times.started = now;
@@ -98,13 +103,13 @@ impl Trail {
             self.ledger.forget(command.itt);
             return None;
         }
-        self.ledger.sends(connection, &Pdu::from(command), true, now)
+        self.ledger.sends(connection, pdu, (Some(command.cmd_sn), Some(place)), now)
     }
 
     /// The socket has taken a PDU.
     pub(crate) fn departed(&mut self, departed: &Departed) {
-        let itt = self.ledger.departed(departed);
-        if let Some(request) = itt.and_then(|itt| self.ledger.find(itt)) {
+        let place = self.ledger.departed(departed);
+        if let Some(request) = place.and_then(|place| self.ledger.at(place)) {
             request.times.socketed = departed.at;
             request.command_stream_end = departed.end;
         }
@@ -136,39 +141,41 @@ impl Trail {
     /// A PDU has come as a whole.
     pub(crate) fn pdu(&mut self, cid: u16, pdu: &Pdu, span: Span) {
         let has_status = match pdu {
-            Pdu::DataIn(data) => data.status.is_some(),
-            Pdu::ScsiResponse(_) => true,
-            _ => false,
+            Pdu::DataIn(data) => Some(data.status.is_some()),
+            Pdu::ScsiResponse(_) => Some(true),
+            Pdu::R2t(_) => Some(false),
+            _ => None,
         };
-        if let Pdu::DataIn(_) | Pdu::ScsiResponse(_) = pdu
-            && let Some(request) = self.ledger.find(pdu.itt())
-        {
+        let request = has_status.and_then(|_| self.ledger.find(pdu.itt()));
+        let cmd_sn = request.map(|request| {
             if let Pdu::DataIn(_) = pdu {
                 request.times.data_last = self.came;
             }
-            if has_status {
+            if has_status == Some(true) {
                 request.times.status = self.came;
                 request.status_stream_end = span.end;
             }
-        }
-        self.ledger.receives(u32::from(cid), pdu, None, (span, self.came));
+            request.id.cmd_sn
+        });
+        self.ledger.receives(u32::from(cid), pdu, cmd_sn, (span, self.came));
     }
 
     /// A request has ended, and its caller is about to be told.
     pub(crate) fn ended(&mut self, itt: u32, status: u8) {
-        if let Some(request) = self.ledger.find(itt) {
+        let Some(place) = self.ledger.close(itt) else { return };
+        if let Some(request) = self.ledger.at(place) {
             request.status = status;
-            self.ended.push(itt);
         }
+        self.ended.push(place);
     }
 
     /// The callers are told.
     pub(crate) fn tell(&mut self, now: Instant) {
-        while let Some(itt) = self.ended.pop() {
-            if let Some(request) = self.ledger.find(itt) {
+        while let Some(place) = self.ended.pop() {
+            if let Some(request) = self.ledger.at(place) {
                 request.times.completed = now;
             }
-            self.ledger.end(itt);
+            self.ledger.end(place);
         }
     }
 

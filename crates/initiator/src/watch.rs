@@ -1,5 +1,5 @@
 //! Commands that are never answered although the target is alive: found by the clock, aborted (RFC 7143
-//! section 11.5.1, ABORT TASK), and given up with the session. If the abort is not answered either, the LUN is reset
+//! section 11.5.1, ABORT TASK), and given up with the session. If the abort is refused or not answered either, the LUN is reset
 //! before that (LOGICAL UNIT RESET), so that nothing of the command comes later.
 //!
 //! A slow path is no reason: a command is overdue only if nothing at all moves any more, or if others that
@@ -30,7 +30,7 @@ struct Aborting {
     since: Instant,
     name: &'static str,
     response: Option<u8>,
-    /// The abort was not answered, so a reset was asked for: when, and what came of it.
+    /// The abort was refused or not answered, so a reset was asked for: when, and what came of it.
     reset: Option<(Instant, Option<u8>)>,
 }
 
@@ -52,12 +52,12 @@ pub(crate) enum Finding {
 pub enum Abort {
     /// The target has given the command up.
     Done,
-    /// It does not.
+    /// It does not, and has not reset the LUN.
     Refused {
         /// One of [`wire::iscsi::task_response`].
         response: u8,
     },
-    /// It did not answer that either, and has reset the LUN.
+    /// It did not do that either, and has reset the LUN.
     Reset,
     /// It did not answer that either, and did not reset the LUN.
     Unanswered,
@@ -86,6 +86,11 @@ impl Watch {
         }
     }
 
+    /// Whether a command is being aborted: the session will be given up unless it is answered.
+    pub(crate) fn is_aborting(&self) -> bool {
+        self.aborting.is_some()
+    }
+
     /// The target has answered the reset of the LUN.
     pub(crate) fn reset_answered(&mut self, response: u8) {
         if let Some(Aborting { reset: Some((_, answer)), .. }) = &mut self.aborting {
@@ -108,16 +113,15 @@ impl Watch {
                     Finding::GiveUp(name, Abort::Done)
                 }
                 (_, Some((_, Some(task_response::COMPLETE)))) => Finding::GiveUp(name, Abort::Reset),
-                (Some(response), _) => Finding::GiveUp(name, Abort::Refused { response }),
-                (None, None) if now.since(*since) >= half => {
+                (answer, None) if answer.is_some() || now.since(*since) >= half => {
                     *reset = Some((now, None));
                     Finding::Reset
                 }
-                (None, Some((_, Some(_)))) => Finding::GiveUp(name, Abort::Unanswered),
-                (None, Some((since, None))) if now.since(since) >= half => {
-                    Finding::GiveUp(name, Abort::Unanswered)
+                (answer, Some((since, refused))) if refused.is_some() || now.since(since) >= half => {
+                    let abort = answer.map_or(Abort::Unanswered, |response| Abort::Refused { response });
+                    Finding::GiveUp(name, abort)
                 }
-                (None, _) => Finding::Fine,
+                _ => Finding::Fine,
             };
         }
         let is_overdue = |open: &Open| {
@@ -200,17 +204,35 @@ mod tests {
 
     #[test]
     fn what_became_of_the_abort() {
-        for (response, expected) in [
-            (task_response::COMPLETE, Abort::Done),
-            (task_response::NO_SUCH_TASK, Abort::Done),
-            (task_response::NOT_SUPPORTED, Abort::Refused { response: task_response::NOT_SUPPORTED }),
-        ] {
+        for (response, expected) in
+            [(task_response::COMPLETE, Abort::Done), (task_response::NO_SUCH_TASK, Abort::Done)]
+        {
             let (open, mut watch) = (open(&[0]), Watch::new(at(0)));
             watch.answered(0, 0);
             assert_eq!(watch.check(at(10), &open, LIMIT, PATIENCE), Finding::Abort(0));
             assert_eq!(watch.check(at(11), &open, LIMIT, PATIENCE), Finding::Fine);
             watch.answered(0, response);
             assert_eq!(watch.check(at(13), &open, LIMIT, PATIENCE), Finding::GiveUp("READ", expected));
+        }
+    }
+
+    #[test]
+    fn an_abort_that_is_refused_is_followed_by_a_reset_at_once() {
+        let refused = task_response::NOT_SUPPORTED;
+        for (reset, after, expected) in [
+            (Some(task_response::COMPLETE), 11, Abort::Reset),
+            (Some(refused), 11, Abort::Refused { response: refused }),
+            (None, 13, Abort::Refused { response: refused }),
+        ] {
+            let (open, mut watch) = (open(&[0]), Watch::new(at(0)));
+            assert_eq!(watch.check(at(10), &open, LIMIT, PATIENCE), Finding::Abort(0));
+            watch.answered(0, refused);
+            assert_eq!(watch.check(at(11), &open, LIMIT, PATIENCE), Finding::Reset);
+            if reset.is_none() {
+                assert_eq!(watch.check(at(12), &open, LIMIT, PATIENCE), Finding::Fine);
+            }
+            reset.into_iter().for_each(|response| watch.reset_answered(response));
+            assert_eq!(watch.check(at(after), &open, LIMIT, PATIENCE), Finding::GiveUp("READ", expected));
         }
     }
 

@@ -130,8 +130,8 @@ impl Poll {
         self.control(libc::EPOLL_CTL_DEL, fd, 0, Interest { readable: false, writable: false })
     }
 
-    /// Waits until something is ready or `timeout` has passed (`None`: for ever), at microsecond
-    /// resolution where the kernel has `epoll_pwait2`. A signal ends the wait with nothing ready.
+    /// Waits until something is ready or `timeout` has passed (`None`: for ever), at the resolution of the kernel's
+    /// timers. A signal ends the wait with nothing ready.
     pub fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         events.raw.clear();
         let ts = timeout.map(|t| libc::timespec {
@@ -154,6 +154,7 @@ impl Poll {
         };
         let count = match check(result as libc::c_int) {
             Ok(count) => count as usize,
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => self.wait_by_ppoll(events, ts_ptr)?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
             Err(error) => return Err(error),
         };
@@ -162,10 +163,48 @@ impl Poll {
         Ok(())
     }
 
+    /// The same in two calls, for kernels before 5.11, which have no `epoll_pwait2`, and for valgrind.
+    #[cold]
+    fn wait_by_ppoll(&self, events: &mut Events, timeout: *const libc::timespec) -> io::Result<usize> {
+        let epoll = self.fd.as_raw_fd();
+        let mut set = libc::pollfd { fd: epoll, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one pollfd is given, `timeout` is null or points to what outlives the call, and there is no mask.
+        let ready = check(unsafe { libc::ppoll(&raw mut set, 1, timeout, std::ptr::null()) });
+        match ready {
+            Ok(0) => return Ok(0),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(0),
+            other => other?,
+        };
+        // SAFETY: `events.raw` has room for BATCH entries.
+        let count =
+            check(unsafe { libc::epoll_wait(epoll, events.raw.as_mut_ptr(), BATCH as libc::c_int, 0) })?;
+        Ok(count as usize)
+    }
+
     fn control(&self, op: libc::c_int, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
         let mut event = libc::epoll_event { events: interest.bits(), u64: token };
         // SAFETY: both descriptors are open and `event` is valid for the length of the call.
         check(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), op, fd.as_raw_fd(), &mut event) })?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn without_its_own_call_it_waits_by_another() {
+        let (mut here, there) = UnixStream::pair().unwrap();
+        let (poll, mut events) = (Poll::new().unwrap(), Events::new());
+        poll.add(there.as_fd(), 7, Interest::READ).unwrap();
+        let none = libc::timespec { tv_sec: 0, tv_nsec: 1 };
+        assert_eq!(poll.wait_by_ppoll(&mut events, &raw const none).unwrap(), 0);
+        here.write_all(b"x").unwrap();
+        assert_eq!(poll.wait_by_ppoll(&mut events, std::ptr::null()).unwrap(), 1);
     }
 }

@@ -90,6 +90,18 @@ impl Veth {
         }
     }
 
+    /// That the device is still there and up. If it is not, the socket is readable for ever and nothing comes.
+    pub fn check(&self) -> io::Result<()> {
+        let mut error: libc::c_int = 0;
+        let mut len = size_of_val(&error) as libc::socklen_t;
+        let place = (&raw mut error).cast();
+        // SAFETY: the option writes one int, for which `error` has room.
+        check(unsafe {
+            libc::getsockopt(self.socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ERROR, place, &raw mut len)
+        })?;
+        if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+    }
+
     /// Hands one packet, whose headers and payload lie apart, to the device's host.
     pub fn write_parts(&self, offload: &Offload, headers: &[u8], payload: &[u8]) -> io::Result<()> {
         self.send(offload.header(), headers, payload)

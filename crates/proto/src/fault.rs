@@ -1,7 +1,7 @@
 //! What a peer can do wrong in the full feature phase, and what follows from it at error recovery
 //! level 0: either the PDU is rejected and the connection goes on, or the connection is dropped.
 
-use wire::iscsi::{Error as WireError, Opcode};
+use wire::iscsi::{BHS_LEN, Error as WireError, Opcode, Pdu};
 
 /// Why a connection must be dropped.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -66,10 +66,19 @@ pub enum Segment {
 /// A PDU to send.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transmit {
-    /// The basic header segment.
-    pub header: [u8; 48],
+    /// What its basic header segment says.
+    pub pdu: Pdu,
     /// Its data segment.
     pub data: Data,
+}
+
+impl Transmit {
+    /// The basic header segment.
+    pub fn header(&self) -> [u8; BHS_LEN] {
+        let mut header = [0; BHS_LEN];
+        self.pdu.emit(&mut header);
+        header
+    }
 }
 
 /// The data segment of a PDU to send.

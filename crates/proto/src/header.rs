@@ -1,13 +1,6 @@
-//! Small services around PDU headers that both session machines need.
+//! Small services around PDU headers that the session machines need.
 
-use wire::iscsi::{BHS_LEN, Pdu};
-
-/// The 48 bytes of a PDU.
-pub(crate) fn emit(pdu: &Pdu) -> [u8; BHS_LEN] {
-    let mut header = [0; BHS_LEN];
-    pdu.emit(&mut header);
-    header
-}
+use wire::iscsi::Pdu;
 
 /// Fills in the numbers that every PDU of the target carries, at the moment of sending.
 pub(crate) fn set_numbers(pdu: &mut Pdu, stat_sn: u32, exp_cmd_sn: u32, max_cmd_sn: u32) {

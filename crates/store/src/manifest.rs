@@ -135,6 +135,9 @@ pub struct Cell {
     /// The document of the load (`bench --json`, `stream --json`); null if it printed none.
     #[serde(default)]
     pub near: Option<Value>,
+    /// How far the clocks of its two ends are apart, as found when the run was over; null if no layers were recorded.
+    #[serde(default)]
+    pub clock: Option<Value>,
     /// Whether it yields figures.
     pub valid: bool,
     /// Why not.
@@ -217,7 +220,7 @@ pub struct Lateness {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Load {
-    /// `bench` or `stream`.
+    /// `bench` or `stream`; `command` for a program of others, of which only the times are known.
     pub kind: String,
     /// `read`, `write` or `stream`.
     pub op: String,

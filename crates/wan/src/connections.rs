@@ -29,10 +29,31 @@ impl Connections {
         }
     }
 
-    /// Takes those rows out of `rows` that belong to one of them, in their order.
-    pub(crate) fn claim<R>(&self, rows: &mut Vec<R>, of: impl Fn(&R) -> Option<Connection>) -> Vec<R> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        rows.extract_if(.., |row| of(row).is_none_or(|connection| known.contains(&connection))).collect()
+    /// Brings `known` up to date; whether there were any new ones. Who learns waits for a copy at most.
+    pub(crate) fn tell(&self, known: &mut Known) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_new = all.len() > known.0.len();
+        if has_new {
+            known.0.clone_from(&all);
+        }
+        has_new
+    }
+}
+
+/// Those that were known at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Known(HashSet<Connection>);
+
+impl Known {
+    /// Takes those rows out of `rows`, from number `first`, that belong to one of them, in their order.
+    pub(crate) fn claim<R>(
+        &self,
+        rows: &mut Vec<R>,
+        first: usize,
+        of: impl Fn(&R) -> Option<Connection>,
+    ) -> Vec<R> {
+        rows.extract_if(first.., |row| of(row).is_none_or(|connection| self.0.contains(&connection)))
+            .collect()
     }
 }
 
@@ -76,17 +97,17 @@ mod tests {
         let ours = Connection { near: (0, 40_000), far: (100, 3260) };
         let others = Connection { near: (1, 40_000), far: (100, 3260) };
         let mut rows = vec![Some(ours), None, Some(others), Some(ours)];
-        assert_eq!(
-            connections.claim(&mut rows, |row| *row),
-            [None],
-            "what belongs to no connection is for all"
-        );
+        let mut known = Known::default();
+        assert!(!connections.tell(&mut known));
+        assert_eq!(known.claim(&mut rows, 0, |row| *row), [None], "what belongs to no connection is for all");
         let out = packet(Direction::NearToFar, ours.near, ours.far);
         let none = Packet { tcp: None, ..out };
         connections.learn(&[none]);
-        assert_eq!(connections.claim(&mut rows, |row| *row), []);
+        assert!(!connections.tell(&mut known));
         connections.learn(&[packet(Direction::FarToNear, ours.far, ours.near), out]);
-        assert_eq!(connections.claim(&mut rows, |row| *row), [Some(ours), Some(ours)]);
+        assert!(connections.tell(&mut known) && !connections.tell(&mut known));
+        assert_eq!(known.claim(&mut rows, 2, |row| *row), [Some(ours)], "only the last");
+        assert_eq!(known.claim(&mut rows, 0, |row| *row), [Some(ours)]);
         assert_eq!(rows, [Some(others)]);
     }
 }

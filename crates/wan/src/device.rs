@@ -44,6 +44,14 @@ impl Device {
         }
     }
 
+    /// That it has not gone. Reading a TUN says so itself.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        match self {
+            Device::Tun(_) => Ok(()),
+            Device::Veth(veth) => veth.check(),
+        }
+    }
+
     /// Hands one packet with its header to the host.
     pub(crate) fn write(&self, packet: &[u8]) -> io::Result<()> {
         match self {

@@ -157,7 +157,9 @@ pub enum WanError {
         code: u8,
     },
     /// The far command never listened.
-    #[error("after 10 s nothing in {host} listens on TCP, which its command '{command}' was expected to do")]
+    #[error(
+        "after 10 s nothing in {host} listens on TCP where other hosts can reach it, which its command '{command}' was expected to do"
+    )]
     FarSilent {
         /// Where it runs.
         host: HostName,

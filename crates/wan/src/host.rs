@@ -27,9 +27,8 @@ const DEVICE_HERE: &str = "farlun-far";
 /// Packets that may lie in a device until its thread reads them. They have not come to the path yet, so this
 /// must never drop; a window of 400 MB that TCP sends at once is 32 000 super-packets of 12 500 bytes.
 const DEVICE_QUEUE_PACKETS: u32 = 65_536;
-/// The same for all devices that are veth pairs, in bytes; each host has its part of it.
-const VETH_QUEUES_BYTES: usize = 256 << 20;
-const VETH_QUEUE_MAX_BYTES: usize = 64 << 20;
+/// Networks that are larger than any single one can be are a default route in parts.
+const NETWORK_BITS_LEAST: u32 = 8;
 /// A ring that the kernel empties may let so much go at once after a pause, so that its timer keeps up.
 const RING_BURST: Duration = Duration::from_micros(100);
 /// Of an Ethernet frame on the wire, what the kernel counts: 14 bytes of header.
@@ -169,7 +168,8 @@ impl Host {
 
 /// Prepares a namespace of the path, in which the calling thread is.
 fn settle(name: HostName, spec: &Spec) -> Result<(), WanError> {
-    for (sysctl, value) in SYSCTLS {
+    let has_ipv6 = sysctl_path("ipv6").exists();
+    for (sysctl, value) in SYSCTLS.iter().filter(|(sysctl, _)| has_ipv6 || !sysctl.starts_with("ipv6/")) {
         set(name, sysctl, value)?;
     }
     let buffers =
@@ -214,11 +214,21 @@ fn furnish(name: HostName, spec: &Spec, device_name: &'static str) -> Result<Dev
             }
         }
     }
+    let ipv6 = allow_ipv6(device_name);
     for (address, bits) in name.addresses(spec.only_ipv6) {
+        // Without IPv6 there is IPv4, unless IPv6 is what was asked for.
+        if address.is_ipv6() && !ipv6 && !spec.only_ipv6 {
+            continue;
+        }
         interface::add_address(device_name, address, bits)
             .map_err(failed(name, format!("add {address}/{bits}")))?;
     }
     Ok(device)
+}
+
+/// Lets a device of ours have IPv6 addresses, also where new devices have none; whether this machine has IPv6 at all.
+fn allow_ipv6(device_name: &str) -> bool {
+    fs::write(sysctl_path(&format!("ipv6/conf/{device_name}/disable_ipv6")), "0").is_ok()
 }
 
 fn make(device_name: &str, spec: &Spec) -> Result<Device, WanError> {
@@ -226,9 +236,7 @@ fn make(device_name: &str, spec: &Spec) -> Result<Device, WanError> {
         // With a ring there are no super-packets.
         let gso_max_bytes = spec.ring_packets.map_or(spec.gso_max_bytes(), |_| 0);
         let packet_max_bytes = gso_max_bytes.max(spec.mtu_bytes) as usize;
-        let hosts = usize::from(spec.near_hosts) + usize::from(spec.far_hosts);
-        let memory_bytes = (VETH_QUEUES_BYTES / hosts).min(VETH_QUEUE_MAX_BYTES);
-        Veth::create(device_name, packet_max_bytes, memory_bytes).map(Device::Veth)
+        Veth::create(device_name, packet_max_bytes, spec.veth_queue_bytes()).map(Device::Veth)
     };
     match spec.device {
         DeviceKind::Tun => Tun::create(device_name).map(Device::Tun).map_err(WanError::Tun),
@@ -255,6 +263,9 @@ fn card_ring(side: Side, spec: &Spec, packets: u32) -> CardRing {
 fn settings_found(name: HostName) -> Result<BTreeMap<String, String>, WanError> {
     let mut sysctls = BTreeMap::new();
     for sysctl in SYSCTLS.iter().chain(&SYSCTLS_RING).map(|(sysctl, _)| *sysctl).chain(REPORTED) {
+        if !sysctl_path(sysctl).exists() {
+            continue;
+        }
         let value =
             fs::read_to_string(sysctl_path(sysctl)).map_err(failed(name, format!("read {sysctl}")))?;
         let words: Vec<&str> = value.split_whitespace().collect();
@@ -277,8 +288,8 @@ fn sysctl_path(name: &str) -> std::path::PathBuf {
     Path::new("/proc/sys/net").join(name)
 }
 
-/// The first route of a table as in /proc/net/route that is nobody's default and has something of the network of 256
-/// addresses around `address`.
+/// The first route of a table as in /proc/net/route that has something of the network of 256 addresses around `address`
+/// and is nobody's default, be it in two halves, or four, as tunnels set it.
 fn route_in_the_way(table: &str, address: Ipv4Addr) -> Option<(Ipv4Addr, u32)> {
     let ours = u32::from(address) & 0xffff_ff00;
     table.lines().skip(1).find_map(|line| {
@@ -289,13 +300,30 @@ fn route_in_the_way(table: &str, address: Ipv4Addr) -> Option<(Ipv4Addr, u32)> {
         };
         let (destination, mask) = (word(1)?, word(7)?);
         let both = mask & 0xffff_ff00;
-        (mask != 0 && destination & both == ours & both).then(|| (destination.into(), mask.count_ones()))
+        (mask.count_ones() >= NETWORK_BITS_LEAST && destination & both == ours & both)
+            .then(|| (destination.into(), mask.count_ones()))
     })
 }
 
-/// Whether a table as in /proc/net/tcp has a socket in state LISTEN (0A).
+/// Whether a table as in /proc/net/tcp or tcp6 has a socket in state LISTEN (0A) that other hosts can reach.
 fn has_listener(table: &str) -> bool {
-    table.lines().skip(1).any(|line| line.split_whitespace().nth(3) == Some("0A"))
+    table.lines().skip(1).any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let (address, state) = (words.next().unwrap_or_default(), words.nth(1));
+        state == Some("0A") && !is_loopback(address)
+    })
+}
+
+/// Whether an address as in those tables, each 32 bits as a number of this machine, is 127.0.0.0/8 or ::1.
+fn is_loopback(address: &str) -> bool {
+    let words = address.split_once(':').map_or("", |(ip, _)| ip).as_bytes().chunks(8);
+    let word =
+        |word: &[u8]| u32::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok().map(u32::to_ne_bytes);
+    match words.map(word).collect::<Option<Vec<_>>>().as_deref() {
+        Some([[127, ..]] | [[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 255, 255], [127, ..]]) => true,
+        Some([a, b, c, [0, 0, 0, 1]]) => [a, b, c].into_iter().flatten().all(|byte| *byte == 0),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -320,6 +348,11 @@ mod tests {
             found("tun0\t810012C6\t0\t0001\t0\t0\t0\tFFFFFFFF\t0\t0\t0\n").as_deref(),
             Some("198.18.0.129/32")
         );
+        assert_eq!(found("tun0\t00000080\t0\t0001\t0\t0\t0\t00000080\t0\t0\t0\n"), None, "half of a default");
+        assert_eq!(
+            found("tun0\t000000C6\t0\t0001\t0\t0\t0\t000000FF\t0\t0\t0\n").as_deref(),
+            Some("198.0.0.0/8")
+        );
         assert_eq!(found("tun0\t000112C6\t0\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"), None);
     }
 
@@ -331,5 +364,23 @@ mod tests {
         assert!(!has_listener(head));
         assert!(!has_listener(&format!("{head}{open}")));
         assert!(has_listener(&format!("{head}{open}{listening}")));
+        for (address, reached) in [
+            (hex(&[127, 0, 0, 1]), false),
+            (hex(&[127, 9, 0, 1]), false),
+            (hex(&[198, 18, 0, 2]), true),
+            (hex(&std::net::Ipv6Addr::LOCALHOST.octets()), false),
+            (hex(&Ipv4Addr::LOCALHOST.to_ipv6_mapped().octets()), false),
+            (hex(&std::net::Ipv6Addr::UNSPECIFIED.octets()), true),
+            (hex(&[0x20, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]), true),
+        ] {
+            let line = format!("   1: {address}:0CBC 00000000:0000 0A 00000000:00000000\n");
+            assert_eq!(has_listener(&format!("{head}{line}")), reached, "{address}");
+        }
+    }
+
+    /// As the tables write an address: words as numbers of this machine.
+    fn hex(octets: &[u8]) -> String {
+        let words = octets.chunks(4).map(|word| u32::from_ne_bytes(word.try_into().expect("four")));
+        words.map(|word| format!("{word:08X}")).collect()
     }
 }

@@ -12,12 +12,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use event::{CongestionState, Instant, KernelEvent, KernelPoint};
+use net::limits::with_open_files;
 use net::tracing::{Happened, Point, Tracer};
 use net::{Events, Interest, Poll, Wake, scheduling};
 use serde::Serialize;
 use store::tables::Writer;
 
-use crate::connections::{Connection, Connections};
+use crate::connections::{Connection, Connections, Known};
 use crate::{HostName, Side, Spec, WanError};
 
 /// How often the rings are looked at, unless one is half full before.
@@ -50,7 +51,7 @@ pub(crate) struct KernelTrace {
 impl KernelTrace {
     /// Starts to record the connections of the hosts of `spec` into `dir`.
     pub(crate) fn start(spec: &Spec, dir: &Path) -> Result<KernelTrace, WanError> {
-        let tracer = Tracer::start().map_err(WanError::Tracing)?;
+        let tracer = with_open_files(Tracer::start).map_err(WanError::Tracing)?;
         let writer = Writer::<KernelPoint>::create(dir.join("kernel.parquet"))?;
         let failed = |source| WanError::System { what: "wait for the kernel's tracepoints", source };
         let (poll, stop) = (Poll::new().map_err(failed)?, Wake::new().map_err(failed)?);
@@ -65,6 +66,7 @@ impl KernelTrace {
             connections: connections.clone(),
             writer,
             waiting: Vec::new(),
+            known: Known::default(),
             dropped: 0,
         };
         let work = move || {
@@ -100,8 +102,9 @@ struct Recording {
     names: HashMap<IpAddr, HostName>,
     connections: Arc<Connections>,
     writer: Writer<KernelPoint>,
-    /// Rows of connections that may be those of another path.
+    /// Rows of connections that may be those of another path, and the connections that they were compared with.
     waiting: Vec<KernelPoint>,
+    known: Known,
     dropped: u64,
 }
 
@@ -113,9 +116,11 @@ impl Recording {
             let failed = |source| WanError::System { what: "wait for the kernel's tracepoints", source };
             poll.wait(&mut events, Some(LOOK_EVERY)).map_err(failed)?;
             is_over = events.iter().any(|ready| ready.token == STOP);
-            let Recording { tracer, names, connections, writer, waiting, dropped } = &mut self;
+            let Recording { tracer, names, connections, writer, waiting, known, dropped } = &mut self;
+            let compared = waiting.len();
             tracer.read(|t, point| waiting.extend(row(names, t, &point)));
-            let mut rows = connections.claim(waiting, connection_of);
+            let first = if connections.tell(known) { 0 } else { compared };
+            let mut rows = known.claim(waiting, first, connection_of);
             // The rings are one processor's each.
             rows.sort_by_key(|row| row.t);
             for row in &rows {

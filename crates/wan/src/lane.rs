@@ -99,6 +99,11 @@ impl Lane {
         self.from.input()
     }
 
+    /// That no device has gone, to be asked when an input was readable and nothing came.
+    pub(crate) fn check(&self) -> std::io::Result<()> {
+        (0..self.from.count()).try_for_each(|at| self.from.host(at).device.check())
+    }
+
     /// Whoever sleeps looked at the input until `t`.
     pub(crate) fn looked_until(&mut self, t: Instant) {
         self.from.looked_until(t);
@@ -267,9 +272,20 @@ impl Lane {
         let mut lost = vec![0; MAX_BYTES];
         let Some(bytes) = self.from.host(from).device.read(&mut lost)? else { return Ok(false) };
         let now = clock::now();
-        let ip_bytes = (bytes - HEADER_BYTES) as u32;
-        let arrival = Arrival { now, handle: Handle(0), from: from as u8, to: 0, unseen_ns: 0 };
-        let packet = arrival.packet(ip_bytes, 0, Cut::of(&lost[..bytes]).segments);
+        let ip = &lost[HEADER_BYTES..bytes];
+        // What never was for the line is not lost by it.
+        if Headers::parse(ip).is_ok_and(|headers| stays_on_link(ip, &headers)) {
+            return Ok(true);
+        }
+        let to = match self.switch.route(ip) {
+            Route::Line(to) => to,
+            Route::Switch(to) => {
+                let _ = self.from.host(to.into()).device.write(&lost[..bytes]);
+                return Ok(true);
+            }
+        };
+        let arrival = Arrival { now, handle: Handle(0), from: from as u8, to, unseen_ns: 0 };
+        let packet = arrival.packet(ip.len() as u32, 0, Cut::of(&lost[..bytes]).segments);
         self.record(&packet, now, now, Fate::NoBuffer, tcp_of(&lost[..bytes], None));
         Ok(true)
     }

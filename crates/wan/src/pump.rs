@@ -98,13 +98,22 @@ impl Pump {
         let mut slept = Duration::ZERO;
         let mut spin = Spin::new(turn);
         let mut begun = false;
+        let mut called = false;
         while !self.signals.over.load(Ordering::Acquire) {
             let mut moved = 0;
             for lane in &mut self.lanes {
                 moved += lane.deliver(self.taps.as_mut()) + lane.read(self.taps.as_mut())?;
             }
             if moved == 0 {
-                slept += self.rest(&mut spin)?;
+                if called {
+                    // A device that is gone is readable for ever.
+                    self.lanes.iter().try_for_each(Lane::check)?;
+                }
+                let rest = self.rest(&mut spin)?;
+                slept += rest.slept;
+                called = rest.called;
+            } else {
+                called = false;
             }
             let now = clock::now();
             if !begun && let begun_ns @ 1.. = self.signals.begun_ns.load(Ordering::Acquire) {
@@ -121,8 +130,8 @@ impl Pump {
         Ok(Cost { cpu_ns: scheduling::thread_cpu_ns(), spin_ns: spin.spent_ns, realtime })
     }
 
-    /// Sleeps, or spins if something is due at once and there is budget to. Returns the time slept.
-    fn rest(&mut self, spin: &mut Spin) -> std::io::Result<Duration> {
+    /// Sleeps, or spins if something is due at once and there is budget to.
+    fn rest(&mut self, spin: &mut Spin) -> std::io::Result<Rest> {
         let [out, back] = &self.lanes;
         let due = out.next_at().into_iter().chain(back.next_at()).min();
         let signal = self.signals.wake.as_fd();
@@ -133,7 +142,7 @@ impl Pump {
             let woken =
                 spin.until(now, due, || Ok(wait::readable(inputs, Some(Duration::ZERO))?.contains(&true)))?;
             self.lanes.iter_mut().for_each(|lane| lane.looked_until(woken.min(due)));
-            return Ok(Duration::ZERO);
+            return Ok(Rest { slept: Duration::ZERO, called: woken < due });
         }
         let wake = due.map(|due| due - margin);
         let resume = out.resumes_at().into_iter().chain(back.resumes_at()).min();
@@ -144,8 +153,16 @@ impl Pump {
             spin.learn(woken.since(until));
         }
         self.lanes.iter_mut().for_each(|lane| lane.looked_until(woken.min(until)));
-        Ok(woken.since(now))
+        Ok(Rest { slept: woken.since(now), called: input })
     }
+}
+
+/// What came of a rest.
+struct Rest {
+    /// The time slept.
+    slept: Duration,
+    /// An input, or the signal, was readable.
+    called: bool,
 }
 
 /// How long to spin: as long as the machine usually oversleeps, out of a budget that fills at

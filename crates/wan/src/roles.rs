@@ -7,7 +7,8 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 
-use net::child;
+use event::Instant;
+use net::{child, clock};
 use serde::Serialize;
 
 use crate::environment::environment;
@@ -26,6 +27,10 @@ pub struct Role {
     pub command: Vec<String>,
     /// Its exit code; 128 and the signal's number if a signal ended it.
     pub exit_code: u8,
+    /// When it was started, on CLOCK_MONOTONIC.
+    pub t_start_ns: u64,
+    /// When it was seen to have ended.
+    pub t_end_ns: u64,
     /// Whether it was asked to end, rather than ending by itself.
     pub asked_to_end: bool,
     /// The last line it printed, if that is JSON and was kept.
@@ -50,6 +55,9 @@ pub(crate) struct Running {
     words: Vec<String>,
     child: Child,
     ending: OwnedFd,
+    started: Instant,
+    /// When it was seen to have ended, and its exit code.
+    ended: Option<(Instant, u8)>,
     last_line: Option<JoinHandle<Option<serde_json::Value>>>,
 }
 
@@ -89,10 +97,11 @@ impl Running {
     ) -> Result<Running, WanError> {
         command.envs(environment(spec, host.name));
         let failed = |source| WanError::Start { host: host.name, command: words.join(" "), source };
+        let started = clock::now();
         let mut child = child::spawn_in(&host.namespace, &mut command).map_err(failed)?;
         let last_line = child.stdout.take().map(|output| thread::spawn(move || last_json(output)));
         let ending = child::ending(&child).map_err(failed)?;
-        Ok(Running { host: host.name, words, child, ending, last_line })
+        Ok(Running { host: host.name, words, child, ending, started, ended: None, last_line })
     }
 
     /// The leader of the command's processes.
@@ -103,14 +112,27 @@ impl Running {
     /// The exit code, if the command has ended.
     pub(crate) fn ended(&mut self) -> Result<Option<u8>, WanError> {
         let failed = |source| WanError::System { what: "wait for a command", source };
-        Ok(self.child.try_wait().map_err(failed)?.map(code_of))
+        if self.ended.is_none() {
+            let status = self.child.try_wait().map_err(failed)?;
+            self.ended = status.map(|status| (clock::now(), code_of(status)));
+        }
+        Ok(self.ended.map(|(_, code)| code))
     }
 
-    /// What is told of the command, which has ended with `exit_code`. Waits until everybody who holds its output is
+    /// What is told of the command, which has ended. Waits until everybody who holds its output is
     /// gone.
-    pub(crate) fn told(self, exit_code: u8, asked_to_end: bool) -> Role {
+    pub(crate) fn told(self, asked_to_end: bool) -> Role {
+        let (ended, exit_code) = self.ended.expect("it was seen to have ended");
         let output = self.last_line.and_then(|line| line.join().ok().flatten());
-        Role { host: self.host.to_string(), command: self.words, exit_code, asked_to_end, output }
+        Role {
+            host: self.host.to_string(),
+            command: self.words,
+            exit_code,
+            t_start_ns: self.started.as_nanos(),
+            t_end_ns: ended.as_nanos(),
+            asked_to_end,
+            output,
+        }
     }
 }
 

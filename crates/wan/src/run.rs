@@ -94,7 +94,9 @@ pub fn run(settings: &Settings, taps: Option<Taps>) -> Result<Outcome, WanError>
         far.push(Commanded::shell(spec, host, line, keep)?);
     }
     for (command, line) in far.iter_mut().zip(&settings.far) {
-        command.wait_until_it_listens(line, &signals)?;
+        if !command.wait_until_it_listens(line, &signals, emulator.as_fd())? {
+            return Err(emulator.finish().expect_err("nobody has told it to end"));
+        }
     }
     emulator.begin()?;
     let mut near = Commanded::command(spec, &site.near[0], &settings.near, keep)?;

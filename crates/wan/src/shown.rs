@@ -91,7 +91,7 @@ impl PathShown {
                 .map(|host| (host.to_string(), addresses(host, spec)))
                 .collect(),
             segment: spec.segment,
-            memory_bytes: spec.memory_bytes(),
+            memory_bytes: spec.memory_bytes(device == "veth"),
             near,
             far,
         }

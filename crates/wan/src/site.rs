@@ -35,11 +35,10 @@ pub(crate) struct Site {
     _guard: Option<Guard>,
 }
 
-/// A command and how it came to its end, if it has.
+/// A command on its host.
 pub(crate) struct Commanded {
     host: Arc<Host>,
     running: Running,
-    code: Option<u8>,
     asked_to_end: bool,
 }
 
@@ -87,7 +86,7 @@ impl Commanded {
         keep: bool,
     ) -> Result<Commanded, WanError> {
         let running = Running::command(spec, host, words, keep)?;
-        Ok(Commanded { host: host.clone(), running, code: None, asked_to_end: false })
+        Ok(Commanded { host: host.clone(), running, asked_to_end: false })
     }
 
     /// Starts a command with a shell.
@@ -98,12 +97,17 @@ impl Commanded {
         keep: bool,
     ) -> Result<Commanded, WanError> {
         let running = Running::shell(spec, host, line, keep)?;
-        Ok(Commanded { host: host.clone(), running, code: None, asked_to_end: false })
+        Ok(Commanded { host: host.clone(), running, asked_to_end: false })
     }
 
-    /// Waits until something on the host listens on TCP. A command that has put itself into the background has ended
-    /// well and may still come to listen.
-    pub(crate) fn wait_until_it_listens(&mut self, line: &str, signals: &EndSignals) -> Result<(), WanError> {
+    /// Waits until something on the host listens on TCP; `false` if `stopped` became readable before. A command that has
+    /// put itself into the background has ended well and may still come to listen.
+    pub(crate) fn wait_until_it_listens(
+        &mut self,
+        line: &str,
+        signals: &EndSignals,
+        stopped: BorrowedFd<'_>,
+    ) -> Result<bool, WanError> {
         let give_up = clock::now() + READY;
         let mut pause = LOOK_FIRST;
         while !self.host.listens()? {
@@ -115,20 +119,21 @@ impl Commanded {
             if clock::now() >= give_up {
                 return Err(WanError::FarSilent { host: self.host.name, command: line.to_owned() });
             }
-            if readable([signals.as_fd()], Some(pause))?[0] && signals.came() {
+            let [signalled, stopped] = readable([signals.as_fd(), stopped], Some(pause))?;
+            if signalled && signals.came() {
                 return Err(WanError::Interrupted);
+            }
+            if stopped {
+                return Ok(false);
             }
             pause = LOOK_LAST.min(pause * 2);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The exit code, if the command has ended.
     pub(crate) fn ended(&mut self) -> Result<Option<u8>, WanError> {
-        if self.code.is_none() {
-            self.code = self.running.ended()?;
-        }
-        Ok(self.code)
+        self.running.ended()
     }
 
     /// Waits until the command has ended by itself; on a signal to us it is told to, and the run is over. `None` if
@@ -210,7 +215,7 @@ impl Commanded {
 
     /// What is told of the command, which has ended.
     pub(crate) fn told(self) -> Role {
-        self.running.told(self.code.expect("it has ended"), self.asked_to_end)
+        self.running.told(self.asked_to_end)
     }
 
     fn wait_until(&mut self, give_up: Instant) -> Result<Option<u8>, WanError> {

@@ -67,6 +67,9 @@ const SUPER_PACKET_MAX_BYTES: u64 = 65_536;
 /// With less than this, TCP would have to send every packet on its own, which costs more than it tells.
 const SUPER_PACKET_MIN_SEGMENTS: u64 = 2;
 
+/// What may wait in all devices that are veth pairs, in bytes; each host has its part of it.
+const VETH_QUEUES_BYTES: usize = 256 << 20;
+const VETH_QUEUE_MAX_BYTES: usize = 64 << 20;
 /// Memory for the packets of one direction at most. 400 MB under way between two hosts need less.
 const MEMORY_MAX_BYTES: u64 = 1 << 30;
 
@@ -135,9 +138,18 @@ impl Spec {
         u64::from(self.mtu_bytes) + u64::from(FRAMING_BYTES)
     }
 
-    /// Memory that the packets of both directions may take.
-    pub fn memory_bytes(&self) -> u64 {
-        limit_bytes(&self.near).saturating_add(limit_bytes(&self.far))
+    /// Memory that the packets of both directions may take, with what waits before they are read if the devices are
+    /// veth pairs.
+    pub fn memory_bytes(&self, has_veth: bool) -> u64 {
+        let hosts = u64::from(self.near_hosts) + u64::from(self.far_hosts);
+        let waiting = if has_veth { hosts * self.veth_queue_bytes() as u64 } else { 0 };
+        limit_bytes(&self.near).saturating_add(limit_bytes(&self.far)).saturating_add(waiting)
+    }
+
+    /// What may lie in a host's device until its thread reads it, if that is a veth pair.
+    pub fn veth_queue_bytes(&self) -> usize {
+        let hosts = usize::from(self.near_hosts) + usize::from(self.far_hosts);
+        (VETH_QUEUES_BYTES / hosts.max(1)).min(VETH_QUEUE_MAX_BYTES)
     }
 
     /// That there are as many hosts as there may be, and that no direction needs more memory than there is for it, here
@@ -159,7 +171,8 @@ impl Spec {
                 return Err(WanError::Memory { side, needed_bytes, limit_bytes });
             }
         }
-        let needed_bytes = self.memory_bytes();
+        // Where /dev/net/tun may open, that is hoped for.
+        let needed_bytes = self.memory_bytes(self.device == DeviceKind::Veth);
         match available_bytes {
             Some(available_bytes) if available_bytes < needed_bytes => {
                 Err(WanError::Machine { needed_bytes, available_bytes })
@@ -207,6 +220,12 @@ mod tests {
         let text = path(500, 3_200).check_with(Some(1 << 30)).expect_err("both directions").to_string();
         assert!(text.contains("1.38GiB") && text.contains("1GiB"), "{text}");
         assert!(path(500, 3_200).check_with(None).is_ok());
+        let small = path(0, 100);
+        let rings = |spec: &Spec| spec.memory_bytes(true) - spec.memory_bytes(false);
+        assert_eq!(rings(&small), 128 << 20, "64 MiB for each of two hosts");
+        assert_eq!(rings(&Spec { near_hosts: 7, ..small.clone() }), 256 << 20);
+        let veth = Spec { device: DeviceKind::Veth, ..small };
+        assert!(veth.check_with(Some(100 << 20)).is_err());
     }
 
     #[test]

@@ -149,3 +149,22 @@ fn plans_run_too() {
     let document = finished.json();
     assert_eq!(document["failed"], serde_json::json!([]), "{finished:#?}");
 }
+
+#[test]
+fn a_device_that_is_removed_ends_the_run_with_a_sentence() {
+    need!(path::available(), skip::program("ip"));
+    let _turn = path::turn();
+    for (device, side) in [("veth", "near"), ("veth", "far"), ("tun", "near")] {
+        let remove = "ip link delete wan0; sleep 60";
+        let mut command = Command::new(farlun_path());
+        command.args(["wan", "--validity", "off", "--device", device]);
+        match side {
+            "near" => command.args(["--", "sh", "-c", remove]),
+            // It never comes to listen either: nobody waits for that any more.
+            _ => command.args(["--far", remove, "--", "sleep", "60"]),
+        };
+        run(&mut command, LIMIT)
+            .expect_code(1)
+            .expect_said("the path is gone: one of its devices can be read no more");
+    }
+}

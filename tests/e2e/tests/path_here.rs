@@ -68,6 +68,24 @@ fn a_runner_that_is_killed_leaves_the_machine_as_it_was() {
 }
 
 #[test]
+fn a_machine_behind_a_tunnel_or_without_ipv6_can_be_the_far_end() {
+    need!(path::available(), skip::program("ip"), skip::program("ping"));
+    let _turn = path::turn();
+    // As tunnels set it that want everything: a default route in two halves.
+    let halves = "ip link add t0 type veth peer name t1; ip link set t0 up; ip address add 10.9.0.1/24 dev t0
+        ip route add 0.0.0.0/1 dev t0; ip route add 128.0.0.0/1 dev t0";
+    on_a_machine(&format!("{halves}\nexec $farlun wan --host -- ping -q -c 1 198.18.0.2")).expect_code(0);
+    for all in ["default", "all"] {
+        let script = format!(
+            "echo 1 >/proc/sys/net/ipv6/conf/{all}/disable_ipv6
+             $farlun wan --host -- sh -ec 'ping -q -c 1 $FARLUN_FAR; ping -q -c 1 -6 $FARLUN_FAR6'
+             test $(cat /proc/sys/net/ipv6/conf/{all}/disable_ipv6) = 1"
+        );
+        on_a_machine(&script).expect_code(0);
+    }
+}
+
+#[test]
 fn what_is_in_the_way_is_named() {
     need!(path::available(), skip::program("ip"), skip::program("setpriv"));
     let _turn = path::turn();

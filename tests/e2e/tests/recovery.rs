@@ -251,13 +251,47 @@ fn a_command_that_is_never_answered_is_aborted() {
     unanswered("it was aborted", false, |link, request| answer(link, request, task_response::COMPLETE));
     unanswered("it was aborted", false, |link, request| answer(link, request, task_response::NO_SUCH_TASK));
     let words = "function not supported";
-    unanswered(words, false, |link, request| answer(link, request, task_response::NOT_SUPPORTED));
+    unanswered(words, true, |link, request| answer(link, request, task_response::NOT_SUPPORTED));
+    unanswered("the LUN was reset", true, |link, request| {
+        let is_reset = request.function == task_function::LOGICAL_UNIT_RESET;
+        answer(link, request, if is_reset { task_response::COMPLETE } else { task_response::NOT_SUPPORTED });
+    });
     unanswered("the LUN was reset", true, |link, request| {
         if request.function == task_function::LOGICAL_UNIT_RESET {
             answer(link, request, task_response::COMPLETE);
         }
     });
     unanswered("nor was the LUN reset", true, |_, _| {});
+}
+
+#[test]
+fn what_a_reset_has_ended_is_asked_again_where_its_reason_was_answered_meanwhile() {
+    let fake = FakeTarget::start(|listener| {
+        let (mut link, mut held, mut functions) = (accept(listener), Vec::new(), Vec::new());
+        link.serve(|link, request| match request {
+            Pdu::ScsiCommand(command) if is_read(command) && held.len() < 2 => {
+                held.push(*command);
+                Verdict::Taken
+            }
+            Pdu::TaskManagementRequest(request) => {
+                functions.push(request.function);
+                if request.function == task_function::LOGICAL_UNIT_RESET {
+                    // The one that was given up, late; the other is gone with the reset.
+                    link.execute(&held[0]);
+                    answer(link, request, task_response::COMPLETE);
+                }
+                Verdict::Taken
+            }
+            _ => Verdict::Serve,
+        });
+        (functions, link.reads)
+    });
+    let flags = ["--json", "--block", "4KiB", "--depth", "2", "--time", "5s", "--timeout", "2s"];
+    let finished = run(farlun(["bench", &fake.url()]).args(flags), LIMIT).expect_code(0);
+    assert_eq!(finished.json()["reconnects"], 0, "{finished:#?}");
+    let (functions, reads) = fake.join();
+    assert_eq!(functions, [task_function::ABORT_TASK, task_function::LOGICAL_UNIT_RESET]);
+    assert!(reads > 4, "it went on: {reads}");
 }
 
 #[test]

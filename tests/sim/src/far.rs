@@ -201,6 +201,7 @@ impl Far {
     /// The next PDU to send on one of several connections.
     pub fn poll_transmit_on(&mut self, at: ConnectionId) -> Option<Sent> {
         let transmit = self.session.poll_transmit(at)?;
+        let header = transmit.header();
         let data = match transmit.data {
             Data::None => Vec::new(),
             Data::Owned(bytes) => bytes,
@@ -209,7 +210,7 @@ impl Far {
                 self.memory[from..][..len_bytes as usize].to_vec()
             }
         };
-        Some(Sent { header: transmit.header, data })
+        Some(Sent { header, data })
     }
 
     fn serve(&mut self) {

@@ -124,6 +124,7 @@ impl Near {
         let transmit = self.session.poll_transmit(CID);
         assert_eq!(transmit.is_some(), wants, "the session does what it says it wants");
         let transmit = transmit?;
+        let header = transmit.header();
         let data = match transmit.data {
             Data::None => Vec::new(),
             Data::Owned(bytes) => bytes,
@@ -133,7 +134,7 @@ impl Near {
                 source[offset_bytes as usize..][..len_bytes as usize].to_vec()
             }
         };
-        Some(Sent { header: transmit.header, data })
+        Some(Sent { header, data })
     }
 
     fn submit(&mut self, order: Order, transfer: Transfer, source: Option<Arc<Vec<u8>>>) -> u64 {

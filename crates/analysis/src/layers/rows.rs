@@ -49,9 +49,13 @@ impl Rows<'_> {
         &self.sessions
     }
 
-    /// How a layer was passed; `None` if nobody entered it.
+    /// How a layer was passed; `None` if nobody entered it, or if it lies between two hosts of which one recorded
+    /// nothing or whose clocks cannot be related.
     pub(super) fn passage(&self, layer: &Layer, clock: &ClockOffset) -> Result<Option<Passage>, TableError> {
         let [enter, leave] = [layer.enter, layer.leave].map(Stamp::host);
+        if enter != leave && clock.is_unknown() {
+            return Ok(None);
+        }
         // A row of the near host has been called, one of the far host received; TCP's times are in both.
         let names = ["called_t_ns", "received_t_ns", layer.enter.column(), layer.leave.column()];
         let adjust = |host: Host, t: u64| if host == Host::Far && t > 0 { clock.to_near(t) } else { t };
@@ -78,7 +82,8 @@ impl Rows<'_> {
             }
             first_row += enters.len();
         })?;
-        if passage.enters.is_empty() {
+        // Nobody comes out of a layer whose end is not seen: it would only fill.
+        if passage.enters.is_empty() || !passage.paired && passage.leaves.is_empty() {
             return Ok(None);
         }
         if layer.enter.is_sampled() {

@@ -107,7 +107,9 @@ pub(super) fn of(
     })?;
     let crossings: Vec<Crossing> = ends.values().filter_map(crossing).collect();
     let clock = ClockOffset::estimate(&crossings).unwrap_or_default();
-    walk(dirs, None, |piece| {
+    // A time that cannot be placed between the near ones is left out.
+    let of_far: &[PathBuf] = if clock.is_unknown() { &[] } else { dirs };
+    walk(of_far, None, |piece| {
         for row in (0..piece.host.len()).filter(|row| piece.host[*row] == Host::Far) {
             if let Some(found) = found.get_mut(&id_of(&piece, row)) {
                 let far =

@@ -17,14 +17,16 @@ use crate::stamping::{Departed, Mark, Stamped};
 const OPEN_MAX: usize = 1 << 17;
 /// Requests that have ended and wait for TCP's times.
 const LATE_MAX: usize = 1 << 12;
-/// Set in the names of PDUs that have rows of their own; others are named by the tags of their requests.
-const PDU_BIT: u64 = 1 << 32;
+/// Set in the names of PDUs that have rows of their own; others are named by the places of their requests.
+const PDU_BIT: u64 = 1 << 63;
 
 /// What is known of a session's requests. `T` are the times of this end.
 pub struct Ledger<T> {
     tracer: Rc<Tracer>,
     session: u64,
-    open: HashMap<u32, Open<T>, BuildHasherDefault<TagHasher>>,
+    open: Slab<Open<T>>,
+    /// Where those are that are known by their tags: all but those that were closed.
+    by_tag: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
     /// Ended, by command number: the last byte of the PDU that is followed was not acknowledged.
     late: HashMap<u32, Layers<T>, BuildHasherDefault<TagHasher>>,
     away: Slab<Away>,
@@ -36,11 +38,18 @@ struct Open<T> {
     edge: Option<usize>,
 }
 
+/// Where a request is while it is open, and its tag: places are used again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    slot: u32,
+    itt: u32,
+}
+
 /// A PDU on its way out that has a row.
 struct Away {
     row: PduSeen,
-    /// TCP's times of it are those of its request.
-    is_edge: bool,
+    /// TCP's times of it are those of this request.
+    edge: Option<Place>,
 }
 
 /// Tags are numbers that count, in whatever bits: one multiplication spreads them.
@@ -62,13 +71,24 @@ impl Hasher for TagHasher {
     }
 }
 
+impl Place {
+    const fn mark_tag(self) -> u64 {
+        (self.slot as u64) << 32 | self.itt as u64
+    }
+
+    const fn of_mark(tag: u64) -> Place {
+        Place { slot: (tag >> 32) as u32, itt: tag as u32 }
+    }
+}
+
 impl<T: Copy + Into<LayerTimes>> Ledger<T> {
     /// For a session, by its number in the tables.
     pub fn new(tracer: Rc<Tracer>, session: u64) -> Ledger<T> {
         Ledger {
             tracer,
             session,
-            open: HashMap::with_capacity_and_hasher(1 << 10, BuildHasherDefault::default()),
+            open: Slab::with_capacity(1 << 10),
+            by_tag: HashMap::with_capacity_and_hasher(1 << 10, BuildHasherDefault::default()),
             late: HashMap::default(),
             away: Slab::with_capacity(1 << 8),
         }
@@ -85,34 +105,61 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
     }
 
     /// A request is open from now on. One of the same tag that never ended is over.
-    pub fn begin(&mut self, request: Layers<T>) {
+    pub fn begin(&mut self, request: Layers<T>) -> Place {
         if self.open.len() >= OPEN_MAX {
             // PDUs that are on their way keep their names.
             self.end_requests(|_| true);
         }
-        if let Some(old) = self.open.insert(request.id.itt, Open { request, edge: None }) {
-            self.tracer.request(&old.request.into_row());
+        let itt = request.id.itt;
+        let slot = self.open.insert(Open { request, edge: None }) as u32;
+        if let Some(old) = self.by_tag.insert(itt, slot) {
+            self.tracer.request(&self.open.remove(old as usize).request);
         }
+        Place { slot, itt }
     }
 
-    /// What is known of an open request.
+    /// Where the request is that is known by this tag.
+    pub fn place(&self, itt: u32) -> Option<Place> {
+        self.by_tag.get(&itt).map(|slot| Place { slot: *slot, itt })
+    }
+
+    /// What is known of an open request, if it is still where it was.
+    pub fn at(&mut self, place: Place) -> Option<&mut Layers<T>> {
+        let open = self.open.get_mut(place.slot as usize)?;
+        (open.request.id.itt == place.itt).then_some(&mut open.request)
+    }
+
+    /// What is known of the request that is known by this tag.
     pub fn find(&mut self, itt: u32) -> Option<&mut Layers<T>> {
-        Some(&mut self.open.get_mut(&itt)?.request)
+        let slot = *self.by_tag.get(&itt)?;
+        Some(&mut self.open[slot as usize].request)
     }
 
     /// A request is of no interest, or begins again.
     pub fn forget(&mut self, itt: u32) {
-        self.open.remove(&itt);
+        if let Some(slot) = self.by_tag.remove(&itt) {
+            self.open.remove(slot as usize);
+        }
     }
 
-    /// A request has ended: its row is complete but for the times of TCP, which are waited for.
-    pub fn end(&mut self, itt: u32) {
-        let Some(Open { request, edge }) = self.open.remove(&itt) else { return };
-        if edge.is_some() && self.late.len() < LATE_MAX {
-            self.late.insert(request.id.cmd_sn, request);
-        } else {
-            self.tracer.request(&request.into_row());
+    /// A request is about to end: its tag may be used again, and only its place is known.
+    pub fn close(&mut self, itt: u32) -> Option<Place> {
+        self.by_tag.remove(&itt).map(|slot| Place { slot, itt })
+    }
+
+    /// A request that was closed has ended: its row is complete but for the times of TCP, which are waited for.
+    pub fn end(&mut self, place: Place) {
+        if self.at(place).is_none() {
+            return;
         }
+        let slot = place.slot as usize;
+        let Open { request, edge } = &self.open[slot];
+        if edge.is_some() && self.late.len() < LATE_MAX {
+            self.late.insert(request.id.cmd_sn, *request);
+        } else {
+            self.tracer.request(request);
+        }
+        self.open.remove(slot);
     }
 
     /// The session is over: what is open has rows as far as it came.
@@ -136,10 +183,17 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
     }
 
     fn end_requests(&mut self, is_over: impl Fn(&RequestId) -> bool) {
-        let open = self.open.extract_if(|_, open| is_over(&open.request.id)).map(|(_, open)| open.request);
-        let late = self.late.extract_if(|_, request| is_over(&request.id)).map(|(_, request)| request);
-        for request in open.chain(late) {
-            self.tracer.request(&request.into_row());
+        let (open, tracer) = (&self.open, &self.tracer);
+        self.by_tag.retain(|_, slot| !is_over(&open[*slot as usize].request.id));
+        self.open.retain(|_, open| {
+            let stays = !is_over(&open.request.id);
+            if !stays {
+                tracer.request(&open.request);
+            }
+            stays
+        });
+        for (_, request) in self.late.extract_if(|_, request| is_over(&request.id)) {
+            tracer.request(&request);
         }
     }
 
@@ -148,24 +202,31 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
     pub fn begin_again(&mut self, session: u64) {
         self.session = session;
         self.open.clear();
+        self.by_tag.clear();
         self.end_all();
     }
 
-    /// A PDU is about to be sent. `is_edge` says that its place and times are wanted for its request, which are
-    /// told by [`Ledger::departed`].
-    pub fn sends(&mut self, connection: u32, pdu: &Pdu, is_edge: bool, now: Instant) -> Option<Mark> {
-        let Some(id) = self.row_of(connection, pdu, None) else {
-            return is_edge.then_some(Mark { tag: u64::from(pdu.itt()), is_stamped: false });
-        };
-        let row = self.row(id, pdu, Way::Out, now);
-        let key = self.away.insert(Away { row, is_edge });
-        if is_edge && let Some(open) = self.open.get_mut(&pdu.itt()) {
+    /// A PDU is about to be sent. `cmd_sn` is the number of its command, if it belongs to a request that is known;
+    /// `edge` says of which request its place and times are wanted, which are told by [`Ledger::departed`].
+    pub fn sends(
+        &mut self,
+        connection: u32,
+        pdu: &Pdu,
+        (cmd_sn, edge): (Option<u32>, Option<Place>),
+        now: Instant,
+    ) -> Option<Mark> {
+        if !self.has_row(pdu, cmd_sn) {
+            return edge.map(|place| Mark { tag: place.mark_tag(), is_stamped: false });
+        }
+        let row = self.row(self.id(connection, pdu, cmd_sn.unwrap_or(0)), pdu, Way::Out, now);
+        let key = self.away.insert(Away { row, edge });
+        if let Some(open) = edge.and_then(|place| self.open.get_mut(place.slot as usize)) {
             open.edge = Some(key);
         }
         Some(Mark { tag: PDU_BIT | key as u64, is_stamped: true })
     }
 
-    /// A PDU has come. `cmd_sn` is the number of its command, where that is not open yet.
+    /// A PDU has come. `cmd_sn` is the number of its command, if it belongs to a request that is known.
     pub fn receives(
         &mut self,
         connection: u32,
@@ -173,30 +234,30 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
         cmd_sn: Option<u32>,
         (span, now): (Span, Instant),
     ) {
-        if let Some(id) = self.row_of(connection, pdu, cmd_sn) {
-            let row = self.row(id, pdu, Way::In, now);
+        if self.has_row(pdu, cmd_sn) {
+            let row = self.row(self.id(connection, pdu, cmd_sn.unwrap_or(0)), pdu, Way::In, now);
             self.tracer.pdu(&PduSeen { stream_begin: span.begin, stream_end: span.end, ..row });
         }
     }
 
-    /// The socket has taken a marked PDU; the tag of its request, if its place is wanted there.
-    pub fn departed(&mut self, departed: &Departed) -> Option<u32> {
+    /// The socket has taken a marked PDU; its request, if the place of the PDU is wanted there.
+    pub fn departed(&mut self, departed: &Departed) -> Option<Place> {
         if departed.tag & PDU_BIT == 0 {
-            return Some(departed.tag as u32);
+            return Some(Place::of_mark(departed.tag));
         }
         let key = (departed.tag & !PDU_BIT) as usize;
         let away = self.away.get_mut(key)?;
         let Departed { begin, end, at, .. } = *departed;
         (away.row.stream_begin, away.row.stream_end, away.row.socketed) = (begin, end, at);
-        let itt = away.is_edge.then_some(away.row.id.itt);
+        let edge = away.edge;
         if !departed.is_stamped {
             let row = self.away.remove(key).row;
             self.tracer.pdu(&row);
-            if let Some(open) = itt.and_then(|itt| self.open.get_mut(&itt)) {
+            if let Some(open) = edge.and_then(|place| self.open_at(place)) {
                 open.edge = None;
             }
         }
-        itt
+        edge
     }
 
     /// TCP's times of a marked PDU.
@@ -208,34 +269,26 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
             acked: stamped.acked.unwrap_or_default(),
         };
         self.tracer.pdu(&away.row);
-        if !away.is_edge {
-            return;
-        }
-        let RequestId { itt, cmd_sn, .. } = away.row.id;
-        if let Some(mut request) = self.late.remove(&cmd_sn) {
-            request.tcp = away.row.tcp;
-            self.tracer.request(&request.into_row());
-        } else if let Some(open) = self.open.get_mut(&itt).filter(|open| open.request.id.cmd_sn == cmd_sn) {
-            (open.request.tcp, open.edge) = (away.row.tcp, None);
+        let Some(place) = away.edge else { return };
+        let (cmd_sn, tcp) = (away.row.id.cmd_sn, away.row.tcp);
+        if let Some(request) = self.late.remove(&cmd_sn) {
+            self.tracer.request(&Layers { tcp, ..request });
+        } else if let Some(open) = self.open_at(place).filter(|open| open.request.id.cmd_sn == cmd_sn) {
+            (open.request.tcp, open.edge) = (tcp, None);
         }
     }
 
-    /// Whose PDU it is, if it has a row.
-    fn row_of(&self, connection: u32, pdu: &Pdu, cmd_sn: Option<u32>) -> Option<RequestId> {
+    fn open_at(&mut self, place: Place) -> Option<&mut Open<T>> {
+        self.open.get_mut(place.slot as usize).filter(|open| open.request.id.itt == place.itt)
+    }
+
+    /// Whether a PDU has a row: those of commands with their commands, others if any have.
+    fn has_row(&self, pdu: &Pdu, cmd_sn: Option<u32>) -> bool {
         let sampling = self.tracer.sampling();
-        let is_of_command = matches!(
-            pdu,
-            Pdu::ScsiCommand(_) | Pdu::ScsiResponse(_) | Pdu::DataIn(_) | Pdu::DataOut(_) | Pdu::R2t(_)
-        );
-        let cmd_sn = match pdu {
-            Pdu::ScsiCommand(command) => command.cmd_sn,
-            _ if is_of_command => {
-                cmd_sn.or_else(|| self.open.get(&pdu.itt()).map(|open| open.request.id.cmd_sn))?
-            }
-            _ if sampling.pdus == 0 => return None,
-            _ => return Some(self.id(connection, pdu, 0)),
-        };
-        sampling.takes_pdus(cmd_sn).then(|| self.id(connection, pdu, cmd_sn))
+        match cmd_sn {
+            Some(cmd_sn) => sampling.takes_pdus(cmd_sn),
+            None => sampling.pdus != 0 && !is_of_command(pdu),
+        }
     }
 
     fn id(&self, connection: u32, pdu: &Pdu, cmd_sn: u32) -> RequestId {
@@ -261,6 +314,10 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
             tcp: TcpTimes::default(),
         }
     }
+}
+
+fn is_of_command(pdu: &Pdu) -> bool {
+    matches!(pdu, Pdu::ScsiCommand(_) | Pdu::ScsiResponse(_) | Pdu::DataIn(_) | Pdu::DataOut(_) | Pdu::R2t(_))
 }
 
 #[cfg(test)]
@@ -310,6 +367,17 @@ mod tests {
         Stamped { tag: mark.tag, queued: Some(at(6)), wire: None, acked: Some(at(8)) }
     }
 
+    /// A command is sent, and its place is wanted.
+    fn sent(ledger: &mut Ledger<NearTimes>, itt: u32, cmd_sn: u32) -> Mark {
+        let place = ledger.begin(request(itt, cmd_sn));
+        ledger.sends(0, &command(itt, cmd_sn), (Some(cmd_sn), Some(place)), at(4)).unwrap()
+    }
+
+    fn end(ledger: &mut Ledger<NearTimes>, itt: u32) {
+        let place = ledger.close(itt).unwrap();
+        ledger.end(place);
+    }
+
     /// What is in the tables after `play`, with every second request in `pdus`.
     fn recorded(play: impl FnOnce(&mut Ledger<NearTimes>)) -> (LayerColumns, Pdus) {
         let dir = tempfile::tempdir().unwrap();
@@ -330,12 +398,11 @@ mod tests {
     #[test]
     fn nothing_is_kept_of_a_connection_that_is_gone() {
         let (layers, pdus) = recorded(|ledger| {
-            ledger.begin(request(30, 4));
-            let mark = ledger.sends(0, &command(30, 4), true, at(4)).unwrap();
+            let mark = sent(ledger, 30, 4);
             ledger.departed(&departed(mark, true));
             let other = Layers { id: RequestId { connection: 1, ..request(31, 6).id }, ..request(31, 6) };
-            ledger.begin(other);
-            ledger.sends(1, &command(31, 6), true, at(4)).unwrap();
+            let place = ledger.begin(other);
+            ledger.sends(1, &command(31, 6), (Some(6), Some(place)), at(4)).unwrap();
             ledger.leave(0);
             assert_eq!((ledger.open.len(), ledger.away.len()), (1, 1), "those of the other connection");
             ledger.leave(1);
@@ -348,15 +415,15 @@ mod tests {
     fn a_request_that_is_in_pdus_waits_for_the_times_of_tcp() {
         for stamps_first in [false, true] {
             let (layers, pdus) = recorded(|ledger| {
-                ledger.begin(request(30, 4));
-                let mark = ledger.sends(0, &command(30, 4), true, at(4)).unwrap();
+                let mark = sent(ledger, 30, 4);
                 assert!(mark.is_stamped);
-                assert_eq!(ledger.departed(&departed(mark, true)), Some(30));
+                let place = ledger.departed(&departed(mark, true)).unwrap();
+                assert_eq!(ledger.at(place).map(|request| request.id.cmd_sn), Some(4));
                 if stamps_first {
                     ledger.stamped(&stamped(mark));
-                    ledger.end(30);
+                    end(ledger, 30);
                 } else {
-                    ledger.end(30);
+                    end(ledger, 30);
                     // Its tag is in use again before its stamps come.
                     ledger.begin(request(30, 5));
                     ledger.stamped(&stamped(mark));
@@ -372,10 +439,9 @@ mod tests {
     #[test]
     fn a_pdu_without_stamps_is_not_waited_for() {
         let (layers, pdus) = recorded(|ledger| {
-            ledger.begin(request(30, 4));
-            let mark = ledger.sends(0, &command(30, 4), true, at(4)).unwrap();
+            let mark = sent(ledger, 30, 4);
             ledger.departed(&departed(mark, false));
-            ledger.end(30);
+            end(ledger, 30);
             assert!(ledger.late.is_empty() && ledger.away.is_empty());
         });
         assert_eq!((layers.cmd_sn, layers.tcp_acked_t_ns, pdus.itt), (vec![4], vec![0], vec![30]));
@@ -384,11 +450,10 @@ mod tests {
     #[test]
     fn one_in_so_many_has_its_pdus_and_all_are_told_where_they_lie() {
         let (layers, pdus) = recorded(|ledger| {
-            ledger.begin(request(31, 5));
-            let mark = ledger.sends(0, &command(31, 5), true, at(4)).unwrap();
+            let mark = sent(ledger, 31, 5);
             assert!(!mark.is_stamped);
-            assert_eq!(ledger.departed(&departed(mark, false)), Some(31));
-            assert_eq!(ledger.sends(0, &command(31, 5), false, at(4)), None);
+            assert_eq!(ledger.departed(&departed(mark, false)), ledger.place(31));
+            assert_eq!(ledger.sends(0, &command(31, 5), (Some(5), None), at(4)), None);
         });
         assert_eq!((layers.cmd_sn, pdus.itt.len()), (vec![5], 0));
     }
@@ -404,5 +469,24 @@ mod tests {
             ledger.begin(request(3, 17));
         });
         assert_eq!(layers.cmd_sn, [11, 17]);
+    }
+    #[test]
+    fn a_closed_request_is_known_by_its_place_alone_and_its_tag_is_free() {
+        let (layers, _) = recorded(|ledger| {
+            let first = ledger.begin(request(1, 11));
+            assert_eq!(ledger.close(1), Some(first));
+            assert_eq!((ledger.place(1), ledger.find(1)), (None, None));
+            let second = ledger.begin(request(1, 13));
+            assert_eq!(ledger.at(first).map(|request| request.id.cmd_sn), Some(11));
+            ledger.end(first);
+            assert_eq!(ledger.place(1), Some(second));
+            // The place is taken by another now.
+            ledger.begin(request(2, 15));
+            assert_eq!(ledger.at(first), None);
+            ledger.end(first);
+            assert_eq!(ledger.open.len(), 2);
+        });
+        assert_eq!(layers.cmd_sn[0], 11);
+        assert_eq!(layers.cmd_sn.len(), 3);
     }
 }

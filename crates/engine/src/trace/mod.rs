@@ -10,11 +10,11 @@ mod seen;
 use std::cell::RefCell;
 use std::path::Path;
 
-use event::{Host, Layers, Login, PduSeen, Sink};
+use event::{Host, LayerTimes, Layers, Login, PduSeen, Sink};
 use store::manifest::Trace;
 use store::tables::{Recorder, Spool, TableError};
 
-pub use ledger::Ledger;
+pub use ledger::{Ledger, Place};
 
 /// Which requests have rows: one in so many, those whose command numbers are multiples, so that both ends take
 /// the same.
@@ -88,9 +88,9 @@ impl Tracer {
         self.sessions.borrow_mut().record(row);
     }
 
-    fn request(&self, row: &Layers) {
-        if self.sampling.takes_layers(row.id.cmd_sn) {
-            self.layers.borrow_mut().record(row);
+    fn request<T: Copy + Into<LayerTimes>>(&self, request: &Layers<T>) {
+        if self.sampling.takes_layers(request.id.cmd_sn) {
+            self.layers.borrow_mut().record(&request.into_row());
         }
     }
 

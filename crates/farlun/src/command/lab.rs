@@ -94,7 +94,7 @@ fn list(json: bool) -> anyhow::Result<u8> {
         let (full_s, quick_s) = (time_of(&full).as_secs(), time_of(&quick).as_secs());
         let (name, title) = (full.name, full.title);
         if !json {
-            say!("{name:<12} {title} ({}, --quick {})", about(full_s), about(quick_s));
+            say!("{name:<14} {title} ({}, --quick {})", about(full_s), about(quick_s));
         }
         plans.push(json!({"name": name, "title": title, "expected_s": full_s, "quick_expected_s": quick_s}));
     }

@@ -73,6 +73,7 @@ impl Record {
             targets: 1,
             wan: None,
             near: Some(ran.near),
+            clock: None,
             valid: true,
             reasons: Vec::new(),
         };

@@ -30,6 +30,7 @@ impl Plan {
             "lun": self.luns.iter().map(Lun::words).collect::<Vec<_>>(),
             "target": target(&self.target),
             "load": self.loads.iter().map(load).collect::<Vec<_>>(),
+            "needs": self.needs.iter().map(|need| (need.program.clone(), json!(need.package))).collect::<Map<_, _>>(),
             "background": self.backgrounds.iter().map(background).collect::<Vec<_>>(),
             "case": self.cases.iter().map(Case::to_json).collect::<Vec<_>>(),
             "record": self.record.iter().map(|table| table.name()).collect::<Vec<_>>(),
@@ -107,17 +108,19 @@ fn load(load: &Load) -> Value {
         "congestion": load.congestion,
         "pacing": pacing(load.pacing),
         "initiators": load.initiators,
+        "kind": load.kind.name(),
     });
     if !load.path.is_empty() {
         json["path"] = load.path.iter().map(|(key, value)| (key.clone(), as_written(value))).collect();
     }
+    if let Some(server) = &load.server {
+        json["server"] = json!(server.text());
+    }
     match &load.kind {
         LoadKind::Stream { direction } => {
-            json["kind"] = json!("stream");
             json["direction"] = json!(direction.name());
         }
         LoadKind::Bench(bench) => {
-            json["kind"] = json!("bench");
             json["op"] = json!(bench.op.name());
             json["block"] = json!(Bytes(bench.block_bytes).to_string());
             json["random"] = json!(bench.random);
@@ -150,6 +153,11 @@ fn load(load: &Load) -> Value {
             if let Some(time) = bench.warm_bulk {
                 json["warm_bulk"] = json!(time.to_string());
             }
+        }
+        LoadKind::Command(command) => {
+            json["command"] = json!(command.line.text());
+            json["op"] = json!(command.op.name());
+            json["lun"] = json!(command.lun);
         }
     }
     json

@@ -5,6 +5,7 @@ use document::Scalar;
 use event::{BitRate, Direction, Op};
 
 use super::path::Path;
+use super::shell_line::ShellLine;
 use super::time::PathTime;
 
 /// One load. At every point of the matrix that concerns it, it becomes one cell.
@@ -28,6 +29,8 @@ pub struct Load {
     pub pacing: Pacing,
     /// Near hosts that do it at the same time.
     pub initiators: u32,
+    /// What serves it instead of `farlun target`.
+    pub server: Option<ShellLine>,
 }
 
 /// How what is sent is paced.
@@ -51,6 +54,8 @@ pub enum LoadKind {
     },
     /// Reads or writes of a LUN.
     Bench(Bench),
+    /// The same by a program that others wrote, of which nothing is seen but what our end records.
+    Command(Command),
 }
 
 /// Reads or writes of a LUN.
@@ -97,6 +102,17 @@ pub struct Bursts {
     pub initial_r2t: bool,
 }
 
+/// Reads or writes by a program that others wrote.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// How it is called.
+    pub line: ShellLine,
+    /// What it does.
+    pub op: Op,
+    /// To which LUN, counted from 0.
+    pub lun: u32,
+}
+
 /// Which rule of validity applies to a cell (limits on the emulator's lateness).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Validity {
@@ -128,7 +144,14 @@ const BENCH_KEYS: &[&str] = &[
     "initial_r2t",
     "warmup",
     "warm_bulk",
+    "server",
 ];
+const COMMAND_KEYS: &[&str] = &["command", "op", "lun", "server"];
+
+/// What is filled into the command of a server.
+const SERVER_PLACES: &[&str] = &["host", "port", "iqn", "dir"];
+/// And into that of a load.
+const COMMAND_PLACES: &[&str] = &["host", "port", "iqn", "lun", "seconds", "dir"];
 
 const DIRECTIONS: &[(&str, Direction)] = &[
     (Direction::NearToFar.name(), Direction::NearToFar),
@@ -136,15 +159,17 @@ const DIRECTIONS: &[(&str, Direction)] = &[
 ];
 const OPS: &[(&str, Op)] = &[(Op::Read.name(), Op::Read), (Op::Write.name(), Op::Write)];
 
-/// The two kinds, before the keys of a load are read.
+/// The kinds, before the keys of a load are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Stream,
     Bench,
+    Command,
 }
 
 /// The kinds of load by name.
-pub(super) const KINDS: &[(&str, Kind)] = &[("stream", Kind::Stream), ("bench", Kind::Bench)];
+pub(super) const KINDS: &[(&str, Kind)] =
+    &[("stream", Kind::Stream), ("bench", Kind::Bench), ("command", Kind::Command)];
 
 impl Kind {
     fn empty(self) -> LoadKind {
@@ -165,6 +190,18 @@ impl Kind {
                 warmup: None,
                 warm_bulk: None,
             }),
+            Kind::Command => LoadKind::Command(Command { line: ShellLine::default(), op: Op::Read, lun: 0 }),
+        }
+    }
+}
+
+impl LoadKind {
+    /// As plans write it.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            LoadKind::Stream { .. } => "stream",
+            LoadKind::Bench(_) => "bench",
+            LoadKind::Command(_) => "command",
         }
     }
 }
@@ -191,6 +228,7 @@ impl Load {
             congestion: String::new(),
             pacing: Pacing::Follow,
             initiators: 1,
+            server: None,
         }
     }
 
@@ -213,7 +251,13 @@ impl Load {
         match &self.kind {
             LoadKind::Stream { .. } => self.initiators,
             LoadKind::Bench(bench) => bench.targets,
+            LoadKind::Command(_) => 1,
         }
+    }
+
+    /// Whether it is served by `farlun target`.
+    pub(super) fn has_our_target(&self) -> bool {
+        self.server.is_none() && !matches!(self.kind, LoadKind::Stream { .. })
     }
 
     /// Time on the command line: until the window closes.
@@ -231,6 +275,7 @@ impl Load {
         let own = match self.kind {
             LoadKind::Stream { .. } => STREAM_KEYS,
             LoadKind::Bench(_) => BENCH_KEYS,
+            LoadKind::Command(_) => COMMAND_KEYS,
         };
         own.iter().chain(COMMON_KEYS).copied()
     }
@@ -255,7 +300,7 @@ impl Load {
                     (Scalar::Bool(true), _) => Pacing::Follow,
                     (Scalar::Bool(false), _) => Pacing::Off,
                     (rate, LoadKind::Bench(_)) => Pacing::AtMost(rate.rate()?),
-                    (other, LoadKind::Stream { .. }) => {
+                    (other, LoadKind::Stream { .. } | LoadKind::Command(_)) => {
                         other.bool()?;
                         Pacing::Follow
                     }
@@ -279,6 +324,10 @@ impl Load {
             ("initial_r2t", LoadKind::Bench(bench)) => bench.bursts.initial_r2t = value.bool()?,
             ("warmup", LoadKind::Bench(bench)) => bench.warmup = Some(PathTime::read(value)?),
             ("warm_bulk", LoadKind::Bench(bench)) => bench.warm_bulk = Some(PathTime::read(value)?),
+            ("server", _) => self.server = Some(ShellLine::read(value, SERVER_PLACES)?),
+            ("command", LoadKind::Command(command)) => command.line = ShellLine::read(value, COMMAND_PLACES)?,
+            ("op", LoadKind::Command(command)) => command.op = value.word(OPS)?,
+            ("lun", LoadKind::Command(command)) => command.lun = value.number(0, 255)?,
             _ => unreachable!("'{key}' was checked with Load::takes"),
         }
         Ok(())
@@ -287,7 +336,7 @@ impl Load {
 
 /// Every key that some load can have, for the names of matrix axes.
 pub(super) fn all_load_keys() -> impl Iterator<Item = &'static str> {
-    BENCH_KEYS.iter().chain(STREAM_KEYS).chain(COMMON_KEYS).copied()
+    BENCH_KEYS.iter().chain(STREAM_KEYS).chain(COMMON_KEYS).chain(&["command"]).copied()
 }
 
 /// A kernel's name of a congestion control: it becomes a word of a command line.

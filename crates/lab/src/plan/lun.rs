@@ -3,10 +3,13 @@
 //! The same words as `farlun target --lun` takes, read by the target's own reader; which of them a plan may say
 //! is decided here.
 
+use std::path::Path;
+
 use document::{Problems, Scalar, Section};
+use event::Bytes;
 use target::lun::{LunSpec, Source};
 
-/// The kinds of LUN, and the one key each of them needs besides `kind`.
+/// The kinds of LUN, and the one key each of them needs besides `kind`; a file may have a size instead.
 const KINDS: &[(&str, &str)] = &[("memory", "size"), ("null", "size"), ("file", "path"), ("block", "path")];
 
 /// The keys of every kind, and what an option is called behind `--lun`.
@@ -23,6 +26,8 @@ const OPTIONS: &[(&str, &str)] = &[
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lun {
     spec: LunSpec,
+    /// Bytes of the file that is made for the run, if there is one.
+    made_bytes: Option<u64>,
 }
 
 impl Lun {
@@ -30,6 +35,8 @@ impl Lun {
         let kinds: Vec<(&str, &(&str, &str))> = KINDS.iter().map(|kind| (kind.0, kind)).collect();
         let kind = section.required("kind", "\"memory\"", problems)?.read(problems, |v| v.word(&kinds))?;
         let (kind, key) = *kind;
+        let is_made = kind == "file" && section.entry("size").is_some();
+        let key = if is_made { "size" } else { key };
         let known = |name: &str| ["kind", key].contains(&name) || OPTIONS.iter().any(|(key, _)| *key == name);
         for entry in section.entries().iter().filter(|entry| !known(entry.key)) {
             let names = ["kind", key].into_iter().chain(OPTIONS.iter().map(|(key, _)| *key));
@@ -37,7 +44,11 @@ impl Lun {
         }
         let example = if key == "size" { "\"1GiB\"" } else { "\"/srv/lun.img\"" };
         let place = section.required(key, example, problems)?;
-        let mut spec = place.read(problems, |value| source(kind, key, value))?;
+        let made_bytes = if is_made { Some(place.read(problems, blocks)?) } else { None };
+        let mut spec = match is_made {
+            true => "file:made".parse().expect("a file"),
+            false => place.read(problems, |value| source(kind, key, value))?,
+        };
         for (key, option) in OPTIONS {
             let Some(entry) = section.entry(key) else { continue };
             for (value, span) in entry.one_or_more(problems) {
@@ -47,7 +58,7 @@ impl Lun {
             }
         }
         match spec.options.fit(&spec.source) {
-            Ok(()) => Some(Lun { spec }),
+            Ok(()) => Some(Lun { spec, made_bytes }),
             Err(error) => {
                 problems.at(&section.span, format!("[[lun]] of kind '{kind}': {error}"));
                 None
@@ -57,7 +68,7 @@ impl Lun {
 
     /// A LUN of this specification.
     pub(crate) fn of(spec: LunSpec) -> Lun {
-        Lun { spec }
+        Lun { spec, made_bytes: None }
     }
 
     /// What it is made of.
@@ -65,9 +76,13 @@ impl Lun {
         &self.spec
     }
 
-    /// As `farlun target --lun` takes it; what is left to chance follows from the seed.
-    pub fn argument(&self, seed: u64) -> String {
+    /// As `farlun target --lun` takes it, if a file that is made for the run is there; what is left to chance follows
+    /// from the seed.
+    pub fn argument(&self, seed: u64, made: &Path) -> String {
         let mut spec = self.spec.clone();
+        if self.made_bytes.is_some() {
+            spec.source = Source::File { path: made.to_owned() };
+        }
         if self.has_chances() {
             spec.options.seed = Some(seed);
         }
@@ -76,14 +91,22 @@ impl Lun {
 
     /// As it is written down, without a seed.
     pub(super) fn words(&self) -> String {
-        self.spec.to_string()
+        match self.made_bytes {
+            Some(bytes) => format!("{} of {}", self.spec, Bytes(bytes)),
+            None => self.spec.to_string(),
+        }
+    }
+
+    /// Bytes of the file that is to be made for a run.
+    pub fn made_bytes(&self) -> Option<u64> {
+        self.made_bytes
     }
 
     /// Its size, if the plan says it.
     pub(super) fn len_bytes(&self) -> Option<u64> {
         match &self.spec.source {
             Source::Memory { len } | Source::Null { len } => Some(len.0),
-            Source::File { .. } | Source::Block { .. } => None,
+            Source::File { .. } | Source::Block { .. } => self.made_bytes,
         }
     }
 
@@ -93,13 +116,17 @@ impl Lun {
     }
 }
 
+fn blocks(value: &Scalar) -> Result<u64, String> {
+    match value.bytes()? {
+        bytes if bytes >= 512 && bytes % 512 == 0 => Ok(bytes),
+        _ => Err(format!("a LUN is a multiple of 512 bytes, found '{}'", value.label())),
+    }
+}
+
 fn source(kind: &str, key: &str, value: &Scalar) -> Result<LunSpec, String> {
     let place = match key {
         "path" => value.text()?.replace(',', ",,"),
-        _ => match value.bytes()? {
-            bytes if bytes >= 512 && bytes % 512 == 0 => format!("{bytes}B"),
-            _ => return Err(format!("a LUN is a multiple of 512 bytes, found '{}'", value.label())),
-        },
+        _ => format!("{}B", blocks(value)?),
     };
     format!("{kind}:{place}").parse().map_err(|error: target::lun::SpecError| error.to_string())
 }

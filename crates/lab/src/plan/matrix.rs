@@ -4,7 +4,7 @@ use document::Scalar;
 
 use super::Cell;
 use super::background::Background;
-use super::load::{Load, LoadKind};
+use super::load::Load;
 use super::path::PATH_KEYS;
 use super::target::TARGET_KEYS;
 
@@ -48,7 +48,7 @@ impl Axis {
         let mut beside = backgrounds.iter().filter(|background| background.is_beside(load));
         (self.is_path() && !load.has_own(&self.name))
             || load_key(&self.name, load).is_some()
-            || (target_key(&self.name).is_some() && matches!(load.kind, LoadKind::Bench(_)))
+            || (target_key(&self.name).is_some() && load.has_our_target())
             || beside.any(|background| background_key(&self.name, background).is_some())
     }
 

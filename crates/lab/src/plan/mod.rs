@@ -12,12 +12,14 @@ mod json;
 mod load;
 mod lun;
 mod matrix;
+mod need;
 mod path;
 mod possible;
 mod read;
 mod read_expect;
 mod read_load;
 mod recording;
+mod shell_line;
 mod shipped;
 mod target;
 mod time;
@@ -30,11 +32,13 @@ pub use dimension::Dimension;
 pub use error::PlanError;
 pub use expect::{Expect, Shape, Unit};
 pub use expression::{Expression, MetricName};
-pub use load::{Bench, Bursts, Load, LoadKind, Pacing, Validity};
+pub use load::{Bench, Bursts, Command, Load, LoadKind, Pacing, Validity};
 pub use lun::Lun;
 pub use matrix::{Axis, Point, Region};
+pub use need::Need;
 pub use path::{Path, Queue};
 pub use recording::{Drawing, Table};
+pub use shell_line::ShellLine;
 pub use shipped::{SHIPPED, Shipped, Source};
 pub use target::Target;
 pub use time::PathTime;
@@ -67,6 +71,8 @@ pub struct Plan {
     pub target: Target,
     /// What the near hosts do, one load per cell.
     pub loads: Vec<Load>,
+    /// Programs of others that must be there.
+    pub needs: Vec<Need>,
     /// What competes with them, before the matrix is applied.
     pub backgrounds: Vec<Background>,
     /// Limiters for the doctor to find; with them, the one load is run as each case has it, and not as it is.

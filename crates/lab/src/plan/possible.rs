@@ -50,15 +50,20 @@ fn impossible(cell: &Cell, plan: &Plan) -> Option<(&'static [&'static str], Stri
         return Some((&["initiators", "targets"], text));
     }
     all().find_map(|load| {
-        let LoadKind::Bench(bench) = &load.kind else { return None };
+        let (number, block_bytes) = match &load.kind {
+            // What others serve is not known here.
+            _ if !load.has_our_target() => return None,
+            LoadKind::Stream { .. } => return None,
+            LoadKind::Bench(bench) => (bench.lun, bench.block_bytes),
+            LoadKind::Command(command) => (command.lun, 0),
+        };
         let count = plan.luns.len();
-        let Some(lun) = plan.luns.get(bench.lun as usize) else {
-            let text =
-                format!("load '{}' needs lun {}, and the plan has {count} [[lun]]", load.name, bench.lun);
+        let Some(lun) = plan.luns.get(number as usize) else {
+            let text = format!("load '{}' needs lun {number}, and the plan has {count} [[lun]]", load.name);
             return Some((&["lun"][..], text));
         };
-        let len = lun.len_bytes().filter(|len| bench.block_bytes > *len)?;
-        let text = format!("a block of {} does not fit lun {} of {len}", bench.block_bytes, bench.lun);
+        let len = lun.len_bytes().filter(|len| block_bytes > *len)?;
+        let text = format!("a block of {block_bytes} does not fit lun {number} of {len}");
         Some((&["block"][..], text))
     })
 }

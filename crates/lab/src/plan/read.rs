@@ -9,6 +9,7 @@ use super::case::Case;
 use super::load::{self, LoadKind};
 use super::lun::Lun;
 use super::matrix::Axis;
+use super::need::Need;
 use super::path::{PATH_KEYS, Path};
 use super::read_load::{self, name, set_load};
 use super::recording::{Drawing, Table};
@@ -31,6 +32,7 @@ const TOP_KEYS: &[&str] = &[
     "lun",
     "target",
     "load",
+    "needs",
     "background",
     "case",
     "expect",
@@ -72,6 +74,7 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
         luns: Vec::new(),
         target: Target::default(),
         loads: Vec::new(),
+        needs: Vec::new(),
         backgrounds: Vec::new(),
         cases: Vec::new(),
         record: Table::usual(),
@@ -83,8 +86,10 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
     for entry in top.entries().into_iter().filter(|entry| !TOP_KEYS.contains(&entry.key)) {
         top.unknown(&entry, TOP_KEYS.iter().copied(), problems);
     }
-    plan.name =
-        top.required("name", "\"tour\"", problems).and_then(|e| e.read(problems, name)).unwrap_or_default();
+    plan.name = top
+        .required("name", "\"tour\"", problems)
+        .and_then(|e| e.read(problems, plan_name))
+        .unwrap_or_default();
     if let Some(title) = top.required("title", "\"what it shows\"", problems) {
         plan.title = title.read(problems, |v| v.text().map(str::to_owned)).unwrap_or_default();
     }
@@ -101,6 +106,9 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
         let others: Vec<&str> = plan.loads.iter().map(|load| load.name.as_str()).collect();
         let load = read_load::load(section, &others, problems);
         plan.loads.extend(load);
+    }
+    if let Some(needs) = top.entry("needs").and_then(|entry| entry.section("[needs]", problems)) {
+        plan.needs = Need::read(&needs, problems);
     }
     let backgrounds = sections(top, "background", "[[background]]", problems);
     for section in &backgrounds {
@@ -180,6 +188,12 @@ fn quick_load(entry: &Entry<'_>, plan: &mut Plan, problems: &mut Problems<'_>) {
     if let Some(section) = entry.section("[quick.load.NAME]", problems) {
         set_load(&section, load, &[], problems);
     }
+}
+
+/// Unlike other names it is no part of expressions, and may have a hyphen.
+fn plan_name(value: &Scalar) -> Result<String, String> {
+    let text = value.text()?;
+    name(&Scalar::Text(text.replace('-', "_"))).map(|_| text.to_owned())
 }
 
 /// What both the plan and its `[quick]` may say, once the loads are known.

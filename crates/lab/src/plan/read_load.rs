@@ -68,9 +68,15 @@ fn empty(section: &Section<'_>, others: &[&str], problems: &mut Problems<'_>) ->
 }
 
 fn required(section: &Section<'_>, load: &Load, problems: &mut Problems<'_>) {
-    if matches!(load.kind, LoadKind::Bench(_)) {
-        section.required("op", "\"read\"", problems);
-        section.required("block", "\"1MiB\"", problems);
+    let needed: &[(&str, &str)] = match load.kind {
+        LoadKind::Stream { .. } => &[],
+        LoadKind::Bench(_) => &[("op", "\"read\""), ("block", "\"1MiB\"")],
+        LoadKind::Command(_) => {
+            &[("op", "\"read\""), ("command", "\"iscsi-perf iscsi://{host}/{iqn}/{lun}\"")]
+        }
+    };
+    for (key, example) in needed {
+        section.required(key, example, problems);
     }
 }
 
@@ -86,11 +92,8 @@ pub(super) fn set_load(
         } else if load.takes(entry.key) {
             entry.read(problems, |value| load.set(entry.key, value));
         } else if load::all_load_keys().any(|key| key == entry.key) {
-            let kind = match load.kind {
-                LoadKind::Stream { .. } => "stream",
-                LoadKind::Bench(_) => "bench",
-            };
-            problems.at(&entry.key_span, format!("a load of kind '{kind}' has no '{}'", entry.key));
+            let text = format!("a load of kind '{}' has no '{}'", load.kind.name(), entry.key);
+            problems.at(&entry.key_span, text);
         } else {
             let own: Vec<&'static str> = load.keys().collect();
             section.unknown(entry, own.into_iter().chain(["path"]).chain(besides.iter().copied()), problems);

@@ -23,6 +23,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "ramp", text: include_str!("../../../../experiments/ramp.toml") },
     Shipped { name: "turnaround", text: include_str!("../../../../experiments/turnaround.toml") },
     Shipped { name: "layers", text: include_str!("../../../../experiments/layers.toml") },
+    Shipped { name: "layers-foreign", text: include_str!("../../../../experiments/layers-foreign.toml") },
     Shipped { name: "control", text: include_str!("../../../../experiments/control.toml") },
     Shipped { name: "initiators", text: include_str!("../../../../experiments/initiators.toml") },
     Shipped { name: "questions", text: include_str!("../../../../experiments/questions.toml") },

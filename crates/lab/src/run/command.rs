@@ -10,6 +10,8 @@ use event::{BitRate, Bytes, Direction};
 
 use crate::plan::{Bench, Cell, Load, LoadKind, Lun, Pacing, Queue, Table};
 
+use super::stores;
+
 /// The program's name in a command line that is shown; the path it really has, in one that is run.
 const SHOWN_PROGRAM: &str = "farlun";
 const ISCSI_PORT: u16 = 3260;
@@ -26,8 +28,18 @@ pub(crate) struct Parts<'a> {
     pub(crate) record: &'a [Table],
     /// Seed of what is left to chance.
     pub(crate) seed: u64,
+    /// Where the run goes.
+    pub(crate) run_dir: &'a Path,
     /// Where the tables go.
     pub(crate) trace_dir: &'a Path,
+}
+
+/// What is put into the places of a command that is not ours.
+struct Places {
+    far: String,
+    dir: String,
+    lun: u32,
+    time: Duration,
 }
 
 /// One load with the first of its hosts, counted from 1 at each end.
@@ -61,7 +73,7 @@ impl Parts<'_> {
         let roles = self.roles();
         for role in &roles {
             for n in role.far..role.far + role.load.far_hosts() {
-                words.push(["--far", &quoted(&self.far(program, role.load, n))]);
+                words.push(["--far", &self.far(program, role.load, n)]);
             }
         }
         let mut others = roles.iter().flat_map(|role| (0..role.load.initiators).map(move |n| (role, n)));
@@ -100,17 +112,27 @@ impl Parts<'_> {
         }
     }
 
-    fn far(&self, program: &str, load: &Load, n: u32) -> Vec<String> {
+    /// The command of the n-th far host, for a shell.
+    fn far(&self, program: &str, load: &Load, n: u32) -> String {
+        if let Some(server) = &load.server {
+            let places = Places {
+                far: far_address(n),
+                dir: self.trace(&host_name("far", n)),
+                lun: 0,
+                time: Duration::ZERO,
+            };
+            return server.filled(|place| places.value(place));
+        }
         let mut words = Words::new(program);
         match load.kind {
             LoadKind::Stream { .. } => {
                 let listen = format!("{}:{STREAM_PORT}", far_address(n));
                 words.push(["stream", "serve", "--json", "--listen", &listen]);
             }
-            LoadKind::Bench(ref bench) => {
+            LoadKind::Bench(_) | LoadKind::Command(_) => {
                 words.push(["target", "--json"]);
-                for lun in self.luns {
-                    words.push(["--lun", &lun.argument(self.seed)]);
+                for (number, lun) in self.luns.iter().enumerate() {
+                    words.push(["--lun", &lun.argument(self.seed, &stores::path(self.run_dir, number))]);
                 }
                 let listen = format!("{}:{ISCSI_PORT}", far_address(n));
                 words.push(["--listen", &listen, "--insecure", "--iqn", IQN]);
@@ -124,11 +146,13 @@ impl Parts<'_> {
                 if !compat.is_empty() {
                     words.push(["--compat", &compat]);
                 }
-                policy_words(&mut words, bench);
+                if let LoadKind::Bench(bench) = &load.kind {
+                    policy_words(&mut words, bench);
+                }
             }
         }
         self.sockets(&mut words, load, &host_name("far", n));
-        words.0
+        quoted(&words.0)
     }
 
     /// The command of the n-th initiator of a load, from 0.
@@ -140,8 +164,14 @@ impl Parts<'_> {
             true => load.time_on(&self.cell.path),
             false => Duration::from_secs(super::expected_time(self.cell).as_secs() + BACKGROUND_BEYOND_S),
         };
+        let host = host_name("near", role.near + n);
         let mut words = Words::new(program);
         match &load.kind {
+            LoadKind::Command(command) => {
+                let places = Places { far, dir: self.trace(&host), lun: command.lun, time };
+                let line = command.line.filled(|place| places.value(place));
+                return ["sh", "-c", &line].map(str::to_owned).to_vec();
+            }
             LoadKind::Stream { direction } => {
                 let far = format!("{far}:{STREAM_PORT}");
                 words.push(["stream", &far, "--json", "--time", &exact_time(time)]);
@@ -165,7 +195,7 @@ impl Parts<'_> {
                 words.push(["--seed", &(self.seed + u64::from(role.near + n) - 1).to_string()]);
             }
         }
-        self.sockets(&mut words, load, &host_name("near", role.near + n));
+        self.sockets(&mut words, load, &host);
         words.0
     }
 
@@ -177,9 +207,24 @@ impl Parts<'_> {
             Pacing::Off => words.push(["--no-pacing"]),
         }
         words.push(["--trace", &self.trace(host)]);
-        let has_pdus = matches!(load.kind, LoadKind::Bench(_));
+        let has_pdus = !matches!(load.kind, LoadKind::Stream { .. });
         if has_pdus && !self.record.contains(&Table::Pdus) {
             words.push(["--trace-pdus", "0"]);
+        }
+    }
+}
+
+impl Places {
+    fn value(&self, place: &str) -> String {
+        match place {
+            "host" => self.far.clone(),
+            "port" => ISCSI_PORT.to_string(),
+            "iqn" => IQN.to_owned(),
+            "lun" => self.lun.to_string(),
+            // Programs of others count whole seconds.
+            "seconds" => self.time.as_secs_f64().ceil().to_string(),
+            "dir" => quote(&self.dir),
+            _ => unreachable!("'{place}' was checked when the plan was read"),
         }
     }
 }
@@ -291,7 +336,8 @@ mod tests {
     fn command_of(plan: &Plan, slug: &str) -> String {
         let cell = plan.cells().into_iter().find(|cell| cell.slug() == slug).unwrap();
         let (luns, record) = (&plan.luns, &plan.record);
-        Parts { cell: &cell, luns, record, seed: 5, trace_dir: Path::new("out/r1") }.shown()
+        let (run_dir, trace_dir) = (Path::new("out"), Path::new("out/r1"));
+        Parts { cell: &cell, luns, record, seed: 5, run_dir, trace_dir }.shown()
     }
 
     #[test]
@@ -382,6 +428,47 @@ mod tests {
             &bench("2", 5, "out/r1"),
         ];
         assert_eq!(command_of(&plan, "read"), expected.join(" "));
+    }
+
+    const FOREIGN: &str = r#"
+        name = "foreign"
+        title = "a program of others at one end each"
+        [[lun]]
+        kind = "memory"
+        size = "1MiB"
+        [[load]]
+        name = "theirs"
+        kind = "command"
+        op = "read"
+        command = "perf -t {seconds} {host}/{iqn}/{lun} >{dir}/out"
+        initiators = 2
+        start = "500ms"
+        window = "1s"
+        [[load]]
+        name = "ours"
+        kind = "bench"
+        op = "read"
+        block = 512
+        lun = 7
+        server = "serve {host}:{port}"
+        window = "1s"
+    "#;
+
+    #[test]
+    fn commands_of_others_are_filled_in() {
+        let plan = Plan::parse(FOREIGN, Variant::Full).unwrap();
+        let command = command_of(&plan, "theirs");
+        assert!(command.contains(" --far 'farlun target --json --lun memory:1MiB "), "{command}");
+        let perf = |dir: &str| format!("perf -t 2 198.18.0.2/iqn.2026-11.io.farlun:lab/0 >{dir}/out");
+        assert!(command.ends_with(&format!(" -- sh -c '{}'", perf("out/r1"))), "{command}");
+        let second = quote(&format!("sh -c '{}'", perf("out/r1/near2")));
+        assert!(command.contains(&format!(" --near {second} ")), "{command}");
+        let command = command_of(&plan, "ours");
+        assert!(command.contains(" --far 'serve 198.18.0.2:3260' "), "{command}");
+        assert!(
+            command.contains(" -- farlun bench iscsi://198.18.0.2:3260/iqn.2026-11.io.farlun:lab/7 "),
+            "{command}"
+        );
     }
 
     #[test]

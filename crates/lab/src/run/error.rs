@@ -58,6 +58,14 @@ pub enum LabError {
     /// The run directory could not be read back.
     #[error(transparent)]
     Analysis(#[from] analysis::TourError),
+    /// A program of others that the plan calls.
+    #[error("this plan needs {program}, which is not installed; install the package {package}")]
+    Missing {
+        /// The program.
+        program: String,
+        /// What has it.
+        package: String,
+    },
     /// A manifest does not read or does not write.
     #[error(transparent)]
     Manifest(store::RunError),

@@ -12,6 +12,7 @@ mod order;
 mod progress;
 mod resume;
 mod single;
+mod stores;
 mod verdict;
 
 use std::fs::{self, File};
@@ -21,17 +22,19 @@ use std::time::{Duration, Instant, SystemTime};
 
 use analysis::Tour;
 use net::EndSignals;
+use serde_json::json;
 use store::RunDir;
 use store::manifest::{CellEntry, Run};
 
 use crate::doctor;
-use crate::plan::{Cell, Plan};
+use crate::plan::{Cell, Need, Plan};
 
 pub(crate) use command::Parts;
 pub use command::quoted;
 pub use error::LabError;
 pub use order::expected_time;
 pub use progress::{Progress, Silent, Step};
+use stores::Stores;
 use verdict::{Attempt, Verdict};
 
 /// A cell that is not valid is run again; after so many attempts it stays so.
@@ -149,6 +152,10 @@ impl Lab {
 
     /// Runs a plan. What goes wrong in single cells is in the outcome; an error means that there is none.
     pub fn run(&self, order: &Order, progress: &mut dyn Progress) -> Result<Outcome, LabError> {
+        if let Some(Need { program, package }) = order.plan.needs.iter().find(|need| !need.is_met()).cloned()
+        {
+            return Err(LabError::Missing { program, package });
+        }
         let resume::Place { dir, before, lock } = resume::place(order)?;
         let mut run = order.run();
         if !order.plan.cases.is_empty() {
@@ -162,6 +169,7 @@ impl Lab {
         }
         // Written at once, so that a directory we cannot write to is known before an hour has gone.
         dir.save(&run)?;
+        let _stores = Stores::make(&order.out, &order.plan.luns)?;
         let elapsed_s = run.elapsed_s;
         let mut session = Session {
             lab: self,
@@ -233,6 +241,7 @@ impl Session<'_> {
             luns: &plan.luns,
             record: &plan.record,
             seed: cell.seed(*seed, step.repeat),
+            run_dir: self.dir.path(),
             trace_dir: &trace_dir,
         };
         let (attempt, interrupted) = self.lab.attempts(parts, &mut |attempt, verdict| {
@@ -307,6 +316,7 @@ impl Session<'_> {
         self.run.elapsed_s = self.elapsed_s + self.began.elapsed().as_secs_f64();
         self.dir.save(&self.run)?;
         let tour = Tour::collect(&self.dir)?;
+        self.note_clocks(&tour)?;
         self.run.checks = check::checks(&self.order.plan, tour.metrics());
         self.dir.save(&self.run)?;
         let tour = tour.with_checks(self.run.checks);
@@ -315,6 +325,17 @@ impl Session<'_> {
         let page = report::html(&tour, &rebuild);
         let report_path = self.dir.write(store::REPORT_FILE, page.as_bytes())?;
         Ok(Outcome { tour, report_path, invalid, failed, stopped, cases: None })
+    }
+
+    /// What was found of the clocks of each cell's ends, into its manifest.
+    fn note_clocks(&self, tour: &Tour) -> Result<(), LabError> {
+        for repeat in tour.cells.iter().flat_map(|cell| &cell.repeats) {
+            let Some(stack) = &repeat.stack else { continue };
+            let mut cell = self.dir.cell(&repeat.dir)?.cell;
+            cell.clock = Some(json!(stack.clock));
+            self.dir.save_cell(&repeat.dir, &cell)?;
+        }
+        Ok(())
     }
 }
 

@@ -29,7 +29,7 @@ pub fn expected_time(cell: &Cell) -> Duration {
     let rtt = cell.path.rtt();
     let bulk = match &cell.load.kind {
         LoadKind::Bench(bench) => bench.warm_bulk.map_or(Duration::ZERO, |time| time.on(rtt)),
-        LoadKind::Stream { .. } => Duration::ZERO,
+        LoadKind::Stream { .. } | LoadKind::Command(_) => Duration::ZERO,
     };
     SET_UP + rtt * ROUND_TRIPS + bulk + cell.load.time_on(&cell.path)
 }

@@ -37,7 +37,7 @@ impl Lab {
             let limit = order::time_limit(parts.cell);
             let ended = child::run(&words, dir, limit, self.signals.as_ref())
                 .map_err(|error| self.not_started(error, dir))?;
-            let judged = verdict::judge(&ended, dir);
+            let judged = verdict::judge(&ended, dir, &parts.cell.load);
             told(attempt, Some(&judged.verdict));
             let interrupted = matches!(ended, Ended::Interrupted);
             let again = matches!(judged.verdict, Verdict::Invalid(_)) && attempt < MAX_ATTEMPTS;
@@ -76,6 +76,7 @@ pub(super) fn written(cell: &Cell, repeat: u32, command: String, attempt: &Attem
         targets: cell.load.far_hosts(),
         wan: attempt.wan.clone(),
         near: attempt.near.clone(),
+        clock: None,
         valid: attempt.verdict == Verdict::Valid,
         reasons: attempt.verdict.reasons(),
     }

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::plan::{Load, LoadKind};
 
 use super::child::{Ended, LOG_FILE, OUTPUT_FILE, document, last_words};
 
@@ -53,11 +55,24 @@ pub(super) struct Attempt {
 }
 
 /// Judges what a command left in its directory.
-pub(super) fn judge(ended: &Ended, dir: &Path) -> Attempt {
+pub(super) fn judge(ended: &Ended, dir: &Path, load: &Load) -> Attempt {
     let wan = document(&dir.join(OUTPUT_FILE));
-    let near = wan.as_ref().and_then(|wan| wan["near"].get("output")).filter(|v| v.is_object()).cloned();
+    let near = wan.as_ref().and_then(|wan| document_of(load, &wan["near"]));
     let verdict = verdict(ended, dir, wan.as_ref(), near.is_some());
     Attempt { verdict, wan, near }
+}
+
+/// What the load says of itself; of a program that others wrote, when it ran.
+fn document_of(load: &Load, role: &Value) -> Option<Value> {
+    match &load.kind {
+        LoadKind::Command(command) => Some(json!({
+            "kind": "command",
+            "op": command.op.name(),
+            "t_start_ns": role.get("t_start_ns")?,
+            "t_end_ns": role.get("t_end_ns")?,
+        })),
+        _ => role.get("output").filter(|output| output.is_object()).cloned(),
+    }
 }
 
 fn verdict(ended: &Ended, dir: &Path, wan: Option<&Value>, has_load: bool) -> Verdict {
@@ -107,9 +122,13 @@ fn verdict(ended: &Ended, dir: &Path, wan: Option<&Value>, has_load: bool) -> Ve
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::plan::{Source, Variant};
+
+    fn load(name: &str) -> Load {
+        let plan = Source::find("layers-foreign").unwrap().plan(Variant::Full).unwrap();
+        plan.loads.into_iter().find(|load| load.name == name).unwrap()
+    }
 
     fn check(document: Option<Value>, log: &str, ended: &Ended, expected: &Verdict) {
         let dir = tempfile::tempdir().unwrap();
@@ -117,11 +136,20 @@ mod tests {
             std::fs::write(dir.path().join(OUTPUT_FILE), document.to_string()).unwrap();
         }
         std::fs::write(dir.path().join(LOG_FILE), log).unwrap();
-        assert_eq!(judge(ended, dir.path()).verdict, *expected);
+        assert_eq!(judge(ended, dir.path(), &load("ours")).verdict, *expected);
     }
 
     fn failed(reason: &str, no_path: bool) -> Verdict {
         Verdict::Failed { reason: reason.to_owned(), no_path }
+    }
+
+    #[test]
+    fn of_a_program_of_others_it_is_known_when_it_ran() {
+        let role = json!({"exit_code": 0, "t_start_ns": 5, "t_end_ns": 9, "output": {"kind": "else"}});
+        let told = document_of(&load("libiscsi"), &role);
+        assert_eq!(told, Some(json!({"kind": "command", "op": "read", "t_start_ns": 5, "t_end_ns": 9})));
+        assert_eq!(document_of(&load("ours"), &role), Some(json!({"kind": "else"})));
+        assert_eq!(document_of(&load("ours"), &json!({"output": null})), None);
     }
 
     #[test]

@@ -6,7 +6,6 @@ use wire::iscsi::{DataOut, Pdu, RESERVED_TAG, ScsiCommand};
 use super::Session;
 use super::task::{Burst, Transfer};
 use crate::fault::{Data, Transmit};
-use crate::header::emit;
 
 impl Session {
     /// Whether [`Session::poll_transmit`] has something for a connection.
@@ -50,7 +49,7 @@ impl Session {
             other => unreachable!("{:?} is never queued as urgent", other.opcode()),
         }
         let data = if data.is_empty() { Data::None } else { Data::Owned(data) };
-        Transmit { header: emit(&pdu), data }
+        Transmit { pdu, data }
     }
 
     fn command_transmit(&mut self, key: usize) -> Transmit {
@@ -96,7 +95,7 @@ impl Session {
             exp_stat_sn: connection.exp_stat_sn,
             cdb: command.cdb,
         });
-        Transmit { header: emit(&pdu), data: payload(command.token, 0, immediate) }
+        Transmit { pdu, data: payload(command.token, 0, immediate) }
     }
 
     fn burst_transmit(&mut self, key: usize, burst: Burst) -> Transmit {
@@ -123,7 +122,7 @@ impl Session {
             let rest = Burst { next_bytes: next, data_sn: burst.data_sn + 1, ..burst };
             connection.bursts.push_front((key, rest));
         }
-        Transmit { header: emit(&pdu), data: payload(task.command.token, burst.next_bytes, len) }
+        Transmit { pdu, data: payload(task.command.token, burst.next_bytes, len) }
     }
 }
 

@@ -7,7 +7,7 @@ use super::Session;
 use super::connection::{ConnectionId, at};
 use super::task::{Answer, Sending, Stage, TaskId};
 use crate::fault::{Data, Transmit};
-use crate::header::{emit, set_numbers};
+use crate::header::set_numbers;
 
 impl Session {
     pub(super) fn begin_sending(&mut self, id: TaskId, actual_bytes: u32, owned: Option<Vec<u8>>) {
@@ -76,7 +76,7 @@ impl Session {
             buffer_offset: offset,
             residual: if bears_status { actual.abs_diff(expected) } else { 0 },
         });
-        Transmit { header: emit(&pdu), data }
+        Transmit { pdu, data }
     }
 
     pub(super) fn respond(&mut self, key: usize, answer: &Answer) {
@@ -139,6 +139,6 @@ impl Session {
         };
         set_numbers(&mut pdu, stat_sn, exp, max);
         let data = if data.is_empty() { Data::None } else { Data::Owned(data) };
-        Transmit { header: emit(&pdu), data }
+        Transmit { pdu, data }
     }
 }

@@ -29,7 +29,9 @@ fn sent(session: &mut Session, cid: u16) -> Vec<(Pdu, Data)> {
     let mut sent = Vec::new();
     while session.wants_transmit(cid) {
         let transmit = session.poll_transmit(cid).expect("what it wants");
-        sent.push((Pdu::parse(&transmit.header).expect("an initiator sends PDUs"), transmit.data));
+        let pdu = Pdu::parse(&transmit.header()).expect("an initiator sends PDUs");
+        assert_eq!(pdu, transmit.pdu);
+        sent.push((pdu, transmit.data));
     }
     assert_eq!(session.poll_transmit(cid), None);
     sent

@@ -30,7 +30,7 @@ fn four_commands() -> (Session, Vec<ScsiCommand>) {
 
 fn sent(session: &mut Session) -> Vec<Pdu> {
     let sent = std::iter::from_fn(|| session.poll_transmit(0));
-    sent.map(|sent| Pdu::parse(&sent.header).expect("an initiator sends PDUs")).collect()
+    sent.map(|sent| Pdu::parse(&sent.header()).expect("an initiator sends PDUs")).collect()
 }
 
 /// Asks for a function and gives the answer to it; what was sent and what the caller is told.

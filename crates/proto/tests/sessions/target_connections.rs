@@ -264,7 +264,7 @@ fn which_connection_a_logout_ends() {
         session.begin(second, &pdu).expect("a request");
         session.handle(second, &pdu, &header, &[]).expect("a request");
         let sent = session.poll_transmit(second).expect("an answer");
-        let Ok(Pdu::LogoutResponse(answer)) = Pdu::parse(&sent.header) else { panic!("a logout response") };
+        let Ok(Pdu::LogoutResponse(answer)) = Pdu::parse(&sent.header()) else { panic!("a logout response") };
         assert_eq!(answer.response, response);
         let ends = session.poll_event().map(|event| match event {
             Event::Logout { connection, ends } if connection == second => ends,

@@ -79,6 +79,19 @@ pub(super) fn doubts(stack: &Stack) -> Vec<String> {
     if stack.sample > 1 {
         doubts.push(format!("One request in {} was recorded; numbers are scaled up.", stack.sample));
     }
+    if stack.clock.is_unknown() {
+        doubts.push(
+            "The times of the two hosts contradict each other: by no offset of their clocks do both ways take time. \
+             Times of the target are those of its own clock, and what lies between the hosts is left out."
+                .to_owned(),
+        );
+    } else if stack.clock.contradictory > 0 {
+        doubts.push(format!(
+            "In {} of {} stretches the times of the two hosts contradict each other; the offset there is that of others.",
+            stack.clock.contradictory,
+            stack.clock.contradictory + stack.clock.points.len()
+        ));
+    }
     let bound_s = stack.clock.bound_s();
     if bound_s > 0.0 {
         doubts.push(format!(

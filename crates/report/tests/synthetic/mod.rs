@@ -120,6 +120,7 @@ fn write_cell(dir: &RunDir, entry: &CellEntry, delay_ms: u64, invalid: bool) {
             "mtu": 1500}, "validity": validity}),
         ),
         near: Some(near),
+        clock: None,
         valid: !invalid,
         reasons: if invalid { vec!["lateness p99 2.4 ms, allowed 0.8 ms".to_owned()] } else { Vec::new() },
     };

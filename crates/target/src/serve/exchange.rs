@@ -9,7 +9,7 @@ use proto::name;
 use proto::target::ConnectionId;
 use proto::{Data, Fault, Segment};
 use slab::Slab;
-use wire::iscsi::{BHS_LEN, Bhs, Opcode, Pdu};
+use wire::iscsi::{BHS_LEN, Bhs, Pdu};
 
 use super::Shared;
 use super::client::{Link, Phase};
@@ -165,7 +165,8 @@ impl Sender for Active<'_> {
             }
             Phase::Full { side, connection } => self.sides[*side].session.poll_transmit(*connection)?,
         };
-        let is_alone = self.shared.compat.sends_alone() && is_response(&transmit.header);
+        let is_alone = self.shared.compat.sends_alone() && matches!(transmit.pdu, Pdu::ScsiResponse(_));
+        let header = transmit.header();
         let (data, is_payload) = match transmit.data {
             Data::None => (None, false),
             Data::Owned(bytes) => (Some(Payload::Owned(bytes)), false),
@@ -177,8 +178,8 @@ impl Sender for Active<'_> {
             Phase::Full { side, .. } => self.sides[side].trail.as_mut(),
             Phase::Login { .. } => None,
         };
-        let mark = mark.and_then(|trail| trail.sends(self.link.cid, &transmit.header));
-        Some(Outgoing { header: transmit.header, data, is_payload, mark, is_alone })
+        let mark = mark.and_then(|trail| trail.sends(self.link.cid, &transmit.pdu));
+        Some(Outgoing { header, data, is_payload, mark, is_alone })
     }
 
     fn bytes<'a>(&'a self, data: &'a Payload) -> &'a [u8] {
@@ -278,8 +279,4 @@ impl Active<'_> {
         }
         payload
     }
-}
-
-fn is_response(header: &[u8; BHS_LEN]) -> bool {
-    Bhs::new(header).opcode() == Ok(Opcode::ScsiResponse)
 }

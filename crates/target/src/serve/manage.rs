@@ -228,6 +228,7 @@ impl Side {
 
     /// Takes its calls that are still under way out of it, since it is gone.
     pub(super) fn leave_orphans(&mut self, shared: &mut Shared) {
+        self.give_up_behind(|_| true, shared);
         for (token, transfer) in std::mem::take(&mut self.transfers) {
             let waiters = match transfer.body {
                 Body::Away => Vec::new(),

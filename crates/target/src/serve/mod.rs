@@ -14,6 +14,7 @@ mod drain;
 mod end;
 mod exchange;
 mod jobs;
+mod lingering;
 mod listener;
 mod manage;
 mod member;

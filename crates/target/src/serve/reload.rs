@@ -182,7 +182,12 @@ impl Target {
         self.shared.weights.clone_from(&config.weights);
         let numbers = added.iter().map(Lun::number).collect();
         let gone = self.shared.luns.change(&removed, added);
-        self.config = Config { iqn: self.config.iqn.clone(), trace: self.config.trace.clone(), ..config };
+        self.config = Config {
+            iqn: self.config.iqn.clone(),
+            trace: self.config.trace.clone(),
+            sampling: self.config.sampling,
+            ..config
+        };
         if let Some(reloader) = &mut self.reloader {
             reloader.drop_later(gone);
             reloader.next_look = now;
@@ -214,17 +219,28 @@ impl Target {
     }
 }
 
+/// What is said in the new configuration and not carried out.
+fn staying(new: &Config, old: &Config) -> Vec<String> {
+    let mut stays = Vec::new();
+    if new.iqn != old.iqn {
+        stays.push(format!("the name stays {} until the target is started again", old.iqn));
+    }
+    if new.trace != old.trace {
+        stays.push("the trace stays as it is until the target is started again".to_owned());
+    } else if new.trace.is_some() && new.sampling != old.sampling {
+        let (layers, pdus) = (old.sampling.layers, old.sampling.pdus);
+        stays.push(format!(
+            "which requests are recorded (one in {layers}, PDUs of one in {pdus}) stays as it is until the target is started again"
+        ));
+    }
+    stays
+}
+
 /// Reads the configuration and opens what is new in it.
 fn prepare(serving: Serving, source: &dyn Reload) -> Result<Prepared, String> {
     let Serving { config: old, luns } = serving;
     let config = source.read()?;
-    let mut stays = Vec::new();
-    if config.iqn != old.iqn {
-        stays.push(format!("the name stays {} until the target is started again", old.iqn));
-    }
-    if config.trace != old.trace {
-        stays.push("the trace stays as it is until the target is started again".to_owned());
-    }
+    let stays = staying(&config, &old);
     let is_new = |number: &u16, spec| luns.get(number) != Some(spec);
     let removed = luns.iter().filter(|(number, spec)| config.luns.get(number) != Some(spec));
     let removed = removed.map(|(number, _)| *number).collect();
@@ -243,4 +259,48 @@ fn prepare(serving: Serving, source: &dyn Reload) -> Result<Prepared, String> {
         }
     }
     Ok(Prepared { config, added, removed, opened, closed, stays })
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::trace::Sampling;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_carried_out_is_said() {
+        let old = Config {
+            listen: Vec::new(),
+            iqn: "iqn.a".to_owned(),
+            luns: BTreeMap::new(),
+            chap: None,
+            allowed: Vec::new(),
+            digests: &[],
+            congestion: None,
+            policy: control::Choice::default(),
+            weights: BTreeMap::new(),
+            pacing: engine::Pacing::Follow,
+            compat: crate::Compat::default(),
+            window: None,
+            trace: Some("/tmp/a".into()),
+            sampling: Sampling::default(),
+        };
+        let stays = |change: &dyn Fn(&mut Config)| {
+            let mut new = old.clone();
+            change(&mut new);
+            staying(&new, &old)
+        };
+        assert_eq!(stays(&|_| ()), Vec::<String>::new());
+        let name = stays(&|new| new.iqn = "iqn.b".to_owned());
+        assert_eq!(name, ["the name stays iqn.a until the target is started again"]);
+        assert!(stays(&|new| new.trace = None)[0].starts_with("the trace stays as it is"));
+        let rare = stays(&|new| new.sampling = Sampling { layers: 16, ..new.sampling });
+        assert!(
+            rare[0].starts_with("which requests are recorded (one in 1, PDUs of one in 256) stays"),
+            "{rare:?}"
+        );
+        let untraced = Config { trace: None, ..old.clone() };
+        let new = Config { sampling: Sampling { layers: 16, pdus: 0 }, ..untraced.clone() };
+        assert_eq!(staying(&new, &untraced), Vec::<String>::new());
+    }
 }

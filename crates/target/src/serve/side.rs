@@ -1,6 +1,5 @@
 //! A session and what it does with the PDUs of its connections: commands, and the transfers that belong to them.
 
-use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,7 +15,8 @@ use slab::Slab;
 use wire::scsi::{Sense, Status};
 
 use super::end::End;
-use super::jobs::{Call, Done, Job};
+use super::jobs::{Call, Done};
+use super::lingering::Lingering;
 use super::member::Member;
 use super::trail::Trail;
 use super::transfer::{Body, Place, Transfer};
@@ -52,8 +52,7 @@ pub(super) struct Side {
     pub(super) filling: usize,
     /// Commands that its share of buffers has room for, by the mean of those that needed one.
     pub(super) window_max: u32,
-    /// Calls that are under way for connections that are gone.
-    pub(super) lingering: HashSet<u64>,
+    pub(super) lingering: Lingering,
     /// Its part of a line that it shares with other sessions.
     pub(super) weight: u32,
     /// With it, requests are followed through the layers.
@@ -96,7 +95,7 @@ impl Side {
             held_bytes: 0,
             filling: 0,
             window_max: u32::MAX,
-            lingering: HashSet::new(),
+            lingering: Lingering::default(),
             weight: shared.weights.get(&name::folded(&candidate.initiator_name)).copied().unwrap_or(1),
             trail,
         }
@@ -125,32 +124,6 @@ impl Side {
         let connection = self.session.join(cid, admitted.params.clone(), admitted.stat_sn);
         self.members.push(Member::new(connection, client, local));
         connection
-    }
-
-    /// A connection is gone: its tasks end. True if it was the last one.
-    pub(super) fn leave(&mut self, connection: ConnectionId, shared: &mut Shared) -> bool {
-        let tasks = self.session.leave(connection);
-        // The rest of the PDU that was being received will not come.
-        if let Some(token) = self.member(connection).landing.take()
-            && self.transfers.get(token as usize).is_some_and(|found| matches!(found.body, Body::Waste))
-        {
-            self.remove(token as usize);
-        }
-        self.members.retain(|member| member.connection != connection);
-        self.let_go(&tasks, None, shared);
-        let gone =
-            |transfer: &Transfer| tasks.contains(&transfer.task) && matches!(transfer.body, Body::Doomed(_));
-        let lingering = self.transfers.iter().filter(|(_, transfer)| gone(transfer));
-        self.lingering.extend(lingering.map(|(token, _)| token as u64));
-        // One that has come in its place may begin.
-        shared.stirred.extend(self.members.iter().map(|member| member.client));
-        self.members.is_empty()
-    }
-
-    /// Whether a connection that has come in may be told so: not while one with its CID is there, nor while stores are
-    /// at work on what one that is gone has asked them. That must not arrive after what the new one writes.
-    pub(super) fn may_begin(&self, connection: ConnectionId) -> bool {
-        self.session.is_only_with_its_cid(connection) && self.lingering.is_empty()
     }
 
     pub(super) fn member(&mut self, connection: ConnectionId) -> &mut Member {
@@ -364,12 +337,8 @@ impl Side {
         let token = done.token as usize;
         let Some(transfer) = self.transfers.get_mut(token) else { return };
         let (task, lun, actual_bytes) = (transfer.task, transfer.lun, transfer.actual_bytes);
-        if let Body::Doomed(waiters) = &mut transfer.body {
-            std::mem::take(waiters).into_iter().for_each(|id| shared.management.release(id));
-            self.remove(token);
-            self.lingering.remove(&done.token);
-            self.session.forget(task);
-            return;
+        if matches!(transfer.body, Body::Doomed(_)) {
+            return self.finish_doomed(token, shared);
         }
         // Not before: the tag of a doomed one may be another request's by now.
         self.note_stored(task, done.ended);
@@ -443,23 +412,6 @@ impl Side {
 
     pub(super) fn is_memory(&self, run: &Run, shared: &Shared) -> bool {
         shared.luns.lun(run.lun).is_some_and(|lun| matches!(lun.backend(), Backend::Inline(_)))
-    }
-
-    pub(super) fn submit(&mut self, lun: wire::iscsi::Lun, token: u64, call: Call, shared: &mut Shared) {
-        let (lun, now) = (shared.luns.lun_mut(lun), clock::now());
-        let Some((begins, Backend::Blocking(store))) =
-            lun.map(|lun| (lun.begins(call.is_read(), call.len_bytes(), now), lun.backend()))
-        else {
-            unreachable!("only LUNs with a store that blocks come here");
-        };
-        let (side, nexus, is_timed) = (self.index, self.nexus, self.trail.is_some());
-        let task = self.transfers[token as usize].task;
-        let job = Job { store: Arc::clone(store), call, side, nexus, token, is_timed };
-        match begins > now {
-            false => shared.workers.submit(nexus.0, job.cost_bytes(), job),
-            true => shared.waiting.push(begins, job),
-        }
-        self.note(task, |times, now| times.store_begin = now);
     }
 
     pub(super) fn space<'a>(

@@ -11,7 +11,7 @@ use engine::{Departed, Mark, Span, Stamped};
 use event::{FarTimes, Instant, Layers, Op, RequestId, TcpTimes};
 use net::clock;
 use proto::target::{Run, TaskId};
-use wire::iscsi::{BHS_LEN, Pdu, ScsiCommand};
+use wire::iscsi::{Pdu, ScsiCommand};
 
 use super::side::Side;
 use crate::scsi;
@@ -107,42 +107,46 @@ impl Trail {
         } else if let Some(request) = self.ledger.find(itt) {
             let place = (&mut request.command_stream_end, &mut request.times.data_out_last);
             (*place.0, *place.1) = (end.unwrap_or(*place.0), data.unwrap_or(*place.1));
+            cmd_sn = Some(request.id.cmd_sn);
         }
         self.ledger.receives(u32::from(cid), pdu, cmd_sn, (span, self.came));
     }
 
     /// A PDU is handed to the sender.
-    pub(super) fn sends(&mut self, cid: u16, header: &[u8; BHS_LEN]) -> Option<Mark> {
-        let pdu = Pdu::parse(header).ok()?;
-        let status = match &pdu {
+    pub(super) fn sends(&mut self, cid: u16, pdu: &Pdu) -> Option<Mark> {
+        let status = match pdu {
             Pdu::ScsiResponse(response) => Some(response.status),
             Pdu::DataIn(data) => data.status,
-            _ => None,
+            Pdu::R2t(_) => None,
+            _ => return self.ledger.sends(u32::from(cid), pdu, (None, None), self.now),
         };
-        let found = match pdu {
-            Pdu::R2t(_) => self.ledger.find(pdu.itt()),
-            _ if status.is_some() => self.ledger.find(pdu.itt()),
-            _ => None,
+        // Behind its status nothing is heard of a request but when that PDU leaves.
+        let place = match status {
+            Some(_) => self.ledger.close(pdu.itt()),
+            None => self.ledger.place(pdu.itt()),
         };
-        let is_edge = found.is_some() && status.is_some();
-        if let Some(request) = found {
-            match status {
-                Some(status) => request.status = status,
-                None if request.times.r2t_first == Instant::ZERO => request.times.r2t_first = self.now,
-                None => {}
+        let request = place.and_then(|place| self.ledger.at(place));
+        let cmd_sn = request.map(|request| {
+            match (status, pdu) {
+                (Some(status), _) => request.status = status,
+                (None, Pdu::R2t(_)) if request.times.r2t_first == Instant::ZERO => {
+                    request.times.r2t_first = self.now;
+                }
+                (None, _) => {}
             }
-        }
-        self.ledger.sends(u32::from(cid), &pdu, is_edge, self.now)
+            request.id.cmd_sn
+        });
+        self.ledger.sends(u32::from(cid), pdu, (cmd_sn, place.filter(|_| status.is_some())), self.now)
     }
 
     /// The socket has taken a PDU; with that of its status a request has ended.
     pub(super) fn departed(&mut self, departed: &Departed) {
         self.look(departed.at);
-        let Some(itt) = self.ledger.departed(departed) else { return };
-        if let Some(request) = self.ledger.find(itt) {
+        let Some(place) = self.ledger.departed(departed) else { return };
+        if let Some(request) = self.ledger.at(place) {
             request.times.sent = departed.at;
             request.status_stream_end = departed.end;
-            self.ledger.end(itt);
+            self.ledger.end(place);
         }
     }
 
@@ -220,7 +224,9 @@ impl Side {
     pub(super) fn note_ended(&mut self, tasks: &[TaskId]) {
         let Some(trail) = &mut self.trail else { return };
         for itt in tasks.iter().filter_map(|task| self.session.tag(*task)) {
-            trail.ledger.end(itt);
+            if let Some(place) = trail.ledger.close(itt) {
+                trail.ledger.end(place);
+            }
         }
     }
 }

@@ -202,7 +202,7 @@ impl Link {
         }
     }
 
-    fn execute(&mut self, command: &ScsiCommand) {
+    pub(crate) fn execute(&mut self, command: &ScsiCommand) {
         let data = match Cdb::parse(&command.cdb) {
             Ok(Cdb::Inquiry { page: None, .. }) => inquiry(),
             Ok(Cdb::ReadCapacity16 { .. }) => capacity(),

@@ -15,6 +15,7 @@ use tempfile::tempdir;
 use wire::scsi::{Cdb, ReserveIn, ReserveOut, ReserveParameters};
 
 use crate::mounts::{self, Loop, Mount, sparse};
+use crate::pdu;
 use crate::session::{Session, register, synchronize, write};
 
 /// Registered keys, in the order in which they came.
@@ -75,8 +76,9 @@ fn twenty_times_killed() {
                             // Nobody listens any more once the target is killed, and that is no answer less.
                             let _ = answers.send((place, n));
                         }
-                        // Gone. What was not answered may be there or not.
-                        Err(_) => return (place, n),
+                        // What was not answered may be there or not.
+                        Err(error) if pdu::is_end(&error) => return (place, n),
+                        Err(error) => panic!("the target neither answers nor is it gone: {error}"),
                     }
                 }
                 unreachable!("a writer ends with the target")

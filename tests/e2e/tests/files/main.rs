@@ -5,5 +5,9 @@ mod devices;
 mod durable;
 mod faults;
 mod mounts;
+#[path = "../pdu/mod.rs"]
+mod pdu;
+#[path = "../raw_login/mod.rs"]
+mod raw_login;
 mod sectors;
 mod session;

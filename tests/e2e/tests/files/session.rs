@@ -1,15 +1,15 @@
 //! A session that sends one command at a time and hears exactly what the target says.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use e2e::ours::Target;
-use wire::iscsi::{
-    BHS_LEN, Bhs, LoginRequest, Lun, Pdu, ScsiCommand, TaskAttribute, login_stage, split_sense, text,
-};
+use wire::iscsi::{Lun, Pdu, ScsiCommand, TaskAttribute, split_sense};
 use wire::scsi::{BlockForm, Cdb, ReserveOut, ReserveParameters, Sense};
+
+use crate::pdu;
+use crate::raw_login::{self, Badge};
 
 /// A logged-in session.
 pub(crate) struct Session {
@@ -30,35 +30,21 @@ impl Session {
     pub(crate) fn open(target: &Target) -> Session {
         static LOGINS: AtomicU32 = AtomicU32::new(0);
         let [a, b, c, d] = LOGINS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-        let stream = TcpStream::connect(target.address()).expect("the target accepts");
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout can be set");
-        stream.set_nodelay(true).expect("a socket option");
+        let stream = pdu::patient(TcpStream::connect(target.address()).expect("the target accepts"));
         let mut session = Session { stream, cmd_sn: 1 };
-        let mut keys = Vec::new();
-        text::TextWriter::new(&mut keys)
-            .push("InitiatorName", "iqn.2026-11.org.example:files")
-            .push("SessionType", "Normal")
-            .push("TargetName", target.iqn())
-            .push("InitialR2T", "Yes")
-            .push("ImmediateData", "Yes")
-            .push("FirstBurstLength", "65536")
-            .push("MaxRecvDataSegmentLength", "262144");
-        let request = LoginRequest {
-            transit: true,
-            is_continued: false,
-            csg: login_stage::OPERATIONAL,
-            nsg: login_stage::FULL_FEATURE,
-            version_max: 0,
-            version_min: 0,
-            data_segment_len: keys.len() as u32,
-            isid: [0x80, 0, a, b, c, d],
-            tsih: 0,
-            itt: 1,
-            cid: 0,
-            cmd_sn: 1,
-            exp_stat_sn: 0,
-        };
-        session.send(request.into(), &keys).expect("the target reads");
+        let (request, text) = raw_login::request(
+            Badge { isid: [0x80, 0, a, b, c, d], tsih: 0, cid: 0, cmd_sn: 1 },
+            &[
+                ("InitiatorName", "iqn.2026-11.org.example:files"),
+                ("SessionType", "Normal"),
+                ("TargetName", target.iqn()),
+                ("InitialR2T", "Yes"),
+                ("ImmediateData", "Yes"),
+                ("FirstBurstLength", "65536"),
+                ("MaxRecvDataSegmentLength", "262144"),
+            ],
+        );
+        session.send(request, &text).expect("the target reads");
         let (Pdu::LoginResponse(response), _) = session.receive().expect("a login response") else {
             panic!("no answer to the login")
         };
@@ -100,7 +86,7 @@ impl Session {
             cdb: cdb.emit(),
         };
         self.cmd_sn += 1;
-        self.send(command.into(), sent)?;
+        self.send(command, sent)?;
         let mut data = Vec::new();
         loop {
             match self.receive()? {
@@ -120,22 +106,12 @@ impl Session {
         }
     }
 
-    fn send(&mut self, pdu: Pdu, data: &[u8]) -> io::Result<()> {
-        let mut bytes = vec![0; BHS_LEN];
-        pdu.emit(bytes.first_chunk_mut().expect("a header"));
-        bytes.extend_from_slice(data);
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        self.stream.write_all(&bytes)
+    fn send(&mut self, pdu: impl Into<Pdu>, data: &[u8]) -> io::Result<()> {
+        self.stream.write_all(&pdu::bytes(pdu, data))
     }
 
     fn receive(&mut self) -> io::Result<(Pdu, Vec<u8>)> {
-        let mut header = [0; BHS_LEN];
-        self.stream.read_exact(&mut header)?;
-        let len = Bhs::new(&header).data_segment_len();
-        let mut data = vec![0; len.next_multiple_of(4)];
-        self.stream.read_exact(&mut data)?;
-        data.truncate(len);
-        Ok((Pdu::parse(&header).expect("a PDU"), data))
+        pdu::read(&mut self.stream)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 }
 

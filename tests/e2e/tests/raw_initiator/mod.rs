@@ -5,12 +5,11 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use e2e::ours::Target;
-use wire::iscsi::{
-    DataOut, LoginRequest, Lun, NopOut, Pdu, RESERVED_TAG, ScsiCommand, TaskAttribute, login_stage, text,
-};
+use wire::iscsi::{DataOut, Lun, NopOut, Pdu, RESERVED_TAG, ScsiCommand, TaskAttribute, login_stage};
 use wire::scsi::{BlockForm, Cdb};
 
 use crate::pdu;
+use crate::raw_login::{self, Badge};
 
 /// Bytes of a block of the LUNs of our target.
 pub(crate) const BLOCK_BYTES: u32 = 512;
@@ -34,32 +33,18 @@ pub(crate) struct Session {
 
 /// A login in one request, for the session `tsih` (0 is a new one).
 pub(crate) fn login_request(target: &Target, tsih: u16) -> Vec<u8> {
-    let mut keys = Vec::new();
-    text::TextWriter::new(&mut keys)
-        .push("InitiatorName", "iqn.2026-11.org.example:raw")
-        .push("SessionType", "Normal")
-        .push("TargetName", target.iqn())
-        .push("InitialR2T", "Yes")
-        .push("ImmediateData", "Yes")
-        .push("FirstBurstLength", "65536")
-        .push("MaxBurstLength", "262144")
-        .push("MaxRecvDataSegmentLength", "262144");
-    let request = LoginRequest {
-        transit: true,
-        is_continued: false,
-        csg: login_stage::OPERATIONAL,
-        nsg: login_stage::FULL_FEATURE,
-        version_max: 0,
-        version_min: 0,
-        data_segment_len: 0,
-        isid: isid(),
-        tsih,
-        itt: 1,
-        cid: 0,
-        cmd_sn: 1,
-        exp_stat_sn: 0,
-    };
-    pdu::bytes(request, &keys)
+    let keys = [
+        ("InitiatorName", "iqn.2026-11.org.example:raw"),
+        ("SessionType", "Normal"),
+        ("TargetName", target.iqn()),
+        ("InitialR2T", "Yes"),
+        ("ImmediateData", "Yes"),
+        ("FirstBurstLength", "65536"),
+        ("MaxBurstLength", "262144"),
+        ("MaxRecvDataSegmentLength", "262144"),
+    ];
+    let (request, text) = raw_login::request(Badge { isid: isid(), tsih, cid: 0, cmd_sn: 1 }, &keys);
+    pdu::bytes(request, &text)
 }
 
 /// A NOP-Out with the I bit, which wants `data` back.

@@ -6,13 +6,14 @@ use std::net::TcpStream;
 
 use e2e::ours::Target;
 use wire::iscsi::{
-    LoginRequest, LogoutRequest, Lun, Pdu, RESERVED_TAG, ScsiCommand, TaskAttribute, TaskManagementRequest,
-    login_stage, login_status, logout_reason, task_function, text,
+    LogoutRequest, Lun, Pdu, RESERVED_TAG, ScsiCommand, TaskAttribute, TaskManagementRequest, login_status,
+    logout_reason, task_function,
 };
 use wire::scsi::Cdb;
 
 use crate::pdu;
 use crate::raw_initiator::{connect, data_out, ping, read, until_closed, write};
+use crate::raw_login::{self, Badge};
 
 const NAME: &str = "iqn.2026-11.org.example:several";
 const ISID: [u8; 6] = [0x80, 0, 0, 0x11, 0, 1];
@@ -32,29 +33,18 @@ const FIRST: Login = Login { name: NAME, isid: ISID, tsih: 0, cid: 0, cmd_sn: 1,
 
 /// What became of a login: the socket and the session's handle, or the status.
 fn log_in(target: &Target, login: Login) -> Result<(TcpStream, u16), (u8, u8)> {
-    let mut keys = Vec::new();
-    let mut writer = text::TextWriter::new(&mut keys);
-    writer.push("InitiatorName", login.name).push("TargetName", target.iqn());
-    if login.tsih == 0 {
-        writer.push("InitialR2T", "Yes").push("MaxConnections", login.most);
-    }
-    let request = LoginRequest {
-        transit: true,
-        is_continued: false,
-        csg: login_stage::OPERATIONAL,
-        nsg: login_stage::FULL_FEATURE,
-        version_max: 0,
-        version_min: 0,
-        data_segment_len: 0,
-        isid: login.isid,
-        tsih: login.tsih,
-        itt: 1,
-        cid: login.cid,
-        cmd_sn: login.cmd_sn,
-        exp_stat_sn: 0,
-    };
+    let Login { name, isid, tsih, cid, cmd_sn, most } = login;
+    let keys = [
+        ("InitiatorName", name),
+        ("TargetName", target.iqn()),
+        ("InitialR2T", "Yes"),
+        ("MaxConnections", most),
+    ];
+    // The last two are for the first connection to ask.
+    let keys = if tsih == 0 { &keys[..] } else { &keys[..2] };
+    let (request, text) = raw_login::request(Badge { isid, tsih, cid, cmd_sn }, keys);
     let mut stream = connect(target);
-    stream.write_all(&pdu::bytes(request, &keys)).expect("the target reads");
+    stream.write_all(&pdu::bytes(request, &text)).expect("the target reads");
     let answer = pdu::read(&mut stream).expect("an answer to the login");
     let Some((Pdu::LoginResponse(response), _)) = answer else { panic!("{answer:?}") };
     match (response.status_class, response.status_detail) {

@@ -6,5 +6,7 @@ mod drain;
 mod pdu;
 #[path = "../raw_initiator/mod.rs"]
 mod raw_initiator;
+#[path = "../raw_login/mod.rs"]
+mod raw_login;
 mod reload;
 mod task_management;

@@ -4,10 +4,11 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
 use e2e::ours::Target;
-use wire::iscsi::{BHS_LEN, Bhs, LoginRequest, LoginResponse, Pdu, RESERVED_TAG, login_stage, padding, text};
+use wire::iscsi::{BHS_LEN, Bhs, LoginResponse, Pdu, RESERVED_TAG, padding, text};
 
 use crate::dice::Dice;
 use crate::pdu;
+use crate::raw_login;
 
 /// What the target takes in one data segment, whatever it declares.
 pub(crate) const SEGMENT: usize = 8192;
@@ -56,34 +57,18 @@ impl Line {
         let Badge { port, tsih, cid, cmd_sn } = badge;
         let stream = pdu::patient(TcpStream::connect(target.address()).expect("the target accepts"));
         let segment = dice.pick(&[512, 1000, 8192, 65536]);
-        let mut bytes = Vec::new();
-        let mut writer = text::TextWriter::new(&mut bytes);
-        writer.push("InitiatorName", INITIATOR).push("SessionType", "Normal");
-        writer.push("TargetName", target.iqn()).push("MaxRecvDataSegmentLength", &segment.to_string());
+        let length = segment.to_string();
+        let mut all = vec![("InitiatorName", INITIATOR), ("SessionType", "Normal")];
+        all.extend([("TargetName", target.iqn()), ("MaxRecvDataSegmentLength", length.as_str())]);
         for key in ["HeaderDigest", "DataDigest"] {
             if dice.chance(40) {
-                writer.push(key, dice.pick(&["CRC32C", "CRC32C", "None,CRC32C"]));
+                all.push((key, dice.pick(&["CRC32C", "CRC32C", "None,CRC32C"])));
             }
         }
-        keys.iter().for_each(|(key, value)| {
-            writer.push(key, value);
-        });
+        all.extend(keys.iter().map(|(key, value)| (*key, value.as_str())));
         let [a, b, c, d] = port.to_be_bytes();
-        let request = LoginRequest {
-            transit: true,
-            is_continued: false,
-            csg: login_stage::OPERATIONAL,
-            nsg: login_stage::FULL_FEATURE,
-            version_max: 0,
-            version_min: 0,
-            data_segment_len: 0,
-            isid: [0x80, 1, a, b, c, d],
-            tsih,
-            itt: 1,
-            cid,
-            cmd_sn,
-            exp_stat_sn: 0,
-        };
+        let badge = raw_login::Badge { isid: [0x80, 1, a, b, c, d], tsih, cid, cmd_sn };
+        let (request, text) = raw_login::request(badge, &all);
         let mut line = Line {
             stream,
             cid,
@@ -97,7 +82,7 @@ impl Line {
             late: Vec::new(),
             numbers: Vec::new(),
         };
-        let request = line.seal(request, &bytes);
+        let request = line.seal(request, &text);
         line.send(&request);
         let found = line.read().expect("an answer to the login");
         let Some((Pdu::LoginResponse(response), data)) = found else { panic!("{found:?}") };

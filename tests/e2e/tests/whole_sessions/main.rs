@@ -16,6 +16,8 @@ mod line;
 #[path = "../pdu/mod.rs"]
 mod pdu;
 mod peer;
+#[path = "../raw_login/mod.rs"]
+mod raw_login;
 mod requests;
 mod reservations;
 mod reserving;

@@ -99,8 +99,14 @@ impl<'a> Examination<'a> {
         let luns = [Lun::of(setup.lun.clone())];
         let seed = cell.seed(self.order.seed, 1);
         let record = &self.order.plan.record;
-        let single =
-            self.lab.single(Parts { cell: &cell, luns: &luns, record, seed, trace_dir: &trace_dir })?;
+        let single = self.lab.single(Parts {
+            cell: &cell,
+            luns: &luns,
+            record,
+            seed,
+            run_dir: self.dir.path(),
+            trace_dir: &trace_dir,
+        })?;
         self.progress.ended(&step, single.trouble.as_deref());
         self.dir.save_cell(&dir, &single.manifest)?;
         let parameters = BTreeMap::from([("case".to_owned(), json!(words))]);

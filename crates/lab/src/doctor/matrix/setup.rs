@@ -83,7 +83,7 @@ impl Setup {
     pub(super) fn bench(&mut self) -> &mut Bench {
         match &mut self.cell.load.kind {
             LoadKind::Bench(bench) => bench,
-            LoadKind::Stream { .. } => unreachable!("a plan with cases has a bench"),
+            LoadKind::Stream { .. } | LoadKind::Command(_) => unreachable!("a plan with cases has a bench"),
         }
     }
 

@@ -1,0 +1,62 @@
+//! Plans that ship, and those that the documentation shows: they are right, and what is said of them holds.
+
+use lab::{Plan, SHIPPED, Source, Variant};
+
+#[test]
+fn shipped_plans_are_right_and_named_by_their_key() {
+    for shipped in SHIPPED {
+        for variant in [Variant::Full, Variant::Quick] {
+            let plan = Source::find(shipped.name).unwrap().plan(variant).unwrap();
+            assert_eq!(plan.name, shipped.name);
+            let expects = !plan.expects.is_empty() || !plan.cases.is_empty();
+            assert!(expects, "{} expects something", plan.name);
+        }
+    }
+    let error = Source::find("tuor").unwrap_err().to_string();
+    assert_eq!(error, "no plan ships as 'tuor' and there is no such file; did you mean 'tour'?");
+    let error = Source::find("./nowhere.toml").unwrap_err().to_string();
+    assert_eq!(error, "plan ./nowhere.toml: No such file or directory (os error 2)");
+    for (path, said) in [("/dev/zero", "longer than 1024 KiB, which no plan is"), ("/tmp/", "Is a directory")]
+    {
+        let error = Source::find(path).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn the_tour_is_what_the_readme_promises() {
+    let time = |variant| {
+        let plan = Source::find("tour").unwrap().plan(variant).unwrap();
+        let seconds = plan.cells().iter().map(|cell| lab::expected_time(cell).as_secs_f64()).sum::<f64>();
+        (plan.cells().len(), seconds * f64::from(plan.repeats))
+    };
+    let (cells, full_s) = time(Variant::Full);
+    let (_, quick_s) = time(Variant::Quick);
+    assert_eq!(cells, 33);
+    assert!(full_s < 225.0, "the tour takes {full_s} s");
+    assert!(quick_s < 75.0, "the quick tour takes {quick_s} s");
+}
+
+#[test]
+fn the_documentation_names_every_metric() {
+    let text = include_str!("../../../docs/plans.md");
+    for metric in analysis::METRICS {
+        assert!(text.contains(&format!("`{}`", metric.name)), "{} is not in docs/plans.md", metric.name);
+    }
+}
+
+#[test]
+fn the_examples_of_the_documentation_are_right() {
+    let text = include_str!("../../../docs/plans.md");
+    let examples: Vec<&str> =
+        text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let whole: Vec<_> = examples.iter().filter(|example| example.starts_with("name = ")).collect();
+    assert_eq!(whole.len(), 5, "five worked examples");
+    for example in whole {
+        for variant in [Variant::Full, Variant::Quick] {
+            if let Err(problems) = Plan::parse(example, variant) {
+                panic!("{problems:#?} in\n{example}");
+            }
+        }
+    }
+}

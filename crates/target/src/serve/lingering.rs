@@ -1,0 +1,114 @@
+//! What stores still do for connections that are gone, while their session goes on, and what waits until they have done
+//! it.
+//!
+//! An initiator that has lost a connection writes again, on another one, what it had no answer to. That must not arrive
+//! before what the lost connection had asked for: calls that change the medium wait until no such call is with a store.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use net::clock;
+use proto::target::ConnectionId;
+use wire::iscsi::Lun as Address;
+
+use super::Shared;
+use super::jobs::{Call, Job};
+use super::side::Side;
+use super::transfer::{Body, Transfer};
+use crate::backend::Backend;
+
+/// Of one session.
+#[derive(Debug, Default)]
+pub(super) struct Lingering {
+    /// Calls that are under way for connections that are gone.
+    at_work: HashSet<u64>,
+    /// Calls that wait for them, in their order.
+    behind: Vec<Held>,
+}
+
+/// A call that no worker has yet.
+#[derive(Debug)]
+struct Held {
+    lun: Address,
+    token: u64,
+    call: Call,
+}
+
+impl Side {
+    /// A connection is gone: its tasks end. True if it was the last one.
+    pub(super) fn leave(&mut self, connection: ConnectionId, shared: &mut Shared) -> bool {
+        let tasks = self.session.leave(connection);
+        // The rest of the PDU that was being received will not come.
+        if let Some(token) = self.member(connection).landing.take()
+            && self.transfers.get(token as usize).is_some_and(|found| matches!(found.body, Body::Waste))
+        {
+            self.remove(token as usize);
+        }
+        self.members.retain(|member| member.connection != connection);
+        self.let_go(&tasks, None, shared);
+        let gone =
+            |transfer: &Transfer| tasks.contains(&transfer.task) && matches!(transfer.body, Body::Doomed(_));
+        self.give_up_behind(gone, shared);
+        let lingering = self.transfers.iter().filter(|(_, transfer)| gone(transfer));
+        self.lingering.at_work.extend(lingering.map(|(token, _)| token as u64));
+        // One that has come in its place may begin.
+        shared.stirred.extend(self.members.iter().map(|member| member.client));
+        self.members.is_empty()
+    }
+
+    /// Whether a connection that has come in may be told so: not while one with its CID is there, nor while stores are
+    /// at work on what one that is gone has asked them. That must not arrive after what the new one writes.
+    pub(super) fn may_begin(&self, connection: ConnectionId) -> bool {
+        self.session.is_only_with_its_cid(connection) && self.lingering.at_work.is_empty()
+    }
+
+    /// Has a worker carry out a call. One that changes the medium waits for those of connections that are gone.
+    pub(super) fn submit(&mut self, lun: Address, token: u64, call: Call, shared: &mut Shared) {
+        if !self.lingering.at_work.is_empty() && !call.is_read() {
+            return self.lingering.behind.push(Held { lun, token, call });
+        }
+        let (lun, now) = (shared.luns.lun_mut(lun), clock::now());
+        let Some((begins, Backend::Blocking(store))) =
+            lun.map(|lun| (lun.begins(call.is_read(), call.len_bytes(), now), lun.backend()))
+        else {
+            unreachable!("only LUNs with a store that blocks come here");
+        };
+        let (side, nexus, is_timed) = (self.index, self.nexus, self.trail.is_some());
+        let task = self.transfers[token as usize].task;
+        let job = Job { store: Arc::clone(store), call, side, nexus, token, is_timed };
+        match begins > now {
+            false => shared.workers.submit(nexus.0, job.cost_bytes(), job),
+            true => shared.waiting.push(begins, job),
+        }
+        self.note(task, |times, now| times.store_begin = now);
+    }
+
+    /// A worker has come back with what belongs to a command that was ended.
+    pub(super) fn finish_doomed(&mut self, token: usize, shared: &mut Shared) {
+        self.drop_doomed(token, shared);
+        if self.lingering.at_work.remove(&(token as u64)) && self.lingering.at_work.is_empty() {
+            for Held { lun, token, call } in std::mem::take(&mut self.lingering.behind) {
+                self.submit(lun, token, call, shared);
+            }
+        }
+    }
+
+    /// Calls that wait and are not to be carried out any more.
+    pub(super) fn give_up_behind(&mut self, is_over: impl Fn(&Transfer) -> bool, shared: &mut Shared) {
+        let transfers = &self.transfers;
+        let over = |held: &mut Held| is_over(&transfers[held.token as usize]);
+        let over: Vec<Held> = self.lingering.behind.extract_if(.., over).collect();
+        over.into_iter().for_each(|held| self.drop_doomed(held.token as usize, shared));
+    }
+
+    fn drop_doomed(&mut self, token: usize, shared: &mut Shared) {
+        let transfer = self.remove(token);
+        let waiters = match transfer.body {
+            Body::Doomed(waiters) => waiters,
+            Body::Keeping(id) => vec![id],
+            _ => Vec::new(),
+        };
+        waiters.into_iter().for_each(|id| shared.management.release(id));
+        self.session.forget(transfer.task);
+    }
+}
