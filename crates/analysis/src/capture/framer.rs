@@ -261,7 +261,12 @@ impl Framer {
     }
 
     fn done(&mut self, body: &Body, direction: usize, session: &mut Session, out: &mut Out<'_>) {
-        let framed = &body.framed;
+        let mut framed = body.framed;
+        if framed.last.packet < framed.first.packet {
+            // It began in a gap that was given up with a later packet.
+            std::mem::swap(&mut framed.first, &mut framed.last);
+        }
+        let framed = &framed;
         self.counts.pdus += 1;
         session.pdu(direction, framed, &body.text, out);
         self.last = Some(*framed);
