@@ -12,7 +12,7 @@ pub struct Moved {
     pub rx_bytes: u64,
     /// Payload handed to the socket.
     pub tx_bytes: u64,
-    /// Payload that waits for the socket to have room.
+    /// Payload that was not handed to the socket, whatever it waits for.
     pub unsent_bytes: u64,
 }
 

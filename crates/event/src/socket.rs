@@ -61,7 +61,7 @@ pub struct SocketSample {
     pub pacing_rate_bytes_per_s: u64,
     /// Bytes written to the socket and not yet sent.
     pub notsent_bytes: u32,
-    /// Payload that waits for the socket to have room.
+    /// Payload that was not handed to the socket, whatever it waits for.
     pub unsent_bytes: u64,
     /// Bytes that the peer lets be under way: the window it offers.
     pub peer_window_bytes: u32,

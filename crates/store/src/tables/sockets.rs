@@ -39,7 +39,7 @@ pub struct Sockets {
     pub pacing_rate_bytes_per_s: Vec<u64>,
     /// Bytes written to the socket and not yet sent.
     pub notsent_bytes: Vec<u32>,
-    /// Payload that waits for the socket to have room.
+    /// Payload that was not handed to the socket, whatever it waits for.
     pub unsent_bytes: Vec<u64>,
     /// Bytes that the peer lets be under way.
     pub peer_window_bytes: Vec<u32>,
