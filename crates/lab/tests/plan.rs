@@ -96,7 +96,7 @@ fn unknown_keys_and_the_nearest_known_one() {
         "path = ",
         &[
             "10: [[lun]] needs size, such as size = \"1GiB\"",
-            "12: unknown key 'path' in [[lun]]; known here: kind, size, read_only, block, direct, delay, fault",
+            "12: unknown key 'path' in [[lun]]; did you mean 'rate'?",
         ],
     );
     check(
