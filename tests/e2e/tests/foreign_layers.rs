@@ -59,9 +59,12 @@ fn tgt_grants_129_commands_that_it_has_not_received_however_many_are_open() {
     need!(available());
     counts_hold("tgt: ");
     // MaxCmdSN is ExpCmdSN + MaxQueueCmds, so 129 commands go out before tgt has said anything.
-    for cell in ["002-tgt-tgt-depth-160", "003-tgt-tgt-depth-400"] {
-        let rows =
-            tables::read::<Layers>(&plan().folder.join("cells").join(cell).join("r1")).expect("layers");
+    let cells = plan().document["cells"].as_array().expect("a list of cells");
+    let cells: Vec<&Value> = cells.iter().filter(|cell| cell["load"] == "tgt").collect();
+    assert_eq!(cells.len(), 2);
+    for cell in cells {
+        let dir = plan().folder.join(cell["dir"].as_str().expect("a directory"));
+        let rows = tables::read::<Layers>(&dir).expect("layers");
         let first_status_ns = rows.status_t_ns.iter().copied().filter(|t| *t != 0).min().expect("an answer");
         let first = rows.granted_t_ns.iter().filter(|t| (1..first_status_ns).contains(*t)).count();
         assert_eq!(first, 129, "before the first answer: {cell}");

@@ -1,9 +1,6 @@
-//! Bursts of tasks that were ended, whose data may still be on its way: it is taken and forgotten, on the connection that
-//! it belongs to.
+//! Bursts of tasks that were ended, whose data may still be on its way: it is taken and forgotten.
 
 use std::collections::{BTreeMap, VecDeque};
-
-use super::connection::ConnectionId;
 
 /// Bursts that are remembered; those before are rejected, like data for unknown tasks.
 const MAX: usize = 4096;
@@ -11,28 +8,28 @@ const MAX: usize = 4096;
 /// Bursts by the tags of their task and transfer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Forgotten {
-    /// With how many came before, and the connection of the task.
-    bursts: BTreeMap<(u32, u32), (u64, ConnectionId)>,
+    /// With how many came before.
+    bursts: BTreeMap<(u32, u32), u64>,
     /// In the order in which they came, with those that are taken out already.
     order: VecDeque<(u64, (u32, u32))>,
     added: u64,
 }
 
 impl Forgotten {
-    pub(super) fn add(&mut self, connection: ConnectionId, itt: u32, ttt: u32) {
-        self.bursts.insert((itt, ttt), (self.added, connection));
+    pub(super) fn add(&mut self, itt: u32, ttt: u32) {
+        self.bursts.insert((itt, ttt), self.added);
         self.order.push_back((self.added, (itt, ttt)));
         self.added += 1;
         if self.order.len() > MAX
             && let Some((number, oldest)) = self.order.pop_front()
-            && self.bursts.get(&oldest).is_some_and(|(youngest, _)| *youngest == number)
+            && self.bursts.get(&oldest) == Some(&number)
         {
             self.bursts.remove(&oldest);
         }
     }
 
-    pub(super) fn has(&self, connection: ConnectionId, itt: u32, ttt: u32) -> bool {
-        self.bursts.get(&(itt, ttt)).is_some_and(|(_, own)| *own == connection)
+    pub(super) fn has(&self, itt: u32, ttt: u32) -> bool {
+        self.bursts.contains_key(&(itt, ttt))
     }
 
     /// The task tag is in use again: what comes with it belongs to another task.
@@ -47,30 +44,25 @@ impl Forgotten {
 mod tests {
     use super::*;
 
-    const OWN: ConnectionId = ConnectionId::LEADING;
-
     #[test]
     fn until_its_tag_is_used_again_or_many_have_come() {
         let mut forgotten = Forgotten::default();
-        [(1, 7), (1, u32::MAX), (2, 7)].into_iter().for_each(|(itt, ttt)| forgotten.add(OWN, itt, ttt));
-        assert!(
-            forgotten.has(OWN, 1, 7) && forgotten.has(OWN, 1, u32::MAX) && !forgotten.has(OWN, 2, u32::MAX)
-        );
-        assert!(!forgotten.has(ConnectionId(1), 1, 7), "another connection has no part in it");
+        [(1, 7), (1, u32::MAX), (2, 7)].into_iter().for_each(|(itt, ttt)| forgotten.add(itt, ttt));
+        assert!(forgotten.has(1, 7) && forgotten.has(1, u32::MAX) && !forgotten.has(2, u32::MAX));
         forgotten.take_out(1);
-        assert!(!forgotten.has(OWN, 1, 7) && !forgotten.has(OWN, 1, u32::MAX) && forgotten.has(OWN, 2, 7));
-        (0..MAX as u32).for_each(|ttt| forgotten.add(OWN, 3, ttt));
-        assert!(!forgotten.has(OWN, 2, 7) && forgotten.has(OWN, 3, 0));
+        assert!(!forgotten.has(1, 7) && !forgotten.has(1, u32::MAX) && forgotten.has(2, 7));
+        (0..MAX as u32).for_each(|ttt| forgotten.add(3, ttt));
+        assert!(!forgotten.has(2, 7) && forgotten.has(3, 0));
         assert_eq!((forgotten.bursts.len(), forgotten.order.len()), (MAX, MAX));
     }
 
     #[test]
     fn one_that_came_again_is_as_young_as_its_last_coming() {
         let mut forgotten = Forgotten::default();
-        forgotten.add(OWN, 1, u32::MAX);
+        forgotten.add(1, u32::MAX);
         forgotten.take_out(1);
-        (1..MAX as u32).for_each(|ttt| forgotten.add(OWN, 3, ttt));
-        forgotten.add(OWN, 1, u32::MAX);
-        assert!(forgotten.has(OWN, 1, u32::MAX), "what left was its first coming");
+        (1..MAX as u32).for_each(|ttt| forgotten.add(3, ttt));
+        forgotten.add(1, u32::MAX);
+        assert!(forgotten.has(1, u32::MAX), "what left was its first coming");
     }
 }
