@@ -15,7 +15,7 @@ use crate::exit::Exit;
 
 /// How often a connection whose window is in use is looked at, if that takes no more of a processor than its share.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-const LOOK_SHARE: u32 = 125;
+const LOOK_SHARE: u32 = 150;
 /// And one that is at ease; the others no less often.
 const EASE_EVERY: Duration = Duration::from_millis(100);
 /// Ports at most: the filter that the kernel gets is short.
