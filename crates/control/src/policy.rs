@@ -42,6 +42,8 @@ pub struct Observation {
     pub burst_bytes: u64,
     /// Some of that was held back by [`Decision::burst_bytes_per_s`].
     pub was_spaced: bool,
+    /// How fast what was held back really went out; 0 if that is not known.
+    pub handed_bytes_per_s: u64,
     /// Mean length of the requests of late; zero if there were none.
     pub request_bytes: u64,
 }

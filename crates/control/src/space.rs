@@ -84,7 +84,7 @@ impl Space {
         // What arrives slower than before says nothing, unless there was more to hand over.
         let was_spaced = seen.now <= self.spaced_at + seen.rtt + SPACED_LASTS;
         if let Some(rate) = train.filter(|rate| was_spaced || *rate > self.typical()) {
-            self.learn(rate);
+            self.learn(rate, seen.handed_bytes_per_s);
         }
         if cut.is_some_and(|cut| cut.kind == WindowKind::CutHere) && self.typical() > 0 {
             self.is_found = true;
@@ -98,17 +98,19 @@ impl Space {
         }
     }
 
-    /// Takes the rate of a train. The rate that it was handed over at is the present one, or in part the one before.
-    fn learn(&mut self, rate: u64) {
-        let handed_over = self.bytes_per_s.min(self.before_bytes_per_s);
+    /// Takes the rate of a train. The rate that it was to be handed over at is the present one, or in part the one
+    /// before; whoever woke up late was slower than that, and then the line is not to blame.
+    fn learn(&mut self, rate: u64, handed_bytes_per_s: u64) {
+        let real = if handed_bytes_per_s == 0 { u64::MAX } else { handed_bytes_per_s };
+        let handed_over = self.bytes_per_s.min(self.before_bytes_per_s).min(real);
         let has_kept_up = rate >= handed_over / 100 * KEPT_UP_PERCENT;
         self.is_found |= !has_kept_up;
         self.arrived.rotate_right(1);
         self.arrived[0] = rate;
         self.before_bytes_per_s = self.bytes_per_s;
         self.bytes_per_s = match (has_kept_up, self.is_found) {
-            (true, false) => rate / 100 * GROW_PERCENT,
-            (true, true) => self.typical() / 100 * FEEL_PERCENT,
+            (true, false) => self.bytes_per_s.max(rate / 100 * GROW_PERCENT),
+            (true, true) => self.bytes_per_s.max(self.typical() / 100 * FEEL_PERCENT),
             (false, _) => self.typical() / 100 * LINE_PERCENT,
         };
     }

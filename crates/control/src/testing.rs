@@ -24,5 +24,6 @@ pub(crate) const QUIET: Observation = Observation {
     backlog_bytes: 0,
     burst_bytes: 0,
     was_spaced: false,
+    handed_bytes_per_s: 0,
     request_bytes: 0,
 };

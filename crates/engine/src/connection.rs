@@ -171,7 +171,8 @@ impl<P, D> Connection<P, D> {
             if total >= self.quantum.bytes {
                 return Ok(Progress::More);
             }
-            let spaced = if self.spacing.is_on() { self.spacing.room(clock::now()) } else { usize::MAX };
+            let now = if self.spacing.is_on() { clock::now() } else { Instant::ZERO };
+            let spaced = self.spacing.room(now);
             if spaced == 0 {
                 self.resume_at = Some(self.spacing.resume_at());
                 self.wait_for(poll, Interest { writable: false, ..self.interest })?;
@@ -186,7 +187,7 @@ impl<P, D> Connection<P, D> {
             match self.tx.write(&self.stream, sender, spaced.min(self.quantum.bytes - total)) {
                 Ok(written) => {
                     total += written.bytes;
-                    self.spacing.take(written.bytes);
+                    self.spacing.take(now, written.bytes);
                     for (departed, stamp) in self.tx.departed() {
                         self.departed.push(departed);
                         if let (Some(stamping), Some(stamp)) = (&mut self.stamping, stamp) {
@@ -263,6 +264,7 @@ impl<P, D> Connection<P, D> {
             unsent_bytes,
             burst_bytes: std::mem::take(&mut self.burst_bytes),
             was_spaced: self.spacing.take_short(),
+            handed_bytes_per_s: self.spacing.handed_bytes_per_s(),
             request_bytes,
         };
         let decision = self.steering.look(&self.stream, t, &info, work)?;

@@ -20,11 +20,31 @@ pub(crate) struct Spacing {
     at: Instant,
     /// Something had to wait since this was asked last.
     was_short: bool,
+    /// The burst at hand: when it began and when something of it went out last, and how much after its beginning.
+    begun: Instant,
+    last: Instant,
+    handed_bytes: u64,
+    /// The rate of the one before.
+    before_bytes_per_s: u64,
 }
+
+/// A longer pause ends a burst.
+const PAUSE: Duration = Duration::from_millis(8);
+/// A burst that is shorter has no rate yet.
+const BURST_MIN_TIME: Duration = Duration::from_millis(3);
 
 impl Spacing {
     pub(crate) fn new() -> Spacing {
-        Spacing { bytes_per_s: None, filled_bytes: 0, at: Instant::ZERO, was_short: false }
+        Spacing {
+            bytes_per_s: None,
+            filled_bytes: 0,
+            at: Instant::ZERO,
+            was_short: false,
+            begun: Instant::ZERO,
+            last: Instant::ZERO,
+            handed_bytes: 0,
+            before_bytes_per_s: 0,
+        }
     }
 
     /// From now on this fast; `None` is as fast as the socket takes it.
@@ -53,11 +73,30 @@ impl Spacing {
         self.filled_bytes as usize
     }
 
-    /// So much has gone out.
-    pub(crate) fn take(&mut self, bytes: usize) {
-        if self.is_on() {
-            self.filled_bytes = self.filled_bytes.saturating_sub(bytes as u64);
+    /// So much has gone out at `now`.
+    pub(crate) fn take(&mut self, now: Instant, bytes: usize) {
+        if !self.is_on() {
+            return;
         }
+        self.filled_bytes = self.filled_bytes.saturating_sub(bytes as u64);
+        if now.since(self.last) > PAUSE {
+            self.before_bytes_per_s = self.present_rate().unwrap_or(self.before_bytes_per_s);
+            (self.begun, self.handed_bytes) = (now, 0);
+        } else {
+            self.handed_bytes += bytes as u64;
+        }
+        self.last = now;
+    }
+
+    /// How fast the last burst really went out: whoever wakes up late is slower than it was told. 0 if that is not known.
+    pub(crate) fn handed_bytes_per_s(&self) -> u64 {
+        self.present_rate().unwrap_or(self.before_bytes_per_s)
+    }
+
+    fn present_rate(&self) -> Option<u64> {
+        let time = self.last.since(self.begun);
+        let rate = u128::from(self.handed_bytes) * 1_000_000_000 / time.as_nanos().max(1);
+        u64::try_from(rate).ok().filter(|_| time >= BURST_MIN_TIME)
     }
 
     /// When there is room again.
@@ -103,7 +142,7 @@ mod tests {
                 continue;
             }
             let sent = left.min(room);
-            spacing.take(sent);
+            spacing.take(now, sent);
             left -= sent;
         }
         let least = ((1 << 20) - DEPTH_MIN_BYTES) * 1_000_000_000 / RATE;
@@ -121,7 +160,7 @@ mod tests {
             now += Duration::from_millis(20);
             let room = spacing.room(now);
             assert_eq!(room, DEPTH_MIN_BYTES as usize);
-            spacing.take(room);
+            spacing.take(now, room);
         }
     }
 }

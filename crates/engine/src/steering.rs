@@ -55,6 +55,8 @@ pub struct Work {
     pub burst_bytes: u64,
     /// Some of it was held back, as the policy wants it.
     pub was_spaced: bool,
+    /// How fast what was held back really went out; 0 if that is not known.
+    pub handed_bytes_per_s: u64,
     /// Mean length of the requests of late; zero if there were none.
     pub request_bytes: u64,
 }
@@ -99,6 +101,7 @@ impl Steering {
             backlog_bytes,
             burst_bytes: work.burst_bytes.max(backlog_bytes),
             was_spaced: work.was_spaced,
+            handed_bytes_per_s: work.handed_bytes_per_s,
             request_bytes: work.request_bytes,
         };
         self.policy.observe(&seen);

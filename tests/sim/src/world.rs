@@ -175,6 +175,7 @@ impl World {
             backlog_bytes: unsent,
             burst_bytes: unsent,
             was_spaced: false,
+            handed_bytes_per_s: 0,
             request_bytes: running.request_bytes(),
         });
         self.look_at = self.now + self.policy.decide().look_again;
