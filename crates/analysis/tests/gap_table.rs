@@ -19,7 +19,9 @@ fn write(dir: &Path, late_us: u64) {
     let (mut seq, mut at) = (7_u32, SECOND);
     for n in 0..8_000_u64 {
         // Up to 30 µs more, which looks like chance.
-        at += 49_216 + (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (n << 17)).wrapping_mul(0xbf58_476d_1ce4_e5b9) % 29_910;
+        at += 49_216
+            + (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (n << 17)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+                % 29_910;
         let due = at + 5_000 * US;
         let received = if late_us == 0 { due } else { due.div_ceil(late_us * US) * late_us * US };
         for (direction, ports, tcp, ingress, due, received) in [
