@@ -134,6 +134,7 @@ fn observation(sample: &SocketSample) -> Observation {
         // What waited in between is not recorded, nor what was held back.
         burst_bytes: backlog_bytes,
         was_spaced: false,
+        handed_bytes_per_s: 0,
         request_bytes: sample.request_bytes,
     }
 }
