@@ -96,11 +96,15 @@ fn number_before(text: &str, label: &str) -> Result<u64> {
     number.with_context(|| format!("no '{label}' in {text}"))
 }
 
-/// CPU time of all threads of a process, to the nanosecond (`/proc/PID/task/*/schedstat`).
+/// CPU time of the threads that a process has, to the nanosecond (`/proc/PID/task/*/schedstat`).
 fn cpu_ns(pid: u32) -> Result<u64> {
     let mut sum = 0;
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).context("the process is gone")? {
-        let text = std::fs::read_to_string(task?.path().join("schedstat"))?;
+        let text = match std::fs::read_to_string(task?.path().join("schedstat")) {
+            // The thread ended meanwhile.
+            Err(error) if matches!(error.raw_os_error(), Some(2 | 3)) => continue,
+            text => text?,
+        };
         let first = text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
         sum += first.with_context(|| format!("schedstat says '{text}'"))?;
     }
