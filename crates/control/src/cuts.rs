@@ -1,25 +1,14 @@
-//! Cuts of a congestion window, from what is seen of it now and then.
-//!
-//! The kernel does not count cuts by the sender's own device, and the state CWR lasts about a round trip, which looks
-//! may miss. What stays is that the threshold was set below the window. If nothing was sent again and no loss is being
-//! repaired, while data were under way (an idle connection shrinks its window without any signal), it was the device.
+//! Cuts of a congestion window, from what is seen of it now and then. How a cut and its reason are told is
+//! [`event::Look`]'s business; here is what a policy makes of them.
 
-use core::mem::replace;
-
-use event::{CongestionState, WindowKind};
+use event::{Look, WindowKind};
 
 use crate::policy::Observation;
-
-/// A connection that is limited by its application lets its window go to what is used, and its threshold to three quarters
-/// of what it was (RFC 2861); a cut leaves half of it, or seven tenths.
-const CUT_PERCENT: u64 = 73;
 
 /// What the last look showed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cuts {
-    before: Option<Observation>,
-    /// The window was falling, which takes a round trip.
-    is_falling: bool,
+    before: Option<Look>,
 }
 
 /// A cut.
@@ -34,37 +23,39 @@ pub(crate) struct Cut {
 }
 
 impl Cuts {
-    /// Takes a look; the cut since the one before, if there was one.
+    /// Takes a look; the cut since the one before, if there was one. A window that is not used shrinks without one.
     pub(crate) fn observe(&mut self, seen: &Observation) -> Option<Cut> {
-        let before = self.before.replace(*seen)?;
-        let is_cut =
-            |state| matches!(state, CongestionState::Cwr | CongestionState::Recovery | CongestionState::Loss);
-        let was_falling = replace(&mut self.is_falling, seen.cwnd_packets < before.cwnd_packets);
-        let is_new = match seen.ssthresh_packets != before.ssthresh_packets {
-            true => self.is_falling || is_cut(seen.state),
-            false => !was_falling && (self.is_falling || (is_cut(seen.state) && !is_cut(before.state))),
-        };
-        let good_packets = u64::from(before.cwnd_packets) * CUT_PERCENT / 100;
-        let is_below = u64::from(seen.ssthresh_packets) <= good_packets
-            || (is_cut(seen.state) && seen.ssthresh_packets < before.cwnd_packets);
-        let is_busy = is_cut(seen.state) || (seen.unacked_packets > 0 && before.unacked_packets > 0);
-        if !(is_new && is_below && is_busy) {
-            return None;
-        }
-        self.is_falling = true;
-        let is_repaired = |state| matches!(state, CongestionState::Recovery);
-        let kind = match seen.state {
-            CongestionState::Loss => WindowKind::CutByTimeout,
-            _ if seen.retransmitted_packets != before.retransmitted_packets => WindowKind::CutByLoss,
-            _ if is_repaired(seen.state) || is_repaired(before.state) => WindowKind::CutByLoss,
-            _ => WindowKind::CutHere,
+        let look = look(seen);
+        let before = self.before.replace(look)?;
+        let kind = match look.cut_since(&before)? {
+            event::Cut::Local => WindowKind::CutHere,
+            event::Cut::Mark | event::Cut::Loss => WindowKind::CutByLoss,
+            event::Cut::Timeout => WindowKind::CutByTimeout,
+            event::Cut::IdleRestart => return None,
         };
         Some(Cut { kind, from_packets: before.cwnd_packets, to_packets: seen.ssthresh_packets.max(1) })
     }
 }
 
+fn look(seen: &Observation) -> Look {
+    Look {
+        t: seen.now,
+        cwnd_packets: seen.cwnd_packets,
+        ssthresh_packets: seen.ssthresh_packets,
+        state: seen.state,
+        unacked_packets: seen.unacked_packets,
+        retransmitted_packets: seen.retransmitted_packets as u32,
+        lost_packets: seen.lost_packets,
+        timeouts: seen.timeouts,
+        marked_packets: seen.marked_packets,
+        busy_ns: seen.busy.as_nanos() as u64,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use event::CongestionState;
+
     use super::*;
     use crate::testing::QUIET;
 
@@ -122,7 +113,7 @@ mod tests {
     #[test]
     fn idleness_and_the_end_of_slow_start_are_no_cuts() {
         let open = CongestionState::Open;
-        check(&[(400, 500, 0, 0, open), (10, 300, 4, 0, open)], &[]);
+        check(&[(400, 500, 0, 0, open), (10, 500, 4, 0, open)], &[]);
         check(&[(400, NONE, 400, 0, open), (402, 402, 400, 0, open)], &[]);
         // It is only used less.
         check(&[(400, 360, 400, 0, open), (380, 360, 380, 0, open)], &[]);

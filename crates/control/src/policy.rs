@@ -24,6 +24,14 @@ pub struct Observation {
     pub app_limited: bool,
     /// Packets that this end has sent again, in all.
     pub retransmitted_packets: u64,
+    /// Of what is under way, thought lost.
+    pub lost_packets: u32,
+    /// Retransmission timeouts, in all.
+    pub timeouts: u32,
+    /// Packets of this end that the path had marked (ECN), in all; wraps.
+    pub marked_packets: u32,
+    /// Time with something to send or not acknowledged, in all; zero if that is not known.
+    pub busy: Duration,
     /// Packets of this end that have arrived, those behind a gap included; wraps.
     pub delivered_packets: u32,
     /// Packets of this end that are under way.
