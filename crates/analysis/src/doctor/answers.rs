@@ -169,7 +169,7 @@ fn store(facts: &Facts) -> Option<Finding> {
             "layers: store_begin_t_ns, store_end_t_ns",
         ),
         evidence(
-            "the same of the tenth that is served soonest",
+            "the same where it is soonest: a tenth of all, or one of the first",
             least,
             "s",
             "layers: store_begin_t_ns, store_end_t_ns",

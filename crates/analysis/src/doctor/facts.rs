@@ -83,7 +83,7 @@ pub struct Stages {
     pub soliciting: Option<f64>,
     /// In the store.
     pub store: Option<f64>,
-    /// In the store, of the tenth that is served soonest.
+    /// In the store, of the tenth that is served soonest, or of the soonest of the first requests of all.
     pub store_least: Option<f64>,
     /// Requests in the store at a time.
     pub store_inside: Option<f64>,

@@ -106,6 +106,9 @@ impl Sums {
     }
 }
 
+/// So many requests may find the store empty when a load begins.
+const FIRST: usize = 8;
+
 const NEAR: &[&str] = &[
     "host",
     "op",
@@ -136,7 +139,7 @@ const FAR: &[&str] = &[
 /// Where time is spent, from `layers`; what has no times there stays unknown.
 pub(super) fn stages(dirs: &[PathBuf], seen: &Seen, facts: &mut Facts) -> Result<(), TableError> {
     let (mut near, mut far) = (Sums::default(), Sums::default());
-    let (mut sessions, mut stores) = (Vec::new(), Vec::new());
+    let (mut sessions, mut stores) = (Vec::new(), Stores::default());
     for dir in dirs {
         tables::read_pieces::<Layers>(dir, Some(NEAR), |piece| {
             add_near(&piece, seen, &mut near, &mut sessions);
@@ -162,14 +165,41 @@ pub(super) fn stages(dirs: &[PathBuf], seen: &Seen, facts: &mut Facts) -> Result
     if far.count > 0.0 {
         (stages.target_wait, stages.target, stages.answering) = (far.mean(0), far.mean(1), far.mean(2));
     }
-    if !stores.is_empty() {
-        stores.sort_unstable();
-        let mean = stores.iter().map(|ns| *ns as f64).sum::<f64>() / stores.len() as f64 / 1e9;
-        stages.store = Some(mean);
-        stages.store_least = latency::percentile(&stores, 0.1).map(|ns| ns as f64 / 1e9);
+    if let Some((mean, least)) = stores.mean_and_least_s() {
+        (stages.store, stages.store_least) = (Some(mean), Some(least));
         stages.store_inside = Some(mean * rate);
     }
     Ok(())
+}
+
+/// Times in the store.
+#[derive(Default)]
+struct Stores {
+    /// In the window.
+    inside_ns: Vec<u64>,
+    /// Of the first requests of all, each with when it began: they found the store empty.
+    first: Vec<(u64, u64)>,
+}
+
+impl Stores {
+    fn began(&mut self, begin_ns: u64, end_ns: u64) {
+        self.first.push((begin_ns, end_ns - begin_ns));
+        if self.first.len() > 2 * FIRST {
+            self.first.sort_unstable();
+            self.first.truncate(FIRST);
+        }
+    }
+
+    /// The mean, and the time of those that are served soonest: a tenth of all, or one of the first. All of a caller that
+    /// keeps as many outstanding wait for as many others, so that only the first show what the store takes for one.
+    fn mean_and_least_s(mut self) -> Option<(f64, f64)> {
+        self.inside_ns.sort_unstable();
+        let tenth_ns = latency::percentile(&self.inside_ns, 0.1)?;
+        self.first.sort_unstable();
+        let first_ns = self.first.iter().take(FIRST).map(|(_, ns)| *ns).min();
+        let mean = self.inside_ns.iter().map(|ns| *ns as f64).sum::<f64>() / self.inside_ns.len() as f64;
+        Some((mean / 1e9, tenth_ns.min(first_ns.unwrap_or(tenth_ns)) as f64 / 1e9))
+    }
 }
 
 fn add_near(piece: &LayerColumns, seen: &Seen, sums: &mut Sums, sessions: &mut Vec<u64>) {
@@ -197,18 +227,24 @@ fn add_near(piece: &LayerColumns, seen: &Seen, sums: &mut Sums, sessions: &mut V
     }
 }
 
-fn add_far(piece: &LayerColumns, seen: &Seen, sums: &mut Sums, stores: &mut Vec<u64>) {
+fn add_far(piece: &LayerColumns, seen: &Seen, sums: &mut Sums, stores: &mut Stores) {
     for row in 0..piece.host.len() {
+        if piece.host[row] != Host::Far || piece.op[row] != seen.op || piece.status[row] != 0 {
+            continue;
+        }
+        let (begin, end) = (piece.store_begin_t_ns[row], piece.store_end_t_ns[row]);
+        let has_store = begin > 0 && end >= begin;
+        if has_store {
+            stores.began(begin, end);
+        }
         let answered = piece.answered_t_ns[row];
-        let is_in = (seen.window.start_ns..seen.window.end_ns).contains(&answered);
-        if piece.host[row] != Host::Far || piece.op[row] != seen.op || piece.status[row] != 0 || !is_in {
+        if !(seen.window.start_ns..seen.window.end_ns).contains(&answered) {
             continue;
         }
         let since = |from: u64, to: u64| if from > 0 { to.saturating_sub(from) as f64 } else { 0.0 };
         let received = piece.received_t_ns[row];
         // A write's data may still be on its way when its command is there.
         let ready = if seen.op == Op::Write { received.max(piece.data_out_last_t_ns[row]) } else { received };
-        let (begin, end) = (piece.store_begin_t_ns[row], piece.store_end_t_ns[row]);
         let begun = if begin > 0 { begin } else { piece.executed_t_ns[row].max(ready) };
         sums.add([
             since(ready, begun),
@@ -219,8 +255,42 @@ fn add_far(piece: &LayerColumns, seen: &Seen, sums: &mut Sums, stores: &mut Vec<
             0.0,
             0.0,
         ]);
-        if begin > 0 && end >= begin {
-            stores.push(end - begin);
+        if has_store {
+            stores.inside_ns.push(end - begin);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store that takes `each_ns` for one request at a time and `delay_ns` besides, and a caller that keeps 32
+    /// outstanding.
+    fn closed_loop(each_ns: u64, delay_ns: u64) -> (f64, f64) {
+        let mut stores = Stores::default();
+        let mut free_ns = 1;
+        for n in 0..1000u64 {
+            let begin_ns = if n < 32 { 1 } else { free_ns - 32 * each_ns + each_ns };
+            free_ns = free_ns.max(begin_ns) + each_ns;
+            let end_ns = free_ns + delay_ns;
+            stores.began(begin_ns, end_ns);
+            if n > 500 {
+                stores.inside_ns.push(end_ns - begin_ns);
+            }
+        }
+        stores.mean_and_least_s().expect("requests")
+    }
+
+    #[test]
+    fn a_store_that_serves_one_after_the_other_was_sooner_at_first() {
+        let (mean, least) = closed_loop(1_000_000, 0);
+        assert!(mean > 10.0 * least, "{mean} {least}");
+    }
+
+    #[test]
+    fn a_store_that_takes_its_time_for_each_never_was() {
+        let (mean, least) = closed_loop(1, 20_000_000);
+        assert!(mean < 1.1 * least, "{mean} {least}");
     }
 }
