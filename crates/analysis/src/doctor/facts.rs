@@ -106,6 +106,9 @@ pub struct Sender {
     pub receive_window: f64,
     /// Share of the time limited by the send buffer.
     pub send_buffer: f64,
+    /// Share of the time for which the socket had nothing left to send and its owner had: no window is in the way then,
+    /// the socket takes no more.
+    pub starved: f64,
     /// Share of the time limited by the congestion window.
     pub congestion_window: f64,
     /// Share of the time limited by pacing.

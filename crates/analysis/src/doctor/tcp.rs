@@ -84,13 +84,24 @@ fn receive_window(facts: &Facts, sender: &Sender) -> Option<Finding> {
 /// Linux offers about half of a receive buffer as window, and a send buffer holds packets with their bookkeeping.
 const WINDOW_OF_BUFFER: f64 = 0.5;
 
+/// A send buffer of which so much is under way is full: packets take more of it than their payload.
+const FULL_BUFFER: f64 = 0.4;
+
+/// The share of the time in which the send buffer was full and all of it under way. The kernel counts less of it than there
+/// is: each acknowledgement makes room for a moment.
+fn buffer_share(sender: &Sender, limit: Option<f64>, connections: f64) -> f64 {
+    let is_full = limit.is_some_and(|limit| sender.flight_bytes >= FULL_BUFFER * limit * connections.max(1.0));
+    if is_full { sender.starved.max(sender.send_buffer) } else { sender.send_buffer }
+}
+
 fn send_buffer(facts: &Facts, sender: &Sender) -> Option<Finding> {
+    let share = buffer_share(sender, sender.buffer_most_bytes, facts.connections);
     let mut evidence = vec![
         count(
             "share of the time in which the send buffer was full and all of it under way",
-            sender.send_buffer,
+            share,
             "",
-            "sockets: sndbuf_limited_ns",
+            "sockets: sndbuf_limited_ns, notsent_bytes, unsent_bytes",
         ),
         count("bytes under way", sender.flight_bytes, "bytes", "sockets: unacked_packets, mss_bytes"),
     ];
@@ -100,13 +111,13 @@ fn send_buffer(facts: &Facts, sender: &Sender) -> Option<Finding> {
             count("what the send buffer may grow to", b, "bytes", "sessions: send_buffer_max_bytes")
         }),
     );
-    let effect = if sender.send_buffer >= LEAST_SHARE {
-        held(facts, sender.send_buffer, true)
+    let effect = if share >= LEAST_SHARE {
+        held(facts, share, true)
     } else {
         let most = limit? * facts.connections.max(1.0) * WINDOW_OF_BUFFER;
         Effect::Rate { bytes_per_s: most / facts.rtt_s?.max(1e-6), of_connection: true }
     };
-    Some(Finding { limiter: Limiter::SendBuffer, share: sender.send_buffer, effect, evidence })
+    Some(Finding { limiter: Limiter::SendBuffer, share, effect, evidence })
 }
 
 fn congestion_window(facts: &Facts, sender: &Sender) -> Option<Finding> {

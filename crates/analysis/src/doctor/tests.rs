@@ -131,6 +131,16 @@ fn what_tcp_waits_for() {
     let none = Sender { has_nagle: Some(false), ..Sender::default() };
     for (sender, limiter) in [
         (Sender { send_buffer: 0.95, ..none }, Limiter::SendBuffer),
+        (
+            Sender {
+                send_buffer: 0.1,
+                starved: 0.9,
+                flight_bytes: 72e3,
+                buffer_most_bytes: Some(92e3),
+                ..none
+            },
+            Limiter::SendBuffer,
+        ),
         (Sender { receive_window: 0.95, ..none }, Limiter::ReceiveWindow),
         (Sender { congestion_window: 0.9, retransmitted: 80.0, ..none }, Limiter::Loss),
         (Sender { congestion_window: 0.9, local_cuts: 40.0, ..none }, Limiter::DeviceRing),

@@ -61,6 +61,7 @@ pub(super) fn fill(
         &mut sum.backlogged,
         &mut sum.receive_window,
         &mut sum.send_buffer,
+        &mut sum.starved,
         &mut sum.congestion_window,
         &mut sum.pacing,
         &mut sum.rtt_s,
@@ -155,8 +156,11 @@ fn one(track: &Track) -> Sender {
         let repairs = !matches!(table.state[row], CongestionState::Open | CongestionState::Disorder);
         let window_bytes = f64::from(table.snd_wnd_bytes[row]);
         let is_shut = window_bytes > 0.0 && (flight + 2.0) * mss >= FULL * window_bytes;
+        let is_starved = f64::from(table.notsent_bytes[row]) < mss;
         if repairs || flight >= FULL * cwnd {
             sender.congestion_window += length;
+        } else if !is_shut && is_starved {
+            sender.starved += length;
         } else if !is_shut && pacing != u64::MAX {
             sender.pacing += length;
         }
@@ -169,6 +173,7 @@ fn one(track: &Track) -> Sender {
         backlogged: part(sender.backlogged),
         receive_window: of_time(track.grown(&|row| table.rwnd_limited_ns[row])),
         send_buffer: of_time(track.grown(&|row| table.sndbuf_limited_ns[row])),
+        starved: part(sender.starved),
         congestion_window: part(sender.congestion_window),
         pacing: part(sender.pacing),
         cwnd_bytes: part(sender.cwnd_bytes),
@@ -193,6 +198,7 @@ fn add(sum: Sender, other: &Sender) -> Sender {
     Sender {
         backlogged: sum.backlogged + other.backlogged,
         receive_window: sum.receive_window + other.receive_window,
+        starved: sum.starved + other.starved,
         send_buffer: sum.send_buffer + other.send_buffer,
         congestion_window: sum.congestion_window + other.congestion_window,
         pacing: sum.pacing + other.pacing,
