@@ -73,7 +73,7 @@ impl Target {
             });
             match client {
                 Ok(client) => {
-                    entry.insert(client);
+                    entry.insert(Box::new(client));
                     self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
                     self.next_roll_call = self.next_roll_call.min(now + ROLL_CALL_EVERY);
                 }

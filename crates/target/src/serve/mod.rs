@@ -89,7 +89,8 @@ pub struct Target {
     poll: Poll,
     listeners: Vec<Listener>,
     signals: EndSignals,
-    clients: Slab<Client>,
+    /// Boxed, since the slab keeps the room of the most that there have been.
+    clients: Slab<Box<Client>>,
     /// Their sessions.
     sides: Slab<Side>,
     /// Clients with something to do in this turn, and those that were not done with the last one: they come
