@@ -1,4 +1,4 @@
-//! What the system allows this process: open files.
+//! What this process has of the system: open files, memory.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -13,6 +13,16 @@ pub fn raise_open_files() -> io::Result<u64> {
         set_open_files(libc::rlimit { rlim_cur: limit.rlim_max, ..limit })?;
     }
     Ok(limit.rlim_max)
+}
+
+/// Gives memory that was freed back to the system. glibc by itself keeps whatever lies below something in use; other
+/// allocators know better and are left alone.
+pub fn give_memory_back() {
+    // SAFETY: no pointers are passed.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 /// Lets `open` open as many files as the hard limit allows: some for each processor are more than 1024 on a large

@@ -41,7 +41,7 @@ use control::Sharing;
 use engine::trace::Tracer;
 use engine::{Buffers, Progress, Quantum, Scratch, Service, Turn, Workers};
 use event::{Host, Instant, Sink, SocketSample};
-use net::{EndSignals, Interest, Poll, Ready};
+use net::{EndSignals, Interest, Poll, Ready, limits};
 use proto::discovery::DiscoveredTarget;
 use proto::login::LoginPolicy;
 use proto::params::Wishes;
@@ -76,6 +76,9 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
 /// Connections of one session at most.
 const CONNECTIONS_PER_SESSION: u16 = 8;
 
+/// So many connections leave memory worth giving back.
+const CROWD: usize = 256;
+
 /// How long turns stay short after a second connection had one.
 const SHARED_FOR: Duration = Duration::from_millis(50);
 
@@ -91,6 +94,8 @@ pub struct Target {
     signals: EndSignals,
     /// Boxed, since the slab keeps the room of the most that there have been.
     clients: Slab<Box<Client>>,
+    /// The most of them since memory was given back.
+    most_clients: usize,
     /// Their sessions.
     sides: Slab<Side>,
     /// Clients with something to do in this turn, and those that were not done with the last one: they come
@@ -154,7 +159,7 @@ impl Target {
     pub fn start(config: &Config) -> Result<Target, ServeError> {
         let signals = EndSignals::take_over()?;
         // With what the system leaves us, however little: running out is handled.
-        let _ = net::limits::raise_open_files();
+        let _ = limits::raise_open_files();
         let luns = Luns::open(&config.luns, &config.iqn)?;
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
@@ -187,6 +192,7 @@ impl Target {
             listeners,
             signals,
             clients: Slab::new(),
+            most_clients: 0,
             sides: Slab::new(),
             dirty: Vec::new(),
             again: Vec::new(),
@@ -258,6 +264,7 @@ impl Target {
 
     fn close(&mut self, index: usize, end: &End, now: Instant) {
         // It may have been named more than once in a turn.
+        self.most_clients = self.most_clients.max(self.clients.len());
         let Some(mut client) = self.clients.try_remove(index) else { return };
         if let (Some(sink), Some(sample)) = (&mut self.sockets, client.last_sample(now)) {
             sink.record(&sample);
@@ -265,6 +272,11 @@ impl Target {
         client.leave(&mut self.sides, &mut self.shared);
         if end.is_worth_telling() {
             log(format_args!("{}: {end}", client.name()));
+        }
+        drop(client);
+        if self.most_clients >= CROWD && self.clients.len() < self.most_clients / 8 {
+            limits::give_memory_back();
+            self.most_clients = self.clients.len();
         }
     }
 
