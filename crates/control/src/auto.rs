@@ -42,11 +42,15 @@ impl Policy for Auto {
         let cut = self.cuts.observe(seen);
         self.cap.observe(seen, &self.product, cut);
         self.space.observe(seen, cut);
+        if !self.cap.is_bulk() {
+            // Who does not share a line has no part of it, and a later burst is not to have the one of now.
+            self.granted_bytes_per_s = None;
+        }
     }
 
     fn decide(&self) -> Decision {
         let cap = self.cap.pacing_bytes_per_s(&self.product);
-        let granted = self.granted_bytes_per_s.filter(|_| self.cap.is_bulk()).unwrap_or(u64::MAX);
+        let granted = self.granted_bytes_per_s.unwrap_or(u64::MAX);
         let lone = (!self.cap.is_bulk()).then_some(&self.space);
         let look_lone = lone.and_then(Space::look_again).unwrap_or(Duration::MAX);
         Decision {
@@ -118,6 +122,18 @@ mod tests {
         assert_eq!(auto.decide().pacing_bytes_per_s, Some(LINE / 4));
         auto.grant(None);
         assert_eq!(auto.decide().pacing_bytes_per_s, Some(UNCAPPED));
+    }
+
+    #[test]
+    fn what_was_granted_ends_with_the_bulk() {
+        let mut auto = auto(LINE, 1 << 20);
+        auto.grant(Some(LINE / 4));
+        let busy = Observation { rtt: RTT, min_rtt: Some(RTT), backlog_bytes: 64 << 20, ..QUIET };
+        for (backlog_bytes, expected) in [(64 << 20, LINE / 4), (0, UNCAPPED), (64 << 20, UNCAPPED)] {
+            let now = Instant::ZERO + 50 * RTT;
+            auto.observe(&Observation { now, backlog_bytes, delivery_rate_bytes_per_s: LINE, ..busy });
+            assert_eq!(auto.decide().pacing_bytes_per_s, Some(expected), "{backlog_bytes}");
+        }
     }
 
     #[test]

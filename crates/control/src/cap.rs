@@ -19,7 +19,7 @@ use crate::cuts::Cut;
 use crate::max_filter::MaxFilter;
 use crate::policy::{Observation, UNCAPPED};
 use crate::product::{Product, RATE_MIN_TIME};
-use crate::share::Claim;
+use crate::share::{Claim, QUEUE_LASTS};
 use crate::wary::{Round, Wary, window_rate};
 
 /// A sender with less than this to send is left uncapped, so that a lone request goes out at once.
@@ -27,7 +27,7 @@ pub(crate) const BULK_BYTES: u64 = 2 << 20;
 /// Paths shorter than this are not paced.
 const PACED_MIN_RTT: Duration = Duration::from_millis(1);
 /// Least cap, in bytes per second: below it one packet would wait for many round trips.
-const PACED_MIN: u64 = 1 << 17;
+pub(crate) const PACED_MIN: u64 = 1 << 17;
 /// How soon to look again while a window doubles every round trip, at the soonest.
 const LOOK_SOON: Duration = Duration::from_millis(2);
 /// And otherwise.
@@ -65,6 +65,9 @@ pub(crate) struct Cap {
     is_bulk: bool,
     /// The path showed a queue at the last look, or has just overflowed.
     has_queue: bool,
+    /// Until when that counts as of late.
+    had_queue_until: Instant,
+    had_queue: bool,
     /// The rate at which packets arrived of late.
     rate_bytes_per_s: u64,
     stage: Stage,
@@ -96,6 +99,8 @@ impl Cap {
             was_bulk: false,
             is_bulk: false,
             has_queue: false,
+            had_queue_until: Instant::ZERO,
+            had_queue: false,
             rate_bytes_per_s: 0,
             stage: Stage::Ramp,
         }
@@ -132,6 +137,10 @@ impl Cap {
             self.stage = Stage::Wary(Wary::new(self.delivered.max()));
         }
         self.has_queue = has_overflowed || path.has_queue(seen.rtt);
+        if self.has_queue {
+            self.had_queue_until = seen.now + QUEUE_LASTS;
+        }
+        self.had_queue = seen.now < self.had_queue_until;
         let rate = self.count(seen, path.min_rtt);
         self.rate_bytes_per_s = rate.unwrap_or(self.rate_bytes_per_s);
         if let Stage::Wary(wary) = &mut self.stage {
@@ -170,7 +179,12 @@ impl Cap {
 
     /// What a sender in bulk claims of the line.
     pub(crate) fn claim(&self) -> Option<Claim> {
-        let claim = Claim { weight: 1, rate_bytes_per_s: self.rate_bytes_per_s, has_queue: self.has_queue };
+        let claim = Claim {
+            weight: 1,
+            rate_bytes_per_s: self.rate_bytes_per_s,
+            has_queue: self.has_queue,
+            had_queue: self.had_queue,
+        };
         self.is_bulk.then_some(claim)
     }
 

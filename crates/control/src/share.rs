@@ -4,13 +4,15 @@
 //! process that serves them all knows what they carry together. While any of them shows a queue, that sum is the line,
 //! and each may have its part of it by weight; what somebody does not use is shared among the others (max-min). Who uses
 //! less than its part may use twice what it does, so a newcomer doubles each round trip until it has its part, and
-//! somebody whose own path is slower does not keep others from the rest. Senders whose lines are different ones are not
-//! hurt: each uses less than its part of the sum, or has what is left of it.
+//! somebody whose own path is slower does not keep others from the rest. Whose own path has shown no queue of late is on
+//! a line with room, its own or one that all share, and may grow in the same way even beyond its part: senders whose
+//! lines are different ones do not hold each other down. What cannot be counted yet is not shared.
 
 use core::time::Duration;
 
 use event::Instant;
 
+use crate::cap::PACED_MIN;
 use crate::max_filter::MaxFilter;
 
 /// One sender in bulk.
@@ -22,12 +24,14 @@ pub struct Claim {
     pub rate_bytes_per_s: u64,
     /// Its path shows a queue, or has just overflowed.
     pub has_queue: bool,
+    /// That was so within the last two seconds.
+    pub had_queue: bool,
 }
 
 /// Time slots of which the sum is remembered.
 const SLOT: Duration = Duration::from_millis(250);
 /// A queue counts for so long.
-const QUEUE_LASTS: Duration = Duration::from_secs(2);
+pub(crate) const QUEUE_LASTS: Duration = Duration::from_secs(2);
 /// Somebody who uses less than its part may have so many times what it uses, and at least this.
 const GROWTH: u64 = 2;
 const RATE_MIN_BYTES_PER_S: u64 = 1 << 20;
@@ -59,14 +63,21 @@ impl Sharing {
         if claims.iter().any(|claim| claim.has_queue) {
             self.queue_until = now + QUEUE_LASTS;
         }
-        if claims.len() < 2 || now >= self.queue_until {
+        // The sum says nothing of the line while it lacks somebody.
+        let is_counted = claims.iter().all(|claim| claim.rate_bytes_per_s > 0);
+        if claims.len() < 2 || now >= self.queue_until || !is_counted {
             return vec![None; claims.len()];
         }
-        parts(self.line.max(), claims)
-            .into_iter()
-            .map(|part| Some((part / 100).saturating_mul(HEADROOM_PERCENT)))
-            .collect()
+        let parts = parts(self.line.max(), claims);
+        parts.into_iter().zip(claims).map(|(part, claim)| Some(grant(part, claim))).collect()
     }
+}
+
+/// What somebody may send at most whose part is this.
+fn grant(part: u64, claim: &Claim) -> u64 {
+    let part = (part / 100).saturating_mul(HEADROOM_PERCENT);
+    let grown = if claim.had_queue { 0 } else { claim.rate_bytes_per_s.saturating_mul(GROWTH) };
+    part.max(grown).max(PACED_MIN)
 }
 
 /// Parts of a line by weight; what somebody cannot use goes to the others.
@@ -102,7 +113,7 @@ mod tests {
     const RTT: Duration = Duration::from_millis(16);
 
     fn claim(weight: u32, rate_bytes_per_s: u64) -> Claim {
-        Claim { weight, rate_bytes_per_s, has_queue: true }
+        Claim { weight, rate_bytes_per_s, has_queue: true, had_queue: true }
     }
 
     /// Senders on one line: each sends what its own window lets it and no more than its part; a line that has too much
@@ -177,6 +188,36 @@ mod tests {
         let (fast, slow) = (claim(1, 1_000_000_000), claim(1, 10_000_000));
         let parts = parts(1_010_000_000, &[fast, slow]);
         assert!(parts[0] >= 990_000_000 / 100 * 99 && parts[1] > 10_000_000, "{parts:?}");
+    }
+
+    #[test]
+    fn a_fast_newcomer_is_not_held_down_by_a_slow_queue() {
+        let (slow, fast) = (10_000_000, 1_000_000_000);
+        let (mut sharing, mut now, mut rate) = (Sharing::new(), Instant::ZERO, RATE_MIN_BYTES_PER_S);
+        for _ in 0..20 {
+            now += RTT;
+            let newcomer = Claim { has_queue: false, had_queue: false, ..claim(1, rate) };
+            let grants = sharing.share(now, &[claim(1, slow), newcomer]);
+            assert!(grants[0] >= Some(slow / 10 * 7), "it gives way for a moment at most: {grants:?}");
+            rate = grants[1].unwrap_or(2 * rate).min(fast);
+        }
+        assert_eq!(rate, fast, "its window doubled all the way");
+        let newcomer = Claim { has_queue: false, had_queue: false, ..claim(1, rate) };
+        assert!(sharing.share(now, &[claim(1, slow), newcomer])[0] >= Some(slow));
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_not_shared_and_nobody_is_granted_nothing() {
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        let mut sharing = Sharing::new();
+        assert_eq!(sharing.share(at(0), &[claim(1, 0), claim(1, 0)]), [None, None]);
+        assert_eq!(sharing.share(at(1), &[claim(1, LINE), claim(1, 0)]), [None, None]);
+        assert!(
+            Sharing::new()
+                .share(at(2), &[claim(1, 1), claim(1, 1)])
+                .iter()
+                .all(|part| *part >= Some(PACED_MIN))
+        );
     }
 
     #[test]

@@ -17,7 +17,7 @@ use event::{Instant, WindowKind};
 
 use crate::cuts::Cut;
 use crate::policy::Observation;
-use crate::train::Train;
+use crate::train::{Measured, Train};
 use crate::wary::window_rate;
 
 /// What is sent at one time without spacing: the smallest ring, 80 packets, has room for it.
@@ -81,12 +81,20 @@ impl Space {
         if seen.was_spaced {
             self.spaced_at = seen.now;
         }
-        // What arrives slower than before says nothing, unless there was more to hand over.
+        // What arrives slower than before says nothing, unless there was more to hand over all the while.
         let was_spaced = seen.now <= self.spaced_at + seen.rtt + SPACED_LASTS;
-        if let Some(rate) = train.filter(|rate| was_spaced || *rate > self.typical()) {
-            self.learn(rate, seen.handed_bytes_per_s);
+        let gap_max = 2 * self.look_again().unwrap_or(LOOK_MAX);
+        let is_honest = |train: &Measured| was_spaced && train.longest_gap <= gap_max;
+        if let Some(train) = train.filter(|train| is_honest(train) || train.bytes_per_s > self.typical()) {
+            self.learn(train.bytes_per_s, seen);
         }
-        if cut.is_some_and(|cut| cut.kind == WindowKind::CutHere) && self.typical() > 0 {
+        // What overflowed is the device, or the first queue on the way.
+        let is_too_fast = cut.is_some_and(|cut| match cut.kind {
+            WindowKind::CutHere => true,
+            WindowKind::CutByLoss => was_spaced,
+            _ => false,
+        });
+        if is_too_fast && self.typical() > 0 {
             self.is_found = true;
             self.before_bytes_per_s = self.bytes_per_s;
             self.bytes_per_s = (self.bytes_per_s / 100 * CUT_PERCENT).max(self.typical() / 2);
@@ -100,8 +108,8 @@ impl Space {
 
     /// Takes the rate of a train. The rate that it was to be handed over at is the present one, or in part the one
     /// before; whoever woke up late was slower than that, and then the line is not to blame.
-    fn learn(&mut self, rate: u64, handed_bytes_per_s: u64) {
-        let real = if handed_bytes_per_s == 0 { u64::MAX } else { handed_bytes_per_s };
+    fn learn(&mut self, rate: u64, seen: &Observation) {
+        let real = if seen.handed_bytes_per_s == 0 { u64::MAX } else { seen.handed_bytes_per_s };
         let handed_over = self.bytes_per_s.min(self.before_bytes_per_s).min(real);
         let has_kept_up = rate >= handed_over / 100 * KEPT_UP_PERCENT;
         self.is_found |= !has_kept_up;
@@ -111,8 +119,14 @@ impl Space {
         self.bytes_per_s = match (has_kept_up, self.is_found) {
             (true, false) => self.bytes_per_s.max(rate / 100 * GROW_PERCENT),
             (true, true) => self.bytes_per_s.max(self.typical() / 100 * FEEL_PERCENT),
-            (false, _) => self.typical() / 100 * LINE_PERCENT,
+            (false, _) => (self.typical() / 100 * LINE_PERCENT).max(self.least(seen)),
         };
+    }
+
+    /// What was handed over too slowly arrives too slowly, so there is an end to that: what TCP's window alone would send,
+    /// as long as that is not much.
+    fn least(&self, seen: &Observation) -> u64 {
+        window_rate(seen, self.min_rtt.unwrap_or(seen.rtt).as_nanos()).min(START_BYTES_PER_S)
     }
 
     /// The median of the last trains: acknowledgements that come in bunches make single ones too fast.
@@ -208,6 +222,46 @@ mod tests {
             let end = &waited[40..];
             assert!(end.iter().all(|packets| *packets < 100), "{ms} ms, at the end: {waited:?}");
             assert!(end.iter().all(|packets| *packets > 10), "a little faster than the line: {waited:?}");
+        }
+    }
+
+    #[test]
+    fn late_wake_ups_do_not_make_it_slower_and_slower() {
+        let rtt = Duration::from_millis(50);
+        let mut space = Space::new();
+        // Each train arrives at half the rate that it was to have.
+        for round in 0..100 {
+            let rate = space.bytes_per_s / 2;
+            for ms in 0..=30u64 {
+                let arrived = (rate * ms / MSS / 1000) as u32;
+                space.observe(
+                    &Observation {
+                        now: Instant::ZERO + rtt * round + Duration::from_millis(ms),
+                        rtt,
+                        min_rtt: Some(rtt),
+                        delivered_packets: arrived,
+                        unacked_packets: u32::from(ms < 30),
+                        cwnd_packets: 2000,
+                        burst_bytes: 1 << 20,
+                        was_spaced: true,
+                        ..QUIET
+                    },
+                    None,
+                );
+            }
+        }
+        assert_eq!(space.bytes_per_s, START_BYTES_PER_S);
+    }
+
+    #[test]
+    fn a_loss_while_something_was_spaced_makes_it_slower() {
+        let rtt = Duration::from_millis(50);
+        let lost = Some(Cut { kind: WindowKind::CutByLoss, from_packets: 400, to_packets: 280 });
+        for (was_spaced, expected) in [(true, LINE / 100 * CUT_PERCENT), (false, LINE)] {
+            let mut space = Space { arrived: [LINE; 5], bytes_per_s: LINE, ..Space::new() };
+            let now = Instant::ZERO + Duration::from_secs(1);
+            space.observe(&Observation { now, rtt, min_rtt: Some(rtt), was_spaced, ..QUIET }, lost);
+            assert_eq!(space.bytes_per_s, expected);
         }
     }
 

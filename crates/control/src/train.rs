@@ -21,8 +21,25 @@ const TRAIN_MAX_TIME: Duration = Duration::from_millis(50);
 pub(crate) struct Train {
     /// The last look.
     last: Option<Look>,
-    /// The first and the last look with packets arriving before it and after it.
-    inside: Option<(Look, Look)>,
+    /// What packets arrived before and after.
+    inside: Option<Inside>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Inside {
+    begin: Look,
+    /// The last look but one, and the last.
+    before: Look,
+    end: Look,
+    longest_gap: Duration,
+}
+
+/// A train that has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Measured {
+    pub(crate) bytes_per_s: u64,
+    /// The longest time between two looks at it: nobody knows whether packets arrived all the while.
+    pub(crate) longest_gap: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,28 +49,33 @@ struct Look {
 }
 
 impl Train {
-    /// Takes a look; the rate of a train that has ended, in bytes per second.
-    pub(crate) fn observe(&mut self, seen: &Observation) -> Option<u64> {
+    /// Takes a look; a train that has ended.
+    pub(crate) fn observe(&mut self, seen: &Observation) -> Option<Measured> {
         let delivered_packets = seen.delivered_packets;
         let look = Look { at: seen.now, delivered_packets };
         let last = self.last.replace(look);
         let is_moving = last.is_some_and(|last| delivered_packets != last.delivered_packets);
         let is_inside = is_moving && seen.unacked_packets > 0;
         if is_inside {
-            let (begin, _) = *self.inside.get_or_insert((look, look));
-            self.inside = Some((begin, look));
-            if seen.now.since(begin.at) < TRAIN_MAX_TIME {
+            let begun = Inside { begin: look, before: look, end: look, longest_gap: Duration::ZERO };
+            let inside = self.inside.get_or_insert(begun);
+            inside.longest_gap = inside.longest_gap.max(look.at.since(inside.end.at));
+            (inside.before, inside.end) = (inside.end, look);
+            if seen.now.since(inside.begin.at) < TRAIN_MAX_TIME {
                 return None;
             }
         }
-        let (begin, end) = self.inside.take()?;
+        let Inside { begin, before, end, longest_gap } = self.inside.take()?;
+        // Where nothing has arrived after it the last piece may have had its end earlier.
+        let end = if is_moving { end } else { before };
         let (time, packets) =
             (end.at.since(begin.at), end.delivered_packets.wrapping_sub(begin.delivered_packets));
         if time < TRAIN_MIN_TIME || packets < TRAIN_MIN_PACKETS {
             return None;
         }
         let bytes = u128::from(packets) * u128::from(seen.mss_bytes) * 1_000_000_000;
-        u64::try_from(bytes / time.as_nanos()).ok()
+        let bytes_per_s = u64::try_from(bytes / time.as_nanos()).ok()?;
+        Some(Measured { bytes_per_s, longest_gap })
     }
 }
 
@@ -65,12 +87,30 @@ mod tests {
     /// Looks every two milliseconds at a burst of which 100 packets arrive each millisecond, from the fifth on.
     fn rate(packets: u32) -> Option<u64> {
         let mut train = Train::default();
-        (0..60).find_map(|step| {
+        let measured = (0..60).find_map(|step| {
             let now = Instant::ZERO + Duration::from_millis(2) * step;
             let delivered_packets = ((2 * step).saturating_sub(5) * 100).min(packets);
             let unacked_packets = packets - delivered_packets;
             train.observe(&Observation { now, delivered_packets, unacked_packets, ..QUIET })
+        });
+        measured.map(|measured| measured.bytes_per_s)
+    }
+
+    /// The train seen by such looks: when, how many packets have arrived, how many are under way.
+    fn measure(looks: &[(u64, u32, u32)]) -> Option<Measured> {
+        let mut train = Train::default();
+        looks.iter().find_map(|&(ms, delivered_packets, unacked_packets)| {
+            let now = Instant::ZERO + Duration::from_millis(ms);
+            train.observe(&Observation { now, delivered_packets, unacked_packets, ..QUIET })
         })
+    }
+
+    #[test]
+    fn a_pause_is_not_part_of_a_train_and_long_gaps_are_told() {
+        // A hundred packets a millisecond; the last of what was sent arrives in the middle of a piece.
+        let looks = [(0, 0, 900), (2, 100, 800), (4, 300, 600), (9, 800, 100), (11, 830, 70), (13, 830, 70)];
+        let expected = Measured { bytes_per_s: 144_800_000, longest_gap: Duration::from_millis(5) };
+        assert_eq!(measure(&looks), Some(expected));
     }
 
     #[test]

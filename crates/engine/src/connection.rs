@@ -172,9 +172,10 @@ impl<P, D> Connection<P, D> {
                 return Ok(Progress::More);
             }
             let now = if self.spacing.is_on() { clock::now() } else { Instant::ZERO };
-            let spaced = self.spacing.room(now);
+            let waiting_bytes = self.tx.waiting_bytes();
+            let spaced = self.spacing.room(now, waiting_bytes);
             if spaced == 0 {
-                self.resume_at = Some(self.spacing.resume_at());
+                self.resume_at = Some(self.spacing.resume_at(waiting_bytes));
                 self.wait_for(poll, Interest { writable: false, ..self.interest })?;
                 return Ok(Progress::Waits);
             }

@@ -9,7 +9,7 @@ use event::Instant;
 /// carries in a quarter of a millisecond, since nobody wakes up more often than that.
 const DEPTH_MIN_BYTES: u64 = 96 << 10;
 const DEPTHS_PER_S: u64 = 4000;
-/// Less than this part of it is not worth a wake-up.
+/// Less than this part of it is not worth a wake-up, unless it is all that there is.
 const LEAST_PART: u64 = 3;
 
 /// A bucket.
@@ -30,6 +30,8 @@ pub(crate) struct Spacing {
 
 /// A longer pause ends a burst.
 const PAUSE: Duration = Duration::from_millis(8);
+/// One that goes on is measured piece by piece: what was long ago says nothing of now.
+const PIECE: Duration = Duration::from_millis(50);
 /// A burst that is shorter has no rate yet.
 const BURST_MIN_TIME: Duration = Duration::from_millis(3);
 
@@ -57,8 +59,8 @@ impl Spacing {
         self.bytes_per_s.is_some()
     }
 
-    /// How much may go out at `now`: nothing, or what is worth it.
-    pub(crate) fn room(&mut self, now: Instant) -> usize {
+    /// How much of what waits may go out at `now`: nothing, or what is worth it.
+    pub(crate) fn room(&mut self, now: Instant, waiting_bytes: usize) -> usize {
         let Some(rate) = self.bytes_per_s else { return usize::MAX };
         let gained = u128::from(rate) * now.since(self.at).as_nanos() / 1_000_000_000;
         let gained = u64::try_from(gained).unwrap_or(u64::MAX);
@@ -66,7 +68,7 @@ impl Spacing {
             self.filled_bytes = self.filled_bytes.saturating_add(gained).min(depth_bytes(rate));
             self.at = now;
         }
-        if self.filled_bytes < least_bytes(rate) {
+        if self.filled_bytes < least_bytes(rate, waiting_bytes) {
             self.was_short = true;
             return 0;
         }
@@ -79,7 +81,7 @@ impl Spacing {
             return;
         }
         self.filled_bytes = self.filled_bytes.saturating_sub(bytes as u64);
-        if now.since(self.last) > PAUSE {
+        if now.since(self.last) > PAUSE || now.since(self.begun) > PIECE {
             self.before_bytes_per_s = self.present_rate().unwrap_or(self.before_bytes_per_s);
             (self.begun, self.handed_bytes) = (now, 0);
         } else {
@@ -99,10 +101,11 @@ impl Spacing {
         u64::try_from(rate).ok().filter(|_| time >= BURST_MIN_TIME)
     }
 
-    /// When there is room again.
-    pub(crate) fn resume_at(&self) -> Instant {
+    /// When there is room again for what waits.
+    pub(crate) fn resume_at(&self, waiting_bytes: usize) -> Instant {
         let rate = self.bytes_per_s.unwrap_or(u64::MAX);
-        let missing = u128::from(least_bytes(rate).saturating_sub(self.filled_bytes)) * 1_000_000_000;
+        let least = least_bytes(rate, waiting_bytes);
+        let missing = u128::from(least.saturating_sub(self.filled_bytes)) * 1_000_000_000;
         self.at + Duration::from_nanos(u64::try_from(missing / u128::from(rate)).unwrap_or(u64::MAX) + 1)
     }
 
@@ -116,8 +119,9 @@ fn depth_bytes(rate_bytes_per_s: u64) -> u64 {
     DEPTH_MIN_BYTES.max(rate_bytes_per_s / DEPTHS_PER_S)
 }
 
-fn least_bytes(rate_bytes_per_s: u64) -> u64 {
-    depth_bytes(rate_bytes_per_s) / LEAST_PART
+fn least_bytes(rate_bytes_per_s: u64, waiting_bytes: usize) -> u64 {
+    // Nothing waits for nothing.
+    (depth_bytes(rate_bytes_per_s) / LEAST_PART).min(waiting_bytes as u64).max(1)
 }
 
 #[cfg(test)]
@@ -129,16 +133,16 @@ mod tests {
     #[test]
     fn a_megabyte_takes_its_time_and_never_more_than_the_bucket_goes_at_once() {
         let mut spacing = Spacing::new();
-        assert_eq!(spacing.room(Instant::ZERO), usize::MAX);
+        assert_eq!(spacing.room(Instant::ZERO, 1 << 20), usize::MAX);
         spacing.set_rate(Some(RATE));
         let (mut now, mut left) = (Instant::ZERO + Duration::from_secs(9), 1 << 20);
         let begun = now;
         while left > 0 {
-            let room = spacing.room(now);
+            let room = spacing.room(now, left);
             let depth = DEPTH_MIN_BYTES as usize;
-            assert!(room <= depth && (room == 0 || room >= depth / 3));
+            assert!(room <= depth && (room == 0 || room >= left.min(depth / 3)));
             if room == 0 {
-                now = spacing.resume_at();
+                now = spacing.resume_at(left);
                 continue;
             }
             let sent = left.min(room);
@@ -158,9 +162,38 @@ mod tests {
         let mut now = Instant::ZERO;
         for _ in 0..10 {
             now += Duration::from_millis(20);
-            let room = spacing.room(now);
+            let room = spacing.room(now, usize::MAX);
             assert_eq!(room, DEPTH_MIN_BYTES as usize);
             spacing.take(now, room);
         }
+    }
+
+    #[test]
+    fn a_command_after_a_burst_waits_for_no_more_than_its_own_bytes() {
+        let mut spacing = Spacing::new();
+        spacing.set_rate(Some(RATE));
+        let now = Instant::ZERO + Duration::from_secs(1);
+        let room = spacing.room(now, 1 << 20);
+        spacing.take(now, room - 100);
+        assert_eq!(spacing.room(now, 1 << 20), 0, "a third of a bucket is not there");
+        assert_eq!(spacing.room(now, 48), 100);
+        spacing.take(now, 96);
+        assert_eq!(spacing.room(now, 48), 0);
+        let at = spacing.resume_at(48);
+        assert!(at.since(now) < Duration::from_nanos(400), "{:?}", at.since(now));
+        assert!(spacing.room(at, 48) >= 48);
+    }
+
+    #[test]
+    fn the_rate_of_a_burst_that_goes_on_is_that_of_late() {
+        let mut spacing = Spacing::new();
+        spacing.set_rate(Some(RATE));
+        let begun = Instant::ZERO + Duration::from_secs(1);
+        for ms in 0..1000 {
+            // Fast for most of the time, and slow in the end.
+            let bytes = if ms < 800 { 100_000 } else { 10_000 };
+            spacing.take(begun + Duration::from_millis(ms), bytes);
+        }
+        assert_eq!(spacing.handed_bytes_per_s(), 10_000_000);
     }
 }

@@ -148,6 +148,11 @@ impl<D> Tx<D> {
         self.queue.iter().filter_map(|queued| queued.data.as_ref())
     }
 
+    /// Bytes in the queue that the socket does not have.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.queued_bytes - self.sent_bytes
+    }
+
     /// Gives back the memory that is not in use.
     pub(crate) fn rest(&mut self) {
         self.queue.shrink_to_fit();

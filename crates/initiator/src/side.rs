@@ -218,6 +218,8 @@ impl Side {
                     open.submitted = Instant::FAR_FUTURE;
                     forget(&mut self.trail, open.itt);
                     self.attend(token as usize, Attention::Reset);
+                    // It may have been the last one that the questions waited for.
+                    self.go_on();
                 }
                 Event::Managed { .. } | Event::Pong => {}
             }

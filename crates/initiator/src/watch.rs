@@ -1,6 +1,7 @@
 //! Commands that are never answered although the target is alive: found by the clock, aborted (RFC 7143
-//! section 11.5.1, ABORT TASK), and given up with the session. If the abort is refused or not answered either, the LUN is reset
-//! before that (LOGICAL UNIT RESET), so that nothing of the command comes later.
+//! section 11.5.1, ABORT TASK), and given up with the session. If the target has no such function, or does not answer that
+//! either, the LUN is reset before that (LOGICAL UNIT RESET), so that nothing of the command comes later. Whoever shares
+//! the LUN loses its tasks by that, so an abort that is refused for another reason is not followed by it.
 //!
 //! A slow path is no reason: a command is overdue only if nothing at all moves any more, or if others that
 //! were submitted much later have overtaken it.
@@ -30,7 +31,7 @@ struct Aborting {
     since: Instant,
     name: &'static str,
     response: Option<u8>,
-    /// The abort was refused or not answered, so a reset was asked for: when, and what came of it.
+    /// There is no abort, or it was not answered, so a reset was asked for: when, and what came of it.
     reset: Option<(Instant, Option<u8>)>,
 }
 
@@ -113,7 +114,12 @@ impl Watch {
                     Finding::GiveUp(name, Abort::Done)
                 }
                 (_, Some((_, Some(task_response::COMPLETE)))) => Finding::GiveUp(name, Abort::Reset),
-                (answer, None) if answer.is_some() || now.since(*since) >= half => {
+                (Some(task_response::NOT_SUPPORTED), None) => {
+                    *reset = Some((now, None));
+                    Finding::Reset
+                }
+                (Some(response), None) => Finding::GiveUp(name, Abort::Refused { response }),
+                (None, None) if now.since(*since) >= half => {
                     *reset = Some((now, None));
                     Finding::Reset
                 }
@@ -217,7 +223,18 @@ mod tests {
     }
 
     #[test]
-    fn an_abort_that_is_refused_is_followed_by_a_reset_at_once() {
+    fn an_abort_that_is_refused_is_no_reason_to_end_what_others_have_asked() {
+        for response in [task_response::REJECTED, task_response::NOT_AUTHORIZED, 77] {
+            let (open, mut watch) = (open(&[0]), Watch::new(at(0)));
+            assert_eq!(watch.check(at(10), &open, LIMIT, PATIENCE), Finding::Abort(0));
+            watch.answered(0, response);
+            let expected = Finding::GiveUp("READ", Abort::Refused { response });
+            assert_eq!(watch.check(at(11), &open, LIMIT, PATIENCE), expected);
+        }
+    }
+
+    #[test]
+    fn a_target_that_knows_no_abort_is_asked_for_a_reset_at_once() {
         let refused = task_response::NOT_SUPPORTED;
         for (reset, after, expected) in [
             (Some(task_response::COMPLETE), 11, Abort::Reset),

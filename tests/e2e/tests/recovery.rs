@@ -252,6 +252,8 @@ fn a_command_that_is_never_answered_is_aborted() {
     unanswered("it was aborted", false, |link, request| answer(link, request, task_response::NO_SUCH_TASK));
     let words = "function not supported";
     unanswered(words, true, |link, request| answer(link, request, task_response::NOT_SUPPORTED));
+    // Others share the LUN: that this one may not be ended is no reason to end theirs.
+    unanswered("function rejected", false, |link, request| answer(link, request, task_response::REJECTED));
     unanswered("the LUN was reset", true, |link, request| {
         let is_reset = request.function == task_function::LOGICAL_UNIT_RESET;
         answer(link, request, if is_reset { task_response::COMPLETE } else { task_response::NOT_SUPPORTED });

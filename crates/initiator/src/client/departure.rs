@@ -70,7 +70,10 @@ impl Client {
             Err(error) => return Err(error),
         };
         if !is_over {
-            return Ok(Turn::WaitUntil(until));
+            // What is held back, the logout or what goes before it, must not wait for the end of our patience. Nobody looks
+            // at the connections any more, so their next samples do not count.
+            let resumes = self.lines.iter().filter_map(|line| line.connection.resume_at());
+            return Ok(Turn::WaitUntil(resumes.fold(until, Instant::min)));
         }
         self.hang_up(now);
         self.state = State::Closed;

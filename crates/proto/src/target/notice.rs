@@ -33,8 +33,12 @@ impl Session {
             .push(AsyncMessage { parameter2: time2wait, ..message }, Vec::new());
     }
 
-    /// Sends an Async Message of the vendor's own (AsyncEvent 255).
+    /// Sends an Async Message of the vendor's own (AsyncEvent 255). Nothing follows the response to a logout (RFC 7143
+    /// section 11.14).
     pub fn notify(&mut self, connection: ConnectionId, vendor_code: u8, data: &[u8]) {
+        if at(&mut self.connections, connection).logged_out {
+            return;
+        }
         let no_sense = [0, 0];
         let segment = [&no_sense, data].concat();
         let message = message(async_event::VENDOR);

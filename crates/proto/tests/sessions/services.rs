@@ -178,6 +178,8 @@ fn a_logout_is_answered_and_nothing_comes_after_it() {
     let mut far = pair.far;
     let nothing = Order { kind: Kind::Nothing, address: 0, len_bytes: 0 };
     assert!(take(&mut far, command(0, nothing, 0), &[]).is_err(), "no request after the logout");
+    far.session().notify(ConnectionId::LEADING, 5, b"rate 3");
+    assert!(answers(&mut far).iter().all(|pdu| matches!(pdu, Pdu::LogoutResponse(_))), "nor a message");
 }
 
 #[test]

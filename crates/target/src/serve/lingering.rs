@@ -48,7 +48,6 @@ impl Side {
         self.let_go(&tasks, None, shared);
         let gone =
             |transfer: &Transfer| tasks.contains(&transfer.task) && matches!(transfer.body, Body::Doomed(_));
-        self.give_up_behind(gone, shared);
         let lingering = self.transfers.iter().filter(|(_, transfer)| gone(transfer));
         self.lingering.at_work.extend(lingering.map(|(token, _)| token as u64));
         // One that has come in its place may begin.

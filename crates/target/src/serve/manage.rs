@@ -270,6 +270,10 @@ impl Side {
             }
         }
         self.session.forget_all(&resting);
+        // What no worker has yet is not carried out.
+        let gone =
+            |transfer: &Transfer| tasks.contains(&transfer.task) && matches!(transfer.body, Body::Doomed(_));
+        self.give_up_behind(gone, shared);
     }
 
     /// Drops a transfer whose payload nobody wants any more.

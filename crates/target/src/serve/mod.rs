@@ -112,6 +112,8 @@ pub struct Target {
     shared: Shared,
     sockets: Option<Recorder<SocketSample>>,
     next_sample: Instant,
+    /// Connections were looked at a moment ago.
+    no_sample_before: Instant,
     /// When to listen again after accepting failed.
     listen_again: Option<Instant>,
     congestion: Option<String>,
@@ -224,6 +226,7 @@ impl Target {
             },
             sockets,
             next_sample: Instant::FAR_FUTURE,
+            no_sample_before: Instant::ZERO,
             listen_again: None,
             congestion: config.congestion.clone(),
             next_roll_call: Instant::FAR_FUTURE,
@@ -354,7 +357,8 @@ impl Service for Target {
                 if let Some(client) = self.clients.get_mut(index) {
                     client.mark(ready, now);
                     client.become_dirty(&mut self.dirty);
-                    self.next_sample = self.next_sample.min(now + client.look_again());
+                    let look_at = (now + client.look_again()).max(self.no_sample_before);
+                    self.next_sample = self.next_sample.min(look_at);
                 }
             }
         }

@@ -10,6 +10,10 @@ use super::Target;
 use super::alive::Verdict;
 use super::end::End;
 
+/// What looking at one connection may cost at most, on average, of the time between two looks: a system call takes a few
+/// microseconds of it.
+const LOOK_SHARE: Duration = Duration::from_micros(30);
+
 /// How often peers that say nothing are looked for.
 pub(super) const ROLL_CALL_EVERY: Duration = Duration::from_secs(5);
 
@@ -71,12 +75,36 @@ impl Target {
         for (index, end) in failed {
             self.close(index, &end, now);
         }
-        // Looking costs a system call each, so a crowd is looked at less often.
+        self.no_sample_before = now + LOOK_SHARE * busy;
         self.next_sample = match busy {
             0 if waiting => now + Duration::from_secs(1),
             0 => Instant::FAR_FUTURE,
-            1..100 => now + soonest,
-            busy => now + SAMPLE_EVERY * (busy / 50),
+            busy => now + look_again(busy, soonest),
         };
+    }
+}
+
+/// How soon to look at so many connections again of which one wants it so soon. Looking costs a system call each, so a
+/// crowd is looked at less often.
+fn look_again(busy: u32, soonest: Duration) -> Duration {
+    match busy {
+        0..100 => soonest.max(LOOK_SHARE * busy),
+        busy => SAMPLE_EVERY * (busy / 50),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looking_takes_a_bounded_part_of_the_time() {
+        let soonest = Duration::from_millis(1);
+        assert_eq!(look_again(1, soonest), soonest);
+        assert_eq!(look_again(33, soonest), soonest);
+        assert_eq!(look_again(99, soonest), Duration::from_micros(2970));
+        for busy in 0..5000 {
+            assert!(look_again(busy, soonest) >= LOOK_SHARE * busy, "{busy}");
+        }
     }
 }
