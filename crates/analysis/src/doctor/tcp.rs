@@ -90,7 +90,8 @@ const FULL_BUFFER: f64 = 0.4;
 /// The share of the time in which the send buffer was full and all of it under way. The kernel counts less of it than there
 /// is: each acknowledgement makes room for a moment.
 fn buffer_share(sender: &Sender, limit: Option<f64>, connections: f64) -> f64 {
-    let is_full = limit.is_some_and(|limit| sender.flight_bytes >= FULL_BUFFER * limit * connections.max(1.0));
+    let is_full =
+        limit.is_some_and(|limit| sender.flight_bytes >= FULL_BUFFER * limit * connections.max(1.0));
     if is_full { sender.starved.max(sender.send_buffer) } else { sender.send_buffer }
 }
 
