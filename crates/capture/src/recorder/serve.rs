@@ -403,3 +403,6 @@ impl From<KeepError> for Ended {
         Ended::Refused(error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests;
