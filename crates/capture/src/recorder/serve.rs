@@ -114,11 +114,14 @@ impl Recorder {
         poll.add(signals.as_fd(), SIGNAL, Interest::READ)?;
         let mut events = Events::new();
         let mut threads: Vec<(JoinHandle<()>, TcpStream)> = Vec::new();
-        while !signals.came() {
+        'signal: while !signals.came() {
             poll.wait(&mut events, None)?;
             threads.retain(|(thread, _)| !thread.is_finished());
-            while !signals.came() {
-                let Some((stream, peer)) = accepted(listener)? else { break };
+            while let Some((stream, peer)) = accepted(listener)? {
+                // A signal comes once: whoever has seen it ends.
+                if signals.came() {
+                    break 'signal;
+                }
                 let shared = self.shared.clone();
                 if shared.connections.fetch_add(1, Ordering::AcqRel) >= CAPTURES_MAX {
                     shared.connections.fetch_sub(1, Ordering::AcqRel);
