@@ -24,6 +24,9 @@ const EXTENSION: &str = "pcapng";
 /// Less than this is no file worth having.
 pub const FILE_BYTES_MIN: u64 = 1 << 20;
 
+/// Numbers of others that are passed over for one file.
+const NUMBERS_MAX: u32 = 1000;
+
 /// So many bytes are worth a write of their own past the page cache.
 const DIRECT_BYTES_MIN: usize = 256 << 10;
 
@@ -73,8 +76,8 @@ impl Files {
     ) -> Result<Files, CaptureError> {
         let failed = |source| CaptureError::File { path: dir.to_owned(), source };
         fs::create_dir_all(dir).map_err(failed)?;
-        let number = 1 + last_number(dir, prefix).map_err(failed)?;
-        let current = Current::create(dir, prefix, number, &header, now)?;
+        let last = last_number(dir, prefix).map_err(failed)?;
+        let (number, current) = Current::create_behind(dir, prefix, last, &header, now)?;
         let kept = VecDeque::from([current.path.clone()]);
         let (dir, prefix) = (dir.to_owned(), prefix.to_owned());
         Ok(Files { dir, prefix, header, rotation, number, current, kept, removed: 0 })
@@ -114,8 +117,8 @@ impl Files {
     }
 
     fn rotate(&mut self, now: Instant) -> Result<(), CaptureError> {
-        self.number += 1;
-        self.current = Current::create(&self.dir, &self.prefix, self.number, &self.header, now)?;
+        let (dir, prefix) = (&self.dir, &self.prefix);
+        (self.number, self.current) = Current::create_behind(dir, prefix, self.number, &self.header, now)?;
         self.kept.push_back(self.current.path.clone());
         let most = self.rotation.files.map_or(usize::MAX, |files| files as usize);
         while self.kept.len() > most.max(1) {
@@ -132,6 +135,29 @@ impl Files {
 }
 
 impl Current {
+    /// The next file behind number `last`, and its number. Another capture in the same directory takes numbers too.
+    fn create_behind(
+        dir: &Path,
+        prefix: &str,
+        last: u32,
+        header: &[u8],
+        now: Instant,
+    ) -> Result<(u32, Current), CaptureError> {
+        let mut number = last;
+        for tries_left in (0..NUMBERS_MAX).rev() {
+            number = number.checked_add(1).ok_or_else(|| CaptureError::File {
+                path: dir.to_owned(),
+                source: io::Error::other(format!("no number is left for a file {prefix}-NUMBER")),
+            })?;
+            match Current::create(dir, prefix, number, header, now) {
+                Err(CaptureError::File { source, .. })
+                    if source.kind() == io::ErrorKind::AlreadyExists && tries_left > 0 => {}
+                outcome => return outcome.map(|current| (number, current)),
+            }
+        }
+        unreachable!("the last try returns")
+    }
+
     fn create(
         dir: &Path,
         prefix: &str,
@@ -220,6 +246,22 @@ mod tests {
         assert_eq!((text(expected[1]), text(expected[2])), ("HEAD78901234567".into(), "HEAD89".into()));
         assert_eq!(text(expected[0]), "old");
         assert_eq!(files.paths().count(), 2);
+    }
+
+    #[test]
+    fn two_captures_share_a_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let rotation = Rotation { bytes: Some(10), time: None, files: Some(2) };
+        let new = || Files::create(dir.path(), "a", b"HEAD".to_vec(), rotation, at(0)).unwrap();
+        let mut both = [new(), new()];
+        for n in 0..4 {
+            both.iter_mut().for_each(|files| files.write(b"123456", at(n)).unwrap());
+        }
+        let expected = [5, 6, 7, 8].map(|number| format!("a-{number:05}.pcapng"));
+        assert_eq!(names(dir.path()), expected);
+        fs::write(dir.path().join(format!("a-{}.pcapng", u32::MAX)), "the last number").unwrap();
+        let error = Files::create(dir.path(), "a", Vec::new(), rotation, at(0)).unwrap_err().to_string();
+        assert!(error.contains("no number is left"), "{error}");
     }
 
     #[test]

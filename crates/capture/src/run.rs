@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use event::Instant;
 use net::stamps::Stamp;
-use net::tap::{Counts, Device, Listening, Packet};
+use net::tap::{Condition, Counts, Device, Listening, Packet};
 use net::{EndSignals, Events, Interest, Poll, clock, interface, wait};
 use serde::Serialize;
 
@@ -59,6 +59,8 @@ pub struct Captured {
     pub dropped_kernel: u64,
     /// Packets that the queue before the file or the recorder had no room for.
     pub dropped_queue: u64,
+    /// Packets that were left out because the network card had not stamped them, if it was to.
+    pub unstamped: u64,
 }
 
 /// How a capture went.
@@ -106,8 +108,9 @@ pub fn run(
         device.listen(&listening).map_err(|source| CaptureError::Device { name, source })
     });
     let sources = Sources::new(taps.collect::<Result<_, _>>()?, !settings.hardware_stamps);
-    let outlet = Outlet::start(&settings.destination, header, described.len(), WhenFull::Wait, notices)?;
-    let mut capture = Capture { sources, outlet, taken: 0, last: Stamp(0) };
+    let outlet =
+        Outlet::start(&settings.destination, header, described.len(), WhenFull::Wait, notices.clone())?;
+    let mut capture = Capture { sources, outlet, notices, taken: 0, last: Stamp(0) };
     progress(Progress::Ready);
     capture.run(settings, signals, begun, progress)?;
     capture.finish(begun, settings.packets.unwrap_or(u64::MAX))
@@ -119,6 +122,7 @@ const HEADERS_MAX: usize = 14 + 60 + 60;
 struct Capture {
     sources: Sources,
     outlet: Outlet,
+    notices: Notices,
     taken: u64,
     /// Stamp of the packet that was taken last.
     last: Stamp,
@@ -147,7 +151,7 @@ impl Capture {
             self.outlet.hand_on_if_due(now);
             if now >= look {
                 look = now + LOOK;
-                let captured = self.look()?;
+                let captured = self.look(false)?;
                 progress(Progress::Running(&captured));
             }
             let is_over = self.taken >= most || end.is_some_and(|end| now >= end) || !self.outlet.is_kept();
@@ -164,12 +168,34 @@ impl Capture {
             let until = end.map_or(look, |end| end.min(look)).since(now);
             // What has come so far is handed on before long.
             poll.wait(&mut events, Some(until.min(RETIRE * 2)))?;
+            if !self.are_there()? {
+                return Ok(());
+            }
         }
+    }
+
+    /// Whether all devices are still there; says what has become of them.
+    fn are_there(&self) -> Result<bool, CaptureError> {
+        let mut are_there = true;
+        for tap in self.sources.iter() {
+            let name = tap.device().name();
+            match tap.check()? {
+                Condition::Same => {}
+                Condition::Down => {
+                    self.notices.say(&format!("{name} is down: nothing is heard there until it is up again"));
+                }
+                Condition::Gone => {
+                    self.notices.say(&format!("{name} is gone: the capture ends"));
+                    are_there = false;
+                }
+            }
+        }
+        Ok(are_there)
     }
 
     /// Takes what has come, up to packet number `most`; how many.
     fn take(&mut self, most: u64, is_to_come: bool) -> u64 {
-        let Capture { sources, outlet, taken, last } = self;
+        let Capture { sources, outlet, taken, last, .. } = self;
         let count = sources.take(TURN.min(most - *taken), is_to_come, |interface, packet| {
             let Packet { stamp, len, bytes, vlan } = packet;
             *last = *stamp;
@@ -186,16 +212,25 @@ impl Capture {
         count
     }
 
-    /// Counts, and puts the counts into the file.
-    fn look(&mut self) -> Result<Vec<Captured>, CaptureError> {
+    /// Counts, and puts the counts into the file. What is in the rings will not be taken if this is the end.
+    fn look(&mut self, is_end: bool) -> Result<Vec<Captured>, CaptureError> {
         let t_ns = system_ns().max(self.last.0);
         let mut captured = Vec::new();
         for (interface, tap) in self.sources.taps().iter_mut().enumerate() {
-            let Counts { packets: accepted, drops } = tap.counts()?;
-            self.outlet.statistics(interface, t_ns, accepted, drops);
+            let left = if is_end { tap.waiting()? } else { 0 };
+            let Counts { packets: accepted, drops, unstamped } = tap.counts()?;
+            let (drops, not_kept) = (drops + left, drops + left + unstamped);
+            self.outlet.statistics(interface, t_ns, accepted, not_kept);
             let (packets, dropped_queue) = self.outlet.counts(interface);
             let name = tap.device().name().to_owned();
-            captured.push(Captured { name, accepted, packets, dropped_kernel: drops, dropped_queue });
+            captured.push(Captured {
+                name,
+                accepted,
+                packets,
+                dropped_kernel: drops,
+                dropped_queue,
+                unstamped,
+            });
         }
         Ok(captured)
     }
@@ -220,7 +255,8 @@ impl Capture {
             }
             std::thread::sleep(HOLD);
         }
-        let mut interfaces = self.look()?;
+        // What is left behind the last packet that was asked for is not missing.
+        let mut interfaces = self.look(self.taken < most)?;
         let (kept, counts) = self.outlet.finish()?;
         for (captured, (packets, dropped_queue)) in interfaces.iter_mut().zip(counts) {
             *captured = Captured { packets, dropped_queue, ..std::mem::take(captured) };

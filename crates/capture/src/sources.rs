@@ -50,8 +50,8 @@ impl Sources {
             return most;
         }
         let settled = match self.has_system_stamps && is_to_come {
-            true => Stamp(system_ns().saturating_sub(UNSEEN_NS)),
-            false => Stamp(u64::MAX),
+            true => Settled::at(system_ns()),
+            false => Settled::ALL,
         };
         for count in 0..most {
             let heads = self.taps.iter_mut().enumerate().map(|(at, tap)| (tap.peek(), at));
@@ -69,8 +69,29 @@ impl Sources {
     }
 }
 
+/// Which packets have nothing older behind them that could still come.
+#[derive(Clone, Copy, Debug)]
+struct Settled {
+    until: Stamp,
+    /// Packets from here on are from before the clock was set back: to wait for their time could take for ever.
+    from: Stamp,
+}
+
+impl Settled {
+    const ALL: Settled = Settled { until: Stamp(u64::MAX), from: Stamp(0) };
+
+    const fn at(now_ns: u64) -> Settled {
+        let (until, from) = (now_ns.saturating_sub(UNSEEN_NS), now_ns.saturating_add(UNSEEN_NS));
+        Settled { until: Stamp(until), from: Stamp(from) }
+    }
+
+    fn has(self, stamp: Stamp) -> bool {
+        stamp <= self.until || stamp >= self.from
+    }
+}
+
 /// Which of the heads is next: the oldest, if all have one or it is older than whatever could come.
-fn next(heads: impl Iterator<Item = (Option<Stamp>, usize)>, settled: Stamp) -> Option<usize> {
+fn next(heads: impl Iterator<Item = (Option<Stamp>, usize)>, settled: Settled) -> Option<usize> {
     let mut is_complete = true;
     let mut oldest: Option<(Stamp, usize)> = None;
     for (head, at) in heads {
@@ -80,7 +101,7 @@ fn next(heads: impl Iterator<Item = (Option<Stamp>, usize)>, settled: Stamp) -> 
             None => is_complete = false,
         }
     }
-    oldest.filter(|(stamp, _)| is_complete || *stamp <= settled).map(|(_, at)| at)
+    oldest.filter(|(stamp, _)| is_complete || settled.has(*stamp)).map(|(_, at)| at)
 }
 
 /// Now, on the clock of the stamps.
@@ -96,12 +117,15 @@ mod tests {
     fn the_oldest_comes_first_unless_an_older_one_may_come() {
         let check = |heads: [Option<u64>; 3], settled, expected| {
             let heads = heads.into_iter().zip(0..).map(|(head, at)| (head.map(Stamp), at));
-            assert_eq!(next(heads, Stamp(settled)), expected);
+            assert_eq!(next(heads, Settled::at(settled + UNSEEN_NS)), expected);
         };
         check([Some(5), Some(3), Some(4)], 0, Some(1));
         check([Some(5), None, Some(4)], 3, None);
         check([Some(5), None, Some(4)], 4, Some(2));
         check([Some(4), Some(4), Some(4)], 0, Some(0));
-        check([None, None, None], u64::MAX, None);
+        check([None, None, None], 1 << 60, None);
+        let hour = 3_600_000_000_000;
+        check([Some(hour), None, None], 5, Some(0));
+        check([Some(hour), Some(3), None], 5, Some(1));
     }
 }

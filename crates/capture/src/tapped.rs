@@ -97,6 +97,7 @@ impl Tapping {
             packets,
             dropped_kernel: 0,
             dropped_queue,
+            unstamped: 0,
         });
         let seconds = clock::now().since(self.begun).as_secs_f64();
         let interfaces = interfaces.collect();

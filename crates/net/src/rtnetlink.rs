@@ -16,6 +16,12 @@ pub(crate) const NLM_F_DUMP: u16 = 0x300;
 pub(crate) const NLM_F_CREATE: u16 = 0x400;
 pub(crate) const NLMSG_ERROR: u16 = 2;
 pub(crate) const NLMSG_DONE: u16 = 3;
+/// The port from which the kernel sends.
+pub(crate) const KERNEL: u32 = 0;
+/// Its answers are there at once, or after another has let go of a lock.
+const PATIENCE_S: libc::time_t = 10;
+/// Messages of others, and signals, until an answer comes.
+const STRANGERS_MAX: usize = 1000;
 /// struct nlmsghdr: length, type, flags, sequence, port
 const HEADER_BYTES: usize = 16;
 /// The kernel's answers fit into 32 KiB (linux/netlink.h, NLMSG_GOODSIZE and what dumps use).
@@ -91,12 +97,7 @@ pub(crate) fn dump(kind: u16, body: &[u8], wanted: u16, mut each: impl FnMut(&[u
 }
 
 fn send(kind: u16, flags: u16, body: &[u8]) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers are passed.
-    let raw = check(unsafe {
-        libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE)
-    })?;
-    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
-    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+    let socket = open(libc::NETLINK_ROUTE)?;
     let mut request = Vec::with_capacity(HEADER_BYTES + body.len());
     message(&mut request, kind, flags, 0, |room| room.extend(body));
     // SAFETY: `request` holds as many bytes as we say. A socket without an address talks to the kernel.
@@ -104,10 +105,52 @@ fn send(kind: u16, flags: u16, body: &[u8]) -> io::Result<OwnedFd> {
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
 }
 
-fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: `buffer` has room for as many bytes as we say.
-    let got = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
-    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+/// A socket to ask the kernel over; [`receive`] does not wait for ever.
+pub(crate) fn open(protocol: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers are passed.
+    let raw =
+        check(unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) })?;
+    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+    let patience = libc::timeval { tv_sec: PATIENCE_S, tv_usec: 0 };
+    let len = size_of_val(&patience) as libc::socklen_t;
+    let place = (&raw const patience).cast();
+    // SAFETY: the option reads one timeval.
+    check(unsafe { libc::setsockopt(raw, libc::SOL_SOCKET, libc::SO_RCVTIMEO, place, len) })?;
+    Ok(socket)
+}
+
+/// The kernel's next answer. Other programs can send to the socket as well: they are not listened to.
+pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    for _ in 0..STRANGERS_MAX {
+        // SAFETY: an all-zero address is a valid one.
+        let mut from: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+        let mut from_len = size_of_val(&from) as libc::socklen_t;
+        // SAFETY: `buffer` and `from` have room for as many bytes as we say.
+        let got = unsafe {
+            libc::recvfrom(
+                socket.as_raw_fd(),
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                0,
+                (&raw mut from).cast(),
+                &raw mut from_len,
+            )
+        };
+        match usize::try_from(got) {
+            Ok(got) if from.nl_pid == KERNEL => return Ok(got),
+            Ok(_) => {}
+            Err(_) => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error if error.kind() == io::ErrorKind::WouldBlock => {
+                    let text = format!("no answer of the kernel within {PATIENCE_S} s");
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+                }
+                error => return Err(error),
+            },
+        }
+    }
+    Err(io::Error::other("other programs keep sending to a socket for the kernel's answers"))
 }
 
 /// One of the messages of an answer.
@@ -162,6 +205,36 @@ mod tests {
         // There is no device with this number.
         let body = [[0; 4], i32::MAX.to_ne_bytes(), [0; 4], [0; 4]].concat();
         assert!(request(16, 0, &body).is_err());
+    }
+
+    #[test]
+    fn only_the_kernel_is_listened_to() {
+        let socket = open(libc::NETLINK_ROUTE).expect("anybody may ask");
+        let mut request = Vec::new();
+        message(&mut request, 18, NLM_F_REQUEST | NLM_F_DUMP, 7, |body| body.extend([0; 16]));
+        // SAFETY: an all-zero address is a valid one.
+        let mut to: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+        let len = size_of_val(&to) as libc::socklen_t;
+        to.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+        // SAFETY: `to` is a netlink address of `len` bytes.
+        check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const to).cast(), len) }).expect("a port");
+        let mut named = len;
+        // SAFETY: `to` has room for the `named` bytes that the kernel may write.
+        check(unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut to).cast(), &raw mut named) })
+            .expect("its number");
+        let other = open(libc::NETLINK_ROUTE).expect("anybody may ask");
+        let send_to = |from: &OwnedFd, bytes: &[u8], to: &libc::sockaddr_nl| {
+            let to = std::ptr::from_ref(to).cast();
+            // SAFETY: `bytes` and `to` hold as many bytes as we say.
+            unsafe { libc::sendto(from.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0, to, len) }
+        };
+        // Only root may send to others at all.
+        let forged = send_to(&other, b"0123456789abcdef", &to);
+        to.nl_pid = KERNEL;
+        assert_eq!(send_to(&socket, &request, &to), request.len() as isize);
+        let mut answer = vec![0; ANSWER_BYTES];
+        let got = receive(&socket, &mut answer).expect("an answer");
+        assert!(got > 16 && messages(&answer[..got]).all(|message| message.sequence == 7), "{forged}");
     }
 
     #[test]

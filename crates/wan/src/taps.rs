@@ -43,8 +43,9 @@ impl Taps {
     }
 
     fn whole(&mut self, t: Instant, host: Host, ip: &[u8]) {
+        // Of what is not understood, nobody knows that it is headers: whoever keeps only those does not keep it all.
         let headers_len =
-            Headers::parse(ip).map_or(ip.len(), |found| found.ip_header_len + found.transport_header_len);
+            Headers::parse(ip).map_or(0, |found| found.ip_header_len + found.transport_header_len);
         let (headers, payload) = ip.split_at(headers_len);
         self.0.record(&Tapped { t, host, headers, payload });
     }
@@ -62,6 +63,23 @@ mod tests {
 
     use super::*;
     use crate::headers::{super_packet, tcp_of};
+
+    struct HeaderLens(Arc<Mutex<Vec<usize>>>);
+
+    impl Sink<Tapped<'_>> for HeaderLens {
+        fn record(&mut self, packet: &Tapped<'_>) {
+            self.0.lock().unwrap().push(packet.headers.len());
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_payload() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let mut taps = Taps::new(HeaderLens(seen.clone()));
+        taps.came(Instant::ZERO, Host::Near, &super_packet(3000)[HEADER_BYTES..], None);
+        taps.came(Instant::ZERO, Host::Near, &[0xff; 1400], None);
+        assert_eq!(*seen.lock().unwrap(), [52, 0]);
+    }
 
     struct Seen(Arc<Mutex<Vec<Vec<u8>>>>);
 

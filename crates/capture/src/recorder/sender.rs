@@ -24,6 +24,8 @@ const UNACKNOWLEDGED_MAX: usize = 32;
 /// How long the recorder may take to answer, or to take more.
 const PATIENCE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_secs(1);
+/// A recorder that hears nothing for a minute gives up: it is told so often that there is nothing to send.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// How often acknowledgements are looked for while there is nothing to send.
 const TURN: Duration = Duration::from_millis(20);
 /// How long what still waits may take when the capture is over.
@@ -50,7 +52,21 @@ pub(crate) struct Sender {
     notices: Notices,
     stream: Option<TcpStream>,
     unacknowledged: VecDeque<Batch>,
+    /// The packet behind those that were sent.
+    next: u64,
+    line: Line,
     sent: Sent,
+}
+
+/// What has been said and heard of late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Line {
+    /// When something was sent last.
+    sent: Instant,
+    /// Answers that are due: one to each message.
+    due: u64,
+    /// Since when; this begins anew with each answer as long as more are due.
+    waiting: Option<Instant>,
 }
 
 /// Why a connection is no good.
@@ -71,6 +87,8 @@ impl Sender {
             notices,
             stream: None,
             unacknowledged: VecDeque::new(),
+            next: 0,
+            line: Line::new(clock::now()),
             sent: Sent { address: address.to_owned(), ..Sent::default() },
         };
         match sender.dial() {
@@ -116,16 +134,25 @@ impl Sender {
     /// Sends one batch, or looks for acknowledgements; whether all is done.
     fn turn(&mut self, queue: &Arc<Queue>, total: &impl Fn() -> u64) -> Result<bool, Lost> {
         self.hear(queue, Duration::ZERO)?;
+        if self.line.is_lost(clock::now()) {
+            return Err(Lost::Io(io::ErrorKind::WouldBlock.into()));
+        }
         if self.unacknowledged.len() >= UNACKNOWLEDGED_MAX {
             self.hear(queue, TURN)?;
             return Ok(false);
         }
         match queue.take(TURN) {
             Taken::Batch(batch) => {
+                self.next = batch.first + batch.packets();
                 // Before it is sent: what is sent in part is sent again.
                 self.unacknowledged.push_back(batch);
                 let batch = self.unacknowledged.back().expect("just put there");
                 send(self.stream.as_ref(), batch)?;
+                self.line.said(clock::now());
+            }
+            Taken::Nothing if self.line.is_idle(clock::now()) => {
+                records(self.stream.as_ref(), self.next, 0, &[])?;
+                self.line.said(clock::now());
             }
             Taken::Nothing => {}
             Taken::Closed if self.unacknowledged.is_empty() => {
@@ -143,11 +170,11 @@ impl Sender {
         let mut bytes = Vec::new();
         Message::End { packets }.emit(&mut bytes);
         stream.write_all(&bytes)?;
-        loop {
-            if let Answer::Written(_) = answer(stream)? {
-                return Ok(());
-            }
+        // Batches without packets, and those that only kept the line alive, may have been acknowledged with others.
+        for _ in 0..=self.line.due {
+            answer(stream)?;
         }
+        Ok(())
     }
 
     /// Takes the acknowledgements that are there, or come within `patience`.
@@ -157,6 +184,7 @@ impl Sender {
         while wait::readable([stream.as_fd()], Some(patience))?[0] {
             let (Answer::Written(next) | Answer::Welcome(next)) = answer(stream)?;
             acknowledge(&mut self.unacknowledged, &mut self.sent, queue, next);
+            self.line.heard(clock::now());
             patience = Duration::ZERO;
         }
         Ok(())
@@ -170,9 +198,11 @@ impl Sender {
                 self.notices.say(&format!("{}: connected again", self.address));
                 let again =
                     self.unacknowledged.iter().try_for_each(|batch| send(self.stream.as_ref(), batch));
+                self.line = Line::new(clock::now());
                 if again.is_err() {
                     self.stream = None;
                 }
+                self.unacknowledged.iter().for_each(|_| self.line.said(clock::now()));
             }
             Err(_) => std::thread::sleep(RETRY),
         }
@@ -217,12 +247,41 @@ fn acknowledge(unacknowledged: &mut VecDeque<Batch>, sent: &mut Sent, queue: &Ar
 }
 
 fn send(stream: Option<&TcpStream>, batch: &Batch) -> Result<(), Lost> {
+    records(stream, batch.first, batch.packets() as u32, batch.bytes())
+}
+
+fn records(stream: Option<&TcpStream>, first: u64, packets: u32, blocks: &[u8]) -> Result<(), Lost> {
     let mut stream = stream.ok_or_else(gone)?;
-    let (first, packets) = (batch.first, batch.packets() as u32);
     let mut bytes = Vec::new();
-    Message::Records { first, packets, blocks: batch.bytes() }.emit(&mut bytes);
+    Message::Records { first, packets, blocks }.emit(&mut bytes);
     stream.write_all(&bytes)?;
-    Ok(stream.write_all(batch.bytes())?)
+    Ok(stream.write_all(blocks)?)
+}
+
+impl Line {
+    const fn new(now: Instant) -> Line {
+        Line { sent: now, due: 0, waiting: None }
+    }
+
+    fn said(&mut self, now: Instant) {
+        self.sent = now;
+        self.due += 1;
+        self.waiting.get_or_insert(now);
+    }
+
+    fn heard(&mut self, now: Instant) {
+        self.due = self.due.saturating_sub(1);
+        self.waiting = (self.due > 0).then_some(now);
+    }
+
+    /// Nothing is answered any more, though something should be.
+    fn is_lost(&self, now: Instant) -> bool {
+        self.waiting.is_some_and(|since| now.since(since) >= PATIENCE)
+    }
+
+    fn is_idle(&self, now: Instant) -> bool {
+        now.since(self.sent) >= KEEP_ALIVE
+    }
 }
 
 /// What a recorder says.
@@ -266,5 +325,25 @@ impl Lost {
             },
             Lost::Refused(reason) => reason.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorder_that_answers_nothing_is_lost_and_one_that_is_slow_is_not() {
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let mut line = Line::new(at(0));
+        assert!(!line.is_lost(at(1000)), "nothing was said");
+        line.said(at(1));
+        line.said(at(5));
+        assert_eq!([5, 6].map(|second| line.is_lost(at(second))), [false, true], "the oldest counts");
+        line.heard(at(5));
+        assert_eq!([9, 10].map(|second| line.is_lost(at(second))), [false, true], "it goes on slowly");
+        line.heard(at(9));
+        assert!(!line.is_lost(at(1000)), "all was answered");
+        assert_eq!([14, 15].map(|second| line.is_idle(at(second))), [false, true]);
     }
 }

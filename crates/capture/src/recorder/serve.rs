@@ -4,7 +4,7 @@
 //! says is checked before it is written, so that nobody can write anything but captures, and every wait for a sender
 //! ends.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -25,6 +25,7 @@ use crate::{CaptureError, Notices};
 
 /// Captures that are recorded at the same time, and connections.
 const CAPTURES_MAX: usize = 64;
+const TOO_MANY: &str = "as many captures as can be are being recorded already";
 /// How long a greeting may take, and how long a sender may say nothing: it has statistics to send every second.
 const GREETING: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(60);
@@ -64,6 +65,8 @@ struct Shared {
     settings: RecorderSettings,
     notices: Notices,
     captures: Mutex<HashMap<u64, Arc<Entry>>>,
+    /// Numbers of those that ended of late, and of the packet behind their last: the end may not have been heard.
+    ended: Mutex<VecDeque<(u64, u64)>>,
     totals: Mutex<Totals>,
     connections: AtomicUsize,
     is_over: AtomicBool,
@@ -96,6 +99,7 @@ impl Recorder {
             settings,
             notices,
             captures: Mutex::default(),
+            ended: Mutex::default(),
             totals: Mutex::default(),
             connections: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
@@ -110,14 +114,18 @@ impl Recorder {
         poll.add(signals.as_fd(), SIGNAL, Interest::READ)?;
         let mut events = Events::new();
         let mut threads: Vec<(JoinHandle<()>, TcpStream)> = Vec::new();
-        while !signals.came() {
+        'signal: while !signals.came() {
             poll.wait(&mut events, None)?;
             threads.retain(|(thread, _)| !thread.is_finished());
             while let Some((stream, peer)) = accepted(listener)? {
+                // A signal comes once: whoever has seen it ends.
+                if signals.came() {
+                    break 'signal;
+                }
                 let shared = self.shared.clone();
                 if shared.connections.fetch_add(1, Ordering::AcqRel) >= CAPTURES_MAX {
                     shared.connections.fetch_sub(1, Ordering::AcqRel);
-                    refuse(&stream, "as many captures as can be are being recorded already");
+                    turn_away(&stream);
                     continue;
                 }
                 let line = stream.try_clone()?;
@@ -169,12 +177,14 @@ impl Shared {
                 refuse(stream, &reason);
             }
         }
+        // Whoever shuts the recorder down has the stream as well: to drop ours does not end the connection.
+        let _ = stream.shutdown(Shutdown::Both);
     }
 
     fn talk(&self, stream: &TcpStream, peer: SocketAddr) -> Ended {
         match self.begin(stream, peer) {
             Ok((capture, entry)) => {
-                let ended = self.records(stream, &entry);
+                let ended = self.records(stream, capture, &entry);
                 if let Ok(Ended::Whole) = ended {
                     lock(&self.captures).remove(&capture);
                 }
@@ -193,6 +203,10 @@ impl Shared {
         let Message::Hello { capture, header } = hear(stream, &mut body, GREETING)? else {
             return Err(MessageError::Magic.into());
         };
+        let ended = lock(&self.ended).iter().find(|(number, _)| *number == capture).copied();
+        if let Some((_, next)) = ended {
+            return Err(end_again(stream, next).unwrap_or_else(|ended| ended));
+        }
         let entry = self.entry(capture, header, peer)?;
         if let Some(before) = lock(&entry.stream).replace(stream.try_clone()?) {
             // It has come again over another connection: the old one is dead and does not know it yet.
@@ -213,9 +227,7 @@ impl Shared {
         if captures.len() >= CAPTURES_MAX {
             let idle = captures.iter().find(|(_, entry)| lock(&entry.stream).is_none());
             let Some(idle) = idle.map(|(number, _)| *number) else {
-                return Err(Ended::Refused(
-                    "as many captures as can be are being recorded already".to_owned(),
-                ));
+                return Err(Ended::Refused(TOO_MANY.to_owned()));
             };
             captures.remove(&idle);
         }
@@ -232,17 +244,34 @@ impl Shared {
     }
 
     /// Hears packets until there are no more.
-    fn records(&self, stream: &TcpStream, entry: &Entry) -> Result<Ended, Ended> {
+    fn records(&self, stream: &TcpStream, capture: u64, entry: &Entry) -> Result<Ended, Ended> {
+        let outcome = self.records_of(stream, capture, entry);
+        // A capture without a connection can make room for another.
+        lock(&entry.stream).take_if(|current| current.peer_addr().ok() == stream.peer_addr().ok());
+        outcome
+    }
+
+    fn records_of(&self, stream: &TcpStream, capture: u64, entry: &Entry) -> Result<Ended, Ended> {
         // Whoever had the capture before has lost its connection and lets go.
         let mut keeper = lock(&entry.keeper);
         let kept = keeper.as_mut().ok_or_else(|| Ended::Refused("this capture is over".to_owned()))?;
         say(stream, &Message::Welcome { next: kept.next() })?;
         let outcome = self.hear_all(stream, kept, entry.peer);
         if let Ok(Ended::Whole) = outcome {
+            self.remember(capture, kept.next());
+            // If this is not heard, the sender comes again.
+            let _ = say(stream, &Message::Written { next: kept.next() });
             *keeper = None;
         }
-        lock(&entry.stream).take_if(|current| current.peer_addr().ok() == stream.peer_addr().ok());
         outcome
+    }
+
+    fn remember(&self, capture: u64, next: u64) {
+        let mut ended = lock(&self.ended);
+        if ended.len() >= CAPTURES_MAX {
+            ended.pop_front();
+        }
+        ended.push_back((capture, next));
     }
 
     fn hear_all(&self, stream: &TcpStream, kept: &mut Keeper, peer: SocketAddr) -> Result<Ended, Ended> {
@@ -264,7 +293,6 @@ impl Shared {
                     totals.missing_packets += missing;
                     totals.ended += 1;
                     drop(totals);
-                    say(stream, &Message::Written { next: kept.next() })?;
                     let (written, missing) = kept.counts();
                     let text =
                         format!("{peer}: the capture is over, {written} packets, {missing} are missing");
@@ -275,6 +303,18 @@ impl Shared {
             }
         }
     }
+}
+
+/// Tells a sender, which has not heard it, that its capture is over.
+fn end_again(stream: &TcpStream, next: u64) -> Result<Ended, Ended> {
+    say(stream, &Message::Welcome { next })?;
+    let mut body = Vec::new();
+    // Records that it sends once more are acknowledged with the rest.
+    while !matches!(hear(stream, &mut body, GREETING)?, Message::End { .. }) {
+        say(stream, &Message::Written { next })?;
+    }
+    say(stream, &Message::Written { next })?;
+    Ok(Ended::Whole)
 }
 
 /// The next message, all of it within `patience`.
@@ -309,6 +349,14 @@ fn say(mut stream: &TcpStream, message: &Message<'_>) -> io::Result<()> {
     let mut bytes = Vec::new();
     message.emit(&mut bytes);
     stream.write_all(&bytes)
+}
+
+/// Says that there are too many, without waiting for anybody: the others are accepted by the same thread.
+fn turn_away(stream: &TcpStream) {
+    if stream.set_nonblocking(true).is_ok() {
+        let _ = say(stream, &Message::Refused { reason: TOO_MANY });
+        let _ = stream.shutdown(Shutdown::Both);
+    }
 }
 
 /// Says why, if the sender still listens.
@@ -358,3 +406,6 @@ impl From<KeepError> for Ended {
         Ended::Refused(error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests;

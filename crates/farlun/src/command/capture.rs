@@ -229,6 +229,10 @@ pub(super) fn tell(outcome: &Outcome) {
 /// Says what is missing, if anything is.
 pub(super) fn warn(outcome: &Outcome) {
     let dropped: u64 = outcome.interfaces.iter().map(|one| one.dropped_kernel + one.dropped_queue).sum();
+    let unstamped: u64 = outcome.interfaces.iter().map(|one| one.unstamped).sum();
+    if unstamped > 0 {
+        eprintln!("farlun: {unstamped} packets are left out: the network card did not stamp them");
+    }
     let lost = outcome.kept.recorder.as_ref().map_or(0, |sent| sent.unacknowledged_packets);
     if dropped + lost > 0 {
         let advice = "a larger --ring, a narrower --filter, a smaller --snap or a faster disk keep more";

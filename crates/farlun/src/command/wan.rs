@@ -180,7 +180,10 @@ fn emulate(args: WanArgs, capturing: Option<&Capturing>) -> anyhow::Result<u8> {
             (Some(Taps::new(taps)), Some(tapping))
         }
     };
-    let outcome = wan::run(&settings, taps).map_err(|error| match error {
+    // What was captured is kept however the run has ended.
+    let outcome = wan::run(&settings, taps);
+    let tapped = tapping.map(tapped::Tapping::finish).transpose();
+    let outcome = outcome.map_err(|error| match error {
         // What this kernel and this user can have decides whether the flag can be meant.
         WanError::Ring(_)
         | WanError::RingHere
@@ -188,7 +191,7 @@ fn emulate(args: WanArgs, capturing: Option<&Capturing>) -> anyhow::Result<u8> {
         | WanError::RouteTaken { .. } => Exit::usage(exit::sentence(&error.into())),
         error => error.into(),
     })?;
-    let tapped = tapping.map(tapped::Tapping::finish).transpose()?;
+    let tapped = tapped?;
     if is_json {
         let mut document = serde_json::to_value(&outcome)?;
         if let Some(tapped) = &tapped {

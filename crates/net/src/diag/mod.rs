@@ -12,11 +12,10 @@ mod ring;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::namespace::Namespace;
-use crate::rtnetlink::{NLMSG_DONE, NLMSG_ERROR, error_of, messages};
-use crate::syscall::check;
+use crate::rtnetlink::{self, NLMSG_DONE, NLMSG_ERROR, error_of, messages};
 use crate::tcp_info::TcpInfo;
 use question::{Extras, Family, SOCK_DIAG_BY_FAMILY};
 use ring::Ring;
@@ -101,14 +100,8 @@ pub struct Finding {
 impl Diag {
     /// For the namespace of the calling thread.
     pub fn open() -> io::Result<Diag> {
-        // SAFETY: no pointers are passed.
-        let raw = check(unsafe {
-            libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_SOCK_DIAG)
-        })?;
-        // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
-        let socket = unsafe { OwnedFd::from_raw_fd(raw) };
         Ok(Diag {
-            socket,
+            socket: rtnetlink::open(libc::NETLINK_SOCK_DIAG)?,
             sequence: 0,
             question: Vec::new(),
             dump: vec![0; DUMP_BYTES],
@@ -126,7 +119,7 @@ impl Diag {
         let mut finding = Finding::default();
         for family in [Family::V4, Family::V6] {
             self.question.clear();
-            question::search(&mut self.question, family, ports, question::STANDING);
+            question::search(&mut self.question, family, ports, question::STANDING, self.sequence);
             self.dump(|body| {
                 let Some(found) = answer::found(body) else { return };
                 if finding.connections.len() < most {
@@ -144,7 +137,7 @@ impl Diag {
         let mut listeners = Vec::new();
         for family in [Family::V4, Family::V6] {
             self.question.clear();
-            question::search(&mut self.question, family, ports, question::LISTENING);
+            question::search(&mut self.question, family, ports, question::LISTENING, self.sequence);
             self.dump(|body| listeners.extend(answer::local(body)))?;
         }
         Ok(listeners)
@@ -162,11 +155,13 @@ impl Diag {
             }
             send(&self.socket, &self.question)?;
             self.ring.receive(&self.socket, ids.len(), |bytes| {
+                let mut is_answer = false;
                 for message in messages(bytes) {
                     let place = message.sequence.wrapping_sub(first) as usize;
                     if place >= ids.len() {
                         continue;
                     }
+                    is_answer = true;
                     match message.kind {
                         SOCK_DIAG_BY_FAMILY => {
                             if let Some(info) = answer::info(message.body) {
@@ -177,23 +172,23 @@ impl Diag {
                         _ => {}
                     }
                 }
+                is_answer
             })?;
         }
         Ok(())
     }
 
     fn dump(&mut self, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+        let sequence = self.sequence;
+        self.sequence = sequence.wrapping_add(1);
         send(&self.socket, &self.question)?;
         loop {
-            let buffer = &mut self.dump;
-            // SAFETY: `buffer` has room for as many bytes as we say.
-            let got =
-                unsafe { libc::recv(self.socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
-            let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+            let got = rtnetlink::receive(&self.socket, &mut self.dump)?;
             if got == 0 {
                 return Err(io::Error::other("the kernel ended a dump of sockets early"));
             }
-            for message in messages(&buffer[..got]) {
+            // What is left of a question that was given up is not for this one.
+            for message in messages(&self.dump[..got]).filter(|message| message.sequence == sequence) {
                 match message.kind {
                     NLMSG_DONE => return Ok(()),
                     NLMSG_ERROR => return error_of(message.body),

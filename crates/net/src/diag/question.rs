@@ -49,8 +49,8 @@ impl Extras {
 }
 
 /// Asks for every socket in one of `states` with one of `ports` at either end.
-pub(super) fn search(question: &mut Vec<u8>, family: Family, ports: &[u16], states: u32) {
-    message(question, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, 0, |body| {
+pub(super) fn search(question: &mut Vec<u8>, family: Family, ports: &[u16], states: u32, sequence: u32) {
+    message(question, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, sequence, |body| {
         request(body, family.number(), Extras::ALL, states, &[0; ID_BYTES]);
         attribute(body, INET_DIAG_REQ_BYTECODE, &filter(ports));
     });

@@ -4,8 +4,13 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use crate::rtnetlink::KERNEL;
+
 /// An answer about one socket is some hundred bytes.
 const ANSWER_BYTES: usize = 2048;
+
+/// Calls for the answers to one message: more are needed only if others send to the socket.
+const CALLS_MAX: usize = 64;
 
 /// Room for so many answers, used again and again.
 pub(super) struct Ring {
@@ -17,16 +22,19 @@ impl Ring {
         Ring { bytes: vec![[0; ANSWER_BYTES]; answers] }
     }
 
-    /// Shows the answers that wait to `each`, so many if they are all there. If some found no room in the socket, that is
-    /// no failure.
+    /// Shows what the kernel has answered to `each`, which says whether it is one of the answers that are waited for;
+    /// so many of those if they are all there. If some found no room in the socket, that is no failure.
     pub(super) fn receive(
         &mut self,
         socket: &OwnedFd,
         answers: usize,
-        mut each: impl FnMut(&[u8]),
+        mut each: impl FnMut(&[u8]) -> bool,
     ) -> io::Result<()> {
         let mut missing = answers;
-        while missing > 0 {
+        for _ in 0..CALLS_MAX {
+            if missing == 0 {
+                break;
+            }
             let got = match self.fetch(socket) {
                 Ok(lengths) => lengths,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -36,31 +44,36 @@ impl Ring {
                 Err(error) => return Err(error),
             };
             for (bytes, len) in self.bytes.iter().zip(&got) {
-                each(&bytes[..(*len).min(ANSWER_BYTES)]);
+                let is_answer = each(&bytes[..(*len).min(ANSWER_BYTES)]);
+                missing = missing.saturating_sub(usize::from(is_answer));
             }
-            missing = missing.saturating_sub(got.len());
         }
         Ok(())
     }
 
-    /// The lengths of the answers that are in our room now.
+    /// The lengths of the answers that are in our room now; 0 for what is not the kernel's.
     fn fetch(&mut self, socket: &OwnedFd) -> io::Result<Vec<usize>> {
         let mut rooms: Vec<libc::iovec> = self
             .bytes
             .iter_mut()
             .map(|bytes| libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: ANSWER_BYTES })
             .collect();
+        // SAFETY: all-zero addresses are valid ones.
+        let mut senders: Vec<libc::sockaddr_nl> = vec![unsafe { std::mem::zeroed() }; rooms.len()];
         let mut headers: Vec<libc::mmsghdr> = rooms
             .iter_mut()
-            .map(|room| {
+            .zip(&mut senders)
+            .map(|(room, sender)| {
                 // SAFETY: an all-zero header is one without an address and without control data.
                 let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+                header.msg_hdr.msg_name = std::ptr::from_mut(sender).cast();
+                header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
                 header.msg_hdr.msg_iov = room;
                 header.msg_hdr.msg_iovlen = 1;
                 header
             })
             .collect();
-        // SAFETY: every header points to one room, and every room to bytes that live as long as this call.
+        // SAFETY: every header points to one room and one address, and every room to bytes that live as long as this call.
         let got = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -71,7 +84,12 @@ impl Ring {
             )
         };
         let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
-        Ok(headers.iter().take(got).map(|header| header.msg_len as usize).collect())
+        let lengths = headers
+            .iter()
+            .zip(&senders)
+            .take(got)
+            .map(|(header, sender)| if sender.nl_pid == KERNEL { header.msg_len as usize } else { 0 });
+        Ok(lengths.collect())
     }
 }
 

@@ -6,10 +6,12 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::syscall::check;
 
-/// SIOCSHWTSTAMP of linux/sockios.h.
+/// SIOCSHWTSTAMP and SIOCGHWTSTAMP of linux/sockios.h.
 const SET_STAMPS: u32 = 0x89b0;
-/// HWTSTAMP_TX_OFF and HWTSTAMP_FILTER_ALL of linux/net_tstamp.h.
+const READ_STAMPS: u32 = 0x89b1;
+/// HWTSTAMP_TX_OFF, HWTSTAMP_FILTER_NONE and HWTSTAMP_FILTER_ALL of linux/net_tstamp.h.
 const SENT_OFF: libc::c_int = 0;
+const RECEIVED_NONE: libc::c_int = 0;
 const RECEIVED_ALL: libc::c_int = 1;
 const NAME_MAX: usize = 15;
 
@@ -22,6 +24,7 @@ struct Request {
 }
 
 /// struct hwtstamp_config
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Config {
     flags: libc::c_int,
@@ -29,14 +32,43 @@ struct Config {
     received: libc::c_int,
 }
 
-/// Has the card `name` stamp all it receives; `Unsupported` if it cannot.
-pub(super) fn switch_on(socket: BorrowedFd<'_>, name: &str) -> io::Result<()> {
-    let mut config = Config { flags: 0, sent: SENT_OFF, received: RECEIVED_ALL };
-    let mut request = Request { name: [0; NAME_MAX + 1], config: &raw mut config, rest: [0; 16] };
+/// A card that stamps all it receives, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Stamping {
+    name: String,
+    before: Config,
+}
+
+impl Stamping {
+    /// Has the card `name` stamp all it receives; `Unsupported` if it cannot. What it does for packets that are sent is
+    /// somebody else's, a clock that is kept by PTP for instance, and stays.
+    pub(super) fn start(socket: BorrowedFd<'_>, name: &str) -> io::Result<Stamping> {
+        let mut before = Config { flags: 0, sent: SENT_OFF, received: RECEIVED_NONE };
+        match ask(socket, name, READ_STAMPS, &mut before) {
+            // Drivers that do not say it can be told all the same.
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+            outcome => outcome?,
+        }
+        let mut wanted = Config { received: RECEIVED_ALL, ..before };
+        ask(socket, name, SET_STAMPS, &mut wanted)?;
+        Ok(Stamping { name: name.to_owned(), before })
+    }
+
+    /// Sets the card as it was before.
+    pub(super) fn end(&mut self, socket: BorrowedFd<'_>) {
+        let mut before = self.before;
+        // The device may be gone.
+        let _ = ask(socket, &self.name, SET_STAMPS, &mut before);
+    }
+}
+
+fn ask(socket: BorrowedFd<'_>, name: &str, what: u32, config: &mut Config) -> io::Result<()> {
+    let mut request = Request { name: [0; NAME_MAX + 1], config, rest: [0; 16] };
     let bytes = name.as_bytes();
-    request.name.get_mut(..bytes.len()).ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(bytes);
+    let room = request.name.get_mut(..bytes.len()).filter(|room| room.len() <= NAME_MAX);
+    room.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(bytes);
     // SAFETY: `request` is an ifreq that points to a hwtstamp_config; both outlive the call.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SET_STAMPS as _, &raw mut request) };
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), what as _, &raw mut request) };
     check(result).map(drop).map_err(|error| match error.raw_os_error() {
         Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ERANGE) => {
             io::Error::new(io::ErrorKind::Unsupported, "this device does not stamp what it receives")

@@ -71,8 +71,21 @@ pub struct Listening<'a> {
 pub struct Tap {
     device: Device,
     ring: Ring,
+    /// If the card does.
+    stamping: Option<hardware::Stamping>,
     counts: Counts,
     taken: u64,
+}
+
+/// What has become of a device since it was asked about before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Condition {
+    /// Nothing.
+    Same,
+    /// It is down, or was for a while: nothing crosses it until it is up again.
+    Down,
+    /// It is no more, or in another namespace: nothing will be heard.
+    Gone,
 }
 
 /// Packets that the filter let through, and how many of them were lost for want of room.
@@ -82,6 +95,9 @@ pub struct Counts {
     pub packets: u64,
     /// Those that were lost.
     pub drops: u64,
+    /// Those that were left out because the card had not stamped them, though it was to: their stamps are on another
+    /// clock.
+    pub unstamped: u64,
 }
 
 impl Device {
@@ -129,14 +145,16 @@ impl Device {
         let (fd, raw) = (self.socket.as_fd(), self.socket.as_raw_fd());
         filter::attach(fd, listening.filter)?;
         if listening.hardware_stamps {
-            hardware::switch_on(fd, &self.name)?;
             set(raw, PACKET_TIMESTAMP, &RAW_HARDWARE)?;
         }
         if self.kind == ARPHRD_LOOPBACK {
             let on: libc::c_int = 1;
             set(raw, PACKET_IGNORE_OUTGOING, &on)?;
         }
-        let ring = Ring::new(fd, listening.ring_bytes, listening.retire)?;
+        let mut ring = Ring::new(fd, listening.ring_bytes, listening.retire)?;
+        if listening.hardware_stamps {
+            ring.only_of_hardware();
+        }
         let wanted = libc::packet_mreq {
             mr_ifindex: self.index as libc::c_int,
             mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
@@ -144,8 +162,14 @@ impl Device {
             mr_address: [0; 8],
         };
         set(raw, libc::PACKET_ADD_MEMBERSHIP, &wanted)?;
-        bind(&self.socket, self.index, libc::ETH_P_ALL as u16)?;
-        Ok(Tap { device: self, ring, counts: Counts::default(), taken: 0 })
+        let stamping = match listening.hardware_stamps {
+            true => Some(hardware::Stamping::start(fd, &self.name)?),
+            false => None,
+        };
+        // From here on the card is set back whatever happens.
+        let tap = Tap { device: self, ring, stamping, counts: Counts::default(), taken: 0 };
+        bind(&tap.device.socket, tap.device.index, libc::ETH_P_ALL as u16)?;
+        Ok(tap)
     }
 }
 
@@ -181,7 +205,30 @@ impl Tap {
         })?;
         self.counts.packets += u64::from(stats[0]);
         self.counts.drops += u64::from(stats[1]);
+        self.counts.unstamped = self.ring.unstamped();
         Ok(self.counts)
+    }
+
+    /// What has become of the device. To be asked whenever the tap is readable: until then one that is down is so for
+    /// ever, without a packet.
+    pub fn check(&self) -> io::Result<Condition> {
+        let fd = self.device.socket.as_raw_fd();
+        let mut error: libc::c_int = 0;
+        let mut len = size_of_val(&error) as libc::socklen_t;
+        let place = (&raw mut error).cast();
+        // SAFETY: the option writes one int, for which `error` has room.
+        check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, place, &raw mut len) })?;
+        // The kernel unbinds the socket from a device that goes, some time after it went down.
+        match error {
+            0 | libc::ENETDOWN
+                if bound_to(&self.device.socket)?.sll_ifindex != self.device.index as libc::c_int =>
+            {
+                Ok(Condition::Gone)
+            }
+            0 => Ok(Condition::Same),
+            libc::ENETDOWN => Ok(Condition::Down),
+            other => Err(io::Error::from_raw_os_error(other)),
+        }
     }
 
     /// Nothing is heard any more; what was can still be taken.
@@ -191,8 +238,16 @@ impl Tap {
 
     /// Packets that are in the ring, in blocks that the kernel has not handed over yet as well.
     pub fn waiting(&mut self) -> io::Result<u64> {
-        let Counts { packets, drops } = self.counts()?;
-        Ok(packets.saturating_sub(drops).saturating_sub(self.taken))
+        let Counts { packets, drops, unstamped } = self.counts()?;
+        Ok(packets.saturating_sub(drops + unstamped).saturating_sub(self.taken))
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        if let Some(stamping) = &mut self.stamping {
+            stamping.end(self.device.socket.as_fd());
+        }
     }
 }
 
@@ -210,11 +265,60 @@ fn bind(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<u16> {
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = protocol.to_be();
     address.sll_ifindex = index as libc::c_int;
+    let len = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: `address` is a link-layer address of `len` bytes.
+    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })?;
+    Ok(bound_to(socket)?.sll_hatype)
+}
+
+/// What the socket hears.
+fn bound_to(socket: &OwnedFd) -> io::Result<libc::sockaddr_ll> {
+    // SAFETY: an all-zero address is a valid one.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     let mut len = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: `address` is a link-layer address of `len` bytes, to be read and then to be written.
-    unsafe {
-        check(libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len))?;
-        check(libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut len))?;
+    // SAFETY: `address` has room for the `len` bytes that the kernel may write.
+    check(unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut len) })?;
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interface::{Setting, set_up};
+    use crate::namespace::Namespace;
+    use crate::tun::Tun;
+
+    fn listen(name: &str) -> Tap {
+        let listening = Listening {
+            ring_bytes: 2 << 20,
+            retire: Duration::from_millis(50),
+            filter: &[Instruction::KEEP_NOTHING],
+            hardware_stamps: false,
+        };
+        Device::open(name).and_then(|device| device.listen(&listening)).expect("a tap")
     }
-    Ok(address.sll_hatype)
+
+    #[test]
+    fn a_device_that_is_down_or_gone_is_told_once() {
+        let run = || {
+            let lo = listen("lo");
+            assert_eq!([lo.check()?, lo.check()?], [Condition::Down, Condition::Same], "not up yet");
+            set_up("lo", Setting::default())?;
+            assert_eq!(lo.check()?, Condition::Same);
+            let tun = Tun::create("gone0")?;
+            set_up("gone0", Setting::default())?;
+            let tap = listen("gone0");
+            assert_eq!(tap.check()?, Condition::Same);
+            drop(tun);
+            assert_eq!([tap.check()?, tap.check()?], [Condition::Gone; 2]);
+            Ok(())
+        };
+        match Namespace::create(run) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                println!("skipped: a_device_that_is_down_or_gone_is_told_once: no namespace can be made");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
 }

@@ -19,6 +19,7 @@ const TP_STATUS_KERNEL: u32 = 0;
 const TP_STATUS_USER: u32 = 1;
 const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
+const TP_STATUS_TS_RAW_HARDWARE: u32 = 1 << 31;
 /// TPID of a VLAN tag of which the kernel does not say it.
 const VLAN: u16 = 0x8100;
 
@@ -51,6 +52,9 @@ pub(super) struct Ring {
     /// The block that is being read, or comes next.
     at: usize,
     reading: Option<Reading>,
+    /// Packets that the card has not stamped are left out, and so many were.
+    is_only_of_hardware: bool,
+    unstamped: u64,
 }
 
 /// Packets that are left in a block, and where the first of them is.
@@ -91,7 +95,17 @@ impl Ring {
         };
         set(fd, libc::PACKET_RX_RING, &request)?;
         let memory = Mapping::new(socket, blocks * BLOCK_BYTES)?;
-        Ok(Ring { memory, blocks, at: 0, reading: None })
+        Ok(Ring { memory, blocks, at: 0, reading: None, is_only_of_hardware: false, unstamped: 0 })
+    }
+
+    /// From now on packets are left out that have no stamp of the network card: theirs is on another clock.
+    pub(super) fn only_of_hardware(&mut self) {
+        self.is_only_of_hardware = true;
+    }
+
+    /// Packets that were left out so.
+    pub(super) const fn unstamped(&self) -> u64 {
+        self.unstamped
     }
 
     /// The stamp of the next packet, if one has been handed over.
@@ -124,9 +138,18 @@ impl Ring {
     /// Where to read on. Gives back the block that was read last once all of it was.
     #[inline]
     fn reading(&mut self) -> Option<Reading> {
-        match self.reading {
-            Some(reading) if reading.left > 0 => Some(reading),
-            _ => self.next_block(),
+        loop {
+            let reading = match self.reading {
+                Some(reading) if reading.left > 0 => reading,
+                _ => self.next_block()?,
+            };
+            let header = self.header(reading.offset);
+            if !self.is_only_of_hardware || word(header, field::STATUS) & TP_STATUS_TS_RAW_HARDWARE != 0 {
+                return Some(reading);
+            }
+            let next = word(header, field::NEXT) as usize;
+            self.reading = Some(Reading { left: reading.left - 1, offset: reading.offset + next });
+            self.unstamped += 1;
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use e2e::process::until;
 use e2e::{farlun, farlun_path, need, run, skip};
 use serde_json::Value;
 
@@ -47,6 +48,27 @@ fn two_devices_in_one_file_and_every_packet_is_accounted_for() {
     // The same drops are in the file.
     let said = run(farlun(["analyze", "--json"]).arg(file), LIMIT).expect_code(0).json();
     assert!(said["connections"].as_array().is_some_and(|found| found.len() >= 4), "{said}");
+}
+
+#[test]
+fn a_device_that_goes_down_is_waited_for_and_one_that_is_removed_ends_the_capture() {
+    need!(room::available());
+    let (rooms, folder) = (Rooms::new(), tempfile::tempdir().expect("a folder"));
+    let mut command = rooms.command(farlun_path());
+    command.args(["capture", "--json", "-i", "first", "-o"]).arg(folder.path());
+    let mut capture = Capture::start(&mut command);
+    rooms.here("ip link set first down");
+    until("it is told", LIMIT, || capture.0.stderr().contains("first is down"));
+    rooms.here("ip link set first up");
+    rooms.traffic("1M");
+    rooms.here("ip link delete first");
+    let outcome = capture.said();
+    let said = capture.0.stderr();
+    // One that is removed goes down first, which may be seen as well.
+    assert!((1..=2).contains(&said.matches("is down: ").count()), "{said}");
+    assert_eq!(said.matches("is gone: ").count(), 1, "{said}");
+    assert!(number(&outcome["interfaces"][0]["packets"]) > 10, "{outcome}");
+    assert_eq!(packets(&files(&outcome)[0]).len() as u64, number(&outcome["interfaces"][0]["packets"]));
 }
 
 #[test]
@@ -117,7 +139,7 @@ fn a_capture_that_is_killed_leaves_a_whole_file() {
     let file = folder.path().join("capture-00001.pcapng");
     let header = file.metadata().expect("a file").len();
     talk(1_000_000);
-    e2e::until("packets are in the file", LIMIT, || file.metadata().is_ok_and(|found| found.len() > header));
+    until("packets are in the file", LIMIT, || file.metadata().is_ok_and(|found| found.len() > header));
     capture.0.kill();
     assert!(!packets(&file).is_empty());
     // The next one leaves it alone.

@@ -33,7 +33,7 @@ pub(super) struct Watch {
     places: Vec<Place>,
     /// Only the places that there were in the beginning.
     is_fixed: bool,
-    /// Namespaces that could not be entered.
+    /// Namespaces that could not be entered, or gave no answers.
     closed: HashSet<u64>,
     left_out: usize,
     next_search: Instant,
@@ -91,10 +91,17 @@ impl Watch {
         }
         let mut room = CONNECTIONS_MAX;
         self.left_out = 0;
-        for place in &mut self.places {
-            let finding = place.diag.find(&self.ports, room).context(
+        let mut at = 0;
+        while let Some(place) = self.places.get_mut(at) {
+            let found = place.diag.find(&self.ports, room);
+            if found.is_err() && at > 0 {
+                self.give_up(at);
+                continue;
+            }
+            let finding = found.context(
                 "the kernel does not list TCP connections (sock_diag); where it is a module: modprobe tcp_diag",
             )?;
+            at += 1;
             self.left_out += finding.left_out;
             room -= finding.connections.len();
             place.merge(finding.connections, now, &self.ports);
@@ -112,8 +119,15 @@ impl Watch {
     /// Looks at the connections whose time it is; at all of them before rows are made.
     pub(super) fn look(&mut self, now: Instant, at_all: bool) -> anyhow::Result<()> {
         let cpu = clock::process_cpu_ns();
-        for place in &mut self.places {
-            place.look(now, at_all, &self.ports)?;
+        let mut at = 0;
+        while let Some(place) = self.places.get_mut(at) {
+            match place.look(now, at_all, &self.ports) {
+                Err(_) if at > 0 => self.give_up(at),
+                outcome => {
+                    outcome?;
+                    at += 1;
+                }
+            }
         }
         // One that was interrupted, or looked at more than others, changes the pace little.
         self.look_cpu = (self.look_cpu * 7 + since(cpu)) / 8;
@@ -160,11 +174,21 @@ impl Watch {
     /// Who listens on the ports.
     pub(super) fn listeners(&mut self) -> anyhow::Result<Vec<String>> {
         let mut listeners = Vec::new();
-        for place in &mut self.places {
-            let found = place.diag.listeners(&self.ports).context("cannot list who listens")?;
+        for (at, place) in self.places.iter_mut().enumerate() {
+            let found = match place.diag.listeners(&self.ports) {
+                // The next search gives it up.
+                Err(_) if at > 0 => continue,
+                found => found.context("cannot list who listens")?,
+            };
             listeners.extend(found.iter().map(ToString::to_string));
         }
         Ok(listeners)
+    }
+
+    /// Our own place goes on without one that gives no answers.
+    fn give_up(&mut self, at: usize) {
+        let place = self.places.remove(at);
+        self.closed.insert(place.inode);
     }
 
     /// Namespaces come and go with their processes; one that we hold stays until nobody is in it.
