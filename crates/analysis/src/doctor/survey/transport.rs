@@ -16,6 +16,10 @@ const FULL: f64 = 0.9;
 const STEP_NS: u64 = 20_000_000;
 /// A load is as fast as later from this share of its later rate on.
 const REACHED: f64 = 0.9;
+/// A window was small before it opened: no more than so much of what it is later.
+const OPENED: f64 = 0.5;
+/// A window that grew so much in the second half of a load is still opening.
+const GROWING: f64 = 1.25;
 /// Fewer packets than this may be sent after a pause.
 const RESTART_PACKETS: u32 = 16;
 
@@ -70,6 +74,11 @@ pub(super) fn fill(
         *share /= count;
     }
     (sum.ramp, sum.plateau_bytes_per_s) = ramp(&arrived, window, facts.rtt_s);
+    let opening = Opening::of(&tracks, window, sum.ramp);
+    if !opening.is_ramp() {
+        sum.ramp = 0.0;
+    }
+    sum.is_growing = opening.is_growing;
     let offered: f64 = tracks.iter().map(|track| f64::from(track.most(&track.table.snd_wnd_bytes))).sum();
     facts.receiver.window_bytes = (offered > 0.0).then_some(offered);
     let delivered: f64 = tracks.iter().map(Track::delivered).sum();
@@ -118,7 +127,8 @@ fn tracks(table: &Sockets, host: Host, window: Span) -> Vec<Track<'_>> {
     let mut tracks: Vec<Track> = found.into_iter().map(|(_, track)| track).collect();
     tracks.retain_mut(|track| {
         track.rows.sort_unstable_by_key(|row| table.t_ns[*row]);
-        track.rows.len() > 1 && track.grown(&|row| table.app_tx_bytes[row] + table.app_rx_bytes[row]) > 0.0
+        track.rows.len() > 1
+            && track.grown(&|row| table.app_tx_bytes[row].saturating_add(table.app_rx_bytes[row])) > 0.0
     });
     tracks
 }
@@ -133,6 +143,8 @@ fn one(track: &Track) -> Sender {
     let mut sender = Sender::default();
     let (mut whole, mut paced) = (0.0, 0.0);
     let mut pacing_sum = 0.0;
+    // A window of 0 is one that is shut, unless there never was another: then nobody asked.
+    let knows_window = track.most(&table.snd_wnd_bytes) > 0;
     for step in rows.windows(2) {
         let (row, next) = (step[0], step[1]);
         let length = (table.t_ns[next] - table.t_ns[row]) as f64;
@@ -155,7 +167,7 @@ fn one(track: &Track) -> Sender {
         sender.backlogged += length;
         let repairs = !matches!(table.state[row], CongestionState::Open | CongestionState::Disorder);
         let window_bytes = f64::from(table.snd_wnd_bytes[row]);
-        let is_shut = window_bytes > 0.0 && (flight + 2.0) * mss >= FULL * window_bytes;
+        let is_shut = knows_window && (flight + 2.0) * mss >= FULL * window_bytes;
         let is_starved = f64::from(table.notsent_bytes[row]) < mss;
         if repairs || flight >= FULL * cwnd {
             sender.congestion_window += length;
@@ -267,6 +279,60 @@ fn ramp(rate: &dyn Fn(Span) -> f64, window: Span, rtt_s: Option<f64>) -> (f64, f
     let length = window.length_s();
     let share = if length > 0.0 { (until - window.start_ns) as f64 / 1e9 / length } else { 0.0 };
     (share, plateau)
+}
+
+/// What congestion windows did while a load began, and when it ended.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Opening {
+    /// Mean windows of all connections together, until the rate was reached or the middle, and from the middle on.
+    before_packets: f64,
+    later_packets: f64,
+    /// For what share of that beginning something else than them was in the way.
+    held: f64,
+    /// All of them were still opening at the end.
+    is_growing: bool,
+}
+
+impl Opening {
+    /// `share` is the part of the window until the load was as fast as later.
+    fn of(tracks: &[Track], window: Span, share: f64) -> Opening {
+        let length_ns = window.end_ns.saturating_sub(window.start_ns);
+        let until_ns = window.start_ns + (length_ns as f64 * share.min(0.5)) as u64;
+        let middle_ns = window.start_ns + length_ns / 2;
+        let mut all = Opening { is_growing: !tracks.is_empty(), ..Opening::default() };
+        for Track { table, rows } in tracks {
+            let cwnd = |row: usize| f64::from(table.cwnd_packets[row]);
+            let (early, late) = (
+                &rows[..rows.partition_point(|row| table.t_ns[*row] < until_ns)],
+                &rows[rows.partition_point(|row| table.t_ns[*row] < middle_ns)..],
+            );
+            let mean =
+                |rows: &[usize]| rows.iter().map(|row| cwnd(*row)).sum::<f64>() / rows.len().max(1) as f64;
+            all.before_packets += mean(early);
+            all.later_packets += mean(late);
+            all.held += held(table, early) / tracks.len() as f64;
+            let (Some(middle), Some(end)) = (late.first(), late.last()) else { continue };
+            let is_open = table.state[*end] == CongestionState::Open
+                && table.cwnd_packets[*end] < table.ssthresh_packets[*end];
+            all.is_growing &= is_open && cwnd(*end) >= GROWING * cwnd(*middle);
+        }
+        all
+    }
+
+    /// Whether windows opened, and nothing else made the beginning slow.
+    fn is_ramp(&self) -> bool {
+        let has_opened = self.before_packets > 0.0 && self.before_packets <= OPENED * self.later_packets;
+        has_opened && self.held < OPENED
+    }
+}
+
+/// For what share of some time the peer's window or the send buffer was in the way.
+fn held(table: &Sockets, rows: &[usize]) -> f64 {
+    let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return 0.0 };
+    let length = table.t_ns[*last].saturating_sub(table.t_ns[*first]) as f64;
+    let grown = |column: &[u64]| column[*last].saturating_sub(column[*first]) as f64;
+    let waited = grown(&table.rwnd_limited_ns) + grown(&table.sndbuf_limited_ns);
+    if length > 0.0 { waited / length } else { 0.0 }
 }
 
 /// The best rate of any step: what the line can do at least.
