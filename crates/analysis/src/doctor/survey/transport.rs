@@ -161,16 +161,17 @@ fn one(track: &Track) -> Sender {
         }
         // While there is more the socket is kept filled; what is above it may wait for other things.
         let waits = f64::from(table.notsent_bytes[row]) >= mss;
-        if !waits {
+        let is_starved = !waits && table.unsent_bytes[row] as f64 >= mss;
+        if waits {
+            sender.backlogged += length;
+        } else if !is_starved {
             continue;
         }
-        sender.backlogged += length;
         let repairs = !matches!(table.state[row], CongestionState::Open | CongestionState::Disorder);
         let window_bytes = f64::from(table.snd_wnd_bytes[row]);
         let is_shut = knows_window && (flight + 2.0) * mss >= FULL * window_bytes;
-        let is_starved = f64::from(table.notsent_bytes[row]) < mss;
         if repairs || flight >= FULL * cwnd {
-            sender.congestion_window += length;
+            sender.congestion_window += if waits { length } else { 0.0 };
         } else if !is_shut && is_starved {
             sender.starved += length;
         } else if !is_shut && pacing != u64::MAX {
@@ -348,4 +349,85 @@ fn steps(window: Span, rtt_s: Option<f64>) -> impl Iterator<Item = Span> {
         end_ns: window.start_ns + (n + 1) * step_ns,
     };
     (0..length_ns / step_ns).map(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Instant;
+    use store::tables::Row;
+
+    use super::*;
+
+    const STEP_NS: u64 = 10_000_000;
+    const WINDOW: Span = Span { start_ns: 0, end_ns: 100 * STEP_NS };
+
+    fn table(change: impl Fn(u64, &mut SocketSample)) -> Sockets {
+        let mut table = Sockets::default();
+        for n in 0..100 {
+            let mut sample = SocketSample::new(Instant::from_nanos(n * STEP_NS), Host::Far, 0);
+            (sample.mss_bytes, sample.ssthresh_packets) = (1448, u32::MAX);
+            change(n, &mut sample);
+            sample.push(&mut table);
+        }
+        table
+    }
+
+    fn opening(share: f64, change: impl Fn(u64, &mut SocketSample)) -> Opening {
+        let table = table(change);
+        Opening::of(&[Track { table: &table, rows: (0..100).collect() }], WINDOW, share)
+    }
+
+    #[test]
+    fn a_ramp_is_a_window_that_opens() {
+        let opens = opening(0.3, |n, sample| sample.cwnd_packets = if n < 30 { 10 + n as u32 } else { 100 });
+        assert!(opens.is_ramp() && !opens.is_growing, "{opens:?}");
+        let stays = opening(0.3, |_, sample| sample.cwnd_packets = 100);
+        assert!(!stays.is_ramp() && !stays.is_growing, "{stays:?}");
+        let shut = opening(0.3, |n, sample| {
+            sample.cwnd_packets = if n < 30 { 10 + n as u32 } else { 100 };
+            sample.rwnd_limited_ns = n * STEP_NS;
+        });
+        assert!(!shut.is_ramp(), "the peer's window was in the way: {shut:?}");
+    }
+
+    #[test]
+    fn a_window_that_opens_until_the_end_has_no_plateau() {
+        let grows = |n: u64| 10 << (n / 10) as u32;
+        let all = opening(0.7, |n, sample| sample.cwnd_packets = grows(n));
+        assert!(all.is_ramp() && all.is_growing, "{all:?}");
+        let cut = opening(0.7, |n, sample| (sample.cwnd_packets, sample.ssthresh_packets) = (grows(n), 8));
+        assert!(!cut.is_growing, "above ssthresh it grows slowly: {cut:?}");
+        let repairs = opening(0.7, |n, sample| {
+            (sample.cwnd_packets, sample.state) = (grows(n), CongestionState::Recovery);
+        });
+        assert!(!repairs.is_growing, "{repairs:?}");
+    }
+
+    #[test]
+    fn a_socket_is_starved_while_its_owner_has_more() {
+        let of = |notsent: u32, unsent: u64| {
+            let table = table(|_, sample| {
+                (sample.cwnd_packets, sample.unacked_packets) = (100, 20);
+                (sample.notsent_bytes, sample.unsent_bytes) = (notsent, unsent);
+            });
+            let sender = one(&Track { table: &table, rows: (0..100).collect() });
+            (sender.starved, sender.backlogged)
+        };
+        assert_eq!(of(0, 100_000), (1.0, 0.0));
+        assert_eq!(of(100_000, 100_000), (0.0, 1.0));
+        assert_eq!(of(0, 0), (0.0, 0.0));
+    }
+
+    #[test]
+    fn a_window_of_nothing_is_shut_if_there_ever_was_another() {
+        let paced = |window: fn(u64) -> u32| {
+            let table = table(|n, sample| {
+                (sample.cwnd_packets, sample.notsent_bytes) = (100, 100_000);
+                (sample.snd_wnd_bytes, sample.pacing_rate_bytes_per_s) = (window(n), 1_000_000);
+            });
+            one(&Track { table: &table, rows: (0..100).collect() }).pacing
+        };
+        assert!(paced(|_| 0) > 0.99, "nobody said how large it is");
+        assert!(paced(|n| if n == 0 { 100_000 } else { 0 }) < 0.02, "it is shut");
+    }
 }
