@@ -81,3 +81,32 @@ impl Listener for Listening {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::Kind;
+
+    #[test]
+    fn what_is_kept_is_bounded_over_all_connections() {
+        let mut listening = Listening { kept: PASSAGES_ALL_MAX - 2, ..Listening::default() };
+        for port in 1..=5 {
+            listening.packet(&PacketRow {
+                packet: 1,
+                t_ns: 0,
+                src: ([198, 18, 0, 1], port).into(),
+                dst: ([198, 18, 0, 2], 3260).into(),
+                seq: 0,
+                len: 100,
+                place: 0,
+                acked: 0,
+                ip_bytes: 152,
+                flags: 16,
+                kind: Kind::New,
+                ack_rtt_ns: None,
+                flight_bytes: 100,
+            });
+        }
+        assert_eq!((listening.ways.len(), listening.kept), (2, PASSAGES_ALL_MAX));
+    }
+}
