@@ -274,3 +274,13 @@ fn more_connections_are_four_times_as_many() {
     assert!((more.gain(facts.current) - 4.0).abs() < 0.01, "{more:#?}");
     assert!(more.remedies[0].commands.ends_with("--connections 4"), "{more:#?}");
 }
+
+#[test]
+fn where_nothing_gains_and_the_distance_is_short_the_rate_that_holds_most_is_said() {
+    // Two that hold for as much of the time each: without one the other does.
+    let sender =
+        Sender { receive_window: 0.7, pacing: 0.7, pacing_bytes_per_s: Some(31e6), ..Sender::default() };
+    let found = judge(&Facts { connections: 16.0, ..bulk(sender) });
+    let said: Vec<Limiter> = found.verdicts.iter().map(|verdict| verdict.limiter).collect();
+    assert!(matches!(said[..], [Limiter::Pacing | Limiter::ReceiveWindow]), "{found:#?}");
+}
