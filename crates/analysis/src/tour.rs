@@ -257,7 +257,11 @@ fn add_repeat(
 /// What limits a load of requests, over the time that the other figures are of.
 fn diagnose(dir: &CellDir, load: &Load) -> Result<Option<Diagnosis>, TableError> {
     let Some(op) = [Op::Read, Op::Write].into_iter().find(|op| op.name() == load.op) else { return Ok(None) };
-    let question = doctor::Question { op: Some(op), window: Some(throughput::window(&dir.cell, load)) };
+    let question = doctor::Question {
+        op: Some(op),
+        window: Some(throughput::window(&dir.cell, load)),
+        hosts: Some([dir.cell.initiators, dir.cell.targets]),
+    };
     Ok(doctor::survey(&dir.path, question)?.map(|facts| doctor::judge(&facts)))
 }
 

@@ -10,7 +10,7 @@ use super::distribution::Distribution;
 const STRETCH_LEAST_NS: u64 = 50_000_000;
 /// A stretch that delivers so much of what the best ones do is as good as one of those.
 const FULL: f64 = 0.75;
-/// Stretches without anything that are counted one by one; more are a pause.
+/// Stretches without anything that are counted; more are a pause.
 const EMPTY_MAX: u64 = 10_000;
 
 /// Bytes that one direction has delivered.
@@ -47,7 +47,7 @@ impl Delivery {
         if t_ns >= self.end_ns {
             self.stretches.add(self.bytes);
             let passed = (t_ns - self.end_ns) / self.stretch_ns;
-            (0..passed.min(EMPTY_MAX)).for_each(|_| self.stretches.add(0));
+            self.stretches.add_many(0, passed.min(EMPTY_MAX));
             self.end_ns = self.end_ns.saturating_add((passed + 1).saturating_mul(self.stretch_ns));
             self.bytes = 0;
         }

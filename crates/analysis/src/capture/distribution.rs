@@ -38,14 +38,22 @@ pub struct Durations {
 
 impl Distribution {
     pub(super) fn add(&mut self, ns: u64) {
+        self.add_many(ns, 1);
+    }
+
+    /// The same value so many times.
+    pub(super) fn add_many(&mut self, ns: u64, times: u64) {
+        if times == 0 {
+            return;
+        }
         if self.classes.is_empty() {
             self.classes = vec![0; CLASSES];
             self.min_ns = u64::MAX;
         }
         let class = &mut self.classes[class_of(ns)];
-        *class = class.saturating_add(1);
-        self.count += 1;
-        self.sum_ns += u128::from(ns);
+        *class = class.saturating_add(u32::try_from(times).unwrap_or(u32::MAX));
+        self.count += times;
+        self.sum_ns += u128::from(ns) * u128::from(times);
         self.min_ns = self.min_ns.min(ns);
         self.max_ns = self.max_ns.max(ns);
     }
@@ -133,6 +141,16 @@ mod tests {
         assert!((distribution.sum_from(9_000_000) as f64 / 9.5e9 - 1.0).abs() < 0.1);
         assert!((distribution.share_from(9_000_000) - 0.1).abs() < 0.01);
         assert!((found.mean_s / 0.005_000_5 - 1.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn many_at_once_are_as_many_one_by_one() {
+        let (mut at_once, mut one_by_one) = (Distribution::default(), Distribution::default());
+        at_once.add_many(7_000, 0);
+        assert_eq!(at_once.durations(), None);
+        at_once.add_many(7_000, 300);
+        (0..300).for_each(|_| one_by_one.add(7_000));
+        assert_eq!(at_once.durations(), one_by_one.durations());
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub struct Row {
     pub samples: [usize; 2],
     /// Whether these are repeats; otherwise stretches of one.
     pub of_repeats: bool,
-    /// The chance that there is no difference, corrected for the number of questions; `None` if too few values.
+    /// The chance that there is no difference, corrected for the number of questions of all pairs; `None` if too few values.
     pub chance: Option<f64>,
     /// What follows.
     pub outcome: Outcome,
@@ -116,10 +116,12 @@ impl Comparison {
             let paired = |cell: &&CellResult| !pairs.iter().any(|pair| std::ptr::eq(of(pair), *cell));
             cells.iter().filter(paired).map(name).collect()
         };
+        let mut compared: Vec<Pair> = pairs.iter().map(|(one, other)| Pair::of([one, other])).collect();
+        judge(&mut compared);
         Ok(Comparison {
             plans: runs.map(|run| run.run.plan_name.clone()),
             alone: [alone(&a.cells, |pair| pair.0), alone(&b.cells, |pair| pair.1)],
-            pairs: pairs.iter().map(|(one, other)| Pair::of([one, other])).collect(),
+            pairs: compared,
         })
     }
 }
@@ -144,13 +146,6 @@ impl Pair {
             }
             rows.extend(question.row(cells, &drawn));
         }
-        let mut chances: Vec<f64> = rows.iter().filter_map(|row: &Row| row.chance).collect();
-        significance::holm(&mut chances);
-        let mut chances = chances.into_iter();
-        for row in &mut rows {
-            row.chance = row.chance.and_then(|_| chances.next());
-            row.outcome = row.judged();
-        }
         Pair {
             name: if cells[0].load == cells[1].load {
                 cells[0].load.clone()
@@ -165,6 +160,18 @@ impl Pair {
             notes,
             drawn,
         }
+    }
+}
+
+/// Every figure of every pair is a question: chances are corrected for all of them.
+fn judge(pairs: &mut [Pair]) {
+    let rows = || pairs.iter().flat_map(|pair| &pair.rows);
+    let mut chances: Vec<f64> = rows().filter_map(|row| row.chance).collect();
+    significance::holm(&mut chances);
+    let mut chances = chances.into_iter();
+    for row in pairs.iter_mut().flat_map(|pair| &mut pair.rows) {
+        row.chance = row.chance.and_then(|_| chances.next());
+        row.outcome = row.judged();
     }
 }
 

@@ -94,3 +94,17 @@ fn what_cannot_be_compared_is_refused_with_a_sentence() {
     let comparison = Comparison::of([&two, &one]);
     assert_eq!(comparison.unwrap().alone, [vec!["late".to_owned()], vec![]]);
 }
+
+#[test]
+fn more_cells_are_more_questions() {
+    let one = [run("a", 4, 9e8), run("a", 4, 8e8)];
+    let many = one.clone().map(|mut run| {
+        for n in 1..6 {
+            run.cells.push(CellResult { load: format!("a{n}"), ..run.cells[0].clone() });
+        }
+        run
+    });
+    let chance =
+        |runs: &[Tour; 2]| row(&Comparison::of([&runs[0], &runs[1]]).unwrap(), "throughput").chance.unwrap();
+    assert!(chance(&many) > chance(&one), "{} {}", chance(&many), chance(&one));
+}

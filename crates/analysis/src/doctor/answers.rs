@@ -71,7 +71,7 @@ fn late_status(facts: &Facts) -> Vec<Finding> {
     let Some(rtt_s) = facts.rtt_s.filter(|_| !facts.is_write) else { return Vec::new() };
     let is_late = |time: &f64| *time >= OF_A_ROUND_TRIP * rtt_s;
     let gap = facts.stages.status_gap.filter(is_late);
-    let held = if has_nagle(facts) == Some(true) { unexplained(facts, rtt_s).filter(is_late) } else { gap };
+    let held = if has_nagle(facts) == Some(true) { at_the_end(facts, rtt_s).filter(is_late) } else { gap };
     let trip = evidence("round trip", rtt_s, "s", "sockets: min_rtt_ns");
     let gap_seen = |gap: f64| {
         evidence(
@@ -112,6 +112,19 @@ fn late_status(facts: &Facts) -> Vec<Finding> {
 
 fn has_nagle(facts: &Facts) -> Option<bool> {
     facts.sender.and_then(|sender| sender.has_nagle)
+}
+
+/// What a request takes beyond what is explained, as far as its end is late: the status behind the data, or the last
+/// data behind what the line needs for them.
+fn at_the_end(facts: &Facts, rtt_s: f64) -> Option<f64> {
+    let unexplained = unexplained(facts, rtt_s)?;
+    let line_s = facts.line_bytes_per_s.map_or(0.0, |line| facts.request_bytes / line);
+    let spread = facts.stages.data_spread.map(|spread| (spread - line_s).max(0.0));
+    let late = match (facts.stages.status_gap, spread) {
+        (None, None) => return Some(unexplained),
+        (gap, spread) => gap.unwrap_or(0.0) + spread.unwrap_or(0.0),
+    };
+    Some(unexplained.min(late))
 }
 
 /// What a request takes beyond what distance, target and line explain; nothing while TCP has data to send that waits

@@ -133,6 +133,8 @@ pub struct Sender {
     pub ramp: f64,
     /// Its rate after the ramp, payload.
     pub plateau_bytes_per_s: f64,
+    /// Its windows were still opening when the load ended: how fast it would get was not seen.
+    pub is_growing: bool,
     /// Restarts from a small window after a pause, without loss.
     pub restarts: f64,
     /// Whether Nagle's algorithm is on.

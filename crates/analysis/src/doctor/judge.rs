@@ -25,20 +25,17 @@ pub fn judge(facts: &Facts) -> Diagnosis {
     findings.extend(ends::find(facts));
     let mut verdicts: Vec<Verdict> = Vec::new();
     for (index, finding) in findings.iter().enumerate() {
-        let (mut predicted, next) = model::relieve(facts, &findings, index);
-        let share = share(facts, &findings, finding);
-        let Finding { limiter, evidence, .. } = finding.clone();
-        if limiter.is_final() {
-            predicted = facts.current;
-        }
-        let remedies = remedies(limiter, facts);
-        let verdict = Verdict { limiter, share, evidence, predicted, next, remedies };
-        if verdict.gain(facts.current) >= LEAST_GAIN || (share >= USED && is_limit(finding)) {
+        let verdict = verdict(facts, &findings, index);
+        if verdict.gain(facts.current) >= LEAST_GAIN || (verdict.share >= USED && is_limit(finding)) {
             verdicts.push(verdict);
         }
     }
     let is_left = verdicts.iter().all(|verdict| is_serial(facts) && is_callers(verdict.limiter));
-    verdicts.extend(round_trip(facts, is_left));
+    let mut last = round_trip(facts, is_left && is_serial(facts));
+    if is_left && last.is_none() {
+        last = widest_rate(facts, &findings).or_else(|| round_trip(facts, true));
+    }
+    verdicts.extend(last);
     // Steps of gain, so that equal ones are equal whatever they are compared with.
     let step = |verdict: &Verdict| (verdict.gain(facts.current).max(1.0).ln() / SAME_GAIN).round() as i64;
     let part = |verdict: &Verdict| (verdict.share / SAME_GAIN).round() as i64;
@@ -95,6 +92,24 @@ fn share(facts: &Facts, findings: &[Finding], finding: &Finding) -> f64 {
         _ => return finding.share.clamp(0.0, 1.0),
     };
     (facts.current.bytes_per_s / allowed.max(1e-9)).clamp(0.0, 1.0)
+}
+
+/// What a finding does, and what would come of relieving it.
+fn verdict(facts: &Facts, findings: &[Finding], index: usize) -> Verdict {
+    let (mut predicted, next) = model::relieve(facts, findings, index);
+    let share = share(facts, findings, &findings[index]);
+    let Finding { limiter, evidence, .. } = findings[index].clone();
+    if limiter.is_final() {
+        predicted = facts.current;
+    }
+    Verdict { limiter, share, evidence, predicted, next, remedies: remedies(limiter, facts) }
+}
+
+/// Where nothing gains and requests take longer than the distance, the rate that was seen to hold for most of the time.
+fn widest_rate(facts: &Facts, findings: &[Finding]) -> Option<Verdict> {
+    let rates = (0..findings.len()).filter(|index| matches!(findings[*index].effect, Effect::Rate { .. }));
+    let widest = rates.max_by(|a, b| findings[*a].share.total_cmp(&findings[*b].share))?;
+    (findings[widest].share > 0.0).then(|| verdict(facts, findings, widest))
 }
 
 /// What remains when everything else is gone: no request is faster than a round trip.

@@ -42,15 +42,15 @@ pub(super) struct Outcome {
     pub(super) held_by: Limiter,
 }
 
-/// The load within all that was found but the one at `without`.
-pub(super) fn outcome(facts: &Facts, findings: &[Finding], without: Option<usize>) -> Outcome {
-    let relieved = without.map(|index| findings[index].effect);
-    let rest = || findings.iter().enumerate().filter(|(index, _)| Some(*index) != without).map(|(_, f)| f);
+/// The load within all that was found but the first of `without`, which is relieved, and others that it hides behind.
+pub(super) fn outcome(facts: &Facts, findings: &[Finding], without: &[usize]) -> Outcome {
+    let relieved = without.first().map(|index| findings[*index].effect);
+    let rest = findings.iter().enumerate().filter(|(index, _)| !without.contains(index)).map(|(_, f)| f);
     let saved = if let Some(Effect::Time(saved)) = relieved { saved } else { 0.0 };
     let request_s = (unloaded_s(facts, findings) - saved).max(1e-9);
     let times = if let Some(Effect::More(times)) = relieved { times } else { 1.0 };
     let mut least = Outcome { bytes_per_s: f64::INFINITY, held_by: Limiter::RoundTrip };
-    for finding in rest() {
+    for finding in rest {
         let bytes_per_s = match finding.effect {
             Effect::Places(_) if relieved == Some(Effect::Longer) => continue,
             Effect::Places(most) => most * facts.request_bytes / request_s,
@@ -72,8 +72,16 @@ pub(super) fn outcome(facts: &Facts, findings: &[Finding], without: Option<usize
 
 /// How the load would fare without one of the findings, and what would hold it then.
 pub(super) fn relieve(facts: &Facts, findings: &[Finding], index: usize) -> (Performance, Limiter) {
-    let (now, then) = (outcome(facts, findings, None), outcome(facts, findings, Some(index)));
     let current = facts.current;
+    let now = outcome(facts, findings, &[]);
+    let mut without = vec![index];
+    let mut then = outcome(facts, findings, &without);
+    // Whatever is seen at the present rate seems to hold it there. Of several of them, those that were seen for less of
+    // the time are seen because of the others.
+    while let Some(hidden) = masked(facts, findings, &without, then) {
+        without.push(hidden);
+        then = outcome(facts, findings, &without);
+    }
     // What the model does not know of a request's time stays as it is; a rate is as it was seen.
     let is_of_places =
         matches!(now.held_by, Limiter::CallerDepth | Limiter::QueueLimit | Limiter::CommandWindow);
@@ -98,6 +106,17 @@ pub(super) fn relieve(facts: &Facts, findings: &[Finding], index: usize) -> (Per
     (Performance { bytes_per_s, latency_s }, then.held_by)
 }
 
+/// What would hold the load where it is once the first of `without` is gone, if that was seen for more of the time.
+fn masked(facts: &Facts, findings: &[Finding], without: &[usize], then: Outcome) -> Option<usize> {
+    let relieved = &findings[*without.first()?];
+    let is_rate = |f: &Finding| matches!(f.effect, Effect::Rate { .. } | Effect::Ramp { .. });
+    let is_same = (then.bytes_per_s / facts.current.bytes_per_s.max(1e-9) - 1.0).abs() <= SAME - 1.0;
+    let found = findings.iter().enumerate().find(|(index, f)| {
+        f.limiter == then.held_by && is_rate(f) && f.share < relieved.share && !without.contains(index)
+    });
+    found.filter(|_| is_same && is_rate(relieved)).map(|(index, _)| index)
+}
+
 /// What a request takes from the command window's leave to its end, when it queues nowhere.
 pub(super) fn unloaded_s(facts: &Facts, findings: &[Finding]) -> f64 {
     let rate = facts.rate();
@@ -108,7 +127,7 @@ pub(super) fn unloaded_s(facts: &Facts, findings: &[Finding]) -> f64 {
         _ => false,
     });
     // What always waits to be sent says the same of TCP or the path, whatever it is there.
-    let is_backlogged = facts.sender.is_some_and(|sender| sender.backlogged >= BACKLOGGED);
+    let is_backlogged = backlogged(facts) >= BACKLOGGED;
     if !is_full && !is_backlogged {
         return measured;
     }
@@ -117,8 +136,15 @@ pub(super) fn unloaded_s(facts: &Facts, findings: &[Finding]) -> f64 {
     (facts.rtt_s.unwrap_or(0.0) + times + line).min(measured)
 }
 
+/// For what share of the time, or of a request's time, data wait to be sent.
+fn backlogged(facts: &Facts) -> f64 {
+    let waiting = if facts.is_write { facts.stages.sending } else { facts.stages.answering };
+    let of_a_request = waiting.unwrap_or(0.0) / facts.current.latency_s.max(1e-9);
+    facts.sender.map_or(0.0, |sender| sender.backlogged).max(of_a_request)
+}
+
 /// A sender that has data waiting for so much of the time is not short of requests.
-const BACKLOGGED: f64 = 0.8;
+const BACKLOGGED: f64 = 0.5;
 /// What is held as before is not relieved.
 const SAME: f64 = 1.001;
 /// A rate counts as exhausted from here on: requests then queue for it, and their time says nothing.

@@ -18,8 +18,9 @@ const LEAST_RAMP: f64 = 0.15;
 const PACED: f64 = 1.15;
 /// Pacing that holds data back for so much of the time is all there is.
 const NEARLY_ALWAYS: f64 = 0.9;
-/// More connections than this are not advised.
-const CONNECTIONS: f64 = 8.0;
+/// So many times more connections are advised, and no more than so many of one session.
+const TIMES: f64 = 4.0;
+const CONNECTIONS: f64 = 16.0;
 
 /// What TCP was limited by.
 pub(super) fn find(facts: &Facts) -> Vec<Finding> {
@@ -29,16 +30,22 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     found.extend(send_buffer(facts, sender));
     found.extend(congestion_window(facts, sender));
     found.extend(pacing(facts, sender));
-    found.extend(ramp(facts, sender));
+    let ramp = ramp(facts, sender);
+    if ramp.is_some() && sender.is_growing {
+        // What holds a while at a rate that grows does not hold at the rate it grows to.
+        let is_of_while = |f: &Finding| f.share >= LEAST_SHARE && f.share < MOST_OF_IT;
+        found.retain(|f| f.limiter == Limiter::Pacing || !is_of_while(f));
+    }
+    found.extend(ramp);
     let is_of_one =
         |f: &&Finding| f.share >= LEAST_SHARE && f.limiter != Limiter::Pacing && f.limiter != Limiter::Ramp;
     let worst = found.iter().filter(is_of_one).max_by(|a, b| a.share.total_cmp(&b.share));
-    if let Some(worst) = worst.filter(|_| facts.connections < CONNECTIONS) {
+    let times = more_connections(facts);
+    if let Some(worst) = worst.filter(|_| times > 1.0) {
         let evidence = vec![
             count("connections", facts.connections, "", "sockets: connection"),
             worst.evidence[0].clone(),
         ];
-        let times = CONNECTIONS / facts.connections.max(1.0);
         found.push(Finding {
             limiter: Limiter::Connections,
             share: worst.share,
@@ -47,6 +54,11 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
         });
     }
     found
+}
+
+/// How many times more connections are advised.
+pub(super) fn more_connections(facts: &Facts) -> f64 {
+    TIMES.min(CONNECTIONS * facts.sessions.max(1.0) / facts.connections.max(1.0))
 }
 
 /// A rate that holds for a share of the time: what the load would get if it held all the time and nothing else did.
@@ -223,7 +235,11 @@ fn ramp(facts: &Facts, sender: &Sender) -> Option<Finding> {
         share: sender.ramp,
         effect: Effect::Ramp {
             now: facts.current.bytes_per_s,
-            then: sender.plateau_bytes_per_s.max(facts.current.bytes_per_s),
+            then: if sender.is_growing {
+                f64::INFINITY
+            } else {
+                sender.plateau_bytes_per_s.max(facts.current.bytes_per_s)
+            },
         },
         evidence,
     })

@@ -211,3 +211,76 @@ fn of_two_the_one_that_holds_comes_first_and_the_other_is_next() {
     assert_eq!(found.verdicts[0].limiter, Limiter::CommandWindow, "{found:#?}");
     assert!(found.verdicts.iter().any(|verdict| verdict.limiter == Limiter::StoreLatency));
 }
+
+#[test]
+fn of_two_at_the_present_rate_the_lesser_is_seen_because_of_the_other() {
+    // A window in the way all the time, and a store and a ramp that are only as fast as that lets them be.
+    let none = Sender { has_nagle: Some(false), ..Sender::default() };
+    let both = Sender { receive_window: 0.95, pacing: 0.3, pacing_bytes_per_s: Some(31e6), ..none };
+    check(&bulk(both), Limiter::ReceiveWindow, LINE / 30e6, Limiter::LinkRate);
+    let ramp = Sender { receive_window: 0.95, ramp: 0.5, plateau_bytes_per_s: 40e6, ..none };
+    check(&bulk(ramp), Limiter::ReceiveWindow, LINE / 30e6, Limiter::LinkRate);
+}
+
+#[test]
+fn windows_that_still_open_have_no_rate_yet() {
+    let sender = Sender {
+        ramp: 0.7,
+        plateau_bytes_per_s: 50e6,
+        is_growing: true,
+        receive_window: 0.3,
+        has_nagle: Some(false),
+        ..Sender::default()
+    };
+    check(&bulk(sender), Limiter::Ramp, LINE / 30e6, Limiter::LinkRate);
+    let seen = Sender { is_growing: false, receive_window: 0.0, ..sender };
+    check(&bulk(seen), Limiter::Ramp, 5.0 / 3.0, Limiter::LinkRate);
+}
+
+#[test]
+fn nagle_holds_no_more_than_what_comes_late() {
+    // Two round trips beyond the first, of which only one is at the end.
+    let stages = Stages { status_gap: Some(RTT_S), data_spread: Some(0.0), ..Stages::default() };
+    let mut late = Facts { stages, ..closed([1.0; 3], 4.0 * RTT_S, 8.0 * KIB) };
+    late.sender = late.sender.map(|sender| Sender { has_nagle: Some(true), ..sender });
+    check(&late, Limiter::Nagle, 4.0 / 3.0, Limiter::CallerDepth);
+}
+
+#[test]
+fn requests_that_take_longer_than_the_distance_are_not_the_distances() {
+    // The caller has as many outstanding as ever, and waits for more than the distance: nothing gains.
+    let mut facts = closed([8.0; 3], 10.0 * RTT_S, 64.0 * KIB);
+    facts.line_bytes_per_s = Some(facts.current.bytes_per_s * 1.02);
+    let found = judge(&facts);
+    assert_eq!(found.verdicts[0].limiter, Limiter::LinkRate, "{found:#?}");
+    assert!(found.verdicts.iter().all(|verdict| verdict.limiter != Limiter::RoundTrip), "{found:#?}");
+}
+
+#[test]
+fn answers_that_wait_for_the_socket_are_no_lack_of_requests() {
+    let mut facts = closed([64.0; 3], 0.2, 64.0 * KIB);
+    facts.stages.answering = Some(0.15);
+    let found = judge(&facts);
+    let caller = found.verdicts.iter().find(|verdict| verdict.limiter == Limiter::CallerDepth);
+    assert!(caller.is_none(), "{found:#?}");
+}
+
+#[test]
+fn more_connections_are_four_times_as_many() {
+    let facts = bulk(Sender { receive_window: 0.95, has_nagle: Some(false), ..Sender::default() });
+    let facts = Facts { line_bytes_per_s: Some(1e9), ..facts };
+    let found = judge(&facts);
+    let more = found.verdicts.iter().find(|verdict| verdict.limiter == Limiter::Connections).unwrap();
+    assert!((more.gain(facts.current) - 4.0).abs() < 0.01, "{more:#?}");
+    assert!(more.remedies[0].commands.ends_with("--connections 4"), "{more:#?}");
+}
+
+#[test]
+fn where_nothing_gains_and_the_distance_is_short_the_rate_that_holds_most_is_said() {
+    // Two that hold for as much of the time each: without one the other does.
+    let sender =
+        Sender { receive_window: 0.7, pacing: 0.7, pacing_bytes_per_s: Some(31e6), ..Sender::default() };
+    let found = judge(&Facts { connections: 16.0, ..bulk(sender) });
+    let said: Vec<Limiter> = found.verdicts.iter().map(|verdict| verdict.limiter).collect();
+    assert!(matches!(said[..], [Limiter::Pacing | Limiter::ReceiveWindow]), "{found:#?}");
+}

@@ -9,6 +9,8 @@ use crate::line::ETHERNET_BYTES;
 
 /// Directions of connections that are followed.
 const WAYS_MAX: usize = 64;
+/// Packets of all of them together that are kept.
+const PASSAGES_ALL_MAX: usize = 1_000_000;
 /// Headers in front of the payload of a segment: IPv4 and TCP with timestamps.
 const HEADERS_BYTES: u32 = crate::line::HEADER_BYTES + ETHERNET_BYTES;
 /// SYN, FIN and RST.
@@ -18,6 +20,8 @@ const NOT_JUST_ACK: u8 = 2 | 1 | 4;
 #[derive(Debug, Default)]
 pub struct Listening {
     ways: HashMap<(SocketAddr, SocketAddr), Way>,
+    /// Of all ways.
+    kept: usize,
 }
 
 /// What one end of a connection sent.
@@ -39,7 +43,7 @@ impl Listening {
         let mss = data.largest_packet();
         for passage in &mut data.data {
             passage.segments = passage.bytes.div_ceil(mss).max(1);
-            passage.bytes += passage.segments * HEADERS_BYTES;
+            passage.bytes = passage.bytes.saturating_add(passage.segments.saturating_mul(HEADERS_BYTES));
         }
         let acks = self.ways.remove(&(dst, src)).unwrap_or_default();
         Gaps::of(&data.data, &acks.acks, Drawing::default())
@@ -56,6 +60,9 @@ impl Way {
 impl Listener for Listening {
     fn packet(&mut self, row: &PacketRow) {
         let names = (row.src, row.dst);
+        if self.kept >= PASSAGES_ALL_MAX {
+            return;
+        }
         if self.ways.len() >= WAYS_MAX && !self.ways.contains_key(&names) {
             return;
         }
@@ -66,9 +73,40 @@ impl Listener for Listening {
             way.payload_bytes += u64::from(bytes);
             way.largest = way.largest.max(bytes);
             way.data.push(passage);
+            self.kept += 1;
         } else if row.len == 0 && row.flags & NOT_JUST_ACK == 0 && way.acks.len() < PASSAGES_MAX {
             // Its row does not say what it acknowledges.
             way.acks.push(passage);
+            self.kept += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::Kind;
+
+    #[test]
+    fn what_is_kept_is_bounded_over_all_connections() {
+        let mut listening = Listening { kept: PASSAGES_ALL_MAX - 2, ..Listening::default() };
+        for port in 1..=5 {
+            listening.packet(&PacketRow {
+                packet: 1,
+                t_ns: 0,
+                src: ([198, 18, 0, 1], port).into(),
+                dst: ([198, 18, 0, 2], 3260).into(),
+                seq: 0,
+                len: 100,
+                place: 0,
+                acked: 0,
+                ip_bytes: 152,
+                flags: 16,
+                kind: Kind::New,
+                ack_rtt_ns: None,
+                flight_bytes: 100,
+            });
+        }
+        assert_eq!((listening.ways.len(), listening.kept), (2, PASSAGES_ALL_MAX));
     }
 }

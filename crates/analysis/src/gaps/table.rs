@@ -92,7 +92,9 @@ impl Walk {
             return;
         }
         let segments = packets.segments[row].max(1);
-        let wire_bytes = packets.ip_bytes[row] + segments * ETHERNET_BYTES + (segments - 1) * 52;
+        let wire_bytes = packets.ip_bytes[row]
+            .saturating_add(segments.saturating_mul(ETHERNET_BYTES))
+            .saturating_add((segments - 1).saturating_mul(52));
         let arrived = packets.fate[row] == Fate::Delivered;
         let list = match (is_data, is_ack) {
             (true, _) => &mut self.data,

@@ -16,6 +16,7 @@ pub(super) fn asked(dir: &Path, cell: &Cell) -> Result<Diagnosis, LabError> {
         Ok(Some(load)) => Question {
             op: [Op::Read, Op::Write].into_iter().find(|op| op.name() == load.op),
             window: Some(throughput::window(cell, &load)),
+            hosts: Some([cell.initiators, cell.targets]),
         },
         _ => Question::default(),
     };

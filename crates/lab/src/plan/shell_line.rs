@@ -1,6 +1,7 @@
 //! A command of a plan that is not one of ours: a line for a shell, with places that a cell fills in.
 //!
-//! `{host}` is a place; `${HOME}` and `{ true; }` are the shell's. Runs and quotes nothing.
+//! `{host}` is a place; `${HOME}` and `{ true; }` are the shell's. What is filled in may come with quotes of its own, so
+//! that no place may be within quotes. Runs and quotes nothing.
 
 use document::{Scalar, instead};
 
@@ -23,7 +24,12 @@ impl ShellLine {
                 let hint = instead(place, known.iter().copied());
                 Err(format!("nothing is put in the place of {{{place}}}{hint}"))
             }
-            None => Ok(ShellLine(text.to_owned())),
+            None => match quoted_place(text) {
+                Some(place) => Err(format!(
+                    "{{{place}}} is within quotes, expected outside of them: what is put there is quoted where it has to be"
+                )),
+                None => Ok(ShellLine(text.to_owned())),
+            },
         }
     }
 
@@ -56,6 +62,54 @@ fn places(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// The first place that a shell would find within quotes.
+fn quoted_place(text: &str) -> Option<&str> {
+    let mut rest = text;
+    let mut quotes = Quotes::default();
+    while let Some((before, place, after)) = first_place(rest) {
+        before.chars().for_each(|c| quotes.pass(c));
+        if quotes.open.is_some() {
+            return Some(place);
+        }
+        // The place itself is part of a word.
+        quotes.begins_word = false;
+        rest = after;
+    }
+    None
+}
+
+/// Where in a line a shell is.
+struct Quotes {
+    open: Option<char>,
+    is_escaped: bool,
+    is_comment: bool,
+    begins_word: bool,
+}
+
+impl Default for Quotes {
+    fn default() -> Quotes {
+        Quotes { open: None, is_escaped: false, is_comment: false, begins_word: true }
+    }
+}
+
+impl Quotes {
+    fn pass(&mut self, c: char) {
+        if self.is_comment {
+            self.is_comment = c != '\n';
+        } else if std::mem::take(&mut self.is_escaped) {
+        } else if c == '\\' && self.open != Some('\'') {
+            self.is_escaped = true;
+        } else if self.open == Some(c) {
+            self.open = None;
+        } else if self.open.is_none() && matches!(c, '\'' | '"') {
+            self.open = Some(c);
+        } else if self.open.is_none() && c == '#' && self.begins_word {
+            self.is_comment = true;
+        }
+        self.begins_word = c.is_whitespace() || matches!(c, ';' | '&' | '|' | '(');
+    }
+}
+
 /// What is before the first place, its name, and what is behind it.
 fn first_place(text: &str) -> Option<(&str, &str, &str)> {
     text.match_indices('{').find_map(|(at, _)| {
@@ -86,11 +140,32 @@ mod tests {
     }
 
     #[test]
+    fn places_are_outside_of_quotes() {
+        for text in [
+            "a 'b' \"c\" {host}",
+            "a \\' {host}",
+            "# it's\nserve {host}",
+            "a#b 'c' {host}#",
+            "a '\\' {host}",
+            "a \"it's\" {host}",
+        ] {
+            assert!(read(text).is_ok(), "{text}");
+        }
+        for text in ["\"{host}\"", "'{host}'", "a'{host}'", "a \"\\\" {host}\"", "{port} a#b '{host}"] {
+            assert!(read(text).unwrap_err().contains("{host} is within quotes"), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_line() {
         for (text, error) in [
             ("serve {hots}", "nothing is put in the place of {hots}; did you mean 'host'?"),
             ("serve {colour}", "nothing is put in the place of {colour}; known here: host, port"),
             ("", "the text is empty"),
+            (
+                "serve 'at {host}'",
+                "{host} is within quotes, expected outside of them: what is put there is quoted where it has to be",
+            ),
         ] {
             assert_eq!(read(text).unwrap_err(), error);
         }

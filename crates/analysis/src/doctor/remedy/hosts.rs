@@ -35,31 +35,41 @@ pub(super) fn target_queue(wanted: Wanted) -> Vec<Remedy> {
     ]
 }
 
-pub(super) fn store_latency() -> Vec<Remedy> {
-    vec![
+pub(super) fn store_latency(is_write: bool) -> Vec<Remedy> {
+    let mut found = vec![
         remedy("farlun", "farlun target --lun file:PATH …        # through the page cache: without direct"),
+        remedy("Linux", "# more requests at the same time hide it: see the caller's depth"),
+    ];
+    if is_write {
+        found.extend(write_caches());
+    }
+    found
+}
+
+pub(super) fn store_bandwidth(is_write: bool) -> Vec<Remedy> {
+    let mut found = vec![
+        remedy(
+            "Linux",
+            "iostat -x 1        # at the target: which device is it? then a faster one, or more of them (RAID 0, 10)",
+        ),
+        remedy("farlun", "farlun target --lun file:PATH …        # through the page cache: without direct"),
+    ];
+    if is_write {
+        found.extend(write_caches());
+    }
+    found
+}
+
+/// They make writes end sooner, and do nothing for reads.
+fn write_caches() -> [Remedy; 2] {
+    [
         remedy(
             "LIO",
             "targetcli /backstores/fileio create NAME PATH write_back=true        # loses writes with its power",
         ),
         remedy(
             "tgt",
-            "tgtadm --lld iscsi --mode logicalunit --op update --tid TID --lun 1 --params write-cache=on",
-        ),
-        remedy("Linux", "# more requests at the same time hide it: see the caller's depth"),
-    ]
-}
-
-pub(super) fn store_bandwidth() -> Vec<Remedy> {
-    vec![
-        remedy(
-            "Linux",
-            "iostat -x 1        # at the target: which device is it? then a faster one, or more of them (RAID 0, 10)",
-        ),
-        remedy("farlun", "farlun target --lun file:PATH …        # through the page cache: without direct"),
-        remedy(
-            "LIO",
-            "targetcli /backstores/fileio create NAME PATH write_back=true        # loses writes with its power",
+            "# in targets.conf, inside of <target IQN>; loses writes with its power\nwrite-cache on",
         ),
     ]
 }

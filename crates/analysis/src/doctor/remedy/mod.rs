@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::facts::Facts;
 use super::limiter::Limiter;
+use super::tcp;
 
 /// The commands of one stack.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -29,18 +30,24 @@ struct Wanted {
     buffer_bytes: u64,
     /// Length of a request.
     block_bytes: u64,
+    /// FirstBurstLength: of the longest request, and no less than was agreed.
+    first_burst_bytes: u64,
+    /// Connections of each session.
+    connections: u64,
     /// Packets of a first flight.
     packets: u64,
 }
 
 /// How much more than what the path holds: rates and round trips vary.
 const ROOM: f64 = 1.25;
-/// More requests than this no stack takes.
-const REQUESTS: [f64; 2] = [32.0, 65_536.0];
-/// Buffers: less is never needed, more is never right.
-const BUFFER_BYTES: [f64; 2] = [(4 << 20) as f64, (1 << 30) as f64];
+/// Fewer are what most stacks have anyway, and more requests than this no stack takes.
+const REQUESTS: [f64; 2] = [256.0, 65_536.0];
+/// Buffers: less is what Linux has anyway, more is never right.
+const BUFFER_BYTES: [f64; 2] = [(8 << 20) as f64, (1 << 30) as f64];
 /// Requests: more bytes in one are no faster.
 const BLOCK_BYTES: [f64; 2] = [4096.0, (1 << 20) as f64];
+/// FirstBurstLength: what open-iscsi asks for anyway, and the most that a login takes.
+const FIRST_BURST_BYTES: [f64; 2] = [262_144.0, 16_776_192.0];
 /// Payload of a packet, about.
 const PACKET_BYTES: f64 = 1448.0;
 
@@ -51,7 +58,7 @@ pub fn remedies(limiter: Limiter, facts: &Facts) -> Vec<Remedy> {
         Limiter::CallerDepth => places::caller(wanted),
         Limiter::QueueLimit => places::queue(wanted),
         Limiter::CommandWindow => places::window(wanted),
-        Limiter::Connections => places::connections(),
+        Limiter::Connections => places::connections(wanted),
         Limiter::R2t => transfers::r2t(wanted),
         Limiter::BlockSize => transfers::block(wanted),
         Limiter::Nagle => transfers::nagle(),
@@ -64,8 +71,8 @@ pub fn remedies(limiter: Limiter, facts: &Facts) -> Vec<Remedy> {
         Limiter::Pacing => transport::pacing(),
         Limiter::SenderCpu | Limiter::ReceiverCpu => hosts::cpu(),
         Limiter::TargetQueue => hosts::target_queue(wanted),
-        Limiter::StoreLatency => hosts::store_latency(),
-        Limiter::StoreBandwidth => hosts::store_bandwidth(),
+        Limiter::StoreLatency => hosts::store_latency(facts.is_write),
+        Limiter::StoreBandwidth => hosts::store_bandwidth(facts.is_write),
         Limiter::LinkRate | Limiter::RoundTrip => Vec::new(),
     }
 }
@@ -78,15 +85,29 @@ impl Wanted {
         let requests = ROOM * rate * time_s / facts.request_bytes.max(1.0);
         let depth = facts.outstanding.called.max(1.0);
         let within = |value: f64, [least, most]: [f64; 2]| value.max(least).min(most) as u64;
+        let block_bytes = within(ROOM * rate * time_s / depth, BLOCK_BYTES).next_power_of_two();
+        // What is there already is never made smaller.
+        let out = facts.outstanding;
+        let places = out.queue_limit.unwrap_or(0.0).max(out.window_most.unwrap_or(0.0));
+        let sender = facts.sender.and_then(|sender| sender.buffer_most_bytes).unwrap_or(0.0);
+        let buffer = facts.receiver.buffer_most_bytes.unwrap_or(0.0).max(sender);
+        let first = facts.agreed.map_or(0.0, |agreed| agreed.first_burst_bytes);
         Wanted {
-            requests: within(requests, REQUESTS).next_power_of_two(),
+            requests: within(requests.max(places), REQUESTS).next_power_of_two(),
             // A receive buffer offers half of itself, and a window may have to grow to twice the path's product.
-            buffer_bytes: within(4.0 * rate * rtt_s, BUFFER_BYTES).next_power_of_two(),
-            block_bytes: within(ROOM * rate * time_s / depth, BLOCK_BYTES).next_power_of_two(),
+            buffer_bytes: within(buffer.max(4.0 * rate * rtt_s), BUFFER_BYTES).next_power_of_two(),
+            block_bytes,
+            first_burst_bytes: within(first.max(block_bytes as f64), FIRST_BURST_BYTES),
+            connections: (facts.connections.max(1.0) / facts.sessions.max(1.0)
+                * tcp::more_connections(facts).max(1.0))
+            .ceil() as u64,
             packets: within(rate * rtt_s / PACKET_BYTES, [10.0, 1000.0]),
         }
     }
 }
+
+/// In front of what ends a session.
+const UNMOUNT: &str = "# unmount first: this takes the target's disks away";
 
 fn remedy(stack: &'static str, commands: impl Into<String>) -> Remedy {
     Remedy { stack, commands: commands.into() }
@@ -94,6 +115,7 @@ fn remedy(stack: &'static str, commands: impl Into<String>) -> Remedy {
 
 #[cfg(test)]
 mod tests {
+    use super::super::facts::Agreed;
     use super::super::limiter::LIMITERS;
     use super::super::verdict::Performance;
     use super::*;
@@ -115,7 +137,7 @@ mod tests {
         assert_eq!((wanted.requests, wanted.buffer_bytes), (256, 64 << 20));
         assert_eq!((wanted.block_bytes, wanted.packets), (1 << 20, 1000));
         let nothing = Wanted::of(&Facts::default());
-        assert_eq!((nothing.requests, nothing.buffer_bytes, nothing.block_bytes), (32, 4 << 20, 4096));
+        assert_eq!((nothing.requests, nothing.buffer_bytes, nothing.block_bytes), (256, 8 << 20, 4096));
     }
 
     #[test]
@@ -126,5 +148,46 @@ mod tests {
             assert!(found.iter().all(|remedy| !remedy.commands.trim().is_empty()), "{limiter:?}");
             assert!(found.iter().all(|remedy| remedy.commands.lines().count() <= 8), "{limiter:?}");
         }
+    }
+
+    #[test]
+    fn nothing_that_is_there_is_made_smaller() {
+        let mut facts = facts();
+        facts.outstanding.window_most = Some(4096.0);
+        facts.receiver.buffer_most_bytes = Some((512 << 20) as f64);
+        let agreed = Agreed { first_burst_bytes: (4 << 20) as f64, ..Agreed::default() };
+        let wanted = Wanted::of(&Facts { agreed: Some(agreed), ..facts });
+        assert_eq!(
+            (wanted.requests, wanted.buffer_bytes, wanted.first_burst_bytes),
+            (4096, 512 << 20, 4 << 20)
+        );
+    }
+
+    #[test]
+    fn whoever_is_logged_out_is_told_to_unmount_first() {
+        let all = LIMITERS.iter().flat_map(|limiter| remedies(*limiter, &facts()));
+        let ends: Vec<Remedy> =
+            all.filter(|r| r.commands.contains(" -u &&") || r.commands.contains("log in again")).collect();
+        assert_eq!(ends.len(), 5, "{ends:?}");
+        assert!(ends.iter().all(|remedy| remedy.commands.starts_with(UNMOUNT)), "{ends:?}");
+    }
+
+    #[test]
+    fn a_write_cache_is_advised_for_writes_alone() {
+        for is_write in [false, true] {
+            for limiter in [Limiter::StoreLatency, Limiter::StoreBandwidth] {
+                let found = remedies(limiter, &Facts { is_write, ..facts() });
+                let caches = found.iter().filter(|r| r.commands.contains("write_back"));
+                assert_eq!(caches.count(), usize::from(is_write), "{limiter:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn windows_takes_no_longer_first_burst() {
+        let found = remedies(Limiter::R2t, &Facts { is_write: true, ..facts() });
+        let windows = found.iter().find(|remedy| remedy.stack == "Windows").expect("a setting");
+        let line = windows.commands.lines().find(|line| line.contains("FirstBurstLength")).expect("a line");
+        assert!(line.contains("/d 262144 "), "{line}");
     }
 }

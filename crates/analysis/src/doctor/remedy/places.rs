@@ -1,6 +1,6 @@
 //! Settings that let more requests be under way.
 
-use super::{Remedy, Wanted, remedy};
+use super::{Remedy, UNMOUNT, Wanted, remedy};
 
 /// LIO's own limit (`TA_DEFAULT_CMDSN_DEPTH_MAX`), open-iscsi's of a LUN and of a session, tgt's.
 const LIO_MOST: u64 = 512;
@@ -35,7 +35,8 @@ pub(super) fn queue(wanted: Wanted) -> Vec<Remedy> {
         remedy(
             "open-iscsi",
             format!(
-                "iscsiadm -m node -T IQN -o update -n node.session.queue_depth -v {lun}\n\
+                "{UNMOUNT}\n\
+                 iscsiadm -m node -T IQN -o update -n node.session.queue_depth -v {lun}\n\
                  iscsiadm -m node -T IQN -o update -n node.session.cmds_max -v {session}\n\
                  iscsiadm -m node -T IQN -u && iscsiadm -m node -T IQN -l\n\
                  echo {lun} > /sys/block/DEV/device/queue_depth        # while it runs"
@@ -62,7 +63,8 @@ pub(super) fn window(wanted: Wanted) -> Vec<Remedy> {
         remedy(
             "LIO",
             format!(
-                "targetcli /iscsi/IQN/tpg1 set attribute default_cmdsn_depth={0}\n\
+                "{UNMOUNT}\n\
+                 targetcli /iscsi/IQN/tpg1 set attribute default_cmdsn_depth={0}\n\
                  echo {0} > /sys/kernel/config/target/iscsi/IQN/tpgt_1/acls/INITIATOR/cmdsn_depth\n\
                  # then log in again",
                 n.min(LIO_MOST)
@@ -71,7 +73,8 @@ pub(super) fn window(wanted: Wanted) -> Vec<Remedy> {
         remedy(
             "tgt",
             format!(
-                "tgtadm --lld iscsi --mode target --op update --tid TID --name MaxQueueCmd --value {}\n\
+                "{UNMOUNT}\n\
+                 tgtadm --lld iscsi --mode target --op update --tid TID --name MaxQueueCmd --value {}\n\
                  # then log in again",
                 n.min(TGT_MOST)
             ),
@@ -79,14 +82,17 @@ pub(super) fn window(wanted: Wanted) -> Vec<Remedy> {
     ]
 }
 
-pub(super) fn connections() -> Vec<Remedy> {
+pub(super) fn connections(wanted: Wanted) -> Vec<Remedy> {
+    let n = wanted.connections;
     vec![
-        remedy("farlun", "farlun bench URL --connections 8"),
-        remedy("LIO", "targetcli /iscsi/IQN/tpg1 set parameter MaxConnections=8"),
+        remedy("farlun", format!("farlun bench URL --connections {n}")),
+        remedy("LIO", format!("targetcli /iscsi/IQN/tpg1 set parameter MaxConnections={n}")),
         remedy(
             "open-iscsi",
-            "iscsiadm -m node -T IQN -o update -n node.session.nr_sessions -v 8        # sessions of one connection\n\
-             mpathconf --enable --with_multipathd y        # joined by dm-multipath",
+            format!(
+                "iscsiadm -m node -T IQN -o update -n node.session.nr_sessions -v {n}        # of one connection each\n\
+                 mpathconf --enable --with_multipathd y        # joined by dm-multipath"
+            ),
         ),
         remedy("Windows", "# iSCSI Initiator, Properties, MCS: add connections; policy Round Robin"),
         remedy(

@@ -1,15 +1,18 @@
 //! Settings of how data and status are exchanged.
 
 use super::places::windows_parameter;
-use super::{Remedy, Wanted, remedy};
+use super::{Remedy, UNMOUNT, Wanted, remedy};
 
 /// The longest burst that is a multiple of every block: what open-iscsi calls its own default.
 const BURST_BYTES: u64 = 16_776_192;
 /// The Windows initiator and ESXi take no longer first bursts.
 const FIRST_BYTES: u64 = 262_144;
+/// What Linux has anyway; less would only split.
+const MAX_SECTORS_KIB: u64 = 1280;
+const READ_AHEAD_KIB: u64 = 4096;
 
 pub(super) fn r2t(wanted: Wanted) -> Vec<Remedy> {
-    let first = BURST_BYTES.min(wanted.block_bytes.max(FIRST_BYTES));
+    let first = wanted.first_burst_bytes;
     let esxi = [("InitialR2T", "false".to_owned()), ("FirstBurstLength", FIRST_BYTES.to_string())];
     let esxi = esxi
         .into_iter()
@@ -33,7 +36,7 @@ pub(super) fn r2t(wanted: Wanted) -> Vec<Remedy> {
     let windows = [
         ("InitialR2T", 0),
         ("ImmediateData", 1),
-        ("FirstBurstLength", first),
+        ("FirstBurstLength", first.min(FIRST_BYTES)),
         ("MaxBurstLength", BURST_BYTES),
     ];
     let windows: Vec<String> = windows.iter().map(|(key, value)| windows_parameter(key, *value)).collect();
@@ -50,7 +53,8 @@ pub(super) fn r2t(wanted: Wanted) -> Vec<Remedy> {
         remedy(
             "open-iscsi",
             format!(
-                "iscsiadm -m node -T IQN -o update -n node.session.iscsi.InitialR2T -v No\n\
+                "{UNMOUNT}\n\
+                 iscsiadm -m node -T IQN -o update -n node.session.iscsi.InitialR2T -v No\n\
                  iscsiadm -m node -T IQN -o update -n node.session.iscsi.ImmediateData -v Yes\n\
                  iscsiadm -m node -T IQN -o update -n node.session.iscsi.FirstBurstLength -v {first}\n\
                  iscsiadm -m node -T IQN -o update -n node.session.iscsi.MaxBurstLength -v {BURST_BYTES}\n\
@@ -69,17 +73,13 @@ pub(super) fn block(wanted: Wanted) -> Vec<Remedy> {
         remedy(
             "Linux",
             format!(
-                "echo {kib} > /sys/block/DEV/queue/max_sectors_kb\n\
+                "echo {MAX_SECTORS_KIB} > /sys/block/DEV/queue/max_sectors_kb\n\
                  echo {} > /sys/block/DEV/queue/read_ahead_kb        # buffered reads\n\
                  fio --bs={bytes} …",
-                kib * 4
+                (kib * 4).max(READ_AHEAD_KIB)
             ),
         ),
         remedy("Windows", windows_parameter("MaxTransferLength", bytes.max(FIRST_BYTES))),
-        remedy(
-            "ESXi",
-            format!("esxcli system settings advanced set -o /Disk/DiskMaxIOSize -i {}", kib.max(128)),
-        ),
     ]
 }
 

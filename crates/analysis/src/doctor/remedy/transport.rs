@@ -1,6 +1,6 @@
 //! Settings of TCP and of the device below it.
 
-use super::{Remedy, Wanted, remedy};
+use super::{Remedy, UNMOUNT, Wanted, remedy};
 
 pub(super) fn send_buffer(wanted: Wanted) -> Vec<Remedy> {
     let bytes = wanted.buffer_bytes;
@@ -27,7 +27,8 @@ pub(super) fn receive_window(wanted: Wanted) -> Vec<Remedy> {
         remedy(
             "open-iscsi",
             format!(
-                "# a window that is set switches autotuning off; it is taken when the session is made\n\
+                "{UNMOUNT}\n\
+                 # a window that is set switches autotuning off; it is taken when the session is made\n\
                  iscsiadm -m node -T IQN -o update -n 'node.conn[0].tcp.window_size' -v {bytes}\n\
                  iscsiadm -m node -T IQN -u && iscsiadm -m node -T IQN -l"
             ),

@@ -26,12 +26,14 @@ pub struct Question {
     pub op: Option<Op>,
     /// Over which time; `None` is all of the load but its beginning.
     pub window: Option<Span>,
+    /// Hosts of the load at the near and at the far end; those after them are of what competes with it. `None` is all.
+    pub hosts: Option<[u32; 2]>,
 }
 
 /// The facts of a load, from the tables in `dir` and in the directories of further hosts below it; `None` if no request
 /// was recorded there.
 pub fn survey(dir: &Path, question: Question) -> Result<Option<Facts>, TableError> {
-    let dirs = hosts(dir);
+    let dirs = hosts(dir, question.hosts.unwrap_or([MOST_HOSTS; 2]));
     let Some(seen) = requests::seen(&dirs, question)? else { return Ok(None) };
     let is_write = seen.op == Op::Write;
     let mut facts = Facts {
@@ -52,10 +54,12 @@ pub fn survey(dir: &Path, question: Question) -> Result<Option<Facts>, TableErro
     Ok(Some(facts))
 }
 
-/// The directory, and those of further hosts below it.
-fn hosts(dir: &Path) -> Vec<PathBuf> {
-    let further = |end: &'static str| (2..=MOST_HOSTS).map(move |n| dir.join(format!("{end}{n}")));
-    let below = further("near").chain(further("far")).filter(|dir| dir.is_dir());
+/// The directory, and those of further hosts below it, of so many at each end.
+fn hosts(dir: &Path, [near, far]: [u32; 2]) -> Vec<PathBuf> {
+    let further = |end: &'static str, count: u32| {
+        (2..=count.min(MOST_HOSTS)).map(move |n| dir.join(format!("{end}{n}")))
+    };
+    let below = further("near", near).chain(further("far", far)).filter(|dir| dir.is_dir());
     std::iter::once(dir.to_owned()).chain(below).collect()
 }
 
@@ -87,4 +91,19 @@ fn unknown(facts: &mut Facts) {
         facts.line_busy.is_none(),
         "the packets of the path were not recorded: its rate is the best that TCP saw, and may be more",
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_of_what_competes_are_none_of_the_loads() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for below in ["near2", "near3", "far2"] {
+            std::fs::create_dir(dir.path().join(below)).expect("a directory");
+        }
+        assert_eq!(hosts(dir.path(), [2, 1]), [dir.path().to_owned(), dir.path().join("near2")]);
+        assert_eq!(hosts(dir.path(), [MOST_HOSTS; 2]).len(), 4);
+    }
 }

@@ -16,6 +16,10 @@ const FULL: f64 = 0.9;
 const STEP_NS: u64 = 20_000_000;
 /// A load is as fast as later from this share of its later rate on.
 const REACHED: f64 = 0.9;
+/// A window was small before it opened: no more than so much of what it is later.
+const OPENED: f64 = 0.5;
+/// A window that grew so much in the second half of a load is still opening.
+const GROWING: f64 = 1.25;
 /// Fewer packets than this may be sent after a pause.
 const RESTART_PACKETS: u32 = 16;
 
@@ -70,6 +74,11 @@ pub(super) fn fill(
         *share /= count;
     }
     (sum.ramp, sum.plateau_bytes_per_s) = ramp(&arrived, window, facts.rtt_s);
+    let opening = Opening::of(&tracks, window, sum.ramp);
+    if !opening.is_ramp() {
+        sum.ramp = 0.0;
+    }
+    sum.is_growing = opening.is_growing;
     let offered: f64 = tracks.iter().map(|track| f64::from(track.most(&track.table.snd_wnd_bytes))).sum();
     facts.receiver.window_bytes = (offered > 0.0).then_some(offered);
     let delivered: f64 = tracks.iter().map(Track::delivered).sum();
@@ -118,7 +127,8 @@ fn tracks(table: &Sockets, host: Host, window: Span) -> Vec<Track<'_>> {
     let mut tracks: Vec<Track> = found.into_iter().map(|(_, track)| track).collect();
     tracks.retain_mut(|track| {
         track.rows.sort_unstable_by_key(|row| table.t_ns[*row]);
-        track.rows.len() > 1 && track.grown(&|row| table.app_tx_bytes[row] + table.app_rx_bytes[row]) > 0.0
+        track.rows.len() > 1
+            && track.grown(&|row| table.app_tx_bytes[row].saturating_add(table.app_rx_bytes[row])) > 0.0
     });
     tracks
 }
@@ -133,6 +143,8 @@ fn one(track: &Track) -> Sender {
     let mut sender = Sender::default();
     let (mut whole, mut paced) = (0.0, 0.0);
     let mut pacing_sum = 0.0;
+    // A window of 0 is one that is shut, unless there never was another: then nobody asked.
+    let knows_window = track.most(&table.snd_wnd_bytes) > 0;
     for step in rows.windows(2) {
         let (row, next) = (step[0], step[1]);
         let length = (table.t_ns[next] - table.t_ns[row]) as f64;
@@ -149,16 +161,17 @@ fn one(track: &Track) -> Sender {
         }
         // While there is more the socket is kept filled; what is above it may wait for other things.
         let waits = f64::from(table.notsent_bytes[row]) >= mss;
-        if !waits {
+        let is_starved = !waits && table.unsent_bytes[row] as f64 >= mss;
+        if waits {
+            sender.backlogged += length;
+        } else if !is_starved {
             continue;
         }
-        sender.backlogged += length;
         let repairs = !matches!(table.state[row], CongestionState::Open | CongestionState::Disorder);
         let window_bytes = f64::from(table.snd_wnd_bytes[row]);
-        let is_shut = window_bytes > 0.0 && (flight + 2.0) * mss >= FULL * window_bytes;
-        let is_starved = f64::from(table.notsent_bytes[row]) < mss;
+        let is_shut = knows_window && (flight + 2.0) * mss >= FULL * window_bytes;
         if repairs || flight >= FULL * cwnd {
-            sender.congestion_window += length;
+            sender.congestion_window += if waits { length } else { 0.0 };
         } else if !is_shut && is_starved {
             sender.starved += length;
         } else if !is_shut && pacing != u64::MAX {
@@ -269,6 +282,60 @@ fn ramp(rate: &dyn Fn(Span) -> f64, window: Span, rtt_s: Option<f64>) -> (f64, f
     (share, plateau)
 }
 
+/// What congestion windows did while a load began, and when it ended.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Opening {
+    /// Mean windows of all connections together, until the rate was reached or the middle, and from the middle on.
+    before_packets: f64,
+    later_packets: f64,
+    /// For what share of that beginning something else than them was in the way.
+    held: f64,
+    /// All of them were still opening at the end.
+    is_growing: bool,
+}
+
+impl Opening {
+    /// `share` is the part of the window until the load was as fast as later.
+    fn of(tracks: &[Track], window: Span, share: f64) -> Opening {
+        let length_ns = window.end_ns.saturating_sub(window.start_ns);
+        let until_ns = window.start_ns + (length_ns as f64 * share.min(0.5)) as u64;
+        let middle_ns = window.start_ns + length_ns / 2;
+        let mut all = Opening { is_growing: !tracks.is_empty(), ..Opening::default() };
+        for Track { table, rows } in tracks {
+            let cwnd = |row: usize| f64::from(table.cwnd_packets[row]);
+            let (early, late) = (
+                &rows[..rows.partition_point(|row| table.t_ns[*row] < until_ns)],
+                &rows[rows.partition_point(|row| table.t_ns[*row] < middle_ns)..],
+            );
+            let mean =
+                |rows: &[usize]| rows.iter().map(|row| cwnd(*row)).sum::<f64>() / rows.len().max(1) as f64;
+            all.before_packets += mean(early);
+            all.later_packets += mean(late);
+            all.held += held(table, early) / tracks.len() as f64;
+            let (Some(middle), Some(end)) = (late.first(), late.last()) else { continue };
+            let is_open = table.state[*end] == CongestionState::Open
+                && table.cwnd_packets[*end] < table.ssthresh_packets[*end];
+            all.is_growing &= is_open && cwnd(*end) >= GROWING * cwnd(*middle);
+        }
+        all
+    }
+
+    /// Whether windows opened, and nothing else made the beginning slow.
+    fn is_ramp(&self) -> bool {
+        let has_opened = self.before_packets > 0.0 && self.before_packets <= OPENED * self.later_packets;
+        has_opened && self.held < OPENED
+    }
+}
+
+/// For what share of some time the peer's window or the send buffer was in the way.
+fn held(table: &Sockets, rows: &[usize]) -> f64 {
+    let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return 0.0 };
+    let length = table.t_ns[*last].saturating_sub(table.t_ns[*first]) as f64;
+    let grown = |column: &[u64]| column[*last].saturating_sub(column[*first]) as f64;
+    let waited = grown(&table.rwnd_limited_ns) + grown(&table.sndbuf_limited_ns);
+    if length > 0.0 { waited / length } else { 0.0 }
+}
+
 /// The best rate of any step: what the line can do at least.
 fn peak(rate: &dyn Fn(Span) -> f64, window: Span, rtt_s: Option<f64>) -> Option<f64> {
     steps(window, rtt_s).map(rate).reduce(f64::max).filter(|rate| *rate > 0.0)
@@ -282,4 +349,85 @@ fn steps(window: Span, rtt_s: Option<f64>) -> impl Iterator<Item = Span> {
         end_ns: window.start_ns + (n + 1) * step_ns,
     };
     (0..length_ns / step_ns).map(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use event::Instant;
+    use store::tables::Row;
+
+    use super::*;
+
+    const STEP_NS: u64 = 10_000_000;
+    const WINDOW: Span = Span { start_ns: 0, end_ns: 100 * STEP_NS };
+
+    fn table(change: impl Fn(u64, &mut SocketSample)) -> Sockets {
+        let mut table = Sockets::default();
+        for n in 0..100 {
+            let mut sample = SocketSample::new(Instant::from_nanos(n * STEP_NS), Host::Far, 0);
+            (sample.mss_bytes, sample.ssthresh_packets) = (1448, u32::MAX);
+            change(n, &mut sample);
+            sample.push(&mut table);
+        }
+        table
+    }
+
+    fn opening(share: f64, change: impl Fn(u64, &mut SocketSample)) -> Opening {
+        let table = table(change);
+        Opening::of(&[Track { table: &table, rows: (0..100).collect() }], WINDOW, share)
+    }
+
+    #[test]
+    fn a_ramp_is_a_window_that_opens() {
+        let opens = opening(0.3, |n, sample| sample.cwnd_packets = if n < 30 { 10 + n as u32 } else { 100 });
+        assert!(opens.is_ramp() && !opens.is_growing, "{opens:?}");
+        let stays = opening(0.3, |_, sample| sample.cwnd_packets = 100);
+        assert!(!stays.is_ramp() && !stays.is_growing, "{stays:?}");
+        let shut = opening(0.3, |n, sample| {
+            sample.cwnd_packets = if n < 30 { 10 + n as u32 } else { 100 };
+            sample.rwnd_limited_ns = n * STEP_NS;
+        });
+        assert!(!shut.is_ramp(), "the peer's window was in the way: {shut:?}");
+    }
+
+    #[test]
+    fn a_window_that_opens_until_the_end_has_no_plateau() {
+        let grows = |n: u64| 10 << (n / 10) as u32;
+        let all = opening(0.7, |n, sample| sample.cwnd_packets = grows(n));
+        assert!(all.is_ramp() && all.is_growing, "{all:?}");
+        let cut = opening(0.7, |n, sample| (sample.cwnd_packets, sample.ssthresh_packets) = (grows(n), 8));
+        assert!(!cut.is_growing, "above ssthresh it grows slowly: {cut:?}");
+        let repairs = opening(0.7, |n, sample| {
+            (sample.cwnd_packets, sample.state) = (grows(n), CongestionState::Recovery);
+        });
+        assert!(!repairs.is_growing, "{repairs:?}");
+    }
+
+    #[test]
+    fn a_socket_is_starved_while_its_owner_has_more() {
+        let of = |notsent: u32, unsent: u64| {
+            let table = table(|_, sample| {
+                (sample.cwnd_packets, sample.unacked_packets) = (100, 20);
+                (sample.notsent_bytes, sample.unsent_bytes) = (notsent, unsent);
+            });
+            let sender = one(&Track { table: &table, rows: (0..100).collect() });
+            (sender.starved, sender.backlogged)
+        };
+        assert_eq!(of(0, 100_000), (1.0, 0.0));
+        assert_eq!(of(100_000, 100_000), (0.0, 1.0));
+        assert_eq!(of(0, 0), (0.0, 0.0));
+    }
+
+    #[test]
+    fn a_window_of_nothing_is_shut_if_there_ever_was_another() {
+        let paced = |window: fn(u64) -> u32| {
+            let table = table(|n, sample| {
+                (sample.cwnd_packets, sample.notsent_bytes) = (100, 100_000);
+                (sample.snd_wnd_bytes, sample.pacing_rate_bytes_per_s) = (window(n), 1_000_000);
+            });
+            one(&Track { table: &table, rows: (0..100).collect() }).pacing
+        };
+        assert!(paced(|_| 0) > 0.99, "nobody said how large it is");
+        assert!(paced(|n| if n == 0 { 100_000 } else { 0 }) < 0.02, "it is shut");
+    }
 }

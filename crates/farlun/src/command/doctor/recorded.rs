@@ -65,11 +65,14 @@ fn of_tables(path: &Path) -> anyhow::Result<Vec<Found>> {
     Ok(look(path, &path.to_string_lossy(), Question::default())?.into_iter().collect())
 }
 
-/// The time that the cell's other figures are of; nothing else of what it says is looked at.
+/// The time that the cell's other figures are of, and the load's own hosts; nothing else of what it says is looked at.
 fn question(cell: &CellDir) -> Question {
-    let Some(load) = cell.cell.load().ok().flatten() else { return Question::default() };
+    let hosts = Some([cell.cell.initiators, cell.cell.targets]);
+    let Some(load) = cell.cell.load().ok().flatten() else {
+        return Question { hosts, ..Question::default() };
+    };
     let op = [Op::Read, Op::Write].into_iter().find(|op| op.name() == load.op);
-    Question { op, window: Some(throughput::window(&cell.cell, &load)) }
+    Question { op, window: Some(throughput::window(&cell.cell, &load)), hosts }
 }
 
 fn look(path: &Path, name: &str, question: Question) -> anyhow::Result<Option<Found>> {
