@@ -19,7 +19,7 @@ pub(crate) const NLMSG_DONE: u16 = 3;
 /// The port from which the kernel sends.
 pub(crate) const KERNEL: u32 = 0;
 /// Its answers are there at once, or after another has let go of a lock.
-const PATIENCE_S: libc::time_t = 10;
+const PATIENCE_S: u8 = 10;
 /// Messages of others, and signals, until an answer comes.
 const STRANGERS_MAX: usize = 1000;
 /// struct nlmsghdr: length, type, flags, sequence, port
@@ -112,7 +112,7 @@ pub(crate) fn open(protocol: libc::c_int) -> io::Result<OwnedFd> {
         check(unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) })?;
     // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(raw) };
-    let patience = libc::timeval { tv_sec: PATIENCE_S, tv_usec: 0 };
+    let patience = libc::timeval { tv_sec: PATIENCE_S.into(), tv_usec: 0 };
     let len = size_of_val(&patience) as libc::socklen_t;
     let place = (&raw const patience).cast();
     // SAFETY: the option reads one timeval.
