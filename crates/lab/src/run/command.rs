@@ -10,13 +10,14 @@ use event::{BitRate, Bytes, Direction};
 
 use crate::plan::{Bench, Cell, Load, LoadKind, Lun, Pacing, Queue, Table};
 
+use super::places::Places;
 use super::stores;
 
 /// The program's name in a command line that is shown; the path it really has, in one that is run.
 const SHOWN_PROGRAM: &str = "farlun";
-const ISCSI_PORT: u16 = 3260;
+pub(super) const ISCSI_PORT: u16 = 3260;
 const STREAM_PORT: u16 = 5201;
-const IQN: &str = "iqn.2026-11.io.farlun:lab";
+pub(super) const IQN: &str = "iqn.2026-11.io.farlun:lab";
 /// Competing traffic goes on for so long after the load should have ended; it is ended with the load.
 const BACKGROUND_BEYOND_S: u64 = 60;
 
@@ -32,14 +33,6 @@ pub(crate) struct Parts<'a> {
     pub(crate) run_dir: &'a Path,
     /// Where the tables go.
     pub(crate) trace_dir: &'a Path,
-}
-
-/// What is put into the places of a command that is not ours.
-struct Places {
-    far: String,
-    dir: String,
-    lun: u32,
-    time: Duration,
 }
 
 /// One load with the first of its hosts, counted from 1 at each end.
@@ -214,21 +207,6 @@ impl Parts<'_> {
     }
 }
 
-impl Places {
-    fn value(&self, place: &str) -> String {
-        match place {
-            "host" => self.far.clone(),
-            "port" => ISCSI_PORT.to_string(),
-            "iqn" => IQN.to_owned(),
-            "lun" => self.lun.to_string(),
-            // Programs of others count whole seconds.
-            "seconds" => self.time.as_secs_f64().ceil().to_string(),
-            "dir" => quote(&self.dir),
-            _ => unreachable!("'{place}' was checked when the plan was read"),
-        }
-    }
-}
-
 /// A host's address inside every emulated path; hosts of an end are counted from 1.
 fn far_address(n: u32) -> String {
     match n {
@@ -299,7 +277,7 @@ pub fn quoted(words: &[String]) -> String {
     words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
 }
 
-fn quote(word: &str) -> String {
+pub(super) fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_owned(),

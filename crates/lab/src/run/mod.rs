@@ -9,6 +9,7 @@ mod child;
 mod command;
 mod error;
 mod order;
+mod places;
 mod progress;
 mod resume;
 mod single;

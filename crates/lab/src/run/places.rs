@@ -1,0 +1,35 @@
+//! What is put into the places of a command that is not ours: where its peer is, where it may write, how long it runs.
+//!
+//! Which places a command may have is for the plan to check when it is read.
+
+use std::time::Duration;
+
+use super::command::{IQN, ISCSI_PORT, quote};
+
+/// The values, for one host.
+pub(super) struct Places {
+    /// Address of the host that serves.
+    pub(super) far: String,
+    /// Where tables and whatever else it writes go.
+    pub(super) dir: String,
+    /// LUN, counted from 0.
+    pub(super) lun: u32,
+    /// How long a load runs.
+    pub(super) time: Duration,
+}
+
+impl Places {
+    /// What stands for `{place}`, for a shell.
+    pub(super) fn value(&self, place: &str) -> String {
+        match place {
+            "host" => self.far.clone(),
+            "port" => ISCSI_PORT.to_string(),
+            "iqn" => IQN.to_owned(),
+            "lun" => self.lun.to_string(),
+            // Programs of others count whole seconds.
+            "seconds" => self.time.as_secs_f64().ceil().to_string(),
+            "dir" => quote(&self.dir),
+            _ => unreachable!("'{place}' was checked when the plan was read"),
+        }
+    }
+}
