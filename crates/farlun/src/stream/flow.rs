@@ -5,13 +5,13 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use engine::{Moved, Pacing, SAMPLE_EVERY, Service, Steering, Turn, Work, socket_sample};
+use engine::{Course, Moved, Pacing, SAMPLE_EVERY, Service, Steering, Turn, Work, socket_sample};
 use event::{Host, Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, clock, tcp_info};
 use store::tables::{Recorder, TableError};
 
 use super::account::Account;
-use super::course::{Course, Moment};
+use super::history::{History, Moment};
 use super::message::Trailer;
 
 /// Bytes of one call: what a sender writes and a receiver reads at once.
@@ -76,7 +76,7 @@ pub(super) struct Outcome {
     /// What this end knows of itself.
     pub(super) account: Account,
     /// How it went.
-    pub(super) course: Course,
+    pub(super) history: History,
     /// The last bytes received, as many as a trailer has.
     pub(super) last: Vec<u8>,
 }
@@ -119,7 +119,7 @@ impl<'a> Flow<'a> {
         if let Some(signals) = signals {
             poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
         }
-        let steering = Steering::new(&stream, engine::Course { pacing, ..engine::Course::default() })?;
+        let steering = Steering::new(&stream, Course { pacing, ..Course::default() })?;
         Ok(Flow {
             poll,
             steering,
@@ -137,7 +137,7 @@ impl<'a> Flow<'a> {
                 counted_time: Duration::ZERO,
                 min_rtt: None,
                 account: Account::new(),
-                course: Course::default(),
+                history: History::default(),
                 last: Vec::new(),
             },
             base: None,
@@ -231,7 +231,7 @@ impl<'a> Flow<'a> {
         let arrived = if is_sender { info.acked_bytes } else { rx_bytes };
         self.outcome.account.look(&info);
         let window_bytes = u64::from(info.cwnd_packets) * u64::from(info.mss_bytes);
-        let ended = self.outcome.course.look(Moment {
+        let ended = self.outcome.history.look(Moment {
             elapsed: now.since(self.outcome.started),
             arrived,
             window_bytes: is_sender.then_some(window_bytes),

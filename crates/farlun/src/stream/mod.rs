@@ -4,8 +4,8 @@
 //! and the far end adds 104 bytes at the end: what it counted, and what its end knows of itself.
 
 mod account;
-mod course;
 mod flow;
+mod history;
 mod message;
 mod why;
 
@@ -23,8 +23,8 @@ use store::manifest::{Cpu, Load};
 use store::tables::Recorder;
 
 use account::Account;
-use course::Interval;
 use flow::{Flow, Role, Setup};
+use history::Interval;
 use message::{Hello, Trailer};
 use serde::Serialize;
 use why::{Limit, Seen};
@@ -134,9 +134,9 @@ pub(crate) fn run(
         peer: Some(proto::keys::SOFTWARE.to_owned()),
         ..Load::default()
     };
-    let course = &outcome.course;
-    let (steady_bits_per_s, full_s) = (course.steady(), course.full_s());
-    let intervals = course.intervals().to_vec();
+    let history = &outcome.history;
+    let (steady_bits_per_s, full_s) = (history.steady(), history.full_s());
+    let intervals = history.intervals().to_vec();
     Ok(Report { load, intervals, steady_bits_per_s, full_s, near, far, limit, why })
 }
 

@@ -37,14 +37,14 @@ pub(super) struct Moment {
     pub(super) retransmitted: u64,
 }
 
-/// The whole course.
+/// The whole of it.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(super) struct Course {
+pub(super) struct History {
     intervals: Vec<Interval>,
     since: Option<(Duration, u64, u64)>,
 }
 
-impl Course {
+impl History {
     /// Takes a look; an interval ends with the first one after its time. Whether one did.
     pub(super) fn look(&mut self, moment: Moment) -> bool {
         let Moment { elapsed, arrived, window_bytes, rtt, retransmitted } = moment;
@@ -89,13 +89,13 @@ mod tests {
 
     #[test]
     fn a_ramp_ends_where_the_rate_stays() {
-        let mut course = Course::default();
+        let mut history = History::default();
         let mut arrived = 0;
         for step in 0..=200_u64 {
             let elapsed = Duration::from_millis(step * 100);
             // Doubles every second up to 64 000 bytes in 100 ms.
             arrived += (1_000 << (step / 10).min(6)).min(64_000);
-            course.look(Moment {
+            history.look(Moment {
                 elapsed,
                 arrived,
                 window_bytes: Some(arrived),
@@ -103,14 +103,14 @@ mod tests {
                 retransmitted: step / 20,
             });
         }
-        assert_eq!(course.intervals().len(), 20);
-        assert!((course.steady().unwrap() - 640_000.0 * 8.0).abs() < 1.0);
-        assert_eq!(course.full_s(), Some(7.0));
-        assert_eq!(course.intervals().iter().map(|i| i.retransmitted).sum::<u64>(), 10);
+        assert_eq!(history.intervals().len(), 20);
+        assert!((history.steady().unwrap() - 640_000.0 * 8.0).abs() < 1.0);
+        assert_eq!(history.full_s(), Some(7.0));
+        assert_eq!(history.intervals().iter().map(|i| i.retransmitted).sum::<u64>(), 10);
     }
 
     #[test]
     fn a_short_stream_has_no_steady_rate() {
-        assert_eq!((Course::default().steady(), Course::default().full_s()), (None, None));
+        assert_eq!((History::default().steady(), History::default().full_s()), (None, None));
     }
 }
