@@ -73,8 +73,15 @@ fn a_loss_on_the_line_is_seen_with_windows_and_round_trips() {
     );
     let near = format!("exec {farlun} bench iscsi://{FAR}/{iqn}/0 --json --block 256KiB --time 1s");
     let (_, table) = traced("--delay 5ms --rate 200mbit --loss far:packets:2000", &far, &near);
+    // The packet is sent again by a timer, and what happens in the idle task of a second processor is not always
+    // sampled (docs/wan.md); that the window is cut for a loss is.
     let again = places(&table, KernelEvent::Retransmitted, Host::Far, 3260);
-    assert!(!again.is_empty() && table.host_number[again[0]] == 100, "the packet is sent again");
+    assert!(again.iter().all(|row| table.host_number[*row] == 100), "of the host that sends");
+    let changes = places(&table, KernelEvent::State, Host::Far, 3260);
+    let is_recovery = |row: &&usize| table.state[**row] == Some(CongestionState::Recovery);
+    let recovery = *changes.iter().find(is_recovery).expect("a loss begins a recovery");
+    let recovery_t_ns = table.t_ns[recovery];
+    assert!(again.iter().all(|row| table.t_ns[*row] > recovery_t_ns), "nothing is sent again before");
     let received = places(&table, KernelEvent::Received, Host::Far, 3260);
     let near = places(&table, KernelEvent::Received, Host::Near, 3260);
     assert!(received.len() > 100 && near.len() > 100, "{} and {}", received.len(), near.len());
@@ -82,7 +89,7 @@ fn a_loss_on_the_line_is_seen_with_windows_and_round_trips() {
     assert!(least_ns >= Some(10_000_000), "the path is 10 ms there and back: {least_ns:?}");
     // The cut, as the acknowledgements afterwards show it.
     let (before, after): (Vec<usize>, Vec<usize>) =
-        received.iter().partition(|row| table.t_ns[**row] < table.t_ns[again[0]]);
+        received.iter().partition(|row| table.t_ns[**row] < recovery_t_ns);
     let most = |rows: &[usize]| rows.iter().map(|row| table.ssthresh_packets[*row]).max();
     assert!(most(&before) > Some(1 << 30) && most(&after[after.len() / 2..]) < Some(1 << 30));
     let near_data: u64 = near.iter().map(|row| u64::from(table.data_bytes[*row])).sum();
