@@ -1,4 +1,5 @@
-//! Memory that begins at a page: what I/O past the page cache is done from and into.
+//! Memory that begins at a page: what I/O past the page cache is done from and into. Where it is large it takes memory as
+//! it is written, a page at a time: to promise it costs nothing yet, and nobody waits until all of it is cleared.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -6,23 +7,33 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+use crate::mapping::Mapping;
+
 /// Where [`Aligned`] begins: a multiple of a page, or of its length if that is less.
 pub const ALIGN_BYTES: usize = 4096;
+/// From this length on memory comes from the kernel, which has nothing to clear before it is touched.
+const MAPPED_BYTES: usize = 128 << 10;
 
 /// Bytes, zero at first, that begin at a multiple of [`ALIGN_BYTES`].
 pub struct Aligned {
     start: NonNull<u8>,
     len: usize,
+    /// Whose memory it is, if it is not the allocator's.
+    mapping: Option<Mapping>,
 }
 
 impl Aligned {
     /// `len` zeros, at least one.
     pub fn zeroed(len: usize) -> Aligned {
         let layout = Aligned::layout(len);
+        if len >= MAPPED_BYTES {
+            let Ok(mapping) = Mapping::anonymous(len) else { handle_alloc_error(layout) };
+            return Aligned { start: mapping.at(0), len, mapping: Some(mapping) };
+        }
         // SAFETY: the layout has a size, which `layout` sees to.
         let start = unsafe { alloc_zeroed(layout) };
         match NonNull::new(start) {
-            Some(start) => Aligned { start, len },
+            Some(start) => Aligned { start, len, mapping: None },
             None => handle_alloc_error(layout),
         }
     }
@@ -55,6 +66,9 @@ impl DerefMut for Aligned {
 
 impl Drop for Aligned {
     fn drop(&mut self) {
+        if self.mapping.is_some() {
+            return; // It unmaps itself.
+        }
         // SAFETY: it was allocated by `zeroed` with the same layout.
         unsafe { dealloc(self.start.as_ptr(), Aligned::layout(self.len)) }
     }
@@ -77,7 +91,7 @@ mod tests {
 
     #[test]
     fn begins_at_a_page_and_is_zero() {
-        for len in [1, 512, 4095, 4096, 4097, 1 << 20] {
+        for len in [1, 512, 4095, 4096, 4097, MAPPED_BYTES - 1, MAPPED_BYTES, MAPPED_BYTES + 1, 1 << 20] {
             let mut bytes = Aligned::zeroed(len);
             let align = len.next_power_of_two().min(ALIGN_BYTES);
             assert_eq!((bytes.as_ptr() as usize % align, bytes.len()), (0, len));
@@ -85,5 +99,20 @@ mod tests {
             bytes[len - 1] = 7;
             assert_eq!(bytes[len - 1], 7);
         }
+    }
+
+    /// A huge page each, where the kernel gives those, and a page where it does not.
+    #[test]
+    fn much_is_promised_and_little_is_taken() {
+        let resident_bytes = || {
+            let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+            statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+        };
+        let before_bytes = resident_bytes();
+        let mut rows: Vec<Aligned> = (0..32).map(|_| Aligned::zeroed(32 << 20)).collect();
+        rows.iter_mut().for_each(|row| row[5 << 20] = 7);
+        let grown_bytes = resident_bytes().saturating_sub(before_bytes);
+        assert!(grown_bytes < 128 << 20, "{grown_bytes} bytes for 32 that were written");
+        assert!(rows.iter().all(|row| (row[5 << 20], row[(32 << 20) - 1]) == (7, 0)));
     }
 }

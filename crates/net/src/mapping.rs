@@ -1,11 +1,12 @@
-//! Memory that is shared with the kernel through a descriptor (mmap(2)); unmapped when it is dropped.
+//! Memory from the kernel itself (mmap(2)): shared with it through a descriptor, or of the process alone; unmapped when
+//! it is dropped.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
-/// The whole of what a descriptor has to share. Who reads and writes which part of it when, its owner knows.
+/// One mapping. Who reads and writes which part of it when, its owner knows.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
@@ -23,6 +24,19 @@ impl Mapping {
         let (access, fd) = (libc::PROT_READ | libc::PROT_WRITE, fd.as_raw_fd());
         // SAFETY: a new mapping, at any address.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), len, access, libc::MAP_SHARED, fd, 0) };
+        Mapping::of(start, len)
+    }
+
+    /// `len` zeros of our own, at least one, that begin at a page. A page takes memory when it is first written.
+    pub(crate) fn anonymous(len: usize) -> io::Result<Mapping> {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping, at any address, of no file.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), len, access, kind, -1, 0) };
+        Mapping::of(start, len)
+    }
+
+    /// What mmap(2) has returned.
+    fn of(start: *mut libc::c_void, len: usize) -> io::Result<Mapping> {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

@@ -1,4 +1,4 @@
-//! Waiting for a few descriptors with a timeout in nanoseconds (epoll's is in milliseconds).
+//! Waiting for a few descriptors with a timeout in nanoseconds (epoll's is in milliseconds), or not at all.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -24,4 +24,13 @@ pub fn readable<const N: usize>(
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok([false; N]),
         Err(error) => Err(error),
     }
+}
+
+/// Whether a write of up to 4096 bytes is taken at once: by a pipe or socket that has room, by a file always; by one whose
+/// reader is gone as well, with an error.
+pub fn takes(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut member = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one entry, which outlives the call.
+    check(unsafe { libc::poll(&raw mut member, 1, 0) })?;
+    Ok(member.revents != 0)
 }
