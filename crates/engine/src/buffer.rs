@@ -1,6 +1,7 @@
 //! Payload buffers for what is not in memory already: taken by length, given back by dropping them,
 //! reused without being cleared. They may cross threads (a worker fills what the loop sends), and begin at a
-//! page, as I/O past the page cache wants them.
+//! page, as I/O past the page cache wants them. One that is fresh takes memory as it is written (`net::aligned`), but
+//! counts in full from the moment it is taken.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,9 +33,11 @@ struct Free {
 /// A buffer; its content is whatever its last user left.
 #[derive(Debug)]
 pub struct Buffer {
-    /// Always there, until it is given back.
+    /// There until it is given back.
     bytes: Option<Aligned>,
     len: usize,
+    /// What it counts for.
+    held_bytes: usize,
     pool: Arc<Pool>,
 }
 
@@ -51,9 +54,14 @@ impl Buffers {
         self.pool.held_bytes.load(Ordering::Relaxed)
     }
 
+    /// What a buffer of `len` bytes counts for.
+    pub fn counts_for(len: usize) -> usize {
+        len.next_power_of_two().max(512)
+    }
+
     /// A buffer of `len` bytes, at most 2^31.
     pub fn take(&self, len: usize) -> Buffer {
-        let size = len.next_power_of_two().max(512);
+        let size = Buffers::counts_for(len);
         let class = size.trailing_zeros() as usize;
         let mut free = self.pool.free.lock().unwrap_or_else(PoisonError::into_inner);
         let reused = free.by_size[class].pop();
@@ -63,19 +71,31 @@ impl Buffers {
         drop(free);
         self.pool.held_bytes.fetch_add(size, Ordering::Relaxed);
         let bytes = reused.unwrap_or_else(|| Aligned::zeroed(size));
-        Buffer { bytes: Some(bytes), len, pool: Arc::clone(&self.pool) }
+        Buffer { bytes: Some(bytes), len, held_bytes: size, pool: Arc::clone(&self.pool) }
     }
 }
 
-impl Drop for Buffer {
-    fn drop(&mut self) {
+impl Buffer {
+    /// Gives its memory back and counts on, for bytes that came out of it and are elsewhere now.
+    pub fn emptied(mut self) -> Buffer {
+        self.give_back();
+        self
+    }
+
+    fn give_back(&mut self) {
         let Some(bytes) = self.bytes.take() else { return };
-        self.pool.held_bytes.fetch_sub(bytes.len(), Ordering::Relaxed);
         let mut free = self.pool.free.lock().unwrap_or_else(PoisonError::into_inner);
         if free.bytes + bytes.len() <= self.pool.keep_bytes {
             free.bytes += bytes.len();
             free.by_size[bytes.len().trailing_zeros() as usize].push(bytes);
         }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.pool.held_bytes.fetch_sub(self.held_bytes, Ordering::Relaxed);
+        self.give_back();
     }
 }
 
@@ -110,5 +130,15 @@ mod tests {
         assert_eq!(pool.held_bytes(), 8192 + 131_072);
         drop(large);
         assert_eq!(pool.pool.free.lock().unwrap().bytes, 0, "more than the pool keeps");
+    }
+
+    #[test]
+    fn one_that_is_emptied_counts_until_it_is_dropped() {
+        let pool = Buffers::new(8192);
+        let emptied = pool.take(5000).emptied();
+        assert_eq!((pool.held_bytes(), emptied.len()), (8192, 0));
+        assert_eq!(pool.pool.free.lock().unwrap().bytes, 8192, "its memory is free");
+        drop(emptied);
+        assert_eq!((pool.held_bytes(), Buffers::counts_for(5000)), (0, 8192));
     }
 }

@@ -77,11 +77,11 @@ impl<T> FairQueue<T> {
 
     /// Takes the next item.
     pub fn pop(&mut self) -> Option<T> {
-        self.pop_of(|_| true).map(|(_, item)| item)
+        self.pop_of(|_| true).map(|(_, item, _)| item)
     }
 
-    /// Takes the next item of those owners that may have one now, and says whose it is.
-    pub fn pop_of(&mut self, may: impl Fn(u64) -> bool) -> Option<(u64, T)> {
+    /// Takes the next item of those owners that may have one now, and says whose it is and what it costs in bytes.
+    pub fn pop_of(&mut self, may: impl Fn(u64) -> bool) -> Option<(u64, T, u64)> {
         let mut aside = Vec::new();
         let found = self.next_of(may, &mut aside);
         self.order.extend(aside);
@@ -92,7 +92,7 @@ impl<T> FairQueue<T> {
         &mut self,
         may: impl Fn(u64) -> bool,
         aside: &mut Vec<Reverse<(u64, u64)>>,
-    ) -> Option<(u64, T)> {
+    ) -> Option<(u64, T, u64)> {
         loop {
             let Reverse((at_bytes, owner)) = self.order.pop()?;
             let Some(line) = self.lines.get_mut(&owner) else {
@@ -108,7 +108,7 @@ impl<T> FairQueue<T> {
                 // What it asks for next begins where this ends, even if it comes later: one who asks for one thing
                 // at a time, again and again, is not ahead of the others for that.
                 self.order.push(Reverse((at_bytes + cost_bytes, owner)));
-                return Some((owner, item));
+                return Some((owner, item, cost_bytes));
             }
             if let Some(line) = self.lines.remove(&owner)
                 && self.spare.len() < SPARE_MAX
@@ -205,7 +205,7 @@ mod tests {
         let mut queue = FairQueue::new();
         (0..3).for_each(|n| queue.push(1, 4096, (1, n)));
         queue.push(2, MIB, (2, 0));
-        assert_eq!(queue.pop_of(|owner| owner != 1), Some((2, (2, 0))));
+        assert_eq!(queue.pop_of(|owner| owner != 1), Some((2, (2, 0), MIB)));
         assert_eq!(queue.pop_of(|owner| owner != 1), None);
         queue.push(2, MIB, (2, 1));
         assert_eq!(drain(&mut queue, 9), [(1, 0), (1, 1), (1, 2), (2, 1)]);

@@ -30,4 +30,4 @@ pub use sample::{Moved, SAMPLE_EVERY, socket_sample};
 pub use stamping::{Departed, Mark, Stamped};
 pub use steering::{Course, Pacing, Steering, Work};
 pub use tx::{Outgoing, Sender};
-pub use workers::{Step, Workers};
+pub use workers::{Claim, Step, Workers};

@@ -88,7 +88,7 @@ pub trait Receiver {
     /// In place of [`Receiver::pdu`]: the digest of the data segment is wrong, whatever became of its data.
     fn bad_data(&mut self, header: &[u8; BHS_LEN]) -> Result<(), Self::Error>;
 
-    /// Whether the next PDU is for this receiver. If not, it is kept for the one that comes after.
+    /// Whether the next PDU is for this receiver, and now. If not, it is kept for the one that comes after, or for later.
     fn wants_more(&self) -> bool {
         true
     }
@@ -235,12 +235,16 @@ impl<P> Rx<P> {
                 Err(stop) => return Err(stop),
             };
             total += read;
-            let is_held = self.pdus_left == 0 && self.kept.len() >= BHS_LEN;
-            if read < room && !is_held {
+            if read < room && !self.holds_back(self.kept.len(), receiver) {
                 return Ok(false);
             }
         }
-        Ok(receiver.wants_more())
+        Ok(true)
+    }
+
+    /// Whether what is left of the bytes may be whole PDUs, which are for another turn.
+    fn holds_back<R: Receiver<Place = P>>(&self, left_bytes: usize, receiver: &R) -> bool {
+        left_bytes >= BHS_LEN && (self.pdus_left == 0 || !receiver.wants_more())
     }
 
     /// One read; how much it brought and how much it could have brought: `most_bytes` or a little more.
@@ -309,7 +313,7 @@ impl<P> Rx<P> {
         receiver.came(self.read_at);
         let rest = self.consume(&kept[begin..], receiver)?;
         let begin = kept.len() - rest;
-        if self.pdus_left == 0 && rest >= BHS_LEN {
+        if self.holds_back(rest, receiver) {
             // The rest is for another turn, and is not copied for every one of them. Less than a header is carried
             // along by the next read, which takes what is kept from its start.
             (self.kept, self.kept_at) = (kept, begin);

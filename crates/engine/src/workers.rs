@@ -1,8 +1,9 @@
 //! A pool of threads for calls that block (file I/O): jobs in, results out, and a descriptor that turns
-//! readable when there are results. Jobs are taken fairly by owner ([`FairQueue`]), results come as they come.
+//! readable when there are results. Each job belongs to an owner and is for a store: stores take turns by bytes, at each
+//! of them its owners do ([`FairQueue`]), and results come as they come.
 //!
-//! Two things besides keep one owner from holding up another: a job may be done in pieces, between which others have
-//! their turn, and an owner whose calls are slow never holds all threads.
+//! Two things besides keep one from holding up another: a job may be done in pieces, between which others have their turn,
+//! and neither an owner whose calls are slow nor a store that is slow ever holds all threads.
 
 use std::collections::HashMap;
 use std::io;
@@ -44,13 +45,39 @@ struct Shared<J, R> {
 
 #[derive(Debug)]
 struct Queues<J, R> {
-    jobs: FairQueue<J>,
+    /// By their numbers; those that were never used have no jobs.
+    stores: Vec<Store<J>>,
+    /// Stores that had a job at some time.
+    used: usize,
+    queued: usize,
+    /// Where the turn of the store began that had the last one.
+    now_bytes: u64,
     results: Vec<R>,
     threads: usize,
     /// Of them those that are at work, and how many each owner holds.
     busy: usize,
     held: HashMap<u64, usize>,
     is_closed: bool,
+}
+
+/// What is asked of one store.
+#[derive(Debug)]
+struct Store<J> {
+    jobs: FairQueue<J>,
+    is_used: bool,
+    /// Where its next turn begins, in bytes that stores have moved.
+    at_bytes: u64,
+    /// Threads that are at work on it.
+    held: usize,
+}
+
+/// Whose a job is, and what for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// Who has it done.
+    pub owner: u64,
+    /// Number of the store that it is for, from 0 on.
+    pub store: u16,
 }
 
 impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
@@ -60,14 +87,7 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
         work: impl Fn(J) -> Step<J, R> + Send + Clone + 'static,
     ) -> io::Result<Workers<J, R>> {
         let shared = Arc::new(Shared {
-            queues: Mutex::new(Queues {
-                jobs: FairQueue::new(),
-                results: Vec::new(),
-                threads,
-                busy: 0,
-                held: HashMap::new(),
-                is_closed: false,
-            }),
+            queues: Mutex::new(Queues::new(threads)),
             has_jobs: Condvar::new(),
             wake: Wake::new()?,
         });
@@ -79,9 +99,9 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
         Ok(Workers { shared, threads })
     }
 
-    /// Queues a job of `owner` that moves `bytes`. The caller bounds how many are under way.
-    pub fn submit(&self, owner: u64, bytes: u64, job: J) {
-        self.shared.lock().jobs.push(owner, bytes, job);
+    /// Queues a job that moves `bytes`. The caller bounds how many are under way.
+    pub fn submit(&self, claim: Claim, bytes: u64, job: J) {
+        self.shared.lock().push(claim, bytes, job);
         self.shared.has_jobs.notify_one();
     }
 
@@ -93,20 +113,78 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
 }
 
 impl<J, R> Queues<J, R> {
-    /// The next job, of an owner that holds fewer threads than are free: one owner alone has half of them, `n` have
-    /// an `n+1`th each, and whoever comes next finds some. Whoever is passed over here holds a thread, which looks
-    /// again when it is released.
-    fn take(&mut self) -> Option<(u64, J)> {
-        let (held, free) = (&self.held, self.threads - self.busy);
-        let may = |owner| held.get(&owner).is_none_or(|held| *held < free);
-        let (owner, job) = self.jobs.pop_of(may)?;
-        *self.held.entry(owner).or_default() += 1;
-        self.busy += 1;
-        Some((owner, job))
+    fn new(threads: usize) -> Queues<J, R> {
+        Queues {
+            stores: Vec::new(),
+            used: 0,
+            queued: 0,
+            now_bytes: 0,
+            results: Vec::new(),
+            threads,
+            busy: 0,
+            held: HashMap::new(),
+            is_closed: false,
+        }
     }
 
-    fn release(&mut self, owner: u64) {
+    fn push(&mut self, claim: Claim, bytes: u64, job: J) {
+        self.store(claim.store).jobs.push(claim.owner, bytes, job);
+        self.queued += 1;
+    }
+
+    /// The rest of a job that was taken.
+    fn push_front(&mut self, claim: Claim, bytes: u64, job: J) {
+        self.store(claim.store).jobs.push_front(claim.owner, bytes, job);
+        self.queued += 1;
+    }
+
+    /// A store about to have a job more. One that had none does not make up for the turns it did not need.
+    fn store(&mut self, number: u16) -> &mut Store<J> {
+        let place = usize::from(number);
+        if self.stores.len() <= place {
+            let none = || Store { jobs: FairQueue::new(), is_used: false, at_bytes: 0, held: 0 };
+            self.stores.resize_with(place + 1, none);
+        }
+        let store = &mut self.stores[place];
+        self.used += usize::from(!std::mem::replace(&mut store.is_used, true));
+        if store.jobs.is_empty() {
+            store.at_bytes = store.at_bytes.max(self.now_bytes);
+        }
+        store
+    }
+
+    /// The next job, of an owner and for a store that hold fewer threads than are free: one alone has half of them, `n`
+    /// have an `n+1`th each, and whoever comes next finds some. A store that is the only one has nobody to leave threads
+    /// to. Whoever is passed over here holds a thread, which looks again when it is released.
+    fn take(&mut self) -> Option<(Claim, J)> {
+        let (held, free, is_only) = (&self.held, self.threads - self.busy, self.used == 1);
+        let may = |owner| held.get(&owner).is_none_or(|held| *held < free);
+        // One whose owners have all been passed over leaves its turn to the next.
+        let mut least_bytes = None;
+        loop {
+            let key = |(place, store): (usize, &Store<J>)| {
+                let has_turn = !store.jobs.is_empty() && (is_only || store.held < free);
+                (has_turn && Some((store.at_bytes, place)) > least_bytes).then_some((store.at_bytes, place))
+            };
+            let next = self.stores.iter().enumerate().filter_map(key).min()?;
+            let store = &mut self.stores[next.1];
+            if let Some((owner, job, cost_bytes)) = store.jobs.pop_of(may) {
+                // One that was slow, and behind for it, does not catch up at the expense of others.
+                self.now_bytes = self.now_bytes.max(store.at_bytes);
+                store.at_bytes = self.now_bytes + cost_bytes;
+                store.held += 1;
+                self.queued -= 1;
+                self.busy += 1;
+                *self.held.entry(owner).or_default() += 1;
+                return Some((Claim { owner, store: next.1 as u16 }, job));
+            }
+            least_bytes = Some(next);
+        }
+    }
+
+    fn release(&mut self, Claim { owner, store }: Claim) {
         self.busy -= 1;
+        self.stores[usize::from(store)].held -= 1;
         if let Some(held) = self.held.get_mut(&owner) {
             *held -= 1;
             if *held == 0 {
@@ -124,15 +202,15 @@ impl<J, R> Shared<J, R> {
     fn run(&self, work: impl Fn(J) -> Step<J, R>) {
         let mut queues = self.lock();
         loop {
-            if let Some((owner, job)) = queues.take() {
+            if let Some((claim, job)) = queues.take() {
                 // A job that was passed over for want of free threads may run now that one was released.
-                if !queues.jobs.is_empty() {
+                if queues.queued > 0 {
                     self.has_jobs.notify_one();
                 }
                 drop(queues);
                 let step = work(job);
                 queues = self.lock();
-                queues.release(owner);
+                queues.release(claim);
                 match step {
                     Step::Done(result) => {
                         queues.results.push(result);
@@ -140,7 +218,7 @@ impl<J, R> Shared<J, R> {
                             self.wake.wake();
                         }
                     }
-                    Step::More { bytes, job } => queues.jobs.push_front(owner, bytes, job),
+                    Step::More { bytes, job } => queues.push_front(claim, bytes, job),
                 }
             } else if queues.is_closed {
                 return;
@@ -179,7 +257,7 @@ mod tests {
         let workers = Workers::start(3, |n: u64| Step::Done(n * n)).unwrap();
         let (poll, mut events) = (Poll::new().unwrap(), Events::new());
         poll.add(workers.as_fd(), 0, Interest::READ).unwrap();
-        (0..100).for_each(|n| workers.submit(n % 7, n, n));
+        (0..100).for_each(|n| workers.submit(claim(n % 7, (n % 3) as u16), n, n));
         let mut results = Vec::new();
         while results.len() < 100 {
             poll.wait(&mut events, None).unwrap();
@@ -203,8 +281,8 @@ mod tests {
             }
         })
         .unwrap();
-        (0..100).for_each(|n| workers.submit(1, 4096, n));
-        workers.submit(2, 4096, 1000);
+        (0..100).for_each(|n| workers.submit(claim(1, 0), 4096, n));
+        workers.submit(claim(2, 0), 4096, 1000);
         drop(held);
         drop(workers);
         let place = begun.lock().unwrap().iter().position(|n| *n == 1000).unwrap();
@@ -228,8 +306,8 @@ mod tests {
         let workers = Workers::start(4, work).unwrap();
         let (poll, mut events) = (Poll::new().unwrap(), Events::new());
         poll.add(workers.as_fd(), 0, Interest::READ).unwrap();
-        (0..50).for_each(|n| workers.submit(1, 4096, n));
-        workers.submit(2, 4096, 100);
+        (0..50).for_each(|n| workers.submit(claim(1, 0), 4096, n));
+        workers.submit(claim(2, 0), 4096, 100);
         poll.wait(&mut events, None).unwrap();
         assert_eq!(workers.results(), [100]);
         drop(held);
@@ -238,6 +316,74 @@ mod tests {
             poll.wait(&mut events, None).unwrap();
             results += workers.results().len();
         }
+    }
+
+    /// Sixteen owners that a slow store keeps waiting do not keep those waiting who want another one, theirs included.
+    #[test]
+    fn a_store_that_is_slow_does_not_hold_all_threads() {
+        let gate = Arc::new(Mutex::new(()));
+        let held = gate.lock().unwrap();
+        let work = {
+            let gate = Arc::clone(&gate);
+            move |n: u64| {
+                if n < 100 {
+                    drop(gate.lock());
+                }
+                Step::Done(n)
+            }
+        };
+        let workers = Workers::start(16, work).unwrap();
+        let (poll, mut events) = (Poll::new().unwrap(), Events::new());
+        poll.add(workers.as_fd(), 0, Interest::READ).unwrap();
+        // Another store was used before, so there is somebody to leave threads to.
+        workers.submit(claim(50, 1), 4096, 100);
+        poll.wait(&mut events, None).unwrap();
+        assert_eq!(workers.results(), [100]);
+        (0..96).for_each(|n| workers.submit(claim(n % 16, 0), 4096, n));
+        for (owner, n) in [(50, 101), (3, 102), (60, 103)] {
+            workers.submit(claim(owner, 1), 4096, n);
+            poll.wait(&mut events, None).unwrap();
+            assert_eq!(workers.results(), [n]);
+        }
+        drop(held);
+        let mut results = 0;
+        while results < 96 {
+            poll.wait(&mut events, None).unwrap();
+            results += workers.results().len();
+        }
+    }
+
+    #[test]
+    fn one_that_was_slow_does_not_catch_up_at_the_expense_of_others() {
+        let mut queues = Queues::new(4);
+        let take = |queues: &mut Queues<u16, ()>| queues.take().map(|(claim, _)| claim.store);
+        queues.push(claim(1, 0), 1 << 20, 0);
+        queues.push(claim(2, 1), 1 << 20, 1);
+        assert_eq!((take(&mut queues), take(&mut queues)), (Some(0), Some(1)));
+        // The first one hangs while the other moves a lot.
+        queues.push(claim(1, 0), 1 << 20, 0);
+        queues.busy += 2;
+        for _ in 0..100 {
+            queues.release(claim(2, 1));
+            queues.push(claim(2, 1), 1 << 20, 1);
+            assert_eq!(take(&mut queues), Some(1));
+        }
+        queues.busy -= 2;
+        queues.release(claim(1, 0));
+        queues.release(claim(2, 1));
+        let mut served = Vec::new();
+        for _ in 0..10 {
+            (0..2).for_each(|store| queues.push(claim(u64::from(store) + 1, store), 1 << 20, store));
+            let store = take(&mut queues).unwrap();
+            queues.release(claim(u64::from(store) + 1, store));
+            served.push(store);
+        }
+        let first = served.iter().filter(|store| **store == 0).count();
+        assert!((5..=6).contains(&first), "{served:?}");
+    }
+
+    fn claim(owner: u64, store: u16) -> Claim {
+        Claim { owner, store }
     }
 
     #[test]
@@ -257,9 +403,9 @@ mod tests {
             }
         })
         .unwrap();
-        workers.submit(1, 1 << 16, (1, 5));
-        workers.submit(1, 1 << 16, (1, 0));
-        workers.submit(2, 4096, (2, 0));
+        workers.submit(claim(1, 0), 1 << 16, (1, 5));
+        workers.submit(claim(1, 0), 1 << 16, (1, 0));
+        workers.submit(claim(2, 0), 4096, (2, 0));
         drop(held);
         drop(workers);
         let done = done.lock().unwrap();

@@ -7,6 +7,8 @@ use super::*;
 struct Recorder {
     memory: Vec<u8>,
     log: Vec<String>,
+    /// Lines after which it has had enough; 0 if it never has.
+    enough: usize,
 }
 
 impl Receiver for Recorder {
@@ -38,6 +40,10 @@ impl Receiver for Recorder {
 
     fn bad_header(&mut self) -> String {
         "bad header".to_owned()
+    }
+
+    fn wants_more(&self) -> bool {
+        self.enough == 0 || self.log.len() < self.enough
     }
 
     fn bad_data(&mut self, header: &[u8; BHS_LEN]) -> Result<(), String> {
@@ -244,4 +250,31 @@ fn a_turn_takes_as_many_pdus_as_it_may() {
         assert!(recorder.log.iter().all(|line| line == "0x04 text=1"), "{:?}", recorder.log);
         assert!(rx.kept.is_empty() && rx.kept_at == 0);
     }
+}
+
+/// A receiver that has had enough finds the rest when it wants more, though nothing more comes from the socket.
+#[test]
+fn what_a_receiver_does_not_want_now_is_there_later() {
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    const ALL: usize = 10;
+    let one = pdu(0x04, 0, 0, b"text=1", NONE);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (stream, _) = listener.accept().unwrap();
+    peer.write_all(&one.repeat(ALL)).unwrap();
+    let mut all = vec![0; ALL * one.len()];
+    while stream.peek(&mut all).unwrap() < all.len() {}
+    stream.set_nonblocking(true).unwrap();
+    let (mut rx, mut scratch, mut recorder) = (Rx::new(), Scratch::new(), Recorder::default());
+    for enough in [3, 4, 9, ALL] {
+        recorder.enough = enough;
+        let more = rx.receive(&stream, &mut scratch, &mut recorder, Quantum::ALONE).unwrap();
+        assert_eq!((recorder.log.len(), more), (enough, true));
+    }
+    recorder.enough = 0;
+    assert!(!rx.receive(&stream, &mut scratch, &mut recorder, Quantum::ALONE).unwrap());
+    assert_eq!(recorder.log, vec!["0x04 text=1"; ALL]);
+    assert!(rx.kept.is_empty() && rx.kept_at == 0);
 }
