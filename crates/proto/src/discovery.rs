@@ -1,4 +1,5 @@
-//! SendTargets: which targets are there, and where (RFC 7143 appendix C, sections 13.3, 13.4, 13.8).
+//! SendTargets: which targets are there, and where (RFC 7143 appendix C, sections 13.3, 13.4, 13.8); and what else an
+//! initiator may say by text after the login.
 //!
 //! Text in, text out; the PDUs around it, their tags and the C bit are the session machines'. The
 //! target fills in real addresses before it answers: a wildcard address is of no use to anybody.
@@ -9,7 +10,7 @@ use core::str::FromStr;
 
 use wire::iscsi::text::{TextError, TextWriter, pairs};
 
-use crate::keys::{Key, constant};
+use crate::keys::{self, Answer, Key, Kind, Senders, Use, Value, Wish, constant};
 use crate::name;
 
 /// The port of iSCSI when an address names none.
@@ -108,8 +109,9 @@ pub enum Asker<'a> {
 
 /// The text that answers a text request outside the login.
 ///
-/// `SendTargets` is answered from `targets`, in their order; a name that is not there with nothing;
-/// every other key with `NotUnderstood` or, if it is one of the login, `Reject`.
+/// `SendTargets` is answered from `targets`, in their order; a name that is not there with nothing; what an initiator
+/// may declare at any time, with nothing as well, if it is a value of that key (see [`declared_segment`]); every other key
+/// with `NotUnderstood` or, if it is one of the login, `Reject`.
 ///
 /// # Errors
 /// The request is not text.
@@ -123,8 +125,10 @@ pub fn answer(request: &[u8], asker: Asker<'_>, targets: &[DiscoveredTarget]) ->
         }
         match Key::from_name(key) {
             Some(Key::SendTargets) => {}
-            Some(_) => {
-                out.push(key, constant::REJECT);
+            Some(known) => {
+                if !is_declared(known) || note(known, value).is_none() {
+                    out.push(key, constant::REJECT);
+                }
                 continue;
             }
             None => {
@@ -156,6 +160,35 @@ pub fn answer(request: &[u8], asker: Asker<'_>, targets: &[DiscoveredTarget]) ->
         }
     }
     Ok(text)
+}
+
+/// The longest data segment that an initiator declares by a text request after the login (RFC 7143 section 13.12), if it
+/// does. A value that is none is refused by [`answer`] and changes nothing (section 7.10).
+pub fn declared_segment(request: &[u8]) -> Option<u32> {
+    let mut declared = None;
+    for pair in pairs(request) {
+        let (key, value) = pair.ok()?;
+        if key == Key::MaxRecvDataSegmentLength.name()
+            && let Some(Value::Number(len)) = note(Key::MaxRecvDataSegmentLength, value)
+        {
+            declared = Some(len);
+        }
+    }
+    declared
+}
+
+/// Whether an initiator may state this of itself at any time.
+fn is_declared(key: Key) -> bool {
+    let spec = key.spec();
+    let is_stated = matches!(spec.kind, Kind::StatedNumber(..) | Kind::StatedText(_));
+    is_stated && spec.when == Use::All && spec.senders != Senders::Target
+}
+
+fn note(key: Key, value: &str) -> Option<Value> {
+    match keys::answer(key, value, &Wish::Nothing) {
+        Answer::Note(value) => Some(value),
+        _ => None,
+    }
 }
 
 /// Gathers the answer to [`request`] over as many text responses as it takes.
@@ -292,6 +325,14 @@ mod tests {
             (b"SendTargets=iqn.c\0", Asker::Discovery, b""),
             (b"SendTargets=\0", Asker::Discovery, b"SendTargets=Reject\0"),
             (b"X-com.example.a=1\0MaxBurstLength=512\0", own, b"X-com.example.a=NotUnderstood\0MaxBurstLength=Reject\0"),
+            (b"MaxRecvDataSegmentLength=512\0", own, b""),
+            (b"MaxRecvDataSegmentLength=0x1000\0SendTargets=\0", own, b"TargetName=iqn.b\0"),
+            (b"MaxRecvDataSegmentLength=16777215\0", Asker::Discovery, b""),
+            (b"MaxRecvDataSegmentLength=511\0", own, b"MaxRecvDataSegmentLength=Reject\0"),
+            (b"MaxRecvDataSegmentLength=16777216\0", own, b"MaxRecvDataSegmentLength=Reject\0"),
+            (b"MaxRecvDataSegmentLength=\0InitiatorAlias=\0", own, b"MaxRecvDataSegmentLength=Reject\0"),
+            (b"InitiatorAlias=host 1\0", own, b""),
+            (b"TargetAlias=disk 1\0InitiatorName=iqn.x\0", own, b"TargetAlias=Reject\0InitiatorName=Reject\0"),
             (b"X-com.example.a=NotUnderstood\0", own, b""),
             (b"", own, b""),
         ];
@@ -299,6 +340,24 @@ mod tests {
             assert_eq!(answer(request, *asker, &targets).unwrap(), *expected, "{asker:?}");
         }
         assert!(answer(b"SendTargets", own, &targets).is_err());
+    }
+
+    #[test]
+    fn which_segment_is_declared() {
+        #[rustfmt::skip]
+        let table: &[(&[u8], Option<u32>)] = &[
+            (b"MaxRecvDataSegmentLength=512\0", Some(512)),
+            (b"SendTargets=\0MaxRecvDataSegmentLength=0x1000\0InitiatorAlias=a\0", Some(4096)),
+            (b"MaxRecvDataSegmentLength=16777215\0", Some(16_777_215)),
+            (b"MaxRecvDataSegmentLength=511\0", None),
+            (b"MaxRecvDataSegmentLength=Reject\0", None),
+            (b"MaxRecvDataSegmentLength=512\0InitiatorAlias", None),
+            (b"MaxBurstLength=512\0", None),
+            (b"", None),
+        ];
+        for (request, expected) in table {
+            assert_eq!(declared_segment(request), *expected, "{}", request.escape_ascii());
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use wire::iscsi::{RESERVED_TAG, ScsiCommand, reject_reason};
 
 use super::connection::{ConnectionId, Current, at};
 use super::task::{Burst, Early, Run, Stage, Task, TaskId};
-use super::{EARLY_MAX_BYTES, Event, IMMEDIATE_MAX, Session};
+use super::{EARLY_ALONE_MAX_BYTES, EARLY_MAX_BYTES, Event, IMMEDIATE_MAX, Session};
 use crate::fault::Fault;
 use crate::window::Admit;
 
@@ -192,7 +192,8 @@ impl Session {
 
     pub(super) fn count_early(&mut self, bytes: usize, itt: u32) -> Result<(), Fault> {
         self.early_bytes += bytes;
-        if self.early_bytes > EARLY_MAX_BYTES {
+        let most = if self.has_joined { EARLY_MAX_BYTES } else { EARLY_ALONE_MAX_BYTES };
+        if self.early_bytes > most {
             return Err(Fault::contradiction("too much data of commands sent out of order", itt));
         }
         Ok(())

@@ -46,7 +46,7 @@ impl Session {
             Err(reject_reason::PROTOCOL_ERROR) => {
                 return Err(Fault::contradiction("Data-Out out of order or beyond its burst", data.itt));
             }
-            Err(_) if self.is_forgotten(data.itt, data.ttt) => return Ok(()),
+            Err(_) if self.is_forgotten(connection, data.itt, data.ttt) => return Ok(()),
             Err(reason) => {
                 self.reject(connection, header, reason);
                 return Ok(());

@@ -198,8 +198,8 @@ impl Session {
     }
 
     /// Whether this is data for a task that was ended.
-    pub(super) fn is_forgotten(&self, itt: u32, ttt: u32) -> bool {
-        self.forgotten.has(itt, ttt)
+    pub(super) fn is_forgotten(&self, connection: ConnectionId, itt: u32, ttt: u32) -> bool {
+        self.forgotten.has(connection, itt, ttt)
     }
 
     /// Takes a task out of the tables; its data that is still on its way will be taken and forgotten.
@@ -217,7 +217,7 @@ impl Session {
             *current = Current::Ignored;
         }
         for burst in task.bursts.iter().filter(|burst| burst.next_bytes < burst.end_bytes) {
-            self.forgotten.add(task.itt, burst.ttt);
+            self.forgotten.add(task.connection, task.itt, burst.ttt);
         }
         match task.stage {
             // Its number is given back when its turn comes.

@@ -118,8 +118,10 @@ impl Event {
 const TEXT_MAX_BYTES: usize = 64 << 10;
 /// Immediate commands are outside the window, so they need a bound of their own.
 const IMMEDIATE_MAX: usize = 64;
-/// Most data kept for commands that arrived ahead of their turn.
+/// Most data kept for commands that arrived ahead of their turn. One connection alone delivers in order, so that what is
+/// missing there is not on its way but late by the initiator's own will.
 const EARLY_MAX_BYTES: usize = 16 << 20;
+const EARLY_ALONE_MAX_BYTES: usize = 64 << 10;
 
 /// A target's session.
 #[derive(Debug)]
@@ -262,6 +264,11 @@ impl Session {
         self.tasks.len()
     }
 
+    /// Data that is kept for commands that arrived ahead of their turn.
+    pub fn early_bytes(&self) -> usize {
+        self.early_bytes
+    }
+
     /// Whether so many answers wait to be sent on a connection that no more requests should be read from it: a
     /// peer that asks and never listens must not fill our memory.
     pub fn is_backed_up(&self, connection: ConnectionId) -> bool {
@@ -293,6 +300,11 @@ impl Session {
     /// unless told.
     pub fn set_separate_status(&mut self, is_separate: bool) {
         self.has_separate_status = is_separate;
+    }
+
+    /// The initiator has declared anew how long a data segment it takes on a connection (RFC 7143 section 13.12).
+    pub fn declare_segment(&mut self, connection: ConnectionId, segment_len: u32) {
+        at(&mut self.connections, connection).params.peer_max_recv_data_segment_len = segment_len;
     }
 
     /// Gives memory back that a session without open commands does not need: to be called when nothing has

@@ -1,8 +1,8 @@
 //! Requests that are no SCSI commands: their turn; ping, text, logout (RFC 7143 sections 11.10, 11.14, 11.18).
 
 use wire::iscsi::{
-    LogoutRequest, LogoutResponse, Lun, NopIn, NopOut, Pdu, RESERVED_TAG, TextRequest, TextResponse,
-    logout_reason,
+    BHS_LEN, LogoutRequest, LogoutResponse, Lun, NopIn, NopOut, Pdu, RESERVED_TAG, TextRequest, TextResponse,
+    logout_reason, reject_reason,
 };
 
 use super::connection::{ConnectionId, at};
@@ -135,6 +135,12 @@ impl Session {
         let at = at(&mut self.connections, connection);
         if request.ttt == RESERVED_TAG {
             at.text.clear();
+        } else if at.text_answer.as_ref().is_none_or(|answer| answer.ttt != request.ttt) {
+            // It goes on with something that was not begun, or is over (section 11.10.4).
+            let mut header = [0; BHS_LEN];
+            Pdu::from(*request).emit(&mut header);
+            self.reject(connection, &header, reject_reason::PROTOCOL_ERROR);
+            return Ok(());
         }
         // A request that carries our transfer tag asks for the rest of a long answer.
         if let Some(answer) = &mut at.text_answer

@@ -4,8 +4,8 @@ use event::{WindowKind, WindowNotice};
 use proto::initiator::Event;
 use proto::notification;
 use proto::target::ConnectionId;
-use sim::{Kind, Order, content};
-use wire::iscsi::{Lun, NopOut, Pdu, RESERVED_TAG, TextRequest};
+use sim::{Far, Kind, Order, content};
+use wire::iscsi::{Lun, NopOut, Pdu, RESERVED_TAG, TextRequest, reject_reason};
 
 use crate::pair::{CMD_SN, Pair, STAT_SN, Terms};
 use crate::windows::{answers, command, take};
@@ -124,6 +124,27 @@ fn a_question_that_was_given_up_does_not_mix_with_the_next() {
 }
 
 #[test]
+fn a_question_that_was_not_begun_does_not_go_on() {
+    let mut far = Terms::default().far();
+    let reject = |far: &mut Far| {
+        let [Pdu::Reject(reject)] = answers(far)[..] else { panic!("there is nothing to go on with") };
+        assert_eq!(reject.reason, reject_reason::PROTOCOL_ERROR);
+    };
+    take(&mut far, text_request(4, false, 77), b"A=1\0").expect("a request");
+    reject(&mut far);
+    // Nor does one that has been answered.
+    take(&mut far, text_request(2, true, RESERVED_TAG), b"A=").expect("a part");
+    let [Pdu::TextResponse(first)] = answers(&mut far)[..] else { panic!("each part is answered") };
+    take(&mut far, text_request(2, false, first.ttt.wrapping_add(1)), b"2\0").expect("a request");
+    reject(&mut far);
+    take(&mut far, text_request(2, false, first.ttt), b"1\0").expect("the last part");
+    assert!(matches!(answers(&mut far)[..], [Pdu::TextResponse(last)] if last.is_final));
+    take(&mut far, text_request(4, false, first.ttt), b"A=3\0").expect("a request");
+    reject(&mut far);
+    assert_eq!(far.texts(), [b"A=1\0"]);
+}
+
+#[test]
 fn a_question_without_end_drops_the_connection() {
     let mut far = Terms::default().far();
     let mut ttt = RESERVED_TAG;
@@ -135,6 +156,22 @@ fn a_question_without_end_drops_the_connection() {
         fault
     });
     assert!(fault.expect("there is a limit").to_string().contains("text without end"));
+}
+
+/// RFC 7143 section 13.12: at any time, for this connection alone, and for what is being sent as well.
+#[test]
+fn a_segment_that_is_declared_anew_is_what_is_sent() {
+    let mut far = Terms { segment_len: (8192, 4096), ..Terms::default() }.far();
+    let read = Order { kind: Kind::Read, address: 0, len_bytes: 8192 };
+    take(&mut far, command(0, read, 8192), &[]).expect("in turn");
+    let lengths = |sent: Vec<Pdu>| -> Vec<u32> { sent.iter().map(Pdu::data_segment_len).collect() };
+    let first = far.poll_transmit().expect("data");
+    assert_eq!(first.data.len(), 4096);
+    far.session().declare_segment(ConnectionId::LEADING, 1024);
+    assert_eq!(lengths(answers(&mut far)), [1024; 4]);
+    far.session().declare_segment(ConnectionId::LEADING, 1 << 20);
+    take(&mut far, command(1, read, 8192), &[]).expect("in turn");
+    assert_eq!(lengths(answers(&mut far)), [8192]);
 }
 
 #[test]
@@ -179,6 +216,9 @@ fn a_logout_is_answered_and_nothing_comes_after_it() {
     let nothing = Order { kind: Kind::Nothing, address: 0, len_bytes: 0 };
     assert!(take(&mut far, command(0, nothing, 0), &[]).is_err(), "no request after the logout");
     far.session().notify(ConnectionId::LEADING, 5, b"rate 3");
+    far.session().ping(ConnectionId::LEADING);
+    far.session().request_logout(ConnectionId::LEADING, 3);
+    far.session().announce_drop(ConnectionId::LEADING);
     assert!(answers(&mut far).iter().all(|pdu| matches!(pdu, Pdu::LogoutResponse(_))), "nor a message");
 }
 

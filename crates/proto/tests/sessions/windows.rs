@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use proto::Fault;
+use proto::params::Params;
+use proto::target::ConnectionId;
 use sim::{Far, Kind, Order, content};
 use wire::iscsi::{DataOut, Lun, NopOut, Pdu, RESERVED_TAG, ScsiCommand, ScsiResponse, TaskAttribute};
 
-use crate::pair::{CMD_SN, Pair, Terms};
+use crate::pair::{CMD_SN, Pair, STAT_SN, Terms};
 
 pub(crate) fn command(index: u32, order: Order, expected_bytes: u32) -> ScsiCommand {
     ScsiCommand {
@@ -163,13 +165,24 @@ fn early_data_has_a_limit_and_what_is_refused_frees_it() {
         take(&mut far, command(2 * round, NOTHING, 0), &[]).expect("in turn");
         assert_eq!(answers(&mut far).len(), 2, "round {round}");
     }
-    let mut far = Terms { segment_len: (65_536, 8192), window: 4096, ..Terms::default() }.far();
-    let write = Order { kind: Kind::Write, address: 0, len_bytes: 65_536 };
-    let fault = (1..1000).find_map(|index| {
-        let early = ScsiCommand { data_segment_len: 65_536, ..command(index, write, 65_536) };
-        take(&mut far, early, &data).err()
-    });
-    assert!(fault.expect("there is a limit").to_string().contains("too much data"));
+    // On one connection alone what is missing cannot be on its way; on several it may be.
+    for (is_alone, taken) in [(true, 1), (false, 256)] {
+        let mut far = Terms { segment_len: (65_536, 8192), window: 4096, ..Terms::default() }.far();
+        if !is_alone {
+            far.session().join(7, Params::RFC_DEFAULT, STAT_SN);
+        }
+        let write = Order { kind: Kind::Write, address: 0, len_bytes: 65_536 };
+        let fault = (1..1000).find_map(|index| {
+            let early = ScsiCommand { data_segment_len: 65_536, ..command(index, write, 65_536) };
+            let fault = take(&mut far, early, &data).err()?;
+            assert_eq!(index, taken + 1, "alone: {is_alone}");
+            Some(fault)
+        });
+        assert!(fault.expect("there is a limit").to_string().contains("too much data"));
+        assert_eq!(far.session().early_bytes(), (taken as usize + 1) * 65_536);
+        far.lose(ConnectionId::LEADING);
+        assert_eq!(far.session().early_bytes(), 0);
+    }
 }
 
 #[test]
