@@ -203,6 +203,11 @@ impl Lun {
         self.settings
     }
 
+    /// Whether every write has to be on the medium before its status: an initiator has switched the cache off.
+    pub fn writes_through(&self) -> bool {
+        self.backend.has_write_cache() && !self.settings.write_cache
+    }
+
     /// Changes settings for `nexus`; all other sessions are told.
     pub fn set(&mut self, nexus: Nexus, settings: Settings) {
         if self.settings != settings {

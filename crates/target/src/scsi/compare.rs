@@ -10,6 +10,9 @@ use crate::lun::Lun;
 /// Most blocks of a COMPARE AND WRITE: what its one byte can tell.
 pub(super) const COMPARE_AND_WRITE_MAX: u8 = 255;
 
+/// The longest ORWRITE. It is one step for all who look, so a LUN in memory does nothing else meanwhile, nor does the loop.
+const OR_WRITE_MAX_BYTES: u32 = 1 << 20;
+
 pub(super) fn verify(
     lun: &Lun,
     range: Blocks,
@@ -57,6 +60,9 @@ pub(super) fn or_write(lun: &Lun, range: Blocks, fua: bool, data: Option<&[u8]>)
     refuse_if_protected(lun)?;
     if span.len_bytes == 0 {
         return Ok(Outcome::Good);
+    }
+    if span.len_bytes > u64::from(OR_WRITE_MAX_BYTES) {
+        return Err(Sense::invalid_field(range.form.blocks_byte(), None));
     }
     let len_bytes = span.len_bytes as u32;
     let Some(data) = whole(data, len_bytes)? else {

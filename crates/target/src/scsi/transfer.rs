@@ -55,7 +55,7 @@ pub(super) fn flush(lun: &Lun) -> Outcome {
 /// Whether what a write brings must be on the medium before its status: FUA, or a write cache that an
 /// initiator switched off.
 pub(super) fn must_reach_medium(lun: &Lun, fua: bool) -> bool {
-    lun.backend().has_write_cache() && (fua || !lun.settings().write_cache)
+    fua && lun.backend().has_write_cache() || lun.writes_through()
 }
 
 /// For everything that changes blocks.

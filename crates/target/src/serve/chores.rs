@@ -1,7 +1,7 @@
 //! Long work on LUNs in memory: done by the loop itself, a slice in each turn, so that nobody waits for more
 //! than a slice. It ends like a call into a store, with a [`Done`].
 
-use engine::FairQueue;
+use engine::{Buffer, FairQueue};
 use wire::scsi::Lun as Address;
 
 use super::jobs::Done;
@@ -18,6 +18,8 @@ pub(super) struct Chore {
     pub(super) nexus: Nexus,
     pub(super) token: u64,
     pub(super) done_bytes: u64,
+    /// What the bytes count for that it came with, as long as it has them.
+    pub(super) _counted: Option<Buffer>,
 }
 
 /// What is to be done; the sessions take turns.
@@ -75,7 +77,7 @@ mod tests {
         let action = Action::Fill { span, pattern: vec![nexus as u8; 512] };
         let order = Order { action, fua: false };
         let lun = Address::from_number(0);
-        Chore { lun, order, side: 0, nexus: Nexus(nexus), token: nexus, done_bytes: 0 }
+        Chore { lun, order, side: 0, nexus: Nexus(nexus), token: nexus, done_bytes: 0, _counted: None }
     }
 
     fn luns() -> Luns {

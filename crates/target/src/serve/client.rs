@@ -54,7 +54,7 @@ pub(super) enum Phase {
 
 impl Link {
     /// See [`Side::may_read`].
-    fn may_read(&self, sides: &Slab<Side>, shared: &Shared) -> bool {
+    pub(super) fn may_read(&self, sides: &Slab<Side>, shared: &Shared) -> bool {
         self.end.is_none()
             && match self.phase {
                 Phase::Login { .. } => true,
@@ -419,11 +419,14 @@ impl Client {
                     shared.sessions.close(place.tsih, Some(place.nexus), is_busy);
                     shared.luns.end(place.nexus);
                     shared.open_sessions -= 1;
+                    shared.early_bytes -= place.early_bytes;
                     sides.remove(side);
                 } else {
                     if let Some(trail) = &mut place.trail {
                         trail.leave(self.link.cid);
                     }
+                    // Less than before, so there is nothing to refuse.
+                    let _ = place.count_early(shared);
                     place.stir_others(self.link.index, shared);
                 }
             }

@@ -25,7 +25,9 @@ pub(super) struct Sessions {
     /// What has to come to rest before these sessions begin.
     held: HashMap<u16, Vec<Nexus>>,
     /// Sessions that are gone while stores are still at work for them, and whose they were.
-    lingering: Vec<(Owner, Nexus)>,
+    lingering: HashMap<Nexus, Owner>,
+    /// Clients whose login waits for one of them.
+    waiting: HashMap<Nexus, Vec<usize>>,
     last_tsih: u16,
     last_nexus: u64,
 }
@@ -40,15 +42,25 @@ pub(super) struct Replaced {
 /// Whose session it is: two with the same owner cannot be there at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Owner {
-    initiator_name: String,
+    /// What tells most of them apart, and is compared first.
     isid: [u8; 6],
+    initiator_name: String,
     discovery: bool,
 }
 
 impl Sessions {
     pub(super) fn new(iqn: String, allowed: Vec<String>) -> Sessions {
-        let (open, replaced, held, lingering) = (HashMap::new(), Vec::new(), HashMap::new(), Vec::new());
-        Sessions { iqn, allowed, open, replaced, held, lingering, last_tsih: 0, last_nexus: 0 }
+        Sessions {
+            iqn,
+            allowed,
+            open: HashMap::new(),
+            replaced: Vec::new(),
+            held: HashMap::new(),
+            lingering: HashMap::new(),
+            waiting: HashMap::new(),
+            last_tsih: 0,
+            last_nexus: 0,
+        }
     }
 
     /// Others may log in from now on; sessions that are there stay.
@@ -71,10 +83,15 @@ impl Sessions {
     pub(super) fn close(&mut self, tsih: u16, nexus: Option<Nexus>, is_busy: impl Fn(Nexus) -> bool) {
         let before = self.held.remove(&tsih).unwrap_or_default();
         if let Some(owner) = self.open.remove(&tsih) {
-            let all = before.into_iter().chain(nexus);
-            self.lingering.extend(all.map(|nexus| (owner.clone(), nexus)));
+            let all = before.into_iter().chain(nexus).filter(|nexus| is_busy(*nexus));
+            self.lingering.extend(all.map(|nexus| (nexus, owner.clone())));
         }
-        self.lingering.retain(|(_, nexus)| is_busy(*nexus));
+    }
+
+    /// No store is at work any more for a session that is gone; the clients whose logins have waited for that.
+    pub(super) fn came_to_rest(&mut self, nexus: Nexus) -> Vec<usize> {
+        self.lingering.remove(&nexus);
+        self.waiting.remove(&nexus).unwrap_or_default()
     }
 
     /// Session `tsih` begins when no store is at work any more on what `nexus` has asked it: what an old session
@@ -90,11 +107,19 @@ impl Sessions {
         self.held.get(&tsih).cloned().unwrap_or_default()
     }
 
-    /// Whether a session may begin.
-    pub(super) fn may_begin(&self, tsih: u16, is_busy: impl Fn(Nexus) -> bool) -> bool {
-        let is_pending = self.replaced.iter().any(|replaced| replaced.new == tsih);
-        let is_held = self.held.get(&tsih).is_some_and(|held| held.iter().any(|nexus| is_busy(*nexus)));
-        !is_pending && !is_held
+    /// Whether a session may begin. If not, its `client` is one to look again: see [`Sessions::came_to_rest`].
+    pub(super) fn may_begin(&mut self, tsih: u16, client: usize, is_busy: impl Fn(Nexus) -> bool) -> bool {
+        if self.replaced.iter().any(|replaced| replaced.new == tsih) {
+            return false;
+        }
+        let held = self.held.get(&tsih).and_then(|held| held.iter().find(|nexus| is_busy(**nexus)));
+        if let Some(nexus) = held {
+            let waiting = self.waiting.entry(*nexus).or_default();
+            if !waiting.contains(&client) {
+                waiting.push(client);
+            }
+        }
+        held.is_none()
     }
 }
 
@@ -139,8 +164,8 @@ impl Directory for Door<'_> {
 impl Owner {
     fn of(candidate: &Candidate) -> Owner {
         Owner {
-            initiator_name: name::folded(&candidate.initiator_name),
             isid: candidate.isid,
+            initiator_name: name::folded(&candidate.initiator_name),
             discovery: candidate.discovery,
         }
     }
@@ -168,7 +193,7 @@ impl Sessions {
                 let old = self.open.iter().filter(|(_, old)| **old == owner).map(|(tsih, _)| *tsih);
                 self.replaced.extend(old.map(|old| Replaced { old, new: self.last_tsih }));
                 let lingering =
-                    self.lingering.iter().filter(|(old, _)| *old == owner).map(|(_, nexus)| *nexus);
+                    self.lingering.iter().filter(|(_, old)| **old == owner).map(|(nexus, _)| *nexus);
                 let lingering: Vec<Nexus> = lingering.collect();
                 if !lingering.is_empty() {
                     self.held.insert(self.last_tsih, lingering);
@@ -222,12 +247,12 @@ mod tests {
         assert!(sessions.take_replaced().is_empty());
         let second = sessions.assign_tsih(&candidate("IQN.a", 1, false)).unwrap();
         assert_ne!(first, second);
-        assert!(!sessions.may_begin(second, |_| false), "the old one is still there");
+        assert!(!sessions.may_begin(second, 1, |_| false), "the old one is still there");
         assert_eq!(sessions.take_replaced(), [Replaced { old: first, new: second }]);
-        assert!(sessions.may_begin(second, |_| true));
+        assert!(sessions.may_begin(second, 1, |_| true));
         sessions.hold(second, Nexus(4));
-        assert!(!sessions.may_begin(second, |nexus| nexus == Nexus(4)));
-        assert!(sessions.may_begin(second, |nexus| nexus == Nexus(5)));
+        assert!(!sessions.may_begin(second, 1, |nexus| nexus == Nexus(4)));
+        assert!(sessions.may_begin(second, 1, |nexus| nexus == Nexus(5)));
         assert_eq!(sessions.held_by(second), [Nexus(4)]);
         sessions.close(first, None, |_| false);
         assert!(sessions.open.contains_key(&second) && !sessions.open.contains_key(&first));
@@ -241,13 +266,15 @@ mod tests {
         sessions.close(first, Some(Nexus(7)), busy);
         let other = sessions.assign_tsih(&candidate("iqn.b", 1, false)).unwrap();
         let second = sessions.assign_tsih(&candidate("iqn.a", 1, false)).unwrap();
-        assert!(sessions.may_begin(other, busy) && !sessions.may_begin(second, busy));
+        assert!(sessions.may_begin(other, 3, busy) && !sessions.may_begin(second, 4, busy));
         // It gives up, and comes a third time.
         sessions.close(second, None, busy);
         let third = sessions.assign_tsih(&candidate("iqn.a", 1, false)).unwrap();
-        assert!(!sessions.may_begin(third, busy));
-        assert!(sessions.may_begin(third, |_| false));
+        assert!(!sessions.may_begin(third, 5, busy) && !sessions.may_begin(third, 5, busy));
+        assert_eq!(sessions.came_to_rest(Nexus(8)), [0; 0]);
+        assert_eq!(sessions.came_to_rest(Nexus(7)), [4, 5], "the first of them may be gone");
+        assert!(sessions.may_begin(third, 5, |_| false));
         sessions.close(third, None, |_| false);
-        assert!(sessions.lingering.is_empty() && sessions.held.is_empty());
+        assert!(sessions.lingering.is_empty() && sessions.held.is_empty() && sessions.waiting.is_empty());
     }
 }

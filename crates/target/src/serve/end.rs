@@ -38,6 +38,9 @@ pub(super) enum End {
     /// The peer broke the protocol.
     #[error("{0}; the connection is closed")]
     Fault(#[from] Fault),
+    /// It has brought data ahead of its turn, and so have others.
+    #[error("more data of commands sent out of order than all sessions may have; the connection is closed")]
+    TooEarly,
     /// The peer sent something else than a login before logging in.
     #[error("no iSCSI login in what it sends; the connection is closed")]
     NotLogin,

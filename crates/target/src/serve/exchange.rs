@@ -100,6 +100,7 @@ impl Receiver for Active<'_> {
             trail.pdu(self.link.cid, &pdu, self.link.span);
         }
         place.session.handle(connection, &pdu, header, collected)?;
+        place.count_early(self.shared)?;
         self.handle_events(side);
         Ok(())
     }
@@ -117,8 +118,9 @@ impl Receiver for Active<'_> {
         Ok(())
     }
 
+    /// Also within a turn: what one read brings may ask for many times the memory that there is.
     fn wants_more(&self) -> bool {
-        self.link.end.is_none()
+        self.link.may_read(self.sides, self.shared)
     }
 
     fn wants_times(&self) -> bool {
@@ -201,9 +203,9 @@ impl Active<'_> {
     /// Whether nothing of what was before it is left, of a session or a connection whose place it takes. A connection
     /// takes its place in its session here, so that the session does not end with the one that it replaces.
     fn may_begin(&mut self, admitted: &Admitted) -> bool {
-        let Shared { sessions, management, .. } = &*self.shared;
+        let Shared { sessions, management, .. } = &mut *self.shared;
         if !admitted.joins {
-            return sessions.may_begin(admitted.tsih, |nexus| management.is_busy(nexus));
+            return sessions.may_begin(admitted.tsih, self.link.index, |nexus| management.is_busy(nexus));
         }
         if self.link.joining.is_none() {
             let found = self.sides.iter_mut().find(|(_, side)| side.tsih == admitted.tsih);

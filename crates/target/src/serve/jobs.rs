@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use engine::{Buffer, Step};
+use engine::{Buffer, Claim, Step};
 use event::Instant;
 use net::clock;
 
@@ -17,6 +17,8 @@ const SYNC_COST_BYTES: u64 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) store: Arc<dyn BlockStore>,
+    /// Number of the LUN that it is behind.
+    pub(super) lun: u16,
     pub(super) call: Call,
     pub(super) side: usize,
     pub(super) nexus: Nexus,
@@ -36,8 +38,8 @@ pub(super) enum Call {
     Sync,
     /// Put reservations on stable storage.
     Keep(Save),
-    /// More than moving bytes.
-    Order(Order),
+    /// More than moving bytes; with what the bytes count for that it came with.
+    Order { order: Order, _counted: Option<Buffer> },
 }
 
 impl Job {
@@ -49,8 +51,13 @@ impl Job {
                 (buffer.len() - done_bytes).min(self.store.piece_bytes()) as u64
             }
             Call::Sync | Call::Keep(_) => SYNC_COST_BYTES,
-            Call::Order(order) => order.len_bytes(),
+            Call::Order { order, .. } => order.len_bytes(),
         }
+    }
+
+    /// Whose it is among the workers, and what for.
+    pub(super) fn claim(&self) -> Claim {
+        Claim { owner: self.nexus.0, store: self.lun }
     }
 }
 
@@ -59,8 +66,26 @@ impl Call {
     pub(super) fn len_bytes(&self) -> u64 {
         match self {
             Call::Read { buffer, .. } | Call::Write { buffer, .. } => buffer.len() as u64,
-            Call::Order(order) => order.len_bytes(),
+            Call::Order { order, .. } => order.len_bytes(),
             Call::Sync | Call::Keep(_) => 0,
+        }
+    }
+
+    /// Whether what it has written may be in a cache alone when it is done.
+    pub(super) fn leaves_cached(&self) -> bool {
+        match self {
+            Call::Write { fua, .. } => !fua,
+            Call::Order { order, .. } => !order.fua && !order.is_read(),
+            Call::Read { .. } | Call::Sync | Call::Keep(_) => false,
+        }
+    }
+
+    /// What it writes is to be on the medium when it is done.
+    pub(super) fn reach_medium(&mut self) {
+        match self {
+            Call::Write { fua, .. } => *fua = true,
+            Call::Order { order, .. } if !order.is_read() => order.fua = true,
+            Call::Read { .. } | Call::Order { .. } | Call::Sync | Call::Keep(_) => {}
         }
     }
 
@@ -68,7 +93,7 @@ impl Call {
     pub(super) fn is_read(&self) -> bool {
         match self {
             Call::Read { .. } => true,
-            Call::Order(order) => order.is_read(),
+            Call::Order { order, .. } => order.is_read(),
             Call::Write { .. } | Call::Sync | Call::Keep(_) => false,
         }
     }
@@ -89,10 +114,10 @@ pub(super) struct Done {
 
 /// Runs a job, or the next piece of it; called on a worker.
 pub(super) fn run(job: Job) -> Step<Job, Done> {
-    let Job { store, call, side, nexus, token, is_timed } = job;
+    let Job { store, lun, call, side, nexus, token, is_timed } = job;
     let mut read = None;
     let more = |call| {
-        let rest = Job { store: Arc::clone(&store), call, side, nexus, token, is_timed };
+        let rest = Job { store: Arc::clone(&store), lun, call, side, nexus, token, is_timed };
         Step::More { bytes: rest.cost_bytes(), job: rest }
     };
     // A store's own failures do not leave the gate half open: there is nothing behind it to be torn.
@@ -126,11 +151,11 @@ pub(super) fn run(job: Job) -> Step<Job, Done> {
         }
         Call::Sync => store.sync().map_err(Failure::Write),
         Call::Keep(save) => save.write().map_err(Failure::Write),
-        Call::Order(order) if order.is_exclusive() => {
+        Call::Order { order, .. } if order.is_exclusive() => {
             let _gate = store.gate().write().unwrap_or_else(PoisonError::into_inner);
             order.in_store(&*store)
         }
-        Call::Order(order) => {
+        Call::Order { order, .. } => {
             let _gate = shared();
             order.in_store(&*store)
         }
@@ -141,19 +166,22 @@ pub(super) fn run(job: Job) -> Step<Job, Done> {
 
 #[cfg(test)]
 mod tests {
-    use engine::Buffers;
+    use std::os::fd::AsFd;
+
+    use engine::{Buffers, Workers};
+    use net::{Events, Interest, Poll};
 
     use super::*;
     use crate::backend::{Disk, OpenAs};
 
     /// Runs a call to the end; how many steps it took, and what it has read.
     fn run_all(store: &Arc<dyn BlockStore>, call: Call) -> (usize, Option<Buffer>) {
-        let mut job =
-            Job { store: Arc::clone(store), call, side: 3, nexus: Nexus(5), token: 9, is_timed: true };
+        let (store, lun, side, nexus) = (Arc::clone(store), 2, 3, Nexus(5));
+        let mut job = Job { store, lun, call, side, nexus, token: 9, is_timed: true };
         for steps in 1.. {
             match run(job) {
                 Step::More { bytes, job: rest } => {
-                    assert_eq!(bytes, rest.cost_bytes());
+                    assert_eq!((bytes, rest.claim()), (rest.cost_bytes(), Claim { owner: 5, store: 2 }));
                     job = rest;
                 }
                 Step::Done(done) => {
@@ -188,5 +216,42 @@ mod tests {
             assert_eq!(found, steps, "a read of {len} bytes, fua {fua}");
             assert!(read.unwrap()[..] == file[4096..][..len], "{len} bytes");
         }
+    }
+    /// Sixteen sessions write to a store that hangs. What is read from another one is answered, also to one of them.
+    #[test]
+    fn a_store_that_hangs_leaves_threads_to_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let [hangs, other]: [Arc<dyn BlockStore>; 2] = ["hangs", "other"].map(|name| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+            Arc::new(Disk::open_file(&path, OpenAs::default(), 512).unwrap()) as _
+        });
+        let buffers = Buffers::new(0);
+        let workers = Workers::start(super::super::WORKERS, run).unwrap();
+        let (poll, mut events) = (Poll::new().unwrap(), Events::new());
+        poll.add(workers.as_fd(), 0, Interest::READ).unwrap();
+        let submit = |store: &Arc<dyn BlockStore>, lun, nexus, token, call| {
+            let (store, side, is_timed) = (Arc::clone(store), 0, false);
+            let job = Job { store, lun, call, side, nexus: Nexus(nexus), token, is_timed };
+            workers.submit(job.claim(), job.cost_bytes(), job);
+        };
+        let mut read = |nexus, token| {
+            let buffer = buffers.take(4096);
+            let call = Call::Read { offset_bytes: 0, buffer, fua: false, done_bytes: 0 };
+            submit(&other, 1, nexus, token, call);
+            poll.wait(&mut events, None).unwrap();
+            let done: Vec<_> = workers.results().iter().map(|done| done.token).collect();
+            assert_eq!(done, [token]);
+        };
+        read(90, 1000);
+        let gate = hangs.gate().write().unwrap();
+        for token in 0..96 {
+            let buffer = buffers.take(4096);
+            let call = Call::Write { offset_bytes: 0, buffer, fua: false, done_bytes: 0 };
+            submit(&hangs, 0, token % 16, token, call);
+        }
+        read(91, 1001);
+        read(3, 1002);
+        drop(gate);
     }
 }

@@ -62,24 +62,36 @@ impl Side {
     }
 
     /// Has a worker carry out a call. One that changes the medium waits for those of connections that are gone.
-    pub(super) fn submit(&mut self, lun: Address, token: u64, call: Call, shared: &mut Shared) {
+    /// Whether it has to reach the medium is looked at here again: the cache may have been switched off while data came.
+    pub(super) fn submit(&mut self, lun: Address, token: u64, mut call: Call, shared: &mut Shared) {
         if !self.lingering.at_work.is_empty() && !call.is_read() {
             return self.lingering.behind.push(Held { lun, token, call });
         }
-        let (lun, now) = (shared.luns.lun_mut(lun), clock::now());
-        let Some((begins, Backend::Blocking(store))) =
-            lun.map(|lun| (lun.begins(call.is_read(), call.len_bytes(), now), lun.backend()))
-        else {
+        let now = clock::now();
+        let found = shared.luns.lun_mut(lun).map(|lun| {
+            if lun.writes_through() {
+                call.reach_medium();
+            }
+            (lun.begins(call.is_read(), call.len_bytes(), now), lun.number(), lun.backend())
+        });
+        let Some((begins, lun, Backend::Blocking(store))) = found else {
             unreachable!("only LUNs with a store that blocks come here");
         };
         let (side, nexus, is_timed) = (self.index, self.nexus, self.trail.is_some());
-        let task = self.transfers[token as usize].task;
-        let job = Job { store: Arc::clone(store), call, side, nexus, token, is_timed };
+        let transfer = &mut self.transfers[token as usize];
+        transfer.is_cached = call.leaves_cached();
+        let task = transfer.task;
+        let job = Job { store: Arc::clone(store), lun, call, side, nexus, token, is_timed };
         match begins > now {
-            false => shared.workers.submit(nexus.0, job.cost_bytes(), job),
+            false => shared.workers.submit(job.claim(), job.cost_bytes(), job),
             true => shared.waiting.push(begins, job),
         }
         self.note(task, |times, now| times.store_begin = now);
+    }
+
+    /// Whether the command of a transfer was ended while a worker has it, or is to have it.
+    pub(super) fn is_doomed(&self, token: u64) -> bool {
+        self.transfers.get(token as usize).is_some_and(|transfer| matches!(transfer.body, Body::Doomed(_)))
     }
 
     /// A worker has come back with what belongs to a command that was ended.

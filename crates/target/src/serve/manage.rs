@@ -25,8 +25,9 @@ pub(super) struct Management {
     open: Slab<Open>,
     others: Vec<Others>,
     finished: Vec<Request>,
-    /// Calls of sessions that are gone, by session and transfer.
+    /// Calls of sessions that are gone, by session and transfer, and how many each of these has.
     orphans: HashMap<(Nexus, u64), Orphan>,
+    busy: HashMap<Nexus, usize>,
 }
 
 #[derive(Debug)]
@@ -102,13 +103,25 @@ impl Management {
 
     /// Whether a session that is gone has calls that are under way.
     pub(super) fn is_busy(&self, nexus: Nexus) -> bool {
-        self.orphans.keys().any(|(owner, _)| *owner == nexus)
+        self.busy.contains_key(&nexus)
     }
 
-    /// A call of a session that is gone has come back.
-    pub(super) fn finish_orphan(&mut self, nexus: Nexus, token: u64) {
-        let orphan = self.orphans.remove(&(nexus, token));
-        orphan.into_iter().flat_map(|orphan| orphan.waiters).for_each(|id| self.release(id));
+    fn add_orphan(&mut self, nexus: Nexus, token: u64, orphan: Orphan) {
+        self.orphans.insert((nexus, token), orphan);
+        *self.busy.entry(nexus).or_default() += 1;
+    }
+
+    /// A call of a session that is gone has come back; whether it was the session's last.
+    pub(super) fn finish_orphan(&mut self, nexus: Nexus, token: u64) -> bool {
+        let Some(orphan) = self.orphans.remove(&(nexus, token)) else { return false };
+        orphan.waiters.into_iter().for_each(|id| self.release(id));
+        let Some(left) = self.busy.get_mut(&nexus) else { unreachable!("{nexus:?} had an orphan") };
+        *left -= 1;
+        let is_last = *left == 0;
+        if is_last {
+            self.busy.remove(&nexus);
+        }
+        is_last
     }
 
     /// The tasks to end in other sessions, since the last call.
@@ -237,7 +250,7 @@ impl Side {
                 _ => continue,
             };
             let orphan = Orphan { lun: transfer.lun, waiters };
-            shared.management.orphans.insert((self.nexus, token as u64), orphan);
+            shared.management.add_orphan(self.nexus, token as u64, orphan);
         }
     }
 
@@ -287,5 +300,24 @@ impl Side {
         } else {
             self.remove(token as usize);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_busy_until_the_last_of_its_calls_is_back() {
+        let mut management = Management::default();
+        let orphan = || Orphan { lun: Address::from_number(0), waiters: Vec::new() };
+        for (nexus, token) in [(1, 7), (1, 8), (2, 7)] {
+            management.add_orphan(Nexus(nexus), token, orphan());
+        }
+        assert!(!management.finish_orphan(Nexus(1), 7) && management.is_busy(Nexus(1)));
+        assert!(!management.finish_orphan(Nexus(1), 7), "it has come back already");
+        assert!(management.finish_orphan(Nexus(1), 8) && !management.is_busy(Nexus(1)));
+        assert!(management.is_busy(Nexus(2)) && management.finish_orphan(Nexus(2), 7));
+        assert!(management.orphans.is_empty() && management.busy.is_empty());
     }
 }

@@ -2,8 +2,8 @@
 //! all sessions; stores that block are called by a pool of workers.
 //!
 //! `client` is one connection, `side` a session and what it does with its PDUs, `exchange` joins the two, `transfer`
-//! is the payload that is moved, `parameters` what commands bring along, `jobs` are the calls that block, `chores` what
-//! takes long in memory, `path` what paths want.
+//! is the payload that is moved, `room` the memory for it, `parameters` what commands bring along, `jobs` are the calls
+//! that block, `chores` what takes long in memory, `path` what paths want.
 
 mod alive;
 mod chores;
@@ -16,11 +16,13 @@ mod exchange;
 mod jobs;
 mod lingering;
 mod listener;
+mod log;
 mod manage;
 mod member;
 mod parameters;
 mod path;
 mod reload;
+mod room;
 mod side;
 mod stats;
 mod succession;
@@ -31,7 +33,7 @@ mod waiting;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::rc::Rc;
@@ -55,8 +57,9 @@ use client::Client;
 use directory::Sessions;
 use drain::Drain;
 use end::End;
-use jobs::{Done, Job};
+use jobs::{Call, Done, Job};
 use listener::Listener;
+use log::log;
 use manage::Management;
 use reload::Reloader;
 use side::{Ending, Side};
@@ -148,6 +151,8 @@ struct Shared {
     /// What discovery answers; addresses that stand for all of this host are filled in per connection.
     advertised: Vec<DiscoveredTarget>,
     open_sessions: usize,
+    /// See [`Side::count_early`].
+    early_bytes: usize,
     /// The target ends: no new commands are begun.
     is_draining: bool,
     stats: Stats,
@@ -219,6 +224,7 @@ impl Target {
                 weights: config.weights.clone(),
                 advertised,
                 open_sessions: 0,
+                early_bytes: 0,
                 is_draining: false,
                 stats: Stats::default(),
                 told: Told::default(),
@@ -283,6 +289,18 @@ impl Target {
         }
     }
 
+    /// Has a worker do what has waited for its time. What nobody wants any more by then is not done; reservations that are
+    /// in force already are kept all the same.
+    fn begin(&mut self, job: Job) {
+        let side = self.sides.get(job.side).filter(|side| side.nexus == job.nexus);
+        let is_over = side.is_none_or(|side| side.is_doomed(job.token));
+        if is_over && !matches!(job.call, Call::Keep(_)) {
+            let Job { side, nexus, token, .. } = job;
+            return self.finish(Done { side, nexus, token, result: Ok(()), read: None, ended: None });
+        }
+        self.shared.workers.submit(job.claim(), job.cost_bytes(), job);
+    }
+
     /// Goes on with a command that was with a worker or was a chore.
     fn finish(&mut self, done: Done) {
         match self.sides.get_mut(done.side) {
@@ -292,8 +310,9 @@ impl Target {
                 self.wake_members(index);
             }
             _ => {
-                self.shared.management.finish_orphan(done.nexus, done.token);
-                self.wake_logins();
+                if self.shared.management.finish_orphan(done.nexus, done.token) {
+                    self.came_to_rest(done.nexus);
+                }
             }
         }
     }
@@ -367,7 +386,7 @@ impl Service for Target {
 
     fn turn(&mut self, now: Instant) -> Result<Turn, ServeError> {
         while let Some(job) = self.shared.waiting.pop_due(now) {
-            self.shared.workers.submit(job.nexus.0, job.cost_bytes(), job);
+            self.begin(job);
         }
         // Before requests are looked at that wait for it.
         self.do_chore();
@@ -439,11 +458,6 @@ impl Service for Target {
             (true, at) => Turn::WaitUntil(at),
         })
     }
-}
-
-/// Says something to whoever reads stderr; that nobody does is no reason to stop serving.
-fn log(text: std::fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "farlun target: {text}");
 }
 
 /// The thread's scratch buffer, lent to one client at a time.

@@ -1,6 +1,7 @@
 //! Commands that come with data of their own, and those that work on a range: received, looked at again,
 //! carried out.
 
+use engine::Buffer;
 use proto::target::{Run, TaskId};
 use wire::iscsi::Lun as Address;
 use wire::scsi::{Sense, Status};
@@ -24,9 +25,9 @@ impl Side {
         }
         if len_bytes == 0 {
             let nothing = without_place(task, run.lun, 0, Body::Away);
-            return self.run_with(&nothing, &run.cdb, &[], shared);
+            return self.run_with(&nothing, &run.cdb, None, shared);
         }
-        if !self.has_room(shared) {
+        if !self.has_room(len_bytes, shared) {
             return self.answer(task, Status::TASK_SET_FULL, None, 0);
         }
         let buffer = shared.buffers.take(len_bytes as usize);
@@ -36,9 +37,16 @@ impl Side {
     }
 
     /// Does a command whose data is there.
-    pub(super) fn run_with(&mut self, transfer: &Transfer, cdb: &[u8; 16], data: &[u8], shared: &mut Shared) {
+    pub(super) fn run_with(
+        &mut self,
+        transfer: &Transfer,
+        cdb: &[u8; 16],
+        data: Option<Buffer>,
+        shared: &mut Shared,
+    ) {
         let (task, lun, len_bytes) = (transfer.task, transfer.lun, transfer.len_bytes);
-        match scsi::execute_with(&mut shared.luns, lun, self.nexus, cdb, data) {
+        let bytes = data.as_deref().unwrap_or_default();
+        match scsi::execute_with(&mut shared.luns, lun, self.nexus, cdb, bytes) {
             Outcome::Good => self.answer(task, Status::GOOD, None, len_bytes),
             Outcome::Conflict => self.answer(task, Status::RESERVATION_CONFLICT, None, len_bytes),
             Outcome::Check(sense) => self.answer(task, Status::CHECK_CONDITION, Some(sense), len_bytes),
@@ -47,7 +55,10 @@ impl Side {
                 self.good_without(transfer, sessions, save, shared);
             }
             Outcome::Sync => self.call(task, lun, len_bytes, Call::Sync, shared),
-            Outcome::Order(order) => self.order(task, lun, len_bytes, order, shared),
+            // The order has the bytes now, and as many are held as before.
+            Outcome::Order(order) => {
+                self.order(task, lun, len_bytes, (order, data.map(Buffer::emptied)), shared);
+            }
             Outcome::Keep(save) => self.call(task, lun, len_bytes, Call::Keep(save), shared),
             outcome => unreachable!("with its data a command is decided, found {outcome:?}"),
         }
@@ -55,7 +66,7 @@ impl Side {
 
     /// Carries out a command that came without data.
     pub(super) fn carry_out(&mut self, run: &Run, order: Order, shared: &mut Shared) {
-        self.order(run.task, run.lun, 0, order, shared);
+        self.order(run.task, run.lun, 0, (order, None), shared);
     }
 
     /// Has a worker do something for a command that came without data.
@@ -63,10 +74,17 @@ impl Side {
         self.call(run.task, run.lun, 0, call, shared);
     }
 
-    fn order(&mut self, task: TaskId, lun: Address, sent_bytes: u32, order: Order, shared: &mut Shared) {
+    fn order(
+        &mut self,
+        task: TaskId,
+        lun: Address,
+        sent_bytes: u32,
+        (order, counted): (Order, Option<Buffer>),
+        shared: &mut Shared,
+    ) {
         let backend = shared.luns.lun_mut(lun).map(crate::lun::Lun::backend_mut);
         let Some(Backend::Inline(inline)) = backend else {
-            return self.call(task, lun, sent_bytes, Call::Order(order), shared);
+            return self.call(task, lun, sent_bytes, Call::Order { order, _counted: counted }, shared);
         };
         let mut done_bytes = 0;
         // Thousands may come in one turn, and each would begin at once.
@@ -77,7 +95,7 @@ impl Side {
             Ok(false) => {
                 let token = self.insert(without_place(task, lun, sent_bytes, Body::Away), shared);
                 let (side, nexus) = (self.index, self.nexus);
-                shared.chores.push(Chore { lun, order, side, nexus, token, done_bytes });
+                shared.chores.push(Chore { lun, order, side, nexus, token, done_bytes, _counted: counted });
             }
             Err(failure) => self.fail(task, lun, &failure, shared),
         }
@@ -98,6 +116,7 @@ fn without_place(task: TaskId, lun: Address, len_bytes: u32, body: Body) -> Tran
         actual_bytes: len_bytes,
         len_bytes,
         fua: false,
+        is_cached: false,
         is_buffered: true,
         body,
     }

@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Step, Workers};
+use engine::{Claim, Step, Workers};
 use event::Instant;
 use net::{Interest, Signal, tcp};
 
@@ -43,6 +43,9 @@ pub struct Reloaded {
     /// What stays as it was until the target is started again, in sentences.
     pub stays: Vec<String>,
 }
+
+/// Its thread has one thing to do at a time.
+const ONLY: Claim = Claim { owner: 0, store: 0 };
 
 /// How often it is looked whether a LUN that leaves is free.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -83,7 +86,7 @@ struct Prepared {
 impl Reloader {
     fn drop_later(&self, gone: Vec<Lun>) {
         if !gone.is_empty() {
-            self.workers.submit(0, 0, Task::Drop(gone));
+            self.workers.submit(ONLY, 0, Task::Drop(gone));
         }
     }
 }
@@ -122,7 +125,7 @@ impl Target {
     fn begin_reload(&mut self) {
         let Some(reloader) = &mut self.reloader else { return };
         let serving = Serving { config: self.config.clone(), luns: self.shared.luns.specs() };
-        reloader.workers.submit(0, 0, Task::Prepare(Box::new(serving)));
+        reloader.workers.submit(ONLY, 0, Task::Prepare(Box::new(serving)));
         (reloader.is_reading, reloader.is_stale) = (true, false);
     }
 

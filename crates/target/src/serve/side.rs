@@ -18,22 +18,16 @@ use super::end::End;
 use super::jobs::{Call, Done};
 use super::lingering::Lingering;
 use super::member::Member;
+use super::room::share_bytes;
 use super::trail::Trail;
 use super::transfer::{Body, Place, Transfer};
 use super::{Shared, log};
 use crate::backend::Backend;
-use crate::lun::Nexus;
+use crate::lun::{Lun, Nexus};
 use crate::scsi::{self, Failure, Outcome};
 
 /// The command window before anything is known of the path.
 pub(super) const COMMANDS_AT_FIRST: u32 = 4096;
-/// Buffers that all sessions may hold together before those that hold some are no longer read.
-const BUDGET_BYTES: usize = 256 << 20;
-/// The least share of one session.
-const SHARE_MIN_BYTES: usize = 4 << 20;
-/// A session that holds so many shares is answered TASK SET FULL.
-const SHARES_MAX: usize = 4;
-
 /// A session: everything that its connections have in common.
 pub(super) struct Side {
     pub(super) index: usize,
@@ -50,6 +44,8 @@ pub(super) struct Side {
     /// Buffers that its transfers hold, and how many transfers are being filled by the initiator.
     pub(super) held_bytes: usize,
     pub(super) filling: usize,
+    /// Data that waits for commands before its own, as it was counted last.
+    pub(super) early_bytes: usize,
     /// Commands that its share of buffers has room for, by the mean of those that needed one.
     pub(super) window_max: u32,
     pub(super) lingering: Lingering,
@@ -94,6 +90,7 @@ impl Side {
             transfers: Slab::new(),
             held_bytes: 0,
             filling: 0,
+            early_bytes: 0,
             window_max: u32::MAX,
             lingering: Lingering::default(),
             weight: shared.weights.get(&name::folded(&candidate.initiator_name)).copied().unwrap_or(1),
@@ -145,28 +142,9 @@ impl Side {
         shared.stirred.extend(stirred.map(|member| member.client));
     }
 
-    /// A session that holds its share of buffers, or any while there are none left, is not read until some
-    /// are free; unless its initiator is filling one, which would never come free otherwise. A connection that
-    /// does not listen to its answers is not read either. A session without buffers is never held up by
-    /// those of others.
-    pub(super) fn may_read(&self, connection: ConnectionId, shared: &Shared) -> bool {
-        if self.session.is_backed_up(connection) {
-            return false;
-        }
-        let is_over = self.held_bytes > share_bytes(shared) || !has_budget(shared);
-        self.held_bytes == 0 || self.filling > 0 || !is_over
-    }
-
     /// Whether anything is under way on a LUN.
     pub(super) fn uses(&self, number: u16) -> bool {
         self.transfers.iter().any(|(_, transfer)| transfer.lun.number() == Some(number))
-    }
-
-    /// Whether one more buffer can be had at all.
-    pub(super) fn has_room(&self, shared: &Shared) -> bool {
-        // What sessions that are gone have left with the stores counts too; one buffer each session always has.
-        let is_full = shared.buffers.held_bytes() >= SHARES_MAX * BUDGET_BYTES;
-        self.held_bytes < SHARES_MAX * share_bytes(shared) && (self.held_bytes == 0 || !is_full)
     }
 
     pub(super) fn insert(&mut self, transfer: Transfer, shared: &Shared) -> u64 {
@@ -256,7 +234,7 @@ impl Side {
                     let transfer = new_transfer(run, range, len_bytes, Body::Memory);
                     let token = self.insert(transfer, shared);
                     self.session.send(task, token, range.len_bytes);
-                } else if !self.has_room(shared) {
+                } else if !self.has_room(len_bytes, shared) {
                     self.answer(task, Status::TASK_SET_FULL, None, 0);
                 } else {
                     let buffer = shared.buffers.take(len_bytes as usize);
@@ -276,7 +254,7 @@ impl Side {
                 self.note_request(run, Op::Write, &range, len_bytes);
                 let body = if self.is_memory(run, shared) {
                     Body::Memory
-                } else if !self.has_room(shared) {
+                } else if !self.has_room(len_bytes, shared) {
                     return self.answer(task, Status::TASK_SET_FULL, None, 0);
                 } else {
                     Body::Filling(shared.buffers.take(len_bytes as usize))
@@ -324,7 +302,7 @@ impl Side {
             Body::Parameters(data, cdb) => {
                 self.filling -= 1;
                 let transfer = self.remove(token as usize);
-                self.run_with(&transfer, &cdb, &data, shared);
+                self.run_with(&transfer, &cdb, Some(data), shared);
             }
             _ => {
                 let transfer = self.remove(token as usize);
@@ -360,6 +338,10 @@ impl Side {
                 transfer.body = Body::Sending(Arc::new(buffer));
                 self.note(task, |times, now| times.answered = now);
                 self.session.send(task, done.token, actual_bytes);
+            }
+            // Its initiator, or another, has switched the cache off meanwhile.
+            (Ok(()), None) if transfer.is_cached && shared.luns.lun(lun).is_some_and(Lun::writes_through) => {
+                self.submit(lun, done.token, Call::Sync, shared);
             }
             (Ok(()), None) => {
                 self.remove(token);
@@ -401,6 +383,9 @@ impl Side {
             Some(target_name) => Asker::Session { target_name },
             None => Asker::Discovery,
         };
+        if let Some(segment_len) = discovery::declared_segment(text) {
+            self.session.declare_segment(connection, segment_len);
+        }
         let advertised = shared.advertised(local);
         let answer = match peer_cpu::is_request(text) {
             true => peer_cpu::answer(clock::process_cpu_ns()),
@@ -424,7 +409,7 @@ impl Side {
         let transfer = &mut self.transfers[place.token as usize];
         match &mut transfer.body {
             Body::Memory => {
-                let backend = shared.luns.lun_mut(transfer.lun).map(super::super::lun::Lun::backend_mut);
+                let backend = shared.luns.lun_mut(transfer.lun).map(Lun::backend_mut);
                 let Some(Backend::Inline(inline)) = backend else {
                     unreachable!("the transfer was made for a LUN that is served inline");
                 };
@@ -444,16 +429,6 @@ impl Side {
     }
 }
 
-/// What one session may hold.
-fn share_bytes(shared: &Shared) -> usize {
-    (BUDGET_BYTES / shared.open_sessions.max(1)).max(SHARE_MIN_BYTES)
-}
-
-/// Whether there is room for more buffers.
-pub(super) fn has_budget(shared: &Shared) -> bool {
-    shared.buffers.held_bytes() < BUDGET_BYTES
-}
-
 fn new_transfer(run: &Run, range: scsi::Transfer, len_bytes: u32, body: Body) -> Transfer {
     Transfer {
         task: run.task,
@@ -462,6 +437,7 @@ fn new_transfer(run: &Run, range: scsi::Transfer, len_bytes: u32, body: Body) ->
         actual_bytes: range.len_bytes,
         len_bytes,
         fua: range.fua,
+        is_cached: false,
         is_buffered: !matches!(body, Body::Memory),
         body,
     }

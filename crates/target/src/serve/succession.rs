@@ -9,10 +9,20 @@ use super::directory::Replaced;
 use super::end::End;
 use super::manage::Reply;
 use super::side::Ending;
+use crate::lun::Nexus;
 
 impl Target {
-    /// Logins that wait for an old session to come to rest look again.
-    pub(super) fn wake_logins(&mut self) {
+    /// Nothing is under way any more for a session that is gone: logins that wait for that look again.
+    pub(super) fn came_to_rest(&mut self, nexus: Nexus) {
+        for index in self.shared.sessions.came_to_rest(nexus) {
+            if let Some(client) = self.clients.get_mut(index) {
+                client.become_dirty(&mut self.dirty);
+            }
+        }
+    }
+
+    /// Logins that wait for an old session to end look again.
+    fn wake_logins(&mut self) {
         for (_, client) in self.clients.iter_mut().filter(|(_, client)| client.next_tsih().is_some()) {
             client.become_dirty(&mut self.dirty);
         }
@@ -27,7 +37,11 @@ impl Target {
 
     /// Ends the sessions whose initiator has just logged in again, before anything else of it is served.
     pub(super) fn end_replaced(&mut self, now: Instant) {
-        for Replaced { old, new } in self.shared.sessions.take_replaced() {
+        let replaced = self.shared.sessions.take_replaced();
+        if replaced.is_empty() {
+            return;
+        }
+        for Replaced { old, new } in replaced {
             let mut waits_for = self.shared.sessions.held_by(old);
             let login = self.clients.iter().filter(|(_, client)| client.next_tsih() == Some(old));
             let mut clients: Vec<_> = login.map(|(index, _)| index).collect();
@@ -39,8 +53,8 @@ impl Target {
                 self.close(index, &End::Replaced, now);
             }
             waits_for.into_iter().for_each(|nexus| self.shared.sessions.hold(new, nexus));
-            self.wake_logins();
         }
+        self.wake_logins();
     }
 
     /// Ends tasks in other sessions than the one that asked, and answers who asked for what is done.

@@ -18,6 +18,8 @@ pub(super) struct Transfer {
     /// What is really moved.
     pub(super) len_bytes: u32,
     pub(super) fua: bool,
+    /// What is being written for it may be in a cache alone when it is done.
+    pub(super) is_cached: bool,
     /// Its bytes are in a buffer, which counts against the session's share.
     pub(super) is_buffered: bool,
     pub(super) body: Body,

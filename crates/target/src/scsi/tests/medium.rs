@@ -197,5 +197,7 @@ fn or_write() {
     f.check(MEMORY, &or(2048, 0, false), &Outcome::Good);
     f.check(MEMORY, &or(2048, 1, false), &out_of_range());
     f.check(READ_ONLY, &or(0, 1, false), &protected());
+    f.check(LARGE, &or(0, 2048, false), &Outcome::Parameters { len_bytes: 1 << 20 });
+    f.check(LARGE, &or(0, 2049, false), &field(10, None));
     f.check(MEMORY, &[0x8b, 0x20], &field(1, Some(7)));
 }
