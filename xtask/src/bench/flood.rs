@@ -24,10 +24,11 @@ const LUN_BYTES: u64 = 1 << 30;
 const MEMORY: &str = "memory:1GiB";
 /// What the victim reads and what the flood is let loose on, in memory and in files, by their LUN numbers.
 const KINDS: [(&str, [u32; 2]); 2] = [("memory", [0, 1]), ("file", [2, 3])];
-const FLOODS: [Flood; 3] = [
+const FLOODS: [Flood; 4] = [
     Flood { name: "4 KiB reads, depth 4096", op: "read", block: "4KiB", depth: "4096" },
     Flood { name: "1 MiB reads, depth 64", op: "read", block: "1MiB", depth: "64" },
     Flood { name: "1 MiB writes, depth 64", op: "write", block: "1MiB", depth: "64" },
+    Flood { name: "4 MiB writes, depth 64", op: "write", block: "4MiB", depth: "64" },
 ];
 
 /// How the victim is measured, before the first of its requests counts.

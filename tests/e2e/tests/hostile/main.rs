@@ -2,8 +2,9 @@
 //! target stays as it is and others go on. What it answers when the rules are kept is not asked here.
 //!
 //! `crowd` are many at once, `numbers` requests that are well formed and make no sense, `farewell` is a logout while much is
-//! under way.
+//! under way, `room` are requests for more memory than there is, `asleep` is who was to read what the target says.
 
+mod asleep;
 mod crowd;
 mod farewell;
 mod numbers;
@@ -13,6 +14,7 @@ mod pdu;
 mod raw_initiator;
 #[path = "../raw_login/mod.rs"]
 mod raw_login;
+mod room;
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};

@@ -114,6 +114,40 @@ fn waiting(stream: &mut TcpStream) -> Vec<u32> {
     tags.collect()
 }
 
+/// Data of commands whose turn has not come, since one before them is missing, is bounded in all sessions together.
+#[test]
+fn data_ahead_of_its_turn_is_bounded_in_all_sessions_together() {
+    const SESSIONS: u8 = 12;
+    /// Each session may have 16 MiB.
+    const WRITES: u32 = 250;
+    const LEN: u32 = 64 << 10;
+    let target = Target::serve(&["memory:1MiB"]);
+    let mut sessions = Vec::new();
+    for number in 0..SESSIONS {
+        let first = Login { isid: [0x80, 0, 0, 0x12, 0, number], ..FIRST };
+        let (one, tsih) = log_in(&target, first).expect("a session");
+        let (other, _) = log_in(&target, Login { tsih, cid: 1, ..first }).expect("another connection");
+        sessions.push((one, other));
+    }
+    let before_bytes = target.service.resident_bytes();
+    let mut dropped = 0;
+    for (one, other) in &mut sessions {
+        let early = |n| command(2 + n, write(0, LEN), LEN);
+        let sent = (0..WRITES).try_for_each(|n| other.write_all(&pdu::bytes(early(n), &[1; LEN as usize])));
+        let answer = sent.and_then(|()| other.write_all(&ping(7, b"?"))).and_then(|()| pdu::read(other));
+        match answer {
+            Ok(Some((Pdu::NopIn(_), _))) => {}
+            Ok(None) => dropped += 1,
+            Err(error) if pdu::is_end(&error) => dropped += 1,
+            other => panic!("{other:?}"),
+        }
+        assert!(waiting(one).is_empty(), "the other connection of the session stays");
+    }
+    assert!((1..SESSIONS).contains(&dropped), "{dropped} of {SESSIONS} have brought too much");
+    let grown_bytes = target.service.resident_bytes().saturating_sub(before_bytes);
+    assert!(grown_bytes < 160 << 20, "{grown_bytes} bytes are held for commands before their turn");
+}
+
 #[test]
 fn who_may_join() {
     let target = Target::serve(&["memory:1MiB"]);

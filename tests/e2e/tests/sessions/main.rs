@@ -2,6 +2,7 @@
 
 mod connections;
 mod drain;
+mod meanwhile;
 #[path = "../pdu/mod.rs"]
 mod pdu;
 #[path = "../raw_initiator/mod.rs"]
