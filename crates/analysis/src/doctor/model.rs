@@ -111,8 +111,11 @@ fn masked(facts: &Facts, findings: &[Finding], without: &[usize], then: Outcome)
     let relieved = &findings[*without.first()?];
     let is_rate = |f: &Finding| matches!(f.effect, Effect::Rate { .. } | Effect::Ramp { .. });
     let is_same = (then.bytes_per_s / facts.current.bytes_per_s.max(1e-9) - 1.0).abs() <= SAME - 1.0;
+    // The rate of a line whose packets were recorded is its own, whoever sends and how.
+    let is_seen_by_itself = |f: &Finding| f.limiter == Limiter::LinkRate && facts.line_busy.is_some();
     let found = findings.iter().enumerate().find(|(index, f)| {
-        f.limiter == then.held_by && is_rate(f) && f.share < relieved.share && !without.contains(index)
+        let is_next = f.limiter == then.held_by && is_rate(f) && !is_seen_by_itself(f);
+        is_next && f.share < relieved.share && !without.contains(index)
     });
     found.filter(|_| is_same && is_rate(relieved)).map(|(index, _)| index)
 }

@@ -172,9 +172,14 @@ fn the_ends_and_the_line() {
     let full = closed([128.0; 3], 128.0 * 64.0 * KIB / (0.97 * LINE), 64.0 * KIB);
     check(&full, Limiter::LinkRate, 1.0, Limiter::CallerDepth);
     // What follows the line is not what limits it.
-    let paced = Sender { pacing: 0.95, pacing_bytes_per_s: Some(0.98 * LINE), ..Sender::default() };
-    let paced = Facts { sender: Some(paced), ..full };
-    assert_eq!(judge(&paced).verdicts[0].limiter, Limiter::LinkRate);
+    let none = Sender { pacing_bytes_per_s: Some(0.98 * LINE), ..Sender::default() };
+    let lossy = Sender { congestion_window: 1.0, retransmitted: 13.0, ..none };
+    for sender in [Sender { pacing: 0.95, ..none }, Sender { pacing: 1.0, ..none }, lossy] {
+        let facts = Facts { sender: Some(sender), ..full.clone() };
+        let found = judge(&facts);
+        assert_eq!(found.verdicts[0].limiter, Limiter::LinkRate, "{found:#?}");
+        assert!(found.verdicts.iter().all(|verdict| verdict.gain(facts.current) < 1.1), "{found:#?}");
+    }
 }
 
 #[test]
