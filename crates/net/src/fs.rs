@@ -60,6 +60,16 @@ pub fn write_through_at(file: BorrowedFd<'_>, from: &[u8], offset_bytes: u64) ->
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }
 
+/// Reads what the kernel has in memory, without waiting for a medium; how much that was.
+/// `ErrorKind::WouldBlock` if it is none of it, `ErrorKind::Unsupported` where the file system cannot tell.
+pub fn read_cached_at(file: BorrowedFd<'_>, into: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
+    let offset = libc::off_t::try_from(offset_bytes).map_err(io::Error::other)?;
+    let slice = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    // SAFETY: the one slice is valid for writing during the call, and nobody else has it.
+    let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const slice, 1, offset, libc::RWF_NOWAIT) };
+    usize::try_from(read).map_err(|_| io::Error::last_os_error())
+}
+
 /// Makes `len_bytes` from `offset_bytes` on read as zeros and gives back the whole blocks of the file system
 /// or of the device in between; the size of the file stays. `ErrorKind::Unsupported` where nothing can be
 /// given back.

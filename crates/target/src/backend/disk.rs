@@ -19,6 +19,7 @@ use std::sync::{OnceLock, RwLock};
 
 use net::aligned::ALIGN_BYTES;
 
+use super::luck::Luck;
 use super::{BackendError, BlockStore, write_zeros};
 
 /// What is copied from or into the page cache at a time: 10 µs or so. A kernel without preemption does nothing else on that
@@ -39,6 +40,8 @@ pub struct Disk {
     /// The first failed sync. The kernel reports a lost write once and then forgets it, so a later sync
     /// that says "fine" would be a lie: it keeps failing until the target is started again.
     lost_writes: OnceLock<BackendError>,
+    /// Of reads that were to find everything in the page cache.
+    luck: Luck,
     gate: RwLock<()>,
 }
 
@@ -56,8 +59,8 @@ pub(super) struct Shape {
 impl Disk {
     pub(super) fn new(cached: File, direct: Option<File>, shape: Shape) -> io::Result<Disk> {
         let witness = net::fs::reopen(cached.as_fd())?;
-        let (lost_writes, gate) = (OnceLock::new(), RwLock::default());
-        Ok(Disk { shape, cached, direct, witness, lost_writes, gate })
+        let (lost_writes, luck, gate) = (OnceLock::new(), Luck::default(), RwLock::default());
+        Ok(Disk { shape, cached, direct, witness, lost_writes, luck, gate })
     }
 
     /// Bytes per logical block of the LUN.
@@ -119,6 +122,18 @@ impl BlockStore for Disk {
             }
             _ => error.into(),
         })
+    }
+
+    /// A look that misses has the kernel begin to read, which costs the caller a little: where the cache is cold there
+    /// are few of them.
+    fn read_cached(&self, offset_bytes: u64, into: &mut [u8]) -> bool {
+        if into.len() > CACHED_PIECE_BYTES || self.direct.is_some() || !self.luck.is_worth_it() {
+            return false;
+        }
+        let read = again(|| net::fs::read_cached_at(self.cached.as_fd(), into, offset_bytes));
+        let is_all = read.is_ok_and(|read| read == into.len());
+        self.luck.was(is_all);
+        is_all
     }
 
     fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {

@@ -94,6 +94,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_just_written_is_read_without_waiting() {
+        let (_dir, path) = disk(1 << 20);
+        let store = Disk::open_file(&path, WRITABLE, 512).unwrap();
+        store.write_at(8192, &[7; 65_536]).unwrap();
+        let mut into = vec![0; 65_536];
+        assert!(store.read_cached(8192, &mut into) && into == [7; 65_536]);
+        assert!(!store.read_cached(8192, &mut [0; 65_537]), "what is long is a worker's");
+        assert!(!store.read_cached((1 << 20) - 512, &mut [0; 1024]), "not all of it is there");
+        // Of the next two one is let pass.
+        assert!(!store.read_cached(8192, &mut into) && store.read_cached(8192, &mut into));
+    }
+
+    #[test]
     fn keeps_what_several_threads_write() {
         let (_dir, path) = disk(1 << 20);
         let store = Arc::new(Disk::open_file(&path, WRITABLE, 512).unwrap());

@@ -21,6 +21,7 @@ mod disk;
 mod fault;
 mod file;
 mod inline;
+mod luck;
 mod memory;
 mod null;
 mod open;
@@ -55,6 +56,12 @@ pub trait BlockStore: fmt::Debug + Send + Sync {
 
     /// Fills `into` from `offset_bytes` on, all of it or an error.
     fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError>;
+
+    /// Fills all of `into` if that is a short copy from memory. Otherwise it has not waited for anything, `into` holds
+    /// whatever, and [`BlockStore::read_at`] has to be asked.
+    fn read_cached(&self, _offset_bytes: u64, _into: &mut [u8]) -> bool {
+        false
+    }
 
     /// Stores `from` at `offset_bytes`, all of it or an error. Whether it is stable afterwards says
     /// [`BlockStore::has_write_cache`].

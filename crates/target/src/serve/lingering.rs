@@ -61,7 +61,8 @@ impl Side {
         self.session.is_only_with_its_cid(connection) && self.lingering.at_work.is_empty()
     }
 
-    /// Has a worker carry out a call. One that changes the medium waits for those of connections that are gone.
+    /// Has a worker carry out a call, but for short reads of what is in the page cache: those are quicker done than
+    /// handed on. A call that changes the medium waits for those of connections that are gone.
     /// Whether it has to reach the medium is looked at here again: the cache may have been switched off while data came.
     pub(super) fn submit(&mut self, lun: Address, token: u64, mut call: Call, shared: &mut Shared) {
         if !self.lingering.at_work.is_empty() && !call.is_read() {
@@ -81,12 +82,20 @@ impl Side {
         let transfer = &mut self.transfers[token as usize];
         transfer.is_cached = call.leaves_cached();
         let task = transfer.task;
+        self.note(task, |times, now| times.store_begin = now);
+        if let Call::Read { offset_bytes, buffer, fua: false, .. } = &mut call
+            && begins <= now
+            && store.read_cached(*offset_bytes, buffer)
+        {
+            self.note_stored(task, is_timed.then(clock::now));
+            let Call::Read { buffer, .. } = call else { unreachable!("it is one") };
+            return self.send_read(token, buffer);
+        }
         let job = Job { store: Arc::clone(store), lun, call, side, nexus, token, is_timed };
         match begins > now {
             false => shared.workers.submit(job.claim(), job.cost_bytes(), job),
             true => shared.waiting.push(begins, job),
         }
-        self.note(task, |times, now| times.store_begin = now);
     }
 
     /// Whether the command of a transfer was ended while a worker has it, or is to have it.

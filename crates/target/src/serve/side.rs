@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use engine::Buffer;
 use event::{Host, Login, Op, RequestId};
 use net::clock;
 use proto::discovery::{self, Asker};
@@ -334,11 +335,7 @@ impl Side {
             return;
         }
         match (done.result, done.read) {
-            (Ok(()), Some(buffer)) => {
-                transfer.body = Body::Sending(Arc::new(buffer));
-                self.note(task, |times, now| times.answered = now);
-                self.session.send(task, done.token, actual_bytes);
-            }
+            (Ok(()), Some(buffer)) => self.send_read(done.token, buffer),
             // Its initiator, or another, has switched the cache off meanwhile.
             (Ok(()), None) if transfer.is_cached && shared.luns.lun(lun).is_some_and(Lun::writes_through) => {
                 self.submit(lun, done.token, Call::Sync, shared);
@@ -353,6 +350,15 @@ impl Side {
             }
         }
         self.handle_events(shared);
+    }
+
+    /// Answers a read with what a store has given.
+    pub(super) fn send_read(&mut self, token: u64, buffer: Buffer) {
+        let transfer = &mut self.transfers[token as usize];
+        let (task, actual_bytes) = (transfer.task, transfer.actual_bytes);
+        transfer.body = Body::Sending(Arc::new(buffer));
+        self.note(task, |times, now| times.answered = now);
+        self.session.send(task, token, actual_bytes);
     }
 
     pub(super) fn fail(
