@@ -81,7 +81,9 @@ impl Seen {
         let (sender, receiver) = (&self.sender, &self.receiver);
         if is_strained(sender) || is_strained(receiver) {
             Limit::TcpMem
-        } else if share(sender.account.rwnd_limited_ns) >= MOSTLY {
+        } else if share(sender.account.rwnd_limited_ns) >= MOSTLY
+            || fills(self.product_bytes(), sender.account.peer_window_max_bytes)
+        {
             match self.product_bytes() {
                 product if product >= WINDOW_MAX_BYTES / 10 * 9 => Limit::WindowFormat,
                 // Linux offers about half of a buffer as window, or more.
@@ -89,8 +91,9 @@ impl Seen {
                 _ if self.receiver_cpu() >= NO_TIME => Limit::ReceiverCpu,
                 _ => Limit::Receiver,
             }
-        } else if share(sender.account.sndbuf_limited_ns) >= MOSTLY
-            && near(self.product_bytes() * 2, sender.limits.send_bytes[2])
+        } else if (share(sender.account.sndbuf_limited_ns) >= MOSTLY
+            && near(self.product_bytes() * 2, sender.limits.send_bytes[2]))
+            || fills(self.product_bytes(), sender.limits.send_bytes[2])
         {
             Limit::TcpWmem
         } else if self.sender_cpu() >= NO_TIME {
@@ -162,6 +165,12 @@ impl Seen {
 /// Whether something fills most of a limit that is known.
 fn near(bytes: u64, limit: u64) -> bool {
     limit > 0 && bytes >= limit / 10 * 8
+}
+
+/// Whether what is in flight takes up more of a window or a buffer than it does when the kernel is free to let that grow:
+/// then it is half. The kernel's own account of who waited is silent while a sender that is paced waits for its pace.
+fn fills(bytes: u64, whole: u64) -> bool {
+    whole > 0 && bytes >= whole / 10 * 7
 }
 
 /// Whether TCP had so much memory that it was frugal.
@@ -257,6 +266,17 @@ mod tests {
                 seen.sender.limits.send_bytes[2] = 26_000_000;
             },
         );
+        // A paced sender does not know that it waits.
+        check(Limit::TcpRmem, "at the far host", |seen| {
+            seen.sender.account.peer_window_max_bytes = 16_000_000;
+            seen.receiver.limits.receive_bytes[2] = 26_000_000;
+        });
+        check(Limit::TcpWmem, "at the near host", |seen| seen.sender.limits.send_bytes[2] = 16_000_000);
+        check(Limit::Network, "0 packets", |seen| {
+            seen.sender.account.peer_window_max_bytes = 26_000_000;
+            seen.receiver.limits.receive_bytes[2] = 52_000_000;
+            seen.sender.limits.send_bytes[2] = 26_000_000;
+        });
         // A send buffer that is empty because there is time is no limit.
         check(Limit::Network, "0 packets", |seen| seen.sender.account.sndbuf_limited_ns = 5 * SECOND);
     }
