@@ -142,7 +142,7 @@ fn measure(near: Near) -> anyhow::Result<u8> {
         true => {
             let said = |trial: &stream::Trial| {
                 if !json {
-                    say!("{}", trial.sentence())
+                    say!("{}", trial.sentence());
                 }
             };
             Some(stream::tune(address, &order, &options, &said)?)
@@ -167,7 +167,9 @@ fn measure(near: Near) -> anyhow::Result<u8> {
     if json {
         say!("{}", serde_json::to_string(&report)?);
     } else {
-        report.lines().iter().for_each(|line| say!("{line}"));
+        for line in report.lines() {
+            say!("{line}");
+        }
     }
     Ok(DONE)
 }

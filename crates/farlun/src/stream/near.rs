@@ -81,7 +81,7 @@ fn together<T: Send, R: Send>(
     let work = &work;
     thread::scope(|scope| {
         let threads: Vec<_> = items.into_iter().map(|item| scope.spawn(move || work(item))).collect();
-        let ended = threads.into_iter().map(|thread| thread.join());
+        let ended = threads.into_iter().map(thread::ScopedJoinHandle::join);
         ended.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     })
 }
