@@ -33,6 +33,7 @@ pub mod user;
 pub mod veth;
 pub mod wait;
 mod wake;
+pub mod zero_copy;
 
 pub use namespace::Namespace;
 pub use poll::{Events, Interest, Poll, Ready};

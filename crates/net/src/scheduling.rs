@@ -1,4 +1,5 @@
-//! How soon a thread runs when its time has come: real-time priority, timer slack, and the CPU it used.
+//! How soon and where a thread runs when its time has come: real-time priority, timer slack, its CPU, and the time it
+//! used there.
 #![allow(unsafe_code)]
 
 use std::fs::{File, OpenOptions};
@@ -15,6 +16,32 @@ pub fn realtime(priority: i32) -> io::Result<()> {
     // SAFETY: `parameter` is valid for the call; thread 0 is the calling one.
     let failed = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameter) };
     check(failed as libc::c_int).map(|_| ())
+}
+
+/// CPUs that the kernel's own masks have at most (CONFIG_NR_CPUS of distributions).
+const CPUS_MAX: usize = 8192;
+const MASK_BITS: usize = libc::c_ulong::BITS as usize;
+const MASK_WORDS: usize = CPUS_MAX / MASK_BITS;
+
+/// The CPUs that the calling thread may run on, in ascending order.
+pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+    let mut mask: [libc::c_ulong; MASK_WORDS] = [0; MASK_WORDS];
+    // The call itself, since the C libraries' sets end at CPU 1023.
+    // SAFETY: `mask` is as long as is said, and thread 0 is the calling one.
+    let filled =
+        unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };
+    check(filled as libc::c_int)?;
+    Ok((0..CPUS_MAX).filter(|cpu| mask[cpu / MASK_BITS] >> (cpu % MASK_BITS) & 1 == 1).collect())
+}
+
+/// Has the calling thread run on this CPU and on no other.
+pub fn pin(cpu: usize) -> io::Result<()> {
+    let mut mask: [libc::c_ulong; MASK_WORDS] = [0; MASK_WORDS];
+    let word = mask.get_mut(cpu / MASK_BITS).ok_or(io::ErrorKind::InvalidInput)?;
+    *word |= 1 << (cpu % MASK_BITS);
+    // SAFETY: `mask` is as long as is said, and thread 0 is the calling one.
+    let failed = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(&mask), mask.as_ptr()) };
+    check(failed as libc::c_int).map(drop)
 }
 
 /// Makes the calling thread yield to all others (nice 19): for work that may be late.
@@ -44,4 +71,25 @@ pub fn thread_cpu_ns() -> u64 {
     let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut used) };
     assert_eq!(failed, 0, "every Linux has a clock of CPU time for each thread");
     used.tv_sec.unsigned_abs() * 1_000_000_000 + used.tv_nsec.unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_stays_where_it_is_put_and_others_do_not() {
+        let allowed = allowed_cpus().unwrap();
+        assert!(!allowed.is_empty() && allowed.is_sorted());
+        let last = *allowed.last().unwrap();
+        let pinned = std::thread::spawn(move || {
+            pin(last).unwrap();
+            allowed_cpus().unwrap()
+        });
+        assert_eq!(pinned.join().unwrap(), [last]);
+        assert_eq!(allowed_cpus().unwrap(), allowed);
+        for none in [CPUS_MAX - 1, CPUS_MAX, usize::MAX] {
+            assert_eq!(pin(none).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{none}");
+        }
+    }
 }

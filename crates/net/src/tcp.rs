@@ -137,11 +137,21 @@ pub fn abandon_on_close(stream: &TcpStream, is_on: bool) -> io::Result<()> {
 
 /// The largest receive and send buffer autotuning may reach (`tcp_rmem`, `tcp_wmem`), in bytes.
 pub fn autotuning_limits() -> Option<(u64, u64)> {
-    let last = |name: &str| {
-        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
-        text.split_whitespace().last()?.parse().ok()
-    };
-    Some((last("tcp_rmem")?, last("tcp_wmem")?))
+    Some((limits("tcp_rmem")?[2], limits("tcp_wmem")?[2]))
+}
+
+/// What `net.ipv4.NAME` is, of those that have three values: `tcp_rmem` and `tcp_wmem` in bytes, `tcp_mem` in pages.
+/// `None` if it cannot be read, as `tcp_mem` in a network namespace.
+pub fn limits(name: &str) -> Option<[u64; 3]> {
+    let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
+    let mut values = text.split_whitespace().map(|value| value.parse().ok());
+    Some([values.next()??, values.next()??, values.next()??])
+}
+
+/// Bytes of a page, in which `tcp_mem` counts.
+pub fn page_bytes() -> Option<u64> {
+    // SAFETY: no pointers are passed.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()
 }
 
 /// What SO_BUF_LOCK says (`linux/net.h`).
@@ -173,14 +183,12 @@ fn get(stream: &TcpStream, name: libc::c_int) -> io::Result<i32> {
 /// Memory that all TCP of this machine has, and from where on it is frugal with it (`tcp_mem`, which is no limit of a
 /// network namespace), in bytes.
 pub fn memory() -> Option<(u64, u64)> {
-    // SAFETY: no pointers are passed.
-    let page_bytes = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+    let page_bytes = page_bytes()?;
     let sockets = std::fs::read_to_string("/proc/net/sockstat").ok()?;
     let used = sockets
         .lines()
         .find_map(|line| line.strip_prefix("TCP:")?.rsplit_once("mem ")?.1.trim().parse().ok());
-    let limits = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_mem").ok()?;
-    let pressure: u64 = limits.split_whitespace().nth(1)?.parse().ok()?;
+    let [_, pressure, _] = limits("tcp_mem")?;
     let used: u64 = used?;
     Some((used * page_bytes, pressure * page_bytes))
 }

@@ -1,17 +1,18 @@
 //! `farlun stream`: the raw TCP baseline.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use event::{Bytes, format_delay, parse_delay};
-use net::{EndSignals, tcp};
+use net::{EndSignals, scheduling, tcp};
 use serde_json::json;
 
 use crate::command::target::addresses;
 use crate::exit::{DONE, Exit};
 use crate::session::{SessionArgs, time_bar};
-use crate::stream::{self, CHUNK_BYTES, Order, Progress};
+use crate::stream::{self, Calls, Far, Order, Progress, SOURCE_BYTES, STREAMS_MAX};
 
 /// Measure raw TCP under the same policy: the baseline for everything else
 #[derive(Args, Debug)]
@@ -21,7 +22,9 @@ use crate::stream::{self, CHUNK_BYTES, Order, Progress};
 Examples:
   farlun stream serve --listen 10.0.0.7:5201     at the far end
   farlun stream 10.0.0.7:5201 --time 20s         near to far
-  farlun stream 10.0.0.7:5201 --reverse          far to near"
+  farlun stream 10.0.0.7:5201 --reverse          far to near
+  farlun stream 10.0.0.7:5201 --streams 4        four at once, each with its figures
+  farlun stream 10.0.0.7:5201 --tune             with the best sizes of reads and writes"
 )]
 pub(crate) struct StreamArgs {
     #[command(subcommand)]
@@ -32,24 +35,30 @@ pub(crate) struct StreamArgs {
 
 #[derive(Subcommand, Debug)]
 enum Serve {
-    /// Be the far end, for one stream after the other
-    Serve {
-        /// Where to listen; port 0 picks one
-        #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5201")]
-        listen: String,
-        /// Congestion control of what is sent, such as cubic [default: the system's]
-        #[arg(long = "cc", value_name = "NAME")]
-        congestion: Option<String>,
-        /// Leave it to TCP how fast its window is sent, without pacing: for comparison
-        #[arg(long)]
-        no_pacing: bool,
-        /// Write the table sockets-far.parquet to this directory
-        #[arg(long, value_name = "DIR")]
-        trace: Option<PathBuf>,
-        /// Print the ready line as JSON
-        #[arg(long)]
-        json: bool,
-    },
+    /// Be the far end, for one run after the other
+    Serve(ServeArgs),
+}
+
+#[derive(Args, Debug)]
+struct ServeArgs {
+    /// Where to listen; port 0 picks one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5201")]
+    listen: String,
+    /// Congestion control of what is sent, such as cubic [default: the system's]
+    #[arg(long = "cc", value_name = "NAME")]
+    congestion: Option<String>,
+    /// Leave it to TCP how fast its window is sent, without pacing: for comparison
+    #[arg(long)]
+    no_pacing: bool,
+    /// Have each stream run on one CPU: the first stream on the first of these, and so on [default: anywhere]
+    #[arg(long, value_name = "CPU", value_delimiter = ',')]
+    pin: Vec<usize>,
+    /// Write the table sockets-far.parquet to this directory
+    #[arg(long, value_name = "DIR")]
+    trace: Option<PathBuf>,
+    /// Print the ready line as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -65,6 +74,17 @@ struct Near {
     /// The far end sends
     #[arg(long)]
     reverse: bool,
+    /// Streams at once, 1 to 64
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=i64::from(STREAMS_MAX)))]
+    streams: u16,
+    /// Find the best sizes of writes and reads by short trials, and use them
+    #[arg(long)]
+    tune: bool,
+    /// Have each stream run on one CPU of this host: the first stream on the first of these, and so on [default:
+    /// anywhere]; the far end has its own --pin
+    #[arg(long, value_name = "CPU", value_delimiter = ',')]
+    pin: Vec<usize>,
     /// Send from a buffer of this size, from its start to its end and again [default: 1MiB]
     #[arg(long, value_name = "SIZE", conflicts_with = "reverse")]
     buffer: Option<Bytes>,
@@ -77,70 +97,107 @@ struct Near {
 
 pub(crate) fn run(args: StreamArgs) -> anyhow::Result<u8> {
     match (args.serve, args.near) {
-        (Some(Serve::Serve { listen, congestion, no_pacing, trace, json }), _) => {
-            serve(&listen, congestion.as_deref(), !no_pacing, trace.as_deref(), json)
-        }
+        (Some(Serve::Serve(args)), _) => serve(&args),
         (None, near) => measure(near),
     }
 }
 
-fn serve(
-    listen: &str,
-    congestion: Option<&str>,
-    pacing: bool,
-    trace: Option<&Path>,
-    json: bool,
-) -> anyhow::Result<u8> {
+fn serve(args: &ServeArgs) -> anyhow::Result<u8> {
     let signals = EndSignals::take_over()?;
-    let address = addresses(listen).map_err(Exit::usage)?[0];
+    let address = addresses(&args.listen).map_err(Exit::usage)?[0];
+    let congestion = args.congestion.as_deref();
+    check_congestion(congestion)?;
+    check_pins(&args.pin)?;
     let listener = tcp::listen(address, congestion)
         .map_err(|error| anyhow::anyhow!("cannot listen on {address}: {error}"))?;
     let address = listener.local_addr()?;
-    if let Some(dir) = trace {
+    if let Some(dir) = &args.trace {
         std::fs::create_dir_all(dir).map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;
     }
-    match json {
+    match args.json {
         true => say!("{}", json!({"ready": true, "addresses": [address.to_string()]})),
         false => say!("ready: {address}"),
     }
-    stream::serve(&listener, &signals, congestion, pacing, trace)?;
+    let far = Far { congestion, pacing: !args.no_pacing, pins: &args.pin, trace: args.trace.as_deref() };
+    stream::serve(&listener, &signals, &far)?;
     Ok(DONE)
 }
 
 fn measure(near: Near) -> anyhow::Result<u8> {
-    let Near { far, time, warmup, reverse, buffer, session, json } = near;
+    let Near { far, time, warmup, reverse, streams, tune, pin, buffer, session, json } = near;
     let far = far.ok_or_else(|| Exit::usage("expected the far end's ADDR:PORT, or serve; see --help"))?;
     if warmup >= time {
         let (warmup, time) = (format_delay(warmup), format_delay(time));
         return Err(Exit::usage(format!("--warmup {warmup} leaves nothing of --time {time} to be counted")));
     }
+    let address = addresses(&far).map_err(Exit::usage)?[0];
     let options = session.options()?;
-    let bar = time_bar(time);
-    let mut progress = |now: Progress| {
-        bar.set_position(now.elapsed.as_millis() as u64);
-        bar.set_message(format!("{:.1} MB/s", now.bytes as f64 / now.elapsed.as_secs_f64().max(1e-9) / 1e6));
+    check_congestion(options.congestion.as_deref())?;
+    check_pins(&pin)?;
+    // Filled with something, since pages of zeros would all be the same one.
+    let source = if reverse { Vec::new() } else { vec![0x5a; buffer_bytes(buffer)?] };
+    let calls = Calls::default();
+    let mut order = Order { reverse, time, warmup, streams, calls, pins: &pin, source: &source };
+    let tuning = match tune {
+        true => {
+            let said = |trial: &stream::Trial| {
+                if !json {
+                    say!("{}", trial.sentence());
+                }
+            };
+            Some(stream::tune(address, &order, &options, &said)?)
+        }
+        false => None,
     };
-    let order = Order { reverse, time, warmup, buffer_bytes: buffer_bytes(buffer)? };
-    let report = stream::run(addresses(&far).map_err(Exit::usage)?[0], &order, &options, &mut progress)?;
+    if let Some(tuning) = &tuning {
+        order.calls = tuning.calls();
+        if !json {
+            say!("{}", tuning.sentence());
+        }
+    }
+    let (bar, total_bytes) = (time_bar(time), AtomicU64::new(0));
+    let progress = |now: Progress| {
+        let bytes = total_bytes.fetch_add(now.fresh_bytes, Ordering::Relaxed) + now.fresh_bytes;
+        bar.set_position(now.elapsed.as_millis() as u64);
+        bar.set_message(format!("{:.1} MB/s", bytes as f64 / now.elapsed.as_secs_f64().max(1e-9) / 1e6));
+    };
+    let mut report = stream::run(address, &order, &options, &progress)?;
+    report.tune = tuning;
     bar.finish_and_clear();
     if json {
         say!("{}", serde_json::to_string(&report)?);
     } else {
-        let rate = report.load.bytes_per_s;
-        say!("{:.1} MB/s ({:.1} Mbit/s of payload)", rate / 1e6, rate * 8.0 / 1e6);
-        if let (Some(steady), Some(full_s)) = (report.steady_bits_per_s, report.full_s) {
-            say!("steady at {:.1} Mbit/s, full after {full_s:.0} s", steady / 1e6);
+        for line in report.lines() {
+            say!("{line}");
         }
-        say!("limited by {}", report.why);
     }
     Ok(DONE)
+}
+
+/// What the kernel lacks is found before anything is begun.
+fn check_congestion(name: Option<&str>) -> anyhow::Result<()> {
+    name.map_or(Ok(()), tcp::check_congestion).map_err(|error| Exit::usage(format!("--cc: {error}")))
+}
+
+fn check_pins(pins: &[usize]) -> anyhow::Result<()> {
+    let allowed = scheduling::allowed_cpus()?;
+    match pins.iter().find(|cpu| !allowed.contains(cpu)) {
+        None => Ok(()),
+        Some(cpu) => {
+            let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+            Err(Exit::usage(format!(
+                "--pin {cpu}: this process has no such CPU; expected some of {}",
+                allowed.join(",")
+            )))
+        }
+    }
 }
 
 /// The size of the buffer to send from: no more than this host can have in memory at once.
 fn buffer_bytes(asked: Option<Bytes>) -> anyhow::Result<usize> {
     const MOST: u64 = 16 << 30;
     match asked {
-        None => Ok(CHUNK_BYTES),
+        None => Ok(SOURCE_BYTES),
         Some(Bytes(0)) => Err(Exit::usage("--buffer 0: expected a size such as 1GiB")),
         Some(Bytes(bytes)) if bytes > MOST => {
             Err(Exit::usage(format!("--buffer {}: expected at most {}", Bytes(bytes), Bytes(MOST))))

@@ -1,23 +1,21 @@
 //! One direction of bytes, sent or received in a loop until the time is over or the peer closes.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::{Course, Moved, Pacing, SAMPLE_EVERY, Service, Steering, Turn, Work, socket_sample};
 use event::{Host, Instant, Sink, SocketSample};
-use net::{EndSignals, Interest, Poll, Ready, clock, tcp_info};
-use store::tables::{Recorder, TableError};
+use net::{EndSignals, Interest, Poll, Ready, TcpInfo, clock, tcp_info};
+use store::tables::Recorder;
 
 use super::account::Account;
 use super::history::{History, Moment};
-use super::message::Trailer;
+use super::inlet::{Inlet, More};
+use super::outlet::Outlet;
 
-/// Bytes of one call: what a sender writes and a receiver reads at once.
-pub(crate) const CHUNK_BYTES: usize = 1 << 20;
-/// Chunks written before the clock is looked at again.
-const CHUNKS_PER_TURN: usize = 8;
 /// What a sender has still to send, as the policy sees it: always more.
 const ENDLESS_BYTES: u64 = 1 << 30;
 const SIGNALS_TOKEN: u64 = 1;
@@ -25,20 +23,22 @@ const SIGNALS_TOKEN: u64 = 1;
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Which end of the flow this is.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Role {
+#[derive(Debug)]
+pub(super) enum Role<'a> {
     /// Sends until the time is over.
-    Send,
+    Send(Outlet<'a>),
     /// Receives until the peer closes.
-    Receive,
+    Receive(Inlet),
 }
 
 /// What a flow is to be.
 pub(super) struct Setup<'a> {
     /// At which end of the path.
     pub(super) host: Host,
+    /// Which stream of the run, for the table.
+    pub(super) number: u16,
     /// At which end of the flow.
-    pub(super) role: Role,
+    pub(super) role: Role<'a>,
     /// Signals that end it early.
     pub(super) signals: Option<&'a EndSignals>,
     /// How much is not counted, from the start.
@@ -47,10 +47,8 @@ pub(super) struct Setup<'a> {
     pub(super) time: Duration,
     /// Whether a sender is paced.
     pub(super) pacing: Pacing,
-    /// Where a sender takes its bytes from, one chunk after another.
-    pub(super) buffer_bytes: usize,
-    /// Where samples go.
-    pub(super) table: Option<Recorder<SocketSample>>,
+    /// Where samples go, those of all streams.
+    pub(super) table: Option<&'a Mutex<Recorder<SocketSample>>>,
 }
 
 /// What a flow says of itself while it runs.
@@ -58,8 +56,8 @@ pub(super) struct Setup<'a> {
 pub(crate) struct Progress {
     /// Time since its start.
     pub(crate) elapsed: Duration,
-    /// Bytes moved so far.
-    pub(crate) bytes: u64,
+    /// Bytes moved since it said so last.
+    pub(crate) fresh_bytes: u64,
 }
 
 /// What came of it.
@@ -72,12 +70,11 @@ pub(super) struct Outcome {
     pub(super) counted_bytes: u64,
     /// The time these took.
     pub(super) counted_time: Duration,
-    pub(super) min_rtt: Option<Duration>,
     /// What this end knows of itself.
     pub(super) account: Account,
     /// How it went.
     pub(super) history: History,
-    /// The last bytes received, as many as a trailer has.
+    /// The last bytes received, as many as were to be kept.
     pub(super) last: Vec<u8>,
 }
 
@@ -87,34 +84,35 @@ pub(super) struct Flow<'a> {
     stream: TcpStream,
     steering: Steering,
     host: Host,
-    role: Role,
-    buffer: Vec<u8>,
-    /// Where in the buffer the next chunk to send begins.
-    at: usize,
-    table: Option<Recorder<SocketSample>>,
+    number: u16,
+    role: Role<'a>,
+    table: Option<&'a Mutex<Recorder<SocketSample>>>,
     next_sample: Instant,
     outcome: Outcome,
     /// When the warm-up had ended, and the bytes acknowledged or received until then.
     base: Option<(Instant, u64)>,
+    /// The same at the last look.
+    last: (Instant, u64),
     warm: Instant,
     ends: Instant,
+    /// Bytes that were told of.
+    told_bytes: u64,
     is_ready: bool,
     is_over: bool,
-    progress: &'a mut dyn FnMut(Progress),
+    progress: &'a dyn Fn(Progress),
 }
 
 impl<'a> Flow<'a> {
+    /// Its time begins now.
     pub(super) fn new(
         stream: TcpStream,
         setup: Setup<'a>,
-        progress: &'a mut dyn FnMut(Progress),
+        progress: &'a dyn Fn(Progress),
     ) -> io::Result<Flow<'a>> {
-        let Setup { host, role, signals, warmup, time, pacing, buffer_bytes, table } = setup;
-        // Filled with something, since pages of zeros would all be the same one; the time begins after that.
-        let buffer = vec![0x5a; buffer_bytes];
+        let Setup { host, number, role, signals, warmup, time, pacing, table } = setup;
         let now = clock::now();
         let poll = Poll::new()?;
-        let interest = if matches!(role, Role::Receive) { Interest::READ } else { Interest::WRITE };
+        let interest = if matches!(role, Role::Receive(_)) { Interest::READ } else { Interest::WRITE };
         poll.add(stream.as_fd(), 0, interest)?;
         if let Some(signals) = signals {
             poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
@@ -125,9 +123,8 @@ impl<'a> Flow<'a> {
             steering,
             stream,
             host,
+            number,
             role,
-            buffer,
-            at: 0,
             table,
             next_sample: now,
             outcome: Outcome {
@@ -135,100 +132,62 @@ impl<'a> Flow<'a> {
                 moved_bytes: 0,
                 counted_bytes: 0,
                 counted_time: Duration::ZERO,
-                min_rtt: None,
-                account: Account::new(),
+                account: Account::default(),
                 history: History::default(),
                 last: Vec::new(),
             },
             base: None,
+            last: (now, 0),
             warm: now + warmup,
             ends: now + time,
+            told_bytes: 0,
             is_ready: true,
             is_over: false,
             progress,
         })
     }
 
-    /// Closes the table; the socket and what came of it.
-    pub(super) fn finish(mut self) -> Result<(TcpStream, Outcome), TableError> {
-        self.outcome.min_rtt = tcp_info::read(&self.stream).ok().and_then(|info| info.min_rtt);
-        if let Some(table) = self.table {
-            table.finish()?;
+    /// The socket and what came of it.
+    pub(super) fn finish(mut self) -> (TcpStream, Outcome) {
+        let account = &mut self.outcome.account;
+        if let Some(seconds) = self.outcome.history.full_window_s() {
+            account.full_window_ns = (seconds * 1e9) as u64;
         }
-        Ok((self.stream, self.outcome))
-    }
-
-    pub(super) fn take_table(&mut self) -> Option<Recorder<SocketSample>> {
-        self.table.take()
-    }
-
-    pub(super) fn into_parts(self) -> (TcpStream, Account) {
-        (self.stream, self.outcome.account)
-    }
-
-    fn send(&mut self, now: Instant) -> io::Result<()> {
-        if now >= self.ends {
-            self.is_over = true;
+        match &self.role {
+            Role::Send(outlet) => account.zero_copy = outlet.zero_copy().word(),
+            Role::Receive(inlet) => self.outcome.last = inlet.last().to_vec(),
         }
-        for _ in 0..CHUNKS_PER_TURN {
-            if self.is_over {
-                return Ok(());
+        if let Ok(info) = tcp_info::read(&self.stream) {
+            account.look(&info);
+        }
+        (self.stream, self.outcome)
+    }
+
+    /// Moves what there is to be moved, or room for.
+    fn transfer(&mut self, now: Instant) -> io::Result<()> {
+        let (bytes, is_ready) = match &mut self.role {
+            Role::Send(_) if now >= self.ends => {
+                self.is_over = true;
+                (0, false)
             }
-            let end = self.buffer.len().min(self.at + CHUNK_BYTES);
-            match (&self.stream).write(&self.buffer[self.at..end]) {
-                Ok(written) => {
-                    self.outcome.moved_bytes += written as u64;
-                    self.at += written;
-                    if self.at < end {
-                        return Ok(());
-                    }
-                    if self.at == self.buffer.len() {
-                        self.at = 0;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+            Role::Send(outlet) => outlet.write(&self.stream)?,
+            Role::Receive(inlet) => {
+                let (bytes, more) = inlet.read(&self.stream)?;
+                self.is_over = more == More::Never;
+                (bytes, more == More::Now)
             }
-        }
-        self.is_ready = true;
+        };
+        self.outcome.moved_bytes += bytes;
+        self.is_ready = is_ready;
         Ok(())
-    }
-
-    fn receive(&mut self) -> io::Result<()> {
-        match (&self.stream).read(&mut self.buffer) {
-            Ok(0) => self.is_over = true,
-            Ok(read) => {
-                self.outcome.moved_bytes += read as u64;
-                self.remember_last(read);
-            }
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
-    fn remember_last(&mut self, read: usize) {
-        let last = &mut self.outcome.last;
-        let fresh = &self.buffer[read.saturating_sub(Trailer::LEN)..read];
-        last.extend_from_slice(fresh);
-        let excess = last.len().saturating_sub(Trailer::LEN);
-        last.drain(..excess);
     }
 
     fn sample(&mut self, now: Instant) -> io::Result<()> {
         let info = tcp_info::read(&self.stream)?;
-        let is_sender = matches!(self.role, Role::Send);
-        let (rx_bytes, tx_bytes) = match is_sender {
-            true => (0, self.outcome.moved_bytes),
-            false => (self.outcome.moved_bytes, 0),
-        };
-        if let Some(table) = &mut self.table {
-            let unsent_bytes = if is_sender { ENDLESS_BYTES } else { 0 };
-            let moved = Moved { rx_bytes, tx_bytes, unsent_bytes, request_bytes: 0 };
-            table.record(&socket_sample(now, self.host, 0, &info, moved));
-        }
-        let arrived = if is_sender { info.acked_bytes } else { rx_bytes };
+        let moved_bytes = self.outcome.moved_bytes;
+        let is_sender = matches!(self.role, Role::Send(_));
+        self.record(now, &info, is_sender);
+        let arrived = if is_sender { info.acked_bytes } else { moved_bytes };
         self.outcome.account.look(&info);
         let window_bytes = u64::from(info.cwnd_packets) * u64::from(info.mss_bytes);
         let ended = self.outcome.history.look(Moment {
@@ -241,19 +200,44 @@ impl<'a> Flow<'a> {
         if ended {
             self.outcome.account.look_at_memory();
         }
-        if now >= self.warm && now <= self.ends {
-            let (since, base) = *self.base.get_or_insert((now, arrived));
-            self.outcome.counted_bytes = arrived - base;
-            self.outcome.counted_time = now.since(since);
-        }
+        self.count(now, arrived);
         if is_sender {
             let work = Work { unsent_bytes: ENDLESS_BYTES, ..Work::default() };
             self.steering.look(&self.stream, now, &info, work)?;
         }
         self.next_sample = now + self.steering.decision().look_again.min(SAMPLE_EVERY);
         let elapsed = now.since(self.outcome.started);
-        (self.progress)(Progress { elapsed, bytes: self.outcome.moved_bytes });
+        let fresh_bytes = moved_bytes - std::mem::replace(&mut self.told_bytes, moved_bytes);
+        (self.progress)(Progress { elapsed, fresh_bytes });
         Ok(())
+    }
+
+    /// Counts what arrived from the warm-up to the end: from the first look to the last one in between, or at least over
+    /// two looks, where a busy machine leaves no time for more.
+    fn count(&mut self, now: Instant, arrived: u64) {
+        let last = std::mem::replace(&mut self.last, (now, arrived));
+        if now < self.warm {
+            return;
+        }
+        let first = if now > self.ends { last } else { (now, arrived) };
+        let (since, base) = *self.base.get_or_insert(first);
+        if now <= self.ends || self.outcome.counted_time == Duration::ZERO {
+            self.outcome.counted_bytes = arrived - base;
+            self.outcome.counted_time = now.since(since);
+        }
+    }
+
+    fn record(&self, now: Instant, info: &TcpInfo, is_sender: bool) {
+        let Some(table) = self.table else { return };
+        let moved_bytes = self.outcome.moved_bytes;
+        let moved = match is_sender {
+            true => {
+                Moved { rx_bytes: 0, tx_bytes: moved_bytes, unsent_bytes: ENDLESS_BYTES, request_bytes: 0 }
+            }
+            false => Moved { rx_bytes: moved_bytes, tx_bytes: 0, unsent_bytes: 0, request_bytes: 0 },
+        };
+        let row = socket_sample(now, self.host, self.number.into(), info, moved);
+        table.lock().unwrap_or_else(PoisonError::into_inner).record(&row);
     }
 }
 
@@ -269,16 +253,16 @@ impl Service for Flow<'_> {
             // The signal stays for whoever started this flow.
             return Err(io::Error::new(io::ErrorKind::Interrupted, "ended by a signal"));
         }
+        if let (Role::Send(outlet), true) = (&mut self.role, ready.has_error) {
+            outlet.look(&self.stream)?;
+        }
         self.is_ready = true;
         Ok(())
     }
 
     fn turn(&mut self, now: Instant) -> io::Result<Turn> {
         if std::mem::take(&mut self.is_ready) || now >= self.ends {
-            match self.role {
-                Role::Send => self.send(now)?,
-                Role::Receive => self.receive()?,
-            }
+            self.transfer(now)?;
         }
         if now >= self.next_sample || self.is_over {
             self.sample(now)?;

@@ -45,6 +45,24 @@ pub(super) struct History {
 }
 
 impl History {
+    /// Several as one, interval by interval, for as long as all of them have any: rates, windows and repetitions added
+    /// up, ends and round trips in the middle.
+    pub(super) fn together(histories: &[&History]) -> History {
+        let shortest = histories.iter().map(|history| history.intervals.len()).min().unwrap_or(0);
+        let sum = |n: usize| {
+            let all = || histories.iter().map(|history| &history.intervals[n]);
+            let mean = |value: fn(&Interval) -> f64| all().map(value).sum::<f64>() / histories.len() as f64;
+            Interval {
+                end_s: mean(|interval| interval.end_s),
+                bits_per_s: all().map(|interval| interval.bits_per_s).sum(),
+                window_bytes: all().map(|interval| interval.window_bytes).sum(),
+                rtt_s: mean(|interval| interval.rtt_s),
+                retransmitted: all().map(|interval| interval.retransmitted).sum(),
+            }
+        };
+        History { intervals: (0..shortest).map(sum).collect(), since: None }
+    }
+
     /// Takes a look; an interval ends with the first one after its time. Whether one did.
     pub(super) fn look(&mut self, moment: Moment) -> bool {
         let Moment { elapsed, arrived, window_bytes, rtt, retransmitted } = moment;
@@ -70,16 +88,29 @@ impl History {
 
     /// The middle rate of the second half, in bits per second; `None` of less than four intervals.
     pub(super) fn steady(&self) -> Option<f64> {
-        let mut half: Vec<f64> =
-            self.intervals[self.intervals.len() / 2..].iter().map(|interval| interval.bits_per_s).collect();
-        half.sort_unstable_by(f64::total_cmp);
-        (self.intervals.len() >= 4).then(|| half[half.len() / 2])
+        self.middle(|interval| Some(interval.bits_per_s))
     }
 
     /// When the first interval ended whose rate was full; `None` if that is not known.
     pub(super) fn full_s(&self) -> Option<f64> {
-        let steady = self.steady()?;
-        self.intervals.iter().find(|interval| interval.bits_per_s >= FULL * steady).map(|full| full.end_s)
+        self.full(|interval| Some(interval.bits_per_s))
+    }
+
+    /// The same of the sender's window, which is full when it is about what it is in the second half.
+    pub(super) fn full_window_s(&self) -> Option<f64> {
+        self.full(|interval| interval.window_bytes.map(|bytes| bytes as f64))
+    }
+
+    fn middle(&self, value: impl Fn(&Interval) -> Option<f64>) -> Option<f64> {
+        let half = self.intervals[self.intervals.len() / 2..].iter();
+        let mut half = half.map(value).collect::<Option<Vec<f64>>>()?;
+        half.sort_unstable_by(f64::total_cmp);
+        (self.intervals.len() >= 4).then(|| half[half.len() / 2])
+    }
+
+    fn full(&self, value: impl Fn(&Interval) -> Option<f64>) -> Option<f64> {
+        let enough = FULL * self.middle(&value)?;
+        self.intervals.iter().find(|interval| value(interval) >= Some(enough)).map(|full| full.end_s)
     }
 }
 
@@ -106,7 +137,41 @@ mod tests {
         assert_eq!(history.intervals().len(), 20);
         assert!((history.steady().unwrap() - 640_000.0 * 8.0).abs() < 1.0);
         assert_eq!(history.full_s(), Some(7.0));
+        // The window of this one never stops growing: it is full when it is as large as in the middle of the second half.
+        assert_eq!(history.full_window_s(), Some(16.0));
         assert_eq!(history.intervals().iter().map(|i| i.retransmitted).sum::<u64>(), 10);
+    }
+
+    #[test]
+    fn several_are_as_long_as_the_shortest() {
+        let one = |seconds: u64, window_bytes: Option<u64>| {
+            let mut history = History::default();
+            for second in 0..=seconds {
+                history.look(Moment {
+                    elapsed: Duration::from_secs(second),
+                    arrived: second * 1_000,
+                    window_bytes,
+                    rtt: Duration::from_secs(seconds),
+                    retransmitted: second,
+                });
+            }
+            history
+        };
+        let both = History::together(&[&one(6, Some(10)), &one(4, Some(5))]);
+        assert_eq!(both.intervals().len(), 4);
+        let first = Interval {
+            end_s: 1.0,
+            bits_per_s: 16_000.0,
+            window_bytes: Some(15),
+            rtt_s: 5.0,
+            retransmitted: 2,
+        };
+        assert_eq!(both.intervals()[0], first);
+        assert_eq!((both.full_s(), both.full_window_s()), (Some(1.0), Some(1.0)));
+        // A receiver does not know the window.
+        let unknown = History::together(&[&one(6, None), &one(6, Some(5))]);
+        assert_eq!((unknown.full_s(), unknown.full_window_s()), (Some(1.0), None));
+        assert_eq!(History::together(&[]), History::default());
     }
 
     #[test]

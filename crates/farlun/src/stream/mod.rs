@@ -1,228 +1,117 @@
-//! The raw TCP baseline: one stream of bytes under the same policy, pacing and socket settings as iSCSI.
+//! The raw TCP baseline: streams of bytes under the same policy, pacing and socket settings as iSCSI.
 //!
-//! The near end connects and says in 16 bytes which way the bytes go and for how long; the sender sends,
-//! and the far end adds 104 bytes at the end: what it counted, and what its end knows of itself.
+//! The near end (`near`) opens the streams of a run and says on each which way the bytes go and for how long; the far
+//! end (`far`) greets when all are there, with the limits of its host, which `ceiling` looks at before anything is sent.
+//! Then the sender of each sends (`flow`, `outlet`, `inlet`), on a thread of its own. Last, the far end says what it knows
+//! of its end (`account`), and `why` tells from both what kept a stream from being faster. `tune` finds out by trials how
+//! much to write and to read at once.
 
 mod account;
+mod ceiling;
+mod far;
 mod flow;
 mod history;
+mod inlet;
+mod limits;
 mod message;
+mod near;
+mod outlet;
+mod report;
+mod search;
+mod tune;
 mod why;
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
-use std::path::Path;
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Duration;
 
-use engine::Pacing;
-use event::{Host, SocketSample};
-use initiator::Options;
-use net::{EndSignals, Events, Interest, Poll, clock, tcp, tcp_info};
-use store::manifest::{Cpu, Load};
+use event::SocketSample;
+use net::scheduling;
 use store::tables::Recorder;
 
-use account::Account;
-use flow::{Flow, Role, Setup};
-use history::Interval;
-use message::{Hello, Trailer};
-use serde::Serialize;
-use why::{Limit, Seen};
+pub(crate) use far::{Far, serve};
+pub(crate) use flow::Progress;
+pub(crate) use near::run;
+pub(crate) use tune::{Trial, tune};
 
-pub(crate) use flow::{CHUNK_BYTES, Progress};
-
-/// How long the far end may take to give its account at the end.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long somebody who connects may take to say what it wants; others wait for it.
-const HELLO_PATIENCE: Duration = Duration::from_secs(5);
+/// Streams of a run at most.
+pub(crate) const STREAMS_MAX: u16 = 64;
+/// What a sender sends from if nothing else is said.
+pub(crate) const SOURCE_BYTES: usize = 1 << 20;
+/// What may be written or read at once: less is lost in calls, more fits into no cache.
+const BLOCK_MIN_BYTES: u32 = 16 << 10;
+const BLOCK_MAX_BYTES: u32 = 4 << 20;
+/// How long a few bytes may take to find room.
+const SAY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the near end wants.
-pub(crate) struct Order {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Order<'a> {
     /// The far end sends.
     pub(crate) reverse: bool,
     /// How long.
     pub(crate) time: Duration,
     /// How much of that is not counted, from its start.
     pub(crate) warmup: Duration,
+    /// How many streams, at least one.
+    pub(crate) streams: u16,
+    /// How both ends call the kernel.
+    pub(crate) calls: Calls,
+    /// CPUs that the near end's threads are pinned to, in turn.
+    pub(crate) pins: &'a [usize],
     /// What the near end sends from, if it does: larger than the caches, it costs what a store in memory costs.
-    pub(crate) buffer_bytes: usize,
+    pub(crate) source: &'a [u8],
 }
 
-/// How a stream went: the figures that every load has, and what only a stream says.
-#[derive(Debug, Serialize)]
-pub(crate) struct Report {
-    #[serde(flatten)]
-    pub(crate) load: Load,
-    /// Rate and window over time.
-    intervals: Vec<Interval>,
-    /// The middle rate of the second half, bits per second; null if it was too short.
-    pub(crate) steady_bits_per_s: Option<f64>,
-    /// When the first interval ended that was within 5 % of it.
-    pub(crate) full_s: Option<f64>,
-    /// What both ends know of themselves.
-    near: Account,
-    far: Account,
-    /// What kept it from being faster.
-    limit: Limit,
-    /// The same as a sentence.
-    pub(crate) why: String,
+/// How the ends call the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Calls {
+    /// What the sender writes at once.
+    pub(crate) write_bytes: u32,
+    /// What the receiver reads at once.
+    pub(crate) read_bytes: u32,
+    /// Whether the sender asks the kernel not to copy.
+    pub(crate) zero_copy: bool,
 }
 
-/// Runs a stream against a far end that serves, and says how it went.
-pub(crate) fn run(
-    address: SocketAddr,
-    order: &Order,
-    options: &Options,
-    progress: &mut dyn FnMut(Progress),
-) -> anyhow::Result<Report> {
-    let mut stream = initiator::connect(address, options)?;
-    let table = table(options.trace.as_deref(), "sockets-near.parquet")?;
-    say(&mut stream, &Hello { reverse: order.reverse, time: order.time }.emit())?;
-    let cpu = clock::process_cpu_ns();
-    let role = match order.reverse {
-        true => Role::Receive,
-        false => Role::Send,
-    };
-    let Order { warmup, time, buffer_bytes, .. } = *order;
-    let pacing = options.pacing;
-    let setup = Setup { host: Host::Near, role, signals: None, warmup, time, pacing, buffer_bytes, table };
-    let mut flow = Flow::new(stream, setup, progress)?;
-    engine::run(&mut flow)?;
-    let (mut stream, mut outcome) = flow.finish()?;
-    let cpu = clock::process_cpu_ns() - cpu;
-    let trailer = match order.reverse {
-        // The trailer came last in the same stream of bytes.
-        true => Trailer::parse(&outcome.last),
-        false => {
-            stream.shutdown(Shutdown::Write)?;
-            let mut bytes = [0; Trailer::LEN];
-            stream.set_nonblocking(false)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.read_exact(&mut bytes).ok().and_then(|()| Trailer::parse(&bytes))
-        }
-    };
-    let Some(trailer) = trailer else {
-        anyhow::bail!("{address} closed the stream without an account of it; is it `farlun stream serve`?");
-    };
-    if order.reverse {
-        outcome.moved_bytes = outcome.moved_bytes.saturating_sub(Trailer::LEN as u64);
+impl Default for Calls {
+    fn default() -> Calls {
+        Calls { write_bytes: 1 << 20, read_bytes: 1 << 20, zero_copy: false }
     }
-    outcome.account.cpu_ns = cpu;
-    let counted = outcome.counted_time.as_secs_f64().max(1e-9);
-    let bytes = outcome.counted_bytes;
-    let (near, far) = (outcome.account, trailer.account);
-    let (sender, receiver) = if order.reverse { (far, near) } else { (near, far) };
-    let seen = Seen {
-        elapsed_ns: order.time.as_nanos() as u64,
-        bytes_per_s: bytes as f64 / counted,
-        rtt_ns: sender.min_rtt_ns,
-        sender,
-        receiver,
-    };
-    let (limit, why) = seen.limit();
-    let load = Load {
-        kind: "stream".to_owned(),
-        op: "stream".to_owned(),
-        direction: Some(if order.reverse { "far-to-near" } else { "near-to-far" }.to_owned()),
-        t_start_ns: outcome.started.as_nanos(),
-        t_end_ns: (outcome.started + order.time).as_nanos(),
-        warmup_ns: order.warmup.as_nanos() as u64,
-        bytes,
-        bytes_per_s: bytes as f64 / counted,
-        base_rtt_ns: outcome.min_rtt.map(|rtt| rtt.as_nanos() as f64),
-        cpu: Some(Cpu { near_ns: Some(cpu as f64), far_ns: Some(far.cpu_ns as f64), ..Cpu::default() }),
-        peer: Some(proto::keys::SOFTWARE.to_owned()),
-        ..Load::default()
-    };
-    let history = &outcome.history;
-    let (steady_bits_per_s, full_s) = (history.steady(), history.full_s());
-    let intervals = history.intervals().to_vec();
-    Ok(Report { load, intervals, steady_bits_per_s, full_s, near, far, limit, why })
 }
 
-/// Serves streams, one after the other, until a signal ends it.
-pub(crate) fn serve(
-    listener: &TcpListener,
-    signals: &EndSignals,
-    congestion: Option<&str>,
-    pacing: bool,
-    trace: Option<&Path>,
-) -> anyhow::Result<()> {
-    let poll = Poll::new()?;
-    poll.add(listener.as_fd(), 0, Interest::READ)?;
-    poll.add(signals.as_fd(), 1, Interest::READ)?;
-    let mut table = table(trace, "sockets-far.parquet")?;
-    let mut events = Events::new();
-    while !signals.came() {
-        poll.wait(&mut events, None)?;
-        let (stream, peer) = match listener.accept() {
-            Ok(accepted) => accepted,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            Err(error) => return Err(error.into()),
-        };
-        // What goes wrong with one stream leaves the table whole for the next.
-        if let Err(error) = serve_one(stream, congestion, pacing, signals, &mut table) {
-            eprintln!("farlun stream: {peer}: {error:#}");
-        }
+impl Order<'_> {
+    /// Two things that belong to the near and to the far end, that of the sender first.
+    fn sender_first<T>(&self, near: T, far: T) -> [T; 2] {
+        if self.reverse { [far, near] } else { [near, far] }
     }
-    if let Some(table) = table {
-        table.finish()?;
-    }
-    Ok(())
-}
 
-fn serve_one(
-    mut stream: TcpStream,
-    congestion: Option<&str>,
-    pacing: bool,
-    signals: &EndSignals,
-    table: &mut Option<Recorder<SocketSample>>,
-) -> anyhow::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(HELLO_PATIENCE))?;
-    let mut bytes = [0; Hello::LEN];
-    let hello = stream.read_exact(&mut bytes).ok().and_then(|()| Hello::parse(&bytes));
-    let Some(hello) = hello else {
-        anyhow::bail!("it does not begin like a stream of farlun; the connection is closed");
-    };
-    tcp::prepare(&stream, congestion)?;
-    let cpu = clock::process_cpu_ns();
-    let role = match hello.reverse {
-        true => Role::Send,
-        false => Role::Receive,
-    };
-    let mut silent = |_: Progress| {};
-    let setup = Setup {
-        host: Host::Far,
-        role,
-        signals: Some(signals),
-        warmup: Duration::ZERO,
-        time: hello.time,
-        pacing: if pacing { Pacing::Follow } else { Pacing::Off },
-        buffer_bytes: CHUNK_BYTES,
-        table: table.take(),
-    };
-    let mut flow = Flow::new(stream, setup, &mut silent)?;
-    let result = engine::run(&mut flow);
-    *table = flow.take_table();
-    let (mut stream, mut account) = flow.into_parts();
-    account.cpu_ns = clock::process_cpu_ns() - cpu;
-    result?;
-    let moved = tcp_info::read(&stream)?;
-    let bytes = if hello.reverse { moved.acked_bytes } else { moved.received_bytes };
-    say(&mut stream, &Trailer { bytes, account }.emit())?;
-    stream.shutdown(Shutdown::Write)?;
-    Ok(())
+    /// How much the sender sends from.
+    fn source_bytes(&self) -> u32 {
+        let bytes = if self.reverse { SOURCE_BYTES } else { self.source.len() };
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
 }
 
 /// Says a few bytes before or after the flow; the socket has room for them in time.
 fn say(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(SAY_PATIENCE))?;
     stream.write_all(bytes)?;
     stream.set_nonblocking(true)
 }
 
-fn table(dir: Option<&Path>, name: &str) -> anyhow::Result<Option<Recorder<SocketSample>>> {
-    Ok(dir.map(|dir| Recorder::create(dir.join(name))).transpose()?)
+/// Pins the calling thread, which is that of a stream, to its CPU, if there are any.
+fn pin(cpus: &[usize], number: u16) -> io::Result<()> {
+    match cpus {
+        [] => Ok(()),
+        cpus => scheduling::pin(cpus[usize::from(number) % cpus.len()]),
+    }
+}
+
+/// The table that all streams share.
+fn table(path: Option<PathBuf>) -> anyhow::Result<Option<Mutex<Recorder<SocketSample>>>> {
+    Ok(path.map(Recorder::create).transpose()?.map(Mutex::new))
 }

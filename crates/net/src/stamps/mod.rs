@@ -26,6 +26,8 @@ const TX_ACK: u32 = 1 << 9;
 const OPT_TSONLY: u32 = 1 << 11;
 const OPT_ID_TCP: u32 = 1 << 16;
 /// struct sock_extended_err (linux/errqueue.h): errno, origin, type, code, pad, info, data.
+const ERROR_ORIGIN_AT: usize = 4;
+const ERROR_CODE_AT: usize = 6;
 const ERROR_INFO_AT: usize = 8;
 const ERROR_DATA_AT: usize = 12;
 
@@ -35,16 +37,19 @@ pub struct Stamp(pub u64);
 
 /// What control messages said.
 #[derive(Default)]
-struct Said {
+pub(crate) struct Said {
     stamp: Option<Stamp>,
+    /// Who speaks through the error queue, and what more there is to it: `ee_origin` and `ee_code`.
+    pub(crate) origin: u8,
+    pub(crate) code: u8,
     /// What kind of stamp it is, and of what: `ee_info` and `ee_data`.
-    kind: u32,
-    number: Option<u32>,
+    pub(crate) kind: u32,
+    pub(crate) number: Option<u32>,
 }
 
 impl Said {
     /// Reads the control messages that the kernel has put where `message` says.
-    fn of(message: &libc::msghdr) -> Said {
+    pub(crate) fn of(message: &libc::msghdr) -> Said {
         let mut said = Said::default();
         // SAFETY: the kernel has filled in the control messages and said in `message` how many bytes they are.
         let mut at = unsafe { libc::CMSG_FIRSTHDR(message) };
@@ -67,6 +72,8 @@ impl Said {
         match (level, kind) {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => self.stamp = stamp(data),
             (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => {
+                self.origin = data.get(ERROR_ORIGIN_AT).copied().unwrap_or_default();
+                self.code = data.get(ERROR_CODE_AT).copied().unwrap_or_default();
                 self.kind = word(ERROR_INFO_AT).unwrap_or_default();
                 self.number = word(ERROR_DATA_AT);
             }
