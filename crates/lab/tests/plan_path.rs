@@ -103,6 +103,7 @@ fn cells_of_a_load_are_cut_alike() {
     ] {
         assert_eq!(cut(axis, other), [true; 4], "{other}");
     }
+    assert_eq!(cut(axis, "segment = [false, true]"), [false, false, true, true]);
     let own = "start = \"1s\"\npath = { loss = \"0%\" }";
     assert_eq!(
         cut("start = \"1s + 20rtt\"", own),

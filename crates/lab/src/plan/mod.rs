@@ -136,8 +136,11 @@ impl Plan {
     }
 
     /// Where super-packets are cut in one cell of a load they are cut in all: cells are compared, and what a packet is must
-    /// not differ between them.
+    /// not differ between them, unless the plan compares just that.
     fn alike(&self, cells: &mut [Cell]) {
+        if self.matrix.iter().any(|axis| axis.name == "segment") {
+            return;
+        }
         for load in &self.loads {
             let mut of_load: Vec<_> = cells.iter_mut().filter(|cell| cell.load.name == load.name).collect();
             if of_load.iter().any(|cell| cell.path.is_segmented()) {
