@@ -66,7 +66,7 @@ impl Faults {
     }
 
     /// The line of one direction with what happens on it.
-    pub fn on(&self, near: bool, line: Line) -> Line {
+    pub fn on(&self, near: bool, line: &Line) -> Line {
         let time = |value: &Both<Time>| value.of(near).map(|time| time.0).filter(|time| !time.is_zero());
         let hold = self.reorder_hold.of(near).map_or(USUAL_HOLD, |hold| hold.0);
         Line {
@@ -78,7 +78,7 @@ impl Faults {
             coalesce: time(&self.coalesce),
             tick: time(&self.tick),
             outages: self.down.of(near).map_or(Vec::new(), |down| down.0.clone()),
-            ..line
+            ..line.clone()
         }
     }
 }
@@ -128,14 +128,14 @@ mod tests {
             faults.set(flag, text).expect(flag);
         }
         faults.jitter_overtakes = true;
-        let [near, far] = [true, false].map(|near| faults.on(near, line()));
+        let [near, far] = [true, false].map(|near| faults.on(near, &line()));
         assert!(near.loss.is_none() && far.loss.is_some());
         assert!(near.jitter.is_some_and(|jitter| jitter.overtaking) && far.jitter.is_none());
         assert_eq!(near.reorder.map(|reorder| reorder.hold), Some(USUAL_HOLD));
         assert_eq!((near.duplicate, far.duplicate), (Some(Share::NONE), Some(Share::NONE)));
         assert_eq!((near.merge, far.merge), (far.merge, Some(Duration::from_micros(125))));
         assert_eq!((near.outages.len(), far.outages.len()), (2, 1));
-        assert_eq!(Faults::default().on(true, line()), line());
+        assert_eq!(Faults::default().on(true, &line()), line());
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl Path {
                 Queue::Packets(packets) => Some(packets.into()),
                 _ => None,
             };
-            faults.on(near, Line { queue_packets, ..Line::plain(self.shape(near)) })
+            faults.on(near, &Line { queue_packets, ..Line::plain(self.shape(near)) })
         })
     }
 

@@ -163,7 +163,7 @@ impl PathArgs {
         };
         let delay = self.delay.of(near).map_or(Duration::ZERO, |delay| delay.0);
         let plain = Line::plain(Shape { delay, rate, queue_bytes });
-        Ok(self.faults().on(near, Line { queue_packets, ..plain }))
+        Ok(self.faults().on(near, &Line { queue_packets, ..plain }))
     }
 
     fn faults(&self) -> Faults {
