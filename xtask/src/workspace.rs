@@ -40,8 +40,19 @@ pub(crate) fn target_dir() -> Result<PathBuf> {
     Ok(PathBuf::from(folder))
 }
 
-/// Builds the release binary, once for everybody who measures or tests it; its path.
+/// Builds the release binary, once for everybody who measures or tests it; its path. Runs that it makes name the commit.
 pub(crate) fn release_binary() -> Result<PathBuf> {
-    step::shown(&mut cargo(&["build", "--release", "--package", "farlun"]))?;
+    let mut build = cargo(&["build", "--release", "--package", "farlun"]);
+    if let Some(commit) = commit() {
+        build.env("FARLUN_COMMIT", commit);
+    }
+    step::shown(&mut build)?;
     Ok(target_dir()?.join("release/farlun"))
+}
+
+/// The commit that is checked out, and `-dirty` behind it if something was changed since; `None` outside a checkout.
+fn commit() -> Option<String> {
+    let describe = ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"];
+    let found = step::captured(Command::new("git").args(describe).current_dir(root())).ok()?;
+    Some(found.trim().to_owned()).filter(|commit| !commit.is_empty())
 }

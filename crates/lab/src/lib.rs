@@ -5,6 +5,7 @@
 //! no namespaces and computes no figures. [`replay`] asks a policy about a run that was recorded.
 
 pub mod doctor;
+mod exact;
 mod plan;
 pub mod replay;
 mod run;

@@ -144,6 +144,15 @@ fn a_cell_that_fails_is_named_and_the_others_are_run() {
 }
 
 #[test]
+fn a_load_that_a_signal_ended_has_no_figures() {
+    let (_temp, outcome) = run("[ $delay = 0 ] && { document true 137; exit 137; } || document true 0");
+    assert_eq!(outcome.failed, ["read at delay 0"]);
+    assert_eq!(checks(&outcome), [("cheap (delay 0)", None, false), ("cheap (delay 8ms)", Some(15.0), true)]);
+    let reasons: Vec<_> = outcome.tour.cells.iter().flat_map(|cell| &cell.repeats[0].reasons).collect();
+    assert_eq!(reasons, ["the near command was ended by signal 9 (exit code 137)"]);
+}
+
+#[test]
 fn without_any_path_the_run_stops() {
     #[derive(Default)]
     struct Told(Vec<String>);
@@ -209,6 +218,40 @@ fn what_is_valid_is_kept_and_the_rest_is_run_again() {
     let again = resumed(&temp).unwrap();
     assert!(again.good() && again.report_path.exists());
     assert_eq!(attempts(&temp), ["1", "4"]);
+}
+
+#[test]
+fn cells_over_another_device_are_not_put_beside_those_that_are_kept() {
+    let (temp, _) = run("[ $delay = 0 ] && document true 0 || { document false 0; exit 4; }");
+    fs::write(temp.path().join("body"), "device=veth; document true 0").unwrap();
+    let said = resumed(&temp).unwrap_err().to_string();
+    let expected = "this run was begun with tun devices and an emulator with real-time priority, and this has veth \
+                    devices and an emulator with real-time priority; resume it as it was begun";
+    assert!(said.contains(expected), "{said}");
+    fs::write(temp.path().join("body"), "document true 0").unwrap();
+    assert!(resumed(&temp).unwrap().good(), "nothing was written down of it");
+}
+
+#[test]
+fn times_and_rates_that_differ_in_their_last_digit_are_another_plan() {
+    let precise = |text: &str| {
+        let path = format!("[path]\n{text}\n\n[matrix]\nread.depth = [1, 2]");
+        Plan::parse(&PLAN.replace("[matrix]\ndelay = [\"0\", \"8ms\"]", &path), Variant::Full)
+            .unwrap()
+            .to_json()
+    };
+    for (one, other) in [
+        ("delay = \"8.001ms\"", "delay = \"8.002ms\""),
+        ("rate = \"1000.001mbit\"", "rate = \"1000.002mbit\""),
+        ("down = \"1.0001s+1s\"", "down = \"1.0002s+1s\""),
+    ] {
+        assert_ne!(precise(one), precise(other), "{one}");
+    }
+    let larger = PLAN.replace("1MiB", "8MiB");
+    let load =
+        |from: &str, to: &str| Plan::parse(&larger.replace(from, to), Variant::Full).unwrap().to_json();
+    assert_ne!(load("\"4KiB\"", "1049088"), load("\"4KiB\"", "1049600"), "a mebibyte and a bit");
+    assert_ne!(load("\"2s\"", "\"2.00001s\""), load("\"2s\"", "\"2.00002s\""));
 }
 
 #[test]
@@ -281,6 +324,25 @@ fn another_run_is_not_gone_on_with() {
         refused(&|order| order.commit = Some("1234567".to_owned())),
         "RUN: this run was begun with farlun 0.1.0, and this is farlun 0.1.0 (1234567)"
     );
+    let described = |change: &dyn Fn(&mut store::manifest::Run)| {
+        let dir = RunDir::open(temp.path().join("run")).unwrap();
+        let kept = dir.manifest().unwrap();
+        let mut changed = kept.clone();
+        change(&mut changed);
+        dir.save(&changed).unwrap();
+        let said = refused(&|_| ());
+        dir.save(&kept).unwrap();
+        said
+    };
+    let said = described(&|run| run.program_sha256 = Some("0123456789abcdef".to_owned()));
+    assert!(
+        said.starts_with(
+            "RUN: this run was begun with another build of farlun: its SHA-256 was 0123456789ab and is "
+        ),
+        "{said}"
+    );
+    let said = described(&|run| run.cpus += 1);
+    assert!(said.contains(" processors, and now there are "), "{said}");
     assert_eq!(
         refused(&|order| order.resume = false),
         "RUN holds a run already; go on with it by --resume, or name another directory with --out"

@@ -8,12 +8,14 @@
 //! model says, whenever somebody asks. Chance is exact too: what happens to the n-th packet of a direction follows
 //! from the seed and n alone ([`Dice`]).
 
+mod both;
 mod bottleneck;
 mod coalesce;
 mod cut;
 mod departures;
 mod dice;
 mod duplicate;
+mod faults;
 mod gate;
 mod jitter;
 mod line;
@@ -25,18 +27,21 @@ mod path;
 mod propagation;
 mod queue;
 mod reorder;
+mod room;
 mod serialiser;
 mod stage;
 mod tick;
 
+pub use both::Both;
 pub use bottleneck::Bottleneck;
 pub use coalesce::Coalesce;
 pub use cut::{Cutter, HEADERS_MAX, PieceHeaders, TCP_CHECKSUM};
 pub use dice::{Dice, Share, ShareError};
 pub use duplicate::Duplicate;
+pub use faults::{Faults, Schedule, Time};
 pub use gate::Gate;
 pub use jitter::{Jitter, JitterModel};
-pub use line::{Line, Shape};
+pub use line::{Line, SUPER_PACKET_MAX_BYTES, Shape, super_packet_bytes, want_single_packets};
 pub use loss::{Loss, LossModel};
 pub use merge::{Merge, SMALL_BYTES};
 pub use outage::{Outage, Outages};
@@ -45,6 +50,7 @@ pub use path::Path;
 pub use propagation::Propagation;
 pub use queue::{DropTail, Limit};
 pub use reorder::{Reorder, Reordering};
+pub use room::{EMPTY_PART, MEMORY_MAX_BYTES, WASTE_PART};
 pub use serialiser::Serialiser;
 pub use stage::{Dropped, Stage, Then};
 pub use tick::Tick;

@@ -17,6 +17,7 @@ pub const HEADER_BYTES: usize = 10;
 /// The largest packet a device hands over, with its header.
 pub const MAX_BYTES: usize = HEADER_BYTES + 65_535;
 
+const DEVICES: &str = "/dev/net/tun";
 const NEEDS_CSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
@@ -56,6 +57,11 @@ pub struct Offload {
 }
 
 impl Tun {
+    /// Whether a device may be had at all: the kernel may still refuse to make one.
+    pub fn opens() -> bool {
+        OpenOptions::new().read(true).write(true).open(DEVICES).is_ok()
+    }
+
     /// Makes the device `name` in the namespace of the calling thread, with checksum and TCP segmentation
     /// offload. Reads and writes never block.
     pub fn create(name: &str) -> io::Result<Tun> {
@@ -63,7 +69,7 @@ impl Tun {
             .read(true)
             .write(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-            .open("/dev/net/tun")?;
+            .open(DEVICES)?;
         // SAFETY: an all-zero ifreq is a valid one.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         assert!(name.len() < libc::IFNAMSIZ, "a device name has at most 15 bytes");

@@ -27,9 +27,12 @@ pub struct Run {
     pub plan_text: String,
     /// Seed of everything random.
     pub seed: u64,
-    /// Commit of the checkout farlun was built from, if it was.
+    /// Commit of the checkout farlun was built from, if whoever built it said.
     #[serde(default)]
     pub commit: Option<String>,
+    /// SHA-256 of the program that ran it, as sha256sum(1) prints it; null if it could not be read.
+    #[serde(default)]
+    pub program_sha256: Option<String>,
     /// Kernel release.
     pub kernel: String,
     /// CPUs the run could use.
@@ -168,7 +171,7 @@ pub struct Wan {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Path {
-    /// One-way delay.
+    /// One-way delay: half of the round trip where both ways differ.
     pub delay_ns: u64,
     /// Rate of the line; 0 if it has none.
     pub rate_bits_per_s: u64,
@@ -352,9 +355,28 @@ impl Check {
 }
 
 impl Cell {
-    /// The typed view of the document of `farlun wan`; an error if it is of another shape.
+    /// The typed view of the document of `farlun wan`; an error if it is of another shape. Its path is that which the
+    /// load's data take.
     pub fn wan(&self) -> Result<Option<Wan>, serde_json::Error> {
-        self.wan.as_ref().map(Wan::deserialize).transpose()
+        let Some(document) = &self.wan else { return Ok(None) };
+        let mut wan = Wan::deserialize(document)?;
+        let lines = [&document["path"]["near"], &document["path"]["far"]];
+        // Whoever made it may not tell the directions apart.
+        if let [Ok(near), Ok(far)] = lines.map(Path::deserialize)
+            && near.rate_bits_per_s > 0
+        {
+            let line = if self.is_homeward() { far } else { near };
+            let Path { rate_bits_per_s, queue_bytes, .. } = line;
+            let delay_ns = near.delay_ns.midpoint(far.delay_ns);
+            wan.path = Path { delay_ns, rate_bits_per_s, queue_bytes, ..wan.path };
+        }
+        Ok(Some(wan))
+    }
+
+    /// Whether the load's data go from far to near.
+    fn is_homeward(&self) -> bool {
+        let said = |key: &str| self.near.as_ref().and_then(|near| near[key].as_str());
+        said("op") == Some("read") || said("direction") == Some("far-to-near")
     }
 
     /// The documents of the further initiators' loads, near2 first, as far as they printed any; an error if one is
@@ -390,6 +412,25 @@ mod tests {
             serde_json::to_value(&check).unwrap(),
             json!({"name": "read", "value": 2.0, "op": ">=", "bound": 2.0, "unit": "Mb/s", "ok": true})
         );
+    }
+
+    #[test]
+    fn a_path_that_differs_is_seen_as_the_data_go() {
+        let line = |delay_ns, rate, queue| json!({"delay_ns": delay_ns, "rate_bits_per_s": rate, "queue_bytes": queue, "loss": null});
+        let path = json!({"delay_ns": 2_000_000, "rate_bits_per_s": 10, "queue_bytes": 3, "mtu": 1400,
+            "near": line(2_000_000, 10, 3), "far": line(40_000_000, 100, 7)});
+        for (near, rate, queue) in [
+            (json!({"kind": "bench", "op": "read"}), 100, 7),
+            (json!({"kind": "bench", "op": "write"}), 10, 3),
+            (json!({"kind": "stream", "direction": "far-to-near"}), 100, 7),
+            (json!({"kind": "stream", "direction": "near-to-far"}), 10, 3),
+        ] {
+            let cell = Cell { wan: Some(json!({"path": path})), near: Some(near), ..Cell::default() };
+            let seen = cell.wan().unwrap().unwrap().path;
+            let expected =
+                Path { delay_ns: 21_000_000, rate_bits_per_s: rate, queue_bytes: queue, mtu: 1400 };
+            assert_eq!(seen, expected, "{:?}", cell.near);
+        }
     }
 
     #[test]

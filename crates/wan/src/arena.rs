@@ -1,15 +1,17 @@
 //! Where the bytes of packets lie while the model has them: a few large chunks, filled one after the other.
 //!
-//! A packet takes as many bytes as it has, so what a path can hold (its own bytes, see [`limit_bytes`]) is
+//! A packet takes as many bytes as it has, so what a path can hold (its own bytes, see [`link::Line::memory_bytes`]) is
 //! also what the arena needs, whether it is full of acknowledgements or of super-packets. The chunk that was
 //! emptied last is filled next: a short path stays in the processor's cache.
 
-use link::{Cutter, Handle, Line};
+use link::{Cutter, EMPTY_PART, Handle};
 use net::tun::MAX_BYTES;
 
-use crate::pieces::{self, WASTE_PART};
+use crate::pieces;
 
 const CHUNK_BYTES: usize = 1 << 20;
+/// The end of a chunk stays empty where no largest packet fits.
+const _: () = assert!((CHUNK_BYTES / MAX_BYTES) as u64 >= EMPTY_PART, "memory is asked for by this part");
 /// Memory that is touched before the run, so that no page fault delays a packet. The rest of what a direction may need is
 /// only reserved then: most paths never fill it.
 const PREFAULT_BYTES: usize = 256 << 20;
@@ -25,17 +27,6 @@ struct Chunk {
     memory: Box<[u8]>,
     used_bytes: usize,
     live_packets: u32,
-}
-
-/// Bytes that a direction holds at most, with some to spare for an emulator that is late. The wire counts more
-/// than a packet has in memory, so bytes on the wire are enough here.
-pub(crate) fn limit_bytes(line: &Line) -> u64 {
-    let shape = &line.shape;
-    let spare = shape.rate.bytes_in(std::time::Duration::from_millis(5)) + (4 << 20);
-    let held = shape.rate.bytes_in(line.longest()).saturating_add(shape.queue_bytes).saturating_add(spare);
-    let more = |bytes: u64, part: usize| bytes.saturating_add(bytes.div_ceil(part as u64 - 1));
-    // The end of a chunk stays empty where no largest packet fits.
-    more(more(held, WASTE_PART), CHUNK_BYTES / MAX_BYTES)
 }
 
 impl Arena {

@@ -12,6 +12,7 @@ use crate::collect::{Collector, Traffic, Window};
 use crate::connections::Connections;
 use crate::host::{Drops, Host};
 use crate::lane::Lane;
+use crate::machine::{Machine, Meter};
 use crate::pump::{Cost, Pump, Signals};
 use crate::taps::Taps;
 use crate::{Spec, WanError};
@@ -25,6 +26,23 @@ pub(crate) struct Emulator {
     threads: Option<(JoinHandle<std::io::Result<Cost>>, Collector)>,
     drops_before: Drops,
     drops: Drops,
+    /// Namespaces that are the run's alone.
+    inodes: Vec<u64>,
+    meter: Option<Meter>,
+    machine: Option<Machine>,
+}
+
+/// What happened on a path.
+#[derive(Debug)]
+pub(crate) struct Moved {
+    /// To the packets that came to it while COMMAND ran.
+    pub(crate) traffic: Traffic,
+    /// Packets that the devices dropped before the path saw them.
+    pub(crate) drops: Drops,
+    /// What else this machine did meanwhile; `None` if the kernel does not tell.
+    pub(crate) machine: Option<Machine>,
+    /// What moving the packets cost.
+    pub(crate) cost: Cost,
 }
 
 impl Emulator {
@@ -39,6 +57,8 @@ impl Emulator {
     ) -> Result<Emulator, WanError> {
         let window = Window::new();
         let failed = |source| WanError::System { what: "start a thread of the emulator", source };
+        let own = near.iter().chain(far).filter(|host| host.own);
+        let inodes = own.map(|host| host.namespace.inode()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let signals = Signals::new().map_err(failed)?;
         let (collector, [to_far, to_near]) = Collector::start(trace, window.clone(), connections)?;
         let out = Lane::new(Direction::NearToFar, [near, far], spec, to_far).map_err(failed)?;
@@ -59,12 +79,16 @@ impl Emulator {
             threads: Some((pump, collector)),
             drops_before: Drops::default(),
             drops: Drops::default(),
+            inodes,
+            meter: None,
+            machine: None,
         })
     }
 
     /// COMMAND starts: packets count from here.
     pub(crate) fn begin(&mut self) -> Result<(), WanError> {
         self.drops_before = self.device_drops()?;
+        self.meter = Some(Meter::start(&self.inodes));
         let now = clock::now();
         self.window.begin(now);
         self.signals.begin(now);
@@ -74,17 +98,18 @@ impl Emulator {
     /// COMMAND has ended: packets count no longer.
     pub(crate) fn end(&mut self) -> Result<(), WanError> {
         self.window.end(clock::now());
+        self.machine = self.meter.as_ref().and_then(|meter| meter.read(&self.inodes));
         self.drops = self.device_drops()? - self.drops_before;
         Ok(())
     }
 
-    /// Stops; what happened, the packets that the devices dropped before the path saw them, and the cost.
-    pub(crate) fn finish(mut self) -> Result<(Traffic, Drops, Cost), WanError> {
+    /// Stops; what happened.
+    pub(crate) fn finish(mut self) -> Result<Moved, WanError> {
         self.signals.stop();
         let (pump, collector) = self.threads.take().expect("an emulator finishes once");
         let outcome = pump.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let cost = outcome.map_err(WanError::Stopped)?;
-        Ok((collector.finish()?, self.drops, cost))
+        Ok(Moved { traffic: collector.finish()?, drops: self.drops, machine: self.machine, cost })
     }
 
     fn device_drops(&self) -> Result<Drops, WanError> {

@@ -13,7 +13,7 @@ use net::clock;
 use net::tun::{Cut, HEADER_BYTES, MAX_BYTES, Offload};
 use wire::inet::{Headers, stays_on_link};
 
-use crate::arena::{Arena, limit_bytes};
+use crate::arena::Arena;
 use crate::collect::Feed;
 use crate::headers::tcp_of;
 use crate::host::Host;
@@ -70,7 +70,7 @@ impl Lane {
             switch: Switch { side, here: from.len(), there: to.len() },
             rate: line.shape.rate,
             path: Path::of(line, Dice::new(spec.seed, direction as u64)),
-            arena: Arena::new(limit_bytes(line)),
+            arena: Arena::new(line.memory_bytes()),
             feed,
             segment: spec.segment,
             run: Vec::new(),

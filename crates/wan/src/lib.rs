@@ -20,6 +20,7 @@ mod headers;
 mod host;
 mod kernel;
 mod lane;
+mod machine;
 mod memory;
 mod name;
 mod pieces;

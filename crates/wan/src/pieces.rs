@@ -10,7 +10,7 @@ use link::Cutter;
 use net::tun::HEADER_BYTES;
 
 /// Part of a packet in memory that pieces which were dropped may take up; see [`keep`].
-pub(crate) const WASTE_PART: usize = 8;
+const WASTE_PART: usize = link::WASTE_PART as usize;
 
 /// No device sets this bit of the header's flags (virtio 1.2, section 5.1.6), and pieces are sent with headers of their
 /// own: it says that there is a table.
@@ -79,7 +79,7 @@ mod tests {
     use net::tun::MAX_BYTES;
 
     use super::*;
-    use crate::arena::{Arena, limit_bytes};
+    use crate::arena::Arena;
     use crate::headers::super_packet;
 
     const MSS: usize = 1448;
@@ -137,7 +137,7 @@ mod tests {
     fn a_direction_that_keeps_its_limit_never_runs_out_of_memory() {
         let rate = BitRate(1_000_000_000);
         let line = Line::plain(Shape { delay: Duration::from_millis(100), rate, queue_bytes: 25_000_000 });
-        let (mut path, mut arena) = (Path::new(&line.shape), Arena::new(limit_bytes(&line)));
+        let (mut path, mut arena) = (Path::new(&line.shape), Arena::new(line.memory_bytes()));
         let (whole, cutter) = numbered(44 * MSS + 7);
         // A sender at four times the rate for two seconds of the model's time.
         let gap = rate.time_for(whole.len() as u64) / 4;

@@ -5,7 +5,9 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
 
 use event::Instant;
 use net::{child, clock};
@@ -17,6 +19,9 @@ use crate::{HostName, Spec, WanError};
 
 /// A line longer than this is not kept.
 const LINE_MAX_BYTES: u64 = 64 << 20;
+/// How long the last line of a command that has ended may take to come: everybody on its host is gone by then, and only
+/// who has left that could still hold its output.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// A command that ran on a host.
 #[derive(Clone, Debug, Serialize)]
@@ -58,7 +63,7 @@ pub(crate) struct Running {
     started: Instant,
     /// When it was seen to have ended, and its exit code.
     ended: Option<(Instant, u8)>,
-    last_line: Option<JoinHandle<Option<serde_json::Value>>>,
+    last_line: Option<Receiver<Option<serde_json::Value>>>,
 }
 
 impl Running {
@@ -99,7 +104,12 @@ impl Running {
         let failed = |source| WanError::Start { host: host.name, command: words.join(" "), source };
         let started = clock::now();
         let mut child = child::spawn_in(&host.namespace, &mut command).map_err(failed)?;
-        let last_line = child.stdout.take().map(|output| thread::spawn(move || last_json(output)));
+        let last_line = child.stdout.take().map(|output| {
+            let (told, last_line) = channel();
+            // Nobody waits for it if it takes too long.
+            thread::spawn(move || told.send(last_json(output)));
+            last_line
+        });
         let ending = child::ending(&child).map_err(failed)?;
         Ok(Running { host: host.name, words, child, ending, started, ended: None, last_line })
     }
@@ -119,11 +129,11 @@ impl Running {
         Ok(self.ended.map(|(_, code)| code))
     }
 
-    /// What is told of the command, which has ended. Waits until everybody who holds its output is
-    /// gone.
+    /// What is told of the command, which has ended. Waits until everybody who holds its output is gone, but not for
+    /// long.
     pub(crate) fn told(self, asked_to_end: bool) -> Role {
         let (ended, exit_code) = self.ended.expect("it was seen to have ended");
-        let output = self.last_line.and_then(|line| line.join().ok().flatten());
+        let output = self.last_line.and_then(|line| line.recv_timeout(LAST_WORDS).ok().flatten());
         Role {
             host: self.host.to_string(),
             command: self.words,

@@ -115,18 +115,18 @@ pub fn run(settings: &Settings, taps: Option<Taps>) -> Result<Outcome, WanError>
     }
     Commanded::stop_all(&mut far, &signals)?;
     site.clear();
-    let (traffic, drops, cost) = emulator.finish()?;
+    let moved = emulator.finish()?;
     let kernel = kernel.map(KernelTrace::finish).transpose()?;
 
     let mut far: Vec<Role> = far.into_iter().map(Commanded::told).collect();
     let farther = if far.is_empty() { Vec::new() } else { far.split_off(1) };
     Ok(Outcome {
         path: PathShown::of(spec, site.near[0].device.name()),
-        validity: judge(settings.class, spec, &traffic, drops),
+        validity: judge(settings.class, spec, &moved),
         near: near.told(),
         far: far.pop(),
         others: others.into_iter().map(Commanded::told).chain(farther).collect(),
-        emulator: cost,
+        emulator: moved.cost,
         kernel,
         sysctls: site.near[0].sysctls.clone(),
         far_sysctls: spec.far_is_here.then(|| site.far[0].sysctls.clone()),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use event::Instant;
 use net::child::{Signal, signal};
 use net::namespace::members;
-use net::{EndSignals, clock, wait};
+use net::{EndSignals, Namespace, clock, wait};
 
 use crate::guard::{Guard, kill_all};
 use crate::host::Host;
@@ -32,7 +32,7 @@ pub(crate) struct Site {
     pub(crate) far: Vec<Arc<Host>>,
     /// The namespaces that are ours alone.
     inodes: Vec<u64>,
-    _guard: Option<Guard>,
+    guard: Option<Guard>,
 }
 
 /// A command on its host.
@@ -54,10 +54,11 @@ impl Site {
         };
         let (near, far) = (made(Side::Near)?, made(Side::Far)?);
         let failed = |source| WanError::System { what: "start the guard that cleans up", source };
-        let own = near.iter().chain(&far).filter(|host| host.own);
-        let inodes = own.map(|host| host.namespace.inode()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
-        let guard = program.map(|program| Guard::start(program, &inodes)).transpose().map_err(failed)?;
-        Ok(Site { near, far, inodes, _guard: guard })
+        let own = near.iter().chain(&far).filter(|host| host.own).map(|host| &host.namespace);
+        let inodes = own.clone().map(Namespace::inode).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let own: Vec<&Namespace> = own.collect();
+        let guard = program.map(|program| Guard::start(program, &own)).transpose().map_err(failed)?;
+        Ok(Site { near, far, inodes, guard })
     }
 
     /// All hosts, the near ones first.
@@ -74,6 +75,8 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         self.clear();
+        // Before the hosts are: whoever looks for processes by the number of a namespace must know it to be ours.
+        self.guard = None;
     }
 }
 
@@ -206,8 +209,14 @@ impl Commanded {
                 }
             }
             kill_all(&[command.inode()?]);
+            // It may have left its host.
+            if command.ended()?.is_none() {
+                signal(command.running.pid(), Signal::Kill);
+            }
             while command.ended()?.is_none() {
-                readable([command.running.as_fd()], None)?;
+                if readable([command.running.as_fd(), signals.as_fd()], None)?[1] && signals.came() {
+                    return Err(WanError::Interrupted);
+                }
             }
         }
         Ok(())

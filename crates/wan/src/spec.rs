@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use event::BitRate;
-use link::{FRAMING_BYTES, Line, Shape};
+use link::{FRAMING_BYTES, Line, MEMORY_MAX_BYTES, SUPER_PACKET_MAX_BYTES, Shape, super_packet_bytes};
+use net::tun::Tun;
 
-use crate::arena::limit_bytes;
 use crate::device::DeviceKind;
 use crate::name::HOSTS_MAX;
 use crate::{HostName, WanError, memory};
@@ -57,21 +57,9 @@ pub enum Side {
     Far,
 }
 
-/// A super-packet may take this long on the wire. It is delivered whole when its last byte is through, so the
-/// first byte of a bulk transfer comes that much late, and the queue drops that much at once; a transfer's last
-/// byte is exactly on time. 64 KiB would be half a millisecond at 1 Gb/s. Measured there (one CUBIC stream, 8 ms
-/// one way, 2 processors): 100 µs cost 0.6 of a processor, 200 µs 0.35, half a millisecond 0.2.
-const SUPER_PACKET_TIME: Duration = Duration::from_micros(200);
-/// What one read of a TUN device gives at most (and what TCP builds by default).
-const SUPER_PACKET_MAX_BYTES: u64 = 65_536;
-/// With less than this, TCP would have to send every packet on its own, which costs more than it tells.
-const SUPER_PACKET_MIN_SEGMENTS: u64 = 2;
-
 /// What may wait in all devices that are veth pairs, in bytes; each host has its part of it.
 const VETH_QUEUES_BYTES: usize = 256 << 20;
 const VETH_QUEUE_MAX_BYTES: usize = 64 << 20;
-/// Memory for the packets of one direction at most. 400 MB under way between two hosts need less.
-const MEMORY_MAX_BYTES: u64 = 1 << 30;
 
 impl Spec {
     /// A path that is the same both ways and does nothing to packets but delay them, with the usual queue unless one is
@@ -115,10 +103,10 @@ impl Spec {
     /// The largest super-packet TCP may build, in bytes: what the wire takes in 200 µs, or all there can be if it is
     /// cut anyway.
     pub fn gso_max_bytes(&self) -> u32 {
-        let least = SUPER_PACKET_MIN_SEGMENTS * u64::from(self.mtu_bytes);
-        let rate = self.near.shape.rate.min(self.far.shape.rate);
-        let bytes = if self.segment { u64::MAX } else { rate.bytes_in(SUPER_PACKET_TIME).max(least) };
-        bytes.min(SUPER_PACKET_MAX_BYTES) as u32
+        match self.segment {
+            true => SUPER_PACKET_MAX_BYTES as u32,
+            false => super_packet_bytes([&self.near, &self.far], self.mtu_bytes) as u32,
+        }
     }
 
     /// The round trip of a packet that never waits.
@@ -143,7 +131,7 @@ impl Spec {
     pub fn memory_bytes(&self, has_veth: bool) -> u64 {
         let hosts = u64::from(self.near_hosts) + u64::from(self.far_hosts);
         let waiting = if has_veth { hosts * self.veth_queue_bytes() as u64 } else { 0 };
-        limit_bytes(&self.near).saturating_add(limit_bytes(&self.far)).saturating_add(waiting)
+        self.near.memory_bytes().saturating_add(self.far.memory_bytes()).saturating_add(waiting)
     }
 
     /// What may lie in a host's device until its thread reads it, if that is a veth pair.
@@ -160,19 +148,23 @@ impl Spec {
                 return Err(WanError::Hosts { side: side.name(), found });
             }
         }
-        self.check_with(memory::available_bytes())
+        let has_veth = match self.device {
+            DeviceKind::Tun => false,
+            DeviceKind::Veth => true,
+            DeviceKind::Auto => !Tun::opens(),
+        };
+        self.check_with(memory::available_bytes(), has_veth)
     }
 
-    fn check_with(&self, available_bytes: Option<u64>) -> Result<(), WanError> {
+    fn check_with(&self, available_bytes: Option<u64>, has_veth: bool) -> Result<(), WanError> {
         for (side, line) in [(Side::Near, &self.near), (Side::Far, &self.far)] {
-            let needed_bytes = limit_bytes(line);
+            let needed_bytes = line.memory_bytes();
             if needed_bytes > MEMORY_MAX_BYTES {
                 let (side, limit_bytes) = (side.name(), MEMORY_MAX_BYTES);
                 return Err(WanError::Memory { side, needed_bytes, limit_bytes });
             }
         }
-        // Where /dev/net/tun may open, that is hoped for.
-        let needed_bytes = self.memory_bytes(self.device == DeviceKind::Veth);
+        let needed_bytes = self.memory_bytes(has_veth);
         match available_bytes {
             Some(available_bytes) if available_bytes < needed_bytes => {
                 Err(WanError::Machine { needed_bytes, available_bytes })
@@ -197,35 +189,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn super_packets_are_as_long_as_the_wire_takes_200_us_for() {
-        for (rate, mtu, bytes) in [
-            (BitRate(1_000_000_000), 1500, 25_000),
-            (BitRate(10_000_000_000), 1500, 65_536),
-            (BitRate(10_000_000), 1500, 3_000),
-            (BitRate(100_000_000), 9000, 18_000),
-        ] {
-            assert_eq!(Spec::new(Duration::ZERO, rate, None, mtu).gso_max_bytes(), bytes, "{rate}");
-        }
-    }
-
-    #[test]
     fn more_memory_than_there_may_be_is_refused_with_its_size() {
         let path =
             |ms, mbit: u64| Spec::new(Duration::from_millis(ms), BitRate(mbit * 1_000_000), None, 1500);
         // 400 MB for a round trip of a second.
         let plenty = Some(8 << 30);
-        assert!(path(500, 3_200).check_with(plenty).is_ok());
-        let text = path(500, 10_000).check_with(plenty).expect_err("1.25 GB of queue alone").to_string();
+        assert!(path(500, 3_200).check_with(plenty, false).is_ok());
+        let text =
+            path(500, 10_000).check_with(plenty, false).expect_err("1.25 GB of queue alone").to_string();
         assert!(text.contains("2.15GiB") && text.contains("at most 1GiB"), "{text}");
-        let text = path(500, 3_200).check_with(Some(1 << 30)).expect_err("both directions").to_string();
+        let text =
+            path(500, 3_200).check_with(Some(1 << 30), false).expect_err("both directions").to_string();
         assert!(text.contains("1.38GiB") && text.contains("1GiB"), "{text}");
-        assert!(path(500, 3_200).check_with(None).is_ok());
+        assert!(path(500, 3_200).check_with(None, true).is_ok());
         let small = path(0, 100);
         let rings = |spec: &Spec| spec.memory_bytes(true) - spec.memory_bytes(false);
         assert_eq!(rings(&small), 128 << 20, "64 MiB for each of two hosts");
         assert_eq!(rings(&Spec { near_hosts: 7, ..small.clone() }), 256 << 20);
-        let veth = Spec { device: DeviceKind::Veth, ..small };
-        assert!(veth.check_with(Some(100 << 20)).is_err());
+        assert!(small.check_with(Some(100 << 20), false).is_ok());
+        assert!(small.check_with(Some(100 << 20), true).is_err(), "also where veth pairs were not asked for");
     }
 
     #[test]

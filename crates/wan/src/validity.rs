@@ -1,7 +1,9 @@
-//! Whether a run may yield figures: was the emulator on time, and did it drop only what the model said?
+//! Whether a run may yield figures: was the emulator on time, did it drop only what the model said, and did the commands
+//! have the machine for themselves?
 //!
 //! The rule is that of design.md, "Measuring in the lab": figures of latency need an emulator that is late by a
-//! small part of the round trip, figures of throughput one that is late by a small part of the queue.
+//! small part of the round trip, figures of throughput one that is late by a small part of the queue. An emulator with
+//! real-time priority is on time whatever else runs, and its commands are not: so others must not need the machine.
 
 use std::time::Duration;
 
@@ -9,8 +11,9 @@ use event::format_delay;
 use serde::Serialize;
 
 use crate::Spec;
-use crate::collect::Traffic;
+use crate::emulator::Moved;
 use crate::host::Drops;
+use crate::machine::Machine;
 
 /// What a run is to be judged for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,6 +75,11 @@ pub struct Validity {
     pub duplicated: u64,
     /// Dropped by anything else, which makes the run invalid.
     pub dropped_unasked: u64,
+    /// Processors that other programs kept busy while COMMAND ran; `None` if that was less than a second, or if this
+    /// machine is the far end, whose programs are not told from others.
+    pub others_busy: Option<f64>,
+    /// Processors that were idle.
+    pub idle: Option<f64>,
 }
 
 /// Bounds of one class.
@@ -96,8 +104,8 @@ impl Bounds {
         Bounds { class: "throughput", p50: None, p99 }
     }
 
-    fn judge(&self, lateness: Option<Lateness>, drops: &[String]) -> Verdict {
-        let mut reasons = drops.to_vec();
+    fn judge(&self, lateness: Option<Lateness>, spoilt: &[String]) -> Verdict {
+        let mut reasons = Vec::new();
         if let Some(late) = lateness {
             let limits = [("p50", late.p50, self.p50), ("p99", late.p99, Some(self.p99))];
             for (name, found, limit) in limits {
@@ -110,19 +118,21 @@ impl Bounds {
                 }
             }
         }
+        reasons.extend_from_slice(spoilt);
         Verdict { ok: reasons.is_empty(), reasons }
     }
 }
 
-/// Judges a run; `drops` are packets that a device dropped before the path saw them, as a ring does.
-pub(crate) fn judge(class: Class, spec: &Spec, traffic: &Traffic, drops: Drops) -> Validity {
-    let Drops { ring: ring_drops, unasked: device_drops } = drops;
+/// Judges a run.
+pub(crate) fn judge(class: Class, spec: &Spec, moved: &Moved) -> Validity {
+    let (traffic, Drops { ring: ring_drops, unasked: device_drops }) = (&moved.traffic, moved.drops);
+    let machine = moved.machine.filter(|machine| machine.tells() && !spec.far_is_here);
     let lateness = (!traffic.lateness.is_empty()).then(|| Lateness {
         p50: traffic.lateness.value_at_quantile(0.5),
         p99: traffic.lateness.value_at_quantile(0.99),
         max: traffic.lateness.max(),
     });
-    let drops: Vec<String> = [
+    let mut spoilt: Vec<String> = [
         (traffic.no_buffer, "packets were dropped because the emulator had no buffer for them"),
         (traffic.device_refused, "packets were refused by the receiving device"),
         (device_drops, "packets were dropped by a sending device before the emulator read them"),
@@ -132,8 +142,9 @@ pub(crate) fn judge(class: Class, spec: &Spec, traffic: &Traffic, drops: Drops) 
     .filter(|(count, _)| *count > 0)
     .map(|(count, what)| format!("{count} {what}, expected none"))
     .collect();
-    let latency = Bounds::latency(spec).judge(lateness, &drops);
-    let throughput = Bounds::throughput(spec).judge(lateness, &drops);
+    spoilt.extend(machine.and_then(Machine::trouble));
+    let latency = Bounds::latency(spec).judge(lateness, &spoilt);
+    let throughput = Bounds::throughput(spec).judge(lateness, &spoilt);
     let asked = match class {
         Class::Latency => latency.clone(),
         Class::Throughput => throughput.clone(),
@@ -152,6 +163,8 @@ pub(crate) fn judge(class: Class, spec: &Spec, traffic: &Traffic, drops: Drops) 
         dropped_line_down: traffic.line_down,
         duplicated: traffic.duplicated,
         dropped_unasked: traffic.no_buffer + traffic.device_refused + device_drops,
+        others_busy: machine.map(|machine| machine.others_busy),
+        idle: machine.map(|machine| machine.idle),
     }
 }
 
@@ -168,7 +181,10 @@ mod tests {
 
     use event::{BitRate, Direction, Fate, Instant, Packet};
 
-    fn late_by(us: &[u64], fate: Fate) -> Traffic {
+    use crate::Cost;
+    use crate::collect::Traffic;
+
+    fn late_by(us: &[u64], fate: Fate) -> Moved {
         let mut traffic = Traffic::none();
         for us in us {
             traffic.add(&Packet {
@@ -186,7 +202,8 @@ mod tests {
                 unseen_ns: 0,
             });
         }
-        traffic
+        let cost = Cost { cpu_ns: 0, spin_ns: 0, realtime: true };
+        Moved { traffic, drops: Drops::default(), machine: None, cost }
     }
 
     fn path(delay_ms: u64, queue_bytes: u64) -> Spec {
@@ -205,7 +222,7 @@ mod tests {
             (8, 2_000_000, &[], true, true),
         ] {
             let spec = path(delay_ms, queue_bytes);
-            let seen = judge(Class::Latency, &spec, &late_by(late_us, Fate::Delivered), Drops::default());
+            let seen = judge(Class::Latency, &spec, &late_by(late_us, Fate::Delivered));
             assert_eq!(
                 (seen.latency.ok, seen.throughput.ok),
                 (latency, throughput),
@@ -220,7 +237,7 @@ mod tests {
         let spec = path(8, 2_000_000);
         let judged = |fate, device| {
             let drops = Drops { ring: 0, unasked: device };
-            judge(Class::Throughput, &spec, &late_by(&[0], fate), drops)
+            judge(Class::Throughput, &spec, &Moved { drops, ..late_by(&[0], fate) })
         };
         let full = judged(Fate::QueueFull, 0);
         assert!(full.asked.ok && full.dropped_queue_full == 3 && full.dropped_unasked == 0);
@@ -236,8 +253,29 @@ mod tests {
         }
         let ring = Spec { ring_packets: Some(80), ..spec.clone() };
         let drops = Drops { ring: 7, unasked: 0 };
-        let seen = judge(Class::Throughput, &ring, &late_by(&[0], Fate::Delivered), drops);
+        let seen = judge(Class::Throughput, &ring, &Moved { drops, ..late_by(&[0], Fate::Delivered) });
         assert!(seen.asked.ok && seen.dropped_ring_full == 7, "a ring drops what it has no room for");
-        assert!(judge(Class::Off, &spec, &late_by(&[0], Fate::NoBuffer), Drops::default()).asked.ok);
+        assert!(judge(Class::Off, &spec, &late_by(&[0], Fate::NoBuffer)).asked.ok);
+    }
+
+    #[test]
+    fn a_run_on_time_whose_commands_had_to_wait_for_others_is_not_valid() {
+        let spec = path(8, 2_000_000);
+        let hogs = Machine { others_busy: 1.7, idle: 0.0, cpus: 2, elapsed: Duration::from_secs(3) };
+        let beside = |machine| Moved { machine: Some(machine), ..late_by(&[0], Fate::Delivered) };
+        let seen = judge(Class::Throughput, &spec, &beside(hogs));
+        assert!(!seen.latency.ok && !seen.throughput.ok, "{seen:?}");
+        assert!(
+            seen.asked.sentence().starts_with("other programs kept 1.70 of 2 processors busy"),
+            "{seen:?}"
+        );
+        assert_eq!((seen.others_busy, seen.idle), (Some(1.7), Some(0.0)));
+        let quiet = judge(Class::Throughput, &spec, &beside(Machine { others_busy: 0.1, ..hogs }));
+        assert!(quiet.latency.ok && quiet.throughput.ok, "{quiet:?}");
+        let short =
+            judge(Class::Throughput, &spec, &beside(Machine { elapsed: Duration::from_millis(200), ..hogs }));
+        assert!(short.asked.ok && short.others_busy.is_none(), "{short:?}");
+        let here = Spec { far_is_here: true, ..spec };
+        assert!(judge(Class::Latency, &here, &beside(hogs)).asked.ok, "its programs are the far end");
     }
 }

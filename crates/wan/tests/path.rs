@@ -50,6 +50,16 @@ fn a_connection_crosses_the_path_and_both_commands_are_heard() {
 }
 
 #[test]
+fn namespaces_are_there_until_the_guard_has_ended() {
+    let guard = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guard.sh");
+    let settings = Settings { program: Some(guard), ..settings(&["true"], None) };
+    let Some(outcome) = outcome(&settings) else { return };
+    assert_eq!(outcome.expect("the run ends").near.exit_code, 0);
+    let said = std::env::temp_dir().join(format!("farlun-guard-test-{}", std::process::id()));
+    std::fs::remove_file(&said).expect("the guard found the namespaces still held");
+}
+
+#[test]
 fn a_far_command_that_ends_before_it_listens_is_named() {
     let Some(outcome) = outcome(&settings(&["true"], Some("exit 3"))) else { return };
     let text = outcome.expect_err("nothing listened").to_string();

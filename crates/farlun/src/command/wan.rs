@@ -16,7 +16,6 @@ use self::path::PathArgs;
 use super::capture as captured;
 use crate::exit::{self, Exit};
 
-mod both;
 mod path;
 mod selftest;
 

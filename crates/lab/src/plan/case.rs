@@ -84,7 +84,7 @@ impl Case {
 
     /// For `run.json`.
     pub(super) fn to_json(&self) -> Value {
-        let times = |times: &[Duration]| times.iter().map(|t| event::format_delay(*t)).collect::<Vec<_>>();
+        let times = |times: &[Duration]| times.iter().map(|t| crate::exact::time(*t)).collect::<Vec<_>>();
         json!({
             "limiters": self.limiters,
             "op": self.op.name(),

@@ -1,7 +1,7 @@
-//! A plan as JSON, for `run.json`: the same keys and the same way of writing values as the TOML.
+//! A plan as JSON, for `run.json`: the same keys and the same way of writing values as the TOML, and nothing of them lost:
+//! a run goes on only as what was written down of it.
 
 use document::Scalar;
-use event::{Bytes, format_delay};
 use serde_json::{Map, Value, json};
 
 use super::background::Background;
@@ -14,6 +14,7 @@ use super::path::{Path, Queue};
 use super::recording::Drawing;
 use super::target::Target;
 use super::{Plan, Point};
+use crate::exact;
 
 impl Plan {
     /// The plan in full, after `--quick` was applied.
@@ -62,18 +63,38 @@ fn as_written(value: &Scalar) -> Value {
 
 fn path(path: &Path) -> Value {
     let mut json = json!({
-        "delay": format_delay(path.delay), "rate": path.rate.to_string(), "mtu": path.mtu_bytes,
+        "delay": both(path.delay, path.back.delay, exact::time),
+        "rate": both(path.rate, path.back.rate, exact::rate),
+        "mtu": path.mtu_bytes,
     });
-    match path.queue {
-        Queue::Default => {}
-        Queue::Bdp(factor) => json["queue"] = json!(format!("{factor}bdp")),
-        Queue::Bytes(bytes) => json["queue"] = json!(bytes),
-        Queue::Packets(packets) => json["queue"] = json!(format!("{packets} packets")),
+    if (path.queue, path.back.queue) != (Queue::Default, None) {
+        json["queue"] = both(path.queue, path.back.queue, queue);
+    }
+    if path.segment {
+        json["segment"] = json!(true);
     }
     for (flag, value) in &path.faults {
-        json[flag.replace('-', "_")] = json!(value);
+        // One that has no value is there or not.
+        json[flag.replace('-', "_")] = if value.is_empty() { json!(true) } else { json!(value) };
     }
     json
+}
+
+/// A value for both directions, or one for each.
+fn both<T>(near: T, far: Option<T>, shown: impl Fn(T) -> String) -> Value {
+    match far {
+        None => json!(shown(near)),
+        Some(far) => json!(format!("near:{},far:{}", shown(near), shown(far))),
+    }
+}
+
+fn queue(queue: Queue) -> String {
+    match queue {
+        Queue::Default => "usual".to_owned(),
+        Queue::Bdp(factor) => format!("{factor}bdp"),
+        Queue::Bytes(bytes) => bytes.to_string(),
+        Queue::Packets(packets) => format!("{packets} packets"),
+    }
 }
 
 fn target(target: &Target) -> Value {
@@ -122,7 +143,7 @@ fn load(load: &Load) -> Value {
         }
         LoadKind::Bench(bench) => {
             json["op"] = json!(bench.op.name());
-            json["block"] = json!(Bytes(bench.block_bytes).to_string());
+            json["block"] = json!(exact::bytes(bench.block_bytes));
             json["random"] = json!(bench.random);
             json["lun"] = json!(bench.lun);
             json["sessions"] = json!(bench.sessions);
@@ -138,7 +159,7 @@ fn load(load: &Load) -> Value {
             let bursts = bench.bursts;
             for (key, bytes) in [("first_burst", bursts.first_bytes), ("max_burst", bursts.max_bytes)] {
                 if let Some(bytes) = bytes {
-                    json[key] = json!(Bytes(bytes).to_string());
+                    json[key] = json!(exact::bytes(bytes));
                 }
             }
             if let Some(r2ts) = bursts.r2ts {
@@ -166,7 +187,7 @@ fn load(load: &Load) -> Value {
 fn pacing(pacing: Pacing) -> Value {
     match pacing {
         Pacing::Follow => json!(true),
-        Pacing::AtMost(rate) => json!(rate.to_string()),
+        Pacing::AtMost(rate) => json!(exact::rate(rate)),
         Pacing::Off => json!(false),
     }
 }

@@ -6,7 +6,6 @@
 use std::path::Path;
 
 use document::{Problems, Scalar, Section};
-use event::Bytes;
 use target::lun::{LunSpec, Source};
 
 /// The kinds of LUN, and the one key each of them needs besides `kind`; a file may have a size instead.
@@ -92,7 +91,7 @@ impl Lun {
     /// As it is written down, without a seed.
     pub(super) fn words(&self) -> String {
         match self.made_bytes {
-            Some(bytes) => format!("{} of {}", self.spec, Bytes(bytes)),
+            Some(bytes) => format!("{} of {}", self.spec, crate::exact::bytes(bytes)),
             None => self.spec.to_string(),
         }
     }

@@ -36,7 +36,7 @@ pub use load::{Bench, Bursts, Command, Load, LoadKind, Pacing, Validity};
 pub use lun::Lun;
 pub use matrix::{Axis, Point, Region};
 pub use need::Need;
-pub use path::{Path, Queue};
+pub use path::{Back, Path, Queue};
 pub use recording::{Drawing, Table};
 pub use shell_line::ShellLine;
 pub use shipped::{SHIPPED, Shipped, Source};
@@ -131,7 +131,23 @@ impl Plan {
                 cells.push(cell);
             }
         }
+        self.alike(&mut cells);
         cells
+    }
+
+    /// Where super-packets are cut in one cell of a load they are cut in all: cells are compared, and what a packet is must
+    /// not differ between them, unless the plan compares just that.
+    fn alike(&self, cells: &mut [Cell]) {
+        if self.matrix.iter().any(|axis| axis.name == "segment") {
+            return;
+        }
+        for load in &self.loads {
+            let mut of_load: Vec<_> = cells.iter_mut().filter(|cell| cell.load.name == load.name).collect();
+            if of_load.iter().any(|cell| cell.path.is_segmented()) {
+                let whole = of_load.iter_mut().filter(|cell| !cell.path.is_segmented());
+                whole.for_each(|cell| cell.path.segment = true);
+            }
+        }
     }
 
     /// A load as it is without the matrix.

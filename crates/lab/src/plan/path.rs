@@ -1,13 +1,14 @@
 //! The `[path]` of a plan: what lies between the near and the far host.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::time::Duration;
 
 use document::Scalar;
-use event::{BitRate, parse_delay};
-use link::{FRAMING_BYTES, LossModel, Shape, Share};
+use event::{BitRate, Bytes};
+use link::{Both, FRAMING_BYTES, Faults, Line, Shape, Share, Time};
 
-/// An emulated path, the same in both directions.
+/// An emulated path.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Path {
     /// One-way propagation delay.
@@ -16,10 +17,25 @@ pub struct Path {
     pub rate: BitRate,
     /// Waiting queue in front of the line.
     pub queue: Queue,
+    /// What of these is different for packets that far sends.
+    pub back: Back,
     /// Largest IP packet, at least 1280 bytes (RFC 8200, section 5).
     pub mtu_bytes: u32,
+    /// Super-packets are cut into packets of MTU size before anything happens to them.
+    pub segment: bool,
     /// What else happens to packets: flags of `farlun wan`, without the dashes, and their values.
     pub faults: BTreeMap<&'static str, String>,
+}
+
+/// What is different on the way back; `None` where both ways are alike.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Back {
+    /// One-way propagation delay.
+    pub delay: Option<Duration>,
+    /// Rate of the line.
+    pub rate: Option<BitRate>,
+    /// Waiting queue in front of it.
+    pub queue: Option<Queue>,
 }
 
 /// How a waiting queue is sized.
@@ -41,13 +57,17 @@ pub(super) const PATH_KEYS: &[&str] = &[
     "rate",
     "queue",
     "mtu",
+    "segment",
     "loss",
     "jitter",
+    "jitter_overtakes",
     "reorder",
+    "reorder_hold",
     "duplicate",
     "merge_acks",
     "coalesce",
     "tick",
+    "down",
     "ring",
     "rcvbuf",
     "sndbuf",
@@ -58,13 +78,22 @@ const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 8_192..=1 << 30;
 /// Rings that network cards have.
 const RING_PACKETS: (u32, u32) = (80, 4_096);
 
+/// Of the faults, those that are none if nothing is asked for: a time of 0, a share of 0 %.
+const NONE_AT_ZERO: &[&str] = &["jitter", "reorder", "duplicate", "merge-acks", "coalesce", "tick"];
+/// Flags beside the faults that say what hosts are like, and not lines.
+const OF_HOSTS: &[&str] = &["ring", "rcvbuf", "sndbuf"];
+/// A fault that has no value.
+const OVERTAKES: &str = "jitter-overtakes";
+
 impl Default for Path {
     fn default() -> Path {
         Path {
             delay: Duration::ZERO,
             rate: BitRate(1_000_000_000),
             queue: Queue::Default,
+            back: Back::default(),
             mtu_bytes: 1500,
+            segment: false,
             faults: BTreeMap::new(),
         }
     }
@@ -73,32 +102,61 @@ impl Default for Path {
 impl Path {
     /// Both ways of propagation, without any waiting or serialisation.
     pub fn rtt(&self) -> Duration {
-        self.delay * 2
+        self.delay + self.back.delay.unwrap_or(self.delay)
     }
 
-    /// The waiting queue, never smaller than one packet.
-    pub fn queue_bytes(&self) -> u64 {
-        let wanted = match self.queue {
-            Queue::Default => Shape::usual_queue_bytes(self.delay, self.rate),
-            Queue::Bdp(factor) => (self.rate.bytes_in(self.rtt()) as f64 * factor) as u64,
+    /// How the waiting queue of one direction is sized.
+    pub fn queue_of(&self, near: bool) -> Queue {
+        self.back.queue.filter(|_| !near).unwrap_or(self.queue)
+    }
+
+    /// What packets meet in one direction, where nothing happens to them; the queue is never smaller than one packet.
+    pub fn shape(&self, near: bool) -> Shape {
+        let delay = self.back.delay.filter(|_| !near).unwrap_or(self.delay);
+        let rate = self.back.rate.filter(|_| !near).unwrap_or(self.rate);
+        let packet_bytes = u64::from(self.mtu_bytes) + u64::from(FRAMING_BYTES);
+        let wanted = match self.queue_of(near) {
+            Queue::Default => Shape::usual_queue_bytes(self.rtt() / 2, rate),
+            Queue::Bdp(factor) => (rate.bytes_in(self.rtt()) as f64 * factor) as u64,
             Queue::Bytes(bytes) => bytes,
-            Queue::Packets(packets) => {
-                u64::from(packets) * (u64::from(self.mtu_bytes) + u64::from(FRAMING_BYTES))
-            }
+            Queue::Packets(packets) => u64::from(packets) * packet_bytes,
         };
-        wanted.max(u64::from(self.mtu_bytes) + u64::from(FRAMING_BYTES))
+        Shape { delay, rate, queue_bytes: wanted.max(packet_bytes) }
+    }
+
+    /// What packets meet that near sends, and those that far sends.
+    pub fn lines(&self) -> [Line; 2] {
+        let mut faults =
+            Faults { jitter_overtakes: self.faults.contains_key(OVERTAKES), ..Faults::default() };
+        let with_value =
+            self.faults.iter().filter(|(flag, _)| !OF_HOSTS.contains(flag) && **flag != OVERTAKES);
+        for (flag, text) in with_value {
+            faults.set(flag, text).expect("values were checked when the plan was read");
+        }
+        [true, false].map(|near| {
+            let queue_packets = match self.queue_of(near) {
+                Queue::Packets(packets) => Some(packets.into()),
+                _ => None,
+            };
+            faults.on(near, &Line { queue_packets, ..Line::plain(self.shape(near)) })
+        })
+    }
+
+    /// Whether super-packets are cut, be it because what happens on the path wants that.
+    pub fn is_segmented(&self) -> bool {
+        let [near, far] = self.lines();
+        let wanted = link::want_single_packets([&near, &far], self.mtu_bytes);
+        self.segment || wanted || self.faults.contains_key("ring")
     }
 
     pub(super) fn set(&mut self, key: &str, value: &Scalar) -> Result<(), String> {
         match key {
             "delay" => {
-                self.delay = parse_delay(&value.label()).map_err(|e| e.to_string())?;
-                if self.delay > Duration::from_secs(10) {
-                    return Err(format!("'{}' one way is more than 10s", value.label()));
-                }
+                let (near, far) = each::<Time>(value, Time(Duration::ZERO))?;
+                (self.delay, self.back.delay) = (near.0, far.map(|time| time.0));
             }
-            "rate" => self.rate = value.rate()?,
-            "queue" => self.queue = queue(value)?,
+            "rate" => (self.rate, self.back.rate) = each(value, Path::default().rate)?,
+            "queue" => (self.queue, self.back.queue) = each(value, Queue::Default)?,
             "mtu" => self.mtu_bytes = value.number(1280, 65_535)?,
             "ring" => {
                 let packets = value.number(RING_PACKETS.0, RING_PACKETS.1)?;
@@ -112,58 +170,73 @@ impl Path {
                 }
                 self.faults.insert(flag, format!("{bytes}B"));
             }
-            "loss" => {
-                let model: LossModel = value.text()?.parse()?;
-                self.faults.insert("loss", model.to_string());
-            }
-            "reorder" => self.fault("reorder", share(value)?),
-            "duplicate" => self.fault("duplicate", share(value)?),
-            "jitter" => self.fault("jitter", time(value)?),
-            "merge_acks" => self.fault("merge-acks", time(value)?),
-            "coalesce" => self.fault("coalesce", time(value)?),
-            "tick" => self.fault("tick", time(value)?),
+            "segment" => self.segment = value.bool()?,
+            "jitter_overtakes" => match value.bool()? {
+                true => drop(self.faults.insert(OVERTAKES, String::new())),
+                false => drop(self.faults.remove(OVERTAKES)),
+            },
+            "loss" => self.fault("loss", value)?,
+            "jitter" => self.fault("jitter", value)?,
+            "reorder" => self.fault("reorder", value)?,
+            "reorder_hold" => self.fault("reorder-hold", value)?,
+            "duplicate" => self.fault("duplicate", value)?,
+            "merge_acks" => self.fault("merge-acks", value)?,
+            "coalesce" => self.fault("coalesce", value)?,
+            "tick" => self.fault("tick", value)?,
+            "down" => self.fault("down", value)?,
             _ => unreachable!("'{key}' is in PATH_KEYS"),
         }
         Ok(())
     }
 
-    /// Nothing of a fault is none.
-    fn fault(&mut self, flag: &'static str, value: Option<String>) {
-        match value {
-            Some(value) => self.faults.insert(flag, value),
-            None => self.faults.remove(flag),
+    /// A fault as it is written, once it was read as `farlun wan` will; nothing of one is none.
+    fn fault(&mut self, flag: &'static str, value: &Scalar) -> Result<(), String> {
+        let text = value.label();
+        Faults::default().set(flag, &text)?;
+        match NONE_AT_ZERO.contains(&flag) && is_nothing(&text) {
+            true => self.faults.remove(flag),
+            false => self.faults.insert(flag, text),
         };
+        Ok(())
     }
 }
 
-fn share(value: &Scalar) -> Result<Option<String>, String> {
-    let share: Share = value.text()?.parse().map_err(|error: link::ShareError| error.to_string())?;
-    Ok((share > Share::NONE).then(|| share.to_string()))
+/// Whether this is a time of 0 or a share of 0 %, both ways.
+fn is_nothing(text: &str) -> bool {
+    let time = text.parse::<Both<Time>>().is_ok_and(|time| time.all(|time| time.0.is_zero()));
+    time || text.parse::<Both<Share>>().is_ok_and(|share| share.all(|share| *share == Share::NONE))
 }
 
-fn time(value: &Scalar) -> Result<Option<String>, String> {
-    let label = value.label();
-    let time = parse_delay(&label).map_err(|error| error.to_string())?;
-    Ok((!time.is_zero()).then_some(label))
+/// A value for both directions or one for each, `usual` where nothing is said: what packets meet that near sends, and, if it
+/// is different, those that far sends.
+fn each<T>(value: &Scalar, usual: T) -> Result<(T, Option<T>), String>
+where
+    T: FromStr<Err: ToString> + Copy + PartialEq,
+{
+    let both: Both<T> = value.label().parse()?;
+    let [near, far] = [true, false].map(|near| both.of(near).copied().unwrap_or(usual));
+    Ok((near, Some(far).filter(|far| *far != near)))
 }
 
-fn queue(value: &Scalar) -> Result<Queue, String> {
-    let label = value.label();
-    if let Some(packets) = label.strip_suffix("packets") {
-        let packets = packets.trim().parse().ok().filter(|packets| (1..=1_000_000).contains(packets));
-        return packets
-            .map(Queue::Packets)
-            .ok_or_else(|| format!("'{label}' is not a queue such as '256 packets', of at most a million"));
-    }
-    let Some(factor) = label.strip_suffix("bdp") else {
-        return value
-            .bytes()
-            .map(Queue::Bytes)
-            .map_err(|_| format!("'{label}' is not a queue such as 256KB, 2MB or 0.5bdp"));
-    };
-    match factor.trim().parse::<f64>() {
-        Ok(factor) if factor > 0.0 && factor <= 100.0 => Ok(Queue::Bdp(factor)),
-        _ => Err(format!("'{label}' is not a queue such as 256KB, 2MB or 0.5bdp (at most 100bdp)")),
+impl FromStr for Queue {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Queue, String> {
+        if let Some(packets) = s.strip_suffix("packets") {
+            let packets = packets.trim().parse().ok().filter(|packets| (1..=1_000_000).contains(packets));
+            return packets
+                .map(Queue::Packets)
+                .ok_or_else(|| format!("'{s}' is not a queue such as '256 packets', of at most a million"));
+        }
+        let Some(factor) = s.strip_suffix("bdp") else {
+            return Bytes::parse(s)
+                .map(Queue::Bytes)
+                .map_err(|_| format!("'{s}' is not a queue such as 256KB, 2MB or 0.5bdp"));
+        };
+        match factor.trim().parse::<f64>() {
+            Ok(factor) if factor > 0.0 && factor <= 100.0 => Ok(Queue::Bdp(factor)),
+            _ => Err(format!("'{s}' is not a queue such as 256KB, 2MB or 0.5bdp (at most 100bdp)")),
+        }
     }
 }
 
@@ -182,27 +255,91 @@ mod tests {
             ("merge_acks", text("125us"), "merge-acks", Some("125us")),
             ("ring", Scalar::Integer(256), "ring", Some("256")),
             ("duplicate", text("0%"), "duplicate", None),
+            ("duplicate", text("near:0%,far:0.1%"), "duplicate", Some("near:0%,far:0.1%")),
+            ("tick", text("near:0,far:0"), "tick", None),
+            ("down", text("near:10s+200ms/30s,40s+1s"), "down", Some("near:10s+200ms/30s,40s+1s")),
+            ("reorder_hold", text("2ms"), "reorder-hold", Some("2ms")),
+            ("jitter_overtakes", Scalar::Bool(true), "jitter-overtakes", Some("")),
+            ("jitter_overtakes", Scalar::Bool(false), "jitter-overtakes", None),
         ] {
             path.set(key, &value).unwrap();
             assert_eq!(path.faults.get(flag).map(String::as_str), given, "{key}");
         }
-        for (key, value) in [("loss", text("1")), ("ring", Scalar::Integer(10)), ("reorder", text("2ms"))] {
+        for (key, value) in [
+            ("loss", text("1")),
+            ("ring", Scalar::Integer(10)),
+            ("reorder", text("2ms")),
+            ("jitter", text("11s")),
+            ("down", text("5s")),
+            ("jitter_overtakes", text("yes")),
+        ] {
             assert!(path.set(key, &value).is_err(), "{key}");
+        }
+    }
+
+    #[test]
+    fn lines_are_those_that_the_command_makes() {
+        let mut path = Path::default();
+        assert!(!path.is_segmented());
+        for (key, value) in
+            [("jitter", "near:1ms"), ("queue", "64 packets"), ("down", "far:1s+1ms"), ("delay", "8ms")]
+        {
+            path.set(key, &Scalar::Text(value.to_owned())).unwrap();
+        }
+        path.set("jitter_overtakes", &Scalar::Bool(true)).unwrap();
+        path.set("ring", &Scalar::Integer(256)).unwrap();
+        let [near, far] = path.lines();
+        assert!(near.jitter.is_some_and(|jitter| jitter.overtaking) && far.jitter.is_none());
+        assert_eq!((near.outages.len(), far.outages.len()), (0, 1));
+        assert_eq!((near.queue_packets, near.shape.queue_bytes), (Some(64), 64 * 1538));
+        assert!(path.is_segmented());
+    }
+
+    #[test]
+    fn directions_may_differ() {
+        let mut path = Path::default();
+        for (key, value) in [
+            ("delay", "near:2ms,far:40ms"),
+            ("rate", "near:10mbit,far:100mbit"),
+            ("queue", "near:64 packets,far:0.5bdp"),
+        ] {
+            path.set(key, &Scalar::Text(value.to_owned())).unwrap();
+        }
+        let [near, far] = path.lines().map(|line| (line.shape, line.queue_packets));
+        let shape = |ms, mbit: u64, queue_bytes| Shape {
+            delay: Duration::from_millis(ms),
+            rate: BitRate(mbit * 1_000_000),
+            queue_bytes,
+        };
+        assert_eq!(near, (shape(2, 10, 64 * 1538), Some(64)));
+        assert_eq!(far, (shape(40, 100, 262_500), None));
+        assert_eq!(path.rtt(), Duration::from_millis(42));
+        path.set("rate", &Scalar::Text("far:1gbit".to_owned())).unwrap();
+        path.set("delay", &Scalar::Text("near:1ms,far:1ms".to_owned())).unwrap();
+        path.set("queue", &Scalar::Integer(5_000_000)).unwrap();
+        assert_eq!(
+            (path.back, path.rate.0),
+            (Back::default(), 1_000_000_000),
+            "what is not said is as usual"
+        );
+        for (key, value) in [("delay", "near:1ms,2ms"), ("rate", "near:1"), ("queue", "far:0 packets")] {
+            assert!(path.set(key, &Scalar::Text(value.to_owned())).is_err(), "{key}");
         }
     }
 
     #[test]
     fn queues() {
         let mut path = Path::default();
-        assert_eq!(path.queue_bytes(), 1_000_000);
+        let queue_bytes = |path: &Path| path.shape(true).queue_bytes;
+        assert_eq!(queue_bytes(&path), 1_000_000);
         path.delay = Duration::from_millis(50);
-        assert_eq!(path.queue_bytes(), 12_500_000);
+        assert_eq!(queue_bytes(&path), 12_500_000);
         for (text, bytes) in [("0.1bdp", 1_250_000), ("2MB", 2_000_000), ("1", 1538)] {
             path.set("queue", &Scalar::Text(text.to_owned())).unwrap();
-            assert_eq!(path.queue_bytes(), bytes, "{text}");
+            assert_eq!(queue_bytes(&path), bytes, "{text}");
         }
         path.set("queue", &Scalar::Text("256 packets".to_owned())).unwrap();
-        assert_eq!((path.queue, path.queue_bytes()), (Queue::Packets(256), 256 * 1538));
+        assert_eq!((path.queue, queue_bytes(&path)), (Queue::Packets(256), 256 * 1538));
         for text in ["0 packets", "many packets", "0bdp", "-1bdp", "many", "NaNbdp", "inf bdp"] {
             assert!(path.set("queue", &Scalar::Text(text.to_owned())).is_err(), "{text}");
         }

@@ -1,10 +1,13 @@
 //! What no single key can be wrong about: cells that nobody can run.
 
 use document::{Entry, Problems, Section};
+use event::Bytes;
+use link::{MEMORY_MAX_BYTES, Shape};
 
 use super::load::{Load, LoadKind, MOST_HOSTS};
 use super::read::sections;
-use super::{Cell, Plan};
+use super::{Cell, Path, Plan, Queue};
+use crate::exact;
 
 /// Notes every cell that nobody can run, where the axis or the load is written.
 pub(super) fn check(top: &Section<'_>, plan: &Plan, problems: &mut Problems<'_>) {
@@ -17,8 +20,11 @@ pub(super) fn check(top: &Section<'_>, plan: &Plan, problems: &mut Problems<'_>)
         .and_then(|entry| entry.section("[matrix]", problems))
         .map(|matrix| matrix.flat_entries())
         .unwrap_or_default();
+    let mut paths = Vec::new();
     for cell in plan.cells() {
-        let Some((keys, text)) = impossible(&cell, plan) else { continue };
+        let too_large = too_large(&cell.path).filter(|(_, text)| !paths.contains(text));
+        paths.extend(too_large.iter().map(|(_, text)| text.clone()));
+        let Some((keys, text)) = too_large.or_else(|| impossible(&cell, plan)) else { continue };
         let axis = axes.iter().find(|(name, _)| {
             cell.point.value(name).is_some()
                 && keys.iter().any(|key| name == key || name.ends_with(&format!(".{key}")))
@@ -27,7 +33,9 @@ pub(super) fn check(top: &Section<'_>, plan: &Plan, problems: &mut Problems<'_>)
             section.entry("name").is_some_and(|name| name.label() == Some(cell.load.name.clone()))
         });
         let entry = load.and_then(|load| keys.iter().find_map(|key| load.entry(key)));
-        let span = match (axis, entry, load) {
+        let of_path = top.entry("path").and_then(|entry| entry.section("[path]", problems));
+        let of_path = of_path.as_ref().and_then(|path| keys.iter().find_map(|key| path.entry(key)));
+        let span = match (axis, entry.or(of_path), load) {
             (Some((_, entry)), _, _) => entry.span.clone(),
             (None, Some(entry), _) => entry.span,
             (None, None, Some(load)) => load.span.clone(),
@@ -35,6 +43,28 @@ pub(super) fn check(top: &Section<'_>, plan: &Plan, problems: &mut Problems<'_>)
         };
         problems.at(&span, text);
     }
+}
+
+/// Why nobody has the memory for a path, in words that are the same for every cell that has it, and the keys that could be
+/// changed.
+fn too_large(path: &Path) -> Option<(&'static [&'static str], String)> {
+    let mut sides = [true, false].into_iter().zip(path.lines());
+    let (near, line) = sides.find(|(_, line)| line.memory_bytes() > MEMORY_MAX_BYTES)?;
+    let Shape { delay, rate, queue_bytes } = line.shape;
+    let text = format!(
+        "{} one way at {rate} needs up to {} of memory for the packets of a direction (rate x delay, and a queue of {}), at \
+         most {} are reserved",
+        exact::time(delay),
+        Bytes(line.memory_bytes()),
+        Bytes(queue_bytes),
+        Bytes(MEMORY_MAX_BYTES)
+    );
+    let is_sized = matches!(path.queue_of(near), Queue::Bytes(_) | Queue::Packets(_));
+    let keys: &[&str] = match is_sized && queue_bytes > rate.bytes_in(line.longest()) {
+        true => &["queue", "path"],
+        false => &["delay", "rate", "queue", "jitter", "reorder_hold", "path"],
+    };
+    Some((keys, text))
 }
 
 /// Why a cell cannot be run, and the keys that could be changed.

@@ -10,7 +10,7 @@ use super::load::{self, LoadKind};
 use super::lun::Lun;
 use super::matrix::Axis;
 use super::need::Need;
-use super::path::{PATH_KEYS, Path};
+use super::path::{Back, PATH_KEYS, Path};
 use super::read_load::{self, name, set_load};
 use super::recording::{Drawing, Table};
 use super::target::{TARGET_KEYS, Target};
@@ -141,10 +141,10 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
     for section in sections(top, "case", "[[case]]", problems) {
         plan.cases.extend(Case::read(&section, problems));
         let is_alone = matches!(&plan.loads[..], [load] if matches!(load.kind, LoadKind::Bench(_)));
-        if !is_alone || !plan.matrix.is_empty() || plan.luns.len() != 1 {
+        if !is_alone || !plan.matrix.is_empty() || plan.luns.len() != 1 || plan.path.back != Back::default() {
             problems.at(
                 &section.span,
-                "a plan with cases has one [[load]], a bench, one [[lun]] and no [matrix]",
+                "a plan with cases has one [[load]], a bench, one [[lun]], the same line both ways and no [matrix]",
             );
         }
     }

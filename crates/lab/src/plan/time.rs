@@ -7,7 +7,9 @@ use std::fmt;
 use std::time::Duration;
 
 use document::Scalar;
-use event::{format_delay, parse_delay};
+use event::parse_delay;
+
+use crate::exact;
 
 /// A fixed time plus a number of round trips of the path.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -55,9 +57,9 @@ impl PathTime {
 impl fmt::Display for PathTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.fixed.is_zero(), self.round_trips) {
-            (_, 0.0) => f.write_str(&format_delay(self.fixed)),
+            (_, 0.0) => f.write_str(&exact::time(self.fixed)),
             (true, n) => write!(f, "{n}rtt"),
-            (false, n) => write!(f, "{} + {n}rtt", format_delay(self.fixed)),
+            (false, n) => write!(f, "{} + {n}rtt", exact::time(self.fixed)),
         }
     }
 }

@@ -85,9 +85,12 @@ fn rows(points: &[Point], along: &str) -> Vec<(Point, Vec<Point>)> {
     rows
 }
 
-/// What a row of figures is like, as a ratio.
+/// What a row of figures is like, as a ratio; `None` where one would be of nothing, which is like no shape.
 fn measure(shape: Shape, row: &[f64]) -> Option<f64> {
     let steps = || row.windows(2).map(|pair| pair[1] / pair[0]);
+    if !steps().all(f64::is_finite) {
+        return None;
+    }
     match shape {
         Shape::Flat => {
             let (least, most) =
@@ -97,6 +100,7 @@ fn measure(shape: Shape, row: &[f64]) -> Option<f64> {
         Shape::Rising => steps().reduce(f64::min),
         Shape::Falling => steps().reduce(f64::max),
     }
+    .filter(|ratio| ratio.is_finite())
 }
 
 /// How far a check is on the right side; a missing value is the worst of all.
@@ -212,6 +216,18 @@ mod tests {
             "value = 'raw.throughput'\nshape = 'falling'\nalong = 'delay'\nop = '<='\nbound = 1",
             &[("x", None)],
         );
+    }
+
+    #[test]
+    fn a_row_of_nothing_has_no_shape() {
+        for shape in [Shape::Flat, Shape::Rising, Shape::Falling] {
+            for row in [&[0.0, 0.0][..], &[0.0, 5.0], &[5.0, 0.0, 5.0], &[1.0, f64::NAN]] {
+                assert_eq!(measure(shape, row), None, "{shape:?} {row:?}");
+            }
+        }
+        assert_eq!(measure(Shape::Falling, &[5.0, 0.0]), Some(0.0));
+        assert_eq!(measure(Shape::Flat, &[5.0, 0.0]), None);
+        assert_eq!(measure(Shape::Rising, &[2.0, 4.0, 5.0]), Some(1.25));
     }
 
     #[test]

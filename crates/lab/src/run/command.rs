@@ -1,13 +1,14 @@
 //! The command line of a cell: one `farlun wan` that a user can copy and run alone.
 //!
-//! Composes and quotes; runs nothing. Values are written so that nothing of them is lost.
+//! Composes and quotes; runs nothing.
 
 use std::path::Path;
 use std::time::Duration;
 
 use control::Choice;
-use event::{BitRate, Bytes, Direction};
+use event::Direction;
 
+use crate::exact;
 use crate::plan::{Bench, Cell, Load, LoadKind, Lun, Pacing, Queue, Table};
 
 use super::places::Places;
@@ -51,16 +52,27 @@ impl Parts<'_> {
         if self.record.contains(&Table::Packets) {
             words.push(["--trace", &self.trace("near")]);
         }
-        words.push(["--delay", &exact_time(path.delay)]);
-        // A bare number means packets.
-        let queue = match path.queue {
-            Queue::Packets(packets) => packets.to_string(),
-            _ => format!("{}B", path.queue_bytes()),
-        };
-        words.push(["--rate", &exact_rate(path.rate), "--queue", &queue]);
+        let [delay, rate, queue] = [
+            both(path, |_, shape| exact::time(shape.delay)),
+            both(path, |_, shape| exact::rate(shape.rate)),
+            // A bare number means packets.
+            both(path, |queue, shape| match queue {
+                Queue::Packets(packets) => packets.to_string(),
+                _ => format!("{}B", shape.queue_bytes),
+            }),
+        ];
+        words.push(["--delay", &delay, "--rate", &rate, "--queue", &queue]);
         words.push(["--mtu", &path.mtu_bytes.to_string(), "--validity", self.cell.load.validity.name()]);
+        if path.segment {
+            words.push(["--segment"]);
+        }
         for (flag, value) in &path.faults {
-            words.push([&format!("--{flag}"), value]);
+            match value.is_empty() {
+                // It says of the jitter how that is, where there is any.
+                true if !path.faults.contains_key("jitter") => {}
+                true => words.push([&format!("--{flag}")]),
+                false => words.push([&format!("--{flag}"), value]),
+            }
         }
         words.push(["--seed", &self.seed.to_string()]);
         let roles = self.roles();
@@ -167,7 +179,7 @@ impl Parts<'_> {
             }
             LoadKind::Stream { direction } => {
                 let far = format!("{far}:{STREAM_PORT}");
-                words.push(["stream", &far, "--json", "--time", &exact_time(time)]);
+                words.push(["stream", &far, "--json", "--time", &exact::time(time)]);
                 if *direction == Direction::FarToNear {
                     words.push(["--reverse"]);
                 }
@@ -176,13 +188,13 @@ impl Parts<'_> {
                 let url = format!("iscsi://{far}:{ISCSI_PORT}/{IQN}/{}", bench.lun);
                 words.push(["bench", &url, "--json"]);
                 bench_words(&mut words, bench);
-                words.push(["--time", &exact_time(time)]);
+                words.push(["--time", &exact::time(time)]);
                 if is_measured {
                     let warmup = bench.warmup.unwrap_or(load.start).on(rtt);
-                    words.push(["--warmup", &exact_time(warmup)]);
+                    words.push(["--warmup", &exact::time(warmup)]);
                 }
                 if let Some(bulk) = bench.warm_bulk {
-                    words.push(["--warm-bulk", &exact_time(bulk.on(rtt))]);
+                    words.push(["--warm-bulk", &exact::time(bulk.on(rtt))]);
                 }
                 // Each initiator has chances of its own.
                 words.push(["--seed", &(self.seed + u64::from(role.near + n) - 1).to_string()]);
@@ -196,7 +208,7 @@ impl Parts<'_> {
         words.push(["--cc", &load.congestion]);
         match load.pacing {
             Pacing::Follow => {}
-            Pacing::AtMost(rate) => words.push(["--pace", &exact_rate(rate)]),
+            Pacing::AtMost(rate) => words.push(["--pace", &exact::rate(rate)]),
             Pacing::Off => words.push(["--no-pacing"]),
         }
         words.push(["--trace", &self.trace(host)]);
@@ -205,6 +217,12 @@ impl Parts<'_> {
             words.push(["--trace-pdus", "0"]);
         }
     }
+}
+
+/// What is said of both directions of a path, or of each.
+fn both(path: &crate::plan::Path, said: impl Fn(Queue, link::Shape) -> String) -> String {
+    let [near, far] = [true, false].map(|near| said(path.queue_of(near), path.shape(near)));
+    if near == far { near } else { format!("near:{near},far:{far}") }
 }
 
 /// A host's address inside every emulated path; hosts of an end are counted from 1.
@@ -224,7 +242,7 @@ fn host_name(end: &str, n: u32) -> String {
 }
 
 fn bench_words(words: &mut Words, bench: &Bench) {
-    words.push(["--op", bench.op.name(), "--block", &exact_bytes(bench.block_bytes)]);
+    words.push(["--op", bench.op.name(), "--block", &exact::bytes(bench.block_bytes)]);
     if let Some(depth) = bench.depth {
         words.push(["--depth", &depth.to_string()]);
     }
@@ -237,7 +255,7 @@ fn bench_words(words: &mut Words, bench: &Bench) {
     let bursts = bench.bursts;
     for (flag, bytes) in [("--first-burst", bursts.first_bytes), ("--max-burst", bursts.max_bytes)] {
         if let Some(bytes) = bytes {
-            words.push([flag, &exact_bytes(bytes)]);
+            words.push([flag, &exact::bytes(bytes)]);
         }
     }
     if let Some(r2ts) = bursts.r2ts {
@@ -285,31 +303,12 @@ pub(super) fn quote(word: &str) -> String {
     }
 }
 
-fn exact_bytes(bytes: u64) -> String {
-    match Bytes(bytes).to_string() {
-        short if Bytes::parse(&short) == Ok(bytes) => short,
-        _ => bytes.to_string(),
-    }
-}
-
-fn exact_rate(rate: BitRate) -> String {
-    match rate.to_string() {
-        short if short.parse() == Ok(rate) => short,
-        _ => format!("{}bit", rate.0),
-    }
-}
-
-fn exact_time(time: Duration) -> String {
-    match event::format_delay(time) {
-        short if event::parse_delay(&short) == Ok(time) => short,
-        _ => format!("{}ns", time.as_nanos()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Plan, Source, Variant};
+    use event::BitRate;
+
+    use crate::plan::{Back, Plan, Source, Variant};
 
     fn command_of(plan: &Plan, slug: &str) -> String {
         let cell = plan.cells().into_iter().find(|cell| cell.slug() == slug).unwrap();
@@ -457,6 +456,24 @@ mod tests {
         let command = command_of(&plan, "stream-delay-0");
         assert!(command.contains(" --queue 256 --mtu 1500 "), "{command}");
         assert!(command.contains(" --loss 0.01% --ring 80 --seed 5 --far "), "{command}");
+        plan.path.back =
+            Back { delay: None, rate: Some(BitRate(123_456_789)), queue: Some(Queue::Bytes(5_000)) };
+        let command = command_of(&plan, "stream-delay-0");
+        let said = " --delay 0 --rate near:1gbit,far:123456789bit --queue near:256,far:5000B --mtu ";
+        assert!(command.contains(said), "{command}");
+        plan.path.back = Back::default();
+        plan.path.segment = true;
+        plan.path.faults = [("jitter", "1ms".to_owned()), ("jitter-overtakes", String::new())].into();
+        let command = command_of(&plan, "stream-delay-0");
+        assert!(
+            command.contains(" throughput --segment --jitter 1ms --jitter-overtakes --seed "),
+            "{command}"
+        );
+        plan.path.faults.remove("jitter");
+        assert!(
+            !command_of(&plan, "stream-delay-0").contains("overtakes"),
+            "there is nothing to overtake by"
+        );
     }
 
     #[test]
@@ -466,14 +483,5 @@ mod tests {
         {
             assert_eq!(quote(word), shell);
         }
-    }
-
-    #[test]
-    fn values_lose_nothing() {
-        assert_eq!(exact_time(Duration::from_micros(8_125)), "8125000ns");
-        assert_eq!(exact_time(Duration::from_millis(1_500)), "1.5s");
-        assert_eq!(exact_bytes(12_345_678), "12345678");
-        assert_eq!(exact_bytes(4096), "4KiB");
-        assert_eq!(exact_rate(BitRate(123_456_789)), "123456789bit");
     }
 }

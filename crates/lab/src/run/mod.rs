@@ -10,6 +10,7 @@ mod command;
 mod error;
 mod order;
 mod places;
+mod program;
 mod progress;
 mod resume;
 mod single;
@@ -35,6 +36,7 @@ pub use command::quoted;
 pub use error::LabError;
 pub use order::expected_time;
 pub use progress::{Progress, Silent, Step};
+use resume::Conditions;
 use stores::Stores;
 use verdict::{Attempt, Verdict};
 
@@ -93,6 +95,8 @@ struct Session<'a> {
     began: Instant,
     /// Time that the run had taken before.
     elapsed_s: f64,
+    /// How the cells that are kept were emulated; the others must be alike.
+    conditions: Option<Conditions>,
     /// The verdict on every repeat, with its cell.
     verdicts: Vec<(usize, Verdict)>,
     /// That nobody else runs anything in this directory.
@@ -159,12 +163,15 @@ impl Lab {
         }
         let resume::Place { dir, before, lock } = resume::place(order)?;
         let mut run = order.run();
+        // One that cannot be read may still be run.
+        run.program_sha256 = program::sha256(&self.program).ok();
         if !order.plan.cases.is_empty() {
             return doctor::run_matrix(self, order, (dir, run, lock), progress);
         }
+        let mut conditions = None;
         if let Some(mut before) = before {
             resume::check(&order.out, &before, &run, &order.plan.cells())?;
-            resume::keep_valid(&dir, &mut before);
+            conditions = resume::keep_valid(&dir, &mut before);
             before.resumed_unix_s.push(run.started_unix_s);
             run = before;
         }
@@ -179,6 +186,7 @@ impl Lab {
             run,
             began: Instant::now(),
             elapsed_s,
+            conditions,
             verdicts: Vec::new(),
             _lock: lock,
         };
@@ -255,6 +263,9 @@ impl Session<'_> {
                 }
             }
         })?;
+        if let (Some(before), Some(wan)) = (&self.conditions, &attempt.wan) {
+            before.check(&self.order.out, &Conditions::of(wan))?;
+        }
         self.write_down(cell, step.repeat, dir, parts.shown(), &attempt)?;
         Ok((attempt.verdict, interrupted))
     }

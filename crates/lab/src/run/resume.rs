@@ -1,8 +1,10 @@
 //! A run that was begun before: whether it may go on, and what of it is kept.
 //!
 //! What has valid figures is kept and everything else is run again. A run goes on only as what it was begun as:
-//! the same plan, seed and program on the same kernel, since figures of two different things have no median.
+//! the same plan, seed and program on the same kernel, as many processors, the same device and priority of the emulator,
+//! since figures of two different things have no median.
 
+use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
@@ -85,18 +87,73 @@ pub(super) fn check(out: &Path, before: &Run, now: &Run, cells: &[Cell]) -> Resu
     if program(before) != program(now) {
         return different(format!("{}, and this is {}", program(before), program(now)));
     }
+    if before.program_sha256 != now.program_sha256 {
+        let [before, now] = [before, now]
+            .map(|run| run.program_sha256.as_deref().map_or("unknown", |sum| &sum[..sum.len().min(12)]));
+        return different(format!("another build of farlun: its SHA-256 was {before} and is {now}"));
+    }
+    if before.cpus != now.cpus {
+        return different(format!("{} processors, and now there are {}", before.cpus, now.cpus));
+    }
     if before.kernel != now.kernel {
         return different(format!("kernel {}, and this is {}", before.kernel, now.kernel));
     }
     Ok(())
 }
 
-/// Takes out of a run what is to be run again.
-pub(super) fn keep_valid(dir: &RunDir, run: &mut Run) {
-    // A manifest that does not read is one that has to be written again.
-    run.cells.retain(|entry| dir.cell(&entry.dir).is_ok_and(|cell| cell.cell.valid));
+/// Takes out of a run what is to be run again; how the rest was emulated, if there is any.
+pub(super) fn keep_valid(dir: &RunDir, run: &mut Run) -> Option<Conditions> {
+    let mut conditions = None;
+    run.cells.retain(|entry| {
+        // A manifest that does not read is one that has to be written again.
+        let kept = dir.cell(&entry.dir).ok().filter(|cell| cell.cell.valid);
+        if let Some(wan) = kept.as_ref().and_then(|cell| cell.cell.wan.as_ref()) {
+            conditions.get_or_insert_with(|| Conditions::of(wan));
+        }
+        kept.is_some()
+    });
     run.checks.clear();
     run.valid = false;
+    conditions
+}
+
+/// How a cell was emulated, which its command line does not say: as the user and the machine allow it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Conditions {
+    device: Option<String>,
+    realtime: Option<bool>,
+}
+
+impl Conditions {
+    /// As the document of `farlun wan` tells it.
+    pub(super) fn of(wan: &Value) -> Conditions {
+        Conditions {
+            device: wan["path"]["device"].as_str().map(str::to_owned),
+            realtime: wan["emulator"]["realtime"].as_bool(),
+        }
+    }
+
+    /// That a run may go on under these.
+    pub(super) fn check(&self, out: &Path, now: &Conditions) -> Result<(), LabError> {
+        match self == now {
+            true => Ok(()),
+            false => {
+                Err(LabError::Different { path: out.to_owned(), text: format!("{self}, and this has {now}") })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Conditions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let device = self.device.as_deref().unwrap_or("no known device");
+        let priority = match self.realtime {
+            Some(true) => "with real-time priority",
+            Some(false) => "without real-time priority",
+            None => "of unknown priority",
+        };
+        write!(f, "{device} devices and an emulator {priority}")
+    }
 }
 
 /// Where a cell's repeats are.

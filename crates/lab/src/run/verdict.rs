@@ -8,6 +8,9 @@ use crate::plan::{Load, LoadKind};
 
 use super::child::{Ended, LOG_FILE, OUTPUT_FILE, document, last_words};
 
+/// Exit codes from here on are that of a shell: 128 and the number of the signal that ended the command.
+const BY_SIGNAL: i64 = 128;
+
 /// What came of one attempt.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Verdict {
@@ -95,9 +98,10 @@ fn verdict(ended: &Ended, dir: &Path, wan: Option<&Value>, has_load: bool) -> Ve
         };
     };
     for end in ["near", "far"] {
-        // The far command ends with SIGTERM or by itself after it; only its own errors count.
-        if let Some(code @ 1..128) = wan[end]["exit_code"].as_i64() {
-            return failed(format!("the {end} command ended with exit code {code}"), false);
+        // A far command that was asked to end may do so by the signal; an error of its own counts even then.
+        let asked = end == "far" && wan[end]["asked_to_end"] == Value::Bool(true);
+        if let Some(code @ 1..) = wan[end]["exit_code"].as_i64().filter(|code| !asked || *code < BY_SIGNAL) {
+            return failed(format!("the {end} command {}", ended_with(code)), false);
         }
     }
     for other in wan["others"].as_array().into_iter().flatten() {
@@ -105,7 +109,7 @@ fn verdict(ended: &Ended, dir: &Path, wan: Option<&Value>, has_load: bool) -> Ve
         let asked = other["asked_to_end"] == Value::Bool(true);
         if let Some(code @ 1..) = other["exit_code"].as_i64().filter(|_| !asked) {
             let host = other["host"].as_str().unwrap_or("other");
-            return failed(format!("the command in {host} ended with exit code {code}"), false);
+            return failed(format!("the command in {host} {}", ended_with(code)), false);
         }
     }
     if !has_load {
@@ -118,6 +122,14 @@ fn verdict(ended: &Ended, dir: &Path, wan: Option<&Value>, has_load: bool) -> Ve
     }
     let reasons = judged["reasons"].as_array().into_iter().flatten();
     Verdict::Invalid(reasons.filter_map(Value::as_str).map(str::to_owned).collect())
+}
+
+/// An exit code in words.
+fn ended_with(code: i64) -> String {
+    match code - BY_SIGNAL {
+        signal @ 1.. => format!("was ended by signal {signal} (exit code {code})"),
+        _ => format!("ended with exit code {code}"),
+    }
 }
 
 #[cfg(test)]
@@ -162,7 +174,17 @@ mod tests {
             }))
         };
         check(document(0, 0, true), "", &done, &Verdict::Valid);
-        check(document(0, 143, true), "", &done, &Verdict::Valid);
+        let asked = |code| {
+            let mut asked = document(0, code, true).unwrap();
+            asked["far"]["asked_to_end"] = json!(true);
+            Some(asked)
+        };
+        check(asked(143), "", &done, &Verdict::Valid);
+        check(asked(1), "", &done, &failed("the far command ended with exit code 1", false));
+        let crashed = failed("the far command was ended by signal 11 (exit code 139)", false);
+        check(document(0, 139, true), "", &done, &crashed);
+        let killed = failed("the near command was ended by signal 9 (exit code 137)", false);
+        check(document(137, 0, true), "", &Ended::Exited(137), &killed);
         check(
             document(0, 0, false),
             "",
@@ -177,7 +199,7 @@ mod tests {
         );
         check(document(0, 1, true), "", &done, &failed("the far command ended with exit code 1", false));
         let crowd = |exit_code, asked_to_end| {
-            let mut crowd = document(0, 143, true).unwrap();
+            let mut crowd = document(0, 0, true).unwrap();
             crowd["others"] =
                 json!([{"host": "near2", "exit_code": exit_code, "asked_to_end": asked_to_end}]);
             Some(crowd)

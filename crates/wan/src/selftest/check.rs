@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::SelfTest;
 use super::rig::Seen;
 use crate::Spec;
+use crate::machine::OTHERS_BUSY_MAX;
 
 /// A figure and the bound it must keep.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -26,9 +27,6 @@ pub struct Check {
     /// The path it was measured on, and what was on it.
     pub path: String,
 }
-
-/// Processors that others may keep busy meanwhile.
-pub(super) const OTHERS_BUSY_MAX: f64 = 0.25;
 
 /// The figures so far.
 #[derive(Default)]

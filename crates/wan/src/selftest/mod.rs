@@ -8,7 +8,6 @@ mod capacity;
 mod check;
 mod delay;
 mod loss;
-mod machine;
 mod rate;
 mod rig;
 

@@ -13,9 +13,8 @@ use net::{clock, tcp};
 use store::tables::{self, Packets};
 use tempfile::TempDir;
 
-use super::machine::Meter;
 use crate::collect::Traffic;
-use crate::emulator::Emulator;
+use crate::emulator::{Emulator, Moved};
 use crate::host::Host;
 use crate::pump::Cost;
 use crate::{HostName, Side, Spec, WanError};
@@ -26,7 +25,6 @@ pub(super) struct Rig {
     far: Arc<Host>,
     emulator: Emulator,
     trace: TempDir,
-    meter: Meter,
     began: Instant,
 }
 
@@ -63,7 +61,7 @@ impl Rig {
         let mut emulator =
             Emulator::start(spec, from_ref(&near), from_ref(&far), Some(trace.path()), None, None)?;
         emulator.begin()?;
-        Ok(Rig { near, far, emulator, trace, meter: Meter::start(), began: clock::now() })
+        Ok(Rig { near, far, emulator, trace, began: clock::now() })
     }
 
     fn host(&self, side: Side) -> &Host {
@@ -106,8 +104,9 @@ impl Rig {
     /// Ends the path.
     pub(super) fn finish(mut self) -> Result<Seen, WanError> {
         self.emulator.end()?;
-        let (others_busy, elapsed) = (self.meter.others(), clock::now().since(self.began));
-        let (traffic, drops, cost) = self.emulator.finish()?;
+        let elapsed = clock::now().since(self.began);
+        let Moved { traffic, drops, machine, cost } = self.emulator.finish()?;
+        let others_busy = machine.map_or(0.0, |machine| machine.others_busy);
         let device_drops = drops.ring + drops.unasked;
         let packets = tables::read::<Packet>(self.trace.path())?;
         Ok(Seen { packets, traffic, device_drops, cost, others_busy, elapsed })

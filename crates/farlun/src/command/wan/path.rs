@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use event::{BitRate, Bytes};
-use link::{FRAMING_BYTES, JitterModel, Line, LossModel, Outage, Reordering, Shape, Share};
+use link::{Both, FRAMING_BYTES, Faults, Line, LossModel, Schedule, Shape, Share, Time, want_single_packets};
 use wan::{Buffers, DeviceKind, Spec};
 
-use super::both::Both;
 use crate::exit::Exit;
 
 /// Smallest MTU that IPv6 allows (RFC 8200, section 5) and largest that a packet's length field does.
@@ -17,8 +16,6 @@ const MTU: std::ops::RangeInclusive<i64> = 1280..=65_535;
 const RING: std::ops::RangeInclusive<i64> = 80..=4_096;
 /// What a buffer of TCP may be: with less than two packets nothing flows, and the kernel knows 31 bits.
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 8_192..=1 << 30;
-/// A packet that is held back any longer is lost, for all that TCP can tell.
-const LONGEST: Duration = Duration::from_secs(10);
 
 /// What the path is like. Every VALUE may be near:VALUE,far:VALUE instead: for packets that near sends and for
 /// those that far sends.
@@ -69,7 +66,7 @@ pub(super) struct PathArgs {
     /// When the line is down, from the start of COMMAND: 10s+200ms (at 10 s, for 200 ms), 10s+200ms/30s (then every
     /// 30 s), several with commas
     #[arg(long, value_name = "VALUE")]
-    down: Option<Both<Outages>>,
+    down: Option<Both<Schedule>>,
     /// Largest packet, in bytes of IP
     #[arg(long, default_value = "1500", value_parser = clap::value_parser!(u32).range(MTU))]
     mtu: u32,
@@ -78,7 +75,8 @@ pub(super) struct PathArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(RING))]
     ring: Option<u32>,
     /// Cut super-packets into packets of MTU size before anything happens to them [default: with --ring, --loss,
-    /// --reorder, --duplicate, --merge-acks, --coalesce, --tick, --jitter-overtakes and a --queue in packets]
+    /// --reorder, --duplicate, --merge-acks, --coalesce, --tick, --jitter-overtakes, a --queue in packets and one so short
+    /// that super-packets would be too coarse for it]
     #[arg(long)]
     segment: bool,
     /// What is left to chance follows from N: the same N, the same fate of the n-th packet
@@ -99,29 +97,10 @@ pub(super) struct PathArgs {
     ipv6: bool,
 }
 
-/// A time with its unit.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Time(Duration);
-
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Queue {
     Packets(u64),
     Bytes(u64),
-}
-
-#[derive(Clone, PartialEq, Debug)]
-struct Outages(Vec<Outage>);
-
-impl FromStr for Time {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Time, String> {
-        let time = event::parse_delay(s).map_err(|error| error.to_string())?;
-        if time > LONGEST {
-            return Err(format!("'{s}' is more than {}", event::format_delay(LONGEST)));
-        }
-        Ok(Time(time))
-    }
 }
 
 impl FromStr for Queue {
@@ -139,14 +118,6 @@ impl FromStr for Queue {
     }
 }
 
-impl FromStr for Outages {
-    type Err = String;
-
-    fn from_str(s: &str) -> Result<Outages, String> {
-        s.split(',').map(str::parse).collect::<Result<_, _>>().map(Outages)
-    }
-}
-
 impl PathArgs {
     /// The path that the flags describe.
     pub(super) fn spec(self) -> anyhow::Result<Spec> {
@@ -155,7 +126,7 @@ impl PathArgs {
             near_first.map(|near| self.delay.of(near).map_or(Duration::ZERO, |delay| delay.0)).iter().sum();
         let [near, far] = near_first.map(|near| self.line(near, rtt));
         let (near, far) = (near?, far?);
-        let segment = self.segment || near.wants_single_packets() || far.wants_single_packets();
+        let segment = self.segment || want_single_packets([&near, &far], self.mtu);
         Ok(Spec {
             near,
             far,
@@ -191,30 +162,23 @@ impl PathArgs {
             Some(Queue::Packets(packets)) => (packets * packet_bytes, Some(*packets)),
         };
         let delay = self.delay.of(near).map_or(Duration::ZERO, |delay| delay.0);
-        let hold = self.reorder_hold.of(near).map_or(Duration::from_millis(1), |hold| hold.0);
-        let time = |value: &Option<Both<Time>>| {
-            value.as_ref().and_then(|value| value.of(near)).map(|time| time.0).filter(|time| !time.is_zero())
-        };
-        Ok(Line {
-            queue_packets,
-            loss: self.loss.as_ref().and_then(|loss| loss.of(near)).cloned(),
-            jitter: time(&self.jitter).map(|most| JitterModel { most, overtaking: self.jitter_overtakes }),
-            reorder: self
-                .reorder
-                .as_ref()
-                .and_then(|reorder| reorder.of(near))
-                .map(|share| Reordering { share: *share, hold }),
-            duplicate: self.duplicate.as_ref().and_then(|duplicate| duplicate.of(near)).copied(),
-            merge: time(&self.merge_acks),
-            tick: time(&self.tick),
-            coalesce: time(&self.coalesce),
-            outages: self
-                .down
-                .as_ref()
-                .and_then(|down| down.of(near))
-                .map_or(Vec::new(), |down| down.0.clone()),
-            ..Line::plain(Shape { delay, rate, queue_bytes })
-        })
+        let plain = Line::plain(Shape { delay, rate, queue_bytes });
+        Ok(self.faults().on(near, &Line { queue_packets, ..plain }))
+    }
+
+    fn faults(&self) -> Faults {
+        Faults {
+            loss: self.loss.clone().unwrap_or_default(),
+            jitter: self.jitter.clone().unwrap_or_default(),
+            jitter_overtakes: self.jitter_overtakes,
+            reorder: self.reorder.clone().unwrap_or_default(),
+            reorder_hold: self.reorder_hold.clone(),
+            duplicate: self.duplicate.clone().unwrap_or_default(),
+            merge_acks: self.merge_acks.clone().unwrap_or_default(),
+            coalesce: self.coalesce.clone().unwrap_or_default(),
+            tick: self.tick.clone().unwrap_or_default(),
+            down: self.down.clone().unwrap_or_default(),
+        }
     }
 }
 
@@ -224,12 +188,6 @@ fn buffer(flag: &str, size: Option<Bytes>) -> anyhow::Result<Option<u64>> {
             Err(Exit::usage(format!("--{flag} {}: expected 8KiB to 1GiB", Bytes(bytes))))
         }
         bytes => Ok(bytes),
-    }
-}
-
-impl<T> Both<T> {
-    fn of(&self, near: bool) -> Option<&T> {
-        if near { self.near.as_ref() } else { self.far.as_ref() }
     }
 }
 
@@ -261,9 +219,15 @@ mod tests {
 
     #[test]
     fn what_is_meant_for_packets_cuts_super_packets() {
-        for flags in
-            ["--queue 256", "--ring 80", "--loss 0.01%", "--merge-acks 125us", "--tick far:1ms", "--segment"]
-        {
+        for flags in [
+            "--queue 256",
+            "--queue 50KB",
+            "--ring 80",
+            "--loss 0.01%",
+            "--merge-acks 125us",
+            "--tick far:1ms",
+            "--segment",
+        ] {
             assert!(spec(flags).expect(flags).segment, "{flags}");
         }
         for flags in ["--queue 2MB", "--jitter 1ms", "--down 1s+1ms"] {

@@ -1,17 +1,31 @@
 //! A value for both directions of a path, or one for each: `8ms`, `near:2ms,far:40ms`.
 
-use std::str::FromStr;
+use core::str::FromStr;
 
 /// What a path does to packets that near sends, and to those that far sends. `None` where nothing was said.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Both<T> {
-    pub(super) near: Option<T>,
-    pub(super) far: Option<T>,
+pub struct Both<T> {
+    /// To packets that near sends.
+    pub near: Option<T>,
+    /// To packets that far sends.
+    pub far: Option<T>,
 }
 
 impl<T> Default for Both<T> {
     fn default() -> Both<T> {
         Both { near: None, far: None }
+    }
+}
+
+impl<T> Both<T> {
+    /// Of one direction.
+    pub const fn of(&self, near: bool) -> Option<&T> {
+        if near { self.near.as_ref() } else { self.far.as_ref() }
+    }
+
+    /// Whether it holds for whatever was said.
+    pub fn all(&self, holds: impl Fn(&T) -> bool) -> bool {
+        self.near.iter().chain(&self.far).all(holds)
     }
 }
 

@@ -1,0 +1,156 @@
+//! What is said of a path besides its delay, rate and queue, as people write it: each for both directions or for one.
+//!
+//! Commands and plans read it with the same types, so that what one takes the other takes too.
+
+use core::str::FromStr;
+use core::time::Duration;
+
+use event::{format_delay, parse_delay};
+
+use crate::{Both, JitterModel, Line, LossModel, Outage, Reordering, Share};
+
+/// A packet that is held back any longer is lost, for all that TCP can tell.
+const LONGEST: Duration = Duration::from_secs(10);
+/// How long packets are held back if nobody says.
+const USUAL_HOLD: Duration = Duration::from_millis(1);
+
+/// A time that a packet may take somewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Time(pub Duration);
+
+/// When a line is down.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Schedule(pub Vec<Outage>);
+
+/// What happens to packets on the lines of a path.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Faults {
+    /// Packets that are lost.
+    pub loss: Both<LossModel>,
+    /// The longest that packets take longer.
+    pub jitter: Both<Time>,
+    /// Whether packets overtake each other by that.
+    pub jitter_overtakes: bool,
+    /// Packets that are held back.
+    pub reorder: Both<Share>,
+    /// How long they are.
+    pub reorder_hold: Both<Time>,
+    /// Packets that arrive twice.
+    pub duplicate: Both<Share>,
+    /// Period of a line that packs small frames together.
+    pub merge_acks: Both<Time>,
+    /// How long the receiving host's card holds an interrupt back.
+    pub coalesce: Both<Time>,
+    /// Tick of a receiving host that looks only then.
+    pub tick: Both<Time>,
+    /// When the line is down.
+    pub down: Both<Schedule>,
+}
+
+impl Faults {
+    /// Sets what has a value by the name that it has as a flag of `farlun wan`.
+    pub fn set(&mut self, flag: &str, text: &str) -> Result<(), String> {
+        match flag {
+            "loss" => self.loss = text.parse()?,
+            "jitter" => self.jitter = text.parse()?,
+            "reorder" => self.reorder = text.parse()?,
+            "reorder-hold" => self.reorder_hold = text.parse()?,
+            "duplicate" => self.duplicate = text.parse()?,
+            "merge-acks" => self.merge_acks = text.parse()?,
+            "coalesce" => self.coalesce = text.parse()?,
+            "tick" => self.tick = text.parse()?,
+            "down" => self.down = text.parse()?,
+            _ => return Err(format!("a path has no '{flag}'")),
+        }
+        Ok(())
+    }
+
+    /// The line of one direction with what happens on it.
+    pub fn on(&self, near: bool, line: &Line) -> Line {
+        let time = |value: &Both<Time>| value.of(near).map(|time| time.0).filter(|time| !time.is_zero());
+        let hold = self.reorder_hold.of(near).map_or(USUAL_HOLD, |hold| hold.0);
+        Line {
+            loss: self.loss.of(near).cloned(),
+            jitter: time(&self.jitter).map(|most| JitterModel { most, overtaking: self.jitter_overtakes }),
+            reorder: self.reorder.of(near).map(|share| Reordering { share: *share, hold }),
+            duplicate: self.duplicate.of(near).copied(),
+            merge: time(&self.merge_acks),
+            coalesce: time(&self.coalesce),
+            tick: time(&self.tick),
+            outages: self.down.of(near).map_or(Vec::new(), |down| down.0.clone()),
+            ..line.clone()
+        }
+    }
+}
+
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Time, String> {
+        let time = parse_delay(s).map_err(|error| error.to_string())?;
+        if time > LONGEST {
+            return Err(format!("'{s}' is more than {}", format_delay(LONGEST)));
+        }
+        Ok(Time(time))
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Schedule, String> {
+        s.split(',').map(str::parse).collect::<Result<_, _>>().map(Schedule)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shape;
+
+    use event::BitRate;
+
+    fn line() -> Line {
+        Line::plain(Shape { delay: Duration::ZERO, rate: BitRate(1_000_000), queue_bytes: 10_000 })
+    }
+
+    #[test]
+    fn what_is_said_of_one_direction_happens_on_that() {
+        let mut faults = Faults::default();
+        for (flag, text) in [
+            ("loss", "far:0.1%"),
+            ("jitter", "near:1ms,far:0"),
+            ("reorder", "near:1%"),
+            ("duplicate", "0%"),
+            ("merge-acks", "125us"),
+            ("down", "near:1s+1ms,5s+2ms/10s,far:0+1s"),
+        ] {
+            faults.set(flag, text).expect(flag);
+        }
+        faults.jitter_overtakes = true;
+        let [near, far] = [true, false].map(|near| faults.on(near, &line()));
+        assert!(near.loss.is_none() && far.loss.is_some());
+        assert!(near.jitter.is_some_and(|jitter| jitter.overtaking) && far.jitter.is_none());
+        assert_eq!(near.reorder.map(|reorder| reorder.hold), Some(USUAL_HOLD));
+        assert_eq!((near.duplicate, far.duplicate), (Some(Share::NONE), Some(Share::NONE)));
+        assert_eq!((near.merge, far.merge), (far.merge, Some(Duration::from_micros(125))));
+        assert_eq!((near.outages.len(), far.outages.len()), (2, 1));
+        assert_eq!(Faults::default().on(true, &line()), line());
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let mut faults = Faults::default();
+        for (flag, text, said) in [
+            ("jitter", "11s", "'11s' is more than 10s"),
+            ("tick", "near:11s", "'11s' is more than 10s"),
+            ("jitter", "3", "'3' is not a time such as 8ms, 250us, 1.5s"),
+            ("reorder", "1", "'1' is not a share of packets such as 0.01% or 5%"),
+            ("delay", "1ms", "a path has no 'delay'"),
+        ] {
+            assert_eq!(faults.set(flag, text), Err(said.to_owned()), "{flag} {text}");
+        }
+        assert!(faults.set("down", "5s").is_err_and(|said| said.contains("is not an outage such as")));
+        assert_eq!(faults, Faults::default());
+    }
+}

@@ -1,0 +1,247 @@
+//! How busy others keep the machine while a path runs.
+//!
+//! Every process's time is looked at in the beginning and at the end: that of this one, of what it started and of whoever is
+//! in the run's namespaces is the run's own, that of the kernel's threads is nobody's, the rest is the others'. Those in other
+//! containers are not seen: they are what is missing when all that is known is taken from all that was not idle, less what
+//! interrupts may have taken between. An average: no short burst shows in it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use event::Instant;
+use net::clock;
+use net::namespace::members;
+
+/// The kernel counts time in hundredths of a second for users, whatever its own tick (USER_HZ, proc_stat(5)).
+const TICK_MS: u64 = 10;
+/// Over less time than this the ticks are too coarse to tell.
+const TELLS_AFTER: Duration = Duration::from_secs(1);
+/// The parent of the kernel's own threads: its number and its name, which in a container is not to be seen.
+const KTHREADD: (u32, &str) = (2, "kthreadd");
+
+/// A processor that interrupts may take: their time is no process's, and the kernel only samples it.
+const INTERRUPTS_BUSY: f64 = 0.5;
+
+/// A processor that others may keep busy, in part, whatever else there is to do.
+pub(crate) const OTHERS_BUSY_MAX: f64 = 0.25;
+/// With so many processors idle on average, nobody had to wait for one.
+const IDLE_ENOUGH: f64 = 1.0;
+
+/// What the machine did while a path ran, in processors.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Machine {
+    /// Kept busy by others.
+    pub(crate) others_busy: f64,
+    /// Idle.
+    pub(crate) idle: f64,
+    /// All that the run might use.
+    pub(crate) cpus: usize,
+    /// For how long.
+    pub(crate) elapsed: Duration,
+}
+
+/// Times from a moment on.
+pub(crate) struct Meter {
+    since: Instant,
+    then: Option<Times>,
+}
+
+/// Times since the machine started, or since the processes did.
+#[derive(Default)]
+struct Times {
+    idle: Duration,
+    cpus: usize,
+    /// Of this process, of its children that have ended, and of everybody in the run's namespaces.
+    run: Duration,
+    /// Of everybody else.
+    others: Duration,
+    /// Of each kernel thread: some come and go.
+    kernel: BTreeMap<u32, Duration>,
+}
+
+impl Machine {
+    /// Whether the figures are exact enough to judge by.
+    pub(crate) fn tells(&self) -> bool {
+        self.elapsed >= TELLS_AFTER
+    }
+
+    /// Why the run may have waited for others; `None` if it had no reason to.
+    pub(crate) fn trouble(self) -> Option<String> {
+        let Machine { others_busy, idle, cpus, .. } = self;
+        (self.tells() && others_busy > OTHERS_BUSY_MAX && idle < IDLE_ENOUGH).then(|| {
+            format!(
+                "other programs kept {others_busy:.2} of {cpus} processors busy and {idle:.2} were idle, expected at most \
+                 {OTHERS_BUSY_MAX} busy or {IDLE_ENOUGH} idle"
+            )
+        })
+    }
+}
+
+impl Meter {
+    /// Begins; the run's commands are in the network namespaces with these inodes.
+    pub(crate) fn start(namespaces: &[u64]) -> Meter {
+        Meter { since: clock::now(), then: Times::read(namespaces) }
+    }
+
+    /// What the machine did since; `None` if the kernel does not tell.
+    pub(crate) fn read(&self, namespaces: &[u64]) -> Option<Machine> {
+        let elapsed = clock::now().since(self.since);
+        Some(Times::between(self.then.as_ref()?, &Times::read(namespaces)?, elapsed))
+    }
+}
+
+impl Times {
+    fn read(namespaces: &[u64]) -> Option<Times> {
+        let status = fs::read_to_string("/proc/self/status").ok()?;
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        let (idle, cpus) = idle_of(&fs::read_to_string("/proc/stat").ok()?, allowed)?;
+        let mut times = Times { idle, cpus, ..Times::default() };
+        let (kthreadd, own, inside) = (kthreadd(), std::process::id(), members(namespaces));
+        let names = fs::read_dir("/proc").ok()?.flatten().map(|entry| entry.file_name());
+        for pid in names.filter_map(|name| name.to_str()?.parse::<u32>().ok()) {
+            // One that ends while we look is its parent's a moment later.
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+            let Some((parent, used)) = stat.and_then(|stat| of_process(&stat)) else { continue };
+            if kthreadd == Some(parent) {
+                times.kernel.insert(pid, used);
+            } else if pid == own || inside.contains(&pid) {
+                times.run += used;
+            } else {
+                times.others += used;
+            }
+        }
+        Some(times)
+    }
+
+    fn between(then: &Times, now: &Times, elapsed: Duration) -> Machine {
+        let elapsed_s = elapsed.as_secs_f64();
+        let share = |now: Duration, then: Duration| now.saturating_sub(then).as_secs_f64() / elapsed_s;
+        // Those that have come since had no time to do much.
+        let of_kernel = |(pid, used): (&u32, &Duration)| Some(share(*used, *then.kernel.get(pid)?));
+        let kernel: f64 = now.kernel.iter().filter_map(of_kernel).sum();
+        let (idle, seen) = (share(now.idle, then.idle), share(now.others, then.others));
+        let cpus = then.cpus.min(now.cpus);
+        let missing = cpus as f64 - idle - share(now.run, then.run) - kernel - seen;
+        let others_busy = seen + (missing - INTERRUPTS_BUSY).max(0.0);
+        Machine { others_busy, idle, cpus, elapsed }
+    }
+}
+
+/// The number of the parent of the kernel's threads; `None` in a container, where they are not seen.
+fn kthreadd() -> Option<u32> {
+    let (pid, name) = KTHREADD;
+    let comm = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    (comm.trim_end() == name).then_some(pid)
+}
+
+/// Idle time of the processors of a list such as `0-3,8`, and how many these are. Fields: user, nice, system, idle, iowait.
+fn idle_of(stat: &str, allowed: &str) -> Option<(Duration, usize)> {
+    let mut sums = (Duration::ZERO, 0);
+    for line in stat.lines() {
+        let Some((number, fields)) = line.strip_prefix("cpu").and_then(|rest| rest.split_once(' ')) else {
+            continue;
+        };
+        if !number.parse().is_ok_and(|number| is_listed(allowed, number)) {
+            continue;
+        }
+        let times: Vec<Duration> = fields.split_whitespace().take(5).map_while(ticks).collect();
+        let [_, _, _, idle, waiting] = times[..] else { return None };
+        sums = (sums.0 + idle + waiting, sums.1 + 1);
+    }
+    (sums.1 > 0).then_some(sums)
+}
+
+fn is_listed(list: &str, number: u32) -> bool {
+    list.trim().split(',').any(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let bounds = first.parse::<u32>().ok().zip(last.parse::<u32>().ok());
+        bounds.is_some_and(|(first, last)| (first..=last).contains(&number))
+    })
+}
+
+/// A process's parent, and the time that it and its children that have ended took. See proc_pid_stat(5): the name may have
+/// spaces and brackets of its own, so fields are counted from behind it: state, parent, …, and as the twelfth to
+/// fifteenth utime, stime, cutime, cstime.
+fn of_process(stat: &str) -> Option<(u32, Duration)> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let used = fields.get(11..15)?.iter().map(|field| ticks(field)).sum::<Option<Duration>>()?;
+    Some((fields[1].parse().ok()?, used))
+}
+
+fn ticks(field: &str) -> Option<Duration> {
+    field.parse::<u64>().ok()?.checked_mul(TICK_MS).map(Duration::from_millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: Duration = Duration::from_millis(TICK_MS);
+    const STAT: &str = "cpu  100 20 3 999 88 4 5 6 7 0\ncpu0 50 20 2 500 40 4 1 6 7 0\n\
+                        cpu1 50 0 1 499 48 0 4 0 0 0\ncpu10 1 1 1 1 1 1 1 1 1 1\nintr 12 3\n";
+
+    #[test]
+    fn only_the_processors_that_may_be_used_count() {
+        assert_eq!(idle_of(STAT, "\t0-1"), Some((TICK * 1087, 2)));
+        assert_eq!(idle_of(STAT, "1,10"), Some((TICK * 549, 2)));
+        assert_eq!(idle_of(STAT, "7"), None);
+        for broken in ["", "cpu0 1 2 3", "cpu0 a b c d e f g", "cpux 1 2 3 4 5 6 7"] {
+            assert_eq!(idle_of(broken, "0-1"), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn a_process_tells_its_parent_and_its_time() {
+        let stat = "7 (a) b (c)) S 2 7 7 0 -1 4194304 1 0 0 0 10 20 3 4 20 0 1 0 55 0 0";
+        assert_eq!(of_process(stat), Some((2, Duration::from_millis(370))));
+        for broken in ["", "7 (a", "7 (a) S 2", "7 (a) S x 7 7 0 -1 4194304 1 0 0 0 10 20 3 4 20"] {
+            assert_eq!(of_process(broken), None, "{broken:?}");
+        }
+    }
+
+    fn times(idle: u64, run: u64, others: u64, kernel: &[(u32, u64)]) -> Times {
+        let s = Duration::from_secs;
+        let kernel = kernel.iter().map(|(pid, used)| (*pid, s(*used))).collect();
+        Times { idle: s(idle), cpus: 2, run: s(run), others: s(others), kernel }
+    }
+
+    #[test]
+    fn what_others_took_is_seen_or_missing() {
+        // Ten seconds of two processors: 3 idle, 6 of the run, 1 of a thread of the kernel, and of others 4 or none; another
+        // thread has gone and one has come.
+        let then = times(100, 50, 10, &[(9, 3), (10, 500)]);
+        for (others, others_busy) in [(14, 0.4 + 0.1), (10, 0.5)] {
+            let now = times(103, 56, others, &[(9, 4), (11, 900)]);
+            let seen = Times::between(&then, &now, Duration::from_secs(10));
+            assert!((seen.others_busy - others_busy).abs() < 1e-9, "{seen:?}");
+            assert!((seen.idle - 0.3).abs() < 1e-9, "{seen:?}");
+        }
+        let now = times(107, 56, 14, &[(9, 3)]);
+        let seen = Times::between(&then, &now, Duration::from_secs(10));
+        assert!((seen.others_busy - 0.4).abs() < 1e-9, "three tenths were interrupts: {seen:?}");
+        let text = seen.trouble().expect("they had to wait");
+        assert!(
+            text.starts_with("other programs kept 0.40 of 2 processors busy and 0.70 were idle"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_quarter_of_a_processor_or_a_whole_idle_one_is_no_trouble() {
+        for (others_busy, idle, is_troubled) in
+            [(0.0, 0.0, false), (0.25, 0.0, false), (0.26, 0.9, true), (3.0, 1.0, false), (2.0, 0.0, true)]
+        {
+            let machine = Machine { others_busy, idle, cpus: 4, elapsed: Duration::from_secs(1) };
+            assert_eq!(machine.trouble().is_some(), is_troubled, "{machine:?}");
+            let short = Machine { elapsed: Duration::from_millis(999), ..machine };
+            assert_eq!(short.trouble(), None, "too short to tell");
+        }
+    }
+
+    #[test]
+    fn this_machine_tells() {
+        assert!(Meter::start(&[]).read(&[]).is_some_and(|machine| machine.cpus > 0));
+    }
+}
