@@ -70,6 +70,17 @@ fn path(path: &Path) -> Value {
         Queue::Bytes(bytes) => json["queue"] = json!(bytes),
         Queue::Packets(packets) => json["queue"] = json!(format!("{packets} packets")),
     }
+    if let Some(found) = &path.found_rate {
+        json["rate"] = json!(found.to_string());
+    }
+    if let Some(bytes) = path.bdp_max_bytes {
+        json["bdp_max"] = json!(bytes);
+    }
+    for (key, on) in [("ipv6", path.ipv6), ("segment", path.segment)] {
+        if on {
+            json[key] = json!(true);
+        }
+    }
     for (flag, value) in &path.faults {
         json[flag.replace('-', "_")] = json!(value);
     }

@@ -7,6 +7,8 @@ use document::Scalar;
 use event::{BitRate, parse_delay};
 use link::{FRAMING_BYTES, LossModel, Shape, Share};
 
+use super::found_rate::FoundRate;
+
 /// An emulated path, the same in both directions.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Path {
@@ -14,10 +16,18 @@ pub struct Path {
     pub delay: Duration,
     /// Rate of the line; it carries IP packets plus 38 bytes of Ethernet each.
     pub rate: BitRate,
+    /// What gives the rate once other cells have been run; until then [`Path::rate`] means nothing.
+    pub found_rate: Option<FoundRate>,
+    /// Most bytes that rate × round trip may be: a rate that is found is lowered to it.
+    pub bdp_max_bytes: Option<u64>,
     /// Waiting queue in front of the line.
     pub queue: Queue,
     /// Largest IP packet, at least 1280 bytes (RFC 8200, section 5).
     pub mtu_bytes: u32,
+    /// No IPv4: the hosts have their IPv6 addresses alone.
+    pub ipv6: bool,
+    /// Super-packets are cut into packets of MTU size before anything happens to them.
+    pub segment: bool,
     /// What else happens to packets: flags of `farlun wan`, without the dashes, and their values.
     pub faults: BTreeMap<&'static str, String>,
 }
@@ -41,6 +51,9 @@ pub(super) const PATH_KEYS: &[&str] = &[
     "rate",
     "queue",
     "mtu",
+    "ipv6",
+    "segment",
+    "bdp_max",
     "loss",
     "jitter",
     "reorder",
@@ -63,8 +76,12 @@ impl Default for Path {
         Path {
             delay: Duration::ZERO,
             rate: BitRate(1_000_000_000),
+            found_rate: None,
+            bdp_max_bytes: None,
             queue: Queue::Default,
             mtu_bytes: 1500,
+            ipv6: false,
+            segment: false,
             faults: BTreeMap::new(),
         }
     }
@@ -74,6 +91,15 @@ impl Path {
     /// Both ways of propagation, without any waiting or serialisation.
     pub fn rtt(&self) -> Duration {
         self.delay * 2
+    }
+
+    /// The path with the rate that was found for it, or with so much of it as it may have under way.
+    pub fn with_found(&self, rate: BitRate) -> Path {
+        let most = self.bdp_max_bytes.filter(|_| !self.delay.is_zero()).map(|bytes| {
+            let bits_per_s = bytes as f64 * 8.0 / self.rtt().as_secs_f64();
+            BitRate(bits_per_s as u64)
+        });
+        Path { rate: most.map_or(rate, |most| most.min(rate)), found_rate: None, ..self.clone() }
     }
 
     /// The waiting queue, never smaller than one packet.
@@ -97,7 +123,16 @@ impl Path {
                     return Err(format!("'{}' one way is more than 10s", value.label()));
                 }
             }
-            "rate" => self.rate = value.rate()?,
+            "rate" => match value.rate() {
+                Ok(rate) => (self.rate, self.found_rate) = (rate, None),
+                Err(error) => self.found_rate = Some(FoundRate::read(value).unwrap_or(Err(error))?),
+            },
+            "bdp_max" => match value.bytes()? {
+                0 => return Err("with 0 bytes under way nothing flows".to_owned()),
+                bytes => self.bdp_max_bytes = Some(bytes),
+            },
+            "ipv6" => self.ipv6 = value.bool()?,
+            "segment" => self.segment = value.bool()?,
             "queue" => self.queue = queue(value)?,
             "mtu" => self.mtu_bytes = value.number(1280, 65_535)?,
             "ring" => {
@@ -188,6 +223,24 @@ mod tests {
         }
         for (key, value) in [("loss", text("1")), ("ring", Scalar::Integer(10)), ("reorder", text("2ms"))] {
             assert!(path.set(key, &value).is_err(), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_is_found_keeps_to_the_memory() {
+        let mut path = Path::default();
+        let text = |text: &str| Scalar::Text(text.to_owned());
+        path.set("rate", &text("0.8 * plain.throughput")).unwrap();
+        path.set("bdp_max", &text("400MB")).unwrap();
+        for (delay, rate) in [("0", 6_000), ("250ms", 6_000), ("400ms", 4_000)] {
+            path.set("delay", &text(delay)).unwrap();
+            let found = path.with_found(BitRate(6_000_000_000));
+            assert_eq!((found.rate.0 / 1_000_000, found.found_rate), (rate, None), "{delay}");
+        }
+        path.set("rate", &text("2gbit")).unwrap();
+        assert_eq!((path.rate.0, &path.found_rate), (2_000_000_000, &None), "the last one said");
+        for wrong in ["fast", "2.5 gb", "plain.iops", "plain.throughput *", "plain.throughput + line.rate"] {
+            assert!(path.set("rate", &text(wrong)).is_err(), "{wrong}");
         }
     }
 

@@ -17,8 +17,11 @@ pub(super) fn check(top: &Section<'_>, plan: &Plan, problems: &mut Problems<'_>)
         .and_then(|entry| entry.section("[matrix]", problems))
         .map(|matrix| matrix.flat_entries())
         .unwrap_or_default();
-    for cell in plan.cells() {
-        let Some((keys, text)) = impossible(&cell, plan) else { continue };
+    let cells = plan.cells();
+    for cell in &cells {
+        let Some((keys, text)) = no_rate(cell, plan, &cells).or_else(|| impossible(cell, plan)) else {
+            continue;
+        };
         let axis = axes.iter().find(|(name, _)| {
             cell.point.value(name).is_some()
                 && keys.iter().any(|key| name == key || name.ends_with(&format!(".{key}")))
@@ -27,7 +30,9 @@ pub(super) fn check(top: &Section<'_>, plan: &Plan, problems: &mut Problems<'_>)
             section.entry("name").is_some_and(|name| name.label() == Some(cell.load.name.clone()))
         });
         let entry = load.and_then(|load| keys.iter().find_map(|key| load.entry(key)));
-        let span = match (axis, entry, load) {
+        let of_path = top.entry("path").and_then(|entry| entry.section("[path]", problems));
+        let of_path = of_path.as_ref().and_then(|path| keys.iter().find_map(|key| path.entry(key)));
+        let span = match (axis, entry.or(of_path), load) {
             (Some((_, entry)), _, _) => entry.span.clone(),
             (None, Some(entry), _) => entry.span,
             (None, None, Some(load)) => load.span.clone(),
@@ -35,6 +40,13 @@ pub(super) fn check(top: &Section<'_>, plan: &Plan, problems: &mut Problems<'_>)
         };
         problems.at(&span, text);
     }
+}
+
+/// Why a rate that the run is to find cannot be found, and where it is written.
+fn no_rate(cell: &Cell, plan: &Plan, cells: &[Cell]) -> Option<(&'static [&'static str], String)> {
+    let text = cell.path.found_rate.as_ref()?.problem(cell, plan, cells)?;
+    let keys: &[&str] = if cell.load.has_own("rate") { &["path"] } else { &["rate"] };
+    Some((keys, text))
 }
 
 /// Why a cell cannot be run, and the keys that could be changed.

@@ -1,17 +1,18 @@
 //! The command line of a cell: one `farlun wan` that a user can copy and run alone.
 //!
-//! Composes and quotes; runs nothing. Values are written so that nothing of them is lost.
+//! Composes; runs nothing.
 
 use std::path::Path;
 use std::time::Duration;
 
 use control::Choice;
-use event::{BitRate, Bytes, Direction};
+use event::Direction;
 
 use crate::plan::{Bench, Cell, Load, LoadKind, Lun, Pacing, Queue, Table};
 
 use super::places::Places;
 use super::stores;
+use super::words::{Words, exact_bytes, exact_rate, exact_time, quoted};
 
 /// The program's name in a command line that is shown; the path it really has, in one that is run.
 const SHOWN_PROGRAM: &str = "farlun";
@@ -59,6 +60,11 @@ impl Parts<'_> {
         };
         words.push(["--rate", &exact_rate(path.rate), "--queue", &queue]);
         words.push(["--mtu", &path.mtu_bytes.to_string(), "--validity", self.cell.load.validity.name()]);
+        for (flag, on) in [("--ipv6", path.ipv6), ("--segment", path.segment)] {
+            if on {
+                words.push([flag]);
+            }
+        }
         for (flag, value) in &path.faults {
             words.push([&format!("--{flag}"), value]);
         }
@@ -109,7 +115,7 @@ impl Parts<'_> {
     fn far(&self, program: &str, load: &Load, n: u32) -> String {
         if let Some(server) = &load.server {
             let places = Places {
-                far: far_address(n),
+                far: self.far_address(n),
                 dir: self.trace(&host_name("far", n)),
                 lun: 0,
                 time: Duration::ZERO,
@@ -119,7 +125,7 @@ impl Parts<'_> {
         let mut words = Words::new(program);
         match load.kind {
             LoadKind::Stream { .. } => {
-                let listen = format!("{}:{STREAM_PORT}", far_address(n));
+                let listen = format!("{}:{STREAM_PORT}", self.far_address(n));
                 words.push(["stream", "serve", "--json", "--listen", &listen]);
             }
             LoadKind::Bench(_) | LoadKind::Command(_) => {
@@ -127,7 +133,7 @@ impl Parts<'_> {
                 for (number, lun) in self.luns.iter().enumerate() {
                     words.push(["--lun", &lun.argument(self.seed, &stores::path(self.run_dir, number))]);
                 }
-                let listen = format!("{}:{ISCSI_PORT}", far_address(n));
+                let listen = format!("{}:{ISCSI_PORT}", self.far_address(n));
                 words.push(["--listen", &listen, "--insecure", "--iqn", IQN]);
                 if let Some(window) = self.cell.target.window {
                     words.push(["--window", &window.to_string()]);
@@ -151,7 +157,7 @@ impl Parts<'_> {
     /// The command of the n-th initiator of a load, from 0.
     fn near(&self, program: &str, role: &Roles<'_>, n: u32) -> Vec<String> {
         let (load, rtt) = (role.load, self.cell.path.rtt());
-        let far = far_address(role.far + n % load.far_hosts());
+        let far = self.far_address(role.far + n % load.far_hosts());
         let is_measured = std::ptr::eq(load, &raw const self.cell.load);
         let time = match is_measured {
             true => load.time_on(&self.cell.path),
@@ -192,6 +198,15 @@ impl Parts<'_> {
         words.0
     }
 
+    /// A far host's address, as it stands before a port; hosts of an end are counted from 1.
+    fn far_address(&self, n: u32) -> String {
+        let last = if n == 1 { 2 } else { 100 + n };
+        match self.cell.path.ipv6 {
+            true => format!("[2001:2::{last}]"),
+            false => format!("198.18.0.{last}"),
+        }
+    }
+
     fn sockets(&self, words: &mut Words, load: &Load, host: &str) {
         words.push(["--cc", &load.congestion]);
         match load.pacing {
@@ -204,14 +219,6 @@ impl Parts<'_> {
         if has_pdus && !self.record.contains(&Table::Pdus) {
             words.push(["--trace-pdus", "0"]);
         }
-    }
-}
-
-/// A host's address inside every emulated path; hosts of an end are counted from 1.
-fn far_address(n: u32) -> String {
-    match n {
-        1 => "198.18.0.2".to_owned(),
-        n => format!("198.18.0.{}", 100 + n),
     }
 }
 
@@ -260,56 +267,11 @@ fn policy_words(words: &mut Words, bench: &Bench) {
     }
 }
 
-struct Words(Vec<String>);
-
-impl Words {
-    fn new(program: &str) -> Words {
-        Words(vec![program.to_owned()])
-    }
-
-    fn push<const N: usize>(&mut self, words: [&str; N]) {
-        self.0.extend(words.map(str::to_owned));
-    }
-}
-
-/// Words as a POSIX shell takes them.
-pub fn quoted(words: &[String]) -> String {
-    words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
-}
-
-pub(super) fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
-
-fn exact_bytes(bytes: u64) -> String {
-    match Bytes(bytes).to_string() {
-        short if Bytes::parse(&short) == Ok(bytes) => short,
-        _ => bytes.to_string(),
-    }
-}
-
-fn exact_rate(rate: BitRate) -> String {
-    match rate.to_string() {
-        short if short.parse() == Ok(rate) => short,
-        _ => format!("{}bit", rate.0),
-    }
-}
-
-fn exact_time(time: Duration) -> String {
-    match event::format_delay(time) {
-        short if event::parse_delay(&short) == Ok(time) => short,
-        _ => format!("{}ns", time.as_nanos()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::{Plan, Source, Variant};
+    use crate::run::words::quote;
 
     fn command_of(plan: &Plan, slug: &str) -> String {
         let cell = plan.cells().into_iter().find(|cell| cell.slug() == slug).unwrap();
@@ -460,20 +422,26 @@ mod tests {
     }
 
     #[test]
-    fn words_survive_a_shell() {
-        for (word, shell) in
-            [("a-b", "a-b"), ("", "''"), ("two words", "'two words'"), ("it's", r"'it'\''s'"), ("$x", "'$x'")]
-        {
-            assert_eq!(quote(word), shell);
+    fn an_ipv6_path_has_ipv6_addresses_everywhere() {
+        let mut plan = Plan::parse(CROWD, Variant::Full).unwrap();
+        (plan.path.ipv6, plan.path.segment) = (true, true);
+        let command = command_of(&plan, "read");
+        assert!(
+            command.contains(" --mtu 1500 --validity throughput --ipv6 --segment --seed 5 "),
+            "{command}"
+        );
+        assert!(!command.contains("198.18."), "{command}");
+        for part in [
+            "--listen '\\''[2001:2::2]:3260'\\'' ",
+            "--listen '\\''[2001:2::102]:3260'\\'' ",
+            "stream '\\''[2001:2::103]:5201'\\'' ",
+            "-- farlun bench 'iscsi://[2001:2::2]:3260/iqn.2026-11.io.farlun:lab/0' ",
+        ] {
+            assert!(command.contains(part), "{part} in {command}");
         }
-    }
-
-    #[test]
-    fn values_lose_nothing() {
-        assert_eq!(exact_time(Duration::from_micros(8_125)), "8125000ns");
-        assert_eq!(exact_time(Duration::from_millis(1_500)), "1.5s");
-        assert_eq!(exact_bytes(12_345_678), "12345678");
-        assert_eq!(exact_bytes(4096), "4KiB");
-        assert_eq!(exact_rate(BitRate(123_456_789)), "123456789bit");
+        let mut plan = Plan::parse(FOREIGN, Variant::Full).unwrap();
+        plan.path.ipv6 = true;
+        let command = command_of(&plan, "ours");
+        assert!(command.contains(r"--far 'serve '\''[2001:2::2]'\'':3260' "), "{command}");
     }
 }
