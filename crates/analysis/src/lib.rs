@@ -4,6 +4,7 @@
 //! [`capture`] reads anybody's packets instead. [`Tour::collect`] asks every question of every cell of a run; its [`Metrics`] are what a plan's
 //! expectations name.
 
+pub mod account;
 pub mod capture;
 pub mod clock;
 pub mod compare;
@@ -11,6 +12,7 @@ mod counter;
 pub mod cuts;
 pub mod diagram;
 pub mod doctor;
+pub mod ends;
 pub mod gain;
 pub mod gaps;
 mod gist;

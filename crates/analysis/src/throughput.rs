@@ -6,11 +6,12 @@
 
 use event::{Direction, Host, Op};
 use serde::Serialize;
+use store::CellDir;
 use store::manifest::{Cell, Load};
-use store::tables::{Ios, Sockets};
+use store::tables::{Ios, Sockets, TableError};
 
 use crate::counter::Counter;
-use crate::{Sample, Span};
+use crate::{Sample, Span, initiators};
 
 /// Samples may miss this share of a window, at either end; the figure is then over the part they cover.
 const UNCOVERED_SHARE: f64 = 0.02;
@@ -64,6 +65,16 @@ pub fn window(cell: &Cell, load: &Load) -> Span {
         }
         None => Span { start_ns: load.t_start_ns.saturating_add(load.warmup_ns), end_ns: load.t_end_ns },
     }
+}
+
+/// What the load of a cell carried over its window, all initiators together, in bits per second; `None` if its
+/// documents or tables do not tell.
+pub fn of_cell(dir: &CellDir) -> Result<Option<f64>, TableError> {
+    let (Ok(Some(load)), Ok(others)) = (dir.cell.load(), dir.cell.other_loads()) else { return Ok(None) };
+    let all = initiators::gather(dir, load, &others)?;
+    let arrivals = Arrivals::of(&all.load, all.sockets.as_ref(), all.io.as_ref());
+    let figure = arrivals.and_then(|arrivals| arrivals.over(window(&dir.cell, &all.load)));
+    Ok(figure.map(|figure| figure.bits_per_s))
 }
 
 impl Arrivals {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use event::{Op, Packet};
+use event::{Host, Op, Packet};
 use serde::Serialize;
 use store::manifest::{self, Cell, Load, Wan};
 use store::tables::{self, Ios, TableError};
@@ -21,7 +21,7 @@ use crate::ramp::ramp_s;
 use crate::sockets::{self, Connection};
 use crate::throughput::{self, Arrivals, Source};
 use crate::turnaround::{self, Turnaround};
-use crate::{Sample, Span, initiators, lateness, line};
+use crate::{Sample, Span, account, ends, initiators, lateness, line};
 
 /// Steps of the rate over time are at least this long.
 const LEAST_STEP_S: f64 = 0.1;
@@ -228,8 +228,9 @@ fn add_repeat(
         result.bulk = load.kind == "stream" || follows;
         (result.block_bytes, result.depth) = (load.block_bytes, load.depth);
         let all = initiators::gather(dir, load, &others.unwrap_or_default())?;
-        let path = wan.map(|wan| wan.path).unwrap_or_default();
+        let (path, emulator) = wan.map(|wan| (wan.path, wan.emulator)).unwrap_or_default();
         measure(&mut repeat, cell, &all.load, &path, all.sockets.as_ref(), all.io.as_ref());
+        path_values(&mut repeat.values, dir, whole(&all.load), emulator)?;
         let got = || all.throughputs.iter().copied();
         put(&mut repeat.values, "throughput_min", got().reduce(f64::min));
         put(&mut repeat.values, "throughput_max", got().reduce(f64::max));
@@ -274,7 +275,7 @@ fn measure(
     io: Option<&Ios>,
 ) {
     let values = &mut repeat.values;
-    let whole = Span { start_ns: load.t_start_ns, end_ns: load.t_end_ns };
+    let whole = whole(load);
     let window = throughput::window(cell, load);
     let goodput = line::goodput_bits_per_s(path);
     repeat.window_s = Some((Span { end_ns: window.start_ns, ..whole }.length_s(), window.length_s()));
@@ -291,6 +292,9 @@ fn measure(
         repeat.connections = sockets::connections(table, whole);
         let retransmitted: u64 = repeat.connections.iter().map(|c| c.retransmitted_packets).sum();
         put(values, "retransmitted", Some(retransmitted as f64));
+        let windows = ends::sender(load).and_then(|sender| ends::windows(table, sender, window));
+        put(values, "window_sender", windows.map(|windows| windows.sender_bytes));
+        put(values, "window_receiver", windows.and_then(|windows| windows.receiver_bytes));
         let local_cuts: u64 = repeat.connections.iter().map(|c| c.cuts.local).sum();
         put(values, "local_cuts", Some(local_cuts as f64));
     }
@@ -322,7 +326,31 @@ fn measure(
     if let Some(cpu) = load.cpu {
         put(values, "cpu_near_per_io", cpu.near_ns_per_io.map(|ns| ns / 1e9));
         put(values, "cpu_far_per_io", cpu.far_ns_per_io.map(|ns| ns / 1e9));
+        let sender = ends::sender(load);
+        for (host, ns) in [(Host::Near, cpu.near_ns), (Host::Far, cpu.far_ns)] {
+            let name = if sender == Some(host) { "cpu_sender" } else { "cpu_receiver" };
+            put(values, name, ns.filter(|_| sender.is_some()).map(|ns| ns / 1e9 / whole.length_s()));
+        }
     }
+}
+
+/// The time that a load took.
+fn whole(load: &Load) -> Span {
+    Span { start_ns: load.t_start_ns, end_ns: load.t_end_ns }
+}
+
+/// What the path itself did during a load.
+fn path_values(
+    values: &mut BTreeMap<&'static str, f64>,
+    dir: &CellDir,
+    load: Span,
+    emulator: manifest::Emulator,
+) -> Result<(), TableError> {
+    let busy_ns = Some(emulator.cpu_ns.saturating_sub(emulator.spin_ns)).filter(|ns| *ns > 0);
+    put(values, "cpu_path", busy_ns.map(|ns| ns as f64 / 1e9 / load.length_s()));
+    let unaccounted = account::unaccounted(&dir.path, load)?;
+    put(values, "unaccounted", unaccounted.map(|packets| packets as f64));
+    Ok(())
 }
 
 fn gap_values(repeat: &mut Repeat) {
@@ -340,6 +368,9 @@ fn gap_values(repeat: &mut Repeat) {
     }
     put(&mut repeat.values, "merging_period", period(Cause::AckMerging));
     let acks = gaps.at(Kind::Acks, Tap::Due);
+    let data = gaps.at(Kind::Data, Tap::Due);
+    put(&mut repeat.values, "data_gap_p50", data.map(|data| data.p50_s));
+    put(&mut repeat.values, "ack_gap_p50", acks.map(|acks| acks.p50_s));
     put(&mut repeat.values, "acks_together", acks.map(|acks| acks.zero_share));
     put(&mut repeat.values, "ack_compression", gaps.compression.map(|found| found.p90));
 }

@@ -68,7 +68,7 @@ fn unknown_keys_and_the_nearest_known_one() {
         "rate = \"1gbit\"",
         "colour = 1",
         &[
-            "5: unknown key 'colour' in [path]; known here: delay, rate, queue, mtu, segment, loss, jitter, jitter_overtakes, reorder, reorder_hold, duplicate, merge_acks, coalesce, tick, down, ring, rcvbuf, sndbuf",
+            "5: unknown key 'colour' in [path]; known here: delay, rate, queue, mtu, ipv6, segment, bdp_max, loss, jitter, jitter_overtakes, reorder, reorder_hold, duplicate, merge_acks, coalesce, tick, down, ring, rcvbuf, sndbuf",
         ],
     );
     check(
@@ -283,7 +283,7 @@ fn what_is_recorded_and_drawn() {
         "title = \"a plan\"",
         &with("draw = [\"rat\"]"),
         &[
-            "3: draw: there is no figure 'rat'; write rate, window, in-flight, request, packets, gaps or METRIC by AXIS; did you mean 'rate'?",
+            "3: draw: there is no figure 'rat'; write rate, window, in-flight, request, packets, gaps, ends or METRIC by AXIS; did you mean 'rate'?",
         ],
     );
     check(

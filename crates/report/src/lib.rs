@@ -8,6 +8,7 @@ mod capture;
 pub mod compare;
 mod decimate;
 mod doctor;
+mod ends;
 mod figure;
 mod format;
 mod gaps;

@@ -10,7 +10,7 @@ pub use crate::capture::capture;
 pub use crate::table::Colour;
 use crate::table::paint;
 pub use crate::top::top;
-use crate::{gaps as between, headline, standing, tables};
+use crate::{ends, gaps as between, headline, standing, tables};
 
 impl Colour {
     /// Colours on a terminal whose user has not set NO_COLOR.
@@ -37,6 +37,7 @@ pub fn summary(tour: &Tour, colour: Colour) -> String {
     let mut out = format!("{}\n{}\n", paint(&headline(tour), "1", colour), standing(tour));
     let tables = [
         tables::throughput(tour),
+        ends::table(tour),
         tables::gains(tour),
         tables::initiators(tour),
         tables::latency(tour),

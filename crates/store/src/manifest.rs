@@ -47,6 +47,9 @@ pub struct Run {
     /// When it went on after it had been interrupted, seconds since 1970.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed_unix_s: Vec<f64>,
+    /// What cells carried, bits per second, whose rate other cells follow; by their slugs, as it was found first.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub found: BTreeMap<String, f64>,
     /// Whether every cell is valid in the end.
     pub valid: bool,
     /// The cells, one entry per repeat, in the order they were run.
@@ -165,6 +168,18 @@ pub struct Wan {
     pub path: Path,
     /// Whether the emulator kept its promises.
     pub validity: Validity,
+    /// What the emulation cost.
+    pub emulator: Emulator,
+}
+
+/// What emulating a path cost.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Emulator {
+    /// CPU time of the thread that moves packets, over the whole run.
+    pub cpu_ns: u64,
+    /// Part of it in which it only waited.
+    pub spin_ns: u64,
 }
 
 /// An emulated path.
@@ -179,11 +194,13 @@ pub struct Path {
     pub queue_bytes: u64,
     /// Largest IP packet.
     pub mtu: u32,
+    /// Whether there is no IPv4 on it.
+    pub ipv6: bool,
 }
 
 impl Default for Path {
     fn default() -> Path {
-        Path { delay_ns: 0, rate_bits_per_s: 0, queue_bytes: 0, mtu: 1500 }
+        Path { delay_ns: 0, rate_bits_per_s: 0, queue_bytes: 0, mtu: 1500, ipv6: false }
     }
 }
 

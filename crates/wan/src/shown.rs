@@ -30,6 +30,8 @@ pub struct PathShown {
     pub device: &'static str,
     /// The hosts, and their addresses.
     pub hosts: BTreeMap<String, Vec<IpAddr>>,
+    /// Whether there is no IPv4.
+    pub ipv6: bool,
     /// Whether super-packets are cut before the model sees them.
     pub segment: bool,
     /// Memory that packets under way may take.
@@ -90,6 +92,7 @@ impl PathShown {
                 .flat_map(|side| spec.hosts(side))
                 .map(|host| (host.to_string(), addresses(host, spec)))
                 .collect(),
+            ipv6: spec.only_ipv6,
             segment: spec.segment,
             memory_bytes: spec.memory_bytes(device == "veth"),
             near,

@@ -73,6 +73,17 @@ fn path(path: &Path) -> Value {
     if path.segment {
         json["segment"] = json!(true);
     }
+    if let Some(found) = &path.found_rate {
+        json["rate"] = json!(found.to_string());
+    }
+    if let Some(bytes) = path.bdp_max_bytes {
+        json["bdp_max"] = json!(bytes);
+    }
+    for (key, on) in [("ipv6", path.ipv6), ("segment", path.segment)] {
+        if on {
+            json[key] = json!(true);
+        }
+    }
     for (flag, value) in &path.faults {
         // One that has no value is there or not.
         json[flag.replace('-', "_")] = if value.is_empty() { json!(true) } else { json!(value) };

@@ -120,6 +120,8 @@ pub enum Validity {
     Throughput,
     /// p50 at most 1 % of the RTT or 20 µs, p99 at most 5 % or 200 µs.
     Latency,
+    /// None: what is asked is how much this machine carries, however late it is.
+    Off,
 }
 
 /// Hosts that a path has at most at each end.
@@ -212,6 +214,7 @@ impl Validity {
         match self {
             Validity::Throughput => "throughput",
             Validity::Latency => "latency",
+            Validity::Off => "off",
         }
     }
 }
@@ -291,7 +294,7 @@ impl Load {
                 }
             }
             ("validity", _) => {
-                let known = [Validity::Throughput, Validity::Latency].map(|v| (v.name(), v));
+                let known = [Validity::Throughput, Validity::Latency, Validity::Off].map(|v| (v.name(), v));
                 self.validity = value.word(&known)?;
             }
             ("congestion", _) => self.congestion = congestion(value)?,

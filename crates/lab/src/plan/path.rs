@@ -8,6 +8,8 @@ use document::Scalar;
 use event::{BitRate, Bytes};
 use link::{Both, FRAMING_BYTES, Faults, Line, Shape, Share, Time};
 
+use super::found_rate::FoundRate;
+
 /// An emulated path.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Path {
@@ -15,12 +17,18 @@ pub struct Path {
     pub delay: Duration,
     /// Rate of the line; it carries IP packets plus 38 bytes of Ethernet each.
     pub rate: BitRate,
+    /// What gives the rate once other cells have been run; until then [`Path::rate`] means nothing.
+    pub found_rate: Option<FoundRate>,
+    /// Most bytes that rate × round trip may be: a rate that is found is lowered to it.
+    pub bdp_max_bytes: Option<u64>,
     /// Waiting queue in front of the line.
     pub queue: Queue,
     /// What of these is different for packets that far sends.
     pub back: Back,
     /// Largest IP packet, at least 1280 bytes (RFC 8200, section 5).
     pub mtu_bytes: u32,
+    /// No IPv4: the hosts have their IPv6 addresses alone.
+    pub ipv6: bool,
     /// Super-packets are cut into packets of MTU size before anything happens to them.
     pub segment: bool,
     /// What else happens to packets: flags of `farlun wan`, without the dashes, and their values.
@@ -57,7 +65,9 @@ pub(super) const PATH_KEYS: &[&str] = &[
     "rate",
     "queue",
     "mtu",
+    "ipv6",
     "segment",
+    "bdp_max",
     "loss",
     "jitter",
     "jitter_overtakes",
@@ -90,9 +100,12 @@ impl Default for Path {
         Path {
             delay: Duration::ZERO,
             rate: BitRate(1_000_000_000),
+            found_rate: None,
+            bdp_max_bytes: None,
             queue: Queue::Default,
             back: Back::default(),
             mtu_bytes: 1500,
+            ipv6: false,
             segment: false,
             faults: BTreeMap::new(),
         }
@@ -103,6 +116,15 @@ impl Path {
     /// Both ways of propagation, without any waiting or serialisation.
     pub fn rtt(&self) -> Duration {
         self.delay + self.back.delay.unwrap_or(self.delay)
+    }
+
+    /// The path with the rate that was found for it, or with so much of it as it may have under way.
+    pub fn with_found(&self, rate: BitRate) -> Path {
+        let most = self.bdp_max_bytes.filter(|_| !self.delay.is_zero()).map(|bytes| {
+            let bits_per_s = bytes as f64 * 8.0 / self.rtt().as_secs_f64();
+            BitRate(bits_per_s as u64)
+        });
+        Path { rate: most.map_or(rate, |most| most.min(rate)), found_rate: None, ..self.clone() }
     }
 
     /// How the waiting queue of one direction is sized.
@@ -155,8 +177,20 @@ impl Path {
                 let (near, far) = each::<Time>(value, Time(Duration::ZERO))?;
                 (self.delay, self.back.delay) = (near.0, far.map(|time| time.0));
             }
-            "rate" => (self.rate, self.back.rate) = each(value, Path::default().rate)?,
+            // One that is no rate by itself may be one that is found, which is the same both ways.
+            "rate" => match each(value, Path::default().rate) {
+                Ok((near, far)) => (self.rate, self.back.rate, self.found_rate) = (near, far, None),
+                Err(error) => {
+                    let found = FoundRate::read(value).unwrap_or(Err(error))?;
+                    (self.found_rate, self.back.rate) = (Some(found), None);
+                }
+            },
             "queue" => (self.queue, self.back.queue) = each(value, Queue::Default)?,
+            "bdp_max" => match value.bytes()? {
+                0 => return Err("with 0 bytes under way nothing flows".to_owned()),
+                bytes => self.bdp_max_bytes = Some(bytes),
+            },
+            "ipv6" => self.ipv6 = value.bool()?,
             "mtu" => self.mtu_bytes = value.number(1280, 65_535)?,
             "ring" => {
                 let packets = value.number(RING_PACKETS.0, RING_PACKETS.1)?;
@@ -324,6 +358,24 @@ mod tests {
         );
         for (key, value) in [("delay", "near:1ms,2ms"), ("rate", "near:1"), ("queue", "far:0 packets")] {
             assert!(path.set(key, &Scalar::Text(value.to_owned())).is_err(), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_rate_that_is_found_keeps_to_the_memory() {
+        let mut path = Path::default();
+        let text = |text: &str| Scalar::Text(text.to_owned());
+        path.set("rate", &text("0.8 * plain.throughput")).unwrap();
+        path.set("bdp_max", &text("400MB")).unwrap();
+        for (delay, rate) in [("0", 6_000), ("250ms", 6_000), ("400ms", 4_000)] {
+            path.set("delay", &text(delay)).unwrap();
+            let found = path.with_found(BitRate(6_000_000_000));
+            assert_eq!((found.rate.0 / 1_000_000, found.found_rate), (rate, None), "{delay}");
+        }
+        path.set("rate", &text("2gbit")).unwrap();
+        assert_eq!((path.rate.0, &path.found_rate), (2_000_000_000, &None), "the last one said");
+        for wrong in ["fast", "2.5 gb", "plain.iops", "plain.throughput *", "plain.throughput + line.rate"] {
+            assert!(path.set("rate", &text(wrong)).is_err(), "{wrong}");
         }
     }
 

@@ -20,11 +20,13 @@ pub(super) fn check(top: &Section<'_>, plan: &Plan, problems: &mut Problems<'_>)
         .and_then(|entry| entry.section("[matrix]", problems))
         .map(|matrix| matrix.flat_entries())
         .unwrap_or_default();
+    let cells = plan.cells();
     let mut paths = Vec::new();
-    for cell in plan.cells() {
+    for cell in &cells {
         let too_large = too_large(&cell.path).filter(|(_, text)| !paths.contains(text));
         paths.extend(too_large.iter().map(|(_, text)| text.clone()));
-        let Some((keys, text)) = too_large.or_else(|| impossible(&cell, plan)) else { continue };
+        let found = no_rate(cell, plan, &cells).or(too_large).or_else(|| impossible(cell, plan));
+        let Some((keys, text)) = found else { continue };
         let axis = axes.iter().find(|(name, _)| {
             cell.point.value(name).is_some()
                 && keys.iter().any(|key| name == key || name.ends_with(&format!(".{key}")))
@@ -43,6 +45,13 @@ pub(super) fn check(top: &Section<'_>, plan: &Plan, problems: &mut Problems<'_>)
         };
         problems.at(&span, text);
     }
+}
+
+/// Why a rate that the run is to find cannot be found, and where it is written.
+fn no_rate(cell: &Cell, plan: &Plan, cells: &[Cell]) -> Option<(&'static [&'static str], String)> {
+    let text = cell.path.found_rate.as_ref()?.problem(cell, plan, cells)?;
+    let keys: &[&str] = if cell.load.has_own("rate") { &["path"] } else { &["rate"] };
+    Some((keys, text))
 }
 
 /// Why nobody has the memory for a path, in words that are the same for every cell that has it, and the keys that could be

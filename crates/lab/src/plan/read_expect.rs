@@ -91,7 +91,7 @@ fn expression(value: &Scalar, plan: &Plan) -> Result<(Expression, Dimension), St
 }
 
 /// That the matrix has such a place.
-fn place(plan: &Plan, axis: &str, value: &str) -> Result<(), String> {
+pub(super) fn place(plan: &Plan, axis: &str, value: &str) -> Result<(), String> {
     let Some(found) = plan.matrix.iter().find(|known| known.name == axis) else {
         let hint = instead(axis, plan.matrix.iter().map(|axis| axis.name.as_str()));
         return Err(format!("the matrix has no '{axis}'{hint}"));

@@ -42,6 +42,7 @@ const OVER_TIME: &[(&str, &str)] = &[
     ("request", "request"),
     ("packets", "packets"),
     ("gaps", "gaps"),
+    ("ends", "ends"),
 ];
 
 impl Table {
@@ -72,7 +73,7 @@ impl Drawing {
             let hint = instead(text, known);
             let found = OVER_TIME.iter().find(|(name, _)| *name == text);
             return found.map(|(_, name)| Drawing::OverTime(name)).ok_or_else(|| {
-                format!("there is no figure '{text}'; write rate, window, in-flight, request, packets, gaps or METRIC by AXIS{hint}")
+                format!("there is no figure '{text}'; write rate, window, in-flight, request, packets, gaps, ends or METRIC by AXIS{hint}")
             });
         };
         let (metric, axis) = (metric.trim(), axis.trim());

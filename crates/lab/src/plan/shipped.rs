@@ -29,6 +29,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "questions", text: include_str!("../../../../experiments/questions.toml") },
     Shipped { name: "doctor-matrix", text: include_str!("../../../../experiments/doctor-matrix.toml") },
     Shipped { name: "gaps", text: include_str!("../../../../experiments/gaps.toml") },
+    Shipped { name: "longfat", text: include_str!("../../../../experiments/longfat.toml") },
 ];
 
 /// Longest plan.

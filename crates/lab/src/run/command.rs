@@ -1,6 +1,6 @@
 //! The command line of a cell: one `farlun wan` that a user can copy and run alone.
 //!
-//! Composes and quotes; runs nothing.
+//! Composes; runs nothing.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use crate::plan::{Bench, Cell, Load, LoadKind, Lun, Pacing, Queue, Table};
 
 use super::places::Places;
 use super::stores;
+use super::words::{Words, quoted};
 
 /// The program's name in a command line that is shown; the path it really has, in one that is run.
 const SHOWN_PROGRAM: &str = "farlun";
@@ -63,8 +64,10 @@ impl Parts<'_> {
         ];
         words.push(["--delay", &delay, "--rate", &rate, "--queue", &queue]);
         words.push(["--mtu", &path.mtu_bytes.to_string(), "--validity", self.cell.load.validity.name()]);
-        if path.segment {
-            words.push(["--segment"]);
+        for (flag, on) in [("--ipv6", path.ipv6), ("--segment", path.segment)] {
+            if on {
+                words.push([flag]);
+            }
         }
         for (flag, value) in &path.faults {
             match value.is_empty() {
@@ -121,7 +124,7 @@ impl Parts<'_> {
     fn far(&self, program: &str, load: &Load, n: u32) -> String {
         if let Some(server) = &load.server {
             let places = Places {
-                far: far_address(n),
+                far: self.far_address(n),
                 dir: self.trace(&host_name("far", n)),
                 lun: 0,
                 time: Duration::ZERO,
@@ -131,7 +134,7 @@ impl Parts<'_> {
         let mut words = Words::new(program);
         match load.kind {
             LoadKind::Stream { .. } => {
-                let listen = format!("{}:{STREAM_PORT}", far_address(n));
+                let listen = format!("{}:{STREAM_PORT}", self.far_address(n));
                 words.push(["stream", "serve", "--json", "--listen", &listen]);
             }
             LoadKind::Bench(_) | LoadKind::Command(_) => {
@@ -139,7 +142,7 @@ impl Parts<'_> {
                 for (number, lun) in self.luns.iter().enumerate() {
                     words.push(["--lun", &lun.argument(self.seed, &stores::path(self.run_dir, number))]);
                 }
-                let listen = format!("{}:{ISCSI_PORT}", far_address(n));
+                let listen = format!("{}:{ISCSI_PORT}", self.far_address(n));
                 words.push(["--listen", &listen, "--insecure", "--iqn", IQN]);
                 if let Some(window) = self.cell.target.window {
                     words.push(["--window", &window.to_string()]);
@@ -163,7 +166,7 @@ impl Parts<'_> {
     /// The command of the n-th initiator of a load, from 0.
     fn near(&self, program: &str, role: &Roles<'_>, n: u32) -> Vec<String> {
         let (load, rtt) = (role.load, self.cell.path.rtt());
-        let far = far_address(role.far + n % load.far_hosts());
+        let far = self.far_address(role.far + n % load.far_hosts());
         let is_measured = std::ptr::eq(load, &raw const self.cell.load);
         let time = match is_measured {
             true => load.time_on(&self.cell.path),
@@ -204,6 +207,15 @@ impl Parts<'_> {
         words.0
     }
 
+    /// A far host's address, as it stands before a port; hosts of an end are counted from 1.
+    fn far_address(&self, n: u32) -> String {
+        let last = if n == 1 { 2 } else { 100 + n };
+        match self.cell.path.ipv6 {
+            true => format!("[2001:2::{last}]"),
+            false => format!("198.18.0.{last}"),
+        }
+    }
+
     fn sockets(&self, words: &mut Words, load: &Load, host: &str) {
         words.push(["--cc", &load.congestion]);
         match load.pacing {
@@ -223,14 +235,6 @@ impl Parts<'_> {
 fn both(path: &crate::plan::Path, said: impl Fn(Queue, link::Shape) -> String) -> String {
     let [near, far] = [true, false].map(|near| said(path.queue_of(near), path.shape(near)));
     if near == far { near } else { format!("near:{near},far:{far}") }
-}
-
-/// A host's address inside every emulated path; hosts of an end are counted from 1.
-fn far_address(n: u32) -> String {
-    match n {
-        1 => "198.18.0.2".to_owned(),
-        n => format!("198.18.0.{}", 100 + n),
-    }
 }
 
 /// As `farlun wan` calls it: `near`, `near2`.
@@ -278,37 +282,13 @@ fn policy_words(words: &mut Words, bench: &Bench) {
     }
 }
 
-struct Words(Vec<String>);
-
-impl Words {
-    fn new(program: &str) -> Words {
-        Words(vec![program.to_owned()])
-    }
-
-    fn push<const N: usize>(&mut self, words: [&str; N]) {
-        self.0.extend(words.map(str::to_owned));
-    }
-}
-
-/// Words as a POSIX shell takes them.
-pub fn quoted(words: &[String]) -> String {
-    words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
-}
-
-pub(super) fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use event::BitRate;
 
     use crate::plan::{Back, Plan, Source, Variant};
+    use crate::run::words::quote;
 
     fn command_of(plan: &Plan, slug: &str) -> String {
         let cell = plan.cells().into_iter().find(|cell| cell.slug() == slug).unwrap();
@@ -477,11 +457,26 @@ mod tests {
     }
 
     #[test]
-    fn words_survive_a_shell() {
-        for (word, shell) in
-            [("a-b", "a-b"), ("", "''"), ("two words", "'two words'"), ("it's", r"'it'\''s'"), ("$x", "'$x'")]
-        {
-            assert_eq!(quote(word), shell);
+    fn an_ipv6_path_has_ipv6_addresses_everywhere() {
+        let mut plan = Plan::parse(CROWD, Variant::Full).unwrap();
+        (plan.path.ipv6, plan.path.segment) = (true, true);
+        let command = command_of(&plan, "read");
+        assert!(
+            command.contains(" --mtu 1500 --validity throughput --ipv6 --segment --seed 5 "),
+            "{command}"
+        );
+        assert!(!command.contains("198.18."), "{command}");
+        for part in [
+            "--listen '\\''[2001:2::2]:3260'\\'' ",
+            "--listen '\\''[2001:2::102]:3260'\\'' ",
+            "stream '\\''[2001:2::103]:5201'\\'' ",
+            "-- farlun bench 'iscsi://[2001:2::2]:3260/iqn.2026-11.io.farlun:lab/0' ",
+        ] {
+            assert!(command.contains(part), "{part} in {command}");
         }
+        let mut plan = Plan::parse(FOREIGN, Variant::Full).unwrap();
+        plan.path.ipv6 = true;
+        let command = command_of(&plan, "ours");
+        assert!(command.contains(r"--far 'serve '\''[2001:2::2]'\'':3260' "), "{command}");
     }
 }

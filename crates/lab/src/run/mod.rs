@@ -8,6 +8,7 @@ mod check;
 mod child;
 mod command;
 mod error;
+mod found;
 mod order;
 mod places;
 mod program;
@@ -16,6 +17,7 @@ mod resume;
 mod single;
 mod stores;
 mod verdict;
+mod words;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -32,13 +34,13 @@ use crate::doctor;
 use crate::plan::{Cell, Need, Plan};
 
 pub(crate) use command::Parts;
-pub use command::quoted;
 pub use error::LabError;
 pub use order::expected_time;
 pub use progress::{Progress, Silent, Step};
 use resume::Conditions;
 use stores::Stores;
 use verdict::{Attempt, Verdict};
+pub use words::quoted;
 
 /// A cell that is not valid is run again; after so many attempts it stays so.
 const MAX_ATTEMPTS: u32 = 3;
@@ -199,7 +201,9 @@ impl Session<'_> {
     /// Runs the cells in their order; the reason if it stops before their end.
     fn all(&mut self, progress: &mut dyn Progress) -> Result<Option<String>, LabError> {
         let cells = self.order.plan.cells();
-        let steps = order::order(cells.len(), self.order.plan.repeats, self.order.seed);
+        let mut steps = order::order(cells.len(), self.order.plan.repeats, self.order.seed);
+        let followed = found::followed(&cells);
+        order::followed_first(&mut steps, |index| followed.contains(cells[index].load.name.as_str()));
         let is_kept = |(index, repeat): &(usize, u32)| self.has(&cells[*index], *repeat);
         let (kept, missing): (Vec<_>, Vec<_>) = steps.iter().copied().partition(is_kept);
         self.verdicts.extend(kept.iter().map(|(index, _)| (*index, Verdict::Valid)));
@@ -216,7 +220,11 @@ impl Session<'_> {
                 expected,
                 left,
             };
-            let (verdict, interrupted) = self.cell(cell, &mut step, progress)?;
+            let cell = match found::settled(cell, &cells, &self.dir, &mut self.run)? {
+                Ok(cell) => cell,
+                Err(reason) => return Ok(Some(reason)),
+            };
+            let (verdict, interrupted) = self.cell(&cell, &mut step, progress)?;
             left = left.saturating_sub(expected);
             self.verdicts.push((*index, verdict));
             if interrupted {

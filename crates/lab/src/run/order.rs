@@ -24,6 +24,11 @@ pub(super) fn order(cells: usize, repeats: u32, seed: u64) -> Vec<(usize, u32)> 
     order
 }
 
+/// Puts what others follow to the front of its round; the order stays as it is otherwise.
+pub(super) fn followed_first(steps: &mut [(usize, u32)], is_followed: impl Fn(usize) -> bool) {
+    steps.sort_by_key(|(cell, repeat)| (*repeat, !is_followed(*cell)));
+}
+
 /// How long a cell takes, setting it up included.
 pub fn expected_time(cell: &Cell) -> Duration {
     let rtt = cell.path.rtt();
@@ -54,5 +59,11 @@ mod tests {
         }
         assert_eq!(order, super::order(7, 3, 1), "the seed decides");
         assert_ne!(order, super::order(7, 3, 2));
+        let mut sorted = order.clone();
+        followed_first(&mut sorted, |cell| cell == 4);
+        for (round, before) in sorted.chunks(7).zip(order.chunks(7)) {
+            let rest: Vec<_> = before.iter().filter(|(cell, _)| *cell != 4).collect();
+            assert_eq!((round[0].0, round[1..].iter().collect::<Vec<_>>()), (4, rest));
+        }
     }
 }

@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
-use super::command::{IQN, ISCSI_PORT, quote};
+use super::command::{IQN, ISCSI_PORT};
+use super::words::quote;
 
 /// The values, for one host.
 pub(super) struct Places {
-    /// Address of the host that serves.
+    /// Address of the host that serves, in brackets if it is of IPv6.
     pub(super) far: String,
     /// Where tables and whatever else it writes go.
     pub(super) dir: String,
@@ -22,7 +23,8 @@ impl Places {
     /// What stands for `{place}`, for a shell.
     pub(super) fn value(&self, place: &str) -> String {
         match place {
-            "host" => self.far.clone(),
+            // To a shell brackets are a pattern.
+            "host" => quote(&self.far),
             "port" => ISCSI_PORT.to_string(),
             "iqn" => IQN.to_owned(),
             "lun" => self.lun.to_string(),

@@ -41,6 +41,7 @@ pub fn html(tour: &Tour, rebuild: &str) -> String {
         section::head(tour),
         section::verdicts(&doctor::html(tour)),
         section::throughput(tour, throughput.as_ref()),
+        section::ends(tour),
         section::gains(tour),
         section::initiators(tour),
         inside::against(&against),

@@ -7,7 +7,7 @@ use analysis::{CellResult, Repeat, Tour};
 use crate::figure::Figure;
 use crate::format::{date, duration, escape, fixed};
 use crate::headline::{headline, standing};
-use crate::tables;
+use crate::{ends, tables};
 
 /// The verdict, before anything else.
 pub(super) fn head(tour: &Tour) -> String {
@@ -91,6 +91,16 @@ pub(super) fn latency(tour: &Tour) -> String {
                 that TCP saw; what lies beyond one round trip is given in the time the line needs for the request's \
                 own bytes.";
     section("latency", "Latency of single requests", text, &table.html("table-latency"))
+}
+
+/// What both ends of each load had.
+pub(super) fn ends(tour: &Tour) -> String {
+    let Some(table) = ends::table(tour) else { return String::new() };
+    let text = "Windows are those of the connection that sent most, over the window of the figures: the sender's congestion \
+                window, and what its receiver offered. A load is full when it first carries 95 % of the line. 100 % of CPU \
+                is one processor. Beside streams what the study of a stream around the world had at that round trip, over \
+                10 Gb/s with the bus of its hosts as the limit.";
+    section("ends", "What both ends had", text, &table.html("table-ends"))
 }
 
 /// What policies gain.
@@ -190,6 +200,12 @@ pub(super) fn environment(tour: &Tour) -> String {
     item("seed", &if run.kernel.is_empty() { String::new() } else { run.seed.to_string() });
     item("kernel", &run.kernel);
     item("CPUs", &if run.cpus > 0 { run.cpus.to_string() } else { String::new() });
+    for (cell, bits_per_s) in &run.found {
+        item(
+            &format!("{cell} carried, which sets the rate of others"),
+            &format!("{} Mb/s", fixed(bits_per_s / 1e6, 1)),
+        );
+    }
     run.sysctls.iter().for_each(|(name, value)| item(name, value));
     list.push_str("</dl>");
     section("environment", "Environment", "", &list)
