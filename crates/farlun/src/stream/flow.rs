@@ -223,10 +223,18 @@ impl<'a> Flow<'a> {
             true => (0, self.outcome.moved_bytes),
             false => (self.outcome.moved_bytes, 0),
         };
+        let steered = match is_sender {
+            true => {
+                let work = Work { unsent_bytes: ENDLESS_BYTES, ..Work::default() };
+                Some(self.steering.look(&self.stream, now, &info, work)?.1)
+            }
+            false => None,
+        };
         if let Some(table) = &mut self.table {
             let unsent_bytes = if is_sender { ENDLESS_BYTES } else { 0 };
             let moved = Moved { rx_bytes, tx_bytes, unsent_bytes, request_bytes: 0 };
-            table.record(&socket_sample(now, self.host, 0, &info, moved));
+            let sample = socket_sample(now, self.host, 0, &info, moved);
+            table.record(&SocketSample { steered, ..sample });
         }
         let arrived = if is_sender { info.acked_bytes } else { rx_bytes };
         self.outcome.account.look(&info);
@@ -245,10 +253,6 @@ impl<'a> Flow<'a> {
             let (since, base) = *self.base.get_or_insert((now, arrived));
             self.outcome.counted_bytes = arrived - base;
             self.outcome.counted_time = now.since(since);
-        }
-        if is_sender {
-            let work = Work { unsent_bytes: ENDLESS_BYTES, ..Work::default() };
-            self.steering.look(&self.stream, now, &info, work)?;
         }
         self.next_sample = now + self.steering.decision().look_again.min(SAMPLE_EVERY);
         let elapsed = now.since(self.outcome.started);
