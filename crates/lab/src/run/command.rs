@@ -48,8 +48,12 @@ impl Parts<'_> {
         let path = &self.cell.path;
         let mut words = Words::new(program);
         words.push(["wan", "--json"]);
-        if self.record.contains(&Table::Packets) {
+        let (packets, kernel) = (self.records(Table::Packets), self.records(Table::Kernel));
+        if packets || kernel {
             words.push(["--trace", &self.trace("near")]);
+        }
+        if kernel {
+            words.push(["--trace-kernel"]);
         }
         words.push(["--delay", &exact_time(path.delay)]);
         // A bare number means packets.
@@ -77,6 +81,11 @@ impl Parts<'_> {
         words.push(["--"]);
         words.0.extend(self.near(program, first.0, first.1));
         words.0
+    }
+
+    /// Whether the load has such a table, or the plan where the load does not say.
+    fn records(&self, table: Table) -> bool {
+        self.cell.load.record.as_deref().unwrap_or(self.record).contains(&table)
     }
 
     /// The command line as it is shown, quoted so that a shell takes it.
@@ -113,6 +122,8 @@ impl Parts<'_> {
                 dir: self.trace(&host_name("far", n)),
                 lun: 0,
                 time: Duration::ZERO,
+                program: program.to_owned(),
+                number: n,
             };
             return server.filled(|place| places.value(place));
         }
@@ -161,7 +172,14 @@ impl Parts<'_> {
         let mut words = Words::new(program);
         match &load.kind {
             LoadKind::Command(command) => {
-                let places = Places { far, dir: self.trace(&host), lun: command.lun, time };
+                let places = Places {
+                    far,
+                    dir: self.trace(&host),
+                    lun: command.lun,
+                    time,
+                    program: program.to_owned(),
+                    number: n + 1,
+                };
                 let line = command.line.filled(|place| places.value(place));
                 return ["sh", "-c", &line].map(str::to_owned).to_vec();
             }
@@ -201,7 +219,7 @@ impl Parts<'_> {
         }
         words.push(["--trace", &self.trace(host)]);
         let has_pdus = !matches!(load.kind, LoadKind::Stream { .. });
-        if has_pdus && !self.record.contains(&Table::Pdus) {
+        if has_pdus && !self.records(Table::Pdus) {
             words.push(["--trace-pdus", "0"]);
         }
     }
@@ -418,7 +436,7 @@ mod tests {
         name = "theirs"
         kind = "command"
         op = "read"
-        command = "perf -t {seconds} {host}/{iqn}/{lun} >{dir}/out"
+        command = "perf -t {seconds} {host}/{iqn}/{lun} >{dir}/out-{number}; {farlun} --version"
         initiators = 2
         start = "500ms"
         window = "1s"
@@ -437,9 +455,11 @@ mod tests {
         let plan = Plan::parse(FOREIGN, Variant::Full).unwrap();
         let command = command_of(&plan, "theirs");
         assert!(command.contains(" --far 'farlun target --json --lun memory:1MiB "), "{command}");
-        let perf = |dir: &str| format!("perf -t 2 198.18.0.2/iqn.2026-11.io.farlun:lab/0 >{dir}/out");
-        assert!(command.ends_with(&format!(" -- sh -c '{}'", perf("out/r1"))), "{command}");
-        let second = quote(&format!("sh -c '{}'", perf("out/r1/near2")));
+        let perf = |dir: &str, n: u32| {
+            format!("perf -t 2 198.18.0.2/iqn.2026-11.io.farlun:lab/0 >{dir}/out-{n}; farlun --version")
+        };
+        assert!(command.ends_with(&format!(" -- sh -c '{}'", perf("out/r1", 1))), "{command}");
+        let second = quote(&format!("sh -c '{}'", perf("out/r1/near2", 2)));
         assert!(command.contains(&format!(" --near {second} ")), "{command}");
         let command = command_of(&plan, "ours");
         assert!(command.contains(" --far 'serve 198.18.0.2:3260' "), "{command}");
@@ -457,6 +477,20 @@ mod tests {
         let command = command_of(&plan, "stream-delay-0");
         assert!(command.contains(" --queue 256 --mtu 1500 "), "{command}");
         assert!(command.contains(" --loss 0.01% --ring 80 --seed 5 --far "), "{command}");
+    }
+
+    #[test]
+    fn a_load_may_have_other_tables_than_the_plan() {
+        let mut plan = Plan::parse(CROWD, Variant::Full).unwrap();
+        let command = command_of(&plan, "read");
+        assert!(!command.starts_with("farlun wan --json --trace "), "{command}");
+        plan.loads[0].record = Some(vec![Table::Pdus, Table::Kernel]);
+        let command = command_of(&plan, "read");
+        assert!(
+            command.starts_with("farlun wan --json --trace out/r1 --trace-kernel --delay 8ms "),
+            "{command}"
+        );
+        assert!(!command.contains("--trace-pdus 0"), "{command}");
     }
 
     #[test]
