@@ -74,7 +74,8 @@ fn gain(cell: &CellResult, cells: &[CellResult]) -> Option<Gain> {
     })
 }
 
-fn is_policy(axis: &str) -> bool {
+/// Whether an axis of the matrix is that of policies.
+pub fn is_policy(axis: &str) -> bool {
     axis.rsplit('.').next() == Some("policy")
 }
 

@@ -26,6 +26,8 @@ mod looking;
 mod metrics;
 pub mod ramp;
 pub mod sockets;
+mod states;
+mod steadiness;
 pub mod throughput;
 mod tour;
 pub mod turnaround;

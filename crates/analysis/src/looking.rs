@@ -40,14 +40,14 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Of each of so many cells.
-    pub(crate) fn of_each(cells: usize) -> Room {
-        let share = |all: usize, [least, most]: [usize; 2]| (all / cells.max(1)).clamp(least, most);
+    /// Of each of so many cells, of which so many have packets.
+    pub(crate) fn of_each(cells: usize, with_packets: usize) -> Room {
+        let share = |all: usize, of: usize, [least, most]: [usize; 2]| (all / of.max(1)).clamp(least, most);
         Room {
-            points: share(POINTS, POINTS_RANGE),
-            requests: share(REQUESTS, REQUESTS_RANGE),
-            packets: share(PACKETS, PACKETS_RANGE),
-            gaps: share(GAPS, GAPS_RANGE),
+            points: share(POINTS, cells, POINTS_RANGE),
+            requests: share(REQUESTS, cells, REQUESTS_RANGE),
+            packets: share(PACKETS, with_packets, PACKETS_RANGE),
+            gaps: share(GAPS, cells, GAPS_RANGE),
         }
     }
 

@@ -9,6 +9,7 @@ use store::tables::{self, Ios, TableError};
 use store::{CellDir, RunDir, RunError};
 
 use crate::compare;
+use crate::cuts::Cuts;
 use crate::diagram::{Diagram, Hosts};
 use crate::doctor::{self, Diagnosis};
 use crate::gaps::{self, Cause, Gaps, Kind, Tap};
@@ -21,7 +22,7 @@ use crate::ramp::ramp_s;
 use crate::sockets::{self, Connection};
 use crate::throughput::{self, Arrivals, Source};
 use crate::turnaround::{self, Turnaround};
-use crate::{Sample, Span, account, ends, initiators, lateness, line};
+use crate::{Sample, Span, account, ends, initiators, lateness, line, states, steadiness};
 
 /// Steps of the rate over time are at least this long.
 const LEAST_STEP_S: f64 = 0.1;
@@ -144,10 +145,12 @@ impl Tour {
         // run.json lists cells as they were run; their directories are numbered as the plan has them.
         let mut entries: Vec<_> = run.cells.iter().collect();
         entries.sort_by_key(|entry| (entry.dir.rsplit_once('/').map(|(cell, _)| cell), entry.repeat));
-        let mut slugs: Vec<&str> = entries.iter().map(|entry| entry.slug.as_str()).collect();
-        slugs.sort_unstable();
-        slugs.dedup();
-        let room = Room::of_each(slugs.len());
+        let mut slugs: BTreeMap<&str, bool> = BTreeMap::new();
+        for entry in &entries {
+            let has_packets = !tables::files::<Packet>(dir.cell(&entry.dir)?.path)?.is_empty();
+            *slugs.entry(&entry.slug).or_default() |= has_packets;
+        }
+        let room = Room::of_each(slugs.len(), slugs.values().filter(|has_packets| **has_packets).count());
         for entry in entries {
             let cell = dir.cell(&entry.dir)?;
             let point: Point = entry.parameters.iter().map(|(axis, v)| (axis.clone(), label(v))).collect();
@@ -240,14 +243,18 @@ fn add_repeat(
         if drawn {
             repeat.diagnosis = diagnose(dir, &all.load)?;
         }
+        let whole = Span { start_ns: all.load.t_start_ns, end_ns: all.load.t_end_ns };
+        let hosts = Hosts { near: cell.initiators, far: cell.targets };
+        let states = states::of(&dir.path, hosts, whole)?;
+        put(&mut repeat.values, "cwr", states.map(|states| states.cwr as f64));
+        put(&mut repeat.values, "recoveries", states.map(|states| states.recoveries as f64));
         let room = drawn.then_some(room);
         looking::look(&mut repeat, dir, &all.load, room, request)?;
         if result.bulk {
             let window = throughput::window(cell, &all.load);
             let points = room.map_or(0, Room::gaps);
             let drawing = gaps::Drawing { origin_ns: all.load.t_start_ns, points };
-            let between = Hosts { near: cell.initiators, far: cell.targets };
-            repeat.gaps = gaps::collect(&dir.path, between, window, drawing)?;
+            repeat.gaps = gaps::collect(&dir.path, hosts, window, drawing)?;
             gap_values(&mut repeat);
         }
     }
@@ -282,6 +289,7 @@ fn measure(
     if let Some(arrivals) = Arrivals::of(load, sockets, io) {
         let figure = arrivals.over(window).map(|t| t.bits_per_s);
         put(values, "throughput", figure);
+        put(values, "variation", steadiness::variation(&arrivals, window));
         put(values, "share_of_line", figure.zip(goodput).map(|(t, g)| t / g));
         put(values, "ramp", goodput.and_then(|g| ramp_s(&arrivals, whole, line::rtt(path), g)));
         let step_s = LEAST_STEP_S.max(line::rtt(path).as_secs_f64());
@@ -297,6 +305,9 @@ fn measure(
         put(values, "window_receiver", windows.and_then(|windows| windows.receiver_bytes));
         let local_cuts: u64 = repeat.connections.iter().map(|c| c.cuts.local).sum();
         put(values, "local_cuts", Some(local_cuts as f64));
+        let by_path = |cuts: &Cuts| cuts.mark + cuts.loss + cuts.timeout;
+        let other_cuts: u64 = repeat.connections.iter().map(|c| by_path(&c.cuts)).sum();
+        put(values, "other_cuts", Some(other_cuts as f64));
     }
     let op = if load.op == Op::Write.name() { Op::Write } else { Op::Read };
     let base_rtt_s = turnaround::base_rtt_s(load, sockets, path);

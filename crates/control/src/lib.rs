@@ -6,6 +6,8 @@
 //! was measured, is in `docs/control.md`.
 
 mod auto;
+#[cfg(test)]
+mod beside;
 mod cap;
 mod choice;
 mod cuts;

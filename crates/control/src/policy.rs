@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use event::{CongestionState, Instant, WindowNotice};
+use event::{CongestionState, Decided, Instant, WindowNotice};
 
 use crate::share::Claim;
 
@@ -76,6 +76,20 @@ pub struct Decision {
 
 /// Pacing without a cap.
 pub const UNCAPPED: u64 = u64::MAX - 1;
+
+impl Decision {
+    /// As tables have it.
+    pub fn recorded(&self) -> Decided {
+        Decided {
+            block_bytes: self.block_bytes.unwrap_or(0),
+            outstanding_bytes: self.outstanding_bytes,
+            commands: self.command_window,
+            pacing_bytes_per_s: self.pacing_bytes_per_s.unwrap_or(u64::MAX),
+            burst_bytes_per_s: self.burst_bytes_per_s.unwrap_or(u64::MAX),
+            look_ns: u64::try_from(self.look_again.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+}
 
 /// A policy of one connection.
 pub trait Policy: fmt::Debug {

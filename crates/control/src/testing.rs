@@ -1,5 +1,7 @@
 //! What tests begin with.
 
+pub(crate) mod sender;
+
 use core::time::Duration;
 
 use event::{CongestionState, Instant};

@@ -259,7 +259,7 @@ impl<P, D> Connection<P, D> {
         unsent_bytes: u64,
         request_bytes: u64,
     ) -> io::Result<(SocketSample, Decision)> {
-        let (info, sample) = self.row(t, host, unsent_bytes, request_bytes)?;
+        let (info, mut sample) = self.row(t, host, unsent_bytes, request_bytes)?;
         let work = Work {
             received_bytes: sample.app_rx_bytes,
             unsent_bytes,
@@ -268,7 +268,8 @@ impl<P, D> Connection<P, D> {
             handed_bytes_per_s: self.spacing.handed_bytes_per_s(),
             request_bytes,
         };
-        let decision = self.steering.look(&self.stream, t, &info, work)?;
+        let (decision, steered) = self.steering.look(&self.stream, t, &info, work)?;
+        sample.steered = Some(steered);
         self.spacing.set_rate(decision.burst_bytes_per_s);
         self.acked_bytes = info.acked_bytes;
         Ok((sample, decision))

@@ -26,7 +26,7 @@ pub use digest::Digests;
 pub use fair::FairQueue;
 pub use reactor::{Service, Turn, run};
 pub use rx::{Landing, Receiver, Scratch, Span, Stop};
-pub use sample::{Moved, SAMPLE_EVERY, socket_sample};
+pub use sample::{Moved, SAMPLE_EVERY, socket_sample, tcp_sample};
 pub use stamping::{Departed, Mark, Stamped};
 pub use steering::{Course, Pacing, Steering, Work};
 pub use tx::{Outgoing, Sender};

@@ -25,8 +25,17 @@ pub struct Moved {
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(9);
 
 /// The row for what the kernel says and what the application moved; to be called on the loop's thread. What the
-/// target allows is for the session to add.
+/// target allows is for the session to add, and how it is steered for who steers it.
 pub fn socket_sample(t: Instant, host: Host, connection: u32, info: &TcpInfo, moved: Moved) -> SocketSample {
+    SocketSample {
+        loop_idle_ns: reactor::idle_ns(),
+        loop_cpu_ns: clock::thread_cpu_ns(),
+        ..tcp_sample(t, host, connection, info, moved)
+    }
+}
+
+/// The same of a connection that no loop of ours serves: without its times, one of which costs a system call.
+pub fn tcp_sample(t: Instant, host: Host, connection: u32, info: &TcpInfo, moved: Moved) -> SocketSample {
     SocketSample {
         t,
         host,
@@ -59,7 +68,8 @@ pub fn socket_sample(t: Instant, host: Host, connection: u32, info: &TcpInfo, mo
         unsent_bytes: moved.unsent_bytes,
         request_bytes: moved.request_bytes,
         command_window: 0,
-        loop_idle_ns: reactor::idle_ns(),
-        loop_cpu_ns: clock::thread_cpu_ns(),
+        loop_idle_ns: 0,
+        loop_cpu_ns: 0,
+        steered: None,
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::net::TcpStream;
 
 use control::{Choice, Claim, Decision, Monitor, Observation, Policy};
-use event::{BitRate, Instant, WindowNotice};
+use event::{BitRate, Granted, Instant, Steered, WindowNotice};
 use net::TcpInfo;
 
 use crate::tuning::Tuning;
@@ -21,6 +21,9 @@ pub struct Steering {
     notice: Option<WindowNotice>,
     tuning: Tuning,
     pacing: Pacing,
+    /// What was said to the policy since the last look.
+    granted: Granted,
+    told: Option<WindowNotice>,
 }
 
 /// How fast a connection may send.
@@ -72,17 +75,20 @@ impl Steering {
             notice: None,
             tuning: Tuning::new(stream)?,
             pacing: course.pacing,
+            granted: Granted::Unsaid,
+            told: None,
         })
     }
 
-    /// Shows the policy the connection as it is at `now`, and puts into force what it decides.
+    /// Shows the policy the connection as it is at `now`, and puts into force what it decides; that, and what is to be
+    /// recorded of it.
     pub fn look(
         &mut self,
         stream: &TcpStream,
         now: Instant,
         info: &TcpInfo,
         work: Work,
-    ) -> io::Result<Decision> {
+    ) -> io::Result<(Decision, Steered)> {
         let backlog_bytes = u64::from(info.notsent_bytes).saturating_add(work.unsent_bytes);
         let seen = Observation {
             now,
@@ -119,7 +125,15 @@ impl Steering {
             self.tuning.pace(stream, bytes_per_s)?;
         }
         self.tuning.follow_rate(stream, info.delivery_rate_bytes_per_s)?;
-        Ok(decision)
+        let steered = Steered {
+            burst_bytes: seen.burst_bytes,
+            was_spaced: seen.was_spaced,
+            handed_bytes_per_s: seen.handed_bytes_per_s,
+            granted: std::mem::take(&mut self.granted),
+            told: self.told.take(),
+            decided: self.policy.decide().recorded(),
+        };
+        Ok((decision, steered))
     }
 
     /// What the policy says now, as far as it is put into force.
@@ -129,6 +143,7 @@ impl Steering {
 
     /// The other end, which sends the payload, tells of its window.
     pub fn told(&mut self, notice: &WindowNotice) {
+        self.told = Some(*notice);
         self.policy.told(notice);
         self.decide();
     }
@@ -145,6 +160,7 @@ impl Steering {
 
     /// What it is left of the line.
     pub fn grant(&mut self, bytes_per_s: Option<u64>) {
+        self.granted = bytes_per_s.map_or(Granted::All, Granted::Part);
         self.policy.grant(bytes_per_s);
         self.decide();
     }

@@ -1,6 +1,6 @@
 //! One sample of a TCP connection: what the kernel says of it and what the application moved.
 
-use crate::Instant;
+use crate::{Instant, Steered};
 
 /// Which end of the path a sample was taken at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,6 +96,8 @@ pub struct SocketSample {
     pub loop_idle_ns: u64,
     /// CPU time that its thread has used.
     pub loop_cpu_ns: u64,
+    /// How it was steered then; `None` if no policy was shown this sample.
+    pub steered: Option<Steered>,
 }
 
 impl SocketSample {
@@ -135,6 +137,7 @@ impl SocketSample {
             command_window: 0,
             loop_idle_ns: 0,
             loop_cpu_ns: 0,
+            steered: None,
         }
     }
 }

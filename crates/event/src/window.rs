@@ -24,6 +24,18 @@ pub enum WindowKind {
     Limit,
 }
 
+impl WindowKind {
+    /// The name that tables have.
+    pub const fn name(self) -> &'static str {
+        match self {
+            WindowKind::CutHere => "cut-here",
+            WindowKind::CutByLoss => "cut-by-loss",
+            WindowKind::CutByTimeout => "cut-by-timeout",
+            WindowKind::Limit => "limit",
+        }
+    }
+}
+
 impl WindowNotice {
     /// What the window carries in a round trip.
     pub fn bytes(&self) -> u64 {

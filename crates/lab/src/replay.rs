@@ -1,13 +1,14 @@
 //! What a policy would have decided on a recorded run: the samples of each connection go in, decisions come out.
 //!
 //! What happened does not change: a policy that would have paced sees the rates of one that did not. So a replay shows
-//! how a policy reads a path, not what it would have made of it; for that, a plan runs it.
+//! how a policy reads a path, not what it would have made of it; for that, a plan runs it. Everything that a policy is
+//! shown is recorded, so the policy that the connection had says again what it said: [`Replayed::agreement`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use control::{Decision, Monitor, Observation, Policy};
-use event::{Host, Instant, SocketSample};
+use event::{Granted, Host, Instant, SocketSample, Steered};
 use store::tables::{Ios, Sockets};
 
 /// One connection at one end, and what its policy would have said.
@@ -64,7 +65,28 @@ impl Outstanding {
     }
 }
 
+/// How a replay compares with what the connection's own policy had said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Agreement {
+    /// Decisions that were recorded.
+    pub recorded: usize,
+    /// Of them those that the replay came to as well.
+    pub same: usize,
+}
+
 impl Replayed {
+    /// Which of the recorded decisions this policy comes to as well: all, if it is the one that the connection had.
+    pub fn agreement(&self) -> Agreement {
+        let mut agreement = Agreement::default();
+        for step in &self.steps {
+            if let Some(Steered { decided, .. }) = step.sample.steered {
+                agreement.recorded += 1;
+                agreement.same += usize::from(decided == step.decision.recorded());
+            }
+        }
+        agreement
+    }
+
     /// The steps thinned out: one as soon as `time` has passed since the one before, and the last.
     pub fn every(&self, time: Duration) -> impl Iterator<Item = &Step> {
         let mut next = Instant::ZERO;
@@ -90,32 +112,59 @@ pub fn replay(table: &Sockets, mut policy: impl FnMut() -> Box<dyn Policy>) -> V
     for row in 0..table.t_ns.len() {
         rows.entry((table.host[row].name(), table.connection[row])).or_default().push(row);
     }
-    let each = rows.into_values().map(|mut rows| {
+    let mut replayed = Vec::new();
+    for mut rows in rows.into_values() {
         rows.sort_by_key(|row| table.t_ns[*row]);
-        let samples = rows.iter().map(|row| table.sample(*row));
         let (host, connection) = (table.host[rows[0]], table.connection[rows[0]]);
-        Replayed { host, connection, steps: decide(samples, policy().as_mut()) }
-    });
-    each.collect()
+        let samples: Vec<SocketSample> = rows.iter().map(|row| table.sample(*row)).collect();
+        // A number is given again to a connection that comes after.
+        for samples in samples.chunk_by(|before, after| !begins_anew(before, after)) {
+            replayed.push(Replayed { host, connection, steps: decide(samples, policy().as_mut()) });
+        }
+    }
+    replayed
 }
 
-fn decide(samples: impl Iterator<Item = SocketSample>, policy: &mut dyn Policy) -> Vec<Step> {
+/// Counters of one connection only grow.
+fn begins_anew(before: &SocketSample, after: &SocketSample) -> bool {
+    after.app_rx_bytes < before.app_rx_bytes
+        || after.app_tx_bytes < before.app_tx_bytes
+        || after.acked_bytes < before.acked_bytes
+        || after.busy_ns < before.busy_ns
+}
+
+fn decide(samples: &[SocketSample], policy: &mut dyn Policy) -> Vec<Step> {
     let mut monitor = Monitor::new();
-    let step = |sample: SocketSample| {
-        let seen = observation(&sample);
+    // Rows that the connection's own policy was not shown are those of its end. Where nobody steered, as at a stream's
+    // receiver, all are as good as shown.
+    let has_policy = samples.iter().any(|sample| sample.steered.is_some());
+    let shown = samples.iter().filter(|sample| sample.steered.is_some() || !has_policy);
+    let step = |sample: &SocketSample| {
+        if let Some(Steered { granted, told, .. }) = sample.steered {
+            match granted {
+                Granted::Unsaid => {}
+                Granted::All => policy.grant(None),
+                Granted::Part(bytes_per_s) => policy.grant(Some(bytes_per_s)),
+            }
+            if let Some(notice) = told {
+                policy.told(&notice);
+            }
+        }
+        let seen = observation(sample);
         policy.observe(&seen);
-        // As the sender's end does; the other hears of it half a round trip later.
+        // What this end tells of its window its own policy hears at once, the other half a round trip later.
         if let Some(notice) = monitor.observe(&seen) {
             policy.told(&notice);
         }
-        Step { sample, decision: policy.decide() }
+        Step { sample: *sample, decision: policy.decide() }
     };
-    samples.map(step).collect()
+    shown.map(step).collect()
 }
 
 /// What the policy was shown, as `engine` shows it.
 fn observation(sample: &SocketSample) -> Observation {
     let backlog_bytes = u64::from(sample.notsent_bytes).saturating_add(sample.unsent_bytes);
+    let steered = sample.steered;
     Observation {
         now: sample.t,
         rtt: Duration::from_nanos(sample.rtt_ns),
@@ -135,10 +184,9 @@ fn observation(sample: &SocketSample) -> Observation {
         ssthresh_packets: sample.ssthresh_packets,
         state: sample.state,
         backlog_bytes,
-        // What waited in between is not recorded, nor what was held back.
-        burst_bytes: backlog_bytes,
-        was_spaced: false,
-        handed_bytes_per_s: 0,
+        burst_bytes: steered.map_or(backlog_bytes, |steered| steered.burst_bytes),
+        was_spaced: steered.is_some_and(|steered| steered.was_spaced),
+        handed_bytes_per_s: steered.map_or(0, |steered| steered.handed_bytes_per_s),
         request_bytes: sample.request_bytes,
     }
 }
@@ -146,7 +194,7 @@ fn observation(sample: &SocketSample) -> Observation {
 #[cfg(test)]
 mod tests {
     use control::Choice;
-    use event::{Io, Op};
+    use event::{Io, Op, WindowKind, WindowNotice};
     use store::tables::Row;
 
     use super::*;
@@ -207,11 +255,110 @@ mod tests {
 
     #[test]
     fn steps_are_thinned_out() {
-        let steps: Vec<Step> = decide(samples(1), Choice::Auto.policy().as_mut());
+        let samples: Vec<SocketSample> = samples(1).collect();
+        let steps = decide(&samples, Choice::Auto.policy().as_mut());
         let replayed = Replayed { host: Host::Far, connection: 1, steps };
         let times = replayed.every(Duration::from_secs(1)).map(|step| replayed.since_start(step).as_millis());
         assert_eq!(times.collect::<Vec<_>>(), [0, 1000, 2000, 2990]);
         assert_eq!(replayed.every(Duration::ZERO).count(), 300);
+    }
+
+    /// The n-th look at a connection that has lone requests and a lot to send by turns, and how it was steered then. What
+    /// was held back is first handed over slowly, and then faster than the line.
+    fn look(at: u64) -> SocketSample {
+        let is_lone = at % 100 < 50;
+        let granted = match at % 10 {
+            3 => Granted::Part(30_000_000),
+            7 => Granted::All,
+            _ => Granted::Unsaid,
+        };
+        let notice =
+            WindowNotice { kind: WindowKind::CutHere, cwnd_packets: 100 + at as u32, mss_bytes: 1448 };
+        let steered = Steered {
+            burst_bytes: 5 << 20,
+            was_spaced: is_lone,
+            handed_bytes_per_s: if at < 150 { 20_000_000 } else { 120_000_000 },
+            granted,
+            told: (at % 40 == 9).then_some(notice),
+            decided: Choice::None.policy().decide().recorded(),
+        };
+        SocketSample {
+            cwnd_packets: 7000,
+            mss_bytes: 1448,
+            rtt_ns: 100_000_000,
+            min_rtt_ns: 100_000_000,
+            acked_bytes: at * 200_000,
+            delivered_packets: (at * 138) as u32,
+            unacked_packets: 300,
+            delivery_rate_bytes_per_s: 100_000_000,
+            unsent_bytes: if is_lone { 0 } else { 64 << 20 },
+            request_bytes: 1 << 20,
+            steered: Some(steered),
+            ..SocketSample::new(Instant::from_nanos(at * 2_000_000), Host::Far, 1)
+        }
+    }
+
+    /// The table of such a connection under a policy, with a last row that nobody was shown.
+    fn recorded(choice: Choice) -> Sockets {
+        let looks: Vec<SocketSample> = (0..300).map(look).collect();
+        let mut table = Sockets::default();
+        for Step { mut sample, decision } in decide(&looks, choice.policy().as_mut()) {
+            sample.steered.iter_mut().for_each(|steered| steered.decided = decision.recorded());
+            sample.push(&mut table);
+        }
+        SocketSample { steered: None, ..look(300) }.push(&mut table);
+        table
+    }
+
+    #[test]
+    fn the_policy_that_a_connection_had_says_again_what_it_said() {
+        for choice in Choice::ALL {
+            let table = recorded(choice);
+            let agreement = |other: Choice| {
+                let replayed = replay(&table, || other.policy());
+                assert_eq!(replayed.len(), 1, "{choice}");
+                replayed[0].agreement()
+            };
+            assert_eq!(agreement(choice), Agreement { recorded: 300, same: 300 }, "{choice}");
+            for other in Choice::ALL.into_iter().filter(|other| *other != choice) {
+                let Agreement { recorded, same } = agreement(other);
+                assert!(recorded == 300 && same < 300, "{other} is not {choice}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_column_that_a_policy_is_shown_counts() {
+        let table = recorded(Choice::Auto);
+        let forget: [fn(&mut Steered); 4] = [
+            |steered| steered.burst_bytes = 0,
+            |steered| steered.was_spaced = false,
+            |steered| steered.handed_bytes_per_s = 0,
+            |steered| steered.granted = Granted::Unsaid,
+        ];
+        for (n, forget) in forget.into_iter().enumerate() {
+            let mut poorer = Sockets::default();
+            for row in 0..table.t_ns.len() {
+                let mut sample = table.sample(row);
+                sample.steered.iter_mut().for_each(forget);
+                sample.push(&mut poorer);
+            }
+            let replayed = replay(&poorer, || Choice::Auto.policy());
+            let Agreement { recorded, same } = replayed[0].agreement();
+            assert!(recorded == 300 && same < 300, "column {n} makes no difference");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_given_again_is_another_connection() {
+        let mut table = Sockets::default();
+        samples(1).for_each(|sample| sample.push(&mut table));
+        for sample in samples(1).take(20) {
+            SocketSample { t: sample.t + Duration::from_secs(9), ..sample }.push(&mut table);
+        }
+        let replayed = replay(&table, || Choice::Auto.policy());
+        assert_eq!(replayed.iter().map(|one| one.steps.len()).collect::<Vec<_>>(), [300, 20]);
+        assert_eq!(replayed[0].agreement(), Agreement::default(), "nobody recorded a decision");
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn what_is_wrong_is_said() {
     check(
         "serve {host}",
         "serve {lun}",
-        &["14: server: nothing is put in the place of {lun}; known here: host, port, iqn, dir"],
+        &["14: server: nothing is put in the place of {lun}; known here: host, port, iqn, dir, farlun"],
     );
     check(
         "command = \"perf {host} {seconds}\"\n",

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 
+use analysis::gain::is_policy;
 use analysis::manifest::Path;
 use analysis::{CellResult, Repeat, Sample, Spread, Tour};
 use event::BitRate;
@@ -16,6 +17,8 @@ use crate::tables::place;
 
 /// Samples of one line of a figure.
 const MOST_SAMPLES: usize = 600;
+/// A figure of more has room for one line of each.
+const FEW_CELLS: usize = 8;
 
 /// One drawing.
 pub(crate) struct Figure {
@@ -51,7 +54,7 @@ pub(crate) fn throughput(tour: &Tour) -> Option<Figure> {
     }
     let mut ticks: Vec<f64> = Vec::new();
     let mut top = goodput.iter().map(|(_, s)| mbit(s.max)).fold(0.0, f64::max);
-    for (n, (name, cells)) in series_of(tour).into_iter().enumerate() {
+    for (n, (name, cells)) in series_of(tour, |cell| cell.bulk).into_iter().enumerate() {
         let found = points(cells.iter().copied().filter(is_shown), |cell| cell.values.get("throughput"));
         if found.is_empty() {
             continue;
@@ -98,15 +101,19 @@ pub(crate) fn rates(tour: &Tour) -> Vec<Figure> {
         tour,
         "fig-rate",
         "rate, Mb/s",
-        |repeat| scaled(&repeat.rate, 1e-6),
+        |repeat, _| vec![scaled(&repeat.rate, 1e-6)],
         |cell| cell.line.get("goodput").map(|s| (mbit(s.median), "line (computed)")),
     )
 }
 
-/// Congestion window of the sender over time, one figure for every path.
+/// Congestion window of the sender over time, one figure for every path; of each sender that has a part in it, where
+/// several initiators run a load and few loads are drawn.
 pub(crate) fn windows(tour: &Tour) -> Vec<Figure> {
-    let cwnd = |repeat: &Repeat| {
-        repeat.connections.first().map_or_else(Vec::new, |sender| scaled(&sender.cwnd_bytes, 1e-6))
+    let cwnd = |repeat: &Repeat, cells: usize| {
+        let most = repeat.connections.first().map_or(0, |sender| sender.sent_bytes);
+        let count = if cells <= FEW_CELLS { repeat.initiators.len().max(1) } else { 1 };
+        let senders = repeat.connections.iter().filter(|sender| sender.sent_bytes > most / 100);
+        senders.take(count).map(|sender| scaled(&sender.cwnd_bytes, 1e-6)).collect::<Vec<_>>()
     };
     over_time(tour, "fig-cwnd", "window, MB", cwnd, |cell| {
         let bdp = cell.line.get("bdp").filter(|s| s.median > 0.0)?;
@@ -114,39 +121,40 @@ pub(crate) fn windows(tour: &Tour) -> Vec<Figure> {
     })
 }
 
-/// One figure per path, with one line per bulk load there: its first valid repeat.
+/// One figure per path, with the lines of each load there that is about throughput: of its first valid repeat.
 fn over_time(
     tour: &Tour,
     id: &str,
     unit: &str,
-    series: impl Fn(&Repeat) -> Vec<Sample>,
+    series: impl Fn(&Repeat, usize) -> Vec<Vec<Sample>>,
     reference: impl Fn(&CellResult) -> Option<(f64, &'static str)>,
 ) -> Vec<Figure> {
-    let lines = series_of(tour);
+    let lines = series_of(tour, is_over_time);
     let paths = paths(tour);
     let is_told = paths.iter().any(|(_, Reverse(rate), _)| *rate != paths[0].1.0);
     let mut figures = Vec::new();
     for path in paths {
         let (delay_ns, Reverse(rate), _) = path;
         let here = |cell: &&&CellResult| cell.path.is_some_and(|known| line_of(&known) == path);
+        let shown = lines.iter().filter(|(_, cells)| cells.iter().any(|cell| here(&cell))).count();
         let mut traces = Vec::new();
         let mut legend = Vec::new();
         let (mut end_s, mut top, mut level) = (0.0_f64, 0.0_f64, None);
         for (n, (name, cells)) in lines.iter().enumerate() {
             let Some(cell) = cells.iter().find(here) else { continue };
             let Some(repeat) = cell.repeats.iter().find(|repeat| repeat.valid) else { continue };
-            let samples = decimate(&series(repeat), MOST_SAMPLES);
-            let Some((last_s, _)) = samples.last() else { continue };
-            end_s = end_s.max(*last_s);
-            top = samples.iter().map(|(_, y)| *y).fold(top, f64::max);
-            legend.push((name.clone(), colour(cell, n)));
-            level = level.or_else(|| reference(cell));
-            let (x, y): (Vec<f64>, Vec<f64>) = samples.iter().map(|(x, y)| (short(*x), short(*y))).unzip();
-            traces.push(json!({
-                "type": "scatter", "mode": "lines", "name": name, "x": x, "y": y,
-                "line": {"color": colour(cell, n), "width": 1.6},
-                "hovertemplate": format!("%{{y:.4~g}} at %{{x:.2f}} s<extra>{}</extra>", plotly_text(name)),
-            }));
+            let before = traces.len();
+            for samples in series(repeat, shown) {
+                let samples = decimate(&samples, MOST_SAMPLES);
+                let Some((last_s, _)) = samples.last() else { continue };
+                end_s = end_s.max(*last_s);
+                top = samples.iter().map(|(_, y)| *y).fold(top, f64::max);
+                traces.push(line(name, (&colour(cell, n), dash(cell)), &samples));
+            }
+            if traces.len() > before {
+                legend.push((name.clone(), colour(cell, n)));
+                level = level.or_else(|| reference(cell));
+            }
         }
         if traces.is_empty() {
             continue;
@@ -180,9 +188,36 @@ fn over_time(
     figures
 }
 
-/// The lines of the bulk loads, the longest last.
+/// A line over time, in a colour and a kind of dashes.
+fn line(name: &str, (colour, dash): (&str, &str), samples: &[Sample]) -> Value {
+    let (x, y): (Vec<f64>, Vec<f64>) = samples.iter().map(|(x, y)| (short(*x), short(*y))).unzip();
+    json!({
+        "type": "scatter", "mode": "lines", "name": name, "x": x, "y": y,
+        "line": {"color": colour, "dash": dash, "width": 1.6},
+        "hovertemplate": format!("%{{y:.4~g}} at %{{x:.2f}} s<extra>{}</extra>", plotly_text(name)),
+    })
+}
+
+/// The lines of one load under several policies have one colour.
+fn dash(cell: &CellResult) -> &'static str {
+    let policy = cell.point.iter().find(|(axis, _)| is_policy(axis)).map(|(_, policy)| policy.as_str());
+    match policy {
+        Some("none") => "dot",
+        Some("study") => "dashdot",
+        Some("pace") => "dash",
+        _ => "solid",
+    }
+}
+
+/// Whether a cell is drawn over time: it follows the path, or is compared with others for what it carries.
+fn is_over_time(cell: &CellResult) -> bool {
+    let has_policy = cell.point.keys().any(|axis| is_policy(axis));
+    cell.bulk || has_policy || cell.repeats.iter().any(|repeat| repeat.initiators.len() > 1)
+}
+
+/// The paths of the cells that are drawn over time, the longest last.
 fn paths(tour: &Tour) -> Vec<(u64, Reverse<u64>, u32)> {
-    let paths = tour.cells.iter().filter(|c| c.bulk).filter_map(|c| c.path);
+    let paths = tour.cells.iter().filter(|cell| is_over_time(cell)).filter_map(|c| c.path);
     let mut lines: Vec<_> = paths.map(|path| line_of(&path)).collect();
     lines.sort_unstable();
     lines.dedup();
@@ -194,10 +229,10 @@ fn line_of(path: &Path) -> (u64, Reverse<u64>, u32) {
     (path.delay_ns, Reverse(path.rate_bits_per_s), path.mtu)
 }
 
-/// The lines of a figure: bulk loads, apart by every axis of the matrix but the delay.
-fn series_of(tour: &Tour) -> Vec<(String, Vec<&CellResult>)> {
+/// The lines of a figure: its cells, apart by every axis of the matrix but the delay.
+fn series_of(tour: &Tour, is_drawn: impl Fn(&CellResult) -> bool) -> Vec<(String, Vec<&CellResult>)> {
     let mut series: Vec<(String, Vec<&CellResult>)> = Vec::new();
-    for cell in tour.cells.iter().filter(|cell| cell.bulk) {
+    for cell in tour.cells.iter().filter(|cell| is_drawn(cell)) {
         let mut rest = cell.point.clone();
         rest.remove("delay");
         let place = place(&CellResult { point: rest, ..CellResult::default() });

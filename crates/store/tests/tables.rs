@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use event::{
-    CongestionState, Direction, FarTimes, Fate, Host, Instant, Io, KernelEvent, KernelPoint, LayerTimes,
-    Layers, Login, NearTimes, Op, Packet, PduKind, PduSeen, RequestId, Sink, SocketSample, Tcp, TcpTimes,
-    Way,
+    CongestionState, Decided, Direction, FarTimes, Fate, Granted, Host, Instant, Io, KernelEvent,
+    KernelPoint, LayerTimes, Layers, Login, NearTimes, Op, Packet, PduKind, PduSeen, RequestId, Sink,
+    SocketSample, Steered, Tcp, TcpTimes, Way, WindowKind, WindowNotice,
 };
 use store::tables::{self, ROWS_PER_GROUP, Recorder, Row, Spool, Writer};
 
@@ -64,7 +64,27 @@ fn sample(i: u64) -> SocketSample {
         command_window: 128,
         loop_idle_ns: i * 13,
         loop_cpu_ns: i * 17,
+        steered: (!i.is_multiple_of(5)).then(|| steered(i)),
         ..SocketSample::new(Instant::from_nanos(i * 10_000_000), host, 1)
+    }
+}
+
+fn steered(i: u64) -> Steered {
+    let notice = WindowNotice { kind: WindowKind::Limit, cwnd_packets: i as u32, mss_bytes: 1448 };
+    Steered {
+        burst_bytes: i * 19,
+        was_spaced: i.is_multiple_of(2),
+        handed_bytes_per_s: i * 23,
+        granted: [Granted::Unsaid, Granted::All, Granted::Part(i + 1)][i as usize % 3],
+        told: i.is_multiple_of(4).then_some(notice),
+        decided: Decided {
+            block_bytes: i * 29,
+            outstanding_bytes: i + 1,
+            commands: 31,
+            pacing_bytes_per_s: u64::MAX - 1,
+            burst_bytes_per_s: u64::MAX,
+            look_ns: i * 37,
+        },
     }
 }
 

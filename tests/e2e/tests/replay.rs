@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use e2e::ours::Target;
-use e2e::{farlun, run};
+use e2e::path::{self, FAR};
+use e2e::{farlun, farlun_path, need, run};
+use event::{Granted, SocketSample};
+use serde_json::Value;
+use store::tables;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -35,4 +39,62 @@ fn a_recorded_load_is_shown_to_a_policy() {
     let empty = tempfile::tempdir().expect("a folder");
     let nothing = run(farlun(["replay", "--policy", "auto"]).arg(empty.path()), LIMIT);
     nothing.expect_code(2).expect_sentence(&["expected a run directory"]);
+}
+
+/// Records reads of a megabyte over an emulated path, at both ends, and replays them with `policy`; the document, and
+/// the rows.
+#[track_caller]
+fn replayed(flags: &str, reads: &str, policy: &str) -> (Value, Vec<SocketSample>) {
+    let turn = path::turn();
+    let trace = tempfile::tempdir().expect("a folder");
+    let folder = trace.path().to_str().expect("plain characters");
+    let (farlun_path, iqn) = (farlun_path().display(), "iqn.2026-11.io.farlun:replay");
+    let far = format!(
+        "exec {farlun_path} target --insecure --lun memory:64MiB --iqn {iqn} --listen {FAR}:3260 --trace {folder} \
+         --policy {policy} --cc reno"
+    );
+    let near = format!(
+        "exec {farlun_path} bench iscsi://{FAR}/{iqn}/0 --block 1MiB --time 2s --trace {folder} --policy {policy} \
+         --cc reno {reads} >&2"
+    );
+    let mut command = farlun(["wan", "--json", "--validity", "off"]);
+    command.args(flags.split_whitespace()).args(["--far", &far, "--", "sh", "-c", &near]);
+    run(&mut command, LIMIT).expect_code(0);
+    drop(turn);
+    let replay = ["--policy", policy, "--every", "100ms", "--json"];
+    let document = run(farlun(["replay", folder]).args(replay), LIMIT).expect_code(0).json();
+    let table = tables::read::<SocketSample>(trace.path()).expect("the table");
+    (document, (0..table.t_ns.len()).map(|row| table.sample(row)).collect())
+}
+
+/// Every recorded decision is one that the replay comes to; how many there are.
+#[track_caller]
+fn check_the_same(document: &Value) -> u64 {
+    let connections = document["cells"][0]["connections"].as_array().expect("connections");
+    let counts = connections.iter().map(|connection| {
+        let decisions = &connection["decisions"];
+        assert_eq!(decisions["same"], decisions["recorded"], "{connection:#}");
+        decisions["recorded"].as_u64().expect("a number")
+    });
+    counts.sum()
+}
+
+#[test]
+fn what_a_policy_decided_it_decides_again() {
+    need!(path::available());
+    // Lone requests that are held back, and windows that a ring cuts.
+    let (document, rows) = replayed("--delay 8ms --ring 256", "--depth 1", "auto");
+    assert!(check_the_same(&document) > 200, "both ends look a hundred times a second");
+    let steered = || rows.iter().filter_map(|row| row.steered);
+    assert!(steered().any(|steered| steered.was_spaced && steered.handed_bytes_per_s > 0));
+    assert!(steered().any(|steered| steered.decided.burst_bytes_per_s < u64::MAX));
+    // Sessions that share the line.
+    let (document, rows) = replayed("--delay 8ms --rate 200mbit", "--sessions 2", "auto");
+    assert!(check_the_same(&document) > 200);
+    let is_part = |row: &SocketSample| row.steered.is_some_and(|s| matches!(s.granted, Granted::Part(_)));
+    assert!(rows.iter().any(is_part), "the target has shared the line");
+    // A policy that listens to what the other end tells.
+    let (document, rows) = replayed("--delay 8ms --ring 80", "--depth 1", "study");
+    check_the_same(&document);
+    assert!(rows.iter().any(|row| row.steered.is_some_and(|steered| steered.told.is_some())));
 }

@@ -74,6 +74,15 @@ impl Hosts {
             Direction::NearToFar => (src, dst),
             Direction::FarToNear => (dst, src),
         };
+        self.are(near, far)
+    }
+
+    /// Whether these are two of them, one at each end.
+    pub(crate) fn has(self, host: u32, peer: u32) -> bool {
+        self.are(host, peer) || self.are(peer, host)
+    }
+
+    fn are(self, near: u32, far: u32) -> bool {
         near < self.near.max(1) && (FIRST_FAR..FIRST_FAR.saturating_add(self.far.max(1))).contains(&far)
     }
 }

@@ -126,6 +126,15 @@ fn check(plan: &str, json: bool) -> anyhow::Result<u8> {
 fn experiment(args: LabArgs) -> anyhow::Result<u8> {
     let variant = if args.quick { Variant::Quick } else { Variant::Full };
     let plan = Source::find(&args.plan).and_then(|source| source.plan(variant)).map_err(Exit::usage)?;
+    let plan = match plan.traces_kernel() && !net::tracing::is_allowed() {
+        true => {
+            eprintln!(
+                "farlun: without root the plan goes without the table kernel, and what it expects of it"
+            );
+            plan.without_kernel()
+        }
+        false => plan,
+    };
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let words: Vec<String> = std::iter::once("farlun".to_owned()).chain(words).collect();
     let out = args.out.unwrap_or_else(|| PathBuf::from(format!("farlun-runs/{}-{}", plan.name, stamp())));

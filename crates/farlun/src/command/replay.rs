@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use control::{Choice, Decision};
 use event::{Host, Instant, Io, SocketSample, parse_delay};
-use lab::replay::{self, Outstanding, Replayed, Step};
+use lab::replay::{self, Agreement, Outstanding, Replayed, Step};
 use serde_json::{Value, json};
 use store::tables::{self, TableError};
 use store::{RunDir, RunError};
@@ -15,7 +15,8 @@ use crate::exit::{self, Exit};
 /// Say what a policy would have decided on a recorded run.
 ///
 /// The samples of every connection (table `sockets`) are shown to a policy of its own; what it says stands beside what
-/// was recorded. What happened does not change: a policy that would have paced sees the rates of one that did not.
+/// was recorded. What happened does not change: a policy that would have paced sees the rates of one that did not. The
+/// policy that the connection had says again what it said.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  farlun replay runs/tour/cells/004-read-50ms/r1 --policy auto\n  \
                   farlun replay /tmp/trace --policy auto --every 100ms --json")]
@@ -104,6 +105,7 @@ impl Part {
                 "host": replayed.host.name(),
                 "connection": replayed.connection,
                 "samples": replayed.steps.len(),
+                "decisions": {"recorded": replayed.agreement().recorded, "same": replayed.agreement().same},
                 "steps": steps.collect::<Vec<_>>(),
             })
         });
@@ -144,7 +146,13 @@ impl Part {
     fn print(&self, every: Duration) {
         for replayed in &self.connections {
             let Replayed { host, connection, steps } = replayed;
-            say!("{} · {} · connection {connection} · {} samples", self.dir, host.name(), steps.len());
+            let Agreement { recorded, same } = replayed.agreement();
+            let agreement = match recorded {
+                0 => String::new(),
+                _ => format!(" · {same} of {recorded} decisions are those of the run"),
+            };
+            let samples = steps.len();
+            say!("{} · {} · connection {connection} · {samples} samples{agreement}", self.dir, host.name());
             say!("            ---------------- recorded ----------------   ---------- decided ----------");
             say!("     t, s   rtt, ms     cwnd   deliv   paced   outst.     outst.   window   paced, Mb/s");
             for step in replayed.every(every) {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::{Course, Moved, Pacing, SAMPLE_EVERY, Service, Steering, Turn, Work, socket_sample};
-use event::{Host, Instant, Sink, SocketSample};
+use event::{Host, Instant, Sink, SocketSample, Steered};
 use net::{EndSignals, Interest, Poll, Ready, TcpInfo, clock, tcp_info};
 use store::tables::Recorder;
 
@@ -186,7 +186,14 @@ impl<'a> Flow<'a> {
         let info = tcp_info::read(&self.stream)?;
         let moved_bytes = self.outcome.moved_bytes;
         let is_sender = matches!(self.role, Role::Send(_));
-        self.record(now, &info, is_sender);
+        let steered = match is_sender {
+            true => {
+                let work = Work { unsent_bytes: ENDLESS_BYTES, ..Work::default() };
+                Some(self.steering.look(&self.stream, now, &info, work)?.1)
+            }
+            false => None,
+        };
+        self.record(now, &info, steered);
         let arrived = if is_sender { info.acked_bytes } else { moved_bytes };
         self.outcome.account.look(&info);
         let window_bytes = u64::from(info.cwnd_packets) * u64::from(info.mss_bytes);
@@ -201,10 +208,6 @@ impl<'a> Flow<'a> {
             self.outcome.account.look_at_memory();
         }
         self.count(now, arrived);
-        if is_sender {
-            let work = Work { unsent_bytes: ENDLESS_BYTES, ..Work::default() };
-            self.steering.look(&self.stream, now, &info, work)?;
-        }
         self.next_sample = now + self.steering.decision().look_again.min(SAMPLE_EVERY);
         let elapsed = now.since(self.outcome.started);
         let fresh_bytes = moved_bytes - std::mem::replace(&mut self.told_bytes, moved_bytes);
@@ -227,17 +230,17 @@ impl<'a> Flow<'a> {
         }
     }
 
-    fn record(&self, now: Instant, info: &TcpInfo, is_sender: bool) {
+    fn record(&self, now: Instant, info: &TcpInfo, steered: Option<Steered>) {
         let Some(table) = self.table else { return };
         let moved_bytes = self.outcome.moved_bytes;
-        let moved = match is_sender {
+        let moved = match steered.is_some() {
             true => {
                 Moved { rx_bytes: 0, tx_bytes: moved_bytes, unsent_bytes: ENDLESS_BYTES, request_bytes: 0 }
             }
             false => Moved { rx_bytes: moved_bytes, tx_bytes: 0, unsent_bytes: 0, request_bytes: 0 },
         };
-        let row = socket_sample(now, self.host, self.number.into(), info, moved);
-        table.lock().unwrap_or_else(PoisonError::into_inner).record(&row);
+        let sample = socket_sample(now, self.host, self.number.into(), info, moved);
+        table.lock().unwrap_or_else(PoisonError::into_inner).record(&SocketSample { steered, ..sample });
     }
 }
 

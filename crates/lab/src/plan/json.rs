@@ -145,6 +145,9 @@ fn load(load: &Load) -> Value {
     if !load.path.is_empty() {
         json["path"] = load.path.iter().map(|(key, value)| (key.clone(), as_written(value))).collect();
     }
+    if let Some(tables) = &load.record {
+        json["record"] = tables.iter().map(|table| json!(table.name())).collect();
+    }
     if let Some(server) = &load.server {
         json["server"] = json!(server.text());
     }

@@ -5,6 +5,7 @@ use document::Scalar;
 use event::{BitRate, Direction, Op};
 
 use super::path::Path;
+use super::recording::Table;
 use super::shell_line::ShellLine;
 use super::time::PathTime;
 
@@ -31,6 +32,8 @@ pub struct Load {
     pub initiators: u32,
     /// What serves it instead of `farlun target`.
     pub server: Option<ShellLine>,
+    /// The tables that are written, where they are not the plan's.
+    pub record: Option<Vec<Table>>,
 }
 
 /// How what is sent is paced.
@@ -151,9 +154,9 @@ const BENCH_KEYS: &[&str] = &[
 const COMMAND_KEYS: &[&str] = &["command", "op", "lun", "server"];
 
 /// What is filled into the command of a server.
-const SERVER_PLACES: &[&str] = &["host", "port", "iqn", "dir"];
+const SERVER_PLACES: &[&str] = &["host", "port", "iqn", "dir", "farlun"];
 /// And into that of a load.
-const COMMAND_PLACES: &[&str] = &["host", "port", "iqn", "lun", "seconds", "dir"];
+const COMMAND_PLACES: &[&str] = &["host", "port", "iqn", "lun", "seconds", "dir", "farlun", "number"];
 
 const DIRECTIONS: &[(&str, Direction)] = &[
     (Direction::NearToFar.name(), Direction::NearToFar),
@@ -232,6 +235,7 @@ impl Load {
             pacing: Pacing::Follow,
             initiators: 1,
             server: None,
+            record: None,
         }
     }
 

@@ -297,17 +297,10 @@ pub(super) fn sections<'a>(
 
 /// What is written down and drawn.
 fn recording(top: &Section<'_>, plan: &mut Plan, problems: &mut Problems<'_>) {
-    let listed = |key: &str, problems: &mut Problems<'_>| top.entry(key).map(|entry| entry.list(problems));
-    if let Some(tables) = listed("record", problems) {
-        plan.record.clear();
-        for (value, span) in tables {
-            match Table::read(&value) {
-                Ok(table) => plan.record.extend(table),
-                Err(text) => problems.at(&span, format!("record: {text}")),
-            }
-        }
+    if let Some(entry) = top.entry("record") {
+        plan.record = Table::list(&entry, problems);
     }
-    if let Some(drawn) = listed("draw", problems) {
+    if let Some(drawn) = top.entry("draw").map(|entry| entry.list(problems)) {
         let axes: Vec<&str> = plan.matrix.iter().map(|axis| axis.name.as_str()).collect();
         let mut drawings = Vec::new();
         for (value, span) in drawn {

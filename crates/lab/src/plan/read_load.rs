@@ -7,6 +7,7 @@ use document::{Entry, Problems, Scalar, Section};
 use super::background::Background;
 use super::load::{self, Load, LoadKind};
 use super::path::{PATH_KEYS, Path};
+use super::recording::Table;
 
 /// Names that mean something else in expressions and in the matrix.
 const TAKEN: &[&str] = &[analysis::LINE, "target"];
@@ -89,6 +90,8 @@ pub(super) fn set_load(
     for entry in section.entries().iter().filter(|entry| !besides.contains(&entry.key)) {
         if entry.key == "path" {
             load.path = own_path(entry, problems);
+        } else if entry.key == "record" {
+            load.record = Some(Table::list(entry, problems));
         } else if load.takes(entry.key) {
             entry.read(problems, |value| load.set(entry.key, value));
         } else if load::all_load_keys().any(|key| key == entry.key) {
@@ -96,7 +99,11 @@ pub(super) fn set_load(
             problems.at(&entry.key_span, text);
         } else {
             let own: Vec<&'static str> = load.keys().collect();
-            section.unknown(entry, own.into_iter().chain(["path"]).chain(besides.iter().copied()), problems);
+            section.unknown(
+                entry,
+                own.into_iter().chain(["path", "record"]).chain(besides.iter().copied()),
+                problems,
+            );
         }
     }
 }

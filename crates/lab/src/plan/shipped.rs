@@ -26,6 +26,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "layers-foreign", text: include_str!("../../../../experiments/layers-foreign.toml") },
     Shipped { name: "control", text: include_str!("../../../../experiments/control.toml") },
     Shipped { name: "initiators", text: include_str!("../../../../experiments/initiators.toml") },
+    Shipped { name: "starvation", text: include_str!("../../../../experiments/starvation.toml") },
     Shipped { name: "questions", text: include_str!("../../../../experiments/questions.toml") },
     Shipped { name: "doctor-matrix", text: include_str!("../../../../experiments/doctor-matrix.toml") },
     Shipped { name: "gaps", text: include_str!("../../../../experiments/gaps.toml") },

@@ -50,8 +50,12 @@ impl Parts<'_> {
         let path = &self.cell.path;
         let mut words = Words::new(program);
         words.push(["wan", "--json"]);
-        if self.record.contains(&Table::Packets) {
+        let (packets, kernel) = (self.records(Table::Packets), self.records(Table::Kernel));
+        if packets || kernel {
             words.push(["--trace", &self.trace("near")]);
+        }
+        if kernel {
+            words.push(["--trace-kernel"]);
         }
         let [delay, rate, queue] = [
             both(path, |_, shape| exact::time(shape.delay)),
@@ -94,6 +98,11 @@ impl Parts<'_> {
         words.0
     }
 
+    /// Whether the load has such a table, or the plan where the load does not say.
+    fn records(&self, table: Table) -> bool {
+        self.cell.load.record.as_deref().unwrap_or(self.record).contains(&table)
+    }
+
     /// The command line as it is shown, quoted so that a shell takes it.
     pub(super) fn shown(self) -> String {
         quoted(&self.words(SHOWN_PROGRAM))
@@ -128,6 +137,8 @@ impl Parts<'_> {
                 dir: self.trace(&host_name("far", n)),
                 lun: 0,
                 time: Duration::ZERO,
+                program: program.to_owned(),
+                number: n,
             };
             return server.filled(|place| places.value(place));
         }
@@ -176,7 +187,14 @@ impl Parts<'_> {
         let mut words = Words::new(program);
         match &load.kind {
             LoadKind::Command(command) => {
-                let places = Places { far, dir: self.trace(&host), lun: command.lun, time };
+                let places = Places {
+                    far,
+                    dir: self.trace(&host),
+                    lun: command.lun,
+                    time,
+                    program: program.to_owned(),
+                    number: n + 1,
+                };
                 let line = command.line.filled(|place| places.value(place));
                 return ["sh", "-c", &line].map(str::to_owned).to_vec();
             }
@@ -225,7 +243,7 @@ impl Parts<'_> {
         }
         words.push(["--trace", &self.trace(host)]);
         let has_pdus = !matches!(load.kind, LoadKind::Stream { .. });
-        if has_pdus && !self.record.contains(&Table::Pdus) {
+        if has_pdus && !self.records(Table::Pdus) {
             words.push(["--trace-pdus", "0"]);
         }
     }
@@ -397,7 +415,7 @@ mod tests {
         name = "theirs"
         kind = "command"
         op = "read"
-        command = "perf -t {seconds} {host}/{iqn}/{lun} >{dir}/out"
+        command = "perf -t {seconds} {host}/{iqn}/{lun} >{dir}/out-{number}; {farlun} --version"
         initiators = 2
         start = "500ms"
         window = "1s"
@@ -416,9 +434,11 @@ mod tests {
         let plan = Plan::parse(FOREIGN, Variant::Full).unwrap();
         let command = command_of(&plan, "theirs");
         assert!(command.contains(" --far 'farlun target --json --lun memory:1MiB "), "{command}");
-        let perf = |dir: &str| format!("perf -t 2 198.18.0.2/iqn.2026-11.io.farlun:lab/0 >{dir}/out");
-        assert!(command.ends_with(&format!(" -- sh -c '{}'", perf("out/r1"))), "{command}");
-        let second = quote(&format!("sh -c '{}'", perf("out/r1/near2")));
+        let perf = |dir: &str, n: u32| {
+            format!("perf -t 2 198.18.0.2/iqn.2026-11.io.farlun:lab/0 >{dir}/out-{n}; farlun --version")
+        };
+        assert!(command.ends_with(&format!(" -- sh -c '{}'", perf("out/r1", 1))), "{command}");
+        let second = quote(&format!("sh -c '{}'", perf("out/r1/near2", 2)));
         assert!(command.contains(&format!(" --near {second} ")), "{command}");
         let command = command_of(&plan, "ours");
         assert!(command.contains(" --far 'serve 198.18.0.2:3260' "), "{command}");
@@ -454,6 +474,20 @@ mod tests {
             !command_of(&plan, "stream-delay-0").contains("overtakes"),
             "there is nothing to overtake by"
         );
+    }
+
+    #[test]
+    fn a_load_may_have_other_tables_than_the_plan() {
+        let mut plan = Plan::parse(CROWD, Variant::Full).unwrap();
+        let command = command_of(&plan, "read");
+        assert!(!command.starts_with("farlun wan --json --trace "), "{command}");
+        plan.loads[0].record = Some(vec![Table::Pdus, Table::Kernel]);
+        let command = command_of(&plan, "read");
+        assert!(
+            command.starts_with("farlun wan --json --trace out/r1 --trace-kernel --delay 8ms "),
+            "{command}"
+        );
+        assert!(!command.contains("--trace-pdus 0"), "{command}");
     }
 
     #[test]

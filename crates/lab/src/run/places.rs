@@ -1,4 +1,5 @@
-//! What is put into the places of a command that is not ours: where its peer is, where it may write, how long it runs.
+//! What is put into the places of a command that a plan spells out: where its peer is, where it may write, how long it
+//! runs.
 //!
 //! Which places a command may have is for the plan to check when it is read.
 
@@ -17,6 +18,10 @@ pub(super) struct Places {
     pub(super) lun: u32,
     /// How long a load runs.
     pub(super) time: Duration,
+    /// This program.
+    pub(super) program: String,
+    /// Which of the hosts that do the same it is, from 1.
+    pub(super) number: u32,
 }
 
 impl Places {
@@ -31,6 +36,8 @@ impl Places {
             // Programs of others count whole seconds.
             "seconds" => self.time.as_secs_f64().ceil().to_string(),
             "dir" => quote(&self.dir),
+            "farlun" => quote(&self.program),
+            "number" => self.number.to_string(),
             _ => unreachable!("'{place}' was checked when the plan was read"),
         }
     }

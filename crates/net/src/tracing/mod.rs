@@ -44,6 +44,11 @@ pub enum TracingError {
     },
 }
 
+/// Whether this process may trace the kernel.
+pub fn is_allowed() -> bool {
+    Tracer::start().is_ok()
+}
+
 impl Tracer {
     /// Starts to trace everything that is known here and that this kernel has. Every processor gets a ring.
     pub fn start() -> Result<Tracer, TracingError> {

@@ -54,7 +54,8 @@ pub fn html(tour: &Tour, rebuild: &str) -> String {
         section::over_time(
             "windows",
             "Congestion window",
-            "What TCP allows the sender to keep in flight, against what the path can hold.",
+            "What TCP allows the sender to keep in flight, against what the path can hold. Of policies beside each other \
+             none is dotted, study dash-dotted, pace dashed.",
             &windows,
         ),
         section::latency(tour),

@@ -17,6 +17,7 @@ mod schema;
 mod sessions;
 mod sockets;
 mod spool;
+mod steered;
 mod write;
 
 use std::path::PathBuf;
@@ -35,6 +36,7 @@ pub use schema::{Visit, Word};
 pub use sessions::Logins;
 pub use sockets::Sockets;
 pub use spool::{SPOOL_MAX_BYTES, Spool};
+pub use steered::SteeredColumns;
 pub use write::{ROWS_PER_GROUP, Writer};
 
 /// One row of a table, and how its columns are laid out.

@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use event::{CongestionState, Direction, Fate, Host, KernelEvent, Op, PduKind, Way};
+use event::{CongestionState, Direction, Fate, Host, KernelEvent, Op, PduKind, Way, WindowKind};
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::errors::ParquetError;
 use parquet::schema::types::{Type, TypePtr};
@@ -154,6 +154,20 @@ impl Word for Option<CongestionState> {
 
     fn word(self) -> &'static str {
         self.map_or("none", CongestionState::name)
+    }
+}
+
+impl Word for Option<WindowKind> {
+    const ALL: &'static [Option<WindowKind>] = &[
+        None,
+        Some(WindowKind::CutHere),
+        Some(WindowKind::CutByLoss),
+        Some(WindowKind::CutByTimeout),
+        Some(WindowKind::Limit),
+    ];
+
+    fn word(self) -> &'static str {
+        self.map_or("none", WindowKind::name)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use event::{CongestionState, Host, Instant, SocketSample};
 
+use super::steered::SteeredColumns;
 use super::{Row, Visit};
 
 /// The table `sockets` as plain columns. Counters run from the start of the connection.
@@ -73,6 +74,8 @@ pub struct Sockets {
     pub loop_idle_ns: Vec<u64>,
     /// CPU time that its thread has used.
     pub loop_cpu_ns: Vec<u64>,
+    /// How its policy was asked, and what it said.
+    pub steered: SteeredColumns,
 }
 
 impl Sockets {
@@ -112,6 +115,7 @@ impl Sockets {
             command_window: self.command_window[row],
             loop_idle_ns: self.loop_idle_ns[row],
             loop_cpu_ns: self.loop_cpu_ns[row],
+            steered: self.steered.at(row),
         }
     }
 
@@ -151,6 +155,7 @@ impl Sockets {
             command_window,
             loop_idle_ns,
             loop_cpu_ns,
+            steered,
         } = other;
         self.t_ns.extend(t_ns);
         self.host.extend(host);
@@ -185,6 +190,7 @@ impl Sockets {
         self.command_window.extend(command_window);
         self.loop_idle_ns.extend(loop_idle_ns);
         self.loop_cpu_ns.extend(loop_cpu_ns);
+        self.steered.append(steered);
     }
 }
 
@@ -226,6 +232,7 @@ impl Row for SocketSample {
         columns.command_window.push(self.command_window);
         columns.loop_idle_ns.push(self.loop_idle_ns);
         columns.loop_cpu_ns.push(self.loop_cpu_ns);
+        columns.steered.push(self.steered.as_ref());
     }
 
     fn visit<V: Visit>(columns: &mut Sockets, visitor: &mut V) -> Result<(), V::Error> {
@@ -261,6 +268,7 @@ impl Row for SocketSample {
         visitor.u64("request_bytes", &mut columns.request_bytes)?;
         visitor.u32("command_window", &mut columns.command_window)?;
         visitor.u64("loop_idle_ns", &mut columns.loop_idle_ns)?;
-        visitor.u64("loop_cpu_ns", &mut columns.loop_cpu_ns)
+        visitor.u64("loop_cpu_ns", &mut columns.loop_cpu_ns)?;
+        columns.steered.visit(visitor)
     }
 }

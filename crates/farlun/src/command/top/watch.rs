@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use analysis::live::{Live, Row};
 use anyhow::Context;
-use engine::{Moved, socket_sample};
+use engine::{Moved, tcp_sample};
 use event::{Host, Instant, SocketSample};
 use net::diag::{Diag, Found, SocketId};
 use net::owner::{self, Process};
@@ -344,5 +344,5 @@ fn sample(now: Instant, found: &Found, info: &TcpInfo, ports: &[u16]) -> SocketS
         unsent_bytes: 0,
         request_bytes: 0,
     };
-    socket_sample(now, host, 0, info, moved)
+    tcp_sample(now, host, 0, info, moved)
 }

@@ -1,0 +1,136 @@
+//! `auto` beside `none` where a caller has one block outstanding: it must not cost anything, whatever the window does.
+//!
+//! Two things could make it slower. Data that are handed over in portions fill a window less, and a window that is not
+//! filled does not grow; and a train that is handed over slower than the line ends CUBIC's slow start sooner. Both
+//! senders are modelled by the kernel's rules (`testing/sender.rs`) and compared with each other.
+
+use core::time::Duration;
+
+use event::Instant;
+
+use crate::Choice;
+use crate::policy::Observation;
+use crate::testing::sender::{Congestion, Sender, Setting, TICK};
+
+const LINE: u64 = 117_000_000;
+const MSS: u64 = 1448;
+const BLOCK_PACKETS: u32 = 724;
+/// What goes out at once, as `engine` has it.
+const DEPTH_BYTES: u64 = 96 << 10;
+/// The longest time between two looks, likewise.
+const LOOK_EVERY: Duration = Duration::from_millis(9);
+
+/// A sender under a policy whose receiver asks for the next block when it has the one before.
+struct Lone {
+    sender: Sender,
+    policy: Box<dyn crate::Policy>,
+    /// Of the block, what was not handed to TCP.
+    held_packets: u32,
+    filled_bytes: u64,
+    was_short: bool,
+    burst_bytes: u64,
+    next_look: Instant,
+}
+
+impl Lone {
+    fn new(setting: Setting, choice: Choice) -> Lone {
+        Lone {
+            sender: Sender::new(setting),
+            policy: choice.policy(),
+            held_packets: 0,
+            filled_bytes: 0,
+            was_short: false,
+            burst_bytes: 0,
+            next_look: Instant::ZERO,
+        }
+    }
+
+    /// Payload that arrives until then.
+    fn until(&mut self, end: Duration) -> u64 {
+        while self.sender.now < Instant::ZERO + end {
+            if self.held_packets == 0 && self.sender.is_done() {
+                self.held_packets = BLOCK_PACKETS;
+            }
+            self.hand();
+            self.sender.step();
+            if self.sender.now >= self.next_look {
+                self.look();
+            }
+        }
+        u64::from(self.sender.info().delivered_packets) * MSS
+    }
+
+    fn hand(&mut self) {
+        let waiting_bytes = u64::from(self.held_packets) * MSS;
+        self.burst_bytes = self.burst_bytes.max(waiting_bytes);
+        let Some(rate) = self.policy.decide().burst_bytes_per_s else {
+            self.sender.hand(std::mem::take(&mut self.held_packets));
+            return;
+        };
+        let gained = rate * TICK.as_micros() as u64 / 1_000_000;
+        self.filled_bytes = (self.filled_bytes + gained).min(DEPTH_BYTES.max(rate / 4000));
+        if self.filled_bytes < waiting_bytes.min(DEPTH_BYTES / 3) {
+            self.was_short = true;
+            return;
+        }
+        let packets = self.held_packets.min((self.filled_bytes / MSS) as u32);
+        self.filled_bytes -= u64::from(packets) * MSS;
+        self.held_packets -= packets;
+        self.sender.hand(packets);
+    }
+
+    fn look(&mut self) {
+        let info = self.sender.info();
+        let backlog_bytes = info.backlog_bytes + u64::from(self.held_packets) * MSS;
+        self.policy.observe(&Observation {
+            backlog_bytes,
+            burst_bytes: std::mem::take(&mut self.burst_bytes).max(backlog_bytes),
+            was_spaced: std::mem::take(&mut self.was_short),
+            request_bytes: 1 << 20,
+            ..info
+        });
+        self.next_look = self.sender.now + self.policy.decide().look_again.min(LOOK_EVERY);
+    }
+}
+
+/// What arrives under `none` and under `auto` in the first two seconds, and in the four after that.
+fn compare(setting: Setting) -> [[u64; 2]; 2] {
+    [Choice::None, Choice::Auto].map(|choice| {
+        let mut lone = Lone::new(setting, choice);
+        let begun = lone.until(Duration::from_secs(2));
+        [begun, lone.until(Duration::from_secs(6)) - begun]
+    })
+}
+
+#[test]
+fn spacing_costs_little_at_first_and_nothing_once_the_line_is_found() {
+    for congestion in [Congestion::Reno, Congestion::Cubic] {
+        for ring_packets in [80, 256, 4096] {
+            for rtt_ms in [2, 4, 8, 16, 32, 100] {
+                let rtt = Duration::from_millis(rtt_ms);
+                let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets };
+                let [[none_begun, none], [auto_begun, auto]] = compare(setting);
+                let behind = none_begun.saturating_sub(auto_begun) >> 20;
+                assert!(behind <= 8, "{behind} blocks behind after two seconds: {setting:?}");
+                assert!(auto * 100 >= none * 98, "{:.3} of none: {setting:?}", auto as f64 / none as f64);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_short_ring_halves_a_long_line_for_none_and_not_for_auto() {
+    for congestion in [Congestion::Reno, Congestion::Cubic] {
+        let rtt = Duration::from_millis(32);
+        let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets: 256 };
+        let [[_, none], [_, auto]] = compare(setting);
+        let block_bytes = u64::from(BLOCK_PACKETS) * MSS;
+        let serialisation = Duration::from_nanos(block_bytes * 1_000_000_000 / LINE);
+        let bound = 4 * block_bytes * 1_000_000_000 / (rtt + serialisation).as_nanos() as u64;
+        assert!(auto * 10 >= bound * 9, "{auto} of {bound}: {congestion:?}");
+        assert!(auto * 10 >= none * 15, "{auto} beside {none}: {congestion:?}");
+        let mut lone = Lone::new(setting, Choice::None);
+        lone.until(Duration::from_secs(6));
+        assert!(lone.sender.cuts > 0, "{congestion:?}");
+    }
+}

@@ -1,0 +1,282 @@
+//! A sender of blocks in virtual time: Linux's TCP as far as it concerns a window, behind a device ring and a line.
+//!
+//! The rules are those of net/ipv4: a window grows only while it is the limit (tcp_is_cwnd_limited: in slow start also
+//! while it is less than twice what was under way), a packet that the device refuses cuts it (tcp_enter_cwr) and stays
+//! for later, CUBIC leaves slow start by HyStart (a train of acknowledgements longer than half of the least round trip,
+//! since nobody paces here; or a round trip longer by an eighth, 4 ms at least), and as long as it has never been cut
+//! grows by a twentieth each round trip at least. Nothing is lost, and acknowledgements come packet by packet.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use event::Instant;
+
+use super::QUIET;
+use crate::policy::Observation;
+
+/// Time goes on in such steps; the host sends as fast as it likes within one.
+pub(crate) const TICK: Duration = Duration::from_micros(100);
+const MSS: u64 = 1448;
+const NO_THRESHOLD: u32 = i32::MAX as u32;
+/// HyStart (net/ipv4/tcp_cubic.c).
+const HYSTART_WINDOW: u32 = 16;
+const HYSTART_ACK_GAP: Duration = Duration::from_millis(2);
+const HYSTART_DELAY: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(16));
+const HYSTART_SAMPLES: u32 = 8;
+
+/// Congestion control.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Congestion {
+    Reno,
+    Cubic,
+}
+
+/// The path, and what the sender does with its window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    pub(crate) congestion: Congestion,
+    /// There and back.
+    pub(crate) rtt: Duration,
+    pub(crate) line_bytes_per_s: u64,
+    pub(crate) ring_packets: usize,
+}
+
+/// See the file's beginning.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    setting: Setting,
+    pub(crate) now: Instant,
+    /// Handed to TCP and not sent.
+    unsent_packets: u32,
+    /// When what is in the ring came there, and what the line has carried of the next packet.
+    ring: VecDeque<Instant>,
+    credit_bytes: u64,
+    /// When the acknowledgement of a packet comes, and how long it has waited in the ring.
+    under_way: VecDeque<(Instant, Duration)>,
+    sent_packets: u32,
+    delivered_packets: u32,
+    pub(crate) cwnd_packets: u32,
+    ssthresh_packets: u32,
+    pub(crate) cuts: u32,
+    cut_until: Instant,
+    /// How far the window was used since `usage_ends` was sent.
+    is_limited: bool,
+    most_under_way: u32,
+    usage_ends: u32,
+    /// Packets acknowledged towards the next step of the window.
+    counted: u32,
+    cubic: Cubic,
+    hystart: Hystart,
+}
+
+#[derive(Debug, Default)]
+struct Cubic {
+    epoch: Option<Instant>,
+    before_cut: f64,
+    origin: f64,
+    k_s: f64,
+}
+
+#[derive(Debug, Default)]
+struct Hystart {
+    round_ends: u32,
+    round_begun: Instant,
+    last_ack: Instant,
+    samples: u32,
+    least: Option<Duration>,
+}
+
+impl Sender {
+    pub(crate) fn new(setting: Setting) -> Sender {
+        Sender {
+            setting,
+            now: Instant::ZERO,
+            unsent_packets: 0,
+            ring: VecDeque::new(),
+            credit_bytes: 0,
+            under_way: VecDeque::new(),
+            sent_packets: 0,
+            delivered_packets: 0,
+            cwnd_packets: 10,
+            ssthresh_packets: NO_THRESHOLD,
+            cuts: 0,
+            cut_until: Instant::ZERO,
+            is_limited: false,
+            most_under_way: 0,
+            usage_ends: 0,
+            counted: 0,
+            cubic: Cubic::default(),
+            hystart: Hystart::default(),
+        }
+    }
+
+    /// Hands packets to TCP.
+    pub(crate) fn hand(&mut self, packets: u32) {
+        self.unsent_packets += packets;
+    }
+
+    /// Whether everything that was handed over has arrived, and the receiver could have said so.
+    pub(crate) fn is_done(&self) -> bool {
+        self.unsent_packets == 0 && self.out() == 0
+    }
+
+    /// What TCP_INFO says now.
+    pub(crate) fn info(&self) -> Observation {
+        Observation {
+            now: self.now,
+            rtt: self.setting.rtt,
+            min_rtt: Some(self.setting.rtt),
+            moved_bytes: u64::from(self.delivered_packets) * MSS,
+            app_limited: true,
+            delivered_packets: self.delivered_packets,
+            unacked_packets: self.out(),
+            cwnd_packets: self.cwnd_packets,
+            ssthresh_packets: self.ssthresh_packets,
+            backlog_bytes: u64::from(self.unsent_packets) * MSS,
+            ..QUIET
+        }
+    }
+
+    /// Lets a tick go by.
+    pub(crate) fn step(&mut self) {
+        self.now += TICK;
+        self.carry();
+        self.acknowledge();
+        self.transmit();
+    }
+
+    fn out(&self) -> u32 {
+        self.sent_packets - self.delivered_packets
+    }
+
+    /// The line takes packets out of the ring.
+    fn carry(&mut self) {
+        let line = self.setting.line_bytes_per_s;
+        self.credit_bytes += line * TICK.as_micros() as u64 / 1_000_000;
+        while self.credit_bytes >= MSS
+            && let Some(since) = self.ring.pop_front()
+        {
+            self.credit_bytes -= MSS;
+            self.under_way.push_back((self.now + self.setting.rtt, self.now.since(since)));
+        }
+        if self.ring.is_empty() {
+            self.credit_bytes = 0;
+        }
+    }
+
+    fn acknowledge(&mut self) {
+        while let Some((_, waited)) = self.under_way.pop_front_if(|(due, _)| *due <= self.now) {
+            self.delivered_packets += 1;
+            if self.setting.congestion == Congestion::Cubic && self.is_slow_start() {
+                self.hystart(waited);
+            }
+            if !self.may_grow() {
+                continue;
+            }
+            if self.is_slow_start() {
+                self.cwnd_packets += 1;
+                continue;
+            }
+            self.counted += 1;
+            if self.counted >= self.packets_per_step() {
+                (self.counted, self.cwnd_packets) = (0, self.cwnd_packets + 1);
+            }
+        }
+    }
+
+    /// What the window lets out, as far as the device takes it.
+    fn transmit(&mut self) {
+        let sent_before = self.sent_packets;
+        while self.unsent_packets > 0 && self.out() < self.cwnd_packets {
+            if self.ring.len() == self.setting.ring_packets {
+                self.cut();
+                break;
+            }
+            self.ring.push_back(self.now);
+            self.sent_packets += 1;
+            self.unsent_packets -= 1;
+        }
+        let is_limited = self.out() >= self.cwnd_packets;
+        if self.sent_packets == sent_before && !is_limited {
+            return;
+        }
+        let is_over = self.delivered_packets >= self.usage_ends;
+        if is_over || is_limited || (!self.is_limited && self.out() > self.most_under_way) {
+            (self.is_limited, self.most_under_way) = (is_limited, self.out());
+            self.usage_ends = self.sent_packets;
+        }
+    }
+
+    fn is_slow_start(&self) -> bool {
+        self.cwnd_packets < self.ssthresh_packets
+    }
+
+    fn may_grow(&self) -> bool {
+        let is_half_used = self.is_slow_start() && self.cwnd_packets < 2 * self.most_under_way;
+        self.now >= self.cut_until && (self.is_limited || is_half_used)
+    }
+
+    /// The device has refused a packet: once in a round trip that counts.
+    fn cut(&mut self) {
+        if self.now < self.cut_until {
+            return;
+        }
+        self.cuts += 1;
+        self.cut_until = self.now + self.setting.rtt;
+        let left = match self.setting.congestion {
+            Congestion::Reno => self.cwnd_packets / 2,
+            Congestion::Cubic => self.cwnd_packets * 7 / 10,
+        };
+        self.cubic = Cubic { epoch: None, before_cut: self.cwnd_packets.into(), ..Cubic::default() };
+        self.ssthresh_packets = left.max(2);
+        self.cwnd_packets = self.ssthresh_packets;
+    }
+
+    /// Acknowledged packets for a window larger by one.
+    fn packets_per_step(&mut self) -> u32 {
+        if self.setting.congestion == Congestion::Reno {
+            return self.cwnd_packets;
+        }
+        let (cwnd, cubic, rtt) = (f64::from(self.cwnd_packets), &mut self.cubic, self.setting.rtt);
+        let epoch = *cubic.epoch.get_or_insert(self.now);
+        if epoch == self.now {
+            cubic.origin = cubic.before_cut.max(cwnd);
+            cubic.k_s = ((cubic.origin - cwnd) / 0.4).cbrt();
+        }
+        let t = (self.now.since(epoch) + rtt).as_secs_f64() - cubic.k_s;
+        let target = cubic.origin + 0.4 * t.powi(3);
+        let steps = if target > cwnd { cwnd / (target - cwnd) } else { 100.0 * cwnd };
+        let most = if cubic.before_cut == 0.0 { 20.0 } else { f64::INFINITY };
+        // What Reno would have is the least: an added 0.53 a round trip.
+        steps.min(most).min(cwnd / 0.53).max(2.0) as u32
+    }
+
+    fn hystart(&mut self, waited: Duration) {
+        let (rtt, now, state) = (self.setting.rtt, self.now, &mut self.hystart);
+        if self.delivered_packets > state.round_ends {
+            *state = Hystart {
+                round_ends: self.sent_packets,
+                round_begun: now,
+                last_ack: now,
+                ..Hystart::default()
+            };
+        }
+        if self.cwnd_packets < HYSTART_WINDOW {
+            return;
+        }
+        let mut is_found = false;
+        if now.since(state.last_ack) <= HYSTART_ACK_GAP {
+            state.last_ack = now;
+            is_found = now.since(state.round_begun) > rtt / 2;
+        }
+        if state.samples < HYSTART_SAMPLES {
+            state.samples += 1;
+            state.least = Some(state.least.map_or(waited, |least| least.min(waited)));
+        } else if let Some(least) = state.least {
+            is_found |= least >= (rtt / 8).clamp(HYSTART_DELAY.0, HYSTART_DELAY.1);
+        }
+        if is_found {
+            self.ssthresh_packets = self.cwnd_packets;
+        }
+    }
+}

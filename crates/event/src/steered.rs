@@ -1,0 +1,50 @@
+//! What the policy of a connection was shown besides its sample, and what it decided: with both a recorded connection can
+//! be shown to a policy again exactly as it was. Plain data; what decisions mean is `control`'s business.
+
+use crate::WindowNotice;
+
+/// How a connection was steered when its sample was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Steered {
+    /// The most payload that had waited at one time since the sample before.
+    pub burst_bytes: u64,
+    /// Some of that was held back, as the policy wanted it.
+    pub was_spaced: bool,
+    /// How fast what was held back really went out; 0 if that was not known.
+    pub handed_bytes_per_s: u64,
+    /// What the process had left the connection of the line since the sample before.
+    pub granted: Granted,
+    /// The last word of the other end about its window since the sample before.
+    pub told: Option<WindowNotice>,
+    /// What the policy said then.
+    pub decided: Decided,
+}
+
+/// What a process that serves several senders said to one of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Granted {
+    /// Nothing.
+    #[default]
+    Unsaid,
+    /// It may have everything.
+    All,
+    /// So many bytes per second.
+    Part(u64),
+}
+
+/// A decision as tables have it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Decided {
+    /// Length of requests; 0 is the caller's.
+    pub block_bytes: u64,
+    /// Payload that may be outstanding; never 0.
+    pub outstanding_bytes: u64,
+    /// Commands that the target should let be open.
+    pub commands: u32,
+    /// Cap of the pacing rate; 2^64 − 1 is unpaced, 2^64 − 2 paced without a cap.
+    pub pacing_bytes_per_s: u64,
+    /// How fast a lone request's data go to TCP; 2^64 − 1 is as fast as it takes them.
+    pub burst_bytes_per_s: u64,
+    /// How soon the policy wanted to see the connection again.
+    pub look_ns: u64,
+}
