@@ -10,6 +10,8 @@ pub enum Table {
     Packets,
     /// Every PDU of one request in 256.
     Pdus,
+    /// Every PDU of every request.
+    AllPdus,
 }
 
 /// Tables by name. The first three are always written: figures come from them.
@@ -18,6 +20,7 @@ const TABLES: &[(&str, Option<Table>)] = &[
     ("io", None),
     ("layers", None),
     ("pdus", Some(Table::Pdus)),
+    ("all-pdus", Some(Table::AllPdus)),
     ("packets", Some(Table::Packets)),
 ];
 
@@ -54,6 +57,7 @@ impl Table {
         match self {
             Table::Packets => "packets",
             Table::Pdus => "pdus",
+            Table::AllPdus => "all-pdus",
         }
     }
 
