@@ -21,16 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (sessions, window) = (4, 100);
     let requests = events / EVENTS_PER_REQUEST / sessions;
     let rtt_ns = 1_000_000;
-    let shape = Loop {
-        requests,
-        sessions,
-        depth: 112,
-        window,
-        rtt_ns,
-        far_ahead_ns: 7_000_000_000,
-        writes: false,
-        tcp_one_in: 16,
-    };
+    let shape = Loop { requests, sessions, window, rtt_ns, far_ahead_ns: 7_000_000_000, ..Loop::STUDY };
     let dir = std::env::temp_dir().join(format!("farlun-ten-million-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
     synthetic::write(&dir, shape);

@@ -3,12 +3,17 @@
 //! A time `t` of the far clock is `t - offset` on the near one. What a request took there, by two clocks,
 //! is its one-way time plus the offset; what its answer took, one-way time less the offset. One-way times
 //! are positive, which bounds the offset from both sides; the smallest of each way bounds it best. If the
-//! smallest ways are equally long, the middle is the offset. Clocks drift, so each stretch has its own.
+//! smallest ways are equally long, the middle is the offset. Clocks drift, so each stretch has its own; over one in which
+//! they drift by more than a round trip no offset is right at both its ends, and its halves are looked at.
 
 use serde::Serialize;
 
-/// Stretches that a run is cut into.
+/// Stretches that a run is cut into, at least.
 const STRETCHES: usize = 32;
+/// And how long they are at most: clocks of computers part by some tens of microseconds a second.
+const STRETCH_NS: u64 = 10_000_000_000;
+/// A stretch of fewer requests than two of these is not cut again.
+const STRETCH_LEAST: usize = 32;
 
 /// A request's times at both ends, each on its own clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +50,12 @@ pub struct OffsetPoint {
     pub bound_ns: u64,
 }
 
+/// A stretch without its drift.
+struct Stretch {
+    point: OffsetPoint,
+    length_ns: u64,
+}
+
 impl ClockOffset {
     /// From every request that is known at both ends; `None` without one. If the times agree as they are,
     /// because no way there or back takes less than no time, the clocks are taken for one.
@@ -60,9 +71,17 @@ impl ClockOffset {
         }
         let mut ordered = crossings.to_vec();
         ordered.sort_unstable_by_key(|c| c.far_received_ns);
-        let stretches: Vec<_> = ordered.chunks(ordered.len().div_ceil(STRETCHES)).map(stretch).collect();
-        let contradictory = stretches.iter().filter(|point| point.is_none()).count();
-        let points = stretches.into_iter().flatten().collect();
+        let most = ordered.len().div_ceil(STRETCHES);
+        let (mut stretches, mut contradictory) = (Vec::new(), 0);
+        let mut rest = ordered.as_slice();
+        while let Some(first) = rest.first() {
+            let end_ns = first.far_received_ns.saturating_add(STRETCH_NS);
+            let within = rest.partition_point(|c| c.far_received_ns < end_ns);
+            let (this, others) = rest.split_at(within.clamp(1, most));
+            contradictory += relate(this, &mut stretches);
+            rest = others;
+        }
+        let points = with_drift(&stretches);
         Some(ClockOffset { points, contradictory, requests: crossings.len() })
     }
 
@@ -81,10 +100,10 @@ impl ClockOffset {
             (None, Some(only)) => only.offset_ns,
             (Some(a), Some(b)) => {
                 let share = (far_ns - a.far_t_ns) as f64 / (b.far_t_ns - a.far_t_ns) as f64;
-                a.offset_ns + ((b.offset_ns - a.offset_ns) as f64 * share) as i64
+                a.offset_ns.saturating_add((b.offset_ns.saturating_sub(a.offset_ns) as f64 * share) as i64)
             }
         };
-        far_ns.saturating_add_signed(-offset)
+        far_ns.saturating_add_signed(offset.saturating_neg())
     }
 
     /// The largest error that is possible, in seconds.
@@ -93,20 +112,53 @@ impl ClockOffset {
     }
 }
 
-fn stretch(crossings: &[Crossing]) -> Option<OffsetPoint> {
+/// What is known of a stretch, or of its parts where it contradicts itself; how many parts do so whatever is cut.
+fn relate(crossings: &[Crossing], stretches: &mut Vec<Stretch>) -> usize {
+    match stretch(crossings) {
+        Some(found) => {
+            stretches.push(found);
+            0
+        }
+        None if crossings.len() >= 2 * STRETCH_LEAST => {
+            let (before, after) = crossings.split_at(crossings.len() / 2);
+            relate(before, stretches) + relate(after, stretches)
+        }
+        None => 1,
+    }
+}
+
+fn stretch(crossings: &[Crossing]) -> Option<Stretch> {
     let there = crossings.iter().map(|c| signed(c.far_received_ns, c.near_sent_ns)).min()?;
     let back = crossings.iter().map(|c| signed(c.near_received_ns, c.far_sent_ns)).min()?;
     // No offset makes both ways positive: then the times are not what they are taken for.
     if there.saturating_add(back) < 0 {
         return None;
     }
-    let middle = crossings[crossings.len() / 2].far_received_ns;
+    let (first, last) = (crossings.first()?.far_received_ns, crossings.last()?.far_received_ns);
     // -back <= offset <= there, so half of the shortest round trip is what cannot be known.
-    Some(OffsetPoint {
-        far_t_ns: middle,
-        offset_ns: (there - back) / 2,
+    let point = OffsetPoint {
+        far_t_ns: crossings[crossings.len() / 2].far_received_ns,
+        offset_ns: there.saturating_sub(back) / 2,
         bound_ns: u64::try_from(there.saturating_add(back) / 2).unwrap_or(0),
-    })
+    };
+    Some(Stretch { point, length_ns: last - first })
+}
+
+/// What the offset changes by in a stretch may be wrong as well: the shortest ways need not be at its middle. How fast it
+/// changes is seen from one stretch to the next.
+fn with_drift(stretches: &[Stretch]) -> Vec<OffsetPoint> {
+    let per_ns = |a: &Stretch, b: &Stretch| {
+        let apart_ns = b.point.far_t_ns.saturating_sub(a.point.far_t_ns).max(1);
+        b.point.offset_ns.abs_diff(a.point.offset_ns) as f64 / apart_ns as f64
+    };
+    let drifts: Vec<f64> = stretches.windows(2).map(|pair| per_ns(&pair[0], &pair[1])).collect();
+    let one = |(n, stretch): (usize, &Stretch)| {
+        let around = [n.checked_sub(1).and_then(|n| drifts.get(n)), drifts.get(n)];
+        let drift = around.into_iter().flatten().copied().fold(0.0, f64::max);
+        let drift_ns = (drift * stretch.length_ns as f64) as u64;
+        OffsetPoint { bound_ns: stretch.point.bound_ns.saturating_add(drift_ns), ..stretch.point }
+    };
+    stretches.iter().enumerate().map(one).collect()
 }
 
 fn signed(later_ns: u64, earlier_ns: u64) -> i64 {
@@ -147,6 +199,69 @@ mod tests {
                 let one_way = near as i64 - crossing.near_sent_ns as i64;
                 assert!((9 * MS as i64..15 * MS as i64).contains(&one_way), "{one_way}");
             }
+        }
+    }
+
+    #[test]
+    fn clocks_that_part_by_more_than_a_round_trip_are_followed() {
+        // Ten minutes at 50 ppm are 30 ms; the round trip is 100 us.
+        let far = |t: u64| 77_000 * MS + t + t / 20_000;
+        let one = |i: u64| {
+            let sent = 1_000 * MS + i * 6 * MS;
+            let (there, back) = (50_000 + i * 7 % 31 * 300, 50_000 + i * 11 % 29 * 300);
+            let (far_received, far_sent) = (sent + there, sent + there + 20_000);
+            Crossing {
+                near_sent_ns: sent,
+                far_received_ns: far(far_received),
+                far_sent_ns: far(far_sent),
+                near_received_ns: far_sent + back,
+            }
+        };
+        let crossings: Vec<Crossing> = (0..100_000).map(one).collect();
+        let clock = ClockOffset::estimate(&crossings).unwrap();
+        assert_eq!((clock.contradictory, clock.is_unknown()), (0, false));
+        assert!(clock.points.len() < 2_000, "{}", clock.points.len());
+        let bound_ns = (clock.bound_s() * 1e9) as i64;
+        assert!((50_000..200_000).contains(&bound_ns), "{bound_ns}");
+        for (i, crossing) in (0..).zip(&crossings).step_by(97) {
+            let received = one(i).near_sent_ns + 50_000 + i * 7 % 31 * 300;
+            let wrong = clock.to_near(crossing.far_received_ns) as i64 - received as i64;
+            assert!(wrong.abs() <= bound_ns, "{wrong} at {i}");
+        }
+    }
+
+    #[test]
+    fn the_bound_has_the_drift_in_it() {
+        // The shortest way there is at the beginning of a stretch, the shortest back at its end: 50 ppm ahead or not.
+        let crossings = crossings(3_600_000_000_000);
+        let clock = ClockOffset::estimate(&crossings).unwrap();
+        for crossing in &crossings {
+            let true_offset = (crossing.far_received_ns - 3_600_000_000_000) / 20_001 + 3_600_000_000_000;
+            let near = clock.to_near(crossing.far_received_ns);
+            let wrong = (crossing.far_received_ns as i64 - near as i64 - true_offset as i64).unsigned_abs();
+            assert!(wrong <= (clock.bound_s() * 1e9) as u64);
+        }
+        let half_a_round_trip = clock.points.iter().all(|point| point.bound_ns > 10 * MS);
+        assert!(half_a_round_trip, "drift widens what half of the shortest round trip bounds");
+    }
+
+    #[test]
+    fn times_of_a_file_that_is_not_ours_do_not_overflow() {
+        let odd = |near_sent_ns, far_received_ns, far_sent_ns, near_received_ns| Crossing {
+            near_sent_ns,
+            far_received_ns,
+            far_sent_ns,
+            near_received_ns,
+        };
+        let far = 1 << 63;
+        let times =
+            [odd(0, far - 1, 10, 5), odd(far, 1, far, 0), odd(1, u64::MAX, u64::MAX, 2), odd(5, 4, 3, 2)];
+        for set in [&times[..1], &times[1..2], &times[2..3], &times[..]] {
+            let clock = ClockOffset::estimate(set).unwrap();
+            for t in [0, 1, far, u64::MAX] {
+                clock.to_near(t);
+            }
+            assert!(clock.bound_s() >= 0.0);
         }
     }
 

@@ -29,7 +29,8 @@ pub fn of(packets: &Packets) -> Lateness {
     let delivered = (0..packets.fate.len()).filter(|row| packets.fate[*row] == Fate::Delivered);
     let mut late_ns: Vec<u64> = delivered
         .map(|row| {
-            packets.egress_t_ns[row].saturating_sub(packets.scheduled_t_ns[row]) + packets.unseen_ns[row]
+            let late_ns = packets.egress_t_ns[row].saturating_sub(packets.scheduled_t_ns[row]);
+            late_ns.saturating_add(packets.unseen_ns[row])
         })
         .collect();
     late_ns.sort_unstable();
@@ -76,5 +77,7 @@ mod tests {
         assert_eq!((lateness.p50_s, lateness.max_s), (50e-6, 98e-6));
         assert_eq!((lateness.delivered, lateness.dropped_queue_full, lateness.dropped_unasked), (99, 1, 0));
         assert_eq!(of(&Packets::default()), Lateness::default());
+        (packets.egress_t_ns[0], packets.unseen_ns[0]) = (u64::MAX, u64::MAX);
+        assert_eq!(of(&packets).max_s, u64::MAX as f64 / 1e9, "a file that is not ours");
     }
 }

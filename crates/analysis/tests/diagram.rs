@@ -173,6 +173,24 @@ fn pdus_of_another_connection_are_not_put_into_these_packets() {
 }
 
 #[test]
+fn pdus_that_lie_over_each_other_or_end_before_they_begin_harm_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut script = reads(50);
+    for i in 0..50 {
+        // A file that is not ours may say anything.
+        for at in [10, 200, 1_000] {
+            script.pdu(10 * MS * (i + 1) + 5 * MS, Host::Far, PduKind::Nop, i * 8288 + at, 0, 0);
+        }
+        let backwards = script.pdus.last_mut().unwrap();
+        (backwards.stream_begin, backwards.stream_end) = (i * 8288 + 5_000, i * 8288 + 100);
+    }
+    script.write(dir.path());
+    let diagram = collect(dir.path(), 0, 10_000).unwrap().unwrap();
+    assert_eq!(diagram.arrows.len(), 2 + 50 * 9);
+    assert!(diagram.pdus.iter().all(|pdu| pdu.stream_begin <= pdu.stream_end));
+}
+
+#[test]
 fn what_the_receiver_saw_long_after_is_the_same_pdu() {
     let dir = tempfile::tempdir().unwrap();
     let mut script = reads(50);

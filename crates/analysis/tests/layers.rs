@@ -9,16 +9,7 @@ use synthetic::{Loop, START_NS};
 
 const MS: u64 = 1_000_000;
 
-const STUDY: Loop = Loop {
-    requests: 4_000,
-    sessions: 1,
-    depth: 112,
-    window: 100,
-    rtt_ns: 32 * MS,
-    far_ahead_ns: 0,
-    writes: false,
-    tcp_one_in: 16,
-};
+const STUDY: Loop = Loop::STUDY;
 
 fn ask(shape: Loop, request: Option<u32>) -> Stack {
     let dir = tempfile::tempdir().unwrap();
@@ -50,6 +41,9 @@ fn parallelism_stops_at_the_command_window() {
     let homeward = layer(&stack, "homeward").flight.mean;
     assert!((homeward - 50.0).abs() < 1.0, "and half on the way back: {homeward}");
     assert_eq!(stack.doubtful().count(), 0);
+    assert!(stack.all.iter().all(|layer| layer.unended == 0 && layer.alone == 0));
+    let one_way = layer(&stack, "outward").residence.unwrap().mean_s;
+    assert!((one_way - 16e-3).abs() < 0.1e-3, "{one_way}");
     let store = layer(&stack, "store").residence.unwrap();
     assert!((store.mean_s - 29e-6).abs() < 1e-9, "{store:?}");
 }
@@ -63,6 +57,65 @@ fn times_that_only_some_requests_have_are_scaled_up() {
     assert_eq!(stack.in_flight_max("wire"), None, "the most of a few says nothing of the most of all");
     let all = ask(Loop { tcp_one_in: 1, ..STUDY }, None);
     assert_eq!(all.in_flight_max("wire"), Some(layer(&all, "wire").flight.max));
+}
+
+#[test]
+fn each_end_may_keep_one_request_in_so_many_of_its_own() {
+    let whole = ask(STUDY, None);
+    for keeps in [[1, 8], [8, 1], [4, 6]] {
+        let stack = ask(Loop { keeps, ..STUDY }, None);
+        assert_eq!([stack.sample_near, stack.sample_far], keeps.map(u64::from));
+        for expected in whole.all.iter().filter(|layer| layer.name != "tcp" && layer.name != "wire") {
+            let found = layer(&stack, expected.name);
+            let (found, expected, name) = (found.flight.mean, expected.flight.mean, expected.name);
+            assert!(
+                (found - expected).abs() < 0.02 * expected + 0.05,
+                "{keeps:?} {name}: {found}, not {expected}"
+            );
+        }
+        assert_eq!((stack.gate, stack.doubtful().count()), (Some("granted"), 0), "{keeps:?}");
+        assert!(stack.all.iter().all(|layer| layer.alone == 0), "the other end was not asked to keep them");
+        if keeps[0] == 1 {
+            assert_eq!(stack.in_flight_max("granted"), Some(100.0), "the near end has every request");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_one_end_has_forgotten_is_not_on_its_way_for_ever() {
+    let stack = ask(Loop { forgotten_one_in: 10, ..STUDY }, None);
+    for name in ["outward", "homeward"] {
+        let between = layer(&stack, name);
+        assert!((between.flight.mean - 45.0).abs() < 1.0, "{name}: {}", between.flight.mean);
+        assert_eq!(between.flight.series.last().unwrap().1, 0.0, "{name}: nobody is left at the end");
+        assert!(between.residence.is_some_and(|residence| residence.holds), "{name}");
+        assert!(between.alone > 200, "{name}: {}", between.alone);
+    }
+}
+
+#[test]
+fn a_request_whose_end_is_not_known_is_gone_at_the_last_time_of_it() {
+    // Their session was lost behind the command.
+    let stack = ask(Loop { lost_one_in: 50, ..STUDY }, None);
+    for name in ["call", "queued", "socket", "homeward"] {
+        let layer = layer(&stack, name);
+        assert!(layer.unended > 50, "{name}: {}", layer.unended);
+        assert_eq!(layer.flight.series.last().unwrap().1, 0.0, "{name}");
+    }
+    assert_eq!(layer(&stack, "received").unended, 0);
+}
+
+#[test]
+fn connections_of_a_session_are_counted_alone_and_its_gate_is_of_them_all() {
+    let stack = ask(Loop { sessions: 2, connections: 4, ..STUDY }, None);
+    let of: Vec<(u64, u32)> = stack.connections.iter().map(|c| (c.session, c.connection)).collect();
+    assert_eq!(of, [(1, 0), (1, 1), (1, 2), (1, 3), (2, 0), (2, 1), (2, 2), (2, 3)]);
+    for connection in &stack.connections {
+        let granted = connection.layers.iter().find(|layer| layer.name == "granted").unwrap();
+        assert!((granted.flight.mean - 25.0).abs() < 0.5, "{}", granted.flight.mean);
+    }
+    assert_eq!((stack.gate, stack.in_flight_max("granted")), (Some("granted"), Some(100.0)));
+    assert!(ask(STUDY, None).connections.is_empty(), "one connection is the session");
 }
 
 #[test]

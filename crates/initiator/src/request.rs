@@ -63,7 +63,7 @@ pub struct Completed {
     pub request: Request,
     /// When it was issued.
     pub issued: Instant,
-    /// When its status came.
+    /// When its status came; where requests are recorded, when its caller is told, as their tables say.
     pub completed: Instant,
     /// Bytes that were really moved; fewer than the buffer holds for INQUIRY and the like.
     pub transferred_bytes: u32,

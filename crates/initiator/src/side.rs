@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use engine::{Buffer, Buffers, Landing, Outgoing, Receiver, Sender, Span};
 use event::{Instant, Io, WindowNotice};
+use net::clock;
 use proto::initiator::{Command, Completion, Event, Function, Session, Transfer};
 use proto::{Data, Fault, Segment, notification};
 use slab::Slab;
@@ -271,16 +272,6 @@ impl Side {
             trail.ended(itt, status.0);
         }
         self.outstanding_bytes -= request.len_bytes();
-        if let Some(op) = request.op() {
-            self.tables.io(&Io {
-                issued,
-                completed: self.now,
-                op,
-                offset_bytes: request.offset_bytes,
-                len_bytes: request.len_bytes() as u32,
-                status: status.0,
-            });
-        }
         let response = completion.response;
         let transferred_bytes = completion.transferred_bytes;
         let short_bytes = (request.is_exact() && u64::from(transferred_bytes) < request.len_bytes())
@@ -296,6 +287,33 @@ impl Side {
             None => self.finished.push_back(Some(completed)),
         }
         Ok(())
+    }
+
+    /// The callers of what has ended are about to be told.
+    pub(crate) fn tell(&mut self) {
+        if let Some(trail) = &mut self.trail {
+            self.now = clock::now();
+            trail.tell(self.now);
+        }
+    }
+
+    /// What a caller is told. Where requests are followed through the layers, a request ends for all tables at the
+    /// same time, at which its caller is told.
+    pub(crate) fn told(&self, mut completed: Completed) -> Completed {
+        if self.trail.is_some() {
+            completed.completed = self.now;
+        }
+        if let Some(op) = completed.request.op() {
+            self.tables.io(&Io {
+                issued: completed.issued,
+                completed: completed.completed,
+                op,
+                offset_bytes: completed.request.offset_bytes,
+                len_bytes: completed.request.len_bytes() as u32,
+                status: completed.result.as_ref().map_or_else(|failure| failure.status.0, |()| 0),
+            });
+        }
+        completed
     }
 
     /// Notes that the target has no room; `false` if that has gone on for too long.

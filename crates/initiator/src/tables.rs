@@ -53,11 +53,10 @@ impl Tables {
             return Ok(None);
         };
         let Open { sockets, ios } = open.into_inner();
-        sockets.finish()?;
-        let io = ios.finish()?;
+        let (sockets, io) = (sockets.finish()?, ios.finish()?);
         let Some(tracer) = Rc::into_inner(tracer) else {
             unreachable!("sessions give it back before their tables are finished");
         };
-        Ok(Some(Trace { io: Some(io), ..tracer.finish()? }))
+        Ok(Some(Trace { io: Some(io), sockets, ..tracer.finish()? }))
     }
 }

@@ -9,6 +9,7 @@ mod synthetic {
 use std::path::{Path, PathBuf};
 
 use analysis::Tour;
+use analysis::layers::{ConnectionFlight, SessionFlight};
 use browser::View;
 use synthetic::inside;
 
@@ -51,6 +52,35 @@ fn a_plan_may_say_what_to_draw() {
     assert!(page.contains("latency_p99 against depth") && !page.contains("Throughput against parallelism"));
     assert!(page.contains("id=\"fig-packets-1\"") && !page.contains("id=\"fig-in-flight-1\""));
     assert!(!page.contains("id=\"fig-request-1\""));
+}
+
+#[test]
+fn what_is_doubtful_is_said_and_what_is_of_one_session_is_told_from_the_sum() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut tour = tour(temp.path(), &[64], 3_000);
+    let page = report::html(&tour, REBUILD);
+    for words in ["no time of leaving", "known to one host only", "numbers are scaled up", "of all sessions"]
+    {
+        assert!(!page.contains(words), "{words}");
+    }
+    let stack = tour.cells[0].repeats[0].stack.as_mut().unwrap();
+    (stack.all[2].unended, stack.all[8].alone) = (7, 11);
+    (stack.sample_near, stack.sample_far) = (1, 8);
+    let layers = stack.all.clone();
+    stack.sessions = vec![SessionFlight { session: 9, layers: layers.clone() }];
+    let connection = |session, connection| ConnectionFlight { session, connection, layers: layers.clone() };
+    stack.connections = vec![connection(9, 0), connection(9, 1), connection(8, 2)];
+    let page = report::html(&tour, REBUILD);
+    for words in [
+        "7 requests have no time of leaving some layer",
+        "11 requests of the window are known to one host only",
+        "One request in 1 was recorded at the initiator, one in 8 at the target",
+        "The table is of all sessions together; the picture above it is of one.",
+        "\"legendgroup\":\"connection 1\"",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(!page.contains("connection 2"), "that is another session's");
 }
 
 #[test]

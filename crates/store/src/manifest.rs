@@ -286,7 +286,7 @@ pub struct Load {
     pub trace: Option<Trace>,
 }
 
-/// How much one end recorded of its requests.
+/// How much one end recorded of its requests and connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trace {
@@ -296,6 +296,19 @@ pub struct Trace {
     pub layers: Written,
     /// Rows of `pdus`.
     pub pdus: Written,
+    /// Rows of `sessions`.
+    pub sessions: Written,
+    /// Rows of `sockets`.
+    pub sockets: Written,
+}
+
+impl Trace {
+    /// Rows that could not be kept, of all tables.
+    pub fn lost_rows(&self) -> u64 {
+        let Trace { io, layers, pdus, sessions, sockets } = self;
+        let all = [io.unwrap_or_default(), *layers, *pdus, *sessions, *sockets];
+        all.iter().map(|written| written.lost_rows).sum()
+    }
 }
 
 /// Latency of requests.

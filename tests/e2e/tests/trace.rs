@@ -5,6 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
+use analysis::Span;
+use analysis::layers::{Question, Stack, Stamp};
 use e2e::ours::Target;
 use e2e::relay::{Fate, Line};
 use e2e::{farlun, run};
@@ -216,15 +218,75 @@ fn each_gate_holds_back_what_it_is_to_hold_back() {
     assert_eq!(most_between(&granted, &status), 10, "the target's command window");
 }
 
+/// What is asked of the tables in a directory, over the whole load.
+fn stack(cell: &str, document: &serde_json::Value) -> Stack {
+    let ns = |name: &str| document[name].as_u64().expect("a time");
+    let window = Span { start_ns: ns("t_start_ns"), end_ns: ns("t_end_ns") };
+    let question =
+        Question { origin_ns: window.start_ns, window, points: 600, requests: 2_000, request: None };
+    Stack::collect(&[cell.into()], question).expect("tables").expect("layers")
+}
+
+#[test]
+fn the_stages_of_a_request_add_up_to_its_latency() {
+    let (_folder, disk, cell) = folder();
+    let load = ["--random", "--depth", "16"];
+    let [document, _] = record(&format!("file:{disk}"), &cell, &[], &load);
+    let ios = tables::read::<Io>(&cell).expect("io");
+    // Of those that are issued at one moment two may be of one place.
+    let mut latencies: HashMap<(u64, u64), Vec<u64>> = HashMap::new();
+    for row in 0..ios.op.len() {
+        let (issued, completed) = (ios.issued_t_ns[row], ios.completed_t_ns[row]);
+        latencies.entry((issued, ios.offset_bytes[row])).or_default().push(completed - issued);
+    }
+    let stack = stack(&cell, &document);
+    assert!(stack.requests.len() > 100, "{}", stack.requests.len());
+    for request in &stack.requests {
+        let key = (request.called_ns, request.offset_bytes);
+        let measured = latencies.get(&key).expect("the same request");
+        let sum_ns: f64 = request.stages.iter().map(|stage| stage.length_s * 1e9).sum();
+        let adds_up = measured.iter().any(|latency| (sum_ns / *latency as f64 - 1.0).abs() <= 0.01);
+        assert!(adds_up, "{sum_ns} of {measured:?}: {request:?}");
+        // Both ends have told of it.
+        for stamp in [Stamp::Called, Stamp::Received, Stamp::StoreEnd, Stamp::Sent, Stamp::Completed] {
+            let is_there = request.stages.iter().any(|stage| stage.from == stamp || stage.to == stamp);
+            assert!(is_there, "{stamp:?}: {request:?}");
+        }
+    }
+}
+
+#[test]
+fn ends_that_keep_different_requests_are_counted_alike() {
+    let (_folder, _, cell) = folder();
+    // A depth that has nothing in common with the sampling: requests of one wake take their turns.
+    let load = ["--random", "--depth", "7", "--trace-pdus", "0"];
+    let flags = ["--trace-sample", "8", "--trace-pdus", "0"];
+    let [document, _] = record("memory:16MiB", &cell, &flags, &load);
+    let stack = stack(&cell, &document);
+    assert_eq!((stack.sample_near, stack.sample_far), (1, 8));
+    assert_eq!(stack.in_flight_max("call"), Some(7.0), "what the near end has is not scaled up");
+    let mean = |name: &str| {
+        let layer = stack.all.iter().find(|layer| layer.name == name).expect(name);
+        assert_eq!(layer.alone, 0, "{name}");
+        layer.flight.mean
+    };
+    // Those that have left the caller's socket are among those of the caller.
+    let outside = mean("outward") + mean("received") + mean("answering") + mean("homeward");
+    assert!(outside < 1.5 * mean("call"), "{outside} of {}", mean("call"));
+}
+
 #[test]
 fn a_request_that_is_sent_again_has_one_row_of_the_last_time() {
     let (_folder, disk, cell) = folder();
-    let target = Target::serve(&[&format!("file:{disk}")]);
+    let mut target = Target::serve_with(&[&format!("file:{disk}")], &["--trace", &cell]);
     let line = Line::to(target.address(), &[(2 << 20, Fate::Closed)]);
     let mut command = farlun(["bench", &target.url_at(&line.address(), 0), "--json", "--time", "2s"]);
     command.args(["--random", "--depth", "16", "--trace", &cell]);
     let document = run(&mut command, LIMIT).expect_code(0).json();
     assert_eq!(document["reconnects"], 1, "{document}");
+    target.service.signal("TERM");
+    target.service.next_line(LIMIT);
+    assert_eq!(target.service.ended(LIMIT), 0);
     let layers = tables::read::<Layers>(&cell).expect("layers");
     let near = requests(&layers, Host::Near);
     let sessions: HashSet<u64> = near.keys().map(|key| key.0).collect();
@@ -232,5 +294,15 @@ fn a_request_that_is_sent_again_has_one_row_of_the_last_time() {
     assert_eq!((near.len(), sessions.len()), (ios.op.len(), 2));
     for &row in near.values() {
         assert!(stages(&layers, row, true).iter().flatten().is_sorted());
+    }
+    // The target remembers what was lost on its way back, and the initiator does not.
+    let forgotten = requests(&layers, Host::Far).keys().filter(|key| !near.contains_key(*key)).count();
+    assert!(forgotten <= 16, "{forgotten}");
+    let stack = stack(&cell, &document);
+    for name in ["outward", "homeward"] {
+        let layer = stack.all.iter().find(|layer| layer.name == name).expect(name);
+        assert_eq!(layer.flight.series.last().expect("a line").1, 0.0, "{name}: nobody is left in the end");
+        assert!(layer.residence.is_some_and(|residence| residence.holds), "{name}: {:?}", layer.residence);
+        assert!(layer.alone <= forgotten as u64, "{name}: {} of {forgotten}", layer.alone);
     }
 }

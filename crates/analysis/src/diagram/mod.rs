@@ -234,7 +234,7 @@ fn carried(arrows: &[Arrow]) -> Vec<Carried> {
 
 /// What has most bytes in the packet; of equals the first.
 pub(crate) fn kind(pdus: &[Pdu], bytes: &Range<u64>) -> Kind {
-    let overlap = |pdu: &Pdu| pdu.stream_end.min(bytes.end) - pdu.stream_begin.max(bytes.start);
+    let overlap = |pdu: &Pdu| pdu.stream_end.min(bytes.end).saturating_sub(pdu.stream_begin.max(bytes.start));
     let most = pdus.iter().rev().max_by_key(|pdu| overlap(pdu));
     most.map_or(Kind::Unrecorded, |pdu| match pdu.kind {
         PduKind::Command => Kind::Command,

@@ -64,7 +64,8 @@ pub(super) fn of_packets(dirs: &[PathBuf], packets: &[Carried]) -> Result<Vec<Pd
                 (Host::Far, Way::In) => Host::Near,
             };
             let reach = if from == Host::Near { &near } else { &far };
-            if piece.stream_begin[row] < reach.end && piece.stream_end[row] > reach.start {
+            let (begin, end) = (piece.stream_begin[row], piece.stream_end[row]);
+            if begin <= end && begin < reach.end && end > reach.start {
                 let key = (piece.session[row], piece.connection[row]);
                 candidates.entry(key).or_default().push(pdu(&piece, row, from));
             }
@@ -102,8 +103,9 @@ fn found_share(pdus: &[Pdu], packets: &[Carried]) -> f64 {
     let carried = |pdu: &&Pdu| {
         let last_byte = pdu.stream_end.saturating_sub(1);
         let carries = |p: &&Carried| p.from == pdu.from && p.bytes.contains(&last_byte);
-        let after = packets.partition_point(|p| p.t_ns + LEAVES_WITHIN_NS < pdu.t_ns);
-        let near_then = packets[after..].iter().take_while(|p| p.t_ns <= pdu.t_ns + LEAVES_WITHIN_NS);
+        let after = packets.partition_point(|p| p.t_ns.saturating_add(LEAVES_WITHIN_NS) < pdu.t_ns);
+        let until_ns = pdu.t_ns.saturating_add(LEAVES_WITHIN_NS);
+        let near_then = packets[after..].iter().take_while(|p| p.t_ns <= until_ns);
         near_then.into_iter().any(|p| carries(&p))
     };
     let (first, last) = (packets.first().map_or(0, |p| p.t_ns), packets.last().map_or(0, |p| p.t_ns));

@@ -25,6 +25,9 @@ pub struct Flight {
     pub ceiling: f64,
     /// Mean over the window's time.
     pub mean: f64,
+    /// Inside when the window begins and when it ends, together.
+    #[serde(skip)]
+    pub at_edges: f64,
     /// (seconds since the load began, inside from then on): thinned, over all there is.
     #[serde(skip)]
     pub series: Vec<Sample>,
@@ -52,6 +55,7 @@ pub(super) fn of(issued: &mut [u64], completed: &mut [u64], scope: Scope) -> Fli
     let mut held = Held::default();
     let mut flight = Flight::default();
     let (mut i, mut c, mut level, mut since) = (0, 0, 0_i64, start_ns);
+    let (mut at_start, mut at_end) = (None, 0);
     loop {
         let t = match (issued.get(i), completed.get(c)) {
             (None, None) => break,
@@ -59,9 +63,12 @@ pub(super) fn of(issued: &mut [u64], completed: &mut [u64], scope: Scope) -> Fli
             (Some(a), None) => *a,
             (None, Some(b)) => *b,
         };
+        if t >= start_ns && at_start.is_none() {
+            at_start = Some(level);
+        }
         if t >= end_ns && since < end_ns {
             held.add(level, end_ns - since);
-            since = end_ns;
+            (since, at_end) = (end_ns, level);
         } else if t > since && t < end_ns {
             held.add(level, t - since);
             since = t;
@@ -80,7 +87,9 @@ pub(super) fn of(issued: &mut [u64], completed: &mut [u64], scope: Scope) -> Fli
     }
     if since < end_ns {
         held.add(level, end_ns - since);
+        at_end = level;
     }
+    flight.at_edges = (at_start.unwrap_or(level) + at_end) as f64;
     (flight.max, flight.ceiling, flight.mean) = (held.max(), held.ceiling(), held.mean());
     let second = |t: u64| (t - scope.origin_ns) as f64 / 1e9;
     flight.series = outline.finish().into_iter().map(|(t, level)| (second(t), level.max(0) as f64)).collect();
@@ -96,6 +105,7 @@ impl Flight {
             self.max *= one_in;
             self.ceiling *= one_in;
             self.mean *= one_in;
+            self.at_edges *= one_in;
             self.series.iter_mut().for_each(|(_, level)| *level *= one_in);
         }
         self
@@ -169,6 +179,7 @@ mod tests {
         let flight = of(&mut [10, 20, 30], &mut [90], scope(25, 50));
         assert_eq!((flight.issued, flight.completed, flight.max), (1, 0, 3.0));
         assert!((flight.mean - (2.0 * 5.0 + 3.0 * 20.0) / 25.0).abs() < 1e-9, "{}", flight.mean);
+        assert_eq!(flight.at_edges, 2.0 + 3.0);
         assert_eq!(of(&mut [], &mut [], scope(0, 10)), Flight::default());
     }
 

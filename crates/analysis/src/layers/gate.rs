@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     fn flight(ceiling: f64, mean: f64) -> Flight {
-        Flight { issued: 1000, completed: 1000, max: ceiling, ceiling, mean, series: Vec::new() }
+        Flight { issued: 1000, completed: 1000, max: ceiling, ceiling, mean, ..Flight::default() }
     }
 
     fn gate(levels: &[(&str, u32, f64)]) -> Option<&'static str> {

@@ -8,14 +8,16 @@ mod gate;
 mod layer;
 mod little;
 mod outline;
+mod passage;
 mod request;
 mod rows;
+mod sampling;
 mod stamp;
 mod survey;
 
 use std::path::PathBuf;
 
-use event::Layers;
+use event::{Host, Layers};
 use serde::Serialize;
 use store::tables::{self, TableError};
 
@@ -29,10 +31,15 @@ pub use request::{Request, Stage};
 pub use stamp::Stamp;
 pub use survey::Example;
 
-use rows::{Passage, Rows};
+use little::Spent;
+use passage::Passage;
+use rows::{Place, Rows};
+use sampling::Sampling;
 
-/// Sessions that are looked at one by one; the rest are counted in the sum alone.
+/// Sessions that are looked at one by one, and connections of sessions that have several; the rest are counted in the
+/// sum alone.
 const MOST_SESSIONS: usize = 16;
+const MOST_CONNECTIONS: usize = 16;
 
 /// What to ask of a cell, and how finely to draw it.
 #[derive(Clone, Copy, Debug)]
@@ -54,14 +61,18 @@ pub struct Question {
 pub struct Stack {
     /// When the load began, CLOCK_MONOTONIC of the near host: the zero of every series.
     pub origin_ns: u64,
-    /// One request in so many is recorded.
-    pub sample: u32,
+    /// One request in so many is recorded at the near end.
+    pub sample_near: u64,
+    /// And at the far one.
+    pub sample_far: u64,
     /// Rows that could not be kept when the run was recorded.
     pub lost_rows: u64,
     /// All sessions together.
     pub all: Vec<LayerFlight>,
     /// Each session alone, the one with most requests first; empty if there is one.
     pub sessions: Vec<SessionFlight>,
+    /// Each connection alone, of sessions that have several.
+    pub connections: Vec<ConnectionFlight>,
     /// The layer at which parallelism stops, in the session with most requests.
     pub gate: Option<&'static str>,
     /// How far the hosts' clocks are apart.
@@ -83,6 +94,17 @@ pub struct SessionFlight {
     pub layers: Vec<LayerFlight>,
 }
 
+/// One connection of a session.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ConnectionFlight {
+    /// ISID and TSIH.
+    pub session: u64,
+    /// CID.
+    pub connection: u32,
+    /// Its layers.
+    pub layers: Vec<LayerFlight>,
+}
+
 /// One layer.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LayerFlight {
@@ -90,46 +112,62 @@ pub struct LayerFlight {
     pub name: &'static str,
     /// How many are inside.
     pub flight: Flight,
-    /// For how long, if one host sees both ends of it.
+    /// For how long, if any came back during the window.
     pub residence: Option<Residence>,
     /// One request in so many has these times; numbers are scaled up accordingly.
     pub one_in: f64,
+    /// Whether every request that is recorded has them: a mean of some can be scaled up, a maximum cannot.
+    pub is_whole: bool,
+    /// Recorded requests that entered before the window's end and have no time of leaving: they count as gone at the
+    /// last time that is known of them. Not counted where the kernel would have told it.
+    pub unended: u64,
+    /// Of a layer between the hosts: requests of the window that only one of them has a row of. They are left out.
+    pub alone: u64,
 }
 
 impl Stack {
     /// Asks everything of the tables in these directories, one for each host that wrote any; `None` if none has a
     /// table `layers`.
     pub fn collect(dirs: &[PathBuf], mut question: Question) -> Result<Option<Stack>, TableError> {
-        let Some(rows) = Rows::open(dirs)? else { return Ok(None) };
-        let survey = survey::of(dirs, question.window, question.requests, question.request)?;
-        let sample = said(dirs, "farlun.sample")?.into_iter().max().unwrap_or(1).max(1);
-        let count = rows.sessions().len();
+        let sampling = Sampling::said(dirs)?;
+        let Some(rows) = Rows::open(dirs, sampling)? else { return Ok(None) };
+        let survey = survey::of(dirs, sampling, question)?;
         let mut stack = Stack {
             origin_ns: question.origin_ns,
-            sample: u32::try_from(sample).unwrap_or(u32::MAX),
-            lost_rows: said(dirs, "farlun.lost_rows")?.into_iter().sum(),
+            sample_near: sampling.of(Host::Near),
+            sample_far: sampling.of(Host::Far),
+            lost_rows: lost_rows(dirs)?,
             requests: survey.requests,
             examples: survey.examples,
             ..Stack::default()
         };
-        if count > 1 {
-            let one = |session: &u64| SessionFlight { session: *session, layers: Vec::new() };
-            stack.sessions = rows.sessions().iter().take(MOST_SESSIONS).map(one).collect();
-            // A page draws one of them beside the sum, with the room for one line.
-            question.points /= 2;
-        }
+        let parts = Parts::of(&rows);
+        let session = |session: &u64| SessionFlight { session: *session, layers: Vec::new() };
+        stack.sessions = parts.sessions.iter().map(session).collect();
+        let connection = |place: &Place| ConnectionFlight {
+            session: rows.sessions()[place.session],
+            connection: place.connection,
+            layers: Vec::new(),
+        };
+        stack.connections = parts.connections.iter().map(connection).collect();
+        // A page draws all of them, with the room for one line.
+        question.points /= parts.drawn();
         for layer in LAYERS {
-            let Some(mut passage) = rows.passage(layer, &survey.clock)? else { continue };
-            passage.one_in *= sample as f64;
-            stack.all.extend(look(layer, &passage, None, question));
-            for (number, session) in (0..).zip(&mut stack.sessions) {
-                session.layers.extend(look(layer, &passage, Some(number), question));
+            let Some(passage) = rows.passage(layer, &survey.clock, question.window)? else { continue };
+            stack.all.extend(look(layer, &passage, |_| true, question));
+            let place = |number: u16| rows.places().get(usize::from(number));
+            for (number, session) in stack.sessions.iter_mut().enumerate() {
+                let is_of = |of| place(of).is_some_and(|place| place.session == number);
+                session.layers.extend(look(layer, &passage, is_of, question));
+            }
+            for (wanted, connection) in parts.connections.iter().zip(&mut stack.connections) {
+                connection.layers.extend(look(layer, &passage, |of| place(of) == Some(wanted), question));
             }
         }
         stack.clock = survey.clock;
         let layers = stack.sessions.first().map_or(&stack.all, |session| &session.layers);
         stack.gate = gate::of(|name| {
-            layers.iter().find(|l| l.name == name && l.one_in == f64::from(stack.sample)).map(|l| &l.flight)
+            layers.iter().find(|layer| layer.name == name && layer.is_whole).map(|layer| &layer.flight)
         });
         Ok(Some(stack))
     }
@@ -138,8 +176,7 @@ impl Stack {
     /// have its times, because a mean can be scaled up and a maximum cannot.
     pub fn in_flight_max(&self, layer: &str) -> Option<f64> {
         let most = |layers: &[LayerFlight]| {
-            let known = |l: &&LayerFlight| l.name == layer && l.one_in == f64::from(self.sample);
-            layers.iter().find(known).map(|l| l.flight.max)
+            layers.iter().find(|l| l.name == layer && l.is_whole).map(|l| l.flight.max)
         };
         match self.sessions.as_slice() {
             [] => most(&self.all),
@@ -153,33 +190,69 @@ impl Stack {
     }
 }
 
-fn look(layer: &Layer, passage: &Passage, session: Option<u32>, question: Question) -> Option<LayerFlight> {
+/// What is looked at besides the sum.
+struct Parts {
+    sessions: Vec<u64>,
+    connections: Vec<Place>,
+}
+
+impl Parts {
+    fn of(rows: &Rows<'_>) -> Parts {
+        let sessions = if rows.sessions().len() > 1 { rows.sessions() } else { &[] };
+        let of_session = rows.places().chunk_by(|a, b| a.session == b.session);
+        let several = of_session.filter(|places| places.len() > 1).flatten();
+        Parts {
+            sessions: sessions.iter().take(MOST_SESSIONS).copied().collect(),
+            connections: several.take(MOST_CONNECTIONS).copied().collect(),
+        }
+    }
+
+    /// The sum, a session, and the connections of that.
+    fn drawn(&self) -> usize {
+        let of_first = self.connections.iter().filter(|place| place.session == 0).count();
+        1 + self.sessions.len().min(1) + of_first
+    }
+}
+
+fn look(
+    layer: &Layer,
+    passage: &Passage,
+    is_wanted: impl Fn(u16) -> bool,
+    question: Question,
+) -> Option<LayerFlight> {
     let Question { origin_ns, window, points, .. } = question;
-    let times = |list: &[(u64, u32)]| -> Vec<u64> {
-        list.iter().filter(|(_, s)| session.is_none_or(|session| *s == session)).map(|(t, _)| *t).collect()
-    };
-    let (mut enters, mut leaves) = (times(&passage.enters), times(&passage.leaves));
+    let (mut enters, mut leaves) = (Vec::new(), Vec::new());
+    let (mut spent, mut unended) = (Spent::default(), 0);
+    for pass in passage.passes.iter().filter(|pass| is_wanted(pass.place)) {
+        enters.push(pass.enter_ns);
+        leaves.push(pass.leave_ns);
+        spent.add(pass, window);
+        // The kernel may drop stamps; that says nothing of the request.
+        let is_missing = !pass.has_left && !layer.leave.is_sampled();
+        unended += u64::from(is_missing && pass.enter_ns < window.end_ns);
+    }
     if enters.is_empty() {
         return None;
     }
-    let spent = passage.paired.then(|| little::spent(&enters, &leaves, window));
-    leaves.retain(|t| *t > 0);
     let flight = flight::of(&mut enters, &mut leaves, flight::Scope { origin_ns, window, points });
-    let residence = spent.and_then(|spent| little::of(spent, &flight, window));
+    let residence = little::of(spent, &flight, window);
     Some(LayerFlight {
         name: layer.name,
         flight: flight.scaled(passage.one_in),
         residence: residence.map(|residence| residence.scaled(passage.one_in)),
         one_in: passage.one_in,
+        is_whole: passage.is_whole,
+        unended,
+        alone: passage.alone,
     })
 }
 
-/// The numbers that the files of `layers` have under a key of their metadata.
-fn said(dirs: &[PathBuf], key: &str) -> Result<Vec<u64>, TableError> {
-    let mut numbers = Vec::new();
+/// Rows that the files say could not be kept.
+fn lost_rows(dirs: &[PathBuf]) -> Result<u64, TableError> {
+    let mut lost = 0_u64;
     for dir in dirs {
-        let values = tables::said::<Layers>(dir, key)?;
-        numbers.extend(values.into_iter().filter_map(|value| value?.parse::<u64>().ok()));
+        let said = tables::said::<Layers>(dir, "farlun.lost_rows")?;
+        lost = said.into_iter().filter_map(|value| value?.parse().ok()).fold(lost, u64::saturating_add);
     }
-    Ok(numbers)
+    Ok(lost)
 }

@@ -1,4 +1,7 @@
 //! The table `layers` of a cell, read a column at a time: memory holds what one question needs.
+//!
+//! What is kept of every row is where it belongs: its session and connection, which row of the other end is of the same
+//! request, and the last time that is known of it.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -7,90 +10,220 @@ use event::{Host, Layers};
 use store::tables::{self, LayerColumns, TableError};
 
 use super::layer::Layer;
+use super::passage::{Pass, Passage};
+use super::sampling::Sampling;
 use super::stamp::Stamp;
+use crate::Span;
 use crate::clock::ClockOffset;
+
+/// Connections that are told apart; those of all others are counted in the sum alone.
+const MOST_PLACES: usize = u16::MAX as usize;
+/// Of a request that the other end should have, and has not.
+const ALONE: u32 = u32::MAX;
+/// Of a request that the other end was not asked to keep.
+const UNKNOWN: u32 = u32::MAX - 1;
 
 /// Where the requests of a cell are recorded.
 pub(super) struct Rows<'a> {
     dirs: &'a [PathBuf],
-    /// Number of the session of each row.
-    session_of: Vec<u32>,
+    sampling: Sampling,
+    rows: Vec<Row>,
+    /// Requests that both ends have.
+    both: usize,
+    /// Whether both ends have recorded any.
+    has_both: bool,
     /// The sessions, the one with most rows first.
     sessions: Vec<u64>,
+    places: Vec<Place>,
 }
 
-/// When requests entered a layer and left it.
-pub(super) struct Passage {
-    /// Times of entering, and the number of each one's session.
-    pub(super) enters: Vec<(u64, u32)>,
-    /// Times of leaving, likewise. Those of requests that entered, if one host saw both.
-    pub(super) leaves: Vec<(u64, u32)>,
-    /// Whether the n-th of both is one request (0: it did not come back).
-    pub(super) paired: bool,
-    /// One request in so many has these times.
-    pub(super) one_in: f64,
+/// A connection of a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    /// Number of the session, the one with most rows first.
+    pub(super) session: usize,
+    /// CID.
+    pub(super) connection: u32,
+}
+
+/// What is known of a row without reading it again.
+#[derive(Clone, Copy)]
+struct Row {
+    /// The last of its times, on its own clock.
+    last_ns: u64,
+    /// Number of its request among those that both ends have, or [`ALONE`] or [`UNKNOWN`].
+    both: u32,
+    /// Number of its connection; there may be more of them than have one.
+    place: u16,
+    host: Host,
+    /// Whether all files of its end would have it.
+    counts: bool,
+}
+
+/// What names the request of a row, and the row.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Named {
+    session: u64,
+    cmd_sn: u32,
+    connection: u32,
+    itt: u32,
+    row: u32,
+}
+
+impl Named {
+    fn id(&self) -> (u64, u32, u32, u32) {
+        (self.session, self.cmd_sn, self.connection, self.itt)
+    }
 }
 
 impl Rows<'_> {
     /// `None` if nothing is recorded.
-    pub(super) fn open(dirs: &[PathBuf]) -> Result<Option<Rows<'_>>, TableError> {
-        let mut counts: HashMap<u64, u64> = HashMap::new();
-        let mut names: Vec<u64> = Vec::new();
-        walk(dirs, Some(&["session"]), |piece| names.extend(piece.session))?;
-        names.iter().for_each(|session| *counts.entry(*session).or_default() += 1);
-        let mut sessions: Vec<u64> = counts.keys().copied().collect();
-        sessions.sort_unstable_by_key(|session| (std::cmp::Reverse(counts[session]), *session));
-        let numbers: HashMap<u64, u32> = sessions.iter().copied().zip(0..).collect();
-        let session_of = names.iter().map(|session| numbers[session]).collect();
-        Ok((!sessions.is_empty()).then_some(Rows { dirs, session_of, sessions }))
+    pub(super) fn open(dirs: &[PathBuf], sampling: Sampling) -> Result<Option<Rows<'_>>, TableError> {
+        let mut columns = vec!["session", "connection", "itt", "cmd_sn"];
+        columns.extend(Stamp::ALL.map(Stamp::column));
+        let (mut rows, mut of_connection, mut named) = (Vec::new(), Vec::new(), Vec::new());
+        walk(dirs, Some(&columns), |piece| {
+            for n in 0..piece.session.len() {
+                // A row of the near host has been called.
+                let host = if piece.called_t_ns[n] > 0 { Host::Near } else { Host::Far };
+                let (session, connection) = (piece.session[n], piece.connection[n]);
+                let (cmd_sn, itt) = (piece.cmd_sn[n], piece.itt[n]);
+                let last_ns = Stamp::ALL.iter().map(|stamp| stamp.of(&piece)[n]).max().unwrap_or(0);
+                let mut both = UNKNOWN;
+                if let (Some(_), Ok(row)) = (sampling.number(cmd_sn), u32::try_from(rows.len())) {
+                    both = ALONE;
+                    named.push(Named { session, cmd_sn, connection, itt, row });
+                }
+                of_connection.push((session, connection));
+                let counts = sampling.takes(host, cmd_sn);
+                rows.push(Row { last_ns, both, place: 0, host, counts });
+            }
+        })?;
+        let (sessions, places) = place(&mut rows, &of_connection);
+        let has = |host| rows.iter().any(|row| row.host == host);
+        let has_both = has(Host::Near) && has(Host::Far);
+        let both = if has_both { join(&mut rows, named) } else { 0 };
+        let found = Rows { dirs, sampling, rows, both, has_both, sessions, places };
+        Ok((!found.sessions.is_empty()).then_some(found))
     }
 
     pub(super) fn sessions(&self) -> &[u64] {
         &self.sessions
     }
 
-    /// How a layer was passed; `None` if nobody entered it, or if it lies between two hosts of which one recorded
+    /// The connections, those of the session with most rows first.
+    pub(super) fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// How a layer was passed; `None` if nobody entered or left it, or if it lies between two hosts of which one recorded
     /// nothing or whose clocks cannot be related.
-    pub(super) fn passage(&self, layer: &Layer, clock: &ClockOffset) -> Result<Option<Passage>, TableError> {
+    pub(super) fn passage(
+        &self,
+        layer: &Layer,
+        clock: &ClockOffset,
+        window: Span,
+    ) -> Result<Option<Passage>, TableError> {
         let [enter, leave] = [layer.enter, layer.leave].map(Stamp::host);
-        if enter != leave && clock.is_unknown() {
-            return Ok(None);
-        }
-        // A row of the near host has been called, one of the far host received; TCP's times are in both.
-        let names = ["called_t_ns", "received_t_ns", layer.enter.column(), layer.leave.column()];
-        let adjust = |host: Host, t: u64| if host == Host::Far && t > 0 { clock.to_near(t) } else { t };
-        let mut passage =
-            Passage { enters: Vec::new(), leaves: Vec::new(), paired: enter == leave, one_in: 1.0 };
-        let (mut rows, mut first_row) = (0_u64, 0);
-        walk(self.dirs, Some(&names), |piece| {
+        let passage = match enter == leave {
+            true => self.within(layer, clock)?,
+            false if clock.is_unknown() || !self.has_both => return Ok(None),
+            false => self.between(layer, clock, window)?,
+        };
+        // Nobody comes out of a layer whose end is not seen: it would tell of its beginning alone.
+        Ok(passage.passes.iter().any(|pass| pass.has_left).then_some(passage))
+    }
+
+    /// Of a layer of one host.
+    fn within(&self, layer: &Layer, clock: &ClockOffset) -> Result<Passage, TableError> {
+        let host = layer.enter.host();
+        let mut passes = Vec::new();
+        let mut first_row = 0;
+        walk(self.dirs, Some(&[layer.enter.column(), layer.leave.column()]), |piece| {
             let (enters, leaves) = (layer.enter.of(&piece), layer.leave.of(&piece));
-            let of_host = |row: usize, host: Host| (piece.called_t_ns[row] > 0) == (host == Host::Near);
-            for row in 0..enters.len() {
-                let session = self.session_of[first_row + row];
-                if of_host(row, enter) {
-                    rows += 1;
-                    if enters[row] > 0 {
-                        passage.enters.push((adjust(enter, enters[row]), session));
-                        if passage.paired {
-                            passage.leaves.push((adjust(leave, leaves[row]), session));
-                        }
-                    }
-                }
-                if !passage.paired && of_host(row, leave) && leaves[row] > 0 {
-                    passage.leaves.push((adjust(leave, leaves[row]), session));
+            for (row, (enter_ns, leave_ns)) in self.rows[first_row..].iter().zip(enters.iter().zip(leaves)) {
+                if row.host == host && row.counts && *enter_ns > 0 {
+                    let times = [*enter_ns, *leave_ns, row.last_ns].map(|t| near(clock, host, t));
+                    passes.push(Pass::new(times, row.place));
                 }
             }
             first_row += enters.len();
         })?;
-        // Nobody comes out of a layer whose end is not seen: it would only fill.
-        if passage.enters.is_empty() || !passage.paired && passage.leaves.is_empty() {
-            return Ok(None);
-        }
-        if layer.enter.is_sampled() {
-            passage.one_in = rows as f64 / passage.enters.len() as f64;
-        }
-        Ok(Some(passage))
+        let of_host = self.rows.iter().filter(|row| row.host == host && row.counts).count();
+        let sample = self.sampling.of(host) as f64;
+        let share = if layer.enter.is_sampled() { of_host as f64 / passes.len() as f64 } else { 1.0 };
+        Ok(Passage { passes, one_in: sample * share, is_whole: share == 1.0, alone: 0 })
     }
+
+    /// Of a layer between the hosts: of the requests that both have, since one may forget what the other remembers.
+    fn between(&self, layer: &Layer, clock: &ClockOffset, window: Span) -> Result<Passage, TableError> {
+        let mut found = vec![([0; 3], u16::MAX); self.both];
+        let (mut alone, mut first_row) = (0, 0);
+        walk(self.dirs, Some(&[layer.enter.column(), layer.leave.column()]), |piece| {
+            let (enters, leaves) = (layer.enter.of(&piece), layer.leave.of(&piece));
+            for (row, (enter_ns, leave_ns)) in self.rows[first_row..].iter().zip(enters.iter().zip(leaves)) {
+                let t = |stamp: Stamp, t: u64| {
+                    if stamp.host() == row.host { near(clock, row.host, t) } else { 0 }
+                };
+                let (enter_ns, leave_ns) = (t(layer.enter, *enter_ns), t(layer.leave, *leave_ns));
+                if let Some((times, place)) = found.get_mut(row.both as usize) {
+                    let own = [enter_ns, leave_ns, near(clock, row.host, row.last_ns)];
+                    *times = [0, 1, 2].map(|n| times[n].max(own[n]));
+                    *place = row.place;
+                } else if row.both == ALONE
+                    && (window.start_ns..window.end_ns).contains(&enter_ns.max(leave_ns))
+                {
+                    alone += 1;
+                }
+            }
+            first_row += enters.len();
+        })?;
+        let entered = found.into_iter().filter(|(times, _)| times[0] > 0);
+        let passes = entered.map(|(times, place)| Pass::new(times, place)).collect();
+        Ok(Passage { passes, one_in: self.sampling.both() as f64, is_whole: true, alone })
+    }
+}
+
+/// Numbers the connections, and tells each row its own.
+fn place(rows: &mut [Row], of_connection: &[(u64, u32)]) -> (Vec<u64>, Vec<Place>) {
+    let mut found: HashMap<(u64, u32), u64> = HashMap::new();
+    of_connection.iter().for_each(|connection| *found.entry(*connection).or_default() += 1);
+    let mut of_session: HashMap<u64, u64> = HashMap::new();
+    found.iter().for_each(|((session, _), count)| *of_session.entry(*session).or_default() += count);
+    let mut sessions: Vec<u64> = of_session.keys().copied().collect();
+    sessions.sort_unstable_by_key(|session| (std::cmp::Reverse(of_session[session]), *session));
+    let numbers: HashMap<u64, usize> = sessions.iter().copied().zip(0..).collect();
+    let mut connections: Vec<(u64, u32)> = found.into_keys().collect();
+    connections.sort_unstable_by_key(|(session, connection)| (numbers[session], *connection));
+    connections.truncate(MOST_PLACES);
+    let places: Vec<Place> = connections
+        .iter()
+        .map(|(session, connection)| Place { session: numbers[session], connection: *connection })
+        .collect();
+    let numbers: HashMap<(u64, u32), u16> = connections.into_iter().zip(0..).collect();
+    for (row, connection) in rows.iter_mut().zip(of_connection) {
+        row.place = numbers.get(connection).copied().unwrap_or(u16::MAX);
+    }
+    (sessions, places)
+}
+
+/// Numbers the requests that both ends have, and tells the rows; how many there are.
+fn join(rows: &mut [Row], mut named: Vec<Named>) -> usize {
+    named.sort_unstable();
+    let mut count = 0;
+    for same in named.chunk_by(|a, b| a.id() == b.id()) {
+        let first = |host| same.iter().map(|named| named.row as usize).find(|row| rows[*row].host == host);
+        if let (Some(near), Some(far)) = (first(Host::Near), first(Host::Far)) {
+            (rows[near].both, rows[far].both) = (count, count);
+            count += 1;
+        }
+    }
+    count as usize
+}
+
+/// A time on the near host's clock; what did not happen has none.
+fn near(clock: &ClockOffset, host: Host, t: u64) -> u64 {
+    if host == Host::Far && t > 0 { clock.to_near(t) } else { t }
 }
 
 /// Shows the table of every directory to `each`, piece by piece and always in the same order.
@@ -100,68 +233,4 @@ pub(super) fn walk(
     mut each: impl FnMut(LayerColumns),
 ) -> Result<(), TableError> {
     dirs.iter().try_for_each(|dir| tables::read_pieces::<Layers>(dir, names, &mut each).map(drop))
-}
-
-impl Stamp {
-    /// Whether only some requests have it.
-    pub(super) const fn is_sampled(self) -> bool {
-        use Stamp::{FarTcpAcked, FarTcpQueued, FarTcpWire, NearTcpAcked, NearTcpQueued, NearTcpWire};
-        matches!(self, FarTcpAcked | FarTcpQueued | FarTcpWire | NearTcpAcked | NearTcpQueued | NearTcpWire)
-    }
-
-    /// The name of its column.
-    pub(super) const fn column(self) -> &'static str {
-        match self {
-            Stamp::Called => "called_t_ns",
-            Stamp::Scsi => "scsi_t_ns",
-            Stamp::Queued => "queued_t_ns",
-            Stamp::Granted => "granted_t_ns",
-            Stamp::Started => "started_t_ns",
-            Stamp::Socketed => "socketed_t_ns",
-            Stamp::NearTcpQueued | Stamp::FarTcpQueued => "tcp_queued_t_ns",
-            Stamp::NearTcpWire | Stamp::FarTcpWire => "tcp_wire_t_ns",
-            Stamp::NearTcpAcked | Stamp::FarTcpAcked => "tcp_acked_t_ns",
-            Stamp::Received => "received_t_ns",
-            Stamp::Parsed => "parsed_t_ns",
-            Stamp::R2tFirst => "r2t_first_t_ns",
-            Stamp::DataOutLast => "data_out_last_t_ns",
-            Stamp::Executed => "executed_t_ns",
-            Stamp::StoreBegin => "store_begin_t_ns",
-            Stamp::StoreEnd => "store_end_t_ns",
-            Stamp::Answered => "answered_t_ns",
-            Stamp::Sent => "sent_t_ns",
-            Stamp::DataFirst => "data_first_t_ns",
-            Stamp::DataLast => "data_last_t_ns",
-            Stamp::Status => "status_t_ns",
-            Stamp::Completed => "completed_t_ns",
-        }
-    }
-
-    /// Its column. TCP's times mean the near host's in the near host's rows, and the far host's in the far one's.
-    pub(super) fn of(self, columns: &LayerColumns) -> &[u64] {
-        match self {
-            Stamp::Called => &columns.called_t_ns,
-            Stamp::Scsi => &columns.scsi_t_ns,
-            Stamp::Queued => &columns.queued_t_ns,
-            Stamp::Granted => &columns.granted_t_ns,
-            Stamp::Started => &columns.started_t_ns,
-            Stamp::Socketed => &columns.socketed_t_ns,
-            Stamp::NearTcpQueued | Stamp::FarTcpQueued => &columns.tcp_queued_t_ns,
-            Stamp::NearTcpWire | Stamp::FarTcpWire => &columns.tcp_wire_t_ns,
-            Stamp::NearTcpAcked | Stamp::FarTcpAcked => &columns.tcp_acked_t_ns,
-            Stamp::Received => &columns.received_t_ns,
-            Stamp::Parsed => &columns.parsed_t_ns,
-            Stamp::R2tFirst => &columns.r2t_first_t_ns,
-            Stamp::DataOutLast => &columns.data_out_last_t_ns,
-            Stamp::Executed => &columns.executed_t_ns,
-            Stamp::StoreBegin => &columns.store_begin_t_ns,
-            Stamp::StoreEnd => &columns.store_end_t_ns,
-            Stamp::Answered => &columns.answered_t_ns,
-            Stamp::Sent => &columns.sent_t_ns,
-            Stamp::DataFirst => &columns.data_first_t_ns,
-            Stamp::DataLast => &columns.data_last_t_ns,
-            Stamp::Status => &columns.status_t_ns,
-            Stamp::Completed => &columns.completed_t_ns,
-        }
-    }
 }

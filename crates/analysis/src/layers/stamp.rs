@@ -1,6 +1,7 @@
 //! The hand-overs of a request that the table `layers` has a time for, in the order of the path.
 
 use event::Host;
+use store::tables::LayerColumns;
 
 /// One hand-over. The column of the table is its name and `_t_ns`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -128,6 +129,68 @@ impl Stamp {
             Stamp::DataLast => "all data received",
             Stamp::Status => "status received",
             Stamp::Completed => "caller told",
+        }
+    }
+
+    /// Whether only some requests have it.
+    pub(super) const fn is_sampled(self) -> bool {
+        use Stamp::{FarTcpAcked, FarTcpQueued, FarTcpWire, NearTcpAcked, NearTcpQueued, NearTcpWire};
+        matches!(self, FarTcpAcked | FarTcpQueued | FarTcpWire | NearTcpAcked | NearTcpQueued | NearTcpWire)
+    }
+
+    /// The name of its column.
+    pub(super) const fn column(self) -> &'static str {
+        match self {
+            Stamp::Called => "called_t_ns",
+            Stamp::Scsi => "scsi_t_ns",
+            Stamp::Queued => "queued_t_ns",
+            Stamp::Granted => "granted_t_ns",
+            Stamp::Started => "started_t_ns",
+            Stamp::Socketed => "socketed_t_ns",
+            Stamp::NearTcpQueued | Stamp::FarTcpQueued => "tcp_queued_t_ns",
+            Stamp::NearTcpWire | Stamp::FarTcpWire => "tcp_wire_t_ns",
+            Stamp::NearTcpAcked | Stamp::FarTcpAcked => "tcp_acked_t_ns",
+            Stamp::Received => "received_t_ns",
+            Stamp::Parsed => "parsed_t_ns",
+            Stamp::R2tFirst => "r2t_first_t_ns",
+            Stamp::DataOutLast => "data_out_last_t_ns",
+            Stamp::Executed => "executed_t_ns",
+            Stamp::StoreBegin => "store_begin_t_ns",
+            Stamp::StoreEnd => "store_end_t_ns",
+            Stamp::Answered => "answered_t_ns",
+            Stamp::Sent => "sent_t_ns",
+            Stamp::DataFirst => "data_first_t_ns",
+            Stamp::DataLast => "data_last_t_ns",
+            Stamp::Status => "status_t_ns",
+            Stamp::Completed => "completed_t_ns",
+        }
+    }
+
+    /// Its column. TCP's times mean the near host's in the near host's rows, and the far host's in the far one's.
+    pub(super) fn of(self, columns: &LayerColumns) -> &[u64] {
+        match self {
+            Stamp::Called => &columns.called_t_ns,
+            Stamp::Scsi => &columns.scsi_t_ns,
+            Stamp::Queued => &columns.queued_t_ns,
+            Stamp::Granted => &columns.granted_t_ns,
+            Stamp::Started => &columns.started_t_ns,
+            Stamp::Socketed => &columns.socketed_t_ns,
+            Stamp::NearTcpQueued | Stamp::FarTcpQueued => &columns.tcp_queued_t_ns,
+            Stamp::NearTcpWire | Stamp::FarTcpWire => &columns.tcp_wire_t_ns,
+            Stamp::NearTcpAcked | Stamp::FarTcpAcked => &columns.tcp_acked_t_ns,
+            Stamp::Received => &columns.received_t_ns,
+            Stamp::Parsed => &columns.parsed_t_ns,
+            Stamp::R2tFirst => &columns.r2t_first_t_ns,
+            Stamp::DataOutLast => &columns.data_out_last_t_ns,
+            Stamp::Executed => &columns.executed_t_ns,
+            Stamp::StoreBegin => &columns.store_begin_t_ns,
+            Stamp::StoreEnd => &columns.store_end_t_ns,
+            Stamp::Answered => &columns.answered_t_ns,
+            Stamp::Sent => &columns.sent_t_ns,
+            Stamp::DataFirst => &columns.data_first_t_ns,
+            Stamp::DataLast => &columns.data_last_t_ns,
+            Stamp::Status => &columns.status_t_ns,
+            Stamp::Completed => &columns.completed_t_ns,
         }
     }
 }

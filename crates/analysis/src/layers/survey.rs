@@ -9,8 +9,10 @@ use std::path::PathBuf;
 use event::{Host, Op, RequestId};
 use store::tables::{LayerColumns, TableError};
 
+use super::Question;
 use super::request::{Request, stages};
 use super::rows::walk;
+use super::sampling::Sampling;
 use super::stamp::Stamp;
 use crate::Span;
 use crate::clock::{ClockOffset, Crossing};
@@ -40,7 +42,7 @@ pub(super) struct Survey {
 #[derive(Debug, Default)]
 struct Choice {
     rows: HashMap<u64, Vec<&'static str>>,
-    total: u64,
+    rows_in_all: u64,
 }
 
 /// A request, as far as it was found.
@@ -57,15 +59,13 @@ struct Near {
     names: Vec<&'static str>,
 }
 
-/// Chooses about `spread` requests of the window besides those at the percentiles, and `also` if it is there.
-pub(super) fn of(
-    dirs: &[PathBuf],
-    window: Span,
-    spread: usize,
-    also: Option<u32>,
-) -> Result<Survey, TableError> {
-    let choice = choose(dirs, window, spread)?;
-    let step = (choice.total / CROSSINGS).max(1);
+/// Chooses about `question.requests` requests of the window besides those at the percentiles, and the one that is
+/// asked for if it is there.
+pub(super) fn of(dirs: &[PathBuf], sampling: Sampling, question: Question) -> Result<Survey, TableError> {
+    let also = question.request;
+    let choice = choose(dirs, question.window, question.requests)?;
+    // Both ends may have a row of each.
+    let step = choice.rows_in_all.div_ceil(2 * CROSSINGS).max(1);
     let mut found: HashMap<RequestId, Found> = HashMap::new();
     let mut ends: HashMap<RequestId, [Option<(u64, u64)>; 2]> = HashMap::new();
     let mut first_row = 0_u64;
@@ -73,7 +73,7 @@ pub(super) fn of(
     walk(dirs, None, |piece| {
         for row in 0..piece.host.len() {
             let id = id_of(&piece, row);
-            if u64::from(id.cmd_sn).is_multiple_of(step) {
+            if sampling.number(id.cmd_sn).is_some_and(|number| number.is_multiple_of(step)) {
                 // The target takes a write up before its immediate data is there, so that it may be received before
                 // the socket took its last byte; never before it was started.
                 let left = match piece.op[row] {
@@ -163,7 +163,7 @@ fn choose(dirs: &[PathBuf], window: Span, spread: usize) -> Result<Choice, Table
     };
     let rows: Vec<u32> = (0..called.len()).filter(ended).filter_map(|row| u32::try_from(row).ok()).collect();
     let latency = |row: u32| completed[row as usize] - called[row as usize];
-    let mut choice = Choice { rows: HashMap::new(), total: rows.len() as u64 };
+    let mut choice = Choice { rows: HashMap::new(), rows_in_all: called.len() as u64 };
     if rows.is_empty() {
         return Ok(choice);
     }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use event::{FarTimes, Host, Instant, LayerTimes, Layers, NearTimes, Op, RequestId, TcpTimes};
-use store::tables::Writer;
+use event::{FarTimes, Host, Instant, LayerTimes, Layers, NearTimes, Op, RequestId, Sink, TcpTimes};
+use store::tables::{Spool, Writer};
 
 /// What is offered, and what the layers let through.
 #[derive(Clone, Copy)]
@@ -24,6 +24,32 @@ pub(crate) struct Loop {
     pub(crate) writes: bool,
     /// One request in so many has TCP's times.
     pub(crate) tcp_one_in: u64,
+    /// Connections of each session, which take the requests in turn.
+    pub(crate) connections: u64,
+    /// One request in so many is kept: by the near end, by the far one.
+    pub(crate) keeps: [u32; 2],
+    /// One request in so many is forgotten by the near end, because it is asked for again elsewhere; 0: none.
+    pub(crate) forgotten_one_in: u32,
+    /// Of one in so many the near end knows nothing behind the command; 0: none.
+    pub(crate) lost_one_in: u32,
+}
+
+impl Loop {
+    /// What the layer study had: 112 outstanding over 32 ms, and a command window of 100.
+    pub(crate) const STUDY: Loop = Loop {
+        requests: 4_000,
+        sessions: 1,
+        depth: 112,
+        window: 100,
+        rtt_ns: 32_000_000,
+        far_ahead_ns: 0,
+        writes: false,
+        tcp_one_in: 16,
+        connections: 1,
+        keeps: [1, 1],
+        forgotten_one_in: 0,
+        lost_one_in: 0,
+    };
 }
 
 /// When the first request is called.
@@ -31,18 +57,31 @@ pub(crate) const START_NS: u64 = 5_000_000_000;
 
 /// Writes both ends' tables into `dir`. A window's worth of requests is granted evenly over a round trip.
 pub(crate) fn write(dir: &Path, shape: Loop) {
-    let mut near = Writer::<Layers>::create(dir.join("layers-near.parquet")).unwrap();
-    let mut far = Writer::<Layers>::create(dir.join("layers-far.parquet")).unwrap();
     let step = shape.rtt_ns / shape.window.min(shape.depth);
-    for session in 1..=shape.sessions {
-        for i in 0..shape.requests {
-            let (near_row, far_row) = request(shape, session, i, step);
-            near.push(&near_row).unwrap();
-            far.push(&far_row).unwrap();
+    for (host, one_in) in [Host::Near, Host::Far].into_iter().zip(shape.keeps) {
+        let path = dir.join(format!("layers-{}.parquet", host.name()));
+        let each = (1..=shape.sessions).flat_map(|session| (0..shape.requests).map(move |i| (session, i)));
+        let rows = each.filter_map(|(session, i)| {
+            let (near, far) = request(shape, session, i, step);
+            let cmd_sn = near.id.cmd_sn;
+            let is_forgotten = host == Host::Near && is_one_in(shape.forgotten_one_in, cmd_sn);
+            let row = if host == Host::Near { near } else { far };
+            (cmd_sn.is_multiple_of(one_in) && !is_forgotten).then_some(row)
+        });
+        if one_in == 1 {
+            let mut writer = Writer::<Layers>::create(&path).unwrap();
+            rows.for_each(|row| writer.push(&row).unwrap());
+            writer.finish().unwrap();
+        } else {
+            let mut spool = Spool::<Layers>::create(&path, one_in).unwrap();
+            rows.for_each(|row| spool.record(&row));
+            assert_eq!(spool.finish().unwrap().lost_rows, 0);
         }
     }
-    near.finish().unwrap();
-    far.finish().unwrap();
+}
+
+fn is_one_in(number: u32, cmd_sn: u32) -> bool {
+    number > 0 && cmd_sn.is_multiple_of(number)
 }
 
 fn request(shape: Loop, session: u64, i: u64, step_ns: u64) -> (Layers, Layers) {
@@ -58,7 +97,9 @@ fn request(shape: Loop, session: u64, i: u64, step_ns: u64) -> (Layers, Layers) 
         true => TcpTimes { queued: t(at), wire: t(at + 500), acked: t(at + shape.rtt_ns) },
         false => TcpTimes::default(),
     };
-    let id = RequestId { session, connection: 0, itt: (i % 4096) as u32, cmd_sn: i as u32 + 1 };
+    let connection = (i % shape.connections) as u32;
+    let id = RequestId { session, connection, itt: (i % 4096) as u32, cmd_sn: i as u32 + 1 };
+    let known = |at: u64| if is_one_in(shape.lost_one_in, id.cmd_sn) { Instant::ZERO } else { t(at) };
     let row = |times: LayerTimes, tcp| Layers {
         id,
         op: if shape.writes { Op::Write } else { Op::Read },
@@ -78,10 +119,10 @@ fn request(shape: Loop, session: u64, i: u64, step_ns: u64) -> (Layers, Layers) 
         granted: t(granted),
         started: t(granted),
         socketed: t(if shape.writes { granted + one_way + 1_000_000 } else { granted + 4_000 }),
-        data_first: t(status),
-        data_last: t(status),
-        status: t(status),
-        completed: t(status),
+        data_first: known(status),
+        data_last: known(status),
+        status: known(status),
+        completed: known(status),
     };
     let far_times = FarTimes {
         received: t(received),

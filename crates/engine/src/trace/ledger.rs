@@ -104,6 +104,11 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
         self.tracer.sampling().takes(cmd_sn)
     }
 
+    /// A command came of which nothing is known any more: if it has its turn, its row is missing.
+    pub fn lose(&self, cmd_sn: u32) {
+        self.tracer.lose(cmd_sn);
+    }
+
     /// A request is open from now on. One of the same tag that never ended is over.
     pub fn begin(&mut self, request: Layers<T>) -> Place {
         if self.open.len() >= OPEN_MAX {

@@ -78,9 +78,12 @@ impl Tracer {
 
     /// Completes the files, which takes about a second for a million rows.
     pub fn finish(self) -> Result<Trace, TableError> {
-        self.sessions.into_inner().finish()?;
-        let layers = self.layers.into_inner().finish()?;
-        Ok(Trace { io: None, layers, pdus: self.pdus.into_inner().finish()? })
+        Ok(Trace {
+            sessions: self.sessions.into_inner().finish()?,
+            layers: self.layers.into_inner().finish()?,
+            pdus: self.pdus.into_inner().finish()?,
+            ..Trace::default()
+        })
     }
 
     /// A connection has logged in.
@@ -91,6 +94,13 @@ impl Tracer {
     fn request<T: Copy + Into<LayerTimes>>(&self, request: &Layers<T>) {
         if self.sampling.takes_layers(request.id.cmd_sn) {
             self.layers.borrow_mut().record(&request.into_row());
+        }
+    }
+
+    /// There will be no row of a request.
+    fn lose(&self, cmd_sn: u32) {
+        if self.sampling.takes_layers(cmd_sn) {
+            self.layers.borrow_mut().lose();
         }
     }
 

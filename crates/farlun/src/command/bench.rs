@@ -287,8 +287,9 @@ fn print(load: &LoadDocument) {
     if let Some(reconnects @ 1..) = load.reconnects {
         row("reconnects", format!("{reconnects}: the session was lost and made again"));
     }
-    if let Some(Trace { layers, pdus, io }) = load.trace {
-        let lost = layers.lost_rows + pdus.lost_rows + io.map_or(0, |io| io.lost_rows);
+    if let Some(trace) = load.trace {
+        let Trace { layers, pdus, .. } = trace;
+        let lost = trace.lost_rows();
         row("trace", format!("{} requests, {} PDUs, {lost} rows lost", layers.rows, pdus.rows));
     }
     let Some(cpu) = load.cpu else { return };

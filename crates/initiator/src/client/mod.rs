@@ -271,14 +271,12 @@ impl Client {
             workload.reconnected();
         }
         let mut exchanged = self.receive(scratch);
-        if let Some(trail) = &mut self.side.trail {
-            self.side.now = clock::now();
-            trail.tell(self.side.now);
-        }
+        self.side.tell();
         while let Some(finished) = self.side.finished.pop_front() {
             match finished {
                 Some(completed) => {
                     self.trouble = None;
+                    let completed = self.side.told(completed);
                     workload.done(completed)?;
                 }
                 None => workload.reconnected(),

@@ -14,6 +14,8 @@ pub enum Table {
     Pdus,
     /// What the kernel's tracepoints say of every connection; it brings the packets with it.
     Kernel,
+    /// Every PDU of every request.
+    AllPdus,
 }
 
 /// Tables by name. The first three are always written: figures come from them.
@@ -22,6 +24,7 @@ const TABLES: &[(&str, Option<Table>)] = &[
     ("io", None),
     ("layers", None),
     ("pdus", Some(Table::Pdus)),
+    ("all-pdus", Some(Table::AllPdus)),
     ("packets", Some(Table::Packets)),
     ("kernel", Some(Table::Kernel)),
 ];
@@ -64,6 +67,7 @@ impl Table {
             Table::Packets => "packets",
             Table::Pdus => "pdus",
             Table::Kernel => "kernel",
+            Table::AllPdus => "all-pdus",
         }
     }
 

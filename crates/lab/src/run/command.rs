@@ -243,8 +243,11 @@ impl Parts<'_> {
         }
         words.push(["--trace", &self.trace(host)]);
         let has_pdus = !matches!(load.kind, LoadKind::Stream { .. });
-        if has_pdus && !self.records(Table::Pdus) {
-            words.push(["--trace-pdus", "0"]);
+        match [Table::AllPdus, Table::Pdus].map(|table| self.records(table)) {
+            _ if !has_pdus => {}
+            [true, _] => words.push(["--trace-pdus", "1"]),
+            [false, true] => {}
+            [false, false] => words.push(["--trace-pdus", "0"]),
         }
     }
 }
@@ -403,6 +406,15 @@ mod tests {
             &bench("2", 5, "out/r1"),
         ];
         assert_eq!(command_of(&plan, "read"), expected.join(" "));
+        for (record, flag) in [("pdus", None), ("all-pdus", Some("--trace-pdus 1"))] {
+            let text = CROWD.replace("\"io\"", &format!("\"{record}\""));
+            let command = command_of(&Plan::parse(&text, Variant::Full).unwrap(), "read");
+            // Two initiators and two targets.
+            assert_eq!(
+                command.matches(flag.unwrap_or("--trace-pdus")).count(),
+                if flag.is_some() { 4 } else { 0 }
+            );
+        }
     }
 
     const FOREIGN: &str = r#"

@@ -1,8 +1,10 @@
 //! What came of one attempt at a cell: figures, an invalid run, or a failure.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use store::tables;
 
 use crate::plan::{Load, LoadKind};
 
@@ -61,8 +63,33 @@ pub(super) struct Attempt {
 pub(super) fn judge(ended: &Ended, dir: &Path, load: &Load) -> Attempt {
     let wan = document(&dir.join(OUTPUT_FILE));
     let near = wan.as_ref().and_then(|wan| document_of(load, &wan["near"]));
-    let verdict = verdict(ended, dir, wan.as_ref(), near.is_some());
+    let mut verdict = verdict(ended, dir, wan.as_ref(), near.is_some());
+    if verdict == Verdict::Valid {
+        let missing = missing(dir);
+        if !missing.is_empty() {
+            verdict = Verdict::Invalid(missing);
+        }
+    }
     Attempt { verdict, wan, near }
+}
+
+/// What is not in the tables of a cell, which are in its directory and those of its further hosts: figures of the
+/// rest would not be those of the load.
+fn missing(dir: &Path) -> Vec<String> {
+    let further = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let dirs = std::iter::once(dir.to_owned()).chain(further.filter(|path| path.is_dir()));
+    let of = |dir: PathBuf| match tables::lost_rows(dir) {
+        Ok(lost) => {
+            let words = |(table, rows): (String, u64)| {
+                format!(
+                    "{rows} rows of the table {table} could not be kept: the machine or its disk was too busy"
+                )
+            };
+            lost.into_iter().map(words).collect()
+        }
+        Err(error) => vec![error.to_string()],
+    };
+    dirs.flat_map(of).collect()
 }
 
 /// What the load says of itself; of a program that others wrote, when it ran.
@@ -162,6 +189,46 @@ mod tests {
         assert_eq!(told, Some(json!({"kind": "command", "op": "read", "t_start_ns": 5, "t_end_ns": 9})));
         assert_eq!(document_of(&load("ours"), &role), Some(json!({"kind": "else"})));
         assert_eq!(document_of(&load("ours"), &json!({"output": null})), None);
+    }
+
+    #[test]
+    fn a_cell_whose_tables_are_not_whole_yields_no_figures() {
+        use event::{Instant, Io, Op, Sink};
+
+        let dir = tempfile::tempdir().unwrap();
+        let document = json!({
+            "validity": {"ok": true}, "far": {"exit_code": 0},
+            "near": {"exit_code": 0, "output": {"kind": "bench"}},
+        });
+        std::fs::write(dir.path().join(OUTPUT_FILE), document.to_string()).unwrap();
+        std::fs::write(dir.path().join(LOG_FILE), "").unwrap();
+        let judged = || judge(&Ended::Exited(0), dir.path(), &load("ours")).verdict;
+        std::fs::create_dir(dir.path().join("near2")).unwrap();
+        for (name, lost, expected) in [
+            ("io-near.parquet", 0, Verdict::Valid),
+            (
+                "near2/io-near.parquet",
+                2,
+                Verdict::Invalid(vec![
+                    "2 rows of the table io could not be kept: the machine or its disk was too busy"
+                        .to_owned(),
+                ]),
+            ),
+        ] {
+            let mut spool = tables::Spool::<Io>::create(dir.path().join(name), 1).unwrap();
+            let t = Instant::ZERO;
+            spool.record(&Io {
+                issued: t,
+                completed: t,
+                op: Op::Read,
+                offset_bytes: 0,
+                len_bytes: 1,
+                status: 0,
+            });
+            (0..lost).for_each(|_| spool.lose());
+            spool.finish().unwrap();
+            assert_eq!(judged(), expected);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Requests inside each layer over time, and how long they stay there.
 
-use analysis::layers::{LAYERS, Layer, LayerFlight, Stack};
+use analysis::layers::{ConnectionFlight, LAYERS, Layer, LayerFlight, Stack};
 use serde_json::{Value, json};
 
 use crate::figure::{Figure, headroom, short};
@@ -11,7 +11,10 @@ use crate::table::{Column, Field, Table};
 const SHOWN: &[&str] =
     &["call", "scsi", "queued", "granted", "started", "socket", "tcp", "received", "store"];
 
-/// One line per layer. Of several sessions the busiest is drawn, and the sum on demand.
+/// Of a connection alone: what its socket holds, on its way and beyond.
+const OF_CONNECTION: &[&str] = &["started", "socket", "outward", "received", "store", "homeward"];
+
+/// One line per layer. Of several sessions the busiest is drawn, and the sum and its connections on demand.
 pub(super) fn figure(n: usize, stack: &Stack, window_s: Option<(f64, f64)>) -> Option<Figure> {
     let (layers, whose) = match stack.sessions.first() {
         Some(session) => (&session.layers, " of one session"),
@@ -21,6 +24,9 @@ pub(super) fn figure(n: usize, stack: &Stack, window_s: Option<(f64, f64)>) -> O
     if !stack.sessions.is_empty() {
         traces.extend(stack.all.iter().map(|layer| line(layer, Some("all sessions"))));
     }
+    let whole = stack.sessions.first().map(|session| session.session);
+    let shown = stack.connections.iter().filter(|c| whole.is_none_or(|session| c.session == session));
+    traces.extend(shown.flat_map(of_connection));
     let series = || layers.iter().flat_map(|layer| &layer.flight.series);
     let (end_s, top) = series().fold((0.0_f64, 0.0_f64), |(x, y), (t, level)| (x.max(*t), y.max(*level)));
     let shapes: Vec<Value> =
@@ -73,11 +79,33 @@ pub(super) fn doubts(stack: &Stack) -> Vec<String> {
             plain(residence.expected_inside)
         ));
     }
-    if stack.lost_rows > 0 {
-        doubts.push(format!("{} rows could not be recorded.", fixed(stack.lost_rows as f64, 0)));
+    let most = |of: fn(&LayerFlight) -> u64| stack.all.iter().max_by_key(|layer| of(layer)).map_or(0, of);
+    let count = |n: u64| fixed(n as f64, 0);
+    if let unended @ 1.. = most(|layer| layer.unended) {
+        doubts.push(format!(
+            "{} requests have no time of leaving some layer that they entered: they count as gone at the last time \
+             that is known of them.",
+            count(unended)
+        ));
     }
-    if stack.sample > 1 {
-        doubts.push(format!("One request in {} was recorded; numbers are scaled up.", stack.sample));
+    if let alone @ 1.. = most(|layer| layer.alone) {
+        doubts.push(format!(
+            "{} requests of the window are known to one host only, as those that were sent again are: they are left \
+             out of what is between the hosts.",
+            count(alone)
+        ));
+    }
+    if stack.lost_rows > 0 {
+        doubts.push(format!("{} rows could not be recorded.", count(stack.lost_rows)));
+    }
+    match (stack.sample_near, stack.sample_far) {
+        (..=1, ..=1) => {}
+        (near, far) if near == far => {
+            doubts.push(format!("One request in {near} was recorded; numbers are scaled up."));
+        }
+        (near, far) => doubts.push(format!(
+            "One request in {near} was recorded at the initiator, one in {far} at the target; numbers are scaled up."
+        )),
     }
     if stack.clock.is_unknown() {
         doubts.push(
@@ -102,6 +130,12 @@ pub(super) fn doubts(stack: &Stack) -> Vec<String> {
     doubts
 }
 
+/// Whose the numbers of the table are, where the picture shows one session of several.
+pub(super) fn whose(stack: &Stack) -> Option<String> {
+    (!stack.sessions.is_empty())
+        .then(|| "The table is of all sessions together; the picture above it is of one.".to_owned())
+}
+
 /// How many and for how long, layer by layer, with Little's law as a check.
 pub(super) fn table(stack: &Stack) -> Table {
     let columns = vec![
@@ -120,7 +154,7 @@ pub(super) fn table(stack: &Stack) -> Table {
         let indent = if about.is_some_and(|layer| layer.part_of.is_some()) { "\u{2003}" } else { "" };
         let flight = &layer.flight;
         let residence = layer.residence;
-        let about_equal = if partial(layer) { "≈ " } else { "" };
+        let about_equal = if layer.one_in > 1.0 { "≈ " } else { "" };
         vec![
             Field::new(format!("{indent}{title}")),
             Field::new(format!("{about_equal}{}", fixed(flight.max, 0))),
@@ -154,9 +188,23 @@ fn line(layer: &LayerFlight, group: Option<&str>) -> Value {
     })
 }
 
+/// The layers of one connection, which are shown and hidden together.
+fn of_connection(connection: &ConnectionFlight) -> impl Iterator<Item = Value> {
+    let name = format!("connection {}", connection.connection);
+    let layers = connection.layers.iter().filter(|layer| OF_CONNECTION.contains(&layer.name));
+    layers.enumerate().map(move |(n, layer)| {
+        let mut line = line(layer, Some(&name));
+        (line["legendgroup"], line["showlegend"]) = (json!(name), json!(n == 0));
+        if n == 0 {
+            line["name"] = json!(name);
+        }
+        line
+    })
+}
+
 /// Whether only some of the recorded requests have the layer's times.
 fn partial(layer: &LayerFlight) -> bool {
-    layer.one_in > 1.5
+    !layer.is_whole
 }
 
 /// The stretch that the figures are of.

@@ -37,6 +37,8 @@ pub(crate) struct Inside {
     pub(crate) doubts: Vec<String>,
     pub(crate) in_flight: Option<Figure>,
     pub(crate) residence: Option<Table>,
+    /// Whose that is.
+    pub(crate) whose: Option<String>,
     pub(crate) request: Option<Drawing>,
     pub(crate) packets: Option<Drawing>,
     /// Gaps between packets: sentences, their table and their figures.
@@ -100,6 +102,7 @@ fn one(n: usize, cell: &CellResult, repeat: &Repeat, tour: &Tour) -> Inside {
         doubts: stack.map_or_else(Vec::new, in_flight::doubts),
         in_flight: in_flight.and_then(|stack| in_flight::figure(n, stack, repeat.window_s)),
         residence: in_flight.map(in_flight::table),
+        whose: in_flight.and_then(in_flight::whose),
         request: request.map(|stack| Drawing {
             id: format!("fig-request-{n}"),
             title: "One request through all layers".to_owned(),

@@ -48,6 +48,9 @@ pub(super) fn layers(cells: &[Inside]) -> String {
         if let Some(figure) = &cell.in_flight {
             part(&mut body, &figure.title, IN_FLIGHT, &drawing(figure, "tall"));
         }
+        if let Some(whose) = &cell.whose {
+            let _ = write!(body, "<p class=\"note\">{}</p>", escape(whose));
+        }
         if let Some(table) = &cell.residence {
             body.push_str(&table.html(&format!("table-layers-{}", n + 1)));
         }

@@ -14,6 +14,8 @@ use super::{Row, TableError, Writer};
 
 /// Rows handed to the thread at a time.
 const BATCH_ROWS: usize = 32 * 1024;
+/// Says in the metadata of a file how many rows it has not.
+pub(super) const LOST_ROWS: &str = "farlun.lost_rows";
 /// Batches that may wait for the thread.
 const BATCHES_WAITING: usize = 64;
 
@@ -65,7 +67,8 @@ where
         // thread met an error, which joining it returns.
         let _ = self.batches.send(last);
         drop(self.batches);
-        let writer = self.thread.join().map_err(|_| TableError::Thread { path: self.path })??;
+        let mut writer = self.thread.join().map_err(|_| TableError::Thread { path: self.path })??;
+        writer.note(LOST_ROWS, self.lost_rows);
         Ok(Written { rows: writer.finish()?, lost_rows: self.lost_rows })
     }
 }

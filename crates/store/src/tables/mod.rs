@@ -31,7 +31,7 @@ pub use layers::LayerColumns;
 pub use pack::Packed;
 pub use packets::Packets;
 pub use pdus::Pdus;
-pub use read::{files, read, read_optional, read_pieces, said};
+pub use read::{files, lost_rows, read, read_optional, read_pieces, said};
 pub use schema::{Visit, Word};
 pub use sessions::Logins;
 pub use sockets::Sockets;

@@ -11,6 +11,7 @@ use parquet::data_type::{ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
+use super::background::LOST_ROWS;
 use super::schema::Kind;
 use super::{Row, TableError, Visit, Word};
 
@@ -62,17 +63,37 @@ pub fn said<R: Row>(dir: impl AsRef<Path>, key: &str) -> Result<Vec<Option<Strin
     files::<R>(dir)?.iter().map(value).collect()
 }
 
+/// The tables in `dir` of which rows could not be kept, and how many of each file's.
+pub fn lost_rows(dir: impl AsRef<Path>) -> Result<Vec<(String, u64)>, TableError> {
+    let mut lost = Vec::new();
+    for path in finished(dir.as_ref(), |_| true)? {
+        let entries =
+            open(&path)?.metadata().file_metadata().key_value_metadata().cloned().unwrap_or_default();
+        let say = |key: &str| entries.iter().find(|entry| entry.key == key)?.value.as_deref();
+        if let (Some(table), Some(rows @ 1..)) =
+            (say("farlun.table"), say(LOST_ROWS).and_then(|n| n.parse().ok()))
+        {
+            lost.push((table.to_owned(), rows));
+        }
+    }
+    Ok(lost)
+}
+
 /// The finished files of a table in `dir`, sorted by name.
 pub fn files<R: Row>(dir: impl AsRef<Path>) -> Result<Vec<PathBuf>, TableError> {
-    let dir = dir.as_ref();
+    // `io-near` belongs to `io`; a table `iodine` would not.
+    let belongs = |rest: &str| rest.is_empty() || rest.starts_with('-');
+    finished(dir.as_ref(), |name| name.strip_prefix(R::TABLE).is_some_and(belongs))
+}
+
+/// The finished files of any table whose names, without what they end in, are wanted; sorted.
+fn finished(dir: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, TableError> {
     let failed = |source| TableError::File { path: dir.to_owned(), source };
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
-        let belongs = name.to_str().and_then(|n| n.strip_prefix(R::TABLE)?.strip_suffix(".parquet"));
-        // `io-near` belongs to `io`; a table `iodine` would not.
-        if belongs.is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) {
+        if name.to_str().and_then(|name| name.strip_suffix(".parquet")).is_some_and(&is_wanted) {
             found.push(entry.path());
         }
     }

@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 
 use event::Sink;
 
+use super::background::LOST_ROWS;
 use super::pack::Packed;
 use super::{TableError, Writer, Written};
 
@@ -99,7 +100,7 @@ impl<R: Packed> Spool<R> {
         let spool = spool_name(&path);
         let failed = |source| TableError::File { path: spool.clone(), source };
         file.rewind().map_err(failed)?;
-        let notes = [("farlun.sample", u64::from(sample)), ("farlun.lost_rows", lost_rows)];
+        let notes = [("farlun.sample", u64::from(sample)), (LOST_ROWS, lost_rows)];
         let mut writer = Writer::<R>::with_notes(&path, &notes)?;
         let mut part = vec![0; BATCH_WORDS / R::WORDS * R::WORDS * 8];
         let mut words = Vec::with_capacity(part.len() / 8);
@@ -115,6 +116,11 @@ impl<R: Packed> Spool<R> {
             }
         }
         Ok(Written { rows: writer.finish()?, lost_rows })
+    }
+
+    /// Notes that a row could not be made, because what it would be of was not kept.
+    pub fn lose(&mut self) {
+        self.lost_rows += 1;
     }
 
     /// Rows that could not be kept so far, as far as is known before the end.
@@ -205,7 +211,9 @@ mod tests {
         let path = dir.path().join("io.parquet");
         let mut spool = Spool::<Io>::with_limit(&path, 1, 1).unwrap();
         (0..10).for_each(|i| spool.record(&io(i)));
-        assert_eq!(spool.finish().unwrap(), Written { rows: 0, lost_rows: 10 });
+        spool.lose();
+        assert_eq!(spool.finish().unwrap(), Written { rows: 0, lost_rows: 11 });
+        assert_eq!(tables::lost_rows(dir.path()).unwrap(), [("io".to_owned(), 11)]);
     }
 
     #[test]

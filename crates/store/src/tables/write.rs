@@ -65,6 +65,11 @@ impl<R: Row> Writer<R> {
         })
     }
 
+    /// Says something more in the metadata.
+    pub(super) fn note(&mut self, key: &str, value: u64) {
+        self.file.append_key_value_metadata(KeyValue::new(key.to_owned(), value.to_string()));
+    }
+
     /// Adds a row. Once a row group could not be written, every call fails and the file stays partial.
     pub fn push(&mut self, row: &R) -> Result<(), TableError> {
         self.record(row);

@@ -48,6 +48,7 @@ use proto::discovery::DiscoveredTarget;
 use proto::login::LoginPolicy;
 use proto::params::Wishes;
 use slab::Slab;
+use store::manifest::Trace;
 use store::tables::Recorder;
 
 use crate::compat::Compat;
@@ -262,11 +263,9 @@ impl Target {
         }
         // Writes that are under way finish before the process does.
         drop(self.shared.workers);
-        if let Some(sockets) = self.sockets {
-            sockets.finish()?;
-        }
+        let sockets = self.sockets.map(Recorder::finish).transpose()?.unwrap_or_default();
         if let Some(tracer) = self.shared.tracer.take().and_then(Rc::into_inner) {
-            self.shared.stats.trace = Some(tracer.finish()?);
+            self.shared.stats.trace = Some(Trace { sockets, ..tracer.finish()? });
         }
         Ok(self.shared.stats)
     }

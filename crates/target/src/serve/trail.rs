@@ -71,8 +71,10 @@ impl Trail {
     pub(super) fn command(&mut self, cid: u16, command: &ScsiCommand) {
         if let Some(waiting) = self.last.take() {
             if self.early.len() >= EARLY_MAX {
-                // Most of them will never have their turn.
-                self.early.clear();
+                // Most of them will never have their turn. Those that have will be missing, and that is said.
+                for (_, early) in self.early.drain() {
+                    self.ledger.lose(early.id.cmd_sn);
+                }
             }
             self.early.insert(waiting.id.itt, waiting);
         }
@@ -228,5 +230,37 @@ impl Side {
                 trail.ledger.end(place);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::trace::Sampling;
+    use event::Host;
+    use wire::iscsi::BHS_LEN;
+
+    use super::*;
+
+    fn command(itt: u32) -> ScsiCommand {
+        let mut header = [0; BHS_LEN];
+        (header[0], header[1]) = (0x01, 0xc0);
+        header[16..20].copy_from_slice(&itt.to_be_bytes());
+        header[24..28].copy_from_slice(&itt.to_be_bytes());
+        let Ok(Pdu::ScsiCommand(command)) = Pdu::parse(&header) else { unreachable!("a command") };
+        command
+    }
+
+    #[test]
+    fn commands_that_are_not_kept_until_their_turn_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let sampling = Sampling { layers: 2, pdus: 0 };
+        let tracer = Rc::new(Tracer::create(dir.path(), Host::Far, sampling).unwrap());
+        let mut trail = Trail::new(Rc::clone(&tracer), 7);
+        // One more than may wait, and the last one, which has come just now.
+        (0..EARLY_MAX as u32 + 2).for_each(|itt| trail.command(0, &command(itt)));
+        trail.close();
+        drop(trail);
+        let traced = Rc::into_inner(tracer).expect("nobody else has it").finish().unwrap();
+        assert_eq!((traced.layers.rows, traced.layers.lost_rows), (0, EARLY_MAX as u64 / 2));
     }
 }
