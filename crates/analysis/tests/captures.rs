@@ -61,7 +61,8 @@ fn commands_without_answers_are_bounded() {
             frame.extend([0, 0, 0, 0, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
             frame.extend(&payload);
             seq += payload.len() as u32;
-            analyzer.packet(&Packet { t_ns: 1, link: 101, len: frame.len(), bytes: &frame }, &mut ());
+            let packet = Packet { t_ns: 1, link: 101, interface: 0, len: frame.len(), bytes: &frame };
+            analyzer.packet(&packet, "", &mut ());
         }
     }
     let capture = analyzer.finish(0, None);

@@ -49,47 +49,52 @@ pub(crate) fn diagnosed(tour: &Tour) -> Vec<(&CellResult, &Diagnosis)> {
 
 /// What limits each cell, to be opened for the evidence; empty if nothing was diagnosed.
 pub(crate) fn html(tour: &Tour) -> String {
-    let mut out = String::new();
-    for (cell, diagnosis) in diagnosed(tour) {
-        let Some(first) = diagnosis.verdicts.first() else { continue };
+    let diagnosed = diagnosed(tour).into_iter();
+    diagnosed.map(|(cell, diagnosis)| details(&cell.load, &tables::place(cell), diagnosis)).collect()
+}
+
+/// What limits one load, `name` at `place`: its first verdict, to be opened for all of them.
+pub(crate) fn details(name: &str, place: &str, diagnosis: &Diagnosis) -> String {
+    let Some(first) = diagnosis.verdicts.first() else { return String::new() };
+    let mut out = format!(
+        "<details class=\"verdict\"><summary><b>{}</b> <span class=\"place\">{}</span> {}</summary>",
+        escape(name),
+        escape(place),
+        escape(&format!("{}; {}", first.limiter.title(), gain(first, diagnosis.current))),
+    );
+    out.extend(diagnosis.verdicts.iter().map(|verdict| inside(verdict, diagnosis.current)));
+    for sentence in &diagnosis.cannot_know {
+        let _ = write!(out, "<p class=\"note\">Cannot be known: {}.</p>", escape(sentence));
+    }
+    out.push_str("</details>");
+    out
+}
+
+/// One verdict: what shows it, and what to change.
+fn inside(verdict: &Verdict, current: Performance) -> String {
+    let mut out = format!(
+        "<h3>{}</h3><p class=\"note\">{}; {}.</p><ul>",
+        escape(&sentence(verdict.limiter.title())),
+        escape(&share(verdict)),
+        escape(&gain(verdict, current)),
+    );
+    for evidence in &verdict.evidence {
         let _ = write!(
             out,
-            "<details class=\"verdict\"><summary><b>{}</b> <span class=\"place\">{}</span> {}</summary>",
-            escape(&cell.load),
-            escape(&tables::place(cell)),
-            escape(&format!("{}; {}", first.limiter.title(), gain(first, diagnosis.current))),
+            "<li>{}: <b>{}</b> <code>{}</code></li>",
+            escape(&evidence.what),
+            escape(&value(evidence)),
+            escape(evidence.seen)
         );
-        for verdict in &diagnosis.verdicts {
-            let _ = write!(
-                out,
-                "<h3>{}</h3><p class=\"note\">{}; {}.</p><ul>",
-                escape(&sentence(verdict.limiter.title())),
-                escape(&share(verdict)),
-                escape(&gain(verdict, diagnosis.current)),
-            );
-            for evidence in &verdict.evidence {
-                let _ = write!(
-                    out,
-                    "<li>{}: <b>{}</b> <code>{}</code></li>",
-                    escape(&evidence.what),
-                    escape(&value(evidence)),
-                    escape(evidence.seen)
-                );
-            }
-            out.push_str("</ul>");
-            for remedy in &verdict.remedies {
-                let _ = write!(
-                    out,
-                    "<p class=\"cell\">{}</p><div class=\"command\"><pre>{}</pre><button type=\"button\">Copy</button></div>",
-                    escape(remedy.stack),
-                    escape(&remedy.commands)
-                );
-            }
-        }
-        for sentence in &diagnosis.cannot_know {
-            let _ = write!(out, "<p class=\"note\">Cannot be known: {}.</p>", escape(sentence));
-        }
-        out.push_str("</details>");
+    }
+    out.push_str("</ul>");
+    for remedy in &verdict.remedies {
+        let _ = write!(
+            out,
+            "<p class=\"cell\">{}</p><div class=\"command\"><pre>{}</pre><button type=\"button\">Copy</button></div>",
+            escape(remedy.stack),
+            escape(&remedy.commands)
+        );
     }
     out
 }

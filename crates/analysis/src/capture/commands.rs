@@ -30,6 +30,8 @@ pub(super) struct Commands {
     writes: u64,
     r2ts: u64,
     r2ts_max: u32,
+    r2t_bytes_max: u32,
+    unasked_bytes_max: u64,
     reads: Distribution,
     writes_service: Distribution,
     others: Distribution,
@@ -74,6 +76,10 @@ pub struct CommandsTold {
     pub status_alone: Option<Durations>,
     /// R2Ts per write: mean, and the most of one.
     pub r2ts_per_write: Option<Heights>,
+    /// The most bytes that an R2T asked for.
+    pub r2t_bytes_max: u64,
+    /// The most bytes that a write sent unasked, immediate data included.
+    pub unasked_bytes_max: u64,
 }
 
 impl Commands {
@@ -136,6 +142,10 @@ impl Commands {
         }
         match framed.opcode {
             Opcode::R2t => {
+                if open.r2ts == 0 {
+                    self.unasked_bytes_max = self.unasked_bytes_max.max(open.data_out);
+                }
+                self.r2t_bytes_max = self.r2t_bytes_max.max(framed.word(44).unwrap_or(0));
                 open.r2ts = open.r2ts.saturating_add(1);
                 open.r2t_ns.get_or_insert(framed.last.t_ns);
                 open.asked = open.asked.saturating_add(framed.word(44).map_or(0, u64::from));
@@ -203,6 +213,9 @@ impl Commands {
         }
         if open.write {
             self.writes += 1;
+            if open.r2ts == 0 {
+                self.unasked_bytes_max = self.unasked_bytes_max.max(open.data_out);
+            }
             self.r2ts += u64::from(open.r2ts);
             self.r2ts_max = self.r2ts_max.max(open.r2ts);
             if let Some(last_ns) = open.last_out_ns {
@@ -244,6 +257,8 @@ impl Commands {
             status_turn: self.status_turn.durations(),
             status_alone: self.status_alone.durations(),
             r2ts_per_write: (self.writes > 0).then(r2ts),
+            r2t_bytes_max: u64::from(self.r2t_bytes_max),
+            unasked_bytes_max: self.unasked_bytes_max,
         }
     }
 }

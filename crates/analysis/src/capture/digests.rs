@@ -62,13 +62,6 @@ fn extra(n: u8, data_len: usize) -> usize {
     (header + data) * CRC_LEN
 }
 
-/// What the text of a login says of a digest that the target has chosen.
-pub(super) fn chosen(text: &[u8], key: &str) -> Option<bool> {
-    let pairs = text.split(|byte| *byte == 0).filter_map(|pair| std::str::from_utf8(pair).ok());
-    let value = pairs.filter_map(|pair| pair.split_once('=')).find(|(found, _)| *found == key)?.1;
-    Some(value == "CRC32C")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,12 +81,5 @@ mod tests {
         }
         assert_eq!(Digests::agreed(true, true).body_len(8, 1), 8 + 4 + 8);
         assert_eq!(Digests::agreed(true, true).body_len(0, 0), 4);
-    }
-
-    #[test]
-    fn text() {
-        let text = b"HeaderDigest=CRC32C\0DataDigest=None\0";
-        assert_eq!((chosen(text, "HeaderDigest"), chosen(text, "DataDigest")), (Some(true), Some(false)));
-        assert_eq!(chosen(b"\0\0=\0X\0", "X"), None);
     }
 }

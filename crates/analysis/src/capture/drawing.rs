@@ -24,6 +24,8 @@ const MARKS: u8 = 1 | 2 | 4;
 pub struct Drawing {
     initiator: SocketAddr,
     target: SocketAddr,
+    /// That show what the initiator sends, and the target.
+    interfaces: [u32; 2],
     begin_ns: u64,
     end_ns: u64,
     most: usize,
@@ -49,6 +51,7 @@ impl Drawing {
         Some(Drawing {
             initiator: initiator.from.parse().ok()?,
             target: target.from.parse().ok()?,
+            interfaces: [initiator.interface, target.interface],
             begin_ns: begin_ns.saturating_add(ns(connection.length_s / 2.0)),
             // Ports are used again: what comes later is another connection.
             end_ns: begin_ns.saturating_add(ns(connection.length_s)).saturating_add(1_000),
@@ -83,10 +86,11 @@ impl Drawing {
         Some(Diagram { flow, arrows: self.arrows, pdus: self.pdus, others })
     }
 
-    fn from(&self, src: SocketAddr, dst: SocketAddr) -> Option<Host> {
+    fn from(&self, interface: u32, src: SocketAddr, dst: SocketAddr) -> Option<Host> {
+        let [near, far] = self.interfaces.map(|number| number == interface);
         match (src, dst) {
-            ends if ends == (self.initiator, self.target) => Some(Host::Near),
-            ends if ends == (self.target, self.initiator) => Some(Host::Far),
+            ends if near && ends == (self.initiator, self.target) => Some(Host::Near),
+            ends if far && ends == (self.target, self.initiator) => Some(Host::Far),
             _ => None,
         }
     }
@@ -94,7 +98,8 @@ impl Drawing {
 
 impl Listener for Drawing {
     fn packet(&mut self, row: &PacketRow) {
-        let Some(from) = self.from(row.src, row.dst).filter(|_| row.t_ns <= self.end_ns) else { return };
+        let from = self.from(row.interface, row.src, row.dst);
+        let Some(from) = from.filter(|_| row.t_ns <= self.end_ns) else { return };
         self.packets += 1;
         if row.t_ns < self.begin_ns || self.arrows.len() >= self.most {
             return;
@@ -119,7 +124,7 @@ impl Listener for Drawing {
     }
 
     fn pdu(&mut self, row: &PduRow) {
-        let Some(from) = self.from(row.src, row.dst) else { return };
+        let Some(from) = self.from(row.interface, row.src, row.dst) else { return };
         if row.t_ns < self.begin_ns
             || row.t_ns > self.end_ns
             || self.pdus.len() >= self.most * PDUS_PER_PACKET

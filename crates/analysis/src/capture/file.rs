@@ -48,8 +48,8 @@ pub fn read(
     let mut analyzer = Analyzer::new();
     let Ended { dropped, cut } = walk(
         file,
-        |packet| {
-            analyzer.packet(packet, listener);
+        |packet, interface| {
+            analyzer.packet(packet, interface, listener);
             false
         },
         progress,
@@ -57,13 +57,13 @@ pub fn read(
     Ok(analyzer.finish(dropped, cut))
 }
 
-/// Hands every packet of a file to `each`, until that says that it has enough.
+/// Hands every packet of a file and the name of its interface to `each`, until that says that it has enough.
 ///
 /// # Errors
 /// [`FileError`] if the file cannot be read or is not a capture.
 pub fn walk(
     mut file: impl Read,
-    mut each: impl FnMut(&Packet<'_>) -> bool,
+    mut each: impl FnMut(&Packet<'_>, &str) -> bool,
     mut progress: impl FnMut(u64),
 ) -> Result<Ended, FileError> {
     let mut decoder = Decoder::new();
@@ -73,7 +73,7 @@ pub fn walk(
     let cut = loop {
         match decoder.decode(&buffer[start..end]) {
             Ok(Found::Packet { len, packet }) => {
-                if each(&packet) {
+                if each(&packet, decoder.interface_name(packet.interface)) {
                     break None;
                 }
                 (start, offset) = (start + len, offset + len as u64);

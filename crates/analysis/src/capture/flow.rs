@@ -27,10 +27,12 @@ pub(super) const IDLE_NS: u64 = 200_000_000;
 pub(super) const FLOW_HELD: usize =
     3 * size_of::<Flow>() + 11 * DISTRIBUTION_HELD + 4 * RANGES_HELD + 2 * FRAMER_HELD + 256;
 
-/// One connection. Direction 0 is that of the first packet seen.
+/// One connection as one tap saw it. Direction 0 is that of the first packet seen.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub(super) addresses: [SocketAddr; 2],
+    /// The interface that shows each direction, if one has.
+    pub(super) taps: [Option<u32>; 2],
     pub(super) halves: [Half; 2],
     pub(super) streams: [Stream; 2],
     pub(super) framers: [Framer; 2],
@@ -44,10 +46,10 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub(super) fn new(src: SocketAddr, dst: SocketAddr, t_ns: u64) -> Self {
-        let addresses = [src, dst];
+    pub(super) fn new(addresses: [SocketAddr; 2], taps: [Option<u32>; 2], t_ns: u64) -> Self {
         Self {
             addresses,
+            taps,
             halves: <[Half; 2]>::default(),
             streams: <[Stream; 2]>::default(),
             framers: <[Framer; 2]>::default(),
@@ -61,6 +63,31 @@ impl Flow {
         }
     }
 
+    /// The direction that a segment of this connection goes.
+    pub(super) fn direction(&self, segment: &Segment<'_>) -> usize {
+        usize::from(segment.src != self.addresses[0])
+    }
+
+    /// Whether what a segment says on that direction was there before.
+    pub(super) fn has(&self, direction: usize, segment: &Segment<'_>) -> bool {
+        self.halves[direction].has(segment, &self.halves[1 - direction])
+    }
+
+    /// Whether a segment was there before, also if it begins the connection.
+    pub(super) fn repeats(&self, segment: &Segment<'_>) -> bool {
+        let direction = self.direction(segment);
+        match segment.flags & SYN {
+            0 => self.has(direction, segment),
+            _ => self.halves[direction].begins_again(segment.seq),
+        }
+    }
+
+    /// The interfaces of both directions; one that shows nothing has that of the other.
+    pub(super) fn interfaces(&self) -> [u32; 2] {
+        let [first, second] = self.taps;
+        [first.or(second), second.or(first)].map(Option::unwrap_or_default)
+    }
+
     /// A packet of this connection.
     pub(super) fn packet(
         &mut self,
@@ -69,7 +96,8 @@ impl Flow {
         budget: &Budget,
         listener: &mut dyn Listener,
     ) {
-        let direction = usize::from(segment.src != self.addresses[0]);
+        let direction = self.direction(segment);
+        let interfaces = self.interfaces();
         self.idle(tag.t_ns);
         self.spent.pass(tag.t_ns);
         let [first, second] = &mut self.halves;
@@ -90,6 +118,7 @@ impl Flow {
         listener.packet(&PacketRow {
             packet: tag.packet,
             t_ns: tag.t_ns,
+            interface: interfaces[direction],
             src: segment.src,
             dst: segment.dst,
             seq: segment.seq,
@@ -106,7 +135,7 @@ impl Flow {
         if acked.upto > 0 {
             let upto = acked.upto.min(peer_end.unwrap_or(u64::MAX));
             let (framer, session) = (&mut self.framers[1 - direction], &mut self.session);
-            let mut out = Out { listener, budget };
+            let mut out = Out { listener, budget, interfaces };
             let mut sink = |chunk: Chunk<'_>| framer.chunk(&chunk, 1 - direction, session, &mut out);
             self.streams[1 - direction].give_up(upto, tag, budget, &mut sink);
         }
@@ -158,8 +187,9 @@ impl Flow {
         }
         self.session.starts[direction].get_or_insert(start);
         let chunk = Chunk { start, end: start + segment.len as u64, known: segment.payload, tag };
+        let interfaces = self.interfaces();
         let (framer, session) = (&mut self.framers[direction], &mut self.session);
-        let mut out = Out { listener, budget };
+        let mut out = Out { listener, budget, interfaces };
         let mut sink = |chunk: Chunk<'_>| framer.chunk(&chunk, direction, session, &mut out);
         self.streams[direction].push(chunk, budget, &mut sink);
     }
@@ -175,7 +205,7 @@ impl Flow {
 
     /// Whether this SYN begins another connection between the same ports.
     pub(super) fn is_over(&self, segment: &Segment<'_>) -> bool {
-        let direction = usize::from(segment.src != self.addresses[0]);
+        let direction = self.direction(segment);
         let begun = self.halves.iter().any(|half| half.data_packets > 0 || half.fin.is_some());
         segment.flags & (SYN | FIN) == SYN && begun && !self.halves[direction].begins_again(segment.seq)
     }

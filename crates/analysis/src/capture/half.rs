@@ -11,6 +11,7 @@ use super::kind::{Kind, Kinds};
 use super::level::Level;
 use super::ranges::Ranges;
 use super::serial;
+use super::taps::Span;
 use super::unacked::Unacked;
 
 /// A gap that is filled within this time was reordering and no loss.
@@ -152,8 +153,12 @@ impl Half {
 
     /// What this side may put into one packet: the smaller of what both have said.
     fn mss_of(&self, peer: &Half) -> usize {
-        let told = [self.mss, peer.mss].into_iter().flatten().min();
-        told.map_or(LARGE_MSS, usize::from)
+        self.mss_agreed(peer).map_or(LARGE_MSS, usize::from)
+    }
+
+    /// The smaller of what both have said.
+    pub(super) fn mss_agreed(&self, peer: &Half) -> Option<u16> {
+        [self.mss, peer.mss].into_iter().flatten().min()
     }
 
     /// The window this side announced, in bytes; `None` if its scale is not known.
@@ -293,6 +298,21 @@ impl Half {
         let from_sender_ns = peer.rtt.min_ns().unwrap_or(0);
         let edge = peer.edges.at(t_ns.saturating_sub(from_sender_ns));
         edge.zip(self.next).is_some_and(|(edge, next)| next + 2 * self.mss_of(peer) as u64 > edge)
+    }
+
+    /// Whether all that a segment says, data and acknowledgement, was there before.
+    pub(super) fn has(&self, segment: &Segment<'_>, peer: &Half) -> bool {
+        let Some(next) = self.next else { return false };
+        let marks = segment.flags & (SYN | FIN);
+        let end = serial::near(next, segment.seq) + segment.len as u64 + u64::from(marks.count_ones());
+        let tells = |next: u64| segment.flags & ACK != 0 && serial::near(next, segment.ack) > peer.acked;
+        end <= next && !peer.next.is_some_and(tells)
+    }
+
+    /// Which bytes were seen.
+    pub(super) fn span(&self) -> Span {
+        let len = self.first_seq.zip(self.next).map(|(seq, next)| next.saturating_sub(serial::first(seq)));
+        Span { first_seq: self.first_seq, len: len.unwrap_or(0), syn: self.syn_seen }
     }
 
     /// Whether a SYN with this number is the one that was seen, sent again.

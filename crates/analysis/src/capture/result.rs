@@ -8,8 +8,11 @@ use super::commands::CommandsTold;
 use super::delivery::Delivered;
 use super::distribution::Durations;
 use super::flow::Flow;
+use super::interfaces::Interface;
 use super::kind::Kinds;
+use super::login::Agreed;
 use super::plausible::Side;
+use super::taps::Span;
 use super::verdict;
 use super::waits::TimeUse;
 use super::window::CommandWindowUse;
@@ -33,7 +36,9 @@ pub struct Capture {
     pub length_s: f64,
     /// Why the file was not read to its end, if it was not.
     pub cut: Option<String>,
-    /// The connections, in the order of their first packets.
+    /// The interfaces that its packets came from.
+    pub interfaces: Vec<Interface>,
+    /// The connections, in the order of their first packets; one that several interfaces show is told once.
     pub connections: Vec<Connection>,
 }
 
@@ -52,6 +57,8 @@ pub struct Connection {
     pub idle_s: f64,
     /// The two directions; of an iSCSI connection the initiator's first.
     pub directions: [Direction; 2],
+    /// Interfaces that show it too, whose packets are not counted here.
+    pub also_at: Vec<u32>,
     /// What it carried, if that was iSCSI.
     pub iscsi: Option<Iscsi>,
     /// What limits it, as far as one tap can tell; `None` without commands.
@@ -65,6 +72,11 @@ pub struct Direction {
     pub from: String,
     /// Who got it.
     pub to: String,
+    /// The interface that its packets came from.
+    pub interface: u32,
+    /// Which bytes were seen.
+    #[serde(skip)]
+    pub(super) span: Span,
     /// Segments.
     pub packets: u64,
     /// Segments with data.
@@ -75,6 +87,8 @@ pub struct Direction {
     pub kept_share: Option<f64>,
     /// Bytes that its peer acknowledged and the capture never had.
     pub missing_bytes: u64,
+    /// In how many pieces.
+    pub gaps: u64,
     /// What the segments with data were.
     pub kinds: Kinds,
     /// [`Kinds::retransmissions`].
@@ -104,6 +118,8 @@ pub struct Direction {
     pub super_packets: u64,
     /// Payload of the largest segment.
     pub largest_bytes: u64,
+    /// Payload of a packet as both ends have agreed, if the connection's beginning was seen.
+    pub mss_bytes: Option<u64>,
     /// Times that it waited for a delayed acknowledgement (Nagle's algorithm).
     pub nagle_stalls: u64,
     /// By how much those acknowledgements were late, together.
@@ -119,6 +135,8 @@ pub struct Iscsi {
     pub header_digest: Option<bool>,
     /// Whether data has digests, if that is known.
     pub data_digest: Option<bool>,
+    /// What else the login agreed on, if all of it is in the capture.
+    pub agreed: Option<Agreed>,
     /// How well PDUs could be told, the initiator's first.
     pub framing: [Framing; 2],
     /// Commands and their answers.
@@ -173,6 +191,7 @@ impl Connection {
             idle_gaps: flow.idle_gaps,
             idle_s: seconds(flow.idle_ns),
             directions: order.map(|direction| Direction::of(flow, direction)),
+            also_at: Vec::new(),
             iscsi: is_iscsi.then(|| Iscsi::of(flow, order)),
             diagnosis: None,
         };
@@ -188,11 +207,14 @@ impl Direction {
         Self {
             from: flow.addresses[direction].to_string(),
             to: flow.addresses[1 - direction].to_string(),
+            interface: flow.interfaces()[direction],
+            span: half.span(),
             packets: half.packets,
             data_packets: half.data_packets,
             payload_bytes: half.payload_bytes,
             kept_share: (half.payload_bytes > 0).then_some(kept),
             missing_bytes: flow.streams[direction].missing_bytes,
+            gaps: flow.streams[direction].gaps,
             kinds: half.kinds,
             retransmissions: half.kinds.retransmissions(),
             ack_rtt: half.rtt.durations(),
@@ -207,6 +229,7 @@ impl Direction {
             tinygrams: half.tinygrams,
             super_packets: half.super_packets,
             largest_bytes: half.largest as u64,
+            mss_bytes: half.mss_agreed(receiver).map(u64::from),
             nagle_stalls: flow.stalls[direction].count,
             nagle_stall_s: seconds(flow.stalls[direction].total_ns),
         }
@@ -242,6 +265,7 @@ impl Iscsi {
             login: flow.session.login_seen,
             header_digest: digests.map(|(header, _)| header),
             data_digest: digests.map(|(_, data)| data),
+            agreed: flow.session.agreed(),
             framing,
             window: flow.session.window.told_of(),
             status_held_s: seconds(flow.session.commands.status_later_ns(held_ns)),

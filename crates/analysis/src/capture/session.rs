@@ -3,9 +3,10 @@
 use wire::iscsi::Opcode;
 
 use super::commands::Commands;
-use super::digests::{Digests, chosen};
+use super::digests::Digests;
 use super::framer::Framed;
 use super::hidden::{Habits, Hidden};
+use super::login::{Agreed, Login};
 use super::plausible::Side;
 use super::tell::{CommandRow, Out, PduRow};
 use super::window::CommandWindow;
@@ -21,10 +22,11 @@ pub(super) struct Session {
     pub(super) starts: [Option<u64>; 2],
     sides: [Side; 2],
     pub(super) digests: Digests,
-    header_digest: Option<bool>,
-    data_digest: Option<bool>,
-    /// Whether text of a login response was hidden.
-    text_hidden: bool,
+    login: Login,
+    /// The connection's beginning was seen.
+    begun: bool,
+    /// It was added to a session: what that had agreed on is in another login.
+    joins: bool,
     pub(super) login_seen: bool,
     pub(super) commands: Commands,
     habits: Habits,
@@ -44,9 +46,9 @@ impl Session {
             starts: [None; 2],
             sides,
             digests: Digests::default(),
-            header_digest: None,
-            data_digest: None,
-            text_hidden: false,
+            login: Login::default(),
+            begun: false,
+            joins: false,
             login_seen: false,
             commands: Commands::default(),
             habits: Habits::default(),
@@ -61,6 +63,7 @@ impl Session {
 
     /// The connection's beginning was seen: logins have no digests.
     pub(super) fn begin(&mut self) {
+        self.begun = true;
         self.digests = Digests::agreed(false, false);
     }
 
@@ -78,6 +81,7 @@ impl Session {
         let is_data = matches!(framed.opcode, Opcode::DataIn | Opcode::DataOut);
         let origin = self.starts[direction].unwrap_or(framed.start);
         out.listener.pdu(&PduRow {
+            interface: out.interfaces[direction],
             src: self.addresses[direction],
             dst: self.addresses[1 - direction],
             opcode: framed.opcode,
@@ -99,6 +103,7 @@ impl Session {
             Opcode::DataOut | Opcode::DataIn | Opcode::R2t | Opcode::ScsiResponse => {
                 if let Some(open) = self.commands.answer(framed, out.budget) {
                     out.listener.command(&CommandRow {
+                        interface: out.interfaces[1 - direction],
                         initiator: self.addresses[1 - direction],
                         target: self.addresses[direction],
                         itt: framed.itt(),
@@ -114,7 +119,12 @@ impl Session {
                     });
                 }
             }
-            Opcode::LoginRequest => self.login_seen = true,
+            Opcode::LoginRequest => {
+                let has_session = |at: usize| framed.byte(at).is_some_and(|byte| byte != 0);
+                self.joins |= !self.login_seen && (has_session(TSIH) || has_session(TSIH + 1));
+                self.login_seen = true;
+                self.login.take(Side::Initiator, text, framed.data_len);
+            }
             Opcode::LoginResponse => self.login_response(framed, text),
             _ => {}
         }
@@ -137,25 +147,23 @@ impl Session {
     }
 
     fn login_response(&mut self, framed: &Framed, text: &[u8]) {
-        let text = text.get(..framed.data_len as usize).unwrap_or_else(|| {
-            self.text_hidden |= (text.len() as u64) < framed.data_len;
-            text
-        });
-        self.header_digest = chosen(text, "HeaderDigest").or(self.header_digest);
-        self.data_digest = chosen(text, "DataDigest").or(self.data_digest);
+        self.login.take(Side::Target, text, framed.data_len);
         let to_full_feature = framed.byte(1).is_some_and(|flags| flags & 0x83 == 0x83);
         let success = framed.byte(36).is_none_or(|class| class == 0);
         if to_full_feature && success {
-            let hidden = self.text_hidden && (self.header_digest.is_none() || self.data_digest.is_none());
-            self.digests = match hidden {
-                true => Digests::default(),
-                false => {
-                    Digests::agreed(self.header_digest.unwrap_or(false), self.data_digest.unwrap_or(false))
-                }
-            };
+            let known = self.login.digests();
+            self.digests =
+                known.map_or_else(Digests::default, |(header, data)| Digests::agreed(header, data));
         }
+    }
+
+    /// What the login agreed on, if all of it was seen.
+    pub(super) fn agreed(&self) -> Option<Agreed> {
+        self.login.agreed().filter(|_| self.begun && self.login_seen && !self.joins)
     }
 }
 
+/// Where a login request has its session's handle: RFC 7143 section 11.12.
+const TSIH: usize = 14;
 /// RFC 7143 section 4.2.1.
 const ISCSI_PORT: u16 = 3260;

@@ -32,6 +32,10 @@ pub(super) struct Stream {
     pending: BTreeMap<u64, Piece>,
     /// Bytes that never were in the capture.
     pub(super) missing_bytes: u64,
+    /// In how many pieces.
+    pub(super) gaps: u64,
+    /// Where the last one ends, which may grow.
+    missed_end: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -81,6 +85,8 @@ impl Stream {
             let next = self.pending.first_key_value().map_or(upto, |(start, _)| (*start).min(upto));
             if next > at {
                 self.missing_bytes += next - at;
+                self.gaps += u64::from(self.missed_end != Some(at));
+                self.missed_end = Some(next);
                 self.at = Some(next);
                 sink(Chunk { start: at, end: next, known: &[], tag });
             }
@@ -148,7 +154,14 @@ mod tests {
         stream.begin(0);
         let out = run(&mut stream, 1 << 20, &[(10, 5, 5), (30, 5, 5)], 35);
         assert_eq!(out, [(0, 10, 0), (10, 15, 5), (15, 30, 0), (30, 35, 5)]);
-        assert_eq!(stream.missing_bytes, 25);
+        assert_eq!((stream.missing_bytes, stream.gaps), (25, 2));
+        run(&mut stream, 1 << 20, &[], 40);
+        run(&mut stream, 1 << 20, &[], 45);
+        assert_eq!(
+            (stream.missing_bytes, stream.gaps),
+            (35, 3),
+            "one that is acknowledged bit by bit is one"
+        );
     }
 
     #[test]

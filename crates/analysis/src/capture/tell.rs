@@ -42,6 +42,8 @@ impl Listener for () {}
 pub(super) struct Out<'a> {
     pub(super) listener: &'a mut dyn Listener,
     pub(super) budget: &'a Budget,
+    /// That show each direction of the connection.
+    pub(super) interfaces: [u32; 2],
 }
 
 /// One segment.
@@ -51,6 +53,8 @@ pub struct PacketRow {
     pub packet: u64,
     /// When it passed the tap.
     pub t_ns: u64,
+    /// The interface that it came from.
+    pub interface: u32,
     /// Who sent it.
     pub src: SocketAddr,
     /// Who gets it.
@@ -78,6 +82,8 @@ pub struct PacketRow {
 /// One PDU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PduRow {
+    /// The interface that its packets came from.
+    pub interface: u32,
     /// Who sent it.
     pub src: SocketAddr,
     /// Who gets it.
@@ -111,6 +117,8 @@ pub struct PduRow {
 /// One command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommandRow {
+    /// The interface that its request came from.
+    pub interface: u32,
     /// Who asked.
     pub initiator: SocketAddr,
     /// Who answered.

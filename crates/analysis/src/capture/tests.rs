@@ -8,6 +8,8 @@ use wire::pcap::Packet;
 
 use super::*;
 
+mod interfaces;
+
 const MS: u64 = 1_000_000;
 const BLOCK: usize = 8192;
 
@@ -168,7 +170,8 @@ impl Tap {
         for (t_ns, frame) in self.frames.iter().enumerate().filter(|(n, _)| seen(*n)).map(|(_, frame)| frame)
         {
             let bytes = &frame[..keep.min(frame.len())];
-            analyzer.packet(&Packet { t_ns: *t_ns, link: 1, len: frame.len(), bytes }, &mut heard);
+            let packet = Packet { t_ns: *t_ns, link: 1, interface: 0, len: frame.len(), bytes };
+            analyzer.packet(&packet, "", &mut heard);
         }
         let capture = analyzer.finish(0, None);
         (capture.connections.into_iter().next().expect("a connection"), heard)

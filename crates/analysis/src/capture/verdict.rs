@@ -7,6 +7,7 @@
 use crate::doctor::{Diagnosis, Evidence, Limiter, Performance, Verdict};
 
 use super::distribution::Durations;
+use super::remedies;
 use super::result::{Connection, Direction, Iscsi};
 use super::waits::TimeUse;
 
@@ -38,6 +39,7 @@ pub(super) fn of(connection: &Connection) -> Option<Diagnosis> {
         let other = limiters.iter().enumerate().find(|(m, _)| *m != n);
         other.map_or(Limiter::RoundTrip, |(_, limiter)| *limiter)
     };
+    let facts = remedies::facts(connection, iscsi, time, case.data, current);
     let verdicts = found.into_iter().enumerate().map(|(n, part)| {
         let share = part.seconds / time.length_s;
         let predicted = case.predicted(current, part.limiter, share);
@@ -47,7 +49,7 @@ pub(super) fn of(connection: &Connection) -> Option<Diagnosis> {
             evidence: part.evidence,
             predicted,
             next: next(n),
-            remedies: Vec::new(),
+            remedies: remedies::of(part.limiter, &facts),
         }
     });
     let verdicts = verdicts.collect();
@@ -278,8 +280,23 @@ impl Case<'_> {
     }
 
     fn r2t_evidence(&self) -> Vec<Evidence> {
-        let r2ts = self.iscsi.commands.r2ts_per_write.map_or(0.0, |r2ts| r2ts.mean);
-        vec![evidence("R2Ts per write, mean", r2ts, "", "iscsi.commands.r2ts_per_write")]
+        let told = &self.iscsi.commands;
+        let r2ts = told.r2ts_per_write.map_or(0.0, |r2ts| r2ts.mean);
+        let mut said = vec![evidence("R2Ts per write, mean", r2ts, "", "iscsi.commands.r2ts_per_write")];
+        let used = [("the most that an R2T asked for", told.r2t_bytes_max, "iscsi.commands.r2t_bytes_max")];
+        let agreed = self.iscsi.agreed.map(|agreed| {
+            [
+                ("FirstBurstLength", agreed.first_burst_bytes, "iscsi.agreed.first_burst_bytes"),
+                ("MaxBurstLength", agreed.max_burst_bytes, "iscsi.agreed.max_burst_bytes"),
+            ]
+        });
+        let bursts = used.into_iter().chain(agreed.into_iter().flatten());
+        said.extend(bursts.map(|(what, bytes, seen)| evidence(what, bytes as f64, "bytes", seen)));
+        let r2ts = self.iscsi.agreed.map(|agreed| agreed.max_outstanding_r2t as f64);
+        said.extend(
+            r2ts.map(|r2ts| evidence("MaxOutstandingR2T", r2ts, "", "iscsi.agreed.max_outstanding_r2t")),
+        );
+        said
     }
 
     fn command_window_evidence(&self) -> Vec<Evidence> {

@@ -1,10 +1,11 @@
-//! The packets of a capture, as its [`Listener`]: gaps of the connection that carried most, at the one tap there is.
+//! The packets of a capture, as its [`Listener`]: gaps of the connection that carried most, at the tap by which it is
+//! told.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use super::{Drawing, Gaps, PASSAGES_MAX, Passage};
-use crate::capture::{Listener, PacketRow};
+use crate::capture::{Capture, Connection, Direction, Listener, PacketRow};
 use crate::line::ETHERNET_BYTES;
 
 /// Directions of connections that are followed.
@@ -19,9 +20,17 @@ const NOT_JUST_ACK: u8 = 2 | 1 | 4;
 /// Takes packets while a capture is read.
 #[derive(Debug, Default)]
 pub struct Listening {
-    ways: HashMap<(SocketAddr, SocketAddr), Way>,
+    ways: HashMap<Name, Way>,
     /// Of all ways.
     kept: usize,
+}
+
+/// By what a way is known: the interface that shows it, who sends and who gets it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+struct Name {
+    interface: u32,
+    src: SocketAddr,
+    dst: SocketAddr,
 }
 
 /// What one end of a connection sent.
@@ -34,19 +43,32 @@ struct Way {
 }
 
 impl Listening {
-    /// The gaps of the connection that carried most one way; `None` if its packets were too few.
+    /// The gaps of the connection that carried most one way, of those that are told; `None` if its packets were too few.
     #[must_use]
-    pub fn finish(mut self) -> Option<Gaps> {
-        let busiest = self.ways.iter().max_by_key(|(names, way)| (way.payload_bytes, **names));
-        let (src, dst) = *busiest?.0;
-        let mut data = self.ways.remove(&(src, dst))?;
+    pub fn finish(mut self, capture: &Capture) -> Option<Gaps> {
+        let told = capture.connections.iter().flat_map(ways);
+        let carried = |(data, _): &(Name, Name)| self.ways.get(data).map(|way| (way.payload_bytes, *data));
+        let (data, acks) = told.max_by_key(carried)?;
+        let mut data = self.ways.remove(&data)?;
         let mss = data.largest_packet();
         for passage in &mut data.data {
             passage.segments = passage.bytes.div_ceil(mss).max(1);
             passage.bytes = passage.bytes.saturating_add(passage.segments.saturating_mul(HEADERS_BYTES));
         }
-        let acks = self.ways.remove(&(dst, src)).unwrap_or_default();
+        let acks = self.ways.remove(&acks).unwrap_or_default();
         Gaps::of(&data.data, &acks.acks, Drawing::default())
+    }
+}
+
+/// Both ways of a connection, each with the one that acknowledges it.
+fn ways(connection: &Connection) -> Vec<(Name, Name)> {
+    let [first, second] = &connection.directions;
+    let name = |Direction { interface, from, to, .. }: &Direction| {
+        Some(Name { interface: *interface, src: from.parse().ok()?, dst: to.parse().ok()? })
+    };
+    match (name(first), name(second)) {
+        (Some(first), Some(second)) => vec![(first, second), (second, first)],
+        _ => Vec::new(),
     }
 }
 
@@ -59,7 +81,7 @@ impl Way {
 
 impl Listener for Listening {
     fn packet(&mut self, row: &PacketRow) {
-        let names = (row.src, row.dst);
+        let names = Name { interface: row.interface, src: row.src, dst: row.dst };
         if self.kept >= PASSAGES_ALL_MAX {
             return;
         }
@@ -94,6 +116,7 @@ mod tests {
             listening.packet(&PacketRow {
                 packet: 1,
                 t_ns: 0,
+                interface: 0,
                 src: ([198, 18, 0, 1], port).into(),
                 dst: ([198, 18, 0, 2], 3260).into(),
                 seq: 0,

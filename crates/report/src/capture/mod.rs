@@ -7,7 +7,7 @@ mod verdict;
 
 use std::fmt::Write;
 
-use analysis::capture::{Capture, Connection};
+use analysis::capture::{Capture, Connection, Interface};
 
 use crate::format::{duration, fixed};
 use crate::table::{Colour, paint};
@@ -27,8 +27,9 @@ pub fn capture(capture: &Capture, colour: Colour) -> String {
     for table in tables::all(&shown) {
         let _ = write!(out, "\n{}", table.text(colour));
     }
+    out.extend(verdict::text(&shown, colour).map(|text| format!("\n{text}")));
     for (number, connection) in &shown {
-        for sentence in verdict::sentences(connection).into_iter().chain(sentences::all(connection)) {
+        for sentence in sentences::all(capture, connection) {
             let _ = write!(out, "\n{number}: {sentence}");
         }
     }
@@ -74,11 +75,33 @@ fn reservations(capture: &Capture) -> Vec<String> {
     if capture.dropped > 0 {
         said.push(format!("the capturing host lost {} packets", fixed(capture.dropped as f64, 0)));
     }
+    said.extend(interfaces(capture));
     if capture.beyond_packets > 0 {
         let packets = fixed(capture.beyond_packets as f64, 0);
         said.push(format!("{packets} packets belong to connections beyond those that are followed at once"));
     }
     said
+}
+
+/// What is in a file of several interfaces, and what was taken of it.
+fn interfaces(capture: &Capture) -> Option<String> {
+    if capture.interfaces.len() < 2 {
+        return None;
+    }
+    let each = |one: &Interface| {
+        let packets = fixed(one.packets as f64, 0);
+        format!("{} ({packets}{})", one.label(), if one.taken { "" } else { ", left out" })
+    };
+    let each: Vec<String> = capture.interfaces.iter().map(each).collect();
+    let twice = capture.connections.iter().filter(|connection| !connection.also_at.is_empty()).count();
+    let taps = match twice {
+        0 => String::new(),
+        n => format!(
+            "; {n} of the connections passed several of them and are told once, as seen nearest the initiator: \
+             --interface NAME shows another side"
+        ),
+    };
+    Some(format!("packets of {} interfaces: {}{taps}", each.len(), each.join(", ")))
 }
 
 #[cfg(test)]

@@ -55,14 +55,14 @@ fn head(capture: &Capture, shown: &[(usize, &Connection)]) -> String {
 
 fn verdicts(shown: &[(usize, &Connection)]) -> String {
     let Some(table) = verdict::table(shown) else { return String::new() };
-    let said = list(shown, verdict::sentences);
-    let text = "What limits each connection, as far as one tap can tell, and what it would reach without it.";
-    section("verdict", "Verdict", text, &(table.html("table-verdict") + &said))
+    let text = "What limits each connection, as far as one tap can tell, and what it would reach without it; below, what \
+                shows it and what to change.";
+    section("verdict", "Verdict", text, &(table.html("table-verdict") + &verdict::html(shown)))
 }
 
 fn facts(capture: &Capture, shown: &[(usize, &Connection)]) -> String {
     let beyond = beyond(capture).map_or_else(String::new, |text| format!("<p>{}</p>", escape(&text)));
-    list(shown, sentences::all) + &beyond
+    list(shown, |connection| sentences::all(capture, connection)) + &beyond
 }
 
 fn list(shown: &[(usize, &Connection)], sentences: impl Fn(&Connection) -> Vec<String>) -> String {

@@ -1,12 +1,14 @@
 //! What of a connection has no table of its own.
 
-use analysis::capture::{Connection, Iscsi};
+use analysis::capture::{Capture, Connection, Direction, Interface, Iscsi};
 
 use crate::format::{NONE, duration, fixed, percent};
 
-/// Everything about one connection.
-pub(super) fn all(connection: &Connection) -> Vec<String> {
+/// Everything about one connection of a capture.
+pub(super) fn all(capture: &Capture, connection: &Connection) -> Vec<String> {
     let mut said = Vec::new();
+    said.extend(taken(capture, connection));
+    said.extend(connection.directions.iter().filter_map(missing));
     if connection.idle_gaps > 0 {
         let (gaps, sum) = (connection.idle_gaps, duration(connection.idle_s));
         said.push(format!("{gaps} idle gaps of more than 200 ms, {sum} together"));
@@ -22,6 +24,36 @@ pub(super) fn all(connection: &Connection) -> Vec<String> {
         said.extend(of_iscsi(iscsi));
     }
     said
+}
+
+/// Where its packets were taken, if there is a choice.
+fn taken(capture: &Capture, connection: &Connection) -> Option<String> {
+    let name = |number: u32| {
+        let interface = capture.interfaces.iter().find(|interface| interface.number == number);
+        interface.map_or_else(|| number.to_string(), Interface::label)
+    };
+    let names = |numbers: &[u32]| numbers.iter().map(|number| name(*number)).collect::<Vec<_>>().join(", ");
+    let [first, second] = connection.directions.each_ref().map(|direction| direction.interface);
+    match &connection.also_at[..] {
+        _ if capture.interfaces.len() < 2 => None,
+        _ if first != second => Some(format!(
+            "what {} sends was taken at {}, what it gets at {}",
+            connection.directions[0].from,
+            name(first),
+            name(second)
+        )),
+        [] => Some(format!("taken at {}", name(first))),
+        others => Some(format!("taken at {}; {} shows it too", name(first), names(others))),
+    }
+}
+
+/// What a direction lacks.
+fn missing(direction: &Direction) -> Option<String> {
+    let Direction { from, missing_bytes, gaps, .. } = direction;
+    let bytes = fixed(*missing_bytes as f64, 0);
+    (*gaps > 0).then(|| {
+        format!("{bytes} bytes that {from} sent were acknowledged and are not in the capture, in {gaps} gaps")
+    })
 }
 
 fn of_iscsi(iscsi: &Iscsi) -> Vec<String> {
@@ -57,6 +89,18 @@ fn of_iscsi(iscsi: &Iscsi) -> Vec<String> {
             percent(window.closed_share)
         ));
     }
+    said.extend(iscsi.agreed.map(|agreed| {
+        let yes = |is: bool| if is { "Yes" } else { "No" };
+        format!(
+            "the login agreed on InitialR2T={}, ImmediateData={}, FirstBurstLength={}, MaxBurstLength={}, \
+             MaxOutstandingR2T={}",
+            yes(agreed.initial_r2t),
+            yes(agreed.immediate_data),
+            agreed.first_burst_bytes,
+            agreed.max_burst_bytes,
+            agreed.max_outstanding_r2t
+        )
+    }));
     if let Some(r2ts) = told.r2ts_per_write.filter(|r2ts| r2ts.max > 0) {
         said.push(format!("R2Ts per write: {} on average, {} at most", fixed(r2ts.mean, 2), r2ts.max));
     }

@@ -1,10 +1,11 @@
-//! What limits the connections of a capture.
+//! What limits the connections of a capture: a row for each verdict here, everything else as the doctor says it.
 
 use analysis::capture::Connection;
-use analysis::doctor::{Evidence, Limiter, Verdict};
+use analysis::doctor::Verdict;
 
-use crate::format::{duration, fixed, percent, plain};
-use crate::table::{Column, Field, Table};
+use crate::doctor;
+use crate::format::{fixed, plain};
+use crate::table::{Colour, Column, Field, Table};
 
 /// Verdicts of a connection that have a row.
 const ROWS: usize = 3;
@@ -36,30 +37,24 @@ pub(super) fn table(shown: &[(usize, &Connection)]) -> Option<Table> {
     (!rows.is_empty()).then_some(Table { columns, rows })
 }
 
-/// What shows it, and what cannot be known.
-pub(super) fn sentences(connection: &Connection) -> Vec<String> {
-    let Some(diagnosis) = &connection.diagnosis else { return Vec::new() };
-    let mut said = Vec::new();
-    for Verdict { limiter, share, evidence, .. } in diagnosis.verdicts.iter().take(ROWS) {
-        let shown: Vec<String> = evidence.iter().map(number).collect();
-        let because = if shown.is_empty() { String::new() } else { format!(": {}", shown.join("; ")) };
-        said.push(format!("{}, {} of the time{because}", limiter.title(), percent(*share)));
+/// What limits the connection that carries most, with what shows it and what to change.
+pub(super) fn text(shown: &[(usize, &Connection)], colour: Colour) -> Option<String> {
+    let mut diagnosed = shown.iter().filter_map(|(n, connection)| Some((n, connection.diagnosis.as_ref()?)));
+    let (number, first) = diagnosed.next()?;
+    let mut out = doctor::text(first, &format!("connection {number}"), colour);
+    let others = diagnosed.count();
+    if others > 0 {
+        out.push_str("\nWhat shows the verdicts on the others is on the page of --out, and in --json.\n");
     }
-    let finals = |limiter: &Limiter| limiter.is_final();
-    if diagnosis.first().is_some_and(|verdict| finals(&verdict.limiter)) {
-        said.push("nothing below it is to be gained at this depth on this path".to_owned());
-    }
-    said.extend(diagnosis.cannot_know.iter().map(|what| format!("cannot be known from here: {what}")));
-    said
+    Some(out)
 }
 
-fn number(evidence: &Evidence) -> String {
-    let Evidence { what, value, unit, .. } = evidence;
-    let value = match *unit {
-        "s" => duration(*value),
-        "bytes" => format!("{}\u{202f}kB", plain(value / 1e3)),
-        "bytes/s" => format!("{}\u{202f}MB/s", plain(value / 1e6)),
-        _ => plain(*value),
+/// The same of every connection, for the page.
+pub(super) fn html(shown: &[(usize, &Connection)]) -> String {
+    let details = |(number, connection): &(usize, &Connection)| {
+        let [first, second] = &connection.directions;
+        let place = format!("{} – {}", first.from, second.from);
+        Some(doctor::details(&format!("connection {number}"), &place, connection.diagnosis.as_ref()?))
     };
-    format!("{what} {value}")
+    shown.iter().filter_map(details).collect()
 }

@@ -57,6 +57,7 @@ impl Classic {
         let packet = Packet {
             t_ns: seconds * 1_000_000_000 + fraction * self.unit_ns,
             link: self.link,
+            interface: 0,
             len: (value(field::ORIGINAL) as usize).max(captured),
             bytes: kept,
         };

@@ -26,6 +26,8 @@ pub struct Packet<'a> {
     pub t_ns: u64,
     /// Its link layer, as LINKTYPE_ numbers of tcpdump.org: 1 is Ethernet.
     pub link: u32,
+    /// Number of its interface in the section; 0 in a pcap file, which has one.
+    pub interface: u32,
     /// Bytes it had on the wire.
     pub len: usize,
     /// The first of them, as many as were kept.
@@ -91,6 +93,14 @@ impl Decoder {
                 self.format = Format::Classic(Classic::begin(header)?);
                 Ok(Found::Other(classic::FILE_HEADER_LEN))
             }
+        }
+    }
+
+    /// The name of an interface of the section that is being read; empty if nothing says it.
+    pub fn interface_name(&self, number: u32) -> &str {
+        match &self.format {
+            Format::Ng(file) => file.interface_name(number),
+            _ => "",
         }
     }
 

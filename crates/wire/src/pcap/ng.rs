@@ -18,9 +18,13 @@ pub(super) const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 pub(super) const FRAME_LEN: usize = 12;
 /// Interfaces of one section that are remembered; more are damage.
 pub(super) const INTERFACES_MAX: usize = 4096;
+/// Bytes of an interface's name that are remembered: more than any system's names have.
+const NAME_MAX: usize = 64;
 
 mod option {
     pub(super) const END: u16 = 0;
+    /// if_name.
+    pub(super) const NAME: u16 = 2;
     /// if_tsresol.
     pub(super) const RESOLUTION: u16 = 9;
     /// if_tsoffset, in seconds.
@@ -40,8 +44,9 @@ pub(super) struct Ng {
     dropped_before: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Interface {
+    name: String,
     link: u32,
     snap_len: usize,
     resolution: Resolution,
@@ -80,6 +85,11 @@ impl Ng {
         self.interfaces
             .iter()
             .fold(self.dropped_before, |sum, interface| sum.saturating_add(interface.dropped))
+    }
+
+    /// The name of an interface; empty if there is none.
+    pub(super) fn interface_name(&self, number: u32) -> &str {
+        self.interfaces.get(number as usize).map_or("", |interface| &interface.name)
     }
 
     pub(super) fn decode<'a>(&mut self, bytes: &'a [u8]) -> Result<Found<'a>, Error> {
@@ -124,6 +134,7 @@ impl Ng {
         within("the description of an interface", body.len(), 8, BLOCK_LEN_MAX)?;
         within("a list of interfaces", self.interfaces.len() + 1, 1, INTERFACES_MAX)?;
         let mut interface = Interface {
+            name: String::new(),
             link: u32::from(integers.u16_at(body, 0)),
             snap_len: integers.u32_at(body, 4) as usize,
             resolution: Resolution::new(6),
@@ -131,6 +142,7 @@ impl Ng {
             dropped: 0,
         };
         options(integers, &body[8..], |code, value| match (code, value.len()) {
+            (option::NAME, 1..) => interface.name = name(value),
             (option::RESOLUTION, 1..) => interface.resolution = Resolution::new(value[0]),
             (option::OFFSET, 8..) => interface.offset_s = integers.u64_at(value, 0) as i64,
             _ => {}
@@ -177,10 +189,17 @@ impl Ng {
         Ok(Packet {
             t_ns: interface.resolution.to_ns(units, interface.offset_s),
             link: interface.link,
+            interface: number as u32,
             len: len.max(captured),
             bytes: &body[head..head + captured],
         })
     }
+}
+
+/// Text of an option, which some writers end with a zero.
+fn name(value: &[u8]) -> String {
+    let text = value.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(&text[..text.len().min(NAME_MAX)]).into_owned()
 }
 
 /// Calls `each` with code and value of every option; a cut-off option ends the list.

@@ -99,6 +99,35 @@ fn pcapng_with_interfaces_of_different_resolution_and_a_second_section() {
 }
 
 #[test]
+fn packets_are_known_by_their_interface() {
+    let named = |text: &str| {
+        let mut option = [u16s(true, &[2, text.len() as u16]), text.as_bytes().to_vec()].concat();
+        option.resize(option.len().next_multiple_of(4), 0);
+        interface(true, 1, &option)
+    };
+    let packet = |number: u32| block(true, 6, &u32s(true, &[number, 0, 0, 0, 60]));
+    let long = "x".repeat(100);
+    let first = [section(true), named("near"), named("far\0"), interface(true, 1, &[])].concat();
+    let packets = [packet(1), packet(2), packet(0)].concat();
+    let second = [section(true), named(&long), packet(0)].concat();
+    let (file, mut decoder, mut at) = ([first, packets, second].concat(), Decoder::new(), 0);
+    let mut seen = Vec::new();
+    while at < file.len() {
+        at += match decoder.decode(&file[at..]).expect("a good file") {
+            Found::More(needed) => panic!("{needed} bytes are asked for"),
+            Found::Other(len) => len,
+            Found::Packet { len, packet } => {
+                seen.push((packet.interface, decoder.interface_name(packet.interface).to_owned()));
+                len
+            }
+        };
+    }
+    let expected = [(1, "far"), (2, ""), (0, "near"), (0, &long[..64])];
+    assert_eq!(seen, expected.map(|(number, name)| (number, name.to_owned())));
+    assert_eq!(decoder.interface_name(7), "");
+}
+
+#[test]
 fn simple_and_obsolete_packets() {
     let simple = block(true, 3, &[u32s(true, &[200]), vec![4; 96]].concat());
     let head = [u16s(true, &[0, 7]), u32s(true, &[0, 1_000_000, 2, 2])].concat();

@@ -1,6 +1,9 @@
 //! `farlun analyze` against tshark and tcptrace on the same files: packets, round trips, bytes in flight, commands,
-//! retransmissions. `stacks` has captures of several stacks and paths, `verdict` those whose limiter is known.
+//! retransmissions. `stacks` has captures of several stacks and paths, `verdict` those whose limiter is known, `dropped`
+//! those that lack packets, `both_ends` those of two interfaces.
 
+mod both_ends;
+mod dropped;
 mod stacks;
 mod tap;
 mod verdict;

@@ -182,10 +182,28 @@ fn a_ring_of_files_is_one_capture_and_a_page_shows_it() {
     assert_eq!(pieced["connections"], whole["connections"]);
     assert_eq!(pieced["paths"].as_array().map(Vec::len), Some(2));
     let page = std::fs::read_to_string(out.join("report.html")).expect("a page");
-    for word in ["Verdict", "fig-packets", "SCSI Command", "farlun analyze"] {
+    for word in ["Verdict", "class=\"verdict\"", "fig-packets", "SCSI Command", "farlun analyze"] {
         assert!(page.contains(word), "no {word} in the page");
     }
-    // The same packets at two taps overlap: two captures.
-    let several = run(farlun(["analyze", "--json"]).arg(&file).arg(&file), LIMIT).expect_code(0).json();
-    assert_eq!(several["captures"].as_array().map(Vec::len), Some(2), "{several}");
+}
+
+#[test]
+fn the_same_traffic_in_two_files_is_not_added_up() {
+    need!(path::available(), skip::program("tcpdump"), skip::program("editcap"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = Tap::default().capture(folder.path(), "once");
+    let connections = analyzed(&file)["connections"].clone();
+    // At the same time, and by the clock of a host that is an hour late.
+    let late = folder.path().join("late.pcap");
+    output(Command::new("editcap").args(["-F", "nsecpcap", "-t", "3600"]).arg(&file).arg(&late));
+    for again in [&file, &late] {
+        let both = run(farlun(["analyze", "--json"]).arg(again).arg(&file), LIMIT).expect_code(0).json();
+        let [first, second] = [0, 1].map(|n| &both["captures"][n]);
+        assert_eq!((&first["connections"], &first["shared"]), (&connections, &serde_json::json!([])));
+        let all = connections.as_array().map(Vec::len);
+        assert_eq!(second["shared"], serde_json::json!([{"capture": 0, "connections": all}]), "{both}");
+        assert_eq!(second["connections"].as_array().map(Vec::len), all);
+        let said = run(farlun(["analyze"]).arg(again).arg(&file), LIMIT).expect_code(0).stdout;
+        assert!(said.contains("the same traffic at another tap"), "{said}");
+    }
 }

@@ -9,7 +9,7 @@ use e2e::{farlun, farlun_path, path, run, tgtd};
 use serde_json::Value;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
-const IQN: &str = "iqn.2026-11.io.farlun:analyze";
+pub(crate) const IQN: &str = "iqn.2026-11.io.farlun:analyze";
 
 /// Where packets are taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -149,8 +149,13 @@ fn tcpdump(file: &Path, log: &Path, snap: usize) -> String {
 
 /// The lines of a list, without the heading, split into fields.
 pub(crate) fn list(file: &Path, what: &str) -> Vec<Vec<String>> {
+    list_of(file, what, &[])
+}
+
+/// The same with more flags.
+pub(crate) fn list_of(file: &Path, what: &str, flags: &[&str]) -> Vec<Vec<String>> {
     let mut command = farlun(["analyze", "--list", what]);
-    let said = run(command.arg(file), LIMIT).expect_code(0).stdout;
+    let said = run(command.args(flags).arg(file), LIMIT).expect_code(0).stdout;
     said.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect()).collect()
 }
 

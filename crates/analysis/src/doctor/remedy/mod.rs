@@ -48,7 +48,7 @@ const BUFFER_BYTES: [f64; 2] = [(8 << 20) as f64, (1 << 30) as f64];
 const BLOCK_BYTES: [f64; 2] = [4096.0, (1 << 20) as f64];
 /// FirstBurstLength: what open-iscsi asks for anyway, and the most that a login takes.
 const FIRST_BURST_BYTES: [f64; 2] = [262_144.0, 16_776_192.0];
-/// Payload of a packet, about.
+/// Payload of a packet, about, where it is not known.
 const PACKET_BYTES: f64 = 1448.0;
 
 /// The settings that relieve a limiter; empty if there are none, as for a line that is full.
@@ -91,6 +91,7 @@ impl Wanted {
         let places = out.queue_limit.unwrap_or(0.0).max(out.window_most.unwrap_or(0.0));
         let sender = facts.sender.and_then(|sender| sender.buffer_most_bytes).unwrap_or(0.0);
         let buffer = facts.receiver.buffer_most_bytes.unwrap_or(0.0).max(sender);
+        let mss = facts.sender.map(|sender| sender.mss_bytes).filter(|bytes| *bytes > 0.0);
         let first = facts.agreed.map_or(0.0, |agreed| agreed.first_burst_bytes);
         Wanted {
             requests: within(requests.max(places), REQUESTS).next_power_of_two(),
@@ -101,7 +102,7 @@ impl Wanted {
             connections: (facts.connections.max(1.0) / facts.sessions.max(1.0)
                 * tcp::more_connections(facts).max(1.0))
             .ceil() as u64,
-            packets: within(rate * rtt_s / PACKET_BYTES, [10.0, 1000.0]),
+            packets: within(rate * rtt_s / mss.unwrap_or(PACKET_BYTES), [10.0, 1000.0]),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Capture files in the order of their packets. Those that follow each other, as a ring of files does, are one capture;
-//! those that overlap were made at several taps, and each is one of its own.
+//! those that overlap, or begin with what was there before, were made at several taps, and each is one of its own.
 
 use std::fs::File;
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 
 use analysis::capture::file::{self, Ended, FileError};
-use analysis::capture::{Analyzer, Capture, Listener};
+use analysis::capture::{self, Analyzer, Capture, Listener, Opening};
 use analysis::gaps::Gaps;
 use analysis::gaps::capture::Listening;
 use anyhow::Context;
@@ -18,36 +18,84 @@ use crate::exit::Exit;
 /// A capture and the files it was read from.
 pub(super) struct Read {
     pub(super) paths: Vec<PathBuf>,
+    /// That were asked for; all if there is none.
+    pub(super) interfaces: Vec<String>,
     pub(super) capture: Capture,
     pub(super) gaps: Option<Gaps>,
+    /// Captures before it that show connections which are in it too.
+    pub(super) shared: Vec<Shared>,
+}
+
+/// Connections that another capture shows too.
+#[derive(Clone, Copy, serde::Serialize)]
+pub(super) struct Shared {
+    /// Which capture that is, from 0.
+    pub(super) capture: usize,
+    pub(super) connections: usize,
 }
 
 /// A capture that is being read.
 pub(super) struct Tapped {
     paths: Vec<PathBuf>,
+    interfaces: Vec<String>,
     analyzer: Analyzer,
     listening: Listening,
     dropped: u64,
     cut: Option<String>,
 }
 
-/// Reads all files; a bar shows how far.
-pub(super) fn read(paths: &[PathBuf], listener: &mut dyn Listener) -> anyhow::Result<Vec<Read>> {
+/// Reads all files, of `interfaces` only if any are named; a bar shows how far.
+pub(super) fn read(
+    paths: &[PathBuf],
+    interfaces: &[String],
+    listener: &mut dyn Listener,
+) -> anyhow::Result<Vec<Read>> {
     let mut order = Vec::new();
     for path in paths {
         // One alone may be a pipe, which is read once.
-        order.push((if paths.len() > 1 { first_ns(path)? } else { 0 }, path));
+        order.push((if paths.len() > 1 { opening(path)? } else { Opening::default() }, path));
     }
-    order.sort_by_key(|(first_ns, _)| *first_ns);
+    order.sort_by_key(|(opening, _)| opening.first_ns());
     let mut captures: Vec<Tapped> = Vec::new();
-    for (first_ns, path) in order {
-        let last = captures.last_mut().filter(|last| last.analyzer.last_ns() <= first_ns);
-        let mut fresh = Tapped::over(&[]);
-        let is_fresh = last.is_none();
-        last.unwrap_or(&mut fresh).take(path, listener)?;
+    for (opening, path) in order {
+        let goes_on = |tapped: &&mut Tapped| {
+            tapped.analyzer.last_ns() <= opening.first_ns() && !tapped.analyzer.has(&opening)
+        };
+        let before = captures.iter_mut().filter(goes_on).max_by_key(|tapped| tapped.analyzer.last_ns());
+        let mut fresh = Tapped::over(&[], interfaces);
+        let is_fresh = before.is_none();
+        before.unwrap_or(&mut fresh).take(path, listener)?;
         captures.extend(is_fresh.then_some(fresh));
     }
-    Ok(captures.into_iter().map(Tapped::finish).collect())
+    let mut captures: Vec<Read> = captures.into_iter().map(Tapped::finish).collect();
+    captures.iter().try_for_each(Read::expect_packets)?;
+    for this in 1..captures.len() {
+        let (before, rest) = captures.split_at_mut(this);
+        let shared = before.iter().enumerate().map(|(capture, other)| {
+            let connections = capture::shared(&rest[0].capture, &other.capture);
+            Shared { capture, connections }
+        });
+        rest[0].shared = shared.filter(|shared| shared.connections > 0).collect();
+    }
+    Ok(captures)
+}
+
+impl Read {
+    /// That an interface that was asked for is there.
+    fn expect_packets(&self) -> anyhow::Result<()> {
+        let there = &self.capture.interfaces;
+        if self.interfaces.is_empty() || there.iter().any(|one| one.taken) {
+            return Ok(());
+        }
+        let there: Vec<String> =
+            there.iter().map(|one| format!("{} ({})", one.number, one.label())).collect();
+        Err(Exit::usage(format!(
+            "{} has no packet of interface {}, expected one of: {}",
+            names(&self.paths),
+            self.interfaces.join(", "),
+            there.join(", ")
+        )))
+    }
 }
 
 /// Writes what `page` makes of each capture into a folder, and says where.
@@ -63,6 +111,7 @@ pub(super) fn in_folder(
         let path = folder.join(format!("report{number}.html"));
         let mut words = vec!["farlun".to_owned(), "analyze".to_owned()];
         words.extend(read.paths.iter().map(|path| path.to_string_lossy().into_owned()));
+        words.extend(read.interfaces.iter().flat_map(|name| ["--interface".to_owned(), name.clone()]));
         words.extend(["--out".to_owned(), folder.to_string_lossy().into_owned()]);
         let page = page(read, &lab::quoted(&words))?;
         std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
@@ -77,10 +126,11 @@ pub(super) fn names(paths: &[PathBuf]) -> String {
 }
 
 impl Tapped {
-    pub(super) fn over(paths: &[PathBuf]) -> Tapped {
+    pub(super) fn over(paths: &[PathBuf], interfaces: &[String]) -> Tapped {
         Tapped {
             paths: paths.to_vec(),
-            analyzer: Analyzer::new(),
+            interfaces: interfaces.to_vec(),
+            analyzer: Analyzer::of_interfaces(interfaces.to_vec()),
             listening: Listening::default(),
             dropped: 0,
             cut: None,
@@ -97,8 +147,8 @@ impl Tapped {
         let bar = bar(file.metadata().map_or(0, |about| about.len()));
         let analyzer = &mut self.analyzer;
         let mut all = (&mut self.listening, listener);
-        let each = |packet: &Packet<'_>| {
-            analyzer.packet(packet, &mut all);
+        let each = |packet: &Packet<'_>, interface: &str| {
+            analyzer.packet(packet, interface, &mut all);
             false
         };
         let Ended { dropped, cut } =
@@ -114,19 +164,17 @@ impl Tapped {
         let several = self.paths.len() > 1;
         let cut = self.cut.map(|cut| if several { format!("{cut} (a file of several)") } else { cut });
         let capture = self.analyzer.finish(self.dropped, cut);
-        Read { paths: self.paths, capture, gaps: self.listening.finish() }
+        let gaps = self.listening.finish(&capture);
+        Read { paths: self.paths, interfaces: self.interfaces, capture, gaps, shared: Vec::new() }
     }
 }
 
-/// Time of a file's first packet; 0 if it has none.
-fn first_ns(path: &Path) -> anyhow::Result<u64> {
-    let mut first_ns = 0;
-    let each = |packet: &Packet<'_>| {
-        first_ns = packet.t_ns;
-        true
-    };
-    file::walk(open(path)?, each, |_| {}).map_err(|error| explain(path, error))?;
-    Ok(first_ns)
+/// What a file begins with.
+fn opening(path: &Path) -> anyhow::Result<Opening> {
+    let mut opening = Opening::default();
+    file::walk(open(path)?, |packet, interface| opening.packet(packet, interface), |_| {})
+        .map_err(|error| explain(path, error))?;
+    Ok(opening)
 }
 
 fn open(path: &Path) -> anyhow::Result<File> {

@@ -28,12 +28,12 @@ impl Lines {
         lines.line(format_args!(
             "{}",
             match list {
-                List::Packets => "packet\tt_ns\tfrom\tto\tseq\tlen\tflags\tkind\tack_rtt_ns\tflight_bytes",
+                List::Packets => "packet\tt_ns\tfrom\tto\tseq\tlen\tflags\tkind\tack_rtt_ns\tflight_bytes\tinterface",
                 List::Pdus =>
-                    "t_ns\tfrom\tto\topcode\titt\tstart\tend\tfirst_packet\tlast_packet\tinferred",
+                    "t_ns\tfrom\tto\topcode\titt\tstart\tend\tfirst_packet\tlast_packet\tinferred\tinterface",
                 List::Commands =>
                     "t_ns\tinitiator\ttarget\titt\tcmd_sn\toperation\tbytes\trequest_packet\tresponse_packet\t\
-                     service_ns\tr2ts\tinferred",
+                     service_ns\tr2ts\tinferred\tinterface",
             }
         ));
         lines
@@ -57,10 +57,11 @@ impl Lines {
 impl Listener for Lines {
     fn packet(&mut self, row: &PacketRow) {
         if matches!(self.list, List::Packets) {
-            let PacketRow { packet, t_ns, src, dst, seq, len, flags, kind, .. } = row;
+            let PacketRow { packet, t_ns, interface, src, dst, seq, len, flags, kind, .. } = row;
             let (kind, rtt, flight) = (kind.name(), maybe(row.ack_rtt_ns), row.flight_bytes);
             self.line(format_args!(
-                "{packet}\t{t_ns}\t{src}\t{dst}\t{seq}\t{len}\t{flags:#04x}\t{kind}\t{rtt}\t{flight}"
+                "{packet}\t{t_ns}\t{src}\t{dst}\t{seq}\t{len}\t{flags:#04x}\t{kind}\t{rtt}\t{flight}\t\
+                 {interface}"
             ));
         }
     }
@@ -68,11 +69,22 @@ impl Listener for Lines {
     fn pdu(&mut self, row: &PduRow) {
         if matches!(self.list, List::Pdus) {
             let PduRow {
-                t_ns, src, dst, opcode, itt, start, end, first_packet, last_packet, inferred, ..
+                interface,
+                t_ns,
+                src,
+                dst,
+                opcode,
+                itt,
+                start,
+                end,
+                first_packet,
+                last_packet,
+                inferred,
+                ..
             } = row;
             self.line(format_args!(
                 "{t_ns}\t{src}\t{dst}\t{opcode:?}\t{itt:#010x}\t{start}\t{end}\t{first_packet}\t{last_packet}\t\
-                 {inferred}"
+                 {inferred}\t{interface}"
             ));
         }
     }
@@ -84,8 +96,8 @@ impl Listener for Lines {
             let operation = row.operation.map_or_else(String::new, |code| format!("{code:#04x}"));
             self.line(format_args!(
                 "{t_ns}\t{initiator}\t{target}\t{itt:#010x}\t{cmd_sn}\t{operation}\t{bytes}\t{request_packet}\t\
-                 {response_packet}\t{service}\t{r2ts}\t{}",
-                row.inferred
+                 {response_packet}\t{service}\t{r2ts}\t{}\t{}",
+                row.inferred, row.interface
             ));
         }
     }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use store::RunDir;
 
 use crate::exit::{self, Exit};
-use files::{Read, Tapped};
+use files::{Read, Shared, Tapped};
 use lines::{Lines, List};
 
 /// Packets of the diagram of a page.
@@ -24,15 +24,19 @@ const PACKETS: usize = 6_000;
 /// Say what captures hold: TCP connections, the iSCSI in them, of whatever stacks, and what limits it.
 ///
 /// Reads pcap and pcapng, whole packets or their beginnings only. A file that is cut off is read up to the cut. Files
-/// that follow each other in time are one capture; of run directories the tables are read.
+/// that follow each other in time are one capture; of run directories the tables are read. A connection that several
+/// interfaces of a file show is told once, as seen nearest its initiator.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  farlun analyze slow.pcap\n  farlun analyze ring.pcap* --out slow\n  farlun analyze slow.pcap --list commands > commands.tsv"
+    after_help = "Examples:\n  farlun analyze slow.pcap\n  farlun analyze ring.pcap* --out slow\n  farlun analyze wan.pcapng --interface far\n  farlun analyze slow.pcap --list commands > commands.tsv"
 )]
 pub(crate) struct AnalyzeArgs {
     /// Capture files and run directories.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
+    /// Look only at packets of this interface of pcapng files, by name or number; given again, at further ones.
+    #[arg(long = "interface", value_name = "NAME")]
+    interfaces: Vec<String>,
     /// Print one JSON document instead of tables.
     #[arg(long, conflicts_with = "list")]
     json: bool,
@@ -45,16 +49,16 @@ pub(crate) struct AnalyzeArgs {
 }
 
 pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
-    let AnalyzeArgs { paths, json, list, out } = args;
+    let AnalyzeArgs { paths, interfaces, json, list, out } = args;
     let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().partition(|path| path.is_dir());
     let runs = folders.iter().map(RunDir::open).collect::<Result<Vec<_>, _>>().map_err(Exit::usage)?;
     if let Some(list) = list {
         if let Some(folder) = folders.first() {
             return Err(Exit::usage(format!("{} is a folder, --list is of capture files", folder.display())));
         }
-        return lists(&files, list);
+        return lists(&files, &interfaces, list);
     }
-    let captures = files::read(&files, &mut ())?;
+    let captures = files::read(&files, &interfaces, &mut ())?;
     let pages = match &out {
         Some(out) => files::in_folder(out, &captures, page)?,
         None => Vec::new(),
@@ -66,14 +70,13 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
     }
     let colour = Colour::on(&stdout());
     let mut parts: Vec<String> = Vec::new();
-    for Read { paths, capture, gaps } in &captures {
-        let name = if captures.len() + tours.len() > 1 {
-            format!("{}\n", files::names(paths))
-        } else {
-            String::new()
-        };
-        parts.push(format!("{name}{}", terminal::capture(capture, colour).trim_end()));
-        parts.extend(gaps.iter().map(|gaps| terminal::gaps(gaps, colour).trim_end().to_owned()));
+    let is_alone = captures.len() + tours.len() == 1;
+    for read in &captures {
+        let name = if is_alone { String::new() } else { format!("{}\n", files::names(&read.paths)) };
+        let again = again(read, &captures).map_or_else(String::new, |sentence| format!("{sentence}\n"));
+        let told = terminal::capture(&read.capture, colour);
+        parts.push(format!("{name}{again}{}", told.trim_end()));
+        parts.extend(read.gaps.iter().map(|gaps| terminal::gaps(gaps, colour).trim_end().to_owned()));
     }
     for (folder, tour) in folders.iter().zip(&tours) {
         parts.push(format!("{}\n{}", folder.display(), terminal::summary(tour, colour).trim_end()));
@@ -83,16 +86,36 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
     Ok(exit::DONE)
 }
 
-fn lists(files: &[PathBuf], list: List) -> anyhow::Result<u8> {
+fn lists(files: &[PathBuf], interfaces: &[String], list: List) -> anyhow::Result<u8> {
     let mut lines = Lines::new(list);
-    let captures = files::read(files, &mut lines)?;
+    let captures = files::read(files, interfaces, &mut lines)?;
     lines.finish().context("cannot write to standard output")?;
-    for Read { paths, capture, .. } in captures {
-        if let Some(cut) = capture.cut {
-            eprintln!("farlun: {} was read up to a cut: {cut}", files::names(&paths));
+    for read in &captures {
+        let (name, capture) = (files::names(&read.paths), &read.capture);
+        if let Some(cut) = &capture.cut {
+            eprintln!("farlun: {name} was read up to a cut: {cut}");
+        }
+        if capture.connections.iter().any(|connection| !connection.also_at.is_empty()) {
+            eprintln!(
+                "farlun: connections of {name} passed several interfaces, and rows of all of them are listed: the last \
+                 column says which, --interface takes one"
+            );
+        }
+        if let Some(again) = again(read, &captures) {
+            eprintln!("farlun: {name}: {again}");
         }
     }
     Ok(exit::DONE)
+}
+
+/// What is said of a capture that shows what others have shown.
+fn again(read: &Read, captures: &[Read]) -> Option<String> {
+    let shared = read.shared.iter().map(|Shared { capture, connections }| {
+        let name = files::names(&captures[*capture].paths);
+        format!("{connections} of its connections are in {name} too: the same traffic at another tap, not more of it")
+    });
+    let shared: Vec<String> = shared.collect();
+    (!shared.is_empty()).then(|| shared.join("\n"))
 }
 
 /// The page of a capture; its packets are read a second time.
@@ -100,7 +123,7 @@ fn page(read: &Read, rebuild: &str) -> anyhow::Result<String> {
     let Some(mut drawing) = Drawing::of(&read.capture, PACKETS) else {
         return Ok(report::capture_html(&read.capture, None, rebuild));
     };
-    Tapped::over(&read.paths).walk(&mut drawing)?;
+    Tapped::over(&read.paths, &read.interfaces).walk(&mut drawing)?;
     Ok(report::capture_html(&read.capture, drawing.finish().as_ref(), rebuild))
 }
 
@@ -111,10 +134,11 @@ fn document(
     folders: &[PathBuf],
     pages: &[PathBuf],
 ) -> anyhow::Result<Value> {
-    let with = |Read { paths, capture, gaps }: &Read| {
+    let with = |Read { paths, capture, gaps, shared, .. }: &Read| {
         let mut value = serde_json::to_value(capture)?;
         value["paths"] = json!(paths);
         value["gaps"] = json!(gaps);
+        value["shared"] = json!(shared);
         anyhow::Ok(value)
     };
     let told = captures.iter().map(with).collect::<anyhow::Result<Vec<_>>>()?;

@@ -1,0 +1,134 @@
+//! What to change about a limiter that a tap has seen: the doctor's own commands, with the numbers of the connection.
+//!
+//! Nothing is judged here. Where a tap cannot tell limiters apart the settings of all of them are named.
+
+use crate::doctor::remedy::{self, Remedy};
+use crate::doctor::{Agreed, Facts, Limiter, Outstanding, Performance, Receiver, Sender, Stages};
+
+use super::result::{Connection, Direction, Iscsi};
+use super::waits::TimeUse;
+
+/// The settings that relieve a limiter, those of one stack in one block.
+pub(super) fn of(limiter: Limiter, facts: &Facts) -> Vec<Remedy> {
+    let mut found: Vec<Remedy> = Vec::new();
+    let alike = [Some(limiter), looks_like(limiter)].into_iter().flatten();
+    for remedy in alike.flat_map(|limiter| remedy::remedies(limiter, facts)) {
+        match found.iter_mut().find(|known| known.stack == remedy.stack) {
+            Some(known) => known.commands = format!("{}\n{}", known.commands, remedy.commands),
+            None => found.push(remedy),
+        }
+    }
+    found
+}
+
+/// What a tap sees as the same: above iSCSI, and inside of the target.
+fn looks_like(limiter: Limiter) -> Option<Limiter> {
+    match limiter {
+        Limiter::CallerDepth => Some(Limiter::QueueLimit),
+        Limiter::StoreLatency => Some(Limiter::TargetQueue),
+        _ => None,
+    }
+}
+
+/// What a tap knows of the load on a connection, `data` being the direction that carries most of it.
+pub(super) fn facts(
+    connection: &Connection,
+    iscsi: &Iscsi,
+    time: TimeUse,
+    data: &Direction,
+    current: Performance,
+) -> Facts {
+    let told = &iscsi.commands;
+    let is_write = data.from == connection.directions[0].from;
+    let moved = [told.read_service, told.write_service].into_iter().flatten();
+    let requests = moved.map(|service| service.count).sum::<u64>();
+    let request_bytes = (told.read_bytes + told.written_bytes) as f64 / requests.max(1) as f64;
+    // Little's law, where statuses may have been missed.
+    let asked = current.bytes_per_s * current.latency_s / request_bytes.max(1.0);
+    let depth = told.in_flight.map_or(asked, |depth| depth.mean);
+    let turn = if is_write { told.status_turn } else { told.first_answer };
+    let target_s = turn.zip(iscsi.network_to_target_s).map(|(turn, way_s)| (turn.p50_s - way_s).max(0.0));
+    let rtt_s = iscsi.network_to_target_s.zip(iscsi.network_to_initiator_s);
+    Facts {
+        is_write,
+        requests,
+        request_bytes,
+        current,
+        rtt_s: rtt_s.map(|(to_target_s, to_initiator_s)| to_target_s + to_initiator_s),
+        sessions: 1.0,
+        connections: 1.0,
+        outstanding: Outstanding {
+            called: depth,
+            queued: depth,
+            granted: depth,
+            window_most: iscsi.window.map(|window| window.largest as f64),
+            ..Outstanding::default()
+        },
+        stages: Stages { target: target_s, ..Stages::default() },
+        sender: Some(sender(data, time)),
+        receiver: Receiver::default(),
+        line_bytes_per_s: data.delivered.map(|delivered| delivered.peak_bytes_per_s),
+        agreed: Some(agreed(iscsi)),
+        ..Facts::default()
+    }
+}
+
+/// TCP of who sends the data; what is in no packet stays 0.
+fn sender(data: &Direction, time: TimeUse) -> Sender {
+    let share = |seconds: f64| seconds / time.length_s.max(f64::MIN_POSITIVE);
+    Sender {
+        backlogged: share(time.sending_s + time.recovery_s + time.receive_window_s),
+        receive_window: share(time.receive_window_s),
+        congestion_window: share(time.recovery_s),
+        flight_bytes: data.flight_mean_bytes,
+        rtt_s: data.ack_rtt.map_or(0.0, |rtt| rtt.p50_s),
+        mss_bytes: data.mss_bytes.map_or(0.0, |bytes| bytes as f64),
+        retransmitted: data.retransmissions as f64,
+        packets: data.data_packets as f64,
+        ..Sender::default()
+    }
+}
+
+/// What was agreed on, or at least what was used of it where the login is not in the capture.
+fn agreed(iscsi: &Iscsi) -> Agreed {
+    let told = &iscsi.commands;
+    match iscsi.agreed {
+        Some(agreed) => Agreed {
+            immediate_data: agreed.immediate_data,
+            initial_r2t: agreed.initial_r2t,
+            first_burst_bytes: agreed.first_burst_bytes as f64,
+            max_burst_bytes: agreed.max_burst_bytes as f64,
+            max_outstanding_r2t: agreed.max_outstanding_r2t as f64,
+            segment_bytes: agreed.segment_bytes[usize::from(told.written_bytes > told.read_bytes)] as f64,
+        },
+        None => Agreed {
+            immediate_data: told.unasked_bytes_max > 0,
+            initial_r2t: told.unasked_bytes_max == 0,
+            first_burst_bytes: told.unasked_bytes_max as f64,
+            max_burst_bytes: told.r2t_bytes_max as f64,
+            ..Agreed::default()
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_one_stack_are_one_block() {
+        let facts = Facts { rtt_s: Some(0.1), request_bytes: 4096.0, ..Facts::default() };
+        let found = of(Limiter::CallerDepth, &facts);
+        let mut stacks: Vec<&str> = found.iter().map(|remedy| remedy.stack).collect();
+        let all = stacks.len();
+        stacks.sort_unstable();
+        stacks.dedup();
+        assert_eq!(all, stacks.len());
+        let of_stack = |stack| found.iter().find(|remedy| remedy.stack == stack).map(|r| r.commands.as_str());
+        assert!(
+            of_stack("farlun").is_some_and(|text| text.contains("--depth") && text.contains("--queue-limit"))
+        );
+        assert!(of_stack("open-iscsi").is_some_and(|text| text.contains("node.session.queue_depth")));
+        assert!(of(Limiter::LinkRate, &facts).is_empty());
+    }
+}
