@@ -288,11 +288,11 @@ impl Target {
         }
     }
 
-    /// Has a worker do what has waited for its time. What nobody wants any more by then is not done; reservations that are
-    /// in force already are kept all the same.
+    /// Has a worker do what has waited for its time. What task management has ended by then is not done; reservations that
+    /// are in force already are kept all the same.
     fn begin(&mut self, job: Job) {
         let side = self.sides.get(job.side).filter(|side| side.nexus == job.nexus);
-        let is_over = side.is_none_or(|side| side.is_doomed(job.token));
+        let is_over = side.is_some_and(|side| side.is_ended(job.token));
         if is_over && !matches!(job.call, Call::Keep(_)) {
             let Job { side, nexus, token, .. } = job;
             return self.finish(Done { side, nexus, token, result: Ok(()), read: None, ended: None });

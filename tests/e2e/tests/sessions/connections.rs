@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use e2e::ours::Target;
 use wire::iscsi::{
     LogoutRequest, Lun, Pdu, RESERVED_TAG, ScsiCommand, TaskAttribute, TaskManagementRequest, login_status,
-    logout_reason, task_function,
+    logout_reason, reject_reason, task_function,
 };
 use wire::scsi::Cdb;
 
@@ -235,7 +235,9 @@ fn the_same_cid_takes_the_place_of_the_old_connection() {
     let (mut again, _) = log_in(&target, Login { tsih, cid: 1, cmd_sn: 3, ..FIRST }).expect("its place");
     assert!(until_closed(&mut other).is_empty());
     again.write_all(&data_out(2, r2t.ttt, 0, &[9; 4096])).expect("the target reads");
-    assert!(waiting(&mut again).is_empty(), "its tasks have ended, and their data is forgotten");
+    let (Pdu::Reject(reject), _) = receive(&mut again) else { panic!("its tasks have ended") };
+    assert_eq!(reject.reason, reject_reason::INVALID_PDU_FIELD, "nor did their data belong here");
+    assert!(waiting(&mut again).is_empty());
     send(&mut one, command(3, read(0, 512), 512), &[]);
     assert_eq!(receive(&mut one).1, [0; 512]);
     send(&mut again, command(4, Cdb::TestUnitReady, 0), &[]);
