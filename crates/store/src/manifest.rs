@@ -457,8 +457,13 @@ mod tests {
         ] {
             let cell = Cell { wan: Some(json!({"path": path})), near: Some(near), ..Cell::default() };
             let seen = cell.wan().unwrap().unwrap().path;
-            let expected =
-                Path { delay_ns: 21_000_000, rate_bits_per_s: rate, queue_bytes: queue, mtu: 1400 };
+            let expected = Path {
+                delay_ns: 21_000_000,
+                rate_bits_per_s: rate,
+                queue_bytes: queue,
+                mtu: 1400,
+                ipv6: false,
+            };
             assert_eq!(seen, expected, "{:?}", cell.near);
         }
     }

@@ -5,12 +5,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use control::Choice;
 use event::Direction;
 
 use crate::exact;
-use crate::plan::{Bench, Cell, Load, LoadKind, Lun, Pacing, Queue, Table};
+use crate::plan::{Cell, Load, LoadKind, Lun, Pacing, Queue, Table};
 
+use super::load_words::{bench_words, policy_words};
 use super::places::Places;
 use super::stores;
 use super::words::{Words, quoted};
@@ -263,43 +263,6 @@ fn host_name(end: &str, n: u32) -> String {
     match n {
         1 => end.to_owned(),
         n => format!("{end}{n}"),
-    }
-}
-
-fn bench_words(words: &mut Words, bench: &Bench) {
-    words.push(["--op", bench.op.name(), "--block", &exact::bytes(bench.block_bytes)]);
-    if let Some(depth) = bench.depth {
-        words.push(["--depth", &depth.to_string()]);
-    }
-    if let Some(limit) = bench.queue_limit {
-        words.push(["--queue-limit", &limit.to_string()]);
-    }
-    if bench.random {
-        words.push(["--random"]);
-    }
-    let bursts = bench.bursts;
-    for (flag, bytes) in [("--first-burst", bursts.first_bytes), ("--max-burst", bursts.max_bytes)] {
-        if let Some(bytes) = bytes {
-            words.push([flag, &exact::bytes(bytes)]);
-        }
-    }
-    if let Some(r2ts) = bursts.r2ts {
-        words.push(["--r2ts", &r2ts.to_string()]);
-    }
-    if bursts.initial_r2t {
-        words.push(["--initial-r2t"]);
-    }
-    for (flag, count) in [("--sessions", bench.sessions), ("--connections", bench.connections)] {
-        if count > 1 {
-            words.push([flag, &count.to_string()]);
-        }
-    }
-    policy_words(words, bench);
-}
-
-fn policy_words(words: &mut Words, bench: &Bench) {
-    if bench.policy != Choice::default() {
-        words.push(["--policy", bench.policy.name()]);
     }
 }
 

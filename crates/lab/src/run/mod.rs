@@ -9,6 +9,7 @@ mod child;
 mod command;
 mod error;
 mod found;
+mod load_words;
 mod order;
 mod places;
 mod program;

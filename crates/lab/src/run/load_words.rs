@@ -1,0 +1,47 @@
+//! What a `farlun bench` is told of its load, in words of a command line.
+
+use control::Choice;
+
+use crate::exact;
+use crate::plan::Bench;
+
+use super::words::Words;
+
+/// Everything.
+pub(super) fn bench_words(words: &mut Words, bench: &Bench) {
+    words.push(["--op", bench.op.name(), "--block", &exact::bytes(bench.block_bytes)]);
+    if let Some(depth) = bench.depth {
+        words.push(["--depth", &depth.to_string()]);
+    }
+    if let Some(limit) = bench.queue_limit {
+        words.push(["--queue-limit", &limit.to_string()]);
+    }
+    if bench.random {
+        words.push(["--random"]);
+    }
+    let bursts = bench.bursts;
+    for (flag, bytes) in [("--first-burst", bursts.first_bytes), ("--max-burst", bursts.max_bytes)] {
+        if let Some(bytes) = bytes {
+            words.push([flag, &exact::bytes(bytes)]);
+        }
+    }
+    if let Some(r2ts) = bursts.r2ts {
+        words.push(["--r2ts", &r2ts.to_string()]);
+    }
+    if bursts.initial_r2t {
+        words.push(["--initial-r2t"]);
+    }
+    for (flag, count) in [("--sessions", bench.sessions), ("--connections", bench.connections)] {
+        if count > 1 {
+            words.push([flag, &count.to_string()]);
+        }
+    }
+    policy_words(words, bench);
+}
+
+/// The policy alone, which the far end is told too.
+pub(super) fn policy_words(words: &mut Words, bench: &Bench) {
+    if bench.policy != Choice::default() {
+        words.push(["--policy", bench.policy.name()]);
+    }
+}
