@@ -26,6 +26,8 @@ pub struct Remedy {
 struct Wanted {
     /// Requests under way.
     requests: u64,
+    /// Commands that the target should let be open: no fewer than it does.
+    window: u64,
     /// What a socket's buffer should be able to grow to.
     buffer_bytes: u64,
     /// Length of a request.
@@ -88,13 +90,15 @@ impl Wanted {
         let block_bytes = within(ROOM * rate * time_s / depth, BLOCK_BYTES).next_power_of_two();
         // What is there already is never made smaller.
         let out = facts.outstanding;
-        let places = out.queue_limit.unwrap_or(0.0).max(out.window_most.unwrap_or(0.0));
+        let requests = requests.max(out.queue_limit.unwrap_or(0.0));
+        let window = requests.max(out.window_most.unwrap_or(0.0));
         let sender = facts.sender.and_then(|sender| sender.buffer_most_bytes).unwrap_or(0.0);
         let buffer = facts.receiver.buffer_most_bytes.unwrap_or(0.0).max(sender);
         let mss = facts.sender.map(|sender| sender.mss_bytes).filter(|bytes| *bytes > 0.0);
         let first = facts.agreed.map_or(0.0, |agreed| agreed.first_burst_bytes);
         Wanted {
-            requests: within(requests.max(places), REQUESTS).next_power_of_two(),
+            requests: within(requests, REQUESTS).next_power_of_two(),
+            window: within(window, REQUESTS).next_power_of_two(),
             // A receive buffer offers half of itself, and a window may have to grow to twice the path's product.
             buffer_bytes: within(buffer.max(4.0 * rate * rtt_s), BUFFER_BYTES).next_power_of_two(),
             block_bytes,
@@ -159,8 +163,8 @@ mod tests {
         let agreed = Agreed { first_burst_bytes: (4 << 20) as f64, ..Agreed::default() };
         let wanted = Wanted::of(&Facts { agreed: Some(agreed), ..facts });
         assert_eq!(
-            (wanted.requests, wanted.buffer_bytes, wanted.first_burst_bytes),
-            (4096, 512 << 20, 4 << 20)
+            (wanted.requests, wanted.window, wanted.buffer_bytes, wanted.first_burst_bytes),
+            (256, 4096, 512 << 20, 4 << 20)
         );
     }
 

@@ -54,7 +54,7 @@ pub(super) fn queue(wanted: Wanted) -> Vec<Remedy> {
 }
 
 pub(super) fn window(wanted: Wanted) -> Vec<Remedy> {
-    let n = wanted.requests;
+    let n = wanted.window;
     vec![
         remedy(
             "farlun",
