@@ -160,9 +160,9 @@ mod tests {
     fn check(document: Option<Value>, log: &str, ended: &Ended, expected: &Verdict) {
         let dir = tempfile::tempdir().unwrap();
         if let Some(document) = document {
-            std::fs::write(dir.path().join(OUTPUT_FILE), document.to_string()).unwrap();
+            fs::write(dir.path().join(OUTPUT_FILE), document.to_string()).unwrap();
         }
-        std::fs::write(dir.path().join(LOG_FILE), log).unwrap();
+        fs::write(dir.path().join(LOG_FILE), log).unwrap();
         assert_eq!(judge(ended, dir.path(), &load("ours")).verdict, *expected);
     }
 
@@ -188,10 +188,10 @@ mod tests {
             "validity": {"ok": true}, "far": {"exit_code": 0},
             "near": {"exit_code": 0, "output": {"kind": "bench"}},
         });
-        std::fs::write(dir.path().join(OUTPUT_FILE), document.to_string()).unwrap();
-        std::fs::write(dir.path().join(LOG_FILE), "").unwrap();
+        fs::write(dir.path().join(OUTPUT_FILE), document.to_string()).unwrap();
+        fs::write(dir.path().join(LOG_FILE), "").unwrap();
         let judged = || judge(&Ended::Exited(0), dir.path(), &load("ours")).verdict;
-        std::fs::create_dir(dir.path().join("near2")).unwrap();
+        fs::create_dir(dir.path().join("near2")).unwrap();
         for (name, lost, expected) in [
             ("io-near.parquet", 0, Verdict::Valid),
             (
