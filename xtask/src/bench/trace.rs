@@ -59,12 +59,11 @@ pub(super) fn run(length: Length) -> Result<bool> {
         }
         println!("\n== {title}: CPU time of a request in ns\n");
         println!("| figure | recorded | not recorded | difference | bound |\n|---|---|---|---|---|");
-        let ends: [(&str, fn(&Run) -> f64); 2] =
-            [("initiator", |run| run.near_ns), ("target", |run| run.far_ns)];
-        for (name, of) in ends {
-            let figures: Vec<[f64; 2]> = measured.iter().map(|runs| [of(&runs[1]), of(&runs[0])]).collect();
-            good &= cost(name, &figures);
-        }
+        let of_end = |of: fn(&Run) -> f64| -> Vec<[f64; 2]> {
+            measured.iter().map(|runs| [of(&runs[1]), of(&runs[0])]).collect()
+        };
+        good &= cost("initiator", &of_end(|run| run.near_ns));
+        good &= cost("target", &of_end(|run| run.far_ns));
     }
     Ok(good)
 }
