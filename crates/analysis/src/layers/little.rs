@@ -70,7 +70,7 @@ mod tests {
         let one = |i: u64| Pass {
             enter_ns: i * 100,
             leave_ns: i * 100 + inside_ns,
-            has_left: !has_gaps || i % 4 > 0,
+            has_left: !has_gaps || !i.is_multiple_of(4),
             place: 0,
         };
         (1..=1000).map(one).collect()
