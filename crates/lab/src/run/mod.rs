@@ -10,6 +10,7 @@ mod command;
 mod error;
 mod found;
 mod load_words;
+mod lock;
 mod order;
 mod places;
 mod program;
@@ -20,7 +21,7 @@ mod stores;
 mod verdict;
 mod words;
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant, SystemTime};
@@ -36,6 +37,7 @@ use crate::plan::{Cell, Need, Plan};
 
 pub(crate) use command::Parts;
 pub use error::LabError;
+pub(crate) use lock::Lock;
 pub use order::expected_time;
 pub use progress::{Progress, Silent, Step};
 use resume::Conditions;
@@ -103,7 +105,7 @@ struct Session<'a> {
     /// The verdict on every repeat, with its cell.
     verdicts: Vec<(usize, Verdict)>,
     /// That nobody else runs anything in this directory.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Order {

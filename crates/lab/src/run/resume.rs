@@ -5,13 +5,14 @@
 //! since figures of two different things have no median.
 
 use std::fmt;
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 use store::RunDir;
 use store::manifest::Run;
 
+use super::lock::Lock;
 use super::{LabError, Order};
 use crate::plan::Cell;
 
@@ -23,8 +24,7 @@ pub(super) struct Place {
     pub(super) dir: RunDir,
     /// What was run there already.
     pub(super) before: Option<Run>,
-    /// Held until the run has ended, however it ends.
-    pub(super) lock: File,
+    pub(super) lock: Lock,
 }
 
 /// Makes the run directory where nothing is yet, or opens the one of a run that is to go on.
@@ -47,19 +47,9 @@ pub(super) fn place(order: &Order) -> Result<Place, LabError> {
         });
     }
     let dir = if begun { RunDir::open(out)? } else { RunDir::create(out)? };
-    let lock = locked(out)?;
+    let lock = Lock::take(out)?;
     let before = if begun { Some(dir.manifest()?) } else { None };
     Ok(Place { dir, before, lock })
-}
-
-/// The directory itself is the lock: it leaves no file behind and ends with the process.
-fn locked(out: &Path) -> Result<File, LabError> {
-    let lock = File::open(out).map_err(LabError::file(out))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(LabError::Busy(out.to_owned())),
-        Err(TryLockError::Error(source)) => Err(LabError::File { path: out.to_owned(), source }),
-    }
 }
 
 /// Says why a run cannot go on as `now`.

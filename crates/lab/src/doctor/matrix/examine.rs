@@ -1,7 +1,7 @@
 //! Runs one cell after the other into the run directory, and shows the doctor the tables of each and nothing else.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use store::manifest::{Cell, CellEntry, Run};
 use super::setup::Setup;
 use crate::doctor::asked::asked;
 use crate::plan::{Lun, Point};
-use crate::run::{Lab, LabError, Order, Parts, Progress, Step};
+use crate::run::{Lab, LabError, Lock, Order, Parts, Progress, Step};
 
 /// Where the doctor finds the tables: without the files that say what was run.
 const BLIND_DIR: &str = "tables-alone";
@@ -36,7 +36,7 @@ pub(super) struct Examination<'a> {
     /// Why the rest was not run, if it was not.
     pub(super) stopped: Option<String>,
     /// That nobody else runs anything in this directory.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl<'a> Examination<'a> {
@@ -45,7 +45,7 @@ impl<'a> Examination<'a> {
         order: &'a Order,
         dir: RunDir,
         run: Run,
-        lock: File,
+        lock: Lock,
         progress: &'a mut dyn Progress,
         mut times: Vec<Duration>,
     ) -> Examination<'a> {

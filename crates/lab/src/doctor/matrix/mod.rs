@@ -10,7 +10,6 @@ mod score;
 mod setup;
 mod shown;
 
-use std::fs::File;
 use std::time::{Duration, Instant};
 
 use analysis::Tour;
@@ -23,7 +22,7 @@ use self::examine::Examination;
 use self::score::{Pair, Score, Single};
 use self::setup::{Aim, Setup};
 use crate::plan::{Lun, Plan};
-use crate::run::{Lab, LabError, Order, Outcome, Progress, expected_time};
+use crate::run::{Lab, LabError, Lock, Order, Outcome, Progress, expected_time};
 
 /// What the doctor said of every case, and what came of every intervention.
 const RESULT_FILE: &str = "doctor.json";
@@ -34,7 +33,7 @@ const FIXES: usize = 2;
 pub(crate) fn run(
     lab: &Lab,
     order: &Order,
-    (dir, run, lock): (RunDir, Run, File),
+    (dir, run, lock): (RunDir, Run, Lock),
     progress: &mut dyn Progress,
 ) -> Result<Outcome, LabError> {
     if order.resume {
