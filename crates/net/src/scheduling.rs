@@ -1,5 +1,4 @@
-//! How soon and where a thread runs when its time has come: real-time priority, timer slack, its CPU, and the time it
-//! used there.
+//! How soon and where a thread runs when its time has come: real-time priority, timer slack, its CPU.
 #![allow(unsafe_code)]
 
 use std::fs::{File, OpenOptions};
@@ -62,15 +61,6 @@ pub fn stay_awake() -> io::Result<File> {
     let mut request = OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
     request.write_all(&0_i32.to_ne_bytes())?;
     Ok(request)
-}
-
-/// CPU time the calling thread has used, in nanoseconds.
-pub fn thread_cpu_ns() -> u64 {
-    let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `used` is a valid place for the kernel to write one timespec to.
-    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut used) };
-    assert_eq!(failed, 0, "every Linux has a clock of CPU time for each thread");
-    used.tv_sec.unsigned_abs() * 1_000_000_000 + used.tv_nsec.unsigned_abs()
 }
 
 #[cfg(test)]

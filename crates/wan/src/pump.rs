@@ -127,7 +127,7 @@ impl Pump {
                 (turn, slept) = (now, Duration::ZERO);
             }
         }
-        Ok(Cost { cpu_ns: scheduling::thread_cpu_ns(), spin_ns: spin.spent_ns, realtime })
+        Ok(Cost { cpu_ns: clock::thread_cpu_ns(), spin_ns: spin.spent_ns, realtime })
     }
 
     /// Sleeps, or spins if something is due at once and there is budget to.

@@ -26,6 +26,10 @@ use super::{BackendError, BlockStore, write_zeros};
 /// processor meanwhile.
 const CACHED_PIECE_BYTES: usize = 64 << 10;
 
+/// What is read from the page cache by the loop itself at most. It is less than a piece, since the loop may read for
+/// every command of a turn before others have theirs.
+const AT_ONCE_BYTES: usize = 16 << 10;
+
 /// An open file or block device.
 #[derive(Debug)]
 pub struct Disk {
@@ -127,7 +131,7 @@ impl BlockStore for Disk {
     /// A look that misses has the kernel begin to read, which costs the caller a little: where the cache is cold there
     /// are few of them.
     fn read_cached(&self, offset_bytes: u64, into: &mut [u8]) -> bool {
-        if into.len() > CACHED_PIECE_BYTES || self.direct.is_some() || !self.luck.is_worth_it() {
+        if into.len() > AT_ONCE_BYTES || self.direct.is_some() || !self.luck.is_worth_it() {
             return false;
         }
         let read = again(|| net::fs::read_cached_at(self.cached.as_fd(), into, offset_bytes));
