@@ -124,7 +124,7 @@ impl Steering {
         if let Some(bytes_per_s) = decision.pacing_bytes_per_s {
             self.tuning.pace(stream, bytes_per_s)?;
         }
-        self.tuning.follow_rate(stream, info.delivery_rate_bytes_per_s)?;
+        self.tuning.follow_rate(stream, info.delivery_rate_bytes_per_s, info.min_rtt)?;
         let steered = Steered {
             burst_bytes: seen.burst_bytes,
             was_spaced: seen.was_spaced,

@@ -203,11 +203,13 @@ impl<J, R> Shared<J, R> {
         let mut queues = self.lock();
         loop {
             if let Some((claim, job)) = queues.take() {
-                // A job that was passed over for want of free threads may run now that one was released.
-                if queues.queued > 0 {
+                let has_more = queues.queued > 0;
+                drop(queues);
+                // A job that was passed over for want of free threads may run now that one was released. Nobody is woken
+                // under the lock: the loop would wait for that too.
+                if has_more {
                     self.has_jobs.notify_one();
                 }
-                drop(queues);
                 let step = work(job);
                 queues = self.lock();
                 queues.release(claim);
@@ -215,7 +217,9 @@ impl<J, R> Shared<J, R> {
                     Step::Done(result) => {
                         queues.results.push(result);
                         if queues.results.len() == 1 {
+                            drop(queues);
                             self.wake.wake();
+                            queues = self.lock();
                         }
                     }
                     Step::More { bytes, job } => queues.push_front(claim, bytes, job),
