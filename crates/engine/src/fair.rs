@@ -50,6 +50,11 @@ impl<T> FairQueue<T> {
         self.queued == 0
     }
 
+    /// Whether there is an item of an owner that may have one now.
+    pub fn has_any_of(&self, may: impl Fn(u64) -> bool) -> bool {
+        self.queued > 0 && self.lines.iter().any(|(owner, line)| !line.is_empty() && may(*owner))
+    }
+
     /// Queues an item that moves `bytes`, behind those of the same owner. The caller bounds how many.
     pub fn push(&mut self, owner: u64, bytes: u64, item: T) {
         let item = Item { item, cost_bytes: bytes.max(COST_MIN_BYTES) };

@@ -101,8 +101,13 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
 
     /// Queues a job that moves `bytes`. The caller bounds how many are under way.
     pub fn submit(&self, claim: Claim, bytes: u64, job: J) {
-        self.shared.lock().push(claim, bytes, job);
-        self.shared.has_jobs.notify_one();
+        let mut queues = self.shared.lock();
+        queues.push(claim, bytes, job);
+        let has_turn = queues.has_turn();
+        drop(queues);
+        if has_turn {
+            self.shared.has_jobs.notify_one();
+        }
     }
 
     /// Takes the results that have come since the last call.
@@ -182,6 +187,15 @@ impl<J, R> Queues<J, R> {
         }
     }
 
+    /// Whether there is a job that another thread may take now. One that may not have it would be woken for nothing, and
+    /// with a session at its share of threads that would be so for each piece of each job.
+    fn has_turn(&self) -> bool {
+        let free = self.threads - self.busy;
+        let may = |owner| self.held.get(&owner).is_none_or(|held| *held < free);
+        let is_its_turn = |store: &Store<J>| (self.used == 1 || store.held < free) && store.jobs.has_any_of(may);
+        self.queued > 0 && free > 0 && self.stores.iter().any(is_its_turn)
+    }
+
     fn release(&mut self, Claim { owner, store }: Claim) {
         self.busy -= 1;
         self.stores[usize::from(store)].held -= 1;
@@ -203,11 +217,11 @@ impl<J, R> Shared<J, R> {
         let mut queues = self.lock();
         loop {
             if let Some((claim, job)) = queues.take() {
-                let has_more = queues.queued > 0;
+                // A job that was passed over for want of free threads may run now that one was released.
+                let has_turn = queues.has_turn();
+                // Nobody is woken under the lock: the loop would wait for that too.
                 drop(queues);
-                // A job that was passed over for want of free threads may run now that one was released. Nobody is woken
-                // under the lock: the loop would wait for that too.
-                if has_more {
+                if has_turn {
                     self.has_jobs.notify_one();
                 }
                 let step = work(job);
@@ -355,6 +369,26 @@ mod tests {
             poll.wait(&mut events, None).unwrap();
             results += workers.results().len();
         }
+    }
+
+    #[test]
+    fn nobody_is_woken_for_a_job_that_has_no_turn_yet() {
+        let mut queues: Queues<u16, ()> = Queues::new(4);
+        assert!(!queues.has_turn());
+        for n in 0..4 {
+            queues.push(claim(1, 0), 4096, n);
+        }
+        // One session has half of the threads, and the others are for whoever comes next.
+        for expected in [true, false] {
+            assert!(queues.has_turn() && queues.take().is_some());
+            assert_eq!(queues.has_turn(), expected);
+        }
+        assert!(queues.take().is_none());
+        queues.push(claim(2, 0), 4096, 9);
+        assert!(queues.has_turn());
+        assert_eq!(queues.take().map(|(claim, job)| (claim.owner, job)), Some((2, 9)));
+        queues.release(claim(1, 0));
+        assert!(queues.has_turn());
     }
 
     #[test]
