@@ -1,7 +1,8 @@
 //! Arithmetic over metrics: `read.throughput / line.goodput`.
 //!
 //! Grammar: sum = product { (+ | -) product }; product = factor { (* | /) factor };
-//! factor = number | metric | ( sum ) | - factor; metric = owner.name [ '[' axis = value { , axis = value } ']' ].
+//! factor = number | metric | ( sum ) | - factor | max ( sum , sum );
+//! metric = owner.name [ '[' axis = value { , axis = value } ']' ].
 //! Knows no metrics: the caller looks them up.
 
 use std::fmt;
@@ -43,6 +44,7 @@ enum Operator {
     Subtract,
     Multiply,
     Divide,
+    Larger,
 }
 
 impl Expression {
@@ -104,6 +106,7 @@ impl Node {
                     Operator::Subtract => left - right,
                     Operator::Multiply => left * right,
                     Operator::Divide => left / right,
+                    Operator::Larger => left.max(right),
                 })
             }
         }
@@ -121,9 +124,10 @@ impl Node {
         match operator {
             Operator::Multiply => Ok(left * right),
             Operator::Divide => Ok(left / right),
-            Operator::Add | Operator::Subtract if left == right => Ok(left),
+            Operator::Add | Operator::Subtract | Operator::Larger if left == right => Ok(left),
             Operator::Add => Err(format!("{left} cannot be added to {right}")),
             Operator::Subtract => Err(format!("{right} cannot be taken from {left}")),
+            Operator::Larger => Err(format!("{left} cannot be compared with {right}")),
         }
     }
 
@@ -172,10 +176,7 @@ impl Parser<'_> {
             Some('(') => {
                 self.at += 1;
                 let inner = self.sum()?;
-                match self.peek() {
-                    Some(')') => self.at += 1,
-                    _ => return Err(self.expected("')'")),
-                }
+                self.sign(')')?;
                 Ok(inner)
             }
             Some(c) if c.is_ascii_digit() || c == '.' => self.number(),
@@ -197,12 +198,31 @@ impl Parser<'_> {
         let word = self.word(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_'));
         let text = &self.text[word];
         match text.split_once('.') {
+            None if text == "max" && self.peek() == Some('(') => self.larger(),
             Some((owner, metric)) if !owner.is_empty() && !metric.is_empty() => {
                 let (owner, metric) = (owner.to_owned(), metric.to_owned());
                 Ok(Node::Metric(MetricName { owner, metric, at: self.place()? }))
             }
             _ => Err(format!("'{text}' is not a metric; write load.metric, such as read.throughput")),
         }
+    }
+
+    /// What is behind `max`.
+    fn larger(&mut self) -> Result<Node, String> {
+        self.sign('(')?;
+        let left = self.sum()?;
+        self.sign(',')?;
+        let right = self.sum()?;
+        self.sign(')')?;
+        Ok(Node::Binary(Box::new(left), Operator::Larger, Box::new(right)))
+    }
+
+    fn sign(&mut self, sign: char) -> Result<(), String> {
+        if self.peek() != Some(sign) {
+            return Err(self.expected(&format!("'{sign}'")));
+        }
+        self.at += sign.len_utf8();
+        Ok(())
     }
 
     /// `[depth=8, delay=8ms]`, if it comes next.
@@ -213,10 +233,7 @@ impl Parser<'_> {
         self.at += 1;
         let inside = self.word(|c| c != ']');
         let inside = &self.text[inside];
-        if self.peek() != Some(']') {
-            return Err(self.expected("']'"));
-        }
-        self.at += 1;
+        self.sign(']')?;
         let pair = |text: &str| match text.split_once('=') {
             Some((axis, value)) if !axis.trim().is_empty() && !value.trim().is_empty() => {
                 Ok((axis.trim().to_owned(), value.trim().to_owned()))
@@ -297,6 +314,8 @@ mod tests {
             ("read.throughput / line.goodput", 0.9),
             ("2*(line.goodput-read.throughput)", 200.0),
             (" 0.5 ", 0.5),
+            ("max(1, 2) * 3", 6.0),
+            ("read.throughput / max (line.goodput, 2 * idle.throughput - 1)", 0.9),
         ] {
             assert_eq!(value(text), Some(expected), "{text}");
         }
@@ -327,6 +346,11 @@ mod tests {
         assert_eq!(dimension("read.throughput / line.goodput"), Ok(Dimension::NONE));
         assert_eq!(dimension("1.25 * -line.rtt + line.rtt"), Ok(Dimension::TIME));
         assert_eq!(dimension("1 / line.rtt"), Ok(Dimension::FREQUENCY));
+        assert_eq!(dimension("max(line.rtt, 2 * line.rtt)"), Ok(Dimension::TIME));
+        assert_eq!(
+            dimension("max(line.rtt, 1)").unwrap_err(),
+            "a time cannot be compared with a ratio or a count"
+        );
         assert_eq!(dimension("line.rtt + 1").unwrap_err(), "a time cannot be added to a ratio or a count");
         let bits = dimension("line.rtt * line.goodput - line.rtt").unwrap_err();
         assert_eq!(bits, "a time cannot be taken from in bit^1");
@@ -345,6 +369,8 @@ mod tests {
             ),
             ("read", "'read' is not a metric; write load.metric, such as read.throughput"),
             ("1.2.3", "'1.2.3' is not a number"),
+            ("max(1)", "found ')' at character 6 of 'max(1)', expected ','"),
+            ("max", "'max' is not a metric; write load.metric, such as read.throughput"),
         ] {
             assert_eq!(Expression::parse(text).unwrap_err(), error);
         }
