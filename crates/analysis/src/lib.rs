@@ -20,6 +20,7 @@ mod initiators;
 pub mod latency;
 pub mod lateness;
 pub mod layers;
+pub mod limits;
 pub mod line;
 pub mod live;
 mod looking;

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use analysis::Tour;
 use analysis::doctor::{Diagnosis, Evidence, Performance, Verdict};
-use analysis::{CellResult, Tour};
+use analysis::limits::{Axis, Limit, limits};
 
 use crate::format::{duration, escape, fixed, percent, plain};
 use crate::table::{Colour, paint};
@@ -41,27 +42,47 @@ pub fn text(diagnosis: &Diagnosis, title: &str, colour: Colour) -> String {
     out.replace('\u{202f}', " ")
 }
 
-/// Cells that have one, with the diagnosis of their first valid repeat.
-pub(crate) fn diagnosed(tour: &Tour) -> Vec<(&CellResult, &Diagnosis)> {
-    let of = |cell| Some((cell, CellResult::diagnosis(cell)?));
-    tour.cells.iter().filter_map(of).collect()
+/// What limits each load, to be opened for its cells and their evidence; empty if nothing was diagnosed.
+pub(crate) fn html(tour: &Tour) -> String {
+    limits(&tour.cells).iter().map(limit).collect()
 }
 
-/// What limits each cell, to be opened for the evidence; empty if nothing was diagnosed.
-pub(crate) fn html(tour: &Tour) -> String {
-    let diagnosed = diagnosed(tour).into_iter();
-    diagnosed.map(|(cell, diagnosis)| details(&cell.load, &tables::place(cell), diagnosis)).collect()
+/// One limiter of one load: a line for all cells that it holds, within it one for each.
+fn limit(limit: &Limit<'_>) -> String {
+    if let [(cell, diagnosis)] = &limit.cells[..] {
+        return details(limit.load, &tables::place(cell), diagnosis);
+    }
+    let place = format!("{} cells: {}", limit.cells.len(), places(&limit.places));
+    let what = format!("{}; {}", limit.limiter.title(), gains(limit));
+    let mut out = opened(limit.load, &place, &what);
+    for (cell, diagnosis) in &limit.cells {
+        let Some(first) = diagnosis.first() else { continue };
+        let what = format!("{}; {}", performance(diagnosis.current), gain(first, diagnosis.current));
+        out.push_str(&opened("", &tables::place(cell), &what));
+        out.push_str(&all(diagnosis));
+    }
+    out + "</details>"
 }
 
 /// What limits one load, `name` at `place`: its first verdict, to be opened for all of them.
 pub(crate) fn details(name: &str, place: &str, diagnosis: &Diagnosis) -> String {
-    let Some(first) = diagnosis.verdicts.first() else { return String::new() };
-    let mut out = format!(
-        "<details class=\"verdict\"><summary><b>{}</b> <span class=\"place\">{}</span> {}</summary>",
-        escape(name),
+    let Some(first) = diagnosis.first() else { return String::new() };
+    let what = format!("{}; {}", first.limiter.title(), gain(first, diagnosis.current));
+    opened(name, place, &what) + &all(diagnosis)
+}
+
+fn opened(name: &str, place: &str, what: &str) -> String {
+    let name = if name.is_empty() { String::new() } else { format!("<b>{}</b> ", escape(name)) };
+    format!(
+        "<details class=\"verdict\"><summary>{name}<span class=\"place\">{}</span> {}</summary>",
         escape(place),
-        escape(&format!("{}; {}", first.limiter.title(), gain(first, diagnosis.current))),
-    );
+        escape(what),
+    )
+}
+
+/// Every verdict of one load, and what cannot be known; the end of its `details`.
+fn all(diagnosis: &Diagnosis) -> String {
+    let mut out = String::new();
     out.extend(diagnosis.verdicts.iter().map(|verdict| inside(verdict, diagnosis.current)));
     for sentence in &diagnosis.cannot_know {
         let _ = write!(out, "<p class=\"note\">Cannot be known: {}.</p>", escape(sentence));
@@ -120,6 +141,24 @@ fn gain(verdict: &Verdict, current: Performance) -> String {
     )
 }
 
+/// The same of all cells that one limiter holds.
+fn gains(limit: &Limit<'_>) -> String {
+    if limit.limiter.is_final() {
+        return "nothing to gain below it".to_owned();
+    }
+    let (least, most) = (fixed(limit.gain.0, 2), fixed(limit.gain.1, 2));
+    let times = if least == most { least } else { format!("{least} to {most}") };
+    let next = limit.next.map_or_else(String::new, |next| format!("; then {}", next.title()));
+    format!("without it {times} times as fast{next}")
+}
+
+/// Stretches of a plan's matrix: "delay 8ms, 50ms · depth 4; delay 0 · depth 4, 8".
+fn places(places: &[Vec<Axis>]) -> String {
+    let axis = |axis: &Axis| format!("{} {}", axis.name, axis.values.join(", "));
+    let place = |place: &Vec<Axis>| place.iter().map(axis).collect::<Vec<_>>().join(" · ");
+    places.iter().map(place).collect::<Vec<_>>().join("; ")
+}
+
 /// A number with its unit, in prefixes that people read.
 fn value(evidence: &Evidence) -> String {
     match evidence.unit {
@@ -140,12 +179,14 @@ fn sentence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use analysis::doctor::{Facts, Outstanding, judge};
+    use analysis::manifest::Run;
+    use analysis::{CellResult, Gist, Repeat};
 
     use super::*;
 
-    #[test]
-    fn says_what_limits_what_shows_it_and_what_to_change() {
-        let facts = Facts {
+    /// Two requests of 4 KiB at a time over 16 ms.
+    fn facts() -> Facts {
+        Facts {
             requests: 100,
             request_bytes: 4096.0,
             current: Performance { bytes_per_s: 2.0 * 4096.0 / 0.016, latency_s: 0.016 },
@@ -162,8 +203,33 @@ mod tests {
             line_busy: Some(0.01),
             cannot_know: vec!["what the target does".to_owned()],
             ..Facts::default()
+        }
+    }
+
+    #[test]
+    fn cells_that_agree_are_one_line_that_opens_to_each() {
+        let cell = |load: &str, delay: &str| CellResult {
+            load: load.to_owned(),
+            point: [("delay".to_owned(), delay.to_owned())].into(),
+            repeats: vec![Repeat { diagnosis: Some(judge(&facts())), ..Repeat::default() }],
+            ..CellResult::default()
         };
-        let text = text(&judge(&facts), "read", Colour::Never);
+        let cells = vec![cell("read", "8ms"), cell("write", "8ms"), cell("read", "50ms")];
+        let page = html(&Tour { run: Run::default(), gist: Gist::default(), cells });
+        for expected in [
+            "<summary><b>read</b> <span class=\"place\">2 cells: delay 8ms, 50ms</span> the caller keeps too few",
+            "<summary><span class=\"place\">delay 50ms</span> 0.512",
+            "<summary><b>write</b> <span class=\"place\">delay 8ms</span> the caller keeps too few",
+        ] {
+            assert!(page.contains(expected), "{expected}: {page}");
+        }
+        let count = |text: &str| page.matches(text).count();
+        assert_eq!((count("<details"), count("</details>")), (4, 4));
+    }
+
+    #[test]
+    fn says_what_limits_what_shows_it_and_what_to_change() {
+        let text = text(&judge(&facts()), "read", Colour::Never);
         for expected in [
             "read: 0.512 MB/s, 16 ms a request",
             "1. the caller keeps too few requests outstanding, for 100 % of the time",

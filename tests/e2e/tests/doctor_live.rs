@@ -44,6 +44,8 @@ fn a_caller_that_asks_for_too_little_is_named_and_cured() {
     assert_eq!(document["steps"][0]["fix"]["limiter"], "caller-depth", "{document:#}");
     let (before, after) = (bytes_per_s(&document, 0), bytes_per_s(&document, 1));
     assert!(after > 2.0 * before, "{before} and then {after}");
+    let measured = document["steps"][0]["fix"]["measured"]["bytes_per_s"].as_f64();
+    assert_eq!(measured, Some(after), "what came of it stands beside what was predicted");
     assert!(document["ending"]["text"].is_string(), "{document:#}");
 }
 

@@ -19,9 +19,12 @@ pub(super) struct Commands {
     pub(super) for_r2t: usize,
     /// Since when it is the target's turn, and the initiator's.
     pub(super) since_ns: [Option<u64>; 2],
+    /// When the last one ended.
+    pub(super) ended_ns: Option<u64>,
     in_flight: Level,
     bytes_in_flight: Level,
     sent: u64,
+    overlapping: u64,
     completed: u64,
     inferred: u64,
     unanswered: u64,
@@ -58,6 +61,9 @@ pub struct CommandsTold {
     pub written_bytes: u64,
     /// Commands between request and status.
     pub in_flight: Option<Heights>,
+    /// Commands that their initiator sent before the answer to those before had reached it: with one in flight at the
+    /// tap, or sooner after the last status than three quarters of the fastest round trip from the tap to the initiator.
+    pub overlapping: Option<u64>,
     /// Bytes that those move.
     pub bytes_in_flight: Option<Heights>,
     /// From the end of the command to the end of the status, of reads.
@@ -83,8 +89,8 @@ pub struct CommandsTold {
 }
 
 impl Commands {
-    /// A SCSI command.
-    pub(super) fn command(&mut self, framed: &Framed, budget: &Budget) {
+    /// A SCSI command; `rtt_ns` is the fastest round trip from the tap to the initiator.
+    pub(super) fn command(&mut self, framed: &Framed, rtt_ns: u64, budget: &Budget) {
         let flags = framed.byte(1).unwrap_or(0);
         let bytes = framed.word(20).unwrap_or(0);
         // Without the final bit data follows that nobody has to ask for.
@@ -105,6 +111,8 @@ impl Commands {
             ..Open::default()
         };
         self.sent += 1;
+        let is_soon = |ended: u64| framed.last.t_ns.saturating_sub(ended) < rtt_ns - rtt_ns / 4;
+        self.overlapping += u64::from(self.open.len() > 0 || self.ended_ns.is_some_and(is_soon));
         self.written_bytes += framed.data_len;
         let Ok(old) = self.open.add(framed.itt(), open, budget) else {
             self.unanswered += 1;
@@ -181,7 +189,10 @@ impl Commands {
         }
         self.for_r2t = self.for_r2t + usize::from(open.waits_for_r2t()) - usize::from(waited);
         let done = if framed.has_status() { self.complete(framed, budget) } else { None };
-        self.since_ns = self.open.since();
+        // More data of a read makes it nobody else's turn.
+        if framed.opcode != Opcode::DataIn || done.is_some() {
+            self.since_ns = self.open.since();
+        }
         done
     }
 
@@ -199,6 +210,7 @@ impl Commands {
         self.for_r2t -= usize::from(open.waits_for_r2t());
         let t_ns = framed.last.t_ns;
         let service_ns = t_ns.saturating_sub(open.request.t_ns);
+        self.ended_ns = self.ended_ns.max(Some(t_ns));
         self.completed += 1;
         self.inferred += u64::from(open.inferred);
         match (open.read, open.write) {
@@ -227,11 +239,6 @@ impl Commands {
         Some(open)
     }
 
-    /// When the last command ended; `None` if some have not.
-    pub(super) fn ended_ns(&self) -> Option<u64> {
-        (self.open.len() == 0).then(|| self.in_flight.last_ns())
-    }
-
     /// How long statuses with PDUs of their own left later than that behind their data, together.
     pub(super) fn status_later_ns(&self, least_ns: u64) -> u64 {
         self.status_alone.sum_from(least_ns)
@@ -248,6 +255,7 @@ impl Commands {
             read_bytes: self.read_bytes,
             written_bytes: self.written_bytes,
             in_flight: self.in_flight.heights().filter(|_| complete_view),
+            overlapping: complete_view.then_some(self.overlapping),
             bytes_in_flight: self.bytes_in_flight.heights().filter(|_| complete_view),
             read_service: self.reads.durations(),
             write_service: self.writes_service.durations(),

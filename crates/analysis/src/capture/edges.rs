@@ -1,5 +1,5 @@
-//! Up to where a receiver would take bytes, a little while ago: what a sender sends was allowed by the announcement that
-//! had reached it by then, which a tap far from it has seen a round trip before.
+//! Up to where a receiver would take bytes, or a target commands, a little while ago: what is sent was allowed by the
+//! announcement that had reached its sender by then, which a tap far from it has seen a round trip before.
 
 /// Announcements that are remembered; a ninth is as old as the round trip at least.
 const EDGES: usize = 12;
@@ -32,6 +32,11 @@ impl Edges {
         }
     }
 
+    /// Since when more than `edge` is allowed, as far back as is remembered; `None` if it is not.
+    pub(super) fn since(&self, edge: u64) -> Option<u64> {
+        self.edges[..self.count].iter().find(|(_, known)| *known > edge).map(|(since_ns, _)| *since_ns)
+    }
+
     /// What was allowed at a time; `None` if that is longer ago than is remembered.
     pub(super) fn at(&self, t_ns: u64) -> Option<u64> {
         let known = self.edges[..self.count].iter().rev();
@@ -54,6 +59,7 @@ mod tests {
         let found = edges.at(36).expect("within eight times eight");
         assert!((260..=360).contains(&found), "{found}");
         assert_eq!(edges.at(1), None, "too long ago");
+        assert_eq!((edges.since(1_000), edges.since(999)), (None, Some(100)));
         edges.add(101, 5, 0);
         assert_eq!(edges.at(101), Some(1_000), "nothing is taken back");
     }

@@ -134,24 +134,32 @@ impl Flow {
         self.data(direction, tag, segment, (sent.kind, sent.start), budget, listener);
         if acked.upto > 0 {
             let upto = acked.upto.min(peer_end.unwrap_or(u64::MAX));
+            let [_, initiator_rtt_ns] = self.rtt_ns();
             let (framer, session) = (&mut self.framers[1 - direction], &mut self.session);
-            let mut out = Out { listener, budget, interfaces };
+            let mut out = Out { listener, budget, interfaces, initiator_rtt_ns };
             let mut sink = |chunk: Chunk<'_>| framer.chunk(&chunk, 1 - direction, session, &mut out);
             self.streams[1 - direction].give_up(upto, tag, budget, &mut sink);
         }
         self.spent.stand(tag.t_ns, self.stands(tag.t_ns));
     }
 
+    /// The fastest round trip from the tap to the target, and to the initiator, in ns; 0 if there was none.
+    fn rtt_ns(&self) -> [u64; 2] {
+        let target = usize::from(self.session.side(1) == Side::Target);
+        [1 - target, target].map(|sender| self.halves[sender].rtt.min_ns().unwrap_or(0))
+    }
+
     /// How things stand now.
     fn stands(&self, now_ns: u64) -> Before {
         let open = self.session.commands.open.len();
         let in_hand = [0, 1].map(|direction| self.framers[direction].is_within_a_pdu());
+        let rtt_ns = self.rtt_ns();
+        let closed_until_ns = self.session.window.closed_until_ns(rtt_ns[1]);
         if open == 0 && in_hand == [false; 2] {
-            return Before::default();
+            let ended_ns = self.session.commands.ended_ns;
+            return Before { closed_until_ns, ended_ns, rtt_ns, ..Before::default() };
         }
         let [first, second] = &self.halves;
-        let target = usize::from(self.session.side(1) == Side::Target);
-        let rtt_ns = [1 - target, target].map(|sender| self.halves[sender].rtt.min_ns().unwrap_or(0));
         let full = in_hand[0] && first.fills_window_of(second, now_ns)
             || in_hand[1] && second.fills_window_of(first, now_ns);
         Before {
@@ -159,7 +167,8 @@ impl Flow {
             recovering: first.is_recovering() || second.is_recovering(),
             in_hand: in_hand != [false; 2],
             window_full: full,
-            closed: self.session.window.is_closed(),
+            closed_until_ns,
+            ended_ns: None,
             for_r2t: self.session.commands.for_r2t,
             since_ns: self.session.commands.since_ns,
             rtt_ns,
@@ -188,8 +197,9 @@ impl Flow {
         self.session.starts[direction].get_or_insert(start);
         let chunk = Chunk { start, end: start + segment.len as u64, known: segment.payload, tag };
         let interfaces = self.interfaces();
+        let [_, initiator_rtt_ns] = self.rtt_ns();
         let (framer, session) = (&mut self.framers[direction], &mut self.session);
-        let mut out = Out { listener, budget, interfaces };
+        let mut out = Out { listener, budget, interfaces, initiator_rtt_ns };
         let mut sink = |chunk: Chunk<'_>| framer.chunk(&chunk, direction, session, &mut out);
         self.streams[direction].push(chunk, budget, &mut sink);
     }
@@ -201,6 +211,14 @@ impl Flow {
             self.idle_ns += gap_ns;
         }
         self.last_ns = self.last_ns.max(t_ns);
+    }
+
+    /// Whether a segment from `interface` is the next of a direction that is followed there: then it is of no other tap.
+    pub(super) fn goes_on_with(&self, segment: &Segment<'_>, interface: u32) -> bool {
+        let direction = self.direction(segment);
+        self.taps[direction] == Some(interface)
+            && segment.flags & SYN == 0
+            && [segment.src, segment.dst] == [self.addresses[direction], self.addresses[1 - direction]]
     }
 
     /// Whether this SYN begins another connection between the same ports.

@@ -292,9 +292,7 @@ impl Header {
         let len = len.min(BHS_LEN - self.got);
         let known = &known[..known.len().min(len)];
         self.bytes[self.got..self.got + known.len()].copy_from_slice(known);
-        for at in self.got..self.got + known.len() {
-            self.known |= 1 << at;
-        }
+        self.known |= ((1 << known.len()) - 1) << self.got;
         self.got += len;
         self.tags = Some((self.tags.map_or(tag, |(first, _)| first), tag));
         len as u64

@@ -37,11 +37,6 @@ impl Level {
         self.now
     }
 
-    /// When it changed last.
-    pub(super) fn last_ns(&self) -> u64 {
-        self.since_ns.unwrap_or(0)
-    }
-
     /// `None` if nothing ever happened.
     pub(super) fn heights(&self) -> Option<Heights> {
         self.since_ns?;

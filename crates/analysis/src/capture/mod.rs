@@ -81,6 +81,8 @@ pub struct Analyzer {
     flows: Vec<Flow>,
     /// Where the flows of a connection stand: one for each tap that sees it, the latest between these ports.
     places: HashMap<(SocketAddr, SocketAddr), Vec<usize>>,
+    /// Where the last packet's stands: the next one's is mostly the same.
+    last: usize,
     interfaces: Interfaces,
     budget: Budget,
     packets: u64,
@@ -107,6 +109,7 @@ impl Analyzer {
         Self {
             flows: Vec::new(),
             places: HashMap::new(),
+            last: 0,
             interfaces: Interfaces::wanted(wanted),
             budget: Budget::new(HELD_MAX),
             packets: 0,
@@ -138,12 +141,16 @@ impl Analyzer {
             self.beyond_packets += 1;
             return;
         };
+        self.last = place;
         let tag = Tag { packet: self.packets, t_ns: packet.t_ns };
         self.flows[place].packet(tag, &segment, &self.budget, listener);
     }
 
     /// Where the flow of a segment stands; `None` if there is no room for another one.
     fn place(&mut self, segment: &Segment<'_>, interface: u32, t_ns: u64) -> Option<usize> {
+        if self.flows.get(self.last).is_some_and(|flow| flow.goes_on_with(segment, interface)) {
+            return Some(self.last);
+        }
         let key = ends(segment);
         let known = self.places.get(&key).map_or(&[][..], Vec::as_slice);
         let tap = taps::tap(&self.flows, known, segment, interface);

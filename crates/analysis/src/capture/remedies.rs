@@ -45,7 +45,7 @@ pub(super) fn facts(
     let request_bytes = (told.read_bytes + told.written_bytes) as f64 / requests.max(1) as f64;
     // Little's law, where statuses may have been missed.
     let asked = current.bytes_per_s * current.latency_s / request_bytes.max(1.0);
-    let depth = told.in_flight.map_or(asked, |depth| depth.mean);
+    let depth = outstanding(iscsi, time).unwrap_or(asked);
     let turn = if is_write { told.status_turn } else { told.first_answer };
     let target_s = turn.zip(iscsi.network_to_target_s).map(|(turn, way_s)| (turn.p50_s - way_s).max(0.0));
     let rtt_s = iscsi.network_to_target_s.zip(iscsi.network_to_initiator_s);
@@ -71,6 +71,14 @@ pub(super) fn facts(
         agreed: Some(agreed(iscsi)),
         ..Facts::default()
     }
+}
+
+/// Commands that the initiator has outstanding on average: those in flight at the tap, and those whose answer, or the
+/// command itself, is between the tap and the initiator (Little's law).
+pub(super) fn outstanding(iscsi: &Iscsi, time: TimeUse) -> Option<f64> {
+    let told = &iscsi.commands;
+    let per_s = told.completed as f64 / time.length_s.max(f64::MIN_POSITIVE);
+    Some(told.in_flight?.mean + per_s * iscsi.network_to_initiator_s.unwrap_or(0.0))
 }
 
 /// TCP of who sends the data; what is in no packet stays 0.

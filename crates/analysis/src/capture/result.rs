@@ -164,6 +164,8 @@ pub struct Framing {
     pub pdus: u64,
     /// Those whose header was hidden and whose length follows from the task's data.
     pub inferred: u64,
+    /// Share of all PDUs.
+    pub inferred_share: f64,
     /// Inferred ones behind which no header was where it should have been.
     pub refuted: u64,
     /// Bytes that belong to no PDU that was told.
@@ -244,6 +246,7 @@ impl Iscsi {
             Framing {
                 pdus: counts.pdus,
                 inferred: counts.inferred,
+                inferred_share: (counts.inferred as f64 / counts.pdus.max(1) as f64).min(1.0),
                 refuted: counts.refuted,
                 lost_bytes: counts.lost_bytes,
                 lost_share: (counts.lost_bytes as f64 / all as f64).min(1.0),
@@ -260,7 +263,6 @@ impl Iscsi {
         let fastest = flow.halves.iter().filter_map(|half| half.rtt.min_ns());
         let rtt_ns = fastest.fold(0, u64::saturating_add);
         let held_ns = (rtt_ns / 5 * 4).max(HELD_LEAST_NS);
-        let behind_ns = flow.session.commands.ended_ns().map_or(0, |ns| flow.last_ns.saturating_sub(ns));
         Self {
             login: flow.session.login_seen,
             header_digest: digests.map(|(header, _)| header),
@@ -269,7 +271,7 @@ impl Iscsi {
             framing,
             window: flow.session.window.told_of(),
             status_held_s: seconds(flow.session.commands.status_later_ns(held_ns)),
-            time: flow.spent.told(behind_ns),
+            time: flow.spent.told(),
             network_to_target_s: to_target,
             network_to_initiator_s: to_initiator,
             target_s: without(commands.first_answer, to_target),

@@ -99,7 +99,7 @@ impl Session {
         });
         self.habits.see(framed);
         match framed.opcode {
-            Opcode::ScsiCommand => self.commands.command(framed, out.budget),
+            Opcode::ScsiCommand => self.commands.command(framed, out.initiator_rtt_ns, out.budget),
             Opcode::DataOut | Opcode::DataIn | Opcode::R2t | Opcode::ScsiResponse => {
                 if let Some(open) = self.commands.answer(framed, out.budget) {
                     out.listener.command(&CommandRow {
@@ -128,14 +128,14 @@ impl Session {
             Opcode::LoginResponse => self.login_response(framed, text),
             _ => {}
         }
-        self.numbers(framed);
+        self.numbers(framed, out.initiator_rtt_ns);
     }
 
-    fn numbers(&mut self, framed: &Framed) {
+    fn numbers(&mut self, framed: &Framed, initiator_rtt_ns: u64) {
         let t_ns = framed.last.t_ns;
         if !framed.opcode.is_request() {
             if let (Some(expected), Some(max)) = (framed.word(28), framed.word(32)) {
-                self.window.told(t_ns, expected, max);
+                self.window.told(t_ns, expected, max, initiator_rtt_ns);
             }
             return;
         }

@@ -44,6 +44,8 @@ pub(super) struct Out<'a> {
     pub(super) budget: &'a Budget,
     /// That show each direction of the connection.
     pub(super) interfaces: [u32; 2],
+    /// The fastest round trip from the tap to the initiator; 0 if there was none.
+    pub(super) initiator_rtt_ns: u64,
 }
 
 /// One segment.

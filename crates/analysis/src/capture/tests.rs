@@ -8,6 +8,7 @@ use wire::pcap::Packet;
 
 use super::*;
 
+mod both_ends;
 mod interfaces;
 
 const MS: u64 = 1_000_000;
@@ -20,6 +21,8 @@ struct Tap {
     t_ns: u64,
     digests: (bool, bool),
     stat_sn: u32,
+    /// Commands that the target allows.
+    window: u32,
 }
 
 /// Rows as they are told.
@@ -41,8 +44,14 @@ impl Listener for Heard {
 
 impl Tap {
     fn new(digests: (bool, bool)) -> Tap {
-        let mut tap =
-            Tap { frames: Vec::new(), seq: [0xffff_f000, 77], t_ns: MS, digests: (false, false), stat_sn: 1 };
+        let mut tap = Tap {
+            frames: Vec::new(),
+            seq: [0xffff_f000, 77],
+            t_ns: MS,
+            digests: (false, false),
+            stat_sn: 1,
+            window: 32,
+        };
         for (direction, flags) in [(0, 0x02), (1, 0x12), (0, 0x10)] {
             tap.segment(direction, flags, &[]);
         }
@@ -115,6 +124,12 @@ impl Tap {
     /// A read of `pieces` Data-In PDUs.
     fn read(&mut self, cmd_sn: u32, pieces: usize) {
         self.pdus(0, &[(command(cmd_sn, true, pieces * BLOCK, 0), Vec::new())]);
+        let answer = self.answer(cmd_sn, pieces);
+        self.pdus(1, &answer);
+    }
+
+    /// What a read is answered with.
+    fn answer(&mut self, cmd_sn: u32, pieces: usize) -> Vec<(Pdu, Vec<u8>)> {
         let mut answer = Vec::new();
         for n in 0..pieces {
             let mut header = [0; BHS_LEN];
@@ -125,12 +140,12 @@ impl Tap {
             header[20..24].fill(0xff);
             header[24..28].copy_from_slice(&self.stat_sn.to_be_bytes());
             header[28..32].copy_from_slice(&(cmd_sn + 1).to_be_bytes());
-            header[32..36].copy_from_slice(&(cmd_sn + 32).to_be_bytes());
+            header[32..36].copy_from_slice(&(cmd_sn + self.window).to_be_bytes());
             header[40..44].copy_from_slice(&((n * BLOCK) as u32).to_be_bytes());
             answer.push((DataIn::parse(&header).expect("data").into(), vec![0x5a; BLOCK]));
         }
         self.stat_sn += 1;
-        self.pdus(1, &answer);
+        answer
     }
 
     /// A write of one block, half of it immediate, half asked for.

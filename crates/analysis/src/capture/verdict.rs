@@ -21,6 +21,10 @@ const RING_AT_THE_LINE: f64 = 0.4;
 const WEIGHT_OF_DEPTH: f64 = 0.7;
 /// The same where nothing is to be gained.
 const WEIGHT_OF_ROUND_TRIP: f64 = 0.5;
+/// Who sends no more than this share of its commands before the last answer has come asks for one at a time.
+const SERIAL: f64 = 0.05;
+/// A tap that is farther from the initiator than this share of the round trip is not beside it.
+const AWAY: f64 = 0.125;
 
 /// The diagnosis of a connection that has completed commands.
 pub(super) fn of(connection: &Connection) -> Option<Diagnosis> {
@@ -93,10 +97,22 @@ impl Case<'_> {
         let (count, sum_s) = services.iter().flatten().fold((0.0, 0.0), |(count, sum), service| {
             (count + service.count as f64, sum + service.count as f64 * service.mean_s)
         });
+        let way_s = self.iscsi.network_to_initiator_s.unwrap_or(0.0);
         Performance {
             bytes_per_s: (told.read_bytes + told.written_bytes) as f64 / self.time.length_s,
-            latency_s: if count > 0.0 { sum_s / count } else { 0.0 },
+            latency_s: if count > 0.0 { sum_s / count + way_s } else { 0.0 },
         }
+    }
+
+    /// Whether its initiator waits for each answer before it sends the next command.
+    fn is_serial(&self) -> bool {
+        let told = &self.iscsi.commands;
+        told.overlapping.is_some_and(|overlapping| overlapping as f64 <= SERIAL * told.sent as f64)
+    }
+
+    /// Whether the way from the tap to the initiator is a part of every round trip that counts.
+    fn is_away(&self) -> bool {
+        self.iscsi.network_to_initiator_s.is_some_and(|way_s| way_s > AWAY * self.rtt_s())
     }
 
     /// From the initiator to the target and back.
@@ -203,15 +219,25 @@ impl Case<'_> {
     /// Everything was on its way, or nothing was asked for.
     fn depth_parts(&self, way_s: f64) -> [Part; 2] {
         let depth = self.iscsi.commands.in_flight;
-        let mut shown = vec![evidence("round trip", self.rtt_s(), "s", "iscsi.network_to_target_s")];
+        let both = "iscsi.network_to_target_s, iscsi.network_to_initiator_s";
+        let mut shown = vec![evidence("round trip", self.rtt_s(), "s", both)];
         if let Some(depth) = depth {
             let seen = "iscsi.commands.in_flight";
             shown.push(evidence("commands in flight, mean", depth.mean, "", seen));
             shown.push(evidence("commands in flight, at most", depth.max as f64, "", seen));
         }
+        if let Some(outstanding) = remedies::outstanding(self.iscsi, self.time).filter(|_| self.is_away()) {
+            let seen = "iscsi.commands.in_flight, iscsi.network_to_initiator_s";
+            shown.push(evidence("commands that the initiator has outstanding, mean", outstanding, "", seen));
+        }
+        let overlapping = self.iscsi.commands.overlapping;
+        shown.extend(overlapping.map(|count| {
+            let what = "commands that did not wait for the answer to the one before";
+            evidence(what, count as f64, "", "iscsi.commands.overlapping")
+        }));
         let idle_s = self.time.idle_s;
         let idle = evidence("time without a command", idle_s, "s", "iscsi.time.idle_s");
-        if depth.is_none_or(|depth| depth.max > 1) {
+        if !self.is_serial() {
             shown.push(idle);
             let none = part(Limiter::RoundTrip, 0.0, Vec::new());
             return [part(Limiter::CallerDepth, way_s + idle_s, shown), none];
@@ -304,7 +330,13 @@ impl Case<'_> {
         vec![
             evidence("commands that the window allows", window.largest as f64, "", "iscsi.window.largest"),
             evidence(
-                "share of time in which it was closed",
+                "time in which its initiator knew of no room for another one",
+                self.time.closed_s,
+                "s",
+                "iscsi.time.closed_s",
+            ),
+            evidence(
+                "share of time in which it was closed at the tap",
                 window.closed_share,
                 "",
                 "iscsi.window.closed_share",
@@ -338,6 +370,16 @@ impl Case<'_> {
         say(
             has(Limiter::CallerDepth),
             "above iSCSI nothing is seen: a caller that asks for little, a queue limit and a busy CPU of the initiator look alike",
+        );
+        say(
+            self.is_away() && (has(Limiter::CallerDepth) || has(Limiter::RoundTrip)),
+            "the initiator is a way off: what it takes itself before it asks again is told from that way only beyond the \
+             fastest round trip to it",
+        );
+        say(
+            !self.connection.handshake && has(Limiter::RoundTrip),
+            "how long the way to the initiator is, if nothing but the next command ever acknowledged an answer: then its own \
+             time is taken for a part of the way",
         );
         say(
             has(Limiter::CommandWindow),

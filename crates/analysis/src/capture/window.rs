@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::edges::Edges;
 use super::serial;
 
 /// The window of one session as one connection shows it.
@@ -9,6 +10,8 @@ use super::serial;
 pub(super) struct CommandWindow {
     /// Behind the last CmdSN that may be sent.
     limit: Option<u64>,
+    /// What the limit was a little while ago.
+    limits: Edges,
     /// Behind the last CmdSN that was sent.
     next: Option<u64>,
     closed_since_ns: Option<u64>,
@@ -51,8 +54,8 @@ impl CommandWindow {
         self.look(t_ns);
     }
 
-    /// The target tells its window.
-    pub(super) fn told(&mut self, t_ns: u64, exp_cmd_sn: u32, max_cmd_sn: u32) {
+    /// The target tells its window; `rtt_ns` is the fastest round trip from the tap to the initiator.
+    pub(super) fn told(&mut self, t_ns: u64, exp_cmd_sn: u32, max_cmd_sn: u32, rtt_ns: u64) {
         let reference = self.limit.or(self.next).unwrap_or_else(|| serial::first(max_cmd_sn));
         let (limit, expected) =
             (serial::near(reference, max_cmd_sn) + 1, serial::near(reference, exp_cmd_sn));
@@ -62,12 +65,15 @@ impl CommandWindow {
         }
         self.largest = self.largest.max(size);
         self.limit = self.limit.max(Some(limit));
+        self.limits.add(t_ns, limit, rtt_ns / 8);
         self.look(t_ns);
     }
 
-    /// Whether no further command is allowed.
-    pub(super) fn is_closed(&self) -> bool {
-        self.closed_since_ns.is_some()
+    /// Until when no further command can come, because the initiator has been told of no room for one: what passes the
+    /// tap gets there and is answered from there within `rtt_ns`. `u64::MAX` if there is no room.
+    pub(super) fn closed_until_ns(&self, rtt_ns: u64) -> u64 {
+        let Some((next, _)) = self.next.zip(self.limit) else { return 0 };
+        self.limits.since(next).map_or(u64::MAX, |since_ns| since_ns.saturating_add(rtt_ns))
     }
 
     fn look(&mut self, t_ns: u64) {
@@ -108,22 +114,38 @@ mod tests {
     #[test]
     fn closed_time_is_from_the_last_command_to_the_next_window() {
         let mut window = CommandWindow::default();
-        window.told(0, 0xffff_fffe, 0xffff_ffff);
+        window.told(0, 0xffff_fffe, 0xffff_ffff, 0);
         window.sent(100, 0xffff_fffe);
         assert_eq!(window.told_of().unwrap().closed, 0);
         window.sent(200, 0xffff_ffff);
-        window.told(600, 0, 1);
+        window.told(600, 0, 1, 0);
         window.sent(800, 0);
-        window.told(1000, 0, 1);
+        window.told(1000, 0, 1, 0);
         let used = window.told_of().unwrap();
         assert_eq!((used.largest, used.least_open, used.closed, used.closed_share), (2, 0, 1, 0.4));
+    }
+
+    #[test]
+    fn a_window_is_open_when_its_initiator_knows() {
+        let mut window = CommandWindow::default();
+        assert_eq!(window.closed_until_ns(800), 0, "nobody knows");
+        window.told(0, 1, 2, 800);
+        window.sent(1_000, 1);
+        assert_eq!(window.closed_until_ns(800), 800, "it has been told of room for two, long ago");
+        window.sent(1_010, 2);
+        assert_eq!(window.closed_until_ns(800), u64::MAX);
+        window.told(1_020, 2, 3, 800);
+        window.told(1_200, 3, 4, 800);
+        assert_eq!(window.closed_until_ns(800), 1_820, "a command that fits passes here a round trip later");
+        window.sent(1_820, 3);
+        assert_eq!(window.closed_until_ns(800), 2_000);
     }
 
     #[test]
     fn nonsense_is_no_window() {
         let mut window = CommandWindow::default();
         assert_eq!(window.told_of(), None);
-        window.told(0, 5, 0x4000_0000);
+        window.told(0, 5, 0x4000_0000, 0);
         window.sent(1, 5);
         assert_eq!(window.told_of(), None);
     }

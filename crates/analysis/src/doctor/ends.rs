@@ -49,12 +49,13 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
         });
     }
     if let Some(line) = facts.line_bytes_per_s.filter(|_| is_line_seen(facts)) {
-        let mut evidence = vec![Evidence {
-            what: "payload that the line carries while it is busy".to_owned(),
-            value: line,
-            unit: "bytes/s",
-            seen: "packets: scheduled_t_ns, payload_bytes",
-        }];
+        let (what, seen) = match facts.line_busy {
+            Some(_) => {
+                ("payload that the line carries while it is busy", "packets: scheduled_t_ns, payload_bytes")
+            }
+            None => ("the most that TCP delivered", "sockets: delivery_rate_bytes_per_s"),
+        };
+        let mut evidence = vec![Evidence { what: what.to_owned(), value: line, unit: "bytes/s", seen }];
         evidence.extend(facts.line_busy.map(|busy| Evidence {
             what: "share of the time in which the line was busy".to_owned(),
             value: busy,

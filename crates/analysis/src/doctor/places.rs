@@ -68,7 +68,10 @@ fn caller(facts: &Facts) -> Finding {
             what: "requests that one round trip of the line would take".to_owned(),
             value: path_takes(facts).map_or(f64::NAN, f64::ceil),
             unit: "",
-            seen: "packets: scheduled_t_ns; sockets: min_rtt_ns",
+            seen: match facts.line_busy {
+                Some(_) => "packets: scheduled_t_ns; sockets: min_rtt_ns",
+                None => "sockets: delivery_rate_bytes_per_s, min_rtt_ns",
+            },
         },
     ];
     let evidence = evidence.into_iter().filter(|e| e.value.is_finite()).collect();

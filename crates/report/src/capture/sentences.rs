@@ -115,9 +115,10 @@ fn of_iscsi(iscsi: &Iscsi) -> Vec<String> {
     for (framing, name) in iscsi.framing.iter().zip(["initiator", "target"]) {
         if framing.inferred > 0 || framing.lost_bytes > 0 {
             said.push(format!(
-                "the {name}'s PDUs: {}, of which {} are inferred ({} of those refuted); {} of the bytes in none",
+                "the {name}'s PDUs: {}, of which {} ({}) are inferred ({} of those refuted); {} of the bytes in none",
                 framing.pdus,
                 framing.inferred,
+                percent(framing.inferred_share),
                 framing.refuted,
                 percent(framing.lost_share)
             ));

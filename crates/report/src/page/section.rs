@@ -32,13 +32,13 @@ pub(super) fn head(tour: &Tour) -> String {
     )
 }
 
-/// What limits each cell.
+/// What limits each load.
 pub(super) fn verdicts(body: &str) -> String {
     if body.is_empty() {
         return String::new();
     }
-    let text = "What limits each load, what shows it, what to change, and what that would gain; found in the tables of \
-                the first valid repeat, as docs/doctor.md tells.";
+    let text = "What limits each load, what shows it, what to change, and what that would gain; cells that the same thing \
+                limits are one line. Found in the tables of the first valid repeat, as docs/doctor.md tells.";
     section("verdicts", "What limits", text, body)
 }
 

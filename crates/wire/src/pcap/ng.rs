@@ -58,6 +58,8 @@ struct Interface {
 #[derive(Clone, Copy, Debug)]
 struct Resolution {
     units_per_s: u128,
+    /// Nanoseconds of a unit; 0 if that is no whole number.
+    unit_ns: u64,
 }
 
 impl Resolution {
@@ -65,10 +67,16 @@ impl Resolution {
         let power = u32::from(code & 0x7f);
         // 2^127 is the most the seven bits can say; 10^38 is the largest power of ten in 128 bits.
         let units_per_s = if code & 0x80 != 0 { 1 << power } else { 10_u128.pow(power.min(38)) };
-        Self { units_per_s }
+        let is_whole = 1_000_000_000 % units_per_s == 0;
+        let unit_ns = if is_whole { (1_000_000_000 / units_per_s) as u64 } else { 0 };
+        Self { units_per_s, unit_ns }
     }
 
     fn to_ns(self, units: u64, offset_s: i64) -> u64 {
+        // What nearly every file has, without a division of each packet's time.
+        if offset_s == 0 && self.unit_ns > 0 {
+            return units.saturating_mul(self.unit_ns);
+        }
         let (seconds, rest) = (u128::from(units) / self.units_per_s, u128::from(units) % self.units_per_s);
         // A rest of units finer than nanoseconds may not leave room for the factor: divide first then.
         let fraction = match rest.checked_mul(1_000_000_000) {

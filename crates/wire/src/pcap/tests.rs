@@ -145,6 +145,13 @@ fn any_resolution_and_offset_gives_a_time() {
         let packet = block(true, 6, &u32s(true, &[0, u32::MAX, u32::MAX, 0, 0]));
         let file = [section(true), interface(true, 1, &options), packet].concat();
         assert_eq!(read(&file).0.len(), 1, "resolution {code}");
+        let time = |offset_s: u64| {
+            let offset = [u16s(true, &[14, 8]), offset_s.to_be_bytes().to_vec()].concat();
+            let options = [u16s(true, &[9, 1]), vec![code, 0, 0, 0], offset].concat();
+            let packet = block(true, 6, &u32s(true, &[0, 0, 12_345, 0, 0]));
+            read(&[section(true), interface(true, 1, &options), packet].concat()).0[0].0
+        };
+        assert_eq!(time(1) - time(0), 1_000_000_000, "resolution {code}");
     }
 }
 

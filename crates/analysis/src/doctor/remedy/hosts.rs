@@ -20,6 +20,12 @@ pub(super) fn cpu() -> Vec<Remedy> {
              iscsiadm -m node -T IQN -o update -n 'node.conn[0].iscsi.DataDigest' -v None",
         ),
         remedy("LIO", "targetcli /iscsi/IQN/tpg1 set parameter HeaderDigest=None DataDigest=None"),
+        remedy(
+            "Windows",
+            "# PowerShell, as administrator; in place of a session with digests\n\
+             Enable-NetAdapterRss -Name NIC\n\
+             Connect-IscsiTarget -NodeAddress IQN -IsHeaderDigest $false -IsDataDigest $false -IsPersistent $true",
+        ),
         remedy("ESXi", "esxcli iscsi adapter param set -A vmhbaN -k DataDigest -v prohibited"),
     ]
 }

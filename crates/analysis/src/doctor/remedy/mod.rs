@@ -193,6 +193,18 @@ mod tests {
         let found = remedies(Limiter::R2t, &Facts { is_write: true, ..facts() });
         let windows = found.iter().find(|remedy| remedy.stack == "Windows").expect("a setting");
         let line = windows.commands.lines().find(|line| line.contains("FirstBurstLength")).expect("a line");
-        assert!(line.contains("/d 262144 "), "{line}");
+        assert!(
+            line.contains("\\000N\\Parameters\" /v FirstBurstLength /t REG_DWORD /d 262144 /f"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn windows_opens_its_window_as_far_as_the_path_needs() {
+        for (rtt_s, level) in [(0.01, "normal"), (0.25, "experimental")] {
+            let found = remedies(Limiter::ReceiveWindow, &Facts { rtt_s: Some(rtt_s), ..facts() });
+            let windows = found.iter().find(|remedy| remedy.stack == "Windows").expect("a setting");
+            assert!(windows.commands.ends_with(&format!("autotuninglevel={level}")), "{}", windows.commands);
+        }
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn queue(wanted: Wanted) -> Vec<Remedy> {
                  echo {lun} > /sys/block/DEV/device/queue_depth        # while it runs"
             ),
         ),
-        remedy("Windows", windows_parameter("MaxPendingRequests", n.min(4096))),
+        windows(&[("MaxPendingRequests", n.min(4096))]),
         remedy(
             "ESXi",
             format!(
@@ -94,7 +94,13 @@ pub(super) fn connections(wanted: Wanted) -> Vec<Remedy> {
                  mpathconf --enable --with_multipathd y        # joined by dm-multipath"
             ),
         ),
-        remedy("Windows", "# iSCSI Initiator, Properties, MCS: add connections; policy Round Robin"),
+        remedy(
+            "Windows",
+            "# PowerShell, as administrator; the third line once for each further session, joined by MPIO\n\
+             Install-WindowsFeature Multipath-IO        # then restart\n\
+             Enable-MSDSMAutomaticClaim -BusType iSCSI; Set-MSDSMGlobalDefaultLoadBalancePolicy -Policy RR\n\
+             Connect-IscsiTarget -NodeAddress IQN -IsMultipathEnabled $true -IsPersistent $true",
+        ),
         remedy(
             "ESXi",
             "esxcli iscsi networkportal add -A vmhbaN -n vmk2        # one vmkernel port for each connection\n\
@@ -103,10 +109,16 @@ pub(super) fn connections(wanted: Wanted) -> Vec<Remedy> {
     ]
 }
 
-/// A value of the Windows initiator; the instance is the one whose DriverDesc is Microsoft iSCSI Initiator.
-pub(super) fn windows_parameter(name: &str, value: u64) -> String {
-    format!(
-        "reg add \"HKLM\\SYSTEM\\CurrentControlSet\\Control\\Class\\{{4D36E97B-E325-11CE-BFC1-08002BE10318}}\\000N\\\
-         Parameters\" /v {name} /t REG_DWORD /d {value} /f        & rem then restart"
-    )
+/// Values of the Windows initiator's driver, which it reads when the system starts.
+pub(super) fn windows(parameters: &[(&str, u64)]) -> Remedy {
+    let line = |(name, value): &(&str, u64)| {
+        format!(
+            "\nreg add \"HKLM\\SYSTEM\\CurrentControlSet\\Control\\Class\\{{4D36E97B-E325-11CE-BFC1-08002BE10318}}\\\
+             000N\\Parameters\" /v {name} /t REG_DWORD /d {value} /f"
+        )
+    };
+    remedy("Windows", WINDOWS.to_owned() + &parameters.iter().map(line).collect::<String>())
 }
+
+const WINDOWS: &str =
+    "rem cmd, as administrator; 000N is the key whose DriverDesc is Microsoft iSCSI Initiator; then restart";

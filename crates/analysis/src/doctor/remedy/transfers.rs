@@ -1,6 +1,6 @@
 //! Settings of how data and status are exchanged.
 
-use super::places::windows_parameter;
+use super::places::windows;
 use super::{Remedy, UNMOUNT, Wanted, remedy};
 
 /// The longest burst that is a multiple of every block: what open-iscsi calls its own default.
@@ -33,13 +33,12 @@ pub(super) fn r2t(wanted: Wanted) -> Vec<Remedy> {
             format!("tgtadm --lld iscsi --mode target --op update --tid TID --name {key} --value {value}")
         })
         .collect();
-    let windows = [
+    let parameters = [
         ("InitialR2T", 0),
         ("ImmediateData", 1),
         ("FirstBurstLength", first.min(FIRST_BYTES)),
         ("MaxBurstLength", BURST_BYTES),
     ];
-    let windows: Vec<String> = windows.iter().map(|(key, value)| windows_parameter(key, *value)).collect();
     vec![
         remedy("farlun", "# nothing: both ends ask for the longest bursts; the other end has refused them"),
         remedy(
@@ -61,7 +60,7 @@ pub(super) fn r2t(wanted: Wanted) -> Vec<Remedy> {
                  iscsiadm -m node -T IQN -u && iscsiadm -m node -T IQN -l"
             ),
         ),
-        remedy("Windows", windows.join("\n")),
+        windows(&parameters),
         remedy("ESXi", esxi.join("\n")),
     ]
 }
@@ -79,7 +78,7 @@ pub(super) fn block(wanted: Wanted) -> Vec<Remedy> {
                 (kib * 4).max(READ_AHEAD_KIB)
             ),
         ),
-        remedy("Windows", windows_parameter("MaxTransferLength", bytes.max(FIRST_BYTES))),
+        windows(&[("MaxTransferLength", bytes.max(FIRST_BYTES))]),
     ]
 }
 
@@ -89,10 +88,9 @@ pub(super) fn nagle() -> Vec<Remedy> {
         remedy("Linux", "ip route change ROUTE quickack 1        # at the receiver: acknowledge at once"),
         remedy(
             "Windows",
-            "reg add HKLM\\SYSTEM\\CurrentControlSet\\Services\\Tcpip\\Parameters\\Interfaces\\GUID /v TcpAckFrequency \
-             /t REG_DWORD /d 1 /f\n\
-             reg add HKLM\\SYSTEM\\CurrentControlSet\\Services\\Tcpip\\Parameters\\Interfaces\\GUID /v TCPNoDelay \
-             /t REG_DWORD /d 1 /f        & rem then restart",
+            "rem cmd, as administrator, where it receives; GUID is that of the interface of the path; then restart\n\
+             reg add \"HKLM\\SYSTEM\\CurrentControlSet\\Services\\Tcpip\\Parameters\\Interfaces\\{GUID}\" \
+             /v TcpAckFrequency /t REG_DWORD /d 1 /f",
         ),
         remedy(
             "ESXi",

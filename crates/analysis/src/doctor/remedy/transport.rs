@@ -33,9 +33,17 @@ pub(super) fn receive_window(wanted: Wanted) -> Vec<Remedy> {
                  iscsiadm -m node -T IQN -u && iscsiadm -m node -T IQN -l"
             ),
         ),
-        remedy("Windows", "netsh int tcp set global autotuninglevel=normal"),
+        remedy("Windows", format!("netsh int tcp set global autotuninglevel={}", windows_level(bytes))),
     ]
 }
+
+/// How far a Windows receiver may open its window: normally it is scaled by 2^8, which ends at 16 MB.
+fn windows_level(buffer_bytes: u64) -> &'static str {
+    // A buffer of Linux offers half of itself.
+    if buffer_bytes / 2 > WINDOWS_NORMAL_BYTES { "experimental" } else { "normal" }
+}
+
+const WINDOWS_NORMAL_BYTES: u64 = 16 << 20;
 
 pub(super) fn loss() -> Vec<Remedy> {
     vec![
@@ -48,7 +56,11 @@ pub(super) fn loss() -> Vec<Remedy> {
             "modprobe tcp_bbr && sysctl -w net.core.default_qdisc=fq net.ipv4.tcp_congestion_control=bbr        # at the sender\n\
              tc -s qdisc show dev DEV; ethtool -S DEV        # where are the losses?",
         ),
-        remedy("Windows", "netsh int tcp set supplemental template=internet congestionprovider=bbr2"),
+        remedy(
+            "Windows",
+            "rem at the sender; Windows 11 22H2 and later; internet is what connections of more than 10 ms follow\n\
+             netsh int tcp set supplemental template=internet congestionprovider=bbr2",
+        ),
     ]
 }
 

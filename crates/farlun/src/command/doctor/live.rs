@@ -8,6 +8,7 @@ use std::time::Duration;
 use analysis::doctor::{Diagnosis, Performance, Verdict};
 use anyhow::Context;
 use clap::Args;
+use control::Choice;
 use event::{Bytes, Op, format_delay, parse_delay};
 use initiator::{Options, Shape};
 use lab::Pacing;
@@ -174,6 +175,9 @@ impl Live<'_> {
             Pacing::AtMost(rate) => Some(rate.to_string()),
             Pacing::Follow | Pacing::Off => None,
         };
+        let Options { wishes, congestion, policy, .. } = &self.options;
+        let burst = |bytes: u32| caller.has_small_bursts.then(|| format!("{bytes}B"));
+        let r2ts = caller.has_small_bursts.then(|| wishes.max_outstanding_r2t.to_string());
         let flags = [
             ("--block", Some(Bytes(caller.block_bytes).to_string())),
             ("--depth", caller.depth.map(|depth| depth.to_string())),
@@ -181,13 +185,24 @@ impl Live<'_> {
             ("--sessions", several(caller.sessions)),
             ("--connections", several(caller.connections)),
             ("--pace", pace),
+            ("--policy", (*policy != Choice::default()).then(|| policy.to_string())),
+            ("--cc", congestion.clone()),
+            ("--first-burst", burst(wishes.first_burst_len)),
+            ("--max-burst", burst(wishes.max_burst_len)),
+            ("--r2ts", r2ts),
+            ("--seed", (self.is_random && self.seed != 1).then(|| self.seed.to_string())),
             ("--time", Some(total)),
             ("--warmup", Some(format_delay(caller.warmup))),
         ];
         for (flag, value) in flags {
             words.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
         }
-        let switches = [("--no-pacing", caller.pacing == Pacing::Off), ("--random", self.is_random)];
+        let asks_first = caller.has_small_bursts && wishes.initial_r2t;
+        let switches = [
+            ("--no-pacing", caller.pacing == Pacing::Off),
+            ("--initial-r2t", asks_first),
+            ("--random", self.is_random),
+        ];
         words.extend(switches.into_iter().filter(|(_, is_on)| *is_on).map(|(flag, _)| flag.to_owned()));
         lab::quoted(&words)
     }

@@ -17,10 +17,11 @@ pub(super) fn say(steps: &[Step]) {
         0 => "as it is".to_owned(),
         fixes => format!("after fix {fixes}"),
     };
-    say!("{}", report::doctor(&step.diagnosis, &title, Colour::on(&stdout())).trim_end());
     if let Some(change) = before.last().and_then(|step| step.change.as_ref()) {
-        say!("\nPredicted for this fix: {}", shown(change.predicted));
+        let measured = shown(step.diagnosis.current);
+        say!("Fix {}: predicted {}; measured {measured}\n", before.len(), shown(change.predicted));
     }
+    say!("{}", report::doctor(&step.diagnosis, &title, Colour::on(&stdout())).trim_end());
     if let Some(change) = &step.change {
         say!("\nFix {}: {}\n", steps.len(), change.what);
     }
@@ -43,14 +44,17 @@ pub(super) fn ending(ending: Ending) -> String {
 
 /// Everything, as one document.
 pub(super) fn json(treatment: &Treatment, report: Option<&Path>) -> Value {
-    let steps = treatment.steps.iter().map(|step| {
-        let change = step.change.as_ref();
-        json!({
-            "diagnosis": step.diagnosis,
-            "fix": change.map(|change| {
-                json!({"limiter": change.limiter, "what": change.what, "predicted": change.predicted})
-            }),
-        })
+    let steps = treatment.steps.iter().enumerate().map(|(number, step)| {
+        let measured = treatment.steps.get(number + 1).map(|after| after.diagnosis.current);
+        let fix = step.change.as_ref().map(|change| {
+            json!({
+                "limiter": change.limiter,
+                "what": change.what,
+                "predicted": change.predicted,
+                "measured": measured,
+            })
+        });
+        json!({"diagnosis": step.diagnosis, "fix": fix})
     });
     let (word, limiter) = match treatment.ending {
         Ending::NotAsked => ("not-asked", None),

@@ -1,0 +1,179 @@
+//! What limits the loads of a run, and in which of their cells: those that the same thing limits are told together.
+
+use crate::doctor::{Diagnosis, Limiter};
+use crate::{CellResult, Point};
+
+/// One limiter of one load.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Limit<'a> {
+    /// The load.
+    pub load: &'a str,
+    /// What limits it most.
+    pub limiter: Limiter,
+    /// The cells in which it does, with everything that is to be said of them; at least one.
+    pub cells: Vec<(&'a CellResult, &'a Diagnosis)>,
+    /// The same cells as few stretches of the plan's matrix.
+    pub places: Vec<Vec<Axis>>,
+    /// Throughput without it ÷ throughput now: the least and the most of these cells.
+    pub gain: (f64, f64),
+    /// What would hold all of them then, if that is one thing.
+    pub next: Option<Limiter>,
+}
+
+/// A number that the plan varies, and which of its values are meant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Axis {
+    /// Its name.
+    pub name: String,
+    /// In the order of the plan.
+    pub values: Vec<String>,
+}
+
+/// What limits each load, in the order in which cells are told: a load's limits follow each other.
+pub fn limits(cells: &[CellResult]) -> Vec<Limit<'_>> {
+    let mut found: Vec<Limit<'_>> = Vec::new();
+    for cell in cells {
+        let Some(diagnosis) = cell.diagnosis() else { continue };
+        let Some(first) = diagnosis.first() else { continue };
+        let (gain, next) = (first.gain(diagnosis.current), Some(first.next));
+        let same = |known: &&mut Limit<'_>| known.load == cell.load && known.limiter == first.limiter;
+        match found.iter_mut().find(same) {
+            Some(known) => {
+                known.cells.push((cell, diagnosis));
+                known.gain = (known.gain.0.min(gain), known.gain.1.max(gain));
+                known.next = known.next.filter(|_| known.next == next);
+            }
+            None => {
+                let limit = Limit {
+                    load: &cell.load,
+                    limiter: first.limiter,
+                    cells: vec![(cell, diagnosis)],
+                    places: Vec::new(),
+                    gain: (gain, gain),
+                    next,
+                };
+                let last_of_load = found.iter().rposition(|known| known.load == cell.load);
+                found.insert(last_of_load.map_or(found.len(), |at| at + 1), limit);
+            }
+        }
+    }
+    for limit in &mut found {
+        limit.places = places(limit.cells.iter().map(|(cell, _)| &cell.point));
+    }
+    found
+}
+
+/// Points as stretches: what differs in one axis alone is one of them. Axes with most values are joined first.
+fn places<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<Vec<Axis>> {
+    let axis = |(name, value): (&String, &String)| Axis { name: name.clone(), values: vec![value.clone()] };
+    let mut places: Vec<Vec<Axis>> = points.map(|point| point.iter().map(axis).collect()).collect();
+    let mut axes: Vec<Axis> = Vec::new();
+    for axis in places.iter().flatten() {
+        match axes.iter_mut().find(|known| known.name == axis.name) {
+            Some(known) if known.values.contains(&axis.values[0]) => {}
+            Some(known) => known.values.push(axis.values[0].clone()),
+            None => axes.push(axis.clone()),
+        }
+    }
+    axes.sort_by_key(|axis| std::cmp::Reverse(axis.values.len()));
+    for axis in &axes {
+        places = joined(places, &axis.name);
+    }
+    places
+}
+
+/// Places that differ in nothing but `name` as one.
+fn joined(places: Vec<Vec<Axis>>, name: &str) -> Vec<Vec<Axis>> {
+    let mut kept: Vec<Vec<Axis>> = Vec::new();
+    for place in places {
+        let differs_in_it_alone = |known: &&mut Vec<Axis>| {
+            known.len() == place.len()
+                && known.iter().zip(&place).all(|(a, b)| a.name == b.name && (a.name == name || a == b))
+        };
+        let Some(known) = kept.iter_mut().find(differs_in_it_alone) else {
+            kept.push(place);
+            continue;
+        };
+        for (known, axis) in known.iter_mut().zip(place) {
+            let new = axis.values.into_iter().filter(|value| !known.values.contains(value));
+            let new: Vec<String> = new.collect();
+            known.values.extend(new);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Repeat;
+    use crate::doctor::{Performance, Verdict};
+
+    fn cell(load: &str, point: &[(&str, &str)], limiter: Limiter, gain: f64, next: Limiter) -> CellResult {
+        let at = |bytes_per_s| Performance { bytes_per_s, latency_s: 0.01 };
+        let verdict = Verdict {
+            limiter,
+            share: 1.0,
+            evidence: Vec::new(),
+            predicted: at(1e6 * gain),
+            next,
+            remedies: Vec::new(),
+        };
+        let diagnosis = Diagnosis { current: at(1e6), verdicts: vec![verdict], cannot_know: Vec::new() };
+        CellResult {
+            load: load.to_owned(),
+            point: point.iter().map(|(axis, value)| ((*axis).to_owned(), (*value).to_owned())).collect(),
+            repeats: vec![Repeat { diagnosis: Some(diagnosis), ..Repeat::default() }],
+            ..CellResult::default()
+        }
+    }
+
+    fn words(places: &[Vec<Axis>]) -> String {
+        let axis = |axis: &Axis| format!("{} {}", axis.name, axis.values.join(" "));
+        let place = |place: &Vec<Axis>| place.iter().map(axis).collect::<Vec<_>>().join(", ");
+        places.iter().map(place).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn cells_that_agree_are_one_and_the_others_stand_beside_them() {
+        use Limiter::{CallerDepth, CommandWindow, LinkRate};
+        let cells = [
+            cell("read", &[("delay", "0")], LinkRate, 1.0, LinkRate),
+            cell("write", &[("delay", "0")], LinkRate, 1.0, LinkRate),
+            cell("read", &[("delay", "8ms")], CallerDepth, 3.0, LinkRate),
+            cell("write", &[("delay", "8ms")], LinkRate, 1.0, LinkRate),
+            cell("read", &[("delay", "50ms")], CallerDepth, 2.0, CommandWindow),
+            CellResult { load: "stream".to_owned(), ..CellResult::default() },
+        ];
+        let found = limits(&cells);
+        let told: Vec<_> =
+            found.iter().map(|l| (l.load, l.limiter, words(&l.places), l.gain, l.next)).collect();
+        let expected = [
+            ("read", LinkRate, "delay 0".to_owned(), (1.0, 1.0), Some(LinkRate)),
+            ("read", CallerDepth, "delay 8ms 50ms".to_owned(), (2.0, 3.0), None),
+            ("write", LinkRate, "delay 0 8ms".to_owned(), (1.0, 1.0), Some(LinkRate)),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(found.iter().map(|limit| limit.cells.len()).collect::<Vec<_>>(), [1, 2, 2]);
+    }
+
+    #[test]
+    fn a_matrix_is_told_in_stretches() {
+        let depths = ["8", "16", "32", "64"];
+        let all = |windows: &[(&'static str, usize)]| {
+            let pairs =
+                windows.iter().flat_map(|(window, from)| depths[*from..].iter().map(move |d| (*window, *d)));
+            let points = pairs.map(|(window, depth)| {
+                Point::from([
+                    ("depth".to_owned(), depth.to_owned()),
+                    ("window".to_owned(), window.to_owned()),
+                ])
+            });
+            words(&places(points.collect::<Vec<_>>().iter()))
+        };
+        assert_eq!(all(&[("100", 0), ("150", 0)]), "depth 8 16 32 64, window 100 150");
+        assert_eq!(all(&[("100", 2), ("150", 3)]), "depth 32 64, window 100; depth 64, window 150");
+        assert_eq!(all(&[("100", 3)]), "depth 64, window 100");
+        assert_eq!(words(&places([Point::new()].iter())), "");
+    }
+}
