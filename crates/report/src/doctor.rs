@@ -6,7 +6,7 @@ use analysis::Tour;
 use analysis::doctor::{Diagnosis, Evidence, Performance, Verdict};
 use analysis::limits::{Axis, Limit, limits};
 
-use crate::format::{duration, escape, fixed, percent, plain};
+use crate::format::{duration, escape, percent, plain};
 use crate::table::{Colour, paint};
 use crate::tables;
 
@@ -136,7 +136,7 @@ fn gain(verdict: &Verdict, current: Performance) -> String {
     format!(
         "without it {}: {} times as fast; then {}",
         performance(verdict.predicted),
-        fixed(verdict.gain(current), 2),
+        plain(verdict.gain(current)),
         verdict.next.title()
     )
 }
@@ -146,7 +146,7 @@ fn gains(limit: &Limit<'_>) -> String {
     if limit.limiter.is_final() {
         return "nothing to gain below it".to_owned();
     }
-    let (least, most) = (fixed(limit.gain.0, 2), fixed(limit.gain.1, 2));
+    let (least, most) = (plain(limit.gain.0), plain(limit.gain.1));
     let times = if least == most { least } else { format!("{least} to {most}") };
     let next = limit.next.map_or_else(String::new, |next| format!("; then {}", next.title()));
     format!("without it {times} times as fast{next}")

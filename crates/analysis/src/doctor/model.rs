@@ -52,7 +52,10 @@ pub(super) fn outcome(facts: &Facts, findings: &[Finding], without: &[usize]) ->
     let mut least = Outcome { bytes_per_s: f64::INFINITY, held_by: Limiter::RoundTrip };
     for finding in rest {
         let bytes_per_s = match finding.effect {
-            Effect::Places(_) if relieved == Some(Effect::Longer) => continue,
+            // Requests become as long as is worth it, and no rate is known that would hold them before.
+            Effect::Places(most) if relieved == Some(Effect::Longer) => {
+                most * facts.request_bytes.max(LONG_BYTES) / request_s
+            }
             Effect::Places(most) => most * facts.request_bytes / request_s,
             Effect::Rate { bytes_per_s, of_connection: true } => bytes_per_s * times,
             Effect::Rate { bytes_per_s, of_connection: false } => bytes_per_s,
@@ -84,12 +87,14 @@ pub(super) fn relieve(facts: &Facts, findings: &[Finding], index: usize) -> (Per
     }
     // What the model does not know of a request's time stays as it is; a rate is as it was seen.
     let is_of_places =
-        matches!(now.held_by, Limiter::CallerDepth | Limiter::QueueLimit | Limiter::CommandWindow);
-    let unexplained = if is_of_places { (current.bytes_per_s / now.bytes_per_s).min(1.0) } else { 1.0 };
+        |limiter| matches!(limiter, Limiter::CallerDepth | Limiter::QueueLimit | Limiter::CommandWindow);
+    let unexplained =
+        if is_of_places(now.held_by) { (current.bytes_per_s / now.bytes_per_s).min(1.0) } else { 1.0 };
     let is_line = then.held_by == Limiter::LinkRate;
     let mut bytes_per_s = if is_line { then.bytes_per_s } else { then.bytes_per_s * unexplained };
     let is_same = then.bytes_per_s <= now.bytes_per_s * SAME;
-    if !bytes_per_s.is_finite() {
+    let is_only_longer = findings[index].effect == Effect::Longer && is_of_places(then.held_by);
+    if !bytes_per_s.is_finite() || is_only_longer {
         // Nothing is known that would hold it: twice as much of what holds it gets twice as much, at least.
         bytes_per_s = current.bytes_per_s * 2.0;
     }
@@ -146,6 +151,8 @@ fn backlogged(facts: &Facts) -> f64 {
     facts.sender.map_or(0.0, |sender| sender.backlogged).max(of_a_request)
 }
 
+/// Requests longer than this gain nothing from being longer still.
+pub(super) const LONG_BYTES: f64 = (1 << 20) as f64;
 /// A sender that has data waiting for so much of the time is not short of requests.
 const BACKLOGGED: f64 = 0.5;
 /// What is held as before is not relieved.

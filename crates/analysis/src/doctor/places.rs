@@ -3,13 +3,11 @@
 
 use super::facts::Facts;
 use super::limiter::Limiter;
-use super::model::{Effect, Finding};
+use super::model::{Effect, Finding, LONG_BYTES};
 use super::verdict::Evidence;
 
 /// The least share of all requests that must wait in front of a gate: the same as for the gates of layers.
 const WAITING_SHARE: f64 = 0.02;
-/// Requests longer than this gain nothing from being longer still.
-const LONG_BYTES: f64 = (1 << 20) as f64;
 
 /// What bounds the number of requests under way.
 pub(super) fn find(facts: &Facts) -> Vec<Finding> {

@@ -74,6 +74,18 @@ fn longer_requests_are_what_remains_when_no_more_of_them_may_be_added() {
 }
 
 #[test]
+fn longer_requests_promise_no_rate_that_nobody_has_seen() {
+    let mut facts = closed([96.0; 3], 0.032, 4.0 * KIB);
+    (facts.line_bytes_per_s, facts.line_busy) = (None, None);
+    // 33 GB/s over the round trip, while 96 requests of 1 MiB are 3.
+    facts.receiver.buffer_most_bytes = Some(1024.0 * 1024.0 * KIB);
+    let diagnosis = judge(&facts);
+    let longer = diagnosis.verdicts.iter().find(|verdict| verdict.limiter == Limiter::BlockSize);
+    let gain = longer.expect("short requests").gain(facts.current);
+    assert!((gain - 2.0).abs() < 1e-9, "{gain}: {diagnosis:#?}");
+}
+
+#[test]
 fn a_caller_that_follows_the_path_is_not_what_limits_it() {
     let mut facts = closed([8.0, 8.0, 2.0], 0.0166, 64.0 * KIB);
     facts.outstanding.caller_follows = true;

@@ -1,5 +1,6 @@
 //! Captures of several stacks over several paths: what is in them is found.
 
+use std::path::Path;
 use std::process::Command;
 
 use e2e::process::output;
@@ -7,6 +8,7 @@ use e2e::{farlun, need, path, run, skip, tgtd};
 use serde_json::Value;
 
 use crate::tap::{At, LIMIT, Served, Tap, analyzed, list};
+use crate::{our_commands, their_commands};
 
 /// The connection that completed most commands.
 fn busiest(capture: &Value) -> &Value {
@@ -93,9 +95,24 @@ fn small_windows_show() {
     );
 }
 
+/// Without the login nobody says that there are digests: tshark loses PDUs, and here the commands are those that both
+/// find in the whole capture.
+fn from_the_middle_on(folder: &Path, whole: &Path) {
+    let all = our_commands(whole);
+    assert_eq!(all, their_commands(whole, &[]), "with its login");
+    let middle = folder.join("digests-middle.pcap");
+    output(Command::new("editcap").args(["-F", "nsecpcap"]).arg(whole).arg(&middle).arg("1-200"));
+    let later = all.iter().filter(|row| row[1].parse::<u64>().is_ok_and(|packet| packet > 200)).count();
+    let (ours, theirs) = (our_commands(&middle).len(), their_commands(&middle, &[]).len());
+    println!("{ours} commands of {later} from the middle on, tshark finds {theirs}");
+    // Each connection has some in flight at the cut, and one may be passed over until the place is found.
+    assert!(ours + 4 >= later, "{ours} of {later}");
+    assert!(theirs < later, "tshark finds all {theirs}: say so in docs/analyze.md");
+}
+
 #[test]
 fn digests_nagle_and_two_sessions() {
-    need!(path::available(), skip::program("tcpdump"));
+    need!(path::available(), skip::program("tcpdump"), skip::program("tshark"), skip::program("editcap"));
     let folder = tempfile::tempdir().expect("a folder");
     let digests = Tap {
         target: Served::Farlun("--lun memory:64MiB --digest crc32c"),
@@ -118,6 +135,7 @@ fn digests_nagle_and_two_sessions() {
         sessions += 1;
     }
     assert!(sessions >= 2, "{capture}");
+    from_the_middle_on(folder.path(), &file);
     let nagle = Tap {
         target: Served::Farlun("--lun memory:64MiB --compat nagle,separate-status"),
         load: "FARLUN bench URL --json --op read --block 1KiB --depth 1 --time 1s",
