@@ -14,6 +14,7 @@ mod spread;
 mod stream;
 mod tgt;
 mod trace;
+mod untraced;
 
 use anyhow::{Result, bail};
 
@@ -43,6 +44,7 @@ const SECTIONS: &[Section] = &[
     ("analyze", analyze::run),
     ("flood", flood::run),
     ("trace", trace::run),
+    ("untraced", untraced::run),
     ("capture", capture::run),
     ("gaps", gaps::run),
 ];
