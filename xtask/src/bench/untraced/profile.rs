@@ -19,12 +19,13 @@ pub(super) fn instructions(text: &str, program: &Path) -> Result<HashMap<u64, u6
         } else if line.starts_with("calls=") {
             // The next line is what the call came to, and its callee has that too.
             is_call = true;
-        } else if let Some(position) = line.strip_prefix("0x") {
-            if !std::mem::take(&mut is_call) && is_ours {
-                let (address, count) = cost(position)
-                    .with_context(|| format!("callgrind wrote `{line}`, expected address, line and count"))?;
-                *counted.entry(address).or_default() += count;
-            }
+        } else if let Some(position) = line.strip_prefix("0x")
+            && !std::mem::take(&mut is_call)
+            && is_ours
+        {
+            let (address, count) = cost(position)
+                .with_context(|| format!("callgrind wrote `{line}`, expected address, line and count"))?;
+            *counted.entry(address).or_default() += count;
         }
     }
     if counted.is_empty() {
