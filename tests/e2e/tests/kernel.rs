@@ -126,7 +126,9 @@ fn a_read_past_the_page_cache_is_seen_at_the_block_device() {
     );
     let load = "--json --op read --random --block 16KiB --depth 1 --time 300ms";
     let near = format!("exec {farlun} bench iscsi://{FAR}/{iqn}/0 {load}");
-    let (_, table) = traced("--delay 1ms", &far, &near);
+    let traced = traced("--delay 1ms", &far, &near);
+    need!(traced.as_ref().map(drop).map_err(String::clone));
+    let (_, table) = traced.expect("nothing is missing");
     let reads = (0..table.t_ns.len()).filter(|row| {
         table.event[*row] == KernelEvent::BlockIssued
             && (table.op[*row], table.len_bytes[*row]) == (Some(Op::Read), 16 << 10)
