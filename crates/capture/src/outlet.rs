@@ -82,7 +82,11 @@ impl Outlet {
         notices: Notices,
     ) -> Result<Outlet, CaptureError> {
         let batch_bytes = match destination {
-            Destination::Files { .. } => FILE_BATCH_BYTES,
+            // A file is never longer than it may be, and nearly as long.
+            Destination::Files { rotation, .. } => {
+                let most = rotation.bytes.map_or(FILE_BATCH_BYTES, |bytes| (bytes / 8) as usize);
+                most.clamp(MESSAGE_BATCH_BYTES, FILE_BATCH_BYTES)
+            }
             Destination::Recorder(_) => MESSAGE_BATCH_BYTES,
         };
         let queue = Arc::new(Queue::new(batch_bytes));
