@@ -2,8 +2,11 @@
 
 use wire::pcap::write;
 
-/// A batch that has so many bytes is handed on: 4 000 headers.
-pub(crate) const BATCH_BYTES: usize = 512 << 10;
+/// A batch that has so many bytes is handed on to the file: 16 000 headers. A write costs a journal entry of the file system,
+/// a request to the disk and two threads that wake up, whatever its length; longer ones leave the cache.
+pub(crate) const FILE_BATCH_BYTES: usize = 2 << 20;
+/// And to a recorder: with one more packet, however long, it still is a message.
+pub(crate) const MESSAGE_BATCH_BYTES: usize = 512 << 10;
 /// Where a batch begins in memory: what is written past the page cache begins and ends so, in memory and in the file.
 pub(crate) const ALIGNMENT: usize = 4096;
 /// Room for one more packet, as super-packets usually are.
@@ -19,15 +22,17 @@ pub(crate) struct Batch {
     bytes: Vec<u8>,
     /// Where the blocks begin in it.
     start: usize,
+    /// It is full when the blocks have so many bytes.
+    full_bytes: usize,
 }
 
 impl Batch {
-    /// An empty one for packets of so many interfaces.
-    pub(crate) fn new(interfaces: usize) -> Batch {
-        let mut bytes: Vec<u8> = Vec::with_capacity(BATCH_BYTES + PACKET_BYTES + 2 * ALIGNMENT);
+    /// An empty one for packets of so many interfaces, that is full with so many bytes.
+    pub(crate) fn new(interfaces: usize, full_bytes: usize) -> Batch {
+        let mut bytes: Vec<u8> = Vec::with_capacity(full_bytes + PACKET_BYTES + 2 * ALIGNMENT);
         let start = bytes.as_ptr().align_offset(ALIGNMENT);
         bytes.resize(start, 0);
-        Batch { first: 0, packets: vec![0; interfaces], bytes, start }
+        Batch { first: 0, packets: vec![0; interfaces], bytes, start, full_bytes }
     }
 
     /// Makes it empty again; the next packet is number `first`.
@@ -66,7 +71,7 @@ impl Batch {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes().len() >= BATCH_BYTES
+        self.bytes().len() >= self.full_bytes
     }
 
     pub(crate) fn is_empty(&self) -> bool {

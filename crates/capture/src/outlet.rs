@@ -11,7 +11,7 @@ use net::clock;
 use serde::Serialize;
 use wire::pcap::write::Statistics;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, FILE_BATCH_BYTES, MESSAGE_BATCH_BYTES};
 use crate::files::{Files, Rotation};
 use crate::queue::{Queue, Taken};
 use crate::recorder::{Sender, Sent};
@@ -62,6 +62,7 @@ pub struct Outlet {
     queue: Arc<Queue>,
     thread: JoinHandle<Result<Kept, CaptureError>>,
     when_full: WhenFull,
+    batch_bytes: usize,
     batch: Batch,
     /// When the batch began to wait.
     begun: Option<Instant>,
@@ -80,7 +81,15 @@ impl Outlet {
         when_full: WhenFull,
         notices: Notices,
     ) -> Result<Outlet, CaptureError> {
-        let queue = Arc::new(Queue::new());
+        let batch_bytes = match destination {
+            // A file is never longer than it may be, and nearly as long.
+            Destination::Files { rotation, .. } => {
+                let most = rotation.bytes.map_or(FILE_BATCH_BYTES, |bytes| (bytes / 8) as usize);
+                most.clamp(MESSAGE_BATCH_BYTES, FILE_BATCH_BYTES)
+            }
+            Destination::Recorder(_) => MESSAGE_BATCH_BYTES,
+        };
+        let queue = Arc::new(Queue::new(batch_bytes));
         let total = Arc::new(AtomicU64::new(0));
         let (taken, counted) = (queue.clone(), total.clone());
         let work: Box<dyn FnOnce() -> Result<Kept, CaptureError> + Send> = match destination {
@@ -108,7 +117,8 @@ impl Outlet {
             queue,
             thread,
             when_full,
-            batch: Batch::new(interfaces),
+            batch_bytes,
+            batch: Batch::new(interfaces, batch_bytes),
             begun: None,
             total,
             delivered: vec![0; interfaces],
@@ -166,7 +176,7 @@ impl Outlet {
         self.begun = None;
         let packets = self.batch.packets();
         let total = self.total.fetch_add(packets, Ordering::AcqRel) + packets;
-        let fresh = || Batch::new(self.delivered.len());
+        let fresh = || Batch::new(self.delivered.len(), self.batch_bytes);
         let empty = self.queue.spare().unwrap_or_else(fresh);
         let full = std::mem::replace(&mut self.batch, empty);
         self.batch.begin(total);

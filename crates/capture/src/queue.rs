@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use crate::batch::Batch;
 
-/// Batches that wait: 48 MiB, a second of 400 000 headers each.
-pub(crate) const WAITING_MAX: usize = 96;
+/// Batches that wait have so many bytes together: those of a second of 400 000 headers each.
+const WAITING_BYTES_MAX: usize = 48 << 20;
 
 /// Shared by both threads.
 #[derive(Debug)]
 pub(crate) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
+    /// Batches that may wait.
+    most: usize,
 }
 
 #[derive(Debug, Default)]
@@ -37,14 +39,16 @@ pub(crate) enum Taken {
 }
 
 impl Queue {
-    pub(crate) fn new() -> Queue {
-        Queue { state: Mutex::default(), changed: Condvar::new() }
+    /// For batches of so many bytes.
+    pub(crate) fn new(batch_bytes: usize) -> Queue {
+        let most = (WAITING_BYTES_MAX / batch_bytes).max(1);
+        Queue { state: Mutex::default(), changed: Condvar::new(), most }
     }
 
     /// Puts a batch in; gets it back if there is no room, or nobody takes anything out any more.
     pub(crate) fn offer(&self, batch: Batch) -> Result<(), Batch> {
         let mut state = self.state();
-        if state.is_abandoned || state.waiting.len() >= WAITING_MAX {
+        if state.is_abandoned || state.waiting.len() >= self.most {
             return Err(batch);
         }
         state.waiting.push_back(batch);
@@ -55,7 +59,7 @@ impl Queue {
     /// Puts a batch in, and waits until there is room for it.
     pub(crate) fn put(&self, batch: Batch) -> Result<(), Batch> {
         let mut state = self.state();
-        while !state.is_abandoned && state.waiting.len() >= WAITING_MAX {
+        while !state.is_abandoned && state.waiting.len() >= self.most {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         drop(state);
@@ -87,7 +91,7 @@ impl Queue {
     /// What was taken is not needed any more.
     pub(crate) fn give_back(&self, batch: Batch) {
         let mut state = self.state();
-        if state.spare.len() < WAITING_MAX {
+        if state.spare.len() < self.most {
             state.spare.push(batch);
         }
     }
@@ -117,24 +121,28 @@ impl Queue {
 mod tests {
     use super::*;
 
+    fn batch() -> Batch {
+        Batch::new(1, 1)
+    }
+
     #[test]
     fn it_holds_so_many_and_no_more() {
-        let queue = Queue::new();
-        for _ in 0..WAITING_MAX {
-            queue.offer(Batch::new(1)).expect("room");
+        let queue = Queue::new(WAITING_BYTES_MAX / 3);
+        for _ in 0..3 {
+            queue.offer(batch()).expect("room");
         }
-        let back = queue.offer(Batch::new(1)).expect_err("no room");
+        let back = queue.offer(batch()).expect_err("no room");
         assert!(matches!(queue.take(Duration::ZERO), Taken::Batch(_)));
         queue.offer(back).expect("room again");
         queue.abandon();
-        assert!(queue.put(Batch::new(1)).is_err(), "nobody waits for what will not come");
+        assert!(queue.put(batch()).is_err(), "nobody waits for what will not come");
     }
 
     #[test]
     fn what_was_put_in_is_taken_out_before_the_end() {
-        let queue = Queue::new();
+        let queue = Queue::new(1);
         assert!(matches!(queue.take(Duration::ZERO), Taken::Nothing));
-        let mut batch = Batch::new(1);
+        let mut batch = batch();
         batch.begin(7);
         queue.put(batch).expect("room");
         queue.close();

@@ -43,11 +43,7 @@ impl Sources {
         mut show: impl FnMut(usize, &Packet<'_>),
     ) -> u64 {
         if let [tap] = &mut self.taps[..] {
-            for count in 0..most {
-                let Some(packet) = tap.take() else { return count };
-                show(0, &packet);
-            }
-            return most;
+            return tap.take_each(most, |packet| show(0, packet));
         }
         let settled = match self.has_system_stamps && is_to_come {
             true => Settled::at(system_ns()),

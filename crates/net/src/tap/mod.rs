@@ -193,6 +193,15 @@ impl Tap {
         Some(packet)
     }
 
+    /// Shows at most `most` of the packets that have been handed over, and says how many; for each it takes less time than
+    /// [`Tap::take`].
+    #[inline]
+    pub fn take_each(&mut self, most: u64, show: impl FnMut(&Packet<'_>)) -> u64 {
+        let count = self.ring.take_each(most, show);
+        self.taken += count;
+        count
+    }
+
     /// What was let through and what was lost, up to now. To be asked often: the kernel counts in 32 bits.
     pub fn counts(&mut self) -> io::Result<Counts> {
         // struct tpacket_stats_v3, which begins anew whenever it is read: packets, drops, times the queue froze

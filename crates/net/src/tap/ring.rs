@@ -121,18 +121,31 @@ impl Ring {
         let Reading { left, offset } = self.reading()?;
         let next = word(self.header(offset), field::NEXT) as usize;
         self.reading = Some(Reading { left: left - 1, offset: offset + next });
-        let header = self.header(offset);
-        let status = word(header, field::STATUS);
-        let start = offset + usize::from(half(header, field::START));
-        let kept = word(header, field::KEPT) as usize;
-        let vlan = (status & TP_STATUS_VLAN_VALID != 0).then(|| {
-            let has_type = status & TP_STATUS_VLAN_TPID_VALID != 0;
-            let [kind, tag] = [half(header, field::VLAN_TYPE), half(header, field::VLAN_TAG)];
-            let ([a, b], [c, d]) = (if has_type { kind } else { VLAN }.to_be_bytes(), tag.to_be_bytes());
-            [a, b, c, d]
-        });
-        let (stamp, len) = (stamp(header), word(header, field::LEN));
-        Some(Packet { stamp, len, bytes: &self.block()[start..start + kept], vlan })
+        Some(packet(self.block(), offset))
+    }
+
+    /// Shows what has been handed over, at most `most` packets, and says how many that were. What is kept of the place is
+    /// written down once for a block and not for each packet.
+    #[inline]
+    pub(super) fn take_each(&mut self, most: u64, mut show: impl FnMut(&Packet<'_>)) -> u64 {
+        let mut count = 0;
+        while count < most {
+            let Some(Reading { mut left, mut offset }) = self.reading() else { break };
+            let (block, mut unstamped) = (self.block(), 0);
+            while left > 0 && count < most {
+                let header = header(block, offset);
+                if !self.is_only_of_hardware || word(header, field::STATUS) & TP_STATUS_TS_RAW_HARDWARE != 0 {
+                    show(&packet(block, offset));
+                    count += 1;
+                } else {
+                    unstamped += 1;
+                }
+                (left, offset) = (left - 1, offset + word(header, field::NEXT) as usize);
+            }
+            self.reading = Some(Reading { left, offset });
+            self.unstamped += unstamped;
+        }
+        count
     }
 
     /// Where to read on. Gives back the block that was read last once all of it was.
@@ -175,16 +188,16 @@ impl Ring {
 
     #[inline]
     fn header(&self, offset: usize) -> &[u8; HEADER_BYTES] {
-        self.block()[offset..].first_chunk().expect("the kernel puts whole packets into a block")
+        header(self.block(), offset)
     }
 
     /// The block that is being read.
     #[inline]
-    fn block(&self) -> &[u8] {
+    fn block(&self) -> &[u8; BLOCK_BYTES] {
         let start = self.memory.at(self.at * BLOCK_BYTES);
         // SAFETY: `at` counts blocks of the ring; the kernel leaves the block alone until its status says otherwise,
         // which nobody changes while it is borrowed.
-        unsafe { std::slice::from_raw_parts(start.as_ptr(), BLOCK_BYTES) }
+        unsafe { start.cast().as_ref() }
     }
 
     fn status(&self) -> &AtomicU32 {
@@ -192,6 +205,27 @@ impl Ring {
         // SAFETY: every block has this aligned word, which both sides change atomically.
         unsafe { AtomicU32::from_ptr(word.as_ptr().cast()) }
     }
+}
+
+/// The packet whose header is at `offset`.
+#[inline]
+fn packet(block: &[u8; BLOCK_BYTES], offset: usize) -> Packet<'_> {
+    let header = header(block, offset);
+    let start = offset + usize::from(half(header, field::START));
+    let kept = word(header, field::KEPT) as usize;
+    let status = word(header, field::STATUS);
+    let vlan = (status & TP_STATUS_VLAN_VALID != 0).then(|| {
+        let has_type = status & TP_STATUS_VLAN_TPID_VALID != 0;
+        let [kind, tag] = [half(header, field::VLAN_TYPE), half(header, field::VLAN_TAG)];
+        let ([a, b], [c, d]) = (if has_type { kind } else { VLAN }.to_be_bytes(), tag.to_be_bytes());
+        [a, b, c, d]
+    });
+    Packet { stamp: stamp(header), len: word(header, field::LEN), bytes: &block[start..start + kept], vlan }
+}
+
+#[inline]
+fn header(block: &[u8; BLOCK_BYTES], offset: usize) -> &[u8; HEADER_BYTES] {
+    block[offset..].first_chunk().expect("the kernel puts whole packets into a block")
 }
 
 #[inline]

@@ -318,7 +318,10 @@ fn end(out: &mut Vec<u8>) {
 
 #[inline]
 fn pad(out: &mut Vec<u8>, len: usize) {
-    out.extend_from_slice(&[0; 3][..len.next_multiple_of(4) - len]);
+    // Most headers that are kept need none.
+    if !len.is_multiple_of(4) {
+        out.extend_from_slice(&[0; 3][..len.next_multiple_of(4) - len]);
+    }
 }
 
 #[cfg(test)]
