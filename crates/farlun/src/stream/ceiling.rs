@@ -13,10 +13,23 @@ use super::why::{Limit, WINDOW_MAX_BYTES};
 const FASTEST: BitRate = BitRate(100_000_000_000);
 /// Rates that people buy.
 const RATES: [BitRate; 3] = [BitRate(1_000_000_000), BitRate(10_000_000_000), FASTEST];
-/// Tenths of a send buffer that are in flight when it is full; the rest waits or is bookkeeping.
-const SEND_TENTHS: u64 = 9;
-/// The same of a receive buffer and its window, in super-packets; of packets of 1500 bytes it is less.
-const RECEIVE_TENTHS: u64 = 9;
+/// Of a full send buffer two thirds are in flight. Linux wakes up whoever writes when a third of it is free
+/// (`__sk_stream_is_writeable`: as much room as half of what is queued), so what is not sent yet swings between a third and
+/// nothing if it leaves evenly, as a paced sender sends, and what is in flight is the rest.
+const SEND_PART: Part = Part { of: 2, among: 3 };
+/// A sender that is not paced sends that third at once: then all but bookkeeping may be in flight.
+const SEND_PART_UNPACED: Part = Part { of: 9, among: 10 };
+/// Of a receive buffer two thirds are offered as window. Linux counts the memory of packets and not their bytes, and takes
+/// the relation of both from the first packets of full size (`tcp_measure_rcv_mss`, `scaling_ratio`): 1448 bytes of payload
+/// have 2304 of memory, two of them that come as one 4352. Cards that spend a page on each packet leave less.
+const RECEIVE_PART: Part = Part { of: 2, among: 3 };
+
+/// What of a buffer is for the window.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    of: u64,
+    among: u64,
+}
 
 /// One limit.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -45,7 +58,9 @@ pub(super) struct Prospect {
     pub(super) receiver_host: &'static str,
     pub(super) rtt: Duration,
     pub(super) streams: u64,
-    /// What all streams together are paced to, if they are.
+    /// Whether the sender is paced.
+    pub(super) is_paced: bool,
+    /// What all streams together are paced to at most, if that was asked for.
     pub(super) goal: Option<BitRate>,
 }
 
@@ -53,12 +68,13 @@ impl Prospect {
     /// All limits that are known, the lowest first.
     pub(super) fn ceilings(&self) -> Vec<Ceiling> {
         let (sender, receiver) = (&self.sender, &self.receiver);
-        let tenths = |bytes: u64, tenths| (bytes / 10).saturating_mul(tenths).saturating_mul(self.streams);
+        let part = |bytes: u64, Part { of, among }| (bytes / among).saturating_mul(of * self.streams);
+        let send_part = if self.is_paced { SEND_PART } else { SEND_PART_UNPACED };
         let send = sender.send_bytes[2];
         let receive = receiver.receive_bytes[2];
         let mut ceilings = vec![
-            self.ceiling(Limit::TcpWmem, Some(self.sender_host), send, tenths(send, SEND_TENTHS)),
-            self.ceiling(Limit::TcpRmem, Some(self.receiver_host), receive, tenths(receive, RECEIVE_TENTHS)),
+            self.ceiling(Limit::TcpWmem, Some(self.sender_host), send, part(send, send_part)),
+            self.ceiling(Limit::TcpRmem, Some(self.receiver_host), receive, part(receive, RECEIVE_PART)),
             self.ceiling(Limit::WindowFormat, None, WINDOW_MAX_BYTES, WINDOW_MAX_BYTES * self.streams),
         ];
         for (host, limits) in [(self.sender_host, sender), (self.receiver_host, receiver)] {
@@ -137,8 +153,8 @@ mod tests {
 
     fn prospect() -> Prospect {
         let limits = Limits {
-            receive_bytes: [4096, 131_072, 32_000_000],
-            send_bytes: [4096, 16_384, 4_000_000],
+            receive_bytes: [4096, 131_072, 30_000_000],
+            send_bytes: [4096, 16_384, 6_000_000],
             memory_pages: [3 << 16, 1 << 18, 3 << 17],
             page_bytes: 4096,
             cpus: 2,
@@ -150,6 +166,7 @@ mod tests {
             receiver_host: "far",
             rtt: Duration::from_millis(100),
             streams: 1,
+            is_paced: true,
             goal: None,
         }
     }
@@ -168,22 +185,28 @@ mod tests {
     #[test]
     fn the_lowest_limit_binds() {
         let line = "sysctl -w net.ipv4.tcp_wmem=\"4096 16384 33554432\"";
-        check(prospect(), Limit::TcpWmem, 288.0, Some(line));
+        check(prospect(), Limit::TcpWmem, 320.0, Some(line));
         let mut roomy = prospect();
         roomy.sender.send_bytes[2] = 1 << 30;
         let line = "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 268435456\"";
-        check(roomy, Limit::TcpRmem, 2304.0, Some(line));
-        check(Prospect { streams: 4, ..prospect() }, Limit::TcpWmem, 1152.0, {
+        check(roomy, Limit::TcpRmem, 1600.0, Some(line));
+        check(Prospect { streams: 4, ..prospect() }, Limit::TcpWmem, 1280.0, {
             Some("sysctl -w net.ipv4.tcp_wmem=\"4096 16384 67108864\"")
         });
         // What is enough for the rate that was asked for needs no change.
-        check(Prospect { goal: Some(BitRate(100_000_000)), ..prospect() }, Limit::TcpWmem, 288.0, None);
+        check(Prospect { goal: Some(BitRate(100_000_000)), ..prospect() }, Limit::TcpWmem, 320.0, None);
+        check(
+            Prospect { is_paced: false, ..prospect() },
+            Limit::TcpWmem,
+            432.0,
+            Some("sysctl -w net.ipv4.tcp_wmem=\"4096 16384 33554432\""),
+        );
         let all = prospect().ceilings();
         assert_eq!(all.len(), 5);
         assert!(all.is_sorted_by(|a, b| a.bits_per_s <= b.bits_per_s));
         let text = prospect().sentence(&all);
-        let start = "round trip 100ms: a window of up to 3.43MiB carries 288mbit, since net.ipv4.tcp_wmem of the near \
-                     host lets a send buffer grow to 3.81MiB; for 1gbit, at the near host: sysctl";
+        let start = "round trip 100ms: a window of up to 3.81MiB carries 320mbit, since net.ipv4.tcp_wmem of the near \
+                     host lets a send buffer grow to 5.72MiB; for 1gbit, at the near host: sysctl";
         assert!(text.starts_with(start), "{text}");
     }
 

@@ -136,7 +136,9 @@ fn prospect(order: &Order<'_>, options: &Options, near: Limits, first: &Opened) 
         Pacing::Follow | Pacing::Off => None,
     };
     let rtt = info.min_rtt.unwrap_or(info.rtt);
-    Ok(Prospect { sender, receiver, sender_host, receiver_host, rtt, streams, goal })
+    // A far end that sends decides that itself, and paces unless it is told not to.
+    let is_paced = order.reverse || !matches!(options.pacing, Pacing::Off);
+    Ok(Prospect { sender, receiver, sender_host, receiver_host, rtt, streams, is_paced, goal })
 }
 
 /// Moves the bytes of one stream, on the calling thread.

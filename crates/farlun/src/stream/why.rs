@@ -169,7 +169,7 @@ fn near(bytes: u64, limit: u64) -> bool {
 
 /// Whether what is in flight takes up more of a window or a buffer than it does when the kernel is free to let that grow:
 /// then it is half. The kernel's own account of who waited is silent while a sender that is paced waits for its pace, and of
-/// send buffers in which little waits unsent. Of a full buffer about two thirds are in flight, the rest is bookkeeping.
+/// send buffers in which little waits unsent. Of a full buffer about two thirds are in flight (`ceiling` says why).
 fn fills(bytes: u64, whole: u64) -> bool {
     whole > 0 && bytes >= whole / 10 * 6
 }
