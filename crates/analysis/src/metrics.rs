@@ -89,6 +89,8 @@ metrics!([
     load("acks_together", "", "share of acknowledgements that the path hands over together with the one before"),
     load("ack_compression", "", "spacing of acknowledgements where sent / where they come, of one pair in ten"),
     load("data_gap_p50", "s", "middle gap between packets of data, behind the path"),
+    load("data_gap_p99", "s", "gap that one in a hundred of them exceeds"),
+    load("data_lattice", "", "how far data behind the path lie on the lattice of merged acknowledgements: 0 to 1"),
     load("ack_gap_p50", "s", "middle gap between acknowledgements, behind the path"),
     load("unaccounted", "packets", "packets whose way past both taps of the path is not known"),
     load("dropped_queue_full", "packets", "dropped by the path's full queue"),

@@ -381,6 +381,8 @@ fn gap_values(repeat: &mut Repeat) {
     let acks = gaps.at(Kind::Acks, Tap::Due);
     let data = gaps.at(Kind::Data, Tap::Due);
     put(&mut repeat.values, "data_gap_p50", data.map(|data| data.p50_s));
+    put(&mut repeat.values, "data_gap_p99", data.map(|data| data.p99_s));
+    put(&mut repeat.values, "data_lattice", gaps.data_lattice);
     put(&mut repeat.values, "ack_gap_p50", acks.map(|acks| acks.p50_s));
     put(&mut repeat.values, "acks_together", acks.map(|acks| acks.zero_share));
     put(&mut repeat.values, "ack_compression", gaps.compression.map(|found| found.p90));

@@ -8,7 +8,7 @@
 
 use std::f64::consts::TAU;
 
-use super::train::Group;
+use super::train::{Group, Train};
 
 /// Beginnings that are needed.
 const STARTS_MIN: usize = 50;
@@ -25,6 +25,8 @@ const NEAR_BEST: f64 = 0.85;
 /// Periods that are sought.
 const PERIOD_MIN_NS: f64 = 20_000.0;
 const PERIOD_MAX_NS: f64 = 12_000_000.0;
+/// A stretch in which a period that is off by a hundred-thousandth, as found ones may be, keeps its phase.
+const TRACE_NS: f64 = 1e9;
 /// Steps between periods that are tried first.
 const STEP: f64 = 1.01;
 /// Periods that are made exact.
@@ -87,6 +89,13 @@ pub(super) fn lie_on(groups: &[Group], period_ns: f64, elsewhere: f64) -> bool {
     let sure = starts.len() as f64 * r * r >= SURE_MIN;
     // What lies on every ninth point only lies on a wider lattice, and has nothing of this one.
     sure && r >= elsewhere / 2.0 && occupied(&starts, period_ns) >= OCCUPIED_MIN
+}
+
+/// R of every packet of a train, within stretches, for a lattice that was found elsewhere.
+pub(super) fn trace(train: &Train, period_ns: f64) -> f64 {
+    let first_ns = train.events.first().map_or(0, |event| event.t_ns);
+    let times: Vec<f64> = train.events.iter().map(|event| (event.t_ns - first_ns) as f64).collect();
+    strength(&times, period_ns, TRACE_NS)
 }
 
 fn starts(groups: &[Group]) -> Vec<f64> {
@@ -194,10 +203,29 @@ fn occupied(starts: &[f64], period_ns: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Kind, Passage, Tap};
     use super::*;
 
     fn groups(starts: impl Iterator<Item = f64>) -> Vec<Group> {
         starts.map(|t| Group { start_ns: t as u64, events: 1, delay_ns: None }).collect()
+    }
+
+    #[test]
+    fn a_trace_says_how_many_are_on_a_lattice() {
+        let trace_of = |times: Vec<u64>| {
+            let passage =
+                |t_ns| Passage { sent_ns: t_ns, arrived_ns: None, bytes: 1500, segments: 1, unseen_ns: 0 };
+            let passages: Vec<Passage> = times.into_iter().map(passage).collect();
+            trace(&Train::of(&passages, Kind::Acks, Tap::Sent), 500_000.0)
+        };
+        let even = (0..50_000).map(|n| n * 36_000);
+        let clocked = (0..3_600).map(|n| 7 + n * 500_000);
+        assert!(trace_of(even.clone().collect()) < 0.01);
+        assert!(trace_of(clocked.clone().collect()) > 0.99);
+        // One in fifteen.
+        let found = trace_of(even.chain(clocked).collect());
+        assert!((found - 3_600.0 / 53_600.0).abs() < 0.01, "{found}");
+        assert_eq!(trace_of(Vec::new()), 0.0);
     }
 
     /// Numbers from 0 to 1 that look like chance.

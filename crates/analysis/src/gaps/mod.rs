@@ -121,6 +121,9 @@ pub struct Gaps {
     pub taps: Vec<TapGaps>,
     /// How acknowledgements were pressed together; with two taps.
     pub compression: Option<Compression>,
+    /// How far data behind the path lie on the lattice of merged acknowledgements, if these have one: 0 is not at all
+    /// (chance leaves a hundredth), 1 is each packet, and from 0.45 on it would be named as their own.
+    pub data_lattice: Option<f64>,
 }
 
 impl Gaps {
@@ -139,8 +142,9 @@ impl Gaps {
         let seen: Vec<Seen> = trains.iter().map(Seen::of).collect();
         let bands = naming::name(&trains, &seen, round_trip_ns(data, acks));
         let compression = compression::of(data, acks);
+        let data_lattice = data_lattice(&trains, &bands);
         let taps = trains.iter().zip(bands).map(|(train, bands)| TapGaps::of(train, bands, drawing));
-        Some(Gaps { taps: taps.collect(), compression })
+        Some(Gaps { taps: taps.collect(), compression, data_lattice })
     }
 
     /// The causes that were found, each with its period in seconds, in the order of their way; each once.
@@ -159,6 +163,14 @@ impl Gaps {
     pub fn at(&self, kind: Kind, tap: Tap) -> Option<&TapGaps> {
         self.taps.iter().find(|gaps| gaps.kind == kind && gaps.tap == tap)
     }
+}
+
+/// What of the lattice that a line gave to acknowledgements is in the data that they let go.
+fn data_lattice(trains: &[Train], bands: &[Vec<Band>]) -> Option<f64> {
+    let is_merged = |band: &&Band| band.new && band.cause == Some(Cause::AckMerging);
+    let merged = bands.iter().flatten().find(is_merged)?;
+    let data = trains.iter().find(|train| (train.kind, train.tap) == (Kind::Data, Tap::Due))?;
+    Some(comb::trace(data, merged.period_s * 1e9))
 }
 
 /// So many parts with as many events each.
