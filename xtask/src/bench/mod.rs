@@ -8,6 +8,7 @@ mod analysis;
 mod analyze;
 mod capture;
 mod flood;
+mod gaps;
 mod memory;
 mod spread;
 mod stream;
@@ -43,6 +44,7 @@ const SECTIONS: &[Section] = &[
     ("flood", flood::run),
     ("trace", trace::run),
     ("capture", capture::run),
+    ("gaps", gaps::run),
 ];
 
 /// Runs the sections of these names, or every section; true if every bound holds.
