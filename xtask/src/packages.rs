@@ -26,6 +26,9 @@ pub(crate) const TESTS: &[&str] = &[
 /// What `cargo xtask bench` uses besides.
 pub(crate) const BENCH: &[&str] = &["iperf3", "iproute2", "libiscsi-bin", "tcpdump", "tgt"];
 
+/// What counts instructions for it.
+pub(crate) const CALLGRIND: &[&str] = &["binutils", "valgrind"];
+
 /// Installs those of `wanted` that are missing, or prints the line that does.
 pub(crate) fn ensure(wanted: &[&str]) -> Result<Outcome> {
     if !Path::new("/etc/debian_version").exists() {

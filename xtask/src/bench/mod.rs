@@ -13,6 +13,7 @@ mod spread;
 mod stream;
 mod tgt;
 mod trace;
+mod untraced;
 
 use anyhow::{Result, bail};
 
@@ -42,6 +43,7 @@ const SECTIONS: &[Section] = &[
     ("analyze", analyze::run),
     ("flood", flood::run),
     ("trace", trace::run),
+    ("untraced", untraced::run),
     ("capture", capture::run),
 ];
 
