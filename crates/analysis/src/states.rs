@@ -72,6 +72,7 @@ mod tests {
             data_bytes: 0,
             state: Some(state),
             device: 0,
+            op: None,
             offset_bytes: 0,
             len_bytes: 0,
         }

@@ -1,6 +1,6 @@
 //! What the kernel itself said of a connection or of a block device, when it happened.
 
-use crate::{CongestionState, Host, Instant};
+use crate::{CongestionState, Host, Instant, Op};
 
 /// What happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +54,8 @@ pub struct KernelPoint {
     pub state: Option<CongestionState>,
     /// Major number times 2^20 plus minor.
     pub device: u32,
+    /// What a request of a block device does, if that is one of the two.
+    pub op: Option<Op>,
     /// First byte on the device.
     pub offset_bytes: u64,
     /// Length of the request.

@@ -191,6 +191,7 @@ fn kernel_point(i: u64) -> KernelPoint {
         data_bytes: small % 65_536,
         state: [None, Some(CongestionState::Cwr)][i as usize % 2],
         device: 8 << 20,
+        op: [None, Some(Op::Read), Some(Op::Write)][i as usize % 3],
         offset_bytes: i << 40,
         len_bytes: small * 512,
     }
@@ -322,6 +323,9 @@ print(eval(sys.argv[2]))
     let [sockets, layers_file, pdus_file] =
         ["sockets", "layers", "pdus"].map(|name| dir.path().join(format!("{name}.parquet")));
     let expected = write(&sockets, (0..1000).map(sample));
+    let [io_file, kernel_file] = ["io", "kernel"].map(|name| dir.path().join(format!("{name}.parquet")));
+    let expected_io = write(&io_file, (0..1000).map(io));
+    write(&kernel_file, (0..1000).map(kernel_point));
     let expected_layers = spool(&layers_file, layers);
     let expected_pdus = spool(&pdus_file, pdu);
     let ask = |path: &Path, what: &str| {
@@ -367,6 +371,14 @@ print(eval(sys.argv[2]))
     let kinds = expected_pdus.kind[..12].iter().map(|kind| kind.name()).collect::<Vec<_>>().join(" ");
     let ours = format!("{} {kinds} out in", sum(&expected_pdus.stream_end));
     assert_eq!(ask(&pdus_file, what), Some(ours));
+    let what =
+        r#"" ".join([str(sum(column("completed_t_ns"))), str(sum(column("status"))), *column("op")[:2]])"#;
+    let ours = format!("{} 2 read write", sum(&expected_io.completed_t_ns));
+    assert_eq!(ask(&io_file, what), Some(ours));
+    let what =
+        r#"" ".join([*column("event")[:3], *column("state")[:2], *column("op")[:3], *column("host")[:3]])"#;
+    let ours = "received state block-completed none cwr none read write near far none";
+    assert_eq!(ask(&kernel_file, what), Some(ours.to_owned()));
 }
 
 /// Writes a thousand rows by way of a spool, as much as fits into its batches: none is lost however slow the disk is.

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use event::{CongestionState, Instant, KernelEvent, KernelPoint};
+use event::{CongestionState, Instant, KernelEvent, KernelPoint, Op};
 use net::limits::with_open_files;
-use net::tracing::{Happened, Point, Tracer};
+use net::tracing::{BlockKind, Happened, Point, Tracer};
 use net::{Events, Interest, Poll, Wake, scheduling};
 use serde::Serialize;
 use store::tables::Writer;
@@ -164,6 +164,7 @@ fn row(names: &HashMap<IpAddr, HostName>, t: Instant, point: &Point) -> Option<K
         data_bytes: 0,
         state: None,
         device: 0,
+        op: None,
         offset_bytes: 0,
         len_bytes: 0,
     };
@@ -196,6 +197,7 @@ fn row(names: &HashMap<IpAddr, HostName>, t: Instant, point: &Point) -> Option<K
         Point::Block(block) => KernelPoint {
             event: event_of(block.happened),
             device: block.device,
+            op: op_of(block.kind),
             offset_bytes: block.offset_bytes,
             len_bytes: block.len_bytes,
             ..nothing
@@ -210,6 +212,14 @@ fn connection_of(row: &KernelPoint) -> Option<Connection> {
         event::Host::Near => Connection { near: local, far: remote },
         event::Host::Far => Connection { near: remote, far: local },
     })
+}
+
+fn op_of(kind: BlockKind) -> Option<Op> {
+    match kind {
+        BlockKind::Read => Some(Op::Read),
+        BlockKind::Write => Some(Op::Write),
+        BlockKind::Other => None,
+    }
 }
 
 fn event_of(happened: Happened) -> KernelEvent {

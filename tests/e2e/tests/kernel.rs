@@ -1,11 +1,12 @@
 //! What the kernel says of the connections of an emulated path: `farlun wan --trace-kernel`.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
 use e2e::path::{self, FAR};
 use e2e::{farlun, farlun_path, need, run, skip};
-use event::{CongestionState, Host, KernelEvent, KernelPoint};
+use event::{CongestionState, Host, KernelEvent, KernelPoint, Op};
 use serde_json::Value;
 use store::tables::{self, KernelPoints};
 
@@ -94,6 +95,36 @@ fn a_loss_on_the_line_is_seen_with_windows_and_round_trips() {
     assert!(most(&before) > Some(1 << 30) && most(&after[after.len() / 2..]) < Some(1 << 30));
     let near_data: u64 = near.iter().map(|row| u64::from(table.data_bytes[*row])).sum();
     assert!(near_data > 5 << 20, "what near has received: {near_data}");
+}
+
+/// Whether what lies in this folder is on a block device, and not on memory or another file system.
+fn on_a_device(folder: &Path) -> Result<(), String> {
+    let major = std::fs::metadata(folder).expect("a folder").dev() >> 8 & 0xfff;
+    if major == 0 { Err(format!("{} is on no block device", folder.display())) } else { Ok(()) }
+}
+
+#[test]
+fn a_read_past_the_page_cache_is_seen_at_the_block_device() {
+    let folder = tempfile::tempdir().expect("a folder");
+    need!(path::available(), skip::tracepoints(), on_a_device(folder.path()));
+    let (disk, farlun) = (folder.path().join("disk"), farlun_path().display());
+    let file = std::fs::File::create(&disk).expect("a file");
+    // Holes would be read without the device.
+    std::fs::write(&disk, vec![7; 16 << 20]).and_then(|()| file.sync_all()).expect("a full file");
+    let iqn = "iqn.2026-11.io.farlun:kernel";
+    let far = format!(
+        "exec {farlun} target --insecure --lun file:{},direct --iqn {iqn} --listen {FAR}:3260",
+        disk.display()
+    );
+    let load = "--json --op read --random --block 16KiB --depth 1 --time 300ms";
+    let near = format!("exec {farlun} bench iscsi://{FAR}/{iqn}/0 {load}");
+    let (_, table) = traced("--delay 1ms", &far, &near);
+    let reads = (0..table.t_ns.len()).filter(|row| {
+        table.event[*row] == KernelEvent::BlockIssued
+            && (table.op[*row], table.len_bytes[*row]) == (Some(Op::Read), 16 << 10)
+    });
+    let reads = reads.count();
+    assert!(reads > 10, "{reads} reads of 16 KiB were given to a device");
 }
 
 #[test]

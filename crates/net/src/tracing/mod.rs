@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use event::Instant;
 
-pub use point::{BlockPoint, Happened, Point, TcpPoint};
+pub use point::{BlockKind, BlockPoint, Happened, Point, TcpPoint};
 use point::{KNOWN, Reader};
 use ring::Ring;
 use tracefs::Tracefs;

@@ -71,6 +71,17 @@ pub struct TcpPoint {
     pub state: u8,
 }
 
+/// What a request of a block device does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BlockKind {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+    /// It moves nothing: flushes, discards.
+    Other,
+}
+
 /// A request of a block device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockPoint {
@@ -78,6 +89,8 @@ pub struct BlockPoint {
     pub happened: Happened,
     /// The device: major number times 2^20 plus minor.
     pub device: u32,
+    /// What it does.
+    pub kind: BlockKind,
     /// First byte.
     pub offset_bytes: u64,
     /// Length.
@@ -96,7 +109,7 @@ pub(super) struct Reader {
 #[derive(Debug)]
 enum Fields {
     Tcp(Box<TcpFields>),
-    Block { device: Option<Field>, sector: Option<Field>, sectors: Option<Field> },
+    Block { device: Option<Field>, kind: Option<Field>, sector: Option<Field>, sectors: Option<Field> },
 }
 
 #[derive(Debug)]
@@ -129,7 +142,8 @@ impl Reader {
             |short, long, port| Address { short: field(short), long: field(long), port: field(port) };
         let fields = match happened {
             Happened::BlockIssued | Happened::BlockCompleted => {
-                Fields::Block { device: field("dev"), sector: field("sector"), sectors: field("nr_sector") }
+                let [device, kind] = ["dev", "rwbs"].map(field);
+                Fields::Block { device, kind, sector: field("sector"), sectors: field("nr_sector") }
             }
             _ => Fields::Tcp(Box::new(TcpFields {
                 local: address("saddr", "saddr_v6", "sport"),
@@ -166,9 +180,10 @@ impl Reader {
         let small = |field| number(field).unwrap_or_default() as u32;
         let happened = self.happened;
         Some(match &self.fields {
-            Fields::Block { device, sector, sectors } => Point::Block(BlockPoint {
+            Fields::Block { device, kind, sector, sectors } => Point::Block(BlockPoint {
                 happened,
                 device: small(*device),
+                kind: kind.and_then(|kind| kind.bytes(record)).map_or(BlockKind::Other, BlockKind::of),
                 offset_bytes: number(*sector).unwrap_or_default().wrapping_mul(SECTOR_BYTES),
                 len_bytes: small(*sectors).wrapping_mul(SECTOR_BYTES as u32),
             }),
@@ -187,6 +202,17 @@ impl Reader {
                 state: small(tcp.state) as u8,
             }),
         })
+    }
+}
+
+impl BlockKind {
+    /// From the letters: an R is in those of reads alone, a W in those of writes.
+    fn of(letters: &[u8]) -> BlockKind {
+        match letters.iter().find(|letter| matches!(letter, b'R' | b'W')) {
+            Some(b'R') => BlockKind::Read,
+            Some(_) => BlockKind::Write,
+            None => BlockKind::Other,
+        }
     }
 }
 
@@ -235,6 +261,32 @@ mod tests {
         }
         record[0] ^= 1;
         assert_eq!(reader.read(&record), None, "another event");
+    }
+
+    #[test]
+    fn block_requests_say_what_they_do() {
+        let numbers = (254_u32 << 20, 9_u64, 16_u32);
+        for (letters, kind) in [
+            (*b"RA\0\0", BlockKind::Read),
+            (*b"FWFS", BlockKind::Write),
+            (*b"FF\0\0", BlockKind::Other),
+            (*b"DS\0\0", BlockKind::Other),
+        ] {
+            let (device, sector, sectors) =
+                (numbers.0.to_ne_bytes(), numbers.1.to_ne_bytes(), numbers.2.to_ne_bytes());
+            let fields: [(&str, &[u8]); 4] =
+                [("dev", &device), ("sector", &sector), ("nr_sector", &sectors), ("rwbs", &letters)];
+            let (format, record) = record(&fields);
+            let found = Reader::new(&format, Happened::BlockIssued).read(&record);
+            let expected = BlockPoint {
+                happened: Happened::BlockIssued,
+                device: 254 << 20,
+                kind,
+                offset_bytes: 9 * 512,
+                len_bytes: 16 * 512,
+            };
+            assert_eq!(found, Some(Point::Block(expected)));
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The table `kernel`: what the kernel itself said of connections and block devices. Written by
 //! `farlun wan --trace-kernel`.
 
-use event::{CongestionState, Host, KernelEvent, KernelPoint};
+use event::{CongestionState, Host, KernelEvent, KernelPoint, Op};
 
 use super::{Row, Visit};
 
@@ -42,6 +42,8 @@ pub struct KernelPoints {
     pub state: Vec<Option<CongestionState>>,
     /// The block device.
     pub device: Vec<u32>,
+    /// What a request of it does.
+    pub op: Vec<Option<Op>>,
     /// First byte on it.
     pub offset_bytes: Vec<u64>,
     /// Length of the request.
@@ -70,6 +72,7 @@ impl Row for KernelPoint {
         columns.data_bytes.push(self.data_bytes);
         columns.state.push(self.state);
         columns.device.push(self.device);
+        columns.op.push(self.op);
         columns.offset_bytes.push(self.offset_bytes);
         columns.len_bytes.push(self.len_bytes);
     }
@@ -92,6 +95,7 @@ impl Row for KernelPoint {
         visitor.u32("data_bytes", &mut columns.data_bytes)?;
         visitor.word("state", &mut columns.state)?;
         visitor.u32("device", &mut columns.device)?;
+        visitor.word("op", &mut columns.op)?;
         visitor.u64("offset_bytes", &mut columns.offset_bytes)?;
         visitor.u32("len_bytes", &mut columns.len_bytes)
     }

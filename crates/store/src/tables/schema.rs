@@ -142,6 +142,14 @@ impl Word for Option<Host> {
     }
 }
 
+impl Word for Option<Op> {
+    const ALL: &'static [Option<Op>] = &[None, Some(Op::Read), Some(Op::Write)];
+
+    fn word(self) -> &'static str {
+        self.map_or("none", Op::name)
+    }
+}
+
 impl Word for Option<CongestionState> {
     const ALL: &'static [Option<CongestionState>] = &[
         None,
