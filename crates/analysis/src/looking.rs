@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use event::Op;
 use store::CellDir;
 use store::manifest::Load;
 use store::tables::TableError;
 
 use crate::diagram::{self, Diagram, Hosts};
-use crate::layers::{LAYERS, Question, Stack};
+use crate::layers::{self, LAYERS, Question, Stack};
 use crate::metrics::{GATE, IN_FLIGHT_MAX};
 use crate::tour::{Repeat, put};
 use crate::{Span, line, throughput};
@@ -89,6 +90,10 @@ pub(crate) fn look(
             let gate = f64::from(u8::from(stack.gate == Some(layer.name)));
             put(&mut repeat.values, GATE[n], most.map(|_| gate));
         }
+    }
+    let has_store = stack.as_ref().is_some_and(|stack| stack.in_flight_max("store").is_some());
+    if let Some(op) = Op::named(&load.op).filter(|_| has_store) {
+        repeat.devices = layers::devices(path, op, question)?;
     }
     let completed = repeat.values.get("calls_per_s").map(|rate| rate * window.length_s());
     if let Some(requests) = completed.filter(|requests| *requests > 0.0)

@@ -15,7 +15,7 @@ use crate::doctor::{self, Diagnosis};
 use crate::gaps::{self, Cause, Gaps, Kind, Tap};
 use crate::gist::Gist;
 use crate::latency::{self, Latency};
-use crate::layers::Stack;
+use crate::layers::{DeviceFlight, Stack};
 use crate::looking::{self, Room};
 use crate::metrics::{Metrics, Spread, spreads};
 use crate::ramp::ramp_s;
@@ -104,6 +104,8 @@ pub struct Repeat {
     pub connections: Vec<Connection>,
     /// Its layers, if they were recorded. What is drawn of them only of a cell's first valid repeat.
     pub stack: Option<Stack>,
+    /// What block devices did below the store, if there is one and the kernel was traced.
+    pub devices: Vec<DeviceFlight>,
     /// What limits it; of a cell's first valid repeat.
     pub diagnosis: Option<Diagnosis>,
     /// Its packets around a typical request; of a cell's first valid repeat.
@@ -264,7 +266,7 @@ fn add_repeat(
 
 /// What limits a load of requests, over the time that the other figures are of.
 fn diagnose(dir: &CellDir, load: &Load) -> Result<Option<Diagnosis>, TableError> {
-    let Some(op) = [Op::Read, Op::Write].into_iter().find(|op| op.name() == load.op) else { return Ok(None) };
+    let Some(op) = Op::named(&load.op) else { return Ok(None) };
     let question = doctor::Question {
         op: Some(op),
         window: Some(throughput::window(&dir.cell, load)),

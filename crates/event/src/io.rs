@@ -29,6 +29,11 @@ pub struct Io {
 }
 
 impl Op {
+    /// The one of a name.
+    pub fn named(name: &str) -> Option<Op> {
+        [Op::Read, Op::Write].into_iter().find(|op| op.name() == name)
+    }
+
     /// The name that tables and users see.
     pub const fn name(self) -> &'static str {
         match self {

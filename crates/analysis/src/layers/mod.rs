@@ -3,6 +3,7 @@
 //! [`Stack::collect`] reads the table `layers` a column at a time and asks everything of it. What it finds
 //! is of the load's window; only the lines to draw are of the whole load, and thinned.
 
+mod device;
 mod flight;
 mod gate;
 mod layer;
@@ -24,6 +25,8 @@ use store::tables::{self, TableError};
 use crate::Span;
 use crate::clock::ClockOffset;
 
+pub use device::DeviceFlight;
+pub(crate) use device::of as devices;
 pub use flight::Flight;
 pub use layer::{LAYERS, Layer};
 pub use little::Residence;

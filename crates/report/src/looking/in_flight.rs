@@ -52,6 +52,9 @@ pub(super) fn gist(stack: &Stack) -> String {
     let find = |name: &str| layers.iter().find(|layer| layer.name == name);
     let Some((name, gate)) = stack.gate.and_then(|name| Some((name, find(name)?))) else {
         let Some(call) = find("call") else { return String::new() };
+        if call.flight.ceiling <= 1.0 {
+            return "One request at a time: no layer has any to hold back.".to_owned();
+        }
         return format!(
             "No layer holds requests back: all {} are on their way.",
             fixed(call.flight.ceiling, 0)

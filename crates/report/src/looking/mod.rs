@@ -3,6 +3,7 @@
 //! Requests and packets go into the page as they are, in rows of numbers; its script draws those that are
 //! in view. Lines come thinned from `analysis`.
 
+mod devices;
 mod in_flight;
 mod packets;
 mod request;
@@ -33,6 +34,8 @@ pub(crate) struct Inside {
     pub(crate) place: String,
     /// What one learns from it.
     pub(crate) gist: String,
+    /// What block devices did below the store.
+    pub(crate) devices: Vec<String>,
     /// What is doubtful about it.
     pub(crate) doubts: Vec<String>,
     pub(crate) in_flight: Option<Figure>,
@@ -99,6 +102,7 @@ fn one(n: usize, cell: &CellResult, repeat: &Repeat, tour: &Tour) -> Inside {
         name: cell.load.clone(),
         place: place(cell),
         gist: stack.map_or_else(String::new, in_flight::gist),
+        devices: devices::sentences(repeat, &cell.op),
         doubts: stack.map_or_else(Vec::new, in_flight::doubts),
         in_flight: in_flight.and_then(|stack| in_flight::figure(n, stack, repeat.window_s)),
         residence: in_flight.map(in_flight::table),

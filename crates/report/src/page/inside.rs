@@ -45,6 +45,9 @@ pub(super) fn layers(cells: &[Inside]) -> String {
         cell.doubts.iter().for_each(|doubt| {
             let _ = write!(body, "<p class=\"doubt\">{}</p>", escape(doubt));
         });
+        for sentence in &cell.devices {
+            let _ = write!(body, "<p class=\"note\">{}</p>", escape(sentence));
+        }
         if let Some(figure) = &cell.in_flight {
             part(&mut body, &figure.title, IN_FLIGHT, &drawing(figure, "tall"));
         }
