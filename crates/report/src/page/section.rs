@@ -106,14 +106,17 @@ pub(super) fn ends(tour: &Tour) -> String {
 /// What policies gain.
 pub(super) fn gains(tour: &Tour) -> String {
     let Some(table) = tables::gains(tour) else { return String::new() };
-    let text = "Throughput over the window against that of the same load under the policy none, and the same from the                 load's beginning, while the policy still looks for its window. Beside it what the congestion-window                 control study gained at the same delay, on Linux 2.4 with a real network card.";
+    let text = "Throughput over the window against that of the same load under the policy none, and the same from the \
+                load's beginning, while the policy still looks for its window. Beside it what the congestion-window \
+                control study gained at the same delay, on Linux 2.4 with a real network card.";
     section("gains", "What the policies gain", text, &table.html("table-gains"))
 }
 
 /// What each of several initiators got.
 pub(super) fn initiators(tour: &Tour) -> String {
     let Some(table) = tables::initiators(tour) else { return String::new() };
-    let text = "Application bytes at each initiator, over the window in which all were at work; of the first valid                 repeat. Cuts are of the windows that the sender's own full device cut, connection by connection.";
+    let text = "Application bytes at each initiator, over the window in which all were at work; of the first valid \
+                repeat. Cuts are of the windows that the sender's own full device cut, connection by connection.";
     section("initiators", "What each initiator got", text, &table.html("table-initiators"))
 }
 
