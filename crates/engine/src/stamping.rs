@@ -218,7 +218,7 @@ mod tests {
         while stamped.len() < lens.len() {
             let progress = connection.send(&poll, &mut sender, 0).unwrap();
             departed.extend(connection.departed());
-            let timeout = if progress == Progress::More { Duration::ZERO } else { Duration::from_secs(20) };
+            let timeout = if progress == Progress::More { Duration::ZERO } else { Duration::from_secs(60) };
             poll.wait(&mut events, Some(timeout)).unwrap();
             let ready: Vec<_> = events.iter().collect();
             assert!(progress == Progress::More || !ready.is_empty(), "{departed:?} {stamped:?}");
