@@ -12,6 +12,14 @@ use crate::{farlun, farlun_path, run, skip};
 /// The address of the far end, fixed by `farlun wan`.
 pub const FAR: &str = "198.18.0.2";
 
+/// For a host of a path that loses nothing: its TCP sends nothing again because the machine was slow. There are no tail
+/// probes, and no stall outlasts a timeout.
+pub const PATIENT_TCP: &str = "sysctl -qw net.ipv4.tcp_early_retrans=0\n\
+    ip -4 route show dev wan0 | while read -r route; do ip -4 route change $route dev wan0 rto_min 30s; done\n";
+
+/// How long it may take to find out what this machine can do.
+const PROBE: Duration = Duration::from_secs(60);
+
 /// Two paths at once would starve each other on a small machine.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -20,7 +28,7 @@ pub fn available() -> Result<(), String> {
     skip::root()?;
     skip::program("unshare")?;
     let mut namespace = Command::new("unshare");
-    let made = run(namespace.args(["--net", "true"]), Duration::from_secs(10));
+    let made = run(namespace.args(["--net", "true"]), PROBE);
     if made.code == 0 {
         Ok(())
     } else {
@@ -45,11 +53,11 @@ pub fn as_nobody(program: &str) -> Command {
 pub fn available_to_nobody() -> Result<(), String> {
     skip::program("setpriv")?;
     let mut namespaces = as_nobody("unshare");
-    let made = run(namespaces.args(["--user", "--map-root-user", "--net", "true"]), Duration::from_secs(10));
+    let made = run(namespaces.args(["--user", "--map-root-user", "--net", "true"]), PROBE);
     if made.code != 0 {
         return Err(format!("users can make no namespaces: {}", made.stderr.trim()));
     }
-    if run(as_nobody("test").arg("-x").arg(farlun_path()), Duration::from_secs(10)).code != 0 {
+    if run(as_nobody("test").arg("-x").arg(farlun_path()), PROBE).code != 0 {
         return Err(format!("{} is closed to other users", farlun_path().display()));
     }
     Ok(())
@@ -70,9 +78,21 @@ pub fn as_nobody_without_tun(program: &str) -> Command {
 pub fn available_without_tun() -> Result<(), String> {
     available()?;
     available_to_nobody()?;
-    let hidden =
-        run(as_nobody_without_tun("test").args(["!", "-e", "/dev/net/tun"]), Duration::from_secs(10));
+    let hidden = run(as_nobody_without_tun("test").args(["!", "-e", "/dev/net/tun"]), PROBE);
     if hidden.code == 0 { Ok(()) } else { Err(format!("nothing can be mounted: {}", hidden.stderr.trim())) }
+}
+
+/// Whether the run may yield figures: where the machine was too busy, `farlun wan` says that it may not and ends with exit
+/// code 4, and what was measured says nothing.
+pub fn is_valid(document: &Value) -> bool {
+    document["validity"]["ok"].as_bool().unwrap_or_else(|| panic!("no validity: {document}"))
+}
+
+/// Whether the emulator was always there in time to read what its devices hold. Where it was not they may have overflowed,
+/// which `dropped_unasked` counts.
+pub fn kept_up(document: &Value) -> bool {
+    const LATE_MAX_NS: u64 = 10_000_000;
+    document["validity"]["lateness_ns"]["max"].as_u64().is_some_and(|late_ns| late_ns <= LATE_MAX_NS)
 }
 
 /// Runs two shell scripts over 1 Gb/s with 8 ms one way; the document that `farlun wan` prints.

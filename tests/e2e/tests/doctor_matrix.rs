@@ -23,7 +23,7 @@ fn limiters_are_named_and_their_fixes_measured() {
         command.arg("--quick");
     }
     let _turn = path::turn();
-    let finished = run(&mut command, Duration::from_secs(if long { 3600 } else { 300 }));
+    let finished = run(&mut command, Duration::from_secs(if long { 3600 } else { 900 }));
     let document = finished.json();
     let result = std::fs::read_to_string(folder.join("doctor.md")).expect("the confusion table");
     println!("{result}");

@@ -26,7 +26,7 @@ fn plan() -> &'static Run {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("layers-foreign");
         let _ = fs::remove_dir_all(&folder);
         let mut command = farlun(["lab", "layers-foreign", "--quick", "--json", "--out"]);
-        let finished: Finished = run(command.arg(&folder), Duration::from_secs(240));
+        let finished: Finished = run(command.arg(&folder), Duration::from_secs(600));
         Run { folder, document: finished.json() }
     })
 }
@@ -88,7 +88,7 @@ fn a_program_that_is_missing_is_named_with_its_package() {
     let folder = tempfile::tempdir().expect("a folder");
     let finished = run(
         farlun(["lab", "layers-foreign", "--out"]).arg(folder.path().join("run")).env("PATH", "/nowhere"),
-        Duration::from_secs(20),
+        Duration::from_secs(60),
     )
     .expect_code(1);
     let said = "this plan needs tgtd, which is not installed; install the package tgt";

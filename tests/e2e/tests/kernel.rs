@@ -3,17 +3,18 @@
 use std::path::Path;
 use std::time::Duration;
 
-use e2e::path::{self, FAR};
+use e2e::path::{self, FAR, PATIENT_TCP};
 use e2e::{farlun, farlun_path, need, run, skip};
 use event::{CongestionState, Host, KernelEvent, KernelPoint};
 use serde_json::Value;
 use store::tables::{self, KernelPoints};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
-/// Runs `near` over a path with these flags and traces the kernel; the document and the table.
+/// Runs `near` over a path with these flags and traces the kernel; the document and the table. An error where the machine
+/// was too busy for whoever reads the kernel's rings: what is missing then is counted, and nobody knows what it was.
 #[track_caller]
-fn traced(flags: &str, far: &str, near: &str) -> (Value, KernelPoints) {
+fn traced(flags: &str, far: &str, near: &str) -> Result<(Value, KernelPoints), String> {
     let _turn = path::turn();
     let folder = tempfile::tempdir().expect("a folder for the tables");
     let mut command = farlun(["wan", "--json", "--validity", "off", "--trace-kernel", "--trace"]);
@@ -21,8 +22,10 @@ fn traced(flags: &str, far: &str, near: &str) -> (Value, KernelPoints) {
     let document = run(&mut command, LIMIT).expect_code(0).json();
     let table = tables::read::<KernelPoint>(folder.path()).expect("a table");
     assert_eq!(document["kernel"]["rows"], table.t_ns.len(), "{document}");
-    assert_eq!(document["kernel"]["lost_events"], 0, "{document}");
-    (document, table)
+    match document["kernel"]["lost_events"].as_u64().expect("a count") {
+        0 => Ok((document, table)),
+        lost => Err(format!("the machine was too busy: {lost} events of the kernel are missing")),
+    }
 }
 
 /// The places of the rows of one event at one end of connections to port `far_port` of far, in the order of time.
@@ -38,13 +41,16 @@ fn places(table: &KernelPoints, event: KernelEvent, host: Host, far_port: u32) -
 
 #[test]
 fn a_full_ring_is_congestion_of_the_sender_alone() {
-    need!(path::available(), skip::program("iperf3"), skip::tracepoints());
+    need!(path::available(), skip::program("iperf3"), skip::program("ip"), skip::tracepoints());
     // Bursts of a window that is not paced overflow the ring.
+    // So little is sent that the kernel's rings hold all of it, whenever they are read.
     let near = format!(
-        "sysctl -qw net.ipv4.tcp_pacing_ca_ratio=1000 net.ipv4.tcp_pacing_ss_ratio=1000 && \
-         exec iperf3 -c {FAR} -p 5319 -n 40M -C cubic >&2"
+        "{PATIENT_TCP}sysctl -qw net.ipv4.tcp_pacing_ca_ratio=1000 net.ipv4.tcp_pacing_ss_ratio=1000 && \
+         exec iperf3 -c {FAR} -p 5319 -n 10M -C cubic >&2"
     );
-    let (document, table) = traced("--delay 5ms --rate 500mbit --ring 80", "iperf3 -s -1 -p 5319", &near);
+    let traced = traced("--delay 5ms --rate 500mbit --ring 80", "iperf3 -s -1 -p 5319", &near);
+    need!(traced.as_ref().map(drop).map_err(String::clone));
+    let (document, table) = traced.expect("nothing is missing");
     let validity = &document["validity"];
     assert!(validity["dropped_ring_full"].as_u64() > Some(0), "{validity}");
     for fate in ["dropped_queue_full", "dropped_lost", "dropped_unasked"] {
@@ -65,14 +71,17 @@ fn a_full_ring_is_congestion_of_the_sender_alone() {
 
 #[test]
 fn a_loss_on_the_line_is_seen_with_windows_and_round_trips() {
-    need!(path::available(), skip::tracepoints());
+    need!(path::available(), skip::program("ip"), skip::tracepoints());
     let farlun = farlun_path().display();
     let iqn = "iqn.2026-11.io.farlun:kernel";
     let far = format!(
-        "exec {farlun} target --cc cubic --insecure --lun memory:64MiB --iqn {iqn} --listen {FAR}:3260"
+        "{PATIENT_TCP}exec {farlun} target --cc cubic --insecure --lun memory:64MiB --iqn {iqn} --listen {FAR}:3260"
     );
-    let near = format!("exec {farlun} bench iscsi://{FAR}/{iqn}/0 --json --block 256KiB --time 1s");
-    let (_, table) = traced("--delay 5ms --rate 200mbit --loss far:packets:2000", &far, &near);
+    let near = format!("exec {farlun} bench iscsi://{FAR}/{iqn}/0 --json --block 256KiB --time 100ms");
+    // What is asked for at once, eight megabytes, comes in any case.
+    let traced = traced("--delay 5ms --rate 200mbit --loss far:packets:2000", &far, &near);
+    need!(traced.as_ref().map(drop).map_err(String::clone));
+    let (_, table) = traced.expect("nothing is missing");
     // The packet is sent again by a timer, and what happens in the idle task of a second processor is not always
     // sampled (docs/wan.md); that the window is cut for a loss is.
     let again = places(&table, KernelEvent::Retransmitted, Host::Far, 3260);
@@ -91,7 +100,8 @@ fn a_loss_on_the_line_is_seen_with_windows_and_round_trips() {
     let (before, after): (Vec<usize>, Vec<usize>) =
         received.iter().partition(|row| table.t_ns[**row] < recovery_t_ns);
     let most = |rows: &[usize]| rows.iter().map(|row| table.ssthresh_packets[*row]).max();
-    assert!(most(&before) > Some(1 << 30) && most(&after[after.len() / 2..]) < Some(1 << 30));
+    let cut = most(&after[after.len() / 2..]).expect("segments that came after the cut");
+    assert!(most(&before) > Some(1 << 30) && cut < 1 << 30, "{cut}");
     let near_data: u64 = near.iter().map(|row| u64::from(table.data_bytes[*row])).sum();
     assert!(near_data > 5 << 20, "what near has received: {near_data}");
 }

@@ -36,7 +36,8 @@ block = "64KiB"
 window = "500ms"
 "#;
 
-const LIMIT: Duration = Duration::from_secs(60);
+/// Every cell may be run three times on a busy machine.
+const LIMIT: Duration = Duration::from_secs(300);
 
 fn lab(plan: &Path, out: &Path) -> Command {
     let mut command = farlun(["lab", "--json", "--resume", "--seed", "3"]);

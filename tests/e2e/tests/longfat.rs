@@ -69,7 +69,7 @@ fn a_rate_is_found_first_and_everything_goes_over_ipv6() {
     let (plan, out) = (temp.path().join("small.toml"), temp.path().join("run"));
     fs::write(&plan, SMALL).expect("the plan is written");
     let mut command = farlun(["lab", "--json", "--out"]);
-    let document = run(command.arg(&out).arg(&plan), Duration::from_secs(120)).json();
+    let document = run(command.arg(&out).arg(&plan), Duration::from_secs(600)).json();
     assert_eq!((&document["failed"], &document["stopped"]), (&json!([]), &Value::Null), "{document:#}");
     let found = document["found"]["first"].as_f64().expect("what sets the rate is told");
     let cells = document["cells"].as_array().expect("a list of cells");

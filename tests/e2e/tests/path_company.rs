@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use e2e::{Finished, farlun, need, path, run, skip};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 /// Keeps one processor busy.
 const HOG: &str = "while :; do :; done";
 

@@ -6,7 +6,7 @@ use e2e::path::{self, FAR};
 use e2e::{Service, farlun, farlun_path, need, run, skip};
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// `farlun wan` with these flags, which a shell takes apart, and COMMAND for a shell.
 fn wan(flags: &str, command: &str) -> std::process::Command {
@@ -65,10 +65,10 @@ fn everybody_reaches_everybody_and_the_document_tells_of_all() {
 fn hosts_of_one_end_share_its_line_and_have_a_switch_to_themselves() {
     need!(path::available(), skip::program("ping"));
     let _turn = path::turn();
-    let ping = "ping -q -c 3 -i 0.1 -W 2";
+    let ping = "ping -q -c 3 -i 0.1 -W 10";
     // A line so long that no busy machine makes a switch look like it.
     let flags = format!(
-        "--json --delay 200ms --near '{ping} $FARLUN_NEAR' --near '{ping} {FAR}' --near '{ping} -6 $FARLUN_ADDRESS6_NEAR2'"
+        "--json --delay 1s --near '{ping} $FARLUN_NEAR' --near '{ping} {FAR}' --near '{ping} -6 $FARLUN_ADDRESS6_NEAR2'"
     );
     let finished = run(&mut wan(&flags, &format!("{ping} {FAR}")), LIMIT).expect_code(0);
     let mut fastest_ms: Vec<f64> = finished
@@ -78,8 +78,8 @@ fn hosts_of_one_end_share_its_line_and_have_a_switch_to_themselves() {
         .collect();
     fastest_ms.sort_by(f64::total_cmp);
     let [switch, switch6, line, line_too] = fastest_ms[..] else { panic!("four of them: {finished:#?}") };
-    assert!(switch < 200.0 && switch6 < 200.0, "they do not cross the line: {fastest_ms:?}");
-    assert!(line >= 400.0 && line_too >= 400.0, "they do: {fastest_ms:?}");
+    assert!(switch < 2000.0 && switch6 < 2000.0, "they do not cross the line: {fastest_ms:?}");
+    assert!(line >= 2000.0 && line_too >= 2000.0, "they do: {fastest_ms:?}");
     // Six echoes and their answers; what stays at an end is not counted.
     assert_eq!(finished.json()["validity"]["segments"], 12, "{finished:#?}");
 }

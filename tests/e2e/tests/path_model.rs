@@ -7,7 +7,7 @@ use e2e::path::{self, FAR};
 use e2e::{farlun, farlun_path, need, run, skip};
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// Runs `near` over a path with these flags; the document, and what was printed.
 #[track_caller]
@@ -33,13 +33,14 @@ fn echoes(printed: &str) -> Vec<u32> {
 #[test]
 fn packets_of_a_list_are_lost_and_no_others() {
     need!(path::available(), skip::program("ping"));
-    let ping = ["ping", "-c", "9", "-i", "0.05", "-W", "1", FAR];
+    // All are sent before the first comes back: from then on ping waits for no more than two round trips.
+    let ping = ["ping", "-c", "9", "-i", "0.01", "-W", "3", FAR];
     // The answer to the fourth request is the second that far sends: requests 2 and 3 never came.
-    let (document, printed) = over("--delay 2ms --loss near:packets:2-3,far:packets:2", None, &ping);
+    let (document, printed) = over("--delay 500ms --loss near:packets:2-3,far:packets:2", None, &ping);
     assert_eq!(echoes(&printed), [1, 5, 6, 7, 8, 9], "{printed}");
     assert_eq!(document["validity"]["dropped_lost"], 3, "{document}");
-    let six = ["sh", "-c", "exec ping -c 4 -i 0.05 -W 1 $FARLUN_FAR"];
-    let (_, printed) = over("--delay 2ms --loss near:packets:1 --ipv6", None, &six);
+    let six = ["sh", "-c", "exec ping -c 4 -i 0.01 -W 3 $FARLUN_FAR"];
+    let (_, printed) = over("--delay 500ms --loss near:packets:1 --ipv6", None, &six);
     assert_eq!(echoes(&printed), [2, 3, 4], "{printed}");
 }
 
@@ -57,8 +58,8 @@ fn what_a_host_says_on_its_own_link_is_no_packet_of_the_path() {
 #[test]
 fn one_seed_one_history() {
     need!(path::available(), skip::program("ping"));
-    let ping = ["ping", "-c", "60", "-i", "0.01", "-W", "1", FAR];
-    let lost = |seed| echoes(&over(&format!("--delay 2ms --loss burst:15%/2 --seed {seed}"), None, &ping).1);
+    let ping = ["ping", "-c", "60", "-i", "0.01", "-W", "5", FAR];
+    let lost = |seed| echoes(&over(&format!("--delay 1s --loss burst:15%/2 --seed {seed}"), None, &ping).1);
     let first = lost(3);
     assert!((20..60).contains(&first.len()), "a quarter of them is lost on one of the ways: {first:?}");
     assert_eq!(first, lost(3));
@@ -68,8 +69,8 @@ fn one_seed_one_history() {
 #[test]
 fn delays_rates_and_outages_are_those_of_each_direction() {
     need!(path::available(), skip::program("ping"));
-    let flags = "--delay near:2ms,far:40ms --rate near:1mbit,far:100mbit";
-    // 1 000 bytes of payload are 1 066 on the wire: 8.5 ms at 1 Mb/s, 0.1 ms at 100 Mb/s.
+    let flags = "--delay near:20ms,far:400ms --rate near:100kbit,far:100mbit";
+    // 1 000 bytes of payload are 1 066 on the wire: 85 ms at 100 kb/s, 0.1 ms at 100 Mb/s.
     let (document, printed) = over(flags, None, &["ping", "-c", "5", "-i", "0.2", "-s", "1000", FAR]);
     let times: Vec<f64> = printed
         .lines()
@@ -77,13 +78,18 @@ fn delays_rates_and_outages_are_those_of_each_direction() {
         .collect();
     let least = times.iter().copied().fold(f64::INFINITY, f64::min);
     assert_eq!(times.len(), 5, "{printed}");
-    // A busy machine only adds; five times in a row by more than 5 ms it does not.
-    assert!((50.6..55.6).contains(&least), "{times:?}");
-    assert_eq!(document["path"]["far"]["delay_ns"], 40_000_000, "{document}");
-    let ping = ["ping", "-c", "20", "-i", "0.1", "-W", "1", FAR];
-    let (document, printed) = over("--down near:500ms+700ms", None, &ping);
-    let missing = 20 - echoes(&printed).len();
-    assert!((4..=10).contains(&missing), "seven of them are sent meanwhile\n{printed}");
+    // A busy machine only adds; five times in a row by more than 80 ms it does not. Either figure of the other direction
+    // would be more than that.
+    assert!((505.0..585.0).contains(&least), "{times:?}");
+    assert_eq!(document["path"]["far"]["delay_ns"], 400_000_000, "{document}");
+    let ping = ["ping", "-c", "60", "-i", "0.1", FAR];
+    let (document, printed) = over("--delay 500ms --down near:1s+2s", None, &ping);
+    let there = echoes(&printed);
+    let missing = 60 - there.len();
+    // The line is up again long before the last one; when the first ones are sent is not known.
+    assert!(missing > 0 && there.last() == Some(&60), "{printed}");
+    let gaps = there.windows(2).filter(|pair| pair[1] != pair[0] + 1).count() + usize::from(there[0] != 1);
+    assert_eq!(gaps, 1, "what is missing was sent meanwhile, one after the other\n{printed}");
     assert_eq!(document["validity"]["dropped_line_down"], missing, "{document}");
 }
 
@@ -98,7 +104,7 @@ fn every_fault_at_once_and_tcp_still_gets_everything_across() {
     for fault in ["dropped_lost", "duplicated"] {
         assert!(validity[fault].as_u64() > Some(0), "{fault}: {validity}");
     }
-    assert_eq!(validity["dropped_unasked"], 0, "{validity}");
+    assert!(validity["dropped_unasked"] == 0 || !path::kept_up(&document), "{validity}");
     // 8 MiB are at least 6 228 packets of 1 348 bytes of payload: they were cut.
     assert!(validity["segments"].as_u64() > Some(6_228), "{validity}");
     assert_eq!(validity["packets"], validity["segments"], "{validity}");
@@ -217,7 +223,7 @@ fn the_selftest_of_users_who_are_not_root_has_bounds_of_its_own() {
 #[track_caller]
 fn check_selftest(mut wan: Command, bounds: &str) {
     let _turn = path::turn();
-    let finished = run(wan.args(["selftest", "--quick", "--json"]), 2 * LIMIT);
+    let finished = run(wan.args(["selftest", "--quick", "--json"]), LIMIT);
     let document = finished.json();
     let checks = document["checks"].as_array().expect("checks");
     assert!(checks.len() >= 9, "{document}");

@@ -9,9 +9,10 @@ use e2e::{farlun, farlun_path, need, run};
 use event::{Host, Layers};
 use store::tables;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 const IQN: &str = "iqn.2026-11.io.farlun:turnaround";
-const RTT_NS: f64 = 8e6;
+/// So long that what a busy machine adds is little of it.
+const RTT_NS: f64 = 40e6;
 
 /// The quickest and the median read of `block`, one after the other, in round trips.
 #[track_caller]
@@ -29,7 +30,7 @@ fn recorded(compat: &str, block: &str, trace: Option<&Path>) -> (f64, f64) {
     let far = format!(
         "exec {program} target --cc cubic --insecure --lun memory:64MiB --iqn {IQN} --listen {FAR}:3260{flags}{trace}"
     );
-    let mut command = farlun(["wan", "--json", "--validity", "off", "--delay", "4ms", "--far", &far, "--"]);
+    let mut command = farlun(["wan", "--json", "--validity", "off", "--delay", "20ms", "--far", &far, "--"]);
     let url = format!("iscsi://{FAR}/{IQN}/0");
     command
         .args([program, "bench"])
@@ -59,9 +60,9 @@ fn a_status_of_its_own_costs_a_round_trip_where_nagle_holds_it() {
 #[test]
 fn a_lone_packet_waits_for_the_delayed_acknowledgement_too() {
     need!(path::available());
-    // Two round trips of 8 ms and Linux's 40 ms.
+    // Two round trips of 40 ms and Linux's 40 ms.
     let (_, median) = round_trips("nagle,separate-status", "1KiB");
-    assert!(median > 5.0, "{median} round trips");
+    assert!(median > 2.7, "{median} round trips");
     let (least, _) = round_trips("nagle,separate-status,joined-send", "1KiB");
     assert!(least < 1.3, "{least} round trips");
 }
@@ -106,7 +107,7 @@ fn tcp_has_a_byte_acknowledged_a_round_trip_after_the_device_had_it() {
             least_ns = least_ns.min(acked - wire);
             seen += 1;
         }
-        assert!(seen > 20, "{host:?}: {seen} requests have all times");
+        assert!(seen > 3, "{host:?}: {seen} requests have all times");
         assert!(least_ns < RTT_NS as u64 * 13 / 10, "{host:?}: {least_ns} ns");
     }
 }
