@@ -3,13 +3,15 @@
 //! The tests know the product by its command line only (the contract in ARCHITECTURE.md), so this crate depends on no
 //! other; tests that play a peer themselves speak through `wire` and log in through `proto`. A test that this machine
 //! cannot run prints `skipped: NAME: REASON` and returns ([`need!`]); `cargo xtask test` counts those. Every wait is for
-//! something to happen, with a limit; every port is picked by the kernel.
+//! something to happen, with a limit of a minute at least; every port is picked by the kernel, or is one that it gives to
+//! nobody (`port`).
 
 pub mod binary;
 pub mod conformance;
 pub mod image;
 pub mod ours;
 pub mod path;
+pub mod port;
 pub mod process;
 pub mod relay;
 pub mod report;

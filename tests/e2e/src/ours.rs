@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{Service, farlun};
 
 /// How long a target may take until it says that it is ready.
-const READY: Duration = Duration::from_secs(20);
+const READY: Duration = Duration::from_secs(60);
 
 /// A running `farlun target` on a port of its own.
 pub struct Target {

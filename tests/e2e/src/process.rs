@@ -14,7 +14,10 @@ use serde_json::Value;
 /// How often a condition is looked at while waiting for it.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long a process may take to end after it was asked to.
+/// How long a process may take to end after it was asked to, on the slowest of machines.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long one that is not needed any more has to end by itself.
 const GRACE: Duration = Duration::from_secs(8);
 
 /// A process that came to its end.
@@ -196,7 +199,7 @@ impl Service {
         if self.alive() {
             signal("TERM", &self.child);
         }
-        self.ended(GRACE)
+        self.ended(ENDS_WITHIN)
     }
 }
 

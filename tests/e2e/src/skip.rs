@@ -40,7 +40,7 @@ pub fn qemu_iscsi() -> Result<(), String> {
     // Port 1 answers nobody: what matters is whether the protocol is known.
     let mut command = Command::new("qemu-img");
     command.args(["info", "iscsi://127.0.0.1:1/iqn.2026-11.io.farlun:none/0"]);
-    let said = process::run(&mut command, Duration::from_secs(30)).stderr;
+    let said = process::run(&mut command, Duration::from_secs(60)).stderr;
     if said.contains("Unknown protocol") {
         return Err("qemu-img has no iSCSI (Debian: qemu-block-extra)".to_owned());
     }

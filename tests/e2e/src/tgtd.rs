@@ -1,15 +1,18 @@
 //! Debian's `tgtd` as a process of our own: own control socket, own portal on loopback, one disk at LUN 1.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::{Service, process, skip};
+use crate::{Service, port, process, skip};
 
 /// The name of the target that [`Tgtd`] serves.
 pub const IQN: &str = "iqn.2026-11.io.farlun:tgt";
+
+/// How long it may take to listen.
+const READY: Duration = Duration::from_secs(60);
 
 /// A running tgtd.
 pub struct Tgtd {
@@ -22,23 +25,21 @@ impl Tgtd {
     /// Serves the file `disk` at LUN 1 (tgt's LUN 0 is its controller).
     #[track_caller]
     pub fn serve(disk: &Path) -> Tgtd {
-        let port = free_port();
-        // tgtd takes a signed 16-bit control port; the kernel picks TCP ports above 32768, so the rest is as unique.
-        let control = (port % 32_768).max(1);
+        // tgtd's control port is a signed number of 16 bits, as these ports are: what is one's own is so twice.
+        let port = port::unused();
+        let control = port;
         let mut command = Command::new("tgtd");
         command.args(["-f", "-C", &control.to_string(), "--iscsi", &format!("portal=127.0.0.1:{port}")]);
         let mut tgtd = Tgtd { service: Service::start(&mut command), control, port };
         let control = control.to_string();
-        process::until("tgtd answers on its control socket", Duration::from_secs(20), || {
+        process::until("tgtd answers on its control socket", READY, || {
             assert!(tgtd.service.alive(), "tgtd ended: {}", tgtd.service.stderr());
             let mut show = Command::new("tgtadm");
             show.args(["-C", &control, "--op", "show", "--mode", "sys"]);
-            process::run(&mut show, Duration::from_secs(10)).code == 0
+            process::run(&mut show, READY).code == 0
         });
         process::output(Command::new("sh").args(["-ec", &configuration(&control, disk)]));
-        process::until("tgtd listens", Duration::from_secs(20), || {
-            TcpStream::connect(("127.0.0.1", port)).is_ok()
-        });
+        process::until("tgtd listens", READY, || TcpStream::connect(("127.0.0.1", port)).is_ok());
         tgtd
     }
 
@@ -98,12 +99,6 @@ pub fn configuration(control: &str, disk: &Path) -> String {
          {admin} --op new --mode logicalunit --tid 1 --lun 1 -b {disk}\n\
          {admin} --op bind --mode target --tid 1 -I ALL\n"
     )
-}
-
-/// A TCP port that nobody listens on just now.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("a bound socket has an address").port()
 }
 
 /// Whether tgt is there and may be started.

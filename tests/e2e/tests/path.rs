@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use e2e::image::{self, Image};
 use e2e::path::{self, FAR};
-use e2e::{farlun_path, need, skip, tgtd};
+use e2e::{farlun_path, need, port, skip, tgtd};
 
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// A shell function: tries a command for ten seconds, then once more with its words shown.
+/// A shell function: tries a command for a minute, then once more with its words shown.
 const PATIENTLY: &str = r#"patiently() {
     n=0
     until "$@" >/dev/null 2>&1; do
         n=$((n + 1))
-        if [ $n -ge 100 ]; then "$@"; return; fi
+        if [ $n -ge 600 ]; then "$@"; return; fi
         sleep 0.1
     done
 }
@@ -91,7 +91,7 @@ fn our_initiator_to_tgt() {
     let file = fs::File::create(&disk).expect("a file for the disk");
     file.set_len(image.bytes).expect("room for the disk");
     // The far end has its own network, but tgt's control sockets lie in the file system: a number of our own again.
-    let control = (tgtd::free_port() % 32_768).max(1).to_string();
+    let control = port::unused().to_string();
     let far = format!(
         "{PATIENTLY}tgtd -f -C {control} --iscsi portal={FAR}:3260 &\n\
          daemon=$!\n\

@@ -12,7 +12,7 @@ use std::time::Duration;
 use e2e::ours::Target;
 use e2e::process::until;
 use e2e::relay::{Fate, Line};
-use e2e::{Finished, Service, farlun, run};
+use e2e::{Finished, Service, farlun, port, run};
 use tempfile::TempDir;
 use wire::iscsi::{
     AsyncMessage, Lun, Pdu, ScsiCommand, TaskManagementRequest, TaskManagementResponse, async_event,
@@ -23,7 +23,7 @@ use wire::scsi::{Sense, SenseKey};
 use fake_target::{DISK_BYTES, FILLING, FakeTarget, Link, Verdict, is_read};
 
 /// No run takes longer.
-const LIMIT: Duration = Duration::from_secs(40);
+const LIMIT: Duration = Duration::from_secs(120);
 
 fn folder() -> TempDir {
     tempfile::Builder::new().prefix("farlun-recovery-").tempdir().expect("a temporary folder")
@@ -50,8 +50,7 @@ fn expect_whole((finished, folder): (Finished, TempDir), reconnects: u64) {
 }
 
 fn accept(listener: &TcpListener) -> Link {
-    let (stream, _) = listener.accept().expect("the initiator connects");
-    Link::log_in(stream, &[])
+    Link::log_in(fake_target::accept(listener), &[])
 }
 
 fn message(link: &mut Link, event: u8, time2wait_s: u16, within_s: u16) {
@@ -288,7 +287,8 @@ fn what_a_reset_has_ended_is_asked_again_where_its_reason_was_answered_meanwhile
         });
         (functions, link.reads)
     });
-    let flags = ["--json", "--block", "4KiB", "--depth", "2", "--time", "5s", "--timeout", "2s"];
+    // Four seconds are over when the reset comes; what is left is for what follows.
+    let flags = ["--json", "--block", "4KiB", "--depth", "2", "--time", "9s", "--timeout", "2s"];
     let finished = run(farlun(["bench", &fake.url()]).args(flags), LIMIT).expect_code(0);
     assert_eq!(finished.json()["reconnects"], 0, "{finished:#?}");
     let (functions, reads) = fake.join();
@@ -351,8 +351,10 @@ fn a_load_goes_on_after_the_target_was_killed() {
     let disk = folder.path().join("disk");
     fs::File::create(&disk).and_then(|file| file.set_len(8 << 20)).expect("a file for the disk");
     let lun = format!("file:{}", disk.display());
-    let mut target = Target::serve(&[&lun]);
-    let address = target.address().to_owned();
+    // Another is to listen there when this one is gone.
+    let address = format!("127.0.0.1:{}", port::unused());
+    let serve = || farlun(["target", "--json", "--listen", &address, "--lun", &lun]);
+    let mut target = Target::start(&mut serve());
     let line = Line::to(&address, &[]);
     let url = target.url_at(&line.address(), 0);
     let flags = ["--sessions", "3", "--random", "--depth", "4", "--time", "6s", "--timeout", "10s", "--json"];
@@ -360,8 +362,7 @@ fn a_load_goes_on_after_the_target_was_killed() {
     // No session is looked at as long as this takes.
     until("the load has begun", LIMIT, || line.passed_bytes() > 1 << 20);
     target.service.kill();
-    let mut again = farlun(["target", "--json", "--listen", &address, "--lun", &lun]);
-    let _again = Target::start(&mut again);
+    let _again = Target::start(&mut serve());
     let line = bench.next_line(LIMIT);
     assert_eq!(bench.ended(LIMIT), 0, "{}", bench.stderr());
     let document: serde_json::Value = serde_json::from_str(&line).expect("a JSON document");
@@ -380,15 +381,18 @@ fn another_lun_in_the_place_of_the_first_is_neither_written_nor_read() {
         if command == "write" {
             image(&file, LEN);
         }
-        let mut target = Target::serve(&[&format!("file:{}", first.display())]);
-        let address = target.address().to_owned();
+        let address = format!("127.0.0.1:{}", port::unused());
+        let serve = |disk: &Path| {
+            let lun = format!("file:{}", disk.display());
+            Target::start(&mut farlun(["target", "--json", "--listen", &address, "--lun", &lun]))
+        };
+        let mut target = serve(&first);
         let line = Line::to(&address, &[(5 << 20, Fate::Silent)]);
         let url = target.url_at(&line.address(), 0);
         let mut work = Service::start(farlun([command, &url, "--timeout", "8s", flag]).arg(&file));
         until("the line is cut", LIMIT, || line.passed_bytes() >= 5 << 20);
         target.service.kill();
-        let lun = format!("file:{}", second.display());
-        let _other = Target::start(&mut farlun(["target", "--json", "--listen", &address, "--lun", &lun]));
+        let _other = serve(&second);
         let code = work.ended(LIMIT);
         let said = work.stderr();
         let expected =

@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use crate::tap::{IQN, LIMIT, list_of};
 
-/// Runs a load over 8 ms and 1 Gb/s against our target; the capture at both ends.
-fn both_ends(folder: &Path, load: &str) -> PathBuf {
+/// Runs a load over 8 ms and 1 Gb/s against our target; the capture at both ends, and whether the machine let the run keep
+/// its time.
+fn both_ends(folder: &Path, load: &str) -> (PathBuf, bool) {
     let _turn = path::turn();
     let (bin, far) = (farlun_path().display(), path::FAR);
     let serve =
@@ -26,7 +27,8 @@ fn both_ends(folder: &Path, load: &str) -> PathBuf {
     assert!(matches!(finished.code, 0 | 4), "{finished:#?}");
     let document = finished.json();
     assert_eq!(document["near"]["exit_code"], 0, "{finished:#?}");
-    PathBuf::from(document["capture"]["files"][0].as_str().expect("a file"))
+    let file = PathBuf::from(document["capture"]["files"][0].as_str().expect("a file"));
+    (file, path::is_valid(&document))
 }
 
 fn analyzed_at(file: &Path, interface: &str) -> Value {
@@ -53,11 +55,12 @@ const WRITES: [&str; 2] = ["0x2a", "0x8a"];
 
 #[test]
 fn qemu_over_the_path_has_its_commands_and_its_verdict_once() {
-    need!(path::available(), skip::qemu_iscsi());
+    need!(path::available(), skip::qemu_iscsi(), skip::program("ping"));
     let folder = tempfile::tempdir().expect("a folder");
+    // The ping comes back behind all that was said before it.
     let load = "qemu-img bench -f raw -c 400 -d 8 -s 4096 URL >&2\nqemu-img bench -w -f raw -c 60 -d 1 -s 4096 URL >&2\n\
-                sleep 0.2";
-    let file = both_ends(folder.path(), load);
+                ping -q -c 1 -W 60 $FARLUN_FAR >&2";
+    let (file, is_valid) = both_ends(folder.path(), load);
     let capture = run(farlun(["analyze", "--json"]).arg(&file), LIMIT).expect_code(0).json();
     let names: Vec<&str> = capture["interfaces"]
         .as_array()
@@ -97,7 +100,8 @@ fn qemu_over_the_path_has_its_commands_and_its_verdict_once() {
             assert!(if is_near { most == deepest } else { (1..=deepest).contains(&most) }, "{commands}");
             // Beside the target the way of an answer and of the next command is time without one.
             let expected = if is_near || deepest > 1 { limiter } else { "caller-depth" };
-            assert_eq!(verdicts[0]["limiter"], expected, "{}\n{verdicts}", connection["iscsi"]["time"]);
+            let is_right = verdicts[0]["limiter"] == expected;
+            assert!(is_right || !is_valid, "{}\n{verdicts}", connection["iscsi"]["time"]);
         }
     }
 

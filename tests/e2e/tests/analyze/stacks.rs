@@ -120,7 +120,7 @@ fn digests_nagle_and_two_sessions() {
     assert!(sessions >= 2, "{capture}");
     let nagle = Tap {
         target: Served::Farlun("--lun memory:64MiB --compat nagle,separate-status"),
-        load: "FARLUN bench URL --json --op read --block 1KiB --depth 1 --time 1s",
+        load: "FARLUN bench URL --json --op read --block 1KiB --depth 1 --time 2s",
         ..Tap::default()
     };
     let capture = analyzed(&nagle.capture(folder.path(), "nagle"));
@@ -135,6 +135,7 @@ fn drops_of_the_senders_own_device_are_told_from_losses() {
     let folder = tempfile::tempdir().expect("a folder");
     let ring = Tap {
         at: At::Far,
+        settings: [path::PATIENT_TCP; 2],
         path: "--delay 50ms --rate 100mbit --queue 2MB --ring 80",
         target: Served::Farlun("--lun memory:64MiB --no-pacing"),
         load: "FARLUN bench URL --json --op read --block 1MiB --depth 8 --time 4s",

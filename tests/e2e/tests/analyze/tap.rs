@@ -5,11 +5,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use e2e::process::output;
-use e2e::{farlun, farlun_path, path, run, tgtd};
+use e2e::{farlun, farlun_path, path, port, run, tgtd};
 use serde_json::Value;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 pub(crate) const IQN: &str = "iqn.2026-11.io.farlun:analyze";
+
+/// What the last datagram of a capture says: when it is in the file, so is everything before it.
+const LAST: &str = "farlun-nothing-follows";
 
 /// Where packets are taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,6 +64,11 @@ impl Default for Tap<'_> {
 impl Tap<'_> {
     /// Makes the capture `NAME.pcap` in a folder.
     pub(crate) fn capture(&self, folder: &Path, name: &str) -> PathBuf {
+        self.judged(folder, name).0
+    }
+
+    /// The same, and whether the machine let the run keep its time.
+    pub(crate) fn judged(&self, folder: &Path, name: &str) -> (PathBuf, bool) {
         let _turn = path::turn();
         let (file, log) = (folder.join(format!("{name}.pcap")), folder.join(format!("{name}.log")));
         let [near_tap, far_tap] = [At::Near, At::Far].map(|at| match at == self.at {
@@ -85,17 +93,21 @@ impl Tap<'_> {
         };
         let ready = ready(folder, name);
         let near = format!(
-            "{near_settings}\n{near_tap}until [ -e {} ]; do sleep 0.05; done\n{{ {load}\n}} >&2\nsleep 1\n{end}",
-            ready.display()
+            "{near_settings}\n{near_tap}until [ -e {} ]; do sleep 0.05; done\n{{ {load}\n}} >&2\n\
+             until tail -c 65536 {} | grep -aq {LAST}; do echo {LAST} >/dev/udp/{}/9; sleep 0.05; done\n{end}",
+            ready.display(),
+            file.display(),
+            path::FAR
         );
         let near = script(&format!("{name}-near.sh"), near);
         let far = script(&format!("{name}-far.sh"), format!("{far_settings}\n{far_tap}{serve}"));
         let mut command = farlun(["wan", "--json", "--seed", "7"]);
         command.args(self.path.split_whitespace()).arg("--far").arg(format!("sh {}", far.display()));
-        let finished = run(command.args(["--", "sh"]).arg(&near), LIMIT);
+        let finished = run(command.args(["--", "bash"]).arg(&near), LIMIT);
         assert!(matches!(finished.code, 0 | 4), "{name}: {finished:#?}");
-        assert_eq!(finished.json()["near"]["exit_code"], 0, "{name}: {finished:#?}");
-        file
+        let document = finished.json();
+        assert_eq!(document["near"]["exit_code"], 0, "{name}: {finished:#?}");
+        (file, path::is_valid(&document))
     }
 }
 
@@ -116,7 +128,7 @@ impl Served<'_> {
                 let disk = folder.join(format!("{name}.disk"));
                 std::fs::File::create(&disk).and_then(|file| file.set_len(64 << 20)).expect("a disk");
                 // A signed 16-bit number that no other tgtd of this machine uses.
-                let control = (tgtd::free_port() % 32_768).max(1).to_string();
+                let control = port::unused().to_string();
                 let serve = format!(
                     "trap 'kill $tgtd; rm -f /var/run/tgtd/socket.{control} /var/run/tgtd/socket.{control}.lock' TERM\n\
                      tgtd -f -C {control} --iscsi portal={far}:3260 & tgtd=$!\n\
@@ -141,8 +153,8 @@ fn tcpdump(file: &Path, log: &Path, snap: usize) -> String {
     let (file, log) = (file.display(), log.display());
     // Some tcpdumps give up root and may then not write here.
     format!(
-        "tcpdump -Z root -i wan0 -n -U -s {snap} -B 65536 --time-stamp-precision=nano -w {file} tcp port 3260 \
-         2>{log} & dump=$!\n\
+        "tcpdump -Z root -i wan0 -n -U -s {snap} -B 65536 --time-stamp-precision=nano -w {file} \
+         tcp port 3260 or udp port 9 2>{log} & dump=$!\n\
          until grep -q 'listening on' {log}; do sleep 0.05; done\n"
     )
 }

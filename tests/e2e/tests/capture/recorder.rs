@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use e2e::process::until;
-use e2e::{Service, farlun, farlun_path, need, run};
+use e2e::{Service, farlun, farlun_path, need, port, run};
 use serde_json::Value;
 
-use crate::taken::{Capture, LIMIT, available, files, packets, talk_to};
+use crate::taken::{Capture, LIMIT, available, files, is_over, packets, packets_so_far, talk_to};
 
 struct Recorder {
     service: Service,
@@ -89,17 +89,19 @@ fn what_a_recorder_keeps_is_what_a_file_here_would_be() {
 fn a_recorder_that_comes_back_gets_the_rest() {
     need!(available());
     let there = tempfile::tempdir().expect("a folder");
-    let mut first = Recorder::start(there.path(), "127.0.0.1:0");
-    let address = first.address.clone();
+    // Another is to listen there when this one is gone.
+    let address = format!("127.0.0.1:{}", port::unused());
+    let mut first = Recorder::start(there.path(), &address);
     let (listener, filter) = peer();
-    let capture = Capture::on_loopback(&["--to", &address, "--filter", &filter]);
+    let mut capture = Capture::on_loopback(&["--to", &address, "--filter", &filter]);
     talk_to(&listener, 1_000_000);
     until("packets are recorded", LIMIT, || {
-        captures(there.path()).iter().any(|file| !packets(file).is_empty())
+        captures(there.path()).iter().any(|file| is_over(&packets_so_far(file)))
     });
     first.service.kill();
     talk_to(&listener, 1_000_000);
     let second = Recorder::start(there.path(), &address);
+    until("the sender has found it", LIMIT, || capture.0.stderr().contains("connected again"));
     talk_to(&listener, 1_000_000);
     let outcome = capture.end();
     let totals = second.end();
@@ -125,9 +127,11 @@ fn a_recorder_that_takes_nothing_holds_nobody_up() {
         (deaf, stream)
     });
     let (listener, filter) = peer();
-    let capture = Capture::on_loopback(&["--to", &address, "--filter", &filter, "--snap", "262144"]);
+    // The kernel keeps most of it however busy the machine is: four times what may wait in the queue and before the
+    // acknowledgement is to come by the one who fills them.
+    let room = ["--snap", "262144", "--ring", "320MiB"];
+    let capture = Capture::on_loopback(&[&["--to", &address, "--filter", &filter][..], &room].concat());
     let held = heard.join().expect("a thread");
-    // Four times what may wait in the queue and before the acknowledgement.
     talk_to(&listener, 256 << 20);
     let outcome = capture.end();
     drop(held);

@@ -1,11 +1,12 @@
 //! Two network namespaces with devices between them on which nothing happens by itself.
 
 use std::process::Command;
-use std::time::Duration;
 
 use e2e::process::{output, until};
 use e2e::{Service, skip};
 use serde_json::Value;
+
+use crate::taken::LIMIT;
 
 /// Two rooms, `here` and `there`, joined by the devices `first` and `second`: 10.77.0.1 and 10.77.1.1 here, .2 there.
 pub(crate) struct Rooms {
@@ -28,7 +29,7 @@ impl Rooms {
         let room = || {
             let mut command = Command::new("unshare");
             let mut room = Service::start(command.args(["--net", "sh", "-c", "echo ready; exec sleep 3600"]));
-            room.next_line(Duration::from_secs(20));
+            room.next_line(LIMIT);
             room
         };
         let rooms = Rooms { here: room(), there: room() };
@@ -74,13 +75,22 @@ impl Rooms {
         let mut command = Command::new("nsenter");
         command.args(["--net", "--target", &self.there.id().to_string(), "iperf3", "-s", "--forceflush"]);
         let mut server = Service::start(&mut command);
-        server.next_line(Duration::from_secs(20));
-        until("iperf3 listens", Duration::from_secs(20), || {
+        server.next_line(LIMIT);
+        until("iperf3 listens", LIMIT, || {
             within(&self.there, "cat /proc/net/tcp /proc/net/tcp6").contains(":1451 ")
         });
         for network in [0, 1] {
             self.here(&format!("iperf3 -c 10.77.{network}.2 -n {bytes} -l 64K"));
         }
+        drop(server);
+        // Who waits for nothing but time has had its last packet: 06 is TIME_WAIT.
+        until("every connection has come to its end", LIMIT, || {
+            [&self.here, &self.there].iter().all(|room| {
+                let tables = within(room, "cat /proc/net/tcp /proc/net/tcp6");
+                let mut states = tables.lines().filter_map(|line| line.split_whitespace().nth(3));
+                states.all(|state| matches!(state, "st" | "06"))
+            })
+        });
     }
 }
 
