@@ -12,24 +12,30 @@ use e2e::path::{self, FAR};
 use e2e::{farlun, farlun_path, image, need, run, tgtd};
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(90);
+const LIMIT: Duration = Duration::from_secs(180);
 const IQN: &str = "iqn.2026-11.io.farlun:doctor";
 
-/// The doctor at a target of ours, 8 ms away each way.
+/// The doctor at a target of ours, 8 ms away each way; and whether the machine let the run keep its time.
 #[track_caller]
-fn over_the_path(target_flags: &str, doctor_flags: &str) -> Value {
+fn over_the_path(target_flags: &str, doctor_flags: &str) -> (Value, bool) {
     let program = farlun_path().to_str().expect("a path of plain characters");
     let far = format!(
         "exec {program} target --json --lun memory:64MiB --listen {FAR}:3260 --insecure --iqn {IQN} {target_flags}"
     );
     let near = format!("exec {program} doctor iscsi://{FAR}/{IQN}/0 --json --time 1s {doctor_flags}");
-    path::over_8ms(&far, &near, LIMIT)["near"]["output"].clone()
+    let document = path::over_8ms(&far, &near, LIMIT);
+    (document["near"]["output"].clone(), path::is_valid(&document))
 }
 
 /// The first limiter of a step.
 fn limiter(document: &Value, step: usize) -> &str {
     let found = &document["steps"][step]["diagnosis"]["verdicts"][0]["limiter"];
     found.as_str().unwrap_or_else(|| panic!("step {step} has no verdict: {document}"))
+}
+
+/// What was found is to be judged, unless the machine was too busy for it.
+fn busy_or(is_judged: bool, found: &str) -> Result<(), String> {
+    if is_judged { Ok(()) } else { Err(format!("the machine was too busy, and {found} came first")) }
 }
 
 fn bytes_per_s(document: &Value, step: usize) -> f64 {
@@ -39,20 +45,25 @@ fn bytes_per_s(document: &Value, step: usize) -> f64 {
 #[test]
 fn a_caller_that_asks_for_too_little_is_named_and_cured() {
     need!(path::available());
-    let document = over_the_path("", "--block 16KiB --depth 4 --fix");
+    let (document, is_valid) = over_the_path("", "--block 16KiB --depth 4 --fix");
+    assert!(document["ending"]["text"].is_string(), "{document:#}");
+    let found = limiter(&document, 0);
+    need!(busy_or(found == "caller-depth" || is_valid, found));
     assert_eq!(limiter(&document, 0), "caller-depth", "{document:#}");
     assert_eq!(document["steps"][0]["fix"]["limiter"], "caller-depth", "{document:#}");
     let (before, after) = (bytes_per_s(&document, 0), bytes_per_s(&document, 1));
-    assert!(after > 2.0 * before, "{before} and then {after}");
-    assert!(document["ending"]["text"].is_string(), "{document:#}");
+    assert!(after > 2.0 * before || !is_valid, "{before} and then {after}");
 }
 
 #[test]
 fn what_only_the_target_can_change_is_said_and_left() {
     need!(path::available());
-    let document = over_the_path("--compat nagle,separate-status", "--block 1KiB --depth 1 --fix");
+    let (document, is_valid) =
+        over_the_path("--compat nagle,separate-status", "--block 1KiB --depth 1 --fix");
     let found = limiter(&document, 0);
-    assert!(["nagle", "separate-status"].contains(&found), "{found}: {document:#}");
+    let is_right = ["nagle", "separate-status"].contains(&found);
+    need!(busy_or(is_right || is_valid, found));
+    assert!(is_right, "{found}: {document:#}");
     assert_eq!(document["ending"]["why"], "elsewhere", "{document:#}");
     assert_eq!(document["steps"].as_array().map(Vec::len), Some(1), "nothing was tried: {document:#}");
 }
@@ -62,7 +73,7 @@ fn a_run_directory_is_kept_if_it_was_asked_for() {
     let target = Target::serve(&["memory:16MiB"]);
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("run");
-    let mut doctor = farlun(["doctor", &target.url(0), "--json", "--time", "500ms", "--out"]);
+    let mut doctor = farlun(["doctor", &target.url(0), "--json", "--time", "2s", "--out"]);
     let document = run(doctor.arg(&out), LIMIT).expect_code(0).json();
     limiter(&document, 0);
     assert_eq!(document["ending"]["why"], "not-asked");
@@ -84,7 +95,7 @@ fn tgt_is_examined_and_nothing_is_written_to_it() {
     let before = image::sha256(&disk);
     let tgt = tgtd::Tgtd::serve(&disk);
     let doctor = |flags: &[&str]| {
-        let mut doctor = farlun(["doctor", &tgt.url(1), "--json", "--time", "500ms", "--block", "4KiB"]);
+        let mut doctor = farlun(["doctor", &tgt.url(1), "--json", "--time", "2s", "--block", "4KiB"]);
         run(doctor.args(flags), LIMIT)
     };
     let document = doctor(&["--fix"]).expect_code(0).json();
@@ -102,10 +113,8 @@ fn what_is_no_target_is_said_in_a_sentence() {
     let doctor = |url: &str| run(&mut farlun(["doctor", url, "--timeout", "500ms"]), LIMIT);
     let url =
         |listener: &TcpListener| format!("iscsi://{}/{IQN}/0", listener.local_addr().expect("an address"));
-    let gone = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let refused = url(&gone);
-    drop(gone);
-    doctor(&refused).expect_code(1).expect_sentence(&["refused"]);
+    // Port 1 is nobody's.
+    doctor(&format!("iscsi://127.0.0.1:1/{IQN}/0")).expect_code(1).expect_sentence(&["refused"]);
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     doctor(&url(&silent)).expect_code(1).expect_sentence(&["did not", "500ms"]);
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -116,7 +125,9 @@ fn what_is_no_target_is_said_in_a_sentence() {
             let _ = stream.write_all(&b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".repeat(8));
         }
     });
-    doctor(&web).expect_code(1).expect_sentence(&["pdu", "opcode", "login", "closed", "reset"]);
+    run(&mut farlun(["doctor", &web]), LIMIT)
+        .expect_code(1)
+        .expect_sentence(&["pdu", "opcode", "login", "closed", "reset"]);
     doctor("iscsi://127.0.0.1/").expect_code(2);
     doctor("runs/none").expect_code(2);
 }

@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::thread::{self, JoinHandle};
 
 use proto::login::{Admitted, Candidate, Directory, Existing, LoginPolicy, Status, Target as Login};
@@ -107,8 +108,7 @@ impl FakeTarget<Link> {
         script: impl FnMut(&mut Link, &Pdu) -> Verdict + Send + 'static,
     ) -> FakeTarget<Link> {
         FakeTarget::start(move |listener| {
-            let (stream, _) = listener.accept().expect("the initiator connects");
-            let mut link = Link::log_in(stream, &extra);
+            let mut link = Link::log_in(accept(listener), &extra);
             link.serve(script);
             link
         })
@@ -309,6 +309,14 @@ impl Link {
         let sent: io::Result<()> = self.stream.write_all(bytes);
         assert!(sent.as_ref().is_ok() || sent.as_ref().is_err_and(pdu::is_end), "{sent:?}");
     }
+}
+
+/// The next connection; an initiator that makes none is found out, and not waited for without end.
+pub(crate) fn accept(listener: &TcpListener) -> TcpStream {
+    let is_there =
+        net::wait::readable([listener.as_fd()], Some(pdu::PATIENCE)).expect("it can be waited for");
+    assert_eq!(is_there, [true], "the initiator does not connect");
+    listener.accept().expect("the initiator connects").0
 }
 
 /// Whether this is a READ.

@@ -72,7 +72,7 @@ fn a_device_in_use_is_refused() {
     let spec = format!("block:{}", device.path.display());
     let refused = |spec: &str, code: i32, words: &[&str]| {
         let mut command = farlun(["target", "--listen", "127.0.0.1:0", "--lun", spec]);
-        run(&mut command, Duration::from_secs(20)).expect_code(code).expect_sentence(words);
+        run(&mut command, Duration::from_secs(60)).expect_code(code).expect_sentence(words);
     };
     refused(&format!("{spec},block=512"), 2, &["cannot be served in smaller ones", "block=4096"]);
     refused(&format!("file:{}", device.path.display()), 2, &["use block:DEVICE"]);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use wire::iscsi::{BHS_LEN, Bhs, Pdu, padding};
 
 /// How long a socket may stay silent or full before a test fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The bytes of a PDU; DataSegmentLength is set to the length of `data`.
 pub(crate) fn bytes(pdu: impl Into<Pdu>, data: &[u8]) -> Vec<u8> {

@@ -173,6 +173,29 @@ impl Session {
         }
     }
 
+    /// The next PDU that is no ping of the target's. It pings who has been silent for ten seconds, and those are soon over on
+    /// a machine that is busy with others.
+    #[track_caller]
+    fn answer(&mut self) -> (Pdu, Vec<u8>) {
+        loop {
+            match self.receive() {
+                (Pdu::NopIn(ping), _) if ping.itt == RESERVED_TAG && ping.ttt != RESERVED_TAG => {
+                    let pong = NopOut {
+                        immediate: true,
+                        data_segment_len: 0,
+                        lun: ping.lun,
+                        itt: RESERVED_TAG,
+                        ttt: ping.ttt,
+                        cmd_sn: self.cmd_sn,
+                        exp_stat_sn: 0,
+                    };
+                    self.send(pong, &[]);
+                }
+                found => return found,
+            }
+        }
+    }
+
     /// Pings, and returns what came before the answer: everything that was answered at once.
     #[track_caller]
     pub(crate) fn until_pong(&mut self) -> Vec<(Pdu, Vec<u8>)> {
@@ -180,7 +203,7 @@ impl Session {
         self.send_bytes(&ping(TAG, b"here?"));
         let mut before = Vec::new();
         loop {
-            match self.receive() {
+            match self.answer() {
                 (Pdu::NopIn(nop), data) if nop.itt == TAG => {
                     assert_eq!(data, b"here?", "the ping comes back changed");
                     return before;
@@ -197,7 +220,7 @@ impl Session {
         self.send(command, &[]);
         let mut data = Vec::new();
         loop {
-            let (Pdu::DataIn(part), found) = self.receive() else { panic!("no data is read") };
+            let (Pdu::DataIn(part), found) = self.answer() else { panic!("no data is read") };
             assert_eq!((part.itt, part.buffer_offset as usize), (command.itt, data.len()));
             data.extend_from_slice(&found);
             if let Some(status) = part.status {

@@ -259,8 +259,10 @@ fn the_same_cid_waits_for_what_stores_still_do_for_the_old_connection() {
     for (mut old, login, fill) in [(other, beside, 7), (lone, alone, 8)] {
         send(&mut old, command(2, write(0, 512), 512), &[]);
         let (Pdu::R2t(r2t), _) = receive(&mut old) else { panic!("the data is not sent for") };
-        old.write_all(&data_out(2, r2t.ttt, 0, &[fill; 512])).expect("the target reads");
-        assert!(waiting(&mut old).is_empty(), "the data is there, and is being written");
+        // In one piece, so that the pong comes before the write can be over.
+        let all = [data_out(2, r2t.ttt, 0, &[fill; 512]), ping(0x9999, b"?")].concat();
+        old.write_all(&all).expect("the target reads");
+        assert_eq!(receive(&mut old).0.itt(), 0x9999, "the data is there, and is being written");
         let (mut again, _) = log_in(&target, login).expect("its place");
         assert!(until_closed(&mut old).is_empty());
         send(&mut again, command(3, read(0, 512), 512), &[]);

@@ -65,7 +65,7 @@ fn data_that_comes_after_the_cache_was_switched_off_goes_to_the_medium() {
 fn what_a_store_is_at_work_on_when_the_cache_is_switched_off_goes_to_the_medium() {
     let folder = tempfile::tempdir().expect("a folder");
     // The store begins with the writes when MODE SELECT, which comes along with them, has been decided.
-    let target = serve(&folder, ",delay=write:300ms");
+    let target = serve(&folder, ",delay=write:2s");
     let mut session = Session::open(&target);
     let command = session.command(0, write(0, 4096), Flow::Out(4096));
     let (form, unmap, no_data) = (BlockForm::Sixteen, false, false);
@@ -81,7 +81,7 @@ fn what_a_store_is_at_work_on_when_the_cache_is_switched_off_goes_to_the_medium(
 
 #[test]
 fn what_is_ended_before_its_store_has_begun_is_not_done() {
-    let target = Target::serve(&["memory:1MiB,delay=write:300ms"]);
+    let target = Target::serve(&["memory:1MiB,delay=write:2s"]);
     let mut session = Session::open(&target);
     let [lost, kept] = [0, 8].map(|lba| session.command(0, write(lba, 4096), Flow::Out(4096)));
     let abort = TaskManagementRequest {

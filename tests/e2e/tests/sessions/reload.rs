@@ -163,7 +163,7 @@ fn under_load_luns_come_and_go() {
     let goes = lun(3, "memory:64MiB");
     let mut served = Served::with(&[stays.clone(), goes.clone()], "");
     let load = |lun| {
-        let mut command = farlun(["bench", &served.target.url(lun), "--json", "--time", "6s"]);
+        let mut command = farlun(["bench", &served.target.url(lun), "--json", "--time", "12s"]);
         command.args(["--op", "write", "--block", "64KiB", "--depth", "16", "--random"]);
         Service::start(&mut command)
     };
