@@ -27,7 +27,7 @@ fn bench_prints_one_document() {
         ["--op", "read", "--block", "4KiB", "--depth", "32"],
         ["--op", "write", "--block", "1MiB", "--depth", "4"],
     ] {
-        let mut bench = farlun(["bench", &target.url(0), "--json", "--time", "1s"]);
+        let mut bench = farlun(["bench", &target.url(0), "--json", "--time", "2s"]);
         let finished = run(bench.args(shape).arg("--random"), MINUTE).expect_code(0);
         let document = finished.json();
         assert_eq!(document["kind"], "bench", "{document}");
