@@ -192,7 +192,8 @@ impl<J, R> Queues<J, R> {
     fn has_turn(&self) -> bool {
         let free = self.threads - self.busy;
         let may = |owner| self.held.get(&owner).is_none_or(|held| *held < free);
-        let is_its_turn = |store: &Store<J>| (self.used == 1 || store.held < free) && store.jobs.has_any_of(may);
+        let is_its_turn =
+            |store: &Store<J>| (self.used == 1 || store.held < free) && store.jobs.has_any_of(may);
         self.queued > 0 && free > 0 && self.stores.iter().any(is_its_turn)
     }
 
