@@ -263,6 +263,9 @@ mod tests {
         assert_eq!(replayed.every(Duration::ZERO).count(), 300);
     }
 
+    /// So many that a policy has found the line in half of them.
+    const LOOKS: u64 = 1000;
+
     /// The n-th look at a connection that has lone requests and a lot to send by turns, and how it was steered then. What
     /// was held back is first handed over slowly, and then faster than the line.
     fn look(at: u64) -> SocketSample {
@@ -275,9 +278,9 @@ mod tests {
         let notice =
             WindowNotice { kind: WindowKind::CutHere, cwnd_packets: 100 + at as u32, mss_bytes: 1448 };
         let steered = Steered {
-            burst_bytes: 5 << 20,
+            burst_bytes: 1 << 20,
             was_spaced: is_lone,
-            handed_bytes_per_s: if at < 150 { 20_000_000 } else { 120_000_000 },
+            handed_bytes_per_s: if at < LOOKS / 2 { 20_000_000 } else { 120_000_000 },
             granted,
             told: (at % 40 == 9).then_some(notice),
             decided: Choice::None.policy().decide().recorded(),
@@ -300,13 +303,13 @@ mod tests {
 
     /// The table of such a connection under a policy, with a last row that nobody was shown.
     fn recorded(choice: Choice) -> Sockets {
-        let looks: Vec<SocketSample> = (0..300).map(look).collect();
+        let looks: Vec<SocketSample> = (0..LOOKS).map(look).collect();
         let mut table = Sockets::default();
         for Step { mut sample, decision } in decide(&looks, choice.policy().as_mut()) {
             sample.steered.iter_mut().for_each(|steered| steered.decided = decision.recorded());
             sample.push(&mut table);
         }
-        SocketSample { steered: None, ..look(300) }.push(&mut table);
+        SocketSample { steered: None, ..look(LOOKS) }.push(&mut table);
         table
     }
 
@@ -319,10 +322,10 @@ mod tests {
                 assert_eq!(replayed.len(), 1, "{choice}");
                 replayed[0].agreement()
             };
-            assert_eq!(agreement(choice), Agreement { recorded: 300, same: 300 }, "{choice}");
+            assert_eq!(agreement(choice), Agreement { recorded: LOOKS as usize, same: LOOKS as usize }, "{choice}");
             for other in Choice::ALL.into_iter().filter(|other| *other != choice) {
                 let Agreement { recorded, same } = agreement(other);
-                assert!(recorded == 300 && same < 300, "{other} is not {choice}");
+                assert!(recorded == LOOKS as usize && same < recorded, "{other} is not {choice}");
             }
         }
     }
@@ -345,7 +348,7 @@ mod tests {
             }
             let replayed = replay(&poorer, || Choice::Auto.policy());
             let Agreement { recorded, same } = replayed[0].agreement();
-            assert!(recorded == 300 && same < 300, "column {n} makes no difference");
+            assert!(recorded == LOOKS as usize && same < recorded, "column {n} makes no difference");
         }
     }
 
