@@ -322,7 +322,11 @@ mod tests {
                 assert_eq!(replayed.len(), 1, "{choice}");
                 replayed[0].agreement()
             };
-            assert_eq!(agreement(choice), Agreement { recorded: LOOKS as usize, same: LOOKS as usize }, "{choice}");
+            assert_eq!(
+                agreement(choice),
+                Agreement { recorded: LOOKS as usize, same: LOOKS as usize },
+                "{choice}"
+            );
             for other in Choice::ALL.into_iter().filter(|other| *other != choice) {
                 let Agreement { recorded, same } = agreement(other);
                 assert!(recorded == LOOKS as usize && same < recorded, "{other} is not {choice}");
