@@ -10,7 +10,8 @@ use anyhow::Result;
 
 use crate::step::{self, Outcome};
 
-/// What `cargo xtask test` uses: iSCSI initiators, a target, file systems, a browser, `ip`, `mount` and `unshare`.
+/// What `cargo xtask test` uses: iSCSI initiators, a target, file systems, a browser, what measures networks and reads
+/// captures, `ip`, `mount`, `unshare`, and what fetches [`PARQUET_READER`].
 pub(crate) const TESTS: &[&str] = &[
     "libiscsi-bin",
     "qemu-utils",
@@ -18,10 +19,19 @@ pub(crate) const TESTS: &[&str] = &[
     "tgt",
     "e2fsprogs",
     "chromium",
+    "iperf3",
+    "iputils-ping",
+    "tcpdump",
+    "tcptrace",
+    "tshark",
     "iproute2",
     "mount",
     "util-linux",
+    "python3-pip",
 ];
+
+/// Somebody else's reader of Parquet, for python3. Debian packages none.
+const PARQUET_READER: &str = "duckdb==2.0.0";
 
 /// What `cargo xtask bench` uses besides.
 pub(crate) const BENCH: &[&str] = &["iperf3", "iproute2", "libiscsi-bin", "tcpdump", "tgt"];
@@ -49,6 +59,24 @@ pub(crate) fn ensure(wanted: &[&str]) -> Result<Outcome> {
     match install(&missing) {
         Ok(()) => Ok(Outcome::Passed),
         Err(error) => Ok(Outcome::Skipped(format!("{error:#}; to try it by hand: {line}"))),
+    }
+}
+
+/// Fetches [`PARQUET_READER`] into `folder`, where python3 has none yet.
+pub(crate) fn ensure_parquet_reader(folder: &Path) -> Result<Outcome> {
+    let is_there = || {
+        let mut python = Command::new("python3");
+        step::captured(python.args(["-c", "import duckdb"]).env("PYTHONPATH", folder)).is_ok()
+    };
+    if is_there() {
+        return Ok(Outcome::Passed);
+    }
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"]).arg(folder);
+    match step::captured(pip.arg(PARQUET_READER)) {
+        Ok(_) if is_there() => Ok(Outcome::Passed),
+        Ok(_) => Ok(Outcome::Skipped(format!("python3 cannot load {PARQUET_READER}"))),
+        Err(error) => Ok(Outcome::Skipped(format!("{error:#}"))),
     }
 }
 

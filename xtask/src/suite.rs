@@ -60,6 +60,8 @@ pub(crate) fn run(length: Length) -> Result<bool> {
 
 fn all(length: Length, steps: &mut Steps, tally: &mut Tally) -> Result<()> {
     steps.run("packages", || packages::ensure(packages::TESTS))?;
+    let python = workspace::target_dir()?.join("python");
+    steps.run("a reader of Parquet", || packages::ensure_parquet_reader(&python))?;
     steps.run("format", || passed(&mut cargo(&["fmt", "--all", "--check"])))?;
     steps.run("tidy", tidy_step)?;
     steps.run("licences and advisories", deny)?;
@@ -70,7 +72,7 @@ fn all(length: Length, steps: &mut Steps, tally: &mut Tally) -> Result<()> {
     steps.run("farlun on musl", musl)?;
     steps.run("unit and simulation tests", || {
         let mut command = cargo(&["test", "--workspace", "--exclude", E2E]);
-        tests(&mut command, tally)
+        tests(command.env("PYTHONPATH", &python), tally)
     })?;
     let mut binary = None;
     steps.run("release build", || {

@@ -10,11 +10,9 @@ use net::tcp;
 /// Unsent bytes the kernel may hold for a connection whose rate is not known yet.
 const NOTSENT_MIN_BYTES: u32 = 256 << 10;
 const NOTSENT_MAX_BYTES: u32 = 16 << 20;
-/// The same over a near path. Acknowledgements come back there while the call that sends is still under way, and the
-/// kernel sends in that call whatever it holds: over loopback for a millisecond and more with 16 MiB, and nobody else
-/// has that processor meanwhile. The rate of 1 MiB writes is the same.
-const NOTSENT_NEAR_BYTES: u32 = 512 << 10;
-/// A path is near whose round trip is less.
+/// A path is near whose round trip is less, and there the kernel holds no more than at first. Acknowledgements come back
+/// while the call that sends is still under way, and the kernel sends in that call whatever it holds: over loopback for a
+/// millisecond and more with 16 MiB, and nobody else has that processor meanwhile. The rate of 1 MiB writes is the same.
 const NEAR: Duration = Duration::from_millis(1);
 
 /// The settings of one socket.
@@ -60,7 +58,7 @@ impl Tuning {
 fn notsent_bytes(bytes_per_s: u64, min_rtt: Option<Duration>) -> u32 {
     let five_ms = u32::try_from(bytes_per_s / 200).unwrap_or(u32::MAX);
     let is_near = min_rtt.is_some_and(|rtt| rtt < NEAR);
-    five_ms.clamp(NOTSENT_MIN_BYTES, if is_near { NOTSENT_NEAR_BYTES } else { NOTSENT_MAX_BYTES })
+    five_ms.clamp(NOTSENT_MIN_BYTES, if is_near { NOTSENT_MIN_BYTES } else { NOTSENT_MAX_BYTES })
 }
 
 #[cfg(test)]
@@ -73,11 +71,10 @@ mod tests {
         for (bytes_per_s, rtt, expected) in [
             (0, None, NOTSENT_MIN_BYTES),
             (125_000_000, far, 625_000),
-            (125_000_000, near, NOTSENT_NEAR_BYTES),
-            (60_000_000, near, 300_000),
+            (125_000_000, near, NOTSENT_MIN_BYTES),
             (5_000_000_000, far, NOTSENT_MAX_BYTES),
             (5_000_000_000, None, NOTSENT_MAX_BYTES),
-            (5_000_000_000, near, NOTSENT_NEAR_BYTES),
+            (5_000_000_000, near, NOTSENT_MIN_BYTES),
         ] {
             assert_eq!(notsent_bytes(bytes_per_s, rtt), expected, "{bytes_per_s} {rtt:?}");
         }

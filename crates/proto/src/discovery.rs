@@ -88,6 +88,17 @@ pub enum DiscoveryError {
     Refused(String),
 }
 
+/// Why a text request has no text for an answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TextRefused {
+    /// It is not a row of pairs.
+    #[error("bad text: {0}")]
+    Text(#[from] TextError),
+    /// A normal session asks for what it cannot have, by a key or a value that nobody has defined.
+    #[error("nobody has defined the key or value {0:?}")]
+    Undefined(String),
+}
+
 /// The text that asks for every target.
 pub fn request() -> Vec<u8> {
     let mut text = Vec::new();
@@ -113,9 +124,17 @@ pub enum Asker<'a> {
 /// may declare at any time, with nothing as well, if it is a value of that key (see [`declared_segment`]); every other key
 /// with `NotUnderstood` or, if it is one of the login, `Reject`.
 ///
+/// A normal session is told of its own target alone, by `SendTargets=All` too (appendix C: that value is not supported
+/// there), so that nobody who asks has nothing. Initiators in use end the session at an answer that they cannot read,
+/// and a `Reject` is one; what is neither a private key nor defined is refused as a whole, which they can.
+///
 /// # Errors
-/// The request is not text.
-pub fn answer(request: &[u8], asker: Asker<'_>, targets: &[DiscoveredTarget]) -> Result<Vec<u8>, TextError> {
+/// The request is not text, or is refused as a whole: it wants a Reject PDU.
+pub fn answer(
+    request: &[u8],
+    asker: Asker<'_>,
+    targets: &[DiscoveredTarget],
+) -> Result<Vec<u8>, TextRefused> {
     let mut text = Vec::new();
     let mut out = TextWriter::new(&mut text);
     for pair in pairs(request) {
@@ -131,23 +150,23 @@ pub fn answer(request: &[u8], asker: Asker<'_>, targets: &[DiscoveredTarget]) ->
                 }
                 continue;
             }
-            None => {
+            None if asker == Asker::Discovery || key.starts_with("X-") || key.starts_with("X#") => {
                 out.push(key, constant::NOT_UNDERSTOOD);
                 continue;
             }
+            None => return Err(TextRefused::Undefined(key.chars().take(64).collect())),
         }
         let wanted = match (value, asker) {
             ("All", Asker::Discovery) => None,
-            ("All", Asker::Session { .. }) | ("", Asker::Discovery) => {
+            ("", Asker::Discovery) => {
                 out.push(key, constant::REJECT);
                 continue;
             }
-            ("", Asker::Session { target_name }) => Some(target_name),
+            ("" | "All", Asker::Session { target_name }) => Some(target_name),
             (one, Asker::Discovery) => Some(one),
             (one, Asker::Session { target_name }) if name::is_same(one, target_name) => Some(one),
-            (_, Asker::Session { .. }) => {
-                out.push(key, constant::REJECT);
-                continue;
+            (other, Asker::Session { .. }) => {
+                return Err(TextRefused::Undefined(other.chars().take(64).collect()));
             }
         };
         for target in
@@ -317,10 +336,10 @@ mod tests {
         let own = Asker::Session { target_name: "iqn.b" };
         #[rustfmt::skip]
         let table: &[(&[u8], Asker<'_>, &[u8])] = &[
-            (b"SendTargets=All\0", own, b"SendTargets=Reject\0"),
+            (b"SendTargets=All\0", own, b"TargetName=iqn.b\0"),
+            (b"SendTargetsPlease=All\0", Asker::Discovery, b"SendTargetsPlease=NotUnderstood\0"),
             (b"SendTargets=\0", own, b"TargetName=iqn.b\0"),
             (b"SendTargets=iqn.b\0", own, b"TargetName=iqn.b\0"),
-            (b"SendTargets=iqn.a\0", own, b"SendTargets=Reject\0"),
             (b"SendTargets=iqn.a\0", Asker::Discovery, b"TargetName=iqn.a\0"),
             (b"SendTargets=iqn.c\0", Asker::Discovery, b""),
             (b"SendTargets=\0", Asker::Discovery, b"SendTargets=Reject\0"),
@@ -339,7 +358,12 @@ mod tests {
         for (request, asker, expected) in table {
             assert_eq!(answer(request, *asker, &targets).unwrap(), *expected, "{asker:?}");
         }
-        assert!(answer(b"SendTargets", own, &targets).is_err());
+        assert!(matches!(answer(b"SendTargets", own, &targets), Err(TextRefused::Text(_))));
+        for refused in ["SendTargets=iqn.a", "SendTargets=Alle", "SendTargetsPlease=All", "sENDtARGETS=aLL"] {
+            let request = format!("SendTargets=\0{refused}\0");
+            let found = answer(request.as_bytes(), own, &targets);
+            assert!(matches!(found, Err(TextRefused::Undefined(_))), "{refused}: {found:?}");
+        }
     }
 
     #[test]

@@ -90,6 +90,22 @@ impl Drop for Tgtd {
     }
 }
 
+/// A shell script that serves `disk` at `portal` until it is asked to end; it makes the file `ready` as soon as the target
+/// can be asked.
+pub fn script(portal: &str, disk: &Path, ready: &Path) -> String {
+    // A signed 16-bit number that no other tgtd of this machine uses.
+    let control = port::unused().to_string();
+    format!(
+        "trap 'kill $tgtd; rm -f /var/run/tgtd/socket.{control} /var/run/tgtd/socket.{control}.lock' TERM\n\
+         tgtd -f -C {control} --iscsi portal={portal} & tgtd=$!\n\
+         until tgtadm -C {control} --op show --mode sys >/dev/null 2>&1; do sleep 0.05; done\n\
+         {}\
+         touch {}\nwait\n",
+        configuration(&control, disk),
+        ready.display()
+    )
+}
+
 /// The shell commands that give the tgtd at `control` one target with one disk, open to everybody.
 pub fn configuration(control: &str, disk: &Path) -> String {
     let admin = format!("tgtadm -C {control} --lld iscsi");

@@ -64,6 +64,22 @@ fn commands_that_had_to_wait_for_others_have_no_figures() {
 }
 
 #[test]
+fn a_selftest_beside_others_has_no_figures() {
+    need!(path::available());
+    let _turn = path::turn();
+    let hogs = Hogs::new(available_parallelism().map_or(1, usize::from));
+    let finished = run(&mut farlun(["wan", "selftest", "--quick", "--json"]), LIMIT);
+    drop(hogs);
+    assert_eq!(finished.code, 4, "{finished:#?}");
+    let document = finished.json();
+    assert_eq!(document["valid"], false, "{document:#}");
+    let said = document["reasons"].as_array().expect("reasons").iter().filter_map(|reason| reason.as_str());
+    assert!(said.clone().any(|reason| reason.contains("other processes kept ")), "{document:#}");
+    let delay = &document["checks"][0];
+    assert!(delay["name"] == "added delay, median" && delay["value"].is_null(), "{document:#}");
+}
+
+#[test]
 fn a_far_command_that_has_left_its_host_and_will_not_end_is_ended() {
     need!(path::available(), skip::program("nsenter"), skip::program("perl"));
     let _turn = path::turn();

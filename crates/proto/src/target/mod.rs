@@ -21,7 +21,7 @@ mod task;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use slab::Slab;
-use wire::iscsi::{Pdu, RESERVED_TAG, reject_reason};
+use wire::iscsi::{Pdu, RESERVED_TAG, TextRequest, reject_reason};
 
 use crate::fault::{Fault, Segment, Transmit};
 use crate::params::Params;
@@ -77,7 +77,7 @@ pub enum Event {
         /// CmdSN of the request: it concerns what this session sent with a smaller one.
         cmd_sn: u32,
     },
-    /// Text of the initiator, complete: call [`Session::answer_text`].
+    /// Text of the initiator, complete: call [`Session::answer_text`] or [`Session::refuse_text`].
     Text {
         /// Where it came.
         connection: ConnectionId,
@@ -151,11 +151,10 @@ pub struct Session {
 
 #[derive(Debug)]
 struct TextAnswer {
-    itt: u32,
+    /// The last request: the answer may have its F bit set if that has.
+    request: TextRequest,
     ttt: u32,
     rest: Vec<u8>,
-    /// The request had its F bit set, so the answer may.
-    ends: bool,
 }
 
 impl Session {
@@ -456,6 +455,13 @@ impl Session {
         if let Some(answer) = &mut at(&mut self.connections, connection).text_answer {
             answer.rest = text;
             self.send_text(connection);
+        }
+    }
+
+    /// Answers [`Event::Text`] with a Reject PDU: there is nothing in it that could be answered.
+    pub fn refuse_text(&mut self, connection: ConnectionId) {
+        if let Some(answer) = at(&mut self.connections, connection).text_answer.take() {
+            self.reject_text(connection, answer.request);
         }
     }
 

@@ -137,9 +137,7 @@ impl Session {
             at.text.clear();
         } else if at.text_answer.as_ref().is_none_or(|answer| answer.ttt != request.ttt) {
             // It goes on with something that was not begun, or is over (section 11.10.4).
-            let mut header = [0; BHS_LEN];
-            Pdu::from(*request).emit(&mut header);
-            self.reject(connection, &header, reject_reason::PROTOCOL_ERROR);
+            self.reject_text(connection, *request);
             return Ok(());
         }
         // A request that carries our transfer tag asks for the rest of a long answer.
@@ -147,7 +145,7 @@ impl Session {
             && request.ttt == answer.ttt
             && !answer.rest.is_empty()
         {
-            (answer.itt, answer.ends) = (request.itt, request.is_final);
+            answer.request = *request;
             self.send_text(connection);
             return Ok(());
         }
@@ -156,7 +154,7 @@ impl Session {
         }
         at.text.extend_from_slice(collected);
         let ttt = next_tag(&mut self.next_ttt);
-        at.text_answer = Some(TextAnswer { itt: request.itt, ttt, rest: Vec::new(), ends: request.is_final });
+        at.text_answer = Some(TextAnswer { request: *request, ttt, rest: Vec::new() });
         if request.is_continued {
             self.send_text(connection);
         } else {
@@ -166,18 +164,24 @@ impl Session {
         Ok(())
     }
 
+    pub(super) fn reject_text(&mut self, connection: ConnectionId, request: TextRequest) {
+        let mut header = [0; BHS_LEN];
+        Pdu::from(request).emit(&mut header);
+        self.reject(connection, &header, reject_reason::PROTOCOL_ERROR);
+    }
+
     pub(super) fn send_text(&mut self, connection: ConnectionId) {
         let at = at(&mut self.connections, connection);
         let Some(answer) = &mut at.text_answer else { return };
         let most = answer.rest.len().min(at.params.peer_max_recv_data_segment_len as usize);
         let part: Vec<u8> = answer.rest.drain(..most).collect();
-        let is_final = answer.rest.is_empty() && at.text.is_empty() && answer.ends;
+        let is_final = answer.rest.is_empty() && at.text.is_empty() && answer.request.is_final;
         let response = TextResponse {
             is_final,
             is_continued: !answer.rest.is_empty(),
             data_segment_len: part.len() as u32,
             lun: Lun(0),
-            itt: answer.itt,
+            itt: answer.request.itt,
             ttt: if is_final { RESERVED_TAG } else { answer.ttt },
             stat_sn: 0,
             exp_cmd_sn: 0,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use engine::Buffer;
 use event::{Host, Login, Op, RequestId};
 use net::clock;
-use proto::discovery::{self, Asker};
+use proto::discovery::{self, Asker, TextRefused};
 use proto::login::Admitted;
 use proto::name;
 use proto::peer_cpu;
@@ -394,11 +394,15 @@ impl Side {
         }
         let advertised = shared.advertised(local);
         let answer = match peer_cpu::is_request(text) {
-            true => peer_cpu::answer(clock::process_cpu_ns()),
-            // What is no text is answered with none: the session is not harmed by it.
-            false => discovery::answer(text, asker, &advertised).unwrap_or_default(),
+            true => Ok(peer_cpu::answer(clock::process_cpu_ns())),
+            false => discovery::answer(text, asker, &advertised),
         };
-        self.session.answer_text(connection, answer);
+        match answer {
+            Ok(answer) => self.session.answer_text(connection, answer),
+            // What is no text is answered with none: the session is not harmed by it.
+            Err(TextRefused::Text(_)) => self.session.answer_text(connection, Vec::new()),
+            Err(TextRefused::Undefined(_)) => self.session.refuse_text(connection),
+        }
     }
 
     pub(super) fn is_memory(&self, run: &Run, shared: &Shared) -> bool {

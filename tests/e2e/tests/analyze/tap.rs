@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use e2e::process::output;
-use e2e::{farlun, farlun_path, path, port, run, tgtd};
+use e2e::{farlun, farlun_path, path, run, tgtd};
 use serde_json::Value;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
@@ -127,17 +127,7 @@ impl Served<'_> {
             Served::Tgt => {
                 let disk = folder.join(format!("{name}.disk"));
                 std::fs::File::create(&disk).and_then(|file| file.set_len(64 << 20)).expect("a disk");
-                // A signed 16-bit number that no other tgtd of this machine uses.
-                let control = port::unused().to_string();
-                let serve = format!(
-                    "trap 'kill $tgtd; rm -f /var/run/tgtd/socket.{control} /var/run/tgtd/socket.{control}.lock' TERM\n\
-                     tgtd -f -C {control} --iscsi portal={far}:3260 & tgtd=$!\n\
-                     until tgtadm -C {control} --op show --mode sys >/dev/null 2>&1; do sleep 0.05; done\n\
-                     {}\
-                     touch {}\nwait\n",
-                    tgtd::configuration(&control, &disk),
-                    ready.display()
-                );
+                let serve = tgtd::script(&format!("{far}:3260"), &disk, &ready);
                 (serve, format!("iscsi://{far}/{}/1", tgtd::IQN))
             }
         }

@@ -5,8 +5,8 @@ use std::fs::File;
 
 use e2e::ours::Target;
 use wire::iscsi::{
-    Lun, Pdu, RESERVED_TAG, ScsiCommand, TaskManagementRequest, TextRequest, split_sense, task_function,
-    task_response,
+    Lun, Pdu, RESERVED_TAG, ScsiCommand, TaskManagementRequest, TextRequest, reject_reason, split_sense,
+    task_function, task_response,
 };
 use wire::scsi::{BlockForm, Cdb, ModeForm, Sense};
 
@@ -117,6 +117,54 @@ fn what_is_ended_before_its_store_has_begun_is_not_done() {
     assert_eq!(session.read(0, 8, 4096), [9; 4096]);
 }
 
+/// Says something by text, and what comes of it: the PDU, and its data.
+fn ask(session: &mut Session, text: &[u8]) -> (TextRequest, Pdu, Vec<u8>) {
+    let request = TextRequest {
+        immediate: true,
+        is_final: true,
+        is_continued: false,
+        data_segment_len: 0,
+        lun: Lun(0),
+        itt: 0x6000_0000,
+        ttt: RESERVED_TAG,
+        cmd_sn: session.cmd_sn,
+        exp_stat_sn: 0,
+    };
+    session.send(request, text);
+    let (pdu, data) = session.receive();
+    (request, pdu, data)
+}
+
+/// Says something by text; the text that answers.
+#[track_caller]
+fn say(session: &mut Session, text: &[u8]) -> String {
+    let (request, pdu, answer) = ask(session, text);
+    let Pdu::TextResponse(response) = pdu else { panic!("no text answers, but {pdu:?}") };
+    assert!(response.is_final && response.itt == request.itt, "{response:?}");
+    String::from_utf8(answer).expect("text")
+}
+
+/// The newest suite of libiscsi asks so, and its library ends the session at a text that it cannot read.
+#[test]
+fn a_session_is_told_of_its_own_target_and_refused_what_nobody_has_defined() {
+    let target = Target::serve(&["memory:1MiB"]);
+    let mut session = Session::open(&target);
+    for asked in [&b"SendTargets=All\0"[..], b"SendTargets=\0"] {
+        let answer = say(&mut session, asked);
+        assert!(answer.starts_with(&format!("TargetName={}\0TargetAddress=", target.iqn())), "{answer:?}");
+        assert_eq!(answer.matches("TargetName=").count(), 1, "{answer:?}");
+    }
+    for refused in ["SendTargets=Alle", "SendTargets=A", "SendTargetsPlease=All", "sENDtARGETS=aLL"] {
+        let (request, pdu, header) = ask(&mut session, format!("{refused}\0").as_bytes());
+        let Pdu::Reject(reject) = pdu else { panic!("{refused} is answered with {pdu:?}") };
+        assert_eq!(reject.reason, reject_reason::PROTOCOL_ERROR, "{refused}");
+        let back = header.first_chunk().map(Pdu::parse);
+        assert!(matches!(back, Some(Ok(Pdu::TextRequest(back))) if back.itt == request.itt), "{refused}");
+    }
+    assert_eq!(say(&mut session, b"X-com.example.a=1\0"), "X-com.example.a=NotUnderstood\0");
+    assert_eq!(session.read(0, 0, 4096), [0; 4096], "the session goes on");
+}
+
 /// RFC 7143 section 13.12: MaxRecvDataSegmentLength may be declared at any time, and is not answered.
 #[test]
 fn a_segment_that_is_declared_anew_holds_for_what_follows() {
@@ -134,23 +182,6 @@ fn a_segment_that_is_declared_anew_holds_for_what_follows() {
                 return longest;
             }
         }
-    };
-    let say = |session: &mut Session, text: &[u8]| {
-        let request = TextRequest {
-            immediate: true,
-            is_final: true,
-            is_continued: false,
-            data_segment_len: 0,
-            lun: Lun(0),
-            itt: 0x6000_0000,
-            ttt: RESERVED_TAG,
-            cmd_sn: session.cmd_sn,
-            exp_stat_sn: 0,
-        };
-        session.send(request, text);
-        let (Pdu::TextResponse(response), answer) = session.receive() else { panic!("no answer") };
-        assert!(response.is_final && response.itt == request.itt, "{response:?}");
-        String::from_utf8(answer).expect("text")
     };
     assert_eq!(longest(&mut session), 4096);
     assert_eq!(say(&mut session, b"MaxRecvDataSegmentLength=512\0InitiatorAlias=host 1\0"), "");
