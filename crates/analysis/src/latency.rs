@@ -6,7 +6,7 @@ use store::tables::Ios;
 
 use crate::Span;
 
-/// Latency of the requests that were issued in a window and ended well, from issue to status.
+/// Latency of the requests that were issued in a window and ended well, from issue until the caller is told.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Latency {
     /// Requests counted.

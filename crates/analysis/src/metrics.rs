@@ -56,7 +56,7 @@ metrics!([
     load("calls_per_s", "1/s", "requests of all initiators that ended well in the window, per second"),
     load("packets_per_read", "packets", "packets on the path, both ways, per request that ended in the window"),
     load("iops", "1/s", "requests issued in the window that ended well, per second"),
-    load("latency_min", "s", "smallest latency, from issue to status"),
+    load("latency_min", "s", "smallest latency, from issue until the caller is told"),
     load("latency_mean", "s", "mean latency"),
     load("latency_p50", "s", "median latency"),
     load("latency_p90", "s", "90th percentile of latency"),

@@ -1,4 +1,4 @@
-//! One request of the caller, from issue to completion, as the initiator saw it.
+//! One request of the caller, from issue until the caller is told, as the initiator saw it.
 
 use crate::Instant;
 
@@ -16,7 +16,7 @@ pub enum Op {
 pub struct Io {
     /// When the caller issued it.
     pub issued: Instant,
-    /// When its status arrived.
+    /// When the caller was told that it has ended.
     pub completed: Instant,
     /// Read or write.
     pub op: Op,

@@ -47,7 +47,8 @@ pub(crate) struct SessionArgs {
     pace: Option<BitRate>,
     #[command(flatten)]
     bursts: BurstArgs,
-    /// Write the tables sockets, io, layers and pdus (-near.parquet) to this directory
+    /// Write the tables sockets, sessions, io, layers and pdus (-near.parquet) to this directory; a raw stream has
+    /// sockets alone
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
     #[command(flatten)]

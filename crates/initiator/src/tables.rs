@@ -1,5 +1,5 @@
-//! The tables that the sessions of one command record, `sockets`, `io`, `layers` and `pdus`: one file each,
-//! however many sessions there are.
+//! The tables that the sessions of one command record, `sockets`, `sessions`, `io`, `layers` and `pdus`: one file
+//! each, however many sessions there are.
 
 use std::cell::RefCell;
 use std::path::Path;

@@ -22,15 +22,15 @@ pub enum Stamp {
     NearTcpQueued,
     /// The device took it.
     NearTcpWire,
-    /// A read brought its last byte to the target.
+    /// The target read the header of its command PDU; immediate data may still be on its way.
     Received,
-    /// The peer's TCP acknowledged it to the initiator.
+    /// The peer's TCP acknowledged the last byte of its command PDU to the initiator.
     NearTcpAcked,
     /// Accepted in the order of CmdSN.
     Parsed,
     /// The first R2T was made.
     R2tFirst,
-    /// The last Data-Out arrived.
+    /// The last byte of its data arrived, immediate data included.
     DataOutLast,
     /// The execution of the SCSI command began.
     Executed,
@@ -48,7 +48,7 @@ pub enum Stamp {
     FarTcpWire,
     /// The first Data-In, or the first R2T of a write, arrived.
     DataFirst,
-    /// The last Data-In arrived.
+    /// The last byte of the last Data-In, or the last R2T of a write, arrived.
     DataLast,
     /// The status arrived.
     Status,

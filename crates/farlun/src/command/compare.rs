@@ -16,7 +16,7 @@ use crate::exit::{self, Exit};
 /// Cells are paired by load and place in the matrix; two cells are paired as they are.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  farlun compare runs/monday runs/friday\n  \
-                  farlun compare runs/gaps/cells/001-plain/r1 runs/gaps/cells/002-merged/r1 --page paths.html")]
+                  farlun compare runs/gaps/cells/*-plain/r1 runs/gaps/cells/*-merged/r1 --page paths.html")]
 pub(crate) struct CompareArgs {
     /// Run directory, or one of its cells.
     first: PathBuf,

@@ -18,7 +18,7 @@ use crate::exit::{self, Exit};
 /// was recorded. What happened does not change: a policy that would have paced sees the rates of one that did not. The
 /// policy that the connection had says again what it said.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  farlun replay runs/tour/cells/004-read-50ms/r1 --policy auto\n  \
+#[command(after_help = "Examples:\n  farlun replay runs/tour/cells/*-read-delay-50ms/r1 --policy auto\n  \
                   farlun replay /tmp/trace --policy auto --every 100ms --json")]
 pub(crate) struct ReplayArgs {
     /// Run directory, one of its cells, or what --trace has written.

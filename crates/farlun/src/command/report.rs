@@ -12,9 +12,8 @@ use crate::exit::{self, Exit};
 ///
 /// Writes report.html into RUN and prints the verdict and the tables.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Examples:\n  farlun report runs/tour\n  farlun report runs/layers/cells/003-calls/r1 --request 4711"
-)]
+#[command(after_help = "Examples:\n  farlun report runs/tour\n  \
+                  farlun report runs/tour/cells/*-random-delay-8ms/r1 --request 4711")]
 pub(crate) struct ReportArgs {
     /// Run directory, or one of its cells.
     run: PathBuf,

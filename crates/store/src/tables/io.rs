@@ -1,4 +1,4 @@
-//! The table `io`: every request of the caller, as the initiator saw it. Written by `farlun bench`.
+//! The table `io`: every request of the caller, as the initiator saw it. Written by the near end.
 
 use event::{Io, Op};
 
@@ -9,7 +9,7 @@ use super::{Row, Visit};
 pub struct Ios {
     /// When the caller issued it, CLOCK_MONOTONIC.
     pub issued_t_ns: Vec<u64>,
-    /// When its status arrived.
+    /// When the caller was told that it has ended.
     pub completed_t_ns: Vec<u64>,
     /// Read or write.
     pub op: Vec<Op>,

@@ -49,7 +49,7 @@ pub struct LayerColumns {
     pub tcp_wire_t_ns: Vec<u64>,
     /// That byte was acknowledged.
     pub tcp_acked_t_ns: Vec<u64>,
-    /// far: the last byte of its command PDU was read.
+    /// far: the header of its command PDU was read.
     pub received_t_ns: Vec<u64>,
     /// far: accepted in the order of command numbers.
     pub parsed_t_ns: Vec<u64>,
@@ -57,7 +57,7 @@ pub struct LayerColumns {
     pub executed_t_ns: Vec<u64>,
     /// far: its first R2T was handed to the sender.
     pub r2t_first_t_ns: Vec<u64>,
-    /// far: the last byte of its data was read.
+    /// far: the last byte of its data was read, immediate data included.
     pub data_out_last_t_ns: Vec<u64>,
     /// far: the store was called.
     pub store_begin_t_ns: Vec<u64>,
@@ -69,7 +69,7 @@ pub struct LayerColumns {
     pub sent_t_ns: Vec<u64>,
     /// near: its first Data-In or R2T came.
     pub data_first_t_ns: Vec<u64>,
-    /// near: its last Data-In or R2T came.
+    /// near: the last byte of its last Data-In came, or its last R2T.
     pub data_last_t_ns: Vec<u64>,
     /// near: its status came.
     pub status_t_ns: Vec<u64>,

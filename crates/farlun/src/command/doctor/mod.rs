@@ -17,7 +17,7 @@ use clap::Args;
 #[command(after_help = "\
 Examples:
   farlun doctor runs/tour
-  farlun doctor runs/layers/cells/003-calls/r1
+  farlun doctor runs/tour/cells/*-random-delay-8ms/r1
   farlun doctor iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0
   farlun doctor iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0 --block 4KiB --depth 32 --random --fix --out runs/slow
   farlun doctor iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0 --op write --overwrite --json

@@ -107,7 +107,7 @@ pub(crate) struct TargetArgs {
     /// Commands that a session may have open at most [default: what its path needs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=WINDOW_MAX.into()))]
     pub(super) window: Option<u32>,
-    /// Write the tables sockets, layers and pdus (-far.parquet) to this directory
+    /// Write the tables sockets, sessions, layers and pdus (-far.parquet) to this directory
     #[arg(long, value_name = "DIR")]
     pub(super) trace: Option<PathBuf>,
     #[command(flatten)]
