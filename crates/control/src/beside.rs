@@ -16,8 +16,8 @@ const LINE: u64 = 117_000_000;
 const MSS: u64 = 1448;
 const BLOCK_PACKETS: u32 = 724;
 /// What goes out at once where something waits, and what a burst begins with, as `engine` has it.
-const DEPTH_BYTES: u64 = 64 << 10;
-const LEAST_BYTES: u64 = DEPTH_BYTES / 2;
+const DEPTH_BYTES: u64 = 96 << 10;
+const LEAST_BYTES: u64 = DEPTH_BYTES / 3;
 /// The longest time between two looks, likewise.
 const LOOK_EVERY: Duration = Duration::from_millis(9);
 

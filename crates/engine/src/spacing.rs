@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use event::Instant;
 
-/// The most that goes out at once, where somebody woke up late and the ring has drained meanwhile: 45 packets, where the
-/// smallest ring that cards have is 80 and a rate above the line's fills it further; on a fast line what it carries in a
-/// quarter of a millisecond, since nobody wakes up more often than that.
-const DEPTH_MIN_BYTES: u64 = 64 << 10;
+/// The most that goes out at once, where somebody woke up late and the ring has drained meanwhile: 68 packets, where the
+/// smallest ring that cards have is 80; on a fast line what it carries in a quarter of a millisecond, since nobody wakes
+/// up more often than that.
+const DEPTH_MIN_BYTES: u64 = 96 << 10;
 const DEPTHS_PER_S: u64 = 4000;
 /// Less than this part of it is not worth a wake-up, unless it is all that there is. It is also what a burst begins with:
 /// what it begins with stays in the ring until its end, and a rate above the line's adds to it.
-const LEAST_PART: u64 = 2;
+const LEAST_PART: u64 = 3;
 
 /// A bucket.
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +157,7 @@ mod tests {
         while left > 0 {
             let room = spacing.room(now, left);
             let depth = DEPTH_MIN_BYTES as usize;
-            assert!(room <= depth && (room == 0 || room >= left.min(depth / LEAST_PART as usize)));
+            assert!(room <= depth && (room == 0 || room >= left.min(depth / 3)));
             if room == 0 {
                 now = spacing.resume_at(left);
                 continue;
@@ -193,7 +193,7 @@ mod tests {
         let now = Instant::ZERO + Duration::from_secs(1);
         let room = spacing.room(now, 1 << 20);
         spacing.take(now, room - 100);
-        assert_eq!(spacing.room(now, 1 << 20), 0, "half a bucket is not there");
+        assert_eq!(spacing.room(now, 1 << 20), 0, "a third of a bucket is not there");
         assert_eq!(spacing.room(now, 48), 100);
         spacing.take(now, 96);
         assert_eq!(spacing.room(now, 48), 0);
