@@ -13,10 +13,8 @@ use crate::policy::Observation;
 /// Shorter trains say nothing: acknowledgements come in bunches.
 const TRAIN_MIN_TIME: Duration = Duration::from_millis(2);
 const TRAIN_MIN_PACKETS: u32 = 48;
-/// One that goes on is measured piece by piece: of a round trip and so many packets, since what is handed over comes in
-/// portions; of this time at most.
-const PIECE_PACKETS: u32 = 512;
-const PIECE_MAX_TIME: Duration = Duration::from_millis(50);
+/// One that goes on is measured piece by piece.
+const TRAIN_MAX_TIME: Duration = Duration::from_millis(50);
 
 /// A train being watched.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,8 +38,6 @@ struct Inside {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Measured {
     pub(crate) bytes_per_s: u64,
-    /// When the first of its packets had arrived.
-    pub(crate) begun: Instant,
     /// The longest time between two looks at it: nobody knows whether packets arrived all the while.
     pub(crate) longest_gap: Duration,
 }
@@ -65,9 +61,7 @@ impl Train {
             let inside = self.inside.get_or_insert(begun);
             inside.longest_gap = inside.longest_gap.max(look.at.since(inside.end.at));
             (inside.before, inside.end) = (inside.end, look);
-            let time = seen.now.since(inside.begin.at);
-            let packets = delivered_packets.wrapping_sub(inside.begin.delivered_packets);
-            if time < PIECE_MAX_TIME && (time < seen.rtt || packets < PIECE_PACKETS) {
+            if seen.now.since(inside.begin.at) < TRAIN_MAX_TIME {
                 return None;
             }
         }
@@ -81,7 +75,7 @@ impl Train {
         }
         let bytes = u128::from(packets) * u128::from(seen.mss_bytes) * 1_000_000_000;
         let bytes_per_s = u64::try_from(bytes / time.as_nanos()).ok()?;
-        Some(Measured { bytes_per_s, begun: begin.at, longest_gap })
+        Some(Measured { bytes_per_s, longest_gap })
     }
 }
 
@@ -90,8 +84,6 @@ mod tests {
     use super::*;
     use crate::testing::QUIET;
 
-    const RTT: Duration = Duration::from_millis(50);
-
     /// Looks every two milliseconds at a burst of which 100 packets arrive each millisecond, from the fifth on.
     fn rate(packets: u32) -> Option<u64> {
         let mut train = Train::default();
@@ -99,7 +91,7 @@ mod tests {
             let now = Instant::ZERO + Duration::from_millis(2) * step;
             let delivered_packets = ((2 * step).saturating_sub(5) * 100).min(packets);
             let unacked_packets = packets - delivered_packets;
-            train.observe(&Observation { now, rtt: RTT, delivered_packets, unacked_packets, ..QUIET })
+            train.observe(&Observation { now, delivered_packets, unacked_packets, ..QUIET })
         });
         measured.map(|measured| measured.bytes_per_s)
     }
@@ -109,7 +101,7 @@ mod tests {
         let mut train = Train::default();
         looks.iter().find_map(|&(ms, delivered_packets, unacked_packets)| {
             let now = Instant::ZERO + Duration::from_millis(ms);
-            train.observe(&Observation { now, rtt: RTT, delivered_packets, unacked_packets, ..QUIET })
+            train.observe(&Observation { now, delivered_packets, unacked_packets, ..QUIET })
         })
     }
 
@@ -117,8 +109,7 @@ mod tests {
     fn a_pause_is_not_part_of_a_train_and_long_gaps_are_told() {
         // A hundred packets a millisecond; the last of what was sent arrives in the middle of a piece.
         let looks = [(0, 0, 900), (2, 100, 800), (4, 300, 600), (9, 800, 100), (11, 830, 70), (13, 830, 70)];
-        let begun = Instant::ZERO + Duration::from_millis(2);
-        let expected = Measured { bytes_per_s: 144_800_000, begun, longest_gap: Duration::from_millis(5) };
+        let expected = Measured { bytes_per_s: 144_800_000, longest_gap: Duration::from_millis(5) };
         assert_eq!(measure(&looks), Some(expected));
     }
 

@@ -270,10 +270,7 @@ impl<P, D> Connection<P, D> {
         };
         let (decision, steered) = self.steering.look(&self.stream, t, &info, work)?;
         sample.steered = Some(steered);
-        self.spacing.set_rate(t, decision.burst_bytes_per_s);
-        if self.resume_at.is_some() {
-            self.resume_at = Some(self.spacing.resume_at(self.tx.waiting_bytes()));
-        }
+        self.spacing.set_rate(decision.burst_bytes_per_s);
         self.acked_bytes = info.acked_bytes;
         Ok((sample, decision))
     }

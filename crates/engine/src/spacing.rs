@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use event::Instant;
 
-/// The most that goes out at once, where somebody woke up late and the ring has drained meanwhile: 68 packets, where the
-/// smallest ring that cards have is 80; on a fast line what it carries in a quarter of a millisecond, since nobody wakes
-/// up more often than that.
+/// The most that goes out at once: 68 packets, where the smallest ring that cards have is 80; on a fast line what it
+/// carries in a quarter of a millisecond, since nobody wakes up more often than that.
 const DEPTH_MIN_BYTES: u64 = 96 << 10;
 const DEPTHS_PER_S: u64 = 4000;
-/// Less than this part of it is not worth a wake-up, unless it is all that there is. It is also what a burst begins with:
-/// what it begins with stays in the ring until its end, and a rate above the line's adds to it.
+/// Less than this part of it is not worth a wake-up, unless it is all that there is.
 const LEAST_PART: u64 = 3;
 
 /// A bucket.
@@ -20,9 +18,6 @@ pub(crate) struct Spacing {
     bytes_per_s: Option<u64>,
     filled_bytes: u64,
     at: Instant,
-    /// What waited when room was asked for last, and whether some of it still does.
-    waiting_bytes: usize,
-    is_waiting: bool,
     /// Something had to wait since this was asked last.
     was_short: bool,
     /// The burst at hand: when it began and when something of it went out last, and how much after its beginning.
@@ -46,8 +41,6 @@ impl Spacing {
             bytes_per_s: None,
             filled_bytes: 0,
             at: Instant::ZERO,
-            waiting_bytes: 0,
-            is_waiting: false,
             was_short: false,
             begun: Instant::ZERO,
             last: Instant::ZERO,
@@ -56,11 +49,8 @@ impl Spacing {
         }
     }
 
-    /// From `now` on this fast; `None` is as fast as the socket takes it.
-    pub(crate) fn set_rate(&mut self, now: Instant, bytes_per_s: Option<u64>) {
-        if let Some(before) = self.bytes_per_s {
-            self.fill(now, before);
-        }
+    /// From now on this fast; `None` is as fast as the socket takes it.
+    pub(crate) fn set_rate(&mut self, bytes_per_s: Option<u64>) {
         self.bytes_per_s = bytes_per_s.map(|rate| rate.max(1));
     }
 
@@ -72,23 +62,17 @@ impl Spacing {
     /// How much of what waits may go out at `now`: nothing, or what is worth it.
     pub(crate) fn room(&mut self, now: Instant, waiting_bytes: usize) -> usize {
         let Some(rate) = self.bytes_per_s else { return usize::MAX };
-        self.fill(now, rate);
-        (self.waiting_bytes, self.is_waiting) = (waiting_bytes, waiting_bytes > 0);
+        let gained = u128::from(rate) * now.since(self.at).as_nanos() / 1_000_000_000;
+        let gained = u64::try_from(gained).unwrap_or(u64::MAX);
+        if gained > 0 {
+            self.filled_bytes = self.filled_bytes.saturating_add(gained).min(depth_bytes(rate));
+            self.at = now;
+        }
         if self.filled_bytes < least_bytes(rate, waiting_bytes) {
             self.was_short = true;
             return 0;
         }
         self.filled_bytes as usize
-    }
-
-    fn fill(&mut self, now: Instant, rate: u64) {
-        let gained = u128::from(rate) * now.since(self.at).as_nanos() / 1_000_000_000;
-        let gained = u64::try_from(gained).unwrap_or(u64::MAX);
-        if gained > 0 {
-            let parts = if self.is_waiting { 1 } else { LEAST_PART };
-            self.filled_bytes = self.filled_bytes.saturating_add(gained).min(depth_bytes(rate) / parts);
-            self.at = now;
-        }
     }
 
     /// So much has gone out at `now`.
@@ -97,7 +81,6 @@ impl Spacing {
             return;
         }
         self.filled_bytes = self.filled_bytes.saturating_sub(bytes as u64);
-        self.is_waiting = bytes < self.waiting_bytes;
         if now.since(self.last) > PAUSE || now.since(self.begun) > PIECE {
             self.before_bytes_per_s = self.present_rate().unwrap_or(self.before_bytes_per_s);
             (self.begun, self.handed_bytes) = (now, 0);
@@ -151,7 +134,7 @@ mod tests {
     fn a_megabyte_takes_its_time_and_never_more_than_the_bucket_goes_at_once() {
         let mut spacing = Spacing::new();
         assert_eq!(spacing.room(Instant::ZERO, 1 << 20), usize::MAX);
-        spacing.set_rate(Instant::ZERO, Some(RATE));
+        spacing.set_rate(Some(RATE));
         let (mut now, mut left) = (Instant::ZERO + Duration::from_secs(9), 1 << 20);
         let begun = now;
         while left > 0 {
@@ -166,7 +149,7 @@ mod tests {
             spacing.take(now, sent);
             left -= sent;
         }
-        let least = ((1 << 20) - DEPTH_MIN_BYTES / LEAST_PART) * 1_000_000_000 / RATE;
+        let least = ((1 << 20) - DEPTH_MIN_BYTES) * 1_000_000_000 / RATE;
         let took = now.since(begun).as_nanos() as u64;
         assert!((least - 1000..least + 300_000).contains(&took), "{took} of {least}");
         assert!(spacing.take_short() && !spacing.take_short());
@@ -175,13 +158,12 @@ mod tests {
     #[test]
     fn what_is_missed_by_being_late_is_not_made_up_for() {
         let mut spacing = Spacing::new();
-        spacing.set_rate(Instant::ZERO, Some(RATE));
+        spacing.set_rate(Some(RATE));
         let mut now = Instant::ZERO;
-        for late in 0..10 {
+        for _ in 0..10 {
             now += Duration::from_millis(20);
             let room = spacing.room(now, usize::MAX);
-            let parts = if late > 0 { 1 } else { LEAST_PART };
-            assert_eq!(room as u64, DEPTH_MIN_BYTES / parts, "a burst begins with less");
+            assert_eq!(room, DEPTH_MIN_BYTES as usize);
             spacing.take(now, room);
         }
     }
@@ -189,7 +171,7 @@ mod tests {
     #[test]
     fn a_command_after_a_burst_waits_for_no_more_than_its_own_bytes() {
         let mut spacing = Spacing::new();
-        spacing.set_rate(Instant::ZERO, Some(RATE));
+        spacing.set_rate(Some(RATE));
         let now = Instant::ZERO + Duration::from_secs(1);
         let room = spacing.room(now, 1 << 20);
         spacing.take(now, room - 100);
@@ -203,23 +185,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_gained_at_one_rate_is_not_counted_at_the_next() {
-        let mut spacing = Spacing::new();
-        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
-        spacing.set_rate(at(1000), Some(RATE));
-        let room = spacing.room(at(1000), 1 << 20);
-        spacing.take(at(1000), room);
-        spacing.set_rate(at(1000), Some(1000));
-        assert_eq!(spacing.room(at(1000), 1 << 20), 0);
-        spacing.set_rate(at(1100), Some(RATE));
-        assert_eq!(spacing.room(at(1100), 1 << 20), 0, "a hundred bytes came meanwhile");
-        assert!(spacing.resume_at(1 << 20).since(at(1100)) < Duration::from_micros(300));
-    }
-
-    #[test]
     fn the_rate_of_a_burst_that_goes_on_is_that_of_late() {
         let mut spacing = Spacing::new();
-        spacing.set_rate(Instant::ZERO, Some(RATE));
+        spacing.set_rate(Some(RATE));
         let begun = Instant::ZERO + Duration::from_secs(1);
         for ms in 0..1000 {
             // Fast for most of the time, and slow in the end.

@@ -4,8 +4,7 @@
 //! while it is less than twice what was under way), a packet that the device refuses cuts it (tcp_enter_cwr) and stays
 //! for later, CUBIC leaves slow start by HyStart (a train of acknowledgements longer than half of the least round trip,
 //! since nobody paces here; or a round trip longer by an eighth, 4 ms at least), and as long as it has never been cut
-//! grows by a twentieth each round trip at least. The send buffer takes about twice the window (tcp_sndbuf_expand). Nothing
-//! is lost, and acknowledgements come packet by packet.
+//! grows by a twentieth each round trip at least. Nothing is lost, and acknowledgements come packet by packet.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -18,8 +17,6 @@ use crate::policy::Observation;
 /// Time goes on in such steps; the host sends as fast as it likes within one.
 pub(crate) const TICK: Duration = Duration::from_micros(100);
 const MSS: u64 = 1448;
-/// The least that a send buffer takes.
-const BUFFER_MIN_PACKETS: u32 = 40;
 const NO_THRESHOLD: u32 = i32::MAX as u32;
 /// HyStart (net/ipv4/tcp_cubic.c).
 const HYSTART_WINDOW: u32 = 16;
@@ -113,12 +110,9 @@ impl Sender {
         }
     }
 
-    /// Hands packets to TCP; how many it takes.
-    pub(crate) fn hand(&mut self, packets: u32) -> u32 {
-        let buffer_packets = (2 * self.cwnd_packets).max(BUFFER_MIN_PACKETS);
-        let taken = packets.min(buffer_packets.saturating_sub(self.unsent_packets + self.out()));
-        self.unsent_packets += taken;
-        taken
+    /// Hands packets to TCP.
+    pub(crate) fn hand(&mut self, packets: u32) {
+        self.unsent_packets += packets;
     }
 
     /// Whether everything that was handed over has arrived, and the receiver could have said so.
