@@ -20,7 +20,7 @@ use crate::max_filter::MaxFilter;
 use crate::policy::{Observation, UNCAPPED};
 use crate::product::{Product, RATE_MIN_TIME};
 use crate::share::{Claim, QUEUE_LASTS};
-use crate::wary::{Round, Wary, rate_of, window_rate};
+use crate::wary::{Round, Wary, window_rate};
 
 /// A sender with less than this to send is left uncapped, so that a lone request goes out at once.
 pub(crate) const BULK_BYTES: u64 = 2 << 20;
@@ -56,10 +56,6 @@ pub(crate) struct Cap {
     /// Packets sent again, until the present round began and until now.
     lost_before: u64,
     lost: u64,
-    /// Our device was full since the present round began.
-    has_filled_device: bool,
-    /// What was taken for the line by mistake.
-    disproved_bytes_per_s: u64,
     /// What has to be sent at one time for pacing to begin.
     paced_from_bytes: u64,
     is_paced: bool,
@@ -98,8 +94,6 @@ impl Cap {
             round_ends: Instant::ZERO,
             lost_before: 0,
             lost: 0,
-            has_filled_device: false,
-            disproved_bytes_per_s: 0,
             paced_from_bytes,
             is_paced: false,
             was_bulk: false,
@@ -131,17 +125,16 @@ impl Cap {
         self.lost = seen.retransmitted_packets.max(self.lost);
         // The queue may be that of our own device, which loses nothing and cuts the window all the same.
         let has_filled_device = cut.is_some_and(|cut| cut.kind == WindowKind::CutHere);
-        self.has_filled_device |= has_filled_device;
         let has_lost = self.lost - self.lost_before >= path.overflow_packets(seen.mss_bytes);
-        let has_overflowed = has_lost || self.has_filled_device;
-        let sure_bytes_per_s = match self.stage {
-            Stage::Ramp if has_overflowed => Some(self.disproved_bytes_per_s / 100 * 110),
-            Stage::Capped { .. } if has_filled_device => Some(u64::MAX),
-            _ => None,
+        let has_overflowed = has_lost || has_filled_device;
+        let is_unaware = match self.stage {
+            Stage::Ramp => has_overflowed,
+            Stage::Capped { .. } => has_filled_device,
+            Stage::Wary(_) | Stage::Crowded { .. } => false,
         };
-        if let Some(sure_bytes_per_s) = sure_bytes_per_s.filter(|_| is_sending) {
+        if is_sending && is_unaware {
             // At once: a second cut of the window costs more than the packets.
-            self.stage = Stage::Wary(Wary::new(self.delivered.max(), sure_bytes_per_s));
+            self.stage = Stage::Wary(Wary::new(self.delivered.max()));
         }
         self.has_queue = has_overflowed || path.has_queue(seen.rtt);
         if self.has_queue {
@@ -151,7 +144,6 @@ impl Cap {
         let rate = self.count(seen, path.min_rtt);
         self.rate_bytes_per_s = rate.unwrap_or(self.rate_bytes_per_s);
         if let Stage::Wary(wary) = &mut self.stage {
-            wary.count(rate_of(seen.unacked_packets, seen, path.min_rtt.as_nanos()));
             if let Some(rate) = rate {
                 wary.learn(rate);
             }
@@ -164,7 +156,6 @@ impl Cap {
                 self.round(seen, path, has_overflowed);
             }
             self.lost_before = self.lost;
-            self.has_filled_device = false;
             self.round_ends = seen.now + seen.rtt.max(Duration::from_millis(1));
         }
     }
@@ -214,11 +205,6 @@ impl Cap {
 
     fn round(&mut self, seen: &Observation, path: Path, has_overflowed: bool) {
         let rtt = seen.rtt;
-        if let Stage::Wary(wary) = self.stage
-            && let Some(bytes_per_s) = wary.disproved()
-        {
-            (self.stage, self.disproved_bytes_per_s) = (Stage::Ramp, bytes_per_s);
-        }
         self.stage = match self.stage {
             Stage::Ramp => Stage::Ramp,
             Stage::Capped { rounds_with_queue: CROWDED_ROUNDS.., .. }
