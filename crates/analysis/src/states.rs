@@ -55,26 +55,13 @@ mod tests {
     /// A change of state of the connection between two hosts.
     fn point(t_ns: u64, host_number: u32, peer_number: u32, state: CongestionState) -> KernelPoint {
         KernelPoint {
-            t: Instant::from_nanos(t_ns),
-            event: KernelEvent::State,
             host: Some(if host_number < 100 { Host::Near } else { Host::Far }),
             host_number,
             peer_number,
             local_port: 3260,
             remote_port: 40_000,
-            cwnd_packets: 0,
-            ssthresh_packets: 0,
-            srtt_ns: 0,
-            snd_wnd_bytes: 0,
-            rcv_wnd_bytes: 0,
-            snd_nxt: 0,
-            snd_una: 0,
-            data_bytes: 0,
             state: Some(state),
-            device: 0,
-            op: None,
-            offset_bytes: 0,
-            len_bytes: 0,
+            ..KernelPoint::new(Instant::from_nanos(t_ns), KernelEvent::State)
         }
     }
 

@@ -74,3 +74,31 @@ impl KernelEvent {
         }
     }
 }
+
+impl KernelPoint {
+    /// That something happened, and nothing else of it.
+    pub const fn new(t: Instant, event: KernelEvent) -> KernelPoint {
+        KernelPoint {
+            t,
+            event,
+            host: None,
+            host_number: 0,
+            peer_number: 0,
+            local_port: 0,
+            remote_port: 0,
+            cwnd_packets: 0,
+            ssthresh_packets: 0,
+            srtt_ns: 0,
+            snd_wnd_bytes: 0,
+            rcv_wnd_bytes: 0,
+            snd_nxt: 0,
+            snd_una: 0,
+            data_bytes: 0,
+            state: None,
+            device: 0,
+            op: None,
+            offset_bytes: 0,
+            len_bytes: 0,
+        }
+    }
+}

@@ -146,28 +146,6 @@ fn addresses(spec: &Spec) -> HashMap<IpAddr, HostName> {
 
 /// The row of what happened, if it concerns the path or a block device.
 fn row(names: &HashMap<IpAddr, HostName>, t: Instant, point: &Point) -> Option<KernelPoint> {
-    let nothing = KernelPoint {
-        t,
-        event: KernelEvent::Received,
-        host: None,
-        host_number: 0,
-        peer_number: 0,
-        local_port: 0,
-        remote_port: 0,
-        cwnd_packets: 0,
-        ssthresh_packets: 0,
-        srtt_ns: 0,
-        snd_wnd_bytes: 0,
-        rcv_wnd_bytes: 0,
-        snd_nxt: 0,
-        snd_una: 0,
-        data_bytes: 0,
-        state: None,
-        device: 0,
-        op: None,
-        offset_bytes: 0,
-        len_bytes: 0,
-    };
     Some(match point {
         Point::Tcp(tcp) => {
             let (name, peer) = (names.get(&tcp.local.ip())?, names.get(&tcp.remote.ip())?);
@@ -176,7 +154,6 @@ fn row(names: &HashMap<IpAddr, HostName>, t: Instant, point: &Point) -> Option<K
                 Side::Far => event::Host::Far,
             };
             KernelPoint {
-                event: event_of(tcp.happened),
                 host: Some(host),
                 host_number: name.number(),
                 peer_number: peer.number(),
@@ -191,16 +168,15 @@ fn row(names: &HashMap<IpAddr, HostName>, t: Instant, point: &Point) -> Option<K
                 snd_una: tcp.snd_una,
                 data_bytes: tcp.data_bytes,
                 state: (tcp.happened == Happened::State).then(|| CongestionState::from_kernel(tcp.state)),
-                ..nothing
+                ..KernelPoint::new(t, event_of(tcp.happened))
             }
         }
         Point::Block(block) => KernelPoint {
-            event: event_of(block.happened),
             device: block.device,
             op: op_of(block.kind),
             offset_bytes: block.offset_bytes,
             len_bytes: block.len_bytes,
-            ..nothing
+            ..KernelPoint::new(t, event_of(block.happened))
         },
     })
 }

@@ -117,28 +117,8 @@ mod tests {
     const DISK: u32 = 254 << 20;
 
     fn point(t_ns: u64, event: KernelEvent, device: u32, op: Option<Op>, offset_bytes: u64) -> KernelPoint {
-        KernelPoint {
-            t: Instant::from_nanos(t_ns),
-            event,
-            host: None,
-            host_number: 0,
-            peer_number: 0,
-            local_port: 0,
-            remote_port: 0,
-            cwnd_packets: 0,
-            ssthresh_packets: 0,
-            srtt_ns: 0,
-            snd_wnd_bytes: 0,
-            rcv_wnd_bytes: 0,
-            snd_nxt: 0,
-            snd_una: 0,
-            data_bytes: 0,
-            state: None,
-            device,
-            op,
-            offset_bytes,
-            len_bytes: 4096,
-        }
+        let t = Instant::from_nanos(t_ns);
+        KernelPoint { device, op, offset_bytes, len_bytes: 4096, ..KernelPoint::new(t, event) }
     }
 
     #[test]

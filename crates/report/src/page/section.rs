@@ -87,9 +87,9 @@ pub(super) fn over_time(id: &str, title: &str, text: &str, figures: &[Figure]) -
 /// Single requests.
 pub(super) fn latency(tour: &Tour) -> String {
     let Some(table) = tables::latency(tour) else { return String::new() };
-    let text = "From issue until the caller was told, over the window. Turnaround is the median in round trips of the smallest RTT \
-                that TCP saw; what lies beyond one round trip is given in the time the line needs for the request's \
-                own bytes.";
+    let text = "From issue until the caller was told, over the window. Turnaround is the median in round trips of the \
+                smallest RTT that TCP saw; what lies beyond one round trip is given in the time the line needs for the \
+                request's own bytes.";
     section("latency", "Latency of single requests", text, &table.html("table-latency"))
 }
 
