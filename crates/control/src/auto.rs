@@ -1,13 +1,15 @@
 //! The policy `auto`: everything follows the path that was measured. It is the default.
 //!
 //! *Outstanding* is a multiple of the bandwidth-delay product (`product.rs`). *Bulk* is paced by the kernel, capped by
-//! the delivered rate (`cap.rs`), and by the part of the line that the process leaves it among its senders (`share.rs`).
+//! the delivered rate (`cap.rs`), and by its part of a line that several senders share (`share.rs`): its own process says it,
+//! or the other end, which sees what all of them send (`arrival.rs`, `word.rs`).
 //! *A lone request* is handed to TCP as fast as the line carries it (`space.rs`), and paced by nothing else. *Blocks* are
 //! the caller's: what a block has to do with a window is over once its data are spaced.
 
 use core::time::Duration;
 
-use crate::cap::{BULK_BYTES, Cap};
+use crate::arrival::Arrival;
+use crate::cap::{BULK_BYTES, Cap, PACED_MIN};
 use crate::cuts::Cuts;
 use crate::policy::{Decision, Observation, Policy};
 use crate::product::Product;
@@ -21,6 +23,7 @@ pub(crate) struct Auto {
     cuts: Cuts,
     cap: Cap,
     space: Space,
+    arrival: Arrival,
     granted_bytes_per_s: Option<u64>,
 }
 
@@ -31,6 +34,7 @@ impl Auto {
             cuts: Cuts::default(),
             cap: Cap::new(BULK_BYTES),
             space: Space::new(),
+            arrival: Arrival::default(),
             granted_bytes_per_s: None,
         }
     }
@@ -42,6 +46,7 @@ impl Policy for Auto {
         let cut = self.cuts.observe(seen);
         self.cap.observe(seen, &self.product, cut);
         self.space.observe(seen, cut);
+        self.arrival.observe(seen);
         if !self.cap.is_bulk() {
             // Who does not share a line has no part of it, and a later burst is not to have the one of now.
             self.granted_bytes_per_s = None;
@@ -50,7 +55,7 @@ impl Policy for Auto {
 
     fn decide(&self) -> Decision {
         let cap = self.cap.pacing_bytes_per_s(&self.product);
-        let granted = self.granted_bytes_per_s.unwrap_or(u64::MAX);
+        let granted = self.granted_bytes_per_s.unwrap_or(u64::MAX).max(PACED_MIN);
         let lone = (!self.cap.is_bulk()).then_some(&self.space);
         let look_lone = lone.and_then(Space::look_again).unwrap_or(Duration::MAX);
         Decision {
@@ -69,6 +74,10 @@ impl Policy for Auto {
 
     fn claim(&self) -> Option<Claim> {
         self.cap.claim()
+    }
+
+    fn claim_of_peer(&self) -> Option<Claim> {
+        self.arrival.claim()
     }
 
     fn grant(&mut self, bytes_per_s: Option<u64>) {

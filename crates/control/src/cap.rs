@@ -25,7 +25,7 @@ use crate::wary::{Round, Wary, window_rate};
 /// A sender with less than this to send is left uncapped, so that a lone request goes out at once.
 pub(crate) const BULK_BYTES: u64 = 2 << 20;
 /// Paths shorter than this are not paced.
-const PACED_MIN_RTT: Duration = Duration::from_millis(1);
+pub(crate) const PACED_MIN_RTT: Duration = Duration::from_millis(1);
 /// Least cap, in bytes per second: below it one packet would wait for many round trips.
 pub(crate) const PACED_MIN: u64 = 1 << 17;
 /// How soon to look again while a window doubles every round trip, at the soonest.
@@ -247,6 +247,11 @@ impl Cap {
     }
 }
 
+/// Whether a queue stands: a tenth of the path and a millisecond are noise.
+pub(crate) fn has_queue(rtt: Duration, min_rtt: Duration) -> bool {
+    rtt.saturating_sub(min_rtt) > min_rtt / 10 + Duration::from_millis(1)
+}
+
 /// What is known of the path besides its rate.
 #[derive(Clone, Copy, Debug)]
 struct Path {
@@ -255,9 +260,8 @@ struct Path {
 }
 
 impl Path {
-    /// Whether a queue stands: a tenth of the path and a millisecond are noise.
     fn has_queue(self, rtt: Duration) -> bool {
-        rtt.saturating_sub(self.min_rtt) > self.min_rtt / 10 + Duration::from_millis(1)
+        has_queue(rtt, self.min_rtt)
     }
 
     /// Whether a queue stands that is known to be small.

@@ -5,6 +5,7 @@
 //! initiator and the target translate its decisions. [`Choice`] names the policies; what each is good for, with what
 //! was measured, is in `docs/control.md`.
 
+mod arrival;
 mod auto;
 #[cfg(test)]
 mod beside;
@@ -24,8 +25,10 @@ mod study;
 mod testing;
 mod train;
 mod wary;
+mod word;
 
 pub use choice::Choice;
 pub use monitor::Monitor;
 pub use policy::{Decision, Observation, Policy, UNCAPPED};
 pub use share::{Claim, Sharing};
+pub use word::{PART_LASTS, Word};

@@ -18,6 +18,8 @@ pub struct Observation {
     pub min_rtt: Option<Duration>,
     /// Application payload that has come in or whose arrival was acknowledged, in all.
     pub moved_bytes: u64,
+    /// Application payload that has come in, in all.
+    pub received_bytes: u64,
     /// Delivery rate of what this end sends, as the kernel measured it last.
     pub delivery_rate_bytes_per_s: u64,
     /// That rate was measured while there was too little to send: it says nothing of the path.
@@ -110,6 +112,11 @@ pub trait Policy: fmt::Debug {
         None
     }
 
-    /// What the process that serves it leaves it of the line; everything if `None`.
+    /// What the other end claims of the line by what it sends here, if the policy follows that.
+    fn claim_of_peer(&self) -> Option<Claim> {
+        None
+    }
+
+    /// What the process that serves it, or the other end, leaves it of the line; everything if `None`.
     fn grant(&mut self, _bytes_per_s: Option<u64>) {}
 }

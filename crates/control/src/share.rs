@@ -1,4 +1,5 @@
-//! How senders that one process serves share a line: by weight, nobody starved, a newcomer within a few round trips.
+//! How senders that one process serves, or receives from, share a line: by weight, nobody starved, a newcomer within a
+//! few round trips.
 //!
 //! Left to themselves, flows that are each paced at what they get keep what they have: who comes late stays small. One
 //! process that serves them all knows what they carry together. While any of them shows a queue, that sum is the line,

@@ -14,6 +14,7 @@ pub(crate) const QUIET: Observation = Observation {
     rtt: Duration::ZERO,
     min_rtt: None,
     moved_bytes: 0,
+    received_bytes: 0,
     delivery_rate_bytes_per_s: 0,
     app_limited: false,
     retransmitted_packets: 0,

@@ -295,6 +295,16 @@ impl<P, D> Connection<P, D> {
         self.steering.claim()
     }
 
+    /// What the other end claims of the line by what it sends here.
+    pub fn claim_of_peer(&self) -> Option<Claim> {
+        self.steering.claim_of_peer()
+    }
+
+    /// The other end says at `now` what it leaves it of the line.
+    pub fn left(&mut self, bytes_per_s: Option<u64>, now: Instant) {
+        self.steering.left(bytes_per_s, now);
+    }
+
     /// What it is left of the line.
     pub fn grant(&mut self, bytes_per_s: Option<u64>) {
         self.steering.grant(bytes_per_s);

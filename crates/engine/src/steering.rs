@@ -5,7 +5,7 @@
 use std::io;
 use std::net::TcpStream;
 
-use control::{Choice, Claim, Decision, Monitor, Observation, Policy};
+use control::{Choice, Claim, Decision, Monitor, Observation, PART_LASTS, Policy};
 use event::{BitRate, Granted, Instant, Steered, WindowNotice};
 use net::TcpInfo;
 
@@ -24,6 +24,8 @@ pub struct Steering {
     /// What was said to the policy since the last look.
     granted: Granted,
     told: Option<WindowNotice>,
+    /// What the other end left it of the line is no longer in force from then on.
+    part_ends: Option<Instant>,
 }
 
 /// How fast a connection may send.
@@ -77,6 +79,7 @@ impl Steering {
             pacing: course.pacing,
             granted: Granted::Unsaid,
             told: None,
+            part_ends: None,
         })
     }
 
@@ -89,12 +92,17 @@ impl Steering {
         info: &TcpInfo,
         work: Work,
     ) -> io::Result<(Decision, Steered)> {
+        if self.part_ends.is_some_and(|ends| now >= ends) {
+            self.part_ends = None;
+            self.grant(None);
+        }
         let backlog_bytes = u64::from(info.notsent_bytes).saturating_add(work.unsent_bytes);
         let seen = Observation {
             now,
             rtt: info.rtt,
             min_rtt: info.min_rtt,
             moved_bytes: work.received_bytes + info.acked_bytes,
+            received_bytes: work.received_bytes,
             delivery_rate_bytes_per_s: info.delivery_rate_bytes_per_s,
             app_limited: info.app_limited,
             retransmitted_packets: u64::from(info.retransmitted_packets),
@@ -156,6 +164,17 @@ impl Steering {
     /// What it claims of the line.
     pub fn claim(&self) -> Option<Claim> {
         self.policy.claim().filter(|_| self.pacing != Pacing::Off)
+    }
+
+    /// What the other end claims of the line by what it sends here.
+    pub fn claim_of_peer(&self) -> Option<Claim> {
+        self.policy.claim_of_peer()
+    }
+
+    /// The other end says at `now` what it leaves it of the line: for a while, unless it says so again.
+    pub fn left(&mut self, bytes_per_s: Option<u64>, now: Instant) {
+        self.part_ends = bytes_per_s.map(|_| now + PART_LASTS);
+        self.grant(bytes_per_s);
     }
 
     /// What it is left of the line.

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Buffer, Buffers, Landing, Outgoing, Receiver, Sender, Span};
-use event::{Instant, Io, WindowNotice};
+use event::{Instant, Io};
 use net::clock;
 use proto::initiator::{Command, Completion, Event, Function, Session, Transfer};
-use proto::{Data, Fault, Segment, notification};
+use proto::notification::{self, Notification};
+use proto::{Data, Fault, Segment};
 use slab::Slab;
 use wire::iscsi::{BHS_LEN, Lun, Pdu, TaskAttribute, reject_reason};
 use wire::scsi::{Sense, SenseKey, Status};
@@ -31,8 +32,8 @@ const REFUSED_MAX: Duration = Duration::from_secs(1);
 /// Times a command is issued again after a unit attention, which is told once per condition.
 const ATTENTIONS_MAX: u8 = 16;
 
-/// Notices of windows that are kept between two turns; a target of our kind sends ten a second.
-const NOTICES_MAX: usize = 16;
+/// What is kept between two turns of what the target tells; one of our kind has fourteen words a second.
+const TOLD_MAX: usize = 16;
 
 /// Everything of a session that is not its sockets.
 pub(crate) struct Side {
@@ -56,8 +57,8 @@ pub(crate) struct Side {
     pub(crate) asking: Option<Asking>,
     /// How many times it said that it was reset.
     pub(crate) resets: u64,
-    /// What the target has told of the windows that it sends with, and on which connection.
-    pub(crate) notices: Vec<(u16, WindowNotice)>,
+    /// What the target has told, and on which connection.
+    pub(crate) told: Vec<(u16, Notification)>,
     /// Text that waits for an answer, and the answer.
     pub(crate) question: Option<Vec<u8>>,
     pub(crate) answer: Option<Vec<u8>>,
@@ -228,13 +229,14 @@ impl Side {
         Ok(())
     }
 
-    /// What a vendor says is for its own: a target of our kind tells of the windows that it sends with.
+    /// What a vendor says is for its own: a target of our kind tells of the windows that it sends with, and of the part of
+    /// a line that it leaves us.
     fn hear(&mut self, cid: u16, code: u8, data: &[u8]) {
         if self.session.params().peer_software.is_some()
-            && self.notices.len() < NOTICES_MAX
-            && let Some(notice) = notification::read(code, data)
+            && self.told.len() < TOLD_MAX
+            && let Some(told) = notification::read(code, data)
         {
-            self.notices.push((cid, notice));
+            self.told.push((cid, told));
         }
     }
 

@@ -170,6 +170,7 @@ fn observation(sample: &SocketSample) -> Observation {
         rtt: Duration::from_nanos(sample.rtt_ns),
         min_rtt: Some(sample.min_rtt_ns).filter(|ns| *ns > 0).map(Duration::from_nanos),
         moved_bytes: sample.app_rx_bytes.saturating_add(sample.acked_bytes),
+        received_bytes: sample.app_rx_bytes,
         delivery_rate_bytes_per_s: sample.delivery_rate_bytes_per_s,
         app_limited: sample.is_app_limited,
         retransmitted_packets: sample.retransmitted_packets.into(),

@@ -1,4 +1,5 @@
-//! What a target tells of its window: an initiator of our own kind hears it, libiscsi sees plain RFC 7143.
+//! What a target tells its initiators: one of our own kind hears of the target's window and of its own part of a line;
+//! libiscsi sees plain RFC 7143.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,6 +8,8 @@ use e2e::process::output;
 use e2e::{farlun, farlun_path, need, path, run, skip};
 
 const IQN: &str = "iqn.2026-11.io.farlun:notification";
+/// 50 Mb/s.
+const LINE_BYTES_PER_S: u64 = 6_250_000;
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// What the last datagram of a capture says: when it is in the file, so is everything before it.
@@ -69,6 +72,39 @@ fn our_own_initiator_is_told_and_its_block_follows() {
     assert_eq!(io.len_bytes[0], 1 << 20, "as it begins");
     let last = *io.len_bytes.last().expect("reads");
     assert!(last < 1 << 20 && last.is_multiple_of(512), "whole blocks of the window: {last}");
+}
+
+#[test]
+fn two_writers_are_told_their_parts() {
+    need!(path::available());
+    let _turn = path::turn();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (script, farlun_bin) = (folder.path().join("near.sh"), farlun_path().display().to_string());
+    let writer = |name: &str| {
+        let folder = folder.path().join(name).display().to_string();
+        format!("{farlun_bin} bench iscsi://{}/{IQN}/0 --op write --time 4s --trace {folder}", path::FAR)
+    };
+    let text = format!(
+        "set -eu\n{} >/dev/null & one=$!\n{} >/dev/null\nwait $one\n",
+        writer("one"),
+        writer("other")
+    );
+    std::fs::write(&script, text).expect("a script");
+    let far = format!(
+        "{farlun_bin} target --json --iqn {IQN} --lun memory:64MiB --listen {}:3260 --insecure",
+        path::FAR
+    );
+    let mut wan = farlun(["wan", "--json", "--validity", "off", "--delay", "8ms", "--rate", "50mbit"]);
+    wan.args(["--far", &far, "--", "bash"]).arg(&script);
+    run(&mut wan, LIMIT).expect_code(0);
+    for name in ["one", "other"] {
+        let table = store::tables::read::<event::SocketSample>(&folder.path().join(name));
+        let granted = table.expect("the table sockets").steered.granted_bytes_per_s;
+        let parts: Vec<u64> = granted.into_iter().filter(|part| !matches!(*part, 0 | u64::MAX)).collect();
+        assert!(!parts.is_empty(), "two bulks fill the queue of a line: {name} hears of it");
+        // What arrived at one time may be more than the line carries, but not by much.
+        assert!(parts.iter().all(|part| *part < 2 * LINE_BYTES_PER_S), "{name}: {parts:?}");
+    }
 }
 
 #[test]

@@ -162,6 +162,7 @@ impl World {
             rtt,
             min_rtt,
             moved_bytes: self.back.arrived_bytes + self.there.pipe.acked_bytes(),
+            received_bytes: self.back.arrived_bytes,
             // Only pacing looks at it, and this pipe is not paced.
             delivery_rate_bytes_per_s: 0,
             app_limited: true,

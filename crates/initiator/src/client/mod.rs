@@ -15,6 +15,7 @@ use engine::{Buffers, Connection, Progress, Scratch, Turn};
 use event::{Host, Instant, Login, RequestId};
 use net::{Poll, Ready, clock};
 use proto::initiator::{Function, Session, TASKS_MAX};
+use proto::notification::Notification;
 use slab::Slab;
 use store::manifest::Trace;
 use wire::iscsi::Lun;
@@ -106,7 +107,7 @@ impl Client {
             outstanding_bytes: 0,
             buffers: Buffers::new(BUFFERS_KEEP_BYTES),
             finished: VecDeque::new(),
-            notices: Vec::new(),
+            told: Vec::new(),
             question: None,
             answer: None,
             questioned: now,
@@ -344,9 +345,11 @@ impl Client {
     }
 
     fn issue<W: Workload>(&mut self, workload: &mut W, now: Instant) {
-        for (cid, notice) in self.side.notices.drain(..) {
-            if let Some(line) = self.lines.get_mut(usize::from(cid)) {
-                line.connection.told(&notice);
+        for (cid, told) in self.side.told.drain(..) {
+            let Some(Line { connection, .. }) = self.lines.get_mut(usize::from(cid)) else { continue };
+            match told {
+                Notification::Window(notice) => connection.told(&notice),
+                Notification::Part(bytes_per_s) => connection.left(bytes_per_s, now),
             }
         }
         let decisions = || self.lines.iter().map(|line| line.connection.decision());

@@ -2,7 +2,7 @@
 
 use event::{WindowKind, WindowNotice};
 use proto::initiator::Event;
-use proto::notification;
+use proto::notification::{self, Notification};
 use proto::target::ConnectionId;
 use sim::{Far, Kind, Order, content};
 use wire::iscsi::{Lun, NopOut, Pdu, RESERVED_TAG, TextRequest, reject_reason};
@@ -189,9 +189,9 @@ fn a_message_of_the_vendors_own() {
 fn a_window_is_told_as_the_document_has_it() {
     let mut far = Terms::default().far();
     let notice = WindowNotice { kind: WindowKind::CutHere, cwnd_packets: 205, mss_bytes: 1448 };
+    let (code, data) = notification::emit(&Notification::Window(notice));
     for stat_sn in [STAT_SN, STAT_SN.wrapping_add(1)] {
-        let data = notification::emit(&notice);
-        far.session().notify(ConnectionId::LEADING, notification::WINDOW_VCODE, &data);
+        far.session().notify(ConnectionId::LEADING, code, &data);
         let sent = far.poll_transmit().expect("the message");
         let Ok(Pdu::AsyncMessage(message)) = Pdu::parse(&sent.header) else { panic!("{:?}", sent.header) };
         assert_eq!((message.event, message.vendor_code, message.stat_sn), (255, 1, stat_sn));
@@ -199,11 +199,10 @@ fn a_window_is_told_as_the_document_has_it() {
         assert_eq!(sent.data, [0, 0, 1, 1, 0, 0, 0, 0, 0, 205, 0, 0, 5, 0xa8]);
     }
     let mut pair = Pair::new(&Terms::default(), 1);
-    let data = notification::emit(&notice);
-    pair.far.session().notify(ConnectionId::LEADING, notification::WINDOW_VCODE, &data);
+    pair.far.session().notify(ConnectionId::LEADING, code, &data);
     pair.settle();
     let Some(Event::Vendor { cid: 0, code, data }) = pair.near.event() else { panic!("a message") };
-    assert_eq!(notification::read(code, &data), Some(notice));
+    assert_eq!(notification::read(code, &data), Some(Notification::Window(notice)));
 }
 
 #[test]

@@ -296,6 +296,25 @@ impl Client {
         self.connection.claim().map(|claim| sides[side].claim(claim))
     }
 
+    /// What its initiator claims of the line by what it sends.
+    pub(super) fn claim_of_peer(&self, sides: &Slab<Side>) -> Option<Claim> {
+        let (side, _) = self.place()?;
+        self.connection.claim_of_peer().map(|claim| sides[side].claim(claim))
+    }
+
+    /// Tells its initiator, so far away, what it is left of the line.
+    pub(super) fn tell_part(
+        &mut self,
+        now: Instant,
+        rtt: Duration,
+        part: Option<u64>,
+        sides: &mut Slab<Side>,
+    ) {
+        if let Some((side, connection)) = self.place() {
+            sides[side].tell_part(connection, now, rtt, part);
+        }
+    }
+
     /// What it is left of the line.
     pub(super) fn grant(&mut self, bytes_per_s: Option<u64>) {
         self.connection.grant(bytes_per_s);
@@ -328,7 +347,7 @@ impl Client {
         let (mut sample, decision) = self.connection.look(now, Host::Far, unsent_bytes, request_bytes)?;
         side.set_window(connection, decision.command_window, most);
         (self.is_under_way, self.look_again) = (sample.unacked_packets > 0, decision.look_again);
-        side.tell(connection, self.connection.take_notice());
+        side.tell_window(connection, self.connection.take_notice());
         sample.command_window = side.session.command_window();
         Ok(Some((sample, decision.look_again)))
     }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use control::Word;
 use proto::target::ConnectionId;
 
 use super::side::COMMANDS_AT_FIRST;
@@ -19,11 +20,22 @@ pub(super) struct Member {
     pub(super) window: u32,
     pub(super) commands: u64,
     pub(super) command_bytes: u64,
+    /// What its initiator was told of the line that they share with others.
+    pub(super) part: Word,
 }
 
 impl Member {
     pub(super) fn new(connection: ConnectionId, client: usize, local: SocketAddr) -> Member {
         let window = COMMANDS_AT_FIRST;
-        Member { connection, client, local, landing: None, window, commands: 0, command_bytes: 0 }
+        Member {
+            connection,
+            client,
+            local,
+            landing: None,
+            window,
+            commands: 0,
+            command_bytes: 0,
+            part: Word::default(),
+        }
     }
 }

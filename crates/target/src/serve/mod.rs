@@ -112,7 +112,9 @@ pub struct Target {
     /// Clients that wait for buffers to come free, and those that hold back what they have to send.
     paused: Vec<usize>,
     spaced: Vec<usize>,
+    /// Those that are sent to, and those that send.
     sharing: Sharing,
+    receiving: Sharing,
     shared: Shared,
     sockets: Option<Recorder<SocketSample>>,
     next_sample: Instant,
@@ -209,6 +211,7 @@ impl Target {
             paused: Vec::new(),
             spaced: Vec::new(),
             sharing: Sharing::new(),
+            receiving: Sharing::new(),
             shared: Shared {
                 luns,
                 workers,

@@ -1,9 +1,11 @@
 //! What a session makes of its connections' paths: how wide its command window is, what it claims of a line that it
 //! shares, and what it tells its initiator. What is decided is decided by the policy.
 
+use std::time::Duration;
+
 use control::Claim;
-use event::WindowNotice;
-use proto::notification;
+use event::{Granted, Instant, WindowNotice};
+use proto::notification::{self, Notification};
 use proto::target::ConnectionId;
 
 use super::side::Side;
@@ -20,14 +22,40 @@ impl Side {
         bytes / commands.max(1)
     }
 
-    /// Tells an initiator of our own kind of the window that a connection sends with; to others this is plain RFC 7143.
-    pub(super) fn tell(&mut self, connection: ConnectionId, notice: Option<WindowNotice>) {
-        let is_of_our_kind = self.session.params().peer_software.is_some() && self.iqn.is_some();
-        // One that does not listen to its answers is not told more.
-        let is_listening = !self.session.is_backed_up(connection);
-        if let Some(notice) = notice.filter(|_| is_of_our_kind && is_listening) {
-            self.session.notify(connection, notification::WINDOW_VCODE, &notification::emit(&notice));
+    /// Tells an initiator of our own kind of the window that a connection sends with.
+    pub(super) fn tell_window(&mut self, connection: ConnectionId, notice: Option<WindowNotice>) {
+        if let Some(notice) = notice.filter(|_| self.may_tell(connection)) {
+            self.tell(connection, &Notification::Window(notice));
         }
+    }
+
+    /// Tells an initiator of our own kind, so far away, what it is left of the line that its connection sends over.
+    pub(super) fn tell_part(
+        &mut self,
+        connection: ConnectionId,
+        now: Instant,
+        rtt: Duration,
+        part: Option<u64>,
+    ) {
+        if !self.may_tell(connection) {
+            return;
+        }
+        match self.member(connection).part.say(now, rtt, part) {
+            Granted::Unsaid => {}
+            Granted::All => self.tell(connection, &Notification::Part(None)),
+            Granted::Part(rate) => self.tell(connection, &Notification::Part(Some(rate))),
+        }
+    }
+
+    /// To others than our own kind a session is plain RFC 7143. One that does not listen to its answers is not told more.
+    fn may_tell(&self, connection: ConnectionId) -> bool {
+        let is_of_our_kind = self.session.params().peer_software.is_some() && self.iqn.is_some();
+        is_of_our_kind && !self.session.is_backed_up(connection)
+    }
+
+    fn tell(&mut self, connection: ConnectionId, told: &Notification) {
+        let (code, data) = notification::emit(told);
+        self.session.notify(connection, code, &data);
     }
 
     /// What one of its connections claims of a line: they share the session's part.

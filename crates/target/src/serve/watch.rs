@@ -43,6 +43,7 @@ impl Target {
         let mut soonest = SAMPLE_EVERY;
         let mut waiting = false;
         let (mut claims, mut claimants) = (Vec::new(), Vec::new());
+        let (mut peers_claims, mut peers) = (Vec::new(), Vec::new());
         for (index, client) in &mut self.clients {
             if client.is_overdue(now) {
                 failed.push((index, End::LoginTimeout));
@@ -60,6 +61,10 @@ impl Target {
                         claims.push(claim);
                         claimants.push(index);
                     }
+                    if let Some(claim) = client.claim_of_peer(&self.sides) {
+                        peers_claims.push(claim);
+                        peers.push((index, Duration::from_nanos(sample.rtt_ns)));
+                    }
                     soonest = soonest.min(look_again);
                     if let Some(sockets) = &mut self.sockets {
                         sockets.record(&sample);
@@ -71,6 +76,14 @@ impl Target {
         let parts = self.sharing.share(now, &claims);
         for (index, part) in claimants.into_iter().zip(parts) {
             self.clients[index].grant(part);
+        }
+        let parts = self.receiving.share(now, &peers_claims);
+        for ((index, rtt), part) in peers.into_iter().zip(parts) {
+            let client = &mut self.clients[index];
+            client.tell_part(now, rtt, part, &mut self.sides);
+            if client.has_to_send(&self.sides) {
+                client.become_dirty(&mut self.dirty);
+            }
         }
         for (index, end) in failed {
             self.close(index, &end, now);

@@ -1,0 +1,118 @@
+//! What a receiver knows of the line that brings its data: how fast they come, and whether a queue stands on their way.
+//!
+//! Who sends the data over one line is on other hosts, and none of them knows of the others. Their target sees them all.
+//! The round trip is that of the little that it sends itself: what acknowledges it comes back among the data and waits in
+//! their queue. Whether more could come is not seen from here.
+
+use core::time::Duration;
+
+use event::Instant;
+
+use crate::cap::{PACED_MIN_RTT, has_queue};
+use crate::policy::Observation;
+use crate::share::{Claim, QUEUE_LASTS};
+
+/// Time over which a rate is measured, at least this and so many round trips: what waited behind a packet that was lost
+/// comes all at once, a round trip late.
+const RATE_TIME: Duration = Duration::from_millis(100);
+const RATE_ROUNDS: u32 = 4;
+
+/// See the file's beginning.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Arrival {
+    counted: Option<(Instant, u64)>,
+    rate_bytes_per_s: u64,
+    has_queue: bool,
+    had_queue_until: Instant,
+    had_queue: bool,
+}
+
+impl Arrival {
+    /// Takes what was seen.
+    pub(crate) fn observe(&mut self, seen: &Observation) {
+        // Paths that nobody paces are not shared either.
+        let Some(min_rtt) = seen.min_rtt.filter(|rtt| *rtt >= PACED_MIN_RTT) else { return };
+        self.has_queue = has_queue(seen.rtt, min_rtt);
+        if self.has_queue {
+            self.had_queue_until = seen.now + QUEUE_LASTS;
+        }
+        self.had_queue = seen.now < self.had_queue_until;
+        let (since, base) = *self.counted.get_or_insert((seen.now, seen.received_bytes));
+        let elapsed = seen.now.since(since);
+        if elapsed < RATE_TIME.max(RATE_ROUNDS * min_rtt) {
+            return;
+        }
+        self.counted = Some((seen.now, seen.received_bytes));
+        let bytes = u128::from(seen.received_bytes.saturating_sub(base));
+        self.rate_bytes_per_s = u64::try_from(bytes * 1_000_000_000 / elapsed.as_nanos()).unwrap_or(u64::MAX);
+    }
+
+    /// What the sender at the other end claims of the line; `None` if nothing comes.
+    pub(crate) fn claim(&self) -> Option<Claim> {
+        let claim = Claim {
+            weight: 1,
+            rate_bytes_per_s: self.rate_bytes_per_s,
+            has_queue: self.has_queue,
+            had_queue: self.had_queue,
+        };
+        (self.rate_bytes_per_s > 0).then_some(claim)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::QUIET;
+
+    const RTT: Duration = Duration::from_millis(16);
+
+    fn seen(at_ms: u64, received_bytes: u64, queue_ms: u64) -> Observation {
+        Observation {
+            now: Instant::ZERO + Duration::from_millis(at_ms),
+            rtt: RTT + Duration::from_millis(queue_ms),
+            min_rtt: Some(RTT),
+            received_bytes,
+            ..QUIET
+        }
+    }
+
+    #[test]
+    fn a_sender_claims_what_arrives() {
+        let mut arrival = Arrival::default();
+        (0..=10).for_each(|look| arrival.observe(&seen(20 * look, 120_000 * look, 0)));
+        let claim = arrival.claim().expect("data come");
+        assert_eq!((claim.rate_bytes_per_s, claim.has_queue, claim.had_queue), (6_000_000, false, false));
+        arrival.observe(&seen(220, 0, 5));
+        assert!(arrival.claim().is_some_and(|claim| claim.has_queue && claim.had_queue));
+        arrival.observe(&seen(240, 0, 0));
+        assert!(arrival.claim().is_some_and(|claim| !claim.has_queue && claim.had_queue));
+        arrival.observe(&seen(2_400, 0, 0));
+        assert!(arrival.claim().is_none(), "nothing has come for long");
+    }
+
+    #[test]
+    fn what_comes_late_at_once_is_not_taken_for_a_faster_line() {
+        let mut arrival = Arrival::default();
+        // A hole for one round trip, filled just before the time is over.
+        let received = |at_ms: u64| 6_000 * if (84..100).contains(&at_ms) { 84 } else { at_ms };
+        (0..=200).for_each(|at_ms| {
+            arrival.observe(&seen(at_ms, received(at_ms), 0));
+            let rate = arrival.claim().map_or(0, |claim| claim.rate_bytes_per_s);
+            assert!(rate <= 7_500_000, "{at_ms}: {rate}");
+        });
+    }
+
+    #[test]
+    fn a_short_path_claims_nothing() {
+        let mut arrival = Arrival::default();
+        for look in 0..20 {
+            let short = Duration::from_micros(900);
+            arrival.observe(&Observation {
+                rtt: 3 * short,
+                min_rtt: Some(short),
+                ..seen(20 * look, 1_000_000 * look, 0)
+            });
+        }
+        assert!(arrival.claim().is_none());
+    }
+}
