@@ -1,4 +1,4 @@
-//! What is known of a load before it is judged: plain numbers, from whatever source. [`super::collect`] takes them from
+//! What is known of a load before it is judged: plain numbers, from whatever source. [`super::survey`] takes them from
 //! the tables of a run; a capture can fill them too. What a source does not tell is `None`, and is never guessed here.
 
 use serde::Serialize;
@@ -127,6 +127,10 @@ pub struct Sender {
     pub packets: f64,
     /// Cuts by its own device.
     pub local_cuts: f64,
+    /// The same before the time that the figures are of: a window grows for a long time from what it was cut to.
+    pub earlier_local_cuts: f64,
+    /// Cuts by losses and timeouts before that time.
+    pub earlier_losses: f64,
     /// Mean pacing rate, of all connections together; `None` if unpaced.
     pub pacing_bytes_per_s: Option<f64>,
     /// Share of the time until it first sent as fast as later.

@@ -135,12 +135,16 @@ fn send_buffer(facts: &Facts, sender: &Sender) -> Option<Finding> {
 
 fn congestion_window(facts: &Facts, sender: &Sender) -> Option<Finding> {
     let share = sender.congestion_window;
-    let limiter = if sender.local_cuts > 0.0 && sender.local_cuts >= episodes(sender) {
-        Limiter::DeviceRing
-    } else if sender.retransmitted > 0.0 {
-        Limiter::Loss
-    } else {
-        return None;
+    // One that was not cut since is what the last cuts left of it and what it has grown by: over a long path that takes
+    // longer than most loads are looked at.
+    let (local, lost) = match sender.local_cuts + sender.retransmitted {
+        cuts if cuts > 0.0 => (sender.local_cuts, episodes(sender)),
+        _ => (sender.earlier_local_cuts, sender.earlier_losses),
+    };
+    let limiter = match () {
+        () if local > 0.0 && local >= lost => Limiter::DeviceRing,
+        () if lost > 0.0 => Limiter::Loss,
+        () => return None,
     };
     let mut evidence = vec![
         count(
@@ -154,7 +158,13 @@ fn congestion_window(facts: &Facts, sender: &Sender) -> Option<Finding> {
     match limiter {
         Limiter::DeviceRing => evidence.push(count(
             "cuts without a loss",
-            sender.local_cuts,
+            local,
+            "",
+            "sockets: cwnd_packets, ssthresh_packets, state",
+        )),
+        _ if sender.retransmitted == 0.0 => evidence.push(count(
+            "cuts by losses, all of them before",
+            lost,
             "",
             "sockets: cwnd_packets, ssthresh_packets, state",
         )),

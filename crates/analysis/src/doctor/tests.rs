@@ -240,6 +240,17 @@ fn of_two_at_the_present_rate_the_lesser_is_seen_because_of_the_other() {
 }
 
 #[test]
+fn a_window_that_was_cut_before_is_still_that_window() {
+    let none =
+        Sender { congestion_window: 1.0, backlogged: 1.0, has_nagle: Some(false), ..Sender::default() };
+    let line = LINE / 30e6;
+    check(&bulk(Sender { earlier_local_cuts: 1.0, ..none }), Limiter::DeviceRing, line, Limiter::LinkRate);
+    check(&bulk(Sender { earlier_losses: 2.0, ..none }), Limiter::Loss, line, Limiter::LinkRate);
+    let since = Sender { earlier_local_cuts: 1.0, retransmitted: 80.0, ..none };
+    check(&bulk(since), Limiter::Loss, line, Limiter::LinkRate);
+}
+
+#[test]
 fn windows_that_still_open_have_no_rate_yet() {
     let sender = Sender {
         ramp: 0.7,

@@ -87,10 +87,11 @@ pub(super) fn fill(
     Ok(())
 }
 
-/// The samples of one connection in the window, in order.
+/// The samples of one connection in the window, in order, and those before.
 struct Track<'a> {
     table: &'a Sockets,
     rows: Vec<usize>,
+    before: Vec<usize>,
 }
 
 impl Track<'_> {
@@ -115,18 +116,21 @@ impl Track<'_> {
 fn tracks(table: &Sockets, host: Host, window: Span) -> Vec<Track<'_>> {
     let mut found: Vec<(u32, Track)> = Vec::new();
     for row in 0..table.t_ns.len() {
-        if table.host[row] != host || !(window.start_ns..=window.end_ns).contains(&table.t_ns[row]) {
+        if table.host[row] != host || table.t_ns[row] > window.end_ns {
             continue;
         }
         let number = table.connection[row];
-        match found.iter_mut().find(|(n, _)| *n == number) {
-            Some((_, track)) => track.rows.push(row),
-            None => found.push((number, Track { table, rows: vec![row] })),
-        }
+        let place = found.iter().position(|(n, _)| *n == number).unwrap_or_else(|| {
+            found.push((number, Track { table, rows: Vec::new(), before: Vec::new() }));
+            found.len() - 1
+        });
+        let Track { rows, before, .. } = &mut found[place].1;
+        if table.t_ns[row] < window.start_ns { before.push(row) } else { rows.push(row) }
     }
     let mut tracks: Vec<Track> = found.into_iter().map(|(_, track)| track).collect();
     tracks.retain_mut(|track| {
         track.rows.sort_unstable_by_key(|row| table.t_ns[*row]);
+        track.before.sort_unstable_by_key(|row| table.t_ns[*row]);
         track.rows.len() > 1
             && track.grown(&|row| table.app_tx_bytes[row].saturating_add(table.app_rx_bytes[row])) > 0.0
     });
@@ -139,7 +143,7 @@ fn tracks_count(table: &Sockets, host: Host, window: Span) -> usize {
 
 /// One connection; shares are of the time between its first sample and its last.
 fn one(track: &Track) -> Sender {
-    let Track { table, rows } = track;
+    let Track { table, rows, before } = track;
     let mut sender = Sender::default();
     let (mut whole, mut paced) = (0.0, 0.0);
     let mut pacing_sum = 0.0;
@@ -182,6 +186,8 @@ fn one(track: &Track) -> Sender {
     let part = |value: f64| if whole > 0.0 { value / whole } else { 0.0 };
     let of_time = |ns: f64| if whole > 0.0 { (ns / whole).min(1.0) } else { 0.0 };
     let sent = track.grown(&|row| table.app_tx_bytes[row]);
+    let until_first: Vec<usize> = before.iter().chain(rows.first()).copied().collect();
+    let (earlier_local_cuts, earlier_losses) = earlier_cuts(table, &until_first);
     Sender {
         backlogged: part(sender.backlogged),
         receive_window: of_time(track.grown(&|row| table.rwnd_limited_ns[row])),
@@ -196,10 +202,31 @@ fn one(track: &Track) -> Sender {
         retransmitted: track.grown(&|row| u64::from(table.retransmitted_packets[row])),
         packets: if mss > 0.0 { sent / mss } else { 0.0 },
         local_cuts: Cuts::among(table, rows).local as f64,
+        earlier_local_cuts,
+        earlier_losses,
         pacing_bytes_per_s: (paced > 0.0).then(|| pacing_sum / paced),
         restarts: restarts(table, rows),
         ..Sender::default()
     }
+}
+
+/// Cuts by the sender's own device, and by losses: those that samples tell, or the times that the kernel came to be at
+/// one. In slow start a window grows between two samples by more than a cut takes away, and only the state tells of it.
+fn earlier_cuts(table: &Sockets, rows: &[usize]) -> (f64, f64) {
+    let told = Cuts::among(table, rows);
+    let (mut local, mut lost) = (0, 0);
+    for step in rows.windows(2) {
+        let (was, is) = (step[0], step[1]);
+        let is_same = |column: &[u32]| column[was] == column[is];
+        let is_alone = is_same(&table.retransmitted_packets) && is_same(&table.marked_packets);
+        match table.state[is] {
+            state if state == table.state[was] => {}
+            CongestionState::Cwr if is_alone => local += 1,
+            CongestionState::Recovery | CongestionState::Loss => lost += 1,
+            _ => {}
+        }
+    }
+    (told.local.max(local) as f64, (told.loss + told.timeout).max(lost) as f64)
 }
 
 /// Sums; shares are divided by the number of connections afterwards.
@@ -222,6 +249,8 @@ fn add(sum: Sender, other: &Sender) -> Sender {
         retransmitted: sum.retransmitted + other.retransmitted,
         packets: sum.packets + other.packets,
         local_cuts: sum.local_cuts + other.local_cuts,
+        earlier_local_cuts: sum.earlier_local_cuts + other.earlier_local_cuts,
+        earlier_losses: sum.earlier_losses + other.earlier_losses,
         pacing_bytes_per_s: pacing,
         restarts: sum.restarts + other.restarts,
         ..sum
@@ -301,7 +330,7 @@ impl Opening {
         let until_ns = window.start_ns + (length_ns as f64 * share.min(0.5)) as u64;
         let middle_ns = window.start_ns + length_ns / 2;
         let mut all = Opening { is_growing: !tracks.is_empty(), ..Opening::default() };
-        for Track { table, rows } in tracks {
+        for Track { table, rows, .. } in tracks {
             let cwnd = |row: usize| f64::from(table.cwnd_packets[row]);
             let (early, late) = (
                 &rows[..rows.partition_point(|row| table.t_ns[*row] < until_ns)],
@@ -374,7 +403,7 @@ mod tests {
 
     fn opening(share: f64, change: impl Fn(u64, &mut SocketSample)) -> Opening {
         let table = table(change);
-        Opening::of(&[Track { table: &table, rows: (0..100).collect() }], WINDOW, share)
+        Opening::of(&[Track { table: &table, rows: (0..100).collect(), before: Vec::new() }], WINDOW, share)
     }
 
     #[test]
@@ -404,13 +433,36 @@ mod tests {
     }
 
     #[test]
+    fn a_window_remembers_what_cut_it_before() {
+        // Cut while it doubles: from one sample to the next it is larger all the same.
+        let change = |n: u64, sample: &mut SocketSample| {
+            (sample.cwnd_packets, sample.ssthresh_packets) =
+                if n < 20 { (160, u32::MAX) } else { (213, 168) };
+            sample.state = if n == 20 { CongestionState::Cwr } else { CongestionState::Open };
+        };
+        let of = |table: &Sockets| {
+            let sender = one(&Track { table, rows: (50..100).collect(), before: (0..50).collect() });
+            (sender.local_cuts, sender.earlier_local_cuts, sender.earlier_losses)
+        };
+        assert_eq!(of(&table(change)), (0.0, 1.0, 0.0));
+        let repaired = table(|n, sample| {
+            change(n, sample);
+            sample.retransmitted_packets = u32::from(n >= 20);
+            if n == 20 {
+                sample.state = CongestionState::Recovery;
+            }
+        });
+        assert_eq!(of(&repaired), (0.0, 0.0, 1.0));
+    }
+
+    #[test]
     fn a_socket_is_starved_while_its_owner_has_more() {
         let of = |notsent: u32, unsent: u64| {
             let table = table(|_, sample| {
                 (sample.cwnd_packets, sample.unacked_packets) = (100, 20);
                 (sample.notsent_bytes, sample.unsent_bytes) = (notsent, unsent);
             });
-            let sender = one(&Track { table: &table, rows: (0..100).collect() });
+            let sender = one(&Track { table: &table, rows: (0..100).collect(), before: Vec::new() });
             (sender.starved, sender.backlogged)
         };
         assert_eq!(of(0, 100_000), (1.0, 0.0));
@@ -425,7 +477,7 @@ mod tests {
                 (sample.cwnd_packets, sample.notsent_bytes) = (100, 100_000);
                 (sample.snd_wnd_bytes, sample.pacing_rate_bytes_per_s) = (window(n), 1_000_000);
             });
-            one(&Track { table: &table, rows: (0..100).collect() }).pacing
+            one(&Track { table: &table, rows: (0..100).collect(), before: Vec::new() }).pacing
         };
         assert!(paced(|_| 0) > 0.99, "nobody said how large it is");
         assert!(paced(|n| if n == 0 { 100_000 } else { 0 }) < 0.02, "it is shut");
