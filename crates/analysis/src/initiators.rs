@@ -35,12 +35,7 @@ pub(crate) fn gather(dir: &CellDir, first: Load, others: &[Load]) -> Result<Init
     if cell.initiators <= 1 && cell.targets <= 1 {
         return Ok(Initiators { load: first, sockets, io, throughputs: Vec::new() });
     }
-    let starts = || std::iter::once(&first).chain(others);
-    let load = Load {
-        t_start_ns: starts().map(|load| load.t_start_ns).max().unwrap_or(first.t_start_ns),
-        t_end_ns: starts().map(|load| load.t_end_ns).min().unwrap_or(first.t_end_ns),
-        ..first.clone()
-    };
+    let load = together(first.clone(), others);
     let mut all = Initiators { load, sockets, io, throughputs: Vec::new() };
     all.throughputs.extend(share(&all, cell, &first, all.sockets.as_ref(), all.io.as_ref()));
     for n in 2..=cell.initiators {
@@ -70,6 +65,16 @@ pub(crate) fn gather(dir: &CellDir, first: Load, others: &[Load]) -> Result<Init
         all.throughputs.clear();
     }
     Ok(all)
+}
+
+/// The first one's load, over the time in which all were at work.
+pub(crate) fn together(first: Load, others: &[Load]) -> Load {
+    let (start_ns, end_ns) = (first.t_start_ns, first.t_end_ns);
+    Load {
+        t_start_ns: others.iter().map(|load| load.t_start_ns).fold(start_ns, u64::max),
+        t_end_ns: others.iter().map(|load| load.t_end_ns).fold(end_ns, u64::min),
+        ..first
+    }
 }
 
 /// Jain's index: 1 if all got the same, one part in their number if one got everything.

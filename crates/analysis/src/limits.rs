@@ -1,7 +1,62 @@
 //! What limits the loads of a run, and in which of their cells: those that the same thing limits are told together.
 
-use crate::doctor::{Diagnosis, Limiter};
-use crate::{CellResult, Point};
+use store::RunDir;
+
+use crate::doctor::{Diagnosis, Facts, Limiter, Question, judge, survey};
+use crate::{Point, TourError, tour};
+
+/// A cell of a run: what was found in the tables of its first valid repeat.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Found {
+    /// Where those are, relative to the run.
+    pub dir: String,
+    /// The load's name.
+    pub load: String,
+    /// Where it lies in the plan's matrix.
+    pub point: Point,
+    /// What is known of it.
+    pub facts: Facts,
+    /// What limits it.
+    pub diagnosis: Diagnosis,
+}
+
+impl Found {
+    /// To be told with others.
+    pub fn examined(&self) -> Examined<'_> {
+        Examined { load: &self.load, point: &self.point, diagnosis: &self.diagnosis }
+    }
+}
+
+/// What limits the loads of a run, in the order of its plan, and nothing else of it.
+pub fn of_run(dir: &RunDir) -> Result<Vec<Found>, TourError> {
+    let run = dir.manifest()?;
+    let mut found: Vec<Found> = Vec::new();
+    for entry in tour::in_order(&run.cells) {
+        let (load, point) = tour::place(entry);
+        if found.iter().any(|known| known.load == load && known.point == point) {
+            continue;
+        }
+        let cell = dir.cell(&entry.dir)?;
+        if !cell.cell.valid {
+            continue;
+        }
+        let Some(facts) = survey(&cell.path, Question::of(&cell.cell))? else { continue };
+        let diagnosis = judge(&facts);
+        found.push(Found { dir: entry.dir.clone(), load, point, facts, diagnosis });
+    }
+    Ok(found)
+}
+
+/// A load at one place of a plan's matrix, and what is to be said of it there.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Examined<'a> {
+    /// The load.
+    pub load: &'a str,
+    /// The place.
+    pub point: &'a Point,
+    /// What limits it.
+    pub diagnosis: &'a Diagnosis,
+}
 
 /// One limiter of one load.
 #[derive(Clone, PartialEq, Debug)]
@@ -10,8 +65,8 @@ pub struct Limit<'a> {
     pub load: &'a str,
     /// What limits it most.
     pub limiter: Limiter,
-    /// The cells in which it does, with everything that is to be said of them; at least one.
-    pub cells: Vec<(&'a CellResult, &'a Diagnosis)>,
+    /// The cells in which it does; at least one.
+    pub cells: Vec<Examined<'a>>,
     /// The same cells as few stretches of the plan's matrix.
     pub places: Vec<Vec<Axis>>,
     /// Throughput without it ÷ throughput now: the least and the most of these cells.
@@ -30,24 +85,23 @@ pub struct Axis {
 }
 
 /// What limits each load, in the order in which cells are told: a load's limits follow each other.
-pub fn limits(cells: &[CellResult]) -> Vec<Limit<'_>> {
-    let mut found: Vec<Limit<'_>> = Vec::new();
+pub fn limits<'a>(cells: impl IntoIterator<Item = Examined<'a>>) -> Vec<Limit<'a>> {
+    let mut found: Vec<Limit<'a>> = Vec::new();
     for cell in cells {
-        let Some(diagnosis) = cell.diagnosis() else { continue };
-        let Some(first) = diagnosis.first() else { continue };
-        let (gain, next) = (first.gain(diagnosis.current), Some(first.next));
+        let Some(first) = cell.diagnosis.first() else { continue };
+        let (gain, next) = (first.gain(cell.diagnosis.current), Some(first.next));
         let same = |known: &&mut Limit<'_>| known.load == cell.load && known.limiter == first.limiter;
         match found.iter_mut().find(same) {
             Some(known) => {
-                known.cells.push((cell, diagnosis));
+                known.cells.push(cell);
                 known.gain = (known.gain.0.min(gain), known.gain.1.max(gain));
                 known.next = known.next.filter(|_| known.next == next);
             }
             None => {
                 let limit = Limit {
-                    load: &cell.load,
+                    load: cell.load,
                     limiter: first.limiter,
-                    cells: vec![(cell, diagnosis)],
+                    cells: vec![cell],
                     places: Vec::new(),
                     gain: (gain, gain),
                     next,
@@ -58,7 +112,7 @@ pub fn limits(cells: &[CellResult]) -> Vec<Limit<'_>> {
         }
     }
     for limit in &mut found {
-        limit.places = places(limit.cells.iter().map(|(cell, _)| &cell.point));
+        limit.places = places(limit.cells.iter().map(|cell| cell.point));
     }
     found
 }
@@ -106,10 +160,22 @@ fn joined(places: Vec<Vec<Axis>>, name: &str) -> Vec<Vec<Axis>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Repeat;
     use crate::doctor::{Performance, Verdict};
 
-    fn cell(load: &str, point: &[(&str, &str)], limiter: Limiter, gain: f64, next: Limiter) -> CellResult {
+    /// A cell of which something was found.
+    struct Cell {
+        load: &'static str,
+        point: Point,
+        diagnosis: Diagnosis,
+    }
+
+    impl Cell {
+        fn examined(&self) -> Examined<'_> {
+            Examined { load: self.load, point: &self.point, diagnosis: &self.diagnosis }
+        }
+    }
+
+    fn cell(load: &'static str, point: &[(&str, &str)], limiter: Limiter, gain: f64, next: Limiter) -> Cell {
         let at = |bytes_per_s| Performance { bytes_per_s, latency_s: 0.01 };
         let verdict = Verdict {
             limiter,
@@ -120,12 +186,8 @@ mod tests {
             remedies: Vec::new(),
         };
         let diagnosis = Diagnosis { current: at(1e6), verdicts: vec![verdict], cannot_know: Vec::new() };
-        CellResult {
-            load: load.to_owned(),
-            point: point.iter().map(|(axis, value)| ((*axis).to_owned(), (*value).to_owned())).collect(),
-            repeats: vec![Repeat { diagnosis: Some(diagnosis), ..Repeat::default() }],
-            ..CellResult::default()
-        }
+        let point = point.iter().map(|(axis, value)| ((*axis).to_owned(), (*value).to_owned())).collect();
+        Cell { load, point, diagnosis }
     }
 
     fn words(places: &[Vec<Axis>]) -> String {
@@ -143,9 +205,8 @@ mod tests {
             cell("read", &[("delay", "8ms")], CallerDepth, 3.0, LinkRate),
             cell("write", &[("delay", "8ms")], LinkRate, 1.0, LinkRate),
             cell("read", &[("delay", "50ms")], CallerDepth, 2.0, CommandWindow),
-            CellResult { load: "stream".to_owned(), ..CellResult::default() },
         ];
-        let found = limits(&cells);
+        let found = limits(cells.iter().map(Cell::examined));
         let told: Vec<_> =
             found.iter().map(|l| (l.load, l.limiter, words(&l.places), l.gain, l.next)).collect();
         let expected = [

@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 
 use event::{Host, Op, Packet};
 use serde::Serialize;
-use store::manifest::{self, Cell, Load, Wan};
+use store::manifest::{self, Cell, CellEntry, Load, Wan};
 use store::tables::{self, Ios, TableError};
 use store::{CellDir, RunDir, RunError};
 
 use crate::compare;
 use crate::cuts::Cuts;
 use crate::diagram::{Diagram, Hosts};
-use crate::doctor::{self, Diagnosis};
+use crate::doctor::{self, Diagnosis, Question};
 use crate::gaps::{self, Cause, Gaps, Kind, Tap};
 use crate::gist::Gist;
 use crate::latency::{self, Latency};
 use crate::layers::{DeviceFlight, Stack};
+use crate::limits::Examined;
 use crate::looking::{self, Room};
 use crate::metrics::{Metrics, Spread, spreads};
 use crate::ramp::ramp_s;
@@ -128,8 +129,9 @@ pub enum TourError {
 
 impl CellResult {
     /// What limits it, as its first valid repeat shows.
-    pub fn diagnosis(&self) -> Option<&Diagnosis> {
-        self.repeats.iter().find_map(|repeat| repeat.diagnosis.as_ref())
+    pub fn examined(&self) -> Option<Examined<'_>> {
+        let diagnosis = self.repeats.iter().find_map(|repeat| repeat.diagnosis.as_ref())?;
+        Some(Examined { load: &self.load, point: &self.point, diagnosis })
     }
 }
 
@@ -144,9 +146,7 @@ impl Tour {
     pub fn collect_with(dir: &RunDir, request: Option<u32>) -> Result<Tour, TourError> {
         let run = dir.manifest()?;
         let mut cells: Vec<CellResult> = Vec::new();
-        // run.json lists cells as they were run; their directories are numbered as the plan has them.
-        let mut entries: Vec<_> = run.cells.iter().collect();
-        entries.sort_by_key(|entry| (entry.dir.rsplit_once('/').map(|(cell, _)| cell), entry.repeat));
+        let entries = in_order(&run.cells);
         let mut slugs: BTreeMap<&str, bool> = BTreeMap::new();
         for entry in &entries {
             let has_packets = !tables::files::<Packet>(dir.cell(&entry.dir)?.path)?.is_empty();
@@ -155,16 +155,10 @@ impl Tour {
         let room = Room::of_each(slugs.len(), slugs.values().filter(|has_packets| **has_packets).count());
         for entry in entries {
             let cell = dir.cell(&entry.dir)?;
-            let point: Point = entry.parameters.iter().map(|(axis, v)| (axis.clone(), label(v))).collect();
-            let load = if entry.load.is_empty() { &entry.slug } else { &entry.load };
+            let (load, point) = place(entry);
             let place = cells.iter().position(|c| c.slug == entry.slug && c.point == point);
             let place = place.unwrap_or_else(|| {
-                cells.push(CellResult {
-                    slug: entry.slug.clone(),
-                    load: load.clone(),
-                    point,
-                    ..CellResult::default()
-                });
+                cells.push(CellResult { slug: entry.slug.clone(), load, point, ..CellResult::default() });
                 cells.len() - 1
             });
             add_repeat(&mut cells[place], &cell, &entry.dir, room, request)?;
@@ -187,6 +181,20 @@ impl Tour {
         self.gist = Gist::of(&self.run, &self.cells);
         self
     }
+}
+
+/// As the plan has them: run.json lists cells as they were run, and their directories are numbered.
+pub(crate) fn in_order(entries: &[CellEntry]) -> Vec<&CellEntry> {
+    let mut entries: Vec<_> = entries.iter().collect();
+    entries.sort_by_key(|entry| (entry.dir.rsplit_once('/').map(|(cell, _)| cell), entry.repeat));
+    entries
+}
+
+/// The load of a cell, and where it lies in the plan's matrix.
+pub(crate) fn place(entry: &CellEntry) -> (String, Point) {
+    let point = entry.parameters.iter().map(|(axis, value)| (axis.clone(), label(value))).collect();
+    let load = if entry.load.is_empty() { &entry.slug } else { &entry.load };
+    (load.clone(), point)
 }
 
 fn add_repeat(
@@ -243,7 +251,7 @@ fn add_repeat(
         repeat.initiators.clone_from(&all.throughputs);
         let drawn = repeat.valid && result.repeats.iter().all(|earlier| !earlier.valid);
         if drawn {
-            repeat.diagnosis = diagnose(dir, &all.load)?;
+            repeat.diagnosis = diagnose(dir)?;
         }
         let whole = Span { start_ns: all.load.t_start_ns, end_ns: all.load.t_end_ns };
         let hosts = Hosts { near: cell.initiators, far: cell.targets };
@@ -264,15 +272,10 @@ fn add_repeat(
     Ok(())
 }
 
-/// What limits a load of requests, over the time that the other figures are of.
-fn diagnose(dir: &CellDir, load: &Load) -> Result<Option<Diagnosis>, TableError> {
-    let Some(op) = Op::named(&load.op) else { return Ok(None) };
-    let question = doctor::Question {
-        op: Some(op),
-        window: Some(throughput::window(&dir.cell, load)),
-        hosts: Some([dir.cell.initiators, dir.cell.targets]),
-    };
-    Ok(doctor::survey(&dir.path, question)?.map(|facts| doctor::judge(&facts)))
+/// What limits a load of requests.
+fn diagnose(dir: &CellDir) -> Result<Option<Diagnosis>, TableError> {
+    let facts = doctor::survey(&dir.path, Question::of(&dir.cell))?;
+    Ok(facts.map(|facts| doctor::judge(&facts)))
 }
 
 fn measure(

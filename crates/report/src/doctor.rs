@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use analysis::Tour;
 use analysis::doctor::{Diagnosis, Evidence, Performance, Verdict};
-use analysis::limits::{Axis, Limit, limits};
+use analysis::limits::{Axis, Examined, Limit, limits};
+use analysis::{CellResult, Tour};
 
 use crate::format::{duration, escape, percent, plain};
 use crate::table::{Colour, paint};
@@ -44,24 +44,40 @@ pub fn text(diagnosis: &Diagnosis, title: &str, colour: Colour) -> String {
 
 /// What limits each load, to be opened for its cells and their evidence; empty if nothing was diagnosed.
 pub(crate) fn html(tour: &Tour) -> String {
-    limits(&tour.cells).iter().map(limit).collect()
+    limits(tour.cells.iter().filter_map(CellResult::examined)).iter().map(limit).collect()
+}
+
+/// The same for a terminal: one line for all cells of a load that the same thing limits.
+pub fn lines<'a>(cells: impl IntoIterator<Item = Examined<'a>>, colour: Colour) -> String {
+    let line = |limit: &Limit<'_>| {
+        let name = paint(limit.load, "1", colour);
+        format!("{name} {}: {}; {}\n", place(limit), limit.limiter.title(), gains(limit))
+    };
+    limits(cells).iter().map(line).collect::<String>().replace('\u{202f}', " ")
 }
 
 /// One limiter of one load: a line for all cells that it holds, within it one for each.
 fn limit(limit: &Limit<'_>) -> String {
-    if let [(cell, diagnosis)] = &limit.cells[..] {
-        return details(limit.load, &tables::place(cell), diagnosis);
+    if let [cell] = &limit.cells[..] {
+        return details(limit.load, &place(limit), cell.diagnosis);
     }
-    let place = format!("{} cells: {}", limit.cells.len(), places(&limit.places));
     let what = format!("{}; {}", limit.limiter.title(), gains(limit));
-    let mut out = opened(limit.load, &place, &what);
-    for (cell, diagnosis) in &limit.cells {
+    let mut out = opened(limit.load, &place(limit), &what);
+    for Examined { point, diagnosis, .. } in &limit.cells {
         let Some(first) = diagnosis.first() else { continue };
         let what = format!("{}; {}", performance(diagnosis.current), gain(first, diagnosis.current));
-        out.push_str(&opened("", &tables::place(cell), &what));
+        out.push_str(&opened("", &tables::words(point), &what));
         out.push_str(&all(diagnosis));
     }
     out + "</details>"
+}
+
+/// Where one thing limits.
+fn place(limit: &Limit<'_>) -> String {
+    match &limit.cells[..] {
+        [cell] => tables::words(cell.point),
+        cells => format!("{} cells: {}", cells.len(), places(&limit.places)),
+    }
 }
 
 /// What limits one load, `name` at `place`: its first verdict, to be opened for all of them.
@@ -180,7 +196,7 @@ fn sentence(text: &str) -> String {
 mod tests {
     use analysis::doctor::{Facts, Outstanding, judge};
     use analysis::manifest::Run;
-    use analysis::{CellResult, Gist, Repeat};
+    use analysis::{Gist, Repeat};
 
     use super::*;
 
@@ -215,7 +231,7 @@ mod tests {
             ..CellResult::default()
         };
         let cells = vec![cell("read", "8ms"), cell("write", "8ms"), cell("read", "50ms")];
-        let page = html(&Tour { run: Run::default(), gist: Gist::default(), cells });
+        let page = html(&Tour { run: Run::default(), gist: Gist::default(), cells: cells.clone() });
         for expected in [
             "<summary><b>read</b> <span class=\"place\">2 cells: delay 8ms, 50ms</span> the caller keeps too few",
             "<summary><span class=\"place\">delay 50ms</span> 0.512",
@@ -225,6 +241,9 @@ mod tests {
         }
         let count = |text: &str| page.matches(text).count();
         assert_eq!((count("<details"), count("</details>")), (4, 4));
+        let lines = lines(cells.iter().filter_map(CellResult::examined), Colour::Never);
+        let heads: Vec<&str> = lines.lines().filter_map(|line| Some(line.split_once(": the")?.0)).collect();
+        assert_eq!(heads, ["read 2 cells: delay 8ms, 50ms", "write delay 8ms"], "{lines}");
     }
 
     #[test]

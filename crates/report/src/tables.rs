@@ -179,7 +179,8 @@ pub(crate) fn place(cell: &CellResult) -> String {
     words(&cell.point)
 }
 
-fn words(point: &Point) -> String {
+/// A place in a plan's matrix.
+pub(crate) fn words(point: &Point) -> String {
     point.iter().map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ")
 }
 

@@ -8,11 +8,12 @@ mod transport;
 use std::path::{Path, PathBuf};
 
 use event::{Host, Op};
+use store::manifest::Cell;
 use store::tables::TableError;
 
 use super::facts::Facts;
 use super::verdict::Performance;
-use crate::Span;
+use crate::{Span, initiators, throughput};
 
 /// Hosts at each end of a path at most.
 const MOST_HOSTS: u32 = 16;
@@ -28,6 +29,18 @@ pub struct Question {
     pub window: Option<Span>,
     /// Hosts of the load at the near and at the far end; those after them are of what competes with it. `None` is all.
     pub hosts: Option<[u32; 2]>,
+}
+
+impl Question {
+    /// The time that a cell's other figures are of, and the load's own hosts; nothing else of what it says is looked at.
+    pub fn of(cell: &Cell) -> Question {
+        let hosts = Some([cell.initiators, cell.targets]);
+        let (Ok(Some(first)), Ok(others)) = (cell.load(), cell.other_loads()) else {
+            return Question { hosts, ..Question::default() };
+        };
+        let load = initiators::together(first, &others);
+        Question { op: Op::named(&load.op), window: Some(throughput::window(cell, &load)), hosts }
+    }
 }
 
 /// The facts of a load, from the tables in `dir` and in the directories of further hosts below it; `None` if no request
