@@ -11,7 +11,7 @@ mod record;
 mod treat;
 
 pub use knob::Caller;
-pub use matrix::expected;
+pub use matrix::{Cases, expected, judged_again};
 pub use record::{Ran, Record};
 pub use treat::{Change, Ending, Patient, Step, Treatment, treat};
 

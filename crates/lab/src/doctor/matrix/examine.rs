@@ -18,6 +18,18 @@ use crate::run::{Lab, LabError, Lock, Order, Parts, Progress, Step};
 /// Where the doctor finds the tables: without the files that say what was run.
 const BLIND_DIR: &str = "tables-alone";
 
+/// Where the word of the doctor on a load comes from.
+pub(super) trait Examine {
+    /// What the doctor says of a load, which is `words` among the cells of the run; `None` if it yields no figures.
+    fn examine(&mut self, setup: &Setup, words: &str) -> Result<Option<Diagnosis>, LabError>;
+
+    /// So many loads will not be asked for.
+    fn skip(&mut self, count: usize);
+
+    /// Whether nothing else is to be asked for.
+    fn is_over(&self) -> bool;
+}
+
 /// A run that goes on.
 pub(super) struct Examination<'a> {
     lab: &'a Lab,
@@ -67,14 +79,33 @@ impl<'a> Examination<'a> {
         }
     }
 
-    /// Cells that will not be run.
-    pub(super) fn skip(&mut self, count: usize) {
+    /// What the doctor says who sees the tables and neither the plan nor the case.
+    fn blind(&self, cell: &Path, manifest: &Cell) -> Result<Diagnosis, LabError> {
+        let blind = self.dir.path().join(BLIND_DIR);
+        let linked = || {
+            fs::create_dir_all(&blind)?;
+            for entry in fs::read_dir(cell)?.flatten() {
+                let path = entry.path();
+                if path.extension().is_some_and(|extension| extension == "parquet") {
+                    fs::hard_link(&path, blind.join(entry.file_name()))?;
+                }
+            }
+            Ok(())
+        };
+        linked().map_err(|source| LabError::File { path: blind.clone(), source })?;
+        let diagnosis = asked(&blind, manifest);
+        fs::remove_dir_all(&blind).map_err(|source| LabError::File { path: blind.clone(), source })?;
+        diagnosis
+    }
+}
+
+impl Examine for Examination<'_> {
+    fn skip(&mut self, count: usize) {
         self.times.truncate(self.times.len().saturating_sub(count));
         self.of -= count.min(self.of);
     }
 
-    /// Runs a cell and has it diagnosed; `None` if it yields no figures.
-    pub(super) fn examine(&mut self, setup: &Setup, words: &str) -> Result<Option<Diagnosis>, LabError> {
+    fn examine(&mut self, setup: &Setup, words: &str) -> Result<Option<Diagnosis>, LabError> {
         if self.stopped.is_some() {
             return Ok(None);
         }
@@ -124,22 +155,7 @@ impl<'a> Examination<'a> {
         self.blind(&trace_dir, &single.manifest).map(Some)
     }
 
-    /// What the doctor says who sees the tables and neither the plan nor the case.
-    fn blind(&self, cell: &Path, manifest: &Cell) -> Result<Diagnosis, LabError> {
-        let blind = self.dir.path().join(BLIND_DIR);
-        let linked = || {
-            fs::create_dir_all(&blind)?;
-            for entry in fs::read_dir(cell)?.flatten() {
-                let path = entry.path();
-                if path.extension().is_some_and(|extension| extension == "parquet") {
-                    fs::hard_link(&path, blind.join(entry.file_name()))?;
-                }
-            }
-            Ok(())
-        };
-        linked().map_err(|source| LabError::File { path: blind.clone(), source })?;
-        let diagnosis = asked(&blind, manifest);
-        fs::remove_dir_all(&blind).map_err(|source| LabError::File { path: blind.clone(), source })?;
-        diagnosis
+    fn is_over(&self) -> bool {
+        self.stopped.is_some()
     }
 }

@@ -6,6 +6,7 @@
 
 mod draw;
 mod examine;
+mod recorded;
 mod score;
 mod setup;
 mod shown;
@@ -14,14 +15,16 @@ use std::time::{Duration, Instant};
 
 use analysis::Tour;
 use analysis::doctor::{LIMITERS, Limiter};
+use serde_json::{Value, json};
 use store::RunDir;
 use store::manifest::Run;
 
 use self::draw::Drawn;
-use self::examine::Examination;
+use self::examine::{Examination, Examine};
+use self::recorded::Recorded;
 use self::score::{Pair, Score, Single};
 use self::setup::{Aim, Setup};
-use crate::plan::{Lun, Plan};
+use crate::plan::{Lun, Plan, Variant};
 use crate::run::{Lab, LabError, Lock, Order, Outcome, Progress, expected_time};
 
 /// What the doctor said of every case, and what came of every intervention.
@@ -43,17 +46,7 @@ pub(crate) fn run(
     dir.save(&run)?;
     let drawn = draw::all(&order.plan, order.seed);
     let mut examination = Examination::new(lab, order, dir, run, lock, progress, runs(&order.plan, &drawn));
-    let mut score = Score::default();
-    for drawn in &drawn {
-        let Some(setup) = prepared(&order.plan, drawn) else { continue };
-        match setup.aims[..] {
-            [_] => score.singles.extend(single(&mut examination, drawn, &setup)?),
-            _ => score.pairs.extend(pair(&mut examination, drawn, &setup)?),
-        }
-        if examination.stopped.is_some() {
-            break;
-        }
-    }
+    let score = score(&order.plan, &drawn, &mut examination)?;
     let Examination { mut run, dir, invalid, failed, stopped, .. } = examination;
     run.checks = score.checks();
     run.elapsed_s = began.elapsed().as_secs_f64();
@@ -69,6 +62,48 @@ pub(crate) fn run(
     let rebuild = crate::quoted(&["farlun".to_owned(), "report".to_owned(), path]);
     let report_path = dir.write(store::REPORT_FILE, report::html(&tour, &rebuild).as_bytes())?;
     Ok(Outcome { tour, report_path, invalid, failed, stopped, cases: Some(text) })
+}
+
+/// The cases of a run as the doctor would judge them now.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cases {
+    /// As Markdown.
+    pub text: String,
+    /// Everything.
+    pub json: Value,
+}
+
+/// What the doctor would say of the cells of such a run now, held against what came of every intervention then; `None`
+/// if the plan of the run has no cases. Nothing is run or written: what one changes of the doctor is seen in seconds.
+pub fn judged_again(dir: &RunDir) -> Result<Option<Cases>, LabError> {
+    let run = dir.manifest()?;
+    let parsed = [Variant::Full, Variant::Quick].map(|variant| Plan::parse(&run.plan_text, variant).ok());
+    let is_of_run = |plan: &Plan| run.plan == through_text(&plan.to_json()) && !plan.cases.is_empty();
+    let Some(plan) = parsed.into_iter().flatten().find(is_of_run) else { return Ok(None) };
+    let drawn = draw::all(&plan, run.seed);
+    let score = score(&plan, &drawn, &mut Recorded { dir, run: &run })?;
+    Ok(Some(Cases { text: shown::text(&score), json: json!(score) }))
+}
+
+/// As it would be if it had been stored: numbers may lose their last digit there.
+fn through_text(plan: &Value) -> Value {
+    serde_json::from_str(&plan.to_string()).unwrap_or_default()
+}
+
+/// Examines every case.
+fn score(plan: &Plan, drawn: &[Drawn<'_>], examine: &mut dyn Examine) -> Result<Score, LabError> {
+    let mut score = Score::default();
+    for drawn in drawn {
+        let Some(setup) = prepared(plan, drawn) else { continue };
+        match setup.aims[..] {
+            [_] => score.singles.extend(single(examine, drawn, &setup)?),
+            _ => score.pairs.extend(pair(examine, drawn, &setup)?),
+        }
+        if examine.is_over() {
+            break;
+        }
+    }
+    Ok(score)
 }
 
 /// How long the cases take.
@@ -131,14 +166,14 @@ fn runs(plan: &Plan, drawn: &[Drawn<'_>]) -> Vec<Duration> {
 }
 
 fn single(
-    examination: &mut Examination<'_>,
+    examine: &mut dyn Examine,
     drawn: &Drawn<'_>,
     prepared: &Prepared,
 ) -> Result<Option<Single>, LabError> {
     let name = drawn.name();
     let relieved = prepared.relieved();
-    let Some(diagnosis) = examination.examine(&prepared.injected, &name)? else {
-        examination.skip(relieved.len());
+    let Some(diagnosis) = examine.examine(&prepared.injected, &name)? else {
+        examine.skip(relieved.len());
         return Ok(None);
     };
     let mut single = Single {
@@ -151,18 +186,14 @@ fn single(
         diagnosis,
     };
     for (limiter, setup) in relieved {
-        if let Some(found) = examination.examine(&setup, &format!("{name} without {}", limiter.name()))? {
+        if let Some(found) = examine.examine(&setup, &format!("{name} without {}", limiter.name()))? {
             single.relieved.insert(limiter, found.current);
         }
     }
     Ok(Some(single))
 }
 
-fn pair(
-    examination: &mut Examination<'_>,
-    drawn: &Drawn<'_>,
-    prepared: &Prepared,
-) -> Result<Option<Pair>, LabError> {
+fn pair(examine: &mut dyn Examine, drawn: &Drawn<'_>, prepared: &Prepared) -> Result<Option<Pair>, LabError> {
     let name = drawn.name();
     let [(first, one), (second, two)] = drawn.injected[..] else { return Ok(None) };
     let (injected, leaves) = ([first, second], [one, two]);
@@ -170,8 +201,8 @@ fn pair(
     let mut setup = prepared.injected.clone();
     let mut words = name;
     for fixed in 0..=FIXES {
-        let Some(found) = examination.examine(&setup, &words)? else {
-            examination.skip(FIXES - fixed);
+        let Some(found) = examine.examine(&setup, &words)? else {
+            examine.skip(FIXES - fixed);
             return Ok(None);
         };
         let verdict = found.first().map(|verdict| verdict.limiter);
@@ -184,7 +215,7 @@ fn pair(
                 setup = without;
             }
             None => {
-                examination.skip(FIXES - fixed);
+                examine.skip(FIXES - fixed);
                 break;
             }
         }

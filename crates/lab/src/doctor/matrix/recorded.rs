@@ -1,0 +1,39 @@
+//! The cells of a run that was recorded, judged by the doctor as it is now. Nothing is run.
+
+use analysis::doctor::Diagnosis;
+use store::RunDir;
+use store::manifest::Run;
+
+use super::examine::Examine;
+use super::setup::Setup;
+use crate::doctor::asked::asked;
+use crate::run::LabError;
+
+/// What was recorded.
+pub(super) struct Recorded<'a> {
+    pub(super) dir: &'a RunDir,
+    pub(super) run: &'a Run,
+}
+
+impl Examine for Recorded<'_> {
+    /// Where the doctor would now fix something else first there is no cell, and the case ends there.
+    fn examine(&mut self, _setup: &Setup, words: &str) -> Result<Option<Diagnosis>, LabError> {
+        let mut entries = self.run.cells.iter();
+        let Some(entry) =
+            entries.find(|entry| entry.parameters.get("case").is_some_and(|case| case == words))
+        else {
+            return Ok(None);
+        };
+        let cell = self.dir.cell(&entry.dir)?;
+        if !cell.cell.valid {
+            return Ok(None);
+        }
+        asked(&cell.path, &cell.cell).map(Some)
+    }
+
+    fn skip(&mut self, _count: usize) {}
+
+    fn is_over(&self) -> bool {
+        false
+    }
+}
