@@ -167,46 +167,41 @@ fn target_queue(facts: &Facts) -> Option<Finding> {
     })
 }
 
-fn store(facts: &Facts) -> Option<Finding> {
+fn store(facts: &Facts) -> Vec<Finding> {
     let stages = &facts.stages;
-    let (mean, least) = (stages.store?, stages.store_least?);
-    if mean < OF_A_REQUEST * facts.current.latency_s {
-        return None;
-    }
+    let (Some(mean), Some(least)) = (stages.store, stages.store_least) else { return Vec::new() };
     let inside = stages.store_inside.unwrap_or(1.0);
-    let evidence = vec![
-        evidence(
-            "time of a request in the store, mean",
-            mean,
-            "s",
-            "layers: store_begin_t_ns, store_end_t_ns",
-        ),
-        evidence(
-            "the same where it is soonest: a tenth of all, or one of the first",
-            least,
-            "s",
-            "layers: store_begin_t_ns, store_end_t_ns",
-        ),
-        evidence(
-            "requests in the store at a time, mean",
-            inside,
-            "",
-            "layers: store_begin_t_ns, store_end_t_ns",
-        ),
+    let seen = "layers: store_begin_t_ns, store_end_t_ns";
+    let mut shown = vec![
+        evidence("time of a request in the store, mean", mean, "s", seen),
+        evidence("the same where it is soonest: a tenth of all, or one of the first", least, "s", seen),
+        evidence("requests in the store at a time, mean", inside, "", seen),
     ];
+    let serves = stages.store_bytes_per_s;
+    shown.extend(serves.map(|rate| {
+        evidence("what it moved while the first requests waited for each other", rate, "bytes/s", seen)
+    }));
+    let is_slow = mean >= OF_A_REQUEST * facts.current.latency_s;
     // A store that is faster when there is less to do is short of bandwidth, not slow.
-    let is_queued_for = mean >= QUEUED_FOR * least && inside >= QUEUED_FOR;
-    Some(if is_queued_for {
-        let effect = Effect::Rate { bytes_per_s: facts.current.bytes_per_s, of_connection: false };
-        Finding { limiter: Limiter::StoreBandwidth, share: share(facts, mean), effect, evidence }
-    } else {
-        Finding {
-            limiter: Limiter::StoreLatency,
-            share: share(facts, mean),
-            effect: Effect::Time(mean),
-            evidence,
-        }
-    })
+    let is_queued_for = is_slow && mean >= QUEUED_FOR * least && inside >= QUEUED_FOR;
+    let current = facts.current.bytes_per_s;
+    let bandwidth = |share: f64, bytes_per_s: f64| Finding {
+        limiter: Limiter::StoreBandwidth,
+        share,
+        effect: Effect::Rate { bytes_per_s, of_connection: false },
+        evidence: shown.clone(),
+    };
+    if is_queued_for {
+        return vec![bandwidth(share(facts, mean), current)];
+    }
+    // It does not limit yet; it would from here on.
+    let mut found: Vec<Finding> =
+        serves.map(|rate| bandwidth((current / rate).min(1.0), rate.max(current))).into_iter().collect();
+    if is_slow {
+        let (share, effect) = (share(facts, mean), Effect::Time(mean));
+        found.push(Finding { limiter: Limiter::StoreLatency, share, effect, evidence: shown });
+    }
+    found
 }
 
 /// Of a request's time.

@@ -85,6 +85,8 @@ pub struct Stages {
     pub store: Option<f64>,
     /// In the store, of the tenth that is served soonest, or of the soonest of the first requests of all.
     pub store_least: Option<f64>,
+    /// What the store moves per second, if it serves one request after the other: seen of the first of all.
+    pub store_bytes_per_s: Option<f64>,
     /// Requests in the store at a time.
     pub store_inside: Option<f64>,
     /// At the target in all, but for what the answer waits for the socket.
@@ -133,6 +135,8 @@ pub struct Sender {
     pub earlier_losses: f64,
     /// Mean pacing rate, of all connections together; `None` if unpaced.
     pub pacing_bytes_per_s: Option<f64>,
+    /// The same if it never moved: then nobody follows the window or the path with it.
+    pub pacing_cap_bytes_per_s: Option<f64>,
     /// Share of the time until it first sent as fast as later.
     pub ramp: f64,
     /// Its rate after the ramp, payload.

@@ -87,14 +87,20 @@ fn receive_window(facts: &Facts, sender: &Sender) -> Option<Finding> {
         held(facts, sender.receive_window, true)
     } else {
         // It does not limit yet; it would from here on.
-        let most = limit? * facts.connections.max(1.0) * WINDOW_OF_BUFFER;
+        let limit = limit? * facts.connections.max(1.0);
+        let grown = window.filter(|window| *window >= GROWN * limit);
+        let most = (WINDOW_OF_BUFFER * limit).min(grown.unwrap_or(f64::INFINITY));
         Effect::Rate { bytes_per_s: most / facts.rtt_s?.max(1e-6), of_connection: true }
     };
     Some(Finding { limiter: Limiter::ReceiveWindow, share: sender.receive_window, effect, evidence })
 }
 
-/// Linux offers about half of a receive buffer as window, and a send buffer holds packets with their bookkeeping.
+/// Linux offers about half of a receive buffer as window: packets take more of it than their payload, and how much more
+/// depends on how they come. A window that is so large a part of it has grown as far as it will.
 const WINDOW_OF_BUFFER: f64 = 0.5;
+const GROWN: f64 = 0.25;
+/// Of a send buffer three quarters and more are payload.
+const SENT_OF_BUFFER: f64 = 0.75;
 
 /// A send buffer of which so much is under way is full: packets take more of it than their payload.
 const FULL_BUFFER: f64 = 0.4;
@@ -127,7 +133,7 @@ fn send_buffer(facts: &Facts, sender: &Sender) -> Option<Finding> {
     let effect = if share >= LEAST_SHARE {
         held(facts, share, true)
     } else {
-        let most = limit? * facts.connections.max(1.0) * WINDOW_OF_BUFFER;
+        let most = limit? * facts.connections.max(1.0) * SENT_OF_BUFFER;
         Effect::Rate { bytes_per_s: most / facts.rtt_s?.max(1e-6), of_connection: true }
     };
     Some(Finding { limiter: Limiter::SendBuffer, share, effect, evidence })
@@ -203,9 +209,13 @@ fn pacing(facts: &Facts, sender: &Sender) -> Option<Finding> {
     // TCP that is paced without a cap of its own sends a little faster than its window goes round, whatever holds that:
     // only a rate that the load has reached can be what limits it, or nearly has while nothing else held it.
     let is_reached = rate <= PACED * facts.current.bytes_per_s || sender.pacing >= NEARLY_ALWAYS;
-    if sender.pacing < LEAST_SHARE || !is_reached {
-        return None;
-    }
+    let holds = sender.pacing >= LEAST_SHARE && is_reached;
+    // A cap that is not reached would be what holds the load from there on.
+    let bytes_per_s = match sender.pacing_cap_bytes_per_s {
+        _ if holds => facts.current.bytes_per_s,
+        Some(cap) => cap.max(facts.current.bytes_per_s),
+        None => return None,
+    };
     let evidence = vec![
         count(
             "share of the time in which pacing held data back",
@@ -215,10 +225,9 @@ fn pacing(facts: &Facts, sender: &Sender) -> Option<Finding> {
         ),
         count("pacing rate, mean", rate, "bytes/s", "sockets: pacing_rate_bytes_per_s"),
     ];
-    let bytes_per_s = facts.current.bytes_per_s;
     Some(Finding {
         limiter: Limiter::Pacing,
-        share: sender.pacing,
+        share: if holds { sender.pacing } else { 0.0 },
         effect: Effect::Rate { bytes_per_s, of_connection: true },
         evidence,
     })

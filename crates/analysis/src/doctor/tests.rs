@@ -240,6 +240,34 @@ fn of_two_at_the_present_rate_the_lesser_is_seen_because_of_the_other() {
 }
 
 #[test]
+fn what_does_not_hold_yet_is_next() {
+    let none = Sender { has_nagle: Some(false), ..Sender::default() };
+    // A cap, and one that follows.
+    let shut = Sender { receive_window: 0.95, pacing_bytes_per_s: Some(60e6), ..none };
+    let capped = Sender { pacing_cap_bytes_per_s: Some(60e6), ..shut };
+    check(&bulk(capped), Limiter::ReceiveWindow, 2.0, Limiter::Pacing);
+    check(&bulk(shut), Limiter::ReceiveWindow, LINE / 30e6, Limiter::LinkRate);
+    // A store of which the first requests told what it moves.
+    let stages = Stages {
+        store: Some(0.001),
+        store_least: Some(0.001),
+        store_inside: Some(1.0),
+        store_bytes_per_s: Some(60e6),
+        ..Stages::default()
+    };
+    let paced = bulk(Sender { pacing: 0.95, pacing_bytes_per_s: Some(31e6), ..none });
+    check(&Facts { stages, ..paced }, Limiter::Pacing, 2.0, Limiter::StoreBandwidth);
+    // A receive window that has grown as far as its buffer lets it, and one that has not.
+    let mut few = closed([2.0; 3], 0.0166, 64.0 * KIB);
+    few.receiver.buffer_most_bytes = Some(1e6);
+    few.receiver.window_bytes = Some(0.3e6);
+    let to = |facts: &Facts, window: f64| window / RTT_S / facts.current.bytes_per_s;
+    check(&few, Limiter::CallerDepth, to(&few, 0.3e6), Limiter::ReceiveWindow);
+    few.receiver.window_bytes = Some(0.2e6);
+    check(&few, Limiter::CallerDepth, to(&few, 0.5e6), Limiter::ReceiveWindow);
+}
+
+#[test]
 fn a_window_that_was_cut_before_is_still_that_window() {
     let none =
         Sender { congestion_window: 1.0, backlogged: 1.0, has_nagle: Some(false), ..Sender::default() };

@@ -108,6 +108,10 @@ impl Sums {
 
 /// So many requests may find the store empty when a load begins.
 const FIRST: usize = 8;
+/// Fewer of them together say nothing of how they are served.
+const TOGETHER: usize = 4;
+/// What each takes when they are served one after the other ÷ what one takes alone.
+const SERVED: (f64, f64) = (0.6, 1.6);
 
 const NEAR: &[&str] = &[
     "host",
@@ -165,9 +169,10 @@ pub(super) fn stages(dirs: &[PathBuf], seen: &Seen, facts: &mut Facts) -> Result
     if far.count > 0.0 {
         (stages.target_wait, stages.target, stages.answering) = (far.mean(0), far.mean(1), far.mean(2));
     }
-    if let Some((mean, least)) = stores.mean_and_least_s() {
-        (stages.store, stages.store_least) = (Some(mean), Some(least));
-        stages.store_inside = Some(mean * rate);
+    if let Some(served) = stores.served() {
+        (stages.store, stages.store_least) = (Some(served.mean_s), Some(served.least_s));
+        stages.store_inside = Some(served.mean_s * rate);
+        stages.store_bytes_per_s = served.each_s.map(|each_s| seen.request_bytes / each_s);
     }
     Ok(())
 }
@@ -190,16 +195,43 @@ impl Stores {
         }
     }
 
-    /// The mean, and the time of those that are served soonest: a tenth of all, or one of the first. All of a caller that
-    /// keeps as many outstanding wait for as many others, so that only the first show what the store takes for one.
-    fn mean_and_least_s(mut self) -> Option<(f64, f64)> {
+    /// What they tell; `None` if there are none.
+    fn served(mut self) -> Option<Served> {
         self.inside_ns.sort_unstable();
         let tenth_ns = latency::percentile(&self.inside_ns, 0.1)?;
         self.first.sort_unstable();
-        let first_ns = self.first.iter().take(FIRST).map(|(_, ns)| *ns).min();
-        let mean = self.inside_ns.iter().map(|ns| *ns as f64).sum::<f64>() / self.inside_ns.len() as f64;
-        Some((mean / 1e9, tenth_ns.min(first_ns.unwrap_or(tenth_ns)) as f64 / 1e9))
+        self.first.truncate(FIRST);
+        let first_ns = self.first.iter().map(|(_, ns)| *ns).min().unwrap_or(tenth_ns);
+        let mean_ns = self.inside_ns.iter().map(|ns| *ns as f64).sum::<f64>() / self.inside_ns.len() as f64;
+        let least_s = tenth_ns.min(first_ns) as f64 / 1e9;
+        Some(Served { mean_s: mean_ns / 1e9, least_s, each_s: self.each_s(least_s) })
     }
+
+    /// How long each of the first requests took that were in the store together, if they were served one after the
+    /// other: then each takes for itself as long as the one that is served soonest.
+    fn each_s(&self, least_s: f64) -> Option<f64> {
+        let mut ends_ns: Vec<u64> = self.first.iter().map(|(begin, length)| begin + length).collect();
+        ends_ns.sort_unstable();
+        let first_ns = *ends_ns.first()?;
+        let together = self.first.iter().filter(|(begin, _)| *begin < first_ns).count();
+        if together < TOGETHER {
+            return None;
+        }
+        let each_s = (ends_ns[together - 1] - first_ns) as f64 / 1e9 / (together - 1) as f64;
+        (SERVED.0..=SERVED.1).contains(&(each_s / least_s.max(1e-9))).then_some(each_s)
+    }
+}
+
+/// How a store serves requests.
+#[derive(Clone, Copy, Debug)]
+struct Served {
+    /// Mean time in it.
+    mean_s: f64,
+    /// The same of those that are served soonest: a tenth of all, or one of the first. All of a caller that keeps as many
+    /// outstanding wait for as many others, so that only the first show what the store takes for one.
+    least_s: f64,
+    /// What each takes where they wait for each other.
+    each_s: Option<f64>,
 }
 
 fn add_near(piece: &LayerColumns, seen: &Seen, sums: &mut Sums, sessions: &mut Vec<u64>) {
@@ -267,7 +299,7 @@ mod tests {
 
     /// A store that takes `each_ns` for one request at a time and `delay_ns` besides, and a caller that keeps 32
     /// outstanding.
-    fn closed_loop(each_ns: u64, delay_ns: u64) -> (f64, f64) {
+    fn closed_loop(each_ns: u64, delay_ns: u64) -> Served {
         let mut stores = Stores::default();
         let mut free_ns = 1;
         for n in 0..1000u64 {
@@ -279,18 +311,20 @@ mod tests {
                 stores.inside_ns.push(end_ns - begin_ns);
             }
         }
-        stores.mean_and_least_s().expect("requests")
+        stores.served().expect("requests")
     }
 
     #[test]
     fn a_store_that_serves_one_after_the_other_was_sooner_at_first() {
-        let (mean, least) = closed_loop(1_000_000, 0);
-        assert!(mean > 10.0 * least, "{mean} {least}");
+        let served = closed_loop(1_000_000, 0);
+        assert!(served.mean_s > 10.0 * served.least_s, "{served:?}");
+        assert!(served.each_s.is_some_and(|each_s| (each_s - 0.001).abs() < 1e-9), "{served:?}");
     }
 
     #[test]
     fn a_store_that_takes_its_time_for_each_never_was() {
-        let (mean, least) = closed_loop(1, 20_000_000);
-        assert!(mean < 1.1 * least, "{mean} {least}");
+        let served = closed_loop(1, 20_000_000);
+        assert!(served.mean_s < 1.1 * served.least_s, "{served:?}");
+        assert_eq!(served.each_s, None, "they are served together");
     }
 }

@@ -20,6 +20,9 @@ const REACHED: f64 = 0.9;
 const OPENED: f64 = 0.5;
 /// A window that grew so much in the second half of a load is still opening.
 const GROWING: f64 = 1.25;
+/// A pacing rate that is the same in so many of the samples, of so many at least, is a cap.
+const CAPPED: f64 = 0.9;
+const CAPPED_LEAST: usize = 8;
 /// Fewer packets than this may be sent after a pause.
 const RESTART_PACKETS: u32 = 16;
 
@@ -79,6 +82,7 @@ pub(super) fn fill(
         sum.ramp = 0.0;
     }
     sum.is_growing = opening.is_growing;
+    sum.pacing_cap_bytes_per_s = tracks.iter().map(cap).sum();
     let offered: f64 = tracks.iter().map(|track| f64::from(track.most(&track.table.snd_wnd_bytes))).sum();
     facts.receiver.window_bytes = (offered > 0.0).then_some(offered);
     let delivered: f64 = tracks.iter().map(Track::delivered).sum();
@@ -255,6 +259,15 @@ fn add(sum: Sender, other: &Sender) -> Sender {
         restarts: sum.restarts + other.restarts,
         ..sum
     }
+}
+
+/// The pacing rate of a connection if that stays as it is, which one that follows a window or a path never does.
+fn cap(Track { table, rows, .. }: &Track) -> Option<f64> {
+    let mut rates: Vec<u64> = rows.iter().map(|row| table.pacing_rate_bytes_per_s[*row]).collect();
+    rates.sort_unstable();
+    let alike = rates.chunk_by(|a, b| a == b).max_by_key(|alike| alike.len())?;
+    let stays = rows.len() >= CAPPED_LEAST && alike.len() as f64 >= CAPPED * rows.len() as f64;
+    Some(alike[0]).filter(|rate| stays && *rate < u64::MAX - 1).map(|rate| rate as f64)
 }
 
 /// Windows that a pause closed: the window is small after nothing was under way, and nothing was lost.
@@ -453,6 +466,17 @@ mod tests {
             }
         });
         assert_eq!(of(&repaired), (0.0, 0.0, 1.0));
+    }
+
+    #[test]
+    fn a_pacing_rate_that_never_moves_is_a_cap() {
+        let of = |rate: fn(u64) -> u64| {
+            let table = table(|n, sample| sample.pacing_rate_bytes_per_s = rate(n));
+            cap(&Track { table: &table, rows: (0..100).collect(), before: Vec::new() })
+        };
+        assert_eq!(of(|n| if n < 5 { 7 } else { 1_000_000 }), Some(1e6));
+        assert_eq!(of(|n| 1_000_000 + n / 5), None);
+        assert_eq!(of(|_| u64::MAX), None);
     }
 
     #[test]
