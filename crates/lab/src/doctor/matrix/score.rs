@@ -152,26 +152,28 @@ impl Score {
         table
     }
 
-    /// As checks; a share of nothing has no value.
-    pub(super) fn checks(&self) -> Vec<Check> {
-        let share = |right: usize, of: usize| (of > 0).then(|| right as f64 / of as f64);
+    /// How many are right, and of how many: single limiters, pairs, predictions.
+    pub(super) fn right(&self) -> [(usize, usize); 3] {
         let predictions = self.predictions();
         let is_near = |p: &&Prediction| (PREDICTED.0..=PREDICTED.1).contains(&p.ratio);
         let right = self.singles.iter().filter(|single| single.is_right()).count();
         let both = self.pairs.iter().filter(|pair| pair.is_right()).count();
         let near = predictions.iter().filter(is_near).count();
+        [(right, self.singles.len()), (both, self.pairs.len()), (near, predictions.len())]
+    }
+
+    /// As checks; a share of nothing has no value.
+    pub(super) fn checks(&self) -> Vec<Check> {
+        let [singles, pairs, predictions] = self.right();
+        let share = |(right, of): (usize, usize)| (of > 0).then(|| right as f64 / of as f64);
         let check = |name: &str, value, bound| Check::evaluate(name, value, Comparison::AtLeast, bound, "");
         let mut checks = vec![
-            check("verdicts that are right, of single limiters", share(right, self.singles.len()), 0.95),
-            check(
-                "fixes that do what was predicted, within 0.8 to 1.25",
-                share(near, predictions.len()),
-                0.85,
-            ),
+            check("verdicts that are right, of single limiters", share(singles), 0.95),
+            check("fixes that do what was predicted, within 0.8 to 1.25", share(predictions), 0.85),
         ];
         if !self.pairs.is_empty() {
             let name = "pairs of limiters of which one is named first, and the other after its fix";
-            checks.insert(1, check(name, share(both, self.pairs.len()), 0.85));
+            checks.insert(1, check(name, share(pairs), 0.85));
         }
         checks
     }

@@ -13,6 +13,7 @@ pub(super) const FILE: &str = "doctor.md";
 /// The whole as Markdown.
 pub(super) fn text(score: &Score) -> String {
     let mut text = String::new();
+    summary(&mut text, score);
     confusion(&mut text, score);
     singles(&mut text, &score.singles);
     pairs(&mut text, &score.pairs);
@@ -29,18 +30,24 @@ pub(super) fn text(score: &Score) -> String {
     text
 }
 
-/// A row for what was put in, a column for what was said.
+/// How many were right, as the checks count them.
+fn summary(text: &mut String, score: &Score) {
+    let [singles, pairs, predictions] = score.right();
+    let _ =
+        writeln!(text, "| of single limiters | of pairs | predictions within 0.8 to 1.25 |\n|---|---|---|");
+    let part = |(right, of): (usize, usize)| format!("{right} of {of}");
+    let _ = writeln!(text, "| {} | {} | {} |\n", part(singles), part(pairs), part(predictions));
+}
+
+/// A row for what was put in, with what was said and how often.
 fn confusion(text: &mut String, score: &Score) {
     let table = score.confusion();
-    let said: BTreeSet<Limiter> = table.keys().map(|(_, said)| *said).collect();
+    let _ = writeln!(text, "| put in | said |\n|---|---|");
     let put: BTreeSet<Limiter> = table.keys().map(|(put, _)| *put).collect();
-    let heads: Vec<&str> = said.iter().map(|limiter| limiter.name()).collect();
-    let _ = writeln!(text, "| put in, said: | {} |", heads.join(" | "));
-    let _ = writeln!(text, "|---|{}", "---|".repeat(said.len()));
     for row in put {
-        let counts = said.iter().map(|column| table.get(&(row, *column)));
-        let counts: Vec<String> = counts.map(|n| n.map_or_else(String::new, ToString::to_string)).collect();
-        let _ = writeln!(text, "| {} | {} |", row.name(), counts.join(" | "));
+        let said = table.iter().filter(|((put, _), _)| *put == row);
+        let said: Vec<String> = said.map(|((_, said), n)| format!("{} {n}", said.name())).collect();
+        let _ = writeln!(text, "| {} | {} |", row.name(), said.join(", "));
     }
 }
 
@@ -64,5 +71,16 @@ fn pairs(text: &mut String, pairs: &[Pair]) {
         let said: Vec<&str> = pair.verdicts().iter().map(|limiter| limiter.name()).collect();
         let right = if pair.is_right() { "yes" } else { "**no**" };
         let _ = writeln!(text, "| {} | {} | {right} |", pair.name, said.join(", "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_none_of_none() {
+        let text = text(&Score::default());
+        assert!(text.contains("| 0 of 0 | 0 of 0 | 0 of 0 |"), "{text}");
     }
 }
