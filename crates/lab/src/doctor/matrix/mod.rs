@@ -226,7 +226,7 @@ fn pair(examine: &mut dyn Examine, drawn: &Drawn<'_>, prepared: &Prepared) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Source, Variant};
+    use crate::plan::Source;
 
     fn shipped(variant: Variant) -> Plan {
         Source::find("doctor-matrix").unwrap().plan(variant).unwrap()
