@@ -40,6 +40,7 @@ fn limiters_are_named_and_their_fixes_measured() {
     assert_eq!(finished.code, expected, "the exit code agrees with the checks\n{checks:#?}");
     assert!(!long || holds, "the matrix holds\n{checks:#?}");
     // The same doctor says the same of the same tables, from the run alone.
-    let again = run(farlun(["doctor", "--json"]).arg(&folder), Duration::from_secs(300)).expect_code(0).json();
+    let again =
+        run(farlun(["doctor", "--json"]).arg(&folder), Duration::from_secs(300)).expect_code(0).json();
     assert_eq!(again["cases"], judged);
 }
