@@ -47,12 +47,6 @@ pub(crate) struct SessionArgs {
     pace: Option<BitRate>,
     #[command(flatten)]
     bursts: BurstArgs,
-    /// Write the tables sockets, sessions, io, layers and pdus (-near.parquet) to this directory; a raw stream has
-    /// sockets alone
-    #[arg(long, value_name = "DIR")]
-    trace: Option<PathBuf>,
-    #[command(flatten)]
-    sampling: SamplingArgs,
 }
 
 /// What is asked for at the login of how data of writes may come, for comparisons: the defaults cost no round trip.
@@ -113,11 +107,16 @@ impl SamplingArgs {
     }
 }
 
-/// Flags of a session that moves much.
+/// Flags of a session that moves much. What it moves can be recorded; a session that only asks has no rows to write.
 #[derive(Args, Debug)]
 pub(crate) struct BulkArgs {
     #[command(flatten)]
     session: SessionArgs,
+    /// Write the tables sockets, sessions, io, layers and pdus (-near.parquet) to this directory
+    #[arg(long, value_name = "DIR")]
+    trace: Option<PathBuf>,
+    #[command(flatten)]
+    sampling: SamplingArgs,
     /// Connections of the session, 1 to 64, as far as the target offers as many
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
@@ -130,10 +129,19 @@ pub(crate) struct BulkArgs {
 impl BulkArgs {
     /// What the session is made with.
     pub(crate) fn options(self) -> anyhow::Result<Options> {
-        let mut options = Options { policy: self.policy, ..self.session.options()? };
+        let (trace, sampling) = (trace_dir(self.trace)?, self.sampling.sampling());
+        let mut options = Options { policy: self.policy, trace, sampling, ..self.session.options()? };
         options.wishes.max_connections = self.connections;
         Ok(options)
     }
+}
+
+/// The directory of the tables, made if it is not there.
+pub(crate) fn trace_dir(dir: Option<PathBuf>) -> anyhow::Result<Option<PathBuf>> {
+    if let Some(dir) = &dir {
+        std::fs::create_dir_all(dir).map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;
+    }
+    Ok(dir)
 }
 
 /// What `--digest` may be.
@@ -161,9 +169,6 @@ impl DigestWish {
 impl SessionArgs {
     /// What the session is made with.
     pub(crate) fn options(self) -> anyhow::Result<Options> {
-        if let Some(dir) = &self.trace {
-            std::fs::create_dir_all(dir).map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;
-        }
         let from_environment = |name| std::env::var(name).ok().map(|text| Secret::new(text.as_bytes()));
         let target = self.chap_target_user.map(|name| {
             let given = self.chap_target_secret;
@@ -191,8 +196,8 @@ impl SessionArgs {
             },
             depth: None,
             queue_limit: None,
-            trace: self.trace,
-            sampling: self.sampling.sampling(),
+            trace: None,
+            sampling: Sampling::default(),
             notice: |text| eprintln!("farlun: {text}"),
         })
     }

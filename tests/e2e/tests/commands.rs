@@ -86,6 +86,18 @@ fn discovery_and_inquiry_as_json() {
 }
 
 #[test]
+fn who_moves_nothing_records_nothing_and_says_so() {
+    let target = Target::serve(&["memory:1MiB"]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path().join("trace");
+    for command in ["ls", "inquiry"] {
+        let finished = run(farlun([command, &target.url(0), "--trace"]).arg(&dir), MINUTE);
+        finished.expect_code(2).expect_said("unexpected argument '--trace'");
+        assert!(!dir.exists(), "{command} left a directory behind");
+    }
+}
+
+#[test]
 fn ready_line_tells_what_is_served() {
     let target = Target::serve(&["memory:64MiB", "memory:1GiB"]);
     let luns = target.ready["luns"].as_array().expect("a list of LUNs");

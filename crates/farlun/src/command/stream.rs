@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use event::{Bytes, format_delay, parse_delay};
+use initiator::Options;
 use net::{EndSignals, scheduling, tcp};
 use serde_json::json;
 
 use crate::command::target::addresses;
 use crate::exit::{DONE, Exit};
-use crate::session::{SessionArgs, time_bar};
+use crate::session::{SessionArgs, time_bar, trace_dir};
 use crate::stream::{self, Calls, Far, Order, Progress, SOURCE_BYTES, STREAMS_MAX};
 
 /// Measure raw TCP under the same policy: the baseline for everything else
@@ -90,6 +91,9 @@ struct Near {
     buffer: Option<Bytes>,
     #[command(flatten)]
     session: SessionArgs,
+    /// Write the table sockets-near.parquet to this directory
+    #[arg(long, value_name = "DIR")]
+    trace: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -111,27 +115,25 @@ fn serve(args: &ServeArgs) -> anyhow::Result<u8> {
     let listener = tcp::listen(address, congestion)
         .map_err(|error| anyhow::anyhow!("cannot listen on {address}: {error}"))?;
     let address = listener.local_addr()?;
-    if let Some(dir) = &args.trace {
-        std::fs::create_dir_all(dir).map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;
-    }
+    let trace = trace_dir(args.trace.clone())?;
     match args.json {
         true => say!("{}", json!({"ready": true, "addresses": [address.to_string()]})),
         false => say!("ready: {address}"),
     }
-    let far = Far { congestion, pacing: !args.no_pacing, pins: &args.pin, trace: args.trace.as_deref() };
+    let far = Far { congestion, pacing: !args.no_pacing, pins: &args.pin, trace: trace.as_deref() };
     stream::serve(&listener, &signals, &far)?;
     Ok(DONE)
 }
 
 fn measure(near: Near) -> anyhow::Result<u8> {
-    let Near { far, time, warmup, reverse, streams, tune, pin, buffer, session, json } = near;
+    let Near { far, time, warmup, reverse, streams, tune, pin, buffer, session, trace, json } = near;
     let far = far.ok_or_else(|| Exit::usage("expected the far end's ADDR:PORT, or serve; see --help"))?;
     if warmup >= time {
         let (warmup, time) = (format_delay(warmup), format_delay(time));
         return Err(Exit::usage(format!("--warmup {warmup} leaves nothing of --time {time} to be counted")));
     }
     let address = addresses(&far).map_err(Exit::usage)?[0];
-    let options = session.options()?;
+    let options = Options { trace: trace_dir(trace)?, ..session.options()? };
     check_congestion(options.congestion.as_deref())?;
     check_pins(&pin)?;
     // Filled with something, since pages of zeros would all be the same one.
