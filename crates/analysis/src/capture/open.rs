@@ -72,6 +72,8 @@ pub(super) struct OpenTable {
     open: HashMap<u32, Open>,
     /// Task tags and packets of requests, oldest first; some are over.
     order: VecDeque<(u32, u64)>,
+    /// Commands that the table was made for. Its own word for that, `capacity`, is less by what removed ones still take.
+    places: usize,
     /// Bytes taken from the budget.
     held: usize,
 }
@@ -114,11 +116,11 @@ impl OpenTable {
             }
             self.order.pop_front();
         }
-        let capacity = self.open.capacity();
-        if capacity > 8 * OPEN_LEAST && self.open.len() < capacity / 8 {
-            self.open.shrink_to(capacity / 4);
-            self.order.shrink_to(capacity / 4);
-            budget.settle(&mut self.held, held_of(self.open.capacity()));
+        if self.places > 8 * OPEN_LEAST && self.open.len() < self.places / 8 {
+            self.open.shrink_to(self.places / 4);
+            self.order.shrink_to(self.places / 4);
+            self.places = self.open.capacity();
+            budget.settle(&mut self.held, held_of(self.places));
         }
         removed
     }
@@ -148,10 +150,13 @@ impl OpenTable {
         if self.open.len() < self.open.capacity() {
             return true;
         }
-        let wanted = (self.open.capacity() * 2).max(OPEN_LEAST);
-        let room = budget.settle(&mut self.held, held_of(wanted));
+        // One that is less than half full only has removed commands in its way, and clears them away where it is.
+        let half = self.places / 2;
+        let wanted = if self.open.len() < half { half } else { (self.places * 2).max(OPEN_LEAST) };
+        let room = budget.settle(&mut self.held, held_of(wanted.max(self.places)));
         if room {
             self.open.reserve(wanted - self.open.len());
+            self.places = self.open.capacity();
         }
         room
     }
@@ -192,5 +197,19 @@ mod tests {
         assert!((500..=1_000).contains(&taken), "{taken}");
         assert_eq!((0..10_000).filter(|itt| table.remove(*itt, &budget).is_some()).count(), taken);
         assert!(budget.take(held_of(600)), "what is empty holds no room");
+    }
+
+    #[test]
+    fn what_is_held_is_what_the_table_was_made_for() {
+        let (mut table, budget) = (OpenTable::default(), Budget::new(1 << 30));
+        // Few at a time, and many one after another: removed ones stay in the way until they are cleared away.
+        for itt in 0..50_000 {
+            assert!(table.add(itt, sent(itt.into()), &budget).is_ok());
+            if let Some(old) = itt.checked_sub(400) {
+                assert!(table.remove(old, &budget).is_some());
+            }
+            assert!(table.open.capacity() <= table.places && table.held == held_of(table.places), "{itt}");
+        }
+        assert!(table.places < 2_000, "{}", table.places);
     }
 }
