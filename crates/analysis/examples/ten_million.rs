@@ -29,6 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let question = Question {
         origin_ns: START_NS,
         window: Span { start_ns: START_NS + rtt_ns, end_ns },
+        rtt_ns,
         points: 1000,
         requests: 400,
         request: None,

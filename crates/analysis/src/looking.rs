@@ -14,7 +14,7 @@ use crate::tour::{Repeat, put};
 use crate::{Span, line, throughput};
 
 /// Points of all lines of one layer that a page has room for.
-const POINTS: usize = 8_000;
+const POINTS: usize = 12_000;
 /// Requests that a page has room for.
 const REQUESTS: usize = 2_000;
 /// Packets that a page has room for.
@@ -30,7 +30,7 @@ const GAPS_RANGE: [usize; 2] = [150, 1_500];
 /// How much of a cell is kept for drawing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// Points of a line.
+    /// Points of all lines of one layer.
     points: usize,
     /// Requests to look at one by one.
     requests: usize,
@@ -78,6 +78,7 @@ pub(crate) fn look(
     let question = Question {
         origin_ns: load.t_start_ns,
         window,
+        rtt_ns: line::rtt_of(cell),
         points: room.map_or(0, |room| room.points),
         requests: room.map_or(0, |room| room.requests),
         request: request.filter(|_| room.is_some()),
@@ -91,7 +92,7 @@ pub(crate) fn look(
             put(&mut repeat.values, GATE[n], most.map(|_| gate));
         }
     }
-    let has_store = stack.as_ref().is_some_and(|stack| stack.in_flight_max("store").is_some());
+    let has_store = stack.as_ref().is_some_and(|stack| stack.all.iter().any(|layer| layer.name == "store"));
     if let Some(op) = Op::named(&load.op).filter(|_| has_store) {
         repeat.devices = layers::devices(path, op, question)?;
     }

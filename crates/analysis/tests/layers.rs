@@ -3,7 +3,7 @@
 mod synthetic;
 
 use analysis::Span;
-use analysis::layers::{LayerFlight, Question, Stack, Stamp};
+use analysis::layers::{LayerFlight, Question, Rates, Stack, Stamp};
 use event::RequestId;
 use synthetic::{Loop, START_NS};
 
@@ -15,7 +15,7 @@ fn ask(shape: Loop, request: Option<u32>) -> Stack {
     let dir = tempfile::tempdir().unwrap();
     synthetic::write(dir.path(), shape);
     let window = Span { start_ns: START_NS + 100 * MS, end_ns: START_NS + 1_100 * MS };
-    let question = Question { origin_ns: START_NS, window, points: 600, requests: 100, request };
+    let question = Question { origin_ns: START_NS, window, rtt_ns: 0, points: 600, requests: 100, request };
     Stack::collect(&[dir.path().to_owned()], question).unwrap().unwrap()
 }
 
@@ -49,6 +49,29 @@ fn parallelism_stops_at_the_command_window() {
 }
 
 #[test]
+fn what_comes_and_goes_in_a_second_is_counted_step_by_step() {
+    let stack = ask(STUDY, None);
+    for name in ["call", "granted", "received", "homeward"] {
+        let Rates { start_s, step_s, issued, completed } = &layer(&stack, name).flight.rates;
+        let count = |rates: &[f64]| rates.iter().sum::<f64>() * step_s;
+        assert!((count(issued) - STUDY.requests as f64).abs() < 1e-3, "{name}: {}", count(issued));
+        assert!((count(completed) - STUDY.requests as f64).abs() < 1e-3, "{name}: {}", count(completed));
+        // A window of 100 over 32 ms, wherever it is counted, but for where it begins and ends.
+        for (n, (came, went)) in issued.iter().zip(completed).enumerate() {
+            let t_s = start_s + n as f64 * step_s;
+            let is_steady = (0.1..1.2).contains(&t_s);
+            let are_right = [came, went].into_iter().all(|rate| (rate / 3_125.0 - 1.0).abs() < 0.05);
+            assert!(are_right || !is_steady, "{name} at {t_s}: {came} and {went}");
+        }
+    }
+    // Every second request is scaled up to all.
+    let half = ask(Loop { keeps: [2, 2], ..STUDY }, None);
+    let Rates { step_s, issued, .. } = &layer(&half, "granted").flight.rates;
+    let all = issued.iter().sum::<f64>() * step_s;
+    assert!((all - STUDY.requests as f64).abs() < 1e-3, "{all}");
+}
+
+#[test]
 fn times_that_only_some_requests_have_are_scaled_up() {
     let stack = ask(STUDY, None);
     let wire = layer(&stack, "wire");
@@ -75,9 +98,8 @@ fn each_end_may_keep_one_request_in_so_many_of_its_own() {
         }
         assert_eq!((stack.gate, stack.doubtful().count()), (Some("granted"), 0), "{keeps:?}");
         assert!(stack.all.iter().all(|layer| layer.alone == 0), "the other end was not asked to keep them");
-        if keeps[0] == 1 {
-            assert_eq!(stack.in_flight_max("granted"), Some(100.0), "the near end has every request");
-        }
+        let most = (keeps[0] == 1).then_some(100.0);
+        assert_eq!(stack.in_flight_max("granted"), most, "the most of some says nothing of the most of all");
     }
 }
 
@@ -131,6 +153,10 @@ fn sessions_are_counted_alone_and_together() {
     assert_eq!((stack.sessions.len(), stack.gate), (4, Some("granted")));
     assert_eq!(layer(&stack, "call").flight.max, 448.0);
     assert_eq!(stack.in_flight_max("call"), Some(112.0));
+    let drawn: Vec<bool> =
+        stack.sessions.iter().map(|session| !session.layers[0].flight.series.is_empty()).collect();
+    assert_eq!(drawn, [true; 4], "each can be looked at");
+    assert!(!layer(&stack, "call").flight.series.is_empty(), "and so can all of them");
 }
 
 #[test]
@@ -174,7 +200,7 @@ fn writes_whose_data_take_long_to_leave_do_not_part_the_clocks() {
 fn without_a_table_there_is_no_answer() {
     let dir = tempfile::tempdir().unwrap();
     let window = Span { start_ns: 0, end_ns: 1 };
-    let question = Question { origin_ns: 0, window, points: 600, requests: 100, request: None };
+    let question = Question { origin_ns: 0, window, rtt_ns: 0, points: 600, requests: 100, request: None };
     assert_eq!(Stack::collect(&[dir.path().to_owned()], question).unwrap(), None);
 }
 
@@ -183,7 +209,8 @@ fn what_lies_between_the_hosts_needs_both() {
     let dir = tempfile::tempdir().unwrap();
     synthetic::write(dir.path(), STUDY);
     let window = Span { start_ns: START_NS + 100 * MS, end_ns: START_NS + 1_100 * MS };
-    let question = Question { origin_ns: START_NS, window, points: 600, requests: 100, request: None };
+    let question =
+        Question { origin_ns: START_NS, window, rtt_ns: 0, points: 600, requests: 100, request: None };
     let names = || {
         let stack = Stack::collect(&[dir.path().to_owned()], question).unwrap().unwrap();
         (stack.all.iter().map(|layer| layer.name).collect::<Vec<_>>(), stack.clock.requests)

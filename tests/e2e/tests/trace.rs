@@ -222,8 +222,14 @@ fn each_gate_holds_back_what_it_is_to_hold_back() {
 fn stack(cell: &str, document: &serde_json::Value) -> Stack {
     let ns = |name: &str| document[name].as_u64().expect("a time");
     let window = Span { start_ns: ns("t_start_ns"), end_ns: ns("t_end_ns") };
-    let question =
-        Question { origin_ns: window.start_ns, window, points: 600, requests: 2_000, request: None };
+    let question = Question {
+        origin_ns: window.start_ns,
+        window,
+        rtt_ns: 0,
+        points: 600,
+        requests: 2_000,
+        request: None,
+    };
     Stack::collect(&[cell.into()], question).expect("tables").expect("layers")
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn of(dir: &Path, op: Op, question: Question) -> Result<Vec<DeviceFli
     };
     // Each processor has a ring of its own: rows are not quite in the order of time.
     steps.sort_unstable();
-    let scope = Scope { origin_ns: question.origin_ns, window, points: 0 };
+    let scope = Scope { origin_ns: question.origin_ns, window, rtt_ns: 0, points: 0 };
     let mut devices: Vec<DeviceFlight> =
         passes(&steps).into_iter().map(|(device, passes)| look(device, &passes, scope)).collect();
     devices.retain(|device| device.flight.completed > 0);
@@ -126,7 +126,7 @@ mod tests {
         use KernelEvent::{BlockCompleted, BlockIssued};
         let temp = tempfile::tempdir().unwrap();
         let window = Span { start_ns: 100 * MS, end_ns: 200 * MS };
-        let question = Question { origin_ns: 0, window, points: 10, requests: 0, request: None };
+        let question = Question { origin_ns: 0, window, rtt_ns: 0, points: 10, requests: 0, request: None };
         assert!(of(temp.path(), Op::Read, question).unwrap().is_empty(), "nobody traced");
         let mut table = Writer::<KernelPoint>::create(temp.path().join("kernel.parquet")).unwrap();
         let mut push = |row: KernelPoint| table.push(&row).unwrap();

@@ -7,10 +7,15 @@
 use serde::Serialize;
 
 use super::outline::Outline;
+use super::rates::{Rates, Steps};
 use crate::{Sample, Span};
 
 /// A level that is exceeded for less than this share of the time is not the layer's own.
 const CEILING_SHARE: f64 = 0.99;
+/// A step in which requests are counted takes the room of so many points of a line; how many steps there are, at least
+/// and at most.
+const POINTS_OF_STEP: usize = 5;
+const STEPS: [usize; 2] = [20, 120];
 
 /// What is inside a layer, over time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -31,6 +36,9 @@ pub struct Flight {
     /// (seconds since the load began, inside from then on): thinned, over all there is.
     #[serde(skip)]
     pub series: Vec<Sample>,
+    /// How many came and went in a second, over all there is.
+    #[serde(skip)]
+    pub rates: Rates,
 }
 
 /// Over which time, and how finely.
@@ -40,8 +48,17 @@ pub(super) struct Scope {
     pub(super) origin_ns: u64,
     /// What the figures are of.
     pub(super) window: Span,
-    /// Points of the series, about.
+    /// The round trip of the path; 0 if it is not known.
+    pub(super) rtt_ns: u64,
+    /// Points of the series, about; without any nothing is drawn.
     pub(super) points: usize,
+}
+
+impl Scope {
+    fn steps(self) -> usize {
+        let [least, most] = STEPS;
+        if self.points == 0 { 0 } else { (self.points / POINTS_OF_STEP).clamp(least, most) }
+    }
 }
 
 /// Counts. `issued` and `completed` are times in any order; they are sorted here.
@@ -52,6 +69,8 @@ pub(super) fn of(issued: &mut [u64], completed: &mut [u64], scope: Scope) -> Fli
     let first = issued.first().copied().unwrap_or(start_ns).max(scope.origin_ns);
     let last = issued.last().max(completed.last()).copied().unwrap_or(end_ns);
     let mut outline = Outline::new(first, last, scope.points);
+    let is_empty = issued.is_empty() && completed.is_empty();
+    let mut steps = Steps::new(first, last, scope.rtt_ns, if is_empty { 0 } else { scope.steps() });
     let mut held = Held::default();
     let mut flight = Flight::default();
     let (mut i, mut c, mut level, mut since) = (0, 0, 0_i64, start_ns);
@@ -81,8 +100,9 @@ pub(super) fn of(issued: &mut [u64], completed: &mut [u64], scope: Scope) -> Fli
             flight.issued += came as u64;
             flight.completed += went as u64;
         }
-        if t >= scope.origin_ns {
+        if t >= scope.origin_ns && scope.points > 0 {
             outline.push(t, level);
+            steps.add(t, came, went);
         }
     }
     if since < end_ns {
@@ -93,6 +113,7 @@ pub(super) fn of(issued: &mut [u64], completed: &mut [u64], scope: Scope) -> Fli
     (flight.max, flight.ceiling, flight.mean) = (held.max(), held.ceiling(), held.mean());
     let second = |t: u64| (t - scope.origin_ns) as f64 / 1e9;
     flight.series = outline.finish().into_iter().map(|(t, level)| (second(t), level.max(0) as f64)).collect();
+    flight.rates = steps.finish(scope.origin_ns);
     flight
 }
 
@@ -107,6 +128,7 @@ impl Flight {
             self.mean *= one_in;
             self.at_edges *= one_in;
             self.series.iter_mut().for_each(|(_, level)| *level *= one_in);
+            self.rates.scale(one_in);
         }
         self
     }
@@ -161,7 +183,7 @@ mod tests {
     use super::*;
 
     fn scope(start_ns: u64, end_ns: u64) -> Scope {
-        Scope { origin_ns: 0, window: Span { start_ns, end_ns }, points: 300 }
+        Scope { origin_ns: 0, window: Span { start_ns, end_ns }, rtt_ns: 0, points: 300 }
     }
 
     #[test]
@@ -172,6 +194,10 @@ mod tests {
         assert!((flight.mean - 0.9).abs() < 1e-9, "{}", flight.mean);
         let levels: Vec<f64> = flight.series.iter().map(|(_, level)| *level).collect();
         assert_eq!(levels, [1.0, 3.0, 2.0, 2.0, 1.0, 0.0]);
+        let Rates { start_s, step_s, issued, completed } = flight.rates;
+        let count = |rates: &[f64]| rates.iter().sum::<f64>() * step_s;
+        assert!((count(&issued) - 4.0).abs() < 1e-9 && (count(&completed) - 4.0).abs() < 1e-9);
+        assert_eq!((start_s * 1e9, issued.len()), (10.0, 50));
     }
 
     #[test]

@@ -81,7 +81,8 @@ mod tests {
         let mut leaves: Vec<u64> = passes.iter().map(|pass| pass.leave_ns).collect();
         let mut spent = Spent::default();
         passes.iter().for_each(|pass| spent.add(pass, window));
-        let flight = flight::of(&mut enters, &mut leaves, Scope { origin_ns: 0, window, points: 30 });
+        let flight =
+            flight::of(&mut enters, &mut leaves, Scope { origin_ns: 0, window, rtt_ns: 0, points: 30 });
         of(spent, &flight, window)
     }
 

@@ -9,7 +9,9 @@ mod gate;
 mod layer;
 mod little;
 mod outline;
+mod parts;
 mod passage;
+mod rates;
 mod request;
 mod rows;
 mod sampling;
@@ -30,19 +32,16 @@ pub(crate) use device::of as devices;
 pub use flight::Flight;
 pub use layer::{LAYERS, Layer};
 pub use little::Residence;
+pub use rates::Rates;
 pub use request::{Request, Stage};
 pub use stamp::Stamp;
 pub use survey::Example;
 
 use little::Spent;
+use parts::Parts;
 use passage::Passage;
 use rows::{Place, Rows};
 use sampling::Sampling;
-
-/// Sessions that are looked at one by one, and connections of sessions that have several; the rest are counted in the
-/// sum alone.
-const MOST_SESSIONS: usize = 16;
-const MOST_CONNECTIONS: usize = 16;
 
 /// What to ask of a cell, and how finely to draw it.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +50,9 @@ pub struct Question {
     pub origin_ns: u64,
     /// What the figures are of.
     pub window: Span,
-    /// Points of a line, about.
+    /// The round trip of the path; 0 if it is not known.
+    pub rtt_ns: u64,
+    /// Points of all lines of one layer, about.
     pub points: usize,
     /// Requests to keep for looking at one by one, about.
     pub requests: usize,
@@ -131,7 +132,7 @@ pub struct LayerFlight {
 impl Stack {
     /// Asks everything of the tables in these directories, one for each host that wrote any; `None` if none has a
     /// table `layers`.
-    pub fn collect(dirs: &[PathBuf], mut question: Question) -> Result<Option<Stack>, TableError> {
+    pub fn collect(dirs: &[PathBuf], question: Question) -> Result<Option<Stack>, TableError> {
         let sampling = Sampling::said(dirs)?;
         let Some(rows) = Rows::open(dirs, sampling)? else { return Ok(None) };
         let survey = survey::of(dirs, sampling, question)?;
@@ -153,18 +154,20 @@ impl Stack {
             layers: Vec::new(),
         };
         stack.connections = parts.connections.iter().map(connection).collect();
-        // A page draws all of them, with the room for one line.
-        question.points /= parts.drawn();
+        // A page draws them with the room for one.
+        let shares = parts.shares(question.points);
+        let finely = |points: usize| Question { points, ..question };
         for layer in LAYERS {
             let Some(passage) = rows.passage(layer, &survey.clock, question.window)? else { continue };
-            stack.all.extend(look(layer, &passage, |_| true, question));
+            stack.all.extend(look(layer, &passage, |_| true, finely(shares.of_sum())));
             let place = |number: u16| rows.places().get(usize::from(number));
             for (number, session) in stack.sessions.iter_mut().enumerate() {
                 let is_of = |of| place(of).is_some_and(|place| place.session == number);
-                session.layers.extend(look(layer, &passage, is_of, question));
+                session.layers.extend(look(layer, &passage, is_of, finely(shares.of_session(number))));
             }
-            for (wanted, connection) in parts.connections.iter().zip(&mut stack.connections) {
-                connection.layers.extend(look(layer, &passage, |of| place(of) == Some(wanted), question));
+            for (number, connection) in stack.connections.iter_mut().enumerate() {
+                let is_of = |of| place(of) == Some(&parts.connections[number]);
+                connection.layers.extend(look(layer, &passage, is_of, finely(shares.of_connection(number))));
             }
         }
         stack.clock = survey.clock;
@@ -175,15 +178,25 @@ impl Stack {
         Ok(Some(stack))
     }
 
-    /// The most requests of one session that were inside a layer; `None` if only some of the recorded requests
-    /// have its times, because a mean can be scaled up and a maximum cannot.
+    /// The most requests of one session that were inside a layer; `None` if only some requests have its times,
+    /// because a mean can be scaled up and a maximum cannot.
     pub fn in_flight_max(&self, layer: &str) -> Option<f64> {
+        let has_all = |found: &&LayerFlight| found.is_whole && found.one_in == 1.0;
         let most = |layers: &[LayerFlight]| {
-            layers.iter().find(|l| l.name == layer && l.is_whole).map(|l| l.flight.max)
+            layers.iter().find(|found| found.name == layer).filter(has_all).map(|found| found.flight.max)
         };
         match self.sessions.as_slice() {
             [] => most(&self.all),
             sessions => sessions.iter().filter_map(|s| most(&s.layers)).max_by(f64::total_cmp),
+        }
+    }
+
+    /// Number of a session, from 1: the one with most requests is the first. `None` beyond those that are looked at one
+    /// by one.
+    pub fn session_number(&self, session: u64) -> Option<usize> {
+        match self.sessions.as_slice() {
+            [] => Some(1),
+            sessions => sessions.iter().position(|known| known.session == session).map(|n| n + 1),
         }
     }
 
@@ -193,37 +206,13 @@ impl Stack {
     }
 }
 
-/// What is looked at besides the sum.
-struct Parts {
-    sessions: Vec<u64>,
-    connections: Vec<Place>,
-}
-
-impl Parts {
-    fn of(rows: &Rows<'_>) -> Parts {
-        let sessions = if rows.sessions().len() > 1 { rows.sessions() } else { &[] };
-        let of_session = rows.places().chunk_by(|a, b| a.session == b.session);
-        let several = of_session.filter(|places| places.len() > 1).flatten();
-        Parts {
-            sessions: sessions.iter().take(MOST_SESSIONS).copied().collect(),
-            connections: several.take(MOST_CONNECTIONS).copied().collect(),
-        }
-    }
-
-    /// The sum, a session, and the connections of that.
-    fn drawn(&self) -> usize {
-        let of_first = self.connections.iter().filter(|place| place.session == 0).count();
-        1 + self.sessions.len().min(1) + of_first
-    }
-}
-
 fn look(
     layer: &Layer,
     passage: &Passage,
     is_wanted: impl Fn(u16) -> bool,
     question: Question,
 ) -> Option<LayerFlight> {
-    let Question { origin_ns, window, points, .. } = question;
+    let Question { origin_ns, window, rtt_ns, points, .. } = question;
     let (mut enters, mut leaves) = (Vec::new(), Vec::new());
     let (mut spent, mut unended) = (Spent::default(), 0);
     for pass in passage.passes.iter().filter(|pass| is_wanted(pass.place)) {
@@ -237,7 +226,7 @@ fn look(
     if enters.is_empty() {
         return None;
     }
-    let flight = flight::of(&mut enters, &mut leaves, flight::Scope { origin_ns, window, points });
+    let flight = flight::of(&mut enters, &mut leaves, flight::Scope { origin_ns, window, rtt_ns, points });
     let residence = little::of(spent, &flight, window);
     Some(LayerFlight {
         name: layer.name,
