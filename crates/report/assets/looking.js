@@ -1,5 +1,5 @@
-// Draws what is inside a cell: one request through all layers, and packets between the hosts. Each drawing gets
-// its element, its rows of numbers (see crates/report/src/looking) and page.js's way of plotting.
+// Draws what is inside a cell: requests in each layer, one of them through all layers, and packets between the hosts.
+// Each drawing gets its element, its rows of numbers (see crates/report/src/looking) and page.js's way of plotting.
 (() => {
   "use strict";
   const GAP = "\u202f";
@@ -26,6 +26,72 @@
     return ticks;
   };
   const margin = { l: 8, r: 12, t: 10, b: 8 };
+
+  // Requests inside each layer, of all, of a session or of a connection; below, what one layer is handed in a second and
+  // what comes back from it.
+  const layers = async (box, data, plot) => {
+    const state = box.farlunState || { whose: 0, at: data.at, lines: [] };
+    const choice = (label, parent) => {
+      const select = element("select", "", element("label", "", parent, label));
+      select.addEventListener("change", () => { state[select.name] = Number(select.value); show().catch(window.farlunFail); });
+      return select;
+    };
+    const offer = (select, name, options) => {
+      select.name = name;
+      select.replaceChildren();
+      options.forEach(([value, text]) => { element("option", "", select, text).value = value; });
+      select.value = state[name];
+    };
+    if (!box.farlunState) {
+      box.farlunState = state;
+      const bar = element("div", "bar", box);
+      if (data.groups.length > 1) offer(choice(`of${GAP}`, bar), "whose", data.groups.map(([name], i) => [i, name]));
+      if (data.more) element("span", "end", bar, `${data.more} more are not drawn: the page has no room for them`);
+      state.inside = element("div", "plot tall", box);
+      state.layer = choice(`Handed over and come back in a second:${GAP}`, element("div", "bar", box));
+      state.rates = element("div", "plot small", box);
+    }
+    // Times stand in the page as distances, in microseconds.
+    const lines = () => state.lines[state.whose] ||= data.groups[state.whose][1].map(([layer, seen, since, inside, step, issued, completed]) => {
+      let t = 0;
+      const [title, color, width] = data.layers[layer];
+      return { layer, title, color, width, seen: seen === 1, x: since.map((d) => (t += d) / 1e6), inside, step, issued, completed };
+    });
+    const axes = (unit) => ({
+      xaxis: { title: { text: "since the load began, s" } }, yaxis: { title: { text: unit }, rangemode: "tozero", uirevision: state.whose },
+      uirevision: "as it was", margin, shapes: data.window ? [{ type: "rect", xref: "x", yref: "paper", x0: data.window[0], x1: data.window[1],
+        y0: 0, y1: 1, fillcolor: "var(--window)", line: { width: 0 }, layer: "below" }] : [],
+    });
+    const drawInside = () => plot(state.inside, lines().map((l) => ({
+      type: "scatter", mode: "lines", name: l.title, uid: `layer-${l.layer}`, x: l.x, y: l.inside, visible: l.seen ? true : "legendonly",
+      line: { color: l.color, width: l.width, shape: "hv" }, hovertemplate: `%{y} at %{x:.4f} s<extra>${l.title}</extra>`,
+    })), { ...axes("requests inside"), legend: { orientation: "v", x: 1.01, xanchor: "left", y: 1, yanchor: "top",
+      font: { size: 12, color: "var(--ink)" }, traceorder: "normal" } });
+    const drawRates = () => {
+      const line = lines().find((l) => l.layer === state.at) || lines()[0];
+      const [begin, step] = line.step;
+      // A step lasts until the next begins, the last one too.
+      const x = [...line.issued, 0].map((rate, i) => (begin + i * step) / 1e6);
+      const trace = (name, rates, own) => ({ type: "scatter", mode: "lines", name, x, y: [...rates, rates.at(-1)],
+        line: { shape: "hv", ...own }, hovertemplate: `%{y:.4~g} in a second at %{x:.3f} s<extra>${name}</extra>` });
+      return plot(state.rates, [trace("handed over", line.issued, { color: line.color, width: 3.6 }),
+        trace("come back", line.completed, { color: "var(--ink)", width: 1.2 })], axes("requests in a second"));
+    };
+    const show = async () => {
+      offer(state.layer, "at", lines().map((l) => [l.layer, l.title]));
+      if (state.layer.selectedIndex < 0) state.layer.selectedIndex = 0;
+      await Promise.all([drawInside(), drawRates()]);
+    };
+    await show();
+    if (!state.wired) {
+      state.wired = true;
+      state.inside.on("plotly_relayout", (change) => {
+        const range = "xaxis.range[0]" in change ? [change["xaxis.range[0]"], change["xaxis.range[1]"]] : null;
+        if (range) Plotly.relayout(state.rates, { "xaxis.range": range });
+        else if (change["xaxis.autorange"]) Plotly.relayout(state.rates, { "xaxis.autorange": true });
+      });
+    }
+  };
 
   // One request: on the left all of them by latency, on the right the stages of the chosen one.
   const request = async (box, data, plot) => {
@@ -83,7 +149,7 @@
       const [session, sn, itt, connection, op, offset, length, called, latency] = rows[state.chosen];
       state.about.replaceChildren();
       element("b", "", state.about, `${op} of ${grouped(length)} bytes at ${grouped(offset)}`);
-      state.about.append(` · ${time(latency * 1e3)} · cmd_sn ${sn}, itt 0x${itt.toString(16)}, session ${session}, connection ${connection}`);
+      state.about.append(` · ${time(latency * 1e3)} · cmd_sn ${sn}, itt 0x${itt.toString(16)}, ${session === null ? "a further session" : `session ${session}`}, connection ${connection}`);
       state.buttons.forEach((b) => b.setAttribute("aria-pressed", String(Number(b.dataset.request) === state.chosen)));
       await Promise.all([cloud(), stages()]);
     };
@@ -213,5 +279,5 @@
     }
   };
 
-  window.farlunLooking = { request, packets };
+  window.farlunLooking = { layers, request, packets };
 })();

@@ -32,6 +32,18 @@
     const stages = request.querySelectorAll(".plot")[1].data[0];
     note.stagesUs = String(stages.x.reduce((sum, x) => sum + x, 0));
     note.latencyUs = String(request.querySelectorAll(".plot")[0].data[1].y[0] * 1e3);
+    const [whose, layer] = document.querySelectorAll("#fig-in-flight-1 select");
+    const choose = async (select, index) => {
+      select.selectedIndex = index;
+      select.dispatchEvent(new Event("change"));
+      await settled();
+    };
+    await choose(whose, [...whose.options].findIndex((option) => option.textContent === "session 2"));
+    await choose(layer, layer.options.length - 1);
+    const [inside, rates] = document.querySelectorAll("#fig-in-flight-1 .plot");
+    note.inside = `${inside.data.at(-1).name} at the end of ${inside.data.length}`;
+    const { x, y } = rates.data[0];
+    note.issued = String(y.slice(0, -1).reduce((sum, rate, i) => sum + rate * (x[i + 1] - x[i]), 0));
     note.acted = "1";
   };
   act().catch(window.farlunFail);

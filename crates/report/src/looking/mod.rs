@@ -1,10 +1,11 @@
 //! What a page shows of the inside of a cell: requests in every layer, one request, the packets.
 //!
-//! Requests and packets go into the page as they are, in rows of numbers; its script draws those that are
-//! in view. Lines come thinned from `analysis`.
+//! All goes into the page in rows of numbers, and its script draws what is chosen or in view: requests and packets as
+//! they are, lines thinned by `analysis`.
 
 mod devices;
 mod in_flight;
+mod lines;
 mod packets;
 mod request;
 
@@ -38,7 +39,7 @@ pub(crate) struct Inside {
     pub(crate) devices: Vec<String>,
     /// What is doubtful about it.
     pub(crate) doubts: Vec<String>,
-    pub(crate) in_flight: Option<Figure>,
+    pub(crate) in_flight: Option<Drawing>,
     pub(crate) residence: Option<Table>,
     /// Whose that is.
     pub(crate) whose: Option<String>,
@@ -67,9 +68,9 @@ impl Drawing {
 impl Inside {
     /// The figures as the page's script wants them.
     pub(crate) fn json(&self) -> impl Iterator<Item = Value> {
-        let drawings = [&self.request, &self.packets].into_iter().flatten();
+        let drawings = [&self.in_flight, &self.request, &self.packets].into_iter().flatten();
         let gaps = self.gaps.iter().flat_map(|(_, _, figures)| figures);
-        self.in_flight.iter().chain(gaps).map(Figure::json).chain(drawings.map(Drawing::json))
+        drawings.map(Drawing::json).chain(gaps.map(Figure::json))
     }
 }
 
@@ -104,7 +105,12 @@ fn one(n: usize, cell: &CellResult, repeat: &Repeat, tour: &Tour) -> Inside {
         gist: stack.map_or_else(String::new, in_flight::gist),
         devices: devices::sentences(repeat, &cell.op),
         doubts: stack.map_or_else(Vec::new, in_flight::doubts),
-        in_flight: in_flight.and_then(|stack| in_flight::figure(n, stack, repeat.window_s)),
+        in_flight: in_flight.and_then(|stack| lines::data(stack, repeat.window_s)).map(|data| Drawing {
+            id: format!("fig-in-flight-{n}"),
+            title: "Requests inside each layer".to_owned(),
+            kind: "layers",
+            data,
+        }),
         residence: in_flight.map(in_flight::table),
         whose: in_flight.and_then(in_flight::whose),
         request: request.map(|stack| Drawing {

@@ -4,19 +4,15 @@ use analysis::layers::{Request, Stack, Stage, Stamp};
 use event::Host;
 use serde_json::{Value, json};
 
-/// `requests`: `[session, cmd_sn, itt, connection, op, offset, length, called s, latency ms, stages]`, a stage
+/// `requests`: `[session or null, cmd_sn, itt, connection, op, offset, length, called s, latency ms, stages]`, a stage
 /// being `[hand-over it begins with, the one it ends with, start µs, length µs]`; `stamps`: the names of the hand-overs and the
 /// host of each; `examples`: `[name, number of the request]`.
 pub(super) fn data(stack: &Stack) -> Value {
     let origin_ns = stack.origin_ns;
-    let mut sessions: Vec<u64> = stack.requests.iter().map(|request| request.id.session).collect();
-    sessions.sort_unstable();
-    sessions.dedup();
     let row = |request: &Request| {
         let id = request.id;
-        let session = sessions.binary_search(&id.session).unwrap_or(0) + 1;
         json!([
-            session,
+            stack.session_number(id.session),
             id.cmd_sn,
             id.itt,
             id.connection,

@@ -48,8 +48,8 @@ pub(super) fn layers(cells: &[Inside]) -> String {
         for sentence in &cell.devices {
             let _ = write!(body, "<p class=\"note\">{}</p>", escape(sentence));
         }
-        if let Some(figure) = &cell.in_flight {
-            part(&mut body, &figure.title, IN_FLIGHT, &drawing(figure, "tall"));
+        if let Some(drawing) = &cell.in_flight {
+            part(&mut body, &drawing.title, IN_FLIGHT, &place(drawing));
         }
         if let Some(whose) = &cell.whose {
             let _ = write!(body, "<p class=\"note\">{}</p>", escape(whose));
@@ -80,7 +80,8 @@ pub(super) fn layers(cells: &[Inside]) -> String {
 
 const IN_FLIGHT: &str = "Handed to a layer less come back from it. Lines that lie on each other are drawn wide for outer layers and \
                          narrow for inner ones: where a narrow line leaves the wide one, requests wait. The shaded stretch is \
-                         what the figures are of. Drag to zoom, double-click to go back, click the legend to show or hide.";
+                         what the figures are of. Below, how many are handed to one layer in a second, and how many come back. \
+                         Drag to zoom, double-click to go back, click the legend to show or hide.";
 const REQUEST: &str = "Left: requests by their latency; click one. Right: its stages, which add up to the latency. Blue is the \
                        initiator, grey the way between the hosts, orange the target.";
 const PACKETS: &str = "Every packet of the busiest connection, from the host that sent it to the one that got it. Drag to zoom, \
