@@ -10,6 +10,7 @@ mod capture;
 mod flood;
 mod gaps;
 mod memory;
+mod page;
 mod spread;
 mod stream;
 mod tgt;
@@ -47,6 +48,7 @@ const SECTIONS: &[Section] = &[
     ("untraced", untraced::run),
     ("capture", capture::run),
     ("gaps", gaps::run),
+    ("page", page::run),
 ];
 
 /// Runs the sections of these names, or every section; true if every bound holds.
