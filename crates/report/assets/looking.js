@@ -58,7 +58,7 @@
       return { layer, title, color, width, seen: seen === 1, x: since.map((d) => (t += d) / 1e6), inside, step, issued, completed };
     });
     const axes = (unit) => ({
-      xaxis: { title: { text: "since the load began, s" } }, yaxis: { title: { text: unit }, rangemode: "tozero", uirevision: state.whose },
+      xaxis: { title: { text: "since the load began, s" }, rangemode: "tozero" }, yaxis: { title: { text: unit }, rangemode: "tozero", uirevision: state.whose },
       uirevision: "as it was", margin, shapes: data.window ? [{ type: "rect", xref: "x", yref: "paper", x0: data.window[0], x1: data.window[1],
         y0: 0, y1: 1, fillcolor: "var(--window)", line: { width: 0 }, layer: "below" }] : [],
     });
