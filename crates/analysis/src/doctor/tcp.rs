@@ -63,9 +63,22 @@ pub(super) fn more_connections(facts: &Facts) -> f64 {
 
 /// A rate that holds for a share of the time: what the load would get if it held all the time and nothing else did.
 /// Between an acknowledgement and what it lets go nothing is held for a moment, so that most of the time is all of it.
-fn held(facts: &Facts, share: f64, of_connection: bool) -> Effect {
+fn held(facts: &Facts, share: f64) -> f64 {
     let share = if share >= MOST_OF_IT { 1.0 } else { share.max(LEAST_SHARE) };
-    Effect::Rate { bytes_per_s: facts.current.bytes_per_s / share, of_connection }
+    facts.current.bytes_per_s / share
+}
+
+/// A buffer that holds for a share of the time: the same, and no more than what it can carry in a round trip. One that does
+/// not limit yet would with that.
+fn buffered(facts: &Facts, share: f64, carries_bytes: Option<f64>) -> Option<Effect> {
+    let carries = carries_bytes.zip(facts.rtt_s).map(|(bytes, rtt_s)| bytes / rtt_s.max(1e-6));
+    let bytes_per_s = if share >= LEAST_SHARE {
+        let most = carries.map_or(f64::INFINITY, |carries| carries.max(facts.current.bytes_per_s));
+        held(facts, share).min(most)
+    } else {
+        carries?
+    };
+    Some(Effect::Rate { bytes_per_s, of_connection: true })
 }
 
 fn receive_window(facts: &Facts, sender: &Sender) -> Option<Finding> {
@@ -83,15 +96,12 @@ fn receive_window(facts: &Facts, sender: &Sender) -> Option<Finding> {
     evidence.extend(
         limit.map(|b| count("what its buffer may grow to", b, "bytes", "sessions: receive_buffer_max_bytes")),
     );
-    let effect = if sender.receive_window >= LEAST_SHARE {
-        held(facts, sender.receive_window, true)
-    } else {
-        // It does not limit yet; it would from here on.
-        let limit = limit? * facts.connections.max(1.0);
+    let carries = limit.map(|limit| {
+        let limit = limit * facts.connections.max(1.0);
         let grown = window.filter(|window| *window >= GROWN * limit);
-        let most = (WINDOW_OF_BUFFER * limit).min(grown.unwrap_or(f64::INFINITY));
-        Effect::Rate { bytes_per_s: most / facts.rtt_s?.max(1e-6), of_connection: true }
-    };
+        (WINDOW_OF_BUFFER * limit).min(grown.unwrap_or(f64::INFINITY))
+    });
+    let effect = buffered(facts, sender.receive_window, carries)?;
     Some(Finding { limiter: Limiter::ReceiveWindow, share: sender.receive_window, effect, evidence })
 }
 
@@ -130,12 +140,8 @@ fn send_buffer(facts: &Facts, sender: &Sender) -> Option<Finding> {
             count("what the send buffer may grow to", b, "bytes", "sessions: send_buffer_max_bytes")
         }),
     );
-    let effect = if share >= LEAST_SHARE {
-        held(facts, share, true)
-    } else {
-        let most = limit? * facts.connections.max(1.0) * SENT_OF_BUFFER;
-        Effect::Rate { bytes_per_s: most / facts.rtt_s?.max(1e-6), of_connection: true }
-    };
+    let carries = limit.map(|limit| limit * facts.connections.max(1.0) * SENT_OF_BUFFER);
+    let effect = buffered(facts, share, carries)?;
     Some(Finding { limiter: Limiter::SendBuffer, share, effect, evidence })
 }
 
@@ -181,13 +187,14 @@ fn congestion_window(facts: &Facts, sender: &Sender) -> Option<Finding> {
             "sockets: retransmitted_packets",
         )),
     }
-    let effect = if share >= LEAST_SHARE {
-        held(facts, share, true)
+    let bytes_per_s = if share >= LEAST_SHARE {
+        held(facts, share)
     } else if limiter == Limiter::Loss && sender.retransmitted >= MANY_LOSSES && sender.backlogged < 0.5 {
-        Effect::Rate { bytes_per_s: after_losses(facts, sender)?, of_connection: true }
+        after_losses(facts, sender)?
     } else {
         return None;
     };
+    let effect = Effect::Rate { bytes_per_s, of_connection: true };
     Some(Finding { limiter, share, effect, evidence })
 }
 

@@ -265,6 +265,11 @@ fn what_does_not_hold_yet_is_next() {
     check(&few, Limiter::CallerDepth, to(&few, 0.3e6), Limiter::ReceiveWindow);
     few.receiver.window_bytes = Some(0.2e6);
     check(&few, Limiter::CallerDepth, to(&few, 0.5e6), Limiter::ReceiveWindow);
+    // A send buffer that was full now and then carries no more than its size in a round trip.
+    let mut window = closed([128.0, 128.0, 8.0], 0.0166, 64.0 * KIB);
+    let sender = Sender { send_buffer: 0.24, buffer_most_bytes: Some(0.8e6), ..none };
+    window.sender = Some(sender);
+    check(&window, Limiter::CommandWindow, to(&window, 0.6e6), Limiter::SendBuffer);
 }
 
 #[test]
