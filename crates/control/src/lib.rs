@@ -11,6 +11,7 @@ mod auto;
 mod beside;
 mod cap;
 mod choice;
+mod connections;
 mod cuts;
 mod max_filter;
 mod monitor;
@@ -28,6 +29,7 @@ mod wary;
 mod word;
 
 pub use choice::Choice;
+pub use connections::{Connections, Traffic};
 pub use monitor::Monitor;
 pub use policy::{Decision, Observation, Policy, UNCAPPED};
 pub use share::{Claim, Sharing};
