@@ -18,6 +18,8 @@ use crate::syscall::check;
 pub struct TcpInfo {
     /// Congestion state.
     pub state: CongestionState,
+    /// Both ends understand marks of the path (ECN), so that routers may mark instead of drop.
+    pub has_ecn: bool,
     /// The delivery rate was measured while the application had too little to send.
     pub app_limited: bool,
     /// Maximum segment size for sending.
@@ -79,6 +81,8 @@ impl TcpInfo {
 }
 
 pub(crate) const LEN: usize = 248;
+/// TCPI_OPT_ECN.
+const OPTION_ECN: u8 = 8;
 
 /// Reads TCP_INFO of a connection.
 pub fn read(stream: &TcpStream) -> io::Result<TcpInfo> {
@@ -108,6 +112,7 @@ pub(crate) fn parse(bytes: &[u8; LEN]) -> TcpInfo {
     let micros = |us: u32| Duration::from_micros(u64::from(us));
     TcpInfo {
         state: CongestionState::from_kernel(bytes[1]),
+        has_ecn: bytes[5] & OPTION_ECN != 0,
         app_limited: bytes[7] & 1 != 0,
         mss_bytes: word(16),
         retransmission_timeout: micros(word(8)),
