@@ -250,7 +250,7 @@ impl Side {
         let sense = Sense::parse(&completion.sense).ok();
         let status = Status(completion.status);
         let open = &mut self.open[token];
-        self.watch.completed(completion.token, open.submitted);
+        self.watch.completed(completion.token, completion.cid, open.submitted);
         let attention = sense.filter(|_| status == Status::CHECK_CONDITION).filter(is_attention);
         if let Some(attention) = attention
             && open.attentions < ATTENTIONS_MAX

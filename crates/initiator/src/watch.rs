@@ -4,7 +4,7 @@
 //! the LUN loses its tasks by that, so an abort that is refused for another reason is not followed by it.
 //!
 //! A slow path is no reason: a command is overdue only if nothing at all moves any more, or if others that
-//! were submitted much later have overtaken it.
+//! were submitted much later have overtaken it on its own connection. Another one may be much faster.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use wire::scsi::Cdb;
 use crate::side::Open;
 
 /// What has been seen of a session's commands.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Watch {
     /// When data or an answer was last on its way.
     moved: Instant,
-    /// When the latest-submitted of the completed commands was submitted.
-    latest: Instant,
+    /// When the latest-submitted of the commands that a connection has completed was submitted, by CID.
+    latest: Vec<Instant>,
     aborting: Option<Aborting>,
 }
 
@@ -66,7 +66,7 @@ pub enum Abort {
 
 impl Watch {
     pub(crate) fn new(now: Instant) -> Watch {
-        Watch { moved: now, latest: Instant::ZERO, aborting: None }
+        Watch { moved: now, latest: Vec::new(), aborting: None }
     }
 
     /// Data or an answer is on its way.
@@ -74,9 +74,14 @@ impl Watch {
         self.moved = now;
     }
 
-    /// A command that was submitted then is answered. If it was to be aborted, it need not be any more.
-    pub(crate) fn completed(&mut self, token: u64, submitted: Instant) {
-        self.latest = self.latest.max(submitted);
+    /// A command that was submitted then is answered on this connection. If it was to be aborted, it need not be any
+    /// more.
+    pub(crate) fn completed(&mut self, token: u64, cid: u16, submitted: Instant) {
+        let cid = usize::from(cid);
+        if self.latest.len() <= cid {
+            self.latest.resize(cid + 1, Instant::ZERO);
+        }
+        self.latest[cid] = self.latest[cid].max(submitted);
         self.aborting = self.aborting.filter(|aborting| aborting.token != token);
     }
 
@@ -99,13 +104,14 @@ impl Watch {
         }
     }
 
-    /// Looks at the clock. `patience` is how long an abort and a reset may take together.
+    /// Looks at the clock. `carrier` is the connection that a command has, `patience` how long an abort and a reset may
+    /// take together.
     pub(crate) fn check(
         &mut self,
         now: Instant,
         open: &Slab<Open>,
-        timeout: Duration,
-        patience: Duration,
+        carrier: impl Fn(&Open) -> Option<u16>,
+        (timeout, patience): (Duration, Duration),
     ) -> Finding {
         let half = patience / 2;
         if let Some(Aborting { since, name, response, reset, .. }) = &mut self.aborting {
@@ -134,7 +140,8 @@ impl Watch {
             // A cache may have much to write.
             let is_flush = matches!(open.request.cdb, Cdb::SynchronizeCache { .. });
             let limit = if is_flush { timeout * 4 } else { timeout };
-            let is_overtaken = self.latest >= open.submitted + limit / 2;
+            let latest = carrier(open).and_then(|cid| self.latest.get(usize::from(cid)));
+            let is_overtaken = latest.is_some_and(|latest| *latest >= open.submitted + limit / 2);
             now.since(open.submitted) >= limit && (is_overtaken || now.since(self.moved) >= limit)
         };
         let overdue = open.iter().filter(|(_, open)| is_overdue(open)).min_by_key(|(_, open)| open.submitted);
@@ -175,37 +182,56 @@ mod tests {
         submitted.iter().map(open).enumerate().collect()
     }
 
+    /// Looks at commands of one connection.
+    fn check(watch: &mut Watch, now: Instant, open: &Slab<Open>) -> Finding {
+        watch.check(now, open, |_| Some(0), (LIMIT, PATIENCE))
+    }
+
     #[test]
     fn a_slow_path_is_no_reason() {
         let (open, mut watch) = (open(&[0, 1, 2]), Watch::new(at(0)));
         for s in 0..100 {
             watch.progress(at(s));
-            assert_eq!(watch.check(at(s + 9), &open, LIMIT, PATIENCE), Finding::Fine);
+            assert_eq!(check(&mut watch, at(s + 9), &open), Finding::Fine);
         }
-        assert_eq!(watch.check(at(109), &open, LIMIT, PATIENCE), Finding::Abort(0));
+        assert_eq!(check(&mut watch, at(109), &open), Finding::Abort(0));
     }
 
     #[test]
     fn one_that_is_overtaken_for_long_is_overdue() {
         let (open, mut watch) = (open(&[20, 3, 15]), Watch::new(at(0)));
         watch.progress(at(13));
-        watch.completed(0, at(7));
-        assert_eq!(watch.check(at(13), &open, LIMIT, PATIENCE), Finding::Fine);
-        watch.completed(0, at(8));
-        assert_eq!(watch.check(at(12), &open, LIMIT, PATIENCE), Finding::Fine);
-        assert_eq!(watch.check(at(13), &open, LIMIT, PATIENCE), Finding::Abort(1));
+        watch.completed(0, 0, at(7));
+        assert_eq!(check(&mut watch, at(13), &open), Finding::Fine);
+        watch.completed(0, 0, at(8));
+        assert_eq!(check(&mut watch, at(12), &open), Finding::Fine);
+        assert_eq!(check(&mut watch, at(13), &open), Finding::Abort(1));
+    }
+
+    #[test]
+    fn a_faster_connection_overtakes_nobody() {
+        let (open, mut watch) = (open(&[0, 9]), Watch::new(at(0)));
+        watch.progress(at(19));
+        watch.completed(2, 1, at(18));
+        let two = |open: &Open| Some(u16::from(open.submitted > at(5)));
+        assert_eq!(watch.check(at(20), &open, two, (LIMIT, PATIENCE)), Finding::Abort(1), "the second has");
+        let mut watch = Watch::new(at(0));
+        watch.progress(at(19));
+        watch.completed(2, 1, at(18));
+        assert_eq!(watch.check(at(20), &open, |_| Some(0), (LIMIT, PATIENCE)), Finding::Fine);
+        assert_eq!(watch.check(at(20), &open, |_| None, (LIMIT, PATIENCE)), Finding::Fine);
     }
 
     #[test]
     fn an_answer_that_comes_before_the_abort_does_counts() {
         let (both, left, mut watch) = (open(&[0, 9]), open(&[9]), Watch::new(at(0)));
-        assert_eq!(watch.check(at(10), &both, LIMIT, PATIENCE), Finding::Abort(0));
+        assert_eq!(check(&mut watch, at(10), &both), Finding::Abort(0));
         watch.progress(at(11));
-        watch.completed(1, at(0));
-        assert_eq!(watch.check(at(12), &both, LIMIT, PATIENCE), Finding::Reset);
-        watch.completed(0, at(0));
+        watch.completed(1, 0, at(0));
+        assert_eq!(check(&mut watch, at(12), &both), Finding::Reset);
+        watch.completed(0, 0, at(0));
         watch.answered(0, task_response::NO_SUCH_TASK);
-        assert_eq!(watch.check(at(13), &left, LIMIT, PATIENCE), Finding::Fine);
+        assert_eq!(check(&mut watch, at(13), &left), Finding::Fine);
     }
 
     #[test]
@@ -215,10 +241,10 @@ mod tests {
         {
             let (open, mut watch) = (open(&[0]), Watch::new(at(0)));
             watch.answered(0, 0);
-            assert_eq!(watch.check(at(10), &open, LIMIT, PATIENCE), Finding::Abort(0));
-            assert_eq!(watch.check(at(11), &open, LIMIT, PATIENCE), Finding::Fine);
+            assert_eq!(check(&mut watch, at(10), &open), Finding::Abort(0));
+            assert_eq!(check(&mut watch, at(11), &open), Finding::Fine);
             watch.answered(0, response);
-            assert_eq!(watch.check(at(13), &open, LIMIT, PATIENCE), Finding::GiveUp("READ", expected));
+            assert_eq!(check(&mut watch, at(13), &open), Finding::GiveUp("READ", expected));
         }
     }
 
@@ -226,10 +252,10 @@ mod tests {
     fn an_abort_that_is_refused_is_no_reason_to_end_what_others_have_asked() {
         for response in [task_response::REJECTED, task_response::NOT_AUTHORIZED, 77] {
             let (open, mut watch) = (open(&[0]), Watch::new(at(0)));
-            assert_eq!(watch.check(at(10), &open, LIMIT, PATIENCE), Finding::Abort(0));
+            assert_eq!(check(&mut watch, at(10), &open), Finding::Abort(0));
             watch.answered(0, response);
             let expected = Finding::GiveUp("READ", Abort::Refused { response });
-            assert_eq!(watch.check(at(11), &open, LIMIT, PATIENCE), expected);
+            assert_eq!(check(&mut watch, at(11), &open), expected);
         }
     }
 
@@ -242,14 +268,14 @@ mod tests {
             (None, 13, Abort::Refused { response: refused }),
         ] {
             let (open, mut watch) = (open(&[0]), Watch::new(at(0)));
-            assert_eq!(watch.check(at(10), &open, LIMIT, PATIENCE), Finding::Abort(0));
+            assert_eq!(check(&mut watch, at(10), &open), Finding::Abort(0));
             watch.answered(0, refused);
-            assert_eq!(watch.check(at(11), &open, LIMIT, PATIENCE), Finding::Reset);
+            assert_eq!(check(&mut watch, at(11), &open), Finding::Reset);
             if reset.is_none() {
-                assert_eq!(watch.check(at(12), &open, LIMIT, PATIENCE), Finding::Fine);
+                assert_eq!(check(&mut watch, at(12), &open), Finding::Fine);
             }
             reset.into_iter().for_each(|response| watch.reset_answered(response));
-            assert_eq!(watch.check(at(after), &open, LIMIT, PATIENCE), Finding::GiveUp("READ", expected));
+            assert_eq!(check(&mut watch, at(after), &open), Finding::GiveUp("READ", expected));
         }
     }
 
@@ -265,13 +291,13 @@ mod tests {
         ] {
             let (open, mut watch) = (open(&[0]), Watch::new(at(0)));
             watch.reset_answered(complete);
-            assert_eq!(watch.check(at(10), &open, LIMIT, PATIENCE), Finding::Abort(0));
+            assert_eq!(check(&mut watch, at(10), &open), Finding::Abort(0));
             watch.reset_answered(complete);
-            assert_eq!(watch.check(at(12), &open, LIMIT, PATIENCE), Finding::Reset, "after half the time");
-            assert_eq!(watch.check(at(13), &open, LIMIT, PATIENCE), Finding::Fine, "asked once");
+            assert_eq!(check(&mut watch, at(12), &open), Finding::Reset, "after half the time");
+            assert_eq!(check(&mut watch, at(13), &open), Finding::Fine, "asked once");
             abort.into_iter().for_each(|response| watch.answered(0, response));
             reset.into_iter().for_each(|response| watch.reset_answered(response));
-            assert_eq!(watch.check(at(14), &open, LIMIT, PATIENCE), Finding::GiveUp("READ", expected));
+            assert_eq!(check(&mut watch, at(14), &open), Finding::GiveUp("READ", expected));
         }
     }
 }

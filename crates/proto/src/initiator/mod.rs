@@ -173,6 +173,12 @@ impl Session {
         self.tasks.iter().any(|(_, task)| task.is_sent)
     }
 
+    /// The connection that a command has, by its tag; `None` before it has one.
+    pub fn connection_of(&self, itt: u32) -> Option<u16> {
+        let task = self.tasks.get((itt & 0xffff) as usize);
+        task.filter(|task| task.itt == itt && task.is_assigned).map(|task| task.cid)
+    }
+
     /// Whether so many answers wait to be sent on a connection that no more should be read from it.
     pub fn is_backed_up(&self, cid: u16) -> bool {
         self.connection(cid).urgent.is_backed_up()

@@ -93,7 +93,7 @@ impl Session {
             let token = task.command.token;
             self.complete(
                 key,
-                Completion { token, status, response: 0, transferred_bytes, sense: Vec::new() },
+                Completion { token, cid, status, response: 0, transferred_bytes, sense: Vec::new() },
             );
         }
         Ok(())
@@ -114,6 +114,7 @@ impl Session {
         };
         let completion = Completion {
             token: task.command.token,
+            cid,
             status: response.status,
             response: response.response,
             transferred_bytes,

@@ -33,6 +33,8 @@ pub struct Command {
 pub struct Completion {
     /// The caller's name of it.
     pub token: u64,
+    /// The connection that carried it.
+    pub cid: u16,
     /// SCSI status.
     pub status: u8,
     /// iSCSI response code; anything but 0 means that the status is worth nothing.
