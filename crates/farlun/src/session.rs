@@ -117,9 +117,10 @@ pub(crate) struct BulkArgs {
     trace: Option<PathBuf>,
     #[command(flatten)]
     sampling: SamplingArgs,
-    /// Connections of the session, 1 to 64, as far as the target offers as many
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
-    connections: u16,
+    /// Connections of each session, 1 to 64, as far as the target offers as many; auto is one, and up to four where
+    /// losses keep it below what the path carries
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = connections)]
+    connections: Count,
     /// What decides blocks, what is outstanding and how it is sent: auto, or for comparison none, study or pace
     /// (docs/control.md)
     #[arg(long, value_name = "NAME", default_value_t, hide_default_value = true)]
@@ -130,9 +131,16 @@ impl BulkArgs {
     /// What the session is made with.
     pub(crate) fn options(self) -> anyhow::Result<Options> {
         let (trace, sampling) = (trace_dir(self.trace)?, self.sampling.sampling());
-        let mut options = Options { policy: self.policy, trace, sampling, ..self.session.options()? };
-        options.wishes.max_connections = self.connections;
-        Ok(options)
+        let options = self.session.options()?;
+        let connections = match self.connections {
+            Count::Fixed(count) => Some(count),
+            // The other policies are there to be compared with, and who limits what a connection sends means all of it.
+            Count::Auto if self.policy == Choice::Auto && !matches!(options.pacing, Pacing::AtMost(_)) => {
+                None
+            }
+            Count::Auto => Some(1),
+        };
+        Ok(Options { policy: self.policy, connections, trace, sampling, ..options })
     }
 }
 
@@ -142,6 +150,24 @@ pub(crate) fn trace_dir(dir: Option<PathBuf>) -> anyhow::Result<Option<PathBuf>>
         std::fs::create_dir_all(dir).map_err(|error| anyhow::anyhow!("{}: {error}", dir.display()))?;
     }
     Ok(dir)
+}
+
+/// What `--connections` may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Count {
+    Fixed(u16),
+    Auto,
+}
+
+/// Connections of a session at most.
+const CONNECTIONS_MAX: u16 = 64;
+
+fn connections(text: &str) -> Result<Count, String> {
+    if text == "auto" {
+        return Ok(Count::Auto);
+    }
+    let count = text.parse().ok().filter(|count| (1..=CONNECTIONS_MAX).contains(count));
+    count.map(Count::Fixed).ok_or_else(|| format!("expected auto or 1 to {CONNECTIONS_MAX}"))
 }
 
 /// What `--digest` may be.
@@ -187,6 +213,7 @@ impl SessionArgs {
             },
             timeout: self.timeout,
             wishes: self.bursts.wishes().with_digests(self.digest.digests()),
+            connections: Some(1),
             congestion: self.congestion,
             policy: Choice::default(),
             pacing: match self.pace {
@@ -242,10 +269,21 @@ pub(crate) fn open_many(text: &str, options: &Options, sessions: usize) -> anyho
 }
 
 fn tell_connections(disk: &Disk, options: &Options) {
-    let (found, wanted) = (disk.session().connections(), options.wishes.max_connections);
-    if found < wanted {
+    let found = disk.session().connections();
+    if let Some(wanted) = options.connections.filter(|wanted| found < *wanted) {
         eprintln!("farlun: the target has room for {found} of {wanted} connections in a session");
     }
+}
+
+/// What several connections mean for others, and who chose them; nothing of one alone.
+pub(crate) fn connections_words(connections: u64, is_chosen: bool) -> Option<String> {
+    let chosen =
+        if is_chosen { "chosen because losses kept fewer below what the path carries; " } else { "" };
+    (connections > 1).then(|| {
+        format!(
+            "{connections}, {chosen}on a line that is full they take the shares of {connections} TCP flows"
+        )
+    })
 }
 
 /// Logs out of a LUN that was worked on; before that, says what on this host may have held it back. What was

@@ -29,8 +29,10 @@ const REDIRECTIONS_MAX: usize = 4;
 pub(crate) struct Destination {
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Its MaxConnections is how many connections the session is to have at most.
+    /// Its MaxConnections is how many connections the session may have at any time.
     pub(crate) request: LoginRequest,
+    /// How many it is made with, if the target offers as many.
+    pub(crate) connections: u16,
 }
 
 /// A session being made.
@@ -134,23 +136,16 @@ impl Approach {
 
     /// Dials the next connection. What fails at once counts like what fails later.
     fn next(&mut self, poll: &Poll, options: &Options, now: Instant) -> Result<Option<Dial>, Error> {
-        // Every connection has a challenge of its own.
-        let mut random = [0; RANDOM_BYTES];
-        net::random::fill(&mut random);
-        let mut request = self.destination.request.clone();
+        let request = &self.destination.request;
         let (address, login) = match &self.first {
-            Some(first) => {
-                request.cid = first.session.next_cid();
-                let joined = Joined { tsih: first.tsih, cmd_sn: first.session.cmd_sn() };
-                (first.address, Login::joining(request, random, joined))
-            }
+            Some(first) => (first.address, joining(request, &first.session, first.tsih)),
             None => {
                 let Some(&address) = self.addresses.front() else {
                     let (host, nothing) = (self.destination.host.clone(), "the name stands for no address");
                     let source = std::io::Error::other(nothing);
                     return Err(self.last.take().unwrap_or(Error::Resolve { host, source }));
                 };
-                (address, Login::with_random(request, random))
+                (address, Login::with_random(request.clone(), random()))
             }
         };
         let token = self.first_token + self.first.as_ref().map_or(0, |first| first.connections.len() as u64);
@@ -182,7 +177,7 @@ impl Approach {
         }
         if let Some(first) = &mut self.first {
             let agreed = first.session.params().max_connections;
-            let most = agreed.min(self.destination.request.wishes.max_connections);
+            let most = agreed.min(self.destination.connections);
             first.is_complete = first.session.next_cid() >= most;
         }
     }
@@ -225,7 +220,20 @@ impl Approach {
     }
 }
 
-fn digests(params: &Params) -> Digests {
+/// The login of one more connection of a session.
+pub(crate) fn joining(request: &LoginRequest, session: &Session, tsih: u16) -> Login {
+    let request = LoginRequest { cid: session.next_cid(), ..request.clone() };
+    Login::joining(request, random(), Joined { tsih, cmd_sn: session.cmd_sn() })
+}
+
+/// Every connection has a challenge of its own.
+fn random() -> [u8; RANDOM_BYTES] {
+    let mut random = [0; RANDOM_BYTES];
+    net::random::fill(&mut random);
+    random
+}
+
+pub(crate) fn digests(params: &Params) -> Digests {
     let is_on = |digest| digest == Digest::Crc32c;
     Digests { header: is_on(params.header_digest), data: is_on(params.data_digest) }
 }

@@ -3,10 +3,12 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use control::Connections;
 use engine::Buffer;
 use engine::trace::Sampling;
 use proto::discovery::{self, Collector, DiscoveredTarget};
 use proto::login::{Request as LoginRequest, Session};
+use proto::params::Wishes;
 use proto::peer_cpu;
 use store::manifest::Trace;
 use wire::scsi::{
@@ -269,17 +271,20 @@ fn log_in(session: Session, url: &Url, options: &Options) -> Result<Client, Erro
 }
 
 fn destination(session: Session, url: &Url, options: &Options) -> Result<Destination, Error> {
+    // A number that is left open can only be chosen later if the target has agreed to it before.
+    let max_connections = options.connections.unwrap_or(Connections::MOST);
     let request = LoginRequest {
         session,
         initiator_name: initiator_name(),
         initiator_alias: None,
         isid: isid(),
         cid: 0,
-        wishes: options.wishes.clone(),
+        wishes: Wishes { max_connections, ..options.wishes.clone() },
         security: options.chap.security(url)?,
         private_key: true,
     };
-    Ok(Destination { host: url.host.clone(), port: url.port, request })
+    let connections = options.connections.unwrap_or(1);
+    Ok(Destination { host: url.host.clone(), port: url.port, request, connections })
 }
 
 /// The host's own initiator name, where it has one, or ours for this host.

@@ -1,5 +1,7 @@
 //! One connection of a session at work: its socket, what is known of it, and when it is to be looked at.
 
+use std::time::Duration;
+
 use engine::{Connection, Progress, SAMPLE_EVERY, Scratch, Span, Stop};
 use event::{Host, Instant, SocketSample};
 use net::{Poll, Ready};
@@ -17,6 +19,10 @@ pub(crate) struct Line {
     pub(crate) port: Port,
     readable: bool,
     next_sample: Instant,
+    /// Of the last look.
+    rtt: Duration,
+    rtt_var: Duration,
+    min_rtt: Option<Duration>,
 }
 
 impl Line {
@@ -27,6 +33,9 @@ impl Line {
             // What followed the last response of the login has been read already.
             readable: true,
             next_sample: now,
+            rtt: Duration::ZERO,
+            rtt_var: Duration::ZERO,
+            min_rtt: None,
         }
     }
 
@@ -36,6 +45,21 @@ impl Line {
 
     pub(crate) fn next_sample(&self) -> Instant {
         self.next_sample
+    }
+
+    /// Smoothed round-trip time and its mean deviation at the last look; `None` before the first one.
+    pub(crate) fn rtt(&self) -> Option<(Duration, Duration)> {
+        (self.rtt > Duration::ZERO).then_some((self.rtt, self.rtt_var))
+    }
+
+    /// Smallest round-trip time at the last look.
+    pub(crate) fn min_rtt(&self) -> Option<Duration> {
+        self.min_rtt
+    }
+
+    /// Payload that has come in, and what the other end's TCP had acknowledged at the last look.
+    pub(crate) fn moved_bytes(&self) -> u64 {
+        self.connection.received_payload_bytes() + self.connection.acked_bytes()
     }
 
     /// When to come back at the latest.
@@ -95,7 +119,10 @@ impl Line {
             self.port.pulse.hear(now);
             side.watch.progress(now);
         }
-        self.port.pulse.set_rtt(std::time::Duration::from_nanos(sample.rtt_ns));
+        self.rtt = Duration::from_nanos(sample.rtt_ns);
+        self.rtt_var = Duration::from_nanos(sample.rtt_var_ns);
+        self.min_rtt = Some(Duration::from_nanos(sample.min_rtt_ns)).filter(|rtt| !rtt.is_zero());
+        self.port.pulse.set_rtt(self.rtt);
         self.next_sample = now + decision.look_again.min(SAMPLE_EVERY);
         Ok(sample)
     }

@@ -18,9 +18,10 @@ pub struct Options {
     pub timeout: Duration,
     /// What is given for CHAP beside the URL.
     pub chap: Chap,
-    /// What is asked for at the login: digests, bursts, and connections of a session, where the target offers as
-    /// many.
+    /// What is asked for at the login, but for connections: digests and bursts.
     pub wishes: Wishes,
+    /// Connections of each session, where the target offers as many; as many as the path wants, if `None`.
+    pub connections: Option<u16>,
     /// Congestion control; the system's if `None`.
     pub congestion: Option<String>,
     /// What decides how much is outstanding and how it is sent.

@@ -278,8 +278,10 @@ pub struct Load {
     pub peer: Option<String>,
     /// Sessions that shared the load; null for a stream.
     pub sessions: Option<u64>,
-    /// Connections of each; null for a stream.
+    /// Connections of each at the end, of the one that has most; null for a stream.
     pub connections: Option<u64>,
+    /// Whether the policy chose how many; null for a stream.
+    pub chose_connections: Option<bool>,
     /// Sessions that were lost during the load and made again; null for a stream.
     pub reconnects: Option<u64>,
     /// What `--trace` recorded of its requests; null without, and for a stream.

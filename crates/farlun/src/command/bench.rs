@@ -10,7 +10,7 @@ use net::clock;
 use store::manifest::{Cpu, Latency, Load as LoadDocument, Trace};
 
 use crate::exit::{DONE, Exit};
-use crate::session::{BulkArgs, close, failed, open_many, time_bar};
+use crate::session::{BulkArgs, close, connections_words, failed, open_many, time_bar};
 
 /// Load a LUN and show throughput, latency and what it cost
 #[derive(Args, Debug)]
@@ -142,6 +142,8 @@ pub(crate) fn measured(disks: &mut [Disk], shape: Shape) -> anyhow::Result<LoadD
     }
     let mut document = document(&disks[0], &shape, &outcome, near_ns, far_ns);
     document.sessions = Some(disks.len() as u64);
+    let most = disks.iter().map(|disk| disk.session().connections()).max();
+    document.connections = most.map(u64::from);
     document.reconnects = Some(reconnects_of(disks) - reconnects);
     Ok(document)
 }
@@ -255,7 +257,8 @@ fn document(
         }),
         peer: disk.session().peer_software().map(str::to_owned),
         sessions: None,
-        connections: Some(disk.session().connections().into()),
+        connections: None,
+        chose_connections: Some(disk.session().chooses_connections()),
         reconnects: None,
         trace: None,
     }
@@ -279,10 +282,12 @@ fn print(load: &LoadDocument) {
     if let Some((trips, rtt)) = load.turnaround_rtt.zip(load.base_rtt_ns) {
         row("turnaround", format!("{trips:.2} round trips of {}", time(rtt)));
     }
-    if let (Some(sessions), Some(connections)) = (load.sessions, load.connections)
-        && sessions * connections > 1
-    {
-        row("sessions", format!("{sessions}, with {connections} connections each"));
+    if let Some(sessions @ 2..) = load.sessions {
+        row("sessions", sessions.to_string());
+    }
+    let is_chosen = load.chose_connections == Some(true);
+    if let Some(words) = connections_words(load.connections.unwrap_or(0), is_chosen) {
+        row("connections", words);
     }
     if let Some(reconnects @ 1..) = load.reconnects {
         row("reconnects", format!("{reconnects}: the session was lost and made again"));

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::exit::{DONE, Exit};
 use crate::output::Output;
-use crate::session::{BulkArgs, bytes_bar, close, failed, open};
+use crate::session::{BulkArgs, bytes_bar, close, connections_words, failed, open};
 
 /// Read a LUN into a file
 #[derive(Args, Debug)]
@@ -72,6 +72,7 @@ pub(crate) fn run(args: ReadArgs) -> anyhow::Result<u8> {
     output.finish()?;
     let elapsed = clock::now().since(started);
     let (connections, reconnects) = (disk.session().connections(), disk.session().reconnects());
+    let is_chosen = disk.session().chooses_connections();
     let trace = close(disk)?;
     let rate = range.len_bytes as f64 / elapsed.as_secs_f64();
     if args.json {
@@ -81,6 +82,7 @@ pub(crate) fn run(args: ReadArgs) -> anyhow::Result<u8> {
             "seconds": seconds,
             "bytes_per_s": rate,
             "connections": connections,
+            "chose_connections": is_chosen,
             "reconnects": reconnects,
             "trace": trace,
         });
@@ -88,6 +90,9 @@ pub(crate) fn run(args: ReadArgs) -> anyhow::Result<u8> {
     } else {
         let size = Bytes(range.len_bytes);
         say!("{}: {size} in {:.1} s, {:.1} MB/s", args.output.display(), elapsed.as_secs_f64(), rate / 1e6);
+        if let Some(words) = connections_words(connections.into(), is_chosen) {
+            say!("connections: {words}");
+        }
     }
     Ok(DONE)
 }

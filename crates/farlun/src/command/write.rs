@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::command::read::BLOCK_BYTES;
 use crate::exit::{DONE, Exit};
-use crate::session::{BulkArgs, bytes_bar, close, failed, open};
+use crate::session::{BulkArgs, bytes_bar, close, connections_words, failed, open};
 
 /// Write a file onto a LUN
 #[derive(Args, Debug)]
@@ -113,6 +113,7 @@ pub(crate) fn run(args: WriteArgs) -> anyhow::Result<u8> {
     })?;
     let elapsed = clock::now().since(started);
     let (connections, reconnects) = (disk.session().connections(), disk.session().reconnects());
+    let is_chosen = disk.session().chooses_connections();
     let trace = close(disk)?;
     let rate = len_bytes as f64 / elapsed.as_secs_f64();
     if args.json {
@@ -121,6 +122,7 @@ pub(crate) fn run(args: WriteArgs) -> anyhow::Result<u8> {
             "seconds": elapsed.as_secs_f64(),
             "bytes_per_s": rate,
             "connections": connections,
+            "chose_connections": is_chosen,
             "reconnects": reconnects,
             "trace": trace,
         });
@@ -128,6 +130,9 @@ pub(crate) fn run(args: WriteArgs) -> anyhow::Result<u8> {
     } else {
         let size = Bytes(len_bytes);
         say!("{name}: {size} in {:.1} s, {:.1} MB/s", elapsed.as_secs_f64(), rate / 1e6);
+        if let Some(words) = connections_words(connections.into(), is_chosen) {
+            say!("connections: {words}");
+        }
     }
     Ok(DONE)
 }

@@ -83,6 +83,7 @@ impl Client {
     /// Closes the connections; how they fared is recorded.
     pub(super) fn hang_up(&mut self, now: Instant) {
         self.min_rtt = self.min_rtt();
+        self.growth = None;
         for line in self.lines.drain(..) {
             if self.side.logged_out.is_some() {
                 // Nothing is owed to either side. A socket that is past caring is closed in any case.

@@ -1,9 +1,12 @@
-//! A session at work: its connections and the requests of the workload that lives in its loop. What happens
-//! when it is lost is in `recovery`, how it ends in `departure`, the loop itself in `run`.
+//! A session at work: its connections and the requests of the workload that lives in its loop. How it gets more
+//! connections is in `growth`, what happens when it is lost in `recovery`, how it ends in `departure`, the loop itself
+//! in `run`.
 //!
 //! The policy says how much may be outstanding and how each connection is paced; this file translates.
 
+mod arrival;
 mod departure;
+mod growth;
 mod recovery;
 
 use std::collections::VecDeque;
@@ -11,10 +14,10 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use engine::{Buffers, Connection, Progress, Scratch, Turn};
-use event::{Host, Instant, Login, RequestId};
+use engine::{Buffers, Progress, Scratch, Turn};
+use event::{Instant, RequestId};
 use net::{Poll, Ready, clock};
-use proto::initiator::{Function, Session, TASKS_MAX};
+use proto::initiator::{Function, TASKS_MAX};
 use proto::notification::Notification;
 use slab::Slab;
 use store::manifest::Trace;
@@ -28,10 +31,12 @@ use crate::once::{Nothing, Once};
 use crate::options::Options;
 use crate::request::{Request, Workload};
 use crate::run;
-use crate::side::{Open, Payload, Place, Side};
+use crate::side::{Open, Side};
 use crate::tables::Tables;
 use crate::trail::Trail;
 use crate::watch::{Finding, Watch};
+use arrival::{lines, note_logins};
+use growth::Growth;
 use recovery::{Recovery, Trouble};
 
 /// Free buffers that are kept for reuse.
@@ -49,6 +54,8 @@ pub struct Client {
     /// By CID; none while there is no session.
     lines: Vec<Line>,
     state: State,
+    /// Whether and how there will be more of them.
+    growth: Option<Growth>,
     trouble: Option<Trouble>,
     reconnects: u64,
     destination: Destination,
@@ -94,7 +101,8 @@ impl Client {
         let Arrived { session, address, tsih, connections, destination: understood } = arrived;
         let number = RequestId::session_of(destination.request.isid, tsih);
         let trail = tables.tracer().map(|tracer| Trail::new(Rc::clone(tracer), number));
-        let lines = lines(connections, &tables, now);
+        let growth = Growth::of(options, session.params(), tsih);
+        let lines = lines(connections, 0, &tables, now);
         note_logins(&lines, &session, (number, options), &tables, now);
         let side = Side {
             session,
@@ -128,6 +136,7 @@ impl Client {
             side,
             lines,
             state: State::Up,
+            growth,
             trouble: None,
             reconnects: 0,
             // Another attempt begins where the first did, and as what was understood there.
@@ -167,6 +176,11 @@ impl Client {
     /// Connections that the session has, or had when it was lost.
     pub fn connections(&self) -> u16 {
         self.side.session.next_cid()
+    }
+
+    /// Whether their number was left open, so that it is one unless more were wanted.
+    pub fn chooses_connections(&self) -> bool {
+        self.options.connections.is_none()
     }
 
     /// How many times the session was lost and made again.
@@ -221,6 +235,7 @@ impl Client {
     /// Logs out and completes the tables, if no other session records in them; what they hold.
     pub fn close(mut self) -> Result<Option<Trace>, Error> {
         if !self.lines.is_empty() {
+            self.growth = None;
             self.side.session.logout();
             self.state = State::Closing { until: clock::now() + self.side.timeout };
             self.run(&mut Nothing)?;
@@ -249,8 +264,9 @@ impl Client {
             }
             _ => {
                 let cid = ready.token - self.first_token;
-                if let Some(line) = self.lines.get_mut(cid as usize) {
-                    line.ready(ready);
+                match self.lines.get_mut(cid as usize) {
+                    Some(line) => line.ready(ready),
+                    None => self.growth.iter_mut().for_each(|growth| growth.ready(ready)),
                 }
             }
         }
@@ -297,6 +313,7 @@ impl Client {
         if is_idle && workload.is_over(now) && !matches!(self.state, State::LoggingOut { .. }) {
             return Ok(Turn::Stop);
         }
+        self.grow(scratch, now);
         let checked = exchanged.and_then(|progress| self.look(now).map(|()| progress));
         let progress = match checked {
             Ok(progress) => progress,
@@ -320,7 +337,8 @@ impl Client {
             next = next.min(recovery.next_at());
         } else {
             let samples = self.lines.iter().map(Line::next_at);
-            next = samples.chain([self.next_check]).fold(next, Instant::min);
+            let dial = self.growth.as_ref().and_then(Growth::deadline);
+            next = samples.chain([self.next_check]).chain(dial).fold(next, Instant::min);
             if may_issue {
                 next = self.side.retry_at().into_iter().fold(next, Instant::min);
             }
@@ -348,7 +366,10 @@ impl Client {
         for (cid, told) in self.side.told.drain(..) {
             let Some(Line { connection, .. }) = self.lines.get_mut(usize::from(cid)) else { continue };
             match told {
-                Notification::Window(notice) => connection.told(&notice),
+                Notification::Window(notice) => {
+                    self.growth.iter_mut().for_each(|growth| growth.told(&notice));
+                    connection.told(&notice);
+                }
                 Notification::Part(bytes_per_s) => connection.left(bytes_per_s, now),
             }
         }
@@ -413,6 +434,7 @@ impl Client {
                 let sample = line.look(&mut self.side, now, request_bytes)?;
                 self.side.tables.socket(&sample);
             }
+            self.watch_growth(now);
         }
         if self.lines.is_empty() {
             return Ok(());
@@ -431,13 +453,14 @@ impl Client {
     }
 
     fn check_commands(&mut self, now: Instant) -> Result<(), Error> {
-        let Side { watch, open, address, timeout, question, questioned, .. } = &mut self.side;
+        let Side { session, watch, open, address, timeout, question, questioned, .. } = &mut self.side;
         if question.is_some() && now.since(*questioned) >= *timeout {
             let (address, after) = (*address, *timeout);
             return Err(Error::Timeout { address, what: "answer a text request", after });
         }
         let patience = self.lines.iter().map(|line| line.port.pulse.patience(*timeout)).max();
-        match watch.check(now, open, *timeout, patience.unwrap_or(*timeout)) {
+        let carrier = |open: &Open| session.connection_of(open.itt);
+        match watch.check(now, open, carrier, (*timeout, patience.unwrap_or(*timeout))) {
             Finding::Fine => Ok(()),
             Finding::Abort(token) => {
                 self.side.session.manage(Function::AbortTask { token });
@@ -450,45 +473,6 @@ impl Client {
             Finding::GiveUp(command, abort) => {
                 Err(Error::Unanswered { address: *address, command, after: *timeout, abort })
             }
-        }
-    }
-}
-
-fn lines(connections: Vec<Connection<Place, Payload>>, tables: &Tables, now: Instant) -> Vec<Line> {
-    let is_stamped = tables.tracer().is_some_and(|tracer| tracer.sampling().pdus > 0);
-    let line = |(cid, mut connection): (usize, Connection<Place, Payload>)| {
-        if is_stamped {
-            // Without the kernel's times the others are good all the same.
-            let _ = connection.start_stamping();
-        }
-        Line::new(connection, cid as u16, now)
-    };
-    connections.into_iter().enumerate().map(line).collect()
-}
-
-/// Records what the connections of a session were made with.
-fn note_logins(
-    lines: &[Line],
-    session: &Session,
-    (number, options): (u64, &Options),
-    tables: &Tables,
-    now: Instant,
-) {
-    let Some(tracer) = tables.tracer() else { return };
-    let count = |number: Option<usize>| number.map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX));
-    let (caller_depth, queue_limit) = (count(options.depth), count(options.queue_limit));
-    for line in lines {
-        let cid = u32::from(line.port.cid);
-        let agreed = Login {
-            session: number,
-            cid,
-            caller_depth,
-            queue_limit,
-            ..session.params().recorded(Host::Near)
-        };
-        // A socket that does not tell is found broken soon enough.
-        if let Ok(row) = line.connection.login(now, agreed) {
-            tracer.login(&row);
         }
     }
 }

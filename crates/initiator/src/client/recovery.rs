@@ -6,7 +6,9 @@ use std::time::Duration;
 use engine::Scratch;
 use event::{Instant, RequestId};
 
-use super::{Client, State, lines, note_logins};
+use super::arrival::{lines, note_logins};
+use super::growth::Growth;
+use super::{Client, State};
 use crate::approach::{Approach, Arrived};
 use crate::error::Error;
 
@@ -136,7 +138,8 @@ impl Client {
                 Ok(Some(Arrived { session, address, tsih, connections, .. })) => {
                     self.state = State::Up;
                     self.reconnects += 1;
-                    self.lines = lines(connections, &self.side.tables, now);
+                    self.growth = Growth::of(&self.options, session.params(), tsih);
+                    self.lines = lines(connections, 0, &self.side.tables, now);
                     let number = RequestId::session_of(self.destination.request.isid, tsih);
                     let with = (number, &self.options);
                     note_logins(&self.lines, &session, with, &self.side.tables, now);

@@ -98,7 +98,7 @@ pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8
         depth: args.depth.map(u32::from),
         queue_limit: args.queue_limit.map(u32::from),
         sessions: args.sessions.into(),
-        connections: options.wishes.max_connections.into(),
+        connections: options.connections.unwrap_or(1).into(),
         has_small_bursts: has_small_bursts(&options.wishes),
         pacing: match options.pacing {
             engine::Pacing::Follow => Pacing::Follow,
@@ -183,7 +183,7 @@ impl Live<'_> {
             ("--depth", caller.depth.map(|depth| depth.to_string())),
             ("--queue-limit", caller.queue_limit.map(|limit| limit.to_string())),
             ("--sessions", several(caller.sessions)),
-            ("--connections", several(caller.connections)),
+            ("--connections", Some(caller.connections.to_string())),
             ("--pace", pace),
             ("--policy", (*policy != Choice::default()).then(|| policy.to_string())),
             ("--cc", congestion.clone()),
@@ -217,7 +217,7 @@ impl Patient for Live<'_> {
         let options = &mut self.options;
         options.depth = caller.depth.map(|depth| depth as usize);
         options.queue_limit = caller.queue_limit.map(|limit| limit as usize);
-        options.wishes.max_connections = caller.connections as u16;
+        options.connections = Some(caller.connections as u16);
         if !caller.has_small_bursts {
             let Wishes { initial_r2t, max_burst_len, first_burst_len, max_outstanding_r2t, .. } =
                 Wishes::default();

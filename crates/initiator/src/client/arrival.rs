@@ -1,0 +1,55 @@
+//! Connections that have just logged in: put to work, and recorded.
+
+use engine::Connection;
+use event::{Host, Instant, Login};
+use proto::initiator::Session;
+
+use crate::line::Line;
+use crate::options::Options;
+use crate::side::{Payload, Place};
+use crate::tables::Tables;
+
+/// Connections at work, the first of them with CID `first`.
+pub(super) fn lines(
+    connections: Vec<Connection<Place, Payload>>,
+    first: u16,
+    tables: &Tables,
+    now: Instant,
+) -> Vec<Line> {
+    let is_stamped = tables.tracer().is_some_and(|tracer| tracer.sampling().pdus > 0);
+    let line = |(cid, mut connection): (u16, Connection<Place, Payload>)| {
+        if is_stamped {
+            // Without the kernel's times the others are good all the same.
+            let _ = connection.start_stamping();
+        }
+        Line::new(connection, cid, now)
+    };
+    (first..).zip(connections).map(line).collect()
+}
+
+/// Records what the connections of a session were made with.
+pub(super) fn note_logins(
+    lines: &[Line],
+    session: &Session,
+    (number, options): (u64, &Options),
+    tables: &Tables,
+    now: Instant,
+) {
+    let Some(tracer) = tables.tracer() else { return };
+    let count = |number: Option<usize>| number.map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX));
+    let (caller_depth, queue_limit) = (count(options.depth), count(options.queue_limit));
+    for line in lines {
+        let cid = u32::from(line.port.cid);
+        let agreed = Login {
+            session: number,
+            cid,
+            caller_depth,
+            queue_limit,
+            ..session.params().recorded(Host::Near)
+        };
+        // A socket that does not tell is found broken soon enough.
+        if let Ok(row) = line.connection.login(now, agreed) {
+            tracer.login(&row);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! More connections of a session at work, where the caller leaves their number open: `control` says when, and the new
+//! one logs in (RFC 7143 section 6.3.1: same ISID, the session's TSIH, the next CID) in the session's loop while the
+//! others go on. One that cannot be had is the last that was tried.
+
+use control::{Connections, Traffic};
+use engine::Scratch;
+use event::{Instant, RequestId, WindowNotice};
+use net::{Ready, tcp_info};
+use proto::login::LoggedIn;
+use proto::params::Params;
+
+use super::arrival::{lines, note_logins};
+use super::{Client, State};
+use crate::approach::{digests, joining};
+use crate::dial::{Dial, Dialled};
+use crate::error::Error;
+use crate::line::Line;
+use crate::options::Options;
+
+/// See the file's beginning.
+pub(super) struct Growth {
+    connections: Connections,
+    tsih: u16,
+    dial: Option<Dial>,
+}
+
+impl Growth {
+    /// Of a session that was just made; `None` if there is nothing to choose.
+    pub(super) fn of(options: &Options, params: &Params, tsih: u16) -> Option<Growth> {
+        let agreed = params.max_connections;
+        let may_grow = options.connections.is_none() && agreed > 1;
+        may_grow.then(|| Growth { connections: Connections::new(agreed), tsih, dial: None })
+    }
+
+    /// An end tells of a window that it sends with.
+    pub(super) fn told(&mut self, notice: &WindowNotice) {
+        self.connections.told(notice);
+    }
+
+    /// The socket of a connection that is being made is ready.
+    pub(super) fn ready(&mut self, ready: Ready) {
+        if let Some(dial) = &mut self.dial {
+            dial.ready(ready);
+        }
+    }
+
+    /// When to look at a connection that is being made, at the latest.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.dial.as_ref().map(Dial::deadline)
+    }
+}
+
+impl Client {
+    /// Shows the session as it is to who chooses the number of its connections.
+    pub(super) fn watch_growth(&mut self, now: Instant) {
+        let Some(growth) = &mut self.growth else { return };
+        let told = self.lines.iter_mut().filter_map(|line| line.connection.take_notice());
+        told.for_each(|notice| growth.connections.told(&notice));
+        let (rtt, rtt_var) = self.lines.iter().filter_map(Line::rtt).min().unwrap_or_default();
+        growth.connections.observe(&Traffic {
+            now,
+            rtt,
+            rtt_var,
+            min_rtt: self.lines.iter().filter_map(Line::min_rtt).min(),
+            moved_bytes: self.lines.iter().map(Line::moved_bytes).sum(),
+            outstanding_bytes: self.side.outstanding_bytes,
+            connections: self.side.session.next_cid(),
+        });
+    }
+
+    /// Opens another connection when one is wanted, as far as that goes without waiting.
+    pub(super) fn grow(&mut self, scratch: &mut Scratch, now: Instant) {
+        let Some(growth) = &mut self.growth else { return };
+        if !matches!(self.state, State::Up) || self.side.leave.is_some() {
+            growth.dial = None;
+            return;
+        }
+        let dialled = match &mut growth.dial {
+            Some(dial) => dial.turn(&self.poll, scratch, now),
+            None if growth.connections.wants_more() => self.dial(now).map(|()| None),
+            None => return,
+        };
+        match dialled {
+            Ok(None) => {}
+            Ok(Some(dialled)) => self.joined(dialled, now),
+            Err(error) => {
+                let found = self.side.session.next_cid();
+                (self.options.notice)(&format!("stays at {found} of its connections: {error}"));
+                self.stay();
+            }
+        }
+    }
+
+    fn stay(&mut self) {
+        if let Some(growth) = &mut self.growth {
+            growth.dial = None;
+            growth.connections.stay();
+        }
+    }
+
+    fn dial(&mut self, now: Instant) -> Result<(), Error> {
+        // Marks mean a queue, and the other end tells of a window that a mark cut as of one that a loss cut.
+        let has_marks = |line: &Line| tcp_info::read(line.connection.stream()).is_ok_and(|info| info.has_ecn);
+        if self.lines.iter().any(has_marks) {
+            self.stay();
+            return Ok(());
+        }
+        let Some(growth) = &mut self.growth else { return Ok(()) };
+        let session = &self.side.session;
+        let login = joining(&self.destination.request, session, growth.tsih);
+        let token = self.first_token + u64::from(session.next_cid());
+        let limits = (now + self.options.timeout, self.options.timeout);
+        let address = self.side.address;
+        growth.dial = Some(Dial::start(&self.poll, token, address, login, &self.options, limits)?);
+        Ok(())
+    }
+
+    fn joined(&mut self, dialled: Dialled, now: Instant) {
+        let Some(growth) = &mut self.growth else { return };
+        growth.dial = None;
+        let Dialled { mut connection, logged_in } = dialled;
+        let LoggedIn { params, exp_stat_sn, exp_cmd_sn, max_cmd_sn, .. } = logged_in;
+        connection.set_digests(digests(&params));
+        let session = &mut self.side.session;
+        let cid = session.next_cid();
+        session.join(&params, exp_stat_sn, exp_cmd_sn, max_cmd_sn);
+        let line = lines(vec![connection], cid, &self.side.tables, now);
+        let number = RequestId::session_of(self.destination.request.isid, growth.tsih);
+        note_logins(&line, session, (number, &self.options), &self.side.tables, now);
+        self.lines.extend(line);
+    }
+}
