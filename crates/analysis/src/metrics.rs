@@ -75,6 +75,7 @@ metrics!([
     load("cpu_path", "", "the same of the emulated path, without what it spent waiting"),
     load("window_sender", "bytes", "middle congestion window of the connection that sent most"),
     load("window_receiver", "bytes", "middle window that its receiver offered"),
+    load("connections", "", "TCP connections of each session when the load ended; beside others as many shares"),
     load("retransmitted", "packets", "retransmitted by either end during the load"),
     load("local_cuts", "", "times that either end's own device, being full, cut a congestion window"),
     load("other_cuts", "", "times that losses, marks or timeouts cut a congestion window of either end"),

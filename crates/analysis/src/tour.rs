@@ -301,6 +301,7 @@ fn measure(
         repeat.rate = arrivals.series(whole.start_ns, whole.end_ns, step_s);
         repeat.source = Some(arrivals.source());
     }
+    put(values, "connections", load.connections.map(|connections| connections as f64));
     if let Some(table) = sockets {
         repeat.connections = sockets::connections(table, whole);
         let retransmitted: u64 = repeat.connections.iter().map(|c| c.retransmitted_packets).sum();

@@ -20,6 +20,10 @@ pub(crate) fn throughput(tour: &Tour) -> Option<Table> {
     if repeated {
         columns.push(Column::number("range", "Mb/s"));
     }
+    let several = has_connections(tour);
+    if several {
+        columns.push(Column::number("connections", ""));
+    }
     columns.extend([
         Column::number("ramp to 95 %", "s"),
         Column::number("retransmitted", "packets"),
@@ -38,6 +42,9 @@ pub(crate) fn throughput(tour: &Tour) -> Option<Table> {
             let range = spread.map(|s| format!("{:.1} … {:.1}", s.min / 1e6, s.max / 1e6));
             row.push(Field::new(range.unwrap_or_else(|| NONE.to_owned())));
         }
+        if several {
+            row.push(Field::new(optional(median(cell, "connections", 1.0), 0)));
+        }
         let source = cell.repeats.iter().find_map(|r| r.source).map_or(NONE, |source| source.words());
         row.extend([
             Field::new(optional(median(cell, "ramp", 1.0), 2)),
@@ -48,6 +55,12 @@ pub(crate) fn throughput(tour: &Tour) -> Option<Table> {
         row
     };
     (!cells.is_empty()).then(|| Table { columns, rows: cells.iter().map(row).collect() })
+}
+
+/// Whether sessions had several connections anywhere.
+pub(crate) fn has_connections(tour: &Tour) -> bool {
+    let most = |cell: &CellResult| cell.values.get("connections").map_or(0.0, |spread| spread.max);
+    tour.cells.iter().any(|cell| cell.bulk && most(cell) > 1.0)
 }
 
 /// How long single requests took; `None` if no load asks that.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::background::Background;
 use super::case::Case;
 use super::expect::Expect;
-use super::load::{Load, LoadKind, Pacing};
+use super::load::{AUTO, Load, LoadKind, Pacing};
 use super::lun::Lun;
 use super::matrix::Axis;
 use super::path::{Path, Queue};
@@ -161,7 +161,7 @@ fn load(load: &Load) -> Value {
             json["random"] = json!(bench.random);
             json["lun"] = json!(bench.lun);
             json["sessions"] = json!(bench.sessions);
-            json["connections"] = json!(bench.connections);
+            json["connections"] = bench.connections.map_or_else(|| json!(AUTO), |count| json!(count));
             json["policy"] = json!(bench.policy.name());
             json["targets"] = json!(bench.targets);
             if let Some(depth) = bench.depth {

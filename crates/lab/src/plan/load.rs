@@ -78,8 +78,8 @@ pub struct Bench {
     pub queue_limit: Option<u32>,
     /// Sessions of each initiator.
     pub sessions: u32,
-    /// Connections of each session.
-    pub connections: u32,
+    /// Connections of each session; `None` leaves them to the policy.
+    pub connections: Option<u32>,
     /// What decides blocks, what is outstanding and how it is sent, at both ends.
     pub policy: Choice,
     /// Far hosts that serve; the initiators take them in turn.
@@ -129,6 +129,9 @@ pub enum Validity {
 
 /// Hosts that a path has at most at each end.
 pub(super) const MOST_HOSTS: u32 = 16;
+
+/// Leaves a number to the policy.
+pub(super) const AUTO: &str = "auto";
 
 const COMMON_KEYS: &[&str] = &["start", "window", "validity", "congestion", "pacing", "initiators"];
 const STREAM_KEYS: &[&str] = &["direction"];
@@ -188,7 +191,7 @@ impl Kind {
                 lun: 0,
                 queue_limit: None,
                 sessions: 1,
-                connections: 1,
+                connections: Some(1),
                 policy: Choice::default(),
                 targets: 1,
                 bursts: Bursts::default(),
@@ -322,7 +325,7 @@ impl Load {
             ("random", LoadKind::Bench(bench)) => bench.random = value.bool()?,
             ("lun", LoadKind::Bench(bench)) => bench.lun = value.number(0, 255)?,
             ("sessions", LoadKind::Bench(bench)) => bench.sessions = value.number(1, 1024)?,
-            ("connections", LoadKind::Bench(bench)) => bench.connections = value.number(1, 64)?,
+            ("connections", LoadKind::Bench(bench)) => bench.connections = connections(value)?,
             ("policy", LoadKind::Bench(bench)) => bench.policy = value.text()?.parse()?,
             ("targets", LoadKind::Bench(bench)) => bench.targets = value.number(1, MOST_HOSTS)?,
             ("first_burst", LoadKind::Bench(bench)) => bench.bursts.first_bytes = Some(burst_bytes(value)?),
@@ -338,6 +341,13 @@ impl Load {
             _ => unreachable!("'{key}' was checked with Load::takes"),
         }
         Ok(())
+    }
+}
+
+fn connections(value: &Scalar) -> Result<Option<u32>, String> {
+    match value {
+        Scalar::Text(text) if text == AUTO => Ok(None),
+        _ => value.number(1, 64).map(Some).map_err(|error| format!("{error}; or \"{AUTO}\"")),
     }
 }
 

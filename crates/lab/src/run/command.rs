@@ -296,8 +296,8 @@ mod tests {
                 "farlun wan --json --trace out/r1 --delay 8ms --rate 1gbit --queue 2000000B --mtu 1500 \
                  --validity throughput --seed 5 --far 'farlun target --json --lun memory:1GiB --listen 198.18.0.2:3260 --insecure --iqn \
                  iqn.2026-11.io.farlun:lab --cc cubic --trace out/r1' -- farlun bench \
-                 iscsi://198.18.0.2:3260/iqn.2026-11.io.farlun:lab/0 --json --op read --block 1MiB --time 2.32s \
-                 --warmup 820ms --seed 5 --cc cubic --trace out/r1",
+                 iscsi://198.18.0.2:3260/iqn.2026-11.io.farlun:lab/0 --json --op read --block 1MiB --connections 1 \
+                 --time 2.32s --warmup 820ms --seed 5 --cc cubic --trace out/r1",
             ),
             (
                 "write1m-delay-50ms",
@@ -305,7 +305,7 @@ mod tests {
                  --validity latency --seed 5 --far 'farlun target --json --lun memory:1GiB --listen 198.18.0.2:3260 --insecure --iqn \
                  iqn.2026-11.io.farlun:lab --cc cubic --trace out/r1' -- farlun bench \
                  iscsi://198.18.0.2:3260/iqn.2026-11.io.farlun:lab/0 --json --op write --block 1MiB --depth 1 \
-                 --time 1.4s --warmup 200ms --warm-bulk 2.5s --seed 5 --cc cubic --trace out/r1",
+                 --connections 1 --time 1.4s --warmup 200ms --warm-bulk 2.5s --seed 5 --cc cubic --trace out/r1",
             ),
         ] {
             assert_eq!(command_of(&plan, slug), command);
@@ -355,7 +355,7 @@ mod tests {
         let bench = |n: &str, seed: u32, trace: &str| {
             format!(
                 "farlun bench iscsi://198.18.0.{n}:3260/iqn.2026-11.io.farlun:lab/0 --json --op read --block 4KiB \
-                 --queue-limit 9 --sessions 3 --time 1s --warmup 0 --seed {seed} --cc cubic --no-pacing --trace {trace} --trace-pdus 0"
+                 --queue-limit 9 --sessions 3 --connections 1 --time 1s --warmup 0 --seed {seed} --cc cubic --no-pacing --trace {trace} --trace-pdus 0"
             )
         };
         let expected = [

@@ -31,10 +31,12 @@ pub(super) fn bench_words(words: &mut Words, bench: &Bench) {
     if bursts.initial_r2t {
         words.push(["--initial-r2t"]);
     }
-    for (flag, count) in [("--sessions", bench.sessions), ("--connections", bench.connections)] {
-        if count > 1 {
-            words.push([flag, &count.to_string()]);
-        }
+    if bench.sessions > 1 {
+        words.push(["--sessions", &bench.sessions.to_string()]);
+    }
+    // What is compared must not change by itself, so it is said that there is one.
+    if let Some(connections) = bench.connections {
+        words.push(["--connections", &connections.to_string()]);
     }
     policy_words(words, bench);
 }

@@ -42,16 +42,26 @@ pub(super) fn verdicts(body: &str) -> String {
     section("verdicts", "What limits", text, body)
 }
 
+/// What a session with several connections is to others.
+const CONNECTIONS: &str = "A session of several connections takes as many shares: beside one other TCP flow on a line that \
+                           is full, four connections have about four fifths of it.";
+
 /// Throughput against delay: figure and numbers.
 pub(super) fn throughput(tour: &Tour, figure: Option<&Figure>) -> String {
     let Some(table) = tables::throughput(tour) else { return String::new() };
     let drawing = figure.map(|f| drawing(f, "tall")).unwrap_or_default();
-    let text = "Application bytes at the receiver, over the same window for all loads of a path; the dotted line is \
-                what TCP can carry over the line, computed. Medians; bars span the repeats.";
+    let mut text =
+        "Application bytes at the receiver, over the same window for all loads of a path; the dotted line \
+                    is what TCP can carry over the line, computed. Medians; bars span the repeats."
+            .to_owned();
+    if tables::has_connections(tour) {
+        text.push(' ');
+        text.push_str(CONNECTIONS);
+    }
     section(
         "throughput",
         "Throughput against delay",
-        text,
+        &text,
         &format!("{drawing}{}", table.html("table-throughput")),
     )
 }

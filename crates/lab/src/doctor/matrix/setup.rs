@@ -202,7 +202,7 @@ impl Setup {
                 }
                 bench.block_bytes = wanted;
             }
-            Limiter::Connections => bench.connections *= 4,
+            Limiter::Connections => bench.connections = bench.connections.map(|count| count * 4),
             Limiter::Nagle => {
                 if !setup.cell.target.compat.nagle {
                     return None;
