@@ -93,13 +93,24 @@ impl Drop for Tgtd {
 /// A shell script that serves `disk` at `portal` until it is asked to end; it makes the file `ready` as soon as the target
 /// can be asked.
 pub fn script(portal: &str, disk: &Path, ready: &Path) -> String {
+    script_with(portal, disk, ready, &[])
+}
+
+/// The same with parameters of its sessions, by name and value.
+pub fn script_with(portal: &str, disk: &Path, ready: &Path, parameters: &[(&str, &str)]) -> String {
     // A signed 16-bit number that no other tgtd of this machine uses.
     let control = port::unused().to_string();
+    let set = |(name, value): &(&str, &str)| {
+        format!(
+            "tgtadm -C {control} --lld iscsi --op update --mode target --tid 1 --name {name} --value {value}\n"
+        )
+    };
+    let parameters: String = parameters.iter().map(set).collect();
     format!(
         "trap 'kill $tgtd; rm -f /var/run/tgtd/socket.{control} /var/run/tgtd/socket.{control}.lock' TERM\n\
          tgtd -f -C {control} --iscsi portal={portal} & tgtd=$!\n\
          until tgtadm -C {control} --op show --mode sys >/dev/null 2>&1; do sleep 0.05; done\n\
-         {}\
+         {}{parameters}\
          touch {}\nwait\n",
         configuration(&control, disk),
         ready.display()
