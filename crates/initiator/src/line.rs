@@ -117,7 +117,7 @@ impl Line {
         // A large request takes its time on a slow path; what arrives there is a sign of life.
         if self.connection.acked_bytes() >= acked_bytes + TAKEN_BYTES {
             self.port.pulse.hear(now);
-            side.watch.progress(now);
+            side.watch.progress(self.port.cid, now);
         }
         self.rtt = Duration::from_nanos(sample.rtt_ns);
         self.rtt_var = Duration::from_nanos(sample.rtt_var_ns);

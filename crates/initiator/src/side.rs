@@ -371,7 +371,7 @@ impl Receiver for AtPort<'_> {
         let segment = self.side.session.segment(self.port.cid, &pdu).map_err(fault)?;
         // A pong is a sign of life, but no progress; nor is what a target says unasked.
         if matches!(pdu, Pdu::DataIn(_) | Pdu::ScsiResponse(_) | Pdu::R2t(_)) {
-            self.side.watch.progress(self.side.now);
+            self.side.watch.progress(self.port.cid, self.side.now);
         }
         if let Some(trail) = &mut self.side.trail {
             trail.header(&pdu);
@@ -391,7 +391,7 @@ impl Receiver for AtPort<'_> {
     fn space(&mut self, place: &Place, offset_bytes: usize, len_bytes: usize) -> &mut [u8] {
         // A large segment takes its time on a slow path; every part of it is a sign of life.
         self.port.pulse.hear(self.side.now);
-        self.side.watch.progress(self.side.now);
+        self.side.watch.progress(self.port.cid, self.side.now);
         match &mut self.side.open[place.token].request.body {
             Body::Read(buffer) => &mut buffer[place.offset_bytes + offset_bytes..][..len_bytes],
             _ => unreachable!("the session places payload only in requests that read"),

@@ -3,8 +3,9 @@
 //! either, the LUN is reset before that (LOGICAL UNIT RESET), so that nothing of the command comes later. Whoever shares
 //! the LUN loses its tasks by that, so an abort that is refused for another reason is not followed by it.
 //!
-//! A slow path is no reason: a command is overdue only if nothing at all moves any more, or if others that
-//! were submitted much later have overtaken it on its own connection. Another one may be much faster.
+//! A slow path is no reason: a command is overdue only if nothing at all moves any more on its own connection, or if
+//! others that were submitted much later have overtaken it there. What another connection does says nothing: it may be
+//! much faster, and it moves although this one has lost something.
 
 use std::time::Duration;
 
@@ -18,11 +19,20 @@ use crate::side::Open;
 /// What has been seen of a session's commands.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
-    /// When data or an answer was last on its way.
+    /// When data or an answer was last on its way, on whatever connection.
     moved: Instant,
-    /// When the latest-submitted of the commands that a connection has completed was submitted, by CID.
-    latest: Vec<Instant>,
+    /// By CID, as far as they have carried anything.
+    ways: Vec<Way>,
     aborting: Option<Aborting>,
+}
+
+/// What has been seen of a connection's commands.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// When data or an answer was last on its way there, or nothing was owed.
+    moved: Instant,
+    /// When the latest-submitted of the commands that it has completed was submitted.
+    latest: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,22 +76,34 @@ pub enum Abort {
 
 impl Watch {
     pub(crate) fn new(now: Instant) -> Watch {
-        Watch { moved: now, latest: Vec::new(), aborting: None }
+        Watch { moved: now, ways: Vec::new(), aborting: None }
     }
 
-    /// Data or an answer is on its way.
-    pub(crate) fn progress(&mut self, now: Instant) {
+    /// Nothing was owed until now.
+    pub(crate) fn begin(&mut self, now: Instant) {
         self.moved = now;
+        self.ways.iter_mut().for_each(|way| way.moved = now);
+    }
+
+    /// Data or an answer is on its way on this connection.
+    pub(crate) fn progress(&mut self, cid: u16, now: Instant) {
+        self.moved = now;
+        self.way(cid).moved = now;
+    }
+
+    fn way(&mut self, cid: u16) -> &mut Way {
+        let (cid, fresh) = (usize::from(cid), Way { moved: self.moved, latest: Instant::ZERO });
+        if self.ways.len() <= cid {
+            self.ways.resize(cid + 1, fresh);
+        }
+        &mut self.ways[cid]
     }
 
     /// A command that was submitted then is answered on this connection. If it was to be aborted, it need not be any
     /// more.
     pub(crate) fn completed(&mut self, token: u64, cid: u16, submitted: Instant) {
-        let cid = usize::from(cid);
-        if self.latest.len() <= cid {
-            self.latest.resize(cid + 1, Instant::ZERO);
-        }
-        self.latest[cid] = self.latest[cid].max(submitted);
+        let way = self.way(cid);
+        way.latest = way.latest.max(submitted);
         self.aborting = self.aborting.filter(|aborting| aborting.token != token);
     }
 
@@ -136,13 +158,16 @@ impl Watch {
                 _ => Finding::Fine,
             };
         }
+        self.rest(now, open, &carrier);
         let is_overdue = |open: &Open| {
             // A cache may have much to write.
             let is_flush = matches!(open.request.cdb, Cdb::SynchronizeCache { .. });
             let limit = if is_flush { timeout * 4 } else { timeout };
-            let latest = carrier(open).and_then(|cid| self.latest.get(usize::from(cid)));
-            let is_overtaken = latest.is_some_and(|latest| *latest >= open.submitted + limit / 2);
-            now.since(open.submitted) >= limit && (is_overtaken || now.since(self.moved) >= limit)
+            // One that has no connection waits for the target to let it go, which it does on any.
+            let way = carrier(open).and_then(|cid| self.ways.get(usize::from(cid)));
+            let is_overtaken = way.is_some_and(|way| way.latest >= open.submitted + limit / 2);
+            let moved = way.map_or(self.moved, |way| way.moved);
+            now.since(open.submitted) >= limit && (is_overtaken || now.since(moved) >= limit)
         };
         let overdue = open.iter().filter(|(_, open)| is_overdue(open)).min_by_key(|(_, open)| open.submitted);
         match overdue {
@@ -151,6 +176,24 @@ impl Watch {
                 let (token, name) = (token as u64, open.request.name());
                 self.aborting = Some(Aborting { token, since: now, name, response: None, reset: None });
                 Finding::Abort(token)
+            }
+        }
+    }
+
+    /// A connection that carries nothing owes nothing: what is to be late on it begins now at the earliest.
+    fn rest(&mut self, now: Instant, open: &Slab<Open>, carrier: impl Fn(&Open) -> Option<u16>) {
+        let mut owes = vec![false; self.ways.len()];
+        for cid in open.iter().filter_map(|(_, open)| carrier(open)) {
+            let place = usize::from(cid);
+            if owes.len() <= place {
+                self.way(cid);
+                owes.resize(place + 1, false);
+            }
+            owes[place] = true;
+        }
+        for (way, owes) in self.ways.iter_mut().zip(owes) {
+            if !owes {
+                way.moved = now;
             }
         }
     }
@@ -191,7 +234,7 @@ mod tests {
     fn a_slow_path_is_no_reason() {
         let (open, mut watch) = (open(&[0, 1, 2]), Watch::new(at(0)));
         for s in 0..100 {
-            watch.progress(at(s));
+            watch.progress(0, at(s));
             assert_eq!(check(&mut watch, at(s + 9), &open), Finding::Fine);
         }
         assert_eq!(check(&mut watch, at(109), &open), Finding::Abort(0));
@@ -200,7 +243,7 @@ mod tests {
     #[test]
     fn one_that_is_overtaken_for_long_is_overdue() {
         let (open, mut watch) = (open(&[20, 3, 15]), Watch::new(at(0)));
-        watch.progress(at(13));
+        watch.progress(0, at(13));
         watch.completed(0, 0, at(7));
         assert_eq!(check(&mut watch, at(13), &open), Finding::Fine);
         watch.completed(0, 0, at(8));
@@ -210,23 +253,49 @@ mod tests {
 
     #[test]
     fn a_faster_connection_overtakes_nobody() {
-        let (open, mut watch) = (open(&[0, 9]), Watch::new(at(0)));
-        watch.progress(at(19));
-        watch.completed(2, 1, at(18));
+        let open = open(&[0, 9]);
+        let seen = || {
+            let mut watch = Watch::new(at(0));
+            (0..2).for_each(|cid| watch.progress(cid, at(19)));
+            watch.completed(2, 1, at(18));
+            watch
+        };
         let two = |open: &Open| Some(u16::from(open.submitted > at(5)));
-        assert_eq!(watch.check(at(20), &open, two, (LIMIT, PATIENCE)), Finding::Abort(1), "the second has");
-        let mut watch = Watch::new(at(0));
-        watch.progress(at(19));
-        watch.completed(2, 1, at(18));
-        assert_eq!(watch.check(at(20), &open, |_| Some(0), (LIMIT, PATIENCE)), Finding::Fine);
-        assert_eq!(watch.check(at(20), &open, |_| None, (LIMIT, PATIENCE)), Finding::Fine);
+        let both = (LIMIT, PATIENCE);
+        assert_eq!(seen().check(at(20), &open, two, both), Finding::Abort(1), "the second has");
+        assert_eq!(seen().check(at(20), &open, |_| Some(0), both), Finding::Fine);
+        assert_eq!(seen().check(at(20), &open, |_| None, both), Finding::Fine);
+    }
+
+    #[test]
+    fn another_connection_that_moves_is_no_sign_of_one_that_has_lost_something() {
+        let (open, mut watch) = (open(&[0, 9]), Watch::new(at(0)));
+        let two = |open: &Open| Some(u16::from(open.submitted > at(5)));
+        for s in 0..10 {
+            watch.progress(1, at(s));
+            assert_eq!(watch.check(at(s), &open, two, (LIMIT, PATIENCE)), Finding::Fine, "{s}");
+        }
+        watch.progress(1, at(10));
+        assert_eq!(watch.check(at(10), &open, two, (LIMIT, PATIENCE)), Finding::Abort(0));
+    }
+
+    #[test]
+    fn what_waited_for_a_connection_is_late_from_when_it_has_one() {
+        let (open, mut watch) = (open(&[0]), Watch::new(at(0)));
+        for s in 0..9 {
+            watch.progress(1, at(s));
+            assert_eq!(watch.check(at(s), &open, |_| None, (LIMIT, PATIENCE)), Finding::Fine);
+        }
+        assert_eq!(watch.check(at(9), &open, |_| None, (LIMIT, PATIENCE)), Finding::Fine, "0 is at rest");
+        assert_eq!(watch.check(at(18), &open, |_| Some(0), (LIMIT, PATIENCE)), Finding::Fine);
+        assert_eq!(watch.check(at(19), &open, |_| Some(0), (LIMIT, PATIENCE)), Finding::Abort(0));
     }
 
     #[test]
     fn an_answer_that_comes_before_the_abort_does_counts() {
         let (both, left, mut watch) = (open(&[0, 9]), open(&[9]), Watch::new(at(0)));
         assert_eq!(check(&mut watch, at(10), &both), Finding::Abort(0));
-        watch.progress(at(11));
+        watch.progress(0, at(11));
         watch.completed(1, 0, at(0));
         assert_eq!(check(&mut watch, at(12), &both), Finding::Reset);
         watch.completed(0, 0, at(0));

@@ -250,7 +250,7 @@ impl Client {
     /// The loop begins: silence is counted from here.
     pub(crate) fn start(&mut self, now: Instant) {
         self.side.now = now;
-        self.side.watch.progress(now);
+        self.side.watch.begin(now);
         self.lines.iter_mut().for_each(|line| line.port.pulse.hear(now));
     }
 
@@ -405,7 +405,7 @@ impl Client {
             let Some(request) = workload.next(now) else { break };
             if side.open.is_empty() {
                 // Nothing was owed until now.
-                side.watch.progress(now);
+                side.watch.begin(now);
             }
             side.outstanding_bytes += request.len_bytes();
             side.issued.0 += 1;
