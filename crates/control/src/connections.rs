@@ -3,8 +3,8 @@
 //! TCP answers every loss with a smaller window, also where the loss says nothing of the room on the path: one packet in
 //! ten thousand keeps CUBIC at some megabytes per second over 100 ms, whatever the line carries. Several connections
 //! carry that loss in parallel, since each is cut alone. Beside others they also take as many shares, so they are opened
-//! one at a time, and only where all of this held over two spans in a row: losses have cut windows again and again; no
-//! queue stood, which would be the line's or a neighbour's; the windows were what limited, and not the other end's
+//! one at a time, and only where all of this held over two spans in a row: losses have cut windows that are filled, again
+//! and again; no queue stood, which would be the line's or a neighbour's; the windows were what limited, and not the other end's
 //! window, a store, the device or a cap; the caller had asked for more all the time; and the rate did not fall any more,
 //! as it does while what slow start overshot is given back. After that the rate has to show half of what one more should
 //! bring, in one of two attempts to measure it, or the session stays as it is for good. None is closed: that it did not
@@ -12,10 +12,11 @@
 //!
 //! It sees cuts of windows only where somebody tells: this end of what it sends, the other end of what that sends if it
 //! is of our own kind (`docs/notification.md`). A session that reads from others stays as it was made.
+//! Both ends send, and one of them hardly anything: only the windows of the other one count.
 
 use core::time::Duration;
 
-use event::{Instant, WindowKind, WindowNotice};
+use event::{Host, Instant, WindowKind, WindowNotice};
 
 use crate::cap::BULK_BYTES;
 
@@ -42,6 +43,8 @@ const LOCAL_SHARE: u32 = 2;
 const SETTLED_PERCENT: u128 = 80;
 /// Windows are what limits when the rate is so much of what they carried after their cuts, in percent.
 const USED_PERCENT: u128 = 75;
+/// A window of less than a part of what a connection carries in a round trip is one that nobody fills.
+const UNUSED_SHARE: u64 = 4;
 /// What one more has to bring of what it should, in percent.
 const GAIN_PERCENT: u128 = 50;
 /// Measurements without that, after which there are no more.
@@ -51,9 +54,12 @@ const ATTEMPTS: u32 = 2;
 #[derive(Clone, Debug)]
 pub struct Connections {
     most: u16,
+    /// 0 before it is known.
     connections: u16,
     span: Option<Span>,
     settled_at: Instant,
+    /// Who sent most of the payload in the last span.
+    sender: Option<Host>,
     /// What the span before had, if it was one that counts.
     before: Option<Moved>,
     /// What there was with one less.
@@ -75,8 +81,10 @@ pub struct Traffic {
     pub rtt_var: Duration,
     /// Smallest round-trip time that any of them has seen; `None` before the first.
     pub min_rtt: Option<Duration>,
-    /// Payload that it has moved, in all.
-    pub moved_bytes: u64,
+    /// Payload that has come to it, in all.
+    pub received_bytes: u64,
+    /// What it has sent and the other end's TCP has acknowledged, in all.
+    pub acked_bytes: u64,
     /// Payload that is asked for and has not come, or not been confirmed.
     pub outstanding_bytes: u64,
     /// Its connections.
@@ -100,15 +108,25 @@ impl Traffic {
 #[derive(Clone, Copy, Debug)]
 struct Span {
     since: Instant,
-    moved_bytes: u64,
+    received_bytes: u64,
+    acked_bytes: u64,
     looks: u32,
     /// Looks that showed a queue, and looks at a caller who wanted too little.
     queues: u32,
     idle: u32,
-    /// Windows that losses cut, and what they were after that, in all.
+    /// What a connection has carried in a round trip so far.
+    round_bytes: u64,
+    near: Windows,
+    far: Windows,
+}
+
+/// What an end has told of the windows that it sends with.
+#[derive(Clone, Copy, Debug, Default)]
+struct Windows {
+    /// Those that losses cut, and what they were after that, in all.
     cuts: u32,
     left_bytes: u64,
-    /// Windows that the device cut. What a probe repairs looks the same.
+    /// Those that the device cut. What a probe repairs looks the same.
     local_cuts: u32,
 }
 
@@ -130,6 +148,7 @@ impl Connections {
             connections: 0,
             span: None,
             settled_at: Instant::ZERO,
+            sender: None,
             before: None,
             fewer: None,
             in_vain: 0,
@@ -138,15 +157,35 @@ impl Connections {
         }
     }
 
-    /// An end tells of a window of one of its connections.
-    pub fn told(&mut self, notice: &WindowNotice) {
+    /// For the same session made again, whose target agreed to so many now.
+    pub fn again(mut self, agreed: u16) -> Connections {
+        self.most = agreed.min(Connections::MOST);
+        self.restart();
+        self
+    }
+
+    /// After a pause, or with another load, everything is measured anew. What was found useless is not tried again.
+    pub fn restart(&mut self) {
+        (self.connections, self.fewer, self.wants_more) = (0, None, false);
+        self.begin_again();
+    }
+
+    /// An end tells of a window that it sends with.
+    pub fn told(&mut self, host: Host, notice: &WindowNotice) {
         let Some(span) = &mut self.span else { return };
+        if notice.bytes() < span.round_bytes / UNUSED_SHARE {
+            return;
+        }
+        let windows = match host {
+            Host::Near => &mut span.near,
+            Host::Far => &mut span.far,
+        };
         match notice.kind {
             WindowKind::CutByLoss => {
-                span.cuts += 1;
-                span.left_bytes += notice.bytes();
+                windows.cuts += 1;
+                windows.left_bytes += notice.bytes();
             }
-            WindowKind::CutHere => span.local_cuts += 1,
+            WindowKind::CutHere => windows.local_cuts += 1,
             // After a timeout a window says nothing of what the path carried, and a limit is no cut.
             WindowKind::CutByTimeout | WindowKind::Limit => {}
         }
@@ -167,16 +206,23 @@ impl Connections {
         span.looks += 1;
         span.queues += u32::from(seen.has_queue(min_rtt));
         span.idle += u32::from(!seen.is_bulk());
-        let elapsed = seen.now.since(span.since);
-        let is_long = elapsed >= SPAN_MIN.max(seen.rtt * SPAN_ROUNDS);
-        if !is_long || (span.cuts < cuts_min(seen) && elapsed < SPAN_MAX) {
+        let (sender, moved) = span.moved(seen);
+        span.round_bytes = moved.in_round(seen.rtt) / u64::from(seen.connections.max(1));
+        let is_long = moved.elapsed >= SPAN_MIN.max(seen.rtt * SPAN_ROUNDS);
+        let windows = span.windows(sender);
+        if !is_long || (windows.cuts < cuts_min(seen) && moved.elapsed < SPAN_MAX) {
             return;
         }
-        let moved = span.moved(seen);
+        let is_held_down = span.is_busy() && windows.limit(seen, moved);
         self.span = None;
-        match moved {
-            Some(moved) => self.weigh(moved),
-            None => self.before = None,
+        if self.sender.replace(sender) != Some(sender) {
+            // What is read is no measure for what is written.
+            (self.before, self.fewer) = (None, None);
+        }
+        if is_held_down {
+            self.weigh(moved);
+        } else {
+            self.before = None;
         }
     }
 
@@ -216,30 +262,48 @@ impl Span {
     fn begin(seen: &Traffic) -> Span {
         Span {
             since: seen.now,
-            moved_bytes: seen.moved_bytes,
+            received_bytes: seen.received_bytes,
+            acked_bytes: seen.acked_bytes,
             looks: 0,
             queues: 0,
             idle: 0,
-            cuts: 0,
-            left_bytes: 0,
-            local_cuts: 0,
+            round_bytes: 0,
+            near: Windows::default(),
+            far: Windows::default(),
         }
     }
 
-    /// What was moved in it, if losses held the windows down all the time.
-    fn moved(&self, seen: &Traffic) -> Option<Moved> {
-        let is_odd = |looks: u32| looks * ODD_LOOKS > self.looks;
-        let is_device = self.local_cuts * LOCAL_SHARE > self.cuts;
-        if self.cuts < cuts_min(seen) || is_device || is_odd(self.queues) || is_odd(self.idle) {
-            return None;
+    /// Who has sent most so far, and how much that was.
+    fn moved(&self, seen: &Traffic) -> (Host, Moved) {
+        let received_bytes = seen.received_bytes.saturating_sub(self.received_bytes);
+        let acked_bytes = seen.acked_bytes.saturating_sub(self.acked_bytes);
+        let sender = if acked_bytes > received_bytes { Host::Near } else { Host::Far };
+        (sender, Moved { bytes: acked_bytes.max(received_bytes), elapsed: seen.now.since(self.since) })
+    }
+
+    fn windows(&self, sender: Host) -> Windows {
+        match sender {
+            Host::Near => self.near,
+            Host::Far => self.far,
         }
-        let moved = Moved {
-            bytes: seen.moved_bytes.saturating_sub(self.moved_bytes),
-            elapsed: seen.now.since(self.since),
-        };
-        let in_round = u128::from(moved.bytes) * seen.rtt.as_nanos() / moved.elapsed.as_nanos().max(1);
-        let windows = u128::from(self.left_bytes / u64::from(self.cuts)) * u128::from(seen.connections);
-        (in_round * 100 >= windows * USED_PERCENT).then_some(moved)
+    }
+
+    /// Whether there was enough to do all the time, and no queue.
+    fn is_busy(&self) -> bool {
+        let is_odd = |looks: u32| looks * ODD_LOOKS > self.looks;
+        !is_odd(self.queues) && !is_odd(self.idle)
+    }
+}
+
+impl Windows {
+    /// Whether losses held them down, and they what was moved.
+    fn limit(&self, seen: &Traffic, moved: Moved) -> bool {
+        let is_device = self.local_cuts * LOCAL_SHARE > self.cuts;
+        if self.cuts < cuts_min(seen) || is_device {
+            return false;
+        }
+        let all_bytes = u128::from(self.left_bytes / u64::from(self.cuts)) * u128::from(seen.connections);
+        u128::from(moved.in_round(seen.rtt)) * 100 >= all_bytes * USED_PERCENT
     }
 }
 
@@ -248,6 +312,13 @@ fn cuts_min(seen: &Traffic) -> u32 {
 }
 
 impl Moved {
+    /// How much of it in a round trip.
+    fn in_round(self, rtt: Duration) -> u64 {
+        let elapsed_ns = self.elapsed.max(rtt).as_nanos().max(1);
+        let bytes = u128::from(self.bytes) * rtt.as_nanos() / elapsed_ns;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
     /// Whether its rate is less than so much of another's.
     fn is_below(self, other: Moved, percent: u128) -> bool {
         let ours = u128::from(self.bytes) * other.elapsed.as_nanos();

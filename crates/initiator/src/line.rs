@@ -57,9 +57,14 @@ impl Line {
         self.min_rtt
     }
 
-    /// Payload that has come in, and what the other end's TCP had acknowledged at the last look.
-    pub(crate) fn moved_bytes(&self) -> u64 {
-        self.connection.received_payload_bytes() + self.connection.acked_bytes()
+    /// Payload that has come in.
+    pub(crate) fn received_bytes(&self) -> u64 {
+        self.connection.received_payload_bytes()
+    }
+
+    /// What the other end's TCP had acknowledged at the last look.
+    pub(crate) fn acked_bytes(&self) -> u64 {
+        self.connection.acked_bytes()
     }
 
     /// When to come back at the latest.

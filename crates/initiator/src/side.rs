@@ -26,14 +26,16 @@ use crate::tables::Tables;
 use crate::trail::Trail;
 use crate::watch::Watch;
 
+/// Free buffers that are kept for reuse.
+const BUFFERS_KEEP_BYTES: usize = 256 << 20;
 /// How long a target is left alone that had no room, at first and at most.
 const REFUSED_MIN: Duration = Duration::from_millis(5);
 const REFUSED_MAX: Duration = Duration::from_secs(1);
 /// Times a command is issued again after a unit attention, which is told once per condition.
 const ATTENTIONS_MAX: u8 = 16;
 
-/// What is kept between two turns of what the target tells; one of our kind has fourteen words a second.
-const TOLD_MAX: usize = 16;
+/// What is kept between two turns of what the target tells; one of our kind has ten words a second for a connection.
+const TOLD_MAX: usize = 64;
 
 /// Everything of a session that is not its sockets.
 pub(crate) struct Side {
@@ -148,6 +150,42 @@ impl Payload {
 }
 
 impl Side {
+    /// Of a session that was just made.
+    pub(crate) fn new(
+        (session, address): (Session, SocketAddr),
+        (tables, trail): (Rc<Tables>, Option<Trail>),
+        timeout: Duration,
+        now: Instant,
+    ) -> Side {
+        Side {
+            session,
+            address,
+            lun: Lun::from_number(0),
+            open: Slab::new(),
+            again: VecDeque::new(),
+            refused: Vec::new(),
+            refusal: None,
+            outstanding_bytes: 0,
+            buffers: Buffers::new(BUFFERS_KEEP_BYTES),
+            finished: VecDeque::new(),
+            known: Vec::new(),
+            asking: None,
+            resets: 0,
+            told: Vec::new(),
+            question: None,
+            answer: None,
+            questioned: now,
+            tables,
+            trail,
+            issued: (0, 0),
+            watch: Watch::new(now),
+            leave: None,
+            logged_out: None,
+            now,
+            timeout,
+        }
+    }
+
     pub(crate) fn submit(&mut self, token: usize) {
         let open = &mut self.open[token];
         open.submitted = self.now;
@@ -178,6 +216,8 @@ impl Side {
         self.watch = Watch::new(self.now);
         self.again.clear();
         self.refused.clear();
+        // It was told of connections that are gone.
+        self.told.clear();
         self.ask_first();
         self.go_on();
         if let Some(question) = self.question.clone() {
@@ -455,5 +495,35 @@ impl Sender for AtPort<'_> {
 
     fn bytes<'a>(&'a self, data: &'a Payload) -> &'a [u8] {
         data.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::trace::Sampling;
+    use event::{WindowKind, WindowNotice};
+    use proto::params::Params;
+
+    use super::*;
+
+    #[test]
+    fn what_an_old_session_was_told_is_not_for_the_connections_of_the_next() {
+        let session = || {
+            let params = Params { peer_software: Some("farlun/1".to_owned()), ..Params::default() };
+            Session::new(params, 1, 128, 1)
+        };
+        let address = SocketAddr::from(([127, 0, 0, 1], 3260));
+        let tables = Tables::create(None, Sampling::default()).expect("no table is asked for");
+        let mut side =
+            Side::new((session(), address), (tables, None), Duration::from_secs(30), Instant::ZERO);
+        let notice = WindowNotice { kind: WindowKind::CutByLoss, cwnd_packets: 9, mss_bytes: 1448 };
+        let words = [Notification::Part(Some(131_072)), Notification::Window(notice)];
+        for word in &words {
+            let (code, data) = notification::emit(word);
+            side.hear(0, code, &data);
+        }
+        assert_eq!(side.told, words.map(|word| (0, word)));
+        side.begin_again(session(), address);
+        assert_eq!(side.told, []);
     }
 }

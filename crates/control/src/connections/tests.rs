@@ -14,23 +14,24 @@ fn held_down() -> (Traffic, WindowNotice) {
         rtt: RTT,
         rtt_var: Duration::ZERO,
         min_rtt: Some(RTT),
-        moved_bytes: 0,
+        received_bytes: 0,
+        acked_bytes: 0,
         outstanding_bytes: 64 << 20,
         connections: 1,
     };
     (traffic, WindowNotice { kind: WindowKind::CutByLoss, cwnd_packets: 150, mss_bytes: MSS })
 }
 
-/// Whether it wants one more within a minute.
+/// Whether it wants one more within a minute of reading, if the other end tells of its window.
 fn grows(agreed: u16, traffic: Traffic, notice: WindowNotice, falls: bool) -> bool {
     let (mut connections, mut seen) = (Connections::new(agreed), traffic);
     let mut rate = 200.0 * f64::from(MSS) * 10.0;
     for step in 1..1200u32 {
         seen.now += Duration::from_millis(50);
-        seen.moved_bytes += (rate / 20.0) as u64;
+        seen.received_bytes += (rate / 20.0) as u64;
         connections.observe(&seen);
         if step.is_multiple_of(20) {
-            connections.told(&notice);
+            connections.told(Host::Far, &notice);
         }
         if falls {
             rate *= 0.99;
@@ -70,6 +71,92 @@ fn nothing_else_is() {
     stays("windows that nobody fills", traffic, WindowNotice { cwnd_packets: 300, ..notice });
 }
 
+/// Lets such a session go on for so many seconds while `sender` sends its payload, and once a second this is told, by
+/// whom; whether it wants one more then.
+fn goes_on(
+    connections: &mut Connections,
+    seen: &mut Traffic,
+    sender: Host,
+    told: &[(Host, WindowNotice)],
+    seconds: u32,
+) -> bool {
+    for step in 1..=seconds * 20 {
+        seen.now += Duration::from_millis(50);
+        let (data, little) = (100 * u64::from(MSS), 480);
+        let (received, acked) = if sender == Host::Far { (data, little) } else { (little, data) };
+        seen.received_bytes += received;
+        seen.acked_bytes += acked;
+        connections.observe(seen);
+        if step.is_multiple_of(20) {
+            told.iter().for_each(|(host, notice)| connections.told(*host, notice));
+        }
+    }
+    connections.wants_more()
+}
+
+#[test]
+fn windows_that_carry_no_data_are_cut_in_vain() {
+    let (traffic, notice) = held_down();
+    let small = WindowNotice { cwnd_packets: 7, ..notice };
+    let large = WindowNotice { cwnd_packets: 300, ..notice };
+    let cut_here = WindowNotice { kind: WindowKind::CutHere, ..notice };
+    for (sender, other) in [(Host::Near, Host::Far), (Host::Far, Host::Near)] {
+        let grows = |told: &[(Host, WindowNotice)]| {
+            goes_on(&mut Connections::new(4), &mut { traffic }, sender, told, 60)
+        };
+        assert!(grows(&[(sender, notice)]), "{sender:?} sends");
+        assert!(!grows(&[(other, notice)]) && !grows(&[(other, small)]), "{other:?} sends hardly anything");
+        assert!(!grows(&[(sender, small)]), "a window that nobody fills");
+        assert!(
+            !grows(&[(sender, large), (sender, small), (sender, small)]),
+            "one that is not filled either"
+        );
+        assert!(!grows(&[(sender, notice), (sender, cut_here)]), "the device of {sender:?} cuts it");
+        assert!(grows(&[(sender, notice), (other, cut_here)]), "that of {other:?} does not matter");
+    }
+}
+
+#[test]
+fn after_a_pause_it_begins_anew() {
+    let (mut seen, notice) = held_down();
+    let told = [(Host::Far, notice)];
+    let mut connections = Connections::new(4);
+    assert!(!goes_on(&mut connections, &mut seen, Host::Far, &told, 6), "one span counts");
+    connections.restart();
+    seen.now += Duration::from_secs(100);
+    assert!(!goes_on(&mut connections, &mut seen, Host::Far, &told, 6), "one span of another load");
+    assert!(goes_on(&mut connections, &mut seen, Host::Far, &told, 6));
+    connections.restart();
+    assert!(!connections.wants_more(), "nor is one opened that was wanted before");
+}
+
+#[test]
+fn reads_are_no_measure_for_writes() {
+    let (mut seen, notice) = held_down();
+    let mut connections = Connections::new(4);
+    assert!(!goes_on(&mut connections, &mut seen, Host::Far, &[(Host::Far, notice)], 6));
+    let told = [(Host::Near, notice)];
+    assert!(!goes_on(&mut connections, &mut seen, Host::Near, &told, 6), "one span of reads, one of writes");
+    assert!(goes_on(&mut connections, &mut seen, Host::Near, &told, 6));
+}
+
+#[test]
+fn a_session_that_is_made_again_does_not_try_again_what_was_useless() {
+    let (mut seen, notice) = held_down();
+    let told = [(Host::Far, WindowNotice { cwnd_packets: 100, ..notice })];
+    let mut connections = Connections::new(4);
+    assert!(goes_on(&mut connections, &mut seen, Host::Far, &told, 30));
+    // The second brings nothing.
+    seen.connections = 2;
+    assert!(!goes_on(&mut connections, &mut seen, Host::Far, &told, 60));
+    assert!(!goes_on(&mut connections.again(4), &mut seen, Host::Far, &told, 60));
+    assert!(goes_on(&mut Connections::new(4).again(4), &mut seen, Host::Far, &told, 60));
+    assert!(
+        !goes_on(&mut Connections::new(4).again(2), &mut seen, Host::Far, &told, 60),
+        "no more agreed to"
+    );
+}
+
 #[test]
 fn one_that_cannot_be_had_is_the_last_that_is_tried() {
     let (traffic, notice) = held_down();
@@ -77,10 +164,10 @@ fn one_that_cannot_be_had_is_the_last_that_is_tried() {
     let mut asked = 0;
     for step in 1..6000u32 {
         seen.now += Duration::from_millis(50);
-        seen.moved_bytes += 140_000;
+        seen.received_bytes += 140_000;
         connections.observe(&seen);
         if step.is_multiple_of(20) {
-            connections.told(&notice);
+            connections.told(Host::Far, &notice);
         }
         if connections.wants_more() {
             asked += 1;
@@ -180,12 +267,14 @@ fn session(path: Path, seconds: f64, seed: u64) -> Outcome {
                 rtt: Duration::from_secs_f64(round_s),
                 rtt_var: Duration::from_secs_f64(round_s / 50.0),
                 min_rtt: Some(Duration::from_secs_f64(rtt_s)),
-                moved_bytes: moved as u64,
+                received_bytes: moved as u64,
+                acked_bytes: 0,
                 outstanding_bytes: 1 << 30,
                 connections: ours.len() as u16,
             });
             for cwnd_packets in cuts.drain(..) {
-                connections.told(&WindowNotice { kind: WindowKind::CutByLoss, cwnd_packets, mss_bytes: MSS });
+                let notice = WindowNotice { kind: WindowKind::CutByLoss, cwnd_packets, mss_bytes: MSS };
+                connections.told(Host::Far, &notice);
             }
         }
         now_s += round_s;

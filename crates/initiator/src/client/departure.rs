@@ -4,6 +4,7 @@
 use engine::{Progress, Turn};
 use event::{Host, Instant};
 
+use super::growth::Growth;
 use super::{Client, State};
 use crate::error::Error;
 use crate::side::Leave;
@@ -83,7 +84,7 @@ impl Client {
     /// Closes the connections; how they fared is recorded.
     pub(super) fn hang_up(&mut self, now: Instant) {
         self.min_rtt = self.min_rtt();
-        self.growth = None;
+        self.growth.iter_mut().for_each(Growth::restart);
         for line in self.lines.drain(..) {
             if self.side.logged_out.is_some() {
                 // Nothing is owed to either side. A socket that is past caring is closed in any case.

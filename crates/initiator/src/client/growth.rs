@@ -4,7 +4,7 @@
 
 use control::{Connections, Traffic};
 use engine::Scratch;
-use event::{Instant, RequestId, WindowNotice};
+use event::{Host, Instant, RequestId, WindowNotice};
 use net::{Ready, tcp_info};
 use proto::login::LoggedIn;
 use proto::params::Params;
@@ -25,16 +25,33 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// Of a session that was just made; `None` if there is nothing to choose.
-    pub(super) fn of(options: &Options, params: &Params, tsih: u16) -> Option<Growth> {
+    /// Of a session that was just made, and is `before` made again; `None` if there is nothing to choose.
+    pub(super) fn of(
+        options: &Options,
+        params: &Params,
+        tsih: u16,
+        before: Option<Growth>,
+    ) -> Option<Growth> {
         let agreed = params.max_connections;
         let may_grow = options.connections.is_none() && agreed > 1;
-        may_grow.then(|| Growth { connections: Connections::new(agreed), tsih, dial: None })
+        let connections = before.map(|before| before.connections.again(agreed));
+        may_grow.then(|| Growth {
+            connections: connections.unwrap_or_else(|| Connections::new(agreed)),
+            tsih,
+            dial: None,
+        })
     }
 
     /// An end tells of a window that it sends with.
-    pub(super) fn told(&mut self, notice: &WindowNotice) {
-        self.connections.told(notice);
+    pub(super) fn told(&mut self, host: Host, notice: &WindowNotice) {
+        self.connections.told(host, notice);
+    }
+
+    /// Nobody looks at the session until another load begins: a connection that is being made is given up, as it would be
+    /// when its time is over.
+    pub(super) fn restart(&mut self) {
+        self.dial = None;
+        self.connections.restart();
     }
 
     /// The socket of a connection that is being made is ready.
@@ -55,14 +72,15 @@ impl Client {
     pub(super) fn watch_growth(&mut self, now: Instant) {
         let Some(growth) = &mut self.growth else { return };
         let told = self.lines.iter_mut().filter_map(|line| line.connection.take_notice());
-        told.for_each(|notice| growth.connections.told(&notice));
+        told.for_each(|notice| growth.told(Host::Near, &notice));
         let (rtt, rtt_var) = self.lines.iter().filter_map(Line::rtt).min().unwrap_or_default();
         growth.connections.observe(&Traffic {
             now,
             rtt,
             rtt_var,
             min_rtt: self.lines.iter().filter_map(Line::min_rtt).min(),
-            moved_bytes: self.lines.iter().map(Line::moved_bytes).sum(),
+            received_bytes: self.lines.iter().map(Line::received_bytes).sum(),
+            acked_bytes: self.lines.iter().map(Line::acked_bytes).sum(),
             outstanding_bytes: self.side.outstanding_bytes,
             connections: self.side.session.next_cid(),
         });

@@ -9,17 +9,15 @@ mod departure;
 mod growth;
 mod recovery;
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
 use engine::{Buffers, Progress, Scratch, Turn};
-use event::{Instant, RequestId};
+use event::{Host, Instant, RequestId};
 use net::{Poll, Ready, clock};
 use proto::initiator::{Function, TASKS_MAX};
 use proto::notification::Notification;
-use slab::Slab;
 use store::manifest::Trace;
 use wire::iscsi::Lun;
 
@@ -34,13 +32,11 @@ use crate::run;
 use crate::side::{Open, Side};
 use crate::tables::Tables;
 use crate::trail::Trail;
-use crate::watch::{Finding, Watch};
+use crate::watch::Finding;
 use arrival::{lines, note_logins};
 use growth::Growth;
 use recovery::{Recovery, Trouble};
 
-/// Free buffers that are kept for reuse.
-const BUFFERS_KEEP_BYTES: usize = 256 << 20;
 /// Connections of one session, for the names of their sockets.
 const TOKENS_PER_SESSION: u64 = 1 << 16;
 /// How often the clock is looked at for what does not come, at most and in parts of the timeout.
@@ -101,39 +97,12 @@ impl Client {
         let Arrived { session, address, tsih, connections, destination: understood } = arrived;
         let number = RequestId::session_of(destination.request.isid, tsih);
         let trail = tables.tracer().map(|tracer| Trail::new(Rc::clone(tracer), number));
-        let growth = Growth::of(options, session.params(), tsih);
+        let growth = Growth::of(options, session.params(), tsih, None);
         let lines = lines(connections, 0, &tables, now);
         note_logins(&lines, &session, (number, options), &tables, now);
-        let side = Side {
-            session,
-            address,
-            lun: Lun::from_number(0),
-            open: Slab::new(),
-            again: VecDeque::new(),
-            refused: Vec::new(),
-            refusal: None,
-            outstanding_bytes: 0,
-            buffers: Buffers::new(BUFFERS_KEEP_BYTES),
-            finished: VecDeque::new(),
-            told: Vec::new(),
-            question: None,
-            answer: None,
-            questioned: now,
-            known: Vec::new(),
-            asking: None,
-            resets: 0,
-            tables,
-            trail,
-            issued: (0, 0),
-            watch: Watch::new(now),
-            leave: None,
-            logged_out: None,
-            now,
-            timeout: options.timeout,
-        };
         Client {
             poll,
-            side,
+            side: Side::new((session, address), (tables, trail), options.timeout, now),
             lines,
             state: State::Up,
             growth,
@@ -247,11 +216,12 @@ impl Client {
         Ok(Tables::finish(tables)?)
     }
 
-    /// The loop begins: silence is counted from here.
+    /// The loop begins: silence is counted from here, and what the last load has shown is no measure for the next.
     pub(crate) fn start(&mut self, now: Instant) {
         self.side.now = now;
         self.side.watch.begin(now);
         self.lines.iter_mut().for_each(|line| line.port.pulse.hear(now));
+        self.growth.iter_mut().for_each(Growth::restart);
     }
 
     /// A socket of the session is ready.
@@ -367,7 +337,7 @@ impl Client {
             let Some(Line { connection, .. }) = self.lines.get_mut(usize::from(cid)) else { continue };
             match told {
                 Notification::Window(notice) => {
-                    self.growth.iter_mut().for_each(|growth| growth.told(&notice));
+                    self.growth.iter_mut().for_each(|growth| growth.told(Host::Far, &notice));
                     connection.told(&notice);
                 }
                 Notification::Part(bytes_per_s) => connection.left(bytes_per_s, now),

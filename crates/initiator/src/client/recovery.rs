@@ -101,6 +101,11 @@ impl Client {
         now: Instant,
     ) -> Result<(), Error> {
         let was = std::mem::replace(&mut self.state, State::Closed);
+        if self.options.connections.is_none() {
+            // What it took long to find out is not found out again; but one that has come to nothing since the last
+            // loss is better off with less.
+            self.destination.connections = if self.trouble.is_none() { self.connections() } else { 1 };
+        }
         self.hang_up(now);
         if !error.is_passing() {
             return Err(error);
@@ -138,7 +143,7 @@ impl Client {
                 Ok(Some(Arrived { session, address, tsih, connections, .. })) => {
                     self.state = State::Up;
                     self.reconnects += 1;
-                    self.growth = Growth::of(&self.options, session.params(), tsih);
+                    self.growth = Growth::of(&self.options, session.params(), tsih, self.growth.take());
                     self.lines = lines(connections, 0, &self.side.tables, now);
                     let number = RequestId::session_of(self.destination.request.isid, tsih);
                     let with = (number, &self.options);
