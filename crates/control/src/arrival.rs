@@ -9,22 +9,23 @@ use core::time::Duration;
 use event::Instant;
 
 use crate::cap::{PACED_MIN_RTT, has_queue};
+use crate::claimant::Claimant;
 use crate::policy::Observation;
-use crate::share::{Claim, QUEUE_LASTS};
+use crate::share::Claim;
 
 /// Time over which a rate is measured, at least this and so many round trips: what waited behind a packet that was lost
 /// comes all at once, a round trip late.
 const RATE_TIME: Duration = Duration::from_millis(100);
 const RATE_ROUNDS: u32 = 4;
+/// Who has sent something claims its part for so long: after a loss nothing may come for some round trips.
+const CLAIM_LASTS: Duration = Duration::from_secs(2);
 
 /// See the file's beginning.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Arrival {
-    counted: Option<(Instant, u64)>,
-    rate_bytes_per_s: u64,
-    has_queue: bool,
-    had_queue_until: Instant,
-    had_queue: bool,
+    claimant: Claimant,
+    claims_until: Instant,
+    claims: bool,
 }
 
 impl Arrival {
@@ -32,30 +33,17 @@ impl Arrival {
     pub(crate) fn observe(&mut self, seen: &Observation) {
         // Paths that nobody paces are not shared either.
         let Some(min_rtt) = seen.min_rtt.filter(|rtt| *rtt >= PACED_MIN_RTT) else { return };
-        self.has_queue = has_queue(seen.rtt, min_rtt);
-        if self.has_queue {
-            self.had_queue_until = seen.now + QUEUE_LASTS;
+        let least = RATE_TIME.max(RATE_ROUNDS * min_rtt);
+        let rate = self.claimant.observe(seen.now, seen.received_bytes, least, has_queue(seen.rtt, min_rtt));
+        if rate.is_some_and(|rate| rate > 0) {
+            self.claims_until = seen.now + CLAIM_LASTS;
         }
-        self.had_queue = seen.now < self.had_queue_until;
-        let (since, base) = *self.counted.get_or_insert((seen.now, seen.received_bytes));
-        let elapsed = seen.now.since(since);
-        if elapsed < RATE_TIME.max(RATE_ROUNDS * min_rtt) {
-            return;
-        }
-        self.counted = Some((seen.now, seen.received_bytes));
-        let bytes = u128::from(seen.received_bytes.saturating_sub(base));
-        self.rate_bytes_per_s = u64::try_from(bytes * 1_000_000_000 / elapsed.as_nanos()).unwrap_or(u64::MAX);
+        self.claims = seen.now < self.claims_until;
     }
 
     /// What the sender at the other end claims of the line; `None` if nothing comes.
     pub(crate) fn claim(&self) -> Option<Claim> {
-        let claim = Claim {
-            weight: 1,
-            rate_bytes_per_s: self.rate_bytes_per_s,
-            has_queue: self.has_queue,
-            had_queue: self.had_queue,
-        };
-        (self.rate_bytes_per_s > 0).then_some(claim)
+        self.claims.then(|| self.claimant.claim())
     }
 }
 
@@ -81,7 +69,8 @@ mod tests {
         let mut arrival = Arrival::default();
         (0..=10).for_each(|look| arrival.observe(&seen(20 * look, 120_000 * look, 0)));
         let claim = arrival.claim().expect("data come");
-        assert_eq!((claim.rate_bytes_per_s, claim.has_queue, claim.had_queue), (6_000_000, false, false));
+        let rate = Some(6_000_000);
+        assert_eq!((claim.rate_bytes_per_s, claim.has_queue, claim.had_queue), (rate, false, false));
         arrival.observe(&seen(220, 0, 5));
         assert!(arrival.claim().is_some_and(|claim| claim.has_queue && claim.had_queue));
         arrival.observe(&seen(240, 0, 0));
@@ -97,9 +86,19 @@ mod tests {
         let received = |at_ms: u64| 6_000 * if (84..100).contains(&at_ms) { 84 } else { at_ms };
         (0..=200).for_each(|at_ms| {
             arrival.observe(&seen(at_ms, received(at_ms), 0));
-            let rate = arrival.claim().map_or(0, |claim| claim.rate_bytes_per_s);
+            let rate = arrival.claim().and_then(|claim| claim.rate_bytes_per_s).unwrap_or(0);
             assert!(rate <= 7_500_000, "{at_ms}: {rate}");
         });
+    }
+
+    #[test]
+    fn a_loss_that_stops_everything_for_a_while_is_no_end() {
+        let mut arrival = Arrival::default();
+        let received = |at_ms: u64| 6_000 * if (400..1_400).contains(&at_ms) { 400 } else { at_ms };
+        for at_ms in (0..3_000).step_by(10) {
+            arrival.observe(&seen(at_ms, received(at_ms), 0));
+            assert_eq!(arrival.claim().is_some(), at_ms >= 100, "{at_ms}");
+        }
     }
 
     #[test]

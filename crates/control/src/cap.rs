@@ -15,11 +15,13 @@ use core::time::Duration;
 
 use event::{Instant, WindowKind};
 
+use crate::claimant::Claimant;
+use crate::counter::Counter;
 use crate::cuts::Cut;
 use crate::max_filter::MaxFilter;
 use crate::policy::{Observation, UNCAPPED};
 use crate::product::{Product, RATE_MIN_TIME};
-use crate::share::{Claim, QUEUE_LASTS};
+use crate::share::Claim;
 use crate::wary::{Round, Wary, window_rate};
 
 /// A sender with less than this to send is left uncapped, so that a lone request goes out at once.
@@ -50,8 +52,11 @@ const OPEN_ROUNDS: u32 = 16;
 pub(crate) struct Cap {
     /// Rate of what this end sends, by the kernel's account.
     delivered: MaxFilter<10>,
-    /// When packets that have arrived were counted last, and how many.
-    arrived: Option<(Instant, u32)>,
+    /// Packets that had arrived at the last look, and bytes since the first.
+    arrived_packets: Option<u32>,
+    arrived_bytes: u64,
+    counter: Counter,
+    claimant: Claimant,
     round_ends: Instant,
     /// Packets sent again, until the present round began and until now.
     lost_before: u64,
@@ -63,13 +68,6 @@ pub(crate) struct Cap {
     was_bulk: bool,
     /// There is a lot to send.
     is_bulk: bool,
-    /// The path showed a queue at the last look, or has just overflowed.
-    has_queue: bool,
-    /// Until when that counts as of late.
-    had_queue_until: Instant,
-    had_queue: bool,
-    /// The rate at which packets arrived of late.
-    rate_bytes_per_s: u64,
     stage: Stage,
 }
 
@@ -90,7 +88,10 @@ impl Cap {
     pub(crate) fn new(paced_from_bytes: u64) -> Cap {
         Cap {
             delivered: MaxFilter::new(),
-            arrived: None,
+            arrived_packets: None,
+            arrived_bytes: 0,
+            counter: Counter::default(),
+            claimant: Claimant::default(),
             round_ends: Instant::ZERO,
             lost_before: 0,
             lost: 0,
@@ -98,10 +99,6 @@ impl Cap {
             is_paced: false,
             was_bulk: false,
             is_bulk: false,
-            has_queue: false,
-            had_queue_until: Instant::ZERO,
-            had_queue: false,
-            rate_bytes_per_s: 0,
             stage: Stage::Ramp,
         }
     }
@@ -136,13 +133,11 @@ impl Cap {
             // At once: a second cut of the window costs more than the packets.
             self.stage = Stage::Wary(Wary::new(self.delivered.max()));
         }
-        self.has_queue = has_overflowed || path.has_queue(seen.rtt);
-        if self.has_queue {
-            self.had_queue_until = seen.now + QUEUE_LASTS;
-        }
-        self.had_queue = seen.now < self.had_queue_until;
-        let rate = self.count(seen, path.min_rtt);
-        self.rate_bytes_per_s = rate.unwrap_or(self.rate_bytes_per_s);
+        self.count(seen);
+        let has_queue = has_overflowed || path.has_queue(seen.rtt);
+        self.claimant.observe(seen.now, self.arrived_bytes, seen.rtt.max(RATE_MIN_TIME), has_queue);
+        // A few milliseconds of acknowledgements that came together must not count for much.
+        let rate = self.counter.rate(seen.now, self.arrived_bytes, RATE_MIN_TIME.max(path.min_rtt / 4));
         if let Stage::Wary(wary) = &mut self.stage {
             if let Some(rate) = rate {
                 wary.learn(rate);
@@ -179,13 +174,7 @@ impl Cap {
 
     /// What a sender in bulk claims of the line.
     pub(crate) fn claim(&self) -> Option<Claim> {
-        let claim = Claim {
-            weight: 1,
-            rate_bytes_per_s: self.rate_bytes_per_s,
-            has_queue: self.has_queue,
-            had_queue: self.had_queue,
-        };
-        self.is_bulk.then_some(claim)
+        self.is_bulk.then(|| self.claimant.claim())
     }
 
     /// How soon to look again.
@@ -233,17 +222,13 @@ impl Cap {
         self.delivered.advance();
     }
 
-    /// Takes how many packets have arrived; their rate is known after a while.
-    fn count(&mut self, seen: &Observation, min_rtt: Duration) -> Option<u64> {
-        let (since, base) = *self.arrived.get_or_insert((seen.now, seen.delivered_packets));
-        let elapsed = seen.now.since(since);
-        // A few milliseconds of acknowledgements that came together must not count for much.
-        if elapsed < RATE_MIN_TIME.max(min_rtt / 4) {
-            return None;
-        }
-        self.arrived = Some((seen.now, seen.delivered_packets));
-        let bytes = u128::from(seen.delivered_packets.wrapping_sub(base)) * u128::from(seen.mss_bytes);
-        u64::try_from(bytes * 1_000_000_000 / elapsed.as_nanos()).ok()
+    /// Takes how many packets have arrived.
+    fn count(&mut self, seen: &Observation) {
+        let before = self.arrived_packets.replace(seen.delivered_packets).unwrap_or(seen.delivered_packets);
+        // It wraps; between two looks there are never so many.
+        let packets = seen.delivered_packets.wrapping_sub(before) as i32;
+        let bytes = i64::from(packets) * i64::from(seen.mss_bytes);
+        self.arrived_bytes = self.arrived_bytes.saturating_add_signed(bytes);
     }
 }
 

@@ -6,8 +6,7 @@
 
 use core::time::Duration;
 
-use event::Instant;
-
+use crate::counter::Counter;
 use crate::max_filter::MaxFilter;
 use crate::policy::Observation;
 
@@ -28,7 +27,7 @@ pub(crate) struct Product {
     /// Rate of payload through this connection, both ways together.
     moved: MaxFilter<8>,
     moved_before: u64,
-    measured_since: Option<(Instant, u64)>,
+    counter: Counter,
     request_bytes: u64,
 }
 
@@ -38,7 +37,7 @@ impl Product {
             min_rtt: None,
             moved: MaxFilter::new(),
             moved_before: 0,
-            measured_since: None,
+            counter: Counter::default(),
             request_bytes: 0,
         }
     }
@@ -49,17 +48,11 @@ impl Product {
         if seen.request_bytes > 0 {
             self.request_bytes = seen.request_bytes;
         }
-        let (since, base) = *self.measured_since.get_or_insert((seen.now, seen.moved_bytes));
-        let elapsed = seen.now.since(since);
-        if elapsed < seen.rtt.max(RATE_MIN_TIME) {
-            return;
-        }
-        let bytes = u128::from(seen.moved_bytes.saturating_sub(base));
-        let rate = u64::try_from(bytes * 1_000_000_000 / elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let rate = self.counter.rate(seen.now, seen.moved_bytes, seen.rtt.max(RATE_MIN_TIME));
+        let Some(rate) = rate else { return };
         self.moved_before = self.moved.max();
         self.moved.advance();
         self.moved.add(rate);
-        self.measured_since = Some((seen.now, seen.moved_bytes));
     }
 
     /// Smallest round-trip time.

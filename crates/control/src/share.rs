@@ -7,7 +7,8 @@
 //! less than its part may use twice what it does, so a newcomer doubles each round trip until it has its part, and
 //! somebody whose own path is slower does not keep others from the rest. Whose own path has shown no queue of late is on
 //! a line with room, its own or one that all share, and may grow in the same way even beyond its part: senders whose
-//! lines are different ones do not hold each other down. What cannot be counted yet is not shared.
+//! lines are different ones do not hold each other down. Who cannot be counted yet has no part for this round trip, and
+//! takes none from the others.
 
 use core::time::Duration;
 
@@ -21,8 +22,9 @@ use crate::max_filter::MaxFilter;
 pub struct Claim {
     /// Its weight, at least 1.
     pub weight: u32,
-    /// What it has delivered of late, in bytes per second.
-    pub rate_bytes_per_s: u64,
+    /// What it has delivered of late, in bytes per second and over a round trip at least; `None` if that is not counted
+    /// yet.
+    pub rate_bytes_per_s: Option<u64>,
     /// Its path shows a queue, or has just overflowed.
     pub has_queue: bool,
     /// That was so within the last two seconds.
@@ -60,46 +62,69 @@ impl Sharing {
             self.line.advance();
             self.slot_ends = now + SLOT;
         }
-        self.line.add(claims.iter().map(|claim| claim.rate_bytes_per_s).sum());
+        let counted: Vec<Counted> = claims.iter().filter_map(Counted::of).collect();
+        self.line.add(counted.iter().map(|sender| sender.rate_bytes_per_s).sum());
         if claims.iter().any(|claim| claim.has_queue) {
             self.queue_until = now + QUEUE_LASTS;
         }
-        // The sum says nothing of the line while it lacks somebody.
-        let is_counted = claims.iter().all(|claim| claim.rate_bytes_per_s > 0);
-        if claims.len() < 2 || now >= self.queue_until || !is_counted {
+        let line = self.line.max();
+        if counted.len() < 2 || now >= self.queue_until || line == 0 {
             return vec![None; claims.len()];
         }
-        let parts = parts(self.line.max(), claims);
-        parts.into_iter().zip(claims).map(|(part, claim)| Some(grant(part, claim))).collect()
+        let mut granted =
+            parts(line, &counted).into_iter().zip(&counted).map(|(part, sender)| sender.grant(part));
+        claims.iter().map(|claim| claim.rate_bytes_per_s.and_then(|_| granted.next())).collect()
     }
 }
 
-/// What somebody may send at most whose part is this.
-fn grant(part: u64, claim: &Claim) -> u64 {
-    let part = (part / 100).saturating_mul(HEADROOM_PERCENT);
-    let grown = if claim.had_queue { 0 } else { claim.rate_bytes_per_s.saturating_mul(GROWTH) };
-    part.max(grown).max(PACED_MIN)
+/// A sender whose rate is known.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    weight: u64,
+    rate_bytes_per_s: u64,
+    had_queue: bool,
+}
+
+impl Counted {
+    fn of(claim: &Claim) -> Option<Counted> {
+        let rate_bytes_per_s = claim.rate_bytes_per_s?;
+        Some(Counted { weight: claim.weight.max(1).into(), rate_bytes_per_s, had_queue: claim.had_queue })
+    }
+
+    /// What it could use.
+    fn wants(&self) -> u64 {
+        self.rate_bytes_per_s.saturating_mul(GROWTH).max(RATE_MIN_BYTES_PER_S)
+    }
+
+    /// What it may send at most if this is its part.
+    fn grant(&self, part: u64) -> u64 {
+        let part = (part / 100).saturating_mul(HEADROOM_PERCENT);
+        let grown = if self.had_queue { 0 } else { self.rate_bytes_per_s.saturating_mul(GROWTH) };
+        part.max(grown).max(PACED_MIN)
+    }
 }
 
 /// Parts of a line by weight; what somebody cannot use goes to the others.
-fn parts(line: u64, claims: &[Claim]) -> Vec<u64> {
-    let wants = |claim: &Claim| claim.rate_bytes_per_s.saturating_mul(GROWTH).max(RATE_MIN_BYTES_PER_S);
-    let mut parts = vec![0; claims.len()];
-    let mut open: Vec<usize> = (0..claims.len()).collect();
+fn parts(line: u64, senders: &[Counted]) -> Vec<u64> {
+    let mut parts = vec![0; senders.len()];
+    let mut open: Vec<usize> = (0..senders.len()).collect();
     let mut left = line;
     while !open.is_empty() {
-        let weights: u64 = open.iter().map(|n| u64::from(claims[*n].weight.max(1))).sum();
-        let unit = left / weights;
-        let part = |n: usize| unit.saturating_mul(claims[n].weight.max(1).into());
+        let weights: u64 = open.iter().map(|n| senders[*n].weight).sum();
+        let all = left;
+        let part = |n: usize| {
+            let part = u128::from(all) * u128::from(senders[n].weight) / u128::from(weights);
+            u64::try_from(part).unwrap_or(u64::MAX)
+        };
         let (modest, rest): (Vec<usize>, Vec<usize>) =
-            open.iter().partition(|n| wants(&claims[**n]) < part(**n));
+            open.iter().partition(|n| senders[**n].wants() < part(**n));
         if modest.is_empty() {
             rest.iter().for_each(|n| parts[*n] = part(*n));
             break;
         }
         for n in modest {
             parts[n] = part(n);
-            left = left.saturating_sub(wants(&claims[n]));
+            left = left.saturating_sub(senders[n].wants());
         }
         open = rest;
     }
@@ -114,7 +139,11 @@ mod tests {
     const RTT: Duration = Duration::from_millis(16);
 
     fn claim(weight: u32, rate_bytes_per_s: u64) -> Claim {
-        Claim { weight, rate_bytes_per_s, has_queue: true, had_queue: true }
+        Claim { weight, rate_bytes_per_s: Some(rate_bytes_per_s), has_queue: true, had_queue: true }
+    }
+
+    fn counted(claims: &[Claim]) -> Vec<Counted> {
+        claims.iter().filter_map(Counted::of).collect()
     }
 
     /// Senders on one line: each sends what its own window lets it and no more than its part; a line that has too much
@@ -178,7 +207,7 @@ mod tests {
     #[test]
     fn a_small_window_is_not_starved_and_the_others_have_the_rest() {
         let claims = [claim(1, 3_000_000), claim(1, 57_000_000), claim(1, 57_000_000)];
-        let parts = parts(LINE, &claims);
+        let parts = parts(LINE, &counted(&claims));
         assert_eq!(parts[0], LINE / 3, "it may have its part at any time");
         let rest = (LINE - 6_000_000) / 2;
         assert_eq!(parts[1..], [rest, rest]);
@@ -187,7 +216,7 @@ mod tests {
     #[test]
     fn lines_that_are_not_shared_are_not_throttled() {
         let (fast, slow) = (claim(1, 1_000_000_000), claim(1, 10_000_000));
-        let parts = parts(1_010_000_000, &[fast, slow]);
+        let parts = parts(1_010_000_000, &counted(&[fast, slow]));
         assert!(parts[0] >= 990_000_000 / 100 * 99 && parts[1] > 10_000_000, "{parts:?}");
     }
 
@@ -211,14 +240,45 @@ mod tests {
     fn what_cannot_be_counted_is_not_shared_and_nobody_is_granted_nothing() {
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
         let mut sharing = Sharing::new();
+        let fresh = Claim { rate_bytes_per_s: None, ..claim(1, 0) };
         assert_eq!(sharing.share(at(0), &[claim(1, 0), claim(1, 0)]), [None, None]);
-        assert_eq!(sharing.share(at(1), &[claim(1, LINE), claim(1, 0)]), [None, None]);
+        assert_eq!(sharing.share(at(1), &[claim(1, LINE), fresh]), [None, None]);
         assert!(
             Sharing::new()
                 .share(at(2), &[claim(1, 1), claim(1, 1)])
                 .iter()
                 .all(|part| *part >= Some(PACED_MIN))
         );
+    }
+
+    #[test]
+    fn one_that_has_just_come_or_has_stalled_does_not_lift_what_the_others_have() {
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        let mut sharing = Sharing::new();
+        let half = claim(1, LINE / 2);
+        let two = sharing.share(at(0), &[half, half]);
+        assert!(two.iter().all(|part| part.is_some_and(|part| part < LINE * 53 / 100)), "{two:?}");
+        let fresh = Claim { rate_bytes_per_s: None, has_queue: false, had_queue: false, ..half };
+        assert_eq!(sharing.share(at(10), &[half, fresh, half]), [two[0], None, two[1]]);
+        // A timeout: it has nothing, and its part when it comes back.
+        let three = sharing.share(at(20), &[half, claim(1, 0), half]);
+        let (rest, part) = ((LINE - RATE_MIN_BYTES_PER_S) / 2, LINE / 3);
+        let percent = |part: u64, of: u64| part * 100 / of;
+        let of: Vec<u64> =
+            [rest, part, rest].iter().zip(&three).map(|(of, got)| percent(got.unwrap(), *of)).collect();
+        assert!(of.iter().all(|percent| (103..=104).contains(percent)), "{three:?}");
+    }
+
+    #[test]
+    fn weights_divide_small_lines_as_well() {
+        let weights = [65_536, 32_768, 32_768, 21_845];
+        let claims = weights.map(|weight| claim(weight, 1 << 30));
+        let parts = parts(1 << 20, &counted(&claims));
+        let all: u32 = weights.iter().sum();
+        for (part, weight) in parts.iter().zip(weights) {
+            let expected = (1 << 20) * u64::from(weight) / u64::from(all);
+            assert!(part.abs_diff(expected) <= 1, "{parts:?}");
+        }
     }
 
     #[test]
