@@ -35,4 +35,4 @@ pub use connections::{Connections, Traffic};
 pub use monitor::Monitor;
 pub use policy::{Decision, Observation, Policy, UNCAPPED};
 pub use share::{Claim, Sharing};
-pub use word::{PART_LASTS, Word};
+pub use word::{PART_LASTS, Word, Words};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use control::Claim;
 use engine::{Connection, Digests, Progress, Quantum, SAMPLE_EVERY, Span, Stop};
-use event::{Host, Instant, SocketSample};
+use event::{Granted, Host, Instant, SocketSample};
 use net::{Poll, Ready, clock, tcp_info};
 use proto::login::{Candidate, LoginPolicy, Target as Login};
 use proto::params::Digest;
@@ -291,27 +291,20 @@ impl Client {
     }
 
     /// What it claims of the line.
-    pub(super) fn claim(&self, sides: &Slab<Side>) -> Option<Claim> {
-        let (side, _) = self.place()?;
-        self.connection.claim().map(|claim| sides[side].claim(claim))
+    pub(super) fn claim(&self) -> Option<Claim> {
+        self.connection.claim()
     }
 
     /// What its initiator claims of the line by what it sends.
-    pub(super) fn claim_of_peer(&self, sides: &Slab<Side>) -> Option<Claim> {
-        let (side, _) = self.place()?;
-        self.connection.claim_of_peer().map(|claim| sides[side].claim(claim))
+    pub(super) fn claim_of_peer(&self) -> Option<Claim> {
+        self.connection.claim_of_peer()
     }
 
-    /// Tells its initiator, so far away, what it is left of the line.
-    pub(super) fn tell_part(
-        &mut self,
-        now: Instant,
-        rtt: Duration,
-        part: Option<u64>,
-        sides: &mut Slab<Side>,
-    ) {
+    /// Tells its initiator, so far away, what is new of its window, or what the initiator is left of the line.
+    pub(super) fn tell(&mut self, now: Instant, rtt: Duration, part: Granted, sides: &mut Slab<Side>) {
+        let window = self.connection.take_notice();
         if let Some((side, connection)) = self.place() {
-            sides[side].tell_part(connection, now, rtt, part);
+            sides[side].tell(connection, now, rtt, window, part);
         }
     }
 
@@ -321,8 +314,8 @@ impl Client {
     }
 
     /// The row of the table for a connection that has moved data since the last look, and how soon to look
-    /// again; the policy has seen it and its decisions are in force, with a command window of at most `most`. An initiator
-    /// of our own kind is told of the window. One that has not moved any gives memory back.
+    /// again; the policy has seen it and its decisions are in force, with a command window of at most `most`. One that has
+    /// not moved any gives memory back.
     pub(super) fn sample(
         &mut self,
         now: Instant,
@@ -332,8 +325,10 @@ impl Client {
         let Some((side, connection)) = self.place() else { return Ok(None) };
         let side = &mut sides[side];
         let moved = self.connection.received_payload_bytes() + self.connection.sent_payload_bytes();
-        // What is under way tells of the path until it has arrived.
-        if moved == self.seen_bytes && !self.is_under_way {
+        // What is under way tells of the path until it has arrived. Who sends to us claims its part for a while, although
+        // nothing comes.
+        let is_at_rest = !self.is_under_way && self.connection.claim_of_peer().is_none();
+        if moved == self.seen_bytes && is_at_rest {
             if side.transfers.is_empty() {
                 side.transfers.shrink_to_fit();
                 side.session.rest();
@@ -347,7 +342,6 @@ impl Client {
         let (mut sample, decision) = self.connection.look(now, Host::Far, unsent_bytes, request_bytes)?;
         side.set_window(connection, decision.command_window, most);
         (self.is_under_way, self.look_again) = (sample.unacked_packets > 0, decision.look_again);
-        side.tell_window(connection, self.connection.take_notice());
         sample.command_window = side.session.command_window();
         Ok(Some((sample, decision.look_again)))
     }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use control::Word;
+use control::Words;
 use proto::target::ConnectionId;
 
 use super::side::COMMANDS_AT_FIRST;
@@ -20,8 +20,8 @@ pub(super) struct Member {
     pub(super) window: u32,
     pub(super) commands: u64,
     pub(super) command_bytes: u64,
-    /// What its initiator was told of the line that they share with others.
-    pub(super) part: Word,
+    /// What its initiator was told.
+    pub(super) words: Words,
 }
 
 impl Member {
@@ -35,7 +35,7 @@ impl Member {
             window,
             commands: 0,
             command_bytes: 0,
-            part: Word::default(),
+            words: Words::default(),
         }
     }
 }

@@ -7,6 +7,7 @@
 
 mod alive;
 mod chores;
+mod claims;
 mod client;
 mod config;
 mod directory;

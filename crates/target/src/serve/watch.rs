@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use engine::SAMPLE_EVERY;
-use event::{Instant, Sink};
+use event::{Granted, Instant, Sink};
 
 use super::Target;
 use super::alive::Verdict;
+use super::claims::Claims;
 use super::end::End;
 
 /// What looking at one connection may cost at most, on average, of the time between two looks: a system call takes a few
@@ -42,8 +43,8 @@ impl Target {
         let mut busy = 0;
         let mut soonest = SAMPLE_EVERY;
         let mut waiting = false;
-        let (mut claims, mut claimants) = (Vec::new(), Vec::new());
-        let (mut peers_claims, mut peers) = (Vec::new(), Vec::new());
+        let (mut claims, mut claims_of_peers) = (Claims::default(), Claims::default());
+        let mut seen = Vec::new();
         for (index, client) in &mut self.clients {
             if client.is_overdue(now) {
                 failed.push((index, End::LoginTimeout));
@@ -54,17 +55,12 @@ impl Target {
                 Ok(None) => {}
                 Ok(Some((sample, look_again))) => {
                     busy += 1;
-                    if client.has_to_send(&self.sides) {
-                        client.become_dirty(&mut self.dirty);
+                    if let Some((side, _)) = client.place() {
+                        let session = (side, self.sides[side].weight);
+                        claims.add(index, session, client.claim());
+                        claims_of_peers.add(index, session, client.claim_of_peer());
                     }
-                    if let Some(claim) = client.claim(&self.sides) {
-                        claims.push(claim);
-                        claimants.push(index);
-                    }
-                    if let Some(claim) = client.claim_of_peer(&self.sides) {
-                        peers_claims.push(claim);
-                        peers.push((index, Duration::from_nanos(sample.rtt_ns)));
-                    }
+                    seen.push((index, Duration::from_nanos(sample.rtt_ns)));
                     soonest = soonest.min(look_again);
                     if let Some(sockets) = &mut self.sockets {
                         sockets.record(&sample);
@@ -73,14 +69,15 @@ impl Target {
                 Err(error) => failed.push((index, End::Io(error))),
             }
         }
-        let parts = self.sharing.share(now, &claims);
-        for (index, part) in claimants.into_iter().zip(parts) {
+        for (index, part) in claims.share(&mut self.sharing, now) {
             self.clients[index].grant(part);
         }
-        let parts = self.receiving.share(now, &peers_claims);
-        for ((index, rtt), part) in peers.into_iter().zip(parts) {
+        let mut parts = claims_of_peers.share(&mut self.receiving, now).into_iter().peekable();
+        for (index, rtt) in seen {
             let client = &mut self.clients[index];
-            client.tell_part(now, rtt, part, &mut self.sides);
+            let part = parts.next_if(|(peer, _)| *peer == index);
+            let part = part.map_or(Granted::Unsaid, |(_, part)| part.map_or(Granted::All, Granted::Part));
+            client.tell(now, rtt, part, &mut self.sides);
             if client.has_to_send(&self.sides) {
                 client.become_dirty(&mut self.dirty);
             }
