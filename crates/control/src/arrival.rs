@@ -25,7 +25,7 @@ const CLAIM_LASTS: Duration = Duration::from_secs(2);
 pub(crate) struct Arrival {
     claimant: Claimant,
     claims_until: Instant,
-    claims: bool,
+    is_claiming: bool,
 }
 
 impl Arrival {
@@ -38,12 +38,12 @@ impl Arrival {
         if rate.is_some_and(|rate| rate > 0) {
             self.claims_until = seen.now + CLAIM_LASTS;
         }
-        self.claims = seen.now < self.claims_until;
+        self.is_claiming = seen.now < self.claims_until;
     }
 
     /// What the sender at the other end claims of the line; `None` if nothing comes.
     pub(crate) fn claim(&self) -> Option<Claim> {
-        self.claims.then(|| self.claimant.claim())
+        self.is_claiming.then(|| self.claimant.claim())
     }
 }
 

@@ -35,9 +35,8 @@ pub struct Claim {
 const SLOT: Duration = Duration::from_millis(250);
 /// A queue counts for so long.
 pub(crate) const QUEUE_LASTS: Duration = Duration::from_secs(2);
-/// Somebody who uses less than its part may have so many times what it uses, and at least this.
+/// Who uses less than its part is left so many times what it does use, and may grow.
 const GROWTH: u64 = 2;
-const RATE_MIN_BYTES_PER_S: u64 = 1 << 20;
 /// Beyond its part, so that a line that has become faster is found.
 const HEADROOM_PERCENT: u64 = 104;
 
@@ -91,15 +90,15 @@ impl Counted {
         Some(Counted { weight: claim.weight.max(1).into(), rate_bytes_per_s, had_queue: claim.had_queue })
     }
 
-    /// What it could use.
-    fn wants(&self) -> u64 {
-        self.rate_bytes_per_s.saturating_mul(GROWTH).max(RATE_MIN_BYTES_PER_S)
+    /// What it may use a round trip from now, which others leave to it: nothing, if it uses nothing.
+    fn grown(&self) -> u64 {
+        self.rate_bytes_per_s.saturating_mul(GROWTH)
     }
 
     /// What it may send at most if this is its part.
     fn grant(&self, part: u64) -> u64 {
         let part = (part / 100).saturating_mul(HEADROOM_PERCENT);
-        let grown = if self.had_queue { 0 } else { self.rate_bytes_per_s.saturating_mul(GROWTH) };
+        let grown = if self.had_queue { 0 } else { self.grown() };
         part.max(grown).max(PACED_MIN)
     }
 }
@@ -117,14 +116,14 @@ fn parts(line: u64, senders: &[Counted]) -> Vec<u64> {
             u64::try_from(part).unwrap_or(u64::MAX)
         };
         let (modest, rest): (Vec<usize>, Vec<usize>) =
-            open.iter().partition(|n| senders[**n].wants() < part(**n));
+            open.iter().partition(|n| senders[**n].grown() < part(**n));
         if modest.is_empty() {
             rest.iter().for_each(|n| parts[*n] = part(*n));
             break;
         }
         for n in modest {
             parts[n] = part(n);
-            left = left.saturating_sub(senders[n].wants());
+            left = left.saturating_sub(senders[n].grown());
         }
         open = rest;
     }
@@ -223,7 +222,7 @@ mod tests {
     #[test]
     fn a_fast_newcomer_is_not_held_down_by_a_slow_queue() {
         let (slow, fast) = (10_000_000, 1_000_000_000);
-        let (mut sharing, mut now, mut rate) = (Sharing::new(), Instant::ZERO, RATE_MIN_BYTES_PER_S);
+        let (mut sharing, mut now, mut rate) = (Sharing::new(), Instant::ZERO, 1 << 20);
         for _ in 0..20 {
             now += RTT;
             let newcomer = Claim { has_queue: false, had_queue: false, ..claim(1, rate) };
@@ -260,13 +259,21 @@ mod tests {
         assert!(two.iter().all(|part| part.is_some_and(|part| part < LINE * 53 / 100)), "{two:?}");
         let fresh = Claim { rate_bytes_per_s: None, has_queue: false, had_queue: false, ..half };
         assert_eq!(sharing.share(at(10), &[half, fresh, half]), [two[0], None, two[1]]);
-        // A timeout: it has nothing, and its part when it comes back.
+        // A timeout: it takes nothing, and has its part when it comes back.
         let three = sharing.share(at(20), &[half, claim(1, 0), half]);
-        let (rest, part) = ((LINE - RATE_MIN_BYTES_PER_S) / 2, LINE / 3);
+        let (rest, part) = (LINE / 2, LINE / 3);
         let percent = |part: u64, of: u64| part * 100 / of;
         let of: Vec<u64> =
             [rest, part, rest].iter().zip(&three).map(|(of, got)| percent(got.unwrap(), *of)).collect();
         assert!(of.iter().all(|percent| (103..=104).contains(percent)), "{three:?}");
+    }
+
+    #[test]
+    fn many_who_send_little_leave_the_line_to_one_who_sends_a_lot() {
+        let mut claims = vec![claim(1, 10_000); 400];
+        claims.push(claim(1, LINE));
+        let granted = Sharing::new().share(Instant::ZERO, &claims)[400].unwrap();
+        assert!(granted > LINE * 9 / 10, "{granted}");
     }
 
     #[test]
