@@ -33,7 +33,6 @@ const REFUSED_MIN: Duration = Duration::from_millis(5);
 const REFUSED_MAX: Duration = Duration::from_secs(1);
 /// Times a command is issued again after a unit attention, which is told once per condition.
 const ATTENTIONS_MAX: u8 = 16;
-
 /// What is kept between two turns of what the target tells; one of our kind has ten words a second for a connection.
 const TOLD_MAX: usize = 64;
 
@@ -314,8 +313,7 @@ impl Side {
             trail.ended(itt, status.0);
         }
         self.outstanding_bytes -= request.len_bytes();
-        let response = completion.response;
-        let transferred_bytes = completion.transferred_bytes;
+        let (response, transferred_bytes) = (completion.response, completion.transferred_bytes);
         let short_bytes = (request.is_exact() && u64::from(transferred_bytes) < request.len_bytes())
             .then_some(transferred_bytes);
         let result = match (response, status, short_bytes) {
@@ -499,31 +497,4 @@ impl Sender for AtPort<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use engine::trace::Sampling;
-    use event::{WindowKind, WindowNotice};
-    use proto::params::Params;
-
-    use super::*;
-
-    #[test]
-    fn what_an_old_session_was_told_is_not_for_the_connections_of_the_next() {
-        let session = || {
-            let params = Params { peer_software: Some("farlun/1".to_owned()), ..Params::default() };
-            Session::new(params, 1, 128, 1)
-        };
-        let address = SocketAddr::from(([127, 0, 0, 1], 3260));
-        let tables = Tables::create(None, Sampling::default()).expect("no table is asked for");
-        let mut side =
-            Side::new((session(), address), (tables, None), Duration::from_secs(30), Instant::ZERO);
-        let notice = WindowNotice { kind: WindowKind::CutByLoss, cwnd_packets: 9, mss_bytes: 1448 };
-        let words = [Notification::Part(Some(131_072)), Notification::Window(notice)];
-        for word in &words {
-            let (code, data) = notification::emit(word);
-            side.hear(0, code, &data);
-        }
-        assert_eq!(side.told, words.map(|word| (0, word)));
-        side.begin_again(session(), address);
-        assert_eq!(side.told, []);
-    }
-}
+mod tests;
