@@ -35,7 +35,12 @@ const SETTLING_ROUNDS: u32 = 20;
 /// A queue stands from here on: a part of the round trip, and a millisecond of noise.
 const QUEUE_SHARE: u32 = 32;
 const QUEUE_NOISE: Duration = Duration::from_millis(1);
-/// Of the looks of a span, one in so many may show a queue, and one in so many that the caller wants too little.
+/// It stands where it shows for so many round trips without a break. Small windows make round trips scatter: their
+/// acknowledgements wait for the next packet, and now and then for a timer.
+const STANDING_ROUNDS: u32 = 8;
+/// Of such stretches of a span, one in so many may have a queue.
+const QUEUE_STRETCHES: u32 = 4;
+/// Of the looks of a span, one in so many may show that the caller wants too little.
 const ODD_LOOKS: u32 = 20;
 /// Of the windows that losses cut, the device may have cut one in so many besides.
 const LOCAL_SHARE: u32 = 2;
@@ -92,8 +97,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Whether a queue stands. Acknowledgements that a receiver holds back make a small window's round trips scatter;
-    /// those behind a queue are all long.
+    /// Whether there may be a queue.
     fn has_queue(&self, min_rtt: Duration) -> bool {
         self.rtt.saturating_sub(min_rtt) > min_rtt / QUEUE_SHARE + QUEUE_NOISE + self.rtt_var
     }
@@ -110,10 +114,15 @@ struct Span {
     since: Instant,
     received_bytes: u64,
     acked_bytes: u64,
+    /// Looks, and those at a caller who wanted too little.
     looks: u32,
-    /// Looks that showed a queue, and looks at a caller who wanted too little.
-    queues: u32,
     idle: u32,
+    /// Stretches that are over, and those in which a queue stood; when the present one began, and whether all its looks
+    /// have shown one.
+    stretches: u32,
+    queues: u32,
+    stretch_since: Instant,
+    is_queueing: bool,
     /// What a connection has carried in a round trip so far.
     round_bytes: u64,
     near: Windows,
@@ -203,9 +212,7 @@ impl Connections {
             return;
         }
         let span = self.span.get_or_insert(Span::begin(seen));
-        span.looks += 1;
-        span.queues += u32::from(seen.has_queue(min_rtt));
-        span.idle += u32::from(!seen.is_bulk());
+        span.look(seen, min_rtt);
         let (sender, moved) = span.moved(seen);
         span.round_bytes = moved.in_round(seen.rtt) / u64::from(seen.connections.max(1));
         let is_long = moved.elapsed >= SPAN_MIN.max(seen.rtt * SPAN_ROUNDS);
@@ -265,11 +272,25 @@ impl Span {
             received_bytes: seen.received_bytes,
             acked_bytes: seen.acked_bytes,
             looks: 0,
-            queues: 0,
             idle: 0,
+            stretches: 0,
+            queues: 0,
+            stretch_since: seen.now,
+            is_queueing: true,
             round_bytes: 0,
             near: Windows::default(),
             far: Windows::default(),
+        }
+    }
+
+    fn look(&mut self, seen: &Traffic, min_rtt: Duration) {
+        self.looks += 1;
+        self.idle += u32::from(!seen.is_bulk());
+        self.is_queueing &= seen.has_queue(min_rtt);
+        if seen.now.since(self.stretch_since) >= min_rtt * STANDING_ROUNDS {
+            self.stretches += 1;
+            self.queues += u32::from(self.is_queueing);
+            (self.stretch_since, self.is_queueing) = (seen.now, true);
         }
     }
 
@@ -290,8 +311,7 @@ impl Span {
 
     /// Whether there was enough to do all the time, and no queue.
     fn is_busy(&self) -> bool {
-        let is_odd = |looks: u32| looks * ODD_LOOKS > self.looks;
-        !is_odd(self.queues) && !is_odd(self.idle)
+        self.queues * QUEUE_STRETCHES <= self.stretches && self.idle * ODD_LOOKS <= self.looks
     }
 }
 

@@ -53,6 +53,27 @@ fn losses_that_hold_a_window_down_are_a_reason() {
     assert!(!grows(4, traffic, notice, true), "what slow start overshot is being given back");
 }
 
+/// Whether it grows over round trips that are longer than the shortest by so much, look by look.
+fn grows_over(longer_ms: impl Fn(u64) -> u64, var_ms: u64) -> bool {
+    let (mut seen, notice) = held_down();
+    let (mut connections, told) = (Connections::new(4), [(Host::Far, notice)]);
+    seen.rtt_var = Duration::from_millis(var_ms);
+    (0..60 * 20_u64).any(|look| {
+        seen.rtt = RTT + Duration::from_millis(longer_ms(look));
+        let told = if look.is_multiple_of(20) { &told[..] } else { &[] };
+        goes_on_for(&mut connections, &mut seen, Host::Far, told, 1)
+    })
+}
+
+#[test]
+fn round_trips_that_scatter_are_no_queue_and_one_that_stands_now_and_then_is() {
+    // As measured where a window of ten packets crossed 40 ms: two looks in five are far off.
+    assert!(grows_over(|look| if look % 5 < 2 { 9 + look % 7 } else { 2 }, 2));
+    assert!(!grows_over(|look| if look % 5 < 2 { 9 + look % 7 } else { 7 }, 2), "it never goes");
+    assert!(!grows_over(|look| if look % 100 < 50 { 10 } else { 0 }, 1), "half of the time");
+    assert!(grows_over(|look| if look % 400 < 16 { 10 } else { 0 }, 1), "once in twenty seconds");
+}
+
 #[test]
 fn nothing_else_is() {
     let (traffic, notice) = held_down();
@@ -80,16 +101,29 @@ fn goes_on(
     told: &[(Host, WindowNotice)],
     seconds: u32,
 ) -> bool {
-    for step in 1..=seconds * 20 {
+    for _ in 0..seconds {
+        goes_on_for(connections, seen, sender, &[], 19);
+        goes_on_for(connections, seen, sender, told, 1);
+    }
+    connections.wants_more()
+}
+
+/// The same for so many looks, after each of which this is told.
+fn goes_on_for(
+    connections: &mut Connections,
+    seen: &mut Traffic,
+    sender: Host,
+    told: &[(Host, WindowNotice)],
+    looks: u32,
+) -> bool {
+    for _ in 0..looks {
         seen.now += Duration::from_millis(50);
         let (data, little) = (100 * u64::from(MSS), 480);
         let (received, acked) = if sender == Host::Far { (data, little) } else { (little, data) };
         seen.received_bytes += received;
         seen.acked_bytes += acked;
         connections.observe(seen);
-        if step.is_multiple_of(20) {
-            told.iter().for_each(|(host, notice)| connections.told(*host, notice));
-        }
+        told.iter().for_each(|(host, notice)| connections.told(*host, notice));
     }
     connections.wants_more()
 }
