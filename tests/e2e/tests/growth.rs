@@ -8,13 +8,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use e2e::path::{self, FAR};
-use e2e::{farlun, farlun_path, need, run, tgtd};
+use e2e::{farlun, farlun_path, need, run, skip, tgtd};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
 const IQN: &str = "iqn.2026-11.io.farlun:growth";
-/// What is moved: a connection that loses one packet in a hundred over 40 ms takes about a minute for it.
-const LEN: usize = 24 << 20;
+/// What is moved: a connection that loses one packet in a hundred over 40 ms takes about three quarters of a minute for it.
+const LEN: usize = 16 << 20;
 const LOSSY: &str = "--delay 20ms --rate 100mbit --loss 1%";
 
 /// Runs a script at each end of a path; each may use `farlun` as it is tested.
@@ -34,7 +34,22 @@ fn between(folder: &Path, flags: &str, far: &str, near: &str) {
 
 fn our_target() -> String {
     let farlun = farlun_path().display();
-    format!("exec {farlun} target --iqn {IQN} --lun memory:24MiB --listen {FAR}:3260 --insecure --cc cubic")
+    format!("exec {farlun} target --iqn {IQN} --lun memory:16MiB --listen {FAR}:3260 --insecure --cc cubic")
+}
+
+/// Bytes that are the same in every run and that no other place of the image has.
+fn image() -> Vec<u8> {
+    let mut seed = 7_u64;
+    let words = std::iter::repeat_with(|| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        seed.to_le_bytes()
+    });
+    words.take(LEN / 8).flatten().collect()
+}
+
+/// What a command said, which is one JSON document.
+fn said(file: impl AsRef<Path>) -> Value {
+    serde_json::from_slice(&fs::read(file).expect("what farlun said")).expect("JSON")
 }
 
 /// Writes an image over a path and reads it again, both with the same flags; what both said. The copy is compared.
@@ -42,12 +57,7 @@ fn our_target() -> String {
 fn there_and_back(far: &str, ready: &str, url: &str, flags: &str) -> [Value; 2] {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name).display().to_string();
-    let mut seed = 7_u64;
-    let words = std::iter::repeat_with(|| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        seed.to_le_bytes()
-    });
-    let whole: Vec<u8> = words.take(LEN / 8).flatten().collect();
+    let whole = image();
     fs::write(at("image"), &whole).expect("an image");
     let farlun = farlun_path().display();
     let near = format!(
@@ -60,8 +70,7 @@ fn there_and_back(far: &str, ready: &str, url: &str, flags: &str) -> [Value; 2] 
     );
     between(folder.path(), LOSSY, far, &near);
     assert!(fs::read(at("copy")).expect("a copy") == whole, "the copy is another");
-    [at("written"), at("read")]
-        .map(|said| serde_json::from_slice(&fs::read(said).expect("what farlun said")).expect("JSON"))
+    [at("written"), at("read")].map(said)
 }
 
 #[test]
@@ -73,6 +82,49 @@ fn losses_make_it_grow_and_nothing_is_lost() {
         assert!((2..=4).contains(&found), "{said}");
         assert_eq!((&said["chose_connections"], &said["reconnects"]), (&true.into(), &0.into()), "{said}");
     }
+}
+
+#[test]
+fn a_session_that_is_lost_after_it_grew_is_made_again_with_as_many() {
+    need!(path::available(), skip::program("ss"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let whole = image();
+    fs::write(at("image"), &whole).expect("an image");
+    let disk = fs::File::create(at("disk")).expect("a disk");
+    disk.set_len(LEN as u64).expect("room for the disk");
+    let (farlun, cut) = (farlun_path().display(), at("cut"));
+    let target = format!(
+        "{farlun} target --iqn {IQN} --lun file:{} --listen {FAR}:3260 --insecure --cc cubic",
+        at("disk")
+    );
+    let far = format!(
+        "{target} & target=$!\nuntil [ -e {cut} ]; do sleep 0.05; done\n\
+         kill -9 $target\nwait $target || true\nexec {target}"
+    );
+    // When two have carried data, both are in the session.
+    let near = format!(
+        "{farlun} write iscsi://{FAR}/{IQN}/0 -i {} --json --cc cubic --trace {} > {} & write=$!\n\
+         until [ $(ss -Htin dst {FAR} | grep -c 'bytes_acked:[0-9]\\{{6,\\}}') -ge 2 ]; do\n\
+         kill -0 $write\nsleep 0.05\ndone\n\
+         touch {cut}\nwait $write",
+        at("image"),
+        at("tables"),
+        at("said")
+    );
+    between(folder.path(), LOSSY, &far, &near);
+    let said = said(at("said"));
+    assert_eq!(said["reconnects"], 1, "{said}");
+    assert!(fs::read(at("disk")).expect("the disk") == whole, "the disk differs from the image");
+    let logins =
+        store::tables::read::<event::Login>(&folder.path().join("tables")).expect("the table sessions");
+    let all: Vec<(u64, u32)> = logins.t_ns.into_iter().zip(logins.cid).collect();
+    let leading: Vec<u64> = all.iter().filter(|(_, cid)| *cid == 0).map(|(t_ns, _)| *t_ns).collect();
+    // Those that a session is made with are noted at one time, those that come to it each at its own.
+    let [first_ns, again_ns] = leading[..] else { panic!("two sessions: {all:?}") };
+    let before = all.iter().filter(|(t_ns, _)| (first_ns..again_ns).contains(t_ns)).count();
+    let again = all.iter().filter(|(t_ns, _)| *t_ns == again_ns).count();
+    assert!(before >= 2 && again == before, "{all:?}");
 }
 
 #[test]
@@ -88,14 +140,14 @@ fn a_number_that_is_given_stays() {
 fn a_path_that_loses_nothing_keeps_one() {
     need!(path::available());
     let folder = tempfile::tempdir().expect("a folder");
-    let said = folder.path().join("said");
+    let file = folder.path().join("said");
     let bench = format!(
         "exec {} bench iscsi://{FAR}/{IQN}/0 --op read,write --time 8s --json --cc cubic > {}",
         farlun_path().display(),
-        said.display()
+        file.display()
     );
     between(folder.path(), "--delay 20ms --rate 100mbit", &our_target(), &bench);
-    let said: Value = serde_json::from_slice(&fs::read(said).expect("what it said")).expect("JSON");
+    let said = said(file);
     for load in said.as_array().expect("reads and writes") {
         assert_eq!((&load["connections"], &load["chose_connections"]), (&1.into(), &true.into()), "{load}");
     }
