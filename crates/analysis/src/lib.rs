@@ -17,6 +17,7 @@ pub mod gain;
 pub mod gaps;
 mod gist;
 mod initiators;
+pub mod interval;
 pub mod latency;
 pub mod lateness;
 pub mod layers;

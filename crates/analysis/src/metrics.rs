@@ -158,6 +158,15 @@ impl Metrics<'_> {
         self.figure(point, Some(load), true, metric).map(|spread| spread.median)
     }
 
+    /// `owner.metric` of a load in one valid repeat at a point of the matrix; otherwise as [`Metrics::value`].
+    pub fn in_repeat(&self, point: &[(String, String)], name: &str, repeat: u32) -> Option<f64> {
+        let (owner, metric) = name.split_once('.')?;
+        let mut cells = self.cells.iter().filter(|cell| cell.load == owner && is_at(cell, point));
+        let (Some(cell), None) = (cells.next(), cells.next()) else { return None };
+        let valid = cell.repeats.iter().find(|known| known.valid && known.repeat == repeat)?;
+        valid.values.get(metric).copied()
+    }
+
     fn figure(
         &self,
         point: &[(String, String)],
@@ -165,10 +174,8 @@ impl Metrics<'_> {
         of_line: bool,
         metric: &str,
     ) -> Option<Spread> {
-        let agrees = |cell: &&CellResult| {
-            let agree = |(axis, value): &(String, String)| cell.point.get(axis).is_none_or(|v| v == value);
-            load.is_none_or(|load| cell.load == load) && point.iter().all(agree)
-        };
+        let agrees =
+            |cell: &&CellResult| load.is_none_or(|load| cell.load == load) && is_at(cell, point);
         // A load with a path of its own lacks the point's axes that others have: the line at the point is theirs.
         let axes = |cell: &CellResult| point.iter().filter(|(axis, _)| cell.point.contains_key(axis)).count();
         let most = self.cells.iter().filter(agrees).map(axes).max()?;
@@ -182,6 +189,11 @@ impl Metrics<'_> {
         let same = |other: &CellResult| of_line && values(other) == values(first);
         if cells.all(same) { values(first) } else { None }
     }
+}
+
+/// Whether a cell agrees with a point on every axis that it has.
+fn is_at(cell: &CellResult, point: &[(String, String)]) -> bool {
+    point.iter().all(|(axis, value)| cell.point.get(axis).is_none_or(|known| known == value))
 }
 
 impl Spread {
@@ -209,6 +221,7 @@ pub(crate) fn spreads<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Repeat;
 
     fn cell(load: &str, point: &[(&str, &str)], throughput: f64, goodput: f64) -> CellResult {
         let one = |name, value| BTreeMap::from([(name, Spread::of(&[value]).unwrap())]);
@@ -244,6 +257,27 @@ mod tests {
         for name in ["write.throughput", "read.colour", "line.throughput", "read"] {
             assert_eq!(metrics.value(&far, name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn a_figure_of_one_repeat_is_that_of_a_valid_one() {
+        let repeat = |repeat, valid, throughput| Repeat {
+            repeat,
+            valid,
+            values: BTreeMap::from([("throughput", throughput)]),
+            ..Repeat::default()
+        };
+        let with = |delay| CellResult {
+            repeats: vec![repeat(1, true, 5.0), repeat(2, false, 6.0), repeat(4, true, 7.0)],
+            ..cell("read", &[("delay", delay)], 5.0, 9.0)
+        };
+        let cells = [with("8ms"), with("50ms")];
+        let metrics = Metrics { cells: &cells };
+        let far = point(&[("delay", "50ms"), ("depth", "1")]);
+        let found = [1, 2, 3, 4].map(|repeat| metrics.in_repeat(&far, "read.throughput", repeat));
+        assert_eq!(found, [Some(5.0), None, None, Some(7.0)]);
+        assert_eq!(metrics.in_repeat(&[], "read.throughput", 1), None, "which delay?");
+        assert_eq!(metrics.in_repeat(&far, "read.colour", 1), None);
     }
 
     #[test]

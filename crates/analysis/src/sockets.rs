@@ -16,6 +16,9 @@ pub struct Connection {
     pub connection: u32,
     /// Congestion window, bytes.
     pub cwnd_bytes: Vec<Sample>,
+    /// Length of a request, bytes: what its policy decided, or the caller's where that is left to it. Empty where no
+    /// policy was asked, or the load has no requests.
+    pub block_bytes: Vec<Sample>,
     /// Smoothed round-trip time, seconds.
     pub rtt_s: Vec<Sample>,
     /// Pacing rate, bits per second; empty while unpaced.
@@ -28,8 +31,8 @@ pub struct Connection {
     pub sent_bytes: u64,
 }
 
-/// Every connection that has samples during the load, the one that sent most first.
-pub fn connections(table: &Sockets, load: Span) -> Vec<Connection> {
+/// Every connection that has samples during the load, the one that sent most first. `block_bytes` is the caller's.
+pub fn connections(table: &Sockets, load: Span, block_bytes: Option<u64>) -> Vec<Connection> {
     let mut found: Vec<(Host, u32, Vec<usize>)> = Vec::new();
     for row in 0..table.t_ns.len() {
         if !(load.start_ns..=load.end_ns).contains(&table.t_ns[row]) {
@@ -45,14 +48,21 @@ pub fn connections(table: &Sockets, load: Span) -> Vec<Connection> {
         .into_iter()
         .map(|(host, number, mut rows)| {
             rows.sort_unstable_by_key(|row| table.t_ns[*row]);
-            connection(table, host, number, &rows, load)
+            connection(table, host, number, &rows, load, block_bytes)
         })
         .collect();
     connections.sort_by_key(|c| std::cmp::Reverse(c.sent_bytes));
     connections
 }
 
-fn connection(table: &Sockets, host: Host, number: u32, rows: &[usize], load: Span) -> Connection {
+fn connection(
+    table: &Sockets,
+    host: Host,
+    number: u32,
+    rows: &[usize],
+    load: Span,
+    block_bytes: Option<u64>,
+) -> Connection {
     let at = |row: usize| (table.t_ns[row] - load.start_ns) as f64 / 1e9;
     let grown = |column: &dyn Fn(usize) -> u64| match (rows.first(), rows.last()) {
         (Some(first), Some(last)) => column(*last).saturating_sub(column(*first)),
@@ -65,6 +75,7 @@ fn connection(table: &Sockets, host: Host, number: u32, rows: &[usize], load: Sp
         host: host.name().to_owned(),
         connection: number,
         cwnd_bytes: rows.iter().map(|row| (at(*row), cwnd(*row))).collect(),
+        block_bytes: blocks(table, rows, load, block_bytes),
         rtt_s: rows.iter().map(|row| (at(*row), table.rtt_ns[*row] as f64 / 1e9)).collect(),
         pacing_bits_per_s: rows.iter().filter(paced).map(|row| (at(*row), pacing(*row))).collect(),
         retransmitted_packets: grown(&|row| u64::from(table.retransmitted_packets[row])),
@@ -73,9 +84,21 @@ fn connection(table: &Sockets, host: Host, number: u32, rows: &[usize], load: Sp
     }
 }
 
+/// How long requests were to be, over time.
+fn blocks(table: &Sockets, rows: &[usize], load: Span, callers_bytes: Option<u64>) -> Vec<Sample> {
+    let steered = &table.steered;
+    let of_row = |row: &usize| {
+        let is_asked = steered.decided_outstanding_bytes[*row] > 0;
+        let decided = Some(steered.decided_block_bytes[*row]).filter(|bytes| *bytes > 0);
+        let bytes = decided.or(callers_bytes).filter(|_| is_asked)?;
+        Some(((table.t_ns[*row] - load.start_ns) as f64 / 1e9, bytes as f64))
+    };
+    rows.iter().filter_map(of_row).collect()
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
-    use event::{Instant, SocketSample};
+    use event::{Decided, Granted, Instant, SocketSample, Steered};
     use store::tables::Row;
 
     use super::*;
@@ -106,7 +129,7 @@ pub(crate) mod tests {
             };
             SocketSample { pacing_rate_bytes_per_s: 5, ..far }.push(&mut table);
         }
-        let found = connections(&table, Span { start_ns: 2000, end_ns: 8000 });
+        let found = connections(&table, Span { start_ns: 2000, end_ns: 8000 }, None);
         assert_eq!(found.len(), 2);
         assert_eq!(
             (found[0].host.as_str(), found[0].sent_bytes, found[0].retransmitted_packets),
@@ -114,5 +137,35 @@ pub(crate) mod tests {
         );
         assert_eq!(found[0].cwnd_bytes[0], (0.0, 14_480.0));
         assert_eq!((found[0].pacing_bits_per_s.len(), found[1].pacing_bits_per_s.len()), (7, 0));
+        assert!(found.iter().all(|connection| connection.block_bytes.is_empty()), "nobody was asked");
+    }
+
+    #[test]
+    fn a_block_is_the_policys_or_the_callers() {
+        let decided = |block_bytes| Decided {
+            block_bytes,
+            outstanding_bytes: 1 << 20,
+            commands: 1,
+            pacing_bytes_per_s: u64::MAX,
+            burst_bytes_per_s: u64::MAX,
+            look_ns: 0,
+        };
+        let steered = |block_bytes| Steered {
+            burst_bytes: 0,
+            was_spaced: false,
+            handed_bytes_per_s: 0,
+            granted: Granted::Unsaid,
+            told: None,
+            decided: decided(block_bytes),
+        };
+        let mut table = Sockets::default();
+        for (n, block_bytes) in [Some(0), None, Some(296_448)].into_iter().enumerate() {
+            let base = sample(1_000_000_000 + n as u64 * 500_000_000, Host::Near, 0);
+            SocketSample { steered: block_bytes.map(steered), ..base }.push(&mut table);
+        }
+        let load = Span { start_ns: 1_000_000_000, end_ns: 3_000_000_000 };
+        let blocks = |caller| connections(&table, load, caller).remove(0).block_bytes;
+        assert_eq!(blocks(Some(1 << 20)), [(0.0, 1_048_576.0), (1.0, 296_448.0)]);
+        assert_eq!(blocks(None), [(1.0, 296_448.0)], "a stream has no requests");
     }
 }

@@ -303,7 +303,7 @@ fn measure(
     }
     put(values, "connections", load.connections.map(|connections| connections as f64));
     if let Some(table) = sockets {
-        repeat.connections = sockets::connections(table, whole);
+        repeat.connections = sockets::connections(table, whole, load.block_bytes);
         let retransmitted: u64 = repeat.connections.iter().map(|c| c.retransmitted_packets).sum();
         put(values, "retransmitted", Some(retransmitted as f64));
         let windows = ends::sender(load).and_then(|sender| ends::windows(table, sender, window));

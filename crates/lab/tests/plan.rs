@@ -283,7 +283,7 @@ fn what_is_recorded_and_drawn() {
         "title = \"a plan\"",
         &with("draw = [\"rat\"]"),
         &[
-            "3: draw: there is no figure 'rat'; write rate, window, in-flight, request, packets, gaps, ends or METRIC by AXIS; did you mean 'rate'?",
+            "3: draw: there is no figure 'rat'; write rate, window, block, in-flight, request, packets, gaps, ends or METRIC by AXIS; did you mean 'rate'?",
         ],
     );
     check(
@@ -416,6 +416,25 @@ fn expectations_name_what_is_there() {
     );
     check("line.goodput", "read.throughput[delay=8ms]", &[]);
     check(
+        "bound = 0.9",
+        "bound = 0.9\ninterval = \"lower95\"",
+        &["27: an interval needs 15 repeats or more, and the plan has 1"],
+    );
+    check(
+        "\"read.throughput / line.goodput\"\nop = \">=\"",
+        "\"read.throughput\"\nunit = \"Mbit/s\"\ninterval = \"lower95\"\nop = \"<=\"",
+        &[
+            "27: an interval needs 15 repeats or more, and the plan has 1",
+            "31: an interval is one of ratios; divide by what the value is compared with",
+            "31: what a ratio is at least is compared by >= or >",
+        ],
+    );
+    check(
+        "bound = 0.9",
+        "bound = 0.9\ninterval = \"uper95\"",
+        &["32: interval: unknown value 'uper95'; did you mean 'lower95'?"],
+    );
+    check(
         "line.goodput",
         "read.throughput[delay=9ms]",
         &["29: value: 'delay' is never '9ms' in the matrix; did you mean '8ms'?"],
@@ -448,6 +467,22 @@ fn quick_overrides_and_its_own_problems() {
             "35:13: no load is named 'raed'; did you mean 'read'?",
         ]
     );
+}
+
+#[test]
+fn an_interval_goes_where_quick_has_too_few_repeats() {
+    let asked = RIGHT.replacen("bound = 0.9", "bound = 0.9\ninterval = \"lower95\"", 1);
+    let parse = |quick: u32, variant| {
+        let text = format!("repeats = 15\n{asked}\n[quick]\nrepeats = {quick}\n");
+        let plan = Plan::parse(&text, variant).unwrap();
+        let written = plan.to_json()["expect"].as_array().map_or(0, |all| {
+            all.iter().filter(|expect| expect["interval"] == "lower95").count()
+        });
+        (plan.repeats, plan.expects.len(), written)
+    };
+    assert_eq!(parse(14, Variant::Full), (15, 1, 1));
+    assert_eq!(parse(15, Variant::Quick), (15, 1, 1));
+    assert_eq!(parse(14, Variant::Quick), (14, 0, 0), "its plan is right all the same");
 }
 
 #[test]

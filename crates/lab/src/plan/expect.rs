@@ -1,5 +1,6 @@
 //! An `[[expect]]` of a plan: a figure and the bound it must keep.
 
+use analysis::interval::PAIRS_MIN;
 use store::manifest::Comparison;
 
 use super::Plan;
@@ -22,6 +23,8 @@ pub struct Expect {
     pub unit: Unit,
     /// What the figure is to look like along an axis; otherwise it is asked at every point.
     pub shape: Option<(Shape, String)>,
+    /// What the repeats say of the figure together; otherwise it is their median that counts.
+    pub interval: Option<Interval>,
     /// Restricts it to these points.
     pub only: Region,
     /// One check per point; otherwise one check of the worst point.
@@ -29,6 +32,11 @@ pub struct Expect {
 }
 
 impl Expect {
+    /// Whether the plan is run often enough for its interval, if it asks for one.
+    pub(super) fn has_pairs(&self, plan: &Plan) -> bool {
+        self.interval.is_none() || plan.repeats as usize >= PAIRS_MIN
+    }
+
     /// Whether its shape, if it asks for one, is that of two values at least: one alone has every shape.
     pub(super) fn has_row(&self, plan: &Plan) -> bool {
         let Some((_, along)) = &self.shape else { return true };
@@ -40,6 +48,23 @@ impl Expect {
         };
         let there = |label: &String| self.only.has(&Point(vec![(along.clone(), label.clone())]));
         self.value.metrics().iter().any(varies) && axis.labels().filter(there).count() > 1
+    }
+}
+
+/// What the repeats of a ratio say of it together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interval {
+    /// The lower end of its 95 % interval ([`analysis::interval::lower_95`]).
+    Lower95,
+}
+
+/// Intervals by name.
+pub(super) const INTERVALS: &[(&str, Interval)] = &[("lower95", Interval::Lower95)];
+
+impl Interval {
+    /// As plans write it.
+    pub fn name(self) -> &'static str {
+        INTERVALS.iter().find(|(_, interval)| *interval == self).map_or("", |(name, _)| name)
     }
 }
 

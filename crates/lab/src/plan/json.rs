@@ -222,5 +222,8 @@ fn expect(expect: &Expect) -> Value {
         json["shape"] = json!(shape.name());
         json["along"] = json!(along);
     }
+    if let Some(interval) = expect.interval {
+        json["interval"] = json!(interval.name());
+    }
     json
 }

@@ -31,7 +31,7 @@ pub use background::Background;
 pub use case::{Bounds, Case};
 pub use dimension::Dimension;
 pub use error::PlanError;
-pub use expect::{Expect, Shape, Unit};
+pub use expect::{Expect, Interval, Shape, Unit};
 pub use expression::{Expression, MetricName};
 pub use found_rate::FoundRate;
 pub use load::{Bench, Bursts, Command, Load, LoadKind, Pacing, Validity};

@@ -6,6 +6,7 @@
 use document::{Document, Entry, Problem, Problems, Scalar, Section, instead};
 
 use super::case::Case;
+use super::expect::Expect;
 use super::load::{self, LoadKind};
 use super::lun::Lun;
 use super::matrix::Axis;
@@ -168,7 +169,8 @@ fn quick(section: &Section<'_>, full: &Plan, problems: &mut Problems<'_>) -> Pla
     }
     overrides(section, &mut plan, problems);
     let points = plan.points();
-    let kept = plan.expects.iter().filter(|expect| expect.has_row(&plan)).cloned().collect();
+    let is_asked = |expect: &&Expect| expect.has_row(&plan) && expect.has_pairs(&plan);
+    let kept = plan.expects.iter().filter(is_asked).cloned().collect();
     plan.expects = kept;
     plan.expects.retain(|expect| {
         let pinned = expect.value.metrics().into_iter().map(|metric| Point(metric.at.clone()));

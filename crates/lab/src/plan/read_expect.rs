@@ -1,15 +1,18 @@
 //! `[[expect]]` → [`Expect`], against the loads and the matrix of its plan.
 
+use analysis::interval::PAIRS_MIN;
 use analysis::{LINE, METRICS, Metric};
 use document::{Entry, Problems, Scalar, Section, instead};
+use store::manifest::Comparison;
 
 use super::Plan;
 use super::dimension::Dimension;
-use super::expect::{COMPARISONS, Expect, SHAPES, Shape, UNITS, Unit};
+use super::expect::{COMPARISONS, Expect, INTERVALS, Interval, SHAPES, Shape, UNITS, Unit};
 use super::expression::Expression;
 use super::matrix::Region;
 
-const KEYS: &[&str] = &["name", "value", "op", "bound", "unit", "where", "each", "shape", "along"];
+const KEYS: &[&str] =
+    &["name", "value", "op", "bound", "unit", "where", "each", "shape", "along", "interval"];
 
 pub(super) fn expect(section: &Section<'_>, plan: &Plan, problems: &mut Problems<'_>) -> Option<Expect> {
     for entry in section.entries().iter().filter(|entry| !KEYS.contains(&entry.key)) {
@@ -28,6 +31,8 @@ pub(super) fn expect(section: &Section<'_>, plan: &Plan, problems: &mut Problems
         None => Unit::named(""),
     };
     let shape = shape(section, plan, problems);
+    let of_ratio = value.as_ref().is_none_or(|(_, dimension)| *dimension == Dimension::NONE);
+    let interval = interval(section, op, of_ratio, problems);
     // A shape is a ratio, whatever it is the shape of.
     let value = value.map(|(value, dimension)| match section.entry("shape") {
         Some(_) => (value, Dimension::NONE),
@@ -51,10 +56,14 @@ pub(super) fn expect(section: &Section<'_>, plan: &Plan, problems: &mut Problems
     let each = section.entry("each").is_none_or(|entry| entry.read(problems, Scalar::bool).unwrap_or(true));
     let only = section.entry("where").map(|entry| only(&entry, plan, problems)).unwrap_or_default();
     let expect =
-        Expect { name: name?, value: value?.0, op: op?, bound: bound?, unit: unit?, shape, only, each };
+        Expect { name: name?, value: value?.0, op: op?, bound: bound?, unit: unit?, shape, interval, only, each };
     if !expect.has_row(plan) {
         let text = "a shape needs two values or more along its axis, and the value must vary there";
         problems.at(&section.span, text.to_owned());
+    }
+    if !expect.has_pairs(plan) {
+        let text = format!("an interval needs {PAIRS_MIN} repeats or more, and the plan has {}", plan.repeats);
+        problems.at(&section.span, text);
     }
     Some(expect)
 }
@@ -142,6 +151,26 @@ fn only(entry: &Entry<'_>, plan: &Plan, problems: &mut Problems<'_>) -> Region {
         region.0.push((name, wanted));
     }
     region
+}
+
+/// An interval is one of ratios, and its lower end can only be compared in one way.
+fn interval(
+    section: &Section<'_>,
+    op: Option<Comparison>,
+    of_ratio: bool,
+    problems: &mut Problems<'_>,
+) -> Option<Interval> {
+    let entry = section.entry("interval")?;
+    let found = entry.read(problems, |v| v.word(INTERVALS))?;
+    if section.entry("shape").is_some() {
+        problems.at(&entry.key_span, "an interval is of one place, and a shape of several: leave one out");
+    } else if !of_ratio {
+        problems.at(&entry.key_span, "an interval is one of ratios; divide by what the value is compared with");
+    }
+    if op.is_some_and(|op| !matches!(op, Comparison::AtLeast | Comparison::Above)) {
+        problems.at(&entry.key_span, "what a ratio is at least is compared by >= or >");
+    }
+    Some(found)
 }
 
 /// `shape` and `along` belong together.

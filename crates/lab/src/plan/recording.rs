@@ -49,6 +49,7 @@ pub enum Drawing {
 const OVER_TIME: &[(&str, &str)] = &[
     ("rate", "rate"),
     ("window", "window"),
+    ("block", "block"),
     ("in-flight", "in-flight"),
     ("request", "request"),
     ("packets", "packets"),
@@ -98,7 +99,7 @@ impl Drawing {
             let hint = instead(text, known);
             let found = OVER_TIME.iter().find(|(name, _)| *name == text);
             return found.map(|(_, name)| Drawing::OverTime(name)).ok_or_else(|| {
-                format!("there is no figure '{text}'; write rate, window, in-flight, request, packets, gaps, ends or METRIC by AXIS{hint}")
+                format!("there is no figure '{text}'; write rate, window, block, in-flight, request, packets, gaps, ends or METRIC by AXIS{hint}")
             });
         };
         let (metric, axis) = (metric.trim(), axis.trim());

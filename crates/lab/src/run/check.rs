@@ -1,18 +1,42 @@
 //! A plan's expectations against the figures of a run.
 
+use analysis::interval::{PAIRS_MIN, lower_95};
 use analysis::{LINE, Metrics};
 use store::manifest::{Check, Comparison};
 
-use crate::plan::{Axis, Expect, MetricName, Plan, Point, Shape};
+use crate::plan::{Axis, Expect, Interval, MetricName, Plan, Point, Shape};
 
-/// A figure at a place; that of the line is the line of the load.
-type Lookup<'a> = dyn Fn(&Point, &MetricName, Option<&str>) -> Option<f64> + 'a;
+/// A figure that an expression names.
+struct Asked<'a> {
+    point: Point,
+    name: &'a MetricName,
+    /// The load whose line it is, if it is one of the line.
+    load: Option<&'a str>,
+    /// In which repeat; otherwise the median of all.
+    repeat: Option<u32>,
+}
+
+type Lookup<'a> = dyn Fn(&Asked<'_>) -> Option<f64> + 'a;
+
+/// What was found at a place.
+struct Found {
+    point: Point,
+    value: Option<f64>,
+    /// What it is of, where that has to be said.
+    of: Option<String>,
+}
 
 /// One check per expectation and point of the matrix that is left, in the order of the plan.
 pub(super) fn checks(plan: &Plan, metrics: Metrics<'_>) -> Vec<Check> {
-    let value = |point: &Point, name: &MetricName, load: Option<&str>| match load {
-        Some(load) if name.owner == LINE => metrics.line_of(&point.0, load, &name.metric),
-        _ => metrics.value(&point.0, &format!("{}.{}", name.owner, name.metric)),
+    let value = |asked: &Asked<'_>| {
+        let (point, metric) = (&asked.point.0, &asked.name.metric);
+        let name = || format!("{}.{metric}", asked.name.owner);
+        match (asked.load, asked.repeat) {
+            // The line is the same in all repeats.
+            (Some(load), _) if asked.name.owner == LINE => metrics.line_of(point, load, metric),
+            (_, Some(repeat)) if asked.name.owner != LINE => metrics.in_repeat(point, &name(), repeat),
+            _ => metrics.value(point, &name()),
+        }
     };
     plan.expects.iter().flat_map(|expect| evaluated(plan, expect, &value)).collect()
 }
@@ -20,30 +44,56 @@ pub(super) fn checks(plan: &Plan, metrics: Metrics<'_>) -> Vec<Check> {
 fn evaluated(plan: &Plan, expect: &Expect, value: &Lookup<'_>) -> Vec<Check> {
     let named = expect.value.metrics();
     let load = named.iter().map(|name| name.owner.as_str()).find(|owner| *owner != LINE);
-    let at = |point: &Point| {
-        let found = expect.value.value(|name| value(&point.moved(&name.at), name, load));
-        found.map(|v| v / expect.unit.size)
+    let in_repeat = |point: &Point, repeat| {
+        let figure = |name: &MetricName| value(&Asked { point: point.moved(&name.at), name, load, repeat });
+        expect.value.value(figure).map(|v| v / expect.unit.size)
     };
+    let at = |point: &Point| in_repeat(point, None);
     let points = points(plan, expect);
-    let found: Vec<(Point, Option<f64>)> = match &expect.shape {
-        None => points.into_iter().map(|point| (point.clone(), at(&point))).collect(),
-        Some((shape, along)) => rows(&points, along)
+    let found: Vec<Found> = match (&expect.shape, expect.interval) {
+        (None, None) => {
+            points.into_iter().map(|point| Found { value: at(&point), point, of: None }).collect()
+        }
+        (Some((shape, along)), _) => rows(&points, along)
             .into_iter()
-            .map(|(rest, row)| {
-                (rest, row.iter().map(at).collect::<Option<Vec<f64>>>().and_then(|v| measure(*shape, &v)))
+            .map(|(point, row)| {
+                let row = row.iter().map(at).collect::<Option<Vec<f64>>>();
+                Found { point, value: row.and_then(|row| measure(*shape, &row)), of: None }
+            })
+            .collect(),
+        (None, Some(Interval::Lower95)) => points
+            .into_iter()
+            .map(|point| {
+                let of_repeats = (1..=plan.repeats).filter_map(|repeat| in_repeat(&point, Some(repeat)));
+                let ratios: Vec<f64> = of_repeats.filter(|ratio| *ratio > 0.0).collect();
+                Found { point, value: lower_95(&ratios), of: Some(of_pairs(ratios.len())) }
             })
             .collect(),
     };
-    let check = |value, name| Check::evaluate(name, value, expect.op, expect.bound, expect.unit.name);
+    let check = |found: &Found, name: String| {
+        let name = match &found.of {
+            Some(of) => format!("{name}, {of}"),
+            None => name,
+        };
+        Check::evaluate(name, found.value, expect.op, expect.bound, expect.unit.name)
+    };
     if expect.each {
         let name = |point: &Point| match point.words() {
             words if words.is_empty() => expect.name.clone(),
             words => format!("{} ({words})", expect.name),
         };
-        return found.iter().map(|(point, value)| check(*value, name(point))).collect();
+        return found.iter().map(|found| check(found, name(&found.point))).collect();
     }
-    let all = found.iter().map(|(_, value)| check(*value, expect.name.clone()));
+    let all = found.iter().map(|found| check(found, expect.name.clone()));
     all.min_by(|a, b| margin(a).total_cmp(&margin(b))).into_iter().collect()
+}
+
+/// What an interval is of, and why there is none.
+fn of_pairs(pairs: usize) -> String {
+    match pairs {
+        0..PAIRS_MIN => format!("lower 95 % bound: {pairs} valid pairs, {PAIRS_MIN} are needed"),
+        _ => format!("lower 95 % bound of {pairs} pairs"),
+    }
 }
 
 /// The points at which an expectation is asked: only of the axes that concern what it names.
@@ -144,10 +194,10 @@ mod tests {
     /// Checks as (name, value) when reads make 100 Mbit/s × depth, raw 800, and raw is missing at 8 ms.
     fn check(expect: &str, expected: &[(&str, Option<f64>)]) {
         let plan = Plan::parse(&format!("{PLAN}\n{expect}"), Variant::Full).unwrap();
-        let value = |point: &Point, name: &MetricName, _: Option<&str>| match (
-            format!("{}.{}", name.owner, name.metric).as_str(),
-            point.value("delay"),
-            point.value("read.depth"),
+        let value = |asked: &Asked<'_>| match (
+            format!("{}.{}", asked.name.owner, asked.name.metric).as_str(),
+            asked.point.value("delay"),
+            asked.point.value("read.depth"),
         ) {
             ("read.throughput", Some(_), Some(depth)) => depth.parse::<f64>().ok().map(|depth| depth * 1e8),
             ("raw.throughput", Some("0"), _) => Some(8e8),
@@ -228,6 +278,39 @@ mod tests {
         assert_eq!(measure(Shape::Falling, &[5.0, 0.0]), Some(0.0));
         assert_eq!(measure(Shape::Flat, &[5.0, 0.0]), None);
         assert_eq!(measure(Shape::Rising, &[2.0, 4.0, 5.0]), Some(1.25));
+    }
+
+    /// The check of an interval when `read` has these throughputs in its repeats, at depth 1 and 8.
+    fn bound(one: &[f64], eight: &[f64]) -> (String, Option<f64>) {
+        let keys = "value = 'read.throughput / read.throughput[read.depth=1]'\nop = '>='\nbound = 0.97\n\
+                    interval = 'lower95'\nwhere = { delay = '0', read.depth = 8 }";
+        let plan = Plan::parse(&format!("repeats = 20\n{PLAN}\n{keys}"), Variant::Full).unwrap();
+        let value = |asked: &Asked<'_>| {
+            let of_depth = if asked.point.value("read.depth") == Some("1") { one } else { eight };
+            of_depth.get(asked.repeat.expect("a repeat is asked") as usize - 1).copied()
+        };
+        let found = evaluated(&plan, &plan.expects[0], &value);
+        assert_eq!(found.len(), 1);
+        (found[0].name.clone(), found[0].value)
+    }
+
+    #[test]
+    fn an_interval_is_of_the_pairs_of_each_repeat() {
+        // What drifts does so in both of a pair, whose ratio is e^0.1, 1 or e^-0.1: analysis::interval has it by hand.
+        let one: Vec<f64> = (1..=15).map(|n| f64::from(n) * 1e6).collect();
+        let ratio = |n: usize| (((n % 15) as f64 - 7.0).clamp(-1.0, 1.0) / 10.0).exp();
+        let eight: Vec<f64> = one.iter().enumerate().map(|(n, rate)| rate * ratio(n)).collect();
+        let (name, value) = bound(&one, &eight);
+        assert_eq!(name, "x (delay 0, read.depth 8), lower 95 % bound of 15 pairs");
+        assert!((value.unwrap() - 0.946_122).abs() < 2e-6, "{value:?}");
+        // A repeat in which one of a pair has no figure, or carried nothing, is no pair.
+        let (name, value) = bound(&one, &eight[..14]);
+        assert_eq!(
+            (name.as_str(), value),
+            ("x (delay 0, read.depth 8), lower 95 % bound: 14 valid pairs, 15 are needed", None)
+        );
+        let idle: Vec<f64> = eight.iter().enumerate().map(|(n, rate)| if n == 3 { 0.0 } else { *rate }).collect();
+        assert_eq!(bound(&one, &idle).1, None);
     }
 
     #[test]
