@@ -174,8 +174,7 @@ impl Metrics<'_> {
         of_line: bool,
         metric: &str,
     ) -> Option<Spread> {
-        let agrees =
-            |cell: &&CellResult| load.is_none_or(|load| cell.load == load) && is_at(cell, point);
+        let agrees = |cell: &&CellResult| load.is_none_or(|load| cell.load == load) && is_at(cell, point);
         // A load with a path of its own lacks the point's axes that others have: the line at the point is theirs.
         let axes = |cell: &CellResult| point.iter().filter(|(axis, _)| cell.point.contains_key(axis)).count();
         let most = self.cells.iter().filter(agrees).map(axes).max()?;

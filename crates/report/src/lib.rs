@@ -14,6 +14,7 @@ mod format;
 mod gaps;
 mod headline;
 mod looking;
+mod over_time;
 mod page;
 mod table;
 mod tables;

@@ -14,7 +14,7 @@ use crate::figure::{self, Figure};
 use crate::format::escape;
 use crate::headline::headline;
 use crate::looking::{self, Inside};
-use crate::{against, doctor};
+use crate::{against, doctor, over_time};
 
 pub(crate) use inside::{panels, part, place};
 pub(crate) use section::{chip, command, drawing, rebuild, section};
@@ -31,11 +31,12 @@ const WATCH: &str = include_str!("../../assets/watch.js");
 pub fn html(tour: &Tour, rebuild: &str) -> String {
     let drawn = |name| looking::drawn(tour, name);
     let throughput = figure::throughput(tour).filter(|_| drawn("throughput by delay"));
-    let rates = if drawn("rate") { figure::rates(tour) } else { Vec::new() };
-    let windows = if drawn("window") { figure::windows(tour) } else { Vec::new() };
+    let rates = if drawn("rate") { over_time::rates(tour) } else { Vec::new() };
+    let windows = if drawn("window") { over_time::windows(tour) } else { Vec::new() };
+    let blocks = if drawn("block") { over_time::blocks(tour) } else { Vec::new() };
     let against = against::figures(tour);
     let inside = looking::inside(tour);
-    let plots = throughput.iter().chain(&against).chain(&rates).chain(&windows);
+    let plots = throughput.iter().chain(&against).chain(&rates).chain(&windows).chain(&blocks);
     let figures: Value = plots.map(Figure::json).chain(inside.iter().flat_map(Inside::json)).collect();
     let sections = [
         section::head(tour),
@@ -57,6 +58,12 @@ pub fn html(tour: &Tour, rebuild: &str) -> String {
             "What TCP allows the sender to keep in flight, against what the path can hold. Of policies beside each other \
              none is dotted, study dash-dotted, pace dashed.",
             &windows,
+        ),
+        section::over_time(
+            "blocks",
+            "Block",
+            "How long the initiator's policy wants a request to be; the caller's own length where it has no wish.",
+            &blocks,
         ),
         section::latency(tour),
         inside::layers(&inside),
