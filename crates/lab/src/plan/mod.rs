@@ -25,6 +25,8 @@ mod shipped;
 mod target;
 mod time;
 
+use std::collections::BTreeSet;
+
 use document::{Problem, Scalar};
 
 pub use background::Background;
@@ -117,12 +119,13 @@ impl Plan {
     /// The cells: every load at every point of the axes that concern it, each once.
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells: Vec<Cell> = Vec::new();
+        let mut known = BTreeSet::new();
         for place in matrix::points(&self.matrix) {
             for load in &self.loads {
                 let concerned = place.iter().filter(|(axis, _)| axis.concerns(load, &self.backgrounds));
                 let point =
                     Point(concerned.clone().map(|(axis, v)| (axis.name.clone(), v.label())).collect());
-                if cells.iter().any(|cell| cell.load.name == load.name && cell.point == point) {
+                if !known.insert((&load.name, point.0.clone())) {
                     continue;
                 }
                 let mut cell = Cell { number: cells.len() + 1, point, ..self.cell(load) };
@@ -135,6 +138,12 @@ impl Plan {
         }
         self.alike(&mut cells);
         cells
+    }
+
+    /// How many places of the matrix a load has, and so cells.
+    fn places_of(&self, load: &Load) -> usize {
+        let axes = self.matrix.iter().filter(|axis| axis.concerns(load, &self.backgrounds));
+        axes.fold(1, |places, axis| places.saturating_mul(axis.values.len()))
     }
 
     /// Where super-packets are cut in one cell of a load they are cut in all: cells are compared, and what a packet is must

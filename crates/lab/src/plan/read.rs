@@ -19,6 +19,8 @@ use super::{Plan, Point, Variant, possible, read_expect};
 
 /// More cells than this, repeats included, are a mistake of the matrix.
 const MAX_CELLS: usize = 10_000;
+/// Every load is looked at at every point, whether that concerns it or not.
+const MAX_LOOKS: usize = 100_000;
 
 const TOP_KEYS: &[&str] = &[
     "name",
@@ -238,14 +240,21 @@ fn overrides(section: &Section<'_>, plan: &mut Plan, problems: &mut Problems<'_>
             axis(&name, &entry, plan, problems);
         }
         let points = plan.matrix.iter().fold(1usize, |n, axis| n.saturating_mul(axis.values.len()));
-        let runs = points.saturating_mul(plan.loads.len()).saturating_mul(plan.repeats as usize);
-        if runs > MAX_CELLS {
-            let counts = format!("{points} points × {} loads × {} repeats", plan.loads.len(), plan.repeats);
-            let text = format!("the matrix has {runs} cells ({counts}); at most {MAX_CELLS} can be run");
-            problems.at(&entry.key_span, text);
-            // Nothing after this must expand it.
-            plan.matrix.clear();
-        }
+        let cells = plan.loads.iter().fold(0, |sum: usize, load| sum.saturating_add(plan.places_of(load)));
+        let runs = cells.saturating_mul(plan.repeats as usize);
+        let looks = points.saturating_mul(plan.loads.len());
+        let text = if looks > MAX_LOOKS {
+            let counts = format!("{points} points × {} loads", plan.loads.len());
+            format!("the matrix has {looks} places ({counts}); at most {MAX_LOOKS} can be looked at")
+        } else if runs > MAX_CELLS {
+            let counts = format!("{cells} × {} repeats", plan.repeats);
+            format!("the matrix has {runs} cells ({counts}); at most {MAX_CELLS} can be run")
+        } else {
+            return;
+        };
+        problems.at(&entry.key_span, text);
+        // Nothing after this must expand it.
+        plan.matrix.clear();
     }
 }
 
