@@ -184,11 +184,20 @@ fn impossible_matrices() {
         "direction = [\"far-to-near\", \"up\"]",
         &["8: direction: unknown value 'up'; known here: near-to-far, far-to-near"],
     );
-    let many = format!("mtu = {:?}\nread.depth = {:?}", Vec::from_iter(1400..1500), Vec::from_iter(1..100));
+    // As many cells as there may be: the depth is no concern of raw.
+    let many = |depths| {
+        format!("mtu = {:?}\nread.depth = {:?}", Vec::from_iter(1400..1500), Vec::from_iter(1..depths))
+    };
+    check("delay = [\"0\", \"8ms\"]", &many(100), &[]);
     check(
         "delay = [\"0\", \"8ms\"]",
-        &many,
-        &["7: the matrix has 19800 cells (9900 points × 2 loads × 1 repeats); at most 10000 can be run"],
+        &many(101),
+        &["7: the matrix has 10100 cells (10100 × 1 repeats); at most 10000 can be run"],
+    );
+    check(
+        "delay = [\"0\", \"8ms\"]",
+        &many(502),
+        &["7: the matrix has 100200 places (50100 points × 2 loads); at most 100000 can be looked at"],
     );
 }
 
@@ -475,9 +484,9 @@ fn an_interval_goes_where_quick_has_too_few_repeats() {
     let parse = |quick: u32, variant| {
         let text = format!("repeats = 15\n{asked}\n[quick]\nrepeats = {quick}\n");
         let plan = Plan::parse(&text, variant).unwrap();
-        let written = plan.to_json()["expect"].as_array().map_or(0, |all| {
-            all.iter().filter(|expect| expect["interval"] == "lower95").count()
-        });
+        let written = plan.to_json()["expect"]
+            .as_array()
+            .map_or(0, |all| all.iter().filter(|expect| expect["interval"] == "lower95").count());
         (plan.repeats, plan.expects.len(), written)
     };
     assert_eq!(parse(14, Variant::Full), (15, 1, 1));

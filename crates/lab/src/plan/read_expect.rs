@@ -55,14 +55,24 @@ pub(super) fn expect(section: &Section<'_>, plan: &Plan, problems: &mut Problems
     }
     let each = section.entry("each").is_none_or(|entry| entry.read(problems, Scalar::bool).unwrap_or(true));
     let only = section.entry("where").map(|entry| only(&entry, plan, problems)).unwrap_or_default();
-    let expect =
-        Expect { name: name?, value: value?.0, op: op?, bound: bound?, unit: unit?, shape, interval, only, each };
+    let expect = Expect {
+        name: name?,
+        value: value?.0,
+        op: op?,
+        bound: bound?,
+        unit: unit?,
+        shape,
+        interval,
+        only,
+        each,
+    };
     if !expect.has_row(plan) {
         let text = "a shape needs two values or more along its axis, and the value must vary there";
         problems.at(&section.span, text.to_owned());
     }
     if !expect.has_pairs(plan) {
-        let text = format!("an interval needs {PAIRS_MIN} repeats or more, and the plan has {}", plan.repeats);
+        let text =
+            format!("an interval needs {PAIRS_MIN} repeats or more, and the plan has {}", plan.repeats);
         problems.at(&section.span, text);
     }
     Some(expect)
@@ -165,7 +175,8 @@ fn interval(
     if section.entry("shape").is_some() {
         problems.at(&entry.key_span, "an interval is of one place, and a shape of several: leave one out");
     } else if !of_ratio {
-        problems.at(&entry.key_span, "an interval is one of ratios; divide by what the value is compared with");
+        problems
+            .at(&entry.key_span, "an interval is one of ratios; divide by what the value is compared with");
     }
     if op.is_some_and(|op| !matches!(op, Comparison::AtLeast | Comparison::Above)) {
         problems.at(&entry.key_span, "what a ratio is at least is compared by >= or >");

@@ -309,7 +309,8 @@ mod tests {
             (name.as_str(), value),
             ("x (delay 0, read.depth 8), lower 95 % bound: 14 valid pairs, 15 are needed", None)
         );
-        let idle: Vec<f64> = eight.iter().enumerate().map(|(n, rate)| if n == 3 { 0.0 } else { *rate }).collect();
+        let idle: Vec<f64> =
+            eight.iter().enumerate().map(|(n, rate)| if n == 3 { 0.0 } else { *rate }).collect();
         assert_eq!(bound(&one, &idle).1, None);
     }
 
