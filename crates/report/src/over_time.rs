@@ -173,11 +173,7 @@ fn dash(cell: &CellResult) -> &'static str {
 /// Whether a cell is drawn over time: it follows the path, or is compared with others for what it carries.
 fn is_over_time(cell: &CellResult) -> bool {
     let has_policy = cell.point.keys().any(|axis| is_policy(axis));
-    cell.bulk || has_policy || has_several(cell)
-}
-
-fn has_several(cell: &CellResult) -> bool {
-    cell.repeats.iter().any(|repeat| repeat.initiators.len() > 1)
+    cell.bulk || has_policy || cell.repeats.iter().any(|repeat| repeat.initiators.len() > 1)
 }
 
 /// Where the cells that are drawn over time lie, the longest path last.
@@ -200,7 +196,7 @@ impl Panel {
             mtu: path.mtu,
             ring: number("ring"),
             initiators,
-            load: initiators.filter(|_| has_several(cell)).map(|_| cell.load.clone()),
+            load: initiators.filter(|count| *count > 1).map(|_| cell.load.clone()),
         })
     }
 
