@@ -173,6 +173,32 @@ fn without_any_path_the_run_stops() {
 }
 
 #[test]
+fn an_interval_is_over_the_valid_pairs_of_a_run() {
+    let text = format!(
+        "repeats = 15\n{PLAN}
+        [[expect]]
+        name = 'as much as nearby'
+        value = 'read.cpu_near_per_io / read.cpu_near_per_io[delay=0]'
+        op = '>='
+        bound = 0.97
+        interval = 'lower95'
+        where = {{ delay = '8ms' }}"
+    );
+    let found = |body: &str| {
+        let temp = place(body);
+        let plan = Plan::parse(&text, Variant::Full).unwrap();
+        let order = Order { plan, ..order(temp.path().join("run")) };
+        let run = lab().run(&order, &mut Silent).unwrap().tour.run;
+        assert_eq!((run.cells.len(), run.checks.len()), (30, 3));
+        (run.checks[2].name.clone(), run.checks[2].value, run.checks[2].ok)
+    };
+    let name = |of: &str| format!("as much as nearby (delay 8ms), lower 95 % bound{of}");
+    assert_eq!(found("document true 0"), (name(" of 15 pairs"), Some(1.0), true));
+    let spoiled = "case $dir in *8ms/r4) document false 0; exit 4;; *) document true 0;; esac";
+    assert_eq!(found(spoiled), (name(": 14 valid pairs, 15 are needed"), None, false));
+}
+
+#[test]
 fn where_a_run_cannot_go() {
     let temp = place("document true 0");
     let refused = |out: &Path| lab().run(&order(out.to_owned()), &mut Silent).unwrap_err();

@@ -38,6 +38,23 @@ fn the_tour_is_what_the_readme_promises() {
 }
 
 #[test]
+fn plans_that_say_how_long_they_take_are_right() {
+    let mut said = 0;
+    for shipped in SHIPPED {
+        let plan = Source::find(shipped.name).unwrap().plan(Variant::Full).unwrap();
+        let words: Vec<&str> = plan.description.split_whitespace().collect();
+        let Some(at) = words.windows(2).position(|two| two == ["It", "takes"]) else { continue };
+        let minutes: f64 = words[at + 2].parse().unwrap();
+        let cells = plan.cells();
+        let all_s: f64 = cells.iter().map(|cell| lab::expected_time(cell).as_secs_f64()).sum();
+        let found = all_s * f64::from(plan.repeats) / 60.0;
+        assert!((found - minutes).abs() < 1.0, "{} takes {found:.1} minutes", plan.name);
+        said += 1;
+    }
+    assert_eq!(said, 3);
+}
+
+#[test]
 fn the_documentation_names_every_metric() {
     let text = include_str!("../../../docs/plans.md");
     for metric in analysis::METRICS {
