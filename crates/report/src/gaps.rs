@@ -79,16 +79,17 @@ fn compression(found: &Compression) -> String {
         return "no acknowledgements were pressed together on their way".to_owned();
     }
     let mut said = format!(
-        "{} of the acknowledgements came pressed together, {} in a row on average (at most {}); {} kB are sent behind \
-         such a row, which acknowledges {} kB",
+        "{} of the acknowledgements came pressed together, {} in a row on average (at most {})",
         percent(found.in_runs),
         fixed(found.acks_per_run, 1),
         found.acks_per_run_max,
-        fixed(found.burst_bytes / 1e3, 1),
-        fixed(found.acked_bytes_per_run / 1e3, 1),
     );
-    if let Some(correlation) = found.correlation {
-        let _ = write!(said, " (correlation {})", fixed(correlation, 2));
+    if let Some(bursts) = found.bursts {
+        let (sent, acked) = (fixed(bursts.sent_bytes / 1e3, 1), fixed(bursts.acked_bytes / 1e3, 1));
+        let _ = write!(said, "; {sent} kB are sent behind such a row, which acknowledges {acked} kB");
+        if let Some(correlation) = bursts.correlation {
+            let _ = write!(said, " (correlation {})", fixed(correlation, 2));
+        }
     }
     said
 }

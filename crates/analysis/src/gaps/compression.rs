@@ -29,10 +29,19 @@ pub struct Compression {
     pub acks_per_run: f64,
     /// Of the longest one.
     pub acks_per_run_max: u64,
+    /// What is sent behind runs; `None` if no burst was seen whole.
+    pub bursts: Option<Bursts>,
+}
+
+/// What leaves behind runs, of those whose burst was seen whole.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Bursts {
+    /// So many.
+    pub runs: u64,
     /// Bytes that a run acknowledges, on average.
-    pub acked_bytes_per_run: f64,
+    pub acked_bytes: f64,
     /// Bytes that are sent behind a run before the next acknowledgement comes, on average.
-    pub burst_bytes: f64,
+    pub sent_bytes: f64,
     /// How closely bursts follow what runs acknowledge: 1 if they are proportional, 0 if they have nothing in common.
     pub correlation: Option<f64>,
 }
@@ -59,24 +68,35 @@ pub(super) fn of(data: &[Passage], acks: &[Passage]) -> Option<Compression> {
     ratios.sort_unstable_by(f64::total_cmp);
     let runs = runs(&way);
     let pressed: u64 = runs.iter().map(|run| run.acks).sum();
-    let mut sent: Vec<(u64, u32)> = data.iter().map(|passage| (passage.sent_ns, passage.bytes)).collect();
-    sent.sort_unstable();
-    let burst = |run: &Run| {
-        let from = sent.partition_point(|(t_ns, _)| *t_ns < run.end_ns);
-        let until = sent.partition_point(|(t_ns, _)| *t_ns < run.next_ns).max(from);
-        sent[from..until].iter().map(|(_, bytes)| u64::from(*bytes)).sum::<u64>()
-    };
-    let pairs: Vec<(f64, f64)> = runs.iter().map(|run| (run.acked_bytes as f64, burst(run) as f64)).collect();
-    let mean = |sum: f64| if runs.is_empty() { 0.0 } else { sum / runs.len() as f64 };
     Some(Compression {
         p50: ratios[ratios.len() / 2],
         p90: ratios[ratios.len() * 9 / 10],
         in_runs: pressed as f64 / way.len() as f64,
         runs: runs.len() as u64,
-        acks_per_run: mean(pressed as f64),
+        acks_per_run: if runs.is_empty() { 0.0 } else { pressed as f64 / runs.len() as f64 },
         acks_per_run_max: runs.iter().map(|run| run.acks).max().unwrap_or(0),
-        acked_bytes_per_run: mean(pairs.iter().map(|(acked, _)| acked).sum()),
-        burst_bytes: mean(pairs.iter().map(|(_, burst)| burst).sum()),
+        bursts: bursts(&runs, data),
+    })
+}
+
+/// What was sent behind each run. Data and acknowledgements are cut off at different times: behind the last data that
+/// were kept nothing is known of bursts, and so a run whose burst ends later says nothing.
+fn bursts(runs: &[Run], data: &[Passage]) -> Option<Bursts> {
+    let mut sent: Vec<(u64, u32)> = data.iter().map(|passage| (passage.sent_ns, passage.bytes)).collect();
+    sent.sort_unstable();
+    let (last_ns, _) = *sent.last()?;
+    let burst = |run: &Run| {
+        let from = sent.partition_point(|(t_ns, _)| *t_ns < run.end_ns);
+        let until = sent.partition_point(|(t_ns, _)| *t_ns < run.next_ns).max(from);
+        sent[from..until].iter().map(|(_, bytes)| u64::from(*bytes)).sum::<u64>()
+    };
+    let whole = runs.iter().filter(|run| run.next_ns <= last_ns);
+    let pairs: Vec<(f64, f64)> = whole.map(|run| (run.acked_bytes as f64, burst(run) as f64)).collect();
+    let mean = |sum: f64| sum / pairs.len() as f64;
+    (!pairs.is_empty()).then(|| Bursts {
+        runs: pairs.len() as u64,
+        acked_bytes: mean(pairs.iter().map(|(acked, _)| acked).sum()),
+        sent_bytes: mean(pairs.iter().map(|(_, sent)| sent).sum()),
         correlation: correlation(&pairs),
     })
 }
@@ -109,9 +129,8 @@ fn runs(way: &[(u64, u64, u32)]) -> Vec<Run> {
     runs
 }
 
-/// Pearson's, over all runs but the last, whose burst has no end.
+/// Pearson's.
 fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
-    let pairs = &pairs[..pairs.len().saturating_sub(1)];
     if pairs.len() < RUNS_MIN {
         return None;
     }
@@ -139,8 +158,7 @@ mod tests {
 
     /// Acknowledgements every 20 µs, of which those of every 100 µs come at once; a burst of what they acknowledge
     /// follows.
-    #[test]
-    fn bursts_follow_what_was_pressed_together() {
+    fn pressed() -> (Vec<Passage>, Vec<Passage>) {
         let mut acks = Vec::new();
         let mut data = Vec::new();
         for group in 0..100 {
@@ -151,21 +169,44 @@ mod tests {
             }
             data.push(passage(came + 5 * US, None, each * 5));
         }
+        (data, acks)
+    }
+
+    #[test]
+    fn bursts_follow_what_was_pressed_together() {
+        let (data, acks) = pressed();
         let found = of(&data, &acks).unwrap();
         assert_eq!(
             (found.runs, found.acks_per_run, found.acks_per_run_max, found.in_runs),
             (100, 5.0, 5, 1.0)
         );
-        assert!((found.burst_bytes / found.acked_bytes_per_run - 1.0).abs() < 1e-9, "{found:?}");
-        assert!(found.correlation.unwrap() > 0.999 && found.p50 == 20.0, "{found:?}");
+        assert_eq!(found.p50, 20.0);
+        let bursts = found.bursts.unwrap();
+        assert_eq!(bursts.runs, 99, "the last one has no end");
+        assert_eq!(bursts.sent_bytes, bursts.acked_bytes);
+        assert!(bursts.correlation.unwrap() > 0.999, "{bursts:?}");
+    }
+
+    #[test]
+    fn runs_that_come_when_data_are_no_longer_kept_have_no_burst() {
+        let (data, acks) = pressed();
+        let (found, whole) = (of(&data[..40], &acks).unwrap(), of(&data, &acks).unwrap());
+        // The last that are kept are within the burst of run 40, which is not known to be whole.
+        let bursts = found.bursts.unwrap();
+        assert_eq!((found.runs, bursts.runs), (100, 39));
+        assert_eq!(bursts.sent_bytes, bursts.acked_bytes);
+        assert!(bursts.correlation.unwrap() > 0.999, "{bursts:?}");
+        // What is said of the acknowledgements alone needs no data.
+        assert_eq!(Compression { bursts: None, ..found }, Compression { bursts: None, ..whole });
+        assert_eq!(of(&data[..1], &acks).unwrap().bursts, None);
     }
 
     #[test]
     fn a_path_that_keeps_the_gaps_presses_nothing() {
         let acks: Vec<Passage> =
             (0..1_000).map(|n| passage(n * 20 * US, Some(n * 20 * US + 7_000 * US), 3_000)).collect();
-        let found = of(&[], &acks).unwrap();
-        assert_eq!((found.p50, found.p90, found.runs, found.correlation), (1.0, 1.0, 0, None));
+        let found = of(&[passage(0, None, 1)], &acks).unwrap();
+        assert_eq!((found.p50, found.p90, found.runs, found.bursts), (1.0, 1.0, 0, None));
         assert_eq!(of(&[], &acks[..100]), None);
     }
 }

@@ -18,7 +18,7 @@ mod train;
 
 use serde::Serialize;
 
-pub use compression::Compression;
+pub use compression::{Bursts, Compression};
 pub use histogram::Histogram;
 pub use naming::{Band, Cause, Pattern};
 pub use shown::Shown;
