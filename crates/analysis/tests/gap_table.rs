@@ -92,6 +92,25 @@ fn super_packets_share_the_time_they_took_and_have_no_cause() {
 }
 
 #[test]
+fn what_is_drawn_begins_with_the_load_and_what_is_said_with_the_window() {
+    let temp = tempfile::tempdir().unwrap();
+    write(temp.path(), 0);
+    let window = Span { start_ns: SECOND + 300_000 * US, end_ns: SECOND + 400_000 * US };
+    let between = Hosts { near: 1, far: 1 };
+    let gaps = gaps::collect(temp.path(), between, window, DRAWING).unwrap().unwrap();
+    for (kind, tap) in [(Kind::Data, Tap::Sent), (Kind::Data, Tap::Received), (Kind::Acks, Tap::Sent)] {
+        let gaps = gaps.at(kind, tap).unwrap();
+        let (whole, points) = (&gaps.shown.whole, &gaps.shown.points);
+        // A super-packet every 64 µs: 1560 of them in the window, 8000 in all.
+        assert!(gaps.packets < 4 * 1_600 && whole.len() > 700, "{} {}", gaps.packets, whole.len());
+        assert!(whole[0].0 < 0.02 && whole[whole.len() - 1].0 > 0.48, "{:?}", whole[0]);
+        assert!(points[0].0 > 0.29 && points[points.len() - 1].0 < 0.41, "{:?}", points[0]);
+    }
+    let silent = gaps::collect(temp.path(), between, window, Drawing::default()).unwrap().unwrap();
+    assert!(silent.taps.iter().all(|tap| tap.shown.whole.is_empty()));
+}
+
+#[test]
 fn a_late_emulator_is_no_property_of_the_path() {
     let temp = tempfile::tempdir().unwrap();
     write(temp.path(), 500);

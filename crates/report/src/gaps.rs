@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use analysis::Sample;
+use analysis::gaps::capture::{Busiest, Found};
 use analysis::gaps::{Band, Cause, Compression, Gaps, Histogram, Kind, Pattern, Shown, Tap, TapGaps};
 use serde_json::{Value, json};
 
@@ -64,6 +65,25 @@ fn sentence(gaps: &TapGaps, band: &Band) -> String {
             }
         },
     }
+}
+
+/// Whose gaps those of a capture are, and how much of them was looked at; `None` if there was too little to look at.
+pub(crate) fn whose(found: &Found) -> Option<String> {
+    let Busiest { from, to, data_packets, looked_at, two_taps } = &found.of;
+    let (all, kept) = (fixed(*data_packets as f64, 0), fixed(*looked_at as f64, 0));
+    if found.gaps.is_none() {
+        let said = || {
+            format!(
+                "nothing is said of gaps: {from} sent most, {all} packets with data to {to}, of which {kept} were kept"
+            )
+        };
+        return (looked_at < data_packets).then(said);
+    }
+    let taps = if *two_taps { ", between two taps" } else { "" };
+    let part = if looked_at < data_packets { format!(": the first {kept} of {all}") } else { String::new() };
+    Some(format!(
+        "gaps between the packets with data from {from} to {to}, and what acknowledges them{taps}{part}"
+    ))
 }
 
 fn place(tap: Tap) -> &'static str {
@@ -141,7 +161,7 @@ fn band(band: &Band) -> String {
     format!("{pattern} {}{cause}{old}", duration(band.period_s))
 }
 
-/// Gap against time, a zoom into it, and both histograms, for data and for acknowledgements.
+/// Gap against time, over the load and where it was looked at, a zoom into that, and both histograms, for data and for acknowledgements.
 pub(crate) fn figures(n: usize, gaps: &Gaps) -> Vec<Figure> {
     let mut figures = Vec::new();
     for kind in [Kind::Data, Kind::Acks] {
@@ -176,6 +196,14 @@ pub(crate) fn figures(n: usize, gaps: &Gaps) -> Vec<Figure> {
             layout,
             legend: legend.clone(),
         };
+        if lines.iter().any(|(_, _, shown)| !shown.whole.is_empty()) {
+            figures.push(figure(
+                "whole",
+                "gap against time, some of the whole load",
+                dots(|shown| &shown.whole),
+                axes(time("since the load began, s"), log("gap, µs")),
+            ));
+        }
         figures.push(figure(
             "time",
             "gap against time",

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 
 use analysis::Tour;
-use analysis::gaps::Gaps;
+use analysis::gaps::capture::Found;
 
 pub use crate::capture::capture;
 pub use crate::table::Colour;
@@ -22,11 +22,14 @@ impl Colour {
     }
 }
 
-/// The gaps between packets: a table, and what is regular in them.
-pub fn gaps(gaps: &Gaps, colour: Colour) -> String {
-    let mut out = between::table(gaps).text(colour);
-    for sentence in between::sentences(gaps) {
-        let _ = write!(out, "\n{sentence}");
+/// The gaps between packets of a capture: whose, a table, and what is regular in them; empty if it has too few.
+pub fn gaps(found: &Found, colour: Colour) -> String {
+    let mut out = between::whose(found).map_or_else(String::new, |whose| format!("{whose}\n"));
+    if let Some(gaps) = &found.gaps {
+        let _ = write!(out, "{}", between::table(gaps).text(colour));
+        for sentence in between::sentences(gaps) {
+            let _ = write!(out, "\n{sentence}");
+        }
     }
     // Narrow gaps do not line up in every terminal's font.
     out.replace('\u{202f}', " ")

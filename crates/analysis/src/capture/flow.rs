@@ -122,6 +122,7 @@ impl Flow {
             src: segment.src,
             dst: segment.dst,
             seq: segment.seq,
+            ack: segment.ack,
             len: segment.len,
             place: first.saturating_sub(own_first.unwrap_or(first)),
             acked: peer_first.map_or(0, |peer_first| acked.upto.saturating_sub(peer_first)),

@@ -63,6 +63,8 @@ pub struct PacketRow {
     pub dst: SocketAddr,
     /// Sequence number as it stood in the header.
     pub seq: u32,
+    /// Acknowledgement as it stood there.
+    pub ack: u32,
     /// Bytes of payload.
     pub len: usize,
     /// Where the payload begins in the direction's stream, in bytes since the first that was seen of it.

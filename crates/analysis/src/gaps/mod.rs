@@ -11,10 +11,12 @@ mod compression;
 mod groups;
 mod histogram;
 mod naming;
+mod pairs;
 mod shown;
 mod spacing;
 mod table;
 mod train;
+mod whole;
 
 use serde::Serialize;
 

@@ -13,6 +13,8 @@ const ZOOM_NS: u64 = 4_000_000;
 /// Drawings of the gaps of one kind of packets at one tap: seconds since the load began, and the gap in seconds.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Shown {
+    /// Some gaps of the whole load, from its beginning; of a run's tables.
+    pub whole: Vec<Sample>,
     /// Every n-th gap of the stretch.
     pub points: Vec<Sample>,
     /// Every gap of a few milliseconds in its middle.
@@ -51,6 +53,7 @@ impl Shown {
             below as f64 >= packets as f64 * 0.99
         });
         Shown {
+            whole: Vec::new(),
             points: events.windows(2).step_by(step).map(sample).collect(),
             zoom: events[middle..middle + zoomed].windows(2).map(sample).collect(),
             linear: Histogram::linear(gaps, p99.map_or(1.0, |(gap_ns, _)| *gap_ns as f64)),

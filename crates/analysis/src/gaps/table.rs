@@ -5,7 +5,8 @@ use std::path::Path;
 use event::{Direction, Fate, Packet};
 use store::tables::{self, Packets, TableError};
 
-use super::{Drawing, Gaps, PASSAGES_MAX, Passage};
+use super::whole::Whole;
+use super::{Drawing, Gaps, Kind, PASSAGES_MAX, Passage, Tap};
 use crate::Span;
 use crate::diagram::{Flow, Flows, Hosts, known};
 use crate::line::ETHERNET_BYTES;
@@ -33,7 +34,7 @@ const COLUMNS: [&str; 16] = [
 const NOT_JUST_ACK: u32 = 2 | 1 | 4;
 
 /// The gaps of the connection between some hosts that carried most, among the first packets of a window; `None` if
-/// there is no table, it knows no TCP, or too few packets were sent then.
+/// there is no table, it knows no TCP, or too few packets were sent then. What is drawn has some of all its packets, too.
 ///
 /// # Errors
 /// [`TableError`] if a table is there and cannot be read.
@@ -59,11 +60,25 @@ pub fn collect(
         (Some((flow, _)), None) => (flow, Direction::NearToFar),
         (None, None) => return Ok(None),
     };
-    let mut walk = Walk { flow, towards, window, data: Vec::new(), acks: Vec::new(), acked: None };
+    let whole = [
+        (Kind::Data, Tap::Sent),
+        (Kind::Data, Tap::Received),
+        (Kind::Acks, Tap::Sent),
+        (Kind::Acks, Tap::Received),
+    ]
+    .map(|seen| (seen, Whole::new(drawing, seen == (Kind::Data, Tap::Sent))));
+    let mut walk = Walk { flow, towards, window, data: Vec::new(), acks: Vec::new(), acked: None, whole };
     tables::read_pieces::<Packet>(dir, Some(&COLUMNS), |packets| {
         (0..packets.seq.len()).for_each(|row| walk.take(&packets, row));
     })?;
-    Ok(Gaps::of(&walk.data, &walk.acks, drawing))
+    let mut gaps = Gaps::of(&walk.data, &walk.acks, drawing);
+    for ((kind, tap), whole) in walk.whole {
+        let mut taps = gaps.iter_mut().flat_map(|gaps| &mut gaps.taps);
+        if let Some(here) = taps.find(|here| (here.kind, here.tap) == (kind, tap)) {
+            here.shown.whole = whole.finish();
+        }
+    }
+    Ok(gaps)
 }
 
 /// Takes one connection's packets out of the table, which has each direction in order.
@@ -76,6 +91,8 @@ struct Walk {
     acks: Vec<Passage>,
     /// The furthest acknowledgement so far.
     acked: Option<u32>,
+    /// What is drawn of all packets, of each kind at the first tap and at the last.
+    whole: [((Kind, Tap), Whole); 4],
 }
 
 impl Walk {
@@ -88,14 +105,26 @@ impl Walk {
         let is_ack = packets.direction[row] != self.towards && payload == 0 && flags & NOT_JUST_ACK == 0;
         let newly = if is_ack { self.newly_acked(packets.ack[row]) } else { 0 };
         let sent_ns = packets.ingress_t_ns[row];
+        let segments = packets.segments[row].max(1);
+        let arrived = packets.fate[row] == Fate::Delivered;
+        if is_data || is_ack {
+            let kind = if is_data { Kind::Data } else { Kind::Acks };
+            for ((_, tap), whole) in self.whole.iter_mut().filter(|((of, _), _)| *of == kind) {
+                match tap {
+                    Tap::Sent => whole.pass(sent_ns, segments),
+                    _ if arrived => whole.pass(packets.egress_t_ns[row], segments),
+                    _ => {}
+                }
+            }
+        }
         if !(self.window.start_ns..self.window.end_ns).contains(&sent_ns) {
             return;
         }
-        let segments = packets.segments[row].max(1);
+        // Every packet of a super-packet has headers of its own on the line.
+        let headers = packets.ip_bytes[row].saturating_sub(payload);
         let wire_bytes = packets.ip_bytes[row]
             .saturating_add(segments.saturating_mul(ETHERNET_BYTES))
-            .saturating_add((segments - 1).saturating_mul(52));
-        let arrived = packets.fate[row] == Fate::Delivered;
+            .saturating_add((segments - 1).saturating_mul(headers));
         let list = match (is_data, is_ack) {
             (true, _) => &mut self.data,
             (_, true) => &mut self.acks,

@@ -2,11 +2,13 @@
 
 use analysis::capture::{Capture, Connection};
 use analysis::diagram::Diagram;
+use analysis::gaps::capture::Found;
 use serde_json::{Value, json};
 
 use super::{beyond, headline, reservations, sentences, shown, tables, verdict};
 use crate::figure::Figure;
 use crate::format::escape;
+use crate::gaps;
 use crate::looking::Drawing;
 use crate::page::{self, part, section};
 
@@ -14,15 +16,20 @@ const PACKETS: &str = "Packets from the middle of the busiest connection. The ta
                        arrived is estimated by half of the fastest round trip between the tap and that end; whether it \
                        arrived is not known. Drag to zoom, from seconds to microseconds; point at an arrow for the PDUs and \
                        bytes in it.";
+const GAPS: &str = "Time between a packet and the one before, of the direction that carried most, from its first packets on: where it \
+                    was sent and where it was received, if the capture shows both. docs/gaps.md says how causes are told apart.";
 const TIME: &str =
     "Every stretch between two packets of a connection is somebody's; docs/analyze.md says how it is told.";
 
 /// Draws a capture as one HTML document. `rebuild` is the command that draws it again.
-pub fn html(capture: &Capture, diagram: Option<&Diagram>, rebuild: &str) -> String {
+pub fn html(capture: &Capture, diagram: Option<&Diagram>, found: Option<&Found>, rebuild: &str) -> String {
     let shown = shown(capture);
     let time = time(&shown);
     let packets = diagram.map(Drawing::of_packets);
-    let figures = time.iter().map(Figure::json).chain(packets.iter().map(Drawing::json)).collect::<Value>();
+    let between =
+        found.and_then(|found| found.gaps.as_ref()).map_or_else(Vec::new, |gaps| gaps::figures(1, gaps));
+    let figures = time.iter().chain(&between).map(Figure::json);
+    let figures = figures.chain(packets.iter().map(Drawing::json)).collect::<Value>();
     let mut body = vec![head(capture, &shown)];
     body.push(verdicts(&shown));
     if let Some(time) = &time {
@@ -33,12 +40,23 @@ pub fn html(capture: &Capture, diagram: Option<&Diagram>, rebuild: &str) -> Stri
         part(&mut drawing, &packets.title, PACKETS, &page::place(packets));
         body.push(section("packets", "Packets", "", &drawing));
     }
+    body.extend(found.and_then(|found| of_gaps(found, &between)));
     let drawn = (1..).zip(tables::further(&shown)).map(|(n, table)| table.html(&format!("table-{n}")));
     let drawn = drawn.collect::<String>();
     body.push(section("tables", "Tables", "", &drawn));
     body.push(section("more", "What else is known", "", &facts(capture, &shown)));
     body.push(section("rebuild", "Rebuild", "This command draws the page again:", &page::command(rebuild)));
     page::document(&format!("farlun · {}", headline(capture)), &body.concat(), &figures)
+}
+
+fn of_gaps(found: &Found, figures: &[Figure]) -> Option<String> {
+    let mut said = vec![gaps::whose(found)?];
+    said.extend(found.gaps.iter().flat_map(gaps::sentences));
+    let items = said.iter().map(|text| format!("<li>{}</li>", escape(text))).collect::<String>();
+    let drawn = found.gaps.as_ref().map_or_else(String::new, |gaps| {
+        format!("{}{}", gaps::table(gaps).html("table-gaps"), page::panels(figures))
+    });
+    Some(section("gaps", "Gaps between packets", GAPS, &format!("<ul>{items}</ul>{drawn}")))
 }
 
 fn head(capture: &Capture, shown: &[(usize, &Connection)]) -> String {

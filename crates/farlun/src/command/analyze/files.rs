@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use analysis::capture::file::{self, Ended, FileError};
 use analysis::capture::{self, Analyzer, Capture, Listener, Opening};
-use analysis::gaps::Gaps;
-use analysis::gaps::capture::Listening;
+use analysis::gaps;
+use analysis::gaps::capture::{Found, Listening};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use wire::pcap::Packet;
@@ -21,7 +21,7 @@ pub(super) struct Read {
     /// That were asked for; all if there is none.
     pub(super) interfaces: Vec<String>,
     pub(super) capture: Capture,
-    pub(super) gaps: Option<Gaps>,
+    pub(super) gaps: Option<Found>,
     /// Captures before it that show connections which are in it too.
     pub(super) shared: Vec<Shared>,
 }
@@ -44,10 +44,12 @@ pub(super) struct Tapped {
     cut: Option<String>,
 }
 
-/// Reads all files, of `interfaces` only if any are named; a bar shows how far.
+/// Reads all files, of `interfaces` only if any are named; a bar shows how far. Of the gaps between packets so many
+/// points are kept for a drawing.
 pub(super) fn read(
     paths: &[PathBuf],
     interfaces: &[String],
+    points: usize,
     listener: &mut dyn Listener,
 ) -> anyhow::Result<Vec<Read>> {
     let mut order = Vec::new();
@@ -67,7 +69,8 @@ pub(super) fn read(
         before.unwrap_or(&mut fresh).take(path, listener)?;
         captures.extend(is_fresh.then_some(fresh));
     }
-    let mut captures: Vec<Read> = captures.into_iter().map(Tapped::finish).collect();
+    let finished = captures.into_iter().map(|tapped| tapped.finish(points));
+    let mut captures = finished.collect::<anyhow::Result<Vec<Read>>>()?;
     captures.iter().try_for_each(Read::expect_packets)?;
     for this in 1..captures.len() {
         let (before, rest) = captures.split_at_mut(this);
@@ -160,12 +163,21 @@ impl Tapped {
         Ok(())
     }
 
-    fn finish(self) -> Read {
+    fn finish(self, points: usize) -> anyhow::Result<Read> {
         let several = self.paths.len() > 1;
         let cut = self.cut.map(|cut| if several { format!("{cut} (a file of several)") } else { cut });
         let capture = self.analyzer.finish(self.dropped, cut);
-        let gaps = self.listening.finish(&capture);
-        Read { paths: self.paths, interfaces: self.interfaces, capture, gaps, shared: Vec::new() }
+        let mut listening = self.listening;
+        // What can be read once only was read.
+        let are_files = self.paths.iter().all(|path| path.is_file());
+        if let Some(alone) = listening.again(&capture).filter(|_| are_files) {
+            let mut again = Tapped { listening: alone, ..Tapped::over(&[], &self.interfaces) };
+            self.paths.iter().try_for_each(|path| again.take(path, &mut ()))?;
+            listening = again.listening;
+        }
+        let drawing = gaps::Drawing { origin_ns: capture.begin_ns, points };
+        let gaps = listening.finish(&capture, drawing);
+        Ok(Read { paths: self.paths, interfaces: self.interfaces, capture, gaps, shared: Vec::new() })
     }
 }
 

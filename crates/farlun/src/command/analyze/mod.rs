@@ -20,6 +20,8 @@ use lines::{Lines, List};
 
 /// Packets of the diagram of a page.
 const PACKETS: usize = 6_000;
+/// Points of each of its pictures of gaps.
+const GAPS: usize = 4_000;
 
 /// Say what captures hold: TCP connections, the iSCSI in them, of whatever stacks, and what limits it.
 ///
@@ -58,7 +60,8 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
         }
         return lists(&files, &interfaces, list);
     }
-    let captures = files::read(&files, &interfaces, &mut ())?;
+    let points = if out.is_some() { GAPS } else { 0 };
+    let captures = files::read(&files, &interfaces, points, &mut ())?;
     let pages = match &out {
         Some(out) => files::in_folder(out, &captures, page)?,
         None => Vec::new(),
@@ -76,7 +79,8 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
         let again = again(read, &captures).map_or_else(String::new, |sentence| format!("{sentence}\n"));
         let told = terminal::capture(&read.capture, colour);
         parts.push(format!("{name}{again}{}", told.trim_end()));
-        parts.extend(read.gaps.iter().map(|gaps| terminal::gaps(gaps, colour).trim_end().to_owned()));
+        let gaps = read.gaps.iter().map(|found| terminal::gaps(found, colour).trim_end().to_owned());
+        parts.extend(gaps.filter(|text| !text.is_empty()));
     }
     for (folder, tour) in folders.iter().zip(&tours) {
         parts.push(format!("{}\n{}", folder.display(), terminal::summary(tour, colour).trim_end()));
@@ -88,7 +92,7 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
 
 fn lists(files: &[PathBuf], interfaces: &[String], list: List) -> anyhow::Result<u8> {
     let mut lines = Lines::new(list);
-    let captures = files::read(files, interfaces, &mut lines)?;
+    let captures = files::read(files, interfaces, 0, &mut lines)?;
     lines.finish().context("cannot write to standard output")?;
     for read in &captures {
         let (name, capture) = (files::names(&read.paths), &read.capture);
@@ -120,11 +124,14 @@ fn again(read: &Read, captures: &[Read]) -> Option<String> {
 
 /// The page of a capture; its packets are read a second time.
 fn page(read: &Read, rebuild: &str) -> anyhow::Result<String> {
-    let Some(mut drawing) = Drawing::of(&read.capture, PACKETS) else {
-        return Ok(report::capture_html(&read.capture, None, rebuild));
+    let diagram = match Drawing::of(&read.capture, PACKETS) {
+        Some(mut drawing) => {
+            Tapped::over(&read.paths, &read.interfaces).walk(&mut drawing)?;
+            drawing.finish()
+        }
+        None => None,
     };
-    Tapped::over(&read.paths, &read.interfaces).walk(&mut drawing)?;
-    Ok(report::capture_html(&read.capture, drawing.finish().as_ref(), rebuild))
+    Ok(report::capture_html(&read.capture, diagram.as_ref(), read.gaps.as_ref(), rebuild))
 }
 
 /// One capture alone is a document of its own; several, and runs, are lists.
@@ -137,7 +144,8 @@ fn document(
     let with = |Read { paths, capture, gaps, shared, .. }: &Read| {
         let mut value = serde_json::to_value(capture)?;
         value["paths"] = json!(paths);
-        value["gaps"] = json!(gaps);
+        value["gaps"] = json!(gaps.as_ref().and_then(|found| found.gaps.as_ref()));
+        value["gaps_of"] = json!(gaps.as_ref().map(|found| &found.of));
         value["shared"] = json!(shared);
         anyhow::Ok(value)
     };
