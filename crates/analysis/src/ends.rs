@@ -33,6 +33,8 @@ pub struct Published {
     pub bits_per_s: f64,
     /// When the window was full.
     pub full_s: f64,
+    /// CPU time of its sender and its receiver: 1 is a whole processor. It gives one figure for all round trips.
+    pub cpu: [f64; 2],
 }
 
 /// The study's table.
@@ -52,7 +54,7 @@ const fn published(
     bits_per_s: f64,
     full_s: f64,
 ) -> Published {
-    Published { rtt_ms, sender_bytes, receiver_bytes, bits_per_s, full_s }
+    Published { rtt_ms, sender_bytes, receiver_bytes, bits_per_s, full_s, cpu: [1.0, 0.6] }
 }
 
 /// What the study had at a round trip, if it was there.

@@ -65,6 +65,9 @@ pub struct CellResult {
     pub values: BTreeMap<&'static str, Spread>,
     /// Figures of the path, by name.
     pub line: BTreeMap<&'static str, Spread>,
+    /// What limits it, in one word, as its first valid repeat shows: of a stream as that says itself, of requests as the
+    /// doctor says.
+    pub limit: Option<String>,
     /// The repeats.
     pub repeats: Vec<Repeat>,
 }
@@ -252,6 +255,9 @@ fn add_repeat(
         let drawn = repeat.valid && result.repeats.iter().all(|earlier| !earlier.valid);
         if drawn {
             repeat.diagnosis = diagnose(dir)?;
+            let judged = repeat.diagnosis.as_ref().and_then(|diagnosis| diagnosis.first());
+            let judged = judged.map(|verdict| verdict.limiter.name().to_owned());
+            result.limit = all.load.limit.clone().or(judged);
         }
         let whole = Span { start_ns: all.load.t_start_ns, end_ns: all.load.t_end_ns };
         let hosts = Hosts { near: cell.initiators, far: cell.targets };

@@ -27,9 +27,11 @@ pub(crate) fn table(tour: &Tour) -> Option<Table> {
         Column::number("CPU of sender", "%"),
         Column::number("of receiver", "%"),
         Column::number("of the path", "%"),
+        Column::text("limited by"),
         Column::number("the study: windows", "MB"),
         Column::number("its rate", "Gb/s"),
         Column::number("full after", "s"),
+        Column::number("its CPU", "%"),
     ];
     (!cells.is_empty()).then(|| Table { columns, rows: cells.iter().map(|cell| row(cell)).collect() })
 }
@@ -57,11 +59,16 @@ fn row(cell: &CellResult) -> Vec<Field> {
         shown(of_load("cpu_sender"), 100.0, 0),
         shown(of_load("cpu_receiver"), 100.0, 0),
         shown(of_load("cpu_path"), 100.0, 0),
+        Field::new(cell.limit.as_deref().unwrap_or(NONE)),
         of_study(&|published| {
             format!("{:.0} / {:.0}", published.sender_bytes / 1e6, published.receiver_bytes / 1e6)
         }),
         of_study(&|published| format!("{:.2}", published.bits_per_s / 1e9)),
         of_study(&|published| format!("{:.0}", published.full_s)),
+        of_study(&|published| {
+            let [sender, receiver] = published.cpu.map(|share| share * 100.0);
+            format!("{sender:.0} / {receiver:.0}")
+        }),
     ]
 }
 
@@ -87,6 +94,7 @@ mod tests {
                 ("cpu_sender", one(0.612)),
             ]
             .into(),
+            limit: (op == "stream").then(|| "sender-cpu".to_owned()),
             ..CellResult::default()
         };
         let mut tour = Tour {
@@ -101,8 +109,8 @@ mod tests {
             text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
         let ours = ["340.0", "350.0", NONE, "5.440", "5.370", NONE, NONE, "61", NONE, NONE];
         assert_eq!(lines[0][1..11], ours);
-        assert_eq!(lines[0][11..], ["400", "/", "500", "7.12", "50"]);
-        assert_eq!((&lines[1][1..11], &lines[1][11..]), (&ours[..], &[NONE; 3][..]));
-        assert_eq!(lines[2][11..], [NONE; 3]);
+        assert_eq!(lines[0][11..], ["sender-cpu", "400", "/", "500", "7.12", "50", "100", "/", "60"]);
+        assert_eq!((&lines[1][1..11], &lines[1][11..]), (&ours[..], &[NONE; 5][..]));
+        assert_eq!(lines[2][11..], ["sender-cpu", NONE, NONE, NONE, NONE]);
     }
 }

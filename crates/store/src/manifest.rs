@@ -274,6 +274,9 @@ pub struct Load {
     pub turnaround_rtt: Option<f64>,
     /// CPU time of the load.
     pub cpu: Option<Cpu>,
+    /// What kept a stream from being faster, as `farlun stream` names it; null for a bench.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
     /// What the peer says it is; null for a foreign one.
     pub peer: Option<String>,
     /// Sessions that shared the load; null for a stream.

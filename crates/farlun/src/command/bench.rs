@@ -255,6 +255,7 @@ fn document(
             near_ns: Some(near_ns as f64),
             far_ns: far_ns.map(|ns| ns as f64),
         }),
+        limit: None,
         peer: disk.session().peer_software().map(str::to_owned),
         sessions: None,
         connections: None,

@@ -108,8 +108,9 @@ pub(super) fn ends(tour: &Tour) -> String {
     let Some(table) = ends::table(tour) else { return String::new() };
     let text = "Windows are those of the connection that sent most, over the window of the figures: the sender's congestion \
                 window, and what its receiver offered. A load is full when it first carries 95 % of the line. 100 % of CPU \
-                is one processor. Beside streams what the study of a stream around the world had at that round trip, over \
-                10 Gb/s with the bus of its hosts as the limit.";
+                is one processor. Limited by: of streams what both ends tell (docs/stream.md), of requests what the doctor \
+                finds. Beside streams what the study of a stream around the world had at that round trip, over \
+                10 Gb/s with the bus of its hosts as the limit; its CPU is that of sender and receiver.";
     section("ends", "What both ends had", text, &table.html("table-ends"))
 }
 
