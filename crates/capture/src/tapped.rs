@@ -5,7 +5,7 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use event::{Host, Sink, Tapped};
+use event::{Host, Instant, Sink, Tapped};
 use net::clock;
 use net::tap::Link;
 
@@ -33,7 +33,7 @@ pub struct Taps {
 #[derive(Debug)]
 pub struct Tapping {
     outlet: Receiver<Outlet>,
-    begun: event::Instant,
+    begun: Instant,
 }
 
 /// Begins a capture. Call it when the signals that end the process have been taken over: a thread is started.
@@ -69,6 +69,12 @@ impl Sink<Tapped<'_>> for Taps {
         let len = (headers.len() + payload.len()) as u32;
         outlet.packet(number(host), t.as_nanos() + self.offset_ns, len, &[first, rest]);
         outlet.hand_on_if_due(t);
+    }
+
+    fn idle(&mut self, now: Instant) {
+        if let Some(outlet) = &mut self.outlet {
+            outlet.hand_on_if_due(now);
+        }
     }
 }
 
@@ -114,11 +120,34 @@ const fn number(host: Host) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use event::Instant;
+    use std::time::Duration;
+
     use wire::pcap::{Decoder, Found};
 
     use super::*;
     use crate::files::Rotation;
+
+    #[test]
+    fn the_last_packets_do_not_wait_for_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let destination = Destination::Files { dir: dir.path().to_owned(), rotation: Rotation::default() };
+        let keep = Keep { snap_bytes: 64, payload_bytes: Some(30) };
+        let (mut taps, tapping) = start(&destination, keep, Notices::new(|_| {})).unwrap();
+        let path = dir.path().join("capture-00001.pcapng");
+        let len = || std::fs::metadata(&path).unwrap().len();
+        let (empty, t) = (len(), clock::now());
+        taps.record(&Tapped { t, host: Host::Near, headers: &[0x45; 52], payload: &[] });
+        taps.idle(t + Duration::from_millis(199));
+        taps.idle(t + Duration::from_millis(200));
+        // Another thread writes them.
+        let patience = t + Duration::from_secs(60);
+        while len() == empty && clock::now() < patience {
+            std::thread::yield_now();
+        }
+        assert!(len() > empty);
+        drop(taps);
+        assert_eq!(tapping.finish().unwrap().interfaces[0].packets, 1);
+    }
 
     #[test]
     fn both_ends_are_in_one_file_in_order() {

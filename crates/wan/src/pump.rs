@@ -121,6 +121,11 @@ impl Pump {
                 called = false;
             }
             let now = clock::now();
+            if moved == 0
+                && let Some(taps) = &mut self.taps
+            {
+                taps.idle(now);
+            }
             if !begun && let begun_ns @ 1.. = self.signals.begun_ns.load(Ordering::Acquire) {
                 begun = true;
                 self.lanes.iter_mut().for_each(|lane| lane.begin(Instant::from_nanos(begun_ns)));

@@ -42,6 +42,11 @@ impl Taps {
         }
     }
 
+    /// Nothing moves now.
+    pub(crate) fn idle(&mut self, now: Instant) {
+        self.0.idle(now);
+    }
+
     fn whole(&mut self, t: Instant, host: Host, ip: &[u8]) {
         // Of what is not understood, nobody knows that it is headers: whoever keeps only those does not keep it all.
         let headers_len =
