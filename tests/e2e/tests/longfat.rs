@@ -1,6 +1,7 @@
-//! Plans over IPv6 whose rate the run finds itself, and the shipped plan `longfat`, which is one.
+//! Plans over IPv6 whose rate the run finds itself, and the shipped plan `longfat`, which is one; and `gaps`, in which the
+//! same analysis has to find what was put in.
 //!
-//! What is asserted by default does not depend on how fast the machine is; with `--long` the shipped plan must pass.
+//! What is asserted by default does not depend on how fast the machine is; with `--long` the shipped plans must pass.
 
 use std::fs;
 use std::path::Path;
@@ -98,13 +99,23 @@ fn a_rate_is_found_first_and_everything_goes_over_ipv6() {
 
 #[test]
 fn the_study_holds() {
+    holds("longfat");
+}
+
+#[test]
+fn causes_of_gaps_are_found() {
+    holds("gaps");
+}
+
+/// That every check of a shipped plan holds, in the long tests.
+fn holds(plan: &str) {
     if std::env::var_os("FARLUN_LONG").is_none() {
         return;
     }
     need!(path::available());
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("longfat");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(plan);
     let _ = fs::remove_dir_all(&folder);
-    let mut command = farlun(["lab", "longfat", "--json", "--out"]);
+    let mut command = farlun(["lab", plan, "--json", "--out"]);
     let finished = run(command.arg(&folder), Duration::from_secs(2 * 3600));
     let failed: Vec<Value> = finished.json()["checks"]
         .as_array()
