@@ -28,6 +28,8 @@ pub enum Fate {
     NoBuffer,
     /// The other host's device refused it: the run is not valid.
     DeviceRefused,
+    /// It passed the tap of a capture, which knows nothing more.
+    Seen,
 }
 
 /// A row of the table `packets`.
@@ -98,6 +100,7 @@ impl Fate {
             Fate::Duplicate => "duplicate",
             Fate::NoBuffer => "no-buffer",
             Fate::DeviceRefused => "device-refused",
+            Fate::Seen => "seen",
         }
     }
 }

@@ -211,6 +211,8 @@ impl Traffic {
             Fate::QueueFull => self.queue_full += segments,
             Fate::NoBuffer => self.no_buffer += segments,
             Fate::DeviceRefused => self.device_refused += segments,
+            // Of captures only.
+            Fate::Seen => {}
         }
     }
 }

@@ -54,6 +54,7 @@ impl Word for Fate {
         Fate::Duplicate,
         Fate::NoBuffer,
         Fate::DeviceRefused,
+        Fate::Seen,
     ];
 
     fn word(self) -> &'static str {

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use e2e::{farlun, farlun_path, need, path, run, skip};
-use event::{Fate, Packet};
+use event::{Direction, Fate, Packet};
+use serde_json::{Value, json};
 
 use crate::taken::{LIMIT, tshark};
 
@@ -23,7 +24,7 @@ fn both_ends_see_every_packet_on_one_clock() {
         "-c",
         path::FAR,
         "-n",
-        "4M",
+        "8M",
         "-C",
         "cubic",
     ]);
@@ -82,6 +83,54 @@ fn both_ends_see_every_packet_on_one_clock() {
         frames.iter().all(|frame| frame[6].parse::<u32>().is_ok_and(|len| len <= 1500)),
         "single packets"
     );
+
+    // The gaps of a capture with two taps have what the path made of acknowledgements.
+    let pages = folder.path().join("pages");
+    let analyzed = run(farlun(["analyze", "--json", "--out"]).arg(&pages).arg(&file), LIMIT).json();
+    assert_eq!(analyzed["gaps_of"]["two_taps"], true, "{}", analyzed["gaps_of"]);
+    assert!(analyzed["gaps"]["compression"]["p50"].is_number(), "{}", analyzed["gaps"]);
+    let page = std::fs::read_to_string(pages.join("report.html")).expect("a page");
+    assert!(page.contains("id=\"fig-gaps-1-data-time\"") && page.contains("id=\"table-gaps\""));
+    let one_end = ["analyze", "--json", "--interface", "near", "--packets"];
+    let near = run(farlun(one_end).arg(&pages).arg(&file), LIMIT).json();
+    assert_eq!((&near["gaps_of"]["two_taps"], &near["gaps"]["compression"]), (&false.into(), &Value::Null));
+
+    // As a table: the segments of one tap, each once.
+    let seen = store::tables::read::<Packet>(&pages).expect("a table");
+    assert!(seen.fate.iter().all(|fate| *fate == Fate::Seen) && seen.ingress_t_ns == seen.egress_t_ns);
+    assert_eq!(
+        (seen.fate.len() as u64, &near["packets_table"]["rows"]),
+        (rows_of(&near), &rows_of(&near).into())
+    );
+    assert_eq!(near["packets_table"]["hosts"], json!({"0": "198.18.0.1", "100": path::FAR}));
+    let sent =
+        seen.payload_bytes.iter().zip(&seen.direction).filter(|(_, way)| **way == Direction::NearToFar);
+    assert!(sent.map(|(bytes, _)| u64::from(*bytes)).sum::<u64>() >= 4 << 20);
+}
+
+/// Segments of all connections that are told.
+fn rows_of(analyzed: &Value) -> u64 {
+    let connections = analyzed["connections"].as_array().into_iter().flatten();
+    let each = |connection: &Value| {
+        (0..2).filter_map(|way| connection["directions"][way]["packets"].as_u64()).sum::<u64>()
+    };
+    connections.map(each).sum()
+}
+
+/// The command ends when the packet that it sent is in the file, and sends nothing else meanwhile.
+#[test]
+fn the_last_packets_of_an_idle_path_are_in_the_file() {
+    need!(path::available());
+    let _turn = path::turn();
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path().join("capture");
+    let script = "from=$(stat -c %s $0); printf x >/dev/udp/198.18.0.2/9; for i in $(seq 600); do [ $(stat -c %s $0) -gt \
+                  $from ] && exit 0; sleep 0.1; done; exit 1";
+    let mut command = farlun(["capture", "--at-wan", "--json", "-o"]);
+    command.arg(&dir).args(["--", "--delay", "5ms", "--", "bash", "-c", script]);
+    command.arg(dir.join("capture-00001.pcapng"));
+    let document = run(&mut command, LIMIT).json();
+    assert_eq!(document["near"]["exit_code"], 0, "{document}");
 }
 
 #[test]

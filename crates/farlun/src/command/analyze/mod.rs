@@ -3,9 +3,10 @@
 
 mod files;
 mod lines;
+mod packets;
 
 use std::io::stdout;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use analysis::Tour;
 use analysis::capture::Drawing;
@@ -17,6 +18,7 @@ use store::RunDir;
 use crate::exit::{self, Exit};
 use files::{Read, Shared, Tapped};
 use lines::{Lines, List};
+use packets::Table;
 
 /// Packets of the diagram of a page.
 const PACKETS: usize = 6_000;
@@ -48,10 +50,13 @@ pub(crate) struct AnalyzeArgs {
     /// Write report.html there, with the packet transfer diagram; of several captures, one page each.
     #[arg(long, value_name = "DIR", conflicts_with = "list")]
     out: Option<PathBuf>,
+    /// Write the segments of all connections as a Parquet table there, packets.parquet; of one capture.
+    #[arg(long, value_name = "DIR", conflicts_with = "list")]
+    packets: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
-    let AnalyzeArgs { paths, interfaces, json, list, out } = args;
+    let AnalyzeArgs { paths, interfaces, json, list, out, packets } = args;
     let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().partition(|path| path.is_dir());
     let runs = folders.iter().map(RunDir::open).collect::<Result<Vec<_>, _>>().map_err(Exit::usage)?;
     if let Some(list) = list {
@@ -66,9 +71,10 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
         Some(out) => files::in_folder(out, &captures, page)?,
         None => Vec::new(),
     };
+    let table = packets.map(|folder| table(&folder, &captures)).transpose()?;
     let tours = runs.iter().map(Tour::collect).collect::<Result<Vec<_>, _>>()?;
     if json {
-        say!("{}", document(&captures, &tours, &folders, &pages)?);
+        say!("{}", document(&captures, &tours, &folders, &pages, table.as_ref())?);
         return Ok(exit::DONE);
     }
     let colour = Colour::on(&stdout());
@@ -86,6 +92,10 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
         parts.push(format!("{}\n{}", folder.display(), terminal::summary(tour, colour).trim_end()));
     }
     parts.extend((!pages.is_empty()).then(|| files::names(&pages)));
+    parts.extend(table.map(|Table { path, rows, hosts }| {
+        let hosts: Vec<String> = hosts.iter().map(|(number, ip)| format!("host {number} is {ip}")).collect();
+        format!("{}: {rows} packets; {}", path.display(), hosts.join(", "))
+    }));
     say!("{}", parts.join("\n\n"));
     Ok(exit::DONE)
 }
@@ -122,6 +132,20 @@ fn again(read: &Read, captures: &[Read]) -> Option<String> {
     (!shared.is_empty()).then(|| shared.join("\n"))
 }
 
+/// The packets of the one capture there is, as a table.
+fn table(folder: &Path, captures: &[Read]) -> anyhow::Result<Table> {
+    let [read] = captures else {
+        let found = captures.len();
+        return Err(Exit::usage(format!(
+            "--packets writes the table of one capture, and these files are {found}"
+        )));
+    };
+    match read.paths.iter().find(|path| !path.is_file()) {
+        Some(pipe) => Err(Exit::usage(format!("--packets reads twice, and {} is no file", pipe.display()))),
+        None => packets::write(folder, read),
+    }
+}
+
 /// The page of a capture; its packets are read a second time.
 fn page(read: &Read, rebuild: &str) -> anyhow::Result<String> {
     let diagram = match Drawing::of(&read.capture, PACKETS) {
@@ -140,6 +164,7 @@ fn document(
     tours: &[Tour],
     folders: &[PathBuf],
     pages: &[PathBuf],
+    table: Option<&Table>,
 ) -> anyhow::Result<Value> {
     let with = |Read { paths, capture, gaps, shared, .. }: &Read| {
         let mut value = serde_json::to_value(capture)?;
@@ -161,6 +186,9 @@ fn document(
     }
     if !pages.is_empty() {
         document["pages"] = json!(pages);
+    }
+    if let Some(table) = table {
+        document["packets_table"] = json!(table);
     }
     Ok(document)
 }
