@@ -58,7 +58,7 @@ fn send(rate: u64, seconds: u64, address: &str) -> Result<u64> {
     while begun.elapsed() < time {
         if rate > 0 {
             let due = Duration::from_secs_f64(packets as f64 / rate as f64);
-            std::thread::sleep(due.saturating_sub(begun.elapsed()));
+            thread::sleep(due.saturating_sub(begun.elapsed()));
         }
         for _ in 0..BURST {
             match socket.send(&datagram) {
