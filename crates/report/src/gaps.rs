@@ -199,23 +199,23 @@ pub(crate) fn figures(n: usize, gaps: &Gaps) -> Vec<Figure> {
         if lines.iter().any(|(_, _, shown)| !shown.whole.is_empty()) {
             figures.push(figure(
                 "whole",
-                "gap against time, some of the whole load",
+                "gap against time, the whole load",
                 dots(|shown| &shown.whole),
-                axes(time("since the load began, s"), log("gap, µs")),
+                axes(time("since the beginning, s"), log("gap, µs")),
             ));
         }
         figures.push(figure(
             "time",
             "gap against time",
             dots(|shown| &shown.points),
-            axes(time("since the load began, s"), log("gap, µs")),
+            axes(time("since the beginning, s"), log("gap, µs")),
         ));
         figures.push(figure(
             "zoom",
             "four milliseconds of it",
             dots(|shown| &shown.zoom),
             axes(
-                time("since the load began, s"),
+                time("since the beginning, s"),
                 json!({"title": {"text": "gap, µs"}, "rangemode": "tozero"}),
             ),
         ));
