@@ -148,12 +148,15 @@ pub(crate) mod tests {
             commands: 1,
             pacing_bytes_per_s: u64::MAX,
             burst_bytes_per_s: u64::MAX,
+            burst_depth_bytes: 0,
+            thresholds_forgotten: 0,
             look_ns: 0,
         };
         let steered = |block_bytes| Steered {
             burst_bytes: 0,
             was_spaced: false,
             handed_bytes_per_s: 0,
+            has_company: false,
             granted: Granted::Unsaid,
             told: None,
             decided: decided(block_bytes),

@@ -4,7 +4,8 @@
 //! the delivered rate (`cap.rs`), and by its part of a line that several senders share (`share.rs`): its own process says it,
 //! or the other end, which sees what all of them send (`arrival.rs`, `word.rs`).
 //! *A lone request* is handed to TCP as fast as the line carries it (`space.rs`), and paced by nothing else. *Blocks* are
-//! the caller's: what a block has to do with a window is over once its data are spaced.
+//! the caller's: what a block has to do with a window is over once its data are spaced, and a window that was cut for
+//! nothing may double again (`threshold.rs`).
 
 use core::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::policy::{Decision, Observation, Policy};
 use crate::product::Product;
 use crate::share::Claim;
 use crate::space::Space;
+use crate::threshold::Threshold;
 
 /// See the file's beginning.
 #[derive(Clone, Debug)]
@@ -23,6 +25,7 @@ pub(crate) struct Auto {
     cuts: Cuts,
     cap: Cap,
     space: Space,
+    threshold: Threshold,
     arrival: Arrival,
     granted_bytes_per_s: Option<u64>,
 }
@@ -34,6 +37,7 @@ impl Auto {
             cuts: Cuts::default(),
             cap: Cap::new(BULK_BYTES),
             space: Space::new(),
+            threshold: Threshold::new(),
             arrival: Arrival::default(),
             granted_bytes_per_s: None,
         }
@@ -46,6 +50,7 @@ impl Policy for Auto {
         let cut = self.cuts.observe(seen);
         self.cap.observe(seen, &self.product, cut);
         self.space.observe(seen, cut);
+        self.threshold.observe(seen, cut);
         self.arrival.observe(seen);
         if !self.cap.is_bulk() {
             // Who does not share a line has no part of it, and a later burst is not to have the one of now.
@@ -64,6 +69,8 @@ impl Policy for Auto {
             command_window: self.product.command_window(),
             pacing_bytes_per_s: cap.map(|cap| cap.min(granted)),
             burst_bytes_per_s: lone.and_then(Space::bytes_per_s),
+            burst_depth_bytes: self.space.depth_bytes(),
+            thresholds_forgotten: self.threshold.forgotten(),
             look_again: self.cap.look_again(&self.product).min(look_lone),
         }
     }

@@ -15,8 +15,6 @@ use crate::testing::sender::{Congestion, Sender, Setting, TICK};
 const LINE: u64 = 117_000_000;
 const MSS: u64 = 1448;
 const BLOCK_PACKETS: u32 = 724;
-/// What goes out at once, as `engine` has it.
-const DEPTH_BYTES: u64 = 96 << 10;
 /// The longest time between two looks, likewise.
 const LOOK_EVERY: Duration = Duration::from_millis(9);
 
@@ -30,6 +28,7 @@ struct Lone {
     was_short: bool,
     burst_bytes: u64,
     next_look: Instant,
+    forgotten: u32,
 }
 
 impl Lone {
@@ -42,6 +41,7 @@ impl Lone {
             was_short: false,
             burst_bytes: 0,
             next_look: Instant::ZERO,
+            forgotten: 0,
         }
     }
 
@@ -63,13 +63,15 @@ impl Lone {
     fn hand(&mut self) {
         let waiting_bytes = u64::from(self.held_packets) * MSS;
         self.burst_bytes = self.burst_bytes.max(waiting_bytes);
-        let Some(rate) = self.policy.decide().burst_bytes_per_s else {
+        let decision = self.policy.decide();
+        let Some(rate) = decision.burst_bytes_per_s else {
             self.sender.hand(std::mem::take(&mut self.held_packets));
             return;
         };
+        let depth_bytes = decision.burst_depth_bytes;
         let gained = rate * TICK.as_micros() as u64 / 1_000_000;
-        self.filled_bytes = (self.filled_bytes + gained).min(DEPTH_BYTES.max(rate / 4000));
-        if self.filled_bytes < waiting_bytes.min(DEPTH_BYTES / 3) {
+        self.filled_bytes = (self.filled_bytes + gained).min(depth_bytes);
+        if self.filled_bytes < waiting_bytes.min(depth_bytes / 3) {
             self.was_short = true;
             return;
         }
@@ -89,7 +91,12 @@ impl Lone {
             request_bytes: 1 << 20,
             ..info
         });
-        self.next_look = self.sender.now + self.policy.decide().look_again.min(LOOK_EVERY);
+        let decision = self.policy.decide();
+        if decision.thresholds_forgotten > self.forgotten {
+            self.forgotten = decision.thresholds_forgotten;
+            self.sender.forget_threshold();
+        }
+        self.next_look = self.sender.now + decision.look_again.min(LOOK_EVERY);
     }
 }
 
@@ -118,15 +125,48 @@ fn spacing_costs_little_at_first_and_nothing_once_the_line_is_found() {
     }
 }
 
+/// What a block each round trip comes to in four seconds.
+fn bound(setting: Setting) -> u64 {
+    let block_bytes = u64::from(BLOCK_PACKETS) * MSS;
+    let serialisation = Duration::from_nanos(block_bytes * 1_000_000_000 / setting.line_bytes_per_s);
+    4 * block_bytes * 1_000_000_000 / (setting.rtt + serialisation).as_nanos() as u64
+}
+
+/// Twice and more of what there is without; a burst that fits a ring of 80 leaves little to grow with.
+#[test]
+fn a_window_that_the_shortest_ring_has_cut_doubles_again() {
+    for congestion in [Congestion::Reno, Congestion::Cubic] {
+        for rtt_ms in [8, 16, 32] {
+            let rtt = Duration::from_millis(rtt_ms);
+            let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets: 80 };
+            let [_, [none, auto]] = compare(setting);
+            assert!(auto >= 2 * none, "{auto} beside {none}, {} is the most: {setting:?}", bound(setting));
+        }
+    }
+}
+
+#[test]
+fn a_threshold_that_another_connection_left_starves_nobody() {
+    let rtt = Duration::from_millis(16);
+    let setting = Setting { congestion: Congestion::Reno, rtt, line_bytes_per_s: LINE, ring_packets: 4096 };
+    let [none, auto] = [Choice::None, Choice::Auto].map(|choice| {
+        let mut lone = Lone::new(setting, choice);
+        lone.sender.ssthresh_packets = 8;
+        let begun = lone.until(Duration::from_secs(1));
+        lone.until(Duration::from_secs(5)) - begun
+    });
+    let bound = bound(setting);
+    assert!(none * 2 < bound, "{none} of {bound}: there is nothing to be mended");
+    assert!(auto * 10 >= bound * 9, "{auto} of {bound}");
+}
+
 #[test]
 fn a_short_ring_halves_a_long_line_for_none_and_not_for_auto() {
     for congestion in [Congestion::Reno, Congestion::Cubic] {
         let rtt = Duration::from_millis(32);
         let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets: 256 };
         let [[_, none], [_, auto]] = compare(setting);
-        let block_bytes = u64::from(BLOCK_PACKETS) * MSS;
-        let serialisation = Duration::from_nanos(block_bytes * 1_000_000_000 / LINE);
-        let bound = 4 * block_bytes * 1_000_000_000 / (rtt + serialisation).as_nanos() as u64;
+        let bound = bound(setting);
         assert!(auto * 10 >= bound * 9, "{auto} of {bound}: {congestion:?}");
         assert!(auto * 10 >= none * 15, "{auto} beside {none}: {congestion:?}");
         let mut lone = Lone::new(setting, Choice::None);

@@ -26,6 +26,7 @@ mod space;
 mod study;
 #[cfg(test)]
 mod testing;
+mod threshold;
 mod train;
 mod wary;
 mod word;

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use crate::policy::{Decision, Observation, Policy};
 use crate::product::{COMMANDS_MIN, OUTSTANDING_MIN_BYTES, Product};
+use crate::space::BURST_DEPTH_BYTES;
 
 /// How soon to look again: nothing follows from it but the table.
 const LOOK: Duration = Duration::from_millis(10);
@@ -27,6 +28,8 @@ impl Fixed {
         command_window: COMMANDS_MIN as u32,
         pacing_bytes_per_s: None,
         burst_bytes_per_s: None,
+        burst_depth_bytes: BURST_DEPTH_BYTES,
+        thresholds_forgotten: 0,
         look_again: LOOK,
     };
 }

@@ -6,7 +6,7 @@ use crate::cuts::Cuts;
 use crate::none::Fixed;
 use crate::policy::{Decision, Observation, Policy};
 use crate::product::Product;
-use crate::space::BURST_MIN_BYTES;
+use crate::space::BURST_DEPTH_BYTES;
 
 /// See the file's beginning.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Pace {
 
 impl Pace {
     pub(crate) fn new() -> Pace {
-        Pace { product: Product::new(), cuts: Cuts::default(), cap: Cap::new(BURST_MIN_BYTES) }
+        Pace { product: Product::new(), cuts: Cuts::default(), cap: Cap::new(BURST_DEPTH_BYTES) }
     }
 }
 

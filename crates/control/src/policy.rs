@@ -54,6 +54,8 @@ pub struct Observation {
     pub was_spaced: bool,
     /// How fast what was held back really went out; 0 if that is not known.
     pub handed_bytes_per_s: u64,
+    /// Other connections that go out here have moved data of late, perhaps through the same device.
+    pub has_company: bool,
     /// Mean length of the requests of late; zero if there were none.
     pub request_bytes: u64,
 }
@@ -72,6 +74,10 @@ pub struct Decision {
     pub pacing_bytes_per_s: Option<u64>,
     /// How fast a lone request's data are handed to TCP; `None` as fast as it takes them.
     pub burst_bytes_per_s: Option<u64>,
+    /// The most of them that is handed over at one time, if there is such a rate.
+    pub burst_depth_bytes: u64,
+    /// How many times by now the slow-start threshold is to have been forgotten.
+    pub thresholds_forgotten: u32,
     /// How soon the policy wants to see the connection again, if it is busy.
     pub look_again: Duration,
 }
@@ -88,6 +94,8 @@ impl Decision {
             commands: self.command_window,
             pacing_bytes_per_s: self.pacing_bytes_per_s.unwrap_or(u64::MAX),
             burst_bytes_per_s: self.burst_bytes_per_s.unwrap_or(u64::MAX),
+            burst_depth_bytes: self.burst_depth_bytes,
+            thresholds_forgotten: self.thresholds_forgotten,
             look_ns: u64::try_from(self.look_again.as_nanos()).unwrap_or(u64::MAX),
         }
     }

@@ -20,8 +20,12 @@ use crate::policy::Observation;
 use crate::train::{Measured, Train};
 use crate::wary::window_rate;
 
-/// What is sent at one time without spacing: the smallest ring, 80 packets, has room for it.
-pub(crate) const BURST_MIN_BYTES: u64 = 96 << 10;
+/// The most that is handed over at one time: 68 packets, where the smallest ring that cards have is 80; on a fast line what
+/// it carries in a quarter of a millisecond, since nobody wakes up more often than that. A shorter burst needs no spacing.
+pub(crate) const BURST_DEPTH_BYTES: u64 = 96 << 10;
+const DEPTHS_PER_S: u64 = 4000;
+/// A device that was full all the same has less room: half of it, and half of that.
+const HALVINGS_MAX: u32 = 2;
 /// Bursts on shorter paths are not spaced: there is no pause in which a window could be unused.
 const SPACED_MIN_RTT: Duration = Duration::from_millis(1);
 /// Of the rate at which a train was handed over, so much has to arrive for it to have kept up.
@@ -53,6 +57,8 @@ pub(crate) struct Space {
     before_bytes_per_s: u64,
     /// The line has been found once.
     is_found: bool,
+    /// How many times the device was full though the line had been found.
+    halvings: u32,
     min_rtt: Option<Duration>,
     has_bursts: bool,
     /// When something was held back last.
@@ -67,6 +73,7 @@ impl Space {
             bytes_per_s: START_BYTES_PER_S,
             before_bytes_per_s: 0,
             is_found: false,
+            halvings: 0,
             min_rtt: None,
             has_bursts: false,
             spaced_at: Instant::ZERO,
@@ -76,7 +83,7 @@ impl Space {
     /// Takes what was seen, and the cut if there was one.
     pub(crate) fn observe(&mut self, seen: &Observation, cut: Option<Cut>) {
         self.min_rtt = seen.min_rtt.or(self.min_rtt);
-        self.has_bursts |= seen.burst_bytes >= BURST_MIN_BYTES;
+        self.has_bursts |= seen.burst_bytes >= BURST_DEPTH_BYTES;
         let train = self.train.observe(seen);
         if seen.was_spaced {
             self.spaced_at = seen.now;
@@ -94,6 +101,10 @@ impl Space {
             WindowKind::CutByLoss => was_spaced,
             _ => false,
         });
+        // While the line is looked for, what went out was too fast and not too much at one time.
+        if self.is_found && was_spaced && cut.is_some_and(|cut| cut.kind == WindowKind::CutHere) {
+            self.halvings = (self.halvings + 1).min(HALVINGS_MAX);
+        }
         if is_too_fast && self.typical() > 0 {
             self.is_found = true;
             self.before_bytes_per_s = self.bytes_per_s;
@@ -141,6 +152,11 @@ impl Space {
     pub(crate) fn bytes_per_s(&self) -> Option<u64> {
         let is_long = self.min_rtt.is_some_and(|rtt| rtt >= SPACED_MIN_RTT);
         (self.has_bursts && is_long).then_some(self.bytes_per_s)
+    }
+
+    /// The most that is handed over at one time.
+    pub(crate) fn depth_bytes(&self) -> u64 {
+        BURST_DEPTH_BYTES.max(self.bytes_per_s / DEPTHS_PER_S) >> self.halvings
     }
 
     /// How soon to look again, if there are bursts to be measured.

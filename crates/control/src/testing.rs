@@ -32,5 +32,6 @@ pub(crate) const QUIET: Observation = Observation {
     burst_bytes: 0,
     was_spaced: false,
     handed_bytes_per_s: 0,
+    has_company: false,
     request_bytes: 0,
 };

@@ -251,13 +251,15 @@ impl<P, D> Connection<P, D> {
     }
 
     /// Like [`Connection::sample`], and shows it to the policy, whose decision is in force afterwards.
-    /// `unsent_bytes` is payload that waits to be polled, `request_bytes` the mean request of late.
+    /// `unsent_bytes` is payload that waits to be polled, `request_bytes` the mean request of late; `has_company` if others
+    /// that go out here have moved data of late.
     pub fn look(
         &mut self,
         t: Instant,
         host: Host,
         unsent_bytes: u64,
         request_bytes: u64,
+        has_company: bool,
     ) -> io::Result<(SocketSample, Decision)> {
         let (info, mut sample) = self.row(t, host, unsent_bytes, request_bytes)?;
         let work = Work {
@@ -266,11 +268,12 @@ impl<P, D> Connection<P, D> {
             burst_bytes: std::mem::take(&mut self.burst_bytes),
             was_spaced: self.spacing.take_short(),
             handed_bytes_per_s: self.spacing.handed_bytes_per_s(),
+            has_company,
             request_bytes,
         };
         let (decision, steered) = self.steering.look(&self.stream, t, &info, work)?;
         sample.steered = Some(steered);
-        self.spacing.set_rate(decision.burst_bytes_per_s);
+        self.spacing.set(decision.burst_bytes_per_s, decision.burst_depth_bytes);
         self.acked_bytes = info.acked_bytes;
         Ok((sample, decision))
     }

@@ -1,14 +1,10 @@
-//! A lone request's data, handed to TCP at a rate: a bucket that fills as time goes by and holds no more than the
-//! smallest device ring has room for, however late anybody looks.
+//! A lone request's data, handed to TCP at a rate: a bucket that fills as time goes by and holds no more than its
+//! depth, however late anybody looks.
 
 use std::time::Duration;
 
 use event::Instant;
 
-/// The most that goes out at once: 68 packets, where the smallest ring that cards have is 80; on a fast line what it
-/// carries in a quarter of a millisecond, since nobody wakes up more often than that.
-const DEPTH_MIN_BYTES: u64 = 96 << 10;
-const DEPTHS_PER_S: u64 = 4000;
 /// Less than this part of it is not worth a wake-up, unless it is all that there is.
 const LEAST_PART: u64 = 3;
 
@@ -16,6 +12,7 @@ const LEAST_PART: u64 = 3;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spacing {
     bytes_per_s: Option<u64>,
+    depth_bytes: u64,
     filled_bytes: u64,
     at: Instant,
     /// Something had to wait since this was asked last.
@@ -39,6 +36,7 @@ impl Spacing {
     pub(crate) fn new() -> Spacing {
         Spacing {
             bytes_per_s: None,
+            depth_bytes: 1,
             filled_bytes: 0,
             at: Instant::ZERO,
             was_short: false,
@@ -49,9 +47,11 @@ impl Spacing {
         }
     }
 
-    /// From now on this fast; `None` is as fast as the socket takes it.
-    pub(crate) fn set_rate(&mut self, bytes_per_s: Option<u64>) {
+    /// From now on this fast, and no more than `depth_bytes` at one time; `None` is as fast as the socket takes it.
+    pub(crate) fn set(&mut self, bytes_per_s: Option<u64>, depth_bytes: u64) {
         self.bytes_per_s = bytes_per_s.map(|rate| rate.max(1));
+        self.depth_bytes = depth_bytes.max(1);
+        self.filled_bytes = self.filled_bytes.min(self.depth_bytes);
     }
 
     /// Whether there is a rate.
@@ -65,10 +65,10 @@ impl Spacing {
         let gained = u128::from(rate) * now.since(self.at).as_nanos() / 1_000_000_000;
         let gained = u64::try_from(gained).unwrap_or(u64::MAX);
         if gained > 0 {
-            self.filled_bytes = self.filled_bytes.saturating_add(gained).min(depth_bytes(rate));
+            self.filled_bytes = self.filled_bytes.saturating_add(gained).min(self.depth_bytes);
             self.at = now;
         }
-        if self.filled_bytes < least_bytes(rate, waiting_bytes) {
+        if self.filled_bytes < self.least_bytes(waiting_bytes) {
             self.was_short = true;
             return 0;
         }
@@ -104,7 +104,7 @@ impl Spacing {
     /// When there is room again for what waits.
     pub(crate) fn resume_at(&self, waiting_bytes: usize) -> Instant {
         let rate = self.bytes_per_s.unwrap_or(u64::MAX);
-        let least = least_bytes(rate, waiting_bytes);
+        let least = self.least_bytes(waiting_bytes);
         let missing = u128::from(least.saturating_sub(self.filled_bytes)) * 1_000_000_000;
         self.at + Duration::from_nanos(u64::try_from(missing / u128::from(rate)).unwrap_or(u64::MAX) + 1)
     }
@@ -113,15 +113,11 @@ impl Spacing {
     pub(crate) fn take_short(&mut self) -> bool {
         std::mem::take(&mut self.was_short)
     }
-}
 
-fn depth_bytes(rate_bytes_per_s: u64) -> u64 {
-    DEPTH_MIN_BYTES.max(rate_bytes_per_s / DEPTHS_PER_S)
-}
-
-fn least_bytes(rate_bytes_per_s: u64, waiting_bytes: usize) -> u64 {
-    // Nothing waits for nothing.
-    (depth_bytes(rate_bytes_per_s) / LEAST_PART).min(waiting_bytes as u64).max(1)
+    fn least_bytes(&self, waiting_bytes: usize) -> u64 {
+        // Nothing waits for nothing.
+        (self.depth_bytes / LEAST_PART).min(waiting_bytes as u64).max(1)
+    }
 }
 
 #[cfg(test)]
@@ -129,17 +125,18 @@ mod tests {
     use super::*;
 
     const RATE: u64 = 125_000_000;
+    const DEPTH_BYTES: u64 = 96 << 10;
 
     #[test]
     fn a_megabyte_takes_its_time_and_never_more_than_the_bucket_goes_at_once() {
         let mut spacing = Spacing::new();
         assert_eq!(spacing.room(Instant::ZERO, 1 << 20), usize::MAX);
-        spacing.set_rate(Some(RATE));
+        spacing.set(Some(RATE), DEPTH_BYTES);
         let (mut now, mut left) = (Instant::ZERO + Duration::from_secs(9), 1 << 20);
         let begun = now;
         while left > 0 {
             let room = spacing.room(now, left);
-            let depth = DEPTH_MIN_BYTES as usize;
+            let depth = DEPTH_BYTES as usize;
             assert!(room <= depth && (room == 0 || room >= left.min(depth / 3)));
             if room == 0 {
                 now = spacing.resume_at(left);
@@ -149,7 +146,7 @@ mod tests {
             spacing.take(now, sent);
             left -= sent;
         }
-        let least = ((1 << 20) - DEPTH_MIN_BYTES) * 1_000_000_000 / RATE;
+        let least = ((1 << 20) - DEPTH_BYTES) * 1_000_000_000 / RATE;
         let took = now.since(begun).as_nanos() as u64;
         assert!((least - 1000..least + 300_000).contains(&took), "{took} of {least}");
         assert!(spacing.take_short() && !spacing.take_short());
@@ -158,12 +155,12 @@ mod tests {
     #[test]
     fn what_is_missed_by_being_late_is_not_made_up_for() {
         let mut spacing = Spacing::new();
-        spacing.set_rate(Some(RATE));
+        spacing.set(Some(RATE), DEPTH_BYTES);
         let mut now = Instant::ZERO;
         for _ in 0..10 {
             now += Duration::from_millis(20);
             let room = spacing.room(now, usize::MAX);
-            assert_eq!(room, DEPTH_MIN_BYTES as usize);
+            assert_eq!(room, DEPTH_BYTES as usize);
             spacing.take(now, room);
         }
     }
@@ -171,7 +168,7 @@ mod tests {
     #[test]
     fn a_command_after_a_burst_waits_for_no_more_than_its_own_bytes() {
         let mut spacing = Spacing::new();
-        spacing.set_rate(Some(RATE));
+        spacing.set(Some(RATE), DEPTH_BYTES);
         let now = Instant::ZERO + Duration::from_secs(1);
         let room = spacing.room(now, 1 << 20);
         spacing.take(now, room - 100);
@@ -187,7 +184,7 @@ mod tests {
     #[test]
     fn the_rate_of_a_burst_that_goes_on_is_that_of_late() {
         let mut spacing = Spacing::new();
-        spacing.set_rate(Some(RATE));
+        spacing.set(Some(RATE), DEPTH_BYTES);
         let begun = Instant::ZERO + Duration::from_secs(1);
         for ms in 0..1000 {
             // Fast for most of the time, and slow in the end.

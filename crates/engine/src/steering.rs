@@ -62,6 +62,8 @@ pub struct Work {
     pub was_spaced: bool,
     /// How fast what was held back really went out; 0 if that is not known.
     pub handed_bytes_per_s: u64,
+    /// Other connections that go out here have moved data of late.
+    pub has_company: bool,
     /// Mean length of the requests of late; zero if there were none.
     pub request_bytes: u64,
 }
@@ -120,6 +122,7 @@ impl Steering {
             burst_bytes: work.burst_bytes.max(backlog_bytes),
             was_spaced: work.was_spaced,
             handed_bytes_per_s: work.handed_bytes_per_s,
+            has_company: work.has_company,
             request_bytes: work.request_bytes,
         };
         self.policy.observe(&seen);
@@ -132,11 +135,13 @@ impl Steering {
         if let Some(bytes_per_s) = decision.pacing_bytes_per_s {
             self.tuning.pace(stream, bytes_per_s)?;
         }
+        self.tuning.forget(stream, decision.thresholds_forgotten);
         self.tuning.follow_rate(stream, info.delivery_rate_bytes_per_s, info.min_rtt)?;
         let steered = Steered {
             burst_bytes: seen.burst_bytes,
             was_spaced: seen.was_spaced,
             handed_bytes_per_s: seen.handed_bytes_per_s,
+            has_company: seen.has_company,
             granted: std::mem::take(&mut self.granted),
             told: self.told.take(),
             decided: self.policy.decide().recorded(),
@@ -195,8 +200,15 @@ impl Steering {
 }
 
 fn in_force(decision: Decision, pacing: Pacing) -> Decision {
-    let burst_bytes_per_s = decision.burst_bytes_per_s.filter(|_| pacing != Pacing::Off);
-    Decision { pacing_bytes_per_s: pacing.cap(decision.pacing_bytes_per_s), burst_bytes_per_s, ..decision }
+    let pacing_bytes_per_s = pacing.cap(decision.pacing_bytes_per_s);
+    let Decision { burst_bytes_per_s, thresholds_forgotten, .. } = decision;
+    // What is forgotten leaves the connection paced.
+    match pacing {
+        Pacing::Off => {
+            Decision { pacing_bytes_per_s, burst_bytes_per_s: None, thresholds_forgotten: 0, ..decision }
+        }
+        _ => Decision { pacing_bytes_per_s, burst_bytes_per_s, thresholds_forgotten, ..decision },
+    }
 }
 
 impl Pacing {

@@ -1,5 +1,5 @@
-//! What a socket is told as its path becomes known: pacing, and how much unsent data the kernel holds.
-//! The kernel is told only of changes.
+//! What a socket is told as its path becomes known: pacing, how much unsent data the kernel holds, and when to forget the
+//! slow-start threshold. The kernel is told only of changes.
 
 use std::io;
 use std::net::TcpStream;
@@ -20,13 +20,14 @@ const NEAR: Duration = Duration::from_millis(1);
 pub(crate) struct Tuning {
     notsent_bytes: u32,
     pub(crate) pacing_bytes_per_s: Option<u64>,
+    forgotten: u32,
 }
 
 impl Tuning {
     /// Tells a new socket what holds before anything is known.
     pub(crate) fn new(stream: &TcpStream) -> io::Result<Tuning> {
         tcp::set_notsent_lowat(stream, NOTSENT_MIN_BYTES)?;
-        Ok(Tuning { notsent_bytes: NOTSENT_MIN_BYTES, pacing_bytes_per_s: None })
+        Ok(Tuning { notsent_bytes: NOTSENT_MIN_BYTES, pacing_bytes_per_s: None, forgotten: 0 })
     }
 
     /// Paces at no more than `bytes_per_s`; `u64::MAX - 1` paces without a cap.
@@ -36,6 +37,15 @@ impl Tuning {
             self.pacing_bytes_per_s = Some(bytes_per_s);
         }
         Ok(())
+    }
+
+    /// Forgets the slow-start threshold, if that was not done as many times. A kernel that does not let us has no say in
+    /// what else is done: the window then grows from there as it always did.
+    pub(crate) fn forget(&mut self, stream: &TcpStream, times: u32) {
+        if times > self.forgotten {
+            let _ = tcp::forget_threshold(stream);
+            self.forgotten = times;
+        }
     }
 
     /// Lets the kernel hold about five milliseconds of the delivery rate unsent: enough to keep the line

@@ -12,6 +12,8 @@ pub struct Steered {
     pub was_spaced: bool,
     /// How fast what was held back really went out; 0 if that was not known.
     pub handed_bytes_per_s: u64,
+    /// Others had moved data of late that go out there too.
+    pub has_company: bool,
     /// What the process had left the connection of the line since the sample before.
     pub granted: Granted,
     /// The last word of the other end about its window since the sample before.
@@ -45,6 +47,10 @@ pub struct Decided {
     pub pacing_bytes_per_s: u64,
     /// How fast a lone request's data go to TCP; 2^64 − 1 is as fast as it takes them.
     pub burst_bytes_per_s: u64,
+    /// The most of them at one time.
+    pub burst_depth_bytes: u64,
+    /// How many times by then the slow-start threshold was to have been forgotten.
+    pub thresholds_forgotten: u32,
     /// How soon the policy wanted to see the connection again.
     pub look_ns: u64,
 }

@@ -105,18 +105,19 @@ impl Line {
         Ok(sent)
     }
 
-    /// Shows the policy what the kernel says of the connection.
+    /// Shows the policy what the kernel says of the connection, and whether the session has others.
     pub(crate) fn look(
         &mut self,
         side: &mut Side,
         now: Instant,
         request_bytes: u64,
+        has_company: bool,
     ) -> Result<SocketSample, Error> {
         let address = side.address;
         let failed = |source| Error::Socket { address, source };
         let unsent_bytes = side.session.unsent_payload_bytes(self.port.cid);
         let acked_bytes = self.connection.acked_bytes();
-        let looked = self.connection.look(now, Host::Near, unsent_bytes, request_bytes);
+        let looked = self.connection.look(now, Host::Near, unsent_bytes, request_bytes, has_company);
         let (mut sample, decision) = looked.map_err(failed)?;
         sample.command_window = side.session.command_window();
         // A large request takes its time on a slow path; what arrives there is a sign of life.

@@ -188,6 +188,7 @@ fn observation(sample: &SocketSample) -> Observation {
         burst_bytes: steered.map_or(backlog_bytes, |steered| steered.burst_bytes),
         was_spaced: steered.is_some_and(|steered| steered.was_spaced),
         handed_bytes_per_s: steered.map_or(0, |steered| steered.handed_bytes_per_s),
+        has_company: steered.is_some_and(|steered| steered.has_company),
         request_bytes: sample.request_bytes,
     }
 }
@@ -268,9 +269,10 @@ mod tests {
     const LOOKS: u64 = 1000;
 
     /// The n-th look at a connection that has lone requests and a lot to send by turns, and how it was steered then. What
-    /// was held back is first handed over slowly, and then faster than the line.
+    /// was held back is first handed over slowly, and then faster than the line. In the end the device cuts its window.
     fn look(at: u64) -> SocketSample {
         let is_lone = at % 100 < 50;
+        let is_cut = at >= LOOKS - 20;
         let granted = match at % 10 {
             3 => Granted::Part(30_000_000),
             7 => Granted::All,
@@ -282,12 +284,14 @@ mod tests {
             burst_bytes: 1 << 20,
             was_spaced: is_lone,
             handed_bytes_per_s: if at < LOOKS / 2 { 20_000_000 } else { 120_000_000 },
+            has_company: true,
             granted,
             told: (at % 40 == 9).then_some(notice),
             decided: Choice::None.policy().decide().recorded(),
         };
         SocketSample {
-            cwnd_packets: 7000,
+            cwnd_packets: if is_cut { 100 } else { 300 },
+            ssthresh_packets: if is_cut { 100 } else { u32::MAX },
             mss_bytes: 1448,
             rtt_ns: 100_000_000,
             min_rtt_ns: 100_000_000,
@@ -338,10 +342,11 @@ mod tests {
     #[test]
     fn every_column_that_a_policy_is_shown_counts() {
         let table = recorded(Choice::Auto);
-        let forget: [fn(&mut Steered); 4] = [
+        let forget: [fn(&mut Steered); 5] = [
             |steered| steered.burst_bytes = 0,
             |steered| steered.was_spaced = false,
             |steered| steered.handed_bytes_per_s = 0,
+            |steered| steered.has_company = false,
             |steered| steered.granted = Granted::Unsaid,
         ];
         for (n, forget) in forget.into_iter().enumerate() {

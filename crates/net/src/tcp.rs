@@ -117,6 +117,42 @@ fn set_congestion(socket: &impl AsRawFd, name: &str) -> io::Result<()> {
     })
 }
 
+/// Forgets the slow-start threshold, so that the window doubles again each round trip. The kernel has no call for that; but
+/// BBR begins without one (bbr_init in net/ipv4/tcp_bbr.c), so the connection has BBR for a moment. What it had
+/// before begins anew after that, with the window as it is, and paced from then on.
+pub fn forget_threshold(stream: &TcpStream) -> io::Result<()> {
+    let own = congestion(stream)?;
+    // It has no threshold, and where it cannot be left again it is not for us.
+    if own == BBR {
+        return Ok(());
+    }
+    check_congestion(&own)?;
+    set_congestion(stream, BBR)?;
+    set_congestion(stream, &own)
+}
+
+const BBR: &str = "bbr";
+
+/// The congestion control of one socket.
+fn congestion(socket: &impl AsRawFd) -> io::Result<String> {
+    let (mut name, mut len) = ([0u8; CONGESTION_NAME_MAX], CONGESTION_NAME_MAX as libc::socklen_t);
+    // SAFETY: `name` has room for `len` bytes, and both outlive the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            (&raw mut name).cast(),
+            &raw mut len,
+        )
+    };
+    check(result)?;
+    Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
+}
+
+/// Bytes of the name of a congestion control, with the zero that ends it (TCP_CA_NAME_MAX).
+const CONGESTION_NAME_MAX: usize = 16;
+
 /// Caps the pacing rate in bytes per second. From the first call on the kernel paces this
 /// connection, whatever the queueing discipline; `u64::MAX - 1` paces without a cap of its own.
 pub fn set_max_pacing_rate(stream: &TcpStream, bytes_per_s: u64) -> io::Result<()> {
@@ -262,19 +298,7 @@ mod tests {
             listener.set_nonblocking(false).unwrap();
             let _near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (far, _) = listener.accept().unwrap();
-            let (mut name, mut len) = ([0u8; 16], 16);
-            // SAFETY: `name` has room for `len` bytes, and both outlive the call.
-            let result = unsafe {
-                libc::getsockopt(
-                    far.as_raw_fd(),
-                    libc::IPPROTO_TCP,
-                    libc::TCP_CONGESTION,
-                    (&raw mut name).cast(),
-                    &raw mut len,
-                )
-            };
-            check(result).unwrap();
-            String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned()
+            congestion(&far).unwrap()
         };
         let usual = accepted(&listen(any, None).unwrap());
         let listener = listen(any, Some("reno")).unwrap();
@@ -283,6 +307,27 @@ mod tests {
         assert_eq!(accepted(&listener), "cubic");
         accept_with(&listener, None).unwrap();
         assert_eq!(accepted(&listener), usual);
+    }
+
+    /// Whether the window doubles after that is seen on a path (`farlun lab starvation`); here, that nothing else changes.
+    #[test]
+    fn a_threshold_is_forgotten_and_the_rest_stays() {
+        let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        listener.set_nonblocking(false).unwrap();
+        for name in ["reno", "bbr"] {
+            let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (mut far, _) = listener.accept().unwrap();
+            // Not every kernel has BBR; then nothing is forgotten either.
+            if set_congestion(&near, name).is_err() {
+                continue;
+            }
+            let _ = forget_threshold(&near);
+            assert_eq!(congestion(&near).unwrap(), name);
+            io::Write::write_all(&mut near, b"word").unwrap();
+            let mut word = [0; 4];
+            io::Read::read_exact(&mut far, &mut word).unwrap();
+            assert_eq!(&word, b"word");
+        }
     }
 
     #[test]

@@ -75,6 +75,7 @@ fn steered(i: u64) -> Steered {
         burst_bytes: i * 19,
         was_spaced: i.is_multiple_of(2),
         handed_bytes_per_s: i * 23,
+        has_company: i.is_multiple_of(3),
         granted: [Granted::Unsaid, Granted::All, Granted::Part(i + 1)][i as usize % 3],
         told: i.is_multiple_of(4).then_some(notice),
         decided: Decided {
@@ -83,6 +84,8 @@ fn steered(i: u64) -> Steered {
             commands: 31,
             pacing_bytes_per_s: u64::MAX - 1,
             burst_bytes_per_s: u64::MAX,
+            burst_depth_bytes: i * 41,
+            thresholds_forgotten: i as u32,
             look_ns: i * 37,
         },
     }

@@ -181,6 +181,7 @@ impl World {
             burst_bytes: unsent,
             was_spaced: false,
             handed_bytes_per_s: 0,
+            has_company: false,
             request_bytes: running.request_bytes(),
         });
         self.look_at = self.now + self.policy.decide().look_again;

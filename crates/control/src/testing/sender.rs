@@ -4,7 +4,9 @@
 //! while it is less than twice what was under way), a packet that the device refuses cuts it (tcp_enter_cwr) and stays
 //! for later, CUBIC leaves slow start by HyStart (a train of acknowledgements longer than half of the least round trip,
 //! since nobody paces here; or a round trip longer by an eighth, 4 ms at least), and as long as it has never been cut
-//! grows by a twentieth each round trip at least. Nothing is lost, and acknowledgements come packet by packet.
+//! grows by a twentieth each round trip at least. A connection whose threshold was forgotten is paced from then on: at twice
+//! the window over the round trip, 1.2 times near the threshold and beyond it. Nothing is lost, and acknowledgements come
+//! packet by packet.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -56,7 +58,7 @@ pub(crate) struct Sender {
     sent_packets: u32,
     delivered_packets: u32,
     pub(crate) cwnd_packets: u32,
-    ssthresh_packets: u32,
+    pub(crate) ssthresh_packets: u32,
     pub(crate) cuts: u32,
     cut_until: Instant,
     /// How far the window was used since `usage_ends` was sent.
@@ -67,6 +69,8 @@ pub(crate) struct Sender {
     counted: u32,
     cubic: Cubic,
     hystart: Hystart,
+    /// Packets that pacing lets out now; `None` if it does not hold any back.
+    paced: Option<f64>,
 }
 
 #[derive(Debug, Default)]
@@ -107,6 +111,7 @@ impl Sender {
             counted: 0,
             cubic: Cubic::default(),
             hystart: Hystart::default(),
+            paced: None,
         }
     }
 
@@ -135,6 +140,13 @@ impl Sender {
             backlog_bytes: u64::from(self.unsent_packets) * MSS,
             ..QUIET
         }
+    }
+
+    /// As `net::tcp::forget_threshold`.
+    pub(crate) fn forget_threshold(&mut self) {
+        self.ssthresh_packets = NO_THRESHOLD;
+        (self.cubic, self.hystart) = (Cubic::default(), Hystart::default());
+        self.paced = Some(0.0);
     }
 
     /// Lets a tick go by.
@@ -187,7 +199,17 @@ impl Sender {
     /// What the window lets out, as far as the device takes it.
     fn transmit(&mut self) {
         let sent_before = self.sent_packets;
-        while self.unsent_packets > 0 && self.out() < self.cwnd_packets {
+        let ratio = if self.cwnd_packets < self.ssthresh_packets / 2 { 2.0 } else { 1.2 };
+        let gained =
+            ratio * f64::from(self.cwnd_packets) * TICK.as_secs_f64() / self.setting.rtt.as_secs_f64();
+        if let Some(paced) = &mut self.paced {
+            // A segment of 64 KiB goes out whole.
+            *paced = (*paced + gained).min(45.0);
+        }
+        while self.unsent_packets > 0
+            && self.out() < self.cwnd_packets
+            && self.paced.is_none_or(|paced| paced >= 1.0)
+        {
             if self.ring.len() == self.setting.ring_packets {
                 self.cut();
                 break;
@@ -195,6 +217,7 @@ impl Sender {
             self.ring.push_back(self.now);
             self.sent_packets += 1;
             self.unsent_packets -= 1;
+            self.paced = self.paced.map(|paced| paced - 1.0);
         }
         let is_limited = self.out() >= self.cwnd_packets;
         if self.sent_packets == sent_before && !is_limited {
@@ -267,7 +290,7 @@ impl Sender {
         let mut is_found = false;
         if now.since(state.last_ack) <= HYSTART_ACK_GAP {
             state.last_ack = now;
-            is_found = now.since(state.round_begun) > rtt / 2;
+            is_found = now.since(state.round_begun) > if self.paced.is_some() { rtt } else { rtt / 2 };
         }
         if state.samples < HYSTART_SAMPLES {
             state.samples += 1;

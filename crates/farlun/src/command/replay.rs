@@ -120,6 +120,8 @@ impl Part {
             command_window,
             pacing_bytes_per_s,
             burst_bytes_per_s,
+            burst_depth_bytes,
+            thresholds_forgotten,
             look_again,
         } = *decision;
         json!({
@@ -138,6 +140,8 @@ impl Part {
                 "is_paced": pacing_bytes_per_s.is_some(),
                 "pacing_bits_per_s": pacing(pacing_bytes_per_s),
                 "burst_bits_per_s": burst_bytes_per_s.map(|rate| rate as f64 * 8.0),
+                "burst_depth_bytes": burst_depth_bytes,
+                "thresholds_forgotten": thresholds_forgotten,
                 "look_again_s": look_again.as_secs_f64(),
             },
         })

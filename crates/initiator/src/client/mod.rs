@@ -400,8 +400,9 @@ impl Client {
         if self.lines.iter().any(|line| now >= line.next_sample()) {
             let (count, bytes) = std::mem::take(&mut self.side.issued);
             let request_bytes = bytes.checked_div(count).unwrap_or(0);
+            let has_company = self.lines.len() > 1;
             for line in self.lines.iter_mut().filter(|line| now >= line.next_sample()) {
-                let sample = line.look(&mut self.side, now, request_bytes)?;
+                let sample = line.look(&mut self.side, now, request_bytes, has_company)?;
                 self.side.tables.socket(&sample);
             }
             self.watch_growth(now);

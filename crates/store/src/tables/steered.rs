@@ -15,6 +15,8 @@ pub struct SteeredColumns {
     pub was_spaced: Vec<u32>,
     /// How fast what was held back went out; 0 if not known.
     pub handed_bytes_per_s: Vec<u64>,
+    /// 1 if others had moved data of late that go out there too.
+    pub has_company: Vec<u32>,
     /// What the process left the connection of the line; 0 if it said nothing, 2^64 − 1 is everything.
     pub granted_bytes_per_s: Vec<u64>,
     /// The last word of the other end about its window.
@@ -33,6 +35,10 @@ pub struct SteeredColumns {
     pub decided_pacing_bytes_per_s: Vec<u64>,
     /// How fast a lone request's data go to TCP.
     pub decided_burst_bytes_per_s: Vec<u64>,
+    /// The most of them at one time.
+    pub decided_burst_depth_bytes: Vec<u64>,
+    /// How many times by then the slow-start threshold was to have been forgotten.
+    pub decided_thresholds_forgotten: Vec<u32>,
     /// How soon the policy wanted to see the connection again.
     pub decided_look_ns: Vec<u64>,
 }
@@ -42,6 +48,7 @@ const NOBODY: Steered = Steered {
     burst_bytes: 0,
     was_spaced: false,
     handed_bytes_per_s: 0,
+    has_company: false,
     granted: Granted::Unsaid,
     told: None,
     decided: Decided {
@@ -50,6 +57,8 @@ const NOBODY: Steered = Steered {
         commands: 0,
         pacing_bytes_per_s: 0,
         burst_bytes_per_s: 0,
+        burst_depth_bytes: 0,
+        thresholds_forgotten: 0,
         look_ns: 0,
     },
 };
@@ -63,12 +72,15 @@ impl SteeredColumns {
             commands: self.decided_commands[row],
             pacing_bytes_per_s: self.decided_pacing_bytes_per_s[row],
             burst_bytes_per_s: self.decided_burst_bytes_per_s[row],
+            burst_depth_bytes: self.decided_burst_depth_bytes[row],
+            thresholds_forgotten: self.decided_thresholds_forgotten[row],
             look_ns: self.decided_look_ns[row],
         };
         (decided.outstanding_bytes > 0).then(|| Steered {
             burst_bytes: self.burst_bytes[row],
             was_spaced: self.was_spaced[row] != 0,
             handed_bytes_per_s: self.handed_bytes_per_s[row],
+            has_company: self.has_company[row] != 0,
             granted: match self.granted_bytes_per_s[row] {
                 0 => Granted::Unsaid,
                 u64::MAX => Granted::All,
@@ -84,11 +96,12 @@ impl SteeredColumns {
     }
 
     pub(super) fn push(&mut self, steered: Option<&Steered>) {
-        let Steered { burst_bytes, was_spaced, handed_bytes_per_s, granted, told, decided } =
+        let Steered { burst_bytes, was_spaced, handed_bytes_per_s, has_company, granted, told, decided } =
             *steered.unwrap_or(&NOBODY);
         self.burst_bytes.push(burst_bytes);
         self.was_spaced.push(u32::from(was_spaced));
         self.handed_bytes_per_s.push(handed_bytes_per_s);
+        self.has_company.push(u32::from(has_company));
         self.granted_bytes_per_s.push(match granted {
             Granted::Unsaid => 0,
             Granted::All => u64::MAX,
@@ -102,6 +115,8 @@ impl SteeredColumns {
         self.decided_commands.push(decided.commands);
         self.decided_pacing_bytes_per_s.push(decided.pacing_bytes_per_s);
         self.decided_burst_bytes_per_s.push(decided.burst_bytes_per_s);
+        self.decided_burst_depth_bytes.push(decided.burst_depth_bytes);
+        self.decided_thresholds_forgotten.push(decided.thresholds_forgotten);
         self.decided_look_ns.push(decided.look_ns);
     }
 
@@ -109,6 +124,7 @@ impl SteeredColumns {
         self.burst_bytes.extend(other.burst_bytes);
         self.was_spaced.extend(other.was_spaced);
         self.handed_bytes_per_s.extend(other.handed_bytes_per_s);
+        self.has_company.extend(other.has_company);
         self.granted_bytes_per_s.extend(other.granted_bytes_per_s);
         self.told.extend(other.told);
         self.told_cwnd_packets.extend(other.told_cwnd_packets);
@@ -118,6 +134,8 @@ impl SteeredColumns {
         self.decided_commands.extend(other.decided_commands);
         self.decided_pacing_bytes_per_s.extend(other.decided_pacing_bytes_per_s);
         self.decided_burst_bytes_per_s.extend(other.decided_burst_bytes_per_s);
+        self.decided_burst_depth_bytes.extend(other.decided_burst_depth_bytes);
+        self.decided_thresholds_forgotten.extend(other.decided_thresholds_forgotten);
         self.decided_look_ns.extend(other.decided_look_ns);
     }
 
@@ -125,6 +143,7 @@ impl SteeredColumns {
         visitor.u64("burst_bytes", &mut self.burst_bytes)?;
         visitor.u32("was_spaced", &mut self.was_spaced)?;
         visitor.u64("handed_bytes_per_s", &mut self.handed_bytes_per_s)?;
+        visitor.u32("has_company", &mut self.has_company)?;
         visitor.u64("granted_bytes_per_s", &mut self.granted_bytes_per_s)?;
         visitor.word("told", &mut self.told)?;
         visitor.u32("told_cwnd_packets", &mut self.told_cwnd_packets)?;
@@ -134,6 +153,8 @@ impl SteeredColumns {
         visitor.u32("decided_commands", &mut self.decided_commands)?;
         visitor.u64("decided_pacing_bytes_per_s", &mut self.decided_pacing_bytes_per_s)?;
         visitor.u64("decided_burst_bytes_per_s", &mut self.decided_burst_bytes_per_s)?;
+        visitor.u64("decided_burst_depth_bytes", &mut self.decided_burst_depth_bytes)?;
+        visitor.u32("decided_thresholds_forgotten", &mut self.decided_thresholds_forgotten)?;
         visitor.u64("decided_look_ns", &mut self.decided_look_ns)
     }
 }

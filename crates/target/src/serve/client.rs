@@ -314,13 +314,14 @@ impl Client {
     }
 
     /// The row of the table for a connection that has moved data since the last look, and how soon to look
-    /// again; the policy has seen it and its decisions are in force, with a command window of at most `most`. One that has
-    /// not moved any gives memory back.
+    /// again; the policy has seen it, and whether others move data too, and its decisions are in force, with a command window
+    /// of at most `most`. One that has not moved any gives memory back.
     pub(super) fn sample(
         &mut self,
         now: Instant,
         sides: &mut Slab<Side>,
         most: u32,
+        has_company: bool,
     ) -> io::Result<Option<(SocketSample, Duration)>> {
         let Some((side, connection)) = self.place() else { return Ok(None) };
         let side = &mut sides[side];
@@ -339,7 +340,8 @@ impl Client {
         self.seen_bytes = moved;
         let request_bytes = side.take_request_bytes(connection);
         let unsent_bytes = side.session.unsent_payload_bytes(connection);
-        let (mut sample, decision) = self.connection.look(now, Host::Far, unsent_bytes, request_bytes)?;
+        let (mut sample, decision) =
+            self.connection.look(now, Host::Far, unsent_bytes, request_bytes, has_company)?;
         side.set_window(connection, decision.command_window, most);
         (self.is_under_way, self.look_again) = (sample.unacked_packets > 0, decision.look_again);
         sample.command_window = side.session.command_window();

@@ -121,6 +121,8 @@ pub struct Target {
     next_sample: Instant,
     /// Connections were looked at a moment ago.
     no_sample_before: Instant,
+    /// Connections that had moved data when they were looked at last.
+    busy: u32,
     /// When to listen again after accepting failed.
     listen_again: Option<Instant>,
     congestion: Option<String>,
@@ -238,6 +240,7 @@ impl Target {
             sockets,
             next_sample: Instant::FAR_FUTURE,
             no_sample_before: Instant::ZERO,
+            busy: 0,
             listen_again: None,
             congestion: config.congestion.clone(),
             next_roll_call: Instant::FAR_FUTURE,

@@ -45,13 +45,14 @@ impl Target {
         let mut waiting = false;
         let (mut claims, mut claims_of_peers) = (Claims::default(), Claims::default());
         let mut seen = Vec::new();
+        let has_company = self.busy > 1;
         for (index, client) in &mut self.clients {
             if client.is_overdue(now) {
                 failed.push((index, End::LoginTimeout));
                 continue;
             }
             waiting |= client.awaits_login();
-            match client.sample(now, &mut self.sides, self.config.window_max()) {
+            match client.sample(now, &mut self.sides, self.config.window_max(), has_company) {
                 Ok(None) => {}
                 Ok(Some((sample, look_again))) => {
                     busy += 1;
@@ -85,6 +86,7 @@ impl Target {
         for (index, end) in failed {
             self.close(index, &end, now);
         }
+        self.busy = busy;
         self.no_sample_before = now + LOOK_SHARE * busy;
         self.next_sample = match busy {
             0 if waiting => now + Duration::from_secs(1),

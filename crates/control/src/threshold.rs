@@ -1,0 +1,173 @@
+//! When a slow-start threshold says nothing of the path, so that it is to be forgotten.
+//!
+//! What a device refuses cuts the window as a loss does, though the path had room; and some kernels begin a connection
+//! with the threshold that another one to the same peer was left with. From a threshold on a window grows by a packet
+//! each round trip, and one that is much smaller than a block makes each block take many of those, for minutes, with
+//! nothing lost. No spacing helps there. Without the threshold the window doubles again until it fits.
+//!
+//! That has its price: the kernel paces the connection from then on (`net::tcp::forget_threshold`), which takes some of
+//! the speed of lone blocks, with a timer for every packet where the device takes no larger ones. So a window that grows
+//! back to what is needed in a few seconds is left alone. And where several send through a device, what it refuses is how
+//! they share it: there a cut is taken as it is.
+
+use core::time::Duration;
+
+use event::{CongestionState, Instant, WindowKind};
+
+use crate::cuts::Cut;
+use crate::policy::Observation;
+
+/// Between two times at least; doubled each time, to so much.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(64);
+/// A threshold is too small that is less than such a part of what goes out at one time.
+const PART: u64 = 4;
+/// Thresholds from here on are none.
+const NONE_PACKETS: u32 = 1 << 30;
+
+/// See the file's beginning.
+#[derive(Clone, Debug)]
+pub(crate) struct Threshold {
+    is_known: bool,
+    /// What there is now says nothing.
+    is_unfounded: bool,
+    forgotten: u32,
+    next_at: Instant,
+    pause: Duration,
+}
+
+impl Threshold {
+    pub(crate) fn new() -> Threshold {
+        Threshold {
+            is_known: false,
+            is_unfounded: false,
+            forgotten: 0,
+            next_at: Instant::ZERO,
+            pause: PAUSE_MIN,
+        }
+    }
+
+    /// Takes what was seen, and the cut if there was one.
+    pub(crate) fn observe(&mut self, seen: &Observation, cut: Option<Cut>) {
+        if !std::mem::replace(&mut self.is_known, true) {
+            self.is_unfounded = is_inherited(seen);
+        }
+        if let Some(cut) = cut {
+            self.is_unfounded = cut.kind == WindowKind::CutHere && !seen.has_company;
+        }
+        let burst_packets = seen.burst_bytes / u64::from(seen.mss_bytes.max(1));
+        let is_small = PART * u64::from(seen.ssthresh_packets) < burst_packets;
+        // While a window is being cut it would go on falling.
+        let is_open = seen.state == CongestionState::Open;
+        if !(self.is_unfounded && is_small && is_open) || seen.now < self.next_at {
+            return;
+        }
+        self.is_unfounded = false;
+        self.forgotten += 1;
+        self.next_at = seen.now + self.pause;
+        self.pause = (2 * self.pause).min(PAUSE_MAX);
+    }
+
+    /// How many times it is to have been forgotten by now.
+    pub(crate) fn forgotten(&self) -> u32 {
+        self.forgotten
+    }
+}
+
+/// A connection that has lost nothing yet, and whose window has hardly grown, has not found its threshold itself.
+fn is_inherited(seen: &Observation) -> bool {
+    let has_lost = seen.retransmitted_packets > 0 || seen.lost_packets > 0 || seen.timeouts > 0;
+    let is_marked = seen.marked_packets > 0;
+    seen.ssthresh_packets < NONE_PACKETS && !has_lost && !is_marked && seen.state == CongestionState::Open
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::QUIET;
+
+    const OPEN: CongestionState = CongestionState::Open;
+    const CWR: CongestionState = CongestionState::Cwr;
+
+    const BURST: Observation = Observation { burst_bytes: 1 << 20, ..QUIET };
+
+    fn cut(kind: WindowKind) -> Option<Cut> {
+        Some(Cut { kind, from_packets: 160, to_packets: 80 })
+    }
+
+    /// Looks as (second, threshold, state, cut), and how many times it was forgotten after each.
+    fn check(looks: &[(u64, u32, CongestionState, Option<Cut>)], expected: &[u32]) {
+        let mut threshold = Threshold::new();
+        let found: Vec<u32> = looks
+            .iter()
+            .map(|&(second, ssthresh_packets, state, cut)| {
+                let now = Instant::ZERO + Duration::from_secs(second);
+                threshold.observe(&Observation { now, ssthresh_packets, state, ..BURST }, cut);
+                threshold.forgotten()
+            })
+            .collect();
+        assert_eq!(found, expected, "{looks:?}");
+    }
+
+    #[test]
+    fn of_a_cut_by_the_device_once_that_is_over() {
+        let here = cut(WindowKind::CutHere);
+        check(
+            &[(0, u32::MAX, OPEN, None), (1, 80, CWR, here), (1, 80, CWR, None), (1, 80, OPEN, None)],
+            &[0, 0, 0, 1],
+        );
+    }
+
+    #[test]
+    fn not_of_one_that_a_block_nearly_fits() {
+        let here = cut(WindowKind::CutHere);
+        check(&[(0, u32::MAX, OPEN, None), (1, 490, OPEN, here), (9, 490, OPEN, None)], &[0, 0, 0]);
+    }
+
+    #[test]
+    fn not_of_a_cut_in_company_but_of_one_that_was_there() {
+        let mut threshold = Threshold::new();
+        let look = |threshold: &mut Threshold, second, ssthresh_packets, cut| {
+            let now = Instant::ZERO + Duration::from_secs(second);
+            let seen = Observation { now, ssthresh_packets, has_company: true, ..BURST };
+            threshold.observe(&seen, cut);
+            threshold.forgotten()
+        };
+        assert_eq!(look(&mut threshold, 0, 12, None), 1);
+        assert_eq!(look(&mut threshold, 1, u32::MAX, None), 1);
+        assert_eq!(look(&mut threshold, 9, 80, cut(WindowKind::CutHere)), 1);
+    }
+
+    #[test]
+    fn never_of_a_loss_also_if_one_follows() {
+        let (here, loss) = (cut(WindowKind::CutHere), cut(WindowKind::CutByLoss));
+        let begin = (0, u32::MAX, OPEN, None);
+        check(&[begin, (1, 80, OPEN, loss), (2, 80, OPEN, None)], &[0, 0, 0]);
+        check(&[begin, (1, 80, CWR, here), (1, 60, OPEN, loss), (2, 60, OPEN, None)], &[0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn more_and_more_rarely() {
+        let here = cut(WindowKind::CutHere);
+        let looks: Vec<_> = (0..64).map(|second| (second, 80, OPEN, here.filter(|_| second > 0))).collect();
+        let mut threshold = Threshold::new();
+        threshold.is_known = true;
+        let mut at = Vec::new();
+        for (second, ssthresh_packets, state, cut) in looks {
+            let before = threshold.forgotten();
+            let now = Instant::ZERO + Duration::from_secs(second);
+            threshold.observe(&Observation { now, ssthresh_packets, state, ..BURST }, cut);
+            if threshold.forgotten() > before {
+                at.push(second);
+            }
+        }
+        assert_eq!(at, [1, 2, 4, 8, 16, 32]);
+    }
+
+    #[test]
+    fn of_one_that_was_there_from_the_beginning() {
+        check(&[(0, 12, OPEN, None), (1, 12, OPEN, None)], &[1, 1]);
+        // It found that one itself.
+        check(&[(0, u32::MAX, OPEN, None), (1, 300, OPEN, None)], &[0, 0]);
+    }
+}
