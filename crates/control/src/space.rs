@@ -27,7 +27,7 @@ const DEPTHS_PER_S: u64 = 4000;
 /// A device that was full all the same has less room: half of it, and half of that.
 const HALVINGS_MAX: u32 = 2;
 /// Bursts on shorter paths are not spaced: there is no pause in which a window could be unused.
-const SPACED_MIN_RTT: Duration = Duration::from_millis(1);
+pub(crate) const SPACED_MIN_RTT: Duration = Duration::from_millis(1);
 /// Of the rate at which a train was handed over, so much has to arrive for it to have kept up.
 const KEPT_UP_PERCENT: u64 = 97;
 /// The next train's rate in percent: of the last while the line is not found; of those of late after that, and at the line.

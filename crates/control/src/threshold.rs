@@ -8,7 +8,7 @@
 //! That has its price: the kernel paces the connection from then on (`net::tcp::forget_threshold`), which takes some of
 //! the speed of lone blocks, with a timer for every packet where the device takes no larger ones. So a window that grows
 //! back to what is needed in a few seconds is left alone. And where several send through a device, what it refuses is how
-//! they share it: there a cut is taken as it is.
+//! they share it: there a cut is taken as it is. On a path below a millisecond a window is soon what it was.
 
 use core::time::Duration;
 
@@ -16,6 +16,7 @@ use event::{CongestionState, Instant, WindowKind};
 
 use crate::cuts::Cut;
 use crate::policy::Observation;
+use crate::space::SPACED_MIN_RTT;
 
 /// Between two times at least; doubled each time, to so much.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -57,9 +58,10 @@ impl Threshold {
         }
         let burst_packets = seen.burst_bytes / u64::from(seen.mss_bytes.max(1));
         let is_small = PART * u64::from(seen.ssthresh_packets) < burst_packets;
+        let is_long = seen.min_rtt.is_some_and(|rtt| rtt >= SPACED_MIN_RTT);
         // While a window is being cut it would go on falling.
         let is_open = seen.state == CongestionState::Open;
-        if !(self.is_unfounded && is_small && is_open) || seen.now < self.next_at {
+        if !(self.is_unfounded && is_small && is_long && is_open) || seen.now < self.next_at {
             return;
         }
         self.is_unfounded = false;
@@ -89,7 +91,8 @@ mod tests {
     const OPEN: CongestionState = CongestionState::Open;
     const CWR: CongestionState = CongestionState::Cwr;
 
-    const BURST: Observation = Observation { burst_bytes: 1 << 20, ..QUIET };
+    const BURST: Observation =
+        Observation { burst_bytes: 1 << 20, min_rtt: Some(Duration::from_millis(16)), ..QUIET };
 
     fn cut(kind: WindowKind) -> Option<Cut> {
         Some(Cut { kind, from_packets: 160, to_packets: 80 })
@@ -136,6 +139,18 @@ mod tests {
         assert_eq!(look(&mut threshold, 0, 12, None), 1);
         assert_eq!(look(&mut threshold, 1, u32::MAX, None), 1);
         assert_eq!(look(&mut threshold, 9, 80, cut(WindowKind::CutHere)), 1);
+    }
+
+    #[test]
+    fn not_on_a_short_path() {
+        let mut threshold = Threshold::new();
+        for second in 0..9 {
+            let now = Instant::ZERO + Duration::from_secs(second);
+            let min_rtt = Some(Duration::from_micros(300));
+            let seen = Observation { now, min_rtt, ssthresh_packets: 80, ..BURST };
+            threshold.observe(&seen, cut(WindowKind::CutHere));
+        }
+        assert_eq!(threshold.forgotten(), 0);
     }
 
     #[test]
