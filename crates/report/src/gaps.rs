@@ -215,7 +215,7 @@ pub(crate) fn figures(n: usize, gaps: &Gaps) -> Vec<Figure> {
             "four milliseconds of it",
             dots(|shown| &shown.zoom),
             axes(
-                time("since the beginning, s"),
+                time("since the first of them, s"),
                 json!({"title": {"text": "gap, µs"}, "rangemode": "tozero"}),
             ),
         ));

@@ -10,14 +10,16 @@ use crate::Sample;
 /// The zoom is so long: what the study of long fat networks looked at.
 const ZOOM_NS: u64 = 4_000_000;
 
-/// Drawings of the gaps of one kind of packets at one tap: seconds since the load began, and the gap in seconds.
+/// Drawings of the gaps of one kind of packets at one tap: seconds since the load began, where nothing else is said, and
+/// the gap in seconds.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Shown {
     /// Some gaps of the whole load, from its beginning; of a run's tables.
     pub whole: Vec<Sample>,
     /// Every n-th gap of the stretch.
     pub points: Vec<Sample>,
-    /// Every gap of a few milliseconds in its middle.
+    /// Every gap of a few milliseconds in its middle, by seconds since their beginning: the same packets are elsewhere in time
+    /// at the other end of the path.
     pub zoom: Vec<Sample>,
     /// How many packets have which gap.
     pub linear: Histogram,
@@ -33,10 +35,10 @@ impl Shown {
             return Shown::default();
         }
         let at = |t_ns: u64| (t_ns as f64 - origin_ns as f64) / 1e9;
-        let sample = |pair: &[super::train::Event]| {
-            let gap_ns = (pair[1].t_ns - pair[0].t_ns) / u64::from(pair[1].segments);
-            (at(pair[1].t_ns), gap_ns as f64 / 1e9)
+        let gap = |pair: &[super::train::Event]| {
+            ((pair[1].t_ns - pair[0].t_ns) / u64::from(pair[1].segments)) as f64 / 1e9
         };
+        let sample = |pair: &[super::train::Event]| (at(pair[1].t_ns), gap(pair));
         let events = &train.events;
         // A prime step falls in with no period of the gaps.
         let step = match events.len() / points {
@@ -44,7 +46,9 @@ impl Shown {
             step => (step..).find(|n| (2..*n).all(|d| !n.is_multiple_of(d))).unwrap_or(step),
         };
         let middle = events.len() / 2;
-        let end_ns = events.get(middle).map_or(0, |event| event.t_ns.saturating_add(ZOOM_NS));
+        let begin_ns = events.get(middle).map_or(0, |event| event.t_ns);
+        let in_zoom = |pair: &[super::train::Event]| ((pair[1].t_ns - begin_ns) as f64 / 1e9, gap(pair));
+        let end_ns = begin_ns.saturating_add(ZOOM_NS);
         let zoomed = events[middle..].iter().take_while(|event| event.t_ns < end_ns).count().min(points);
         let packets: u64 = gaps.iter().map(|(_, segments)| u64::from(*segments)).sum();
         let mut below = 0;
@@ -55,7 +59,7 @@ impl Shown {
         Shown {
             whole: Vec::new(),
             points: events.windows(2).step_by(step).map(sample).collect(),
-            zoom: events[middle..middle + zoomed].windows(2).map(sample).collect(),
+            zoom: events[middle..middle + zoomed].windows(2).map(in_zoom).collect(),
             linear: Histogram::linear(gaps, p99.map_or(1.0, |(gap_ns, _)| *gap_ns as f64)),
             logarithmic: Histogram::logarithmic(gaps),
         }
