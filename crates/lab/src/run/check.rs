@@ -65,7 +65,7 @@ fn evaluated(plan: &Plan, expect: &Expect, value: &Lookup<'_>) -> Vec<Check> {
             .into_iter()
             .map(|point| {
                 let of_repeats = (1..=plan.repeats).filter_map(|repeat| in_repeat(&point, Some(repeat)));
-                let ratios: Vec<f64> = of_repeats.filter(|ratio| *ratio > 0.0).collect();
+                let ratios: Vec<f64> = of_repeats.collect();
                 Found { point, value: lower_95(&ratios), of: Some(of_pairs(ratios.len())) }
             })
             .collect(),
@@ -303,15 +303,16 @@ mod tests {
         let (name, value) = bound(&one, &eight);
         assert_eq!(name, "x (delay 0, read.depth 8), lower 95 % bound of 15 pairs");
         assert!((value.unwrap() - 0.946_122).abs() < 2e-6, "{value:?}");
-        // A repeat in which one of a pair has no figure, or carried nothing, is no pair.
+        // A repeat in which one of a pair has no figure is no pair; one that carried nothing is no reason to leave it out.
         let (name, value) = bound(&one, &eight[..14]);
         assert_eq!(
             (name.as_str(), value),
             ("x (delay 0, read.depth 8), lower 95 % bound: 14 valid pairs, 15 are needed", None)
         );
-        let idle: Vec<f64> =
-            eight.iter().enumerate().map(|(n, rate)| if n == 3 { 0.0 } else { *rate }).collect();
-        assert_eq!(bound(&one, &idle).1, None);
+        let (more, mut idle) = ([&one[..], &one[..3]].concat(), [&eight[..], &eight[..3]].concat());
+        assert!(bound(&more, &idle).1.is_some());
+        idle[3] = 0.0;
+        assert_eq!(bound(&more, &idle).1, None);
     }
 
     #[test]
