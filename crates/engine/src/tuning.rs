@@ -20,6 +20,7 @@ const NEAR: Duration = Duration::from_millis(1);
 pub(crate) struct Tuning {
     notsent_bytes: u32,
     pub(crate) pacing_bytes_per_s: Option<u64>,
+    /// How many times that was done; as often as can be if it cannot.
     forgotten: u32,
 }
 
@@ -43,8 +44,8 @@ impl Tuning {
     /// what else is done: the window then grows from there as it always did.
     pub(crate) fn forget(&mut self, stream: &TcpStream, times: u32) {
         if times > self.forgotten {
-            let _ = tcp::forget_threshold(stream);
-            self.forgotten = times;
+            // Asking again would only have the kernel look for a module again, which takes its time.
+            self.forgotten = tcp::forget_threshold(stream).map_or(u32::MAX, |()| times);
         }
     }
 
