@@ -50,7 +50,7 @@ impl Threshold {
 
     /// Takes what was seen, and the cut if there was one.
     pub(crate) fn observe(&mut self, seen: &Observation, cut: Option<Cut>) {
-        if !std::mem::replace(&mut self.is_known, true) {
+        if !core::mem::replace(&mut self.is_known, true) {
             self.is_unfounded = is_inherited(seen);
         }
         if let Some(cut) = cut {
@@ -76,7 +76,7 @@ impl Threshold {
     }
 }
 
-/// A connection that has lost nothing yet, and whose window has hardly grown, has not found its threshold itself.
+/// At the first look: a connection that has lost nothing has not found a threshold itself.
 fn is_inherited(seen: &Observation) -> bool {
     let has_lost = seen.retransmitted_packets > 0 || seen.lost_packets > 0 || seen.timeouts > 0;
     let is_marked = seen.marked_packets > 0;
