@@ -157,6 +157,7 @@ pub(crate) mod tests {
             was_spaced: false,
             handed_bytes_per_s: 0,
             has_company: false,
+            paces_itself: false,
             granted: Granted::Unsaid,
             told: None,
             decided: decided(block_bytes),

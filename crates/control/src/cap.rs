@@ -34,7 +34,12 @@ pub(crate) const PACED_MIN: u64 = 1 << 17;
 const LOOK_SOON: Duration = Duration::from_millis(2);
 /// And otherwise.
 const LOOK_LATER: Duration = Duration::from_millis(20);
-/// Rounds a little above the line without a queue after which it is no longer the line.
+/// Without a queue the cap is so much of what is delivered. The kernel sends less than it is told, by several hundredths
+/// at 1 GB/s, and then that is no more than the line: so it creeps up each round, to so much.
+const ABOVE_PERCENT: u64 = 105;
+const CREEP_PERCENT: u64 = 103;
+const ABOVE_MOST_PERCENT: u64 = 125;
+/// Rounds a little above the line without any queue after which it is no longer the line.
 const FREE_ROUNDS: u32 = 6;
 /// Rounds with a standing queue after which it is others who fill it.
 const CROWDED_ROUNDS: u32 = 20;
@@ -64,6 +69,8 @@ pub(crate) struct Cap {
     /// What has to be sent at one time for pacing to begin.
     paced_from_bytes: u64,
     is_paced: bool,
+    /// It needs no cap.
+    paces_itself: bool,
     /// There has been a lot to send.
     was_bulk: bool,
     /// There is a lot to send.
@@ -97,6 +104,7 @@ impl Cap {
             lost: 0,
             paced_from_bytes,
             is_paced: false,
+            paces_itself: false,
             was_bulk: false,
             is_bulk: false,
             stage: Stage::Ramp,
@@ -110,6 +118,7 @@ impl Cap {
         if !seen.app_limited || seen.delivery_rate_bytes_per_s > self.delivered.max() {
             self.delivered.add(seen.delivery_rate_bytes_per_s);
         }
+        self.paces_itself = seen.paces_itself;
         self.is_bulk = seen.backlog_bytes >= BULK_BYTES;
         self.was_bulk |= self.is_bulk;
         self.is_paced |= self.was_bulk || seen.burst_bytes >= self.paced_from_bytes;
@@ -159,6 +168,9 @@ impl Cap {
     pub(crate) fn pacing_bytes_per_s(&self, product: &Product) -> Option<u64> {
         let is_long = product.min_rtt().is_some_and(|rtt| rtt >= PACED_MIN_RTT);
         (self.is_paced && is_long).then_some(match self.stage {
+            // BBR looks for a faster line by being faster than the line now and then. Under a cap it never is, and what it
+            // takes for the line becomes less and less.
+            _ if self.paces_itself => UNCAPPED,
             Stage::Capped { bytes_per_s, .. } | Stage::Wary(Wary { bytes_per_s, .. }) if self.is_bulk => {
                 bytes_per_s.max(PACED_MIN)
             }
@@ -192,6 +204,13 @@ impl Cap {
         Stage::Capped { bytes_per_s, rounds_with_queue, rounds_without }
     }
 
+    /// A cap without a queue: so much, if that is more than the usual and not far from what is delivered.
+    fn raised(&self, bytes_per_s: u64, rounds_without: u32) -> Stage {
+        let delivered = self.delivered.max() / 100;
+        let bytes_per_s = bytes_per_s.clamp(delivered * ABOVE_PERCENT, delivered * ABOVE_MOST_PERCENT);
+        Stage::Capped { bytes_per_s, rounds_with_queue: 0, rounds_without }
+    }
+
     fn round(&mut self, seen: &Observation, path: Path, has_overflowed: bool) {
         let rtt = seen.rtt;
         self.stage = match self.stage {
@@ -215,7 +234,11 @@ impl Cap {
                 let percent = 100 - u64::try_from(excess).unwrap_or(25).min(25);
                 self.capped(percent, rounds_with_queue + 1, 0)
             }
-            Stage::Capped { rounds_without, .. } => self.capped(105, 0, rounds_without + 1),
+            // What is a little too much makes a queue that is none yet.
+            Stage::Capped { bytes_per_s, .. } if path.has_small_queue(rtt) => self.raised(bytes_per_s, 0),
+            Stage::Capped { bytes_per_s, rounds_without, .. } => {
+                self.raised(bytes_per_s / 100 * CREEP_PERCENT, rounds_without + 1)
+            }
             Stage::Crowded { rounds_left: 0 } => self.capped(100, 0, 0),
             Stage::Crowded { rounds_left } => Stage::Crowded { rounds_left: rounds_left - 1 },
         };

@@ -57,6 +57,8 @@ pub struct Observation {
     /// Other connections that go out here have moved data of late, perhaps through the same device.
     pub has_company: bool,
     /// Mean length of the requests of late; zero if there were none.
+    /// Its congestion control knows itself how fast it may send (BBR).
+    pub paces_itself: bool,
     pub request_bytes: u64,
 }
 

@@ -33,5 +33,6 @@ pub(crate) const QUIET: Observation = Observation {
     was_spaced: false,
     handed_bytes_per_s: 0,
     has_company: false,
+    paces_itself: false,
     request_bytes: 0,
 };

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 
 use control::{Choice, Claim, Decision, Monitor, Observation, PART_LASTS, Policy};
 use event::{BitRate, Granted, Instant, Steered, WindowNotice};
-use net::TcpInfo;
+use net::{TcpInfo, tcp};
 
 use crate::tuning::Tuning;
 
@@ -26,6 +26,7 @@ pub struct Steering {
     told: Option<WindowNotice>,
     /// What the other end left it of the line is no longer in force from then on.
     part_ends: Option<Instant>,
+    paces_itself: bool,
 }
 
 /// How fast a connection may send.
@@ -82,6 +83,7 @@ impl Steering {
             granted: Granted::Unsaid,
             told: None,
             part_ends: None,
+            paces_itself: tcp::paces_itself(stream)?,
         })
     }
 
@@ -123,6 +125,7 @@ impl Steering {
             was_spaced: work.was_spaced,
             handed_bytes_per_s: work.handed_bytes_per_s,
             has_company: work.has_company,
+            paces_itself: self.paces_itself,
             request_bytes: work.request_bytes,
         };
         self.policy.observe(&seen);
@@ -142,6 +145,7 @@ impl Steering {
             was_spaced: seen.was_spaced,
             handed_bytes_per_s: seen.handed_bytes_per_s,
             has_company: seen.has_company,
+            paces_itself: seen.paces_itself,
             granted: std::mem::take(&mut self.granted),
             told: self.told.take(),
             decided: self.policy.decide().recorded(),

@@ -14,6 +14,8 @@ pub struct Steered {
     pub handed_bytes_per_s: u64,
     /// Others had moved data of late that go out there too.
     pub has_company: bool,
+    /// Its congestion control knows itself how fast it may send (BBR).
+    pub paces_itself: bool,
     /// What the process had left the connection of the line since the sample before.
     pub granted: Granted,
     /// The last word of the other end about its window since the sample before.

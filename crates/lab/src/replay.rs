@@ -189,6 +189,7 @@ fn observation(sample: &SocketSample) -> Observation {
         was_spaced: steered.is_some_and(|steered| steered.was_spaced),
         handed_bytes_per_s: steered.map_or(0, |steered| steered.handed_bytes_per_s),
         has_company: steered.is_some_and(|steered| steered.has_company),
+        paces_itself: steered.is_some_and(|steered| steered.paces_itself),
         request_bytes: sample.request_bytes,
     }
 }
@@ -285,6 +286,7 @@ mod tests {
             was_spaced: is_lone,
             handed_bytes_per_s: if at < LOOKS / 2 { 20_000_000 } else { 120_000_000 },
             has_company: true,
+            paces_itself: false,
             granted,
             told: (at % 40 == 9).then_some(notice),
             decided: Choice::None.policy().decide().recorded(),
@@ -342,11 +344,12 @@ mod tests {
     #[test]
     fn every_column_that_a_policy_is_shown_counts() {
         let table = recorded(Choice::Auto);
-        let forget: [fn(&mut Steered); 5] = [
+        let forget: [fn(&mut Steered); 6] = [
             |steered| steered.burst_bytes = 0,
             |steered| steered.was_spaced = false,
             |steered| steered.handed_bytes_per_s = 0,
             |steered| steered.has_company = false,
+            |steered| steered.paces_itself = true,
             |steered| steered.granted = Granted::Unsaid,
         ];
         for (n, forget) in forget.into_iter().enumerate() {

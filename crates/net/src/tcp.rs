@@ -133,6 +133,11 @@ pub fn forget_threshold(stream: &TcpStream) -> io::Result<()> {
 
 const BBR: &str = "bbr";
 
+/// Whether the congestion control of a socket knows itself how fast it may send. BBR does, in all its versions.
+pub fn paces_itself(stream: &TcpStream) -> io::Result<bool> {
+    Ok(congestion(stream)?.starts_with(BBR))
+}
+
 /// The congestion control of one socket.
 fn congestion(socket: &impl AsRawFd) -> io::Result<String> {
     let (mut name, mut len) = ([0u8; CONGESTION_NAME_MAX], CONGESTION_NAME_MAX as libc::socklen_t);

@@ -76,6 +76,7 @@ fn steered(i: u64) -> Steered {
         was_spaced: i.is_multiple_of(2),
         handed_bytes_per_s: i * 23,
         has_company: i.is_multiple_of(3),
+        paces_itself: i.is_multiple_of(5),
         granted: [Granted::Unsaid, Granted::All, Granted::Part(i + 1)][i as usize % 3],
         told: i.is_multiple_of(4).then_some(notice),
         decided: Decided {

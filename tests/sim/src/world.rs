@@ -182,6 +182,7 @@ impl World {
             was_spaced: false,
             handed_bytes_per_s: 0,
             has_company: false,
+            paces_itself: false,
             request_bytes: running.request_bytes(),
         });
         self.look_at = self.now + self.policy.decide().look_again;

@@ -21,6 +21,10 @@ struct Path {
     /// How much of the next arrivals is seen at every third look already.
     early_bytes: u64,
     others: bool,
+    /// The kernel sends so much of what it is told, in percent.
+    sent_percent: u64,
+    line: u64,
+    paces_itself: bool,
 }
 
 impl Path {
@@ -37,6 +41,9 @@ impl Path {
             arrived_bytes: 0,
             early_bytes: 0,
             others: false,
+            sent_percent: 100,
+            line: LINE,
+            paces_itself: false,
         }
     }
 
@@ -45,20 +52,21 @@ impl Path {
             let early_bytes = if step % 3 == 2 { self.early_bytes } else { 0 };
             self.now += RTT / 10;
             self.rate = (self.rate as f64 * 1.0718) as u64;
-            let wanted = self.pacing().unwrap_or(UNCAPPED).min(self.rate);
-            self.rate = self.rate.min(2 * LINE);
-            let delivered = if self.queue_bytes > 0 { LINE } else { wanted.min(LINE) };
-            self.queue_bytes = (self.queue_bytes + wanted / 100).saturating_sub(LINE / 100);
+            let paced = self.pacing().unwrap_or(UNCAPPED) / 100 * self.sent_percent;
+            let wanted = paced.min(self.rate);
+            self.rate = self.rate.min(2 * self.line);
+            let delivered = if self.queue_bytes > 0 { self.line } else { wanted.min(self.line) };
+            self.queue_bytes = (self.queue_bytes + wanted / 100).saturating_sub(self.line / 100);
             if self.queue_bytes > self.room_bytes {
                 self.lost += (self.queue_bytes - self.room_bytes) / 1448;
                 self.queue_bytes = self.room_bytes;
             }
             if self.others {
-                self.queue_bytes = LINE / 10;
+                self.queue_bytes = self.line / 10;
             }
             self.moved += delivered / 100;
             self.arrived_bytes += delivered / 100;
-            let queueing = Duration::from_nanos(self.queue_bytes * 1_000_000_000 / LINE);
+            let queueing = Duration::from_nanos(self.queue_bytes * 1_000_000_000 / self.line);
             let seen = Observation {
                 now: self.now,
                 rtt: RTT + queueing,
@@ -69,6 +77,7 @@ impl Path {
                 retransmitted_packets: self.lost,
                 delivered_packets: ((self.arrived_bytes + early_bytes) / 1448) as u32,
                 mss_bytes: 1448,
+                paces_itself: self.paces_itself,
                 backlog_bytes: 64 << 20,
                 burst_bytes: 64 << 20,
                 request_bytes: 1 << 20,
@@ -115,6 +124,38 @@ fn the_cap_finds_the_line_and_keeps_the_queue_short() {
     }
     assert!(least >= LINE / 100 * 94 && most <= LINE / 100 * 106, "{least} {most}");
     assert!(path.queue_bytes < LINE / 10, "less than a round trip of queue");
+}
+
+#[test]
+fn what_paces_itself_has_no_cap() {
+    let mut path = Path::new();
+    path.paces_itself = true;
+    let caps: Vec<u64> = (0..100).map(|_| path.cap(1)).collect();
+    assert!(caps.iter().all(|cap| *cap == UNCAPPED), "{caps:?}");
+}
+
+#[test]
+fn a_kernel_that_sends_less_than_it_is_told_does_not_make_the_line_faster() {
+    for sent_percent in 90..=100 {
+        let mut path = Path::new();
+        (path.sent_percent, path.room_bytes) = (sent_percent, LINE / 10);
+        path.rounds(20);
+        let (lost, arrived_bytes) = (path.lost, path.arrived_bytes);
+        let caps: Vec<u64> = (0..200).map(|_| path.cap(1)).collect();
+        assert!(caps.iter().all(|cap| *cap < LINE * 2), "{sent_percent}: {caps:?}");
+        assert_eq!(path.lost, lost, "{sent_percent}");
+        let carried = path.arrived_bytes - arrived_bytes;
+        assert!(carried >= 20 * LINE / 100 * 98, "{sent_percent}: {carried}");
+    }
+}
+
+#[test]
+fn a_line_that_has_become_faster_is_found() {
+    let mut path = Path::new();
+    path.rounds(40);
+    path.line = 3 * LINE;
+    let caps: Vec<u64> = (0..40).map(|_| path.cap(1)).collect();
+    assert!(caps[39] >= 3 * LINE / 100 * 94, "{caps:?}");
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub struct SteeredColumns {
     pub handed_bytes_per_s: Vec<u64>,
     /// 1 if others had moved data of late that go out there too.
     pub has_company: Vec<u32>,
+    /// 1 if its congestion control knows itself how fast it may send.
+    pub paces_itself: Vec<u32>,
     /// What the process left the connection of the line; 0 if it said nothing, 2^64 − 1 is everything.
     pub granted_bytes_per_s: Vec<u64>,
     /// The last word of the other end about its window.
@@ -49,6 +51,7 @@ const NOBODY: Steered = Steered {
     was_spaced: false,
     handed_bytes_per_s: 0,
     has_company: false,
+    paces_itself: false,
     granted: Granted::Unsaid,
     told: None,
     decided: Decided {
@@ -81,6 +84,7 @@ impl SteeredColumns {
             was_spaced: self.was_spaced[row] != 0,
             handed_bytes_per_s: self.handed_bytes_per_s[row],
             has_company: self.has_company[row] != 0,
+            paces_itself: self.paces_itself[row] != 0,
             granted: match self.granted_bytes_per_s[row] {
                 0 => Granted::Unsaid,
                 u64::MAX => Granted::All,
@@ -96,12 +100,21 @@ impl SteeredColumns {
     }
 
     pub(super) fn push(&mut self, steered: Option<&Steered>) {
-        let Steered { burst_bytes, was_spaced, handed_bytes_per_s, has_company, granted, told, decided } =
-            *steered.unwrap_or(&NOBODY);
+        let Steered {
+            burst_bytes,
+            was_spaced,
+            handed_bytes_per_s,
+            has_company,
+            paces_itself,
+            granted,
+            told,
+            decided,
+        } = *steered.unwrap_or(&NOBODY);
         self.burst_bytes.push(burst_bytes);
         self.was_spaced.push(u32::from(was_spaced));
         self.handed_bytes_per_s.push(handed_bytes_per_s);
         self.has_company.push(u32::from(has_company));
+        self.paces_itself.push(u32::from(paces_itself));
         self.granted_bytes_per_s.push(match granted {
             Granted::Unsaid => 0,
             Granted::All => u64::MAX,
@@ -125,6 +138,7 @@ impl SteeredColumns {
         self.was_spaced.extend(other.was_spaced);
         self.handed_bytes_per_s.extend(other.handed_bytes_per_s);
         self.has_company.extend(other.has_company);
+        self.paces_itself.extend(other.paces_itself);
         self.granted_bytes_per_s.extend(other.granted_bytes_per_s);
         self.told.extend(other.told);
         self.told_cwnd_packets.extend(other.told_cwnd_packets);
@@ -144,6 +158,7 @@ impl SteeredColumns {
         visitor.u32("was_spaced", &mut self.was_spaced)?;
         visitor.u64("handed_bytes_per_s", &mut self.handed_bytes_per_s)?;
         visitor.u32("has_company", &mut self.has_company)?;
+        visitor.u32("paces_itself", &mut self.paces_itself)?;
         visitor.u64("granted_bytes_per_s", &mut self.granted_bytes_per_s)?;
         visitor.word("told", &mut self.told)?;
         visitor.u32("told_cwnd_packets", &mut self.told_cwnd_packets)?;
