@@ -11,6 +11,7 @@ use core::time::Duration;
 
 use crate::arrival::Arrival;
 use crate::cap::{BULK_BYTES, Cap, PACED_MIN};
+use crate::crowd::Arrived;
 use crate::cuts::Cuts;
 use crate::policy::{Decision, Observation, Policy};
 use crate::product::Product;
@@ -85,6 +86,10 @@ impl Policy for Auto {
 
     fn claim_of_peer(&self) -> Option<Claim> {
         self.arrival.claim()
+    }
+
+    fn arrived(&self) -> Option<Arrived> {
+        self.space.arrived()
     }
 
     fn grant(&mut self, bytes_per_s: Option<u64>) {

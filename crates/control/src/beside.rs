@@ -4,13 +4,15 @@
 //! filled does not grow; and a train that is handed over slower than the line ends CUBIC's slow start sooner. Both
 //! senders are modelled by the kernel's rules (`testing/sender.rs`) and compared with each other.
 
+use core::cell::RefCell;
 use core::time::Duration;
+use std::rc::Rc;
 
 use event::Instant;
 
-use crate::Choice;
 use crate::policy::Observation;
 use crate::testing::sender::{Congestion, Sender, Setting, TICK};
+use crate::{Burst, Choice, Crowd, Turn};
 
 const LINE: u64 = 117_000_000;
 const MSS: u64 = 1448;
@@ -22,6 +24,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(9);
 struct Lone {
     sender: Sender,
     policy: Box<dyn crate::Policy>,
+    /// Those that its process serves, and which of them it is.
+    crowd: Rc<RefCell<Crowd>>,
+    number: usize,
+    turn: Option<Turn>,
     /// Of the block, what was not handed to TCP.
     held_packets: u32,
     filled_bytes: u64,
@@ -33,9 +39,16 @@ struct Lone {
 
 impl Lone {
     fn new(setting: Setting, choice: Choice) -> Lone {
+        Lone::of(Sender::new(setting), choice, 0, &Rc::default())
+    }
+
+    fn of(sender: Sender, choice: Choice, number: usize, crowd: &Rc<RefCell<Crowd>>) -> Lone {
         Lone {
-            sender: Sender::new(setting),
+            sender,
             policy: choice.policy(),
+            crowd: Rc::clone(crowd),
+            number,
+            turn: None,
             held_packets: 0,
             filled_bytes: 0,
             was_short: false,
@@ -48,16 +61,34 @@ impl Lone {
     /// Payload that arrives until then.
     fn until(&mut self, end: Duration) -> u64 {
         while self.sender.now < Instant::ZERO + end {
-            if self.held_packets == 0 && self.sender.is_done() {
-                self.held_packets = BLOCK_PACKETS;
-            }
-            self.hand();
-            self.sender.step();
-            if self.sender.now >= self.next_look {
-                self.look();
-            }
+            self.step();
         }
+        self.arrived()
+    }
+
+    fn arrived(&self) -> u64 {
         u64::from(self.sender.info().delivered_packets) * MSS
+    }
+
+    fn step(&mut self) {
+        if self.held_packets == 0 && self.sender.is_done() {
+            self.held_packets = BLOCK_PACKETS;
+            self.begin();
+        }
+        if self.turn.is_none_or(|turn| self.sender.now >= turn.begins) {
+            self.hand();
+        }
+        self.sender.step();
+        if self.sender.now >= self.next_look {
+            self.look();
+        }
+    }
+
+    fn begin(&mut self) {
+        if let Some(bytes_per_s) = self.policy.decide().burst_bytes_per_s {
+            let burst = Burst { bytes: u64::from(self.held_packets) * MSS, bytes_per_s };
+            self.turn = Some(self.crowd.borrow_mut().begin(self.number, self.sender.now, burst));
+        }
     }
 
     fn hand(&mut self) {
@@ -68,6 +99,7 @@ impl Lone {
             self.sender.hand(std::mem::take(&mut self.held_packets));
             return;
         };
+        let rate = self.turn.map_or(rate, |turn| rate.max(turn.bytes_per_s));
         let depth_bytes = decision.burst_depth_bytes;
         let gained = rate * TICK.as_micros() as u64 / 1_000_000;
         self.filled_bytes = (self.filled_bytes + gained).min(depth_bytes);
@@ -91,6 +123,9 @@ impl Lone {
             request_bytes: 1 << 20,
             ..info
         });
+        if let Some(train) = self.policy.arrived() {
+            self.crowd.borrow_mut().arrived(self.number, self.sender.now, train);
+        }
         let decision = self.policy.decide();
         if decision.thresholds_forgotten > self.forgotten {
             self.forgotten = decision.thresholds_forgotten;
@@ -141,6 +176,40 @@ fn a_window_that_the_shortest_ring_has_cut_doubles_again() {
             let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets: 80 };
             let [_, [none, auto]] = compare(setting);
             assert!(auto >= 2 * none, "{auto} beside {none}, {} is the most: {setting:?}", bound(setting));
+        }
+    }
+}
+
+/// What several carry together in four seconds, after three in which they find the line.
+fn together(setting: Setting, choice: Choice, count: usize) -> u64 {
+    let first = Sender::new(setting);
+    let others: Vec<Sender> = (1..count).map(|_| first.beside()).collect();
+    let senders = others.into_iter().chain([first]).enumerate();
+    let crowd = Rc::default();
+    let mut all: Vec<Lone> =
+        senders.map(|(number, sender)| Lone::of(sender, choice, number, &crowd)).collect();
+    let mut until = |seconds| {
+        while all[0].sender.now < Instant::ZERO + Duration::from_secs(seconds) {
+            all.iter_mut().for_each(Lone::step);
+        }
+        all.iter().map(Lone::arrived).sum::<u64>()
+    };
+    let begun = until(3);
+    until(7) - begun
+}
+
+#[test]
+fn several_that_ask_for_a_block_each_carry_as_much_with_a_long_queue() {
+    for congestion in [Congestion::Reno, Congestion::Cubic] {
+        for (rtt_ms, count) in [(16, 2), (16, 3), (16, 4), (16, 8), (32, 2), (32, 4)] {
+            let rtt = Duration::from_millis(rtt_ms);
+            let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets: 4096 };
+            let [none, auto] = [Choice::None, Choice::Auto].map(|choice| together(setting, choice, count));
+            assert!(
+                auto * 100 >= none * 95,
+                "{count}: {:.3} of {none}: {setting:?}",
+                auto as f64 / none as f64
+            );
         }
     }
 }

@@ -14,6 +14,7 @@ mod choice;
 mod claimant;
 mod connections;
 mod counter;
+mod crowd;
 mod cuts;
 mod max_filter;
 mod monitor;
@@ -33,6 +34,7 @@ mod word;
 
 pub use choice::Choice;
 pub use connections::{Connections, Traffic};
+pub use crowd::{Arrived, Burst, Crowd, Turn};
 pub use monitor::Monitor;
 pub use policy::{Decision, Observation, Policy, UNCAPPED};
 pub use share::{Claim, Sharing};

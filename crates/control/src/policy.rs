@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use event::{CongestionState, Decided, Instant, WindowNotice};
 
+use crate::crowd::Arrived;
 use crate::share::Claim;
 
 /// What one end saw of one connection, some tens of times per second while it is busy.
@@ -56,9 +57,9 @@ pub struct Observation {
     pub handed_bytes_per_s: u64,
     /// Other connections that go out here have moved data of late, perhaps through the same device.
     pub has_company: bool,
-    /// Mean length of the requests of late; zero if there were none.
     /// Its congestion control knows itself how fast it may send (BBR).
     pub paces_itself: bool,
+    /// Mean length of the requests of late; zero if there were none.
     pub request_bytes: u64,
 }
 
@@ -124,6 +125,11 @@ pub trait Policy: fmt::Debug {
 
     /// What the other end claims of the line by what it sends here, if the policy follows that.
     fn claim_of_peer(&self) -> Option<Claim> {
+        None
+    }
+
+    /// The last train of a lone request's data, if there was one.
+    fn arrived(&self) -> Option<Arrived> {
         None
     }
 

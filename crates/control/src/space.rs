@@ -15,6 +15,7 @@ use core::time::Duration;
 
 use event::{Instant, WindowKind};
 
+use crate::crowd::Arrived;
 use crate::cuts::Cut;
 use crate::policy::Observation;
 use crate::train::{Measured, Train};
@@ -53,6 +54,7 @@ pub(crate) struct Space {
     train: Train,
     /// The rates of the last trains, the latest first; 0 where there was none.
     arrived: [u64; 5],
+    last: Arrived,
     bytes_per_s: u64,
     before_bytes_per_s: u64,
     /// The line has been found once.
@@ -70,6 +72,7 @@ impl Space {
         Space {
             train: Train::default(),
             arrived: [0; 5],
+            last: Arrived::default(),
             bytes_per_s: START_BYTES_PER_S,
             before_bytes_per_s: 0,
             is_found: false,
@@ -124,6 +127,8 @@ impl Space {
         let handed_over = self.bytes_per_s.min(self.before_bytes_per_s).min(real);
         let has_kept_up = rate >= handed_over / 100 * KEPT_UP_PERCENT;
         self.is_found |= !has_kept_up;
+        self.last =
+            Arrived { trains: self.last.trains.wrapping_add(1), bytes_per_s: rate, is_line: !has_kept_up };
         self.arrived.rotate_right(1);
         self.arrived[0] = rate;
         self.before_bytes_per_s = self.bytes_per_s;
@@ -152,6 +157,11 @@ impl Space {
     pub(crate) fn bytes_per_s(&self) -> Option<u64> {
         let is_long = self.min_rtt.is_some_and(|rtt| rtt >= SPACED_MIN_RTT);
         (self.has_bursts && is_long).then_some(self.bytes_per_s)
+    }
+
+    /// The last train.
+    pub(crate) fn arrived(&self) -> Option<Arrived> {
+        (self.last.trains > 0).then_some(self.last)
     }
 
     /// The most that is handed over at one time.

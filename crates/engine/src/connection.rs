@@ -5,7 +5,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 
-use control::{Claim, Decision};
+use control::{Arrived, Burst, Claim, Decision, Turn};
 use event::{Host, Instant, Login, SocketSample, WindowNotice};
 use net::{Interest, Poll, Ready, TcpInfo, clock, tcp, tcp_info};
 
@@ -54,6 +54,8 @@ pub struct Connection<P, D> {
     tx: Tx<D>,
     steering: Steering,
     spacing: Spacing,
+    /// Of the burst at hand; `None` between bursts.
+    turn: Option<Turn>,
     /// Something is held back until then.
     resume_at: Option<Instant>,
     /// The most payload that has waited at one time since the last look.
@@ -78,6 +80,7 @@ impl<P, D> Connection<P, D> {
             tx: Tx::new(),
             steering,
             spacing: Spacing::new(),
+            turn: None,
             resume_at: None,
             burst_bytes: 0,
             acked_bytes: 0,
@@ -165,6 +168,7 @@ impl<P, D> Connection<P, D> {
         loop {
             self.tx.fill(sender);
             if self.tx.is_empty() {
+                self.turn = None;
                 self.wait_for(poll, Interest { writable: false, ..self.interest })?;
                 return Ok(Progress::Waits);
             }
@@ -173,9 +177,11 @@ impl<P, D> Connection<P, D> {
             }
             let now = if self.spacing.is_on() { clock::now() } else { Instant::ZERO };
             let waiting_bytes = self.tx.waiting_bytes();
-            let spaced = self.spacing.room(now, waiting_bytes);
+            let begins_at = self.turn.map(|turn| turn.begins);
+            let begins_at = begins_at.filter(|at| self.spacing.is_on() && now < *at);
+            let spaced = if begins_at.is_some() { 0 } else { self.spacing.room(now, waiting_bytes) };
             if spaced == 0 {
-                self.resume_at = Some(self.spacing.resume_at(waiting_bytes));
+                self.resume_at = begins_at.or_else(|| Some(self.spacing.resume_at(waiting_bytes)));
                 self.wait_for(poll, Interest { writable: false, ..self.interest })?;
                 return Ok(Progress::Waits);
             }
@@ -206,6 +212,30 @@ impl<P, D> Connection<P, D> {
             self.wait_for(poll, Interest { writable: true, ..self.interest })?;
             return Ok(Progress::Waits);
         }
+    }
+
+    /// A burst of a lone request's data that is about to begin, if what waits is one: see [`Connection::take_turn`].
+    /// `unsent_bytes` is payload that waits to be polled.
+    pub fn next_burst(&self, unsent_bytes: u64) -> Option<Burst> {
+        let bytes = unsent_bytes + self.tx.waiting_bytes() as u64;
+        let is_new = self.turn.is_none();
+        self.spacing.burst(bytes).filter(|_| is_new)
+    }
+
+    /// The burst that is about to begin has its turn, before which nothing of it goes out.
+    pub fn take_turn(&mut self, turn: Turn) {
+        self.turn = Some(turn);
+        self.space(self.steering.decision());
+    }
+
+    fn space(&mut self, decision: Decision) {
+        let least = self.turn.map_or(0, |turn| turn.bytes_per_s);
+        self.spacing.set(decision.burst_bytes_per_s.map(|rate| rate.max(least)), decision.burst_depth_bytes);
+    }
+
+    /// The last train of a lone request's data, as its policy has measured it.
+    pub fn arrived(&self) -> Option<Arrived> {
+        self.steering.arrived()
     }
 
     /// When to send again although neither the socket nor its owner says so: some of what is sent is held back.
@@ -273,7 +303,7 @@ impl<P, D> Connection<P, D> {
         };
         let (decision, steered) = self.steering.look(&self.stream, t, &info, work)?;
         sample.steered = Some(steered);
-        self.spacing.set(decision.burst_bytes_per_s, decision.burst_depth_bytes);
+        self.space(decision);
         self.acked_bytes = info.acked_bytes;
         Ok((sample, decision))
     }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use control::Burst;
 use event::Instant;
 
 /// Less than this part of it is not worth a wake-up, unless it is all that there is.
@@ -57,6 +58,12 @@ impl Spacing {
     /// Whether there is a rate.
     pub(crate) fn is_on(&self) -> bool {
         self.bytes_per_s.is_some()
+    }
+
+    /// What waits as a burst, if it is more than goes out at one time.
+    pub(crate) fn burst(&self, waiting_bytes: u64) -> Option<Burst> {
+        let is_long = waiting_bytes >= self.depth_bytes;
+        self.bytes_per_s.filter(|_| is_long).map(|bytes_per_s| Burst { bytes: waiting_bytes, bytes_per_s })
     }
 
     /// How much of what waits may go out at `now`: nothing, or what is worth it.

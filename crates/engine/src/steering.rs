@@ -5,7 +5,7 @@
 use std::io;
 use std::net::TcpStream;
 
-use control::{Choice, Claim, Decision, Monitor, Observation, PART_LASTS, Policy};
+use control::{Arrived, Choice, Claim, Decision, Monitor, Observation, PART_LASTS, Policy};
 use event::{BitRate, Granted, Instant, Steered, WindowNotice};
 use net::{TcpInfo, tcp};
 
@@ -178,6 +178,11 @@ impl Steering {
     /// What the other end claims of the line by what it sends here.
     pub fn claim_of_peer(&self) -> Option<Claim> {
         self.policy.claim_of_peer()
+    }
+
+    /// The last train of a lone request's data, if it is spaced.
+    pub fn arrived(&self) -> Option<Arrived> {
+        self.policy.arrived().filter(|_| self.decision.burst_bytes_per_s.is_some())
     }
 
     /// The other end says at `now` what it leaves it of the line: for a while, unless it says so again.

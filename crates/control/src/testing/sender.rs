@@ -1,4 +1,5 @@
-//! A sender of blocks in virtual time: Linux's TCP as far as it concerns a window, behind a device ring and a line.
+//! A sender of blocks in virtual time: Linux's TCP as far as it concerns a window, behind a device ring and a line, which
+//! several may share.
 //!
 //! The rules are those of net/ipv4: a window grows only while it is the limit (tcp_is_cwnd_limited: in slow start also
 //! while it is less than twice what was under way), a packet that the device refuses cuts it (tcp_enter_cwr) and stays
@@ -8,8 +9,10 @@
 //! the window over the round trip, 1.2 times near the threshold and beyond it. Nothing is lost, and acknowledgements come
 //! packet by packet.
 
+use core::cell::RefCell;
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use event::Instant;
 
@@ -43,6 +46,39 @@ pub(crate) struct Setting {
     pub(crate) ring_packets: usize,
 }
 
+/// A ring of packets and the line that empties it.
+#[derive(Debug)]
+struct Device {
+    setting: Setting,
+    now: Instant,
+    /// When what is in it came there, and whose it is.
+    ring: VecDeque<(Instant, usize)>,
+    /// What the line has carried of the next packet.
+    credit_bytes: u64,
+    /// Of each sender, when the acknowledgement of a packet comes, and how long it has waited in the ring.
+    under_way: Vec<VecDeque<(Instant, Duration)>>,
+}
+
+impl Device {
+    /// The line takes packets out of the ring.
+    fn carry(&mut self, now: Instant) {
+        if now <= self.now {
+            return;
+        }
+        self.now = now;
+        self.credit_bytes += self.setting.line_bytes_per_s * TICK.as_micros() as u64 / 1_000_000;
+        while self.credit_bytes >= MSS
+            && let Some((since, sender)) = self.ring.pop_front()
+        {
+            self.credit_bytes -= MSS;
+            self.under_way[sender].push_back((now + self.setting.rtt, now.since(since)));
+        }
+        if self.ring.is_empty() {
+            self.credit_bytes = 0;
+        }
+    }
+}
+
 /// See the file's beginning.
 #[derive(Debug)]
 pub(crate) struct Sender {
@@ -50,11 +86,10 @@ pub(crate) struct Sender {
     pub(crate) now: Instant,
     /// Handed to TCP and not sent.
     unsent_packets: u32,
-    /// When what is in the ring came there, and what the line has carried of the next packet.
-    ring: VecDeque<Instant>,
-    credit_bytes: u64,
-    /// When the acknowledgement of a packet comes, and how long it has waited in the ring.
-    under_way: VecDeque<(Instant, Duration)>,
+    device: Rc<RefCell<Device>>,
+    /// Which of the device's senders it is.
+    number: usize,
+    smoothed_rtt: Duration,
     sent_packets: u32,
     delivered_packets: u32,
     pub(crate) cwnd_packets: u32,
@@ -92,13 +127,31 @@ struct Hystart {
 
 impl Sender {
     pub(crate) fn new(setting: Setting) -> Sender {
+        let device = Device {
+            setting,
+            now: Instant::ZERO,
+            ring: VecDeque::new(),
+            credit_bytes: 0,
+            under_way: Vec::new(),
+        };
+        Sender::behind(setting, Rc::new(RefCell::new(device)))
+    }
+
+    /// Another one behind the same device.
+    pub(crate) fn beside(&self) -> Sender {
+        Sender::behind(self.setting, Rc::clone(&self.device))
+    }
+
+    fn behind(setting: Setting, device: Rc<RefCell<Device>>) -> Sender {
+        let number = device.borrow().under_way.len();
+        device.borrow_mut().under_way.push(VecDeque::new());
         Sender {
             setting,
             now: Instant::ZERO,
             unsent_packets: 0,
-            ring: VecDeque::new(),
-            credit_bytes: 0,
-            under_way: VecDeque::new(),
+            device,
+            number,
+            smoothed_rtt: setting.rtt,
             sent_packets: 0,
             delivered_packets: 0,
             cwnd_packets: 10,
@@ -129,7 +182,7 @@ impl Sender {
     pub(crate) fn info(&self) -> Observation {
         Observation {
             now: self.now,
-            rtt: self.setting.rtt,
+            rtt: self.smoothed_rtt,
             min_rtt: Some(self.setting.rtt),
             moved_bytes: u64::from(self.delivered_packets) * MSS,
             app_limited: true,
@@ -152,7 +205,7 @@ impl Sender {
     /// Lets a tick go by.
     pub(crate) fn step(&mut self) {
         self.now += TICK;
-        self.carry();
+        self.device.borrow_mut().carry(self.now);
         self.acknowledge();
         self.transmit();
     }
@@ -161,24 +214,10 @@ impl Sender {
         self.sent_packets - self.delivered_packets
     }
 
-    /// The line takes packets out of the ring.
-    fn carry(&mut self) {
-        let line = self.setting.line_bytes_per_s;
-        self.credit_bytes += line * TICK.as_micros() as u64 / 1_000_000;
-        while self.credit_bytes >= MSS
-            && let Some(since) = self.ring.pop_front()
-        {
-            self.credit_bytes -= MSS;
-            self.under_way.push_back((self.now + self.setting.rtt, self.now.since(since)));
-        }
-        if self.ring.is_empty() {
-            self.credit_bytes = 0;
-        }
-    }
-
     fn acknowledge(&mut self) {
-        while let Some((_, waited)) = self.under_way.pop_front_if(|(due, _)| *due <= self.now) {
+        while let Some(waited) = self.next_acknowledged() {
             self.delivered_packets += 1;
+            self.smoothed_rtt = (7 * self.smoothed_rtt + self.setting.rtt + waited) / 8;
             if self.setting.congestion == Congestion::Cubic && self.is_slow_start() {
                 self.hystart(waited);
             }
@@ -196,6 +235,12 @@ impl Sender {
         }
     }
 
+    /// How long the next packet that is acknowledged by now waited in the ring.
+    fn next_acknowledged(&self) -> Option<Duration> {
+        let under_way = &mut self.device.borrow_mut().under_way[self.number];
+        under_way.pop_front_if(|(due, _)| *due <= self.now).map(|(_, waited)| waited)
+    }
+
     /// What the window lets out, as far as the device takes it.
     fn transmit(&mut self) {
         let sent_before = self.sent_packets;
@@ -210,11 +255,11 @@ impl Sender {
             && self.out() < self.cwnd_packets
             && self.paced.is_none_or(|paced| paced >= 1.0)
         {
-            if self.ring.len() == self.setting.ring_packets {
+            if self.device.borrow().ring.len() == self.setting.ring_packets {
                 self.cut();
                 break;
             }
-            self.ring.push_back(self.now);
+            self.device.borrow_mut().ring.push_back((self.now, self.number));
             self.sent_packets += 1;
             self.unsent_packets -= 1;
             self.paced = self.paced.map(|paced| paced - 1.0);

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use control::Claim;
+use control::{Arrived, Claim};
 use engine::{Connection, Digests, Progress, Quantum, SAMPLE_EVERY, Span, Stop};
 use event::{Granted, Host, Instant, SocketSample};
 use net::{Poll, Ready, clock, tcp_info};
@@ -232,6 +232,9 @@ impl Client {
         }
         let was_login = self.awaits_login();
         let unsent_bytes = self.unsent_bytes(sides);
+        if let Some(burst) = self.connection.next_burst(unsent_bytes) {
+            self.connection.take_turn(shared.crowd.begin(self.link.index, clock::now(), burst));
+        }
         let mut sender = Active { link: &mut self.link, sides, shared };
         let sent = self.connection.send(poll, &mut sender, unsent_bytes).map_err(End::Io)?;
         if let Some(trail) = self.link.trail(sides) {
@@ -298,6 +301,11 @@ impl Client {
     /// What its initiator claims of the line by what it sends.
     pub(super) fn claim_of_peer(&self) -> Option<Claim> {
         self.connection.claim_of_peer()
+    }
+
+    /// The last train of its data.
+    pub(super) fn arrived(&self) -> Option<Arrived> {
+        self.connection.arrived()
     }
 
     /// Tells its initiator, so far away, what is new of its window, or what the initiator is left of the line.
@@ -420,6 +428,7 @@ impl Client {
         if let Some(advice) = self.connection.advice() {
             log(format_args!("{}: {advice}", self.link.name));
         }
+        shared.crowd.leave(self.index());
         shared.stats.received_bytes += self.connection.received_payload_bytes();
         shared.stats.sent_bytes += self.connection.sent_payload_bytes();
         match self.place().or(self.link.joining) {

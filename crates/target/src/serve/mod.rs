@@ -40,7 +40,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-use control::Sharing;
+use control::{Crowd, Sharing};
 use engine::trace::Tracer;
 use engine::{Buffers, Progress, Quantum, Scratch, Service, Turn, Workers};
 use event::{Host, Instant, Sink, SocketSample};
@@ -144,6 +144,8 @@ struct Shared {
     /// Jobs of LUNs that take their time.
     waiting: Waiting<Job>,
     buffers: Buffers,
+    /// Clients that send one burst now and then.
+    crowd: Crowd,
     /// Where payload of commands that were ended lands; nobody reads it.
     waste: Vec<u8>,
     management: Management,
@@ -221,6 +223,7 @@ impl Target {
                 chores: Chores::default(),
                 waiting: Waiting::default(),
                 buffers: Buffers::new(BUFFERS_KEEP_BYTES),
+                crowd: Crowd::new(),
                 waste: Vec::new(),
                 management: Management::default(),
                 sessions: Sessions::new(config.iqn.clone(), config.allowed.clone()),

@@ -56,6 +56,9 @@ impl Target {
                 Ok(None) => {}
                 Ok(Some((sample, look_again))) => {
                     busy += 1;
+                    if let Some(train) = client.arrived() {
+                        self.shared.crowd.arrived(index, now, train);
+                    }
                     if let Some((side, _)) = client.place() {
                         let session = (side, self.sides[side].weight);
                         claims.add(index, session, client.claim());
