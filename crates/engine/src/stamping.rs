@@ -207,6 +207,8 @@ mod tests {
         let total: usize = lens.iter().map(|len| 48 + len).sum();
         let reader = thread::spawn(move || peer.read_exact(&mut vec![0; total]).map(|()| peer).unwrap());
         stream.set_nonblocking(true).unwrap();
+        // What waits for an acknowledgement is joined to what comes behind it.
+        stream.set_nodelay(true).unwrap();
         let (poll, mut events) = (Poll::new().unwrap(), Events::new());
         let mut connection = Connection::<(), Vec<u8>>::new(stream, &poll, 5, Course::default()).unwrap();
         connection.start_stamping().unwrap();
