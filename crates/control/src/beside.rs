@@ -12,7 +12,7 @@ use event::Instant;
 
 use crate::policy::Observation;
 use crate::testing::sender::{Congestion, Sender, Setting, TICK};
-use crate::{Burst, Choice, Crowd, Turn};
+use crate::{Burst, BurstStart, Choice, Crowd};
 
 const LINE: u64 = 117_000_000;
 const MSS: u64 = 1448;
@@ -27,7 +27,7 @@ struct Lone {
     /// Those that its process serves, and which of them it is.
     crowd: Rc<RefCell<Crowd>>,
     number: usize,
-    turn: Option<Turn>,
+    start: Option<BurstStart>,
     /// Of the block, what was not handed to TCP.
     held_packets: u32,
     filled_bytes: u64,
@@ -48,7 +48,7 @@ impl Lone {
             policy: choice.policy(),
             crowd: Rc::clone(crowd),
             number,
-            turn: None,
+            start: None,
             held_packets: 0,
             filled_bytes: 0,
             was_short: false,
@@ -75,7 +75,7 @@ impl Lone {
             self.held_packets = BLOCK_PACKETS;
             self.begin();
         }
-        if self.turn.is_none_or(|turn| self.sender.now >= turn.begins) {
+        if self.start.is_none_or(|start| self.sender.now >= start.at) {
             self.hand();
         }
         self.sender.step();
@@ -87,7 +87,7 @@ impl Lone {
     fn begin(&mut self) {
         if let Some(bytes_per_s) = self.policy.decide().burst_bytes_per_s {
             let burst = Burst { bytes: u64::from(self.held_packets) * MSS, bytes_per_s };
-            self.turn = Some(self.crowd.borrow_mut().begin(self.number, self.sender.now, burst));
+            self.start = Some(self.crowd.borrow_mut().begin(self.number, self.sender.now, burst));
         }
     }
 
@@ -99,7 +99,7 @@ impl Lone {
             self.sender.hand(std::mem::take(&mut self.held_packets));
             return;
         };
-        let rate = self.turn.map_or(rate, |turn| rate.max(turn.bytes_per_s));
+        let rate = self.start.map_or(rate, |start| rate.max(start.least_bytes_per_s));
         let depth_bytes = decision.burst_depth_bytes;
         let gained = rate * TICK.as_micros() as u64 / 1_000_000;
         self.filled_bytes = (self.filled_bytes + gained).min(depth_bytes);
@@ -180,36 +180,55 @@ fn a_window_that_the_shortest_ring_has_cut_doubles_again() {
     }
 }
 
-/// What several carry together in four seconds, after three in which they find the line.
-fn together(setting: Setting, choice: Choice, count: usize) -> u64 {
-    let first = Sender::new(setting);
-    let others: Vec<Sender> = (1..count).map(|_| first.beside()).collect();
-    let senders = others.into_iter().chain([first]).enumerate();
+/// What several carry together in four seconds, after six in which they find the line.
+fn together(senders: Vec<Sender>, choice: Choice) -> u64 {
     let crowd = Rc::default();
+    let numbered = senders.into_iter().enumerate();
     let mut all: Vec<Lone> =
-        senders.map(|(number, sender)| Lone::of(sender, choice, number, &crowd)).collect();
+        numbered.map(|(number, sender)| Lone::of(sender, choice, number, &crowd)).collect();
     let mut until = |seconds| {
         while all[0].sender.now < Instant::ZERO + Duration::from_secs(seconds) {
             all.iter_mut().for_each(Lone::step);
         }
         all.iter().map(Lone::arrived).sum::<u64>()
     };
-    let begun = until(3);
-    until(7) - begun
+    let begun = until(6);
+    until(10) - begun
+}
+
+/// So many behind one device.
+fn beside(setting: Setting, count: usize) -> Vec<Sender> {
+    let first = Sender::new(setting);
+    let others: Vec<Sender> = (1..count).map(|_| first.beside()).collect();
+    others.into_iter().chain([first]).collect()
 }
 
 #[test]
-fn several_that_ask_for_a_block_each_carry_as_much_with_a_long_queue() {
+fn several_that_ask_for_a_block_each_carry_as_much_with_any_queue() {
     for congestion in [Congestion::Reno, Congestion::Cubic] {
-        for (rtt_ms, count) in [(16, 2), (16, 3), (16, 4), (16, 8), (32, 2), (32, 4)] {
+        let paths = [(16, 2), (16, 3), (16, 4), (32, 2), (32, 4)];
+        let rings = [80, 256, 4096].into_iter().flat_map(|ring| paths.map(|path| (ring, path)));
+        for (ring_packets, (rtt_ms, count)) in rings.chain([(4096, (16, 8))]) {
             let rtt = Duration::from_millis(rtt_ms);
-            let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets: 4096 };
-            let [none, auto] = [Choice::None, Choice::Auto].map(|choice| together(setting, choice, count));
-            assert!(
-                auto * 100 >= none * 95,
-                "{count}: {:.3} of {none}: {setting:?}",
-                auto as f64 / none as f64
-            );
+            let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets };
+            let [none, auto] =
+                [Choice::None, Choice::Auto].map(|choice| together(beside(setting, count), choice));
+            let share = auto as f64 / none as f64;
+            assert!(share >= 0.98, "{count}: {share:.3} of {none}: {setting:?}");
+        }
+    }
+}
+
+#[test]
+fn lines_of_their_own_are_left_to_their_own() {
+    for congestion in [Congestion::Reno, Congestion::Cubic] {
+        for ring_packets in [80, 256, 4096] {
+            let rtt = Duration::from_millis(16);
+            let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets };
+            let alone = together(vec![Sender::new(setting)], Choice::Auto);
+            let both = together(vec![Sender::new(setting), Sender::new(setting)], Choice::Auto);
+            let share = both as f64 / (2 * alone) as f64;
+            assert!(share >= 0.97, "{share:.3} of {alone} each: {setting:?}");
         }
     }
 }

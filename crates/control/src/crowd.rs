@@ -1,9 +1,10 @@
 //! Lone senders that one process serves, and whose bursts meet on one line: one burst goes after the other.
 //!
 //! Bursts that go out at the same time share the line and end at the same time, so the next ones meet as well, and each
-//! takes as long as all of them together. One after the other the first is there in its own time, nobody is later than
-//! before, and a short queue has to take one of them only. On lines of their own each would wait for nothing. Nobody says
-//! which it is, so it is tried: a line is shared if each of them, in its turn, is as fast as all of them were together.
+//! takes as long as all of them together. One after the other the first is there in its own time, the last is no later
+//! than before if they are alike, and a short queue has to take one of them only. On lines of their own each would wait for
+//! nothing. Nobody says which it is, so it is tried: a line is shared if each of them, in its turn, is as fast as all of
+//! them were together, and no faster.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -19,13 +20,13 @@ pub struct Burst {
     pub bytes_per_s: u64,
 }
 
-/// What a burst gets.
+/// What a burst is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Turn {
+pub struct BurstStart {
     /// When it is to begin.
-    pub begins: Instant,
-    /// How fast it is to be handed over: as its policy says or faster.
-    pub bytes_per_s: u64,
+    pub at: Instant,
+    /// How fast it is to be handed over at least, whatever its policy says.
+    pub least_bytes_per_s: u64,
 }
 
 /// The last train that a policy has measured.
@@ -41,17 +42,23 @@ pub struct Arrived {
 
 /// Trains from which a rate is taken.
 const TRAINS: usize = 8;
-/// Of what all had together so much has to arrive in turns.
+/// Of what all had together so much has to arrive in turns, and no more than the inverse of it.
 const ALL_PERCENT: u64 = 77;
 /// Whoever has not been that fast after so many trains has a line of its own.
 const TRIAL_TRAINS: u32 = 40;
-/// How much faster a burst may be than the train before, in percent, while it is tried.
+/// How much faster a burst may be than the train before, in percent, while it is tried: if that kept up, and if not.
 const GROW_PERCENT: u64 = 140;
-/// The time that a burst has, of what it takes as fast as it is handed over, which is a little faster than the line.
-const TIME_PERCENT: u32 = 105;
-/// Nobody is held back for longer.
-const HOLD_MAX: Duration = Duration::from_millis(500);
-/// Who has sent nothing for so long does not count.
+const LINE_PERCENT: u64 = 105;
+/// The time that a burst has, of what it takes as fast as it is handed over, which is a little faster than the line: with
+/// all of that the line would be idle between many.
+const TIME_PERCENT: u32 = 102;
+/// Nobody is held back for longer. Where the bursts of all take more than that, all go as they come.
+const HOLD_MAX: Duration = Duration::from_millis(200);
+/// A burst of less than such a part of another's does not wait.
+const SHORT_PART: u64 = 4;
+/// Whoever has had so many turns without a train cannot be measured, and is not held back.
+const BLIND_TURNS: u32 = 8;
+/// Who has sent nothing for so long does not count, and without trains for so long nothing is known.
 const PRESENT_LASTS: Duration = Duration::from_secs(4);
 /// After a trial that says no, the time to the next; doubled each time, to so much.
 const PAUSE_MIN: Duration = Duration::from_secs(2);
@@ -75,20 +82,26 @@ pub struct Crowd {
     /// What arrived of all of them when they sent together.
     together_bytes_per_s: u64,
     booked_until: Instant,
+    trained_at: Instant,
     try_at: Instant,
     pause: Duration,
+    prune_at: Instant,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Member {
     begins: Instant,
     ends: Instant,
-    /// For how long others had bursts as well, and whether that was so for half of the one before.
-    met: Duration,
-    had_met: bool,
-    /// Trains that were seen, and those since the phase began.
-    seen_trains: u32,
+    bytes: u64,
+    /// For how long others had bursts as well, in percent of its own: of this burst and of the one before.
+    met_percent: u64,
+    had_met_percent: u64,
+    /// Turns and trains since the phase began, and the trains that were seen in all.
+    turns: u32,
     trains: u32,
+    seen_trains: u32,
+    last: Arrived,
+    /// Of the last trains, in turns their own rates, together the line's as they show it.
     rates: [u64; TRAINS],
     /// It was as fast as all together.
     is_proven: bool,
@@ -108,120 +121,152 @@ impl Crowd {
             members: BTreeMap::new(),
             together_bytes_per_s: 0,
             booked_until: Instant::ZERO,
+            trained_at: Instant::ZERO,
             try_at: Instant::ZERO,
             pause: PAUSE_MIN,
+            prune_at: Instant::ZERO,
         }
     }
 
-    /// When a burst that could begin `now` is to begin, and how fast it is to be handed over.
-    pub fn begin(&mut self, number: usize, now: Instant, burst: Burst) -> Turn {
-        let Burst { bytes, bytes_per_s } = burst;
-        let member = self.members.entry(number).or_insert_with(Member::new);
-        let (begins, ends, bytes_per_s) = match self.phase {
-            Phase::Together => (now, now + time_of(bytes, bytes_per_s), bytes_per_s),
-            Phase::Trial | Phase::InTurns => {
-                // Who was slow among the others is not to be slow alone. In a trial it is at first, and the line has room
-                // for the next meanwhile.
-                let least = bytes_per_s.max(self.together_bytes_per_s / 100 * ALL_PERCENT);
-                let begins = self.booked_until.clamp(now, now + HOLD_MAX);
-                self.booked_until = begins + time_of(bytes, least) * TIME_PERCENT / 100;
-                let grown = (member.rates[0] / 100).saturating_mul(GROW_PERCENT);
-                (begins, self.booked_until, bytes_per_s.max(grown.min(least)))
-            }
-        };
-        let mut met = Duration::ZERO;
-        if self.phase == Phase::Together {
-            for (_, other) in self.members.iter_mut().filter(|(other, _)| **other != number) {
-                let both = ends.min(other.ends).since(begins.max(other.begins));
-                other.met += both;
-                met += both;
-            }
+    /// When a burst that could begin `now` is to begin, and how fast it is to be handed over at least.
+    pub fn begin(&mut self, number: usize, now: Instant, burst: Burst) -> BurstStart {
+        if self.phase != Phase::Together && now >= self.trained_at + PRESENT_LASTS {
+            self.begin_phase(Phase::Together);
         }
-        let member = self.members.entry(number).or_insert_with(Member::new);
-        member.had_met = member.has_met();
-        (member.begins, member.ends, member.met) = (begins, ends, met);
-        Turn { begins, bytes_per_s }
+        if now >= self.prune_at {
+            self.members.retain(|_, member| member.is_present(now));
+            self.prune_at = now + PRESENT_LASTS;
+        }
+        let mut member = self.members.remove(&number).unwrap_or_default();
+        let start = match self.phase {
+            Phase::Together => {
+                let ends = now + time_of(burst.bytes, burst.bytes_per_s);
+                self.meet(&mut member, now, ends);
+                BurstStart { at: now, least_bytes_per_s: 0 }
+            }
+            Phase::Trial | Phase::InTurns => self.book(&mut member, now, burst),
+        };
+        member.bytes = burst.bytes;
+        member.turns = member.turns.saturating_add(1);
+        self.members.insert(number, member);
+        start
+    }
+
+    /// A burst from `begins` to `ends`, and how much of that time others have too.
+    fn meet(&mut self, member: &mut Member, begins: Instant, ends: Instant) {
+        member.had_met_percent = member.met_percent;
+        (member.begins, member.ends, member.met_percent) = (begins, ends, 0);
+        for other in self.members.values_mut() {
+            let both = ends.min(other.ends).since(begins.max(other.begins));
+            member.met_percent += percent(both, ends.since(begins));
+            other.met_percent += percent(both, other.ends.since(other.begins));
+        }
+    }
+
+    /// A burst behind those that are booked.
+    fn book(&mut self, member: &mut Member, now: Instant, burst: Burst) -> BurstStart {
+        // In a trial it is slow at first, and the line has room for the next meanwhile.
+        let enough = self.together_bytes_per_s / 100 * ALL_PERCENT;
+        let time = time_of(burst.bytes, burst.bytes_per_s.max(enough)) * TIME_PERCENT / 100;
+        let free_at = self.booked_until.clamp(now, now + HOLD_MAX);
+        let is_blind = member.trains == 0 && member.turns >= BLIND_TURNS;
+        let longest = self.members.values().map(|other| other.bytes).max().unwrap_or(0);
+        let is_short = burst.bytes < longest / SHORT_PART;
+        let at = if is_blind || is_short { now } else { free_at };
+        if !is_blind {
+            self.booked_until = free_at + time;
+        }
+        (member.begins, member.ends) = (at, at + time);
+        // Who was slow among the others is not to be slow alone.
+        let percent = if member.last.is_line { LINE_PERCENT } else { GROW_PERCENT };
+        let grown = (member.last.bytes_per_s / 100).saturating_mul(percent);
+        BurstStart { at, least_bytes_per_s: if is_blind { 0 } else { grown.min(enough) } }
     }
 
     /// Takes the last train that a sender's policy knows of.
     pub fn arrived(&mut self, number: usize, now: Instant, train: Arrived) {
-        let is_together = self.phase == Phase::Together;
         let Some(member) = self.members.get_mut(&number) else { return };
         if std::mem::replace(&mut member.seen_trains, train.trains) == train.trains {
             return;
         }
-        // Acknowledgements of a burst may come when the next has begun.
-        if is_together && !(train.is_line && (member.has_met() || member.had_met)) {
-            return;
+        member.last = train;
+        self.trained_at = now;
+        if self.phase != Phase::Together {
+            member.take(train.bytes_per_s);
+            return self.judge(now);
         }
-        member.take(train.bytes_per_s);
-        match self.phase {
-            Phase::Together if now >= self.try_at => self.consider(now),
-            Phase::Together => {}
-            Phase::Trial | Phase::InTurns => self.judge(now),
+        // Acknowledgements of a burst may come when the next has begun.
+        let met_percent = member.met_percent.max(member.had_met_percent);
+        if train.is_line && met_percent >= 50 {
+            member.take((train.bytes_per_s / 100).saturating_mul(100 + met_percent));
+            if now >= self.try_at {
+                self.consider(now);
+            }
         }
     }
 
     /// A sender has gone.
     pub fn leave(&mut self, number: usize) {
         self.members.remove(&number);
+        if self.members.len() < 2 {
+            self.begin_phase(Phase::Together);
+        }
     }
 
-    /// Whether to try, with at least two whose bursts have met often enough.
+    /// Whether to try, with at least two whose bursts have met often enough; who has met less often is waited for.
     fn consider(&mut self, now: Instant) {
-        let present = self.members.values().filter(|member| member.is_present(now));
-        let rates: Option<Vec<u64>> = present.map(Member::typical).collect();
-        if let Some(rates) = rates.filter(|rates| rates.len() >= 2) {
-            self.together_bytes_per_s = rates.iter().sum();
+        let present = || self.members.values().filter(|member| member.is_present(now));
+        let lines: Option<Vec<u64>> =
+            present().filter(|member| member.trains > 0).map(Member::typical).collect();
+        let Some(mut lines) = lines.filter(|lines| lines.len() >= 2) else { return };
+        lines.sort_unstable();
+        let line = lines[(lines.len() - 1) / 2];
+        let all_bytes: u64 = present().map(|member| member.bytes).sum();
+        // Where that is too much it says nothing about the time after.
+        if all_bytes < (line / 1000).saturating_mul(HOLD_MAX.as_millis() as u64) {
+            self.together_bytes_per_s = line;
             self.begin_phase(Phase::Trial);
         }
     }
 
     fn judge(&mut self, now: Instant) {
-        let enough = self.together_bytes_per_s / 100 * ALL_PERCENT;
-        let mut is_proven = true;
-        let mut is_refuted = false;
+        let all = self.together_bytes_per_s;
+        let (enough, most) = (all / 100 * ALL_PERCENT, all / ALL_PERCENT * 100);
+        let (mut proven, mut open, mut is_refuted) = (0, 0, false);
         for member in self.members.values_mut().filter(|member| member.is_present(now)) {
             let typical = member.typical();
             member.is_proven |= typical.is_some_and(|rate| rate >= enough);
-            is_proven &= member.is_proven;
+            match member.is_proven {
+                true => proven += 1,
+                false if member.trains > 0 || member.turns < BLIND_TURNS => open += 1,
+                false => {}
+            }
             is_refuted |= !member.is_proven && member.trains >= TRIAL_TRAINS;
-            // It was that fast; the line has changed.
-            is_refuted |= member.is_proven && typical.is_some_and(|rate| rate < enough / 2);
+            // Faster than all of them were, or as fast as they once and no more: it is another line, or it has changed.
+            is_refuted |= typical.is_some_and(|rate| rate > most || member.is_proven && rate < enough / 2);
         }
         if is_refuted {
             self.begin_phase(Phase::Together);
             self.try_at = now + self.pause;
             self.pause = (2 * self.pause).min(PAUSE_MAX);
-        } else if is_proven {
+        } else if proven + open < 2 {
+            self.begin_phase(Phase::Together);
+        } else if self.phase == Phase::Trial && open == 0 {
             self.phase = Phase::InTurns;
+            self.pause = PAUSE_MIN;
         }
     }
 
     fn begin_phase(&mut self, phase: Phase) {
         self.phase = phase;
         for member in self.members.values_mut() {
-            // The last rate is where the next begin.
-            member.rates[1..].fill(0);
-            (member.trains, member.is_proven) = (0, false);
+            (member.turns, member.trains, member.rates, member.is_proven) = (0, 0, [0; TRAINS], false);
+            (member.met_percent, member.had_met_percent) = (0, 0);
         }
     }
 }
 
 impl Member {
-    fn new() -> Member {
-        Member {
-            begins: Instant::ZERO,
-            ends: Instant::ZERO,
-            met: Duration::ZERO,
-            had_met: false,
-            seen_trains: 0,
-            trains: 0,
-            rates: [0; TRAINS],
-            is_proven: false,
-        }
-    }
-
     fn take(&mut self, bytes_per_s: u64) {
         self.trains = self.trains.saturating_add(1);
         self.rates.rotate_right(1);
@@ -235,13 +280,13 @@ impl Member {
         (rates[0] > 0).then_some(rates[TRAINS / 2])
     }
 
-    fn has_met(&self) -> bool {
-        2 * self.met >= self.ends.since(self.begins) && self.met > Duration::ZERO
-    }
-
     fn is_present(&self, now: Instant) -> bool {
         now < self.ends + PRESENT_LASTS
     }
+}
+
+fn percent(part: Duration, all: Duration) -> u64 {
+    u64::try_from(part.as_nanos() * 100 / all.as_nanos().max(1)).unwrap_or(u64::MAX)
 }
 
 fn time_of(bytes: u64, bytes_per_s: u64) -> Duration {
@@ -282,8 +327,8 @@ mod tests {
                 .map(|n| {
                     let burst = Burst { bytes: MIB, bytes_per_s: self.bytes_per_s[n] };
                     let turn = self.crowd.begin(n, self.now, burst);
-                    self.bytes_per_s[n] = turn.bytes_per_s;
-                    turn.begins
+                    self.bytes_per_s[n] = self.bytes_per_s[n].max(turn.least_bytes_per_s);
+                    turn.at
                 })
                 .collect();
             let has_met = begins.windows(2).all(|two| two[1].since(two[0]) < time_of(MIB, LINE) / 2);
@@ -314,8 +359,8 @@ mod tests {
             assert_eq!(scene.crowd.phase, Phase::InTurns, "{count}");
             let burst = Burst { bytes: MIB, bytes_per_s: LINE };
             let now = scene.now + RTT;
-            let first = scene.crowd.begin(0, now, burst).begins;
-            let second = scene.crowd.begin(1, now, burst).begins;
+            let first = scene.crowd.begin(0, now, burst).at;
+            let second = scene.crowd.begin(1, now, burst).at;
             assert_eq!(first, now);
             assert_eq!(second.since(first), time_of(MIB, LINE) * TIME_PERCENT / 100);
         }
@@ -351,11 +396,54 @@ mod tests {
     }
 
     #[test]
+    fn a_newcomer_with_a_faster_line_ends_the_turns_of_all() {
+        let mut scene = Scene::new(2, true);
+        scene.rounds(100);
+        let burst = Burst { bytes: MIB, bytes_per_s: 10 * LINE };
+        for trains in 1..=TRAINS as u32 {
+            assert_eq!(scene.crowd.phase, Phase::InTurns);
+            let now = scene.now + RTT * trains;
+            scene.crowd.begin(7, now, burst);
+            scene.crowd.arrived(7, now, Arrived { trains, bytes_per_s: 10 * LINE, is_line: true });
+        }
+        assert_eq!(scene.crowd.phase, Phase::Together);
+    }
+
+    #[test]
+    fn who_cannot_be_measured_and_who_asks_for_little_is_not_held_back() {
+        let mut scene = Scene::new(2, true);
+        scene.rounds(100);
+        let now = scene.now + RTT;
+        let waits = |crowd: &mut Crowd, number, bytes| {
+            crowd.begin(0, now, Burst { bytes: MIB, bytes_per_s: LINE });
+            crowd.begin(number, now, Burst { bytes, bytes_per_s: LINE }).at > now
+        };
+        assert!(!waits(&mut scene.crowd, 7, MIB / 5), "little");
+        let blind: Vec<bool> = (0..10).map(|_| waits(&mut scene.crowd, 8, MIB / 2)).collect();
+        assert_eq!(blind, [[true; 8].as_slice(), &[false; 2]].concat());
+    }
+
+    #[test]
+    fn turns_end_when_nobody_is_left_and_when_no_train_comes() {
+        for is_gone in [true, false] {
+            let mut scene = Scene::new(2, true);
+            scene.rounds(100);
+            if is_gone {
+                scene.crowd.leave(0);
+            } else {
+                let late = scene.now + RTT + PRESENT_LASTS;
+                scene.crowd.begin(0, late, Burst { bytes: MIB, bytes_per_s: LINE });
+            }
+            assert_eq!(scene.crowd.phase, Phase::Together, "{is_gone}");
+        }
+    }
+
+    #[test]
     fn nobody_is_held_back_for_long_and_who_has_gone_is_forgotten() {
         let mut crowd = Crowd { phase: Phase::InTurns, ..Crowd::new() };
         let slow = Burst { bytes: u64::MAX, bytes_per_s: 0 };
         for number in 0..100 {
-            let begins = crowd.begin(number, Instant::ZERO, slow).begins;
+            let begins = crowd.begin(number, Instant::ZERO, slow).at;
             assert!(begins <= Instant::ZERO + HOLD_MAX, "{begins:?}");
         }
         (0..100).for_each(|number| crowd.leave(number));

@@ -34,7 +34,7 @@ mod word;
 
 pub use choice::Choice;
 pub use connections::{Connections, Traffic};
-pub use crowd::{Arrived, Burst, Crowd, Turn};
+pub use crowd::{Arrived, Burst, BurstStart, Crowd};
 pub use monitor::Monitor;
 pub use policy::{Decision, Observation, Policy, UNCAPPED};
 pub use share::{Claim, Sharing};

@@ -5,7 +5,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 
-use control::{Arrived, Burst, Claim, Decision, Turn};
+use control::{Arrived, Burst, BurstStart, Claim, Decision};
 use event::{Host, Instant, Login, SocketSample, WindowNotice};
 use net::{Interest, Poll, Ready, TcpInfo, clock, tcp, tcp_info};
 
@@ -54,8 +54,8 @@ pub struct Connection<P, D> {
     tx: Tx<D>,
     steering: Steering,
     spacing: Spacing,
-    /// Of the burst at hand; `None` between bursts.
-    turn: Option<Turn>,
+    /// Of the burst at hand, and how much of it is left; `None` between bursts.
+    burst: Option<(BurstStart, u64)>,
     /// Something is held back until then.
     resume_at: Option<Instant>,
     /// The most payload that has waited at one time since the last look.
@@ -80,7 +80,7 @@ impl<P, D> Connection<P, D> {
             tx: Tx::new(),
             steering,
             spacing: Spacing::new(),
-            turn: None,
+            burst: None,
             resume_at: None,
             burst_bytes: 0,
             acked_bytes: 0,
@@ -168,7 +168,7 @@ impl<P, D> Connection<P, D> {
         loop {
             self.tx.fill(sender);
             if self.tx.is_empty() {
-                self.turn = None;
+                self.end_burst();
                 self.wait_for(poll, Interest { writable: false, ..self.interest })?;
                 return Ok(Progress::Waits);
             }
@@ -177,7 +177,7 @@ impl<P, D> Connection<P, D> {
             }
             let now = if self.spacing.is_on() { clock::now() } else { Instant::ZERO };
             let waiting_bytes = self.tx.waiting_bytes();
-            let begins_at = self.turn.map(|turn| turn.begins);
+            let begins_at = self.burst.map(|(start, _)| start.at);
             let begins_at = begins_at.filter(|at| self.spacing.is_on() && now < *at);
             let spaced = if begins_at.is_some() { 0 } else { self.spacing.room(now, waiting_bytes) };
             if spaced == 0 {
@@ -195,6 +195,7 @@ impl<P, D> Connection<P, D> {
                 Ok(written) => {
                     total += written.bytes;
                     self.spacing.take(now, written.bytes);
+                    self.count_burst(written.bytes as u64);
                     for (departed, stamp) in self.tx.departed() {
                         self.departed.push(departed);
                         if let (Some(stamping), Some(stamp)) = (&mut self.stamping, stamp) {
@@ -214,22 +215,36 @@ impl<P, D> Connection<P, D> {
         }
     }
 
-    /// A burst of a lone request's data that is about to begin, if what waits is one: see [`Connection::take_turn`].
+    /// A burst of a lone request's data that is about to begin, if what waits is one: see [`Connection::start_burst`].
     /// `unsent_bytes` is payload that waits to be polled.
     pub fn next_burst(&self, unsent_bytes: u64) -> Option<Burst> {
-        let bytes = unsent_bytes + self.tx.waiting_bytes() as u64;
-        let is_new = self.turn.is_none();
-        self.spacing.burst(bytes).filter(|_| is_new)
+        let burst = self.spacing.burst(unsent_bytes + self.tx.waiting_bytes() as u64)?;
+        let is_bulk = self.steering.claim().is_some();
+        (self.burst.is_none() && !is_bulk).then_some(burst)
     }
 
-    /// The burst that is about to begin has its turn, before which nothing of it goes out.
-    pub fn take_turn(&mut self, turn: Turn) {
-        self.turn = Some(turn);
+    /// Nothing of the burst that is about to begin goes out before its time. What comes behind its bytes is another burst.
+    pub fn start_burst(&mut self, burst: Burst, start: BurstStart) {
+        self.burst = Some((start, burst.bytes));
         self.space(self.steering.decision());
     }
 
+    fn count_burst(&mut self, bytes: u64) {
+        let Some((_, left_bytes)) = &mut self.burst else { return };
+        *left_bytes = left_bytes.saturating_sub(bytes);
+        if *left_bytes == 0 {
+            self.end_burst();
+        }
+    }
+
+    fn end_burst(&mut self) {
+        if self.burst.take().is_some() {
+            self.space(self.steering.decision());
+        }
+    }
+
     fn space(&mut self, decision: Decision) {
-        let least = self.turn.map_or(0, |turn| turn.bytes_per_s);
+        let least = self.burst.map_or(0, |(start, _)| start.least_bytes_per_s);
         self.spacing.set(decision.burst_bytes_per_s.map(|rate| rate.max(least)), decision.burst_depth_bytes);
     }
 
@@ -386,5 +401,65 @@ impl<P, D> Connection<P, D> {
             self.interest = interest;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    use wire::iscsi::BHS_LEN;
+
+    use super::*;
+    use crate::tx::Outgoing;
+
+    /// A PDU to send.
+    struct Block(Option<Vec<u8>>);
+
+    impl Sender for Block {
+        type Data = Vec<u8>;
+
+        fn next(&mut self) -> Option<Outgoing<Vec<u8>>> {
+            let data = Some(self.0.take()?);
+            Some(Outgoing { header: [0; BHS_LEN], data, is_payload: true, mark: None, is_alone: false })
+        }
+
+        fn bytes<'a>(&'a self, data: &'a Vec<u8>) -> &'a [u8] {
+            data
+        }
+    }
+
+    #[test]
+    fn nothing_of_a_burst_goes_out_before_its_turn() {
+        const BYTES: usize = 120_000;
+        const BYTES_PER_S: u64 = 1 << 30;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let poll = Poll::new().unwrap();
+        let mut connection: Connection<(), Vec<u8>> =
+            Connection::new(stream, &poll, 1, Course::default()).unwrap();
+        assert_eq!(connection.next_burst(BYTES as u64), None, "it is not spaced");
+        connection.spacing.set(Some(BYTES_PER_S), 96 << 10);
+        let expected = Burst { bytes: BYTES as u64, bytes_per_s: BYTES_PER_S };
+        assert_eq!(connection.next_burst(BYTES as u64), Some(expected));
+        assert_eq!(connection.next_burst(64 << 10), None, "too short to be one");
+
+        let at = clock::now() + Duration::from_secs(3600);
+        connection.burst = Some((BurstStart { at, least_bytes_per_s: 0 }, BYTES as u64));
+        assert_eq!(connection.next_burst(BYTES as u64), None, "it waits for its time");
+        let mut block = Block(Some(vec![7; BYTES]));
+        let progress = connection.send(&poll, &mut block, 0).unwrap();
+        assert_eq!((progress, connection.resume_at()), (Progress::Waits, Some(at)));
+        assert_eq!(connection.sent_payload_bytes(), 0);
+
+        let at = clock::now();
+        connection.burst = Some((BurstStart { at, least_bytes_per_s: 0 }, BYTES as u64));
+        while connection.has_unsent() {
+            connection.send(&poll, &mut block, 0).unwrap();
+        }
+        assert_eq!(connection.sent_payload_bytes(), BYTES as u64);
+        assert!(connection.burst.is_none(), "it has ended");
     }
 }

@@ -233,7 +233,8 @@ impl Client {
         let was_login = self.awaits_login();
         let unsent_bytes = self.unsent_bytes(sides);
         if let Some(burst) = self.connection.next_burst(unsent_bytes) {
-            self.connection.take_turn(shared.crowd.begin(self.link.index, clock::now(), burst));
+            let start = shared.crowd.begin(self.link.index, clock::now(), burst);
+            self.connection.start_burst(burst, start);
         }
         let mut sender = Active { link: &mut self.link, sides, shared };
         let sent = self.connection.send(poll, &mut sender, unsent_bytes).map_err(End::Io)?;
