@@ -158,6 +158,7 @@ pub(crate) mod tests {
             handed_bytes_per_s: 0,
             has_company: false,
             paces_itself: false,
+            paced_one_by_one: false,
             granted: Granted::Unsaid,
             told: None,
             decided: decided(block_bytes),

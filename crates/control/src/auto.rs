@@ -29,6 +29,8 @@ pub(crate) struct Auto {
     threshold: Threshold,
     arrival: Arrival,
     granted_bytes_per_s: Option<u64>,
+    /// The kernel's pacing is too dear.
+    is_by_hand: bool,
 }
 
 impl Auto {
@@ -41,6 +43,7 @@ impl Auto {
             threshold: Threshold::new(),
             arrival: Arrival::default(),
             granted_bytes_per_s: None,
+            is_by_hand: false,
         }
     }
 }
@@ -49,10 +52,12 @@ impl Policy for Auto {
     fn observe(&mut self, seen: &Observation) {
         self.product.observe(seen);
         let cut = self.cuts.observe(seen);
-        self.cap.observe(seen, &self.product, cut);
         self.space.observe(seen, cut);
+        let line = self.space.line().filter(|_| seen.paced_one_by_one);
+        self.cap.observe(seen, &self.product, cut, line);
         self.threshold.observe(seen, cut);
         self.arrival.observe(seen);
+        self.is_by_hand = seen.paced_one_by_one;
         if !self.cap.is_bulk() {
             // Who does not share a line has no part of it, and a later burst is not to have the one of now.
             self.granted_bytes_per_s = None;
@@ -63,13 +68,16 @@ impl Policy for Auto {
         let cap = self.cap.pacing_bytes_per_s(&self.product);
         let granted = self.granted_bytes_per_s.unwrap_or(u64::MAX).max(PACED_MIN);
         let lone = (!self.cap.is_bulk()).then_some(&self.space);
+        let paced = cap.map(|cap| cap.min(granted));
+        let by_hand = paced.filter(|_| self.is_by_hand);
+        let handed = by_hand.filter(|_| self.cap.is_bulk()).map(|rate| rate.min(self.space.rate()));
         let look_lone = lone.and_then(Space::look_again).unwrap_or(Duration::MAX);
         Decision {
             block_bytes: None,
             outstanding_bytes: self.product.outstanding_bytes(),
             command_window: self.product.command_window(),
-            pacing_bytes_per_s: cap.map(|cap| cap.min(granted)),
-            burst_bytes_per_s: lone.and_then(Space::bytes_per_s),
+            pacing_bytes_per_s: if by_hand.is_some() { None } else { paced },
+            burst_bytes_per_s: handed.or_else(|| lone.and_then(Space::bytes_per_s)),
             burst_depth_bytes: self.space.depth_bytes(),
             thresholds_forgotten: self.threshold.forgotten(),
             look_again: self.cap.look_again(&self.product).min(look_lone),
@@ -143,6 +151,33 @@ mod tests {
         assert_eq!(auto.decide().pacing_bytes_per_s, Some(LINE / 4));
         auto.grant(None);
         assert_eq!(auto.decide().pacing_bytes_per_s, Some(UNCAPPED));
+    }
+
+    #[test]
+    fn where_packets_are_paced_one_by_one_bulk_is_handed_over_at_the_rate() {
+        let mut auto = auto(LINE, 1 << 20);
+        let bulk = Observation {
+            now: Instant::ZERO + 50 * RTT,
+            rtt: RTT,
+            min_rtt: Some(RTT),
+            cwnd_packets: 1000,
+            mss_bytes: 1448,
+            backlog_bytes: 64 << 20,
+            burst_bytes: 64 << 20,
+            delivery_rate_bytes_per_s: LINE,
+            ..QUIET
+        };
+        auto.observe(&bulk);
+        assert_eq!(
+            (auto.decide().pacing_bytes_per_s, auto.decide().burst_bytes_per_s),
+            (Some(UNCAPPED), None)
+        );
+        auto.observe(&Observation { paced_one_by_one: true, ..bulk });
+        assert_eq!(auto.decide().pacing_bytes_per_s, None);
+        let handed = auto.decide().burst_bytes_per_s.expect("it is in bulk");
+        assert!((1 << 20..4 * LINE).contains(&handed), "{handed}");
+        auto.grant(Some(LINE / 100));
+        assert_eq!(auto.decide().burst_bytes_per_s, Some(LINE / 100), "its part holds here too");
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub(crate) struct Cap {
     counter: Counter,
     claimant: Claimant,
     round_ends: Instant,
+    /// The round trip at the end of the last round.
+    round_rtt: Duration,
     /// Packets sent again, until the present round began and until now.
     lost_before: u64,
     lost: u64,
@@ -100,6 +102,7 @@ impl Cap {
             counter: Counter::default(),
             claimant: Claimant::default(),
             round_ends: Instant::ZERO,
+            round_rtt: Duration::ZERO,
             lost_before: 0,
             lost: 0,
             paced_from_bytes,
@@ -112,10 +115,20 @@ impl Cap {
     }
 
     /// Takes what was seen, after the product has, and the cut of the window if there was one.
-    pub(crate) fn observe(&mut self, seen: &Observation, product: &Product, cut: Option<Cut>) {
+    /// `line_bytes_per_s` is what the line carries, if that is known of trains.
+    pub(crate) fn observe(
+        &mut self,
+        seen: &Observation,
+        product: &Product,
+        cut: Option<Cut>,
+        line_bytes_per_s: Option<u64>,
+    ) {
         let path = Path { min_rtt: product.min_rtt().unwrap_or(seen.rtt), product_bytes: product.bytes() };
         // A rate that was limited by the application still shows what the path can carry at least.
-        if !seen.app_limited || seen.delivery_rate_bytes_per_s > self.delivered.max() {
+        // What is held back here is there to be sent, although the kernel has nothing.
+        let is_held = seen.paced_one_by_one && seen.was_spaced;
+        let app_limited = seen.app_limited && !is_held;
+        if !app_limited || seen.delivery_rate_bytes_per_s > self.delivered.max() {
             self.delivered.add(seen.delivery_rate_bytes_per_s);
         }
         self.paces_itself = seen.paces_itself;
@@ -148,7 +161,7 @@ impl Cap {
         // A few milliseconds of acknowledgements that came together must not count for much.
         let rate = self.counter.rate(seen.now, self.arrived_bytes, RATE_MIN_TIME.max(path.min_rtt / 4));
         if let Stage::Wary(wary) = &mut self.stage {
-            if let Some(rate) = rate {
+            for rate in rate.into_iter().chain(line_bytes_per_s) {
                 wary.learn(rate);
             }
             if path.has_small_queue(seen.rtt) {
@@ -156,7 +169,7 @@ impl Cap {
             }
         }
         if seen.now >= self.round_ends {
-            if is_sending && !seen.app_limited {
+            if is_sending && !app_limited {
                 self.round(seen, path, has_overflowed);
             }
             self.lost_before = self.lost;
@@ -219,6 +232,8 @@ impl Cap {
             | Stage::Wary(Wary { rounds_with_queue: CROWDED_ROUNDS.., .. }) => {
                 Stage::Crowded { rounds_left: OPEN_ROUNDS }
             }
+            // The ring of a device stays as short as it is.
+            Stage::Wary(wary) if wary.is_over() && seen.paced_one_by_one => Stage::Wary(wary.again()),
             Stage::Wary(wary) if wary.is_over() => self.capped(100, 0, 0),
             Stage::Wary(wary) => Stage::Wary(wary.feel(Round {
                 delivered_bytes_per_s: self.delivered.max(),
@@ -234,14 +249,17 @@ impl Cap {
                 let percent = 100 - u64::try_from(excess).unwrap_or(25).min(25);
                 self.capped(percent, rounds_with_queue + 1, 0)
             }
-            // What is a little too much makes a queue that is none yet.
-            Stage::Capped { bytes_per_s, .. } if path.has_small_queue(rtt) => self.raised(bytes_per_s, 0),
+            // What is a little too much makes a queue that is none yet, and grows. One that only stands may be the path's.
             Stage::Capped { bytes_per_s, rounds_without, .. } => {
-                self.raised(bytes_per_s / 100 * CREEP_PERCENT, rounds_without + 1)
+                let is_small = path.has_small_queue(rtt);
+                let is_growing = is_small && rtt > self.round_rtt + path.min_rtt / SMALL_QUEUE_SHARE;
+                let percent = if is_growing { 100 } else { CREEP_PERCENT };
+                self.raised(bytes_per_s / 100 * percent, if is_small { 0 } else { rounds_without + 1 })
             }
             Stage::Crowded { rounds_left: 0 } => self.capped(100, 0, 0),
             Stage::Crowded { rounds_left } => Stage::Crowded { rounds_left: rounds_left - 1 },
         };
+        self.round_rtt = rtt;
         self.delivered.advance();
     }
 

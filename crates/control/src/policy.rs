@@ -59,6 +59,8 @@ pub struct Observation {
     pub has_company: bool,
     /// Its congestion control knows itself how fast it may send (BBR).
     pub paces_itself: bool,
+    /// Its device takes packets one by one, so that the kernel's pacing needs a timer for each.
+    pub paced_one_by_one: bool,
     /// Mean length of the requests of late; zero if there were none.
     pub request_bytes: u64,
 }

@@ -159,6 +159,16 @@ impl Space {
         (self.has_bursts && is_long).then_some(self.bytes_per_s)
     }
 
+    /// As it stands, whether there are bursts or not.
+    pub(crate) fn rate(&self) -> u64 {
+        self.bytes_per_s
+    }
+
+    /// What the line carries, once that is found.
+    pub(crate) fn line(&self) -> Option<u64> {
+        self.is_found.then(|| self.typical()).filter(|rate| *rate > 0)
+    }
+
     /// The last train.
     pub(crate) fn arrived(&self) -> Option<Arrived> {
         (self.last.trains > 0).then_some(self.last)

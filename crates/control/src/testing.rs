@@ -34,5 +34,6 @@ pub(crate) const QUIET: Observation = Observation {
     handed_bytes_per_s: 0,
     has_company: false,
     paces_itself: false,
+    paced_one_by_one: false,
     request_bytes: 0,
 };

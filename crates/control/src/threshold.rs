@@ -14,6 +14,7 @@ use core::time::Duration;
 
 use event::{CongestionState, Instant, WindowKind};
 
+use crate::cap::BULK_BYTES;
 use crate::cuts::Cut;
 use crate::policy::Observation;
 use crate::space::SPACED_MIN_RTT;
@@ -56,12 +57,13 @@ impl Threshold {
         if let Some(cut) = cut {
             self.is_unfounded = cut.kind == WindowKind::CutHere && !seen.has_company;
         }
+        let is_lone = seen.backlog_bytes < BULK_BYTES;
         let burst_packets = seen.burst_bytes / u64::from(seen.mss_bytes.max(1));
         let is_small = PART * u64::from(seen.ssthresh_packets) < burst_packets;
         let is_long = seen.min_rtt.is_some_and(|rtt| rtt >= SPACED_MIN_RTT);
         // While a window is being cut it would go on falling.
         let is_open = seen.state == CongestionState::Open;
-        if !(self.is_unfounded && is_small && is_long && is_open) || seen.now < self.next_at {
+        if !(self.is_unfounded && is_lone && is_small && is_long && is_open) || seen.now < self.next_at {
             return;
         }
         self.is_unfounded = false;

@@ -12,6 +12,8 @@ use crate::policy::Observation;
 const SETTLING_ROUNDS: u32 = 4;
 /// Rounds after an overflow in which the way is felt.
 const WARY_ROUNDS: u32 = 200;
+/// After that many, of what was taken for the line, where the queue stays as small as it was.
+const AGAIN_PERCENT: u64 = 102;
 
 /// After an overflow.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +59,12 @@ impl Wary {
     /// Whether enough rounds have gone by that the way need not be felt any more.
     pub(crate) fn is_over(&self) -> bool {
         self.rounds_left == 0
+    }
+
+    /// The same for as long again, a little faster: the line may have become so.
+    pub(crate) fn again(self) -> Wary {
+        let line_bytes_per_s = self.line_bytes_per_s / 100 * AGAIN_PERCENT;
+        Wary { line_bytes_per_s, rounds_left: WARY_ROUNDS - SETTLING_ROUNDS - 1, ..self }
     }
 
     fn is_settled(&self) -> bool {

@@ -7,6 +7,7 @@ use std::net::TcpStream;
 
 use control::{Arrived, Choice, Claim, Decision, Monitor, Observation, PART_LASTS, Policy};
 use event::{BitRate, Granted, Instant, Steered, WindowNotice};
+use net::interface::takes_super_packets;
 use net::{TcpInfo, tcp};
 
 use crate::tuning::Tuning;
@@ -27,6 +28,8 @@ pub struct Steering {
     /// What the other end left it of the line is no longer in force from then on.
     part_ends: Option<Instant>,
     paces_itself: bool,
+    /// Asked when something is to be paced for the first time.
+    paced_one_by_one: Option<bool>,
 }
 
 /// How fast a connection may send.
@@ -84,6 +87,7 @@ impl Steering {
             told: None,
             part_ends: None,
             paces_itself: tcp::paces_itself(stream)?,
+            paced_one_by_one: None,
         })
     }
 
@@ -126,6 +130,7 @@ impl Steering {
             handed_bytes_per_s: work.handed_bytes_per_s,
             has_company: work.has_company,
             paces_itself: self.paces_itself,
+            paced_one_by_one: self.paced_one_by_one == Some(true),
             request_bytes: work.request_bytes,
         };
         self.policy.observe(&seen);
@@ -136,7 +141,14 @@ impl Steering {
         self.decide();
         let decision = self.decision;
         if let Some(bytes_per_s) = decision.pacing_bytes_per_s {
-            self.tuning.pace(stream, bytes_per_s)?;
+            // A host that does not say is one like most.
+            let one_by_one = self.paced_one_by_one.get_or_insert_with(|| {
+                stream.local_addr().is_ok_and(|local| !takes_super_packets(local.ip()).unwrap_or(true))
+            });
+            // The policy is told first.
+            if !*one_by_one || seen.paced_one_by_one {
+                self.tuning.pace(stream, bytes_per_s)?;
+            }
         }
         self.tuning.forget(stream, decision.thresholds_forgotten);
         self.tuning.follow_rate(stream, info.delivery_rate_bytes_per_s, info.min_rtt)?;
@@ -146,6 +158,7 @@ impl Steering {
             handed_bytes_per_s: seen.handed_bytes_per_s,
             has_company: seen.has_company,
             paces_itself: seen.paces_itself,
+            paced_one_by_one: seen.paced_one_by_one,
             granted: std::mem::take(&mut self.granted),
             told: self.told.take(),
             decided: self.policy.decide().recorded(),

@@ -16,6 +16,8 @@ pub struct Steered {
     pub has_company: bool,
     /// Its congestion control knows itself how fast it may send (BBR).
     pub paces_itself: bool,
+    /// Its device takes packets one by one, so that the kernel's pacing needs a timer for each.
+    pub paced_one_by_one: bool,
     /// What the process had left the connection of the line since the sample before.
     pub granted: Granted,
     /// The last word of the other end about its window since the sample before.

@@ -190,6 +190,7 @@ fn observation(sample: &SocketSample) -> Observation {
         handed_bytes_per_s: steered.map_or(0, |steered| steered.handed_bytes_per_s),
         has_company: steered.is_some_and(|steered| steered.has_company),
         paces_itself: steered.is_some_and(|steered| steered.paces_itself),
+        paced_one_by_one: steered.is_some_and(|steered| steered.paced_one_by_one),
         request_bytes: sample.request_bytes,
     }
 }
@@ -272,8 +273,8 @@ mod tests {
     /// The n-th look at a connection that has lone requests and a lot to send by turns, and how it was steered then. What
     /// was held back is first handed over slowly, and then faster than the line. In the end the device cuts its window.
     fn look(at: u64) -> SocketSample {
-        let is_lone = at % 100 < 50;
         let is_cut = at >= LOOKS - 20;
+        let is_lone = if is_cut { at < LOOKS - 10 } else { at % 100 < 50 };
         let granted = match at % 10 {
             3 => Granted::Part(30_000_000),
             7 => Granted::All,
@@ -287,6 +288,7 @@ mod tests {
             handed_bytes_per_s: if at < LOOKS / 2 { 20_000_000 } else { 120_000_000 },
             has_company: true,
             paces_itself: false,
+            paced_one_by_one: false,
             granted,
             told: (at % 40 == 9).then_some(notice),
             decided: Choice::None.policy().decide().recorded(),
@@ -344,12 +346,13 @@ mod tests {
     #[test]
     fn every_column_that_a_policy_is_shown_counts() {
         let table = recorded(Choice::Auto);
-        let forget: [fn(&mut Steered); 6] = [
+        let forget: [fn(&mut Steered); 7] = [
             |steered| steered.burst_bytes = 0,
             |steered| steered.was_spaced = false,
             |steered| steered.handed_bytes_per_s = 0,
             |steered| steered.has_company = false,
             |steered| steered.paces_itself = true,
+            |steered| steered.paced_one_by_one = true,
             |steered| steered.granted = Granted::Unsaid,
         ];
         for (n, forget) in forget.into_iter().enumerate() {

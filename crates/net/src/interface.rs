@@ -10,11 +10,16 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::rtnetlink::{NLM_F_CREATE, NLM_F_EXCL, attribute, request};
+use crate::offload;
+use crate::rtnetlink::{NLM_F_CREATE, NLM_F_EXCL, attribute, attributes, dump, request};
 
 // linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h
 const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
+const RTM_GETADDR: u16 = 22;
+/// struct ifaddrmsg: family, prefix, flags, scope, index
+const IFADDRMSG_BYTES: usize = 8;
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
@@ -118,6 +123,44 @@ pub fn add_address(name: &str, address: IpAddr, prefix_bits: u8) -> io::Result<(
     request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &body)
 }
 
+/// Whether the device that has the address `local` takes super-packets from TCP. An address that no device has is nobody's
+/// business.
+pub fn takes_super_packets(local: IpAddr) -> io::Result<bool> {
+    let local = local.to_canonical();
+    let bytes = match local {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    };
+    let mut index = None;
+    dump(RTM_GETADDR, &[0; IFADDRMSG_BYTES], RTM_NEWADDR, |body| {
+        let Some((head, rest)) = body.split_first_chunk::<IFADDRMSG_BYTES>() else { return };
+        let is_it =
+            attributes(rest).any(|(kind, value)| matches!(kind, IFA_LOCAL | IFA_ADDRESS) && value == bytes);
+        if is_it {
+            index = head[4..].first_chunk().map(|index| i32::from_ne_bytes(*index));
+        }
+    })?;
+    let Some(index) = index else { return Ok(true) };
+    let (mut name, mut segments) = (None, u32::MAX);
+    dump(RTM_GETLINK, &[0; IFINFOMSG_BYTES], RTM_NEWLINK, |body| {
+        let Some((head, rest)) = body.split_first_chunk::<IFINFOMSG_BYTES>() else { return };
+        if head[4..].first_chunk().map(|index| i32::from_ne_bytes(*index)) != Some(index) {
+            return;
+        }
+        for (kind, value) in attributes(rest) {
+            match kind {
+                IFLA_IFNAME => name = std::ffi::CStr::from_bytes_until_nul(value).ok().map(ToOwned::to_owned),
+                IFLA_GSO_MAX_SEGS => {
+                    segments = value.first_chunk().map_or(u32::MAX, |value| u32::from_ne_bytes(*value));
+                }
+                _ => {}
+            }
+        }
+    })?;
+    let Some(name) = name.and_then(|name| name.into_string().ok()) else { return Ok(true) };
+    Ok(segments > 1 && offload::segments(&name)?)
+}
+
 /// Packets that the device `name` refused to send since it was made, for want of room.
 pub fn transmit_drops(name: &str) -> io::Result<u64> {
     // /proc/net would show the namespace of the process, not of this thread.
@@ -141,5 +184,17 @@ pub(crate) fn index_of(name: &str) -> io::Result<u32> {
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
         0 => Err(io::Error::last_os_error()),
         index => Ok(index),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_takes_super_packets_and_an_address_of_nobody_is_none_of_our_business() {
+        for address in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "203.0.113.77"] {
+            assert!(takes_super_packets(address.parse().unwrap()).expect("anybody may ask"), "{address}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use crate::syscall::check;
 
 // linux/ethtool.h
+const ETHTOOL_GGSO: u32 = 0x23;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
@@ -15,12 +16,23 @@ const NAME_BYTES: usize = 32;
 /// Kernels have some seventy; more than this is none of the answers we know.
 const FEATURES_MAX: usize = 1024;
 
-/// Lets the kernel do `feature` itself before packets come to the device `name`; that it never did is no error.
-pub fn without(name: &str, feature: &str) -> io::Result<()> {
+/// Whether TCP may build super-packets for the device `name`, which it or the kernel cuts up behind TCP.
+pub fn segments(name: &str) -> io::Result<bool> {
+    let mut value = [ETHTOOL_GGSO, 0];
+    ask(&control_socket()?, name, &mut value)?;
+    Ok(value[1] != 0)
+}
+
+fn control_socket() -> io::Result<OwnedFd> {
     // SAFETY: no pointers are passed.
     let raw = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
     // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
-    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// Lets the kernel do `feature` itself before packets come to the device `name`; that it never did is no error.
+pub fn without(name: &str, feature: &str) -> io::Result<()> {
+    let socket = control_socket()?;
     // struct ethtool_sset_info: command, nothing, mask of the sets in eight bytes, number of strings of each
     let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
     ask(&socket, name, &mut info)?;

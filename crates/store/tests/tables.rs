@@ -77,6 +77,7 @@ fn steered(i: u64) -> Steered {
         handed_bytes_per_s: i * 23,
         has_company: i.is_multiple_of(3),
         paces_itself: i.is_multiple_of(5),
+        paced_one_by_one: i.is_multiple_of(7),
         granted: [Granted::Unsaid, Granted::All, Granted::Part(i + 1)][i as usize % 3],
         told: i.is_multiple_of(4).then_some(notice),
         decided: Decided {

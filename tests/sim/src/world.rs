@@ -183,6 +183,7 @@ impl World {
             handed_bytes_per_s: 0,
             has_company: false,
             paces_itself: false,
+            paced_one_by_one: false,
             request_bytes: running.request_bytes(),
         });
         self.look_at = self.now + self.policy.decide().look_again;

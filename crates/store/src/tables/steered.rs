@@ -19,6 +19,8 @@ pub struct SteeredColumns {
     pub has_company: Vec<u32>,
     /// 1 if its congestion control knows itself how fast it may send.
     pub paces_itself: Vec<u32>,
+    /// 1 if its device takes packets one by one.
+    pub paced_one_by_one: Vec<u32>,
     /// What the process left the connection of the line; 0 if it said nothing, 2^64 − 1 is everything.
     pub granted_bytes_per_s: Vec<u64>,
     /// The last word of the other end about its window.
@@ -52,6 +54,7 @@ const NOBODY: Steered = Steered {
     handed_bytes_per_s: 0,
     has_company: false,
     paces_itself: false,
+    paced_one_by_one: false,
     granted: Granted::Unsaid,
     told: None,
     decided: Decided {
@@ -85,6 +88,7 @@ impl SteeredColumns {
             handed_bytes_per_s: self.handed_bytes_per_s[row],
             has_company: self.has_company[row] != 0,
             paces_itself: self.paces_itself[row] != 0,
+            paced_one_by_one: self.paced_one_by_one[row] != 0,
             granted: match self.granted_bytes_per_s[row] {
                 0 => Granted::Unsaid,
                 u64::MAX => Granted::All,
@@ -106,6 +110,7 @@ impl SteeredColumns {
             handed_bytes_per_s,
             has_company,
             paces_itself,
+            paced_one_by_one,
             granted,
             told,
             decided,
@@ -115,6 +120,7 @@ impl SteeredColumns {
         self.handed_bytes_per_s.push(handed_bytes_per_s);
         self.has_company.push(u32::from(has_company));
         self.paces_itself.push(u32::from(paces_itself));
+        self.paced_one_by_one.push(u32::from(paced_one_by_one));
         self.granted_bytes_per_s.push(match granted {
             Granted::Unsaid => 0,
             Granted::All => u64::MAX,
@@ -139,6 +145,7 @@ impl SteeredColumns {
         self.handed_bytes_per_s.extend(other.handed_bytes_per_s);
         self.has_company.extend(other.has_company);
         self.paces_itself.extend(other.paces_itself);
+        self.paced_one_by_one.extend(other.paced_one_by_one);
         self.granted_bytes_per_s.extend(other.granted_bytes_per_s);
         self.told.extend(other.told);
         self.told_cwnd_packets.extend(other.told_cwnd_packets);
@@ -159,6 +166,7 @@ impl SteeredColumns {
         visitor.u64("handed_bytes_per_s", &mut self.handed_bytes_per_s)?;
         visitor.u32("has_company", &mut self.has_company)?;
         visitor.u32("paces_itself", &mut self.paces_itself)?;
+        visitor.u32("paced_one_by_one", &mut self.paced_one_by_one)?;
         visitor.u64("granted_bytes_per_s", &mut self.granted_bytes_per_s)?;
         visitor.word("told", &mut self.told)?;
         visitor.u32("told_cwnd_packets", &mut self.told_cwnd_packets)?;
