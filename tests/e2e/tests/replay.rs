@@ -79,6 +79,16 @@ fn check_the_same(document: &Value) -> u64 {
     counts.sum()
 }
 
+/// Whether bulk is handed over at a rate because its device takes packets one by one.
+fn is_by_hand(row: &SocketSample) -> bool {
+    let is_bulk = row.unsent_bytes + u64::from(row.notsent_bytes) >= 2 << 20;
+    row.steered.is_some_and(|steered| {
+        let decided = steered.decided;
+        let is_handed = decided.burst_bytes_per_s < u64::MAX && decided.pacing_bytes_per_s == u64::MAX;
+        steered.paced_one_by_one && is_bulk && is_handed
+    })
+}
+
 #[test]
 fn what_a_policy_decided_it_decides_again() {
     need!(path::available());
@@ -93,6 +103,11 @@ fn what_a_policy_decided_it_decides_again() {
     assert!(check_the_same(&document) > 20);
     let is_part = |row: &SocketSample| row.steered.is_some_and(|s| matches!(s.granted, Granted::Part(_)));
     assert!(rows.iter().any(is_part), "the target has shared the line");
+    assert!(!rows.iter().any(is_by_hand), "its device takes super-packets");
+    // A lot to send through a device that takes packets one by one: handed over, and not paced by the kernel.
+    let (document, rows) = replayed("--delay 8ms --rate 200mbit --ring 256", "--depth 16", "auto");
+    assert!(check_the_same(&document) > 20);
+    assert!(rows.iter().any(is_by_hand), "the far device takes no super-packets");
     // A policy that listens to what the other end tells.
     let (document, rows) = replayed("--delay 8ms --ring 80", "--depth 1", "study");
     check_the_same(&document);
