@@ -2,7 +2,8 @@
 //!
 //! Two things could make it slower. Data that are handed over in portions fill a window less, and a window that is not
 //! filled does not grow; and a train that is handed over slower than the line ends CUBIC's slow start sooner. Both
-//! senders are modelled by the kernel's rules (`testing/sender.rs`) and compared with each other.
+//! senders are modelled by the kernel's rules (`testing/sender.rs`) and compared with each other; several at a time too,
+//! whose bursts take turns or do not (`crowd.rs`).
 
 use core::cell::RefCell;
 use core::time::Duration;

@@ -43,14 +43,14 @@ const ABOVE_MOST_PERCENT: u64 = 125;
 const FREE_ROUNDS: u32 = 6;
 /// Rounds with a standing queue after which it is others who fill it.
 const CROWDED_ROUNDS: u32 = 20;
+/// Rounds without a cap after that.
+const OPEN_ROUNDS: u32 = 16;
 /// Of the packets of a round, one in so many lost is an overflow and not chance; and at least so many.
 const OVERFLOW_SHARE: u64 = 50;
 const OVERFLOW_PACKETS: u64 = 16;
 /// A queue that is known to be small stands from here on: a part of the round trip, and a millisecond of noise.
 const SMALL_QUEUE_SHARE: u32 = 400;
 const SMALL_QUEUE_NOISE: Duration = Duration::from_millis(1);
-/// Rounds without a cap after that.
-const OPEN_ROUNDS: u32 = 16;
 
 /// See the file's beginning.
 #[derive(Clone, Debug)]
@@ -124,10 +124,10 @@ impl Cap {
         line_bytes_per_s: Option<u64>,
     ) {
         let path = Path { min_rtt: product.min_rtt().unwrap_or(seen.rtt), product_bytes: product.bytes() };
-        // A rate that was limited by the application still shows what the path can carry at least.
         // What is held back here is there to be sent, although the kernel has nothing.
         let is_held = seen.paced_one_by_one && seen.was_spaced;
         let app_limited = seen.app_limited && !is_held;
+        // A rate that was limited by the application still shows what the path can carry at least.
         if !app_limited || seen.delivery_rate_bytes_per_s > self.delivered.max() {
             self.delivered.add(seen.delivery_rate_bytes_per_s);
         }

@@ -1,10 +1,10 @@
-//! Network devices of the calling thread's namespace: up, sizes, addresses, counters.
+//! Network devices of the calling thread's namespace: up, sizes, addresses, counters, super-packets.
 //!
 //! Speaks rtnetlink (rtnetlink(7)) because the limit of super-packets can be set no other way, and needs no
 //! `ip` on the machine.
 #![allow(unsafe_code)]
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
 use std::net::IpAddr;
@@ -149,7 +149,7 @@ pub fn takes_super_packets(local: IpAddr) -> io::Result<bool> {
         }
         for (kind, value) in attributes(rest) {
             match kind {
-                IFLA_IFNAME => name = std::ffi::CStr::from_bytes_until_nul(value).ok().map(ToOwned::to_owned),
+                IFLA_IFNAME => name = CStr::from_bytes_until_nul(value).ok().map(ToOwned::to_owned),
                 IFLA_GSO_MAX_SEGS => {
                     segments = value.first_chunk().map_or(u32::MAX, |value| u32::from_ne_bytes(*value));
                 }
