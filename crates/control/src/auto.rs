@@ -16,8 +16,16 @@ use crate::cuts::Cuts;
 use crate::policy::{Decision, Observation, Policy};
 use crate::product::Product;
 use crate::share::Claim;
-use crate::space::Space;
+use crate::space::{START_BYTES_PER_S, Space};
 use crate::threshold::Threshold;
+use crate::wary::window_rate;
+
+const BULK_DEPTHS_PER_S: u64 = 3000;
+const BULK_DEPTH_MIN_BYTES: u64 = 12 << 10;
+/// A window that grows is spread over a third of the round trip: after half of one CUBIC takes the line for full.
+const WINDOW_TIMES: u64 = 3;
+/// And no more than so much of what arrives, in percent, so that the ring is not too full when the line is.
+const GROWTH_PERCENT: u64 = 150;
 
 /// See the file's beginning.
 #[derive(Clone, Debug)]
@@ -31,6 +39,8 @@ pub(crate) struct Auto {
     granted_bytes_per_s: Option<u64>,
     /// The kernel's pacing is too dear.
     is_by_hand: bool,
+    /// What the kernel's pacing would let out of a window that grows.
+    window_bytes_per_s: u64,
 }
 
 impl Auto {
@@ -44,8 +54,22 @@ impl Auto {
             arrival: Arrival::default(),
             granted_bytes_per_s: None,
             is_by_hand: false,
+            window_bytes_per_s: u64::MAX,
         }
     }
+}
+
+impl Auto {
+    /// How fast bulk is handed over as long as nobody knows what the device takes.
+    fn growing_bytes_per_s(&self) -> u64 {
+        let arrived = self.cap.claim().and_then(|claim| claim.rate_bytes_per_s).unwrap_or(0);
+        START_BYTES_PER_S.max(arrived / 100 * GROWTH_PERCENT).min(self.window_bytes_per_s)
+    }
+}
+
+/// What is handed over at one time of what never ends: little enough that several who do so at once fit a ring of 80.
+fn bulk_depth_bytes(bytes_per_s: u64, most_bytes: u64) -> u64 {
+    (bytes_per_s / BULK_DEPTHS_PER_S).min(most_bytes).max(BULK_DEPTH_MIN_BYTES)
 }
 
 impl Policy for Auto {
@@ -58,6 +82,8 @@ impl Policy for Auto {
         self.threshold.observe(seen, cut);
         self.arrival.observe(seen);
         self.is_by_hand = seen.paced_one_by_one;
+        self.window_bytes_per_s =
+            window_rate(seen, seen.min_rtt.unwrap_or(seen.rtt).as_nanos()).saturating_mul(WINDOW_TIMES);
         if !self.cap.is_bulk() {
             // Who does not share a line has no part of it, and a later burst is not to have the one of now.
             self.granted_bytes_per_s = None;
@@ -66,11 +92,17 @@ impl Policy for Auto {
 
     fn decide(&self) -> Decision {
         let cap = self.cap.pacing_bytes_per_s(&self.product);
-        let granted = self.granted_bytes_per_s.unwrap_or(u64::MAX).max(PACED_MIN);
+        let granted = self.granted_bytes_per_s.map(|part| part.max(PACED_MIN));
         let lone = (!self.cap.is_bulk()).then_some(&self.space);
-        let paced = cap.map(|cap| cap.min(granted));
+        let paced = cap.map(|cap| cap.min(granted.unwrap_or(u64::MAX)));
         let by_hand = paced.filter(|_| self.is_by_hand);
-        let handed = by_hand.filter(|_| self.cap.is_bulk()).map(|rate| rate.min(self.space.rate()));
+        let handed = by_hand.filter(|_| self.cap.is_bulk()).map(|rate| match granted {
+            // Who knows of all that go out there knows what the ring takes.
+            Some(part) if self.cap.is_wary() => part,
+            Some(_) => rate,
+            None => rate.min(self.growing_bytes_per_s()),
+        });
+        let depth_bytes = self.space.depth_bytes();
         let look_lone = lone.and_then(Space::look_again).unwrap_or(Duration::MAX);
         Decision {
             block_bytes: None,
@@ -78,7 +110,7 @@ impl Policy for Auto {
             command_window: self.product.command_window(),
             pacing_bytes_per_s: if by_hand.is_some() { None } else { paced },
             burst_bytes_per_s: handed.or_else(|| lone.and_then(Space::bytes_per_s)),
-            burst_depth_bytes: self.space.depth_bytes(),
+            burst_depth_bytes: handed.map_or(depth_bytes, |rate| bulk_depth_bytes(rate, depth_bytes)),
             thresholds_forgotten: self.threshold.forgotten(),
             look_again: self.cap.look_again(&self.product).min(look_lone),
         }

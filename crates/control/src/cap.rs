@@ -21,11 +21,11 @@ use crate::cuts::Cut;
 use crate::max_filter::MaxFilter;
 use crate::policy::{Observation, UNCAPPED};
 use crate::product::{Product, RATE_MIN_TIME};
-use crate::share::Claim;
+use crate::share::{Claim, Handed};
 use crate::wary::{Round, Wary, window_rate};
 
 /// A sender with less than this to send is left uncapped, so that a lone request goes out at once.
-pub(crate) const BULK_BYTES: u64 = 2 << 20;
+pub const BULK_BYTES: u64 = 2 << 20;
 /// Paths shorter than this are not paced.
 pub(crate) const PACED_MIN_RTT: Duration = Duration::from_millis(1);
 /// Least cap, in bytes per second: below it one packet would wait for many round trips.
@@ -39,6 +39,13 @@ const LOOK_LATER: Duration = Duration::from_millis(20);
 const ABOVE_PERCENT: u64 = 105;
 const CREEP_PERCENT: u64 = 103;
 const ABOVE_MOST_PERCENT: u64 = 125;
+/// BBR looks for a faster line by being a quarter faster than the line now and then: where it never is, it takes less and
+/// less for the line. At its start it is faster by 2.9, until what arrives has not become more for three rounds with enough to
+/// send; if what is sent comes from elsewhere there is never enough for that, and it stays so for ever, with a fifth lost. So
+/// at its start it is capped like others.
+const PROBING_PERCENT: u64 = 130;
+/// It has left its start if it wants less than so much of its cap.
+const LEFT_PERCENT: u64 = 98;
 /// Rounds a little above the line without any queue after which it is no longer the line.
 const FREE_ROUNDS: u32 = 6;
 /// Rounds with a standing queue after which it is others who fill it.
@@ -62,6 +69,7 @@ pub(crate) struct Cap {
     arrived_bytes: u64,
     counter: Counter,
     claimant: Claimant,
+    handed: Option<Handed>,
     round_ends: Instant,
     /// The round trip at the end of the last round.
     round_rtt: Duration,
@@ -71,8 +79,10 @@ pub(crate) struct Cap {
     /// What has to be sent at one time for pacing to begin.
     paced_from_bytes: u64,
     is_paced: bool,
-    /// It needs no cap.
+    /// Its congestion control has a cap of its own.
     paces_itself: bool,
+    /// And it has left its start, where it is far too fast.
+    has_left_start: bool,
     /// There has been a lot to send.
     was_bulk: bool,
     /// There is a lot to send.
@@ -101,6 +111,7 @@ impl Cap {
             arrived_bytes: 0,
             counter: Counter::default(),
             claimant: Claimant::default(),
+            handed: None,
             round_ends: Instant::ZERO,
             round_rtt: Duration::ZERO,
             lost_before: 0,
@@ -108,6 +119,7 @@ impl Cap {
             paced_from_bytes,
             is_paced: false,
             paces_itself: false,
+            has_left_start: false,
             was_bulk: false,
             is_bulk: false,
             stage: Stage::Ramp,
@@ -124,9 +136,14 @@ impl Cap {
         line_bytes_per_s: Option<u64>,
     ) {
         let path = Path { min_rtt: product.min_rtt().unwrap_or(seen.rtt), product_bytes: product.bytes() };
-        // What is held back here is there to be sent, although the kernel has nothing.
+        if let Stage::Capped { bytes_per_s, .. } | Stage::Wary(Wary { bytes_per_s, .. }) = self.stage {
+            let wants_less = seen.pacing_rate_bytes_per_s < bytes_per_s / 100 * LEFT_PERCENT;
+            self.has_left_start |= seen.paces_itself && wants_less;
+        }
+        // What is held back here is there to be sent, although the kernel has nothing. And whoever is too fast for his own
+        // application has filled the line before.
         let is_held = seen.paced_one_by_one && seen.was_spaced;
-        let app_limited = seen.app_limited && !is_held;
+        let app_limited = seen.app_limited && !is_held && !(seen.paces_itself && self.is_bulk);
         // A rate that was limited by the application still shows what the path can carry at least.
         if !app_limited || seen.delivery_rate_bytes_per_s > self.delivered.max() {
             self.delivered.add(seen.delivery_rate_bytes_per_s);
@@ -157,7 +174,9 @@ impl Cap {
         }
         self.count(seen);
         let has_queue = has_overflowed || path.has_queue(seen.rtt);
-        self.claimant.observe(seen.now, self.arrived_bytes, seen.rtt.max(RATE_MIN_TIME), has_queue);
+        self.handed =
+            seen.paced_one_by_one.then_some(Handed { rtt: seen.rtt, is_refused: has_filled_device });
+        self.claimant.observe(seen.now, self.arrived_bytes, self.counted_over(seen.rtt), has_queue);
         // A few milliseconds of acknowledgements that came together must not count for much.
         let rate = self.counter.rate(seen.now, self.arrived_bytes, RATE_MIN_TIME.max(path.min_rtt / 4));
         if let Stage::Wary(wary) = &mut self.stage {
@@ -181,9 +200,8 @@ impl Cap {
     pub(crate) fn pacing_bytes_per_s(&self, product: &Product) -> Option<u64> {
         let is_long = product.min_rtt().is_some_and(|rtt| rtt >= PACED_MIN_RTT);
         (self.is_paced && is_long).then_some(match self.stage {
-            // BBR looks for a faster line by being faster than the line now and then. Under a cap it never is, and what it
-            // takes for the line becomes less and less.
-            _ if self.paces_itself => UNCAPPED,
+            Stage::Ramp => UNCAPPED,
+            _ if self.has_left_start && self.is_bulk => self.delivered.max() / 100 * PROBING_PERCENT,
             Stage::Capped { bytes_per_s, .. } | Stage::Wary(Wary { bytes_per_s, .. }) if self.is_bulk => {
                 bytes_per_s.max(PACED_MIN)
             }
@@ -197,9 +215,19 @@ impl Cap {
         self.is_bulk
     }
 
+    /// Whether a small queue has overflowed, so that its way is felt.
+    pub(crate) fn is_wary(&self) -> bool {
+        matches!(self.stage, Stage::Wary(_))
+    }
+
     /// What a sender in bulk claims of the line.
     pub(crate) fn claim(&self) -> Option<Claim> {
-        self.is_bulk.then(|| self.claimant.claim())
+        self.is_bulk.then(|| Claim { handed: self.handed, ..self.claimant.claim() })
+    }
+
+    /// What is handed over at its time arrives so, and does not come in bunches.
+    fn counted_over(&self, rtt: Duration) -> Duration {
+        if self.handed.is_some() { rtt } else { rtt.max(RATE_MIN_TIME) }
     }
 
     /// How soon to look again.

@@ -45,6 +45,7 @@ impl Claimant {
             rate_bytes_per_s: self.rate_bytes_per_s,
             has_queue: self.has_queue,
             had_queue: self.had_queue,
+            handed: None,
         }
     }
 }

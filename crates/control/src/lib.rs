@@ -9,6 +9,8 @@ mod arrival;
 mod auto;
 #[cfg(test)]
 mod beside;
+#[cfg(test)]
+mod bulk;
 mod cap;
 mod choice;
 mod claimant;
@@ -22,6 +24,7 @@ mod none;
 mod pace;
 mod policy;
 mod product;
+mod ring;
 mod share;
 mod space;
 mod study;
@@ -32,10 +35,11 @@ mod train;
 mod wary;
 mod word;
 
+pub use cap::BULK_BYTES;
 pub use choice::Choice;
 pub use connections::{Connections, Traffic};
 pub use crowd::{Arrived, Burst, BurstStart, Crowd};
 pub use monitor::Monitor;
 pub use policy::{Decision, Observation, Policy, UNCAPPED};
-pub use share::{Claim, Sharing};
+pub use share::{Claim, Handed, Sharing};
 pub use word::{PART_LASTS, Word, Words};

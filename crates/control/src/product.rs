@@ -1,7 +1,7 @@
 //! The bandwidth-delay product of a connection, as measured, and how much outstanding follows from it.
 //!
 //! Twice the product is kept under way, and four times while it still grows, so that a window which doubles every
-//! round trip is never short of data. What is too much waits at the sender, not in the network. The rate is measured
+//! round trip is never short of data, and under BBR, whose window is twice the product, and at its start 2.9 times. What is too much waits at the sender, not in the network. The rate is measured
 //! over whole round trips: what an application reads at one go after a pause was not carried that fast.
 
 use core::time::Duration;
@@ -29,6 +29,7 @@ pub(crate) struct Product {
     moved_before: u64,
     counter: Counter,
     request_bytes: u64,
+    paces_itself: bool,
 }
 
 impl Product {
@@ -39,12 +40,14 @@ impl Product {
             moved_before: 0,
             counter: Counter::default(),
             request_bytes: 0,
+            paces_itself: false,
         }
     }
 
     /// Takes what has been moved; a rate is known after a round trip.
     pub(crate) fn observe(&mut self, seen: &Observation) {
         self.min_rtt = seen.min_rtt.or(self.min_rtt);
+        self.paces_itself = seen.paces_itself;
         if seen.request_bytes > 0 {
             self.request_bytes = seen.request_bytes;
         }
@@ -69,7 +72,7 @@ impl Product {
 
     /// Payload to keep outstanding.
     pub(crate) fn outstanding_bytes(&self) -> u64 {
-        let factor = if self.is_growing() { 4 } else { 2 };
+        let factor = if self.is_growing() || self.paces_itself { 4 } else { 2 };
         self.bytes().saturating_mul(factor).clamp(OUTSTANDING_MIN_BYTES, OUTSTANDING_MAX_BYTES)
     }
 

@@ -16,9 +16,10 @@ use event::Instant;
 
 use crate::cap::PACED_MIN;
 use crate::max_filter::MaxFilter;
+use crate::ring::Ring;
 
 /// One sender in bulk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Claim {
     /// Its weight, at least 1.
     pub weight: u32,
@@ -29,6 +30,17 @@ pub struct Claim {
     pub has_queue: bool,
     /// That was so within the last two seconds.
     pub had_queue: bool,
+    /// Its device takes packets one by one, so that the process itself hands them over at their time.
+    pub handed: Option<Handed>,
+}
+
+/// How a device that takes packets one by one has taken them of late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Handed {
+    /// The round trip of the sender's path.
+    pub rtt: Duration,
+    /// It has refused some since the last look.
+    pub is_refused: bool,
 }
 
 /// Time slots of which the sum is remembered.
@@ -46,6 +58,7 @@ pub struct Sharing {
     line: MaxFilter<8>,
     slot_ends: Instant,
     queue_until: Instant,
+    ring: Ring,
 }
 
 impl Sharing {
@@ -62,7 +75,16 @@ impl Sharing {
             self.slot_ends = now + SLOT;
         }
         let counted: Vec<Counted> = claims.iter().filter_map(Counted::of).collect();
-        self.line.add(counted.iter().map(|sender| sender.rate_bytes_per_s).sum());
+        let all = counted.iter().map(|sender| sender.rate_bytes_per_s).sum();
+        self.line.add(all);
+        if let Some(rtt) = claims.iter().filter_map(|claim| Some(claim.handed?.rtt)).max() {
+            let is_refused = claims.iter().any(|claim| claim.handed.is_some_and(|handed| handed.is_refused));
+            self.ring.observe(now, all, rtt, is_refused);
+        }
+        if let Some(taken) = self.ring.bytes_per_s() {
+            let parts = parts(taken, &counted).into_iter().map(|part| part.max(PACED_MIN));
+            return of_counted(claims, parts);
+        }
         if claims.iter().any(|claim| claim.has_queue) {
             self.queue_until = now + QUEUE_LASTS;
         }
@@ -70,10 +92,16 @@ impl Sharing {
         if counted.len() < 2 || now >= self.queue_until || line == 0 {
             return vec![None; claims.len()];
         }
-        let mut granted =
-            parts(line, &counted).into_iter().zip(&counted).map(|(part, sender)| sender.grant(part));
-        claims.iter().map(|claim| claim.rate_bytes_per_s.and_then(|_| granted.next())).collect()
+        of_counted(
+            claims,
+            parts(line, &counted).into_iter().zip(&counted).map(|(part, sender)| sender.grant(part)),
+        )
     }
+}
+
+/// What each may send, given what those may whose rate is known.
+fn of_counted(claims: &[Claim], mut granted: impl Iterator<Item = u64>) -> Vec<Option<u64>> {
+    claims.iter().map(|claim| claim.rate_bytes_per_s.and_then(|_| granted.next())).collect()
 }
 
 /// A sender whose rate is known.
@@ -138,7 +166,13 @@ mod tests {
     const RTT: Duration = Duration::from_millis(16);
 
     fn claim(weight: u32, rate_bytes_per_s: u64) -> Claim {
-        Claim { weight, rate_bytes_per_s: Some(rate_bytes_per_s), has_queue: true, had_queue: true }
+        Claim {
+            weight,
+            rate_bytes_per_s: Some(rate_bytes_per_s),
+            has_queue: true,
+            had_queue: true,
+            ..Claim::default()
+        }
     }
 
     fn counted(claims: &[Claim]) -> Vec<Counted> {

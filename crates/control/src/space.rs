@@ -40,7 +40,7 @@ const CUT_PERCENT: u64 = 80;
 /// While nothing is known: the window over the round trip, in percent, and at least this. Most lines are faster, and on
 /// those that are not nobody waits for more than without spacing.
 const WINDOW_PERCENT: u64 = 120;
-const START_BYTES_PER_S: u64 = 32 << 20;
+pub(crate) const START_BYTES_PER_S: u64 = 32 << 20;
 /// For so long, and a round trip, trains are those of what was held back.
 const SPACED_LASTS: Duration = Duration::from_millis(20);
 /// How soon to look while packets of a burst are under way, in parts of the round trip.
@@ -157,11 +157,6 @@ impl Space {
     pub(crate) fn bytes_per_s(&self) -> Option<u64> {
         let is_long = self.min_rtt.is_some_and(|rtt| rtt >= SPACED_MIN_RTT);
         (self.has_bursts && is_long).then_some(self.bytes_per_s)
-    }
-
-    /// As it stands, whether there are bursts or not.
-    pub(crate) fn rate(&self) -> u64 {
-        self.bytes_per_s
     }
 
     /// What the line carries, once that is found.

@@ -5,7 +5,7 @@
 use std::io;
 use std::net::TcpStream;
 
-use control::{Arrived, Choice, Claim, Decision, Monitor, Observation, PART_LASTS, Policy};
+use control::{Arrived, BULK_BYTES, Choice, Claim, Decision, Monitor, Observation, PART_LASTS, Policy};
 use event::{BitRate, Granted, Instant, Steered, WindowNotice};
 use net::interface::takes_super_packets;
 use net::{TcpInfo, tcp};
@@ -28,7 +28,9 @@ pub struct Steering {
     /// What the other end left it of the line is no longer in force from then on.
     part_ends: Option<Instant>,
     paces_itself: bool,
-    /// Asked when something is to be paced for the first time.
+    /// It may be paced.
+    is_auto: bool,
+    /// Asked when there is a lot to send, or something is to be paced, for the first time.
     paced_one_by_one: Option<bool>,
 }
 
@@ -87,6 +89,7 @@ impl Steering {
             told: None,
             part_ends: None,
             paces_itself: tcp::paces_itself(stream)?,
+            is_auto: course.policy == Choice::Auto,
             paced_one_by_one: None,
         })
     }
@@ -105,6 +108,9 @@ impl Steering {
             self.grant(None);
         }
         let backlog_bytes = u64::from(info.notsent_bytes).saturating_add(work.unsent_bytes);
+        if self.is_auto && backlog_bytes >= BULK_BYTES {
+            self.ask_device(stream);
+        }
         let seen = Observation {
             now,
             rtt: info.rtt,
@@ -112,6 +118,7 @@ impl Steering {
             moved_bytes: work.received_bytes + info.acked_bytes,
             received_bytes: work.received_bytes,
             delivery_rate_bytes_per_s: info.delivery_rate_bytes_per_s,
+            pacing_rate_bytes_per_s: info.pacing_rate_bytes_per_s,
             app_limited: info.app_limited,
             retransmitted_packets: u64::from(info.retransmitted_packets),
             lost_packets: info.lost_packets,
@@ -141,17 +148,16 @@ impl Steering {
         self.decide();
         let decision = self.decision;
         if let Some(bytes_per_s) = decision.pacing_bytes_per_s {
-            // A host that does not say is one like most.
-            let one_by_one = self.paced_one_by_one.get_or_insert_with(|| {
-                stream.local_addr().is_ok_and(|local| !takes_super_packets(local.ip()).unwrap_or(true))
-            });
             // The policy is told first.
-            if !*one_by_one || seen.paced_one_by_one {
+            if !self.ask_device(stream) || seen.paced_one_by_one {
                 self.tuning.pace(stream, bytes_per_s)?;
             }
         }
         self.tuning.forget(stream, decision.thresholds_forgotten);
-        self.tuning.follow_rate(stream, info.delivery_rate_bytes_per_s, info.min_rtt)?;
+        // What the kernel holds it sends as soon as its window lets it, at the host's speed.
+        let is_handed = self.claim().is_some_and(|claim| claim.handed.is_some());
+        let held = is_handed.then_some(decision.burst_depth_bytes / 2);
+        self.tuning.follow_rate(stream, info.delivery_rate_bytes_per_s, info.min_rtt, held)?;
         let steered = Steered {
             burst_bytes: seen.burst_bytes,
             was_spaced: seen.was_spaced,
@@ -214,6 +220,13 @@ impl Steering {
     /// The measured bandwidth-delay product.
     pub fn product_bytes(&self) -> u64 {
         self.policy.product_bytes()
+    }
+
+    /// Whether the device takes packets one by one. A host that does not say is one like most.
+    fn ask_device(&mut self, stream: &TcpStream) -> bool {
+        *self.paced_one_by_one.get_or_insert_with(|| {
+            stream.local_addr().is_ok_and(|local| !takes_super_packets(local.ip()).unwrap_or(true))
+        })
     }
 
     fn decide(&mut self) {

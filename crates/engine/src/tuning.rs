@@ -9,7 +9,11 @@ use net::tcp;
 
 /// Unsent bytes the kernel may hold for a connection whose rate is not known yet.
 const NOTSENT_MIN_BYTES: u32 = 256 << 10;
-const NOTSENT_MAX_BYTES: u32 = 16 << 20;
+const NOTSENT_MAX_BYTES: u32 = 64 << 20;
+/// For so long of the rate: a thread may be kept waiting that long. Over a long path it matters more, and less to an urgent PDU:
+/// BBR does not leave its start while it has run out of data once in each round trip.
+const HELD_MIN: Duration = Duration::from_millis(5);
+const HELD_PER_RTT: u32 = 16;
 /// A path is near whose round trip is less, and there the kernel holds no more than at first. Acknowledgements come back
 /// while the call that sends is still under way, and the kernel sends in that call whatever it holds: over loopback for a
 /// millisecond and more with 16 MiB, and nobody else has that processor meanwhile. The rate of 1 MiB writes is the same.
@@ -49,15 +53,20 @@ impl Tuning {
         }
     }
 
-    /// Lets the kernel hold about five milliseconds of the delivery rate unsent: enough to keep the line
-    /// busy, little enough that an urgent PDU does not wait behind megabytes.
+    /// Lets the kernel hold some milliseconds of the delivery rate unsent: enough to keep the line
+    /// busy, little enough that an urgent PDU does not wait behind megabytes. Where all is handed over at its time, `held` and
+    /// no more.
     pub(crate) fn follow_rate(
         &mut self,
         stream: &TcpStream,
         bytes_per_s: u64,
         min_rtt: Option<Duration>,
+        held: Option<u64>,
     ) -> io::Result<()> {
-        let notsent = notsent_bytes(bytes_per_s, min_rtt);
+        let notsent = held.map_or_else(
+            || notsent_bytes(bytes_per_s, min_rtt),
+            |bytes| u32::try_from(bytes).unwrap_or(NOTSENT_MAX_BYTES),
+        );
         if notsent.abs_diff(self.notsent_bytes) > self.notsent_bytes / 4 {
             tcp::set_notsent_lowat(stream, notsent)?;
             self.notsent_bytes = notsent;
@@ -67,9 +76,11 @@ impl Tuning {
 }
 
 fn notsent_bytes(bytes_per_s: u64, min_rtt: Option<Duration>) -> u32 {
-    let five_ms = u32::try_from(bytes_per_s / 200).unwrap_or(u32::MAX);
+    let rtt = min_rtt.unwrap_or_default();
+    let held_ns = HELD_MIN.max(rtt / HELD_PER_RTT).as_nanos();
+    let bytes = u32::try_from(u128::from(bytes_per_s) * held_ns / 1_000_000_000).unwrap_or(u32::MAX);
     let is_near = min_rtt.is_some_and(|rtt| rtt < NEAR);
-    five_ms.clamp(NOTSENT_MIN_BYTES, if is_near { NOTSENT_MIN_BYTES } else { NOTSENT_MAX_BYTES })
+    bytes.clamp(NOTSENT_MIN_BYTES, if is_near { NOTSENT_MIN_BYTES } else { NOTSENT_MAX_BYTES })
 }
 
 #[cfg(test)]
@@ -77,14 +88,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn five_milliseconds_of_the_rate_and_less_where_the_peer_is_near() {
-        let [near, far] = [40, 16_000].map(|us| Some(Duration::from_micros(us)));
+    fn some_milliseconds_of_the_rate_and_less_where_the_peer_is_near() {
+        let [near, far, farther] = [40, 16_000, 400_000].map(|us| Some(Duration::from_micros(us)));
         for (bytes_per_s, rtt, expected) in [
             (0, None, NOTSENT_MIN_BYTES),
             (125_000_000, far, 625_000),
             (125_000_000, near, NOTSENT_MIN_BYTES),
-            (5_000_000_000, far, NOTSENT_MAX_BYTES),
-            (5_000_000_000, None, NOTSENT_MAX_BYTES),
+            (125_000_000, farther, 3_125_000),
+            (5_000_000_000, far, 25_000_000),
+            (5_000_000_000, farther, NOTSENT_MAX_BYTES),
+            (5_000_000_000, None, 25_000_000),
             (5_000_000_000, near, NOTSENT_MIN_BYTES),
         ] {
             assert_eq!(notsent_bytes(bytes_per_s, rtt), expected, "{bytes_per_s} {rtt:?}");

@@ -25,6 +25,8 @@ struct Path {
     sent_percent: u64,
     line: u64,
     paces_itself: bool,
+    /// What it wants to send, if that is not all it may.
+    wanted: Option<u64>,
     paced_one_by_one: bool,
     /// The kernel's round trips are so much longer than the least.
     noise: Duration,
@@ -47,6 +49,7 @@ impl Path {
             sent_percent: 100,
             line: LINE,
             paces_itself: false,
+            wanted: None,
             paced_one_by_one: false,
             noise: Duration::ZERO,
         }
@@ -83,6 +86,7 @@ impl Path {
                 delivered_packets: ((self.arrived_bytes + early_bytes) / 1448) as u32,
                 mss_bytes: 1448,
                 paces_itself: self.paces_itself,
+                pacing_rate_bytes_per_s: self.wanted.unwrap_or(paced).min(paced),
                 paced_one_by_one: self.paced_one_by_one,
                 backlog_bytes: 64 << 20,
                 burst_bytes: 64 << 20,
@@ -133,11 +137,16 @@ fn the_cap_finds_the_line_and_keeps_the_queue_short() {
 }
 
 #[test]
-fn what_paces_itself_has_no_cap() {
+fn what_paces_itself_may_be_a_quarter_faster_than_the_line_and_not_much_more() {
     let mut path = Path::new();
     path.paces_itself = true;
+    assert_eq!(path.cap(1), UNCAPPED, "no queue has shown yet");
+    path.rounds(30);
+    assert!(path.cap(1) < LINE / 100 * 110, "it is at its start");
+    path.wanted = Some(LINE);
+    path.rounds(30);
     let caps: Vec<u64> = (0..100).map(|_| path.cap(1)).collect();
-    assert!(caps.iter().all(|cap| *cap == UNCAPPED), "{caps:?}");
+    assert!(caps.iter().all(|cap| (LINE / 100 * 125..LINE / 100 * 135).contains(cap)), "{caps:?}");
 }
 
 #[test]

@@ -92,6 +92,8 @@ pub(crate) struct Sender {
     smoothed_rtt: Duration,
     sent_packets: u32,
     delivered_packets: u32,
+    /// How many had been at each time of the last round trip.
+    arrivals: VecDeque<(Instant, u32)>,
     pub(crate) cwnd_packets: u32,
     pub(crate) ssthresh_packets: u32,
     pub(crate) cuts: u32,
@@ -154,6 +156,7 @@ impl Sender {
             smoothed_rtt: setting.rtt,
             sent_packets: 0,
             delivered_packets: 0,
+            arrivals: VecDeque::new(),
             cwnd_packets: 10,
             ssthresh_packets: NO_THRESHOLD,
             cuts: 0,
@@ -185,6 +188,7 @@ impl Sender {
             rtt: self.smoothed_rtt,
             min_rtt: Some(self.setting.rtt),
             moved_bytes: u64::from(self.delivered_packets) * MSS,
+            delivery_rate_bytes_per_s: self.delivery_rate(),
             app_limited: true,
             delivered_packets: self.delivered_packets,
             unacked_packets: self.out(),
@@ -193,6 +197,14 @@ impl Sender {
             backlog_bytes: u64::from(self.unsent_packets) * MSS,
             ..QUIET
         }
+    }
+
+    /// Over the last round trip.
+    fn delivery_rate(&self) -> u64 {
+        let Some((since, before)) = self.arrivals.front() else { return 0 };
+        let bytes = u64::from(self.delivered_packets - before) * MSS;
+        let time = self.now.since(*since).max(self.setting.rtt);
+        u64::try_from(u128::from(bytes) * 1_000_000_000 / time.as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// As `net::tcp::forget_threshold`.
@@ -207,6 +219,10 @@ impl Sender {
         self.now += TICK;
         self.device.borrow_mut().carry(self.now);
         self.acknowledge();
+        self.arrivals.push_back((self.now, self.delivered_packets));
+        while self.arrivals.front().is_some_and(|(at, _)| self.now.since(*at) > self.setting.rtt) {
+            self.arrivals.pop_front();
+        }
         self.transmit();
     }
 

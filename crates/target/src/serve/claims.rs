@@ -55,7 +55,13 @@ mod tests {
     /// Claims of connections, each of a session of such a weight.
     fn claims(made: &[(usize, u32)]) -> Claims {
         let mut claims = Claims::default();
-        let claim = Claim { weight: 1, rate_bytes_per_s: Some(RATE), has_queue: true, had_queue: true };
+        let claim = Claim {
+            weight: 1,
+            rate_bytes_per_s: Some(RATE),
+            has_queue: true,
+            had_queue: true,
+            ..Claim::default()
+        };
         for (client, session) in made.iter().enumerate() {
             claims.add(client, *session, Some(claim));
         }

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use control::{Arrived, Claim};
+use control::{Arrived, BULK_BYTES, Claim};
 use engine::{Connection, Digests, Progress, Quantum, SAMPLE_EVERY, Span, Stop};
 use event::{Granted, Host, Instant, SocketSample};
 use net::{Poll, Ready, clock, tcp_info};
@@ -89,6 +89,9 @@ pub(super) struct Client {
     /// It is in the list of clients with something to do.
     pub(super) is_dirty: bool,
     seen_bytes: u64,
+    /// There has been a lot to send, and it has not been looked at since.
+    had_bulk: bool,
+    wants_look: bool,
     /// Something was under way at the last look, and how soon the policy wanted the next.
     is_under_way: bool,
     look_again: Duration,
@@ -126,6 +129,8 @@ impl Client {
             is_broken: false,
             is_dirty: false,
             seen_bytes: 0,
+            had_bulk: false,
+            wants_look: false,
             is_under_way: false,
             look_again: SAMPLE_EVERY,
             alive: Alive::new(accepted),
@@ -232,6 +237,11 @@ impl Client {
         }
         let was_login = self.awaits_login();
         let unsent_bytes = self.unsent_bytes(sides);
+        if unsent_bytes >= BULK_BYTES && !std::mem::replace(&mut self.had_bulk, true) {
+            // What goes out before the policy has seen it goes out unsteered.
+            self.wants_look = true;
+            return Ok(Progress::More);
+        }
         if let Some(burst) = self.connection.next_burst(unsent_bytes) {
             let start = shared.crowd.begin(self.link.index, clock::now(), burst);
             self.connection.start_burst(burst, start);
@@ -289,6 +299,11 @@ impl Client {
         self.place().is_some_and(|(side, connection)| sides[side].session.wants_transmit(connection))
     }
 
+    /// Whether it has to be looked at before anything else is sent; once.
+    pub(super) fn take_wants_look(&mut self) -> bool {
+        std::mem::take(&mut self.wants_look)
+    }
+
     /// How soon to look at it after it has been at rest.
     pub(super) fn look_again(&self) -> Duration {
         self.look_again
@@ -335,9 +350,11 @@ impl Client {
         let Some((side, connection)) = self.place() else { return Ok(None) };
         let side = &mut sides[side];
         let moved = self.connection.received_payload_bytes() + self.connection.sent_payload_bytes();
-        // What is under way tells of the path until it has arrived. Who sends to us claims its part for a while, although
-        // nothing comes.
-        let is_at_rest = !self.is_under_way && self.connection.claim_of_peer().is_none();
+        let unsent_bytes = side.session.unsent_payload_bytes(connection);
+        // What is under way tells of the path until it has arrived, and what is sent counts as moved when a PDU is out, which
+        // takes a new window some round trips. Who sends to us claims its part for a while, although nothing comes.
+        let is_sending = self.is_under_way || self.connection.has_unsent() || unsent_bytes > 0;
+        let is_at_rest = !is_sending && self.connection.claim_of_peer().is_none();
         if moved == self.seen_bytes && is_at_rest {
             if side.transfers.is_empty() {
                 side.transfers.shrink_to_fit();
@@ -348,7 +365,6 @@ impl Client {
         }
         self.seen_bytes = moved;
         let request_bytes = side.take_request_bytes(connection);
-        let unsent_bytes = side.session.unsent_payload_bytes(connection);
         let (mut sample, decision) =
             self.connection.look(now, Host::Far, unsent_bytes, request_bytes, has_company)?;
         side.set_window(connection, decision.command_window, most);

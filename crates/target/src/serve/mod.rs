@@ -426,6 +426,9 @@ impl Service for Target {
                 Ok(Progress::More) => {
                     client.is_dirty = true;
                     self.again.push(index);
+                    if client.take_wants_look() {
+                        self.next_sample = now;
+                    }
                 }
                 Err(end) => self.close(index, &end, now),
             }

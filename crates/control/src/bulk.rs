@@ -1,0 +1,146 @@
+//! `auto` in bulk behind a device that takes packets one by one: several senders whose windows a short ring must not cut,
+//! each modelled by the kernel's rules (`testing/sender.rs`) and handed its data as the target does it.
+
+use core::time::Duration;
+
+use event::Instant;
+
+use crate::policy::Observation;
+use crate::testing::sender::{Congestion, Sender, Setting, TICK};
+use crate::{Choice, Sharing};
+
+const LINE: u64 = 117_000_000;
+const MSS: u64 = 1448;
+const LOOK_EVERY: Duration = Duration::from_millis(9);
+const LOOK_LEAST: Duration = Duration::from_millis(2);
+/// What the kernel holds unsent of a connection whose rate is not known.
+const NOTSENT_BYTES: u64 = 256 << 10;
+
+/// A sender that always has something to send.
+struct Bulk {
+    sender: Sender,
+    policy: Box<dyn crate::Policy>,
+    filled_bytes: u64,
+    was_short: bool,
+}
+
+impl Bulk {
+    fn new(sender: Sender) -> Bulk {
+        let policy = Choice::Auto.policy();
+        Bulk { sender, policy, filled_bytes: 0, was_short: false }
+    }
+
+    fn step(&mut self) {
+        let decision = self.policy.decide();
+        let notsent_bytes = self.sender.info().backlog_bytes;
+        let handed = self.policy.claim().is_some_and(|claim| claim.handed.is_some());
+        let held_bytes = if handed { decision.burst_depth_bytes / 2 } else { NOTSENT_BYTES };
+        let room_bytes = held_bytes.saturating_sub(notsent_bytes);
+        let bytes = match decision.burst_bytes_per_s {
+            None => room_bytes,
+            Some(rate) => {
+                let gained = rate * TICK.as_micros() as u64 / 1_000_000;
+                self.filled_bytes = (self.filled_bytes + gained).min(decision.burst_depth_bytes);
+                self.was_short |= self.filled_bytes < decision.burst_depth_bytes / 3;
+                if self.filled_bytes < decision.burst_depth_bytes / 3 {
+                    0
+                } else {
+                    self.filled_bytes.min(room_bytes)
+                }
+            }
+        };
+        let packets = bytes / MSS;
+        self.filled_bytes = self.filled_bytes.saturating_sub(packets * MSS);
+        self.sender.hand(packets as u32);
+        self.sender.step();
+    }
+
+    fn look(&mut self) {
+        let info = self.sender.info();
+        self.policy.observe(&Observation {
+            app_limited: self.was_short && info.backlog_bytes == 0,
+            backlog_bytes: 8 << 20,
+            burst_bytes: 8 << 20,
+            was_spaced: core::mem::take(&mut self.was_short),
+            paced_one_by_one: true,
+            request_bytes: 1 << 20,
+            ..info
+        });
+    }
+}
+
+/// Senders of one process, and what it knows of them.
+struct Process {
+    senders: Vec<Bulk>,
+    sharing: Sharing,
+    next_look: Instant,
+}
+
+impl Process {
+    fn new(setting: Setting, count: usize) -> Process {
+        let first = Sender::new(setting);
+        let others: Vec<Sender> = (1..count).map(|_| first.beside()).collect();
+        let senders = others.into_iter().chain([first]).map(Bulk::new).collect();
+        Process { senders, sharing: Sharing::new(), next_look: Instant::ZERO }
+    }
+
+    /// What each has carried until then.
+    fn until(&mut self, end: Duration) -> Vec<u64> {
+        while self.senders[0].sender.now < Instant::ZERO + end {
+            let now = self.senders[0].sender.now;
+            if now >= self.next_look {
+                self.look(now);
+            }
+            self.senders.iter_mut().for_each(Bulk::step);
+        }
+        self.senders.iter().map(|bulk| u64::from(bulk.sender.info().delivered_packets) * MSS).collect()
+    }
+
+    fn look(&mut self, now: Instant) {
+        self.senders.iter_mut().for_each(Bulk::look);
+        let claims: Vec<_> =
+            self.senders.iter().map(|bulk| bulk.policy.claim().unwrap_or_default()).collect();
+        for (bulk, part) in self.senders.iter_mut().zip(self.sharing.share(now, &claims)) {
+            bulk.policy.grant(part);
+        }
+        let soonest = self.senders.iter().map(|bulk| bulk.policy.decide().look_again).min();
+        self.next_look = now + soonest.unwrap_or(LOOK_EVERY).clamp(LOOK_LEAST, LOOK_EVERY);
+    }
+}
+
+/// How much of the line they have together between two times, and Jain's index of what each has of it.
+fn shares(process: &mut Process, from: Duration, until: Duration) -> (f64, f64) {
+    let before = process.until(from);
+    let each: Vec<f64> =
+        process.until(until).iter().zip(before).map(|(end, begin)| (end - begin) as f64).collect();
+    let all: f64 = each.iter().sum();
+    let squares: f64 = each.iter().map(|bytes| bytes * bytes).sum();
+    (all / (LINE as f64 * (until - from).as_secs_f64()), all * all / (squares * each.len() as f64))
+}
+
+#[test]
+fn behind_any_ring_all_together_fill_the_line_and_share_it() {
+    // Under Reno a window that was cut takes one packet a round trip: half a minute over 64 ms.
+    let least = |congestion, rtt_ms| match (congestion, rtt_ms) {
+        (Congestion::Cubic, ..=16) => 0.95,
+        (Congestion::Reno, ..=16) => 0.85,
+        (Congestion::Cubic, _) => 0.85,
+        (Congestion::Reno, _) => 0.5,
+    };
+    let paths = [(4, 1), (4, 4), (16, 1), (16, 2), (16, 3), (16, 4), (16, 8), (64, 1), (64, 4)];
+    for congestion in [Congestion::Cubic, Congestion::Reno] {
+        for (ring_packets, (rtt_ms, count)) in
+            [80, 256, 4096].into_iter().flat_map(|ring| paths.map(|path| (ring, path)))
+        {
+            let rtt = Duration::from_millis(rtt_ms);
+            let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets };
+            let mut process = Process::new(setting, count);
+            let begun = 20 * rtt;
+            let (_, fairness) = shares(&mut process, begun, begun + Duration::from_secs(2));
+            assert!(fairness >= 0.9, "{count} after twenty round trips: {fairness:.3}: {setting:?}");
+            let (line, fairness) = shares(&mut process, Duration::from_secs(20), Duration::from_secs(40));
+            assert!(line >= least(congestion, rtt_ms), "{count}: {line:.3} of the line: {setting:?}");
+            assert!(fairness >= 0.98, "{count}: {fairness:.3}: {setting:?}");
+        }
+    }
+}
