@@ -155,11 +155,23 @@ impl Service {
     /// Memory of the process that is resident now (VmRSS of /proc/PID/status), in bytes.
     #[track_caller]
     pub fn resident_bytes(&self) -> u64 {
+        self.status_number("VmRSS:") << 10
+    }
+
+    /// How often its first thread has slept until something happened.
+    #[track_caller]
+    pub fn sleeps(&self) -> u64 {
+        self.status_number("voluntary_ctxt_switches:")
+    }
+
+    /// A number of /proc/PID/status.
+    #[track_caller]
+    fn status_number(&self, name: &str) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-        kib.unwrap_or_else(|| panic!("{path} names no VmRSS:\n{status}")) << 10
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        number.unwrap_or_else(|| panic!("{path} names no {name}\n{status}"))
     }
 
     /// Ends it at once, as a crash would.

@@ -92,8 +92,8 @@ pub(super) struct Client {
     /// There has been a lot to send, and it has not been looked at since.
     had_bulk: bool,
     wants_look: bool,
-    /// That was seen, and nothing of it yet.
-    is_beginning: bool,
+    /// That was seen, and nothing of it yet: what had been acknowledged by then, all there is before it was seen.
+    beginning: Option<u64>,
     /// Something was under way at the last look, and how soon the policy wanted the next.
     is_under_way: bool,
     look_again: Duration,
@@ -133,7 +133,7 @@ impl Client {
             seen_bytes: 0,
             had_bulk: false,
             wants_look: false,
-            is_beginning: false,
+            beginning: None,
             is_under_way: false,
             look_again: SAMPLE_EVERY,
             alive: Alive::new(accepted),
@@ -242,7 +242,7 @@ impl Client {
         let unsent_bytes = self.unsent_bytes(sides);
         if unsent_bytes >= BULK_BYTES && !std::mem::replace(&mut self.had_bulk, true) {
             // What goes out before the policy has seen it goes out unsteered.
-            (self.wants_look, self.is_beginning) = (true, true);
+            (self.wants_look, self.beginning) = (true, Some(u64::MAX));
             return Ok(Progress::More);
         }
         if let Some(burst) = self.connection.next_burst(unsent_bytes) {
@@ -355,7 +355,7 @@ impl Client {
         let moved = self.connection.received_payload_bytes() + self.connection.sent_payload_bytes();
         // What is under way tells of the path until it has arrived, and what is sent counts as moved when a PDU is out, which
         // takes a new window some round trips. Who sends to us claims its part for a while, although nothing comes.
-        let is_sending = self.is_under_way || self.is_beginning;
+        let is_sending = self.is_under_way || self.beginning.is_some();
         let is_at_rest = !is_sending && self.connection.claim_of_peer().is_none();
         if moved == self.seen_bytes && is_at_rest {
             if side.transfers.is_empty() {
@@ -372,7 +372,11 @@ impl Client {
             self.connection.look(now, Host::Far, unsent_bytes, request_bytes, has_company)?;
         side.set_window(connection, decision.command_window, most);
         (self.is_under_way, self.look_again) = (sample.unacked_packets > 0, decision.look_again);
-        self.is_beginning &= !self.is_under_way;
+        // On a short path all of it may have arrived between two looks.
+        self.beginning = self
+            .beginning
+            .map(|acked_bytes| acked_bytes.min(sample.acked_bytes))
+            .filter(|&acked_bytes| !self.is_under_way && sample.acked_bytes == acked_bytes);
         sample.command_window = side.session.command_window();
         Ok(Some((sample, decision.look_again)))
     }

@@ -85,6 +85,12 @@ fn sessions_that_were_busy_once() {
         sessions.push(session);
     }
     expect_memory_back(&target, before_bytes);
+    // None is looked at for ever, not even until it is pinged.
+    until("the target sleeps", Duration::from_secs(10), || {
+        let before = target.service.sleeps();
+        std::thread::sleep(Duration::from_millis(500));
+        target.service.sleeps() < before + 10
+    });
     assert!(sessions.iter_mut().all(|session| session.until_pong().is_empty()));
     assert_eq!(target.service.terminate(), 0, "{}", target.service.stderr());
 }
