@@ -36,7 +36,9 @@ pub(crate) struct Auto {
     space: Space,
     threshold: Threshold,
     arrival: Arrival,
+    /// Its part, as its own process says, and as the other end does.
     granted_bytes_per_s: Option<u64>,
+    left_bytes_per_s: Option<u64>,
     /// The kernel's pacing is too dear.
     is_by_hand: bool,
     /// What the kernel's pacing would let out of a window that grows.
@@ -53,6 +55,7 @@ impl Auto {
             threshold: Threshold::new(),
             arrival: Arrival::default(),
             granted_bytes_per_s: None,
+            left_bytes_per_s: None,
             is_by_hand: false,
             window_bytes_per_s: u64::MAX,
         }
@@ -60,6 +63,11 @@ impl Auto {
 }
 
 impl Auto {
+    /// The smaller of its parts.
+    fn part_bytes_per_s(&self) -> Option<u64> {
+        self.granted_bytes_per_s.into_iter().chain(self.left_bytes_per_s).min()
+    }
+
     /// How fast bulk is handed over as long as nobody knows what the device takes.
     fn growing_bytes_per_s(&self) -> u64 {
         let arrived = self.cap.claim().and_then(|claim| claim.rate_bytes_per_s).unwrap_or(0);
@@ -78,7 +86,7 @@ impl Policy for Auto {
         let cut = self.cuts.observe(seen);
         self.space.observe(seen, cut);
         let line = self.space.line().filter(|_| seen.paced_one_by_one);
-        self.cap.observe(seen, &self.product, cut, line);
+        self.cap.observe(seen, &self.product, cut, line, self.part_bytes_per_s());
         self.threshold.observe(seen, cut);
         self.arrival.observe(seen);
         self.is_by_hand = seen.paced_one_by_one;
@@ -86,19 +94,20 @@ impl Policy for Auto {
             window_rate(seen, seen.min_rtt.unwrap_or(seen.rtt).as_nanos()).saturating_mul(WINDOW_TIMES);
         if !self.cap.is_bulk() {
             // Who does not share a line has no part of it, and a later burst is not to have the one of now.
-            self.granted_bytes_per_s = None;
+            (self.granted_bytes_per_s, self.left_bytes_per_s) = (None, None);
         }
     }
 
     fn decide(&self) -> Decision {
         let cap = self.cap.pacing_bytes_per_s(&self.product);
-        let granted = self.granted_bytes_per_s.map(|part| part.max(PACED_MIN));
+        let part = self.part_bytes_per_s().map(|part| part.max(PACED_MIN));
         let lone = (!self.cap.is_bulk()).then_some(&self.space);
-        let paced = cap.map(|cap| cap.min(granted.unwrap_or(u64::MAX)));
+        let paced = cap.map(|cap| cap.min(part.unwrap_or(u64::MAX)));
         let by_hand = paced.filter(|_| self.is_by_hand);
-        let handed = by_hand.filter(|_| self.cap.is_bulk()).map(|rate| match granted {
-            // Who knows of all that go out there knows what the ring takes.
-            Some(part) if self.cap.is_wary() => part,
+        let knows_device = self.granted_bytes_per_s.is_some() && self.cap.is_wary_of_device();
+        let handed = by_hand.filter(|_| self.cap.is_bulk()).map(|rate| match part {
+            // The process that knows of all that go out here knows what the ring takes.
+            Some(part) if knows_device => part,
             Some(_) => rate,
             None => rate.min(self.growing_bytes_per_s()),
         });
@@ -134,6 +143,10 @@ impl Policy for Auto {
 
     fn grant(&mut self, bytes_per_s: Option<u64>) {
         self.granted_bytes_per_s = bytes_per_s;
+    }
+
+    fn left(&mut self, bytes_per_s: Option<u64>) {
+        self.left_bytes_per_s = bytes_per_s;
     }
 }
 

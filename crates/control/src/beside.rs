@@ -151,7 +151,8 @@ fn spacing_costs_little_at_first_and_nothing_once_the_line_is_found() {
         for ring_packets in [80, 256, 4096] {
             for rtt_ms in [2, 4, 8, 16, 32, 100] {
                 let rtt = Duration::from_millis(rtt_ms);
-                let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets };
+                let setting =
+                    Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets, stops_every: None };
                 let [[none_begun, none], [auto_begun, auto]] = compare(setting);
                 let behind = none_begun.saturating_sub(auto_begun) >> 20;
                 assert!(behind <= 2, "{behind} blocks behind after two seconds: {setting:?}");
@@ -174,7 +175,8 @@ fn a_window_that_the_shortest_ring_has_cut_doubles_again() {
     for congestion in [Congestion::Reno, Congestion::Cubic] {
         for rtt_ms in [8, 16, 32] {
             let rtt = Duration::from_millis(rtt_ms);
-            let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets: 80 };
+            let setting =
+                Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets: 80, stops_every: None };
             let [_, [none, auto]] = compare(setting);
             assert!(auto >= 2 * none, "{auto} beside {none}, {} is the most: {setting:?}", bound(setting));
         }
@@ -211,7 +213,8 @@ fn several_that_ask_for_a_block_each_carry_as_much_with_any_queue() {
         let rings = [80, 256, 4096].into_iter().flat_map(|ring| paths.map(|path| (ring, path)));
         for (ring_packets, (rtt_ms, count)) in rings.chain([(4096, (16, 8))]) {
             let rtt = Duration::from_millis(rtt_ms);
-            let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets };
+            let setting =
+                Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets, stops_every: None };
             let [none, auto] =
                 [Choice::None, Choice::Auto].map(|choice| together(beside(setting, count), choice));
             let share = auto as f64 / none as f64;
@@ -225,7 +228,8 @@ fn lines_of_their_own_are_left_to_their_own() {
     for congestion in [Congestion::Reno, Congestion::Cubic] {
         for ring_packets in [80, 256, 4096] {
             let rtt = Duration::from_millis(16);
-            let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets };
+            let setting =
+                Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets, stops_every: None };
             let alone = together(vec![Sender::new(setting)], Choice::Auto);
             let both = together(vec![Sender::new(setting), Sender::new(setting)], Choice::Auto);
             let share = both as f64 / (2 * alone) as f64;
@@ -237,7 +241,13 @@ fn lines_of_their_own_are_left_to_their_own() {
 #[test]
 fn a_threshold_that_another_connection_left_starves_nobody() {
     let rtt = Duration::from_millis(16);
-    let setting = Setting { congestion: Congestion::Reno, rtt, line_bytes_per_s: LINE, ring_packets: 4096 };
+    let setting = Setting {
+        congestion: Congestion::Reno,
+        rtt,
+        line_bytes_per_s: LINE,
+        ring_packets: 4096,
+        stops_every: None,
+    };
     let [none, auto] = [Choice::None, Choice::Auto].map(|choice| {
         let mut lone = Lone::new(setting, choice);
         lone.sender.ssthresh_packets = 8;
@@ -253,7 +263,8 @@ fn a_threshold_that_another_connection_left_starves_nobody() {
 fn a_short_ring_halves_a_long_line_for_none_and_not_for_auto() {
     for congestion in [Congestion::Reno, Congestion::Cubic] {
         let rtt = Duration::from_millis(32);
-        let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets: 256 };
+        let setting =
+            Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets: 256, stops_every: None };
         let [[_, none], [_, auto]] = compare(setting);
         let bound = bound(setting);
         assert!(auto * 10 >= bound * 9, "{auto} of {bound}: {congestion:?}");

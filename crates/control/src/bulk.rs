@@ -133,7 +133,8 @@ fn behind_any_ring_all_together_fill_the_line_and_share_it() {
             [80, 256, 4096].into_iter().flat_map(|ring| paths.map(|path| (ring, path)))
         {
             let rtt = Duration::from_millis(rtt_ms);
-            let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets };
+            let setting =
+                Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets, stops_every: None };
             let mut process = Process::new(setting, count);
             let begun = 20 * rtt;
             let (_, fairness) = shares(&mut process, begun, begun + Duration::from_secs(2));
@@ -141,6 +142,25 @@ fn behind_any_ring_all_together_fill_the_line_and_share_it() {
             let (line, fairness) = shares(&mut process, Duration::from_secs(20), Duration::from_secs(40));
             assert!(line >= least(congestion, rtt_ms), "{count}: {line:.3} of the line: {setting:?}");
             assert!(fairness >= 0.98, "{count}: {fairness:.3}: {setting:?}");
+        }
+    }
+}
+
+/// Each stop fills the ring and cuts every window. Those grow back, and what the ring is taken for stays what it was. One
+/// window alone behind the shortest ring takes longer to grow back than it is left.
+#[test]
+fn a_ring_that_stands_still_now_and_then_is_no_slower_for_it() {
+    let (rtt, stops_every) = (Duration::from_millis(16), Some(Duration::from_millis(3300)));
+    for (ring_packets, count, least) in
+        [(80, 1, 0.3), (80, 4, 0.8), (256, 1, 0.8), (256, 2, 0.8), (256, 4, 0.8)]
+    {
+        let congestion = Congestion::Cubic;
+        let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets, stops_every };
+        let mut process = Process::new(setting, count);
+        for begun in [20, 40, 60, 80, 100].map(Duration::from_secs) {
+            let (line, fairness) = shares(&mut process, begun, begun + Duration::from_secs(20));
+            assert!(line >= least, "{count}: {line:.3} of the line after {begun:?}: {setting:?}");
+            assert!(fairness >= 0.98, "{count}: {fairness:.3} after {begun:?}: {setting:?}");
         }
     }
 }

@@ -81,8 +81,11 @@ pub(crate) struct Cap {
     is_paced: bool,
     /// Its congestion control has a cap of its own.
     paces_itself: bool,
-    /// And it has left its start, where it is far too fast.
+    /// And it has left its start, where it is far too fast; since when it has wanted less than its cap.
     has_left_start: bool,
+    wants_less_since: Option<Instant>,
+    /// What its window was last cut for was a device that was full, and not a path.
+    is_device_full: bool,
     /// There has been a lot to send.
     was_bulk: bool,
     /// There is a lot to send.
@@ -120,6 +123,8 @@ impl Cap {
             is_paced: false,
             paces_itself: false,
             has_left_start: false,
+            wants_less_since: None,
+            is_device_full: false,
             was_bulk: false,
             is_bulk: false,
             stage: Stage::Ramp,
@@ -127,19 +132,18 @@ impl Cap {
     }
 
     /// Takes what was seen, after the product has, and the cut of the window if there was one.
-    /// `line_bytes_per_s` is what the line carries, if that is known of trains.
+    /// `line_bytes_per_s` is what the line carries, if that is known of trains; `granted_bytes_per_s` what the sender was
+    /// left of it.
     pub(crate) fn observe(
         &mut self,
         seen: &Observation,
         product: &Product,
         cut: Option<Cut>,
         line_bytes_per_s: Option<u64>,
+        granted_bytes_per_s: Option<u64>,
     ) {
         let path = Path { min_rtt: product.min_rtt().unwrap_or(seen.rtt), product_bytes: product.bytes() };
-        if let Stage::Capped { bytes_per_s, .. } | Stage::Wary(Wary { bytes_per_s, .. }) = self.stage {
-            let wants_less = seen.pacing_rate_bytes_per_s < bytes_per_s / 100 * LEFT_PERCENT;
-            self.has_left_start |= seen.paces_itself && wants_less;
-        }
+        self.look_for_start(seen, path.min_rtt, granted_bytes_per_s);
         // What is held back here is there to be sent, although the kernel has nothing. And whoever is too fast for his own
         // application has filled the line before.
         let is_held = seen.paced_one_by_one && seen.was_spaced;
@@ -163,6 +167,9 @@ impl Cap {
         let has_filled_device = cut.is_some_and(|cut| cut.kind == WindowKind::CutHere);
         let has_lost = self.lost - self.lost_before >= path.overflow_packets(seen.mss_bytes);
         let has_overflowed = has_lost || has_filled_device;
+        if has_overflowed {
+            self.is_device_full = has_filled_device;
+        }
         let is_unaware = match self.stage {
             Stage::Ramp => has_overflowed,
             Stage::Capped { .. } => has_filled_device,
@@ -173,9 +180,10 @@ impl Cap {
             self.stage = Stage::Wary(Wary::new(self.delivered.max()));
         }
         self.count(seen);
-        let has_queue = has_overflowed || path.has_queue(seen.rtt);
-        self.handed =
-            seen.paced_one_by_one.then_some(Handed { rtt: seen.rtt, is_refused: has_filled_device });
+        let is_handed = seen.paced_one_by_one && path.min_rtt >= PACED_MIN_RTT;
+        self.handed = is_handed.then_some(Handed { rtt: seen.rtt, is_refused: has_filled_device });
+        // What the device refuses says nothing of the line.
+        let has_queue = path.has_queue(seen.rtt) || has_overflowed && !(is_handed && self.is_device_full);
         self.claimant.observe(seen.now, self.arrived_bytes, self.counted_over(seen.rtt), has_queue);
         // A few milliseconds of acknowledgements that came together must not count for much.
         let rate = self.counter.rate(seen.now, self.arrived_bytes, RATE_MIN_TIME.max(path.min_rtt / 4));
@@ -201,7 +209,9 @@ impl Cap {
         let is_long = product.min_rtt().is_some_and(|rtt| rtt >= PACED_MIN_RTT);
         (self.is_paced && is_long).then_some(match self.stage {
             Stage::Ramp => UNCAPPED,
-            _ if self.has_left_start && self.is_bulk => self.delivered.max() / 100 * PROBING_PERCENT,
+            _ if self.has_left_start && self.is_bulk => {
+                (self.delivered.max() / 100 * PROBING_PERCENT).max(PACED_MIN)
+            }
             Stage::Capped { bytes_per_s, .. } | Stage::Wary(Wary { bytes_per_s, .. }) if self.is_bulk => {
                 bytes_per_s.max(PACED_MIN)
             }
@@ -215,9 +225,26 @@ impl Cap {
         self.is_bulk
     }
 
-    /// Whether a small queue has overflowed, so that its way is felt.
-    pub(crate) fn is_wary(&self) -> bool {
-        matches!(self.stage, Stage::Wary(_))
+    /// Whether the device was full, so that its way is felt.
+    pub(crate) fn is_wary_of_device(&self) -> bool {
+        self.is_device_full && matches!(self.stage, Stage::Wary(_))
+    }
+
+    /// Whether a congestion control with a cap of its own has left its start: whether it wants less than the cap in force, for
+    /// a round trip without a break, since it does not follow a cap before the next acknowledgement.
+    fn look_for_start(&mut self, seen: &Observation, rtt: Duration, granted_bytes_per_s: Option<u64>) {
+        let cap = match self.stage {
+            Stage::Capped { bytes_per_s, .. } | Stage::Wary(Wary { bytes_per_s, .. }) => Some(bytes_per_s),
+            Stage::Ramp | Stage::Crowded { .. } => None,
+        };
+        let in_force = cap.map(|cap| cap.min(granted_bytes_per_s.unwrap_or(u64::MAX)));
+        let wants_less = |cap: u64| seen.pacing_rate_bytes_per_s < cap / 100 * LEFT_PERCENT;
+        if !seen.paces_itself || !in_force.is_some_and(wants_less) {
+            self.wants_less_since = None;
+            return;
+        }
+        let since = *self.wants_less_since.get_or_insert(seen.now);
+        self.has_left_start |= seen.now.since(since) >= rtt;
     }
 
     /// What a sender in bulk claims of the line.

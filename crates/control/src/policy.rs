@@ -139,4 +139,7 @@ pub trait Policy: fmt::Debug {
 
     /// What the process that serves it, or the other end, leaves it of the line; everything if `None`.
     fn grant(&mut self, _bytes_per_s: Option<u64>) {}
+
+    /// What the other end leaves it of the line, which knows of all that comes there and not of what goes out here.
+    fn left(&mut self, _bytes_per_s: Option<u64>) {}
 }

@@ -9,6 +9,8 @@
 //! a line with room, its own or one that all share, and may grow in the same way even beyond its part: senders whose
 //! lines are different ones do not hold each other down. Who cannot be counted yet has no part for this round trip, and
 //! takes none from the others.
+//!
+//! Those whose device takes packets one by one share that as well (`ring.rs`), and have the smaller of the two parts.
 
 use core::time::Duration;
 
@@ -49,6 +51,8 @@ const SLOT: Duration = Duration::from_millis(250);
 pub(crate) const QUEUE_LASTS: Duration = Duration::from_secs(2);
 /// Who uses less than its part is left so many times what it does use, and may grow.
 const GROWTH: u64 = 2;
+/// Who uses nothing of its part of a ring begins with one of so many of it.
+const FIRST_SHARE: u64 = 16;
 /// Beyond its part, so that a line that has become faster is found.
 const HEADROOM_PERCENT: u64 = 104;
 
@@ -74,17 +78,33 @@ impl Sharing {
             self.line.advance();
             self.slot_ends = now + SLOT;
         }
-        let counted: Vec<Counted> = claims.iter().filter_map(Counted::of).collect();
-        let all = counted.iter().map(|sender| sender.rate_bytes_per_s).sum();
-        self.line.add(all);
-        if let Some(rtt) = claims.iter().filter_map(|claim| Some(claim.handed?.rtt)).max() {
-            let is_refused = claims.iter().any(|claim| claim.handed.is_some_and(|handed| handed.is_refused));
-            self.ring.observe(now, all, rtt, is_refused);
-        }
-        if let Some(taken) = self.ring.bytes_per_s() {
-            let parts = parts(taken, &counted).into_iter().map(|part| part.max(PACED_MIN));
-            return of_counted(claims, parts);
-        }
+        let of_ring = self.share_ring(now, claims);
+        let of_line = self.share_line(now, claims);
+        let smaller = |parts: (Option<u64>, Option<u64>)| parts.0.into_iter().chain(parts.1).min();
+        of_ring.into_iter().zip(of_line).map(smaller).collect()
+    }
+
+    /// Parts of what the device takes that hands over one by one, for those behind it.
+    fn share_ring(&mut self, now: Instant, claims: &[Claim]) -> Vec<Option<u64>> {
+        let Some(rtt) = claims.iter().filter_map(|claim| Some(claim.handed?.rtt)).max() else {
+            return vec![None; claims.len()];
+        };
+        let is_behind = |claim: &Claim| claim.handed.is_some();
+        let counted = counted(claims, is_behind);
+        let is_refused = claims.iter().any(|claim| claim.handed.is_some_and(|handed| handed.is_refused));
+        self.ring.observe(now, sum(&counted), rtt, is_refused);
+        let Some(taken) = self.ring.bytes_per_s() else { return vec![None; claims.len()] };
+        let parts = parts(taken, &counted);
+        of_counted(
+            claims,
+            is_behind,
+            parts.into_iter().zip(&counted).map(|(part, sender)| sender.of_ring(part)),
+        )
+    }
+
+    fn share_line(&mut self, now: Instant, claims: &[Claim]) -> Vec<Option<u64>> {
+        let counted = counted(claims, |_| true);
+        self.line.add(sum(&counted));
         if claims.iter().any(|claim| claim.has_queue) {
             self.queue_until = now + QUEUE_LASTS;
         }
@@ -92,16 +112,32 @@ impl Sharing {
         if counted.len() < 2 || now >= self.queue_until || line == 0 {
             return vec![None; claims.len()];
         }
+        let parts = parts(line, &counted);
         of_counted(
             claims,
-            parts(line, &counted).into_iter().zip(&counted).map(|(part, sender)| sender.grant(part)),
+            |_| true,
+            parts.into_iter().zip(&counted).map(|(part, sender)| sender.of_line(part)),
         )
     }
 }
 
-/// What each may send, given what those may whose rate is known.
-fn of_counted(claims: &[Claim], mut granted: impl Iterator<Item = u64>) -> Vec<Option<u64>> {
-    claims.iter().map(|claim| claim.rate_bytes_per_s.and_then(|_| granted.next())).collect()
+/// Those whose rate is known, of some.
+fn counted(claims: &[Claim], is_meant: impl Fn(&Claim) -> bool) -> Vec<Counted> {
+    claims.iter().filter(|claim| is_meant(claim)).filter_map(Counted::of).collect()
+}
+
+/// What each may send, given what those may that were counted.
+fn of_counted(
+    claims: &[Claim],
+    is_meant: impl Fn(&Claim) -> bool,
+    mut granted: impl Iterator<Item = u64>,
+) -> Vec<Option<u64>> {
+    let is_counted = |claim: &Claim| is_meant(claim) && claim.rate_bytes_per_s.is_some();
+    claims.iter().map(|claim| if is_counted(claim) { granted.next() } else { None }).collect()
+}
+
+fn sum(counted: &[Counted]) -> u64 {
+    counted.iter().map(|sender| sender.rate_bytes_per_s).sum()
 }
 
 /// A sender whose rate is known.
@@ -123,8 +159,13 @@ impl Counted {
         self.rate_bytes_per_s.saturating_mul(GROWTH)
     }
 
-    /// What it may send at most if this is its part.
-    fn grant(&self, part: u64) -> u64 {
+    /// What it may send at most if this is its part of a ring, which has no room for what others use of it.
+    fn of_ring(&self, part: u64) -> u64 {
+        part.min(self.grown().max(part / FIRST_SHARE)).max(PACED_MIN)
+    }
+
+    /// What it may send at most if this is its part of a line.
+    fn of_line(&self, part: u64) -> u64 {
         let part = (part / 100).saturating_mul(HEADROOM_PERCENT);
         let grown = if self.had_queue { 0 } else { self.grown() };
         part.max(grown).max(PACED_MIN)
@@ -173,10 +214,6 @@ mod tests {
             had_queue: true,
             ..Claim::default()
         }
-    }
-
-    fn counted(claims: &[Claim]) -> Vec<Counted> {
-        claims.iter().filter_map(Counted::of).collect()
     }
 
     /// Senders on one line: each sends what its own window lets it and no more than its part; a line that has too much
@@ -240,7 +277,7 @@ mod tests {
     #[test]
     fn a_small_window_is_not_starved_and_the_others_have_the_rest() {
         let claims = [claim(1, 3_000_000), claim(1, 57_000_000), claim(1, 57_000_000)];
-        let parts = parts(LINE, &counted(&claims));
+        let parts = parts(LINE, &counted(&claims, |_| true));
         assert_eq!(parts[0], LINE / 3, "it may have its part at any time");
         let rest = (LINE - 6_000_000) / 2;
         assert_eq!(parts[1..], [rest, rest]);
@@ -249,7 +286,7 @@ mod tests {
     #[test]
     fn lines_that_are_not_shared_are_not_throttled() {
         let (fast, slow) = (claim(1, 1_000_000_000), claim(1, 10_000_000));
-        let parts = parts(1_010_000_000, &counted(&[fast, slow]));
+        let parts = parts(1_010_000_000, &counted(&[fast, slow], |_| true));
         assert!(parts[0] >= 990_000_000 / 100 * 99 && parts[1] > 10_000_000, "{parts:?}");
     }
 
@@ -314,12 +351,66 @@ mod tests {
     fn weights_divide_small_lines_as_well() {
         let weights = [65_536, 32_768, 32_768, 21_845];
         let claims = weights.map(|weight| claim(weight, 1 << 30));
-        let parts = parts(1 << 20, &counted(&claims));
+        let parts = parts(1 << 20, &counted(&claims, |_| true));
         let all: u32 = weights.iter().sum();
         for (part, weight) in parts.iter().zip(weights) {
             let expected = (1 << 20) * u64::from(weight) / u64::from(all);
             assert!(part.abs_diff(expected) <= 1, "{parts:?}");
         }
+    }
+
+    /// One behind a device that takes packets one by one, and refuses some or not.
+    fn handed(weight: u32, rate_bytes_per_s: u64, is_refused: bool) -> Claim {
+        let handed = Some(Handed { rtt: RTT, is_refused });
+        Claim { handed, has_queue: false, had_queue: false, ..claim(weight, rate_bytes_per_s) }
+    }
+
+    /// Some time after a lone sender has found what its device takes.
+    fn with_ring() -> (Sharing, Instant) {
+        let (mut sharing, mut now) = (Sharing::new(), Instant::ZERO);
+        for round in 0..20 {
+            now += RTT;
+            sharing.share(now, &[handed(1, LINE, round == 2)]);
+        }
+        (sharing, now)
+    }
+
+    const RING: u64 = LINE / 100 * 98;
+
+    #[test]
+    fn a_ring_is_shared_by_weight_among_those_behind_it_alone() {
+        let (mut sharing, now) = with_ring();
+        let elsewhere = Claim { has_queue: false, had_queue: false, ..claim(1, 50 * LINE) };
+        let claims = [handed(2, RING / 2, false), elsewhere, handed(1, RING / 2, false)];
+        assert_eq!(sharing.share(now, &claims), [Some(RING / 3 * 2), None, Some(RING / 3)]);
+        assert_eq!(sharing.share(now, &[elsewhere]), [None]);
+        let after = now + Duration::from_secs(600);
+        assert_eq!(sharing.share(after, &[elsewhere, handed(1, RING / 2, false)]), [None, Some(RING)]);
+    }
+
+    #[test]
+    fn who_comes_back_does_not_hand_over_what_others_use_of_the_ring() {
+        let (mut sharing, now) = with_ring();
+        let parts = sharing.share(now, &[handed(1, RING, false), handed(1, 0, false)]);
+        let all: u64 = parts.iter().flatten().sum();
+        assert!(all <= RING / 100 * 104, "{parts:?}");
+        assert!(parts[1] >= Some(RING / 40), "it may begin: {parts:?}");
+    }
+
+    #[test]
+    fn a_slower_line_behind_a_ring_is_shared_as_well() {
+        let (mut sharing, mut now) = with_ring();
+        let slow = LINE / 10;
+        let queued = |weight, rate| Claim { has_queue: true, had_queue: true, ..handed(weight, rate, false) };
+        let mut parts = Vec::new();
+        for _ in 0..10 {
+            now += SLOT;
+            parts = sharing.share(now, &[queued(2, slow / 2), queued(1, slow / 2)]);
+        }
+        assert!(
+            parts[0] <= Some(slow / 3 * 2 / 100 * 105) && parts[1] <= Some(slow / 3 / 100 * 105),
+            "{parts:?}"
+        );
     }
 
     #[test]

@@ -104,8 +104,7 @@ impl Steering {
         work: Work,
     ) -> io::Result<(Decision, Steered)> {
         if self.part_ends.is_some_and(|ends| now >= ends) {
-            self.part_ends = None;
-            self.grant(None);
+            self.left(None, now);
         }
         let backlog_bytes = u64::from(info.notsent_bytes).saturating_add(work.unsent_bytes);
         if self.is_auto && backlog_bytes >= BULK_BYTES {
@@ -207,10 +206,12 @@ impl Steering {
     /// The other end says at `now` what it leaves it of the line: for a while, unless it says so again.
     pub fn left(&mut self, bytes_per_s: Option<u64>, now: Instant) {
         self.part_ends = bytes_per_s.map(|_| now + PART_LASTS);
-        self.grant(bytes_per_s);
+        self.granted = bytes_per_s.map_or(Granted::All, Granted::Part);
+        self.policy.left(bytes_per_s);
+        self.decide();
     }
 
-    /// What it is left of the line.
+    /// What its own process leaves it of the line.
     pub fn grant(&mut self, bytes_per_s: Option<u64>) {
         self.granted = bytes_per_s.map_or(Granted::All, Granted::Part);
         self.policy.grant(bytes_per_s);

@@ -141,10 +141,16 @@ fn decide(samples: &[SocketSample], policy: &mut dyn Policy) -> Vec<Step> {
     let shown = samples.iter().filter(|sample| sample.steered.is_some() || !has_policy);
     let step = |sample: &SocketSample| {
         if let Some(Steered { granted, told, .. }) = sample.steered {
-            match granted {
-                Granted::Unsaid => {}
-                Granted::All => policy.grant(None),
-                Granted::Part(bytes_per_s) => policy.grant(Some(bytes_per_s)),
+            let part = match granted {
+                Granted::Unsaid => None,
+                Granted::All => Some(None),
+                Granted::Part(bytes_per_s) => Some(Some(bytes_per_s)),
+            };
+            // The target shares its line among those that it serves, and an initiator has it told.
+            match (part, sample.host) {
+                (None, _) => {}
+                (Some(part), Host::Far) => policy.grant(part),
+                (Some(part), Host::Near) => policy.left(part),
             }
             if let Some(notice) = told {
                 policy.told(&notice);

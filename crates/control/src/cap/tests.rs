@@ -94,7 +94,7 @@ impl Path {
                 ..QUIET
             };
             self.product.observe(&seen);
-            self.cap.observe(&seen, &self.product, None, None);
+            self.cap.observe(&seen, &self.product, None, None, None);
         }
     }
 

@@ -22,6 +22,8 @@ use crate::policy::Observation;
 /// Time goes on in such steps; the host sends as fast as it likes within one.
 pub(crate) const TICK: Duration = Duration::from_micros(100);
 const MSS: u64 = 1448;
+/// As a processor is away from an emulated path on a shared machine.
+const STOP: Duration = Duration::from_micros(3400);
 const NO_THRESHOLD: u32 = i32::MAX as u32;
 /// HyStart (net/ipv4/tcp_cubic.c).
 const HYSTART_WINDOW: u32 = 16;
@@ -44,6 +46,8 @@ pub(crate) struct Setting {
     pub(crate) rtt: Duration,
     pub(crate) line_bytes_per_s: u64,
     pub(crate) ring_packets: usize,
+    /// How often the line stands still for [`STOP`].
+    pub(crate) stops_every: Option<Duration>,
 }
 
 /// A ring of packets and the line that empties it.
@@ -66,6 +70,14 @@ impl Device {
             return;
         }
         self.now = now;
+        let since_zero = now.since(Instant::ZERO);
+        if self
+            .setting
+            .stops_every
+            .is_some_and(|every| since_zero.as_nanos() % every.as_nanos() < STOP.as_nanos())
+        {
+            return;
+        }
         self.credit_bytes += self.setting.line_bytes_per_s * TICK.as_micros() as u64 / 1_000_000;
         while self.credit_bytes >= MSS
             && let Some((since, sender)) = self.ring.pop_front()

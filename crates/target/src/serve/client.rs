@@ -89,7 +89,7 @@ pub(super) struct Client {
     /// It is in the list of clients with something to do.
     pub(super) is_dirty: bool,
     seen_bytes: u64,
-    /// There has been a lot to send, and it has not been looked at since.
+    /// There has been a lot to send. And it has not been looked at since.
     had_bulk: bool,
     wants_look: bool,
     /// That was seen, and nothing of it yet: what had been acknowledged by then, all there is before it was seen.

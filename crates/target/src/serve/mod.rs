@@ -427,7 +427,7 @@ impl Service for Target {
                     client.is_dirty = true;
                     self.again.push(index);
                     if client.take_wants_look() {
-                        self.next_sample = now;
+                        self.next_sample = self.next_sample.min(now.max(self.no_sample_before));
                     }
                 }
                 Err(end) => self.close(index, &end, now),
