@@ -86,7 +86,7 @@ impl Policy for Auto {
         let cut = self.cuts.observe(seen);
         self.space.observe(seen, cut);
         let line = self.space.line().filter(|_| seen.paced_one_by_one);
-        self.cap.observe(seen, &self.product, cut, line, self.part_bytes_per_s());
+        self.cap.observe(seen, &self.product, cut, line);
         self.threshold.observe(seen, cut);
         self.arrival.observe(seen);
         self.is_by_hand = seen.paced_one_by_one;

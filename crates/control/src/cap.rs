@@ -22,6 +22,7 @@ use crate::max_filter::MaxFilter;
 use crate::policy::{Observation, UNCAPPED};
 use crate::product::{Product, RATE_MIN_TIME};
 use crate::share::{Claim, Handed};
+use crate::threshold::NO_THRESHOLD_PACKETS;
 use crate::wary::{Round, Wary, window_rate};
 
 /// A sender with less than this to send is left uncapped, so that a lone request goes out at once.
@@ -42,10 +43,9 @@ const ABOVE_MOST_PERCENT: u64 = 125;
 /// BBR looks for a faster line by being a quarter faster than the line now and then: where it never is, it takes less and
 /// less for the line. At its start it is faster by 2.9, until what arrives has not become more for three rounds with enough to
 /// send; if what is sent comes from elsewhere there is never enough for that, and it stays so for ever, with a fifth lost. So
-/// at its start it is capped like others.
+/// at its start it is capped like others. It has left it when it has a threshold, which it does not use: Linux sets that to what
+/// it takes for the product, then and never again (`bbr_check_drain` in net/ipv4/tcp_bbr.c).
 const PROBING_PERCENT: u64 = 130;
-/// It has left its start if it wants less than so much of its cap.
-const LEFT_PERCENT: u64 = 98;
 /// Rounds a little above the line without any queue after which it is no longer the line.
 const FREE_ROUNDS: u32 = 6;
 /// Rounds with a standing queue after which it is others who fill it.
@@ -81,9 +81,8 @@ pub(crate) struct Cap {
     is_paced: bool,
     /// Its congestion control has a cap of its own.
     paces_itself: bool,
-    /// And it has left its start, where it is far too fast; since when it has wanted less than its cap.
+    /// And it has left its start, where it is far too fast.
     has_left_start: bool,
-    wants_less_since: Option<Instant>,
     /// What its window was last cut for was a device that was full, and not a path.
     is_device_full: bool,
     /// There has been a lot to send.
@@ -123,7 +122,6 @@ impl Cap {
             is_paced: false,
             paces_itself: false,
             has_left_start: false,
-            wants_less_since: None,
             is_device_full: false,
             was_bulk: false,
             is_bulk: false,
@@ -132,18 +130,16 @@ impl Cap {
     }
 
     /// Takes what was seen, after the product has, and the cut of the window if there was one.
-    /// `line_bytes_per_s` is what the line carries, if that is known of trains; `granted_bytes_per_s` what the sender was
-    /// left of it.
+    /// `line_bytes_per_s` is what the line carries, if that is known of trains.
     pub(crate) fn observe(
         &mut self,
         seen: &Observation,
         product: &Product,
         cut: Option<Cut>,
         line_bytes_per_s: Option<u64>,
-        granted_bytes_per_s: Option<u64>,
     ) {
         let path = Path { min_rtt: product.min_rtt().unwrap_or(seen.rtt), product_bytes: product.bytes() };
-        self.look_for_start(seen, path.min_rtt, granted_bytes_per_s);
+        self.has_left_start |= seen.paces_itself && seen.ssthresh_packets < NO_THRESHOLD_PACKETS;
         // What is held back here is there to be sent, although the kernel has nothing. And whoever is too fast for his own
         // application has filled the line before.
         let is_held = seen.paced_one_by_one && seen.was_spaced;
@@ -228,23 +224,6 @@ impl Cap {
     /// Whether the device was full, so that its way is felt.
     pub(crate) fn is_wary_of_device(&self) -> bool {
         self.is_device_full && matches!(self.stage, Stage::Wary(_))
-    }
-
-    /// Whether a congestion control with a cap of its own has left its start: whether it wants less than the cap in force, for
-    /// a round trip without a break, since it does not follow a cap before the next acknowledgement.
-    fn look_for_start(&mut self, seen: &Observation, rtt: Duration, granted_bytes_per_s: Option<u64>) {
-        let cap = match self.stage {
-            Stage::Capped { bytes_per_s, .. } | Stage::Wary(Wary { bytes_per_s, .. }) => Some(bytes_per_s),
-            Stage::Ramp | Stage::Crowded { .. } => None,
-        };
-        let in_force = cap.map(|cap| cap.min(granted_bytes_per_s.unwrap_or(u64::MAX)));
-        let wants_less = |cap: u64| seen.pacing_rate_bytes_per_s < cap / 100 * LEFT_PERCENT;
-        if !seen.paces_itself || !in_force.is_some_and(wants_less) {
-            self.wants_less_since = None;
-            return;
-        }
-        let since = *self.wants_less_since.get_or_insert(seen.now);
-        self.has_left_start |= seen.now.since(since) >= rtt;
     }
 
     /// What a sender in bulk claims of the line.

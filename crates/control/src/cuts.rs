@@ -28,6 +28,8 @@ impl Cuts {
         let look = look(seen);
         let before = self.before.replace(look)?;
         let kind = match look.cut_since(&before)? {
+            // BBR takes nothing back for what a device refuses; its window follows its model, and so does its threshold once.
+            event::Cut::Local if seen.paces_itself => return None,
             event::Cut::Local => WindowKind::CutHere,
             event::Cut::Mark | event::Cut::Loss => WindowKind::CutByLoss,
             event::Cut::Timeout => WindowKind::CutByTimeout,
@@ -79,6 +81,23 @@ mod tests {
             })
             .collect();
         assert_eq!(found, expected, "{looks:?}");
+    }
+
+    #[test]
+    fn what_has_its_own_model_is_not_cut_by_the_device() {
+        let at = |cwnd_packets, ssthresh_packets| Observation {
+            cwnd_packets,
+            ssthresh_packets,
+            paces_itself: true,
+            unacked_packets: 400,
+            ..QUIET
+        };
+        let mut cuts = Cuts::default();
+        assert!(
+            [at(800, NONE), at(400, 380), at(4, 380), at(400, 380)]
+                .iter()
+                .all(|seen| cuts.observe(seen).is_none())
+        );
     }
 
     #[test]

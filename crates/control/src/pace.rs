@@ -26,7 +26,7 @@ impl Policy for Pace {
     fn observe(&mut self, seen: &Observation) {
         self.product.observe(seen);
         let cut = self.cuts.observe(seen);
-        self.cap.observe(seen, &self.product, cut, None, None);
+        self.cap.observe(seen, &self.product, cut, None);
     }
 
     fn decide(&self) -> Decision {

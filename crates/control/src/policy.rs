@@ -23,8 +23,6 @@ pub struct Observation {
     pub received_bytes: u64,
     /// Delivery rate of what this end sends, as the kernel measured it last.
     pub delivery_rate_bytes_per_s: u64,
-    /// How fast the kernel lets it go out now.
-    pub pacing_rate_bytes_per_s: u64,
     /// The delivery rate was measured while there was too little to send: it says nothing of the path.
     pub app_limited: bool,
     /// Packets that this end has sent again, in all.

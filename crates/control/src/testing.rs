@@ -16,7 +16,6 @@ pub(crate) const QUIET: Observation = Observation {
     moved_bytes: 0,
     received_bytes: 0,
     delivery_rate_bytes_per_s: 0,
-    pacing_rate_bytes_per_s: 0,
     app_limited: false,
     retransmitted_packets: 0,
     lost_packets: 0,

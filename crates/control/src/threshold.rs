@@ -25,7 +25,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(64);
 /// A threshold is too small that is less than such a part of what goes out at one time.
 const PART: u64 = 4;
 /// Thresholds from here on are none.
-const NONE_PACKETS: u32 = 1 << 30;
+pub(crate) const NO_THRESHOLD_PACKETS: u32 = 1 << 30;
 
 /// See the file's beginning.
 #[derive(Clone, Debug)]
@@ -82,7 +82,10 @@ impl Threshold {
 fn is_inherited(seen: &Observation) -> bool {
     let has_lost = seen.retransmitted_packets > 0 || seen.lost_packets > 0 || seen.timeouts > 0;
     let is_marked = seen.marked_packets > 0;
-    seen.ssthresh_packets < NONE_PACKETS && !has_lost && !is_marked && seen.state == CongestionState::Open
+    seen.ssthresh_packets < NO_THRESHOLD_PACKETS
+        && !has_lost
+        && !is_marked
+        && seen.state == CongestionState::Open
 }
 
 #[cfg(test)]

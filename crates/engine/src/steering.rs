@@ -117,7 +117,6 @@ impl Steering {
             moved_bytes: work.received_bytes + info.acked_bytes,
             received_bytes: work.received_bytes,
             delivery_rate_bytes_per_s: info.delivery_rate_bytes_per_s,
-            pacing_rate_bytes_per_s: info.pacing_rate_bytes_per_s,
             app_limited: info.app_limited,
             retransmitted_packets: u64::from(info.retransmitted_packets),
             lost_packets: info.lost_packets,

@@ -178,7 +178,6 @@ fn observation(sample: &SocketSample) -> Observation {
         moved_bytes: sample.app_rx_bytes.saturating_add(sample.acked_bytes),
         received_bytes: sample.app_rx_bytes,
         delivery_rate_bytes_per_s: sample.delivery_rate_bytes_per_s,
-        pacing_rate_bytes_per_s: sample.pacing_rate_bytes_per_s,
         app_limited: sample.is_app_limited,
         retransmitted_packets: sample.retransmitted_packets.into(),
         lost_packets: sample.lost_packets,

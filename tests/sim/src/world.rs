@@ -165,7 +165,6 @@ impl World {
             received_bytes: self.back.arrived_bytes,
             // Only pacing looks at it, and this pipe is not paced.
             delivery_rate_bytes_per_s: 0,
-            pacing_rate_bytes_per_s: 0,
             app_limited: true,
             retransmitted_packets: 0,
             lost_packets: 0,

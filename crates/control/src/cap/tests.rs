@@ -25,8 +25,7 @@ struct Path {
     sent_percent: u64,
     line: u64,
     paces_itself: bool,
-    /// What it wants to send, if that is not all it may.
-    wanted: Option<u64>,
+    has_threshold: bool,
     paced_one_by_one: bool,
     /// The kernel's round trips are so much longer than the least.
     noise: Duration,
@@ -49,7 +48,7 @@ impl Path {
             sent_percent: 100,
             line: LINE,
             paces_itself: false,
-            wanted: None,
+            has_threshold: false,
             paced_one_by_one: false,
             noise: Duration::ZERO,
         }
@@ -86,7 +85,7 @@ impl Path {
                 delivered_packets: ((self.arrived_bytes + early_bytes) / 1448) as u32,
                 mss_bytes: 1448,
                 paces_itself: self.paces_itself,
-                pacing_rate_bytes_per_s: self.wanted.unwrap_or(paced).min(paced),
+                ssthresh_packets: if self.has_threshold { 1000 } else { i32::MAX as u32 },
                 paced_one_by_one: self.paced_one_by_one,
                 backlog_bytes: 64 << 20,
                 burst_bytes: 64 << 20,
@@ -94,7 +93,7 @@ impl Path {
                 ..QUIET
             };
             self.product.observe(&seen);
-            self.cap.observe(&seen, &self.product, None, None, None);
+            self.cap.observe(&seen, &self.product, None, None);
         }
     }
 
@@ -143,7 +142,7 @@ fn what_paces_itself_may_be_a_quarter_faster_than_the_line_and_not_much_more() {
     assert_eq!(path.cap(1), UNCAPPED, "no queue has shown yet");
     path.rounds(30);
     assert!(path.cap(1) < LINE / 100 * 110, "it is at its start");
-    path.wanted = Some(LINE);
+    path.has_threshold = true;
     path.rounds(30);
     let caps: Vec<u64> = (0..100).map(|_| path.cap(1)).collect();
     assert!(caps.iter().all(|cap| (LINE / 100 * 125..LINE / 100 * 135).contains(cap)), "{caps:?}");
