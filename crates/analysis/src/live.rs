@@ -166,9 +166,10 @@ impl Live {
         }
     }
 
-    /// Takes the next sample.
-    pub fn add(&mut self, sample: SocketSample) {
-        let cut = Look::from(&sample).cut_since(&Look::from(&self.last));
+    /// Takes the next sample; `paces_itself` if its congestion control knows itself how fast it may send (BBR).
+    pub fn add(&mut self, sample: SocketSample, paces_itself: bool) {
+        let look = |sample: &SocketSample| Look { paces_itself, ..sample.into() };
+        let cut = look(&sample).cut_since(&look(&self.last));
         self.cuts.add(cut);
         self.cuts_total.add(cut);
         self.tally.add(&sample, sample.t.since(self.last.t).as_nanos() as u64);
@@ -342,7 +343,7 @@ mod tests {
             sample
         };
         let mut live = Live::new(sample(0));
-        (1..=100).for_each(|at| live.add(sample(at)));
+        (1..=100).for_each(|at| live.add(sample(at), false));
         let doing = live.take();
         assert_eq!(doing.limiter, expected, "{doing:#?}");
         assert_eq!((doing.samples, doing.seconds), (100, 1.0));
@@ -408,11 +409,11 @@ mod tests {
         (sample.cwnd_packets, sample.mss_bytes, sample.unacked_packets) = (10, 1000, 2);
         let mut live = Live::new(sample);
         let mut check = |expected: bool, change: &dyn Fn(&mut SocketSample)| {
-            live.add(sample);
+            live.add(sample, false);
             assert!(live.is_at_ease());
             let mut changed = sample;
             change(&mut changed);
-            live.add(changed);
+            live.add(changed, false);
             assert_eq!(live.is_at_ease(), expected, "{changed:?}");
         };
         // Commands that ask for data are small.

@@ -28,8 +28,6 @@ impl Cuts {
         let look = look(seen);
         let before = self.before.replace(look)?;
         let kind = match look.cut_since(&before)? {
-            // BBR takes nothing back for what a device refuses; its window follows its model, and so does its threshold once.
-            event::Cut::Local if seen.paces_itself => return None,
             event::Cut::Local => WindowKind::CutHere,
             event::Cut::Mark | event::Cut::Loss => WindowKind::CutByLoss,
             event::Cut::Timeout => WindowKind::CutByTimeout,
@@ -51,6 +49,7 @@ fn look(seen: &Observation) -> Look {
         timeouts: seen.timeouts,
         marked_packets: seen.marked_packets,
         busy_ns: seen.busy.as_nanos() as u64,
+        paces_itself: seen.paces_itself,
     }
 }
 

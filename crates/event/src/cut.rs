@@ -3,7 +3,8 @@
 //! The kernel has no counter for the cuts that a host makes itself because its device refused a packet (state CWR), and
 //! the states last about a round trip, which samples may miss. What stays is that the slow-start threshold is below the
 //! window that there was, and what else changed with it. Not told: a cut that was made and outgrown between two samples,
-//! and the second of two. BBR sets no threshold, so its windows are never cut in this sense, but by timeouts.
+//! and the second of two. BBR's window follows its model and not its threshold, which it sets once, when it leaves its
+//! start (`bbr_check_drain`): devices and marks cut nothing there, and nothing shrinks by disuse.
 
 use crate::{CongestionState, Instant, SocketSample};
 
@@ -45,6 +46,8 @@ pub struct Look {
     pub marked_packets: u32,
     /// Time with something to send or unacknowledged; 0 if that is not known.
     pub busy_ns: u64,
+    /// Its congestion control knows itself how fast it may send (BBR).
+    pub paces_itself: bool,
 }
 
 /// Idle for so long, a connection begins again: the least retransmission timeout of Linux.
@@ -54,12 +57,14 @@ fn between(before: &Look, after: &Look) -> Option<Cut> {
     if after.timeouts != before.timeouts || (after.is_timed_out() && !before.is_timed_out()) {
         return Some(Cut::Timeout);
     }
+    let follows_model = before.paces_itself || after.paces_itself;
     let lost = after.retransmitted_packets != before.retransmitted_packets
         || after.lost_packets > 0
         || after.is_repairing();
     if after.threshold() < before.cwnd() && is_cut(before, after) {
         return Some(match () {
             () if lost || before.is_repairing() => Cut::Loss,
+            () if follows_model => return None,
             () if after.marked_packets != before.marked_packets => Cut::Mark,
             () => Cut::Local,
         });
@@ -68,7 +73,8 @@ fn between(before: &Look, after: &Look) -> Option<Cut> {
     let is_shrunk = after.cwnd() < before.cwnd() && 4 * after.threshold() >= 3 * before.cwnd();
     let is_quiet = !lost && !before.is_reducing() && after.state == CongestionState::Open;
     let is_unused = was_idle(before, after) || !before.is_used_up();
-    (is_shrunk && is_quiet && is_unused && after.has_threshold()).then_some(Cut::IdleRestart)
+    let is_kept = after.has_threshold() && !follows_model;
+    (is_shrunk && is_quiet && is_unused && is_kept).then_some(Cut::IdleRestart)
 }
 
 /// Whether the threshold, which is below the window that there was, came there by a cut. That nothing is under way at
@@ -106,6 +112,7 @@ impl From<&SocketSample> for Look {
             timeouts: sample.timeouts,
             marked_packets: sample.marked_packets,
             busy_ns: sample.busy_ns,
+            paces_itself: sample.steered.is_some_and(|steered| steered.paces_itself),
         }
     }
 }
@@ -285,10 +292,30 @@ mod tests {
     fn what_only_looks_like_a_cut() {
         // Slow start ends: the window stops growing fast.
         check(&[(400, NONE, 400, 0, OPEN), (402, 399, 400, 0, OPEN)], [0; 5]);
-        // BBR's window goes as it likes.
-        check(&[(400, NONE, 400, 0, OPEN), (4, NONE, 4, 0, OPEN), (400, NONE, 400, 0, OPEN)], [0; 5]);
         // A repair that is over.
         check(&[(390, 280, 300, 7, RECOVERY), (280, 280, 280, 7, OPEN)], [0; 5]);
         check(&[], [0; 5]);
+    }
+
+    #[test]
+    fn what_has_its_own_model_is_cut_by_losses_and_timeouts_alone() {
+        let looks = |short: &[Short]| {
+            let looks = samples(short);
+            looks.iter().map(|sample| Look { paces_itself: true, ..sample.into() }).collect::<Vec<_>>()
+        };
+        let cuts = |short: &[Short]| {
+            looks(short).windows(2).filter_map(|step| step[1].cut_since(&step[0])).collect::<Vec<_>>()
+        };
+        // It looks for a smaller round trip, before and after it has a threshold, and is not used for a while.
+        assert_eq!(cuts(&[(400, NONE, 400, 0, OPEN), (4, NONE, 4, 0, OPEN), (400, NONE, 400, 0, OPEN)]), []);
+        let drained = [(800, NONE, 800, 0, OPEN), (400, 380, 400, 0, OPEN)];
+        assert_eq!(cuts(&drained), []);
+        assert_eq!(cuts(&[drained[1], (4, 380, 4, 0, OPEN), (400, 380, 0, 0, OPEN)]), []);
+        let mut marked = looks(&drained);
+        marked[1].marked_packets = 5;
+        assert_eq!(marked[1].cut_since(&marked[0]), None);
+        assert_eq!(cuts(&[(400, 300, 0, 0, OPEN), (310, 300, 10, 0, OPEN)]), []);
+        assert_eq!(cuts(&[(400, NONE, 400, 0, OPEN), (1, 200, 400, 1, LOSS)]), [Cut::Timeout]);
+        assert_eq!(cuts(&[(760, 380, 760, 0, OPEN), (400, 380, 400, 9, RECOVERY)]), [Cut::Loss]);
     }
 }

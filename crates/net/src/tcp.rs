@@ -133,9 +133,14 @@ pub fn forget_threshold(stream: &TcpStream) -> io::Result<()> {
 
 const BBR: &str = "bbr";
 
-/// Whether the congestion control of a socket knows itself how fast it may send. BBR does, in all its versions.
+/// Whether the congestion control of a socket knows itself how fast it may send.
 pub fn paces_itself(stream: &TcpStream) -> io::Result<bool> {
-    Ok(congestion(stream)?.starts_with(BBR))
+    Ok(is_paced_by_itself(&congestion(stream)?))
+}
+
+/// The same of a congestion control's name. BBR does, in all its versions.
+pub fn is_paced_by_itself(congestion: &str) -> bool {
+    congestion.starts_with(BBR)
 }
 
 /// The congestion control of one socket.

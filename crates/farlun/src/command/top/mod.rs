@@ -25,9 +25,10 @@ const KEYS: u64 = 1;
 
 /// Watch the iSCSI connections of this host, whoever made them: windows, round trips, what limits each.
 ///
-/// Connections of tgt, LIO, open-iscsi, farlun and any other, in every network namespace that you may enter; a hundred
-/// looks a second at each whose window is in use. Needs no privilege; without it the processes and namespaces of others are
-/// closed. docs/top.md says how to read it. Keys: q quits, s sorts by the next column, p pauses.
+/// Connections of tgt, LIO, open-iscsi, farlun and any other, in every network namespace that you may
+/// enter; up to a hundred looks a second at each whose window is in use, fewer where there are many.
+/// Needs no privilege; without it the processes and namespaces of others are closed. docs/top.md says how
+/// to read it. Keys: q quits, s sorts by the next column, p pauses.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  farlun top\n  farlun top --once --json --interval 5s\n  farlun top --port 3260 \

@@ -9,7 +9,7 @@ use engine::{Moved, tcp_sample};
 use event::{Host, Instant, SocketSample};
 use net::diag::{Diag, Found, SocketId};
 use net::owner::{self, Process};
-use net::{Namespace, TcpInfo, clock};
+use net::{Namespace, TcpInfo, clock, tcp};
 
 use crate::exit::Exit;
 
@@ -303,7 +303,8 @@ impl Watched {
     }
 
     fn add(&mut self, now: Instant, info: &TcpInfo, ports: &[u16]) {
-        self.live.add(sample(now, &self.found, info, ports));
+        let paces_itself = tcp::is_paced_by_itself(&self.found.congestion);
+        self.live.add(sample(now, &self.found, info, ports), paces_itself);
         self.next_look = if self.live.is_at_ease() { now + EASE_EVERY } else { now };
     }
 
