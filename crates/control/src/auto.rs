@@ -16,12 +16,10 @@ use crate::cuts::Cuts;
 use crate::policy::{Decision, Observation, Policy};
 use crate::product::Product;
 use crate::share::Claim;
-use crate::space::{START_BYTES_PER_S, Space};
+use crate::space::{START_BYTES_PER_S, Space, bulk_depth_bytes};
 use crate::threshold::Threshold;
 use crate::wary::window_rate;
 
-const BULK_DEPTHS_PER_S: u64 = 3000;
-const BULK_DEPTH_MIN_BYTES: u64 = 12 << 10;
 /// A window that grows is spread over a third of the round trip: after half of one CUBIC takes the line for full.
 const WINDOW_TIMES: u64 = 3;
 /// And no more than so much of what arrives, in percent, so that the ring is not too full when the line is.
@@ -73,11 +71,6 @@ impl Auto {
         let arrived = self.cap.claim().and_then(|claim| claim.rate_bytes_per_s).unwrap_or(0);
         START_BYTES_PER_S.max(arrived / 100 * GROWTH_PERCENT).min(self.window_bytes_per_s)
     }
-}
-
-/// What is handed over at one time of what never ends: little enough that several who do so at once fit a ring of 80.
-fn bulk_depth_bytes(bytes_per_s: u64, most_bytes: u64) -> u64 {
-    (bytes_per_s / BULK_DEPTHS_PER_S).min(most_bytes).max(BULK_DEPTH_MIN_BYTES)
 }
 
 impl Policy for Auto {

@@ -200,7 +200,7 @@ impl Connections {
         }
     }
 
-    /// Takes what is seen of the session, some tens of times per second.
+    /// Takes what is seen of the session, a hundred times per second or more.
     pub fn observe(&mut self, seen: &Traffic) {
         if seen.connections != self.connections {
             (self.connections, self.wants_more) = (seen.connections, false);

@@ -17,8 +17,8 @@ const GAP_MIN: Duration = Duration::from_millis(100);
 const STABLE_ROUNDS: u32 = 16;
 const STABLE_MIN: Duration = Duration::from_millis(500);
 const STABLE_PART: u32 = 16;
-/// Of a window that was cut, so much is good.
-const GOOD_PART: (u32, u32) = (15, 16);
+/// A window that was cut was too large by this part of it.
+const EXCESS_PART: u32 = 32;
 
 /// See the file's beginning.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +52,8 @@ impl Monitor {
         let notice = |kind, cwnd_packets| WindowNotice { kind, cwnd_packets, mss_bytes: seen.mss_bytes };
         if let Some(cut) = self.cuts.observe(seen) {
             if cut.kind == WindowKind::CutHere {
-                self.limit_packets = Some((cut.from_packets / GOOD_PART.1 * GOOD_PART.0).max(cut.to_packets));
+                let good = cut.from_packets - cut.from_packets.div_ceil(EXCESS_PART);
+                self.limit_packets = Some(good.max(cut.to_packets));
             }
             self.level = None;
             self.waiting = Some(notice(cut.kind, cut.to_packets));

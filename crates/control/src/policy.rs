@@ -8,7 +8,7 @@ use event::{CongestionState, Decided, Instant, WindowNotice};
 use crate::crowd::Arrived;
 use crate::share::Claim;
 
-/// What one end saw of one connection, some tens of times per second while it is busy.
+/// What one end saw of one connection, a hundred times per second or more while it is busy.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Observation {
     /// When.

@@ -25,6 +25,9 @@ use crate::wary::window_rate;
 /// it carries in a quarter of a millisecond, since nobody wakes up more often than that. A shorter burst needs no spacing.
 pub(crate) const BURST_DEPTH_BYTES: u64 = 96 << 10;
 const DEPTHS_PER_S: u64 = 4000;
+/// Of what is paced by hand less is handed over at one time: little enough that several who do so at once fit a ring of 80.
+const BULK_DEPTHS_PER_S: u64 = 3000;
+const BULK_DEPTH_MIN_BYTES: u64 = 12 << 10;
 /// A device that was full all the same has less room: half of it, and half of that.
 const HALVINGS_MAX: u32 = 2;
 /// Bursts on shorter paths are not spaced: there is no pause in which a window could be unused.
@@ -65,6 +68,11 @@ pub(crate) struct Space {
     has_bursts: bool,
     /// When something was held back last.
     spaced_at: Instant,
+}
+
+/// The most of what is paced by hand that is handed over at one time at such a rate.
+pub(crate) fn bulk_depth_bytes(bytes_per_s: u64, most_bytes: u64) -> u64 {
+    (bytes_per_s / BULK_DEPTHS_PER_S).min(most_bytes).max(BULK_DEPTH_MIN_BYTES)
 }
 
 impl Space {

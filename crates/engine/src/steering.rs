@@ -28,8 +28,7 @@ pub struct Steering {
     /// What the other end left it of the line is no longer in force from then on.
     part_ends: Option<Instant>,
     paces_itself: bool,
-    /// It may be paced.
-    is_auto: bool,
+    choice: Choice,
     /// Asked when there is a lot to send, or something is to be paced, for the first time.
     paced_one_by_one: Option<bool>,
 }
@@ -89,7 +88,7 @@ impl Steering {
             told: None,
             part_ends: None,
             paces_itself: tcp::paces_itself(stream)?,
-            is_auto: course.policy == Choice::Auto,
+            choice: course.policy,
             paced_one_by_one: None,
         })
     }
@@ -107,7 +106,8 @@ impl Steering {
             self.left(None, now);
         }
         let backlog_bytes = u64::from(info.notsent_bytes).saturating_add(work.unsent_bytes);
-        if self.is_auto && backlog_bytes >= BULK_BYTES {
+        // These may pace it.
+        if matches!(self.choice, Choice::Auto | Choice::Pace) && backlog_bytes >= BULK_BYTES {
             self.ask_device(stream);
         }
         let seen = Observation {
@@ -153,7 +153,8 @@ impl Steering {
         }
         self.tuning.forget(stream, decision.thresholds_forgotten);
         // What the kernel holds it sends as soon as its window lets it, at the host's speed.
-        let is_handed = self.claim().is_some_and(|claim| claim.handed.is_some());
+        let is_paced_by_hand = self.choice == Choice::Pace && decision.burst_bytes_per_s.is_some();
+        let is_handed = is_paced_by_hand || self.claim().is_some_and(|claim| claim.handed.is_some());
         let held = is_handed.then_some(decision.burst_depth_bytes / 2);
         self.tuning.follow_rate(stream, info.delivery_rate_bytes_per_s, info.min_rtt, held)?;
         let steered = Steered {
