@@ -18,6 +18,9 @@ const SUPER_PACKET_MIN_SEGMENTS: u64 = 2;
 /// Super-packets that a queue has room for, or they are cut: a sixteenth of a queue, about, may be dropped at once. So many
 /// of the largest ones fit the usual queue.
 const QUEUE_LEAST: u64 = 15;
+/// The usual queue is no shorter than that, however short the path.
+const USUAL_QUEUE_MIN_BYTES: u64 = 1_000_000;
+const USUAL_QUEUE_MIN_TIME: Duration = Duration::from_millis(4);
 
 /// The line that every path has: delay, rate and waiting queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,9 +70,10 @@ impl Shape {
         self.rate.time_for(self.queue_bytes)
     }
 
-    /// The queue to take if none was named: one bandwidth-delay product of the round trip, at least 1 MB.
+    /// The queue to take if none was named: one bandwidth-delay product of the round trip, at least 1 MB and what the line
+    /// carries in 4 ms, as a port of a switch has.
     pub fn usual_queue_bytes(delay: Duration, rate: BitRate) -> u64 {
-        rate.bytes_in(2 * delay).max(1_000_000)
+        rate.bytes_in((2 * delay).max(USUAL_QUEUE_MIN_TIME)).max(USUAL_QUEUE_MIN_BYTES)
     }
 }
 

@@ -215,5 +215,9 @@ mod tests {
         let gigabit = BitRate(1_000_000_000);
         let queue = |ms| Spec::new(Duration::from_millis(ms), gigabit, None, 1500).near.shape.queue_bytes;
         assert_eq!((queue(0), queue(8), queue(50)), (1_000_000, 2_000_000, 12_500_000));
+        let fast = Spec::new(Duration::ZERO, BitRate(10_000_000_000), None, 9000);
+        assert_eq!(fast.near.shape.queue_bytes, 5_000_000, "4 ms of the line");
+        let short = Spec::new(Duration::from_millis(1), BitRate(10_000_000_000), None, 9000);
+        assert_eq!(short.near.shape.queue_bytes, 5_000_000, "not the product of a shorter round trip");
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct PathArgs {
     #[arg(long, default_value = "1gbit", value_name = "VALUE")]
     rate: Both<BitRate>,
     /// What may wait for the wire: packets of MTU size (256), or bytes (2MB) [default: rate x round trip, at
-    /// least 1 MB]
+    /// least 1 MB and 4 ms]
     #[arg(long, value_name = "VALUE")]
     queue: Option<Both<Queue>>,
     /// Packets lost: 0.01%, in bursts burst:0.1%/8 (share lost, mean packets in a burst),
