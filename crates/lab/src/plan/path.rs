@@ -49,7 +49,7 @@ pub struct Back {
 /// How a waiting queue is sized.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Queue {
-    /// Not stated: one bandwidth-delay product, at least 1 MB.
+    /// Not stated: one bandwidth-delay product, at least 1 MB and 4 ms.
     Default,
     /// A multiple of the bandwidth-delay product of the round trip: `0.1bdp`.
     Bdp(f64),
@@ -79,6 +79,7 @@ pub(super) const PATH_KEYS: &[&str] = &[
     "tick",
     "down",
     "ring",
+    "device",
     "rcvbuf",
     "sndbuf",
 ];
@@ -91,7 +92,7 @@ const RING_PACKETS: (u32, u32) = (80, 4_096);
 /// Of the faults, those that are none if nothing is asked for: a time of 0, a share of 0 %.
 const NONE_AT_ZERO: &[&str] = &["jitter", "reorder", "duplicate", "merge-acks", "coalesce", "tick"];
 /// Flags beside the faults that say what hosts are like, and not lines.
-const OF_HOSTS: &[&str] = &["ring", "rcvbuf", "sndbuf"];
+const OF_HOSTS: &[&str] = &["ring", "device", "rcvbuf", "sndbuf"];
 /// A fault that has no value.
 const OVERTAKES: &str = "jitter-overtakes";
 
@@ -196,6 +197,11 @@ impl Path {
                 let packets = value.number(RING_PACKETS.0, RING_PACKETS.1)?;
                 self.faults.insert("ring", packets.to_string());
             }
+            "device" => match value.label().as_str() {
+                "auto" => drop(self.faults.remove("device")),
+                kind @ ("tun" | "veth") => drop(self.faults.insert("device", kind.to_owned())),
+                other => return Err(format!("'{other}' is no device; there are auto, tun and veth")),
+            },
             "rcvbuf" | "sndbuf" => {
                 let flag = if key == "rcvbuf" { "rcvbuf" } else { "sndbuf" };
                 let bytes = value.bytes()?;
@@ -288,6 +294,8 @@ mod tests {
             ("jitter", text("0"), "jitter", None),
             ("merge_acks", text("125us"), "merge-acks", Some("125us")),
             ("ring", Scalar::Integer(256), "ring", Some("256")),
+            ("device", text("veth"), "device", Some("veth")),
+            ("device", text("auto"), "device", None),
             ("duplicate", text("0%"), "duplicate", None),
             ("duplicate", text("near:0%,far:0.1%"), "duplicate", Some("near:0%,far:0.1%")),
             ("tick", text("near:0,far:0"), "tick", None),
@@ -302,6 +310,7 @@ mod tests {
         for (key, value) in [
             ("loss", text("1")),
             ("ring", Scalar::Integer(10)),
+            ("device", text("tap")),
             ("reorder", text("2ms")),
             ("jitter", text("11s")),
             ("down", text("5s")),

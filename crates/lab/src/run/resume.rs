@@ -93,12 +93,16 @@ pub(super) fn check(out: &Path, before: &Run, now: &Run, cells: &[Cell]) -> Resu
 
 /// Takes out of a run what is to be run again; how the rest was emulated, if there is any.
 pub(super) fn keep_valid(dir: &RunDir, run: &mut Run) -> Option<Conditions> {
-    let mut conditions = None;
+    let mut conditions: Option<Conditions> = None;
     run.cells.retain(|entry| {
         // A manifest that does not read is one that has to be written again.
         let kept = dir.cell(&entry.dir).ok().filter(|cell| cell.cell.valid);
-        if let Some(wan) = kept.as_ref().and_then(|cell| cell.cell.wan.as_ref()) {
-            conditions.get_or_insert_with(|| Conditions::of(wan));
+        let found = kept.as_ref().and_then(|kept| {
+            let cell = &kept.cell;
+            Some(Conditions::of(cell.wan.as_ref()?, &cell.command))
+        });
+        if let Some(found) = found {
+            conditions = Some(conditions.take().map_or(found.clone(), |known| known.or(found)));
         }
         kept.is_some()
     });
@@ -107,7 +111,7 @@ pub(super) fn keep_valid(dir: &RunDir, run: &mut Run) -> Option<Conditions> {
     conditions
 }
 
-/// How a cell was emulated, which its command line does not say: as the user and the machine allow it.
+/// How a cell was emulated as far as its command line does not say it: as the user and the machine allow.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Conditions {
     device: Option<String>,
@@ -115,17 +119,24 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    /// As the document of `farlun wan` tells it.
-    pub(super) fn of(wan: &Value) -> Conditions {
+    /// As the document of `farlun wan` tells it, and the command that made it.
+    pub(super) fn of(wan: &Value, command: &str) -> Conditions {
+        let is_chosen = command.contains(" --device ");
         Conditions {
-            device: wan["path"]["device"].as_str().map(str::to_owned),
+            device: wan["path"]["device"].as_str().filter(|_| !is_chosen).map(str::to_owned),
             realtime: wan["emulator"]["realtime"].as_bool(),
         }
     }
 
+    /// The device of another cell, if this one's was chosen by the plan.
+    fn or(self, other: Conditions) -> Conditions {
+        Conditions { device: self.device.or(other.device), ..self }
+    }
+
     /// That a run may go on under these.
     pub(super) fn check(&self, out: &Path, now: &Conditions) -> Result<(), LabError> {
-        match self == now {
+        let same_device = self.device.is_none() || now.device.is_none() || self.device == now.device;
+        match same_device && self.realtime == now.realtime {
             true => Ok(()),
             false => {
                 Err(LabError::Different { path: out.to_owned(), text: format!("{self}, and this has {now}") })
@@ -136,7 +147,7 @@ impl Conditions {
 
 impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let device = self.device.as_deref().unwrap_or("no known device");
+        let device = self.device.as_deref().unwrap_or("the plan's");
         let priority = match self.realtime {
             Some(true) => "with real-time priority",
             Some(false) => "without real-time priority",
@@ -202,5 +213,19 @@ mod tests {
         ] {
             assert_eq!(difference("", &before, &now).as_deref(), Some(text));
         }
+    }
+
+    #[test]
+    fn a_device_that_the_plan_chose_is_no_condition() {
+        let of = |device: &str, command| {
+            Conditions::of(&json!({"path": {"device": device}, "emulator": {"realtime": true}}), command)
+        };
+        let (usual, chosen) = (of("tun", "farlun wan --json"), of("veth", "farlun wan --device veth --json"));
+        let out = Path::new("run");
+        assert!(usual.check(out, &chosen).is_ok() && chosen.check(out, &usual).is_ok());
+        let known = chosen.or(usual.clone());
+        assert_eq!(known, usual);
+        let error = known.check(out, &of("veth", "farlun wan --json")).expect_err("another device");
+        assert!(error.to_string().contains("tun devices") && error.to_string().contains("veth"), "{error}");
     }
 }
