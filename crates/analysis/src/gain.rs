@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::{CellResult, Point, Repeat};
+use crate::{CellResult, Point, Repeat, Spread};
 
 /// The policy that the others are compared with.
 const BASE: &str = "none";
@@ -24,7 +24,9 @@ pub struct Gain {
     pub policy: String,
     /// Throughput over the window, bits per second.
     pub bits_per_s: f64,
-    /// Throughput from the beginning of the load, the search for the right window included; of the first valid repeat.
+    /// What was carried in the window of a repeat: how much its throughput is of.
+    pub counted_bytes: Option<f64>,
+    /// Throughput from the beginning of the load, the search for the right window included.
     pub from_start_bits_per_s: Option<f64>,
     /// Cuts of the sender's window by its own device.
     pub local_cuts: Option<f64>,
@@ -52,18 +54,20 @@ fn gain(cell: &CellResult, cells: &[CellResult]) -> Option<Gain> {
             })
     };
     let base = cells.iter().find(is_base);
-    let value = |cell: &CellResult, name| cell.values.get(name).map(|spread: &crate::Spread| spread.median);
+    let value = |cell: &CellResult, name| cell.values.get(name).map(|spread: &Spread| spread.median);
     let over = |own: Option<f64>, base: Option<f64>| {
         own.zip(base.filter(|base| *base > 0.0)).map(|(own, base)| own / base - 1.0)
     };
     let bits_per_s = value(cell, "throughput")?;
     let from_start = from_start(cell);
+    let window_s = cell.repeats.iter().find(|repeat| repeat.valid).and_then(|repeat| repeat.window_s);
     let point: Point = cell.point.iter().filter(|(name, _)| *name != axis).map(clone).collect();
     let delay = point.get("delay").filter(|_| policy == STUDY && cell.op == "read");
     Some(Gain {
         load: cell.load.clone(),
         policy: policy.clone(),
         bits_per_s,
+        counted_bytes: window_s.map(|(_, length_s)| bits_per_s / 8.0 * length_s),
         from_start_bits_per_s: from_start,
         local_cuts: value(cell, "local_cuts"),
         gain: over(Some(bits_per_s), base.and_then(|base| value(base, "throughput"))),
@@ -83,16 +87,17 @@ fn clone((name, value): (&String, &String)) -> (String, String) {
     (name.clone(), value.clone())
 }
 
-/// Mean of the rate over time, from the load's beginning.
+/// Mean of the rate over time, from the load's beginning; the median of the repeats.
 fn from_start(cell: &CellResult) -> Option<f64> {
-    let repeat = cell.repeats.iter().find(|repeat: &&Repeat| repeat.valid && !repeat.rate.is_empty())?;
-    Some(repeat.rate.iter().map(|(_, rate)| rate).sum::<f64>() / repeat.rate.len() as f64)
+    let repeats = cell.repeats.iter().filter(|repeat: &&Repeat| repeat.valid && !repeat.rate.is_empty());
+    let mean =
+        |repeat: &Repeat| repeat.rate.iter().map(|(_, rate)| rate).sum::<f64>() / repeat.rate.len() as f64;
+    Spread::of(&repeats.map(mean).collect::<Vec<f64>>()).map(|spread| spread.median)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Spread;
 
     fn cell(load: &str, point: &[(&str, &str)], throughput: f64) -> CellResult {
         let rate = vec![(0.5, throughput / 2.0), (1.5, throughput)];
@@ -101,7 +106,7 @@ mod tests {
             op: "read".to_owned(),
             point: point.iter().map(|(a, v)| ((*a).to_owned(), (*v).to_owned())).collect(),
             values: [("throughput", Spread { median: throughput, min: 0.0, max: 0.0, repeats: 1 })].into(),
-            repeats: vec![Repeat { valid: true, rate, ..Repeat::default() }],
+            repeats: vec![Repeat { valid: true, rate, window_s: Some((1.0, 16.0)), ..Repeat::default() }],
             ..CellResult::default()
         }
     }
@@ -130,6 +135,7 @@ mod tests {
             ]
         );
         assert_eq!((found[1].from_start_bits_per_s, found[1].gain_from_start), (Some(1.125), Some(0.5)));
+        assert_eq!(found[1].counted_bytes, Some(3.0), "1.5 bit/s for 16 s");
         assert_eq!(found[1].point, [("delay".to_owned(), "8ms".to_owned())].into());
     }
 }

@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use crate::tables::place;
 
+/// How a plan asks for [`throughput`].
+pub(crate) const AGAINST_DELAY: &str = "throughput by delay";
+
 /// One drawing.
 pub(crate) struct Figure {
     pub(crate) id: String,
@@ -24,13 +27,17 @@ impl Figure {
     }
 }
 
-/// Throughput of the bulk loads against one-way delay, with the line's goodput.
+/// Throughput against one-way delay, with the line's goodput: of the loads that follow the path, and of all if the plan
+/// asks for it.
 pub(crate) fn throughput(tour: &Tour) -> Option<Figure> {
     let mut traces = vec![];
+    let draw = tour.run.plan["draw"].as_array();
+    let asked = draw.is_some_and(|draw| draw.iter().any(|word| word == AGAINST_DELAY));
     // A load with a path of its own is no part of a figure of the others against theirs.
     let has_axis = |cell: &&CellResult| cell.point.contains_key("delay");
     let varies = tour.cells.iter().any(|cell| has_axis(&cell));
-    let is_shown = |cell: &&CellResult| cell.bulk && (!varies || has_axis(cell));
+    let is_drawn = |cell: &CellResult| cell.bulk || asked;
+    let is_shown = |cell: &&CellResult| is_drawn(cell) && (!varies || has_axis(cell));
     let goodput = points(tour.cells.iter().filter(is_shown), |cell| cell.line.get("goodput"));
     if !goodput.is_empty() {
         let (x, y): (Vec<f64>, Vec<f64>) = goodput.iter().map(|(x, s)| (*x, mbit(s.median))).unzip();
@@ -42,7 +49,8 @@ pub(crate) fn throughput(tour: &Tour) -> Option<Figure> {
     }
     let mut ticks: Vec<f64> = Vec::new();
     let mut top = goodput.iter().map(|(_, s)| mbit(s.max)).fold(0.0, f64::max);
-    for (n, (name, cells)) in series_of(tour, &["delay"], |cell| cell.bulk).into_iter().enumerate() {
+    let mut loads: Vec<&str> = Vec::new();
+    for (n, (name, cells)) in series_of(tour, &["delay"], is_drawn).into_iter().enumerate() {
         let found = points(cells.iter().copied().filter(is_shown), |cell| cell.values.get("throughput"));
         if found.is_empty() {
             continue;
@@ -51,7 +59,10 @@ pub(crate) fn throughput(tour: &Tour) -> Option<Figure> {
         top = found.iter().map(|(_, s)| mbit(s.max)).fold(top, f64::max);
         let column =
             |value: fn(&Spread) -> f64| found.iter().map(|(_, s)| mbit(value(s))).collect::<Vec<_>>();
-        let colour = colour(cells[0], n);
+        // Lines of one load differ by where they lie in the matrix: they need colours of their own.
+        let load = cells[0].load.as_str();
+        let colour = if loads.contains(&load) { other_colour(n) } else { colour(cells[0], n) };
+        loads.push(load);
         let symbol = ["circle", "square", "diamond", "triangle-up", "cross", "x"][n % 6];
         traces.push(json!({
             "type": "scatter", "mode": "lines+markers", "name": name,
@@ -119,8 +130,12 @@ fn points<'a>(
 pub(crate) fn colour(cell: &CellResult, n: usize) -> String {
     match cell.load.as_str() {
         name @ ("stream" | "read" | "write") => format!("var(--{name})"),
-        _ => format!("var(--other-{})", n % 4 + 1),
+        _ => other_colour(n),
     }
+}
+
+fn other_colour(n: usize) -> String {
+    format!("var(--other-{})", n % 6 + 1)
 }
 
 /// Top of an axis, a little above the highest value.

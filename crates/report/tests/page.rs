@@ -106,6 +106,29 @@ fn the_page_is_self_contained_and_small() {
 }
 
 #[test]
+fn loads_of_one_request_at_a_time_are_drawn_against_delay_where_the_plan_asks_for_it() {
+    let (_temp, mut tour) = run(false);
+    let names = |tour: &Tour| -> Vec<String> {
+        let page = report::html(tour, REBUILD);
+        let (_, data) = page.split_once("id=\"figures\">").unwrap();
+        let data = data.split_once("</script>").unwrap().0;
+        let figures: serde_json::Value = serde_json::from_str(data).unwrap();
+        let figure = figures.as_array().unwrap().iter().find(|f| f["id"] == "fig-throughput").unwrap();
+        let traces = figure["traces"].as_array().unwrap();
+        traces.iter().map(|trace| trace["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&tour), ["line (computed)", "stream", "read", "write"]);
+    tour.run.plan = serde_json::json!({"draw": ["throughput by delay"]});
+    for cell in tour.cells.iter_mut().filter(|cell| cell.load == "rand4k") {
+        cell.point.insert("rand4k.policy".to_owned(), "none".to_owned());
+    }
+    let expected = ["line (computed)", "stream", "read", "write", "rand4k, rand4k.policy none", "write1m"];
+    assert_eq!(names(&tour), expected);
+    tour.cells.retain(|cell| !cell.bulk);
+    assert_eq!(names(&tour), ["line (computed)", "rand4k, rand4k.policy none", "write1m"]);
+}
+
+#[test]
 fn chromium_draws_every_figure_without_error() {
     let test = "chromium_draws_every_figure_without_error";
     let kept = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));

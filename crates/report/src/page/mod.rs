@@ -30,7 +30,7 @@ const WATCH: &str = include_str!("../../assets/watch.js");
 /// Draws a run as one HTML document. `rebuild` is the command that draws it again.
 pub fn html(tour: &Tour, rebuild: &str) -> String {
     let drawn = |name| looking::drawn(tour, name);
-    let throughput = figure::throughput(tour).filter(|_| drawn("throughput by delay"));
+    let throughput = figure::throughput(tour).filter(|_| drawn(figure::AGAINST_DELAY));
     let rates = if drawn("rate") { over_time::rates(tour) } else { Vec::new() };
     let windows = if drawn("window") { over_time::windows(tour) } else { Vec::new() };
     let blocks = if drawn("block") { over_time::blocks(tour) } else { Vec::new() };
