@@ -132,6 +132,10 @@ fn terms_and_how_they_are_joined() {
         ("tcp and not port 3260 or ip6", false, true),
         ("tcp and not (port 3260 or ip6)", false, false),
         ("not not tcp", true, false),
+        // From the left, as tcpdump reads it.
+        ("ip or ip6 and udp", false, true),
+        ("udp and ip6 or tcp and port 3260", true, false),
+        ("udp and ip6 or (tcp and port 3260)", true, true),
         ("(udp or tcp) and (port 53 or port 3260)", true, true),
     ] {
         assert_eq!((passes(filter, &v4), passes(filter, &v6)), (first, second), "{filter}");
@@ -151,6 +155,9 @@ fn the_longest_filter_compiles() {
     let v4 = ip_packet(6, ("10.0.0.7", 1), ("10.0.1.9", 3260));
     assert!(passes(&long, &v4) && !passes(&format!("not ({long})"), &v4));
     assert_eq!(format!("{long} or tcp").parse::<Filter>(), Err(FilterError::Long));
+    let mixed = ["dst port 2 or src port 1"; 16].join(" and ");
+    assert!(passes(&mixed, &ip_packet(6, ("10.0.0.7", 1), ("10.0.1.9", 3260))));
+    assert!(!passes(&mixed, &ip_packet(6, ("10.0.0.7", 40_000), ("10.0.1.9", 3260))));
     assert_eq!(format!("{}tcp", "!".repeat(16)).parse::<Filter>(), Err(FilterError::Long));
     assert!(format!("{}tcp", "!".repeat(14)).parse::<Filter>().is_ok());
 }

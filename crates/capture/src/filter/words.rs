@@ -20,7 +20,7 @@ pub(super) fn read(text: &str) -> Result<Option<Expression>, FilterError> {
     if words.words.is_empty() {
         return Ok(None);
     }
-    let expression = words.any(DEPTH_MAX)?;
+    let expression = words.joined(DEPTH_MAX)?;
     match words.next() {
         None => Ok(Some(expression)),
         Some(word) => Err(wrong(Some(word), "and, or, or the end")),
@@ -56,20 +56,26 @@ impl<'a> Words<'a> {
         is_one
     }
 
-    fn any(&mut self, depth: usize) -> Result<Expression, FilterError> {
-        let mut members = vec![self.all(depth)?];
-        while self.takes(&["or", "||"]) {
-            members.push(self.all(depth)?);
+    /// Terms joined by `and` and `or`, which bind alike and from the left, as in pcap-filter(7).
+    fn joined(&mut self, depth: usize) -> Result<Expression, FilterError> {
+        let mut left = self.one(depth)?;
+        loop {
+            left = if self.takes(&["and", "&&"]) {
+                let right = self.one(depth)?;
+                match left {
+                    Expression::All(members) => Expression::All(with(members, right)),
+                    left => Expression::All(vec![left, right]),
+                }
+            } else if self.takes(&["or", "||"]) {
+                let right = self.one(depth)?;
+                match left {
+                    Expression::Any(members) => Expression::Any(with(members, right)),
+                    left => Expression::Any(vec![left, right]),
+                }
+            } else {
+                return Ok(left);
+            };
         }
-        Ok(if members.len() == 1 { members.remove(0) } else { Expression::Any(members) })
-    }
-
-    fn all(&mut self, depth: usize) -> Result<Expression, FilterError> {
-        let mut members = vec![self.one(depth)?];
-        while self.takes(&["and", "&&"]) {
-            members.push(self.one(depth)?);
-        }
-        Ok(if members.len() == 1 { members.remove(0) } else { Expression::All(members) })
     }
 
     fn one(&mut self, depth: usize) -> Result<Expression, FilterError> {
@@ -78,7 +84,7 @@ impl<'a> Words<'a> {
             return Ok(Expression::Not(Box::new(self.one(deeper)?)));
         }
         if self.takes(&["("]) {
-            let inner = self.any(deeper)?;
+            let inner = self.joined(deeper)?;
             return match self.next() {
                 Some(")") => Ok(inner),
                 other => Err(wrong(other, "')'")),
@@ -153,6 +159,11 @@ impl<'a> Words<'a> {
         });
         parsed.ok_or_else(|| wrong(word, "a network such as 10.0.0.0/8 or 2001:db8::/32"))
     }
+}
+
+fn with(mut members: Vec<Expression>, last: Expression) -> Vec<Expression> {
+    members.push(last);
+    members
 }
 
 const fn bits(address: IpAddr) -> u8 {

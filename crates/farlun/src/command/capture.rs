@@ -32,7 +32,7 @@ const DEVICES_MAX: usize = 8;
 /// CAP_NET_RAW.
 ///
 /// Terms of a filter: tcp, udp, icmp, icmp6, ip, ip6, [src|dst] host ADDR, [src|dst] net ADDR/BITS,
-/// [tcp|udp] [src|dst] port N; joined by and, or, not and parentheses.
+/// [tcp|udp] [src|dst] port N; joined by and, or (both bind alike, from the left), not and parentheses.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -45,7 +45,6 @@ fn two_devices_in_one_file_and_every_packet_is_accounted_for() {
     let kept = frames.iter().map(|frame| frame[2].parse::<usize>().expect("a length"));
     assert_eq!(kept.max(), Some(96));
     assert!(frames.iter().any(|frame| frame[3].parse::<usize>().is_ok_and(|len| len > 1514)));
-    // The same drops are in the file.
     let said = run(farlun(["analyze", "--json"]).arg(file), LIMIT).expect_code(0).json();
     assert!(said["connections"].as_array().is_some_and(|found| found.len() >= 4), "{said}");
 }
@@ -69,6 +68,66 @@ fn a_device_that_goes_down_is_waited_for_and_one_that_is_removed_ends_the_captur
     assert_eq!(said.matches("is gone: ").count(), 1, "{said}");
     assert!(number(&outcome["interfaces"][0]["packets"]) > 10, "{outcome}");
     assert_eq!(packets(&files(&outcome)[0]).len() as u64, number(&outcome["interfaces"][0]["packets"]));
+}
+
+/// What the last statistics in a file say that the system has dropped (isb_osdrop of pcapng).
+fn dropped_in(file: &Path) -> Option<u64> {
+    let bytes = std::fs::read(file).expect("a file");
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
+    let half = |at: usize| usize::from(u16::from_le_bytes(bytes[at..at + 2].try_into().expect("two bytes")));
+    let (mut at, mut dropped) = (0, None);
+    while at < bytes.len() {
+        let (kind, len) = (word(at), word(at + 4));
+        // Type, length, interface and time lie before the options of statistics, and the length again behind them.
+        let mut option = at + 20;
+        while kind == 5 && option + 4 < at + len - 4 && half(option) != 0 {
+            if half(option) == 7 {
+                let value: [u8; 8] = bytes[option + 4..option + 12].try_into().expect("eight bytes");
+                dropped = Some(u64::from_le_bytes(value));
+            }
+            option += 4 + half(option + 2).next_multiple_of(4);
+        }
+        at += len;
+    }
+    dropped
+}
+
+#[test]
+fn what_the_ring_had_no_room_for_is_counted_and_the_count_is_in_the_file() {
+    need!(available());
+    const DATAGRAMS: u64 = 60_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path().to_str().expect("a path of text");
+    let receiver = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = receiver.local_addr().expect("an address");
+    let filter = format!("udp dst port {}", address.port());
+    let capture = Capture::on_loopback(&["-o", dir, "--filter", &filter, "--ring", "4MiB"]);
+    let state = format!("/proc/{}/stat", capture.0.id());
+    capture.0.signal("STOP");
+    until("it has stopped", LIMIT, || std::fs::read_to_string(&state).is_ok_and(|it| it.contains(") T ")));
+    let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    for _ in 0..DATAGRAMS {
+        sender.send_to(&[7; 100], address).expect("a datagram");
+    }
+    capture.0.signal("CONT");
+    let outcome = capture.end();
+    let said = &outcome["interfaces"][0];
+    let dropped = number(&said["dropped_kernel"]);
+    assert!(dropped > 0 && number(&said["packets"]) > 0, "{said}");
+    assert_eq!(number(&said["accepted"]), DATAGRAMS, "{said}");
+    assert_eq!(number(&said["packets"]) + dropped + number(&said["dropped_queue"]), DATAGRAMS, "{said}");
+    let file = &files(&outcome)[0];
+    assert_eq!(packets(file).len() as u64, number(&said["packets"]));
+    assert_eq!(dropped_in(file), Some(dropped));
+}
+
+#[test]
+fn a_capture_ends_when_its_time_is_over() {
+    need!(available());
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path().to_str().expect("a path of text");
+    let outcome = Capture::on_loopback(&["-o", dir, "--time", "1s"]).said();
+    assert!(outcome["seconds"].as_f64().is_some_and(|seconds| seconds >= 1.0), "{outcome}");
 }
 
 #[test]
