@@ -56,6 +56,10 @@ impl Policy for Pace {
     fn product_bytes(&self) -> u64 {
         self.product.bytes()
     }
+
+    fn hands_over(&self) -> bool {
+        self.decide().burst_bytes_per_s.is_some()
+    }
 }
 
 /// The rate that the kernel paces a window at (`tcp_update_pacing_rate` in net/ipv4/tcp_input.c).

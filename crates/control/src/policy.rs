@@ -125,6 +125,11 @@ pub trait Policy: fmt::Debug {
         None
     }
 
+    /// Whether what is sent in bulk is handed to TCP at its time, so that the kernel is to hold little of it.
+    fn hands_over(&self) -> bool {
+        self.claim().is_some_and(|claim| claim.handed.is_some())
+    }
+
     /// What the other end claims of the line by what it sends here, if the policy follows that.
     fn claim_of_peer(&self) -> Option<Claim> {
         None

@@ -28,7 +28,8 @@ pub struct Steering {
     /// What the other end left it of the line is no longer in force from then on.
     part_ends: Option<Instant>,
     paces_itself: bool,
-    choice: Choice,
+    /// Its policy is one that paces.
+    may_pace: bool,
     /// Asked when there is a lot to send, or something is to be paced, for the first time.
     paced_one_by_one: Option<bool>,
 }
@@ -88,7 +89,7 @@ impl Steering {
             told: None,
             part_ends: None,
             paces_itself: tcp::paces_itself(stream)?,
-            choice: course.policy,
+            may_pace: matches!(course.policy, Choice::Auto | Choice::Pace),
             paced_one_by_one: None,
         })
     }
@@ -106,8 +107,7 @@ impl Steering {
             self.left(None, now);
         }
         let backlog_bytes = u64::from(info.notsent_bytes).saturating_add(work.unsent_bytes);
-        // These may pace it.
-        if matches!(self.choice, Choice::Auto | Choice::Pace) && backlog_bytes >= BULK_BYTES {
+        if self.may_pace && backlog_bytes >= BULK_BYTES {
             self.ask_device(stream);
         }
         let seen = Observation {
@@ -153,8 +153,7 @@ impl Steering {
         }
         self.tuning.forget(stream, decision.thresholds_forgotten);
         // What the kernel holds it sends as soon as its window lets it, at the host's speed.
-        let is_paced_by_hand = self.choice == Choice::Pace && decision.burst_bytes_per_s.is_some();
-        let is_handed = is_paced_by_hand || self.claim().is_some_and(|claim| claim.handed.is_some());
+        let is_handed = self.pacing != Pacing::Off && self.policy.hands_over();
         let held = is_handed.then_some(decision.burst_depth_bytes / 2);
         self.tuning.follow_rate(stream, info.delivery_rate_bytes_per_s, info.min_rtt, held)?;
         let steered = Steered {
