@@ -1,9 +1,9 @@
 //! Which packets are kept, and how much of each: words in, a program for the kernel out.
 //!
 //! The words are a small part of tcpdump's (pcap-filter(7)): `tcp`, `udp`, `icmp`, `icmp6`, `ip`, `ip6`, `host`, `net`,
-//! `port` with `src`, `dst`, `tcp` and `udp` before them, `and`, `or`, `not`, parentheses; `and` and `or`
-//! bind alike and from the left. Extension headers of IPv6 and
-//! VLAN tags that the kernel leaves in a packet are not followed. `words` reads, `program` compiles.
+//! `port` with `src`, `dst`, `tcp` and `udp` before them, `and`, `or`, `not`, parentheses; `and` and `or` bind
+//! alike and from the left. Extension headers of IPv6 and VLAN tags that the kernel leaves in a packet are not followed.
+//! `words` reads, `program` compiles.
 
 mod program;
 mod words;

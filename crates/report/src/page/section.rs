@@ -116,9 +116,9 @@ pub(super) fn ends(tour: &Tour) -> String {
 pub(super) fn gains(tour: &Tour) -> String {
     let Some(table) = tables::gains(tour) else { return String::new() };
     let text = "Throughput over the window against that of the same load under the policy none, and the same from the \
-                load's beginning, while the policy still looks for its window; counted over is what was carried in the window. \
-                Beside it what the congestion-window control study gained at the same delay, on Linux 2.4 with a real \
-                network card; it read 100 GB each time.";
+                load's beginning, while the policy still looks for its window; counted over is what was carried in the \
+                window. Beside it what the congestion-window control study gained at the same delay, on Linux 2.4 with \
+                a real network card; it read 100 GB each time.";
     section("gains", "What the policies gain", text, &table.html("table-gains"))
 }
 
