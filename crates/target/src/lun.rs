@@ -112,7 +112,12 @@ impl Lun {
                     Source::Null { .. } => Inline::Null(Null::new(len_bytes)),
                     _ => {
                         let memory = Memory::zeroed(len_bytes);
-                        Inline::Memory(memory.map_err(|source| LunError::Memory { number, spec, source })?)
+                        let mut memory =
+                            memory.map_err(|source| LunError::Memory { number, spec, source })?;
+                        if options.prealloc {
+                            memory.take_all();
+                        }
+                        Inline::Memory(memory)
                     }
                 };
                 (Backend::Inline(inline), block_len_bytes)

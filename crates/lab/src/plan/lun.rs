@@ -15,6 +15,7 @@ const KINDS: &[(&str, &str)] = &[("memory", "size"), ("null", "size"), ("file", 
 const OPTIONS: &[(&str, &str)] = &[
     ("read_only", "ro"),
     ("block", "block"),
+    ("prealloc", "prealloc"),
     ("direct", "direct"),
     ("delay", "delay"),
     ("rate", "rate"),
@@ -134,8 +135,8 @@ fn source(kind: &str, key: &str, value: &Scalar) -> Result<LunSpec, String> {
 fn set(spec: &mut LunSpec, option: &str, value: &Scalar) -> Result<(), String> {
     let label = value.label();
     let given = match option {
-        "ro" if !value.bool()? => return Ok(()),
-        "ro" => None,
+        "ro" | "prealloc" if !value.bool()? => return Ok(()),
+        "ro" | "prealloc" => None,
         "direct" => Some(if value.bool()? { "on" } else { "off" }),
         _ => Some(label.as_str()),
     };

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `ro` | writes are refused |
 //! | `block=512` · `block=4096` | bytes per logical block; a block device has its own as default, others 512 |
+//! | `prealloc` | all of its memory is taken at the start (memory LUNs) |
 //! | `direct=on` · `direct=off` | past the page cache or through it (files and block devices) |
 //! | `reservations=FILE` | where persistent reservations are kept (files and block devices) |
 //! | `delay=[read:\|write:]TIME[..TIME]` | commands wait that long before they begin, or something in between |
@@ -28,6 +29,8 @@ pub struct Options {
     pub read_only: bool,
     /// Bytes per logical block, if not the default of its kind.
     pub block_len_bytes: Option<u32>,
+    /// All memory of a memory LUN is taken at the start.
+    pub prealloc: bool,
     /// Past the page cache, or through it; `None` leaves it to us.
     pub direct: Option<bool>,
     /// The file that keeps persistent reservations, if not the default of its kind.
@@ -109,17 +112,20 @@ pub enum OptionError {
         kind: &'static str,
     },
     /// Right for other kinds of LUN.
-    #[error("'{name}' is for files and block devices, not for {kind} LUNs")]
+    #[error("'{name}' is for {fits}, not for {kind} LUNs")]
     Unfit {
         /// The option.
         name: &'static str,
+        /// The kinds it is for.
+        fits: &'static str,
         /// The kind of this LUN.
         kind: &'static str,
     },
 }
 
 /// The names of all options.
-pub const OPTIONS: [&str; 8] = ["ro", "block", "direct", "reservations", "delay", "rate", "fault", "seed"];
+pub const OPTIONS: [&str; 9] =
+    ["ro", "block", "prealloc", "direct", "reservations", "delay", "rate", "fault", "seed"];
 
 /// Sizes of blocks: what initiators know.
 pub const BLOCK_LENS_BYTES: [u32; 2] = [512, 4096];
@@ -140,6 +146,10 @@ impl Options {
         match (name, value) {
             ("ro", None) => self.read_only = true,
             ("ro", Some(found)) => return Err(OptionError::Value { name: "ro", found: found.to_owned() }),
+            ("prealloc", None) => self.prealloc = true,
+            ("prealloc", Some(found)) => {
+                return Err(OptionError::Value { name: "prealloc", found: found.to_owned() });
+            }
             ("block", _) => {
                 let found = needed("block=4096")?;
                 let len = found.parse().ok().filter(|len| BLOCK_LENS_BYTES.contains(len));
@@ -181,7 +191,10 @@ impl Options {
         let kind = source.kind();
         let set = [("direct", self.direct.is_some()), ("reservations", self.reservations.is_some())];
         if let Some((name, _)) = set.into_iter().find(|(_, is_set)| source.is_volatile() && *is_set) {
-            return Err(OptionError::Unfit { name, kind });
+            return Err(OptionError::Unfit { name, fits: "files and block devices", kind });
+        }
+        if self.prealloc && !matches!(source, Source::Memory { .. }) {
+            return Err(OptionError::Unfit { name: "prealloc", fits: "memory LUNs", kind });
         }
         match self.faults.iter().find(|rule| source.is_volatile() && rule.is_of_sync()) {
             Some(rule) => Err(OptionError::NeverSynced { rule: rule.to_string(), kind }),
@@ -193,6 +206,7 @@ impl Options {
     fn has(&self, name: &str) -> bool {
         match name {
             "ro" => self.read_only,
+            "prealloc" => self.prealloc,
             "block" => self.block_len_bytes.is_some(),
             "direct" => self.direct.is_some(),
             "reservations" => self.reservations.is_some(),
@@ -235,6 +249,7 @@ impl Options {
         let mut push = |text: Option<String>| texts.extend(text);
         push(self.read_only.then(|| "ro".to_owned()));
         push(self.block_len_bytes.map(|len| format!("block={len}")));
+        push(self.prealloc.then(|| "prealloc".to_owned()));
         push(self.direct.map(|direct| format!("direct={}", if direct { "on" } else { "off" })));
         push(self.reservations.as_ref().map(|path| format!("reservations={}", path.display())));
         let Delays { read, write } = self.delays;

@@ -225,6 +225,8 @@ mod tests {
         let text = "file:/a,,b,ro,block=4096,direct=on,reservations=/c,,d,delay=read:2ms..3ms,\
                     delay=write:8ms,rate=400mbit,fault=read:0.1%:lba=8-15:nth=1-3,fault=full,seed=7";
         assert_eq!(text.parse::<LunSpec>().unwrap().to_string(), text);
+        let text = "memory:1GiB,block=4096,prealloc";
+        assert_eq!(text.parse::<LunSpec>().unwrap().to_string(), text);
         let same: LunSpec = "file:/a,delay=1ms".parse().unwrap();
         assert_eq!(same.to_string(), "file:/a,delay=1ms");
     }
@@ -255,6 +257,8 @@ mod tests {
         check("memory:1GiB,blocks=4096", "did you mean 'block'?");
         check("memory:1GiB,block=1000", "'1000' is no block size: expected 512 or 4096");
         check("memory:1GiB,direct", "'direct' is for files and block devices");
+        check("null:1GiB,prealloc", "'prealloc' is for memory LUNs, not for null LUNs");
+        check("memory:1GiB,prealloc=on", "'prealloc' takes no value, found 'on'");
         check("memory:1GiB,reservations=/x", "'reservations' is for files and block devices");
         check("null:1GiB,ro=1", "'ro' takes no value");
         check("null:1GiB,delay", "'delay' needs a value");

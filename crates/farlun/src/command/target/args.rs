@@ -36,6 +36,7 @@ What a LUN is: KIND:WHERE[,OPTION]…
 Options of a LUN:
   ro                 writes are refused
   block=512|4096     bytes per logical block [default: 512, or the device's own]
+  prealloc           all of its memory is taken at the start (memory)
   direct[=on|off]    past the page cache (files and block devices) [default: off]
   reservations=FILE  keeps persistent reservations when the target ends
                      [default: PATH.farlun-reservations; for devices in /var/lib/farlun]
