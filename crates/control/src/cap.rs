@@ -35,11 +35,12 @@ pub(crate) const PACED_MIN: u64 = 1 << 17;
 const LOOK_SOON: Duration = Duration::from_millis(2);
 /// And otherwise.
 const LOOK_LATER: Duration = Duration::from_millis(20);
-/// Without a queue the cap is so much of what is delivered. The kernel sends less than it is told, by several hundredths
-/// at 1 GB/s, and then that is no more than the line: so it creeps up each round, to so much.
+/// Without a queue so much of what is delivered is to go out.
 const ABOVE_PERCENT: u64 = 105;
-const CREEP_PERCENT: u64 = 103;
-const ABOVE_MOST_PERCENT: u64 = 125;
+/// The kernel sends less than it is told, at 1 GB/s by up to an eighth: so it is told more. What it sent most of in the last
+/// rounds counts, since in others it may have stood still; less than this it sent for another reason.
+const SENT_LEAST_PERMILLE: u64 = 800;
+const SENT_ROUNDS: usize = 3;
 /// BBR looks for a faster line by being a quarter faster than the line now and then: where it never is, it takes less and
 /// less for the line. At its start it is faster by 2.9, until what arrives has not become more for three rounds with enough to
 /// send; if what is sent comes from elsewhere there is never enough for that, and it stays so for ever, with a fifth lost. So
@@ -71,6 +72,10 @@ pub(crate) struct Cap {
     claimant: Claimant,
     handed: Option<Handed>,
     round_ends: Instant,
+    /// What the present round began with.
+    outgoing: Outgoing,
+    /// What went out of what was told, in the last rounds.
+    sent_permille: MaxFilter<SENT_ROUNDS>,
     /// The round trip at the end of the last round.
     round_rtt: Duration,
     /// Packets sent again, until the present round began and until now.
@@ -90,6 +95,15 @@ pub(crate) struct Cap {
     /// There is a lot to send.
     is_bulk: bool,
     stage: Stage,
+}
+
+/// What had gone out when a round began, and how much was to go out in it.
+#[derive(Clone, Copy, Default, Debug)]
+struct Outgoing {
+    begun: Instant,
+    bytes: u64,
+    /// `None` if there was no cap.
+    told_bytes_per_s: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +129,8 @@ impl Cap {
             claimant: Claimant::default(),
             handed: None,
             round_ends: Instant::ZERO,
+            outgoing: Outgoing::default(),
+            sent_permille: MaxFilter::full_of(1000),
             round_rtt: Duration::ZERO,
             lost_before: 0,
             lost: 0,
@@ -192,9 +208,13 @@ impl Cap {
             }
         }
         if seen.now >= self.round_ends {
+            let out_bytes = self.arrived_bytes + u64::from(seen.unacked_packets) * u64::from(seen.mss_bytes);
             if is_sending && !app_limited {
+                self.learn_sent(seen, out_bytes);
                 self.round(seen, path, has_overflowed);
             }
+            let told_bytes_per_s = self.told_bytes_per_s();
+            self.outgoing = Outgoing { begun: seen.now, bytes: out_bytes, told_bytes_per_s };
             self.lost_before = self.lost;
             self.round_ends = seen.now + seen.rtt.max(Duration::from_millis(1));
         }
@@ -208,12 +228,23 @@ impl Cap {
             _ if self.has_left_start && self.is_bulk => {
                 (self.delivered.max() / 100 * PROBING_PERCENT).max(PACED_MIN)
             }
-            Stage::Capped { bytes_per_s, .. } | Stage::Wary(Wary { bytes_per_s, .. }) if self.is_bulk => {
-                bytes_per_s.max(PACED_MIN)
-            }
             // A lone request goes out as fast as the window lets it: the line's queue has room for it.
-            _ => UNCAPPED,
+            _ => {
+                self.told_bytes_per_s().filter(|_| self.is_bulk).map_or(UNCAPPED, |told| told.max(PACED_MIN))
+            }
         })
+    }
+
+    /// What to tell the kernel for what is meant to go out.
+    fn told_bytes_per_s(&self) -> Option<u64> {
+        let told = |bytes_per_s: u64| bytes_per_s / self.sent_permille.max() * 1000;
+        match self.stage {
+            Stage::Capped { bytes_per_s, .. } => Some(told(bytes_per_s)),
+            // The ring of a device is full sooner than is measured.
+            Stage::Wary(Wary { bytes_per_s, .. }) if self.handed.is_some() => Some(bytes_per_s),
+            Stage::Wary(Wary { bytes_per_s, .. }) => Some(told(bytes_per_s)),
+            Stage::Ramp | Stage::Crowded { .. } => None,
+        }
     }
 
     /// Whether there is a lot to send.
@@ -251,11 +282,15 @@ impl Cap {
         Stage::Capped { bytes_per_s, rounds_with_queue, rounds_without }
     }
 
-    /// A cap without a queue: so much, if that is more than the usual and not far from what is delivered.
-    fn raised(&self, bytes_per_s: u64, rounds_without: u32) -> Stage {
-        let delivered = self.delivered.max() / 100;
-        let bytes_per_s = bytes_per_s.clamp(delivered * ABOVE_PERCENT, delivered * ABOVE_MOST_PERCENT);
-        Stage::Capped { bytes_per_s, rounds_with_queue: 0, rounds_without }
+    /// Takes how much of what was told went out in this round, unless its window was too small for it.
+    fn learn_sent(&mut self, seen: &Observation, out_bytes: u64) {
+        let could =
+            self.outgoing.told_bytes_per_s.is_some_and(|told| window_rate(seen, seen.rtt.as_nanos()) > told);
+        let permille = self.outgoing.sent_permille(seen.now, out_bytes).filter(|_| could);
+        if let Some(permille) = permille.filter(|permille| *permille >= SENT_LEAST_PERMILLE) {
+            self.sent_permille.advance();
+            self.sent_permille.add(permille.min(1000));
+        }
     }
 
     fn round(&mut self, seen: &Observation, path: Path, has_overflowed: bool) {
@@ -287,8 +322,10 @@ impl Cap {
             Stage::Capped { bytes_per_s, rounds_without, .. } => {
                 let is_small = path.has_small_queue(rtt);
                 let is_growing = is_small && rtt > self.round_rtt + path.min_rtt / SMALL_QUEUE_SHARE;
-                let percent = if is_growing { 100 } else { CREEP_PERCENT };
-                self.raised(bytes_per_s / 100 * percent, if is_small { 0 } else { rounds_without + 1 })
+                let above = self.delivered.max() / 100 * ABOVE_PERCENT;
+                let bytes_per_s = if is_growing { bytes_per_s } else { above };
+                let rounds_without = if is_small { 0 } else { rounds_without + 1 };
+                Stage::Capped { bytes_per_s, rounds_with_queue: 0, rounds_without }
             }
             Stage::Crowded { rounds_left: 0 } => self.capped(100, 0, 0),
             Stage::Crowded { rounds_left } => Stage::Crowded { rounds_left: rounds_left - 1 },
@@ -307,9 +344,24 @@ impl Cap {
     }
 }
 
+impl Outgoing {
+    /// How much of what was told has gone out, now that `bytes` have.
+    fn sent_permille(self, now: Instant, bytes: u64) -> Option<u64> {
+        let told_bytes =
+            u128::from(self.told_bytes_per_s?) * now.since(self.begun).as_nanos() / 1_000_000_000;
+        let permille = u128::from(bytes.saturating_sub(self.bytes)) * 1000 / told_bytes.max(1);
+        u64::try_from(permille).ok()
+    }
+}
+
 /// Whether a queue stands: a tenth of the path and a millisecond are noise.
 pub(crate) fn has_queue(rtt: Duration, min_rtt: Duration) -> bool {
     rtt.saturating_sub(min_rtt) > min_rtt / 10 + Duration::from_millis(1)
+}
+
+/// Whether a queue stands that is known to be small.
+pub(crate) fn has_small_queue(rtt: Duration, min_rtt: Duration) -> bool {
+    rtt.saturating_sub(min_rtt) > min_rtt / SMALL_QUEUE_SHARE + SMALL_QUEUE_NOISE
 }
 
 /// What is known of the path besides its rate.
@@ -324,9 +376,8 @@ impl Path {
         has_queue(rtt, self.min_rtt)
     }
 
-    /// Whether a queue stands that is known to be small.
     fn has_small_queue(self, rtt: Duration) -> bool {
-        rtt.saturating_sub(self.min_rtt) > self.min_rtt / SMALL_QUEUE_SHARE + SMALL_QUEUE_NOISE
+        has_small_queue(rtt, self.min_rtt)
     }
 
     /// Packets lost in a round from which on a queue must have overflowed.

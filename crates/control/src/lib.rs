@@ -18,6 +18,7 @@ mod connections;
 mod counter;
 mod crowd;
 mod cuts;
+mod early;
 mod max_filter;
 mod monitor;
 mod none;

@@ -18,6 +18,11 @@ impl<const N: usize> MaxFilter<N> {
         MaxFilter { slots: [0; N], at: 0 }
     }
 
+    /// With so much in every slot.
+    pub(crate) fn full_of(value: u64) -> MaxFilter<N> {
+        MaxFilter { slots: [value; N], at: 0 }
+    }
+
     /// Adds a value to the present slot.
     pub(crate) fn add(&mut self, value: u64) {
         self.slots[self.at] = self.slots[self.at].max(value);

@@ -3,7 +3,8 @@
 //! What a device refuses cuts the window as a loss does, though the path had room; and some kernels begin a connection
 //! with the threshold that another one to the same peer was left with. From a threshold on a window grows by a packet
 //! each round trip, and one that is much smaller than a block makes each block take many of those, for minutes, with
-//! nothing lost. No spacing helps there. Without the threshold the window doubles again until it fits.
+//! nothing lost. No spacing helps there. Without the threshold the window doubles again until it fits. In bulk it is the
+//! threshold of a slow start that ended too early (`early.rs`).
 //!
 //! That has its price: the kernel paces the connection from then on (`net::tcp::forget_threshold`), which takes some of
 //! the speed of lone blocks, with a timer for every packet where the device takes no larger ones. So a window that grows
@@ -16,6 +17,7 @@ use event::{CongestionState, Instant, WindowKind};
 
 use crate::cap::BULK_BYTES;
 use crate::cuts::Cut;
+use crate::early::Early;
 use crate::policy::Observation;
 use crate::space::SPACED_MIN_RTT;
 
@@ -33,6 +35,7 @@ pub(crate) struct Threshold {
     is_known: bool,
     /// What there is now says nothing.
     is_unfounded: bool,
+    early: Early,
     forgotten: u32,
     next_at: Instant,
     pause: Duration,
@@ -43,6 +46,7 @@ impl Threshold {
         Threshold {
             is_known: false,
             is_unfounded: false,
+            early: Early::default(),
             forgotten: 0,
             next_at: Instant::ZERO,
             pause: PAUSE_MIN,
@@ -63,7 +67,8 @@ impl Threshold {
         let is_long = seen.min_rtt.is_some_and(|rtt| rtt >= SPACED_MIN_RTT);
         // While a window is being cut it would go on falling.
         let is_open = seen.state == CongestionState::Open;
-        if !(self.is_unfounded && is_lone && is_small && is_long && is_open) || seen.now < self.next_at {
+        let is_lone_kept_small = self.is_unfounded && is_lone && is_small && is_long && is_open;
+        if !(self.early.observe(seen, cut) || is_lone_kept_small) || seen.now < self.next_at {
             return;
         }
         self.is_unfounded = false;

@@ -18,6 +18,7 @@ struct Path {
     room_bytes: u64,
     lost: u64,
     arrived_bytes: u64,
+    sent_bytes: u64,
     /// How much of the next arrivals is seen at every third look already.
     early_bytes: u64,
     others: bool,
@@ -43,6 +44,7 @@ impl Path {
             room_bytes: u64::MAX,
             lost: 0,
             arrived_bytes: 0,
+            sent_bytes: 0,
             early_bytes: 0,
             others: false,
             sent_percent: 100,
@@ -72,6 +74,7 @@ impl Path {
                 self.queue_bytes = self.line / 10;
             }
             self.moved += delivered / 100;
+            self.sent_bytes += wanted / 100;
             self.arrived_bytes += delivered / 100;
             let queueing = Duration::from_nanos(self.queue_bytes * 1_000_000_000 / self.line);
             let seen = Observation {
@@ -83,7 +86,9 @@ impl Path {
                 app_limited: false,
                 retransmitted_packets: self.lost,
                 delivered_packets: ((self.arrived_bytes + early_bytes) / 1448) as u32,
+                unacked_packets: ((self.sent_bytes.saturating_sub(self.arrived_bytes)) / 1448) as u32,
                 mss_bytes: 1448,
+                cwnd_packets: u32::MAX,
                 paces_itself: self.paces_itself,
                 ssthresh_packets: if self.has_threshold { 1000 } else { i32::MAX as u32 },
                 paced_one_by_one: self.paced_one_by_one,
@@ -150,7 +155,7 @@ fn what_paces_itself_may_be_a_quarter_faster_than_the_line_and_not_much_more() {
 
 #[test]
 fn a_kernel_that_sends_less_than_it_is_told_does_not_make_the_line_faster() {
-    for sent_percent in 90..=100 {
+    for sent_percent in 85..=100 {
         let mut path = Path::new();
         (path.sent_percent, path.room_bytes) = (sent_percent, LINE / 10);
         path.rounds(20);
@@ -159,7 +164,7 @@ fn a_kernel_that_sends_less_than_it_is_told_does_not_make_the_line_faster() {
         assert!(caps.iter().all(|cap| *cap < LINE * 2), "{sent_percent}: {caps:?}");
         assert_eq!(path.lost, lost, "{sent_percent}");
         let carried = path.arrived_bytes - arrived_bytes;
-        assert!(carried >= 20 * LINE / 100 * 98, "{sent_percent}: {carried}");
+        assert!(carried >= 20 * LINE / 100 * 99, "{sent_percent}: {carried}");
     }
 }
 
