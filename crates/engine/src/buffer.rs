@@ -1,11 +1,14 @@
 //! Payload buffers for what is not in memory already: taken by length, given back by dropping them,
 //! reused without being cleared. They may cross threads (a worker fills what the loop sends), and begin at a
-//! page, as I/O past the page cache wants them. One that is fresh takes memory as it is written (`net::aligned`), but
-//! counts in full from the moment it is taken.
+//! page, as I/O past the page cache wants them.
+//!
+//! A buffer counts in full from the moment it is taken, and has memory from the moment it is first looked into. A reader
+//! over a long path takes hundreds of megabytes of buffers for what it asks for, and needs memory for what has come: that
+//! is what the last block has just given back, in the processor's cache.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use net::aligned::Aligned;
 
@@ -33,8 +36,9 @@ struct Free {
 /// A buffer; its content is whatever its last user left.
 #[derive(Debug)]
 pub struct Buffer {
-    /// There until it is given back.
-    bytes: Option<Aligned>,
+    /// From the first look until it is given back.
+    bytes: OnceLock<Aligned>,
+    is_emptied: bool,
     len: usize,
     /// What it counts for.
     held_bytes: usize,
@@ -62,23 +66,40 @@ impl Buffers {
     /// A buffer of `len` bytes, at most 2^31.
     pub fn take(&self, len: usize) -> Buffer {
         let size = Buffers::counts_for(len);
-        let class = size.trailing_zeros() as usize;
-        let mut free = self.pool.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let reused = free.by_size[class].pop();
+        self.pool.held_bytes.fetch_add(size, Ordering::Relaxed);
+        let bytes = OnceLock::new();
+        Buffer { bytes, is_emptied: false, len, held_bytes: size, pool: Arc::clone(&self.pool) }
+    }
+}
+
+impl Pool {
+    /// Memory of a size that is a power of two.
+    fn memory(&self, size: usize) -> Aligned {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let reused = free.by_size[size.trailing_zeros() as usize].pop();
         if reused.is_some() {
             free.bytes -= size;
         }
         drop(free);
-        self.pool.held_bytes.fetch_add(size, Ordering::Relaxed);
-        let bytes = reused.unwrap_or_else(|| Aligned::zeroed(size));
-        Buffer { bytes: Some(bytes), len, held_bytes: size, pool: Arc::clone(&self.pool) }
+        reused.unwrap_or_else(|| Aligned::zeroed(size))
     }
 }
 
 impl Buffer {
+    /// Its length in bytes; to ask for that needs no memory.
+    pub fn len(&self) -> usize {
+        if self.is_emptied { 0 } else { self.len }
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Gives its memory back and counts on, for bytes that came out of it and are elsewhere now.
     pub fn emptied(mut self) -> Buffer {
         self.give_back();
+        self.is_emptied = true;
         self
     }
 
@@ -103,13 +124,21 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.bytes.as_ref().map_or(&[], |bytes| &bytes[..self.len])
+        if self.is_empty() {
+            return &[];
+        }
+        &self.bytes.get_or_init(|| self.pool.memory(self.held_bytes))[..self.len]
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        self.bytes.as_mut().map_or(&mut [], |bytes| &mut bytes[..self.len])
+        if self.is_empty() {
+            return &mut [];
+        }
+        let memory = || self.pool.memory(self.held_bytes);
+        self.bytes.get_or_init(memory);
+        self.bytes.get_mut().map_or(&mut [], |bytes| &mut bytes[..self.len])
     }
 }
 
@@ -128,14 +157,31 @@ mod tests {
         assert_eq!((again.as_ptr(), again[4999], again.len()), (address, 7, 8192));
         let large = pool.take(100_000);
         assert_eq!(pool.held_bytes(), 8192 + 131_072);
+        assert_eq!(large[99_999], 0);
         drop(large);
         assert_eq!(pool.pool.free.lock().unwrap().bytes, 0, "more than the pool keeps");
     }
 
     #[test]
+    fn what_was_given_back_last_is_what_comes_next_into() {
+        let pool = Buffers::new(1 << 20);
+        let mut asked: Vec<Buffer> = (0..100).map(|_| pool.take(8192)).collect();
+        assert_eq!((pool.held_bytes(), asked[99].len()), (100 * 8192, 8192));
+        let mut addresses: Vec<*const u8> = Vec::new();
+        while let Some(mut next) = asked.pop() {
+            next.fill(1);
+            addresses.push(next.as_ptr());
+        }
+        addresses.dedup();
+        assert_eq!(addresses.len(), 1, "one after the other in the same memory");
+    }
+
+    #[test]
     fn one_that_is_emptied_counts_until_it_is_dropped() {
         let pool = Buffers::new(8192);
-        let emptied = pool.take(5000).emptied();
+        let mut taken = pool.take(5000);
+        taken.fill(1);
+        let emptied = taken.emptied();
         assert_eq!((pool.held_bytes(), emptied.len()), (8192, 0));
         assert_eq!(pool.pool.free.lock().unwrap().bytes, 8192, "its memory is free");
         drop(emptied);
