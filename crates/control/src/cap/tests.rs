@@ -86,7 +86,8 @@ impl Path {
                 app_limited: false,
                 retransmitted_packets: self.lost,
                 delivered_packets: ((self.arrived_bytes + early_bytes) / 1448) as u32,
-                unacked_packets: ((self.sent_bytes.saturating_sub(self.arrived_bytes)) / 1448) as u32,
+                // What is on the line arrives at once here, but for the last.
+                unacked_packets: 1 + (self.sent_bytes.saturating_sub(self.arrived_bytes) / 1448) as u32,
                 mss_bytes: 1448,
                 cwnd_packets: u32::MAX,
                 paces_itself: self.paces_itself,
@@ -138,6 +139,20 @@ fn the_cap_finds_the_line_and_keeps_the_queue_short() {
     }
     assert!(least >= LINE / 100 * 94 && most <= LINE / 100 * 106, "{least} {most}");
     assert!(path.queue_bytes < LINE / 10, "less than a round trip of queue");
+}
+
+#[test]
+fn a_round_trip_from_before_anything_was_sent_is_no_queue() {
+    let mut path = Path::new();
+    // As a login leaves it that waited for a processor.
+    path.noise = RTT / 4;
+    assert_eq!(path.cap(1), UNCAPPED);
+    let claim = path.cap.claim().expect("it is in bulk");
+    assert!(!claim.has_queue && !claim.had_queue, "nobody shares a line of ten packets: {claim:?}");
+    path.noise = Duration::ZERO;
+    assert_eq!(path.cap(4), UNCAPPED);
+    path.noise = RTT / 4;
+    assert!(path.cap(1) < UNCAPPED, "of what is sent now it tells");
 }
 
 #[test]
