@@ -1,7 +1,8 @@
 //! A LUN in memory: zeroes at first, gone with the process.
 //!
-//! Pages are taken from the system when they are first written, so a LUN that is large and mostly empty
-//! costs little; what is new to the machine may cost some milliseconds, in a virtual one. It is not shared, not locked and not written anywhere.
+//! Pages are taken from the system when they are first written, so a LUN that is large and mostly empty costs little;
+//! what is new to the machine may cost some milliseconds, in a virtual one. It is not shared, not locked and not written
+//! anywhere.
 
 use std::fs;
 use std::hint::black_box;
@@ -119,6 +120,18 @@ mod tests {
         memory.bytes_mut()[4096..8192].fill(0xa5);
         assert_eq!(memory.bytes()[4095..4097], [0, 0xa5]);
         assert_eq!(format!("{memory:?}"), "Memory(1MiB)");
+    }
+
+    #[test]
+    fn what_has_been_taken_is_there() {
+        const LEN_BYTES: u64 = 64 << 20;
+        let mut memory = Memory::zeroed(LEN_BYTES).unwrap();
+        memory.take_all();
+        let status = fs::read_to_string("/proc/self/status").expect("this is Linux");
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is a process");
+        let resident_kib: u64 = resident.trim().trim_end_matches("kB").trim().parse().expect("a number");
+        assert!(resident_kib << 10 >= LEN_BYTES, "{resident}");
+        assert_eq!(memory.bytes()[LEN_BYTES as usize - 1], 0);
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub enum OptionError {
     #[error("'{name}' takes no value, found '{found}'")]
     Value {
         /// The option.
-        name: &'static str,
+        name: String,
         /// Its value.
         found: String,
     },
@@ -145,10 +145,9 @@ impl Options {
         }
         match (name, value) {
             ("ro", None) => self.read_only = true,
-            ("ro", Some(found)) => return Err(OptionError::Value { name: "ro", found: found.to_owned() }),
             ("prealloc", None) => self.prealloc = true,
-            ("prealloc", Some(found)) => {
-                return Err(OptionError::Value { name: "prealloc", found: found.to_owned() });
+            ("ro" | "prealloc", Some(found)) => {
+                return Err(OptionError::Value { name: name.to_owned(), found: found.to_owned() });
             }
             ("block", _) => {
                 let found = needed("block=4096")?;
