@@ -18,6 +18,7 @@ mod progress;
 mod resume;
 mod single;
 mod stores;
+mod turns;
 mod verdict;
 mod words;
 
@@ -42,12 +43,9 @@ pub use order::expected_time;
 pub use progress::{Progress, Silent, Step};
 use resume::Conditions;
 use stores::Stores;
+use turns::{Turn, Turns};
 use verdict::{Attempt, Verdict};
 pub use words::quoted;
-
-/// A cell that is not valid is run again; after so many attempts it stays so. Where the machine under a virtual one disturbs
-/// one in four, a plan of sixty cells needs five to be whole nineteen times in twenty.
-const MAX_ATTEMPTS: u32 = 5;
 
 /// Runs plans with one program.
 #[derive(Debug)]
@@ -211,26 +209,27 @@ impl Session<'_> {
         let is_kept = |(index, repeat): &(usize, u32)| self.has(&cells[*index], *repeat);
         let (kept, missing): (Vec<_>, Vec<_>) = steps.iter().copied().partition(is_kept);
         self.verdicts.extend(kept.iter().map(|(index, _)| (*index, Verdict::Valid)));
-        let mut left: Duration = missing.iter().map(|(index, _)| expected_time(&cells[*index])).sum();
-        for (place, (index, repeat)) in missing.iter().enumerate() {
-            let cell = &cells[*index];
+        let mut turns = Turns::new(&missing, kept.len());
+        while let Some(turn) = turns.take() {
+            let cell = &cells[turn.index];
             let expected = expected_time(cell);
-            let mut step = Step {
-                number: kept.len() + place + 1,
+            let later: Duration = turns.indices().map(|index| expected_time(&cells[index])).sum();
+            let step = Step {
+                number: turn.number,
                 of: steps.len(),
                 words: cell.words(),
-                repeat: *repeat,
-                attempt: 1,
+                repeat: turn.repeat,
+                attempt: turn.attempt,
                 expected,
-                left,
+                left: expected + later,
             };
-            let cell = match found::settled(cell, &cells, &self.dir, &mut self.run)? {
+            let settled = match found::settled(cell, &cells, &self.dir, &mut self.run)? {
                 Ok(cell) => cell,
                 Err(reason) => return Ok(Some(reason)),
             };
-            let (verdict, interrupted) = self.cell(&cell, &mut step, progress)?;
-            left = left.saturating_sub(expected);
-            self.verdicts.push((*index, verdict));
+            let is_followed = followed.contains(cell.load.name.as_str());
+            let mut again = |turn: Turn| turns.again(turn, is_followed);
+            let interrupted = self.cell(&settled, (turn, &step), &mut again, progress)?;
             if interrupted {
                 return Ok(Some("interrupted".to_owned()));
             }
@@ -247,13 +246,14 @@ impl Session<'_> {
         self.run.cells.iter().any(|entry| entry.dir == dir)
     }
 
-    /// Runs one cell until it is valid or will not become so, and writes it down.
+    /// Runs one cell, and writes it down if it is valid or there is no attempt left; whether a signal ended it.
     fn cell(
         &mut self,
         cell: &Cell,
-        step: &mut Step,
+        (turn, step): (Turn, &Step),
+        again: &mut dyn FnMut(Turn) -> bool,
         progress: &mut dyn Progress,
-    ) -> Result<(Verdict, bool), LabError> {
+    ) -> Result<bool, LabError> {
         let dir = self.dir.make_cell(cell.number, &cell.slug(), step.repeat)?;
         let trace_dir = self.dir.path().join(&dir);
         let Order { plan, seed, .. } = self.order;
@@ -265,21 +265,19 @@ impl Session<'_> {
             run_dir: self.dir.path(),
             trace_dir: &trace_dir,
         };
-        let (attempt, interrupted) = self.lab.attempts(parts, &mut |attempt, verdict| {
-            step.attempt = attempt;
-            match verdict {
-                None => progress.begins(step),
-                Some(verdict) => {
-                    let trouble = verdict.trouble().filter(|_| !self.said(verdict));
-                    progress.ended(step, trouble.as_deref());
-                }
-            }
-        })?;
+        progress.begins(step);
+        let (attempt, interrupted) = self.lab.attempt(parts)?;
+        let trouble = attempt.verdict.trouble().filter(|_| !self.said(&attempt.verdict));
+        progress.ended(step, trouble.as_deref());
+        if matches!(attempt.verdict, Verdict::Invalid(_)) && !interrupted && again(turn) {
+            return Ok(false);
+        }
         if let (Some(before), Some(wan)) = (&self.conditions, &attempt.wan) {
             before.check(&self.order.out, &Conditions::of(wan, &parts.shown()))?;
         }
         self.write_down(cell, step.repeat, dir, parts.shown(), &attempt)?;
-        Ok((attempt.verdict, interrupted))
+        self.verdicts.push((turn.index, attempt.verdict));
+        Ok(interrupted)
     }
 
     fn write_down(

@@ -4,8 +4,9 @@ use store::manifest::{self, Window};
 
 use super::child::{self, Ended};
 use super::command::Parts;
+use super::turns::MAX_ATTEMPTS;
 use super::verdict::{self, Attempt, Verdict};
-use super::{Lab, LabError, MAX_ATTEMPTS, order};
+use super::{Lab, LabError, order};
 use crate::plan::Cell;
 
 /// What came of a cell.
@@ -21,38 +22,30 @@ pub(crate) struct Single {
 }
 
 impl Lab {
-    /// Runs a cell until it is valid or will not become so; `told` hears of each attempt, before it and, with what went
-    /// wrong, after it.
-    pub(super) fn attempts(
-        &self,
-        parts: Parts<'_>,
-        told: &mut dyn FnMut(u32, Option<&Verdict>),
-    ) -> Result<(Attempt, bool), LabError> {
+    /// Runs a cell once; whether a signal ended it.
+    pub(super) fn attempt(&self, parts: Parts<'_>) -> Result<(Attempt, bool), LabError> {
         let words = parts.words(&self.program.to_string_lossy());
         let dir = parts.trace_dir;
-        let mut attempt = 1;
-        loop {
-            told(attempt, None);
-            child::clear(dir).map_err(LabError::file(dir))?;
-            let limit = order::time_limit(parts.cell);
-            let ended = child::run(&words, dir, limit, self.signals.as_ref())
-                .map_err(|error| self.not_started(error, dir))?;
-            let judged = verdict::judge(&ended, dir, &parts.cell.load);
-            told(attempt, Some(&judged.verdict));
-            let interrupted = matches!(ended, Ended::Interrupted);
-            let again = matches!(judged.verdict, Verdict::Invalid(_)) && attempt < MAX_ATTEMPTS;
-            if !again || interrupted {
-                return Ok((judged, interrupted));
-            }
-            attempt += 1;
-        }
+        child::clear(dir).map_err(LabError::file(dir))?;
+        let limit = order::time_limit(parts.cell);
+        let ended = child::run(&words, dir, limit, self.signals.as_ref())
+            .map_err(|error| self.not_started(error, dir))?;
+        let attempt = verdict::judge(&ended, dir, &parts.cell.load);
+        Ok((attempt, matches!(ended, Ended::Interrupted)))
     }
 
-    /// Runs a cell whose tables go to `dir`.
+    /// Runs a cell whose tables go to `dir` until it is valid or will not become so.
     pub(crate) fn single(&self, parts: Parts<'_>) -> Result<Single, LabError> {
-        let (attempt, interrupted) = self.attempts(parts, &mut |_, _| {})?;
+        let mut left = MAX_ATTEMPTS;
+        let (attempt, interrupted, is_invalid) = loop {
+            left -= 1;
+            let (attempt, interrupted) = self.attempt(parts)?;
+            let is_invalid = matches!(attempt.verdict, Verdict::Invalid(_));
+            if !is_invalid || interrupted || left == 0 {
+                break (attempt, interrupted, is_invalid);
+            }
+        };
         let trouble = attempt.verdict.trouble();
-        let is_invalid = matches!(attempt.verdict, Verdict::Invalid(_));
         let manifest = written(parts.cell, 1, parts.shown(), &attempt);
         Ok(Single { manifest, trouble, is_invalid, interrupted })
     }
