@@ -12,6 +12,7 @@ use crate::cap::{PACED_MIN_RTT, has_queue};
 use crate::claimant::Claimant;
 use crate::policy::Observation;
 use crate::share::Claim;
+use crate::unqueued::Unqueued;
 
 /// Time over which a rate is measured, at least this and so many round trips: what waited behind a packet that was lost
 /// comes all at once, a round trip late.
@@ -24,6 +25,7 @@ const CLAIM_LASTS: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Arrival {
     claimant: Claimant,
+    unqueued: Unqueued,
     claims_until: Instant,
     is_claiming: bool,
 }
@@ -34,7 +36,9 @@ impl Arrival {
         // Paths that nobody paces are not shared either.
         let Some(min_rtt) = seen.min_rtt.filter(|rtt| *rtt >= PACED_MIN_RTT) else { return };
         let least = RATE_TIME.max(RATE_ROUNDS * min_rtt);
-        let rate = self.claimant.observe(seen.now, seen.received_bytes, least, has_queue(seen.rtt, min_rtt));
+        let (is_at_rest, round_trips) = (!self.is_claiming, (seen.rtt, min_rtt));
+        let unqueued = self.unqueued.observe(seen.now, is_at_rest, seen.delivered_packets, round_trips);
+        let rate = self.claimant.observe(seen.now, seen.received_bytes, least, has_queue(seen.rtt, unqueued));
         if rate.is_some_and(|rate| rate > 0) {
             self.claims_until = seen.now + CLAIM_LASTS;
         }

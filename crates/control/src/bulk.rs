@@ -33,7 +33,7 @@ impl Bulk {
     fn step(&mut self) {
         let decision = self.policy.decide();
         let notsent_bytes = self.sender.info().backlog_bytes;
-        let handed = self.policy.claim().is_some_and(|claim| claim.handed.is_some());
+        let handed = self.policy.hands_over();
         let held_bytes = if handed { decision.burst_depth_bytes / 2 } else { NOTSENT_BYTES };
         let room_bytes = held_bytes.saturating_sub(notsent_bytes);
         let bytes = match decision.burst_bytes_per_s {

@@ -23,6 +23,7 @@ use crate::policy::{Observation, UNCAPPED};
 use crate::product::{Product, RATE_MIN_TIME};
 use crate::share::{Claim, Handed};
 use crate::threshold::NO_THRESHOLD_PACKETS;
+use crate::unqueued::Unqueued;
 use crate::wary::{Round, Wary, window_rate};
 
 /// A sender with less than this to send is left uncapped, so that a lone request goes out at once.
@@ -56,9 +57,6 @@ const OPEN_ROUNDS: u32 = 16;
 /// Of the packets of a round, one in so many lost is an overflow and not chance; and at least so many.
 const OVERFLOW_SHARE: u64 = 50;
 const OVERFLOW_PACKETS: u64 = 16;
-/// The round trip is that of what is sent now once so many packets have arrived since there was nothing under way: before
-/// that it is what a login or the last answer took, which may have waited for a processor and not in a queue.
-const TELLING_PACKETS: u64 = 32;
 /// A queue that is known to be small stands from here on: a part of the round trip, and a millisecond of noise.
 const SMALL_QUEUE_SHARE: u32 = 400;
 const SMALL_QUEUE_NOISE: Duration = Duration::from_millis(1);
@@ -71,10 +69,9 @@ pub(crate) struct Cap {
     /// Packets that had arrived at the last look, and bytes since the first.
     arrived_packets: Option<u32>,
     arrived_bytes: u64,
-    /// And when there was nothing under way.
-    rested_bytes: u64,
     counter: Counter,
     claimant: Claimant,
+    unqueued: Unqueued,
     handed: Option<Handed>,
     round_ends: Instant,
     /// What the present round began with.
@@ -130,9 +127,9 @@ impl Cap {
             delivered: MaxFilter::new(),
             arrived_packets: None,
             arrived_bytes: 0,
-            rested_bytes: 0,
             counter: Counter::default(),
             claimant: Claimant::default(),
+            unqueued: Unqueued::default(),
             handed: None,
             round_ends: Instant::ZERO,
             outgoing: Outgoing::default(),
@@ -160,7 +157,10 @@ impl Cap {
         cut: Option<Cut>,
         line_bytes_per_s: Option<u64>,
     ) {
-        let path = Path { min_rtt: product.min_rtt().unwrap_or(seen.rtt), product_bytes: product.bytes() };
+        let round_trips = (seen.rtt, product.min_rtt().unwrap_or(seen.rtt));
+        let is_at_rest = seen.unacked_packets == 0;
+        let min_rtt = self.unqueued.observe(seen.now, is_at_rest, seen.delivered_packets, round_trips);
+        let path = Path { min_rtt, product_bytes: product.bytes() };
         self.has_left_start |= seen.paces_itself && seen.ssthresh_packets < NO_THRESHOLD_PACKETS;
         // What is held back here is there to be sent, although the kernel has nothing. And whoever is too fast for his own
         // application has filled the line before.
@@ -175,11 +175,9 @@ impl Cap {
         self.was_bulk |= self.is_bulk;
         self.is_paced |= self.was_bulk || seen.burst_bytes >= self.paced_from_bytes;
         let is_sending = self.was_bulk && self.delivered.max() > 0;
-        self.count(seen);
-        let has_queue = path.has_queue(seen.rtt) && self.rtt_tells(seen);
         // A window that doubles makes a queue of a whole product within a round trip: no time to lose. The
         // delivery rate is that of a round trip ago, so the line is a little faster.
-        if is_sending && matches!(self.stage, Stage::Ramp) && has_queue {
+        if is_sending && matches!(self.stage, Stage::Ramp) && path.has_queue(seen.rtt) {
             self.stage = self.capped(125, 0, 0);
         }
         self.lost = seen.retransmitted_packets.max(self.lost);
@@ -198,11 +196,14 @@ impl Cap {
         if is_sending && is_unaware {
             // At once: a second cut of the window costs more than the packets.
             self.stage = Stage::Wary(Wary::new(self.delivered.max()));
+            // What kept the kernel below what it was told may have been the device.
+            self.sent_permille = MaxFilter::full_of(1000);
         }
+        self.count(seen);
         let is_handed = seen.paced_one_by_one && path.min_rtt >= PACED_MIN_RTT;
         self.handed = is_handed.then_some(Handed { rtt: seen.rtt, is_refused: has_filled_device });
         // What the device refuses says nothing of the line.
-        let has_queue = has_queue || has_overflowed && !(is_handed && self.is_device_full);
+        let has_queue = path.has_queue(seen.rtt) || has_overflowed && !(is_handed && self.is_device_full);
         self.claimant.observe(seen.now, self.arrived_bytes, self.counted_over(seen.rtt), has_queue);
         // A few milliseconds of acknowledgements that came together must not count for much.
         let rate = self.counter.rate(seen.now, self.arrived_bytes, RATE_MIN_TIME.max(path.min_rtt / 4));
@@ -348,14 +349,6 @@ impl Cap {
         let packets = seen.delivered_packets.wrapping_sub(before) as i32;
         let bytes = i64::from(packets) * i64::from(seen.mss_bytes);
         self.arrived_bytes = self.arrived_bytes.saturating_add_signed(bytes);
-        if seen.unacked_packets == 0 {
-            self.rested_bytes = self.arrived_bytes;
-        }
-    }
-
-    /// Whether the round trip is that of what is sent now.
-    fn rtt_tells(&self, seen: &Observation) -> bool {
-        self.arrived_bytes.saturating_sub(self.rested_bytes) >= TELLING_PACKETS * u64::from(seen.mss_bytes)
     }
 }
 
@@ -382,6 +375,7 @@ pub(crate) fn has_small_queue(rtt: Duration, min_rtt: Duration) -> bool {
 /// What is known of the path besides its rate.
 #[derive(Clone, Copy, Debug)]
 struct Path {
+    /// Without a queue.
     min_rtt: Duration,
     product_bytes: u64,
 }

@@ -33,6 +33,7 @@ mod study;
 mod testing;
 mod threshold;
 mod train;
+mod unqueued;
 mod wary;
 mod word;
 

@@ -47,6 +47,7 @@ pub struct Handed {
 
 /// Time slots of which the sum is remembered.
 const SLOT: Duration = Duration::from_millis(250);
+const SLOTS: usize = 8;
 /// A queue counts for so long.
 pub(crate) const QUEUE_LASTS: Duration = Duration::from_secs(2);
 /// Who uses less than its part is left so many times what it does use, and may grow.
@@ -59,7 +60,7 @@ const HEADROOM_PERCENT: u64 = 104;
 /// What is known of the senders together.
 #[derive(Clone, Debug, Default)]
 pub struct Sharing {
-    line: MaxFilter<8>,
+    line: MaxFilter<SLOTS>,
     slot_ends: Instant,
     queue_until: Instant,
     ring: Ring,
@@ -74,6 +75,9 @@ impl Sharing {
     /// Takes what the senders claim at `now`; what each may send at most, in the same order. `None` for all while
     /// there is nothing to share.
     pub fn share(&mut self, now: Instant, claims: &[Claim]) -> Vec<Option<u64>> {
+        if now >= self.slot_ends + SLOT * SLOTS as u32 {
+            self.line = MaxFilter::new();
+        }
         if now >= self.slot_ends {
             self.line.advance();
             self.slot_ends = now + SLOT;

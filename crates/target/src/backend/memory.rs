@@ -67,6 +67,10 @@ impl Memory {
             // The compiler knows that there is a zero already.
             page[0] = black_box(0);
         }
+        // They need not begin where a page does.
+        if let Some(last) = self.bytes.last_mut() {
+            *last = black_box(0);
+        }
     }
 
     /// Size in bytes.
@@ -127,8 +131,15 @@ mod tests {
         const LEN_BYTES: u64 = 64 << 20;
         let mut memory = Memory::zeroed(LEN_BYTES).unwrap();
         memory.take_all();
-        let status = fs::read_to_string("/proc/self/status").expect("this is Linux");
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it is a process");
+        let place = memory.bytes().as_ptr() as u64;
+        let maps = fs::read_to_string("/proc/self/smaps").expect("this is Linux");
+        let is_ours = |line: &&str| {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let number = |hex| u64::from_str_radix(hex, 16).ok();
+            range.is_some_and(|(from, to)| number(from) <= Some(place) && number(to) > Some(place))
+        };
+        let of_ours = maps.lines().skip_while(|line| !is_ours(line));
+        let resident = of_ours.filter_map(|line| line.strip_prefix("Rss:")).next().expect("it is mapped");
         let resident_kib: u64 = resident.trim().trim_end_matches("kB").trim().parse().expect("a number");
         assert!(resident_kib << 10 >= LEN_BYTES, "{resident}");
         assert_eq!(memory.bytes()[LEN_BYTES as usize - 1], 0);

@@ -372,7 +372,7 @@ impl Client {
             self.connection.look(now, Host::Far, unsent_bytes, request_bytes, has_company)?;
         side.set_window(connection, decision.command_window, most);
         // One that is paced so slowly that all of it has arrived between two packets must not stay so for want of a look.
-        self.is_under_way = sample.unacked_packets > 0 || sample.notsent_bytes > 0;
+        self.is_under_way = sample.unacked_packets > 0 || sample.notsent_bytes > 0 || sample.unsent_bytes > 0;
         self.look_again = decision.look_again;
         // On a short path all of it may have arrived between two looks.
         self.beginning = self
