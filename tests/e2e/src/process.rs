@@ -3,7 +3,8 @@
 //! Each is the leader of a process group of its own, so that whatever it starts ends with it.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -73,19 +74,14 @@ impl Finished {
 #[track_caller]
 pub fn run(command: &mut Command, limit: Duration) -> Finished {
     let line = format!("{command:?}");
-    let (mut stdout, mut stderr) = (scratch(), scratch());
+    let (stdout, stderr) = (scratch(), scratch());
     command.stdin(Stdio::null()).stdout(clone(&stdout)).stderr(clone(&stderr)).process_group(0);
     let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {line}: {error}"));
     let Some(status) = wait(&mut child, limit) else {
         kill_group(&mut child);
-        panic!("{line} ran longer than {limit:?}\n{}\n{}", read_all(&mut stdout), read_all(&mut stderr));
+        panic!("{line} ran longer than {limit:?}\n{}\n{}", read_all(&stdout), read_all(&stderr));
     };
-    Finished {
-        code: code(status),
-        stdout: read_all(&mut stdout),
-        stderr: read_all(&mut stderr),
-        command: line,
-    }
+    Finished { code: code(status), stdout: read_all(&stdout), stderr: read_all(&stderr), command: line }
 }
 
 /// Runs `command` for at most a minute and panics unless it ends with 0; its standard output.
@@ -138,7 +134,7 @@ impl Service {
     pub fn next_line(&mut self, limit: Duration) -> String {
         match self.lines.recv_timeout(limit) {
             Ok(line) => line,
-            Err(error) => panic!("no line from {}: {error}\n{}", self.line, read_all(&mut self.stderr)),
+            Err(error) => panic!("no line from {}: {error}\n{}", self.line, read_all(&self.stderr)),
         }
     }
 
@@ -186,8 +182,8 @@ impl Service {
     }
 
     /// What it has written to standard error.
-    pub fn stderr(&mut self) -> String {
-        read_all(&mut self.stderr)
+    pub fn stderr(&self) -> String {
+        read_all(&self.stderr)
     }
 
     /// Waits until it has ended by itself; its exit code. Panics if it does not within `limit`.
@@ -195,7 +191,7 @@ impl Service {
     pub fn ended(&mut self, limit: Duration) -> i32 {
         match wait(&mut self.child, limit) {
             Some(status) => code(status),
-            None => panic!("{} still runs after {limit:?}\n{}", self.line, read_all(&mut self.stderr)),
+            None => panic!("{} still runs after {limit:?}\n{}", self.line, read_all(&self.stderr)),
         }
     }
 
@@ -266,8 +262,25 @@ fn clone(file: &File) -> Stdio {
     file.try_clone().expect("a file handle can be cloned").into()
 }
 
-fn read_all(file: &mut File) -> String {
-    let mut bytes = Vec::new();
-    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).expect("a temporary file can be read");
+/// Read at positions: those who write share the file's own, and would write where a reader has set it.
+fn read_all(file: &File) -> String {
+    let mut bytes = vec![0; file.metadata().expect("a temporary file has a length").len() as usize];
+    file.read_exact_at(&mut bytes, 0).expect("a temporary file can be read");
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_while_it_is_read_is_not_lost() {
+        let script = "for i in $(seq 2000); do echo $i >&2; done; echo done; exec sleep 1000";
+        let mut service = Service::start(Command::new("sh").args(["-c", script]));
+        until("all lines are written", ENDS_WITHIN, || service.stderr().lines().count() == 2_000);
+        assert_eq!(service.next_line(ENDS_WITHIN), "done");
+        let numbers: Vec<String> = (1..=2_000).map(|number| number.to_string()).collect();
+        assert!(service.stderr().lines().eq(numbers), "{}", service.stderr());
+        service.kill();
+    }
 }

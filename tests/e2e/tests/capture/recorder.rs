@@ -93,7 +93,7 @@ fn a_recorder_that_comes_back_gets_the_rest() {
     let address = format!("127.0.0.1:{}", port::unused());
     let mut first = Recorder::start(there.path(), &address);
     let (listener, filter) = peer();
-    let mut capture = Capture::on_loopback(&["--to", &address, "--filter", &filter]);
+    let capture = Capture::on_loopback(&["--to", &address, "--filter", &filter]);
     talk_to(&listener, 1_000_000);
     until("packets are recorded", LIMIT, || {
         captures(there.path()).iter().any(|file| is_over(&packets_so_far(file)))
@@ -152,10 +152,9 @@ fn a_full_disk_is_said_on_both_sides() {
     let script =
         "mount -t tmpfs -o size=1m none \"$1\" && exec \"$0\" recorder --json --listen 127.0.0.1:0 -o \"$1\"";
     command.args(["--mount", "sh", "-c", script]).arg(farlun_path()).arg(there.path());
-    let mut recorder = Recorder::with(&mut command);
+    let recorder = Recorder::with(&mut command);
     let (listener, filter) = peer();
-    let mut capture =
-        Capture::on_loopback(&["--to", &recorder.address, "--filter", &filter, "--snap", "262144"]);
+    let capture = Capture::on_loopback(&["--to", &recorder.address, "--filter", &filter, "--snap", "262144"]);
     talk_to(&listener, 16 << 20);
     until("the sender hears of it", LIMIT, || capture.0.stderr().contains("No space left"));
     assert!(recorder.service.stderr().contains("No space left"));

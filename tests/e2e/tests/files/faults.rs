@@ -16,7 +16,7 @@ fn what_fails_is_told_and_passes() {
     let folder = tempdir().expect("a folder");
     let path = folder.path().join("disk");
     sparse(&path, 1 << 20);
-    let mut target = Target::serve(&[
+    let target = Target::serve(&[
         "memory:1MiB,fault=read:lba=8-15:nth=1-2,fault=write:nth=2,fault=full:nth=3,fault=notready:nth=9",
         &format!("file:{},fault=sync:nth=1-2", path.display()),
     ]);
@@ -48,7 +48,7 @@ fn a_file_that_is_cut_fails_where_it_ends_and_that_is_said_once() {
     let folder = tempdir().expect("a folder");
     let path = folder.path().join("disk");
     fs::write(&path, [7; 8192]).expect("a file");
-    let mut target = Target::serve(&[&format!("file:{}", path.display())]);
+    let target = Target::serve(&[&format!("file:{}", path.display())]);
     let mut session = Session::open(&target);
     fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(4096)).expect("it is cut");
     for _ in 0..20 {

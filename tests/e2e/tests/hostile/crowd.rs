@@ -134,7 +134,7 @@ fn five_thousand_that_never_log_in() {
 /// That something comes now and then does not make a login last for ever.
 #[test]
 fn a_login_byte_by_byte_has_a_limit() {
-    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
+    let (target, mut bystander) = set_up(&["memory:1MiB"]);
     let request = login_request(&target, 0);
     let silent = connect(&target);
     let mut half_open = connect(&target);
