@@ -18,6 +18,8 @@ use crate::plan::Cell;
 
 /// Files and directories that a lab may leave behind that was killed before it had written anything down.
 const BEGINNING: [&str; 2] = ["cells", "run.json.partial"];
+/// So much is said of what differs.
+const SAID_CHARS: usize = 60;
 
 /// Where a run goes to, and nobody else's run meanwhile.
 pub(super) struct Place {
@@ -182,8 +184,20 @@ fn difference(place: &str, before: &Value, now: &Value) -> Option<String> {
                 .into_iter()
                 .find_map(|(n, (before, now))| difference(&at(&(n + 1).to_string()), before, now))
         }
+        (Value::Array(before), Value::Array(now)) => {
+            Some(format!("{place} had {} entries and has {}", before.len(), now.len()))
+        }
         _ if before == now => None,
-        _ => Some(format!("{place} was {before} and is {now}")),
+        _ => Some(format!("{place} was {} and is {}", shortened(before), shortened(now))),
+    }
+}
+
+/// A value, or the beginning of a long one.
+fn shortened(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(SAID_CHARS) {
+        Some((end, _)) => format!("{} …", &text[..end]),
+        None => text,
     }
 }
 
@@ -206,13 +220,13 @@ mod tests {
                 json!({"path": {}, "load": [{"name": "a"}, {"depth": 8}], "title": "x"}),
                 "path.mtu was 1500 and is null",
             ),
-            (
-                json!({"path": {"mtu": 1500}, "load": [], "title": "x"}),
-                "load was [{\"name\":\"a\"},{\"depth\":8}] and is []",
-            ),
+            (json!({"path": {"mtu": 1500}, "load": [], "title": "x"}), "load had 2 entries and has 0"),
         ] {
             assert_eq!(difference("", &before, &now).as_deref(), Some(text));
         }
+        let described = |end: &str| json!({"description": format!("{}{end}", "é".repeat(80))});
+        let said = difference("", &described("a"), &described("b")).expect("they differ");
+        assert!(said.chars().count() < 160 && said.contains("é …"), "{said}");
     }
 
     #[test]
