@@ -21,7 +21,7 @@ const SHOWN: usize = 16;
 pub fn capture(capture: &Capture, colour: Colour) -> String {
     let shown = shown(capture);
     let mut out = format!("{}\n", paint(&headline(capture), "1", colour));
-    for sentence in reservations(capture) {
+    for sentence in reservations(capture).into_iter().chain(interfaces(capture)) {
         let _ = writeln!(out, "{sentence}");
     }
     for table in tables::all(&shown) {
@@ -75,7 +75,6 @@ fn reservations(capture: &Capture) -> Vec<String> {
     if capture.dropped > 0 {
         said.push(format!("the capturing host lost {} packets", fixed(capture.dropped as f64, 0)));
     }
-    said.extend(interfaces(capture));
     if capture.beyond_packets > 0 {
         let packets = fixed(capture.beyond_packets as f64, 0);
         said.push(format!("{packets} packets belong to connections beyond those that are followed at once"));
@@ -119,5 +118,19 @@ mod tests {
         );
         empty.beyond_packets = 1_000;
         assert!(capture(&empty, Colour::Never).contains("1 000 packets belong to connections beyond"));
+    }
+
+    #[test]
+    fn two_taps_are_no_reservation() {
+        let mut both = analysis::capture::Analyzer::new().finish(0, None);
+        let tap =
+            |name: &str| Interface { number: 0, name: name.to_owned(), packets: 7, bytes: 0, taken: true };
+        both.interfaces = vec![tap("near"), tap("far")];
+        let (text, page) = (capture(&both, Colour::Never), html(&both, None, None, ""));
+        assert!(text.contains("packets of 2 interfaces: near (7), far (7)"), "{text}");
+        assert!(
+            page.contains("packets of 2 interfaces: near (7), far (7)") && !page.contains("chip bad"),
+            "{page}"
+        );
     }
 }

@@ -5,7 +5,7 @@ use analysis::diagram::Diagram;
 use analysis::gaps::capture::Found;
 use serde_json::{Value, json};
 
-use super::{beyond, headline, reservations, sentences, shown, tables, verdict};
+use super::{beyond, headline, interfaces, reservations, sentences, shown, tables, verdict};
 use crate::figure::Figure;
 use crate::format::escape;
 use crate::gaps;
@@ -63,8 +63,10 @@ fn head(capture: &Capture, shown: &[(usize, &Connection)]) -> String {
     let first = shown.iter().find_map(|(_, connection)| connection.diagnosis.as_ref()?.first());
     let title = first.map_or_else(|| headline(capture), |verdict| verdict.limiter.title().to_owned());
     let chips = reservations(capture).iter().map(|text| page::chip(false, text)).collect::<String>();
+    let taps = interfaces(capture)
+        .map_or_else(String::new, |text| format!("<p class=\"note\">{}</p>\n", escape(&text)));
     format!(
-        "<header>\n<p class=\"brand\">farlun <span>capture</span></p>\n<h1>{}</h1>\n<p class=\"lead\">{}</p>\n\
+        "<header>\n<p class=\"brand\">farlun <span>capture</span></p>\n<h1>{}</h1>\n<p class=\"lead\">{}</p>\n{taps}\
          <p class=\"chips\">{chips}</p>\n</header>\n",
         escape(&title),
         escape(&headline(capture)),
@@ -104,10 +106,10 @@ fn time(shown: &[(usize, &Connection)]) -> Option<Figure> {
         ("no command", "var(--soft)", column(|time| time.idle_s)),
         ("on the way", "var(--way)", column(|time| time.way_s)),
         ("on the way, for an R2T", "var(--r2t)", column(|time| time.r2t_s)),
-        ("on the way, command window closed", "var(--command)", column(|time| time.closed_s)),
+        ("on the way, command window closed", "var(--layer-wire)", column(|time| time.closed_s)),
         ("target", "var(--far)", column(|time| time.target_s)),
         ("initiator", "var(--near)", column(|time| time.initiator_s)),
-        ("sending", "var(--data-in)", column(|time| time.sending_s)),
+        ("sending", "var(--other-4)", column(|time| time.sending_s)),
         ("receive window", "var(--data-out)", column(|time| time.receive_window_s)),
         ("sending again", "var(--bad)", column(|time| time.recovery_s)),
     ];
