@@ -122,6 +122,10 @@ impl Policy for Auto {
         self.product.bytes()
     }
 
+    fn paces(&self) -> bool {
+        true
+    }
+
     fn claim(&self) -> Option<Claim> {
         self.cap.claim()
     }

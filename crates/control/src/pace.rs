@@ -57,6 +57,10 @@ impl Policy for Pace {
         self.product.bytes()
     }
 
+    fn paces(&self) -> bool {
+        true
+    }
+
     fn hands_over(&self) -> bool {
         self.decide().burst_bytes_per_s.is_some()
     }

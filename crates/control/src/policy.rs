@@ -125,6 +125,11 @@ pub trait Policy: fmt::Debug {
         None
     }
 
+    /// Whether it ever paces what is sent, so that it matters how the device takes packets.
+    fn paces(&self) -> bool {
+        false
+    }
+
     /// Whether what is sent in bulk is handed to TCP at its time, so that the kernel is to hold little of it.
     fn hands_over(&self) -> bool {
         self.claim().is_some_and(|claim| claim.handed.is_some())

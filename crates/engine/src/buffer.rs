@@ -38,7 +38,6 @@ struct Free {
 pub struct Buffer {
     /// From the first look until it is given back.
     bytes: OnceLock<Aligned>,
-    is_emptied: bool,
     len: usize,
     /// What it counts for.
     held_bytes: usize,
@@ -68,7 +67,7 @@ impl Buffers {
         let size = Buffers::counts_for(len);
         self.pool.held_bytes.fetch_add(size, Ordering::Relaxed);
         let bytes = OnceLock::new();
-        Buffer { bytes, is_emptied: false, len, held_bytes: size, pool: Arc::clone(&self.pool) }
+        Buffer { bytes, len, held_bytes: size, pool: Arc::clone(&self.pool) }
     }
 }
 
@@ -88,7 +87,7 @@ impl Pool {
 impl Buffer {
     /// Its length in bytes; to ask for that needs no memory.
     pub fn len(&self) -> usize {
-        if self.is_emptied { 0 } else { self.len }
+        self.len
     }
 
     /// Whether it has no bytes.
@@ -99,7 +98,7 @@ impl Buffer {
     /// Gives its memory back and counts on, for bytes that came out of it and are elsewhere now.
     pub fn emptied(mut self) -> Buffer {
         self.give_back();
-        self.is_emptied = true;
+        self.len = 0;
         self
     }
 

@@ -28,8 +28,6 @@ pub struct Steering {
     /// What the other end left it of the line is no longer in force from then on.
     part_ends: Option<Instant>,
     paces_itself: bool,
-    /// Its policy is one that paces.
-    may_pace: bool,
     /// Asked when there is a lot to send, or something is to be paced, for the first time.
     paced_one_by_one: Option<bool>,
 }
@@ -89,7 +87,6 @@ impl Steering {
             told: None,
             part_ends: None,
             paces_itself: tcp::paces_itself(stream)?,
-            may_pace: matches!(course.policy, Choice::Auto | Choice::Pace),
             paced_one_by_one: None,
         })
     }
@@ -107,7 +104,7 @@ impl Steering {
             self.left(None, now);
         }
         let backlog_bytes = u64::from(info.notsent_bytes).saturating_add(work.unsent_bytes);
-        if self.may_pace && backlog_bytes >= BULK_BYTES {
+        if self.policy.paces() && backlog_bytes >= BULK_BYTES {
             self.ask_device(stream);
         }
         let seen = Observation {
