@@ -10,7 +10,7 @@
 use core::time::Duration;
 
 use crate::arrival::Arrival;
-use crate::cap::{BULK_BYTES, Cap, PACED_MIN};
+use crate::cap::{BULK_BYTES, Cap, Elsewhere, PACED_MIN};
 use crate::crowd::Arrived;
 use crate::cuts::Cuts;
 use crate::policy::{Decision, Observation, Policy};
@@ -78,8 +78,11 @@ impl Policy for Auto {
         self.product.observe(seen);
         let cut = self.cuts.observe(seen);
         self.space.observe(seen, cut);
-        let line = self.space.line().filter(|_| seen.paced_one_by_one);
-        self.cap.observe(seen, &self.product, cut, line);
+        let elsewhere = Elsewhere {
+            line_bytes_per_s: self.space.line().filter(|_| seen.paced_one_by_one),
+            part_bytes_per_s: self.part_bytes_per_s(),
+        };
+        self.cap.observe(seen, &self.product, cut, elsewhere);
         self.threshold.observe(seen, cut);
         self.arrival.observe(seen);
         self.is_by_hand = seen.paced_one_by_one;

@@ -24,7 +24,7 @@ use crate::product::{Product, RATE_MIN_TIME};
 use crate::share::{Claim, Handed};
 use crate::threshold::NO_THRESHOLD_PACKETS;
 use crate::unqueued::Unqueued;
-use crate::wary::{Round, Wary, window_rate};
+use crate::wary::{Round, Wary, open_rate, window_rate};
 
 /// A sender with less than this to send is left uncapped, so that a lone request goes out at once.
 pub const BULK_BYTES: u64 = 2 << 20;
@@ -104,8 +104,17 @@ pub(crate) struct Cap {
 struct Outgoing {
     begun: Instant,
     bytes: u64,
-    /// `None` if there was no cap.
+    /// `None` if there was no cap, or less was to go out than it let.
     told_bytes_per_s: Option<u64>,
+}
+
+/// What is known from elsewhere.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Elsewhere {
+    /// What the line carries, if that is known of trains.
+    pub(crate) line_bytes_per_s: Option<u64>,
+    /// What the sender may use of it, beside others.
+    pub(crate) part_bytes_per_s: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -149,13 +158,12 @@ impl Cap {
     }
 
     /// Takes what was seen, after the product has, and the cut of the window if there was one.
-    /// `line_bytes_per_s` is what the line carries, if that is known of trains.
     pub(crate) fn observe(
         &mut self,
         seen: &Observation,
         product: &Product,
         cut: Option<Cut>,
-        line_bytes_per_s: Option<u64>,
+        Elsewhere { line_bytes_per_s, part_bytes_per_s }: Elsewhere,
     ) {
         let round_trips = (seen.rtt, product.min_rtt().unwrap_or(seen.rtt));
         let is_at_rest = seen.unacked_packets == 0;
@@ -218,10 +226,12 @@ impl Cap {
         if seen.now >= self.round_ends {
             let out_bytes = self.arrived_bytes + u64::from(seen.unacked_packets) * u64::from(seen.mss_bytes);
             if is_sending && !app_limited {
-                self.learn_sent(seen, out_bytes);
+                self.learn_sent(seen, out_bytes, part_bytes_per_s);
                 self.round(seen, path, has_overflowed);
             }
-            let told_bytes_per_s = self.told_bytes_per_s();
+            // With less than that to send it is not the kernel that keeps below it.
+            let told_bytes_per_s =
+                self.told_bytes_per_s().filter(|told| part_bytes_per_s.is_none_or(|part| part >= *told));
             self.outgoing = Outgoing { begun: seen.now, bytes: out_bytes, told_bytes_per_s };
             self.lost_before = self.lost;
             self.round_ends = seen.now + seen.rtt.max(Duration::from_millis(1));
@@ -290,10 +300,10 @@ impl Cap {
         Stage::Capped { bytes_per_s, rounds_with_queue, rounds_without }
     }
 
-    /// Takes how much of what was told went out in this round, unless its window was too small for it.
-    fn learn_sent(&mut self, seen: &Observation, out_bytes: u64) {
-        let could =
-            self.outgoing.told_bytes_per_s.is_some_and(|told| window_rate(seen, seen.rtt.as_nanos()) > told);
+    /// Takes how much of what was told went out in this round, unless a window was too small for it, or the part of the line.
+    fn learn_sent(&mut self, seen: &Observation, out_bytes: u64, part_bytes_per_s: Option<u64>) {
+        let limit = open_rate(seen).min(part_bytes_per_s.unwrap_or(u64::MAX));
+        let could = self.outgoing.told_bytes_per_s.is_some_and(|told| limit > told);
         let permille = self.outgoing.sent_permille(seen.now, out_bytes).filter(|_| could);
         if let Some(permille) = permille.filter(|permille| *permille >= SENT_LEAST_PERMILLE) {
             self.sent_permille.advance();

@@ -2,7 +2,7 @@
 //! (`cap.rs`). A lone request is paced without a cap, at its window over the round trip. Where the device takes packets one
 //! by one the kernel's pacing is too dear, and data are handed to TCP at the rate that the kernel would have.
 
-use crate::cap::{Cap, PACED_MIN};
+use crate::cap::{Cap, Elsewhere, PACED_MIN};
 use crate::cuts::Cuts;
 use crate::none::Fixed;
 use crate::policy::{Decision, Observation, Policy};
@@ -36,7 +36,7 @@ impl Policy for Pace {
     fn observe(&mut self, seen: &Observation) {
         self.product.observe(seen);
         let cut = self.cuts.observe(seen);
-        self.cap.observe(seen, &self.product, cut, None);
+        self.cap.observe(seen, &self.product, cut, Elsewhere::default());
         self.by_hand_bytes_per_s = seen.paced_one_by_one.then(|| kernel_rate(seen));
     }
 

@@ -43,6 +43,8 @@ pub struct Observation {
     pub mss_bytes: u32,
     /// Congestion window of what this end sends.
     pub cwnd_packets: u32,
+    /// What the other end has room for, beyond what has arrived; zero if that is not known.
+    pub peer_window_bytes: u64,
     /// Its slow-start threshold; more than 2^30 while there is none.
     pub ssthresh_packets: u32,
     /// Congestion state.

@@ -26,6 +26,7 @@ pub(crate) const QUIET: Observation = Observation {
     unacked_packets: 0,
     mss_bytes: 1448,
     cwnd_packets: u32::MAX,
+    peer_window_bytes: 0,
     ssthresh_packets: u32::MAX,
     state: CongestionState::Open,
     backlog_bytes: 0,

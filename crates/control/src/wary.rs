@@ -117,6 +117,17 @@ impl Wary {
 
 /// What the window of a connection alone would send, in bytes per second.
 pub(crate) fn window_rate(seen: &Observation, rtt_ns: u128) -> u64 {
-    let bytes = u128::from(seen.cwnd_packets) * u128::from(seen.mss_bytes) * 1_000_000_000;
-    u64::try_from(bytes / rtt_ns.max(1)).unwrap_or(u64::MAX)
+    rate(u64::from(seen.cwnd_packets) * u64::from(seen.mss_bytes), rtt_ns)
+}
+
+/// What the window and the other end's room for it let out, in bytes per second.
+pub(crate) fn open_rate(seen: &Observation) -> u64 {
+    let rtt_ns = seen.rtt.as_nanos();
+    let peer = if seen.peer_window_bytes == 0 { u64::MAX } else { rate(seen.peer_window_bytes, rtt_ns) };
+    window_rate(seen, rtt_ns).min(peer)
+}
+
+/// So many bytes in so long.
+fn rate(bytes: u64, ns: u128) -> u64 {
+    u64::try_from(u128::from(bytes) * 1_000_000_000 / ns.max(1)).unwrap_or(u64::MAX)
 }

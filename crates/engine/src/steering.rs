@@ -124,6 +124,7 @@ impl Steering {
             unacked_packets: info.unacked_packets,
             mss_bytes: info.mss_bytes,
             cwnd_packets: info.cwnd_packets,
+            peer_window_bytes: info.snd_wnd_bytes.into(),
             ssthresh_packets: info.ssthresh_packets,
             state: info.state,
             backlog_bytes,

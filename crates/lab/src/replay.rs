@@ -188,6 +188,7 @@ fn observation(sample: &SocketSample) -> Observation {
         unacked_packets: sample.unacked_packets,
         mss_bytes: sample.mss_bytes,
         cwnd_packets: sample.cwnd_packets,
+        peer_window_bytes: sample.snd_wnd_bytes.into(),
         ssthresh_packets: sample.ssthresh_packets,
         state: sample.state,
         backlog_bytes,

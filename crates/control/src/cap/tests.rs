@@ -28,6 +28,8 @@ struct Path {
     paces_itself: bool,
     has_threshold: bool,
     paced_one_by_one: bool,
+    elsewhere: Elsewhere,
+    peer_window_bytes: u64,
     /// The kernel's round trips are so much longer than the least.
     noise: Duration,
 }
@@ -52,6 +54,8 @@ impl Path {
             paces_itself: false,
             has_threshold: false,
             paced_one_by_one: false,
+            elsewhere: Elsewhere::default(),
+            peer_window_bytes: 0,
             noise: Duration::ZERO,
         }
     }
@@ -62,7 +66,9 @@ impl Path {
             self.now += RTT / 10;
             self.rate = (self.rate as f64 * 1.0718) as u64;
             let paced = self.pacing().unwrap_or(UNCAPPED) / 100 * self.sent_percent;
-            let wanted = paced.min(self.rate);
+            let peer = if self.peer_window_bytes == 0 { u64::MAX } else { self.peer_window_bytes * 10 };
+            let part = self.elsewhere.part_bytes_per_s.unwrap_or(u64::MAX);
+            let wanted = paced.min(self.rate).min(peer).min(part);
             self.rate = self.rate.min(2 * self.line);
             let delivered = if self.queue_bytes > 0 { self.line } else { wanted.min(self.line) };
             self.queue_bytes = (self.queue_bytes + wanted / 100).saturating_sub(self.line / 100);
@@ -90,6 +96,7 @@ impl Path {
                 unacked_packets: 1 + (self.sent_bytes.saturating_sub(self.arrived_bytes) / 1448) as u32,
                 mss_bytes: 1448,
                 cwnd_packets: u32::MAX,
+                peer_window_bytes: self.peer_window_bytes,
                 paces_itself: self.paces_itself,
                 ssthresh_packets: if self.has_threshold { 1000 } else { i32::MAX as u32 },
                 paced_one_by_one: self.paced_one_by_one,
@@ -99,7 +106,7 @@ impl Path {
                 ..QUIET
             };
             self.product.observe(&seen);
-            self.cap.observe(&seen, &self.product, None, None);
+            self.cap.observe(&seen, &self.product, None, self.elsewhere);
         }
     }
 
@@ -180,6 +187,18 @@ fn a_kernel_that_sends_less_than_it_is_told_does_not_make_the_line_faster() {
         assert_eq!(path.lost, lost, "{sent_percent}");
         let carried = path.arrived_bytes - arrived_bytes;
         assert!(carried >= 20 * LINE / 100 * 99, "{sent_percent}: {carried}");
+    }
+}
+
+#[test]
+fn what_a_part_or_the_peer_holds_back_is_not_what_the_kernel_does() {
+    let part = Elsewhere { part_bytes_per_s: Some(LINE / 100 * 85), ..Elsewhere::default() };
+    for (elsewhere, peer_window_bytes) in [(part, 0), (Elsewhere::default(), LINE / 1000 * 85)] {
+        let mut path = Path::new();
+        path.rounds(30);
+        (path.elsewhere, path.peer_window_bytes) = (elsewhere, peer_window_bytes);
+        let caps: Vec<u64> = (0..4).map(|_| path.cap(1)).collect();
+        assert!(caps.iter().all(|cap| *cap <= LINE / 100 * 106), "{caps:?}");
     }
 }
 
