@@ -9,7 +9,7 @@ use core::time::Duration;
 use event::Instant;
 
 use crate::cap::{PACED_MIN_RTT, has_queue};
-use crate::claimant::Claimant;
+use crate::claimant::{Claimant, Queue};
 use crate::policy::Observation;
 use crate::share::Claim;
 use crate::unqueued::Unqueued;
@@ -38,7 +38,9 @@ impl Arrival {
         let least = RATE_TIME.max(RATE_ROUNDS * min_rtt);
         let (is_at_rest, round_trips) = (!self.is_claiming, (seen.rtt, min_rtt));
         let unqueued = self.unqueued.observe(seen.now, is_at_rest, seen.delivered_packets, round_trips);
-        let rate = self.claimant.observe(seen.now, seen.received_bytes, least, has_queue(seen.rtt, unqueued));
+        // What overflows is not seen from here.
+        let queue = if has_queue(seen.rtt, unqueued) { Queue::Stands } else { Queue::Empty };
+        let rate = self.claimant.observe(seen.now, seen.received_bytes, (seen.rtt, least), queue);
         if rate.is_some_and(|rate| rate > 0) {
             self.claims_until = seen.now + CLAIM_LASTS;
         }
@@ -76,8 +78,10 @@ mod tests {
         let rate = Some(6_000_000);
         assert_eq!((claim.rate_bytes_per_s, claim.has_queue, claim.had_queue), (rate, false, false));
         arrival.observe(&seen(220, 0, 5));
+        assert!(arrival.claim().is_some_and(|claim| !claim.has_queue), "it may be that of a moment");
+        arrival.observe(&seen(245, 0, 5));
         assert!(arrival.claim().is_some_and(|claim| claim.has_queue && claim.had_queue));
-        arrival.observe(&seen(240, 0, 0));
+        arrival.observe(&seen(265, 0, 0));
         assert!(arrival.claim().is_some_and(|claim| !claim.has_queue && claim.had_queue));
         arrival.observe(&seen(2_400, 0, 0));
         assert!(arrival.claim().is_none(), "nothing has come for long");

@@ -230,7 +230,8 @@ mod tests {
         let mut auto = auto(LINE, 1 << 20);
         auto.grant(Some(LINE / 4));
         let busy = Observation { rtt: RTT, min_rtt: Some(RTT), backlog_bytes: 64 << 20, ..QUIET };
-        for (backlog_bytes, expected) in [(64 << 20, LINE / 4), (0, UNCAPPED), (64 << 20, UNCAPPED)] {
+        let bulk = [(64 << 20, LINE / 4), (1 << 20, LINE / 4), (0, UNCAPPED), (1 << 20, UNCAPPED)];
+        for (backlog_bytes, expected) in bulk.into_iter().chain([(64 << 20, UNCAPPED)]) {
             let now = Instant::ZERO + 50 * RTT;
             auto.observe(&Observation { now, backlog_bytes, delivery_rate_bytes_per_s: LINE, ..busy });
             assert_eq!(auto.decide().pacing_bytes_per_s, Some(expected), "{backlog_bytes}");

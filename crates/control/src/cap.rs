@@ -15,7 +15,7 @@ use core::time::Duration;
 
 use event::{Instant, WindowKind};
 
-use crate::claimant::Claimant;
+use crate::claimant::{Claimant, Queue};
 use crate::counter::Counter;
 use crate::cuts::Cut;
 use crate::max_filter::MaxFilter;
@@ -26,7 +26,8 @@ use crate::threshold::NO_THRESHOLD_PACKETS;
 use crate::unqueued::Unqueued;
 use crate::wary::{Round, Wary, open_rate, window_rate};
 
-/// A sender with less than this to send is left uncapped, so that a lone request goes out at once.
+/// A sender that has had no more than this to send since it last had nothing is left uncapped, so that a lone request goes
+/// out at once.
 pub const BULK_BYTES: u64 = 2 << 20;
 /// Paths shorter than this are not paced.
 pub(crate) const PACED_MIN_RTT: Duration = Duration::from_millis(1);
@@ -179,7 +180,8 @@ impl Cap {
             self.delivered.add(seen.delivery_rate_bytes_per_s);
         }
         self.paces_itself = seen.paces_itself;
-        self.is_bulk = seen.backlog_bytes >= BULK_BYTES;
+        // The end of what was bulk goes out as it did.
+        self.is_bulk = seen.backlog_bytes >= BULK_BYTES || self.is_bulk && seen.backlog_bytes > 0;
         self.was_bulk |= self.is_bulk;
         self.is_paced |= self.was_bulk || seen.burst_bytes >= self.paced_from_bytes;
         let is_sending = self.was_bulk && self.delivered.max() > 0;
@@ -209,10 +211,15 @@ impl Cap {
         }
         self.count(seen);
         let is_handed = seen.paced_one_by_one && path.min_rtt >= PACED_MIN_RTT;
-        self.handed = is_handed.then_some(Handed { rtt: seen.rtt, is_refused: has_filled_device });
+        self.handed = is_handed.then_some(Handed { is_refused: has_filled_device });
         // What the device refuses says nothing of the line.
-        let has_queue = path.has_queue(seen.rtt) || has_overflowed && !(is_handed && self.is_device_full);
-        self.claimant.observe(seen.now, self.arrived_bytes, self.counted_over(seen.rtt), has_queue);
+        let queue = match path.has_queue(seen.rtt) {
+            _ if has_overflowed && !(is_handed && self.is_device_full) => Queue::Overflowed,
+            true => Queue::Stands,
+            false => Queue::Empty,
+        };
+        let times = (seen.rtt, self.counted_over(seen.rtt));
+        self.claimant.observe(seen.now, self.arrived_bytes, times, queue);
         // A few milliseconds of acknowledgements that came together must not count for much.
         let rate = self.counter.rate(seen.now, self.arrived_bytes, RATE_MIN_TIME.max(path.min_rtt / 4));
         if let Stage::Wary(wary) = &mut self.stage {

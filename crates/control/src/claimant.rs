@@ -6,13 +6,27 @@ use core::time::Duration;
 use event::Instant;
 
 use crate::counter::Counter;
-use crate::share::{Claim, QUEUE_LASTS};
+use crate::share::{Claim, queue_lasts};
+
+/// A queue that stands for so long, and for a round trip, is one that its senders make together: one of a moment is what a
+/// host or a path that stood still has left, and says nothing of what the line carries.
+const STANDS: Duration = Duration::from_millis(20);
+
+/// What a look at a path shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Queue {
+    Empty,
+    Stands,
+    Overflowed,
+}
 
 /// See the file's beginning.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Claimant {
     counter: Counter,
     rate_bytes_per_s: Option<u64>,
+    rtt: Duration,
+    queue_since: Option<Instant>,
     has_queue: bool,
     had_queue_until: Instant,
     had_queue: bool,
@@ -25,12 +39,15 @@ impl Claimant {
         &mut self,
         now: Instant,
         arrived_bytes: u64,
-        least: Duration,
-        has_queue: bool,
+        (rtt, least): (Duration, Duration),
+        queue: Queue,
     ) -> Option<u64> {
-        self.has_queue = has_queue;
-        if has_queue {
-            self.had_queue_until = now + QUEUE_LASTS;
+        self.rtt = rtt;
+        self.queue_since = (queue != Queue::Empty).then(|| self.queue_since.unwrap_or(now));
+        let has_stood = self.queue_since.is_some_and(|since| now >= since + STANDS.max(rtt));
+        self.has_queue = has_stood || queue == Queue::Overflowed;
+        if self.has_queue {
+            self.had_queue_until = now + queue_lasts(rtt);
         }
         self.had_queue = now < self.had_queue_until;
         let rate = self.counter.rate(now, arrived_bytes, least);
@@ -43,6 +60,7 @@ impl Claimant {
         Claim {
             weight: 1,
             rate_bytes_per_s: self.rate_bytes_per_s,
+            rtt: self.rtt,
             has_queue: self.has_queue,
             had_queue: self.had_queue,
             handed: None,
@@ -61,7 +79,7 @@ mod tests {
         let mut claimant = Claimant::default();
         let look = |look: u64| {
             let now = Instant::ZERO + Duration::from_millis(10 * look);
-            claimant.observe(now, arrived_bytes(10 * look), RTT, false);
+            claimant.observe(now, arrived_bytes(10 * look), (RTT, RTT), Queue::Empty);
             claimant.claim().rate_bytes_per_s
         };
         (0..100).map(look).collect()
@@ -72,6 +90,29 @@ mod tests {
         let rates = claimed(|ms| ms / 100 * 14_480);
         assert_eq!(rates[..10], [None; 10], "not counted yet");
         assert!(rates[10..].iter().all(|rate| *rate == Some(144_800)), "{rates:?}");
+    }
+
+    /// From when on a queue counts that is there from `from_ms` until `until_ms`, and until when it is remembered.
+    fn counts(from_ms: u64, until_ms: u64, queue: Queue) -> (Option<u64>, Option<u64>) {
+        let mut claimant = Claimant::default();
+        let mut look = |ms: u64| {
+            let queue = if (from_ms..until_ms).contains(&ms) { queue } else { Queue::Empty };
+            claimant.observe(Instant::ZERO + Duration::from_millis(ms), 0, (RTT, RTT), queue);
+            (ms, claimant.claim())
+        };
+        let seen: Vec<(u64, Claim)> = (0..5000).step_by(10).map(&mut look).collect();
+        let of = |(ms, _): &(u64, Claim)| *ms;
+        (
+            seen.iter().find(|seen| seen.1.has_queue).map(of),
+            seen.iter().rfind(|seen| seen.1.had_queue).map(of),
+        )
+    }
+
+    #[test]
+    fn a_queue_counts_once_it_has_stood_for_a_round_trip_and_an_overflow_at_once() {
+        assert_eq!(counts(500, 600, Queue::Stands), (None, None), "a moment's");
+        assert_eq!(counts(500, 700, Queue::Stands), (Some(600), Some(2_680)));
+        assert_eq!(counts(500, 510, Queue::Overflowed), (Some(500), Some(2_490)));
     }
 
     #[test]

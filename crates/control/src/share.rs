@@ -28,9 +28,11 @@ pub struct Claim {
     /// What it has delivered of late, in bytes per second and over a round trip at least; `None` if that is not counted
     /// yet.
     pub rate_bytes_per_s: Option<u64>,
-    /// Its path shows a queue, or has just overflowed.
+    /// The round trip of its path.
+    pub rtt: Duration,
+    /// A queue stands on its path, or has just overflowed.
     pub has_queue: bool,
-    /// That was so within the last two seconds.
+    /// That was so of late: for two seconds, and eight round trips.
     pub had_queue: bool,
     /// Its device takes packets one by one, so that the process itself hands them over at their time.
     pub handed: Option<Handed>,
@@ -39,8 +41,6 @@ pub struct Claim {
 /// How a device that takes packets one by one has taken them of late.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Handed {
-    /// The round trip of the sender's path.
-    pub rtt: Duration,
     /// It has refused some since the last look.
     pub is_refused: bool,
 }
@@ -48,8 +48,9 @@ pub struct Handed {
 /// Time slots of which the sum is remembered.
 const SLOT: Duration = Duration::from_millis(250);
 const SLOTS: usize = 8;
-/// A queue counts for so long.
-pub(crate) const QUEUE_LASTS: Duration = Duration::from_secs(2);
+/// A queue counts for so long, and so many round trips.
+const QUEUE_LASTS: Duration = Duration::from_secs(2);
+const QUEUE_ROUNDS: u32 = 8;
 /// Who uses less than its part is left so many times what it does use, and may grow.
 const GROWTH: u64 = 2;
 /// Who uses nothing of its part of a ring begins with one of so many of it.
@@ -90,7 +91,8 @@ impl Sharing {
 
     /// Parts of what the device takes that hands over one by one, for those behind it.
     fn share_ring(&mut self, now: Instant, claims: &[Claim]) -> Vec<Option<u64>> {
-        let Some(rtt) = claims.iter().filter_map(|claim| Some(claim.handed?.rtt)).max() else {
+        let Some(rtt) = claims.iter().filter(|claim| claim.handed.is_some()).map(|claim| claim.rtt).max()
+        else {
             return vec![None; claims.len()];
         };
         let is_behind = |claim: &Claim| claim.handed.is_some();
@@ -109,8 +111,8 @@ impl Sharing {
     fn share_line(&mut self, now: Instant, claims: &[Claim]) -> Vec<Option<u64>> {
         let counted = counted(claims, |_| true);
         self.line.add(sum(&counted));
-        if claims.iter().any(|claim| claim.has_queue) {
-            self.queue_until = now + QUEUE_LASTS;
+        if let Some(rtt) = claims.iter().filter(|claim| claim.has_queue).map(|claim| claim.rtt).max() {
+            self.queue_until = self.queue_until.max(now + queue_lasts(rtt));
         }
         let line = self.line.max();
         if counted.len() < 2 || now >= self.queue_until || line == 0 {
@@ -123,6 +125,11 @@ impl Sharing {
             parts.into_iter().zip(&counted).map(|(part, sender)| sender.of_line(part)),
         )
     }
+}
+
+/// How long a queue counts that was seen on a path of such a round trip.
+pub(crate) fn queue_lasts(rtt: Duration) -> Duration {
+    QUEUE_LASTS.max(QUEUE_ROUNDS * rtt)
 }
 
 /// Those whose rate is known, of some.
@@ -214,6 +221,7 @@ mod tests {
         Claim {
             weight,
             rate_bytes_per_s: Some(rate_bytes_per_s),
+            rtt: RTT,
             has_queue: true,
             had_queue: true,
             ..Claim::default()
@@ -344,6 +352,21 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_counts_for_longer_on_a_longer_path() {
+        for (rtt_ms, until_ms) in [(16, 2_000), (500, 4_000)] {
+            let mut sharing = Sharing::new();
+            let busy =
+                |has_queue| Claim { rtt: Duration::from_millis(rtt_ms), has_queue, ..claim(1, LINE / 2) };
+            let mut is_shared = |ms| {
+                let two = [busy(ms == 0); 2];
+                sharing.share(Instant::ZERO + Duration::from_millis(ms), &two)[0].is_some()
+            };
+            let shared: Vec<u64> = (0..=5_000).step_by(100).filter(|ms| is_shared(*ms)).collect();
+            assert_eq!((shared[0], shared.last()), (0, Some(&(until_ms - 100))), "{rtt_ms}");
+        }
+    }
+
+    #[test]
     fn many_who_send_little_leave_the_line_to_one_who_sends_a_lot() {
         let mut claims = vec![claim(1, 10_000); 400];
         claims.push(claim(1, LINE));
@@ -365,7 +388,7 @@ mod tests {
 
     /// One behind a device that takes packets one by one, and refuses some or not.
     fn handed(weight: u32, rate_bytes_per_s: u64, is_refused: bool) -> Claim {
-        let handed = Some(Handed { rtt: RTT, is_refused });
+        let handed = Some(Handed { is_refused });
         Claim { handed, has_queue: false, had_queue: false, ..claim(weight, rate_bytes_per_s) }
     }
 
