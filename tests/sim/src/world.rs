@@ -175,6 +175,7 @@ impl World {
             unacked_packets: 0,
             mss_bytes: 1448,
             cwnd_packets: 0,
+            peer_window_bytes: 0,
             ssthresh_packets: u32::MAX,
             state: CongestionState::Open,
             backlog_bytes: unsent,
