@@ -3,7 +3,8 @@
 //! Only headers are made, piece by piece and when they are needed; the payload stays where it lies. Lengths, the IPv4
 //! identification, sequence number and flags follow RFC 9293 and what Linux' own segmentation does; the checksum field
 //! holds the sum of the pseudo-header, as hosts do that leave the rest to a device (virtio 1.2, section 5.1.6.2).
-//! Pieces that arrive together may be put together again, as receivers do: [`Cutter::headers`] takes a range.
+//! Pieces that arrive together may be put together again, as receivers do: [`Cutter::headers`] takes a range, and
+//! `join.rs` does so with packets that were never one.
 
 use std::ops::Range;
 
@@ -57,7 +58,30 @@ impl Cutter {
         cuttable.then_some(Cutter { headers, payload_per_piece, pieces })
     }
 
-    /// Into how many pieces, at least two.
+    /// For one packet with payload as it is, to which others may be joined; `None` if its headers are too long.
+    pub(crate) fn whole(headers: Headers) -> Option<Cutter> {
+        let fits = headers.ip_header_len + headers.transport_header_len <= HEADERS_MAX;
+        fits.then_some(Cutter { headers, payload_per_piece: headers.payload_len, pieces: 1 })
+    }
+
+    /// One more piece of so many bytes.
+    pub(crate) const fn lengthen(&mut self, payload_len: usize) {
+        self.headers.payload_len += payload_len;
+        self.headers.total_len += payload_len;
+        self.pieces += 1;
+    }
+
+    /// Bytes of IP of the whole.
+    pub(crate) const fn total_len(&self) -> usize {
+        self.headers_len() + self.headers.payload_len
+    }
+
+    /// Bytes of payload of each piece but the last.
+    pub const fn payload_per_piece(&self) -> usize {
+        self.payload_per_piece
+    }
+
+    /// Into how many pieces; of a super-packet at least two.
     pub const fn pieces(&self) -> u16 {
         self.pieces
     }
@@ -134,6 +158,12 @@ impl Cutter {
 }
 
 impl PieceHeaders {
+    /// The same with TCP's `flags` set as well.
+    pub(crate) const fn with_flags(mut self, transport_at: usize, flags: u8) -> PieceHeaders {
+        self.bytes[transport_at + TCP_FLAGS] |= flags;
+        self
+    }
+
     /// The IP and the TCP header.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
@@ -159,13 +189,13 @@ fn fold(sum: u32) -> u16 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const SEQUENCE: u32 = u32::MAX - 2_000;
 
     /// A super-packet of TCP with 12 bytes of options, all flags set that matter.
-    fn super_packet(version: u8, payload_len: usize) -> Vec<u8> {
+    pub(crate) fn super_packet(version: u8, payload_len: usize) -> Vec<u8> {
         let tcp_len = 32 + payload_len;
         let mut packet = match version {
             4 => {

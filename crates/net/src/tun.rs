@@ -16,6 +16,8 @@ use crate::syscall::check;
 pub const HEADER_BYTES: usize = 10;
 /// The largest packet a device hands over, with its header.
 pub const MAX_BYTES: usize = HEADER_BYTES + 65_535;
+/// In so many places may the payload of a packet lie.
+pub const PAYLOADS_MAX: usize = 64;
 
 const DEVICES: &str = "/dev/net/tun";
 const NEEDS_CSUM: u8 = 1;
@@ -98,11 +100,13 @@ impl Tun {
         }
     }
 
-    /// Hands one packet, whose headers and payload lie apart, to the device's host.
-    pub fn write_parts(&self, offload: &Offload, headers: &[u8], payload: &[u8]) -> io::Result<()> {
+    /// Hands one packet to the device's host, whose headers and payloads, at most [`PAYLOADS_MAX`], lie apart.
+    pub fn write_parts(&self, offload: &Offload, headers: &[u8], payloads: &[&[u8]]) -> io::Result<()> {
         let own = offload.header();
-        let parts = [IoSlice::new(&own), IoSlice::new(headers), IoSlice::new(payload)];
-        (&self.file).write_vectored(&parts).map(|_| ())
+        let mut parts = [IoSlice::new(&[]); 2 + PAYLOADS_MAX];
+        let all = [&own[..], headers].into_iter().chain(payloads.iter().copied());
+        parts.iter_mut().zip(all).for_each(|(part, bytes)| *part = IoSlice::new(bytes));
+        (&self.file).write_vectored(&parts[..2 + payloads.len()]).map(|_| ())
     }
 
     /// Hands one packet with its header to the device's host.
@@ -133,6 +137,11 @@ impl Offload {
         }
         header
     }
+}
+
+/// Whether `packet`, as [`Tun::read`] gave it, is one packet and the rest of its checksum is left to whoever needs it.
+pub fn is_unfinished(packet: &[u8]) -> bool {
+    packet.len() >= HEADER_BYTES && packet[0] & NEEDS_CSUM != 0 && packet[1] == GSO_NONE
 }
 
 impl Cut {

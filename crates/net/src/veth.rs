@@ -16,7 +16,7 @@ use crate::namespace;
 use crate::offload;
 use crate::packet_ring::PacketRing;
 use crate::syscall::check;
-use crate::tun::{HEADER_BYTES, Offload};
+use crate::tun::{HEADER_BYTES, Offload, PAYLOADS_MAX};
 
 /// Bytes of the Ethernet header, which the path knows nothing of.
 const ETHERNET_BYTES: usize = 14;
@@ -102,9 +102,9 @@ impl Veth {
         if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
     }
 
-    /// Hands one packet, whose headers and payload lie apart, to the device's host.
-    pub fn write_parts(&self, offload: &Offload, headers: &[u8], payload: &[u8]) -> io::Result<()> {
-        self.send(offload.header(), headers, payload)
+    /// Hands one packet to the device's host, whose headers and payloads, at most [`PAYLOADS_MAX`], lie apart.
+    pub fn write_parts(&self, offload: &Offload, headers: &[u8], payloads: &[&[u8]]) -> io::Result<()> {
+        self.send(offload.header(), headers, payloads)
     }
 
     /// Hands one packet with its header to the device's host.
@@ -127,15 +127,19 @@ impl Veth {
     }
 
     /// Waits for room in the socket: a packet that has come so far is late rather than lost.
-    fn send(&self, mut header: [u8; HEADER_BYTES], ip: &[u8], payload: &[u8]) -> io::Result<()> {
+    fn send(&self, mut header: [u8; HEADER_BYTES], ip: &[u8], payloads: &[&[u8]]) -> io::Result<()> {
         move_checksum(&mut header, |start| start.wrapping_add(ETHERNET_BYTES as u16));
         let version = ip.first().map(|byte| byte >> 4);
         let protocol = if version == Some(6) { libc::ETH_P_IPV6 } else { libc::ETH_P_IP };
         let mut ethernet = [0; ETHERNET_BYTES];
         ethernet[..6].copy_from_slice(&ADDRESS);
         ethernet[12..].copy_from_slice(&(protocol as u16).to_be_bytes());
-        let parts = [&header[..], &ethernet, ip, payload]
-            .map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
+        let vector =
+            |part: &[u8]| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
+        let mut parts = [vector(&[]); 3 + PAYLOADS_MAX];
+        let all = [&header[..], &ethernet, ip].into_iter().chain(payloads.iter().copied());
+        parts.iter_mut().zip(all).for_each(|(part, bytes)| *part = vector(bytes));
+        let parts = &parts[..3 + payloads.len()];
         // SAFETY: the parts are slices that outlive the call, and writev only reads them.
         let sent =
             unsafe { libc::writev(self.socket.as_raw_fd(), parts.as_ptr(), parts.len() as libc::c_int) };

@@ -60,11 +60,16 @@ impl Device {
         }
     }
 
-    /// Hands one packet, whose headers and payload lie apart, to the host.
-    pub(crate) fn write_parts(&self, offload: &Offload, headers: &[u8], payload: &[u8]) -> io::Result<()> {
+    /// Hands one packet, whose headers and payloads lie apart, to the host.
+    pub(crate) fn write_parts(
+        &self,
+        offload: &Offload,
+        headers: &[u8],
+        payloads: &[&[u8]],
+    ) -> io::Result<()> {
         match self {
-            Device::Tun(tun) => tun.write_parts(offload, headers, payload),
-            Device::Veth(veth) => veth.write_parts(offload, headers, payload),
+            Device::Tun(tun) => tun.write_parts(offload, headers, payloads),
+            Device::Veth(veth) => veth.write_parts(offload, headers, payloads),
         }
     }
 }

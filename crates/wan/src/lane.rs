@@ -1,20 +1,22 @@
 //! One direction: reads packets from the sending hosts' devices, gives them to the model, hands over what is due.
 //!
 //! Super-packets are cut here if the path wants single packets: their bytes stay whole, the model gets the pieces, and
-//! each piece is written with headers made for it. Pieces of one super-packet that are due by the time one of them is
-//! written are written together, as a receiving card does that coalesces; the table still has a row for each.
+//! each piece is written with headers made for it. What is due at one time and belongs together is written together
+//! (`due.rs`); the table still has a row for each.
 
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use event::{BitRate, Direction, Fate, Host as End, Instant, Packet, Tcp};
-use link::{Cutter, Dice, Handle, Path, Stage, TCP_CHECKSUM, wire_bytes};
+use link::{Cutter, Dice, Handle, Joint, Path, Stage, TCP_CHECKSUM, wire_bytes};
 use net::clock;
-use net::tun::{Cut, HEADER_BYTES, MAX_BYTES, Offload};
+use net::tun::{Cut, HEADER_BYTES, MAX_BYTES, Offload, PAYLOADS_MAX};
 use wire::inet::{Headers, stays_on_link};
 
 use crate::arena::Arena;
 use crate::collect::Feed;
+use crate::due::{Due, Group, Member};
 use crate::headers::tcp_of;
 use crate::host::Host;
 use crate::pieces::payload_of;
@@ -36,9 +38,7 @@ pub(crate) struct Lane {
     arena: Arena,
     feed: Feed,
     segment: bool,
-    /// Pieces in a row that are written next, and what was found behind them.
-    run: Vec<(Instant, link::Packet)>,
-    found: Option<(Instant, link::Packet)>,
+    due: Due,
     /// Pieces of the super-packet that has just come, in a place that is kept for the next.
     taken: Vec<u16>,
 }
@@ -73,8 +73,7 @@ impl Lane {
             arena: Arena::new(line.memory_bytes()),
             feed,
             segment: spec.segment,
-            run: Vec::new(),
-            found: None,
+            due: Due::new(to.len()),
             taken: Vec::new(),
         })
     }
@@ -113,39 +112,34 @@ impl Lane {
     pub(crate) fn deliver(&mut self, mut taps: Option<&mut Taps>) -> usize {
         for count in 0..BATCH {
             let now = clock::now();
-            let Some(first) = self.found.take().or_else(|| self.path.pop(now)) else { return count };
-            self.run.clear();
-            self.run.push(first);
-            let (_, mut last) = first;
-            while let Some(after) = last.piece.filter(|_| !last.again) {
-                let Some(next) = self.path.pop(now) else { break };
-                if next.1.handle != last.handle || next.1.piece != after.checked_add(1) || next.1.again {
-                    self.found = Some(next);
-                    break;
-                }
-                self.run.push(next);
-                last = next.1;
-            }
-            self.hand_over(now, taps.as_deref_mut());
+            let Some((group, at)) = self.due.next(&mut self.path, &self.arena, now) else { return count };
+            self.hand_over(now, &group, at, taps.as_deref_mut());
         }
         BATCH
     }
 
-    /// Writes what is in `run`: one packet, or pieces of one super-packet in a row.
-    fn hand_over(&mut self, now: Instant, taps: Option<&mut Taps>) {
-        let (_, first) = self.run[0];
+    /// Writes a group, whose members are at place `at` and behind it.
+    fn hand_over(&mut self, now: Instant, group: &Group, at: usize, mut taps: Option<&mut Taps>) {
+        let first = group.first;
         let bytes = self.arena.bytes(first.handle);
         let to = &self.to[usize::from(first.to)];
-        let written = match first.piece {
-            None => to.device.write(bytes),
-            Some(piece) => write_pieces(to, bytes, piece, self.run.len() as u16),
+        let pieces = first.piece.map(|piece| piece..piece + group.count as u16);
+        let written = match (&group.joint, &pieces) {
+            (Some(joint), _) => self.write_joined(to, joint, at..at + group.count),
+            (None, Some(pieces)) => write_pieces(to, bytes, pieces.clone()),
+            (None, None) => to.device.write(bytes),
         };
-        if let (Some(taps), Ok(())) = (taps, &written) {
-            let pieces = first.piece.map(|piece| piece..piece + self.run.len() as u16);
-            taps.went(now, ends(self.direction)[1], bytes, pieces);
+        if let (Some(taps), Ok(())) = (&mut taps, &written) {
+            let end = ends(self.direction)[1];
+            match &group.joint {
+                None => taps.went(now, end, bytes, pieces),
+                Some(_) => (at..at + group.count).for_each(|at| {
+                    taps.went(now, end, self.arena.bytes(self.due.member(at).packet.handle), None);
+                }),
+            }
         }
-        for at in 0..self.run.len() {
-            let (scheduled, packet) = self.run[at];
+        for at in at..at + group.count {
+            let Member { scheduled, packet, .. } = *self.due.member(at);
             let (egress, fate) = match (&written, packet.again) {
                 (Ok(()), true) => (now, Fate::Duplicate),
                 (Ok(()), false) => (now, Fate::Delivered),
@@ -156,6 +150,18 @@ impl Lane {
                 self.arena.release(packet.handle);
             }
         }
+    }
+
+    /// Writes packets of one stream as the super-packet that they make.
+    fn write_joined(&self, to: &Host, joint: &Joint, members: Range<usize>) -> std::io::Result<()> {
+        let ip = |at: usize| &self.arena.bytes(self.due.member(at).packet.handle)[HEADER_BYTES..];
+        let headers_len = joint.cutter().headers_len();
+        let mut payloads = [&[][..]; PAYLOADS_MAX];
+        for (payload, at) in payloads.iter_mut().zip(members.clone()) {
+            *payload = &ip(at)[headers_len..];
+        }
+        let headers = joint.headers(ip(members.start));
+        to.device.write_parts(&offload(joint.cutter(), true), headers.bytes(), &payloads[..members.len()])
     }
 
     /// Reads packets that have come in and gives them to the model.
@@ -322,22 +328,25 @@ impl Lane {
     }
 }
 
-/// Writes `count` pieces, from number `piece`, of the super-packet that a device gave as `packet`.
-fn write_pieces(to: &Host, packet: &[u8], piece: u16, count: u16) -> std::io::Result<()> {
-    let payload_bytes = Cut::of(packet).payload_bytes;
+/// Writes some pieces in a row of the super-packet that a device gave as `packet`.
+fn write_pieces(to: &Host, packet: &[u8], pieces: Range<u16>) -> std::io::Result<()> {
     let ip = &packet[HEADER_BYTES..];
-    let cutter = Cutter::new(ip, payload_bytes as usize).expect("it was cut when it came");
-    let pieces = piece..piece + count;
-    let offload = Offload {
+    let cutter = Cutter::new(ip, Cut::of(packet).payload_bytes as usize).expect("it was cut when it came");
+    let headers = cutter.headers(ip, pieces.clone());
+    let offload = offload(&cutter, pieces.len() > 1);
+    to.device.write_parts(&offload, headers.bytes(), &[payload_of(packet, &cutter, pieces)])
+}
+
+/// What is left to the host that gets a packet, or several of them in one.
+fn offload(cutter: &Cutter, are_several: bool) -> Offload {
+    Offload {
         transport_at: cutter.transport_at() as u16,
         checksum_at: TCP_CHECKSUM as u16,
         header_bytes: cutter.headers_len() as u16,
         // One payload is at most what a packet holds.
-        cut: (count > 1).then_some(payload_bytes as u16),
+        cut: are_several.then_some(cutter.payload_per_piece() as u16),
         version: cutter.version(),
-    };
-    let headers = cutter.headers(ip, pieces.clone());
-    to.device.write_parts(&offload, headers.bytes(), payload_of(packet, &cutter, pieces))
+    }
 }
 
 impl Arrival {

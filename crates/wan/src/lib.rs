@@ -12,6 +12,7 @@ mod arena;
 mod collect;
 mod connections;
 mod device;
+mod due;
 mod emulator;
 mod environment;
 mod error;
