@@ -33,6 +33,12 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     Ok((0..CPUS_MAX).filter(|cpu| mask[cpu / MASK_BITS] >> (cpu % MASK_BITS) & 1 == 1).collect())
 }
 
+/// The CPU that the calling thread runs on.
+pub fn current_cpu() -> io::Result<usize> {
+    // SAFETY: no pointers are passed.
+    check(unsafe { libc::sched_getcpu() }).map(|cpu| cpu as usize)
+}
+
 /// Has the calling thread run on this CPU and on no other.
 pub fn pin(cpu: usize) -> io::Result<()> {
     let mut mask: [libc::c_ulong; MASK_WORDS] = [0; MASK_WORDS];

@@ -63,7 +63,7 @@ impl Emulator {
         let (collector, [to_far, to_near]) = Collector::start(trace, window.clone(), connections)?;
         let out = Lane::new(Direction::NearToFar, [near, far], spec, to_far).map_err(failed)?;
         let back = Lane::new(Direction::FarToNear, [far, near], spec, to_near).map_err(failed)?;
-        let pump = Pump::new([out, back], taps, signals.clone());
+        let pump = Pump::new([out, back], taps, signals.clone(), spec.drain_time()).map_err(failed)?;
         let stopped = Wake::new().map_err(failed)?;
         let stops = Stops(stopped.clone());
         let work = move || {

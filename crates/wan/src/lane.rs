@@ -21,6 +21,7 @@ use crate::headers::tcp_of;
 use crate::host::Host;
 use crate::pieces::payload_of;
 use crate::port::Ports;
+use crate::relief::Rings;
 use crate::switch::{Route, Switch};
 use crate::taps::Taps;
 use crate::{Side, Spec};
@@ -39,6 +40,8 @@ pub(crate) struct Lane {
     feed: Feed,
     segment: bool,
     due: Due,
+    /// When the model was last asked for what is due.
+    asked_at: Instant,
     /// Pieces of the super-packet that has just come, in a place that is kept for the next.
     taken: Vec<u16>,
 }
@@ -74,6 +77,7 @@ impl Lane {
             feed,
             segment: spec.segment,
             due: Due::new(to.len()),
+            asked_at: Instant::ZERO,
             taken: Vec::new(),
         })
     }
@@ -103,6 +107,11 @@ impl Lane {
         (0..self.from.count()).try_for_each(|at| self.from.host(at).device.check())
     }
 
+    /// The rings of its sending hosts that this end empties, if their cards have some.
+    pub(crate) fn rings(&self) -> Option<Arc<Rings>> {
+        self.from.rings().cloned()
+    }
+
     /// Whoever sleeps looked at the input until `t`.
     pub(crate) fn looked_until(&mut self, t: Instant) {
         self.from.looked_until(t);
@@ -112,7 +121,12 @@ impl Lane {
     pub(crate) fn deliver(&mut self, mut taps: Option<&mut Taps>) -> usize {
         for count in 0..BATCH {
             let now = clock::now();
-            let Some((group, at)) = self.due.next(&mut self.path, &self.arena, now) else { return count };
+            // What has left a ring was there before anything that is due by now.
+            let taken = self.take_aside(taps.as_deref_mut());
+            self.asked_at = now;
+            let Some((group, at)) = self.due.next(&mut self.path, &self.arena, now) else {
+                return count + taken;
+            };
             self.hand_over(now, &group, at, taps.as_deref_mut());
         }
         BATCH
@@ -167,7 +181,7 @@ impl Lane {
     /// Reads packets that have come in and gives them to the model.
     pub(crate) fn read(&mut self, mut taps: Option<&mut Taps>) -> std::io::Result<usize> {
         let turn = (BATCH / self.from.count()).max(1);
-        let mut moved = 0;
+        let mut moved = self.take_aside(taps.as_deref_mut());
         for from in 0..self.from.count() {
             moved += self.read_from(from, turn, taps.as_deref_mut())?;
         }
@@ -179,7 +193,7 @@ impl Lane {
         for count in 0..turn {
             let now = clock::now();
             let line_through = self.line_through(now);
-            let closed = self.from.port(from).is_closed(now, line_through);
+            let closed = self.from.is_closed(from, now, line_through);
             self.from.look_at(from, !closed)?;
             if closed {
                 return Ok(count);
@@ -189,46 +203,67 @@ impl Lane {
             let Some(room) = self.arena.room() else {
                 return Ok(count + usize::from(self.refuse_one(from)?));
             };
-            let Some(bytes) = port.host.device.read(room)? else {
-                port.watch.found_nothing();
+            let Some(bytes) = self.from.read(from, room)? else {
+                self.from.port(from).watch.found_nothing();
                 return Ok(count);
             };
             let now = clock::now();
-            let cut = Cut::of(&room[..bytes]);
-            let ip = &room[HEADER_BYTES..bytes];
-            let ip_bytes = ip.len() as u32;
-            let wire_bytes = wire_bytes(ip_bytes, cut.segments, cut.header_bytes);
-            port.takes(now, wire_bytes.into());
-            let unseen_ns = port.watch.unseen_ns();
-            if Headers::parse(ip).is_ok_and(|headers| stays_on_link(ip, &headers)) {
-                continue;
-            }
-            let to = match self.switch.route(ip) {
-                Route::Line(to) => to,
-                Route::Switch(to) => {
-                    // As on a switch whose port is full: the sender's TCP is told by what is missing.
-                    let _ = self.from.host(to.into()).device.write(&room[..bytes]);
-                    continue;
-                }
-            };
-            let wants = self.segment && cut.segments > 1;
-            let cutter = wants.then(|| Cutter::new(ip, cut.payload_bytes as usize)).flatten();
-            if let Some(taps) = &mut taps {
-                taps.came(now, ends(self.direction)[0], ip, cutter.as_ref());
-            }
-            let handle = self.arena.keep(bytes);
-            let arrival = Arrival { now, handle, from: from as u8, to, unseen_ns };
-            let taken = match cutter {
-                Some(cutter) => self.push_pieces(arrival, &cutter),
-                None => self.push(arrival.packet(ip_bytes, wire_bytes, cut.segments)),
-            };
-            // The reference that `keep` made; each packet that was taken has one of its own.
-            match taken {
-                true => self.arena.release(handle),
-                false => self.arena.take_back(handle),
-            }
+            let unseen_ns = self.from.takes(from, now, wire_bytes_of(&room[..bytes]).into());
+            self.take(bytes, (from, now, unseen_ns), taps.as_deref_mut());
         }
         Ok(turn)
+    }
+
+    /// Takes what was read of rings while nobody came to it here; how many packets.
+    fn take_aside(&mut self, mut taps: Option<&mut Taps>) -> usize {
+        let mut count = 0;
+        while self.from.has_aside() {
+            let Some(room) = self.arena.room() else { break };
+            let Some((taken, bytes)) = self.from.take_aside(room) else { break };
+            let now = taken.at.max(self.asked_at);
+            self.take(bytes, (taken.from, now, taken.unseen_ns), taps.as_deref_mut());
+            count += 1;
+        }
+        count
+    }
+
+    /// Gives the packet of so many bytes that lies in the arena's room to the model: who sent it, when it came, and for how
+    /// long nobody had looked.
+    fn take(&mut self, bytes: usize, (from, now, unseen_ns): (usize, Instant, u64), taps: Option<&mut Taps>) {
+        let room = self.arena.room().expect("the packet lies there");
+        let ip = &room[HEADER_BYTES..bytes];
+        if Headers::parse(ip).is_ok_and(|headers| stays_on_link(ip, &headers)) {
+            return;
+        }
+        let to = match self.switch.route(ip) {
+            Route::Line(to) => to,
+            Route::Switch(to) => {
+                // As on a switch whose port is full: the sender's TCP is told by what is missing.
+                let _ = self.from.host(to.into()).device.write(&room[..bytes]);
+                return;
+            }
+        };
+        let cut = Cut::of(&room[..bytes]);
+        let ip_bytes = ip.len() as u32;
+        let wants = self.segment && cut.segments > 1;
+        let cutter = wants.then(|| Cutter::new(ip, cut.payload_bytes as usize)).flatten();
+        if let Some(taps) = taps {
+            taps.came(now, ends(self.direction)[0], ip, cutter.as_ref());
+        }
+        let handle = self.arena.keep(bytes);
+        let arrival = Arrival { now, handle, from: from as u8, to, unseen_ns };
+        let taken = match cutter {
+            Some(cutter) => self.push_pieces(arrival, &cutter),
+            None => {
+                let wire_bytes = wire_bytes(ip_bytes, cut.segments, cut.header_bytes);
+                self.push(arrival.packet(ip_bytes, wire_bytes, cut.segments))
+            }
+        };
+        // The reference that `keep` made; each packet that was taken has one of its own.
+        match taken {
+            true => self.arena.release(handle),
+            false => self.arena.take_back(handle),
+        }
     }
 
     /// When the line is through with what it has, if a single host sends.
@@ -326,6 +361,12 @@ impl Lane {
             unseen_ns: packet.unseen_ns,
         });
     }
+}
+
+/// Bytes on the wire of a packet that a device gave.
+fn wire_bytes_of(packet: &[u8]) -> u32 {
+    let cut = Cut::of(packet);
+    wire_bytes((packet.len() - HEADER_BYTES) as u32, cut.segments, cut.header_bytes)
 }
 
 /// Writes some pieces in a row of the super-packet that a device gave as `packet`.

@@ -28,6 +28,7 @@ mod pieces;
 mod port;
 mod pump;
 pub mod registry;
+mod relief;
 mod roles;
 mod run;
 pub mod selftest;

@@ -1,7 +1,9 @@
 //! Where a lane reads: the device of one sending host, as fast as its wire takes packets, and the devices of several.
 //!
 //! With `--ring` a device is read only as fast as a network card of the line's rate would send: what waits then waits in
-//! a TUN, which drops what it has no room for. Before a veth pair a queue of the kernel's does that; what lies between
+//! a TUN, which drops what it has no room for. A card does not wait for whoever reads: where nobody looked for a while
+//! what would have gone out is read at once (and `relief.rs` reads on where that is long). Before a veth pair a queue of
+//! the kernel's does that; what lies between
 //! it and us waits as well, so that no time of ours without a processor looks like a burst to the line. Every host has
 //! its own card; behind a switch several cards together may be faster than the line, whose queue then fills.
 
@@ -14,24 +16,30 @@ use event::{BitRate, Instant};
 use net::{Interest, Poll, clock};
 
 use crate::Spec;
+use crate::device::Device;
 use crate::host::Host;
+use crate::relief::{Rings, Taken};
 use crate::watch::Watch;
 
 /// Packets that are taken out of a device's ring before its wire has room for them, so that the thread need not wake for
 /// each; the ring itself is that much shorter.
 pub(crate) const READ_AHEAD_PACKETS: u32 = 16;
+/// The line is no more behind a card than this, however long nobody looked.
+const BEHIND_MAX: Duration = Duration::from_millis(4);
 
 /// The device of a sending host.
 pub(crate) struct Port {
     pub(crate) host: Arc<Host>,
     pub(crate) watch: Watch,
-    ring: Option<Ring>,
 }
 
-/// The host's card.
-struct Ring {
+/// A host's card.
+pub(crate) struct Ring {
     rate: BitRate,
+    /// Time on the wire of what is taken out before the wire has room for it.
     ahead: Duration,
+    /// And of what the line may have to do besides, because the ring was emptied late: what the ring itself holds.
+    behind: Duration,
     /// When the card's wire is through with what was taken so far.
     through: Instant,
     /// When to read again.
@@ -45,55 +53,39 @@ pub(crate) struct Ports {
     poll: Option<Poll>,
     /// Those that `poll` looks at.
     watched: Vec<bool>,
-}
-
-impl Port {
-    fn new(host: Arc<Host>, spec: &Spec) -> Port {
-        let rate = spec.line(host.name.side()).shape.rate;
-        let ring = spec.ring_packets.map(|_| Ring {
-            rate,
-            ahead: rate.time_for(u64::from(READ_AHEAD_PACKETS) * spec.packet_bytes()),
-            through: Instant::ZERO,
-            resume: None,
-        });
-        Port { host, watch: Watch::new(clock::now()), ring }
-    }
-
-    /// Whether the ring must wait. `line_through` is when the line is through with what it has, if no other host's
-    /// packets are among that.
-    pub(crate) fn is_closed(&mut self, now: Instant, line_through: Option<Instant>) -> bool {
-        let Some(ring) = &mut self.ring else { return false };
-        if ring.is_closed(now, line_through) {
-            self.watch.looked_until(ring.wants_at());
-            return true;
-        }
-        false
-    }
-
-    /// A packet was read that takes `wire_bytes` on the card's wire.
-    pub(crate) fn takes(&mut self, now: Instant, wire_bytes: u64) {
-        if let Some(ring) = &mut self.ring {
-            ring.through = ring.through.max(now) + ring.rate.time_for(wire_bytes);
-        }
-    }
-
-    fn resumes_at(&self) -> Option<Instant> {
-        self.ring.as_ref().and_then(|ring| ring.resume)
-    }
+    rings: Option<Arc<Rings>>,
 }
 
 impl Ring {
-    /// When the wire has nothing left to do, if nobody reads before that.
-    fn wants_at(&self) -> Instant {
-        self.resume.map_or(Instant::ZERO, |resume| resume + self.ahead / 2)
+    fn new(rate: BitRate, packets: u32, packet_bytes: u64) -> Ring {
+        let time = |packets: u32| rate.time_for(u64::from(packets) * packet_bytes);
+        Ring {
+            rate,
+            ahead: time(READ_AHEAD_PACKETS),
+            behind: time(packets).min(BEHIND_MAX),
+            through: Instant::ZERO,
+            resume: None,
+        }
     }
 
-    /// Whether the wire has so much before it that the ring must wait.
-    fn is_closed(&mut self, now: Instant, line_through: Option<Instant>) -> bool {
+    /// A packet was read that takes `wire_bytes` on the card's wire. Nobody had looked since `looked`: it may have gone out
+    /// since then.
+    pub(crate) fn takes(&mut self, looked: Instant, wire_bytes: u64) {
+        self.through = self.through.max(looked) + self.rate.time_for(wire_bytes);
+    }
+
+    /// When the wire has nothing left to do, if nobody reads before that.
+    pub(crate) const fn wants_at(&self) -> Instant {
+        self.through
+    }
+
+    /// Whether the wire has so much before it that the ring must wait; `line_through` is when the line is through with
+    /// what it has, if no other host's packets are among that.
+    pub(crate) fn is_closed(&mut self, now: Instant, line_through: Option<Instant>) -> bool {
         if self.resume.is_some_and(|resume| now < resume) {
             return true;
         }
-        let through = line_through.unwrap_or(self.through);
+        let through = line_through.map_or(self.through, |line| self.through.max(line - self.behind));
         // The ring opens again when half of that is gone.
         self.resume = (through.since(now) >= self.ahead).then(|| through - self.ahead / 2);
         self.resume.is_some()
@@ -109,8 +101,61 @@ impl Ports {
                 poll.add(host.device.as_fd(), at as u64, Interest::READ)?;
             }
         }
-        let all = hosts.iter().map(|host| Port::new(host.clone(), spec)).collect();
-        Ok(Ports { all, poll, watched: vec![true; hosts.len()] })
+        let all =
+            hosts.iter().map(|host| Port { host: host.clone(), watch: Watch::new(clock::now()) }).collect();
+        let rings = spec.ring_packets.map(|packets| {
+            let rate = |host: &Arc<Host>| spec.line(host.name.side()).shape.rate;
+            let ring = |host| Ring::new(rate(host), packets, spec.packet_bytes());
+            Arc::new(Rings::new(hosts.to_vec(), hosts.iter().map(ring).collect()))
+        });
+        Ok(Ports { all, poll, watched: vec![true; hosts.len()], rings })
+    }
+
+    /// The rings, if they are TUN devices: before others the kernel empties one.
+    pub(crate) fn rings(&self) -> Option<&Arc<Rings>> {
+        self.rings.as_ref().filter(|_| matches!(self.all[0].host.device, Device::Tun(_)))
+    }
+
+    /// Whether the ring of host `at` must wait. `line_through` is when the line is through with what it has, if no other
+    /// host's packets are among that.
+    pub(crate) fn is_closed(&mut self, at: usize, now: Instant, line_through: Option<Instant>) -> bool {
+        let Some(rings) = &self.rings else { return false };
+        let ring = &mut rings.hold().rings[at];
+        let is_closed = ring.is_closed(now, line_through);
+        if is_closed {
+            self.all[at].watch.looked_until(ring.wants_at());
+        }
+        is_closed
+    }
+
+    /// A packet of host `at` was read at `now` that takes `wire_bytes` on its card's wire; for how long nobody had looked.
+    pub(crate) fn takes(&self, at: usize, now: Instant, wire_bytes: u64) -> u64 {
+        let unseen_ns = self.all[at].watch.unseen_ns();
+        if let Some(rings) = &self.rings {
+            rings.hold().rings[at].takes(now - Duration::from_nanos(unseen_ns), wire_bytes);
+        }
+        unseen_ns
+    }
+
+    /// Whether packets wait that were taken out of a ring.
+    pub(crate) fn has_aside(&self) -> bool {
+        self.rings.as_ref().is_some_and(|rings| rings.has_aside())
+    }
+
+    /// The next of them, copied into `room`, with its length.
+    pub(crate) fn take_aside(&mut self, room: &mut [u8]) -> Option<(Taken, usize)> {
+        let (taken, bytes) = self.rings.as_ref()?.take(room)?;
+        self.all[taken.from].watch.looked_until(taken.at);
+        Some((taken, bytes))
+    }
+
+    /// Reads one packet of host `at` into `room`, unless others wait that came before it.
+    pub(crate) fn read(&self, at: usize, room: &mut [u8]) -> io::Result<Option<usize>> {
+        let held = self.rings.as_ref().map(|rings| (rings.hold(), rings.has_aside()));
+        if held.as_ref().is_some_and(|(_, has_aside)| *has_aside) {
+            return Ok(None);
+        }
+        self.all[at].host.device.read(room)
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -127,7 +172,7 @@ impl Ports {
 
     /// When the first ring that waits is to be read again.
     pub(crate) fn resumes_at(&self) -> Option<Instant> {
-        self.all.iter().filter_map(Port::resumes_at).min()
+        self.rings.as_ref()?.hold().rings.iter().filter_map(|ring| ring.resume).min()
     }
 
     /// Where packets come in, unless none is wanted now.
@@ -157,14 +202,19 @@ impl Ports {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    pub(crate) const RATE: BitRate = BitRate(1_000_000_000);
+    pub(crate) const PACKET: u64 = 1538;
+
+    pub(crate) fn ring() -> Ring {
+        Ring::new(RATE, 80, PACKET)
+    }
 
     #[test]
     fn a_ring_is_read_at_the_rate_of_its_wire() {
-        let rate = BitRate(1_000_000_000);
-        let ahead = rate.time_for(16 * 1538);
-        let mut ring = Ring { rate, ahead, through: Instant::ZERO, resume: None };
+        let mut ring = ring();
         let mut now = Instant::from_nanos(1_000_000);
         let (mut taken, began) = (0u32, now);
         while taken < 10_000 {
@@ -172,10 +222,11 @@ mod tests {
                 now = ring.resume.expect("it says when it opens");
                 continue;
             }
-            ring.through = ring.through.max(now) + rate.time_for(1538);
+            ring.takes(now, PACKET);
             taken += 1;
         }
-        let wire = rate.time_for(1538 * 10_000);
+        let wire = RATE.time_for(PACKET * 10_000);
+        let ahead = ring.ahead;
         assert!(
             now.since(began) <= wire && wire - now.since(began) <= ahead,
             "{:?} of {wire:?}",
@@ -184,13 +235,29 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_the_hosts_alone_is_its_wire() {
-        let rate = BitRate(1_000_000_000);
-        let ahead = rate.time_for(16 * 1538);
-        let mut ring = Ring { rate, ahead, through: Instant::ZERO, resume: None };
-        let now = Instant::from_nanos(1_000_000);
+    fn what_would_have_gone_out_while_nobody_looked_is_read_at_once() {
+        let mut ring = ring();
+        let now = Instant::from_nanos(10_000_000);
+        let unseen = 20 * RATE.time_for(PACKET);
+        let mut taken = 0;
+        while !ring.is_closed(now, None) {
+            ring.takes(now - unseen, PACKET);
+            taken += 1;
+        }
+        assert_eq!(taken, 20 + READ_AHEAD_PACKETS);
+        assert!(!ring.is_closed(now + ring.ahead / 2, None), "and no more than that is made up for");
+        ring.takes(now + 4 * ring.ahead, PACKET);
+        assert_eq!(ring.through, now + 4 * ring.ahead + RATE.time_for(PACKET));
+    }
+
+    #[test]
+    fn a_line_that_is_the_hosts_alone_is_not_far_behind_its_wire() {
+        let mut ring = ring();
+        let (ahead, behind) = (ring.ahead, ring.behind);
+        let now = Instant::from_nanos(10_000_000);
         assert!(!ring.is_closed(now, Some(now)), "an idle line");
-        assert!(ring.is_closed(now, Some(now + ahead)), "a line that has enough");
+        assert!(!ring.is_closed(now, Some(now + behind)), "what was read late is on it");
+        assert!(ring.is_closed(now, Some(now + behind + ahead)), "a line that has enough");
         assert!(ring.is_closed(now + ahead / 4, Some(now)), "it stays so for a while");
         assert!(!ring.is_closed(now + ahead / 2, Some(now + ahead)));
     }

@@ -20,6 +20,7 @@ use net::{Wake, clock, scheduling, wait};
 use serde::Serialize;
 
 use crate::lane::Lane;
+use crate::relief::{Relief, Sign};
 use crate::taps::Taps;
 
 /// The thread stops sleeping at most this long before a packet is due.
@@ -32,7 +33,7 @@ const SPIN_SAVED_NS: u64 = 5_000_000;
 /// processor while nothing is under way.
 const HEARTBEAT: Duration = Duration::from_millis(1);
 /// Above all ordinary threads, below what the kernel itself runs at 50 and more.
-const PRIORITY: i32 = 10;
+pub(crate) const PRIORITY: i32 = 10;
 
 /// In each [`TURN`] the thread leaves its processor to others for [`PAUSE`] in all. If it did not, the kernel would take
 /// what is missing at once, to keep ordinary threads alive: they are to have 50 ms in each second. Of a sleep they have
@@ -51,6 +52,8 @@ pub(crate) struct Pump {
     lanes: [Lane; 2],
     taps: Option<Taps>,
     signals: Arc<Signals>,
+    /// Ends with the thread.
+    _relief: Option<Relief>,
 }
 
 /// What the thread is told from outside.
@@ -59,6 +62,7 @@ pub(crate) struct Signals {
     /// When COMMAND started; 0 until it has.
     begun_ns: AtomicU64,
     wake: Wake,
+    sign: Arc<Sign>,
 }
 
 /// What moving packets cost over the whole run.
@@ -74,8 +78,12 @@ pub struct Cost {
 
 impl Signals {
     pub(crate) fn new() -> std::io::Result<Arc<Signals>> {
-        let signals =
-            Signals { over: AtomicBool::new(false), begun_ns: AtomicU64::new(0), wake: Wake::new()? };
+        let signals = Signals {
+            over: AtomicBool::new(false),
+            begun_ns: AtomicU64::new(0),
+            wake: Wake::new()?,
+            sign: Arc::default(),
+        };
         Ok(Arc::new(signals))
     }
 
@@ -91,8 +99,17 @@ impl Signals {
 }
 
 impl Pump {
-    pub(crate) fn new(lanes: [Lane; 2], taps: Option<Taps>, signals: Arc<Signals>) -> Pump {
-        Pump { lanes, taps, signals }
+    /// With another thread beside it if the hosts have rings that are filled in `ring`.
+    pub(crate) fn new(
+        lanes: [Lane; 2],
+        taps: Option<Taps>,
+        signals: Arc<Signals>,
+        ring: Duration,
+    ) -> std::io::Result<Pump> {
+        let rings: Vec<_> = lanes.iter().filter_map(Lane::rings).collect();
+        let sign = signals.sign.clone();
+        let relief = if rings.is_empty() { None } else { Relief::start(ring, rings, sign)? };
+        Ok(Pump { lanes, taps, signals, _relief: relief })
     }
 
     /// Moves packets until somebody says stop. An error is one of reading a device, which ends the run.
@@ -123,6 +140,7 @@ impl Pump {
                 called = false;
             }
             let now = clock::now();
+            self.signals.sign.show(now);
             if moved == 0
                 && let Some(taps) = &mut self.taps
             {
@@ -159,6 +177,7 @@ impl Pump {
         let wake = due.map(|due| due - margin);
         let resume = out.resumes_at().into_iter().chain(back.resumes_at()).min();
         let until = wake.into_iter().chain(resume).chain([now + HEARTBEAT]).min().expect("one of three");
+        self.signals.sign.show(until);
         let input = wait::readable(inputs, Some(until.since(now)))?.contains(&true);
         let woken = clock::now();
         if wake == Some(until) && !input {

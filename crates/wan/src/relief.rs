@@ -1,0 +1,289 @@
+//! Takes packets out of short rings while the thread that moves them stands still.
+//!
+//! A network card sends what is in its ring whatever becomes of the host's processors. Here the ring is emptied by a
+//! thread, and a machine that takes its processor away for 4 ms, as hosts of virtual ones do, lets a ring of 80 packets
+//! overflow at 1 Gb/s within one: a congestion that no card has. So a second thread, on another processor, looks again and
+//! again whether the first one still does. If not it reads on at the rate of the wire and puts the packets aside, with the
+//! times at which they left the ring. Nothing is delivered meanwhile: what crosses the path then is late, and counts as that.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use event::Instant;
+use net::tun::{Cut, HEADER_BYTES, MAX_BYTES};
+use net::{Wake, clock, scheduling, wait};
+
+use crate::host::Host;
+use crate::port::Ring;
+use crate::pump::PRIORITY;
+
+/// Who should have looked so long ago stands still, or has too much else to do.
+const STILL_AFTER: Duration = Duration::from_micros(100);
+/// How often to look at it: so many times while a ring is filled, and no more often than this.
+const LOOKS: u32 = 8;
+const LOOK_MIN: Duration = Duration::from_micros(100);
+/// Rings that hold more outlast what machines take away.
+const RING_MAX: Duration = Duration::from_millis(20);
+/// Packets put aside, in bytes: 20 ms of a gigabit.
+const ASIDE_BYTES: usize = 2 << 20;
+
+/// Where the packets of a ring come from.
+pub(crate) trait Source {
+    /// Reads one with its header into `buffer`, which has [`MAX_BYTES`]; `None` if none waits.
+    fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
+}
+
+impl Source for Arc<Host> {
+    fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.device.read(buffer)
+    }
+}
+
+/// The rings of a lane, as both threads have them.
+pub(crate) struct Rings<S = Arc<Host>> {
+    sources: Vec<S>,
+    inner: Mutex<Inner>,
+    /// Something has been put aside.
+    has_aside: AtomicBool,
+}
+
+pub(crate) struct Inner {
+    pub(crate) rings: Vec<Ring>,
+    aside: Aside,
+}
+
+/// Packets that have left a ring and have not been given to the model.
+#[derive(Default)]
+struct Aside {
+    bytes: Vec<u8>,
+    packets: VecDeque<Taken>,
+}
+
+/// One of them.
+pub(crate) struct Taken {
+    pub(crate) at: Instant,
+    /// Number of the host that sent it.
+    pub(crate) from: usize,
+    /// For how long before that nobody had looked.
+    pub(crate) unseen_ns: u64,
+    place: Range<usize>,
+}
+
+/// What the thread that moves packets says of itself.
+#[derive(Default)]
+pub(crate) struct Sign {
+    /// It looks again by then.
+    until_ns: AtomicU64,
+    /// It ran on this processor last.
+    cpu: AtomicUsize,
+}
+
+impl<S: Source> Rings<S> {
+    /// The rings of these hosts.
+    pub(crate) fn new(sources: Vec<S>, rings: Vec<Ring>) -> Rings<S> {
+        let inner = Inner { rings, aside: Aside::default() };
+        Rings { sources, inner: Mutex::new(inner), has_aside: AtomicBool::new(false) }
+    }
+
+    /// Keeps the other thread away from the rings. What either does while it has them is done packet by packet.
+    pub(crate) fn hold(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether packets have been put aside: they are to be taken before another is read, or asked for.
+    pub(crate) fn has_aside(&self) -> bool {
+        self.has_aside.load(Ordering::Acquire)
+    }
+
+    /// The next packet that was put aside, copied into `room`, with its length.
+    pub(crate) fn take(&self, room: &mut [u8]) -> Option<(Taken, usize)> {
+        let aside = &mut self.hold().aside;
+        let Some(taken) = aside.packets.pop_front() else {
+            aside.bytes.clear();
+            self.has_aside.store(false, Ordering::Release);
+            return None;
+        };
+        let bytes = &aside.bytes[taken.place.clone()];
+        room[..bytes.len()].copy_from_slice(bytes);
+        let len = bytes.len();
+        Some((taken, len))
+    }
+
+    /// Reads what each wire has room for at `now`; nobody has looked since `looked`.
+    fn relieve(&self, now: Instant, looked: Instant) {
+        for from in 0..self.sources.len() {
+            while self.relieve_one(from, now, looked) {}
+        }
+    }
+
+    fn relieve_one(&self, from: usize, now: Instant, looked: Instant) -> bool {
+        let mut inner = self.hold();
+        let Inner { rings, aside } = &mut *inner;
+        let ring = &mut rings[from];
+        let looked = looked.max(ring.wants_at());
+        if ring.is_closed(now, None) || aside.bytes.len() + MAX_BYTES > ASIDE_BYTES {
+            return false;
+        }
+        let at = aside.bytes.len();
+        aside.bytes.resize(at + MAX_BYTES, 0);
+        // An error is met by the thread that reads otherwise, and ends the run there.
+        let bytes = self.sources[from].read(&mut aside.bytes[at..]).ok().flatten().unwrap_or(0);
+        aside.bytes.truncate(at + bytes);
+        if bytes == 0 {
+            return false;
+        }
+        let packet = &aside.bytes[at..];
+        let cut = Cut::of(packet);
+        let wire_bytes = link::wire_bytes((bytes - HEADER_BYTES) as u32, cut.segments, cut.header_bytes);
+        ring.takes(looked, wire_bytes.into());
+        let unseen_ns = now.since(looked).as_nanos() as u64;
+        aside.packets.push_back(Taken { at: now, from, unseen_ns, place: at..at + bytes });
+        self.has_aside.store(true, Ordering::Release);
+        true
+    }
+}
+
+impl Sign {
+    /// The thread is alive, and looks again by `until`.
+    pub(crate) fn show(&self, until: Instant) {
+        self.until_ns.store(until.as_nanos(), Ordering::Release);
+        if let Ok(cpu) = scheduling::current_cpu() {
+            self.cpu.store(cpu, Ordering::Relaxed);
+        }
+    }
+
+    fn until(&self) -> Instant {
+        Instant::from_nanos(self.until_ns.load(Ordering::Acquire))
+    }
+}
+
+/// The second thread; it ends when this is dropped.
+pub(crate) struct Relief {
+    thread: Option<JoinHandle<()>>,
+    over: Wake,
+}
+
+impl Relief {
+    /// Starts it, if rings that are filled in `ring` need it and there is another processor.
+    pub(crate) fn start(
+        ring: Duration,
+        rings: Vec<Arc<Rings>>,
+        sign: Arc<Sign>,
+    ) -> io::Result<Option<Relief>> {
+        let cpus = scheduling::allowed_cpus()?;
+        if ring > RING_MAX || cpus.len() < 2 {
+            return Ok(None);
+        }
+        let over = Wake::new()?;
+        let ends = over.clone();
+        let period = (ring / LOOKS).max(LOOK_MIN);
+        let work = move || {
+            look_after(&rings, &sign, &cpus, || {
+                wait::readable([ends.as_fd()], Some(period)).is_ok_and(|[is_over]| !is_over)
+            });
+        };
+        let thread = thread::Builder::new().name("relief".to_owned()).spawn(work)?;
+        Ok(Some(Relief { thread: Some(thread), over }))
+    }
+}
+
+impl Drop for Relief {
+    fn drop(&mut self) {
+        self.over.wake();
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the second thread does, for as long as `pause` says.
+fn look_after(rings: &[Arc<Rings>], sign: &Sign, cpus: &[usize], pause: impl Fn() -> bool) {
+    // Without the right to real-time priority it is late as well, and helps less.
+    let _ = scheduling::realtime(PRIORITY);
+    let _ = scheduling::exact_timers();
+    let mut looked = Instant::ZERO;
+    while pause() {
+        let now = clock::now();
+        let until = sign.until();
+        if now >= until + STILL_AFTER {
+            rings.iter().for_each(|rings| rings.relieve(now, looked.max(until)));
+            looked = now;
+            continue;
+        }
+        // What takes away that thread's processor is not to take this one's.
+        let its = sign.cpu.load(Ordering::Relaxed);
+        if scheduling::current_cpu().is_ok_and(|cpu| cpu == its)
+            && let Some(other) = cpus.iter().find(|cpu| **cpu != its)
+        {
+            let _ = scheduling::pin(*other);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::headers::super_packet;
+    use crate::port::tests::{PACKET, RATE, ring};
+
+    /// A device that never runs out of packets of MTU size.
+    struct Endless(Cell<u32>);
+
+    impl Source for Endless {
+        fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+            let mut packet = super_packet(1448);
+            packet[..2].copy_from_slice(&[1, 0]);
+            let number = self.0.replace(self.0.get() + 1);
+            packet[HEADER_BYTES + 24..][..4].copy_from_slice(&number.to_be_bytes());
+            buffer[..packet.len()].copy_from_slice(&packet);
+            Ok(Some(packet.len()))
+        }
+    }
+
+    fn us(us: u64) -> Instant {
+        Instant::from_nanos(10_000_000 + us * 1_000)
+    }
+
+    #[test]
+    fn what_the_wire_has_room_for_is_put_aside_in_order_with_its_times() {
+        let rings = Rings::new(vec![Endless(Cell::new(0))], vec![ring()]);
+        assert!(!rings.has_aside());
+        // Nobody has looked since the beginning; for 2 ms it is read by the second thread.
+        for at in (100..=2_100).step_by(100) {
+            rings.relieve(us(at), us(0));
+        }
+        assert!(rings.has_aside());
+        let mut room = vec![0; MAX_BYTES];
+        let mut taken = Vec::new();
+        while let Some((packet, bytes)) = rings.take(&mut room) {
+            assert_eq!((packet.from, bytes), (0, HEADER_BYTES + 1500));
+            let number = room[HEADER_BYTES + 24..][..4].try_into().map(u32::from_be_bytes).unwrap();
+            assert_eq!(number as usize, taken.len());
+            taken.push((packet.at, packet.unseen_ns));
+        }
+        assert!(!rings.has_aside());
+        let wire = RATE.time_for(PACKET).as_nanos() as usize;
+        let least = 2_100_000 / wire;
+        assert!((least..least + 17).contains(&taken.len()), "{} of {least}", taken.len());
+        assert!(taken.is_sorted_by_key(|(at, _)| *at));
+        assert_eq!(taken[0], (us(100), 100_000), "the wire had nothing to do for so long");
+        assert!(taken[40..].iter().all(|(_, unseen_ns)| *unseen_ns < 1_000), "{taken:?}");
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let rings = Rings::new(vec![Endless(Cell::new(0))], vec![ring()]);
+        (0..100_000).step_by(100).for_each(|at| rings.relieve(us(at), us(at)));
+        let held = rings.hold();
+        assert!(held.aside.bytes.len() <= ASIDE_BYTES && held.aside.packets.len() > 1_000);
+    }
+}
