@@ -33,17 +33,13 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     Ok((0..CPUS_MAX).filter(|cpu| mask[cpu / MASK_BITS] >> (cpu % MASK_BITS) & 1 == 1).collect())
 }
 
-/// The CPU that the calling thread runs on.
-pub fn current_cpu() -> io::Result<usize> {
-    // SAFETY: no pointers are passed.
-    check(unsafe { libc::sched_getcpu() }).map(|cpu| cpu as usize)
-}
-
-/// Has the calling thread run on this CPU and on no other.
-pub fn pin(cpu: usize) -> io::Result<()> {
+/// Has the calling thread run on these CPUs and on no other. Allocates nothing.
+pub fn keep_to(cpus: &[usize]) -> io::Result<()> {
     let mut mask: [libc::c_ulong; MASK_WORDS] = [0; MASK_WORDS];
-    let word = mask.get_mut(cpu / MASK_BITS).ok_or(io::ErrorKind::InvalidInput)?;
-    *word |= 1 << (cpu % MASK_BITS);
+    for cpu in cpus {
+        let word = mask.get_mut(cpu / MASK_BITS).ok_or(io::ErrorKind::InvalidInput)?;
+        *word |= 1 << (cpu % MASK_BITS);
+    }
     // SAFETY: `mask` is as long as is said, and thread 0 is the calling one.
     let failed = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(&mask), mask.as_ptr()) };
     check(failed as libc::c_int).map(drop)
@@ -79,13 +75,15 @@ mod tests {
         assert!(!allowed.is_empty() && allowed.is_sorted());
         let last = *allowed.last().unwrap();
         let pinned = std::thread::spawn(move || {
-            pin(last).unwrap();
+            keep_to(&[last]).unwrap();
             allowed_cpus().unwrap()
         });
         assert_eq!(pinned.join().unwrap(), [last]);
         assert_eq!(allowed_cpus().unwrap(), allowed);
+        keep_to(&allowed).unwrap();
+        assert_eq!(allowed_cpus().unwrap(), allowed);
         for none in [CPUS_MAX - 1, CPUS_MAX, usize::MAX] {
-            assert_eq!(pin(none).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{none}");
+            assert_eq!(keep_to(&[none]).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{none}");
         }
     }
 }

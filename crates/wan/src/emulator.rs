@@ -13,6 +13,7 @@ use crate::connections::Connections;
 use crate::host::{Drops, Host};
 use crate::lane::Lane;
 use crate::machine::{Machine, Meter};
+use crate::processors::Processors;
 use crate::pump::{Cost, Pump, Signals};
 use crate::taps::Taps;
 use crate::{Spec, WanError};
@@ -63,7 +64,9 @@ impl Emulator {
         let (collector, [to_far, to_near]) = Collector::start(trace, window.clone(), connections)?;
         let out = Lane::new(Direction::NearToFar, [near, far], spec, to_far).map_err(failed)?;
         let back = Lane::new(Direction::FarToNear, [far, near], spec, to_near).map_err(failed)?;
-        let pump = Pump::new([out, back], taps, signals.clone(), spec.drain_time()).map_err(failed)?;
+        let processors = Processors::of(spec).map_err(failed)?;
+        let pump =
+            Pump::new([out, back], taps, signals.clone(), spec.drain_time(), &processors).map_err(failed)?;
         let stopped = Wake::new().map_err(failed)?;
         let stops = Stops(stopped.clone());
         let work = move || {

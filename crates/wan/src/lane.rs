@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use event::{BitRate, Direction, Fate, Host as End, Instant, Packet, Tcp};
 use link::{Cutter, Dice, Handle, Joint, Path, Stage, TCP_CHECKSUM, wire_bytes};
@@ -28,6 +29,9 @@ use crate::{Side, Spec};
 
 /// Packets delivered or read before something else gets its turn.
 const BATCH: usize = 16;
+/// And for so long, where rings fill meanwhile.
+const RING_TURN: Duration = Duration::from_micros(100);
+
 /// One direction of a running path.
 pub(crate) struct Lane {
     direction: Direction,
@@ -40,6 +44,8 @@ pub(crate) struct Lane {
     feed: Feed,
     segment: bool,
     due: Due,
+    /// For so long packets are delivered before something else gets its turn.
+    turn: Duration,
     /// When the model was last asked for what is due.
     asked_at: Instant,
     /// Pieces of the super-packet that has just come, in a place that is kept for the next.
@@ -77,6 +83,7 @@ impl Lane {
             feed,
             segment: spec.segment,
             due: Due::new(to.len()),
+            turn: if spec.ring_packets.is_some() { RING_TURN } else { Duration::MAX },
             asked_at: Instant::ZERO,
             taken: Vec::new(),
         })
@@ -119,8 +126,12 @@ impl Lane {
 
     /// Writes packets that are due.
     pub(crate) fn deliver(&mut self, mut taps: Option<&mut Taps>) -> usize {
+        let begun = clock::now();
         for count in 0..BATCH {
             let now = clock::now();
+            if now.since(begun) > self.turn {
+                return count;
+            }
             // What has left a ring was there before anything that is due by now.
             let taken = self.take_aside(taps.as_deref_mut());
             self.asked_at = now;

@@ -26,6 +26,7 @@ mod memory;
 mod name;
 mod pieces;
 mod port;
+mod processors;
 mod pump;
 pub mod registry;
 mod relief;

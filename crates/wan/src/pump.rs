@@ -20,6 +20,7 @@ use net::{Wake, clock, scheduling, wait};
 use serde::Serialize;
 
 use crate::lane::Lane;
+use crate::processors::Processors;
 use crate::relief::{Relief, Sign};
 use crate::taps::Taps;
 
@@ -52,6 +53,8 @@ pub(crate) struct Pump {
     lanes: [Lane; 2],
     taps: Option<Taps>,
     signals: Arc<Signals>,
+    /// It runs there; anywhere if `None`.
+    cpu: Option<usize>,
     /// Ends with the thread.
     _relief: Option<Relief>,
 }
@@ -105,15 +108,23 @@ impl Pump {
         taps: Option<Taps>,
         signals: Arc<Signals>,
         ring: Duration,
+        processors: &Processors,
     ) -> std::io::Result<Pump> {
         let rings: Vec<_> = lanes.iter().filter_map(Lane::rings).collect();
-        let sign = signals.sign.clone();
-        let relief = if rings.is_empty() { None } else { Relief::start(ring, rings, sign)? };
-        Ok(Pump { lanes, taps, signals, _relief: relief })
+        // One that the packets are not moved on.
+        let aside = processors.pump.and(processors.hosts.last());
+        let relief = match aside {
+            Some(cpu) if !rings.is_empty() => Relief::start(ring, rings, signals.sign.clone(), *cpu)?,
+            _ => None,
+        };
+        Ok(Pump { lanes, taps, signals, cpu: processors.pump, _relief: relief })
     }
 
     /// Moves packets until somebody says stop. An error is one of reading a device, which ends the run.
     pub(crate) fn run(mut self) -> std::io::Result<Cost> {
+        if let Some(cpu) = self.cpu {
+            scheduling::keep_to(&[cpu])?;
+        }
         let realtime = scheduling::realtime(PRIORITY).is_ok();
         scheduling::exact_timers()?;
         // Without it (no root, no such device) packets are stamped later by what waking takes; the self-test shows it.

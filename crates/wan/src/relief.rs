@@ -2,7 +2,7 @@
 //!
 //! A network card sends what is in its ring whatever becomes of the host's processors. Here the ring is emptied by a
 //! thread, and a machine that takes its processor away for 4 ms, as hosts of virtual ones do, lets a ring of 80 packets
-//! overflow at 1 Gb/s within one: a congestion that no card has. So a second thread, on another processor, looks again and
+//! overflow at 1 Gb/s within one: a congestion that no card has. So a second thread, on one of the hosts' processors, looks again and
 //! again whether the first one still does. If not it reads on at the rate of the wire and puts the packets aside, with the
 //! times at which they left the ring. Nothing is delivered meanwhile: what crosses the path then is late, and counts as that.
 
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -80,8 +80,6 @@ pub(crate) struct Taken {
 pub(crate) struct Sign {
     /// It looks again by then.
     until_ns: AtomicU64,
-    /// It ran on this processor last.
-    cpu: AtomicUsize,
 }
 
 impl<S: Source> Rings<S> {
@@ -123,7 +121,8 @@ impl<S: Source> Rings<S> {
     }
 
     fn relieve_one(&self, from: usize, now: Instant, looked: Instant) -> bool {
-        let mut inner = self.hold();
+        // Whoever has them is at work.
+        let Ok(mut inner) = self.inner.try_lock() else { return false };
         let Inner { rings, aside } = &mut *inner;
         let ring = &mut rings[from];
         let looked = looked.max(ring.wants_at());
@@ -153,9 +152,6 @@ impl Sign {
     /// The thread is alive, and looks again by `until`.
     pub(crate) fn show(&self, until: Instant) {
         self.until_ns.store(until.as_nanos(), Ordering::Release);
-        if let Ok(cpu) = scheduling::current_cpu() {
-            self.cpu.store(cpu, Ordering::Relaxed);
-        }
     }
 
     fn until(&self) -> Instant {
@@ -163,29 +159,29 @@ impl Sign {
     }
 }
 
-/// The second thread; it ends when this is dropped.
+/// The other thread; it ends when this is dropped.
 pub(crate) struct Relief {
     thread: Option<JoinHandle<()>>,
     over: Wake,
 }
 
 impl Relief {
-    /// Starts it, if rings that are filled in `ring` need it and there is another processor.
+    /// Starts it on `cpu`, if rings that are filled in `ring` need it.
     pub(crate) fn start(
         ring: Duration,
         rings: Vec<Arc<Rings>>,
         sign: Arc<Sign>,
+        cpu: usize,
     ) -> io::Result<Option<Relief>> {
-        let cpus = scheduling::allowed_cpus()?;
-        if ring > RING_MAX || cpus.len() < 2 {
+        if ring > RING_MAX {
             return Ok(None);
         }
         let over = Wake::new()?;
-        let ends = over.clone();
+        let told = over.clone();
         let period = (ring / LOOKS).max(LOOK_MIN);
         let work = move || {
-            look_after(&rings, &sign, &cpus, || {
-                wait::readable([ends.as_fd()], Some(period)).is_ok_and(|[is_over]| !is_over)
+            look_after(&rings, &sign, cpu, || {
+                wait::readable([told.as_fd()], Some(period)).is_ok_and(|[is_over]| !is_over)
             });
         };
         let thread = thread::Builder::new().name("relief".to_owned()).spawn(work)?;
@@ -196,16 +192,16 @@ impl Relief {
 impl Drop for Relief {
     fn drop(&mut self) {
         self.over.wake();
-        if let Some(thread) = self.thread.take() {
-            // It has nothing to say.
-            let _ = thread.join();
-        }
+        // It has nothing to say.
+        self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// What the second thread does, for as long as `pause` says.
-fn look_after(rings: &[Arc<Rings>], sign: &Sign, cpus: &[usize], pause: impl Fn() -> bool) {
-    // Without the right to real-time priority it is late as well, and helps less.
+/// What it does on its processor for as long as `pause` says. It runs before ordinary threads there: where all processors
+/// were away, a sender that is back is not before it.
+fn look_after(rings: &[Arc<Rings>], sign: &Sign, cpu: usize, pause: impl Fn() -> bool) {
+    // Where it may not, it is late as well now and then, and helps less.
+    let _ = scheduling::keep_to(&[cpu]);
     let _ = scheduling::realtime(PRIORITY);
     let _ = scheduling::exact_timers();
     let mut looked = Instant::ZERO;
@@ -215,14 +211,6 @@ fn look_after(rings: &[Arc<Rings>], sign: &Sign, cpus: &[usize], pause: impl Fn(
         if now >= until + STILL_AFTER {
             rings.iter().for_each(|rings| rings.relieve(now, looked.max(until)));
             looked = now;
-            continue;
-        }
-        // What takes away that thread's processor is not to take this one's.
-        let its = sign.cpu.load(Ordering::Relaxed);
-        if scheduling::current_cpu().is_ok_and(|cpu| cpu == its)
-            && let Some(other) = cpus.iter().find(|cpu| **cpu != its)
-        {
-            let _ = scheduling::pin(*other);
         }
     }
 }

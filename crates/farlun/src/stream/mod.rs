@@ -107,7 +107,7 @@ fn say(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
 fn pin(cpus: &[usize], number: u16) -> io::Result<()> {
     match cpus {
         [] => Ok(()),
-        cpus => scheduling::pin(cpus[usize::from(number) % cpus.len()]),
+        cpus => scheduling::keep_to(&[cpus[usize::from(number) % cpus.len()]]),
     }
 }
 
