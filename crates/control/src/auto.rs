@@ -16,7 +16,7 @@ use crate::cuts::Cuts;
 use crate::policy::{Decision, Observation, Policy};
 use crate::product::Product;
 use crate::share::Claim;
-use crate::space::{START_BYTES_PER_S, Space, bulk_depth_bytes};
+use crate::space::{START_BYTES_PER_S, Space, bulk_depth_bytes, part_depth_bytes};
 use crate::threshold::Threshold;
 use crate::wary::window_rate;
 
@@ -115,7 +115,11 @@ impl Policy for Auto {
             command_window: self.product.command_window(),
             pacing_bytes_per_s: if by_hand.is_some() { None } else { paced },
             burst_bytes_per_s: handed.or_else(|| lone.and_then(Space::bytes_per_s)),
-            burst_depth_bytes: handed.map_or(depth_bytes, |rate| bulk_depth_bytes(rate, depth_bytes)),
+            burst_depth_bytes: match handed {
+                None => depth_bytes,
+                Some(rate) if knows_device => part_depth_bytes(rate).min(depth_bytes),
+                Some(rate) => bulk_depth_bytes(rate).min(depth_bytes),
+            },
             thresholds_forgotten: self.threshold.forgotten(),
             look_again: self.cap.look_again(&self.product).min(look_lone),
         }

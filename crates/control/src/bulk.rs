@@ -30,29 +30,31 @@ impl Bulk {
         Bulk { sender, policy, filled_bytes: 0, was_short: false }
     }
 
-    fn step(&mut self) {
+    /// Hands over what may be, of no more than `gate_bytes`; how much.
+    fn step(&mut self, gate_bytes: u64) -> u64 {
         let decision = self.policy.decide();
         let notsent_bytes = self.sender.info().backlog_bytes;
-        let handed = self.policy.hands_over();
-        let held_bytes = if handed { decision.burst_depth_bytes / 2 } else { NOTSENT_BYTES };
+        let handed = decision.burst_bytes_per_s.filter(|_| self.policy.hands_over());
+        // As `engine::Steering` has it.
+        let held = |rate: u64| (rate / 6000).max(6 << 10).min(decision.burst_depth_bytes / 2);
+        let held_bytes = handed.map_or(NOTSENT_BYTES, held);
         let room_bytes = held_bytes.saturating_sub(notsent_bytes);
         let bytes = match decision.burst_bytes_per_s {
             None => room_bytes,
             Some(rate) => {
                 let gained = rate * TICK.as_micros() as u64 / 1_000_000;
                 self.filled_bytes = (self.filled_bytes + gained).min(decision.burst_depth_bytes);
-                self.was_short |= self.filled_bytes < decision.burst_depth_bytes / 3;
-                if self.filled_bytes < decision.burst_depth_bytes / 3 {
-                    0
-                } else {
-                    self.filled_bytes.min(room_bytes)
-                }
+                // As `engine::Spacing` has it.
+                let least = (decision.burst_depth_bytes / 3).min((rate / 9000).max(6 << 10));
+                self.was_short |= self.filled_bytes < least;
+                if self.filled_bytes < least { 0 } else { self.filled_bytes.min(room_bytes).min(gate_bytes) }
             }
         };
         let packets = bytes / MSS;
         self.filled_bytes = self.filled_bytes.saturating_sub(packets * MSS);
         self.sender.hand(packets as u32);
         self.sender.step();
+        packets * MSS
     }
 
     fn look(&mut self) {
@@ -73,6 +75,8 @@ impl Bulk {
 struct Process {
     senders: Vec<Bulk>,
     sharing: Sharing,
+    /// What they may hand over together.
+    gate_bytes: u64,
     next_look: Instant,
 }
 
@@ -81,7 +85,7 @@ impl Process {
         let first = Sender::new(setting);
         let others: Vec<Sender> = (1..count).map(|_| first.beside()).collect();
         let senders = others.into_iter().chain([first]).map(Bulk::new).collect();
-        Process { senders, sharing: Sharing::new(), next_look: Instant::ZERO }
+        Process { senders, sharing: Sharing::new(), gate_bytes: 0, next_look: Instant::ZERO }
     }
 
     /// What each has carried until then.
@@ -91,9 +95,21 @@ impl Process {
             if now >= self.next_look {
                 self.look(now);
             }
-            self.senders.iter_mut().for_each(Bulk::step);
+            self.step();
         }
         self.senders.iter().map(|bulk| u64::from(bulk.sender.info().delivered_packets) * MSS).collect()
+    }
+
+    fn step(&mut self) {
+        let Some((rate, depth_bytes)) = self.sharing.ring() else {
+            self.senders.iter_mut().for_each(|bulk| _ = bulk.step(u64::MAX));
+            return;
+        };
+        self.gate_bytes = (self.gate_bytes + rate * TICK.as_micros() as u64 / 1_000_000).min(depth_bytes);
+        for bulk in &mut self.senders {
+            let is_worth_it = self.gate_bytes >= (depth_bytes / 3).min((rate / 9000).max(6 << 10));
+            self.gate_bytes -= bulk.step(if is_worth_it { self.gate_bytes } else { 0 });
+        }
     }
 
     fn look(&mut self, now: Instant) {

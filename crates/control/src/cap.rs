@@ -211,7 +211,8 @@ impl Cap {
         }
         self.count(seen);
         let is_handed = seen.paced_one_by_one && path.min_rtt >= PACED_MIN_RTT;
-        self.handed = is_handed.then_some(Handed { is_refused: has_filled_device });
+        let waits = seen.rtt.saturating_sub(path.min_rtt);
+        self.handed = is_handed.then_some(Handed { is_refused: has_filled_device, waits });
         // What the device refuses says nothing of the line.
         let queue = match path.has_queue(seen.rtt) {
             _ if has_overflowed && !(is_handed && self.is_device_full) => Queue::Overflowed,

@@ -47,7 +47,7 @@ impl Policy for Pace {
             pacing_bytes_per_s: if by_hand.is_some() { None } else { paced },
             burst_bytes_per_s: by_hand,
             burst_depth_bytes: by_hand
-                .map_or(BURST_DEPTH_BYTES, |rate| bulk_depth_bytes(rate, BURST_DEPTH_BYTES)),
+                .map_or(BURST_DEPTH_BYTES, |rate| bulk_depth_bytes(rate).min(BURST_DEPTH_BYTES)),
             look_again: self.cap.look_again(&self.product).min(Fixed::DECISION.look_again),
             ..Fixed::DECISION
         }

@@ -1,14 +1,18 @@
 //! What may be handed in all to a device that takes packets one by one, so that its ring never is full.
 //!
 //! Such a device refuses what its ring has no room for, and each refusal cuts a window for nothing. A ring of 80 packets is
-//! full within a millisecond of what is too much, which no round trip shows; but the process that serves all who send
-//! through it can see to it that they never hand it more than it takes. How much that is it finds when it is refused
-//! something: for as long as the ring is full everything arrives at the device's rate. Whether the device has become faster
-//! is tried more and more rarely, in steps that grow while nothing comes of them.
+//! full within a millisecond of what is too much; but the process that serves all who send through it can see to it that
+//! they never hand it more than it takes. How much that is it finds when it is refused something: for as long as the ring is
+//! full everything arrives at the device's rate. If more and more arrives after that, it was full because of a burst, and the
+//! device takes more: then that is looked for in large steps, otherwise in small ones. A ring that fills makes all round
+//! trips longer, and where a step does that the next one is not waited for. Once it is known, larger rates are tried more
+//! and more rarely.
 //!
-//! A ring is also full when the device stands still for a moment, and that says nothing of what it takes. So nothing makes
-//! it less than what has arrived within the last minute, and if that is far less it is believed only after two: then the
-//! device has become slower, or others use it as well.
+//! What arrives scatters over short times: acknowledgements come together, and a path that stood still catches up. So no
+//! step is taken unless what there was has been used over some round trips, and what was never reached is not kept.
+//!
+//! A ring is also full when the device stands still for a moment, and that says nothing of what it takes. So a single refusal
+//! that nothing announced is not believed, and nothing makes it less than what has arrived within the last minute.
 //!
 //! It knows one device: what goes out through several such devices is taken for one.
 
@@ -27,25 +31,39 @@ const KEPT_PERCENT: u64 = 98;
 /// A ring may be full because of a burst. If no more than so much arrives after that, in percent of what arrived before, it
 /// was full because of what was handed over in all.
 const FLAT_PERCENT: u64 = 105;
-/// Who does not use so much of it cannot say whether more would be too much, in percent.
-const USED_PERCENT: u64 = 95;
-/// After a step it was full because of what was handed over even if no more arrives than this, in percent: what was used
-/// so far, and the largest step too much.
-const STEPPED_PERCENT: u64 = 84;
-/// For so long it is refused again and again although less is used than may be, until that is the device's word.
-const BELOW_TIME: Duration = Duration::from_secs(120);
-/// Steps up in thousandths: the first, which doubles with each, and the largest.
+/// Who does not use so much of it cannot say whether more would be too much, in thousandths.
+const USED_PERMILLE: u64 = 950;
+/// What arrives over some round trips counts if it is more than anything before by so much, in percent of it.
+const RISEN_PERCENT: u64 = 90;
+/// Without a sign that it fills, one refusal in so long a time is of a moment in which it stood still.
+const LATELY: Duration = Duration::from_secs(2);
+/// What is refused again and again and not used is taken for so much, in percent.
+const LOWER_PERCENT: u64 = 95;
+/// Steps up in thousandths: the first once it is known, the smallest while it is looked for, and the largest. They double,
+/// while it is looked for once so much has been left behind, in percent.
 const STEP_FIRST: u64 = 2;
+const STEP_SMALL: u64 = 4;
+const STEP_LARGE: u64 = 32;
 const STEP_MOST: u64 = 128;
+const BEHIND_PERCENT: u64 = 104;
 /// They have led somewhere if so much is kept after them, in percent of what there was before.
 const LED_PERCENT: u64 = 101;
-/// Time between two of them; round trips while it is not known what the device takes.
+/// Round trips between two of them while it is looked for, and the time once it is known.
+const STEP_ROUNDS: u32 = 4;
 const STEP_TIME: Duration = Duration::from_secs(1);
-const STEP_ROUNDS: u32 = 2;
-/// Without a step once that is known: at first, and at most.
-const PAUSE_MIN: Duration = Duration::from_secs(20);
+/// Without a step once it is known: at first, and at most.
+const PAUSE_MIN: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_secs(320);
-/// What arrives is averaged over so long, and the largest of that remembered for eight such slots.
+/// All round trips are so much longer than before the steps: the ring is filling.
+const FILLING: Duration = Duration::from_micros(350);
+/// Of what arrives while it fills, in thousandths.
+const FILLED_PERMILLE: u64 = 990;
+/// For so many round trips what is least of their lengths counts.
+const FLOOR_ROUNDS: u32 = 2;
+/// What arrives is averaged over so many round trips, and this at least; and over so long, the largest of which is
+/// remembered for eight slots.
+const RECENT_ROUNDS: u32 = 2;
+const RECENT_MIN: Duration = Duration::from_millis(30);
 const MEAN_TIME: Duration = Duration::from_millis(250);
 const SLOT: Duration = Duration::from_secs(8);
 
@@ -63,126 +81,206 @@ pub(crate) struct Ring {
     step: u64,
     step_at: Instant,
     pause: Duration,
-    /// What it was known to take before the steps since then, if there have been some.
+    /// What it was taken for before the steps since then, if there have been some.
     before_steps: Option<u64>,
+    waits: Waits,
+    /// Since when what has arrived is averaged; what arrived on average last, and the largest of the longer ones.
+    recent: Mean,
+    recent_bytes_per_s: u64,
     mean: Mean,
-    /// The largest means.
     most: MaxFilter<8>,
     slot_ends: Instant,
-    /// Since when it has refused what was less than may be used, and not taken that either.
-    below_since: Option<Instant>,
+    /// The last of the steps since then, in thousandths.
+    last_step: u64,
+    /// Another refusal before that is no moment's.
+    lately_until: Instant,
 }
 
-/// What has arrived since a time.
+/// What those behind the ring have seen together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) now: Instant,
+    /// So much has arrived of late of what all send.
+    pub(crate) arrived_bytes_per_s: u64,
+    /// The longest of their round trips.
+    pub(crate) rtt: Duration,
+    /// By how much the round trip of each of them is longer than it has been, at least.
+    pub(crate) waits: Duration,
+    /// It has refused something since the last look.
+    pub(crate) has_refused: bool,
+}
+
+/// What has arrived since a time, until the last look.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     since: Instant,
-    sum: u64,
-    looks: u64,
+    until: Instant,
+    bytes: u64,
 }
 
-impl Ring {
-    /// So much has arrived of late of what all send, over the longest of their round trips, and it has refused something
-    /// since the last look, or not.
-    pub(crate) fn observe(
-        &mut self,
-        now: Instant,
-        arrived_bytes_per_s: u64,
-        rtt: Duration,
-        has_refused: bool,
-    ) {
-        self.remember(now, arrived_bytes_per_s);
-        let is_used = arrived_bytes_per_s >= self.bytes_per_s / 100 * USED_PERCENT;
-        if has_refused && now >= self.settled_at {
-            self.settled_at = now + SETTLING_ROUNDS * rtt;
-            if self.bytes_per_s == 0 {
-                self.learning_from = Some(arrived_bytes_per_s);
-            } else {
-                self.refused(now, arrived_bytes_per_s);
-            }
-        } else if is_used {
-            self.below_since = None;
+/// How much longer all round trips are: the least of some, and the least of those before since something
+/// has become known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waits {
+    since: Instant,
+    least: Option<Duration>,
+    last: Option<Duration>,
+    before: Option<Duration>,
+}
+
+impl Mean {
+    fn new(now: Instant) -> Mean {
+        Mean { since: now, until: now, bytes: 0 }
+    }
+
+    /// The mean of `time` and more, if that has gone by. Looks are more frequent at some times than at others.
+    fn add(&mut self, seen: &Seen, time: Duration) -> Option<u64> {
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let bytes = seen.arrived_bytes_per_s.saturating_mul(us(seen.now.since(self.until))) / 1_000_000;
+        (self.bytes, self.until) = (self.bytes.saturating_add(bytes), seen.now);
+        let elapsed = seen.now.since(self.since);
+        if elapsed < time {
+            return None;
         }
-        if let Some(before) = self.learning_from {
-            self.bytes_per_s = self.bytes_per_s.max(arrived_bytes_per_s / 100 * KEPT_PERCENT);
-            if now < self.settled_at {
-                return;
-            }
-            self.learning_from = None;
-            if now > self.settled_at + STALE_AFTER {
-                // Nobody has sent meanwhile.
-                self.bytes_per_s = 0;
-            }
-            if self.bytes_per_s == 0 {
-                return;
-            }
-            (self.step, self.is_known) = (STEP_MOST, false);
-            if self.bytes_per_s <= before / 100 * FLAT_PERCENT {
-                self.know(now, self.bytes_per_s);
-            }
-        }
-        if self.bytes_per_s > 0 && is_used && now >= self.step_at.max(self.settled_at) {
-            self.before_steps.get_or_insert(if self.is_known { self.bytes_per_s } else { 0 });
-            self.bytes_per_s = self.bytes_per_s / 1000 * (1000 + self.step);
-            self.step = (2 * self.step).min(STEP_MOST);
-            self.step_at = now + if self.is_known { STEP_TIME } else { STEP_ROUNDS * rtt };
+        let mean = self.bytes.saturating_mul(1_000_000) / us(elapsed).max(1);
+        *self = Mean::new(seen.now);
+        Some(mean)
+    }
+}
+
+impl Waits {
+    fn observe(&mut self, seen: &Seen) {
+        self.least = Some(self.least.map_or(seen.waits, |least| least.min(seen.waits)));
+        if seen.now.since(self.since) >= FLOOR_ROUNDS * seen.rtt {
+            self.before = self.before.into_iter().chain(self.last).min();
+            (self.last, self.least, self.since) = (self.least, None, seen.now);
         }
     }
 
-    fn remember(&mut self, now: Instant, arrived_bytes_per_s: u64) {
-        if now >= self.slot_ends {
+    fn are_longer(&self) -> bool {
+        self.last.zip(self.before).is_some_and(|(last, before)| last > before + FILLING)
+    }
+}
+
+impl Ring {
+    /// Takes what was seen.
+    pub(crate) fn observe(&mut self, seen: &Seen) {
+        let &Seen { now, arrived_bytes_per_s, rtt, has_refused, .. } = seen;
+        self.remember(seen);
+        let is_used = self.recent_bytes_per_s >= self.bytes_per_s / 1000 * USED_PERMILLE;
+        if has_refused && now >= self.settled_at {
+            self.settled_at = now + SETTLING_ROUNDS * rtt;
+            if self.bytes_per_s == 0 {
+                self.settled_at = self.settled_at.max(now + 2 * RECENT_MIN);
+                self.learning_from = Some(arrived_bytes_per_s);
+                self.bytes_per_s = arrived_bytes_per_s / 100 * KEPT_PERCENT;
+                // What arrives from now on is of a ring that is full.
+                self.recent = Mean::new(now);
+            } else {
+                self.refused(now, arrived_bytes_per_s);
+            }
+        }
+        if let Some(before) = self.learning_from {
+            self.learn(now, before);
+            return;
+        }
+        if self.before_steps.is_some() && now >= self.settled_at && self.waits.are_longer() {
+            // What arrives is what it takes; but for the last step it may not have filled.
+            self.settled_at = now + SETTLING_ROUNDS * rtt;
+            let filled = self.bytes_per_s / 1000 * (1000 - self.last_step);
+            let before = self.before_steps.filter(|_| self.is_known).unwrap_or(0);
+            self.know(now, filled.min(self.reached() / 1000 * FILLED_PERMILLE).max(before));
+        }
+        if self.bytes_per_s > 0 && is_used && now >= self.step_at.max(self.settled_at) {
+            self.step(now, rtt);
+        }
+    }
+
+    fn remember(&mut self, seen: &Seen) {
+        if seen.now >= self.slot_ends {
             self.most.advance();
-            self.slot_ends = now + SLOT;
+            self.slot_ends = seen.now + SLOT;
         }
-        self.mean.sum = self.mean.sum.saturating_add(arrived_bytes_per_s);
-        self.mean.looks += 1;
-        if now.since(self.mean.since) >= MEAN_TIME {
-            self.most.add(self.mean.sum / self.mean.looks);
-            self.mean = Mean { since: now, ..Mean::default() };
+        if let Some(mean) = self.mean.add(seen, MEAN_TIME) {
+            self.most.add(mean);
         }
+        if let Some(mean) = self.recent.add(seen, RECENT_MIN.max(RECENT_ROUNDS * seen.rtt)) {
+            self.recent_bytes_per_s = mean;
+        }
+        self.waits.observe(seen);
+    }
+
+    /// The most that has arrived over some time within the last minute; or that does, if that is far more.
+    fn reached(&self) -> u64 {
+        let (most, recent) = (self.most.max(), self.recent_bytes_per_s);
+        if recent / 100 * RISEN_PERCENT > most { recent } else { most }
+    }
+
+    /// It has refused something for the first time when so much had arrived.
+    fn learn(&mut self, now: Instant, before: u64) {
+        if self.recent.since == now {
+            self.bytes_per_s = self.bytes_per_s.max(self.recent_bytes_per_s / 100 * KEPT_PERCENT);
+        }
+        if now < self.settled_at {
+            return;
+        }
+        self.learning_from = None;
+        if now > self.settled_at + STALE_AFTER {
+            // Nobody has sent meanwhile.
+            self.bytes_per_s = 0;
+        }
+        let is_flat = self.bytes_per_s <= before / 100 * FLAT_PERCENT;
+        (self.step, self.is_known) = (if is_flat { STEP_SMALL } else { STEP_MOST }, false);
+        self.step_at = now;
+    }
+
+    fn step(&mut self, now: Instant, rtt: Duration) {
+        let before = *self.before_steps.get_or_insert(self.bytes_per_s);
+        self.bytes_per_s = self.bytes_per_s / 1000 * (1000 + self.step);
+        self.last_step = self.step;
+        if self.is_known || self.bytes_per_s >= before / 100 * BEHIND_PERCENT {
+            self.step = (2 * self.step).min(STEP_MOST);
+        }
+        let pause = if self.is_known { STEP_TIME } else { RECENT_MIN.max(STEP_ROUNDS * rtt) };
+        self.step_at = now + pause;
     }
 
     /// It has refused something, while so much arrived.
     fn refused(&mut self, now: Instant, arrived_bytes_per_s: u64) {
-        let has_stepped = self.before_steps.is_some() || !self.is_known;
-        let full_percent = if has_stepped { STEPPED_PERCENT } else { USED_PERCENT };
-        if arrived_bytes_per_s >= self.bytes_per_s / 100 * full_percent {
-            self.below_since = None;
-            // What has arrived in a round trip scatters more than what has in a longer time, as far as so much was sent.
-            let is_seen = self.most.max() >= self.bytes_per_s / 100 * full_percent;
-            let kept = if is_seen { self.most.max() } else { arrived_bytes_per_s } / 100 * KEPT_PERCENT;
-            match self.before_steps {
-                // They have led somewhere, or it only stood still again.
-                Some(before) if self.is_known && kept > before / 100 * LED_PERCENT => {
-                    self.retreat(now, self.bytes_per_s.min(kept));
-                }
-                Some(before) => self.know(now, self.bytes_per_s.min(kept.max(before))),
-                None if self.is_known && kept >= self.bytes_per_s => {}
-                None => self.know(now, self.bytes_per_s.min(kept)),
-            }
+        let was_lately = core::mem::replace(&mut self.lately_until, now + LATELY) > now;
+        let is_announced = self.waits.are_longer() || self.last_step >= STEP_LARGE;
+        if !was_lately && !is_announced {
+            // It stood still for a moment.
+            self.step_at = self.step_at.max(self.settled_at + STEP_TIME);
             return;
         }
-        let since = *self.below_since.get_or_insert(now);
-        let is_most = arrived_bytes_per_s >= self.most.max() / 100 * USED_PERCENT;
-        if is_most && now.since(since) >= BELOW_TIME {
-            self.below_since = None;
-            self.know(now, arrived_bytes_per_s / 100 * KEPT_PERCENT);
+        let reached = self.reached();
+        // With what a step was too much, not all of it was used.
+        let used = self.bytes_per_s / 1000 * (USED_PERMILLE - self.last_step);
+        if arrived_bytes_per_s.max(reached) >= used {
+            // What has arrived in a round trip scatters more than what has in a longer time, as far as so much was sent.
+            let kept = if reached >= used { reached } else { arrived_bytes_per_s } / 100 * KEPT_PERCENT;
+            let before = self.before_steps.filter(|_| self.is_known).unwrap_or(0);
+            self.know(now, self.bytes_per_s.min(kept.max(before)));
+            return;
         }
-    }
-
-    /// Goes on with smaller steps from a little less.
-    fn retreat(&mut self, now: Instant, bytes_per_s: u64) {
-        (self.bytes_per_s, self.before_steps) = (bytes_per_s, Some(bytes_per_s));
-        self.step = (self.step / 4).max(STEP_FIRST);
-        self.step_at = now + STEP_TIME;
+        let lower = self.bytes_per_s / 100 * LOWER_PERCENT;
+        self.bytes_per_s = lower.max(reached / 100 * KEPT_PERCENT).min(self.bytes_per_s);
+        (self.is_known, self.before_steps, self.step, self.last_step) = (false, None, STEP_SMALL, 0);
+        (self.waits.before, self.step_at) = (None, self.settled_at);
     }
 
     fn know(&mut self, now: Instant, bytes_per_s: u64) {
-        (self.bytes_per_s, self.is_known, self.step) = (bytes_per_s, true, STEP_FIRST);
-        // What no step has brought about is no answer to one.
-        let pause = if self.before_steps.take().is_some() { 2 * self.pause } else { PAUSE_MIN };
-        self.pause = pause.clamp(PAUSE_MIN, PAUSE_MAX);
-        self.step_at = now + self.pause;
+        // What no step has brought about is no answer to one, and one that led somewhere is soon followed by others.
+        let before = self.before_steps.take();
+        let has_led = before.is_some_and(|before| bytes_per_s > before / 100 * LED_PERCENT);
+        self.pause = match before {
+            Some(_) if !has_led => (2 * self.pause).clamp(PAUSE_MIN, PAUSE_MAX),
+            _ => PAUSE_MIN,
+        };
+        (self.bytes_per_s, self.is_known, self.step, self.last_step) = (bytes_per_s, true, STEP_FIRST, 0);
+        self.waits.before = None;
+        self.step_at = now + if has_led { STEP_TIME } else { self.pause };
     }
 
     /// What it takes, as far as something has been refused.
@@ -197,80 +295,184 @@ mod tests {
 
     const LINE: u64 = 117_000_000;
     const RTT: Duration = Duration::from_millis(16);
+    const LOOK: Duration = Duration::from_millis(9);
 
-    /// How often it refuses, and what it is taken for at the end of so many seconds, if all that is allowed is handed over.
-    fn used(seconds: u64) -> (u32, u64) {
-        let (mut ring, mut refused, mut now) = (Ring::default(), 0, Instant::ZERO);
-        while now < Instant::ZERO + Duration::from_secs(seconds) {
-            now += Duration::from_millis(9);
-            let handed = ring.bytes_per_s().unwrap_or(2 * LINE);
-            let is_refused = handed > LINE;
-            refused += u32::from(is_refused && now >= ring.settled_at);
-            ring.observe(now, handed.min(LINE), RTT, is_refused);
+    fn at(now: Instant, arrived_bytes_per_s: u64, has_refused: bool) -> Seen {
+        Seen { now, arrived_bytes_per_s, rtt: RTT, waits: Duration::ZERO, has_refused }
+    }
+
+    /// A device that takes so much and has a ring of so many packets, and those who hand it all that they may.
+    struct Device {
+        ring: Ring,
+        now: Instant,
+        line: u64,
+        ring_bytes: u64,
+        /// What is in it; who sees it, a round trip later.
+        waiting_bytes: u64,
+        waits: std::collections::VecDeque<Duration>,
+        /// What windows let out beside what the ring does.
+        window: u64,
+        /// What arrives is seen to be so much more or less, in percent.
+        noise_percent: u64,
+        refusals: u32,
+        looks: u64,
+    }
+
+    impl Device {
+        fn new(ring_packets: u64) -> Device {
+            Device {
+                ring: Ring::default(),
+                now: Instant::ZERO,
+                line: LINE,
+                ring_bytes: ring_packets * 1448,
+                waiting_bytes: 0,
+                waits: [Duration::ZERO; 2].into(),
+                window: 2 * LINE,
+                noise_percent: 0,
+                refusals: 0,
+                looks: 0,
+            }
         }
-        (refused, ring.bytes_per_s)
+
+        /// A look later; whether it refused something.
+        fn look(&mut self, is_refused_anyway: bool) -> bool {
+            self.now += LOOK;
+            self.looks += 1;
+            let handed = self.ring.bytes_per_s().unwrap_or(u64::MAX).min(self.window);
+            let of = |rate: u64| rate * LOOK.as_micros() as u64 / 1_000_000;
+            let (came, left) = (self.waiting_bytes + of(handed), of(self.line));
+            let arrived = came.min(left) * 1_000_000 / LOOK.as_micros() as u64;
+            let still = came.saturating_sub(left);
+            self.waiting_bytes = still.min(self.ring_bytes);
+            let has_refused = still > self.ring_bytes || is_refused_anyway;
+            self.refusals += u32::from(has_refused && self.now >= self.ring.settled_at);
+            let wait_ns = self.waiting_bytes as u128 * 1_000_000_000 / u128::from(self.line);
+            self.waits.push_back(Duration::from_nanos(wait_ns as u64));
+            let waits = self.waits.pop_front().unwrap_or_default();
+            let noise = [0, 1, 2, 1, 0][self.looks as usize % 5] * self.noise_percent;
+            let arrived_bytes_per_s = arrived / 100 * (100 + noise - self.noise_percent * 4 / 5);
+            self.ring.observe(&Seen { waits, ..at(self.now, arrived_bytes_per_s, has_refused) });
+            has_refused
+        }
+
+        fn run(&mut self, seconds: u64) -> &mut Device {
+            let end = self.now + Duration::from_secs(seconds);
+            while self.now < end {
+                self.look(false);
+            }
+            self
+        }
+
+        /// The least and the most that it is taken for in so many seconds, if it refuses something each five for no reason.
+        fn stalled(&mut self, seconds: u64) -> (u64, u64) {
+            let end = self.now + Duration::from_secs(seconds);
+            let (mut least, mut most) = (u64::MAX, 0);
+            while self.now < end {
+                self.look(self.looks.is_multiple_of(555));
+                let taken = self.ring.bytes_per_s().unwrap_or(0);
+                (least, most) = (least.min(taken), most.max(taken));
+            }
+            (least, most)
+        }
+    }
+
+    fn percent(taken: u64, of: u64) -> u64 {
+        taken * 100 / of
     }
 
     #[test]
-    fn it_is_found_at_once_and_refuses_ever_more_rarely() {
-        let (refused, taken) = used(2);
-        assert_eq!(refused, 1);
-        assert!((LINE / 100 * 96..=LINE).contains(&taken), "{taken}");
-        let (refused, taken) = used(60);
-        assert!(refused <= 6, "{refused}");
-        assert!((LINE / 100 * 96..=LINE).contains(&taken), "{taken}");
-        assert!(used(600).0 <= 16, "{:?}", used(600));
+    fn it_is_found_at_once_and_refuses_next_to_nothing_after_that() {
+        for (ring_packets, noise_percent) in [(80, 0), (80, 8), (256, 0), (256, 8)] {
+            let mut device = Device { noise_percent, ..Device::new(ring_packets) };
+            let taken = device.run(5).ring.bytes_per_s;
+            assert!((95..=100).contains(&percent(taken, LINE)), "{taken}: {ring_packets}, {noise_percent}");
+            device.run(55);
+            assert!(device.refusals <= 6, "{}: {ring_packets}, {noise_percent}", device.refusals);
+            device.run(540);
+            let taken = device.ring.bytes_per_s;
+            assert!((95..=100).contains(&percent(taken, LINE)), "{taken}: {ring_packets}, {noise_percent}");
+            assert!(device.refusals <= 12, "{}: {ring_packets}, {noise_percent}", device.refusals);
+        }
+    }
+
+    #[test]
+    fn what_was_refused_because_of_a_burst_is_not_what_it_takes() {
+        for part in [4, 10] {
+            let mut device = Device { window: LINE / part, ..Device::new(80) };
+            device.run(1);
+            device.look(true);
+            device.window = 2 * LINE;
+            // In small steps, since as much arrived after it as before.
+            let taken = device.run(60).ring.bytes_per_s;
+            assert!((93..=100).contains(&percent(taken, LINE)), "{taken}: a {part}th");
+        }
+    }
+
+    #[test]
+    fn what_was_never_reached_is_not_kept() {
+        let mut device = Device::new(80);
+        device.run(3);
+        (device.ring.bytes_per_s, device.ring.is_known) = (LINE * 6 / 5, true);
+        device.ring.step_at = device.now + PAUSE_MAX;
+        device.window = LINE / 100 * 98;
+        device.run(2);
+        device.look(true);
+        assert_eq!(device.ring.bytes_per_s, LINE * 6 / 5, "one refusal may be a moment's");
+        for _ in 0..20 {
+            (0..10).for_each(|_| _ = device.look(false));
+            device.look(true);
+        }
+        let taken = device.ring.bytes_per_s;
+        assert!((94..=100).contains(&percent(taken, LINE)), "{taken}");
+    }
+
+    #[test]
+    fn a_ring_that_fills_is_seen_before_it_is_full() {
+        let mut device = Device::new(256);
+        device.run(1);
+        let before = device.refusals;
+        device.run(400);
+        assert_eq!(device.refusals, before, "steps were tried and taken back");
+        assert!(device.ring.pause >= 2 * PAUSE_MIN, "{:?}", device.ring.pause);
     }
 
     #[test]
     fn what_is_not_used_is_not_raised() {
-        let mut ring = Ring::default();
-        ring.observe(Instant::ZERO + RTT, LINE, RTT, true);
-        for second in 1..100 {
-            ring.observe(Instant::ZERO + Duration::from_secs(second), LINE / 2, RTT, false);
-        }
-        assert_eq!(ring.bytes_per_s(), Some(LINE / 100 * KEPT_PERCENT));
-    }
-
-    /// What it is taken for when it refuses something each five seconds for no reason, and everything that is handed over
-    /// arrives but for what the device does not take.
-    fn stalled(ring: &mut Ring, line: u64, from: u64, until: u64) -> (u64, u64) {
-        const FOUND_AFTER: u64 = 150;
-        let (mut least, mut most) = (u64::MAX, 0);
-        for ms in (from * 1000..until * 1000).step_by(9) {
-            let handed = ring.bytes_per_s().unwrap_or(2 * line);
-            let is_refused = handed > line || ms % 5000 < 9;
-            ring.observe(Instant::ZERO + Duration::from_millis(ms), handed.min(line), RTT, is_refused);
-            if ms >= (from + FOUND_AFTER) * 1000 {
-                let taken = ring.bytes_per_s().unwrap_or(0);
-                (least, most) = (least.min(taken), most.max(taken));
-            }
-        }
-        (least, most)
+        let mut device = Device::new(80);
+        let taken = device.run(1).ring.bytes_per_s;
+        device.window = LINE / 2;
+        assert_eq!(device.run(100).ring.bytes_per_s, taken);
     }
 
     #[test]
     fn a_device_that_stands_still_now_and_then_is_no_slower_for_it() {
-        let mut ring = Ring::default();
-        let (least, most) = stalled(&mut ring, LINE, 1, 600);
-        assert!(least >= LINE / 100 * 93 && most <= LINE / 100 * 114, "{least}..{most}");
+        let mut device = Device::new(80);
+        device.stalled(150);
+        let (least, most) = device.stalled(450);
+        assert!(percent(least, LINE) >= 93 && percent(most, LINE) <= 114, "{least}..{most}");
     }
 
     #[test]
     fn a_device_that_has_become_slower_or_faster_is_found_again() {
-        let mut ring = Ring::default();
-        stalled(&mut ring, LINE, 1, 120);
-        let (least, most) = stalled(&mut ring, LINE / 10, 120, 480);
-        assert!(least >= LINE / 1000 * 94 && most <= LINE / 1000 * 114, "slower: {least}..{most}");
-        let (_, most) = stalled(&mut ring, 2 * LINE, 480, 1200);
-        assert!(most >= 2 * LINE / 100 * 96, "faster: {most}");
+        let mut device = Device::new(80);
+        device.stalled(120);
+        device.line = LINE / 10;
+        device.stalled(150);
+        let (least, most) = device.stalled(210);
+        assert!(
+            percent(least, LINE / 10) >= 93 && percent(most, LINE / 10) <= 114,
+            "slower: {least}..{most}"
+        );
+        (device.line, device.window) = (2 * LINE, 4 * LINE);
+        let (_, most) = device.stalled(720);
+        assert!(percent(most, 2 * LINE) >= 96, "faster: {most}");
     }
 
     #[test]
     fn who_was_refused_once_and_went_away_has_found_nothing() {
         let mut ring = Ring::default();
-        ring.observe(Instant::ZERO + RTT, LINE / 20, RTT, true);
-        ring.observe(Instant::ZERO + Duration::from_secs(9), 0, RTT, false);
+        ring.observe(&at(Instant::ZERO + RTT, LINE / 20, true));
+        ring.observe(&at(Instant::ZERO + Duration::from_secs(9), 0, false));
         assert_eq!(ring.bytes_per_s(), None);
     }
 
@@ -278,7 +480,7 @@ mod tests {
     fn several_refusals_of_one_round_trip_are_one() {
         let mut ring = Ring::default();
         for ms in 0..60 {
-            ring.observe(Instant::ZERO + RTT + Duration::from_millis(ms), LINE, RTT, true);
+            ring.observe(&at(Instant::ZERO + RTT + Duration::from_millis(ms), LINE, true));
         }
         assert_eq!(ring.bytes_per_s(), Some(LINE / 100 * KEPT_PERCENT));
         assert_eq!(ring.pause, Duration::ZERO);

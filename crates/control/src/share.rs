@@ -18,7 +18,8 @@ use event::Instant;
 
 use crate::cap::PACED_MIN;
 use crate::max_filter::MaxFilter;
-use crate::ring::Ring;
+use crate::ring::{Ring, Seen};
+use crate::space::bulk_depth_bytes;
 
 /// One sender in bulk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -43,6 +44,8 @@ pub struct Claim {
 pub struct Handed {
     /// It has refused some since the last look.
     pub is_refused: bool,
+    /// By how much the round trip is longer than it has been: what waits in the ring is part of that.
+    pub waits: Duration,
 }
 
 /// Time slots of which the sum is remembered.
@@ -89,6 +92,11 @@ impl Sharing {
         of_ring.into_iter().zip(of_line).map(smaller).collect()
     }
 
+    /// What the device takes in all that hands over one by one, if that is known, and the most of it at one time.
+    pub fn ring(&self) -> Option<(u64, u64)> {
+        self.ring.bytes_per_s().map(|bytes_per_s| (bytes_per_s, bulk_depth_bytes(bytes_per_s)))
+    }
+
     /// Parts of what the device takes that hands over one by one, for those behind it.
     fn share_ring(&mut self, now: Instant, claims: &[Claim]) -> Vec<Option<u64>> {
         let Some(rtt) = claims.iter().filter(|claim| claim.handed.is_some()).map(|claim| claim.rtt).max()
@@ -97,8 +105,14 @@ impl Sharing {
         };
         let is_behind = |claim: &Claim| claim.handed.is_some();
         let counted = counted(claims, is_behind);
-        let is_refused = claims.iter().any(|claim| claim.handed.is_some_and(|handed| handed.is_refused));
-        self.ring.observe(now, sum(&counted), rtt, is_refused);
+        let handed = || claims.iter().filter_map(|claim| claim.handed);
+        self.ring.observe(&Seen {
+            now,
+            arrived_bytes_per_s: sum(&counted),
+            rtt,
+            waits: handed().map(|handed| handed.waits).min().unwrap_or_default(),
+            has_refused: handed().any(|handed| handed.is_refused),
+        });
         let Some(taken) = self.ring.bytes_per_s() else { return vec![None; claims.len()] };
         let parts = parts(taken, &counted);
         of_counted(
@@ -388,14 +402,14 @@ mod tests {
 
     /// One behind a device that takes packets one by one, and refuses some or not.
     fn handed(weight: u32, rate_bytes_per_s: u64, is_refused: bool) -> Claim {
-        let handed = Some(Handed { is_refused });
+        let handed = Some(Handed { is_refused, waits: Duration::ZERO });
         Claim { handed, has_queue: false, had_queue: false, ..claim(weight, rate_bytes_per_s) }
     }
 
-    /// Some time after a lone sender has found what its device takes.
+    /// A lone sender has just found what its device takes.
     fn with_ring() -> (Sharing, Instant) {
         let (mut sharing, mut now) = (Sharing::new(), Instant::ZERO);
-        for round in 0..20 {
+        for round in 0..7 {
             now += RTT;
             sharing.share(now, &[handed(1, LINE, round == 2)]);
         }
@@ -409,10 +423,14 @@ mod tests {
         let (mut sharing, now) = with_ring();
         let elsewhere = Claim { has_queue: false, had_queue: false, ..claim(1, 50 * LINE) };
         let claims = [handed(2, RING / 2, false), elsewhere, handed(1, RING / 2, false)];
-        assert_eq!(sharing.share(now, &claims), [Some(RING / 3 * 2), None, Some(RING / 3)]);
+        let parts = sharing.share(now, &claims);
+        let ring = sharing.ring.bytes_per_s().expect("it is known");
+        assert!((RING..RING / 100 * 101).contains(&ring), "{ring}");
+        assert_eq!(parts, [Some(ring / 3 * 2), None, Some(ring / 3)]);
         assert_eq!(sharing.share(now, &[elsewhere]), [None]);
         let after = now + Duration::from_secs(600);
-        assert_eq!(sharing.share(after, &[elsewhere, handed(1, RING / 2, false)]), [None, Some(RING)]);
+        let parts = sharing.share(after, &[elsewhere, handed(1, RING, false)]);
+        assert_eq!(parts, [None, sharing.ring.bytes_per_s()]);
     }
 
     #[test]

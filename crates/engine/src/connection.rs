@@ -11,6 +11,7 @@ use net::{Interest, Poll, Ready, TcpInfo, clock, tcp, tcp_info};
 
 use crate::advice::buffer_advice;
 use crate::digest::Digests;
+use crate::gate::Gate;
 use crate::rx::{Receiver, Rx, Scratch, Stop};
 use crate::sample::{Moved, socket_sample};
 use crate::spacing::Spacing;
@@ -54,6 +55,8 @@ pub struct Connection<P, D> {
     tx: Tx<D>,
     steering: Steering,
     spacing: Spacing,
+    /// What is handed over in bulk goes through it.
+    gate: Option<Gate>,
     /// Of the burst at hand, and how much of it is left; `None` between bursts.
     burst: Option<(BurstStart, u64)>,
     /// Something is held back until then.
@@ -80,6 +83,7 @@ impl<P, D> Connection<P, D> {
             tx: Tx::new(),
             steering,
             spacing: Spacing::new(),
+            gate: None,
             burst: None,
             resume_at: None,
             burst_bytes: 0,
@@ -101,6 +105,11 @@ impl<P, D> Connection<P, D> {
     pub fn set_digests(&mut self, digests: Digests) {
         self.rx.set_digests(digests);
         self.tx.set_digests(digests);
+    }
+
+    /// What it hands over in bulk goes through `gate` from now on.
+    pub fn go_through(&mut self, gate: Gate) {
+        self.gate = Some(gate);
     }
 
     /// From now on a turn is this long; [`Quantum::ALONE`] unless told.
@@ -175,13 +184,19 @@ impl<P, D> Connection<P, D> {
             if total >= self.quantum.bytes {
                 return Ok(Progress::More);
             }
-            let now = if self.spacing.is_on() { clock::now() } else { Instant::ZERO };
+            let gate = self.gate.as_ref().filter(|_| self.steering.hands_over());
+            let is_timed = self.spacing.is_on() || gate.is_some();
+            let now = if is_timed { clock::now() } else { Instant::ZERO };
             let waiting_bytes = self.tx.waiting_bytes();
             let begins_at = self.burst.map(|(start, _)| start.at);
             let begins_at = begins_at.filter(|at| self.spacing.is_on() && now < *at);
-            let spaced = if begins_at.is_some() { 0 } else { self.spacing.room(now, waiting_bytes) };
+            let own = if begins_at.is_some() { 0 } else { self.spacing.room(now, waiting_bytes) };
+            let spaced = gate.map_or(own, |gate| own.min(gate.room(now, own)));
             if spaced == 0 {
-                self.resume_at = begins_at.or_else(|| Some(self.spacing.resume_at(waiting_bytes)));
+                let gated = || gate.map(|gate| gate.resume_at(own));
+                let resume_own =
+                    begins_at.or_else(|| (own == 0).then(|| self.spacing.resume_at(waiting_bytes)));
+                self.resume_at = resume_own.or_else(gated);
                 self.wait_for(poll, Interest { writable: false, ..self.interest })?;
                 return Ok(Progress::Waits);
             }
@@ -195,6 +210,9 @@ impl<P, D> Connection<P, D> {
                 Ok(written) => {
                     total += written.bytes;
                     self.spacing.take(now, written.bytes);
+                    if let Some(gate) = gate {
+                        gate.take(now, written.bytes);
+                    }
                     self.count_burst(written.bytes as u64);
                     for (departed, stamp) in self.tx.departed() {
                         self.departed.push(departed);
@@ -245,7 +263,9 @@ impl<P, D> Connection<P, D> {
 
     fn space(&mut self, decision: Decision) {
         let least = self.burst.map_or(0, |(start, _)| start.least_bytes_per_s);
-        self.spacing.set(decision.burst_bytes_per_s.map(|rate| rate.max(least)), decision.burst_depth_bytes);
+        let rate = decision.burst_bytes_per_s.map(|rate| rate.max(least));
+        self.spacing.set(rate, decision.burst_depth_bytes, self.steering.packet_bytes());
+        self.spacing.set_goes_on(self.gate.is_some() && self.steering.hands_over());
     }
 
     /// The last train of a lone request's data, as its policy has measured it.
@@ -441,7 +461,7 @@ mod tests {
         let mut connection: Connection<(), Vec<u8>> =
             Connection::new(stream, &poll, 1, Course::default()).unwrap();
         assert_eq!(connection.next_burst(BYTES as u64), None, "it is not spaced");
-        connection.spacing.set(Some(BYTES_PER_S), 96 << 10);
+        connection.spacing.set(Some(BYTES_PER_S), 96 << 10, 1);
         let expected = Burst { bytes: BYTES as u64, bytes_per_s: BYTES_PER_S };
         assert_eq!(connection.next_burst(BYTES as u64), Some(expected));
         assert_eq!(connection.next_burst(64 << 10), None, "too short to be one");

@@ -8,12 +8,20 @@ use event::Instant;
 
 /// Less than this part of it is not worth a wake-up, unless it is all that there is.
 const LEAST_PART: u64 = 3;
+/// Nor is more than this awaited by those who go on through another bucket: so much as comes together in such a part of a
+/// second, and this at least. While they wait that one runs over.
+const LEAST_PER_S: u64 = 9000;
+const LEAST_BYTES: u64 = 6 << 10;
 
 /// A bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spacing {
     bytes_per_s: Option<u64>,
     depth_bytes: u64,
+    /// Payload of a packet.
+    packet_bytes: u64,
+    /// What leaves it goes through another one.
+    goes_on: bool,
     filled_bytes: u64,
     at: Instant,
     /// Something had to wait since this was asked last.
@@ -38,6 +46,8 @@ impl Spacing {
         Spacing {
             bytes_per_s: None,
             depth_bytes: 1,
+            packet_bytes: 1,
+            goes_on: false,
             filled_bytes: 0,
             at: Instant::ZERO,
             was_short: false,
@@ -48,11 +58,18 @@ impl Spacing {
         }
     }
 
-    /// From now on this fast, and no more than `depth_bytes` at one time; `None` is as fast as the socket takes it.
-    pub(crate) fn set(&mut self, bytes_per_s: Option<u64>, depth_bytes: u64) {
+    /// From now on this fast, and no more than `depth_bytes` at one time; `None` is as fast as the socket takes it. Packets
+    /// hold so much payload: what is handed over goes out at once, and the last of it in a packet of its own.
+    pub(crate) fn set(&mut self, bytes_per_s: Option<u64>, depth_bytes: u64, packet_bytes: u64) {
         self.bytes_per_s = bytes_per_s.map(|rate| rate.max(1));
         self.depth_bytes = depth_bytes.max(1);
+        self.packet_bytes = packet_bytes.max(1);
         self.filled_bytes = self.filled_bytes.min(self.depth_bytes);
+    }
+
+    /// Whether what leaves it goes through another one.
+    pub(crate) fn set_goes_on(&mut self, goes_on: bool) {
+        self.goes_on = goes_on;
     }
 
     /// Whether there is a rate.
@@ -79,7 +96,11 @@ impl Spacing {
             self.was_short = true;
             return 0;
         }
-        self.filled_bytes as usize
+        let whole = self.filled_bytes / self.packet_bytes * self.packet_bytes;
+        if whole == 0 || self.filled_bytes >= waiting_bytes as u64 {
+            return self.filled_bytes as usize;
+        }
+        whole as usize
     }
 
     /// So much has gone out at `now`.
@@ -122,8 +143,12 @@ impl Spacing {
     }
 
     fn least_bytes(&self, waiting_bytes: usize) -> u64 {
+        let least = match self.bytes_per_s.filter(|_| self.goes_on) {
+            Some(rate) => (self.depth_bytes / LEAST_PART).min((rate / LEAST_PER_S).max(LEAST_BYTES)),
+            None => self.depth_bytes / LEAST_PART,
+        };
         // Nothing waits for nothing.
-        (self.depth_bytes / LEAST_PART).min(waiting_bytes as u64).max(1)
+        least.min(waiting_bytes as u64).max(1)
     }
 }
 
@@ -138,7 +163,7 @@ mod tests {
     fn a_megabyte_takes_its_time_and_never_more_than_the_bucket_goes_at_once() {
         let mut spacing = Spacing::new();
         assert_eq!(spacing.room(Instant::ZERO, 1 << 20), usize::MAX);
-        spacing.set(Some(RATE), DEPTH_BYTES);
+        spacing.set(Some(RATE), DEPTH_BYTES, 1);
         let (mut now, mut left) = (Instant::ZERO + Duration::from_secs(9), 1 << 20);
         let begun = now;
         while left > 0 {
@@ -160,9 +185,20 @@ mod tests {
     }
 
     #[test]
+    fn packets_are_whole_unless_nothing_is_behind_them() {
+        let mut spacing = Spacing::new();
+        spacing.set(Some(RATE), DEPTH_BYTES, 1448);
+        let now = Instant::ZERO + Duration::from_secs(1);
+        assert_eq!(spacing.room(now, 1 << 20), 67 * 1448);
+        assert!(spacing.room(now, 70_001) >= 70_001);
+        spacing.take(now, 98_304 - 700);
+        assert_eq!(spacing.room(now, 500), 700, "less than a packet");
+    }
+
+    #[test]
     fn what_is_missed_by_being_late_is_not_made_up_for() {
         let mut spacing = Spacing::new();
-        spacing.set(Some(RATE), DEPTH_BYTES);
+        spacing.set(Some(RATE), DEPTH_BYTES, 1);
         let mut now = Instant::ZERO;
         for _ in 0..10 {
             now += Duration::from_millis(20);
@@ -175,7 +211,7 @@ mod tests {
     #[test]
     fn a_command_after_a_burst_waits_for_no_more_than_its_own_bytes() {
         let mut spacing = Spacing::new();
-        spacing.set(Some(RATE), DEPTH_BYTES);
+        spacing.set(Some(RATE), DEPTH_BYTES, 1);
         let now = Instant::ZERO + Duration::from_secs(1);
         let room = spacing.room(now, 1 << 20);
         spacing.take(now, room - 100);
@@ -189,9 +225,27 @@ mod tests {
     }
 
     #[test]
+    fn who_goes_on_through_another_bucket_does_not_let_that_run_over() {
+        let mut spacing = Spacing::new();
+        // 2 ms, of which two thirds would be awaited.
+        spacing.set(Some(117_000_000), 234_000, 1);
+        let now = Instant::ZERO + Duration::from_secs(1);
+        let waits = |spacing: &mut Spacing| {
+            let room = spacing.room(now, 1 << 20);
+            spacing.take(now, room);
+            spacing.resume_at(1 << 20).since(now).as_micros()
+        };
+        assert_eq!(waits(&mut spacing), 666);
+        spacing.set_goes_on(true);
+        assert_eq!(waits(&mut spacing), 111);
+        spacing.set(Some(1_170_000), 24_000, 1);
+        assert_eq!(waits(&mut spacing), 5_251, "four packets are worth a wake-up");
+    }
+
+    #[test]
     fn the_rate_of_a_burst_that_goes_on_is_that_of_late() {
         let mut spacing = Spacing::new();
-        spacing.set(Some(RATE), DEPTH_BYTES);
+        spacing.set(Some(RATE), DEPTH_BYTES, 1);
         let begun = Instant::ZERO + Duration::from_secs(1);
         for ms in 0..1000 {
             // Fast for most of the time, and slow in the end.

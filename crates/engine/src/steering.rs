@@ -28,9 +28,16 @@ pub struct Steering {
     /// What the other end left it of the line is no longer in force from then on.
     part_ends: Option<Instant>,
     paces_itself: bool,
+    /// Payload of a packet, as far as somebody has looked.
+    packet_bytes: u64,
+    hands_over: bool,
     /// Asked when there is a lot to send, or something is to be paced, for the first time.
     paced_one_by_one: Option<bool>,
 }
+
+/// Of what is handed over the kernel holds as much as goes out in so many parts of a second, and this at least.
+const HELD_PER_S: u64 = 6000;
+const HELD_MIN_BYTES: u64 = 6 << 10;
 
 /// How fast a connection may send.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -87,6 +94,8 @@ impl Steering {
             told: None,
             part_ends: None,
             paces_itself: tcp::paces_itself(stream)?,
+            packet_bytes: 1,
+            hands_over: false,
             paced_one_by_one: None,
         })
     }
@@ -136,6 +145,7 @@ impl Steering {
             paced_one_by_one: self.paced_one_by_one == Some(true),
             request_bytes: work.request_bytes,
         };
+        self.packet_bytes = info.mss_bytes.max(1).into();
         self.policy.observe(&seen);
         if let Some(notice) = self.monitor.observe(&seen) {
             self.policy.told(&notice);
@@ -151,8 +161,10 @@ impl Steering {
         }
         self.tuning.forget(stream, decision.thresholds_forgotten);
         // What the kernel holds it sends as soon as its window lets it, at the host's speed.
-        let is_handed = self.pacing != Pacing::Off && self.policy.hands_over();
-        let held = is_handed.then_some(decision.burst_depth_bytes / 2);
+        self.hands_over = self.pacing != Pacing::Off && self.policy.hands_over();
+        let rate = decision.burst_bytes_per_s.filter(|_| self.hands_over);
+        let held =
+            rate.map(|rate| (rate / HELD_PER_S).max(HELD_MIN_BYTES).min(decision.burst_depth_bytes / 2));
         self.tuning.follow_rate(stream, info.delivery_rate_bytes_per_s, info.min_rtt, held)?;
         let steered = Steered {
             burst_bytes: seen.burst_bytes,
@@ -166,6 +178,16 @@ impl Steering {
             decided: self.policy.decide().recorded(),
         };
         Ok((decision, steered))
+    }
+
+    /// Whether what it sends in bulk is handed over at its time.
+    pub fn hands_over(&self) -> bool {
+        self.hands_over
+    }
+
+    /// Payload of a packet.
+    pub fn packet_bytes(&self) -> u64 {
+        self.packet_bytes
     }
 
     /// What the policy says now, as far as it is put into force.

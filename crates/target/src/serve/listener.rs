@@ -63,8 +63,9 @@ impl Target {
             let client = prepared.and_then(|()| {
                 stream.set_nodelay(!compat.nagle)?;
                 let login = self.shared.policy.clone();
-                let connection =
+                let mut connection =
                     Connection::new(stream, &self.poll, entry.key() as u64, self.config.course())?;
+                connection.go_through(self.gate.clone());
                 let mut client = Client::new(connection, peer, entry.key(), login, now)?;
                 if compat.nagle {
                     client.join_stamped_writes();

@@ -42,7 +42,7 @@ use std::time::Duration;
 
 use control::{Crowd, Sharing};
 use engine::trace::Tracer;
-use engine::{Buffers, Progress, Quantum, Scratch, Service, Turn, Workers};
+use engine::{Buffers, Gate, Progress, Quantum, Scratch, Service, Turn, Workers};
 use event::{Host, Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, limits};
 use proto::discovery::DiscoveredTarget;
@@ -115,6 +115,8 @@ pub struct Target {
     spaced: Vec<usize>,
     /// Those that are sent to, and those that send.
     sharing: Sharing,
+    /// What all that send hand over to a device that takes packets one by one.
+    gate: Gate,
     receiving: Sharing,
     shared: Shared,
     sockets: Option<Recorder<SocketSample>>,
@@ -216,6 +218,7 @@ impl Target {
             paused: Vec::new(),
             spaced: Vec::new(),
             sharing: Sharing::new(),
+            gate: Gate::open(),
             receiving: Sharing::new(),
             shared: Shared {
                 luns,

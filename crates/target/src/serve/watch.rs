@@ -76,6 +76,8 @@ impl Target {
         for (index, part) in claims.share(&mut self.sharing, now) {
             self.clients[index].grant(part);
         }
+        let (rate, depth_bytes) = self.sharing.ring().unzip();
+        self.gate.set(rate, depth_bytes.unwrap_or(0));
         let mut parts = claims_of_peers.share(&mut self.receiving, now).into_iter().peekable();
         for (index, rtt) in seen {
             let client = &mut self.clients[index];
