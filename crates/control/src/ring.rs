@@ -54,7 +54,7 @@ const STEP_TIME: Duration = Duration::from_secs(1);
 /// Without a step once it is known: at first, and at most.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_secs(320);
-/// All round trips are so much longer than before the steps: the ring is filling.
+/// All round trips are so much longer than they have been: the ring is filling.
 const FILLING: Duration = Duration::from_micros(350);
 /// Of what arrives while it fills, in thousandths.
 const FILLED_PERMILLE: u64 = 990;
@@ -118,8 +118,8 @@ struct Mean {
     bytes: u64,
 }
 
-/// How much longer all round trips are: the least of some, and the least of those before since something
-/// has become known.
+/// How much longer all round trips are than they have been: the least of the last two, and the least before those since
+/// something has become known.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waits {
     since: Instant,

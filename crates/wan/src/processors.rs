@@ -3,8 +3,8 @@
 //! The thread that moves packets runs before all others, on a busy line most of the time. A host's process that wakes up on
 //! its processor waits for its next pause, up to 0.4 ms; and what it should have handed over meanwhile comes all at once, or
 //! never. Half a ring of 80 packets takes as long at 1 Gb/s. So where hosts have rings they have processors of their own:
-//! four readers behind such a ring, kept to their windows by hand, had 865 Mb/s then, and 727 before; Jain's index of what
-//! each had was 0.9997, and 0.988.
+//! four readers behind such a ring, whose target hands their data over at their time, had 865 Mb/s then, and 727 before; Jain's
+//! index of what each had was 0.9997, and 0.988.
 //!
 //! Without rings everybody runs everywhere: at 9 Gb/s hosts need all that there is, and 0.4 ms is nothing to their windows.
 
