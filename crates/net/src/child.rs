@@ -7,7 +7,6 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
 use crate::namespace::{Namespace, enter_raw};
-use crate::scheduling::keep_to;
 use crate::syscall::check;
 
 /// A signal that ends processes.
@@ -29,11 +28,11 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Like [`spawn`], inside `namespace` and on these CPUs.
-pub fn spawn_in(namespace: &Namespace, cpus: Vec<usize>, command: &mut Command) -> io::Result<Child> {
+/// Like [`spawn`], inside `namespace`.
+pub fn spawn_in(namespace: &Namespace, command: &mut Command) -> io::Result<Child> {
     let descriptor = namespace.descriptor();
-    // SAFETY: each of both is one system call, which neither allocates nor locks.
-    unsafe { command.pre_exec(move || enter_raw(descriptor).and_then(|()| keep_to(&cpus))) };
+    // SAFETY: it is one system call, which neither allocates nor locks.
+    unsafe { command.pre_exec(move || enter_raw(descriptor)) };
     spawn(command)
 }
 

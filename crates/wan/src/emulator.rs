@@ -13,7 +13,7 @@ use crate::connections::Connections;
 use crate::host::{Drops, Host};
 use crate::lane::Lane;
 use crate::machine::{Machine, Meter};
-use crate::processors::Processors;
+use crate::processors::{Aside, Processors};
 use crate::pump::{Cost, Pump, Signals};
 use crate::taps::Taps;
 use crate::{Spec, WanError};
@@ -31,6 +31,7 @@ pub(crate) struct Emulator {
     inodes: Vec<u64>,
     meter: Option<Meter>,
     machine: Option<Machine>,
+    _aside: Aside,
 }
 
 /// What happened on a path.
@@ -47,7 +48,8 @@ pub(crate) struct Moved {
 }
 
 impl Emulator {
-    /// Starts to move packets between the hosts of the two ends; writes the table `packets` into `trace`.
+    /// Starts to move packets between the hosts of the two ends; writes the table `packets` into `trace`. What the calling
+    /// thread starts from now on runs where hosts do.
     pub(crate) fn start(
         spec: &Spec,
         near: &[Arc<Host>],
@@ -61,10 +63,11 @@ impl Emulator {
         let own = near.iter().chain(far).filter(|host| host.own);
         let inodes = own.map(|host| host.namespace.inode()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let signals = Signals::new().map_err(failed)?;
+        let processors = Processors::of(spec).map_err(failed)?;
+        let aside = processors.leave_to_pump().map_err(failed)?;
         let (collector, [to_far, to_near]) = Collector::start(trace, window.clone(), connections)?;
         let out = Lane::new(Direction::NearToFar, [near, far], spec, to_far).map_err(failed)?;
         let back = Lane::new(Direction::FarToNear, [far, near], spec, to_near).map_err(failed)?;
-        let processors = Processors::of(spec).map_err(failed)?;
         let pump =
             Pump::new([out, back], taps, signals.clone(), spec.drain_time(), &processors).map_err(failed)?;
         let stopped = Wake::new().map_err(failed)?;
@@ -85,6 +88,7 @@ impl Emulator {
             inodes,
             meter: None,
             machine: None,
+            _aside: aside,
         })
     }
 

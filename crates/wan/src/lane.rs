@@ -127,11 +127,8 @@ impl Lane {
     /// Writes packets that are due.
     pub(crate) fn deliver(&mut self, mut taps: Option<&mut Taps>) -> usize {
         let begun = clock::now();
+        let mut now = begun;
         for count in 0..BATCH {
-            let now = clock::now();
-            if now.since(begun) > self.turn {
-                return count;
-            }
             // What has left a ring was there before anything that is due by now.
             let taken = self.take_aside(taps.as_deref_mut());
             self.asked_at = now;
@@ -139,6 +136,10 @@ impl Lane {
                 return count + taken;
             };
             self.hand_over(now, &group, at, taps.as_deref_mut());
+            now = clock::now();
+            if now.since(begun) > self.turn {
+                return count + 1;
+            }
         }
         BATCH
     }
@@ -193,8 +194,11 @@ impl Lane {
     pub(crate) fn read(&mut self, mut taps: Option<&mut Taps>) -> std::io::Result<usize> {
         let turn = (BATCH / self.from.count()).max(1);
         let mut moved = self.take_aside(taps.as_deref_mut());
-        for from in 0..self.from.count() {
+        self.from.look()?;
+        let mut index = 0;
+        while let Some(from) = self.from.found(index) {
             moved += self.read_from(from, turn, taps.as_deref_mut())?;
+            index += 1;
         }
         Ok(moved)
     }

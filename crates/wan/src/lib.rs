@@ -33,6 +33,7 @@ mod relief;
 mod roles;
 mod run;
 pub mod selftest;
+mod share;
 mod shown;
 mod site;
 mod spec;

@@ -22,6 +22,7 @@ use serde::Serialize;
 use crate::lane::Lane;
 use crate::processors::Processors;
 use crate::relief::{Relief, Sign};
+use crate::share::Share;
 use crate::taps::Taps;
 
 /// The thread stops sleeping at most this long before a packet is due.
@@ -35,18 +36,6 @@ const SPIN_SAVED_NS: u64 = 5_000_000;
 const HEARTBEAT: Duration = Duration::from_millis(1);
 /// Above all ordinary threads, below what the kernel itself runs at 50 and more.
 pub(crate) const PRIORITY: i32 = 10;
-
-/// In each [`TURN`] the thread leaves its processor to others for [`PAUSE`] in all. If it did not, the kernel would take
-/// what is missing at once, to keep ordinary threads alive: they are to have 50 ms in each second. Of a sleep they have
-/// what is left after [`SWITCHES`], from this thread and back and what interrupts do meanwhile; between the packets of a
-/// fast line little is.
-///
-/// Into a host that sees packets in groups of 100 µs, at 500 and 900 Mb/s, pauses of 32 µs of which 5 µs were counted as
-/// switches left packets 34 to 40 ms late (p99) in 8 of 8 runs, and 80 µs with 10 did in 4 of 4; like this it is
-/// 0.14 to 0.18 ms, in 6 of 6. Up to 17 Gb/s in packets of 9000 bytes nothing is slower for it.
-const TURN: Duration = Duration::from_micros(400);
-const PAUSE: Duration = Duration::from_micros(64);
-const SWITCHES: Duration = Duration::from_micros(20);
 
 /// Both directions of a running path.
 pub(crate) struct Pump {
@@ -129,29 +118,26 @@ impl Pump {
         scheduling::exact_timers()?;
         // Without it (no root, no such device) packets are stamped later by what waking takes; the self-test shows it.
         let _awake = scheduling::stay_awake().ok();
-        let mut turn = clock::now();
-        let mut slept = Duration::ZERO;
-        let mut spin = Spin::new(turn);
+        let mut share = Share::new(clock::now(), clock::thread_cpu_ns());
+        let mut spin = Spin::new(clock::now());
         let mut begun = false;
         let mut called = false;
         while !self.signals.over.load(Ordering::Acquire) {
             let mut moved = 0;
             for lane in &mut self.lanes {
                 moved += lane.deliver(self.taps.as_mut()) + lane.read(self.taps.as_mut())?;
+                self.signals.sign.show(clock::now());
             }
             if moved == 0 {
                 if called {
                     // A device that is gone is readable for ever.
                     self.lanes.iter().try_for_each(Lane::check)?;
                 }
-                let rest = self.rest(&mut spin)?;
-                slept += rest.slept.saturating_sub(SWITCHES);
-                called = rest.called;
+                called = self.rest(&mut spin, share.has_spare())?;
             } else {
                 called = false;
             }
             let now = clock::now();
-            self.signals.sign.show(now);
             if moved == 0
                 && let Some(taps) = &mut self.taps
             {
@@ -161,29 +147,28 @@ impl Pump {
                 begun = true;
                 self.lanes.iter_mut().for_each(|lane| lane.begin(Instant::from_nanos(begun_ns)));
             }
-            if now.since(turn) >= TURN {
-                if realtime && slept < PAUSE {
-                    wait::readable([self.signals.wake.as_fd()], Some(PAUSE - slept))?;
-                }
-                (turn, slept) = (now, Duration::ZERO);
+            if realtime && let Some(pause) = share.pause(now, clock::thread_cpu_ns) {
+                self.signals.sign.show(now + pause);
+                wait::readable([self.signals.wake.as_fd()], Some(pause))?;
             }
         }
         Ok(Cost { cpu_ns: clock::thread_cpu_ns(), spin_ns: spin.spent_ns, realtime })
     }
 
-    /// Sleeps, or spins if something is due at once and there is budget to.
-    fn rest(&mut self, spin: &mut Spin) -> std::io::Result<Rest> {
+    /// Sleeps, or spins if something is due at once, it may and there is budget to. Whether an input, or the signal, was
+    /// readable.
+    fn rest(&mut self, spin: &mut Spin, may_spin: bool) -> std::io::Result<bool> {
         let [out, back] = &self.lanes;
         let due = out.next_at().into_iter().chain(back.next_at()).min();
         let signal = self.signals.wake.as_fd();
         let inputs = [out.input().unwrap_or(signal), back.input().unwrap_or(signal), signal];
         let now = clock::now();
-        let margin = spin.margin(now);
+        let margin = if may_spin { spin.margin(now) } else { Duration::ZERO };
         if let Some(due) = due.filter(|due| due.since(now) <= margin) {
             let woken =
                 spin.until(now, due, || Ok(wait::readable(inputs, Some(Duration::ZERO))?.contains(&true)))?;
             self.lanes.iter_mut().for_each(|lane| lane.looked_until(woken.min(due)));
-            return Ok(Rest { slept: Duration::ZERO, called: woken < due });
+            return Ok(woken < due);
         }
         let wake = due.map(|due| due - margin);
         let resume = out.resumes_at().into_iter().chain(back.resumes_at()).min();
@@ -195,16 +180,8 @@ impl Pump {
             spin.learn(woken.since(until));
         }
         self.lanes.iter_mut().for_each(|lane| lane.looked_until(woken.min(until)));
-        Ok(Rest { slept: woken.since(now), called: input })
+        Ok(input)
     }
-}
-
-/// What came of a rest.
-struct Rest {
-    /// The time slept.
-    slept: Duration,
-    /// An input, or the signal, was readable.
-    called: bool,
 }
 
 /// How long to spin: as long as the machine usually oversleeps, out of a budget that fills at

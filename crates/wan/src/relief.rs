@@ -24,7 +24,7 @@ use crate::port::Ring;
 use crate::pump::PRIORITY;
 
 /// Who should have looked so long ago stands still, or has too much else to do.
-const STILL_AFTER: Duration = Duration::from_micros(100);
+const STILL_AFTER: Duration = Duration::from_micros(200);
 /// How often to look at it: so many times while a ring is filled, and no more often than this.
 const LOOKS: u32 = 8;
 const LOOK_MIN: Duration = Duration::from_micros(100);

@@ -15,7 +15,6 @@ use serde::Serialize;
 
 use crate::environment::environment;
 use crate::host::Host;
-use crate::processors::Processors;
 use crate::{HostName, Spec, WanError};
 
 /// A line longer than this is not kept.
@@ -104,8 +103,7 @@ impl Running {
         command.envs(environment(spec, host.name));
         let failed = |source| WanError::Start { host: host.name, command: words.join(" "), source };
         let started = clock::now();
-        let cpus = Processors::of(spec).map_err(failed)?.hosts;
-        let mut child = child::spawn_in(&host.namespace, cpus, &mut command).map_err(failed)?;
+        let mut child = child::spawn_in(&host.namespace, &mut command).map_err(failed)?;
         let last_line = child.stdout.take().map(|output| {
             let (told, last_line) = channel();
             // Nobody waits for it if it takes too long.

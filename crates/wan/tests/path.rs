@@ -1,6 +1,7 @@
 //! A whole run on a real path between two namespaces. Needs root and /dev/net/tun; says so and passes without.
 
 use std::ffi::OsString;
+use std::thread;
 use std::time::Duration;
 
 use event::BitRate;
@@ -83,4 +84,18 @@ fn the_far_command_may_finish_its_work_after_it_was_asked_to_end() {
     let Some(outcome) = outcome(&settings(&["true"], Some(&far))) else { return };
     let far = outcome.expect("the run ends").far.expect("there is a far command");
     assert_eq!((far.exit_code, far.output), (5, Some(serde_json::json!({"done": true}))));
+}
+
+#[test]
+fn hosts_with_rings_leave_one_processor_to_the_emulator() {
+    let allowed = || thread::available_parallelism().expect("the kernel tells").get();
+    let processors = allowed();
+    let mut settings = settings(&["nproc"], None);
+    for (ring_packets, left) in [(None, processors), (Some(80), (processors - 1).max(1))] {
+        settings.spec.ring_packets = ring_packets;
+        let Some(outcome) = outcome(&settings) else { return };
+        let output = outcome.expect("the run ends").near.output;
+        assert_eq!(output, Some(serde_json::json!(left)), "with rings of {ring_packets:?}");
+        assert_eq!(allowed(), processors, "whoever asked is where it was");
+    }
 }

@@ -1,0 +1,95 @@
+//! How much of its processor a real-time thread may use before the kernel takes it away.
+//!
+//! All such threads together are to leave 50 ms of each second to others (`sched_rt_runtime_us`). Who does not is stopped when
+//! 950 ms are used, for what is left of the second, even where nobody else wants the processor: packets are 40 ms late
+//! then. So the thread counts what the kernel has counted, and sleeps a little where that would come to more.
+
+use std::time::Duration;
+
+use event::Instant;
+
+/// Of each second, in thousandths.
+const USED_PERMILLE: i64 = 920;
+/// Time that may be saved up: what comes to it is used within a second at most.
+const SAVED_MAX_NS: i64 = 20_000_000;
+/// Beside work, time may be spent only above this.
+const SPARE_NS: i64 = 5_000_000;
+/// How often to ask the kernel, which costs a quarter of a microsecond.
+const ASKED: Duration = Duration::from_micros(200);
+/// It sleeps so long at a time.
+const PAUSE: Duration = Duration::from_micros(20);
+
+/// What a thread has left of its share.
+pub(crate) struct Share {
+    left_ns: i64,
+    asked: Instant,
+    used_ns: u64,
+}
+
+impl Share {
+    /// At `now` the thread has used `used_ns`.
+    pub(crate) const fn new(now: Instant, used_ns: u64) -> Share {
+        Share { left_ns: SAVED_MAX_NS, asked: now, used_ns }
+    }
+
+    /// How long to sleep at `now`, if at all; `used_ns` tells what the thread has used.
+    pub(crate) fn pause(&mut self, now: Instant, used_ns: impl FnOnce() -> u64) -> Option<Duration> {
+        let passed = now.since(self.asked);
+        if passed < ASKED {
+            return None;
+        }
+        let used_ns = used_ns();
+        let earned_ns = passed.as_nanos() as i64 * USED_PERMILLE / 1000;
+        let spent_ns = used_ns.saturating_sub(self.used_ns) as i64;
+        self.left_ns = (self.left_ns + earned_ns - spent_ns).min(SAVED_MAX_NS);
+        (self.asked, self.used_ns) = (now, used_ns);
+        (self.left_ns < 0).then_some(PAUSE)
+    }
+
+    /// Whether there is time for more than work.
+    pub(crate) const fn has_spare(&self) -> bool {
+        self.left_ns > SPARE_NS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs for ten seconds in steps of 10 µs of which so much is work, in permille; what is used of each second, in
+    /// milliseconds, the first one left out.
+    fn used_ms(work_permille: u64) -> Vec<u64> {
+        let mut share = Share::new(Instant::ZERO, 0);
+        let (mut now_ns, mut used_ns) = (0, 0);
+        let mut seconds = [0; 10];
+        while now_ns < 10_000_000_000 {
+            used_ns += 10 * work_permille;
+            seconds[now_ns as usize / 1_000_000_000] = used_ns;
+            now_ns += 10_000;
+            if let Some(pause) = share.pause(Instant::from_nanos(now_ns), || used_ns) {
+                now_ns += pause.as_nanos() as u64;
+            }
+        }
+        seconds.windows(2).map(|two| (two[1] - two[0]) / 1_000_000).collect()
+    }
+
+    #[test]
+    fn a_thread_that_always_has_work_leaves_the_kernel_more_than_it_asks_for() {
+        assert!(used_ms(1000).iter().all(|ms| (915..=940).contains(ms)), "{:?}", used_ms(1000));
+    }
+
+    #[test]
+    fn one_that_has_less_never_sleeps_for_it() {
+        assert!(used_ms(900).iter().all(|ms| (899..=901).contains(ms)), "{:?}", used_ms(900));
+    }
+
+    #[test]
+    fn work_comes_before_what_may_be_left() {
+        let mut share = Share::new(Instant::ZERO, 0);
+        assert!(share.has_spare());
+        for ms in 1..=300 {
+            share.pause(Instant::from_nanos(ms * 1_000_000), || ms * 1_000_000);
+        }
+        assert!(!share.has_spare());
+    }
+}
