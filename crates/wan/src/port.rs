@@ -168,6 +168,11 @@ impl Ports {
         self.all[at].host.device.read(room)
     }
 
+    /// Whether they are read no faster than their wires take packets.
+    pub(crate) fn has_rings(&self) -> bool {
+        self.rings.is_some()
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.all.len()
     }
