@@ -4,7 +4,8 @@
 //! takes as long as all of them together. One after the other the first is there in its own time, the last is no later
 //! than before if they are alike, and a short queue has to take one of them only. On lines of their own each would wait for
 //! nothing. Nobody says which it is, so it is tried: a line is shared if each of them, in its turn, is as fast as all of
-//! them were together, and no faster.
+//! them were together, and no faster. It is not tried where all together fill the line as they are: turns bring nothing
+//! then, and a trial costs a part of it, as a burst that its window does not let out at once leaves a gap in its turn.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -58,6 +59,9 @@ const HOLD_MAX: Duration = Duration::from_millis(200);
 const SHORT_PART: u64 = 4;
 /// Whoever has had so many turns without a train cannot be measured, and is not held back.
 const BLIND_TURNS: u32 = 8;
+/// Where all together have so much of the line, in percent, turns would bring nobody anything; over so long a time.
+const FULL_PERCENT: u64 = 90;
+const USED_TIME: Duration = Duration::from_millis(500);
 /// Who has sent nothing for so long does not count, and without trains for so long nothing is known.
 const PRESENT_LASTS: Duration = Duration::from_secs(4);
 /// After a trial that says no, the time to the next; doubled each time, to so much.
@@ -81,11 +85,20 @@ pub struct Crowd {
     members: BTreeMap<usize, Member>,
     /// What arrived of all of them when they sent together.
     together_bytes_per_s: u64,
+    used: Used,
     booked_until: Instant,
     trained_at: Instant,
     try_at: Instant,
     pause: Duration,
     prune_at: Instant,
+}
+
+/// What all of them have handed over since a time, and how fast it was in the last whole one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    since: Instant,
+    bytes: u64,
+    bytes_per_s: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -120,6 +133,7 @@ impl Crowd {
             phase: Phase::Together,
             members: BTreeMap::new(),
             together_bytes_per_s: 0,
+            used: Used::default(),
             booked_until: Instant::ZERO,
             trained_at: Instant::ZERO,
             try_at: Instant::ZERO,
@@ -138,6 +152,7 @@ impl Crowd {
             self.prune_at = now + PRESENT_LASTS;
         }
         let mut member = self.members.remove(&number).unwrap_or_default();
+        self.used.add(now, burst.bytes);
         let start = match self.phase {
             Phase::Together => {
                 let ends = now + time_of(burst.bytes, burst.bytes_per_s);
@@ -215,12 +230,17 @@ impl Crowd {
 
     /// Whether to try, with at least two whose bursts have met often enough; who has met less often is waited for.
     fn consider(&mut self, now: Instant) {
+        // Of the first half second nothing is known.
+        let Some(used) = self.used.bytes_per_s else { return };
         let present = || self.members.values().filter(|member| member.is_present(now));
         let lines: Option<Vec<u64>> =
             present().filter(|member| member.trains > 0).map(Member::typical).collect();
         let Some(mut lines) = lines.filter(|lines| lines.len() >= 2) else { return };
         lines.sort_unstable();
         let line = lines[(lines.len() - 1) / 2];
+        if used >= line / 100 * FULL_PERCENT {
+            return;
+        }
         let all_bytes: u64 = present().map(|member| member.bytes).sum();
         // Where that is too much it says nothing about the time after.
         if all_bytes < (line / 1000).saturating_mul(HOLD_MAX.as_millis() as u64) {
@@ -259,10 +279,26 @@ impl Crowd {
 
     fn begin_phase(&mut self, phase: Phase) {
         self.phase = phase;
+        self.used = Used::default();
         for member in self.members.values_mut() {
             (member.turns, member.trains, member.rates, member.is_proven) = (0, 0, [0; TRAINS], false);
             (member.met_percent, member.had_met_percent) = (0, 0);
         }
+    }
+}
+
+impl Used {
+    fn add(&mut self, now: Instant, bytes: u64) {
+        if self.since == Instant::ZERO {
+            self.since = now;
+        }
+        let elapsed = now.since(self.since);
+        if elapsed >= USED_TIME {
+            let us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+            self.bytes_per_s = Some(self.bytes.saturating_mul(1_000_000) / us.max(1));
+            (self.since, self.bytes) = (now, 0);
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 }
 
@@ -363,6 +399,16 @@ mod tests {
             let second = scene.crowd.begin(1, now, burst).at;
             assert_eq!(first, now);
             assert_eq!(second.since(first), time_of(MIB, LINE) * TIME_PERCENT / 100);
+        }
+    }
+
+    #[test]
+    fn where_the_line_is_full_as_it_is_nobody_waits_for_a_turn() {
+        // Sixteen take 168 ms of each 184.
+        for (count, phase) in [(8, Phase::InTurns), (16, Phase::Together)] {
+            let mut scene = Scene::new(count, true);
+            scene.rounds(100);
+            assert_eq!((scene.crowd.phase, scene.crowd.pause), (phase, PAUSE_MIN), "{count}");
         }
     }
 
