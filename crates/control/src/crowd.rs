@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 
 use event::Instant;
 
+use crate::counter::Counter;
+
 /// Data of a lone request that are about to be handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Burst {
@@ -61,7 +63,7 @@ const SHORT_PART: u64 = 4;
 const BLIND_TURNS: u32 = 8;
 /// Where all together have so much of the line, in percent, turns would bring nobody anything; over so long a time.
 const FULL_PERCENT: u64 = 90;
-const USED_TIME: Duration = Duration::from_millis(500);
+const HANDED_TIME: Duration = Duration::from_millis(500);
 /// Who has sent nothing for so long does not count, and without trains for so long nothing is known.
 const PRESENT_LASTS: Duration = Duration::from_secs(4);
 /// After a trial that says no, the time to the next; doubled each time, to so much.
@@ -85,20 +87,15 @@ pub struct Crowd {
     members: BTreeMap<usize, Member>,
     /// What arrived of all of them when they sent together.
     together_bytes_per_s: u64,
-    used: Used,
+    /// What all have begun to hand over, and how fast that was of late in the present phase.
+    handed_bytes: u64,
+    counter: Counter,
+    handed_bytes_per_s: Option<u64>,
     booked_until: Instant,
     trained_at: Instant,
     try_at: Instant,
     pause: Duration,
     prune_at: Instant,
-}
-
-/// What all of them have handed over since a time, and how fast it was in the last whole one.
-#[derive(Clone, Copy, Debug, Default)]
-struct Used {
-    since: Instant,
-    bytes: u64,
-    bytes_per_s: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -133,7 +130,9 @@ impl Crowd {
             phase: Phase::Together,
             members: BTreeMap::new(),
             together_bytes_per_s: 0,
-            used: Used::default(),
+            handed_bytes: 0,
+            counter: Counter::default(),
+            handed_bytes_per_s: None,
             booked_until: Instant::ZERO,
             trained_at: Instant::ZERO,
             try_at: Instant::ZERO,
@@ -152,7 +151,9 @@ impl Crowd {
             self.prune_at = now + PRESENT_LASTS;
         }
         let mut member = self.members.remove(&number).unwrap_or_default();
-        self.used.add(now, burst.bytes);
+        let rate = self.counter.rate(now, self.handed_bytes, HANDED_TIME);
+        self.handed_bytes_per_s = rate.or(self.handed_bytes_per_s);
+        self.handed_bytes = self.handed_bytes.saturating_add(burst.bytes);
         let start = match self.phase {
             Phase::Together => {
                 let ends = now + time_of(burst.bytes, burst.bytes_per_s);
@@ -231,14 +232,14 @@ impl Crowd {
     /// Whether to try, with at least two whose bursts have met often enough; who has met less often is waited for.
     fn consider(&mut self, now: Instant) {
         // Of the first half second nothing is known.
-        let Some(used) = self.used.bytes_per_s else { return };
+        let Some(handed) = self.handed_bytes_per_s else { return };
         let present = || self.members.values().filter(|member| member.is_present(now));
         let lines: Option<Vec<u64>> =
             present().filter(|member| member.trains > 0).map(Member::typical).collect();
         let Some(mut lines) = lines.filter(|lines| lines.len() >= 2) else { return };
         lines.sort_unstable();
         let line = lines[(lines.len() - 1) / 2];
-        if used >= line / 100 * FULL_PERCENT {
+        if handed >= line / 100 * FULL_PERCENT {
             return;
         }
         let all_bytes: u64 = present().map(|member| member.bytes).sum();
@@ -279,26 +280,11 @@ impl Crowd {
 
     fn begin_phase(&mut self, phase: Phase) {
         self.phase = phase;
-        self.used = Used::default();
+        (self.counter, self.handed_bytes_per_s) = (Counter::default(), None);
         for member in self.members.values_mut() {
             (member.turns, member.trains, member.rates, member.is_proven) = (0, 0, [0; TRAINS], false);
             (member.met_percent, member.had_met_percent) = (0, 0);
         }
-    }
-}
-
-impl Used {
-    fn add(&mut self, now: Instant, bytes: u64) {
-        if self.since == Instant::ZERO {
-            self.since = now;
-        }
-        let elapsed = now.since(self.since);
-        if elapsed >= USED_TIME {
-            let us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
-            self.bytes_per_s = Some(self.bytes.saturating_mul(1_000_000) / us.max(1));
-            (self.since, self.bytes) = (now, 0);
-        }
-        self.bytes = self.bytes.saturating_add(bytes);
     }
 }
 

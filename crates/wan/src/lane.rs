@@ -213,9 +213,7 @@ impl Lane {
         for count in 0..turn {
             let now = clock::now();
             let line_through = self.line_through(now);
-            let closed = self.from.is_closed(from, now, line_through);
-            self.from.look_at(from, !closed)?;
-            if closed {
+            if self.from.is_closed(from, now, line_through) {
                 return Ok(count);
             }
             let port = self.from.port(from);

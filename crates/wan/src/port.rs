@@ -206,8 +206,8 @@ impl Ports {
         }
         let now = clock::now();
         for at in 0..self.all.len() {
-            let closed = self.is_closed(at, now, None);
-            self.look_at(at, !closed)?;
+            let open = !self.is_closed(at, now, None);
+            self.look_at(at, open)?;
         }
         if let Some(poll) = &self.poll {
             poll.wait(&mut self.events, Some(Duration::ZERO))?;
@@ -226,8 +226,8 @@ impl Ports {
         self.found.get(index).copied()
     }
 
-    /// Looks only at ports that may be read; to be called when `at` was found open or closed.
-    pub(crate) fn look_at(&mut self, at: usize, open: bool) -> io::Result<()> {
+    /// Who waits is woken by `at` only while that is open.
+    fn look_at(&mut self, at: usize, open: bool) -> io::Result<()> {
         if let Some(poll) = &self.poll
             && self.watched[at] != open
         {

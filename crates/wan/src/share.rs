@@ -10,7 +10,7 @@ use event::Instant;
 
 /// Of each second, in thousandths.
 const USED_PERMILLE: i64 = 900;
-/// Time that may be saved up: what comes to it is used within a second at most.
+/// Time that may be saved up: with it a second has 920 ms at most.
 const SAVED_MAX_NS: i64 = 20_000_000;
 /// Beside work, time may be spent only above this.
 const SPARE_NS: i64 = 5_000_000;
