@@ -149,6 +149,7 @@ pub(crate) mod tests {
             pacing_bytes_per_s: u64::MAX,
             burst_bytes_per_s: u64::MAX,
             burst_depth_bytes: 0,
+            held_bytes: u64::MAX,
             thresholds_forgotten: 0,
             look_ns: 0,
         };
@@ -159,6 +160,7 @@ pub(crate) mod tests {
             has_company: false,
             paces_itself: false,
             paced_one_by_one: false,
+            forgets_freely: false,
             granted: Granted::Unsaid,
             told: None,
             decided: decided(block_bytes),

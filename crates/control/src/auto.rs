@@ -16,7 +16,7 @@ use crate::cuts::Cuts;
 use crate::policy::{Decision, Observation, Policy};
 use crate::product::Product;
 use crate::share::Claim;
-use crate::space::{START_BYTES_PER_S, Space, bulk_depth_bytes, part_depth_bytes};
+use crate::space::{START_BYTES_PER_S, Space, bulk_depth_bytes, held_bytes, part_depth_bytes};
 use crate::threshold::Threshold;
 use crate::wary::window_rate;
 
@@ -66,6 +66,11 @@ impl Auto {
         self.granted_bytes_per_s.into_iter().chain(self.left_bytes_per_s).min()
     }
 
+    /// Whether its process knows what the device takes that it is handed over to.
+    fn knows_device(&self) -> bool {
+        self.granted_bytes_per_s.is_some() && self.cap.is_wary_of_device()
+    }
+
     /// How fast bulk is handed over as long as nobody knows what the device takes.
     fn growing_bytes_per_s(&self) -> u64 {
         let arrived = self.cap.claim().and_then(|claim| claim.rate_bytes_per_s).unwrap_or(0);
@@ -83,7 +88,7 @@ impl Policy for Auto {
             part_bytes_per_s: self.part_bytes_per_s(),
         };
         self.cap.observe(seen, &self.product, cut, elsewhere);
-        self.threshold.observe(seen, cut);
+        self.threshold.observe(seen, cut, self.knows_device());
         self.arrival.observe(seen);
         self.is_by_hand = seen.paced_one_by_one;
         self.window_bytes_per_s =
@@ -100,26 +105,31 @@ impl Policy for Auto {
         let lone = (!self.cap.is_bulk()).then_some(&self.space);
         let paced = cap.map(|cap| cap.min(part.unwrap_or(u64::MAX)));
         let by_hand = paced.filter(|_| self.is_by_hand);
-        let knows_device = self.granted_bytes_per_s.is_some() && self.cap.is_wary_of_device();
+        let knows_device = self.knows_device();
         let handed = by_hand.filter(|_| self.cap.is_bulk()).map(|rate| match part {
             // The process that knows of all that go out here knows what the ring takes.
             Some(part) if knows_device => part,
             Some(_) => rate,
             None => rate.min(self.growing_bytes_per_s()),
         });
+        let burst_bytes_per_s = handed.or_else(|| lone.and_then(Space::bytes_per_s));
         let depth_bytes = self.space.depth_bytes();
+        let burst_depth_bytes = match handed {
+            None => depth_bytes,
+            Some(rate) if knows_device => part_depth_bytes(rate).min(depth_bytes),
+            Some(rate) => bulk_depth_bytes(rate).min(depth_bytes),
+        };
+        let held = |rate| held_bytes(rate, burst_depth_bytes);
+        let held_bulk = burst_bytes_per_s.filter(|_| self.hands_over()).map(held);
         let look_lone = lone.and_then(Space::look_again).unwrap_or(Duration::MAX);
         Decision {
             block_bytes: None,
             outstanding_bytes: self.product.outstanding_bytes(),
             command_window: self.product.command_window(),
             pacing_bytes_per_s: if by_hand.is_some() { None } else { paced },
-            burst_bytes_per_s: handed.or_else(|| lone.and_then(Space::bytes_per_s)),
-            burst_depth_bytes: match handed {
-                None => depth_bytes,
-                Some(rate) if knows_device => part_depth_bytes(rate).min(depth_bytes),
-                Some(rate) => bulk_depth_bytes(rate).min(depth_bytes),
-            },
+            burst_bytes_per_s,
+            burst_depth_bytes,
+            held_bytes: held_bulk.or_else(|| lone.and_then(Space::held_bytes)),
             thresholds_forgotten: self.threshold.forgotten(),
             look_again: self.cap.look_again(&self.product).min(look_lone),
         }

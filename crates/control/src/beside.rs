@@ -12,11 +12,9 @@ use std::rc::Rc;
 use event::Instant;
 
 use crate::policy::Observation;
-use crate::testing::sender::{Congestion, Sender, Setting, TICK};
+use crate::testing::sender::{Congestion, LINE, MSS, Sender, Setting, TICK};
 use crate::{Burst, BurstStart, Choice, Crowd};
 
-const LINE: u64 = 117_000_000;
-const MSS: u64 = 1448;
 const BLOCK_PACKETS: u32 = 724;
 /// The longest time between two looks, likewise.
 const LOOK_EVERY: Duration = Duration::from_millis(9);
@@ -108,7 +106,9 @@ impl Lone {
             self.was_short = true;
             return;
         }
-        let packets = self.held_packets.min((self.filled_bytes / MSS) as u32);
+        let notsent_bytes = self.sender.info().backlog_bytes;
+        let room_bytes = decision.held_bytes.map_or(u64::MAX, |held| held.saturating_sub(notsent_bytes));
+        let packets = self.held_packets.min((self.filled_bytes.min(room_bytes) / MSS) as u32);
         self.filled_bytes -= u64::from(packets) * MSS;
         self.held_packets -= packets;
         self.sender.hand(packets);
@@ -136,6 +136,11 @@ impl Lone {
     }
 }
 
+/// Packets that a ring has room for, and whether a threshold is forgotten freely.
+fn rings() -> impl Iterator<Item = (usize, bool)> {
+    [80, 256, 4096].into_iter().flat_map(|ring| [(ring, false), (ring, true)])
+}
+
 /// What arrives under `none` and under `auto` in the first two seconds, and in the four after that.
 fn compare(setting: Setting) -> [[u64; 2]; 2] {
     [Choice::None, Choice::Auto].map(|choice| {
@@ -148,11 +153,10 @@ fn compare(setting: Setting) -> [[u64; 2]; 2] {
 #[test]
 fn spacing_costs_little_at_first_and_nothing_once_the_line_is_found() {
     for congestion in [Congestion::Reno, Congestion::Cubic] {
-        for ring_packets in [80, 256, 4096] {
+        for (ring_packets, forgets_freely) in rings() {
             for rtt_ms in [2, 4, 8, 16, 32, 100] {
                 let rtt = Duration::from_millis(rtt_ms);
-                let setting =
-                    Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets, stops_every: None };
+                let setting = Setting { forgets_freely, ..Setting::new(congestion, rtt, ring_packets) };
                 let [[none_begun, none], [auto_begun, auto]] = compare(setting);
                 let behind = none_begun.saturating_sub(auto_begun) >> 20;
                 assert!(behind <= 2, "{behind} blocks behind after two seconds: {setting:?}");
@@ -165,20 +169,23 @@ fn spacing_costs_little_at_first_and_nothing_once_the_line_is_found() {
 /// What a block each round trip comes to in four seconds.
 fn bound(setting: Setting) -> u64 {
     let block_bytes = u64::from(BLOCK_PACKETS) * MSS;
-    let serialisation = Duration::from_nanos(block_bytes * 1_000_000_000 / setting.line_bytes_per_s);
+    let serialisation = Duration::from_nanos(block_bytes * 1_000_000_000 / LINE);
     4 * block_bytes * 1_000_000_000 / (setting.rtt + serialisation).as_nanos() as u64
 }
 
-/// Twice and more of what there is without; a burst that fits a ring of 80 leaves little to grow with.
+/// Twice and more of what there is without, and nearly all that a block each round trip can have where a threshold may be
+/// forgotten freely: else the kernel paces it, and a window that is cut again waits longer.
 #[test]
 fn a_window_that_the_shortest_ring_has_cut_doubles_again() {
     for congestion in [Congestion::Reno, Congestion::Cubic] {
-        for rtt_ms in [8, 16, 32] {
+        for (rtt_ms, forgets_freely) in [8, 16, 32].into_iter().flat_map(|ms| [(ms, false), (ms, true)]) {
             let rtt = Duration::from_millis(rtt_ms);
-            let setting =
-                Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets: 80, stops_every: None };
-            let [_, [none, auto]] = compare(setting);
-            assert!(auto >= 2 * none, "{auto} beside {none}, {} is the most: {setting:?}", bound(setting));
+            let setting = Setting { forgets_freely, ..Setting::new(congestion, rtt, 80) };
+            let [[_, none], [_, auto]] = compare(setting);
+            let bound = bound(setting);
+            assert!(auto >= 2 * none, "{auto} beside {none}, {bound} is the most: {setting:?}");
+            let is_bound = auto * 100 >= bound * 95;
+            assert!(is_bound || !forgets_freely, "{auto} of {bound}: {setting:?}");
         }
     }
 }
@@ -210,11 +217,10 @@ fn beside(setting: Setting, count: usize) -> Vec<Sender> {
 fn several_that_ask_for_a_block_each_carry_as_much_with_any_queue() {
     for congestion in [Congestion::Reno, Congestion::Cubic] {
         let paths = [(16, 2), (16, 3), (16, 4), (32, 2), (32, 4)];
-        let rings = [80, 256, 4096].into_iter().flat_map(|ring| paths.map(|path| (ring, path)));
-        for (ring_packets, (rtt_ms, count)) in rings.chain([(4096, (16, 8))]) {
+        let cases = rings().flat_map(|ring| paths.map(|path| (ring, path)));
+        for ((ring_packets, forgets_freely), (rtt_ms, count)) in cases.chain([((4096, false), (16, 8))]) {
             let rtt = Duration::from_millis(rtt_ms);
-            let setting =
-                Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets, stops_every: None };
+            let setting = Setting { forgets_freely, ..Setting::new(congestion, rtt, ring_packets) };
             let [none, auto] =
                 [Choice::None, Choice::Auto].map(|choice| together(beside(setting, count), choice));
             let share = auto as f64 / none as f64;
@@ -226,10 +232,9 @@ fn several_that_ask_for_a_block_each_carry_as_much_with_any_queue() {
 #[test]
 fn lines_of_their_own_are_left_to_their_own() {
     for congestion in [Congestion::Reno, Congestion::Cubic] {
-        for ring_packets in [80, 256, 4096] {
+        for (ring_packets, forgets_freely) in rings() {
             let rtt = Duration::from_millis(16);
-            let setting =
-                Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets, stops_every: None };
+            let setting = Setting { forgets_freely, ..Setting::new(congestion, rtt, ring_packets) };
             let alone = together(vec![Sender::new(setting)], Choice::Auto);
             let both = together(vec![Sender::new(setting), Sender::new(setting)], Choice::Auto);
             let share = both as f64 / (2 * alone) as f64;
@@ -241,13 +246,7 @@ fn lines_of_their_own_are_left_to_their_own() {
 #[test]
 fn a_threshold_that_another_connection_left_starves_nobody() {
     let rtt = Duration::from_millis(16);
-    let setting = Setting {
-        congestion: Congestion::Reno,
-        rtt,
-        line_bytes_per_s: LINE,
-        ring_packets: 4096,
-        stops_every: None,
-    };
+    let setting = Setting::new(Congestion::Reno, rtt, 4096);
     let [none, auto] = [Choice::None, Choice::Auto].map(|choice| {
         let mut lone = Lone::new(setting, choice);
         lone.sender.ssthresh_packets = 8;
@@ -263,8 +262,7 @@ fn a_threshold_that_another_connection_left_starves_nobody() {
 fn a_short_ring_halves_a_long_line_for_none_and_not_for_auto() {
     for congestion in [Congestion::Reno, Congestion::Cubic] {
         let rtt = Duration::from_millis(32);
-        let setting =
-            Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets: 256, stops_every: None };
+        let setting = Setting::new(congestion, rtt, 256);
         let [[_, none], [_, auto]] = compare(setting);
         let bound = bound(setting);
         assert!(auto * 10 >= bound * 9, "{auto} of {bound}: {congestion:?}");

@@ -6,11 +6,9 @@ use core::time::Duration;
 use event::Instant;
 
 use crate::policy::Observation;
-use crate::testing::sender::{Congestion, Sender, Setting, TICK};
+use crate::testing::sender::{Congestion, LINE, MSS, Sender, Setting, TICK};
 use crate::{Choice, Sharing};
 
-const LINE: u64 = 117_000_000;
-const MSS: u64 = 1448;
 const LOOK_EVERY: Duration = Duration::from_millis(9);
 const LOOK_LEAST: Duration = Duration::from_millis(2);
 /// What the kernel holds unsent of a connection whose rate is not known.
@@ -22,23 +20,20 @@ struct Bulk {
     policy: Box<dyn crate::Policy>,
     filled_bytes: u64,
     was_short: bool,
+    forgotten: u32,
 }
 
 impl Bulk {
     fn new(sender: Sender) -> Bulk {
         let policy = Choice::Auto.policy();
-        Bulk { sender, policy, filled_bytes: 0, was_short: false }
+        Bulk { sender, policy, filled_bytes: 0, was_short: false, forgotten: 0 }
     }
 
     /// Hands over what may be, of no more than `gate_bytes`; how much.
     fn step(&mut self, gate_bytes: u64) -> u64 {
         let decision = self.policy.decide();
         let notsent_bytes = self.sender.info().backlog_bytes;
-        let handed = decision.burst_bytes_per_s.filter(|_| self.policy.hands_over());
-        // As `engine::Steering` has it.
-        let held = |rate: u64| (rate / 6000).max(6 << 10).min(decision.burst_depth_bytes / 2);
-        let held_bytes = handed.map_or(NOTSENT_BYTES, held);
-        let room_bytes = held_bytes.saturating_sub(notsent_bytes);
+        let room_bytes = decision.held_bytes.unwrap_or(NOTSENT_BYTES).saturating_sub(notsent_bytes);
         let bytes = match decision.burst_bytes_per_s {
             None => room_bytes,
             Some(rate) => {
@@ -68,6 +63,11 @@ impl Bulk {
             request_bytes: 1 << 20,
             ..info
         });
+        let decision = self.policy.decide();
+        if decision.thresholds_forgotten > self.forgotten {
+            self.forgotten = decision.thresholds_forgotten;
+            self.sender.forget_threshold();
+        }
     }
 }
 
@@ -145,12 +145,12 @@ fn behind_any_ring_all_together_fill_the_line_and_share_it() {
     };
     let paths = [(4, 1), (4, 4), (16, 1), (16, 2), (16, 3), (16, 4), (16, 8), (64, 1), (64, 4)];
     for congestion in [Congestion::Cubic, Congestion::Reno] {
-        for (ring_packets, (rtt_ms, count)) in
-            [80, 256, 4096].into_iter().flat_map(|ring| paths.map(|path| (ring, path)))
+        let rings = [80, 256, 4096].into_iter().flat_map(|ring| [(ring, false), (ring, true)]);
+        for ((ring_packets, forgets_freely), (rtt_ms, count)) in
+            rings.flat_map(|ring| paths.map(|path| (ring, path)))
         {
             let rtt = Duration::from_millis(rtt_ms);
-            let setting =
-                Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets, stops_every: None };
+            let setting = Setting { forgets_freely, ..Setting::new(congestion, rtt, ring_packets) };
             let mut process = Process::new(setting, count);
             let begun = 20 * rtt;
             let (_, fairness) = shares(&mut process, begun, begun + Duration::from_secs(2));
@@ -163,15 +163,16 @@ fn behind_any_ring_all_together_fill_the_line_and_share_it() {
 }
 
 /// Each stop fills the ring and cuts every window. Those grow back, and what the ring is taken for stays what it was. One
-/// window alone behind the shortest ring takes longer to grow back than it is left.
+/// window alone behind the shortest ring takes longer to grow back than it is left, unless its threshold is forgotten.
 #[test]
 fn a_ring_that_stands_still_now_and_then_is_no_slower_for_it() {
     let (rtt, stops_every) = (Duration::from_millis(16), Some(Duration::from_millis(3300)));
-    for (ring_packets, count, least) in
-        [(80, 1, 0.3), (80, 4, 0.8), (256, 1, 0.8), (256, 2, 0.8), (256, 4, 0.8)]
-    {
-        let congestion = Congestion::Cubic;
-        let setting = Setting { congestion, rtt, line_bytes_per_s: LINE, ring_packets, stops_every };
+    let paced = [(80, 1, 0.3), (80, 4, 0.8), (256, 1, 0.8), (256, 2, 0.8), (256, 4, 0.8)];
+    let free = [80, 256].into_iter().flat_map(|ring| [1, 2, 4].map(|count| (ring, count, 0.95)));
+    let cases = paced.into_iter().map(|case| (false, case)).chain(free.map(|case| (true, case)));
+    for (forgets_freely, (ring_packets, count, least)) in cases {
+        let setting =
+            Setting { stops_every, forgets_freely, ..Setting::new(Congestion::Cubic, rtt, ring_packets) };
         let mut process = Process::new(setting, count);
         for begun in [20, 40, 60, 80, 100].map(Duration::from_secs) {
             let (line, fairness) = shares(&mut process, begun, begun + Duration::from_secs(20));

@@ -44,4 +44,5 @@ pub use crowd::{Arrived, Burst, BurstStart, Crowd};
 pub use monitor::Monitor;
 pub use policy::{Decision, Observation, Policy, UNCAPPED};
 pub use share::{Claim, Handed, Sharing};
+pub use threshold::NO_THRESHOLD_PACKETS;
 pub use word::{PART_LASTS, Word, Words};

@@ -29,6 +29,7 @@ impl Fixed {
         pacing_bytes_per_s: None,
         burst_bytes_per_s: None,
         burst_depth_bytes: BURST_DEPTH_BYTES,
+        held_bytes: None,
         thresholds_forgotten: 0,
         look_again: LOOK,
     };

@@ -7,7 +7,7 @@ use crate::cuts::Cuts;
 use crate::none::Fixed;
 use crate::policy::{Decision, Observation, Policy};
 use crate::product::Product;
-use crate::space::{BURST_DEPTH_BYTES, bulk_depth_bytes};
+use crate::space::{BURST_DEPTH_BYTES, bulk_depth_bytes, held_bytes};
 use crate::wary::window_rate;
 
 /// What the kernel paces a window at, in percent of it over the round trip: up to half of its threshold, and from there
@@ -48,6 +48,7 @@ impl Policy for Pace {
             burst_bytes_per_s: by_hand,
             burst_depth_bytes: by_hand
                 .map_or(BURST_DEPTH_BYTES, |rate| bulk_depth_bytes(rate).min(BURST_DEPTH_BYTES)),
+            held_bytes: by_hand.map(|rate| held_bytes(rate, bulk_depth_bytes(rate).min(BURST_DEPTH_BYTES))),
             look_again: self.cap.look_again(&self.product).min(Fixed::DECISION.look_again),
             ..Fixed::DECISION
         }

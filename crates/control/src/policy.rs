@@ -63,6 +63,8 @@ pub struct Observation {
     pub paces_itself: bool,
     /// Its device takes packets one by one, so that the kernel's pacing needs a timer for each.
     pub paced_one_by_one: bool,
+    /// Its slow-start threshold can be forgotten and nothing else changes: it is not paced for it.
+    pub forgets_freely: bool,
     /// Mean length of the requests of late; zero if there were none.
     pub request_bytes: u64,
 }
@@ -83,6 +85,9 @@ pub struct Decision {
     pub burst_bytes_per_s: Option<u64>,
     /// The most of them that is handed over at one time, if there is such a rate.
     pub burst_depth_bytes: u64,
+    /// Unsent bytes that the kernel may hold; `None` if that is as its rate is. What it holds goes out at the host's speed as
+    /// soon as the window lets it.
+    pub held_bytes: Option<u64>,
     /// How many times by now the slow-start threshold is to have been forgotten.
     pub thresholds_forgotten: u32,
     /// How soon the policy wants to see the connection again, if it is busy.
@@ -102,6 +107,7 @@ impl Decision {
             pacing_bytes_per_s: self.pacing_bytes_per_s.unwrap_or(u64::MAX),
             burst_bytes_per_s: self.burst_bytes_per_s.unwrap_or(u64::MAX),
             burst_depth_bytes: self.burst_depth_bytes,
+            held_bytes: self.held_bytes.unwrap_or(u64::MAX),
             thresholds_forgotten: self.thresholds_forgotten,
             look_ns: u64::try_from(self.look_again.as_nanos()).unwrap_or(u64::MAX),
         }
@@ -132,7 +138,7 @@ pub trait Policy: fmt::Debug {
         false
     }
 
-    /// Whether what is sent in bulk is handed to TCP at its time, so that the kernel is to hold little of it.
+    /// Whether what is sent in bulk is handed to TCP at its time.
     fn hands_over(&self) -> bool {
         self.claim().is_some_and(|claim| claim.handed.is_some())
     }

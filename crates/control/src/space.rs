@@ -31,13 +31,17 @@ const DEPTHS_PER_S: u64 = 4000;
 const BULK_DEPTHS_PER_S: u64 = 1800;
 const PART_DEPTHS_PER_S: u64 = 500;
 const BULK_DEPTH_MIN_BYTES: u64 = 12 << 10;
+/// Of what is handed over the kernel holds as much as goes out in such a part of a second, and this at least.
+const HELD_PER_S: u64 = 6000;
+const HELD_MIN_BYTES: u64 = 6 << 10;
 /// A device that was full all the same has less room: half of it, and half of that.
 const HALVINGS_MAX: u32 = 2;
 /// Bursts on shorter paths are not spaced: there is no pause in which a window could be unused.
 pub(crate) const SPACED_MIN_RTT: Duration = Duration::from_millis(1);
 /// Of the rate at which a train was handed over, so much has to arrive for it to have kept up.
 const KEPT_UP_PERCENT: u64 = 97;
-/// The next train's rate in percent: of the last while the line is not found; of those of late after that, and at the line.
+/// The next train's rate in percent: of the last while the line is not found; of those of late after that, and at the line, of
+/// which so much has to be missing that it shows. At the line the device has 36 packets of 1 MiB in the end.
 const GROW_PERCENT: u64 = 140;
 const FEEL_PERCENT: u64 = 112;
 const LINE_PERCENT: u64 = 105;
@@ -65,6 +69,8 @@ pub(crate) struct Space {
     before_bytes_per_s: u64,
     /// The line has been found once.
     is_found: bool,
+    /// The device has been full.
+    was_refused: bool,
     /// How many times the device was full though the line had been found.
     halvings: u32,
     min_rtt: Option<Duration>,
@@ -83,6 +89,12 @@ pub(crate) fn part_depth_bytes(bytes_per_s: u64) -> u64 {
     (bytes_per_s / PART_DEPTHS_PER_S).max(2 * BULK_DEPTH_MIN_BYTES)
 }
 
+/// Of what is handed over at such a rate and so much at one time, what the kernel may hold: that is sent as soon as the
+/// window lets it.
+pub(crate) fn held_bytes(bytes_per_s: u64, depth_bytes: u64) -> u64 {
+    (bytes_per_s / HELD_PER_S).max(HELD_MIN_BYTES).min(depth_bytes / 2)
+}
+
 impl Space {
     pub(crate) fn new() -> Space {
         Space {
@@ -92,6 +104,7 @@ impl Space {
             bytes_per_s: START_BYTES_PER_S,
             before_bytes_per_s: 0,
             is_found: false,
+            was_refused: false,
             halvings: 0,
             min_rtt: None,
             has_bursts: false,
@@ -120,6 +133,7 @@ impl Space {
             WindowKind::CutByLoss => was_spaced,
             _ => false,
         });
+        self.was_refused |= cut.is_some_and(|cut| cut.kind == WindowKind::CutHere);
         // While the line is looked for, what went out was too fast and not too much at one time.
         if self.is_found && was_spaced && cut.is_some_and(|cut| cut.kind == WindowKind::CutHere) {
             self.halvings = (self.halvings + 1).min(HALVINGS_MAX);
@@ -150,9 +164,14 @@ impl Space {
         self.before_bytes_per_s = self.bytes_per_s;
         self.bytes_per_s = match (has_kept_up, self.is_found) {
             (true, false) => self.bytes_per_s.max(rate / 100 * GROW_PERCENT),
-            (true, true) => self.bytes_per_s.max(self.typical() / 100 * FEEL_PERCENT),
+            (true, true) => self.bytes_per_s.max(self.typical() / 100 * self.feel_percent()),
             (false, _) => (self.typical() / 100 * LINE_PERCENT).max(self.least(seen)),
         };
+    }
+
+    /// What is beyond the line waits in the device, and one that has been full is not to be full again.
+    fn feel_percent(&self) -> u64 {
+        if self.was_refused { LINE_PERCENT } else { FEEL_PERCENT }
     }
 
     /// What was handed over too slowly arrives too slowly, so there is an end to that: what TCP's window alone would send,
@@ -188,6 +207,12 @@ impl Space {
     /// The most that is handed over at one time.
     pub(crate) fn depth_bytes(&self) -> u64 {
         BURST_DEPTH_BYTES.max(self.bytes_per_s / DEPTHS_PER_S) >> self.halvings
+    }
+
+    /// What the kernel may hold of a burst. A device that was full is not to be sent what it lets out beside the rate.
+    pub(crate) fn held_bytes(&self) -> Option<u64> {
+        let rate = self.bytes_per_s().filter(|_| self.was_refused)?;
+        Some(held_bytes(rate, self.depth_bytes()))
     }
 
     /// How soon to look again, if there are bursts to be measured.

@@ -36,5 +36,6 @@ pub(crate) const QUIET: Observation = Observation {
     has_company: false,
     paces_itself: false,
     paced_one_by_one: false,
+    forgets_freely: false,
     request_bytes: 0,
 };

@@ -6,10 +6,13 @@
 //! nothing lost. No spacing helps there. Without the threshold the window doubles again until it fits. In bulk it is the
 //! threshold of a slow start that ended too early (`early.rs`).
 //!
-//! That has its price: the kernel paces the connection from then on (`net::tcp::forget_threshold`), which takes some of
-//! the speed of lone blocks, with a timer for every packet where the device takes no larger ones. So a window that grows
-//! back to what is needed in a few seconds is left alone. And where several send through a device, what it refuses is how
-//! they share it: there a cut is taken as it is. On a path below a millisecond a window is soon what it was.
+//! Without the right to it that has its price: the kernel paces the connection from then on (`net::threshold`), which takes
+//! some of the speed of lone blocks, with a timer for every packet where the device takes no larger ones. So there a window
+//! that grows back to what is needed in a few seconds is left alone, and where several lone blocks go out through a device a cut
+//! is taken as it is. On a path below a millisecond a window is soon what it was.
+//!
+//! Bulk that is handed over as its device takes it needs no window to hold it back. If it is free to forget, it does so
+//! after every cut by the device: the window doubles to twice what is under way, and that bears the next one.
 
 use core::time::Duration;
 
@@ -21,13 +24,15 @@ use crate::early::Early;
 use crate::policy::Observation;
 use crate::space::SPACED_MIN_RTT;
 
-/// Between two times at least; doubled each time, to so much.
+/// Between two times at least, where it is free, in round trips: the window has doubled that often.
+const FREE_PAUSE_ROUNDS: u32 = 8;
+/// Where it is not, at first; doubled each time, to so much.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(64);
-/// A threshold is too small that is less than such a part of what goes out at one time.
+/// Where it is not free a threshold is too small that is less than such a part of what goes out at one time.
 const PART: u64 = 4;
 /// Thresholds from here on are none.
-pub(crate) const NO_THRESHOLD_PACKETS: u32 = 1 << 30;
+pub const NO_THRESHOLD_PACKETS: u32 = 1 << 30;
 
 /// See the file's beginning.
 #[derive(Clone, Debug)]
@@ -35,6 +40,8 @@ pub(crate) struct Threshold {
     is_known: bool,
     /// What there is now says nothing.
     is_unfounded: bool,
+    /// The last cut was one by the device.
+    is_cut_here: bool,
     early: Early,
     forgotten: u32,
     next_at: Instant,
@@ -46,6 +53,7 @@ impl Threshold {
         Threshold {
             is_known: false,
             is_unfounded: false,
+            is_cut_here: false,
             early: Early::default(),
             forgotten: 0,
             next_at: Instant::ZERO,
@@ -53,28 +61,46 @@ impl Threshold {
         }
     }
 
-    /// Takes what was seen, and the cut if there was one.
-    pub(crate) fn observe(&mut self, seen: &Observation, cut: Option<Cut>) {
+    /// Takes what was seen, the cut if there was one, and whether it is known what the device takes, so that no more is
+    /// handed over.
+    pub(crate) fn observe(&mut self, seen: &Observation, cut: Option<Cut>, knows_device: bool) {
         if !core::mem::replace(&mut self.is_known, true) {
             self.is_unfounded = is_inherited(seen);
         }
         if let Some(cut) = cut {
-            self.is_unfounded = cut.kind == WindowKind::CutHere && !seen.has_company;
+            self.is_cut_here = cut.kind == WindowKind::CutHere;
+            self.is_unfounded = self.is_cut_here && (!seen.has_company || seen.forgets_freely);
         }
         let is_lone = seen.backlog_bytes < BULK_BYTES;
         let burst_packets = seen.burst_bytes / u64::from(seen.mss_bytes.max(1));
-        let is_small = PART * u64::from(seen.ssthresh_packets) < burst_packets;
+        let part = if seen.forgets_freely { 1 } else { PART };
+        let is_small = part * u64::from(seen.ssthresh_packets) < burst_packets;
         let is_long = seen.min_rtt.is_some_and(|rtt| rtt >= SPACED_MIN_RTT);
         // While a window is being cut it would go on falling.
         let is_open = seen.state == CongestionState::Open;
         let is_lone_kept_small = self.is_unfounded && is_lone && is_small && is_long && is_open;
-        if !(self.early.observe(seen, cut) || is_lone_kept_small) || seen.now < self.next_at {
+        // A window that is twice what is under way would not grow.
+        let is_used = u64::from(seen.cwnd_packets) < 2 * u64::from(seen.unacked_packets);
+        let has_threshold = seen.ssthresh_packets < NO_THRESHOLD_PACKETS;
+        let is_bulk_kept_small = seen.forgets_freely
+            && knows_device
+            && self.is_cut_here
+            && has_threshold
+            && is_used
+            && !is_lone
+            && is_open;
+        let is_early = self.early.observe(seen, cut);
+        if !(is_early || is_lone_kept_small || is_bulk_kept_small) || seen.now < self.next_at {
             return;
         }
         self.is_unfounded = false;
         self.forgotten += 1;
-        self.next_at = seen.now + self.pause;
-        self.pause = (2 * self.pause).min(PAUSE_MAX);
+        if seen.forgets_freely {
+            self.next_at = seen.now + FREE_PAUSE_ROUNDS * seen.rtt;
+        } else {
+            self.next_at = seen.now + self.pause;
+            self.pause = (2 * self.pause).min(PAUSE_MAX);
+        }
     }
 
     /// How many times it is to have been forgotten by now.
@@ -115,7 +141,7 @@ mod tests {
             .iter()
             .map(|&(second, ssthresh_packets, state, cut)| {
                 let now = Instant::ZERO + Duration::from_secs(second);
-                threshold.observe(&Observation { now, ssthresh_packets, state, ..BURST }, cut);
+                threshold.observe(&Observation { now, ssthresh_packets, state, ..BURST }, cut, false);
                 threshold.forgotten()
             })
             .collect();
@@ -143,7 +169,7 @@ mod tests {
         let look = |threshold: &mut Threshold, second, ssthresh_packets, cut| {
             let now = Instant::ZERO + Duration::from_secs(second);
             let seen = Observation { now, ssthresh_packets, has_company: true, ..BURST };
-            threshold.observe(&seen, cut);
+            threshold.observe(&seen, cut, false);
             threshold.forgotten()
         };
         assert_eq!(look(&mut threshold, 0, 12, None), 1);
@@ -158,7 +184,7 @@ mod tests {
             let now = Instant::ZERO + Duration::from_secs(second);
             let min_rtt = Some(Duration::from_micros(300));
             let seen = Observation { now, min_rtt, ssthresh_packets: 80, ..BURST };
-            threshold.observe(&seen, cut(WindowKind::CutHere));
+            threshold.observe(&seen, cut(WindowKind::CutHere), false);
         }
         assert_eq!(threshold.forgotten(), 0);
     }
@@ -181,12 +207,56 @@ mod tests {
         for (second, ssthresh_packets, state, cut) in looks {
             let before = threshold.forgotten();
             let now = Instant::ZERO + Duration::from_secs(second);
-            threshold.observe(&Observation { now, ssthresh_packets, state, ..BURST }, cut);
+            threshold.observe(&Observation { now, ssthresh_packets, state, ..BURST }, cut, false);
             if threshold.forgotten() > before {
                 at.push(second);
             }
         }
         assert_eq!(at, [1, 2, 4, 8, 16, 32]);
+    }
+
+    /// How often it is forgotten in ten seconds of looks, ten each second, at what a cut after the first has left.
+    fn forgotten_after(kind: WindowKind, seen: Observation, knows_device: bool) -> u32 {
+        let mut threshold = Threshold::new();
+        threshold.is_known = true;
+        for look in 0..100 {
+            let now = Instant::ZERO + Duration::from_millis(look * 100);
+            let cut = cut(kind).filter(|_| look == 1);
+            threshold.observe(&Observation { now, ssthresh_packets: 700, ..seen }, cut, knows_device);
+        }
+        threshold.forgotten()
+    }
+
+    #[test]
+    fn of_bulk_whose_device_is_known_if_it_is_free() {
+        let (here, loss) = (WindowKind::CutHere, WindowKind::CutByLoss);
+        let bulk = Observation {
+            backlog_bytes: 64 << 20,
+            burst_bytes: 64 << 20,
+            cwnd_packets: 900,
+            unacked_packets: 880,
+            rtt: Duration::from_millis(16),
+            has_company: true,
+            forgets_freely: true,
+            ..BURST
+        };
+        assert_eq!(forgotten_after(here, bulk, true), 50, "a look every 100 ms, and a pause of 128");
+        assert_eq!(forgotten_after(here, bulk, false), 0, "it is what holds the bulk back");
+        assert_eq!(forgotten_after(loss, bulk, true), 0, "the path was full");
+        let paced = Observation { forgets_freely: false, ..bulk };
+        assert_eq!(forgotten_after(here, paced, true), 0, "that costs more than it brings");
+        let large = Observation { cwnd_packets: 1800, ..bulk };
+        assert_eq!(forgotten_after(here, large, true), 0, "it would not grow");
+    }
+
+    #[test]
+    fn of_a_block_that_does_not_fit_if_it_is_free() {
+        let here = WindowKind::CutHere;
+        let lone = Observation { burst_bytes: 2 << 20, backlog_bytes: 1 << 20, ..BURST };
+        assert_eq!(forgotten_after(here, Observation { forgets_freely: true, ..lone }, false), 1);
+        assert_eq!(forgotten_after(here, lone, false), 0, "half of it fits, and it would be paced");
+        let company = Observation { forgets_freely: true, has_company: true, ..lone };
+        assert_eq!(forgotten_after(here, company, false), 1);
     }
 
     #[test]

@@ -5,10 +5,13 @@
 use std::io;
 use std::net::TcpStream;
 
-use control::{Arrived, BULK_BYTES, Choice, Claim, Decision, Monitor, Observation, PART_LASTS, Policy};
+use control::{
+    Arrived, BULK_BYTES, Choice, Claim, Decision, Monitor, NO_THRESHOLD_PACKETS, Observation, PART_LASTS,
+    Policy,
+};
 use event::{BitRate, Granted, Instant, Steered, WindowNotice};
 use net::interface::takes_super_packets;
-use net::{TcpInfo, tcp};
+use net::{TcpInfo, tcp, threshold};
 
 use crate::tuning::Tuning;
 
@@ -34,10 +37,6 @@ pub struct Steering {
     /// Asked when there is a lot to send, or something is to be paced, for the first time.
     paced_one_by_one: Option<bool>,
 }
-
-/// Of what is handed over the kernel holds as much as goes out in so many parts of a second, and this at least.
-const HELD_PER_S: u64 = 6000;
-const HELD_MIN_BYTES: u64 = 6 << 10;
 
 /// How fast a connection may send.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -116,6 +115,7 @@ impl Steering {
         if self.policy.paces() && backlog_bytes >= BULK_BYTES {
             self.ask_device(stream);
         }
+        let has_threshold = info.ssthresh_packets < NO_THRESHOLD_PACKETS;
         let seen = Observation {
             now,
             rtt: info.rtt,
@@ -143,6 +143,7 @@ impl Steering {
             has_company: work.has_company,
             paces_itself: self.paces_itself,
             paced_one_by_one: self.paced_one_by_one == Some(true),
+            forgets_freely: has_threshold && self.policy.paces() && threshold::is_free(),
             request_bytes: work.request_bytes,
         };
         self.packet_bytes = info.mss_bytes.max(1).into();
@@ -160,12 +161,9 @@ impl Steering {
             }
         }
         self.tuning.forget(stream, decision.thresholds_forgotten);
-        // What the kernel holds it sends as soon as its window lets it, at the host's speed.
         self.hands_over = self.pacing != Pacing::Off && self.policy.hands_over();
-        let rate = decision.burst_bytes_per_s.filter(|_| self.hands_over);
-        let held =
-            rate.map(|rate| (rate / HELD_PER_S).max(HELD_MIN_BYTES).min(decision.burst_depth_bytes / 2));
-        self.tuning.follow_rate(stream, info.delivery_rate_bytes_per_s, info.min_rtt, held)?;
+        let held_bytes = decision.held_bytes;
+        self.tuning.follow_rate(stream, info.delivery_rate_bytes_per_s, info.min_rtt, held_bytes)?;
         let steered = Steered {
             burst_bytes: seen.burst_bytes,
             was_spaced: seen.was_spaced,
@@ -173,6 +171,7 @@ impl Steering {
             has_company: seen.has_company,
             paces_itself: seen.paces_itself,
             paced_one_by_one: seen.paced_one_by_one,
+            forgets_freely: seen.forgets_freely,
             granted: std::mem::take(&mut self.granted),
             told: self.told.take(),
             decided: self.policy.decide().recorded(),
@@ -259,9 +258,13 @@ fn in_force(decision: Decision, pacing: Pacing) -> Decision {
     let Decision { burst_bytes_per_s, thresholds_forgotten, .. } = decision;
     // What is forgotten leaves the connection paced.
     match pacing {
-        Pacing::Off => {
-            Decision { pacing_bytes_per_s, burst_bytes_per_s: None, thresholds_forgotten: 0, ..decision }
-        }
+        Pacing::Off => Decision {
+            pacing_bytes_per_s,
+            burst_bytes_per_s: None,
+            held_bytes: None,
+            thresholds_forgotten: 0,
+            ..decision
+        },
         _ => Decision { pacing_bytes_per_s, burst_bytes_per_s, thresholds_forgotten, ..decision },
     }
 }

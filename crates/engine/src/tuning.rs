@@ -5,7 +5,7 @@ use std::io;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use net::tcp;
+use net::{tcp, threshold};
 
 /// Unsent bytes the kernel may hold for a connection whose rate is not known yet.
 const NOTSENT_MIN_BYTES: u32 = 256 << 10;
@@ -49,7 +49,7 @@ impl Tuning {
     pub(crate) fn forget(&mut self, stream: &TcpStream, times: u32) {
         if times > self.forgotten {
             // Asking again would only have the kernel look for a module again, which takes its time.
-            self.forgotten = tcp::forget_threshold(stream).map_or(u32::MAX, |()| times);
+            self.forgotten = threshold::forget(stream).map_or(u32::MAX, |()| times);
         }
     }
 

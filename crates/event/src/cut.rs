@@ -61,7 +61,9 @@ fn between(before: &Look, after: &Look) -> Option<Cut> {
     let lost = after.retransmitted_packets != before.retransmitted_packets
         || after.lost_packets > 0
         || after.is_repairing();
-    if after.threshold() < before.cwnd() && is_cut(before, after) {
+    // A window that doubles may be cut to more than there was at the look before.
+    let was_cut_high = after.is_reducing() && after.threshold() < before.threshold();
+    if (after.threshold() < before.cwnd() || was_cut_high) && is_cut(before, after) {
         return Some(match () {
             () if lost || before.is_repairing() => Cut::Loss,
             () if follows_model => return None,
@@ -215,6 +217,11 @@ mod tests {
         check(&sawtooth, [2, 0, 0, 0, 0]);
         // A lone request now and then: nothing is under way at either sample.
         check(&[(400, NONE, 0, 0, OPEN), (290, 280, 0, 0, OPEN), (300, 280, 0, 0, OPEN)], [1, 0, 0, 0, 0]);
+        // Doubled since, and cut to more than there was, as is seen while it falls.
+        check(
+            &[(100, NONE, 90, 0, OPEN), (140, 140, 140, 0, CWR), (141, 140, 140, 0, OPEN)],
+            [1, 0, 0, 0, 0],
+        );
         // Caught before it fell: one cut, not two.
         check(
             &[(400, NONE, 400, 0, OPEN), (400, 280, 390, 0, CWR), (282, 280, 280, 0, OPEN)],

@@ -18,6 +18,8 @@ pub struct Steered {
     pub paces_itself: bool,
     /// Its device takes packets one by one, so that the kernel's pacing needs a timer for each.
     pub paced_one_by_one: bool,
+    /// Its slow-start threshold can be forgotten and nothing else changes.
+    pub forgets_freely: bool,
     /// What the process had left the connection of the line since the sample before.
     pub granted: Granted,
     /// The last word of the other end about its window since the sample before.
@@ -53,6 +55,8 @@ pub struct Decided {
     pub burst_bytes_per_s: u64,
     /// The most of them at one time.
     pub burst_depth_bytes: u64,
+    /// Unsent bytes that the kernel may hold; 2^64 − 1 is as its rate is.
+    pub held_bytes: u64,
     /// How many times by then the slow-start threshold was to have been forgotten.
     pub thresholds_forgotten: u32,
     /// How soon the policy wanted to see the connection again.

@@ -198,6 +198,7 @@ fn observation(sample: &SocketSample) -> Observation {
         has_company: steered.is_some_and(|steered| steered.has_company),
         paces_itself: steered.is_some_and(|steered| steered.paces_itself),
         paced_one_by_one: steered.is_some_and(|steered| steered.paced_one_by_one),
+        forgets_freely: steered.is_some_and(|steered| steered.forgets_freely),
         request_bytes: sample.request_bytes,
     }
 }
@@ -296,6 +297,7 @@ mod tests {
             has_company: true,
             paces_itself: false,
             paced_one_by_one: false,
+            forgets_freely: false,
             granted,
             told: (at % 40 == 9).then_some(notice),
             decided: Choice::None.policy().decide().recorded(),
@@ -353,13 +355,14 @@ mod tests {
     #[test]
     fn every_column_that_a_policy_is_shown_counts() {
         let table = recorded(Choice::Auto);
-        let forget: [fn(&mut Steered); 7] = [
+        let forget: [fn(&mut Steered); 8] = [
             |steered| steered.burst_bytes = 0,
             |steered| steered.was_spaced = false,
             |steered| steered.handed_bytes_per_s = 0,
             |steered| steered.has_company = false,
             |steered| steered.paces_itself = true,
             |steered| steered.paced_one_by_one = true,
+            |steered| steered.forgets_freely = true,
             |steered| steered.granted = Granted::Unsaid,
         ];
         for (n, forget) in forget.into_iter().enumerate() {

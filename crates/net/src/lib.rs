@@ -4,6 +4,7 @@
 //! hands on safe types. No protocol and no policy live here.
 
 pub mod aligned;
+mod bpf;
 pub mod child;
 pub mod clock;
 pub mod diag;
@@ -27,6 +28,7 @@ pub mod tap;
 pub mod tcp;
 pub mod tcp_info;
 pub mod terminal;
+pub mod threshold;
 pub mod tracing;
 pub mod tun;
 pub mod user;

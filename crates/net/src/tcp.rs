@@ -95,7 +95,7 @@ pub fn check_congestion(name: &str) -> io::Result<()> {
 }
 
 /// Sets the congestion control of one socket. The error names what the kernel has instead.
-fn set_congestion(socket: &impl AsRawFd, name: &str) -> io::Result<()> {
+pub(crate) fn set_congestion(socket: &impl AsRawFd, name: &str) -> io::Result<()> {
     let name_bytes = name.as_bytes();
     // SAFETY: the pointer and length describe `name_bytes`.
     let result = unsafe {
@@ -117,21 +117,8 @@ fn set_congestion(socket: &impl AsRawFd, name: &str) -> io::Result<()> {
     })
 }
 
-/// Forgets the slow-start threshold, so that the window doubles again each round trip. The kernel has no call for that; but
-/// BBR begins without one (bbr_init in net/ipv4/tcp_bbr.c), so the connection has BBR for a moment. What it had
-/// before begins anew after that, with the window as it is, and paced from then on.
-pub fn forget_threshold(stream: &TcpStream) -> io::Result<()> {
-    let own = congestion(stream)?;
-    // It has no threshold, and where it cannot be left again it is not for us.
-    if own == BBR {
-        return Ok(());
-    }
-    check_congestion(&own)?;
-    set_congestion(stream, BBR)?;
-    set_congestion(stream, &own)
-}
-
-const BBR: &str = "bbr";
+/// Knows itself how fast it may send, and has no slow-start threshold.
+pub(crate) const BBR: &str = "bbr";
 
 /// Whether the congestion control of a socket knows itself how fast it may send.
 pub fn paces_itself(stream: &TcpStream) -> io::Result<bool> {
@@ -144,7 +131,7 @@ pub fn is_paced_by_itself(congestion: &str) -> bool {
 }
 
 /// The congestion control of one socket.
-fn congestion(socket: &impl AsRawFd) -> io::Result<String> {
+pub(crate) fn congestion(socket: &impl AsRawFd) -> io::Result<String> {
     let (mut name, mut len) = ([0u8; CONGESTION_NAME_MAX], CONGESTION_NAME_MAX as libc::socklen_t);
     // SAFETY: `name` has room for `len` bytes, and both outlive the call.
     let result = unsafe {
@@ -239,7 +226,12 @@ pub fn memory() -> Option<(u64, u64)> {
     Some((used * page_bytes, pressure * page_bytes))
 }
 
-fn set<T: Copy>(stream: &TcpStream, level: libc::c_int, name: libc::c_int, value: T) -> io::Result<()> {
+pub(crate) fn set<T: Copy>(
+    stream: &TcpStream,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: T,
+) -> io::Result<()> {
     // SAFETY: the pointer and length describe `value`, which holds nothing but integers.
     let result = unsafe {
         libc::setsockopt(
@@ -317,27 +309,6 @@ mod tests {
         assert_eq!(accepted(&listener), "cubic");
         accept_with(&listener, None).unwrap();
         assert_eq!(accepted(&listener), usual);
-    }
-
-    /// Whether the window doubles after that is seen on a path (`farlun lab starvation`); here, that nothing else changes.
-    #[test]
-    fn a_threshold_is_forgotten_and_the_rest_stays() {
-        let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
-        listener.set_nonblocking(false).unwrap();
-        for name in ["reno", "bbr"] {
-            let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            let (mut far, _) = listener.accept().unwrap();
-            // Not every kernel has BBR; then nothing is forgotten either.
-            if set_congestion(&near, name).is_err() {
-                continue;
-            }
-            let _ = forget_threshold(&near);
-            assert_eq!(congestion(&near).unwrap(), name);
-            io::Write::write_all(&mut near, b"word").unwrap();
-            let mut word = [0; 4];
-            io::Read::read_exact(&mut far, &mut word).unwrap();
-            assert_eq!(&word, b"word");
-        }
     }
 
     #[test]

@@ -78,6 +78,7 @@ fn steered(i: u64) -> Steered {
         has_company: i.is_multiple_of(3),
         paces_itself: i.is_multiple_of(5),
         paced_one_by_one: i.is_multiple_of(7),
+        forgets_freely: i.is_multiple_of(11),
         granted: [Granted::Unsaid, Granted::All, Granted::Part(i + 1)][i as usize % 3],
         told: i.is_multiple_of(4).then_some(notice),
         decided: Decided {
@@ -87,6 +88,7 @@ fn steered(i: u64) -> Steered {
             pacing_bytes_per_s: u64::MAX - 1,
             burst_bytes_per_s: u64::MAX,
             burst_depth_bytes: i * 41,
+            held_bytes: i * 43,
             thresholds_forgotten: i as u32,
             look_ns: i * 37,
         },

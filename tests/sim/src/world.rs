@@ -185,6 +185,7 @@ impl World {
             has_company: false,
             paces_itself: false,
             paced_one_by_one: false,
+            forgets_freely: false,
             request_bytes: running.request_bytes(),
         });
         self.look_at = self.now + self.policy.decide().look_again;

@@ -5,8 +5,8 @@
 //! while it is less than twice what was under way), a packet that the device refuses cuts it (tcp_enter_cwr) and stays
 //! for later, CUBIC leaves slow start by HyStart (a train of acknowledgements longer than half of the least round trip,
 //! since nobody paces here; or a round trip longer by an eighth, 4 ms at least), and as long as it has never been cut
-//! grows by a twentieth each round trip at least. A connection whose threshold was forgotten is paced from then on: at twice
-//! the window over the round trip, 1.2 times near the threshold and beyond it. Nothing is lost, and acknowledgements come
+//! grows by a twentieth each round trip at least. A connection whose threshold was forgotten is paced from then on, unless that
+//! is free: at twice the window over the round trip, 1.2 times near the threshold and beyond it. Nothing is lost, and acknowledgements come
 //! packet by packet.
 
 use core::cell::RefCell;
@@ -14,14 +14,16 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use event::Instant;
+use event::{CongestionState, Instant};
 
 use super::QUIET;
 use crate::policy::Observation;
 
 /// Time goes on in such steps; the host sends as fast as it likes within one.
 pub(crate) const TICK: Duration = Duration::from_micros(100);
-const MSS: u64 = 1448;
+/// What the line carries of payload, in bytes per second.
+pub(crate) const LINE: u64 = 117_000_000;
+pub(crate) const MSS: u64 = 1448;
 /// As a processor is away from an emulated path on a shared machine.
 const STOP: Duration = Duration::from_micros(3400);
 const NO_THRESHOLD: u32 = i32::MAX as u32;
@@ -44,10 +46,18 @@ pub(crate) struct Setting {
     pub(crate) congestion: Congestion,
     /// There and back.
     pub(crate) rtt: Duration,
-    pub(crate) line_bytes_per_s: u64,
     pub(crate) ring_packets: usize,
     /// How often the line stands still for [`STOP`].
     pub(crate) stops_every: Option<Duration>,
+    /// Who forgets a threshold is not paced for it.
+    pub(crate) forgets_freely: bool,
+}
+
+impl Setting {
+    /// Of a line that never stands still, and a sender who may not forget freely.
+    pub(crate) fn new(congestion: Congestion, rtt: Duration, ring_packets: usize) -> Setting {
+        Setting { congestion, rtt, ring_packets, stops_every: None, forgets_freely: false }
+    }
 }
 
 /// A ring of packets and the line that empties it.
@@ -78,7 +88,7 @@ impl Device {
         {
             return;
         }
-        self.credit_bytes += self.setting.line_bytes_per_s * TICK.as_micros() as u64 / 1_000_000;
+        self.credit_bytes += LINE * TICK.as_micros() as u64 / 1_000_000;
         while self.credit_bytes >= MSS
             && let Some((since, sender)) = self.ring.pop_front()
         {
@@ -118,6 +128,8 @@ pub(crate) struct Sender {
     counted: u32,
     cubic: Cubic,
     hystart: Hystart,
+    /// HyStart has taken the line for full, which it does once.
+    has_filled: bool,
     /// Packets that pacing lets out now; `None` if it does not hold any back.
     paced: Option<f64>,
 }
@@ -179,6 +191,7 @@ impl Sender {
             counted: 0,
             cubic: Cubic::default(),
             hystart: Hystart::default(),
+            has_filled: false,
             paced: None,
         }
     }
@@ -206,7 +219,9 @@ impl Sender {
             unacked_packets: self.out(),
             cwnd_packets: self.cwnd_packets,
             ssthresh_packets: self.ssthresh_packets,
+            state: if self.now < self.cut_until { CongestionState::Cwr } else { CongestionState::Open },
             backlog_bytes: u64::from(self.unsent_packets) * MSS,
+            forgets_freely: self.setting.forgets_freely && self.ssthresh_packets < NO_THRESHOLD,
             ..QUIET
         }
     }
@@ -219,10 +234,13 @@ impl Sender {
         u64::try_from(u128::from(bytes) * 1_000_000_000 / time.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// As `net::tcp::forget_threshold`.
+    /// As `net::threshold`.
     pub(crate) fn forget_threshold(&mut self) {
         self.ssthresh_packets = NO_THRESHOLD;
-        (self.cubic, self.hystart) = (Cubic::default(), Hystart::default());
+        if self.setting.forgets_freely {
+            return;
+        }
+        (self.cubic, self.hystart, self.has_filled) = (Cubic::default(), Hystart::default(), false);
         self.paced = Some(0.0);
     }
 
@@ -357,7 +375,7 @@ impl Sender {
                 ..Hystart::default()
             };
         }
-        if self.cwnd_packets < HYSTART_WINDOW {
+        if self.cwnd_packets < HYSTART_WINDOW || self.has_filled {
             return;
         }
         let mut is_found = false;
@@ -372,7 +390,7 @@ impl Sender {
             is_found |= least >= (rtt / 8).clamp(HYSTART_DELAY.0, HYSTART_DELAY.1);
         }
         if is_found {
-            self.ssthresh_packets = self.cwnd_packets;
+            (self.ssthresh_packets, self.has_filled) = (self.cwnd_packets, true);
         }
     }
 }

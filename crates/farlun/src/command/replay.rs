@@ -121,6 +121,7 @@ impl Part {
             pacing_bytes_per_s,
             burst_bytes_per_s,
             burst_depth_bytes,
+            held_bytes,
             thresholds_forgotten,
             look_again,
         } = *decision;
@@ -141,6 +142,7 @@ impl Part {
                 "pacing_bits_per_s": pacing(pacing_bytes_per_s),
                 "burst_bits_per_s": burst_bytes_per_s.map(|rate| rate as f64 * 8.0),
                 "burst_depth_bytes": burst_depth_bytes,
+                "held_bytes": held_bytes,
                 "thresholds_forgotten": thresholds_forgotten,
                 "look_again_s": look_again.as_secs_f64(),
             },

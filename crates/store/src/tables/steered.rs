@@ -21,6 +21,8 @@ pub struct SteeredColumns {
     pub paces_itself: Vec<u32>,
     /// 1 if its device takes packets one by one.
     pub paced_one_by_one: Vec<u32>,
+    /// 1 if its slow-start threshold can be forgotten and nothing else changes.
+    pub forgets_freely: Vec<u32>,
     /// What the process left the connection of the line; 0 if it said nothing, 2^64 − 1 is everything.
     pub granted_bytes_per_s: Vec<u64>,
     /// The last word of the other end about its window.
@@ -41,6 +43,8 @@ pub struct SteeredColumns {
     pub decided_burst_bytes_per_s: Vec<u64>,
     /// The most of them at one time.
     pub decided_burst_depth_bytes: Vec<u64>,
+    /// Unsent bytes that the kernel may hold; 2^64 − 1 is as its rate is.
+    pub decided_held_bytes: Vec<u64>,
     /// How many times by then the slow-start threshold was to have been forgotten.
     pub decided_thresholds_forgotten: Vec<u32>,
     /// How soon the policy wanted to see the connection again.
@@ -55,6 +59,7 @@ const NOBODY: Steered = Steered {
     has_company: false,
     paces_itself: false,
     paced_one_by_one: false,
+    forgets_freely: false,
     granted: Granted::Unsaid,
     told: None,
     decided: Decided {
@@ -64,6 +69,7 @@ const NOBODY: Steered = Steered {
         pacing_bytes_per_s: 0,
         burst_bytes_per_s: 0,
         burst_depth_bytes: 0,
+        held_bytes: 0,
         thresholds_forgotten: 0,
         look_ns: 0,
     },
@@ -79,6 +85,7 @@ impl SteeredColumns {
             pacing_bytes_per_s: self.decided_pacing_bytes_per_s[row],
             burst_bytes_per_s: self.decided_burst_bytes_per_s[row],
             burst_depth_bytes: self.decided_burst_depth_bytes[row],
+            held_bytes: self.decided_held_bytes[row],
             thresholds_forgotten: self.decided_thresholds_forgotten[row],
             look_ns: self.decided_look_ns[row],
         };
@@ -89,6 +96,7 @@ impl SteeredColumns {
             has_company: self.has_company[row] != 0,
             paces_itself: self.paces_itself[row] != 0,
             paced_one_by_one: self.paced_one_by_one[row] != 0,
+            forgets_freely: self.forgets_freely[row] != 0,
             granted: match self.granted_bytes_per_s[row] {
                 0 => Granted::Unsaid,
                 u64::MAX => Granted::All,
@@ -111,6 +119,7 @@ impl SteeredColumns {
             has_company,
             paces_itself,
             paced_one_by_one,
+            forgets_freely,
             granted,
             told,
             decided,
@@ -121,6 +130,7 @@ impl SteeredColumns {
         self.has_company.push(u32::from(has_company));
         self.paces_itself.push(u32::from(paces_itself));
         self.paced_one_by_one.push(u32::from(paced_one_by_one));
+        self.forgets_freely.push(u32::from(forgets_freely));
         self.granted_bytes_per_s.push(match granted {
             Granted::Unsaid => 0,
             Granted::All => u64::MAX,
@@ -135,6 +145,7 @@ impl SteeredColumns {
         self.decided_pacing_bytes_per_s.push(decided.pacing_bytes_per_s);
         self.decided_burst_bytes_per_s.push(decided.burst_bytes_per_s);
         self.decided_burst_depth_bytes.push(decided.burst_depth_bytes);
+        self.decided_held_bytes.push(decided.held_bytes);
         self.decided_thresholds_forgotten.push(decided.thresholds_forgotten);
         self.decided_look_ns.push(decided.look_ns);
     }
@@ -146,6 +157,7 @@ impl SteeredColumns {
         self.has_company.extend(other.has_company);
         self.paces_itself.extend(other.paces_itself);
         self.paced_one_by_one.extend(other.paced_one_by_one);
+        self.forgets_freely.extend(other.forgets_freely);
         self.granted_bytes_per_s.extend(other.granted_bytes_per_s);
         self.told.extend(other.told);
         self.told_cwnd_packets.extend(other.told_cwnd_packets);
@@ -156,6 +168,7 @@ impl SteeredColumns {
         self.decided_pacing_bytes_per_s.extend(other.decided_pacing_bytes_per_s);
         self.decided_burst_bytes_per_s.extend(other.decided_burst_bytes_per_s);
         self.decided_burst_depth_bytes.extend(other.decided_burst_depth_bytes);
+        self.decided_held_bytes.extend(other.decided_held_bytes);
         self.decided_thresholds_forgotten.extend(other.decided_thresholds_forgotten);
         self.decided_look_ns.extend(other.decided_look_ns);
     }
@@ -167,6 +180,7 @@ impl SteeredColumns {
         visitor.u32("has_company", &mut self.has_company)?;
         visitor.u32("paces_itself", &mut self.paces_itself)?;
         visitor.u32("paced_one_by_one", &mut self.paced_one_by_one)?;
+        visitor.u32("forgets_freely", &mut self.forgets_freely)?;
         visitor.u64("granted_bytes_per_s", &mut self.granted_bytes_per_s)?;
         visitor.word("told", &mut self.told)?;
         visitor.u32("told_cwnd_packets", &mut self.told_cwnd_packets)?;
@@ -177,6 +191,7 @@ impl SteeredColumns {
         visitor.u64("decided_pacing_bytes_per_s", &mut self.decided_pacing_bytes_per_s)?;
         visitor.u64("decided_burst_bytes_per_s", &mut self.decided_burst_bytes_per_s)?;
         visitor.u64("decided_burst_depth_bytes", &mut self.decided_burst_depth_bytes)?;
+        visitor.u64("decided_held_bytes", &mut self.decided_held_bytes)?;
         visitor.u32("decided_thresholds_forgotten", &mut self.decided_thresholds_forgotten)?;
         visitor.u64("decided_look_ns", &mut self.decided_look_ns)
     }
