@@ -5,7 +5,8 @@ use std::time::Duration;
 use e2e::ours::Target;
 use e2e::path::{self, FAR};
 use e2e::{farlun, farlun_path, need, run};
-use event::{Granted, SocketSample};
+use event::{Granted, Host, SocketSample};
+use net::threshold::is_free;
 use serde_json::Value;
 use store::tables;
 
@@ -98,6 +99,19 @@ fn what_a_policy_decided_it_decides_again() {
     let steered = || rows.iter().filter_map(|row| row.steered);
     assert!(steered().any(|steered| steered.was_spaced && steered.handed_bytes_per_s > 0));
     assert!(steered().any(|steered| steered.decided.burst_bytes_per_s < u64::MAX));
+    // One that cuts them to much less than a block: the threshold that is left is gone at the next look, or cut again.
+    let (document, rows) = replayed("--delay 8ms --ring 80", "--depth 1", "auto");
+    check_the_same(&document);
+    let forgotten =
+        |row: &SocketSample| row.steered.map_or(0, |steered| steered.decided.thresholds_forgotten);
+    let far: Vec<&SocketSample> = rows.iter().filter(|row| row.host == Host::Far).collect();
+    let freed = far.windows(2).filter(|step| {
+        let is_free = step[1].steered.is_some_and(|steered| steered.forgets_freely);
+        is_free && step[0].connection == step[1].connection && forgotten(step[1]) > forgotten(step[0])
+    });
+    let next = freed.filter_map(|step| far.iter().find(|row| row.t > step[1].t));
+    let after: Vec<u32> = next.map(|row| row.ssthresh_packets).collect();
+    assert!(!is_free() || after.iter().any(|packets| *packets > 1 << 30), "{after:?}");
     // Sessions that share the line.
     let (document, rows) = replayed("--delay 8ms --rate 200mbit", "--sessions 2", "auto");
     assert!(check_the_same(&document) > 20);
