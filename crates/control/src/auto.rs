@@ -143,6 +143,10 @@ impl Policy for Auto {
         true
     }
 
+    fn forgets(&self) -> bool {
+        true
+    }
+
     fn claim(&self) -> Option<Claim> {
         self.cap.claim()
     }

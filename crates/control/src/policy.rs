@@ -138,6 +138,11 @@ pub trait Policy: fmt::Debug {
         false
     }
 
+    /// Whether it ever wants a threshold to be forgotten, so that it matters whether that is free.
+    fn forgets(&self) -> bool {
+        false
+    }
+
     /// Whether what is sent in bulk is handed to TCP at its time.
     fn hands_over(&self) -> bool {
         self.claim().is_some_and(|claim| claim.handed.is_some())

@@ -143,7 +143,7 @@ impl Steering {
             has_company: work.has_company,
             paces_itself: self.paces_itself,
             paced_one_by_one: self.paced_one_by_one == Some(true),
-            forgets_freely: has_threshold && self.policy.paces() && threshold::is_free(),
+            forgets_freely: has_threshold && self.policy.forgets() && threshold::is_free(),
             request_bytes: work.request_bytes,
         };
         self.packet_bytes = info.mss_bytes.max(1).into();

@@ -2,7 +2,8 @@
 //! by it, and gone with this process.
 //!
 //! That takes CAP_BPF and CAP_NET_ADMIN, and control groups of version 2. Programs are a handful of instructions, written
-//! here as the kernel takes them (Documentation/bpf/standardization/instruction-set.rst); there is no compiler and no loader.
+//! here as a little-endian kernel takes them (Documentation/bpf/standardization/instruction-set.rst); there is no compiler and
+//! no loader.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;

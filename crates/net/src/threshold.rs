@@ -6,7 +6,9 @@
 //! time, does nothing for any other option, and is gone with the process.
 //!
 //! Who may not has BBR for a moment, which begins without a threshold (bbr_init in net/ipv4/tcp_bbr.c). What the
-//! connection had before begins anew after that, with the window as it is, and is paced by the kernel from then on.
+//! connection had before begins anew after that, with the window as it is, and is paced by the kernel from then on. For a
+//! connection that is paced anyway this is the better way: CUBIC looks for the end of slow start (HyStart) once, and then
+//! does so again.
 
 use std::io;
 use std::net::TcpStream;
@@ -26,9 +28,11 @@ const CALL_SETSOCKOPT: i32 = 49;
 
 /// Forgets the threshold of a connection.
 pub fn forget(stream: &TcpStream) -> io::Result<()> {
-    if is_free() {
-        return tcp::set(stream, LEVEL, FORGET, 0_i32);
-    }
+    if is_free() { tcp::set(stream, LEVEL, FORGET, 0_i32) } else { begin_again(stream) }
+}
+
+/// Forgets it, and has the congestion control begin anew: the connection is paced from now on, if it was not.
+pub fn begin_again(stream: &TcpStream) -> io::Result<()> {
     let own = tcp::congestion(stream)?;
     // It has no threshold, and where it cannot be left again it is not for us.
     if own == BBR {
@@ -135,6 +139,7 @@ mod tests {
                 continue;
             }
             let _ = forget(&near);
+            let _ = begin_again(&near);
             assert_eq!(tcp::congestion(&near).unwrap(), name);
             io::Write::write_all(&mut near, b"word").unwrap();
             let mut word = [0; 4];
