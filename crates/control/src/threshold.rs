@@ -95,7 +95,8 @@ impl Threshold {
         }
         self.is_unfounded = false;
         self.forgotten += 1;
-        if seen.forgets_freely {
+        // A slow start that ended too early begins anew, which is no freer than it was.
+        if seen.forgets_freely && !is_early {
             self.next_at = seen.now + FREE_PAUSE_ROUNDS * seen.rtt;
         } else {
             self.next_at = seen.now + self.pause;

@@ -256,7 +256,7 @@ impl Steering {
 fn in_force(decision: Decision, pacing: Pacing) -> Decision {
     let pacing_bytes_per_s = pacing.cap(decision.pacing_bytes_per_s);
     let Decision { burst_bytes_per_s, thresholds_forgotten, .. } = decision;
-    // What is forgotten leaves the connection paced.
+    // What is forgotten may leave the connection paced, and who wants it unpaced wants to compare.
     match pacing {
         Pacing::Off => Decision {
             pacing_bytes_per_s,

@@ -49,6 +49,7 @@ impl Tuning {
     pub(crate) fn forget(&mut self, stream: &TcpStream, times: u32) {
         if times > self.forgotten {
             // Asking again would only have the kernel look for a module again, which takes its time.
+            // Who is paced anyway loses nothing by beginning anew, and is told of a full line once more.
             let is_paced = self.pacing_bytes_per_s.is_some();
             let done = if is_paced { threshold::begin_again(stream) } else { threshold::forget(stream) };
             self.forgotten = done.map_or(u32::MAX, |()| times);

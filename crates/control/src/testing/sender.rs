@@ -6,8 +6,8 @@
 //! for later, CUBIC leaves slow start by HyStart (a train of acknowledgements longer than half of the least round trip,
 //! since nobody paces here; or a round trip longer by an eighth, 4 ms at least), and as long as it has never been cut
 //! grows by a twentieth each round trip at least. A connection whose threshold was forgotten is paced from then on, unless that
-//! is free: at twice the window over the round trip, 1.2 times near the threshold and beyond it. Nothing is lost, and acknowledgements come
-//! packet by packet.
+//! is free: at twice the window over the round trip, 1.2 times near the threshold and beyond it. Nothing is lost, and
+//! acknowledgements come packet by packet.
 
 use core::cell::RefCell;
 use core::time::Duration;
