@@ -112,6 +112,8 @@ pub(crate) struct Sender {
     /// Which of the device's senders it is.
     number: usize,
     smoothed_rtt: Duration,
+    /// What waits in the ring makes longer the least that it has seen as well.
+    least_rtt: Duration,
     sent_packets: u32,
     delivered_packets: u32,
     /// How many had been at each time of the last round trip.
@@ -169,15 +171,21 @@ impl Sender {
     }
 
     fn behind(setting: Setting, device: Rc<RefCell<Device>>) -> Sender {
-        let number = device.borrow().under_way.len();
+        let (number, now, waiting) = {
+            let device = device.borrow();
+            (device.under_way.len(), device.now, device.ring.len() as u64)
+        };
         device.borrow_mut().under_way.push(VecDeque::new());
+        // Its login has seen the path as it is.
+        let rtt = setting.rtt + Duration::from_nanos(waiting * MSS * 1_000_000_000 / LINE);
         Sender {
             setting,
-            now: Instant::ZERO,
+            now,
             unsent_packets: 0,
             device,
             number,
-            smoothed_rtt: setting.rtt,
+            smoothed_rtt: rtt,
+            least_rtt: rtt,
             sent_packets: 0,
             delivered_packets: 0,
             arrivals: VecDeque::new(),
@@ -211,7 +219,7 @@ impl Sender {
         Observation {
             now: self.now,
             rtt: self.smoothed_rtt,
-            min_rtt: Some(self.setting.rtt),
+            min_rtt: Some(self.least_rtt),
             moved_bytes: u64::from(self.delivered_packets) * MSS,
             delivery_rate_bytes_per_s: self.delivery_rate(),
             app_limited: true,
@@ -264,8 +272,9 @@ impl Sender {
         while let Some(waited) = self.next_acknowledged() {
             self.delivered_packets += 1;
             self.smoothed_rtt = (7 * self.smoothed_rtt + self.setting.rtt + waited) / 8;
+            self.least_rtt = self.least_rtt.min(self.setting.rtt + waited);
             if self.setting.congestion == Congestion::Cubic && self.is_slow_start() {
-                self.hystart(waited);
+                self.hystart(self.setting.rtt + waited);
             }
             if !self.may_grow() {
                 continue;
@@ -365,8 +374,8 @@ impl Sender {
         steps.min(most).min(cwnd / 0.53).max(2.0) as u32
     }
 
-    fn hystart(&mut self, waited: Duration) {
-        let (rtt, now, state) = (self.setting.rtt, self.now, &mut self.hystart);
+    fn hystart(&mut self, sample: Duration) {
+        let (rtt, now, state) = (self.least_rtt, self.now, &mut self.hystart);
         if self.delivered_packets > state.round_ends {
             *state = Hystart {
                 round_ends: self.sent_packets,
@@ -385,9 +394,9 @@ impl Sender {
         }
         if state.samples < HYSTART_SAMPLES {
             state.samples += 1;
-            state.least = Some(state.least.map_or(waited, |least| least.min(waited)));
+            state.least = Some(state.least.map_or(sample, |least| least.min(sample)));
         } else if let Some(least) = state.least {
-            is_found |= least >= (rtt / 8).clamp(HYSTART_DELAY.0, HYSTART_DELAY.1);
+            is_found |= least >= rtt + (rtt / 8).clamp(HYSTART_DELAY.0, HYSTART_DELAY.1);
         }
         if is_found {
             (self.ssthresh_packets, self.has_filled) = (self.cwnd_packets, true);
