@@ -17,7 +17,7 @@ use crate::policy::{Decision, Observation, Policy};
 use crate::product::Product;
 use crate::share::Claim;
 use crate::space::{START_BYTES_PER_S, Space, bulk_depth_bytes, held_bytes, part_depth_bytes};
-use crate::threshold::Threshold;
+use crate::threshold::{Held, Threshold};
 use crate::wary::window_rate;
 
 /// A window that grows is spread over a third of the round trip: after half of one CUBIC takes the line for full.
@@ -71,6 +71,15 @@ impl Auto {
         self.granted_bytes_per_s.is_some() && self.cap.is_wary_of_device()
     }
 
+    /// What holds bulk back besides its window.
+    fn held(&self, seen: &Observation) -> Held {
+        match self.granted_bytes_per_s {
+            Some(_) if self.knows_device() => Held::ByDevice,
+            Some(_) if seen.paced_one_by_one => Held::ByPart,
+            _ => Held::No,
+        }
+    }
+
     /// How fast bulk is handed over as long as nobody knows what the device takes.
     fn growing_bytes_per_s(&self) -> u64 {
         let arrived = self.cap.claim().and_then(|claim| claim.rate_bytes_per_s).unwrap_or(0);
@@ -88,7 +97,7 @@ impl Policy for Auto {
             part_bytes_per_s: self.part_bytes_per_s(),
         };
         self.cap.observe(seen, &self.product, cut, elsewhere);
-        self.threshold.observe(seen, cut, self.knows_device());
+        self.threshold.observe(seen, cut, self.held(seen));
         self.arrival.observe(seen);
         self.is_by_hand = seen.paced_one_by_one;
         self.window_bytes_per_s =
@@ -109,8 +118,7 @@ impl Policy for Auto {
         let handed = by_hand.filter(|_| self.cap.is_bulk()).map(|rate| match part {
             // The process that knows of all that go out here knows what the ring takes.
             Some(part) if knows_device => part,
-            Some(_) => rate,
-            None => rate.min(self.growing_bytes_per_s()),
+            _ => rate.min(self.growing_bytes_per_s()),
         });
         let burst_bytes_per_s = handed.or_else(|| lone.and_then(Space::bytes_per_s));
         let depth_bytes = self.space.depth_bytes();

@@ -88,6 +88,12 @@ impl Process {
         Process { senders, sharing: Sharing::new(), gate_bytes: 0, next_look: Instant::ZERO }
     }
 
+    /// One more, from now on.
+    fn join(&mut self) {
+        let newcomer = self.senders[0].sender.beside();
+        self.senders.push(Bulk::new(newcomer));
+    }
+
     /// What each has carried until then.
     fn until(&mut self, end: Duration) -> Vec<u64> {
         while self.senders[0].sender.now < Instant::ZERO + end {
@@ -158,6 +164,27 @@ fn behind_any_ring_all_together_fill_the_line_and_share_it() {
             let (line, fairness) = shares(&mut process, Duration::from_secs(20), Duration::from_secs(40));
             assert!(line >= least(congestion, rtt_ms), "{count}: {line:.3} of the line: {setting:?}");
             assert!(fairness >= 0.98, "{count}: {fairness:.3}: {setting:?}");
+        }
+    }
+}
+
+/// Somebody comes when the others have had the line to themselves, at any time of what they do then.
+#[test]
+fn a_newcomer_has_its_share_after_twenty_round_trips() {
+    let (rtt, window) = (Duration::from_millis(16), Duration::from_secs(2));
+    for (ring_packets, others) in
+        [80, 256, 1024, 4096].into_iter().flat_map(|ring| [1, 2, 3, 7].map(|others| (ring, others)))
+    {
+        let setting = Setting { forgets_freely: true, ..Setting::new(Congestion::Cubic, rtt, ring_packets) };
+        for comes in (0..8).map(|n| Duration::from_millis(5000 + 37 * n)) {
+            let mut process = Process::new(setting, others);
+            process.until(comes);
+            process.join();
+            let before = process.until(comes + 20 * rtt)[others];
+            let bytes = process.until(comes + 20 * rtt + window)[others] - before;
+            let part = LINE as f64 * window.as_secs_f64() / (others + 1) as f64;
+            let share = bytes as f64 / part;
+            assert!(share >= 0.85, "{share:.2} beside {others} after {comes:?}: {setting:?}");
         }
     }
 }

@@ -188,7 +188,15 @@ impl Cap {
         // A window that doubles makes a queue of a whole product within a round trip: no time to lose. The
         // delivery rate is that of a round trip ago, so the line is a little faster.
         if is_sending && matches!(self.stage, Stage::Ramp) && path.has_queue(seen.rtt) {
-            self.stage = self.capped(125, 0, 0);
+            // While a newcomer has little of its part, the queue is that of those whose part is more, who give way. By
+            // hand it is handed over as it grows; the kernel would let out a whole window.
+            let has_little = part_bytes_per_s.is_some_and(|part| self.delivered.max() < part / 2);
+            let is_of_others = has_little && seen.paced_one_by_one;
+            self.stage = if is_of_others {
+                Stage::Crowded { rounds_left: OPEN_ROUNDS }
+            } else {
+                self.capped(125, 0, 0)
+            };
         }
         self.lost = seen.retransmitted_packets.max(self.lost);
         // The queue may be that of our own device, which loses nothing and cuts the window all the same.
@@ -201,7 +209,9 @@ impl Cap {
         let is_unaware = match self.stage {
             Stage::Ramp => has_overflowed,
             Stage::Capped { .. } => has_filled_device,
-            Stage::Wary(_) | Stage::Crowded { .. } => false,
+            // Whoever fills it, the process that knows of all who go out here shares it.
+            Stage::Crowded { .. } => has_filled_device && seen.paced_one_by_one,
+            Stage::Wary(_) => false,
         };
         if is_sending && is_unaware {
             // At once: a second cut of the window costs more than the packets.

@@ -34,14 +34,25 @@ const PART: u64 = 4;
 /// Thresholds from here on are none.
 pub const NO_THRESHOLD_PACKETS: u32 = 1 << 30;
 
+/// What holds back bulk that is handed over at its time, besides its window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Held {
+    /// Nothing that somebody else knows of.
+    No,
+    /// Its part of what all carry who go out there.
+    ByPart,
+    /// Its part of what is known that the device takes.
+    ByDevice,
+}
+
 /// See the file's beginning.
 #[derive(Clone, Debug)]
 pub(crate) struct Threshold {
     is_known: bool,
     /// What there is now says nothing.
     is_unfounded: bool,
-    /// The last cut was one by the device.
-    is_cut_here: bool,
+    /// The last cut, if it was cut.
+    cut: Option<WindowKind>,
     early: Early,
     forgotten: u32,
     next_at: Instant,
@@ -53,7 +64,7 @@ impl Threshold {
         Threshold {
             is_known: false,
             is_unfounded: false,
-            is_cut_here: false,
+            cut: None,
             early: Early::default(),
             forgotten: 0,
             next_at: Instant::ZERO,
@@ -63,13 +74,14 @@ impl Threshold {
 
     /// Takes what was seen, the cut if there was one, and whether it is known what the device takes, so that no more is
     /// handed over.
-    pub(crate) fn observe(&mut self, seen: &Observation, cut: Option<Cut>, knows_device: bool) {
+    pub(crate) fn observe(&mut self, seen: &Observation, cut: Option<Cut>, held: Held) {
         if !core::mem::replace(&mut self.is_known, true) {
             self.is_unfounded = is_inherited(seen);
         }
         if let Some(cut) = cut {
-            self.is_cut_here = cut.kind == WindowKind::CutHere;
-            self.is_unfounded = self.is_cut_here && (!seen.has_company || seen.forgets_freely);
+            self.cut = Some(cut.kind);
+            let is_cut_here = cut.kind == WindowKind::CutHere;
+            self.is_unfounded = is_cut_here && (!seen.has_company || seen.forgets_freely);
         }
         let is_lone = seen.backlog_bytes < BULK_BYTES;
         let burst_packets = seen.burst_bytes / u64::from(seen.mss_bytes.max(1));
@@ -82,13 +94,13 @@ impl Threshold {
         // A window that is twice what is under way would not grow.
         let is_used = u64::from(seen.cwnd_packets) < 2 * u64::from(seen.unacked_packets);
         let has_threshold = seen.ssthresh_packets < NO_THRESHOLD_PACKETS;
-        let is_bulk_kept_small = seen.forgets_freely
-            && knows_device
-            && self.is_cut_here
-            && has_threshold
-            && is_used
-            && !is_lone
-            && is_open;
+        let is_unasked = match self.cut {
+            Some(WindowKind::CutHere) => held == Held::ByDevice,
+            Some(_) => false,
+            None => held != Held::No,
+        };
+        let is_bulk_kept_small =
+            seen.forgets_freely && is_unasked && has_threshold && is_used && !is_lone && is_open;
         let is_early = self.early.observe(seen, cut);
         if !(is_early || is_lone_kept_small || is_bulk_kept_small) || seen.now < self.next_at {
             return;
@@ -142,7 +154,7 @@ mod tests {
             .iter()
             .map(|&(second, ssthresh_packets, state, cut)| {
                 let now = Instant::ZERO + Duration::from_secs(second);
-                threshold.observe(&Observation { now, ssthresh_packets, state, ..BURST }, cut, false);
+                threshold.observe(&Observation { now, ssthresh_packets, state, ..BURST }, cut, Held::No);
                 threshold.forgotten()
             })
             .collect();
@@ -170,7 +182,7 @@ mod tests {
         let look = |threshold: &mut Threshold, second, ssthresh_packets, cut| {
             let now = Instant::ZERO + Duration::from_secs(second);
             let seen = Observation { now, ssthresh_packets, has_company: true, ..BURST };
-            threshold.observe(&seen, cut, false);
+            threshold.observe(&seen, cut, Held::No);
             threshold.forgotten()
         };
         assert_eq!(look(&mut threshold, 0, 12, None), 1);
@@ -185,7 +197,7 @@ mod tests {
             let now = Instant::ZERO + Duration::from_secs(second);
             let min_rtt = Some(Duration::from_micros(300));
             let seen = Observation { now, min_rtt, ssthresh_packets: 80, ..BURST };
-            threshold.observe(&seen, cut(WindowKind::CutHere), false);
+            threshold.observe(&seen, cut(WindowKind::CutHere), Held::No);
         }
         assert_eq!(threshold.forgotten(), 0);
     }
@@ -208,7 +220,7 @@ mod tests {
         for (second, ssthresh_packets, state, cut) in looks {
             let before = threshold.forgotten();
             let now = Instant::ZERO + Duration::from_secs(second);
-            threshold.observe(&Observation { now, ssthresh_packets, state, ..BURST }, cut, false);
+            threshold.observe(&Observation { now, ssthresh_packets, state, ..BURST }, cut, Held::No);
             if threshold.forgotten() > before {
                 at.push(second);
             }
@@ -217,13 +229,14 @@ mod tests {
     }
 
     /// How often it is forgotten in ten seconds of looks, ten each second, at what a cut after the first has left.
-    fn forgotten_after(kind: WindowKind, seen: Observation, knows_device: bool) -> u32 {
+    fn forgotten_after(kind: impl Into<Option<WindowKind>>, seen: Observation, held: Held) -> u32 {
+        let cut = kind.into().and_then(cut);
         let mut threshold = Threshold::new();
         threshold.is_known = true;
         for look in 0..100 {
             let now = Instant::ZERO + Duration::from_millis(look * 100);
-            let cut = cut(kind).filter(|_| look == 1);
-            threshold.observe(&Observation { now, ssthresh_packets: 700, ..seen }, cut, knows_device);
+            let cut = cut.filter(|_| look == 0);
+            threshold.observe(&Observation { now, ssthresh_packets: 700, ..seen }, cut, held);
         }
         threshold.forgotten()
     }
@@ -241,23 +254,29 @@ mod tests {
             forgets_freely: true,
             ..BURST
         };
-        assert_eq!(forgotten_after(here, bulk, true), 50, "a look every 100 ms, and a pause of 128");
-        assert_eq!(forgotten_after(here, bulk, false), 0, "it is what holds the bulk back");
-        assert_eq!(forgotten_after(loss, bulk, true), 0, "the path was full");
+        assert_eq!(
+            forgotten_after(here, bulk, Held::ByDevice),
+            50,
+            "a look every 100 ms, and a pause of 128"
+        );
+        assert_eq!(forgotten_after(here, bulk, Held::ByPart), 0, "it is what holds the bulk back");
+        assert_eq!(forgotten_after(loss, bulk, Held::ByDevice), 0, "the path was full");
+        assert_eq!(forgotten_after(None, bulk, Held::ByPart), 50, "what HyStart found was its part");
+        assert_eq!(forgotten_after(None, bulk, Held::No), 0, "it may have found the line");
         let paced = Observation { forgets_freely: false, ..bulk };
-        assert_eq!(forgotten_after(here, paced, true), 0, "that costs more than it brings");
+        assert_eq!(forgotten_after(here, paced, Held::ByDevice), 0, "that costs more than it brings");
         let large = Observation { cwnd_packets: 1800, ..bulk };
-        assert_eq!(forgotten_after(here, large, true), 0, "it would not grow");
+        assert_eq!(forgotten_after(here, large, Held::ByDevice), 0, "it would not grow");
     }
 
     #[test]
     fn of_a_block_that_does_not_fit_if_it_is_free() {
         let here = WindowKind::CutHere;
         let lone = Observation { burst_bytes: 2 << 20, backlog_bytes: 1 << 20, ..BURST };
-        assert_eq!(forgotten_after(here, Observation { forgets_freely: true, ..lone }, false), 1);
-        assert_eq!(forgotten_after(here, lone, false), 0, "half of it fits, and it would be paced");
+        assert_eq!(forgotten_after(here, Observation { forgets_freely: true, ..lone }, Held::No), 1);
+        assert_eq!(forgotten_after(here, lone, Held::No), 0, "half of it fits, and it would be paced");
         let company = Observation { forgets_freely: true, has_company: true, ..lone };
-        assert_eq!(forgotten_after(here, company, false), 1);
+        assert_eq!(forgotten_after(here, company, Held::No), 1);
     }
 
     #[test]

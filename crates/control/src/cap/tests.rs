@@ -277,6 +277,20 @@ fn a_packet_lost_by_chance_is_no_overflow() {
 }
 
 #[test]
+fn while_it_has_little_of_its_part_a_queue_is_that_of_others() {
+    let is_capped = |part_bytes_per_s, paced_one_by_one| {
+        let elsewhere = Elsewhere { part_bytes_per_s, ..Elsewhere::default() };
+        let mut path = Path { others: true, paced_one_by_one, elsewhere, ..Path::new() };
+        path.rounds(12);
+        path.pacing() != Some(UNCAPPED)
+    };
+    assert!(!is_capped(Some(3 * LINE), true));
+    assert!(is_capped(Some(3 * LINE), false), "the kernel would let out a whole window");
+    assert!(is_capped(Some(LINE), true), "it has most of it");
+    assert!(is_capped(None, true));
+}
+
+#[test]
 fn the_cap_is_lifted_when_others_fill_the_queue() {
     let mut path = Path::new();
     path.rounds(60);
