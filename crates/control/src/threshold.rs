@@ -12,7 +12,8 @@
 //! is taken as it is. On a path below a millisecond a window is soon what it was.
 //!
 //! Bulk that is handed over as its device takes it needs no window to hold it back. If it is free to forget, it does so
-//! after every cut by the device: the window doubles to twice what is under way, and that bears the next one.
+//! after every cut by the device: the window doubles to twice what is under way, and that bears the next one. What HyStart
+//! finds while a part of what all carry is handed over is that part and not the line, so a newcomer forgets it too.
 
 use core::time::Duration;
 
