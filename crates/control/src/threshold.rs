@@ -286,4 +286,34 @@ mod tests {
         // It found that one itself.
         check(&[(0, u32::MAX, OPEN, None), (1, 300, OPEN, None)], &[0, 0]);
     }
+
+    #[test]
+    fn of_a_slow_start_that_ended_too_early_no_more_often_for_being_free() {
+        let rtt = Duration::from_millis(100);
+        let seconds = |forgets_freely| {
+            let mut threshold = Threshold::new();
+            threshold.is_known = true;
+            let mut forgets = |round: u32| {
+                let before = threshold.forgotten();
+                let packets = (0..round).fold(1000, |packets, _| packets * 51 / 50);
+                let seen = Observation {
+                    now: Instant::ZERO + round * rtt,
+                    rtt,
+                    min_rtt: Some(rtt),
+                    ssthresh_packets: 1000,
+                    cwnd_packets: packets,
+                    unacked_packets: packets,
+                    backlog_bytes: 64 << 20,
+                    burst_bytes: 64 << 20,
+                    forgets_freely,
+                    ..BURST
+                };
+                threshold.observe(&seen, None, Held::No);
+                threshold.forgotten() > before
+            };
+            (0..200).filter(|round| forgets(*round)).map(|round| round / 10).collect::<Vec<_>>()
+        };
+        assert_eq!(seconds(true), seconds(false));
+        assert_eq!(seconds(true).len(), 5, "pauses of 1, 2, 4 and 8 seconds: {:?}", seconds(true));
+    }
 }
