@@ -6,6 +6,7 @@ use core::time::Duration;
 use event::Instant;
 
 use crate::policy::Observation;
+use crate::space::worth_bytes;
 use crate::testing::sender::{Congestion, LINE, MSS, Sender, Setting, TICK};
 use crate::{Choice, Sharing};
 
@@ -39,8 +40,7 @@ impl Bulk {
             Some(rate) => {
                 let gained = rate * TICK.as_micros() as u64 / 1_000_000;
                 self.filled_bytes = (self.filled_bytes + gained).min(decision.burst_depth_bytes);
-                // As `engine::Spacing` has it.
-                let least = (decision.burst_depth_bytes / 3).min((rate / 9000).max(6 << 10));
+                let least = worth_bytes(decision.burst_depth_bytes, Some(rate));
                 self.was_short |= self.filled_bytes < least;
                 if self.filled_bytes < least { 0 } else { self.filled_bytes.min(room_bytes).min(gate_bytes) }
             }
@@ -113,7 +113,7 @@ impl Process {
         };
         self.gate_bytes = (self.gate_bytes + rate * TICK.as_micros() as u64 / 1_000_000).min(depth_bytes);
         for bulk in &mut self.senders {
-            let is_worth_it = self.gate_bytes >= (depth_bytes / 3).min((rate / 9000).max(6 << 10));
+            let is_worth_it = self.gate_bytes >= worth_bytes(depth_bytes, None);
             self.gate_bytes -= bulk.step(if is_worth_it { self.gate_bytes } else { 0 });
         }
     }

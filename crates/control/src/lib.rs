@@ -44,5 +44,6 @@ pub use crowd::{Arrived, Burst, BurstStart, Crowd};
 pub use monitor::Monitor;
 pub use policy::{Decision, Observation, Policy, UNCAPPED};
 pub use share::{Claim, Handed, Sharing};
+pub use space::worth_bytes;
 pub use threshold::NO_THRESHOLD_PACKETS;
 pub use word::{PART_LASTS, Word, Words};

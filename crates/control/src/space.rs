@@ -34,6 +34,12 @@ const BULK_DEPTH_MIN_BYTES: u64 = 12 << 10;
 /// Of what is handed over the kernel holds as much as goes out in such a part of a second, and this at least.
 const HELD_PER_S: u64 = 6000;
 const HELD_MIN_BYTES: u64 = 6 << 10;
+/// Less than this part of a bucket is not worth a wake-up.
+const LEAST_PART: u64 = 3;
+/// Nor is more than this awaited where another bucket follows that all share: so much as comes together in such a part of a
+/// second, and this at least. While they wait that one runs over.
+const LEAST_PER_S: u64 = 9000;
+const LEAST_BYTES: u64 = 6 << 10;
 /// A device that was full all the same has less room: half of it, and half of that.
 const HALVINGS_MAX: u32 = 2;
 /// Bursts on shorter paths are not spaced: there is no pause in which a window could be unused.
@@ -93,6 +99,13 @@ pub(crate) fn part_depth_bytes(bytes_per_s: u64) -> u64 {
 /// window lets it.
 pub(crate) fn held_bytes(bytes_per_s: u64, depth_bytes: u64) -> u64 {
     (bytes_per_s / HELD_PER_S).max(HELD_MIN_BYTES).min(depth_bytes / 2)
+}
+
+/// What has to be in a bucket of such a depth for anything to be handed over, unless less is all that there is;
+/// `bytes_per_s` is its rate if another bucket follows that all share.
+pub fn worth_bytes(depth_bytes: u64, bytes_per_s: Option<u64>) -> u64 {
+    let part = depth_bytes / LEAST_PART;
+    bytes_per_s.map_or(part, |rate| part.min((rate / LEAST_PER_S).max(LEAST_BYTES)))
 }
 
 impl Space {

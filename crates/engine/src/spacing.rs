@@ -3,15 +3,8 @@
 
 use std::time::Duration;
 
-use control::Burst;
+use control::{Burst, worth_bytes};
 use event::Instant;
-
-/// Less than this part of it is not worth a wake-up, unless it is all that there is.
-const LEAST_PART: u64 = 3;
-/// Nor is more than this awaited by those who go on through another bucket: so much as comes together in such a part of a
-/// second, and this at least. While they wait that one runs over.
-const LEAST_PER_S: u64 = 9000;
-const LEAST_BYTES: u64 = 6 << 10;
 
 /// A bucket.
 #[derive(Clone, Copy, Debug)]
@@ -143,10 +136,7 @@ impl Spacing {
     }
 
     fn least_bytes(&self, waiting_bytes: usize) -> u64 {
-        let least = match self.bytes_per_s.filter(|_| self.goes_on) {
-            Some(rate) => (self.depth_bytes / LEAST_PART).min((rate / LEAST_PER_S).max(LEAST_BYTES)),
-            None => self.depth_bytes / LEAST_PART,
-        };
+        let least = worth_bytes(self.depth_bytes, self.bytes_per_s.filter(|_| self.goes_on));
         // Nothing waits for nothing.
         least.min(waiting_bytes as u64).max(1)
     }
