@@ -36,7 +36,7 @@ impl Bulk {
         let notsent_bytes = self.sender.info().backlog_bytes;
         let room_bytes = decision.held_bytes.unwrap_or(NOTSENT_BYTES).saturating_sub(notsent_bytes);
         let bytes = match decision.burst_bytes_per_s {
-            None => room_bytes,
+            None => room_bytes.min(gate_bytes),
             Some(rate) => {
                 let gained = rate * TICK.as_micros() as u64 / 1_000_000;
                 self.filled_bytes = (self.filled_bytes + gained).min(decision.burst_depth_bytes);
