@@ -73,10 +73,12 @@ impl Auto {
 
     /// What holds bulk back besides its window.
     fn held(&self, seen: &Observation) -> Held {
-        match self.granted_bytes_per_s {
-            Some(_) if self.knows_device() => Held::ByDevice,
-            Some(_) if seen.paced_one_by_one => Held::ByPart,
-            _ => Held::No,
+        if self.knows_device() {
+            Held::ByDevice
+        } else if seen.paced_one_by_one && self.granted_bytes_per_s.is_some() {
+            Held::ByPart
+        } else {
+            Held::No
         }
     }
 

@@ -8,7 +8,8 @@
 //! than we thought, and the cap is lifted. A queue too small to show in the round trip before it overflows shows as
 //! loss: when a round loses more than chance would take, the cap is what was delivered, and from there it feels its way
 //! (`wary.rs`). If the queue stays although we slowed down, others are filling it, and the cap is lifted so that they do
-//! not take our share. Paths shorter than a millisecond are not paced: their windows are small and the timers would cost
+//! not take our share; so it is from the beginning for a newcomer whose data are handed over, until it has half of its part
+//! of what all carry. Paths shorter than a millisecond are not paced: their windows are small and the timers would cost
 //! more than they give.
 
 use core::time::Duration;

@@ -56,7 +56,7 @@ const QUEUE_LASTS: Duration = Duration::from_secs(2);
 const QUEUE_ROUNDS: u32 = 8;
 /// Who uses less than its part is left so many times what it does use, and may grow.
 const GROWTH: u64 = 2;
-/// Who uses nothing of its part of a ring begins with one of so many of it.
+/// Who uses nothing of its part of a ring begins with one of so many of it, which the others leave to it.
 const FIRST_SHARE: u64 = 16;
 /// Beyond its part, so that a line that has become faster is found.
 const HEADROOM_PERCENT: u64 = 104;
@@ -114,7 +114,7 @@ impl Sharing {
             has_refused: handed().any(|handed| handed.is_refused),
         });
         let Some(taken) = self.ring.bytes_per_s() else { return vec![None; claims.len()] };
-        let parts = parts(taken, &counted, Counted::left_of);
+        let parts = parts(taken, &counted, Counted::left_of_ring);
         of_counted(
             claims,
             is_behind,
@@ -132,7 +132,7 @@ impl Sharing {
         if counted.len() < 2 || now >= self.queue_until || line == 0 {
             return vec![None; claims.len()];
         }
-        let parts = parts(line, &counted, |sender, _| sender.grown());
+        let parts = parts(line, &counted, Counted::left_of_line);
         of_counted(
             claims,
             |_| true,
@@ -184,14 +184,19 @@ impl Counted {
         self.rate_bytes_per_s.saturating_mul(GROWTH)
     }
 
-    /// What others leave to it of a part that is more: nobody who comes has to wait until they go.
-    fn left_of(&self, part: u64) -> u64 {
+    /// What others leave to it of a part of a line that is more: it pushes in where it has none yet.
+    fn left_of_line(&self, _part: u64) -> u64 {
+        self.grown()
+    }
+
+    /// The same of a ring, where nobody who comes is to wait for what others leave in the bucket that all share.
+    fn left_of_ring(&self, part: u64) -> u64 {
         self.grown().max(part / FIRST_SHARE)
     }
 
     /// What it may send at most if this is its part of a ring, which has no room for what others use of it.
     fn of_ring(&self, part: u64) -> u64 {
-        part.min(self.left_of(part)).max(PACED_MIN)
+        part.min(self.left_of_ring(part)).max(PACED_MIN)
     }
 
     /// What it may send at most if this is its part of a line.
@@ -308,7 +313,7 @@ mod tests {
     #[test]
     fn a_small_window_is_not_starved_and_the_others_have_the_rest() {
         let claims = [claim(1, 3_000_000), claim(1, 57_000_000), claim(1, 57_000_000)];
-        let parts = parts(LINE, &counted(&claims, |_| true), |sender, _| sender.grown());
+        let parts = parts(LINE, &counted(&claims, |_| true), Counted::left_of_line);
         assert_eq!(parts[0], LINE / 3, "it may have its part at any time");
         let rest = (LINE - 6_000_000) / 2;
         assert_eq!(parts[1..], [rest, rest]);
@@ -317,7 +322,7 @@ mod tests {
     #[test]
     fn lines_that_are_not_shared_are_not_throttled() {
         let (fast, slow) = (claim(1, 1_000_000_000), claim(1, 10_000_000));
-        let parts = parts(1_010_000_000, &counted(&[fast, slow], |_| true), |sender, _| sender.grown());
+        let parts = parts(1_010_000_000, &counted(&[fast, slow], |_| true), Counted::left_of_line);
         assert!(parts[0] >= 990_000_000 / 100 * 99 && parts[1] > 10_000_000, "{parts:?}");
     }
 
@@ -397,7 +402,7 @@ mod tests {
     fn weights_divide_small_lines_as_well() {
         let weights = [65_536, 32_768, 32_768, 21_845];
         let claims = weights.map(|weight| claim(weight, 1 << 30));
-        let parts = parts(1 << 20, &counted(&claims, |_| true), |sender, _| sender.grown());
+        let parts = parts(1 << 20, &counted(&claims, |_| true), Counted::left_of_line);
         let all: u32 = weights.iter().sum();
         for (part, weight) in parts.iter().zip(weights) {
             let expected = (1 << 20) * u64::from(weight) / u64::from(all);

@@ -73,8 +73,7 @@ impl Threshold {
         }
     }
 
-    /// Takes what was seen, the cut if there was one, and whether it is known what the device takes, so that no more is
-    /// handed over.
+    /// Takes what was seen, the cut if there was one, and what holds bulk back.
     pub(crate) fn observe(&mut self, seen: &Observation, cut: Option<Cut>, held: Held) {
         if !core::mem::replace(&mut self.is_known, true) {
             self.is_unfounded = is_inherited(seen);
@@ -95,13 +94,13 @@ impl Threshold {
         // A window that is twice what is under way would not grow.
         let is_used = u64::from(seen.cwnd_packets) < 2 * u64::from(seen.unacked_packets);
         let has_threshold = seen.ssthresh_packets < NO_THRESHOLD_PACKETS;
-        let is_unasked = match self.cut {
+        let is_held = match self.cut {
             Some(WindowKind::CutHere) => held == Held::ByDevice,
             Some(_) => false,
             None => held != Held::No,
         };
         let is_bulk_kept_small =
-            seen.forgets_freely && is_unasked && has_threshold && is_used && !is_lone && is_open;
+            seen.forgets_freely && is_held && has_threshold && is_used && !is_lone && is_open;
         let is_early = self.early.observe(seen, cut);
         if !(is_early || is_lone_kept_small || is_bulk_kept_small) || seen.now < self.next_at {
             return;
@@ -229,7 +228,7 @@ mod tests {
         assert_eq!(at, [1, 2, 4, 8, 16, 32]);
     }
 
-    /// How often it is forgotten in ten seconds of looks, ten each second, at what a cut after the first has left.
+    /// How often it is forgotten in ten seconds of looks, ten each second, at what a cut at the first has left, if there was one.
     fn forgotten_after(kind: impl Into<Option<WindowKind>>, seen: Observation, held: Held) -> u32 {
         let cut = kind.into().and_then(cut);
         let mut threshold = Threshold::new();
