@@ -18,7 +18,7 @@ use core::time::Duration;
 
 use event::{Host, Instant, WindowKind, WindowNotice};
 
-use crate::cap::BULK_BYTES;
+use crate::bulk::cap::BULK_BYTES;
 
 /// On shorter paths a window grows back soon, and a queue does not show in the noise.
 const LONG_MIN_RTT: Duration = Duration::from_millis(5);

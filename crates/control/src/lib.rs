@@ -5,45 +5,24 @@
 //! initiator and the target translate its decisions. [`Choice`] names the policies; what each is good for, with what
 //! was measured, is in `docs/control.md`, how the default works in `docs/auto.md`.
 
-mod arrival;
-mod auto;
-#[cfg(test)]
-mod beside;
-#[cfg(test)]
 mod bulk;
-mod cap;
-mod choice;
-mod claimant;
 mod connections;
-mod counter;
-mod crowd;
-mod cuts;
-mod early;
-mod max_filter;
-mod monitor;
-mod none;
-mod pace;
+mod lone;
+mod measure;
 mod policy;
-mod product;
-mod ring;
-mod share;
-mod space;
-mod study;
+mod sharing;
+mod tell;
 #[cfg(test)]
 mod testing;
-mod threshold;
-mod train;
-mod unqueued;
-mod wary;
-mod word;
+mod window;
 
-pub use cap::BULK_BYTES;
-pub use choice::Choice;
+pub use bulk::cap::BULK_BYTES;
 pub use connections::{Connections, Traffic};
-pub use crowd::{Arrived, Burst, BurstStart, Crowd};
-pub use monitor::Monitor;
+pub use lone::crowd::{Arrived, Burst, BurstStart, Crowd};
+pub use lone::space::worth_bytes;
+pub use policy::choice::Choice;
 pub use policy::{Decision, Observation, Policy, UNCAPPED};
-pub use share::{Claim, Handed, Sharing};
-pub use space::worth_bytes;
-pub use threshold::NO_THRESHOLD_PACKETS;
-pub use word::{PART_LASTS, Word, Words};
+pub use sharing::share::{Claim, Handed, Sharing};
+pub use tell::monitor::Monitor;
+pub use tell::word::{PART_LASTS, Word, Words};
+pub use window::threshold::NO_THRESHOLD_PACKETS;

@@ -1,12 +1,18 @@
-//! What every policy sees and decides.
+//! What every policy sees and decides, and the policies, a file each.
+
+pub(crate) mod auto;
+pub(crate) mod choice;
+pub(crate) mod none;
+pub(crate) mod pace;
+pub(crate) mod study;
 
 use core::fmt;
 use core::time::Duration;
 
 use event::{CongestionState, Decided, Instant, WindowNotice};
 
-use crate::crowd::Arrived;
-use crate::share::Claim;
+use crate::lone::crowd::Arrived;
+use crate::sharing::share::Claim;
 
 /// What one end saw of one connection, a hundred times per second or more while it is busy.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -1,6 +1,8 @@
 //! What tests begin with.
 
-pub(crate) mod sender;
+mod beside;
+mod bulk;
+mod sender;
 
 use core::time::Duration;
 

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use event::{Instant, WindowKind, WindowNotice};
 
-use crate::cuts::Cuts;
+use crate::measure::cuts::Cuts;
 use crate::policy::Observation;
 
 /// Least time between two notices.

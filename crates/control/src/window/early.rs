@@ -12,10 +12,10 @@ use core::time::Duration;
 
 use event::{CongestionState, Instant};
 
-use crate::cap::{BULK_BYTES, has_small_queue};
-use crate::cuts::Cut;
+use crate::bulk::cap::{BULK_BYTES, has_small_queue};
+use crate::measure::cuts::Cut;
 use crate::policy::Observation;
-use crate::threshold::NO_THRESHOLD_PACKETS;
+use crate::window::threshold::NO_THRESHOLD_PACKETS;
 
 /// Rounds on end without a queue.
 const ROUNDS: u32 = 6;

@@ -3,11 +3,11 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::auto::Auto;
-use crate::none::Fixed;
-use crate::pace::Pace;
 use crate::policy::Policy;
-use crate::study::Study;
+use crate::policy::auto::Auto;
+use crate::policy::none::Fixed;
+use crate::policy::pace::Pace;
+use crate::policy::study::Study;
 
 /// Which policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

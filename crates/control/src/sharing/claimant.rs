@@ -5,8 +5,8 @@ use core::time::Duration;
 
 use event::Instant;
 
-use crate::counter::Counter;
-use crate::share::{Claim, queue_lasts};
+use crate::measure::counter::Counter;
+use crate::sharing::share::{Claim, queue_lasts};
 
 /// A queue that stands for so long, and for a round trip, is one that its senders make together: one of a moment is what a
 /// host or a path that stood still has left, and says nothing of what the line carries.

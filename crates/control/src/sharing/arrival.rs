@@ -8,11 +8,11 @@ use core::time::Duration;
 
 use event::Instant;
 
-use crate::cap::{PACED_MIN_RTT, has_queue};
-use crate::claimant::{Claimant, Queue};
+use crate::bulk::cap::{PACED_MIN_RTT, has_queue};
+use crate::measure::unqueued::Unqueued;
 use crate::policy::Observation;
-use crate::share::Claim;
-use crate::unqueued::Unqueued;
+use crate::sharing::claimant::{Claimant, Queue};
+use crate::sharing::share::Claim;
 
 /// Time over which a rate is measured, at least this and so many round trips: what waited behind a packet that was lost
 /// comes all at once, a round trip late.

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use event::Instant;
 
-use crate::counter::Counter;
+use crate::measure::counter::Counter;
 
 /// Data of a lone request that are about to be handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

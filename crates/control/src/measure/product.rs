@@ -6,8 +6,8 @@
 
 use core::time::Duration;
 
-use crate::counter::Counter;
-use crate::max_filter::MaxFilter;
+use crate::measure::counter::Counter;
+use crate::measure::max_filter::MaxFilter;
 use crate::policy::Observation;
 
 /// Least payload outstanding: also enough to keep a fast short line busy.

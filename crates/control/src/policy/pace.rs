@@ -2,13 +2,13 @@
 //! (`cap.rs`). A lone request is paced without a cap, at its window over the round trip. Where the device takes packets one
 //! by one the kernel's pacing is too dear, and data are handed to TCP at the rate that the kernel would have.
 
-use crate::cap::{Cap, Elsewhere, PACED_MIN};
-use crate::cuts::Cuts;
-use crate::none::Fixed;
+use crate::bulk::cap::{Cap, Elsewhere, PACED_MIN};
+use crate::bulk::wary::window_rate;
+use crate::lone::space::{BURST_DEPTH_BYTES, bulk_depth_bytes, held_bytes};
+use crate::measure::cuts::Cuts;
+use crate::measure::product::Product;
+use crate::policy::none::Fixed;
 use crate::policy::{Decision, Observation, Policy};
-use crate::product::Product;
-use crate::space::{BURST_DEPTH_BYTES, bulk_depth_bytes, held_bytes};
-use crate::wary::window_rate;
 
 /// What the kernel paces a window at, in percent of it over the round trip: up to half of its threshold, and from there
 /// on (`tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio` as they are unless told; what a host has set is not asked).

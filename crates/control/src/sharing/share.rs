@@ -16,10 +16,10 @@ use core::time::Duration;
 
 use event::Instant;
 
-use crate::cap::PACED_MIN;
-use crate::max_filter::MaxFilter;
-use crate::ring::{Ring, Seen};
-use crate::space::bulk_depth_bytes;
+use crate::bulk::cap::PACED_MIN;
+use crate::lone::space::bulk_depth_bytes;
+use crate::measure::max_filter::MaxFilter;
+use crate::sharing::ring::{Ring, Seen};
 
 /// One sender in bulk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

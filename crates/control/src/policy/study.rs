@@ -5,9 +5,9 @@
 
 use event::{WindowKind, WindowNotice};
 
-use crate::none::Fixed;
+use crate::measure::product::Product;
+use crate::policy::none::Fixed;
 use crate::policy::{Decision, Observation, Policy};
-use crate::product::Product;
 
 /// See the file's beginning.
 #[derive(Clone, Debug)]

@@ -16,16 +16,16 @@ use core::time::Duration;
 
 use event::{Instant, WindowKind};
 
-use crate::claimant::{Claimant, Queue};
-use crate::counter::Counter;
-use crate::cuts::Cut;
-use crate::max_filter::MaxFilter;
+use crate::bulk::wary::{Round, Wary, open_rate, window_rate};
+use crate::measure::counter::Counter;
+use crate::measure::cuts::Cut;
+use crate::measure::max_filter::MaxFilter;
+use crate::measure::product::{Product, RATE_MIN_TIME};
+use crate::measure::unqueued::Unqueued;
 use crate::policy::{Observation, UNCAPPED};
-use crate::product::{Product, RATE_MIN_TIME};
-use crate::share::{Claim, Handed};
-use crate::threshold::NO_THRESHOLD_PACKETS;
-use crate::unqueued::Unqueued;
-use crate::wary::{Round, Wary, open_rate, window_rate};
+use crate::sharing::claimant::{Claimant, Queue};
+use crate::sharing::share::{Claim, Handed};
+use crate::window::threshold::NO_THRESHOLD_PACKETS;
 
 /// A sender that has had no more than this to send since it last had nothing is left uncapped, so that a lone request goes
 /// out at once.

@@ -15,11 +15,11 @@ use core::time::Duration;
 
 use event::{Instant, WindowKind};
 
-use crate::crowd::Arrived;
-use crate::cuts::Cut;
+use crate::bulk::wary::window_rate;
+use crate::lone::crowd::Arrived;
+use crate::measure::cuts::Cut;
+use crate::measure::train::{Measured, Train};
 use crate::policy::Observation;
-use crate::train::{Measured, Train};
-use crate::wary::window_rate;
 
 /// The most that is handed over at one time: 68 packets, where the smallest ring that cards have is 80; on a fast line what
 /// it carries in a quarter of a millisecond, since nobody wakes up more often than that. A shorter burst needs no spacing.

@@ -19,11 +19,11 @@ use core::time::Duration;
 
 use event::{CongestionState, Instant, WindowKind};
 
-use crate::cap::BULK_BYTES;
-use crate::cuts::Cut;
-use crate::early::Early;
+use crate::bulk::cap::BULK_BYTES;
+use crate::lone::space::SPACED_MIN_RTT;
+use crate::measure::cuts::Cut;
 use crate::policy::Observation;
-use crate::space::SPACED_MIN_RTT;
+use crate::window::early::Early;
 
 /// Between two times at least, where it is free, in round trips: the window has doubled that often.
 const FREE_PAUSE_ROUNDS: u32 = 8;

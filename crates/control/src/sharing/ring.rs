@@ -20,7 +20,7 @@ use core::time::Duration;
 
 use event::Instant;
 
-use crate::max_filter::MaxFilter;
+use crate::measure::max_filter::MaxFilter;
 
 /// Round trips after a refusal until everything has arrived that was sent before it.
 const SETTLING_ROUNDS: u32 = 4;

@@ -9,16 +9,16 @@
 
 use core::time::Duration;
 
-use crate::arrival::Arrival;
-use crate::cap::{BULK_BYTES, Cap, Elsewhere, PACED_MIN};
-use crate::crowd::Arrived;
-use crate::cuts::Cuts;
+use crate::bulk::cap::{BULK_BYTES, Cap, Elsewhere, PACED_MIN};
+use crate::bulk::wary::window_rate;
+use crate::lone::crowd::Arrived;
+use crate::lone::space::{START_BYTES_PER_S, Space, bulk_depth_bytes, held_bytes, part_depth_bytes};
+use crate::measure::cuts::Cuts;
+use crate::measure::product::Product;
 use crate::policy::{Decision, Observation, Policy};
-use crate::product::Product;
-use crate::share::Claim;
-use crate::space::{START_BYTES_PER_S, Space, bulk_depth_bytes, held_bytes, part_depth_bytes};
-use crate::threshold::{Held, Threshold};
-use crate::wary::window_rate;
+use crate::sharing::arrival::Arrival;
+use crate::sharing::share::Claim;
+use crate::window::threshold::{Held, Threshold};
 
 /// A window that grows is spread over a third of the round trip: after half of one CUBIC takes the line for full.
 const WINDOW_TIMES: u64 = 3;

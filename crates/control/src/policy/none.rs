@@ -3,9 +3,9 @@
 
 use core::time::Duration;
 
+use crate::lone::space::BURST_DEPTH_BYTES;
+use crate::measure::product::{COMMANDS_MIN, OUTSTANDING_MIN_BYTES, Product};
 use crate::policy::{Decision, Observation, Policy};
-use crate::product::{COMMANDS_MIN, OUTSTANDING_MIN_BYTES, Product};
-use crate::space::BURST_DEPTH_BYTES;
 
 /// How soon to look again: nothing follows from it but the table.
 const LOOK: Duration = Duration::from_millis(10);

@@ -1,0 +1,6 @@
+//! How those whom one process serves, or receives from, share a line and the ring of a device.
+
+pub(crate) mod arrival;
+pub(crate) mod claimant;
+pub(crate) mod ring;
+pub(crate) mod share;
