@@ -14,7 +14,7 @@
 
 use core::time::Duration;
 
-use event::{Instant, WindowKind};
+use event::{CongestionState, Instant, WindowKind};
 
 use crate::bulk::wary::{Round, Wary, open_rate, window_rate};
 use crate::measure::counter::Counter;
@@ -68,9 +68,13 @@ const SMALL_QUEUE_NOISE: Duration = Duration::from_millis(1);
 pub(crate) struct Cap {
     /// Rate of what this end sends, by the kernel's account.
     delivered: MaxFilter<10>,
-    /// Packets that had arrived at the last look, and bytes since the first.
+    /// Packets that had arrived at the last look, and bytes since the first, each packet counted as a full one: so does the
+    /// kernel, whose rates and pace are compared with this.
     arrived_packets: Option<u32>,
     arrived_bytes: u64,
+    /// The same to the byte, for what is handed over by hand: where blocks and their headers go out in portions, a packet in
+    /// forty is a small one.
+    exact_bytes: u64,
     counter: Counter,
     claimant: Claimant,
     unqueued: Unqueued,
@@ -138,6 +142,7 @@ impl Cap {
             delivered: MaxFilter::new(),
             arrived_packets: None,
             arrived_bytes: 0,
+            exact_bytes: 0,
             counter: Counter::default(),
             claimant: Claimant::default(),
             unqueued: Unqueued::default(),
@@ -231,7 +236,8 @@ impl Cap {
             false => Queue::Empty,
         };
         let times = (seen.rtt, self.counted_over(seen.rtt));
-        self.claimant.observe(seen.now, self.arrived_bytes, times, queue);
+        let arrived_bytes = if is_handed { self.exact_bytes } else { self.arrived_bytes };
+        self.claimant.observe(seen.now, arrived_bytes, times, queue);
         // A few milliseconds of acknowledgements that came together must not count for much.
         let rate = self.counter.rate(seen.now, self.arrived_bytes, RATE_MIN_TIME.max(path.min_rtt / 4));
         if let Stage::Wary(wary) = &mut self.stage {
@@ -378,6 +384,13 @@ impl Cap {
         let packets = seen.delivered_packets.wrapping_sub(before) as i32;
         let bytes = i64::from(packets) * i64::from(seen.mss_bytes);
         self.arrived_bytes = self.arrived_bytes.saturating_add_signed(bytes);
+        // While something is missing what arrives behind it is not acknowledged, but by packets.
+        let is_whole = matches!(seen.state, CongestionState::Open | CongestionState::Cwr);
+        self.exact_bytes = if is_whole {
+            self.exact_bytes.max(seen.moved_bytes.saturating_sub(seen.received_bytes))
+        } else {
+            self.exact_bytes.saturating_add_signed(bytes)
+        };
     }
 }
 

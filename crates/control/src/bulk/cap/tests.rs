@@ -21,6 +21,8 @@ struct Path {
     sent_bytes: u64,
     /// How much of the next arrivals is seen at every third look already.
     early_bytes: u64,
+    /// So many of a hundred packets more than if all were full.
+    small_percent: u64,
     others: bool,
     /// The kernel sends so much of what it is told, in percent.
     sent_percent: u64,
@@ -48,6 +50,7 @@ impl Path {
             arrived_bytes: 0,
             sent_bytes: 0,
             early_bytes: 0,
+            small_percent: 0,
             others: false,
             sent_percent: 100,
             line: LINE,
@@ -91,7 +94,8 @@ impl Path {
                 delivery_rate_bytes_per_s: delivered,
                 app_limited: false,
                 retransmitted_packets: self.lost,
-                delivered_packets: ((self.arrived_bytes + early_bytes) / 1448) as u32,
+                delivered_packets: ((self.arrived_bytes + early_bytes) * (100 + self.small_percent) / 144_800)
+                    as u32,
                 // What is on the line arrives at once here, but for the last.
                 unacked_packets: 1 + (self.sent_bytes.saturating_sub(self.arrived_bytes) / 1448) as u32,
                 mss_bytes: 1448,
@@ -132,6 +136,14 @@ fn outstanding_keeps_ahead_of_a_doubling_window() {
     path.rounds(20);
     let end = path.product.outstanding_bytes();
     assert!((LINE / 10 * 19 / 10..LINE / 10 * 21 / 10).contains(&end), "{end}");
+}
+
+#[test]
+fn what_is_handed_over_is_claimed_to_the_byte() {
+    let mut path = Path { paced_one_by_one: true, small_percent: 3, ..Path::new() };
+    path.rounds(30);
+    let claimed = path.cap.claim().and_then(|claim| claim.rate_bytes_per_s).expect("it has arrived");
+    assert!((LINE / 100 * 95..LINE / 1000 * 1005).contains(&claimed), "{claimed}");
 }
 
 #[test]
