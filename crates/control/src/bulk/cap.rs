@@ -72,8 +72,8 @@ pub(crate) struct Cap {
     /// kernel, whose rates and pace are compared with this.
     arrived_packets: Option<u32>,
     arrived_bytes: u64,
-    /// The same to the byte, for what is handed over by hand: where blocks and their headers go out in portions, a packet in
-    /// forty is a small one.
+    /// The same to the byte, for what is handed over by hand: where blocks and their headers go out in portions not every
+    /// packet is full, and they came to 2.5 % too much.
     exact_bytes: u64,
     counter: Counter,
     claimant: Claimant,

@@ -39,10 +39,10 @@ const RISEN_PERCENT: u64 = 90;
 const LATELY: Duration = Duration::from_secs(2);
 /// What is refused again and again and not used is taken for so much, in percent.
 const LOWER_PERCENT: u64 = 95;
-/// Refusals in a row that were believed and changed nothing, since more had arrived than it is taken for: what arrived is not
-/// what it takes. It is taken for less by so much, in thousandths.
+/// After so many refusals in a row that were believed and changed nothing, since more had arrived than it is taken for, what
+/// arrived is not what it takes. So much is kept of what it is taken for, in thousandths.
 const UNHEEDED_MOST: u32 = 8;
-const UNHEEDED_PERMILLE: u64 = 10;
+const UNHEEDED_PERMILLE: u64 = 990;
 /// Steps up in thousandths: the first once it is known, the smallest while it is looked for, and the largest. They double,
 /// while it is looked for once so much has been left behind, in percent.
 const STEP_FIRST: u64 = 2;
@@ -268,14 +268,13 @@ impl Ring {
             // What has arrived in a round trip scatters more than what has in a longer time, as far as so much was sent.
             let kept = if reached >= used { reached } else { arrived_bytes_per_s } / 100 * KEPT_PERCENT;
             let before = self.before_steps.filter(|_| self.is_known).unwrap_or(0);
-            let taken = self.bytes_per_s.min(kept.max(before));
+            let mut taken = self.bytes_per_s.min(kept.max(before));
             self.unheeded = if taken < self.bytes_per_s { 0 } else { self.unheeded + 1 };
             if self.unheeded >= UNHEEDED_MOST {
                 (self.unheeded, self.most) = (0, MaxFilter::default());
-                self.know(now, taken / 1000 * (1000 - UNHEEDED_PERMILLE));
-            } else {
-                self.know(now, taken);
+                taken = taken / 1000 * UNHEEDED_PERMILLE;
             }
+            self.know(now, taken);
             return;
         }
         let lower = self.bytes_per_s / 100 * LOWER_PERCENT;

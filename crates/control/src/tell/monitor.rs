@@ -98,15 +98,16 @@ mod tests {
     use crate::testing::QUIET;
 
     const RTT: Duration = Duration::from_millis(32);
+    const UNLUCKY: u32 = 97;
 
-    /// A sender whose device lets bursts of 300 packets pass, now and then of more, and none beyond that; its window grows
-    /// by one each round trip and falls by half, as Reno's does, and what it sends at most is what the receiver asks for.
+    /// A sender whose device lets bursts of 300 packets pass, and larger ones mostly; its window grows by one each round trip
+    /// and falls by half, as Reno's does, and what it sends at most is what the receiver asks for.
     struct Sender {
         monitor: Monitor,
         seen: Observation,
         told: Vec<(u64, WindowNotice)>,
         asked_packets: u32,
-        /// How much more the device lets pass at most.
+        /// So much more passes, but for one time in [`UNLUCKY`].
         luck_packets: u32,
         round: u32,
     }
@@ -130,9 +131,9 @@ mod tests {
                 let seen = &mut self.seen;
                 seen.now += RTT;
                 seen.unacked_packets = seen.cwnd_packets.min(self.asked_packets);
-                // The steps of 29 of 31 reach every one of them.
                 self.round += 1;
-                if seen.unacked_packets > 300 + self.luck_packets * (self.round * 29 % 31) / 30 {
+                let luck_packets = if self.round.is_multiple_of(UNLUCKY) { 0 } else { self.luck_packets };
+                if seen.unacked_packets > 300 + luck_packets {
                     seen.ssthresh_packets = seen.cwnd_packets / 2;
                     seen.cwnd_packets /= 2;
                 } else if seen.unacked_packets == seen.cwnd_packets {
