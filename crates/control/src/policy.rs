@@ -12,7 +12,7 @@ use core::time::Duration;
 use event::{CongestionState, Decided, Instant, WindowNotice};
 
 use crate::lone::crowd::Arrived;
-use crate::sharing::share::Claim;
+use crate::sharing::share::{Claim, Met};
 
 /// What one end saw of one connection, a hundred times per second or more while it is busy.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -152,6 +152,11 @@ pub trait Policy: fmt::Debug {
     /// Whether what is sent in bulk is handed to TCP at its time.
     fn hands_over(&self) -> bool {
         self.claim().is_some_and(|claim| claim.handed.is_some())
+    }
+
+    /// What it shows of a device that takes packets one by one, if the bursts of lone requests are spaced.
+    fn met(&self) -> Option<Met> {
+        None
     }
 
     /// What the other end claims of the line by what it sends here, if the policy follows that.

@@ -5,7 +5,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 
-use control::{Arrived, Burst, BurstStart, Claim, Decision};
+use control::{Arrived, Burst, BurstStart, Claim, Decision, Met};
 use event::{Host, Instant, Login, SocketSample, WindowNotice};
 use net::{Interest, Poll, Ready, TcpInfo, clock, tcp, tcp_info};
 
@@ -55,8 +55,10 @@ pub struct Connection<P, D> {
     tx: Tx<D>,
     steering: Steering,
     spacing: Spacing,
-    /// What is handed over in bulk goes through it.
+    /// What is handed over by hand goes through it, if others are there.
     gate: Option<Gate>,
+    /// What waits has had to wait for others since the last look.
+    was_in_turn: bool,
     /// Of the burst at hand, and how much of it is left; `None` between bursts.
     burst: Option<(BurstStart, u64)>,
     /// Something is held back until then.
@@ -84,6 +86,7 @@ impl<P, D> Connection<P, D> {
             steering,
             spacing: Spacing::new(),
             gate: None,
+            was_in_turn: false,
             burst: None,
             resume_at: None,
             burst_bytes: 0,
@@ -107,7 +110,7 @@ impl<P, D> Connection<P, D> {
         self.tx.set_digests(digests);
     }
 
-    /// What it hands over in bulk goes through `gate` from now on.
+    /// What it hands over by hand goes through `gate` from now on.
     pub fn go_through(&mut self, gate: Gate) {
         self.gate = Some(gate);
     }
@@ -178,39 +181,34 @@ impl<P, D> Connection<P, D> {
             self.tx.fill(sender);
             if self.tx.is_empty() {
                 self.end_burst();
+                self.gate().inspect(|gate| gate.leave());
                 self.wait_for(poll, Interest { writable: false, ..self.interest })?;
                 return Ok(Progress::Waits);
             }
             if total >= self.quantum.bytes {
                 return Ok(Progress::More);
             }
-            let gate = self.gate.as_ref().filter(|_| self.steering.hands_over());
-            let is_timed = self.spacing.is_on() || gate.is_some();
+            let is_timed = self.spacing.is_on() || self.gate().is_some();
             let now = if is_timed { clock::now() } else { Instant::ZERO };
-            let waiting_bytes = self.tx.waiting_bytes();
-            let begins_at = self.burst.map(|(start, _)| start.at);
-            let begins_at = begins_at.filter(|at| self.spacing.is_on() && now < *at);
-            let own = if begins_at.is_some() { 0 } else { self.spacing.room(now, waiting_bytes) };
-            let spaced = gate.map_or(own, |gate| own.min(gate.room(now, own)));
-            if spaced == 0 {
-                let gated = || gate.map(|gate| gate.resume_at(own));
-                let resume_own =
-                    begins_at.or_else(|| (own == 0).then(|| self.spacing.resume_at(waiting_bytes)));
-                self.resume_at = resume_own.or_else(gated);
-                self.wait_for(poll, Interest { writable: false, ..self.interest })?;
-                return Ok(Progress::Waits);
-            }
+            let room = match self.room(now) {
+                Ok(room) => room,
+                Err(resume_at) => {
+                    self.resume_at = Some(resume_at);
+                    self.wait_for(poll, Interest { writable: false, ..self.interest })?;
+                    return Ok(Progress::Waits);
+                }
+            };
             let has_room = self.stamping.as_ref().is_some_and(Stamping::has_room);
             self.tx.stamps = match (has_room, self.joins_writes) {
                 (false, _) => Stamps::Off,
                 (true, false) => Stamps::Each,
                 (true, true) => Stamps::Joined,
             };
-            match self.tx.write(&self.stream, sender, spaced.min(self.quantum.bytes - total)) {
+            match self.tx.write(&self.stream, sender, room.min(self.quantum.bytes - total)) {
                 Ok(written) => {
                     total += written.bytes;
                     self.spacing.take(now, written.bytes);
-                    if let Some(gate) = gate {
+                    if let Some(gate) = self.gate() {
                         gate.take(now, written.bytes);
                     }
                     self.count_burst(written.bytes as u64);
@@ -228,9 +226,37 @@ impl<P, D> Connection<P, D> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
+            self.gate().inspect(|gate| gate.pause());
             self.wait_for(poll, Interest { writable: true, ..self.interest })?;
             return Ok(Progress::Waits);
         }
+    }
+
+    /// How much of what is queued may go out at `now`, which is something; or when to ask again.
+    fn room(&mut self, now: Instant) -> Result<usize, Instant> {
+        let waiting_bytes = self.tx.waiting_bytes();
+        let begins_at = self.burst.map(|(start, _)| start.at);
+        let begins_at = begins_at.filter(|at| self.spacing.is_on() && now < *at);
+        let own = if begins_at.is_some() { 0 } else { self.spacing.room(now, waiting_bytes) };
+        if own == 0 {
+            if !self.burst.is_some_and(|(start, _)| start.keeps_others) {
+                self.gate().inspect(|gate| gate.pause());
+            }
+            return Err(begins_at.unwrap_or_else(|| self.spacing.resume_at(waiting_bytes)));
+        }
+        let Some(gate) = self.gate() else { return Ok(own) };
+        let is_bulk = self.steering.hands_over();
+        let (room, resume_at) = match is_bulk {
+            true => (gate.room(now, own), gate.resume_at(own)),
+            false => (gate.room_in_turn(now, own), gate.resume_in_turn_at(now, own)),
+        };
+        self.was_in_turn |= room == 0 && !is_bulk;
+        if room > 0 { Ok(room.min(own)) } else { Err(resume_at) }
+    }
+
+    /// What is sent goes through it.
+    fn gate(&self) -> Option<&Gate> {
+        self.gate.as_ref().filter(|_| self.steering.is_gated())
     }
 
     /// A burst of a lone request's data that is about to begin, if what waits is one: see [`Connection::start_burst`].
@@ -265,7 +291,8 @@ impl<P, D> Connection<P, D> {
         let least = self.burst.map_or(0, |(start, _)| start.least_bytes_per_s);
         let rate = decision.burst_bytes_per_s.map(|rate| rate.max(least));
         self.spacing.set(rate, decision.burst_depth_bytes, self.steering.packet_bytes());
-        self.spacing.set_goes_on(self.gate.is_some() && self.steering.hands_over());
+        let is_bulk = self.steering.hands_over();
+        self.spacing.set_goes_on(self.gate().is_some_and(|gate| is_bulk || gate.is_shut()));
     }
 
     /// The last train of a lone request's data, as its policy has measured it.
@@ -331,7 +358,7 @@ impl<P, D> Connection<P, D> {
             received_bytes: sample.app_rx_bytes,
             unsent_bytes,
             burst_bytes: std::mem::take(&mut self.burst_bytes),
-            was_spaced: self.spacing.take_short(),
+            was_spaced: self.spacing.take_short() | std::mem::take(&mut self.was_in_turn),
             handed_bytes_per_s: self.spacing.handed_bytes_per_s(),
             has_company,
             request_bytes,
@@ -361,6 +388,11 @@ impl<P, D> Connection<P, D> {
     /// What it claims of the line.
     pub fn claim(&self) -> Option<Claim> {
         self.steering.claim()
+    }
+
+    /// What it shows, as one who sends a block now and then, of the device that takes it.
+    pub fn met(&self) -> Option<Met> {
+        self.steering.met()
     }
 
     /// What the other end claims of the line by what it sends here.
@@ -467,7 +499,7 @@ mod tests {
         assert_eq!(connection.next_burst(64 << 10), None, "too short to be one");
 
         let at = clock::now() + Duration::from_secs(3600);
-        connection.burst = Some((BurstStart { at, least_bytes_per_s: 0 }, BYTES as u64));
+        connection.burst = Some((BurstStart { at, least_bytes_per_s: 0, keeps_others: false }, BYTES as u64));
         assert_eq!(connection.next_burst(BYTES as u64), None, "it waits for its time");
         let mut block = Block(Some(vec![7; BYTES]));
         let progress = connection.send(&poll, &mut block, 0).unwrap();
@@ -475,7 +507,7 @@ mod tests {
         assert_eq!(connection.sent_payload_bytes(), 0);
 
         let at = clock::now();
-        connection.burst = Some((BurstStart { at, least_bytes_per_s: 0 }, BYTES as u64));
+        connection.burst = Some((BurstStart { at, least_bytes_per_s: 0, keeps_others: false }, BYTES as u64));
         while connection.has_unsent() {
             connection.send(&poll, &mut block, 0).unwrap();
         }

@@ -1,19 +1,34 @@
 //! What several connections may hand over together, whose data go out through one device: one bucket for all of them.
 //!
 //! Each of them has a bucket of its own for its part. But those that wake up late are full at the same time, and what all
-//! of them hand over then is more than the device's ring holds.
+//! of them hand over then is more than the device's ring holds. Bulk takes what is there as it comes, since each has its
+//! part; bursts of lone requests have none, and go on one after the other.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 
+use control::Order;
 use event::Instant;
 
 use crate::spacing::Spacing;
 
+/// Who waits for its turn asks no sooner: those before it wake up for portions that take longer.
+const ASK_AGAIN: Duration = Duration::from_micros(100);
+
 /// The bucket, of which everybody who goes through it has a clone.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Gate {
-    spacing: Rc<RefCell<Spacing>>,
+    shared: Rc<Shared>,
+    /// By which the order knows it.
+    number: usize,
+}
+
+#[derive(Debug)]
+struct Shared {
+    spacing: RefCell<Spacing>,
+    order: RefCell<Order>,
+    clones: Cell<usize>,
 }
 
 impl Default for Gate {
@@ -22,27 +37,80 @@ impl Default for Gate {
     }
 }
 
+impl Clone for Gate {
+    fn clone(&self) -> Gate {
+        let number = self.shared.clones.get() + 1;
+        self.shared.clones.set(number);
+        Gate { shared: Rc::clone(&self.shared), number }
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
 impl Gate {
     /// One that lets everything through.
     pub fn open() -> Gate {
-        Gate { spacing: Rc::new(RefCell::new(Spacing::new())) }
+        let shared =
+            Shared { spacing: RefCell::new(Spacing::new()), order: RefCell::default(), clones: Cell::new(0) };
+        Gate { shared: Rc::new(shared), number: 0 }
     }
 
     /// From now on so much goes through it, and no more than `depth_bytes` at one time; everything if `None`.
     pub fn set(&self, bytes_per_s: Option<u64>, depth_bytes: u64) {
-        self.spacing.borrow_mut().set(bytes_per_s, depth_bytes, 1);
+        self.shared.spacing.borrow_mut().set(bytes_per_s, depth_bytes, 1);
     }
 
+    /// Whether somebody had to wait here since the last call.
+    pub fn take_short(&self) -> bool {
+        self.shared.spacing.borrow_mut().take_short()
+    }
+
+    /// Whether not everything goes through it.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.shared.spacing.borrow().is_on()
+    }
+
+    /// How much of what waits may go on at `now`.
     pub(crate) fn room(&self, now: Instant, waiting_bytes: usize) -> usize {
-        self.spacing.borrow_mut().room(now, waiting_bytes)
+        self.shared.spacing.borrow_mut().room(now, waiting_bytes)
     }
 
+    /// The same of a burst, which waits for its turn besides.
+    pub(crate) fn room_in_turn(&self, now: Instant, waiting_bytes: usize) -> usize {
+        if !self.is_shut() || self.shared.order.borrow_mut().ask(self.number, now) {
+            return self.room(now, waiting_bytes);
+        }
+        0
+    }
+
+    /// So much has gone on.
     pub(crate) fn take(&self, now: Instant, bytes: usize) {
-        self.spacing.borrow_mut().take(now, bytes);
+        self.shared.spacing.borrow_mut().take(now, bytes);
+        self.shared.order.borrow_mut().take(self.number, bytes as u64);
     }
 
+    /// When there is room again.
     pub(crate) fn resume_at(&self, waiting_bytes: usize) -> Instant {
-        self.spacing.borrow().resume_at(waiting_bytes)
+        self.shared.spacing.borrow().resume_at(waiting_bytes)
+    }
+
+    /// When to ask again for a burst that had no room at `now`.
+    pub(crate) fn resume_in_turn_at(&self, now: Instant, waiting_bytes: usize) -> Instant {
+        self.resume_at(waiting_bytes).max(now + ASK_AGAIN)
+    }
+
+    /// Its burst waits for something else.
+    pub(crate) fn pause(&self) {
+        self.shared.order.borrow_mut().pause(self.number);
+    }
+
+    /// Its burst is over.
+    pub(crate) fn leave(&self) {
+        self.shared.order.borrow_mut().leave(self.number);
     }
 }
 
@@ -69,9 +137,32 @@ mod tests {
         other.take(us(1_000), 20_000);
         assert_eq!(gate.room(us(1_000), MANY), 0);
         let resume_at = gate.resume_at(MANY);
-        assert_eq!(resume_at, us(1_200) + std::time::Duration::from_nanos(1));
+        assert_eq!(resume_at, us(1_200) + Duration::from_nanos(1));
+        assert!(gate.take_short() && !gate.take_short());
         assert_eq!(other.room(us(1_201), MANY), 20_100);
         gate.set(None, 0);
         assert_eq!(other.room(us(1_202), MANY), usize::MAX);
+    }
+
+    #[test]
+    fn a_burst_waits_for_those_that_began_before_it_and_bulk_for_nobody() {
+        let first = Gate::open();
+        let second = first.clone();
+        assert_eq!(second.room_in_turn(us(0), MANY), usize::MAX, "nobody waits at an open gate");
+        first.set(Some(100_000_000), 60_000);
+        assert_eq!(first.room_in_turn(us(1_000), MANY), 60_000);
+        first.take(us(1_000), 30_000);
+        assert_eq!((second.room_in_turn(us(1_000), MANY), second.room(us(1_000), MANY)), (0, 30_000));
+        assert_eq!(
+            second.resume_in_turn_at(us(1_000), MANY),
+            us(1_100),
+            "there is enough, and it is not its turn"
+        );
+        first.pause();
+        assert_eq!(second.room_in_turn(us(1_000), MANY), 30_000);
+        assert_eq!(first.room_in_turn(us(1_000), MANY), 30_000, "it has kept its place");
+        assert_eq!(second.room_in_turn(us(1_000), MANY), 0);
+        drop(first);
+        assert_eq!(second.room_in_turn(us(1_000), MANY), 30_000, "it has gone");
     }
 }

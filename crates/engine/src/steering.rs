@@ -6,8 +6,8 @@ use std::io;
 use std::net::TcpStream;
 
 use control::{
-    Arrived, BULK_BYTES, Choice, Claim, Decision, Monitor, NO_THRESHOLD_PACKETS, Observation, PART_LASTS,
-    Policy,
+    Arrived, BULK_BYTES, Choice, Claim, Decision, Met, Monitor, NO_THRESHOLD_PACKETS, Observation,
+    PART_LASTS, Policy,
 };
 use event::{BitRate, Granted, Instant, Steered, WindowNotice};
 use net::interface::takes_super_packets;
@@ -34,7 +34,8 @@ pub struct Steering {
     /// Payload of a packet, as far as somebody has looked.
     packet_bytes: u64,
     hands_over: bool,
-    /// Asked when there is a lot to send, or something is to be paced, for the first time.
+    met: Option<Met>,
+    /// Asked when there is a lot to send, or something is spaced or to be paced, for the first time.
     paced_one_by_one: Option<bool>,
 }
 
@@ -95,6 +96,7 @@ impl Steering {
             paces_itself: tcp::paces_itself(stream)?,
             packet_bytes: 1,
             hands_over: false,
+            met: None,
             paced_one_by_one: None,
         })
     }
@@ -112,7 +114,7 @@ impl Steering {
             self.left(None, now);
         }
         let backlog_bytes = u64::from(info.notsent_bytes).saturating_add(work.unsent_bytes);
-        if self.policy.paces() && backlog_bytes >= BULK_BYTES {
+        if self.policy.paces() && (backlog_bytes >= BULK_BYTES || work.was_spaced) {
             self.ask_device(stream);
         }
         let has_threshold = info.ssthresh_packets < NO_THRESHOLD_PACKETS;
@@ -162,6 +164,7 @@ impl Steering {
         }
         self.tuning.forget(stream, decision.thresholds_forgotten);
         self.hands_over = self.pacing != Pacing::Off && self.policy.hands_over();
+        self.met = self.policy.met().filter(|_| self.pacing != Pacing::Off);
         let held_bytes = decision.held_bytes;
         self.tuning.follow_rate(stream, info.delivery_rate_bytes_per_s, info.min_rtt, held_bytes)?;
         let steered = Steered {
@@ -182,6 +185,16 @@ impl Steering {
     /// Whether what it sends in bulk is handed over at its time.
     pub fn hands_over(&self) -> bool {
         self.hands_over
+    }
+
+    /// Whether what it sends shares what the device takes with what others send.
+    pub fn is_gated(&self) -> bool {
+        self.hands_over || self.met.is_some()
+    }
+
+    /// What it shows of the device as a lone sender.
+    pub fn met(&self) -> Option<Met> {
+        self.met
     }
 
     /// Payload of a packet.

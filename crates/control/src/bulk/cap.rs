@@ -305,6 +305,16 @@ impl Cap {
         self.is_bulk.then(|| Claim { handed: self.handed, ..self.claimant.claim() })
     }
 
+    /// How its device has taken what was handed over, if it takes packets one by one.
+    pub(crate) fn handed(&self) -> Option<Handed> {
+        self.handed
+    }
+
+    /// What has arrived of what this end sends, to the byte.
+    pub(crate) fn exact_bytes(&self) -> u64 {
+        self.exact_bytes
+    }
+
     /// What is handed over at its time arrives so, and does not come in bunches.
     fn counted_over(&self, rtt: Duration) -> Duration {
         if self.handed.is_some() { rtt } else { rtt.max(RATE_MIN_TIME) }

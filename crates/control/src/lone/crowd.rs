@@ -30,6 +30,15 @@ pub struct BurstStart {
     pub at: Instant,
     /// How fast it is to be handed over at least, whatever its policy says.
     pub least_bytes_per_s: u64,
+    /// Others wait also while it is handed over slower than the device takes it: alone it shows how fast its line is.
+    pub keeps_others: bool,
+}
+
+impl BurstStart {
+    /// As its policy says.
+    fn at(at: Instant) -> BurstStart {
+        BurstStart { at, least_bytes_per_s: 0, keeps_others: false }
+    }
 }
 
 /// The last train that a policy has measured.
@@ -83,6 +92,7 @@ enum Phase {
 /// See the file's beginning. Senders go by the numbers that their owner gives them.
 #[derive(Clone, Debug)]
 pub struct Crowd {
+    device_bytes_per_s: Option<u64>,
     phase: Phase,
     members: BTreeMap<usize, Member>,
     /// What arrived of all of them when they sent together.
@@ -127,6 +137,7 @@ impl Crowd {
     /// Nothing is known.
     pub fn new() -> Crowd {
         Crowd {
+            device_bytes_per_s: None,
             phase: Phase::Together,
             members: BTreeMap::new(),
             together_bytes_per_s: 0,
@@ -139,6 +150,14 @@ impl Crowd {
             pause: PAUSE_MIN,
             prune_at: Instant::ZERO,
         }
+    }
+
+    /// What the device takes of all of them, if they hand over to it one after the other anyway: then nobody waits here.
+    pub fn go_through(&mut self, device_bytes_per_s: Option<u64>) {
+        if self.device_bytes_per_s.is_none() && device_bytes_per_s.is_some() {
+            self.begin_phase(Phase::Together);
+        }
+        self.device_bytes_per_s = device_bytes_per_s;
     }
 
     /// When a burst that could begin `now` is to begin, and how fast it is to be handed over at least.
@@ -154,13 +173,17 @@ impl Crowd {
         let rate = self.counter.rate(now, self.handed_bytes, HANDED_TIME);
         self.handed_bytes_per_s = rate.or(self.handed_bytes_per_s);
         self.handed_bytes = self.handed_bytes.saturating_add(burst.bytes);
-        let start = match self.phase {
-            Phase::Together => {
+        let start = match (self.device_bytes_per_s, self.phase) {
+            (Some(device), _) => {
+                member.ends = now;
+                member.go_through(now, device)
+            }
+            (None, Phase::Together) => {
                 let ends = now + time_of(burst.bytes, burst.bytes_per_s);
                 self.meet(&mut member, now, ends);
-                BurstStart { at: now, least_bytes_per_s: 0 }
+                BurstStart::at(now)
             }
-            Phase::Trial | Phase::InTurns => self.book(&mut member, now, burst),
+            (None, Phase::Trial | Phase::InTurns) => self.book(&mut member, now, burst),
         };
         member.bytes = burst.bytes;
         member.turns = member.turns.saturating_add(1);
@@ -193,10 +216,8 @@ impl Crowd {
             self.booked_until = free_at + time;
         }
         (member.begins, member.ends) = (at, at + time);
-        // Who was slow among the others is not to be slow alone.
-        let percent = if member.last.is_line { LINE_PERCENT } else { GROW_PERCENT };
-        let grown = (member.last.bytes_per_s / 100).saturating_mul(percent);
-        BurstStart { at, least_bytes_per_s: if is_blind { 0 } else { grown.min(enough) } }
+        let least_bytes_per_s = if is_blind { 0 } else { member.grown().min(enough) };
+        BurstStart { least_bytes_per_s, ..BurstStart::at(at) }
     }
 
     /// Takes the last train that a sender's policy knows of.
@@ -207,6 +228,10 @@ impl Crowd {
         }
         member.last = train;
         self.trained_at = now;
+        if self.device_bytes_per_s.is_some() {
+            member.turns = 0;
+            return;
+        }
         if self.phase != Phase::Together {
             member.take(train.bytes_per_s);
             return self.judge(now);
@@ -293,6 +318,20 @@ impl Member {
         self.trains = self.trains.saturating_add(1);
         self.rates.rotate_right(1);
         self.rates[0] = bytes_per_s;
+    }
+
+    /// One whose last burst was as fast as it was handed over, or is not known, is alone with its next: it may be as fast as the
+    /// device. One that was slower has a slower line of its own, and leaves the rest to others; so does who cannot be measured.
+    fn go_through(&self, now: Instant, device_bytes_per_s: u64) -> BurstStart {
+        let is_measured = self.turns == 0;
+        let keeps_others = if is_measured { !self.last.is_line } else { self.turns < BLIND_TURNS };
+        BurstStart { at: now, least_bytes_per_s: self.grown().min(device_bytes_per_s), keeps_others }
+    }
+
+    /// What it may be handed over at in a turn of its own: who was slow among the others is not to be slow alone.
+    fn grown(&self) -> u64 {
+        let percent = if self.last.is_line { LINE_PERCENT } else { GROW_PERCENT };
+        (self.last.bytes_per_s / 100).saturating_mul(percent)
     }
 
     /// The median of its last trains, if there are enough of them.
@@ -468,6 +507,34 @@ mod tests {
             }
             assert_eq!(scene.crowd.phase, Phase::Together, "{is_gone}");
         }
+    }
+
+    #[test]
+    fn behind_a_device_nobody_waits_here_and_who_was_slow_is_soon_as_fast_as_it() {
+        let mut scene = Scene::new(2, true);
+        scene.rounds(100);
+        let Scene { crowd, now, .. } = &mut scene;
+        crowd.go_through(Some(LINE));
+        let mut trains = 100;
+        let mut burst = |crowd: &mut Crowd, last: Option<(u64, bool)>| {
+            trains += 1;
+            if let Some((bytes_per_s, is_line)) = last {
+                crowd.arrived(0, *now, Arrived { trains, bytes_per_s, is_line });
+            }
+            crowd.begin(1, *now, Burst { bytes: MIB, bytes_per_s: LINE });
+            let start = crowd.begin(0, *now, Burst { bytes: MIB, bytes_per_s: LINE / 4 });
+            assert_eq!(start.at, *now);
+            (start.least_bytes_per_s, start.keeps_others)
+        };
+        assert_eq!(burst(crowd, Some((LINE / 4, false))), (LINE / 400 * GROW_PERCENT, true));
+        assert_eq!(burst(crowd, Some((LINE, false))), (LINE, true), "as fast as the device and no faster");
+        assert_eq!(burst(crowd, Some((LINE / 4, true))), (LINE / 400 * LINE_PERCENT, false), "its own line");
+        for turn in 1..=BLIND_TURNS {
+            let (_, keeps_others) = burst(crowd, None);
+            assert_eq!(keeps_others, turn < BLIND_TURNS, "{turn}: what is not measured is not known");
+        }
+        crowd.go_through(None);
+        assert_eq!(burst(crowd, None), (0, false));
     }
 
     #[test]

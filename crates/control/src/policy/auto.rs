@@ -17,7 +17,7 @@ use crate::measure::cuts::Cuts;
 use crate::measure::product::Product;
 use crate::policy::{Decision, Observation, Policy};
 use crate::sharing::arrival::Arrival;
-use crate::sharing::share::Claim;
+use crate::sharing::share::{Claim, Met};
 use crate::window::threshold::{Held, Threshold};
 
 /// A window that grows is spread over a third of the round trip: after half of one CUBIC takes the line for full.
@@ -39,6 +39,7 @@ pub(crate) struct Auto {
     left_bytes_per_s: Option<u64>,
     /// The kernel's pacing is too dear.
     is_by_hand: bool,
+    rtt: Duration,
     /// What the kernel's pacing would let out of a window that grows.
     window_bytes_per_s: u64,
 }
@@ -55,6 +56,7 @@ impl Auto {
             granted_bytes_per_s: None,
             left_bytes_per_s: None,
             is_by_hand: false,
+            rtt: Duration::ZERO,
             window_bytes_per_s: u64::MAX,
         }
     }
@@ -101,7 +103,7 @@ impl Policy for Auto {
         self.cap.observe(seen, &self.product, cut, elsewhere);
         self.threshold.observe(seen, cut, self.held(seen));
         self.arrival.observe(seen);
-        self.is_by_hand = seen.paced_one_by_one;
+        (self.is_by_hand, self.rtt) = (seen.paced_one_by_one, seen.rtt);
         self.window_bytes_per_s =
             window_rate(seen, seen.min_rtt.unwrap_or(seen.rtt).as_nanos()).saturating_mul(WINDOW_TIMES);
         if !self.cap.is_bulk() {
@@ -159,6 +161,19 @@ impl Policy for Auto {
 
     fn claim(&self) -> Option<Claim> {
         self.cap.claim()
+    }
+
+    fn met(&self) -> Option<Met> {
+        let (handed, burst_bytes_per_s) = self.cap.handed().zip(self.space.bytes_per_s())?;
+        let met = Met {
+            line_bytes_per_s: self.space.line(),
+            last: self.space.arrived(),
+            burst_bytes_per_s,
+            arrived_bytes: self.cap.exact_bytes(),
+            rtt: self.rtt,
+            is_refused: handed.is_refused,
+        };
+        (!self.cap.is_bulk()).then_some(met)
     }
 
     fn claim_of_peer(&self) -> Option<Claim> {

@@ -283,6 +283,33 @@ impl Ring {
         (self.waits.before, self.step_at) = (None, self.settled_at);
     }
 
+    /// It has refused something of bursts, and so much is what has been seen to arrive of them. It takes that at least.
+    pub(crate) fn begin(&mut self, now: Instant, rtt: Duration, bytes_per_s: u64) {
+        self.bytes_per_s = bytes_per_s / 100 * KEPT_PERCENT;
+        (self.is_known, self.step, self.settled_at) = (false, STEP_MOST, now + SETTLING_ROUNDS * rtt);
+    }
+
+    /// Bursts were slower than they were handed over, and so much arrived of all.
+    pub(crate) fn was_too_much(&mut self, now: Instant, rtt: Duration, arrived_bytes_per_s: u64) {
+        if now < self.settled_at {
+            return;
+        }
+        self.settled_at = now + SETTLING_ROUNDS * rtt;
+        self.know(now, arrived_bytes_per_s / 100 * KEPT_PERCENT);
+    }
+
+    /// It has refused something of bursts that arrive as fast as they are handed over: it stood still, or what it is taken for
+    /// is a little too much. That is made less by a little, and looked for again soon.
+    pub(crate) fn was_full_for_a_moment(&mut self, now: Instant, rtt: Duration) {
+        if now < self.settled_at {
+            return;
+        }
+        self.settled_at = now + SETTLING_ROUNDS * rtt;
+        self.bytes_per_s = self.bytes_per_s / 100 * KEPT_PERCENT;
+        (self.is_known, self.before_steps, self.step, self.last_step) = (false, None, STEP_SMALL, 0);
+        self.step_at = self.settled_at + STEP_TIME;
+    }
+
     fn know(&mut self, now: Instant, bytes_per_s: u64) {
         // What no step has brought about is no answer to one, and one that led somewhere is soon followed by others.
         let before = self.before_steps.take();

@@ -7,24 +7,75 @@
 
 use core::cell::RefCell;
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use event::Instant;
 
+use crate::lone::space::worth_bytes;
 use crate::policy::Observation;
 use crate::testing::sender::{Congestion, LINE, MSS, Sender, Setting, TICK};
-use crate::{Burst, BurstStart, Choice, Crowd};
+use crate::{Burst, BurstStart, Choice, Crowd, Met, Order, Sharing};
 
 const BLOCK_PACKETS: u32 = 724;
 /// The longest time between two looks, likewise.
 const LOOK_EVERY: Duration = Duration::from_millis(9);
 
+/// How often their process looks at all of them.
+const SHARE_EVERY: Duration = Duration::from_millis(2);
+
+/// What a process knows of those whom it serves, and the bucket that all go through behind a device that takes packets one by
+/// one.
+#[derive(Default)]
+struct Process {
+    is_one_by_one: bool,
+    crowd: Crowd,
+    sharing: Sharing,
+    met: BTreeMap<usize, Met>,
+    order: Order,
+    /// Of the bucket, if there is one: how fast it fills, and how full it is at most.
+    ring: Option<(u64, u64)>,
+    filled_bytes: u64,
+    was_short: bool,
+    next_look: Instant,
+}
+
+impl Process {
+    fn step(&mut self, now: Instant) {
+        if now >= self.next_look {
+            self.next_look = now + SHARE_EVERY;
+            let met: Vec<Met> = self.met.values().copied().collect();
+            self.sharing.meet(now, &met, std::mem::take(&mut self.was_short));
+            self.ring = self.sharing.ring();
+            self.crowd.go_through(self.ring.map(|(rate, _)| rate));
+        }
+        let Some((rate, depth_bytes)) = self.ring else { return };
+        self.filled_bytes = (self.filled_bytes + rate * TICK.as_micros() as u64 / 1_000_000).min(depth_bytes);
+    }
+
+    /// How much of what waits may go on.
+    fn room(&mut self, number: usize, now: Instant, waiting_bytes: u64) -> u64 {
+        let Some((_, depth_bytes)) = self.ring else { return u64::MAX };
+        let least = worth_bytes(depth_bytes, None).min(waiting_bytes);
+        if !self.order.ask(number, now) {
+            return 0;
+        }
+        self.was_short |= self.filled_bytes < least;
+        if self.filled_bytes < least { 0 } else { self.filled_bytes }
+    }
+
+    fn take(&mut self, number: usize, bytes: u64) {
+        self.filled_bytes = self.filled_bytes.saturating_sub(bytes);
+        self.order.take(number, bytes);
+    }
+}
+
 /// A sender under a policy whose receiver asks for the next block when it has the one before.
 struct Lone {
     sender: Sender,
     policy: Box<dyn crate::Policy>,
-    /// Those that its process serves, and which of them it is.
-    crowd: Rc<RefCell<Crowd>>,
+    /// That serves it among others, and which of them it is.
+    process: Rc<RefCell<Process>>,
     number: usize,
     start: Option<BurstStart>,
     /// Of the block, what was not handed to TCP.
@@ -32,6 +83,8 @@ struct Lone {
     filled_bytes: u64,
     was_short: bool,
     burst_bytes: u64,
+    /// Of the burst at hand, what went out after its beginning, which was then, and when the last of it did.
+    handed: (u64, Instant, Instant),
     next_look: Instant,
     forgotten: u32,
 }
@@ -41,17 +94,18 @@ impl Lone {
         Lone::of(Sender::new(setting), choice, 0, &Rc::default())
     }
 
-    fn of(sender: Sender, choice: Choice, number: usize, crowd: &Rc<RefCell<Crowd>>) -> Lone {
+    fn of(sender: Sender, choice: Choice, number: usize, process: &Rc<RefCell<Process>>) -> Lone {
         Lone {
             sender,
             policy: choice.policy(),
-            crowd: Rc::clone(crowd),
+            process: Rc::clone(process),
             number,
             start: None,
             held_packets: 0,
             filled_bytes: 0,
             was_short: false,
             burst_bytes: 0,
+            handed: (0, Instant::ZERO, Instant::ZERO),
             next_look: Instant::ZERO,
             forgotten: 0,
         }
@@ -84,10 +138,14 @@ impl Lone {
     }
 
     fn begin(&mut self) {
-        if let Some(bytes_per_s) = self.policy.decide().burst_bytes_per_s {
+        let process = &mut *self.process.borrow_mut();
+        process.order.leave(self.number);
+        self.handed = (0, Instant::ZERO, Instant::ZERO);
+        let rate = self.policy.decide().burst_bytes_per_s;
+        self.start = rate.map(|bytes_per_s| {
             let burst = Burst { bytes: u64::from(self.held_packets) * MSS, bytes_per_s };
-            self.start = Some(self.crowd.borrow_mut().begin(self.number, self.sender.now, burst));
-        }
+            process.crowd.begin(self.number, self.sender.now, burst)
+        });
     }
 
     fn hand(&mut self) {
@@ -99,34 +157,67 @@ impl Lone {
             return;
         };
         let rate = self.start.map_or(rate, |start| rate.max(start.least_bytes_per_s));
+        let process = &mut *self.process.borrow_mut();
         let depth_bytes = decision.burst_depth_bytes;
         let gained = rate * TICK.as_micros() as u64 / 1_000_000;
         self.filled_bytes = (self.filled_bytes + gained).min(depth_bytes);
-        if self.filled_bytes < waiting_bytes.min(depth_bytes / 3) {
+        let least = worth_bytes(depth_bytes, process.ring.map(|_| rate));
+        if self.filled_bytes < waiting_bytes.min(least) {
             self.was_short = true;
+            if !self.start.is_some_and(|start| start.keeps_others) {
+                process.order.pause(self.number);
+            }
             return;
         }
         let notsent_bytes = self.sender.info().backlog_bytes;
         let room_bytes = decision.held_bytes.map_or(u64::MAX, |held| held.saturating_sub(notsent_bytes));
-        let packets = self.held_packets.min((self.filled_bytes.min(room_bytes) / MSS) as u32);
+        if self.held_packets == 0 || room_bytes < MSS {
+            return process.order.pause(self.number);
+        }
+        let gate_bytes = process.room(self.number, self.sender.now, self.filled_bytes);
+        self.was_short |= gate_bytes == 0;
+        let packets = self.held_packets.min((self.filled_bytes.min(room_bytes).min(gate_bytes) / MSS) as u32);
+        process.take(self.number, u64::from(packets) * MSS);
         self.filled_bytes -= u64::from(packets) * MSS;
         self.held_packets -= packets;
+        if packets > 0 {
+            let now = self.sender.now;
+            let (bytes, begun, _) = self.handed;
+            self.handed = if begun == Instant::ZERO {
+                (0, now, now)
+            } else {
+                (bytes + u64::from(packets) * MSS, begun, now)
+            };
+        }
         self.sender.hand(packets);
+    }
+
+    /// How fast the burst at hand went out.
+    fn handed_bytes_per_s(&self) -> u64 {
+        let (bytes, begun, last) = self.handed;
+        let us = last.since(begun).as_micros() as u64;
+        if us < 3_000 { 0 } else { bytes * 1_000_000 / us }
     }
 
     fn look(&mut self) {
         let info = self.sender.info();
         let backlog_bytes = info.backlog_bytes + u64::from(self.held_packets) * MSS;
+        let handed_bytes_per_s = self.handed_bytes_per_s();
+        let process = &mut *self.process.borrow_mut();
         self.policy.observe(&Observation {
             backlog_bytes,
             burst_bytes: std::mem::take(&mut self.burst_bytes).max(backlog_bytes),
             was_spaced: std::mem::take(&mut self.was_short),
+            paced_one_by_one: process.is_one_by_one,
+            handed_bytes_per_s,
             request_bytes: 1 << 20,
             ..info
         });
         if let Some(train) = self.policy.arrived() {
-            self.crowd.borrow_mut().arrived(self.number, self.sender.now, train);
+            process.crowd.arrived(self.number, self.sender.now, train);
         }
+        process.met.remove(&self.number);
+        process.met.extend(self.policy.met().map(|met| (self.number, met)));
         let decision = self.policy.decide();
         if decision.thresholds_forgotten > self.forgotten {
             self.forgotten = decision.thresholds_forgotten;
@@ -191,13 +282,14 @@ fn a_window_that_the_shortest_ring_has_cut_doubles_again() {
 }
 
 /// What several carry together in four seconds, after six in which they find the line.
-fn together(senders: Vec<Sender>, choice: Choice) -> u64 {
-    let crowd = Rc::default();
+fn together(senders: Vec<Sender>, choice: Choice, is_one_by_one: bool) -> u64 {
+    let process = Rc::new(RefCell::new(Process { is_one_by_one, ..Process::default() }));
     let numbered = senders.into_iter().enumerate();
     let mut all: Vec<Lone> =
-        numbered.map(|(number, sender)| Lone::of(sender, choice, number, &crowd)).collect();
+        numbered.map(|(number, sender)| Lone::of(sender, choice, number, &process)).collect();
     let mut until = |seconds| {
         while all[0].sender.now < Instant::ZERO + Duration::from_secs(seconds) {
+            process.borrow_mut().step(all[0].sender.now);
             all.iter_mut().for_each(Lone::step);
         }
         all.iter().map(Lone::arrived).sum::<u64>()
@@ -222,9 +314,32 @@ fn several_that_ask_for_a_block_each_carry_as_much_with_any_queue() {
             let rtt = Duration::from_millis(rtt_ms);
             let setting = Setting { forgets_freely, ..Setting::new(congestion, rtt, ring_packets) };
             let [none, auto] =
-                [Choice::None, Choice::Auto].map(|choice| together(beside(setting, count), choice));
+                [Choice::None, Choice::Auto].map(|choice| together(beside(setting, count), choice, false));
             let share = auto as f64 / none as f64;
             assert!(share >= 0.98, "{count}: {share:.3} of {none}: {setting:?}");
+        }
+    }
+}
+
+/// So much that several carry together behind a device that takes packets one by one, of what they could: a block each in a
+/// round trip, or the line.
+fn share_of_most(setting: Setting, count: usize) -> f64 {
+    let most = (count as u64 * bound(setting)).min(4 * LINE);
+    together(beside(setting, count), Choice::Auto, true) as f64 / most as f64
+}
+
+#[test]
+fn several_together_do_not_fill_a_ring() {
+    for congestion in [Congestion::Reno, Congestion::Cubic] {
+        for (ring_packets, count) in
+            [80, 256, 1024].into_iter().flat_map(|ring| [2, 3, 4, 8].map(|count| (ring, count)))
+        {
+            let setting = Setting {
+                forgets_freely: true,
+                ..Setting::new(congestion, Duration::from_millis(16), ring_packets)
+            };
+            let share = share_of_most(setting, count);
+            assert!(share >= 0.88, "{count}: {share:.3}: {setting:?}");
         }
     }
 }
@@ -235,8 +350,9 @@ fn lines_of_their_own_are_left_to_their_own() {
         for (ring_packets, forgets_freely) in rings() {
             let rtt = Duration::from_millis(16);
             let setting = Setting { forgets_freely, ..Setting::new(congestion, rtt, ring_packets) };
-            let alone = together(vec![Sender::new(setting)], Choice::Auto);
-            let both = together(vec![Sender::new(setting), Sender::new(setting)], Choice::Auto);
+            let alone = together(vec![Sender::new(setting)], Choice::Auto, false);
+            let two = vec![Sender::new(setting), Sender::new(setting)];
+            let both = together(two, Choice::Auto, false);
             let share = both as f64 / (2 * alone) as f64;
             assert!(share >= 0.97, "{share:.3} of {alone} each: {setting:?}");
         }

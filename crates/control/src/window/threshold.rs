@@ -3,8 +3,9 @@
 //! What a device refuses cuts the window as a loss does, though the path had room; and some kernels begin a connection
 //! with the threshold that another one to the same peer was left with. From a threshold on a window grows by a packet
 //! each round trip, and one that is much smaller than a block makes each block take many of those, for minutes, with
-//! nothing lost. No spacing helps there. Without the threshold the window doubles again until it fits. In bulk it is the
-//! threshold of a slow start that ended too early (`early.rs`).
+//! nothing lost. No spacing helps there. Without the threshold the window doubles again until it fits. What is spaced ends
+//! slow start sooner besides: HyStart takes a train of half a round trip for a full line. In bulk it is the threshold of a
+//! slow start that ended too early (`early.rs`).
 //!
 //! Without the right to it that has its price: the kernel paces the connection from then on (`net::threshold`), which takes
 //! some of the speed of lone blocks, with a timer for every packet where the device takes no larger ones. So there a window
@@ -50,6 +51,7 @@ pub(crate) enum Held {
 #[derive(Clone, Debug)]
 pub(crate) struct Threshold {
     is_known: bool,
+    had_threshold: bool,
     /// What there is now says nothing.
     is_unfounded: bool,
     /// The last cut, if it was cut.
@@ -64,6 +66,7 @@ impl Threshold {
     pub(crate) fn new() -> Threshold {
         Threshold {
             is_known: false,
+            had_threshold: false,
             is_unfounded: false,
             cut: None,
             early: Early::default(),
@@ -84,6 +87,13 @@ impl Threshold {
             self.is_unfounded = is_cut_here && (!seen.has_company || seen.forgets_freely);
         }
         let is_lone = seen.backlog_bytes < BULK_BYTES;
+        let has_threshold = seen.ssthresh_packets < NO_THRESHOLD_PACKETS;
+        let had_threshold = core::mem::replace(&mut self.had_threshold, has_threshold);
+        let is_found = has_threshold && !had_threshold;
+        let has_lost = self.cut.is_some_and(|kind| kind != WindowKind::CutHere);
+        if is_found && is_lone && seen.forgets_freely && !has_lost {
+            self.is_unfounded = true;
+        }
         let burst_packets = seen.burst_bytes / u64::from(seen.mss_bytes.max(1));
         let part = if seen.forgets_freely { 1 } else { PART };
         let is_small = part * u64::from(seen.ssthresh_packets) < burst_packets;
@@ -93,7 +103,6 @@ impl Threshold {
         let is_lone_kept_small = self.is_unfounded && is_lone && is_small && is_long && is_open;
         // A window that is twice what is under way would not grow.
         let is_used = u64::from(seen.cwnd_packets) < 2 * u64::from(seen.unacked_packets);
-        let has_threshold = seen.ssthresh_packets < NO_THRESHOLD_PACKETS;
         let is_held = match self.cut {
             Some(WindowKind::CutHere) => held == Held::ByDevice,
             Some(_) => false,
@@ -168,6 +177,23 @@ mod tests {
             &[(0, u32::MAX, OPEN, None), (1, 80, CWR, here), (1, 80, CWR, None), (1, 80, OPEN, None)],
             &[0, 0, 0, 1],
         );
+    }
+
+    #[test]
+    fn of_a_slow_start_that_ended_below_a_block_if_it_is_free() {
+        let forgotten = |forgets_freely, lost| {
+            let mut threshold = Threshold::new();
+            for (second, ssthresh_packets, cut) in [(0, u32::MAX, lost), (1, u32::MAX, None), (2, 600, None)]
+            {
+                let now = Instant::ZERO + Duration::from_secs(second);
+                let seen = Observation { now, ssthresh_packets, forgets_freely, has_company: true, ..BURST };
+                threshold.observe(&seen, cut, Held::No);
+            }
+            threshold.forgotten()
+        };
+        assert_eq!((forgotten(true, None), forgotten(false, None)), (1, 0));
+        assert_eq!(forgotten(true, cut(WindowKind::CutHere)), 1);
+        assert_eq!(forgotten(true, cut(WindowKind::CutByLoss)), 0, "the path has lost something");
     }
 
     #[test]

@@ -26,6 +26,11 @@ impl Claims {
         self.made.extend(claim.map(|claim| Made { client, side, claim: Claim { weight, ..claim } }));
     }
 
+    /// Nobody claims anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.made.is_empty()
+    }
+
     /// What each of them may send at most, in the order in which they came; everything if `None`.
     pub(super) fn share(&self, sharing: &mut Sharing, now: Instant) -> Vec<(usize, Option<u64>)> {
         let parts = sharing.share(now, &self.divided());

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use control::{Arrived, BULK_BYTES, Claim};
+use control::{Arrived, BULK_BYTES, Claim, Met};
 use engine::{Connection, Digests, Progress, Quantum, SAMPLE_EVERY, Span, Stop};
 use event::{Granted, Host, Instant, SocketSample};
 use net::{Poll, Ready, clock, tcp_info};
@@ -315,6 +315,11 @@ impl Client {
     /// What it claims of the line.
     pub(super) fn claim(&self) -> Option<Claim> {
         self.connection.claim()
+    }
+
+    /// What it shows of the device that takes its blocks.
+    pub(super) fn met(&self) -> Option<Met> {
+        self.connection.met()
     }
 
     /// What its initiator claims of the line by what it sends.

@@ -44,7 +44,7 @@ impl Target {
         let mut soonest = SAMPLE_EVERY;
         let mut waiting = false;
         let (mut claims, mut claims_of_peers) = (Claims::default(), Claims::default());
-        let mut seen = Vec::new();
+        let (mut seen, mut met) = (Vec::new(), Vec::new());
         let has_company = self.busy > 1;
         for (index, client) in &mut self.clients {
             if client.is_overdue(now) {
@@ -64,6 +64,7 @@ impl Target {
                         claims.add(index, session, client.claim());
                         claims_of_peers.add(index, session, client.claim_of_peer());
                     }
+                    met.extend(client.met());
                     seen.push((index, Duration::from_nanos(sample.rtt_ns)));
                     soonest = soonest.min(look_again);
                     if let Some(sockets) = &mut self.sockets {
@@ -73,11 +74,17 @@ impl Target {
                 Err(error) => failed.push((index, End::Io(error))),
             }
         }
+        // Those in bulk know more of the device.
+        let lone = if claims.is_empty() { met.as_slice() } else { &[] };
+        self.sharing.meet(now, lone, self.gate.take_short());
         for (index, part) in claims.share(&mut self.sharing, now) {
             self.clients[index].grant(part);
         }
-        let (rate, depth_bytes) = self.sharing.ring().unzip();
+        // One lone sender alone needs nobody to hold it back.
+        let ring = self.sharing.ring().filter(|_| has_company || met.len() != 1);
+        let (rate, depth_bytes) = ring.unzip();
         self.gate.set(rate, depth_bytes.unwrap_or(0));
+        self.shared.crowd.go_through(rate.filter(|_| lone.len() > 1));
         let mut parts = claims_of_peers.share(&mut self.receiving, now).into_iter().peekable();
         for (index, rtt) in seen {
             let client = &mut self.clients[index];
