@@ -12,7 +12,8 @@ use core::time::Duration;
 use event::{CongestionState, Decided, Instant, WindowNotice};
 
 use crate::lone::crowd::Arrived;
-use crate::sharing::share::{Claim, Met};
+use crate::sharing::meeting::Met;
+use crate::sharing::share::Claim;
 
 /// What one end saw of one connection, a hundred times per second or more while it is busy.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -2,5 +2,6 @@
 
 pub(crate) mod arrival;
 pub(crate) mod claimant;
+pub(crate) mod meeting;
 pub(crate) mod ring;
 pub(crate) mod share;

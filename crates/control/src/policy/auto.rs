@@ -17,7 +17,8 @@ use crate::measure::cuts::Cuts;
 use crate::measure::product::Product;
 use crate::policy::{Decision, Observation, Policy};
 use crate::sharing::arrival::Arrival;
-use crate::sharing::share::{Claim, Met};
+use crate::sharing::meeting::Met;
+use crate::sharing::share::Claim;
 use crate::window::threshold::{Held, Threshold};
 
 /// A window that grows is spread over a third of the round trip: after half of one CUBIC takes the line for full.

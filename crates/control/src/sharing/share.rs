@@ -17,10 +17,9 @@ use core::time::Duration;
 use event::Instant;
 
 use crate::bulk::cap::PACED_MIN;
-use crate::lone::crowd::Arrived;
 use crate::lone::space::bulk_depth_bytes;
-use crate::measure::counter::Counter;
 use crate::measure::max_filter::MaxFilter;
+use crate::sharing::meeting::{Meeting, Met};
 use crate::sharing::ring::{Ring, Seen};
 
 /// One sender in bulk.
@@ -50,35 +49,12 @@ pub struct Handed {
     pub waits: Duration,
 }
 
-/// A lone sender whose bursts are handed to a device that takes packets one by one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Met {
-    /// What the line carries, as its trains show it, if they do.
-    pub line_bytes_per_s: Option<u64>,
-    /// The last of its trains.
-    pub last: Option<Arrived>,
-    /// How fast it hands over a burst.
-    pub burst_bytes_per_s: u64,
-    /// What has arrived of it in all.
-    pub arrived_bytes: u64,
-    /// The round trip of its path.
-    pub rtt: Duration,
-    /// The device has refused some of it since the last look.
-    pub is_refused: bool,
-}
-
 /// Time slots of which the sum is remembered.
 const SLOT: Duration = Duration::from_millis(250);
 const SLOTS: usize = 8;
 /// A queue counts for so long, and so many round trips.
 const QUEUE_LASTS: Duration = Duration::from_secs(2);
 const QUEUE_ROUNDS: u32 = 8;
-/// What a device has refused to several lone senders counts for so long.
-const REFUSED_LASTS: Duration = Duration::from_secs(2);
-/// What arrives of all of them is counted over so many round trips.
-const LONE_ROUNDS: u32 = 4;
-/// A train that arrives at less than this part of what the ring is taken for, in percent, shows that it takes less.
-const SLOWER_PERCENT: u64 = 97;
 /// Who uses less than its part is left so many times what it does use, and may grow.
 const GROWTH: u64 = 2;
 /// Who uses nothing of its part of a ring begins with one of so many of it, which the others leave to it.
@@ -93,12 +69,7 @@ pub struct Sharing {
     slot_ends: Instant,
     queue_until: Instant,
     ring: Ring,
-    /// How long what was refused to several lone senders counts, and what the fastest of them hands over meanwhile.
-    refused_until: Instant,
-    fastest_bytes_per_s: Option<u64>,
-    /// What arrives of so many of them.
-    lone: Counter,
-    lone_count: usize,
+    meeting: Meeting,
 }
 
 impl Sharing {
@@ -123,59 +94,15 @@ impl Sharing {
         of_ring.into_iter().zip(of_line).map(smaller).collect()
     }
 
-    /// Takes what lone senders show at `now`; `has_waited` if one of them had to wait for others since the last look. One
-    /// alone fills no ring, and several fill it when it refuses something. For a while after that they go as fast as the
-    /// fastest of them does, one after the other, until their trains show what the line carries; with that the ring begins.
+    /// Takes what lone senders show at `now`; `has_waited` if the bucket that all go through kept one of them waiting since the
+    /// last look.
     pub fn meet(&mut self, now: Instant, met: &[Met], has_waited: bool) {
-        self.fastest_bytes_per_s = None;
-        let Some(rtt) = met.iter().map(|met| met.rtt).max().filter(|_| met.len() > 1) else { return };
-        let all = self.count_lone(now, rtt, met);
-        let has_refused = met.iter().any(|met| met.is_refused);
-        if has_refused {
-            self.refused_until = now + REFUSED_LASTS;
-        }
-        if now >= self.refused_until && self.ring.bytes_per_s().is_none() {
-            return;
-        }
-        self.fastest_bytes_per_s = met.iter().map(|met| met.burst_bytes_per_s).max();
-        let Some(taken) = self.ring.bytes_per_s() else {
-            if let Some(line) = shown(met) {
-                self.ring.begin(now, rtt, line);
-            }
-            return;
-        };
-        let all = shown(met).into_iter().chain(all).max().unwrap_or(0).min(taken);
-        // It is too much if most trains were slower than that and so is all that arrives.
-        let less = taken / 100 * SLOWER_PERCENT;
-        let is_slower = |last: Arrived| last.is_line && last.bytes_per_s < less;
-        let slower = met.iter().filter(|met| met.last.is_some_and(is_slower)).count();
-        let is_too_much = all < less && 2 * slower > met.len();
-        // What all of them send has pauses in which nobody asks for anything. While somebody waits it has none, and what
-        // arrives shows whether more can be tried.
-        let mut seen = Seen { now, arrived_bytes_per_s: 0, rtt, waits: Duration::ZERO, has_refused: false };
-        match (has_refused, is_too_much) {
-            (true, true) => (seen.arrived_bytes_per_s, seen.has_refused) = (all, true),
-            (true, false) => self.ring.was_full_for_a_moment(now, rtt),
-            // A long ring is not full for a long time.
-            (false, true) if has_waited && now >= self.refused_until => self.ring.was_too_much(now, rtt, all),
-            (false, _) if has_waited => seen.arrived_bytes_per_s = all,
-            (false, _) => {}
-        }
-        self.ring.observe(&seen);
-    }
-
-    /// What arrives of all lone senders, over some round trips, if it is known anew.
-    fn count_lone(&mut self, now: Instant, rtt: Duration, met: &[Met]) -> Option<u64> {
-        if core::mem::replace(&mut self.lone_count, met.len()) != met.len() {
-            self.lone = Counter::default();
-        }
-        let all_bytes = met.iter().map(|met| met.arrived_bytes).sum();
-        self.lone.rate(now, all_bytes, LONE_ROUNDS * rtt)
+        self.meeting.observe(&mut self.ring, now, met, has_waited);
     }
 
     /// What the device takes in all that hands over one by one, if that is known, and the most of it at one time.
     pub fn ring(&self) -> Option<(u64, u64)> {
-        let taken = self.ring.bytes_per_s().or(self.fastest_bytes_per_s);
+        let taken = self.ring.bytes_per_s().or(self.meeting.fastest_bytes_per_s());
         taken.map(|bytes_per_s| (bytes_per_s, bulk_depth_bytes(bytes_per_s)))
     }
 
@@ -221,15 +148,6 @@ impl Sharing {
             parts.into_iter().zip(&counted).map(|(part, sender)| sender.of_line(part)),
         )
     }
-}
-
-/// What the trains of lone senders show of the line: the second fastest of the last ones, since a single one may be faster for
-/// the way in which its acknowledgements came, or what is typical of one of them.
-fn shown(met: &[Met]) -> Option<u64> {
-    let mut last: Vec<u64> = met.iter().filter_map(|met| met.last).map(|last| last.bytes_per_s).collect();
-    last.sort_unstable_by(|one, other| other.cmp(one));
-    let typical = met.iter().filter_map(|met| met.line_bytes_per_s).max()?;
-    Some(last.get(1).map_or(typical, |second| typical.max(*second)))
 }
 
 /// How long a queue counts that was seen on a path of such a round trip.
@@ -570,82 +488,5 @@ mod tests {
         assert!(sharing.share(at(4000), &[quiet, quiet]).iter().all(Option::is_some), "for a while");
         assert_eq!(sharing.share(at(9000), &[quiet, quiet]), [None, None]);
         assert_eq!(sharing.share(at(9001), &[]), []);
-    }
-
-    /// Lone senders of which each handed over half of the line, and what the last train of each was.
-    fn met(lasts: &[(u64, bool)], is_refused: bool) -> Vec<Met> {
-        let met = |&(bytes_per_s, is_line): &(u64, bool)| Met {
-            line_bytes_per_s: (bytes_per_s > 0).then_some(bytes_per_s),
-            last: (bytes_per_s > 0).then_some(Arrived { trains: 1, bytes_per_s, is_line }),
-            burst_bytes_per_s: LINE / 2,
-            arrived_bytes: 0,
-            rtt: RTT,
-            is_refused,
-        };
-        lasts.iter().map(met).collect()
-    }
-
-    fn taken(sharing: &Sharing) -> Option<u64> {
-        sharing.ring().map(|(bytes_per_s, _)| bytes_per_s)
-    }
-
-    #[test]
-    fn lone_senders_go_through_the_ring_once_it_has_refused_something_of_several() {
-        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
-        let (unknown, shown) = ([(0, false); 2], [(LINE, false), (LINE / 2, false)]);
-        let mut sharing = Sharing::new();
-        sharing.meet(at(0), &met(&shown, false), false);
-        assert_eq!(taken(&sharing), None, "nobody has refused anything");
-        sharing.meet(at(2), &met(&shown[..1], true), false);
-        assert_eq!(taken(&sharing), None, "one alone fills no ring");
-        sharing.meet(at(4), &met(&unknown, true), false);
-        assert_eq!(taken(&sharing), Some(LINE / 2), "as fast as one of them");
-        sharing.meet(at(2_003), &met(&unknown, false), false);
-        assert_eq!(taken(&sharing), Some(LINE / 2));
-        sharing.meet(at(2_004), &met(&unknown, false), false);
-        assert_eq!(taken(&sharing), None, "nobody has shown anything");
-        sharing.meet(at(2_006), &met(&shown, true), false);
-        assert_eq!(taken(&sharing), Some(LINE / 100 * 98));
-    }
-
-    /// A ring that has begun at such a rate, after half a second in which somebody waited and all trains were like that.
-    fn after_half_a_second(begun: u64, last: (u64, bool)) -> (Sharing, Instant) {
-        let mut sharing = Sharing::new();
-        let mut now = Instant::ZERO;
-        sharing.meet(now, &met(&[(begun, false); 3], true), false);
-        for _ in 0..250 {
-            now += Duration::from_millis(2);
-            sharing.meet(now, &met(&[last; 3], false), true);
-        }
-        (sharing, now)
-    }
-
-    #[test]
-    fn more_is_tried_while_trains_arrive_as_fast_and_somebody_waits() {
-        let (faster, _) = after_half_a_second(LINE / 2, (LINE, false));
-        assert!(taken(&faster) > Some(LINE / 10 * 9), "{:?}", taken(&faster));
-        let (same, _) = after_half_a_second(LINE, (LINE / 100 * 92, true));
-        assert_eq!(taken(&same), Some(LINE / 100 * 98));
-        let mut sharing = Sharing::new();
-        let now = |look: u64| Instant::ZERO + Duration::from_millis(2 * look);
-        (0..250).for_each(|look| sharing.meet(now(look), &met(&[(LINE, false); 3], look == 0), false));
-        assert_eq!(taken(&sharing), Some(LINE / 100 * 98), "nobody waits");
-    }
-
-    #[test]
-    fn a_refusal_is_of_a_moment_unless_most_trains_have_been_slower() {
-        let refused = |lasts: [(u64, bool); 3]| {
-            let (mut sharing, now) = after_half_a_second(LINE, (LINE / 100 * 92, true));
-            let before = taken(&sharing).unwrap();
-            for ms in [2, 4, 70, 72] {
-                sharing.meet(now + Duration::from_millis(ms), &met(&lasts, true), true);
-            }
-            taken(&sharing).unwrap() as f64 / before as f64
-        };
-        let (slow, fast) = ((LINE / 100 * 90, true), (LINE / 100 * 98, false));
-        let moments = refused([slow, fast, fast]);
-        assert!((0.955..0.965).contains(&moments), "{moments}: two of them");
-        let too_much = refused([slow, slow, slow]);
-        assert!((0.94..0.955).contains(&too_much), "{too_much}: a step, once the second has confirmed it");
     }
 }
