@@ -35,7 +35,10 @@ pub(crate) fn gather(dir: &CellDir, first: Load, others: &[Load]) -> Result<Init
     if cell.initiators <= 1 && cell.targets <= 1 {
         return Ok(Initiators { load: first, sockets, io, throughputs: Vec::new() });
     }
-    let load = together(first.clone(), others);
+    let mut load = together(first.clone(), others);
+    if cell.targets <= 1 {
+        count_all_requests(&mut load, others);
+    }
     let mut all = Initiators { load, sockets, io, throughputs: Vec::new() };
     all.throughputs.extend(share(&all, cell, &first, all.sockets.as_ref(), all.io.as_ref()));
     for n in 2..=cell.initiators {
@@ -74,6 +77,14 @@ pub(crate) fn together(first: Load, others: &[Load]) -> Load {
         t_start_ns: others.iter().map(|load| load.t_start_ns).fold(start_ns, u64::max),
         t_end_ns: others.iter().map(|load| load.t_end_ns).fold(end_ns, u64::min),
         ..first
+    }
+}
+
+/// The first one's document has what one target's processor did for all, and only the requests of its own.
+fn count_all_requests(load: &mut Load, others: &[Load]) {
+    let all_ios = others.iter().map(|load| load.ios).fold(load.ios, u64::saturating_add);
+    if let Some(far_ns_per_io) = load.cpu.as_mut().and_then(|cpu| cpu.far_ns_per_io.as_mut()) {
+        *far_ns_per_io *= load.ios as f64 / all_ios.max(1) as f64;
     }
 }
 
@@ -117,7 +128,7 @@ fn share(
 #[cfg(test)]
 mod tests {
     use event::Host;
-    use store::manifest::Window;
+    use store::manifest::{Cpu, Window};
     use store::tables::Writer;
 
     use super::*;
@@ -132,6 +143,16 @@ mod tests {
         assert_eq!(fairness(&[3.0, 1.0]), Some(0.8));
         assert_eq!(fairness(&[0.0, 0.0]), None);
         assert_eq!(fairness(&[]), None);
+    }
+
+    #[test]
+    fn the_target_works_for_the_requests_of_all() {
+        let cpu = Cpu { near_ns_per_io: Some(7.0), far_ns_per_io: Some(12.0), ..Cpu::default() };
+        let mut first = Load { ios: 100, cpu: Some(cpu), ..Load::default() };
+        let other = Load { ios: 300, ..Load::default() };
+        count_all_requests(&mut first, &[other]);
+        let cpu = first.cpu.unwrap();
+        assert_eq!((cpu.near_ns_per_io, cpu.far_ns_per_io), (Some(7.0), Some(3.0)));
     }
 
     fn near(dir: &Path, start_ns: u64, bytes_per_10_ms: u64) {
