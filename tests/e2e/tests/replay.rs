@@ -99,8 +99,9 @@ fn what_a_policy_decided_it_decides_again() {
     let steered = || rows.iter().filter_map(|row| row.steered);
     assert!(steered().any(|steered| steered.was_spaced && steered.handed_bytes_per_s > 0));
     assert!(steered().any(|steered| steered.decided.burst_bytes_per_s < u64::MAX));
-    // One that cuts them to much less than a block: the threshold that is left is gone at the next look, or cut again.
-    let (document, rows) = replayed("--delay 8ms --ring 80", "--depth 1", "auto");
+    // One that cuts them to much less than a block, on a line that is slower than a first block is handed over: the threshold
+    // that is left is gone at the next look, or cut again.
+    let (document, rows) = replayed("--delay 8ms --rate 200mbit --ring 80", "--depth 1", "auto");
     check_the_same(&document);
     let forgotten =
         |row: &SocketSample| row.steered.map_or(0, |steered| steered.decided.thresholds_forgotten);
