@@ -246,12 +246,13 @@ impl<P, D> Connection<P, D> {
         }
         let Some(gate) = self.gate() else { return Ok(own) };
         let is_bulk = self.steering.hands_over();
-        let (room, resume_at) = match is_bulk {
-            true => (gate.room(now, own), gate.resume_at(own)),
-            false => (gate.room_in_turn(now, own), gate.resume_in_turn_at(now, own)),
-        };
-        self.was_in_turn |= room == 0 && !is_bulk;
-        if room > 0 { Ok(room.min(own)) } else { Err(resume_at) }
+        let room = if is_bulk { gate.room(now, own) } else { gate.room_in_turn(now, own) };
+        if room > 0 {
+            return Ok(room.min(own));
+        }
+        let resume_at = if is_bulk { gate.resume_at(own) } else { gate.resume_in_turn_at(now, own) };
+        self.was_in_turn |= !is_bulk;
+        Err(resume_at)
     }
 
     /// What is sent goes through it.
