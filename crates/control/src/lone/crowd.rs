@@ -6,6 +6,9 @@
 //! nothing. Nobody says which it is, so it is tried: a line is shared if each of them, in its turn, is as fast as all of
 //! them were together, and no faster. It is not tried where all together fill the line as they are: turns bring nothing
 //! then, and a trial costs a part of it, as a burst that its window does not let out at once leaves a gap in its turn.
+//!
+//! Behind a device that takes packets one by one, once it has refused something, all go through one bucket and wait there
+//! (`order.rs`); here it is only said how fast a burst is to be at least, and whether others are to wait for one that is slower.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -92,6 +95,7 @@ enum Phase {
 /// See the file's beginning. Senders go by the numbers that their owner gives them.
 #[derive(Clone, Debug)]
 pub struct Crowd {
+    /// What goes through the bucket that all share, if there is one.
     device_bytes_per_s: Option<u64>,
     phase: Phase,
     members: BTreeMap<usize, Member>,
