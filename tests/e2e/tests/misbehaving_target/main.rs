@@ -364,7 +364,7 @@ fn reset_one(listener: &TcpListener) -> bool {
     let stream = pdu::patient(fake_target::accept(listener));
     let mut bytes = [0; 2 * 8192];
     loop {
-        let len = stream.peek(&mut bytes).expect("a login request");
+        let len = pdu::again(|| stream.peek(&mut bytes)).expect("a login request");
         assert!(len > 0, "the initiator closed without a word");
         let Some(header) = bytes[..len].first_chunk::<BHS_LEN>() else { continue };
         if len >= BHS_LEN + Bhs::new(header).data_segment_len() {

@@ -24,7 +24,7 @@ pub(crate) fn bytes(pdu: impl Into<Pdu>, data: &[u8]) -> Vec<u8> {
 /// The next PDU and its data segment without padding; `None` when the peer has closed.
 pub(crate) fn read(stream: &mut TcpStream) -> io::Result<Option<(Pdu, Vec<u8>)>> {
     let mut header = [0; BHS_LEN];
-    if stream.read(&mut header[..1])? == 0 {
+    if again(|| stream.read(&mut header[..1]))? == 0 {
         return Ok(None);
     }
     stream.read_exact(&mut header[1..])?;
@@ -35,6 +35,17 @@ pub(crate) fn read(stream: &mut TcpStream) -> io::Result<Option<(Pdu, Vec<u8>)>>
     data.truncate(len);
     let pdu = Pdu::parse(&header).map_err(io::Error::other)?;
     Ok(Some((pdu, data)))
+}
+
+/// Asks again after an interruption. Where a socket has a timeout, its calls end with one if the process was stopped
+/// and goes on, whatever its signals do (signal(7)).
+pub(crate) fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            ended => return ended,
+        }
+    }
 }
 
 /// Whether this is how a connection ends that the peer has closed.

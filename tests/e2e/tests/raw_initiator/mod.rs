@@ -239,7 +239,7 @@ impl Session {
     /// Waits until the first byte of an answer is there, and leaves it where it is.
     #[track_caller]
     pub(crate) fn wait_for_a_byte(&self) {
-        let found = self.stream.peek(&mut [0]).expect("something comes");
+        let found = pdu::again(|| self.stream.peek(&mut [0])).expect("something comes");
         assert_eq!(found, 1, "the target closed the connection");
     }
 

@@ -175,7 +175,7 @@ impl Line {
             return pdu::read(&mut self.stream);
         }
         let mut header = [0; BHS_LEN];
-        if self.stream.read(&mut header[..1])? == 0 {
+        if pdu::again(|| self.stream.read(&mut header[..1]))? == 0 {
             return Ok(None);
         }
         self.stream.read_exact(&mut header[1..])?;
