@@ -6,7 +6,8 @@
 //! full everything arrives at the device's rate. If more and more arrives after that, it was full because of a burst, and the
 //! device takes more: then that is looked for in large steps, otherwise in small ones. A ring that fills makes all round
 //! trips longer, and where a step does that the next one is not waited for. Once it is known, larger rates are tried more
-//! and more rarely.
+//! and more rarely, in steps that each last long enough to fill it if they are too much: what a step has used up to the next
+//! one is kept.
 //!
 //! What arrives scatters over short times: acknowledgements come together, and a path that stood still catches up. So no
 //! step is taken unless what there was has been used over some round trips, and what was never reached is not kept.
@@ -50,20 +51,21 @@ const STEP_SMALL: u64 = 4;
 const STEP_LARGE: u64 = 32;
 const STEP_MOST: u64 = 128;
 const BEHIND_PERCENT: u64 = 104;
-/// They have led somewhere if so much is kept after them, in percent of what there was before.
-const LED_PERCENT: u64 = 101;
 /// Round trips between two of them while it is looked for, and the time once it is known.
 const STEP_ROUNDS: u32 = 4;
 const STEP_TIME: Duration = Duration::from_secs(1);
 /// Without a step once it is known: at first, and at most.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_secs(320);
-/// All round trips are so much longer than they have been: the ring is filling.
+/// All round trips are so much longer than they have been: the ring is filling. A machine that is late makes them longer for
+/// a moment as well, so after a step of no more than so many thousandths that is waited for.
 const FILLING: Duration = Duration::from_micros(350);
+const STEP_SLOW: u64 = 4;
 /// Of what arrives while it fills, in thousandths.
 const FILLED_PERMILLE: u64 = 990;
-/// For so many round trips what is least of their lengths counts.
+/// For so many round trips what is least of their lengths counts. So many of these are what there was before a step.
 const FLOOR_ROUNDS: u32 = 2;
+const FLOORS: usize = 8;
 /// What arrives is averaged over so many round trips, and this at least; and over so long, the largest of which is
 /// remembered for eight slots.
 const RECENT_ROUNDS: u32 = 2;
@@ -124,13 +126,13 @@ struct Mean {
     bytes: u64,
 }
 
-/// How much longer all round trips are than they have been: the least of the last two, and the least before those since
-/// something has become known.
+/// How much longer all round trips are than they have been: the least of some round trips, the last of these first, and the
+/// least of those before.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waits {
     since: Instant,
     least: Option<Duration>,
-    last: Option<Duration>,
+    floors: [Option<Duration>; FLOORS],
     before: Option<Duration>,
 }
 
@@ -158,13 +160,27 @@ impl Waits {
     fn observe(&mut self, seen: &Seen) {
         self.least = Some(self.least.map_or(seen.waits, |least| least.min(seen.waits)));
         if seen.now.since(self.since) >= FLOOR_ROUNDS * seen.rtt {
-            self.before = self.before.into_iter().chain(self.last).min();
-            (self.last, self.least, self.since) = (self.least, None, seen.now);
+            self.before = self.before.into_iter().chain(self.floors[0]).min();
+            self.floors.rotate_right(1);
+            (self.floors[0], self.since) = (self.least.take(), seen.now);
         }
     }
 
+    /// What there was of late is what there was before.
+    fn begin(&mut self) {
+        self.before = self.floors.into_iter().flatten().min();
+    }
+
     fn are_longer(&self) -> bool {
-        self.last.zip(self.before).is_some_and(|(last, before)| last > before + FILLING)
+        self.is_longer(0)
+    }
+
+    fn stay_longer(&self) -> bool {
+        self.is_longer(0) && self.is_longer(1)
+    }
+
+    fn is_longer(&self, floor: usize) -> bool {
+        self.floors[floor].zip(self.before).is_some_and(|(last, before)| last > before + FILLING)
     }
 }
 
@@ -190,14 +206,20 @@ impl Ring {
             self.learn(now, before);
             return;
         }
-        if self.before_steps.is_some() && now >= self.settled_at && self.waits.are_longer() {
-            // What arrives is what it takes; but for the last step it may not have filled.
+        if self.before_steps.is_some() && now >= self.settled_at && self.is_filling() {
+            // But for the last step it has not filled.
             self.settled_at = now + SETTLING_ROUNDS * rtt;
-            let filled = self.bytes_per_s / 1000 * (1000 - self.last_step);
-            let before = self.before_steps.filter(|_| self.is_known).unwrap_or(0);
-            self.know(now, filled.min(self.reached() / 1000 * FILLED_PERMILLE).max(before));
+            let before_last = self.bytes_per_s / 1000 * (1000 - self.last_step);
+            let taken = match self.before_steps.filter(|_| self.is_known) {
+                // A little less, so that what has gathered in it leaves.
+                Some(before) => (before_last / 1000 * (1000 - STEP_FIRST)).max(before),
+                // They were too quick to be sure of that; but what arrives is what it takes.
+                None => before_last.min(self.reached() / 1000 * FILLED_PERMILLE),
+            };
+            self.know(now, taken);
         }
-        if self.bytes_per_s > 0 && is_used && now >= self.step_at.max(self.settled_at) {
+        let may_step = is_used && !(self.is_known && self.waits.are_longer());
+        if self.bytes_per_s > 0 && may_step && now >= self.step_at.max(self.settled_at) {
             self.step(now, rtt);
         }
     }
@@ -240,7 +262,16 @@ impl Ring {
         self.step_at = now;
     }
 
+    /// The last step was too much.
+    fn is_filling(&self) -> bool {
+        let is_slow = self.is_known && self.last_step <= STEP_SLOW;
+        if is_slow { self.waits.stay_longer() } else { self.waits.are_longer() }
+    }
+
     fn step(&mut self, now: Instant, rtt: Duration) {
+        if self.is_known && self.before_steps.is_none() {
+            self.waits.begin();
+        }
         let before = *self.before_steps.get_or_insert(self.bytes_per_s);
         self.bytes_per_s = self.bytes_per_s / 1000 * (1000 + self.step);
         self.last_step = self.step;
@@ -313,7 +344,7 @@ impl Ring {
     fn know(&mut self, now: Instant, bytes_per_s: u64) {
         // What no step has brought about is no answer to one, and one that led somewhere is soon followed by others.
         let before = self.before_steps.take();
-        let has_led = before.is_some_and(|before| bytes_per_s > before / 100 * LED_PERCENT);
+        let has_led = before.is_some_and(|before| bytes_per_s > before);
         self.pause = match before {
             Some(_) if !has_led => (2 * self.pause).clamp(PAUSE_MIN, PAUSE_MAX),
             _ => PAUSE_MIN,

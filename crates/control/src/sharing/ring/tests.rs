@@ -25,6 +25,10 @@ struct Device {
     noise_percent: u64,
     /// And so much more all the time.
     overcount_percent: u64,
+    /// Of what they may hand over they do so much, in thousandths.
+    used_permille: u64,
+    /// For each so many looks the machine is late, by half a millisecond for five of them.
+    late_looks: Option<u64>,
     refusals: u32,
     looks: u64,
 }
@@ -41,6 +45,8 @@ impl Device {
             window: 2 * LINE,
             noise_percent: 0,
             overcount_percent: 0,
+            used_permille: 1000,
+            late_looks: None,
             refusals: 0,
             looks: 0,
         }
@@ -50,7 +56,8 @@ impl Device {
     fn look(&mut self, is_refused_anyway: bool) -> bool {
         self.now += LOOK;
         self.looks += 1;
-        let handed = self.ring.bytes_per_s().unwrap_or(u64::MAX).min(self.window);
+        let may = self.ring.bytes_per_s().unwrap_or(u64::MAX);
+        let handed = (may / 1000).saturating_mul(self.used_permille).min(self.window);
         let of = |rate: u64| rate * LOOK.as_micros() as u64 / 1_000_000;
         let (came, left) = (self.waiting_bytes + of(handed), of(self.line));
         let arrived = came.min(left) * 1_000_000 / LOOK.as_micros() as u64;
@@ -60,7 +67,9 @@ impl Device {
         self.refusals += u32::from(has_refused && self.now >= self.ring.settled_at);
         let wait_ns = self.waiting_bytes as u128 * 1_000_000_000 / u128::from(self.line);
         self.waits.push_back(Duration::from_nanos(wait_ns as u64));
-        let waits = self.waits.pop_front().unwrap_or_default();
+        let is_late = self.late_looks.is_some_and(|looks| self.looks % looks < 5);
+        let late = Duration::from_micros(if is_late { 500 } else { 0 });
+        let waits = self.waits.pop_front().unwrap_or_default() + late;
         let noise = [0, 1, 2, 1, 0][self.looks as usize % 5] * self.noise_percent;
         let arrived_bytes_per_s =
             arrived / 100 * (100 + self.overcount_percent + noise - self.noise_percent * 4 / 5);
@@ -160,6 +169,23 @@ fn a_ring_that_fills_is_seen_before_it_is_full() {
     device.run(400);
     assert_eq!(device.refusals, before, "steps were tried and taken back");
     assert!(device.ring.pause >= 2 * PAUSE_MIN, "{:?}", device.ring.pause);
+}
+
+#[test]
+fn on_a_machine_that_is_late_now_and_then_it_is_found_as_well() {
+    for (late_looks, ring_packets) in [(80, 80), (160, 80), (330, 80), (80, 256), (160, 256), (330, 256)] {
+        let late_looks = Some(late_looks);
+        let mut device = Device { late_looks, used_permille: 988, ..Device::new(ring_packets) };
+        device.run(2);
+        (device.ring.bytes_per_s, device.ring.is_known) = (LINE / 100 * 94, true);
+        let taken = device.run(30).ring.bytes_per_s;
+        assert!(percent(taken, LINE) >= 97, "{taken}: late each {late_looks:?}, ring {ring_packets}");
+        let before = device.refusals;
+        device.run(600);
+        let (refusals, taken) = (device.refusals - before, device.ring.bytes_per_s);
+        assert!(percent(taken, LINE) >= 97, "{taken}: late each {late_looks:?}, ring {ring_packets}");
+        assert!(refusals <= 6, "{refusals}: late each {late_looks:?}, ring {ring_packets}");
+    }
 }
 
 #[test]
