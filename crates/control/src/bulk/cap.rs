@@ -30,8 +30,8 @@ use crate::window::threshold::NO_THRESHOLD_PACKETS;
 /// A sender that has had no more than this to send since it last had nothing is left uncapped, so that a lone request goes
 /// out at once.
 pub const BULK_BYTES: u64 = 2 << 20;
-/// Paths shorter than this are not paced.
-pub(crate) const PACED_MIN_RTT: Duration = Duration::from_millis(1);
+/// On shorter paths nothing is paced, spaced or shared.
+pub(crate) const LONG_MIN_RTT: Duration = Duration::from_millis(1);
 /// Least cap, in bytes per second: below it one packet would wait for many round trips.
 pub(crate) const PACED_MIN: u64 = 1 << 17;
 /// How soon to look again while a window doubles every round trip, at the soonest.
@@ -92,10 +92,10 @@ pub(crate) struct Cap {
     /// What has to be sent at one time for pacing to begin.
     paced_from_bytes: u64,
     is_paced: bool,
-    /// Its congestion control has a cap of its own.
-    paces_itself: bool,
-    /// And it has left its start, where it is far too fast.
+    /// Its congestion control has a cap of its own, and has left its start, where it is far too fast.
     has_left_start: bool,
+    /// The device has refused something since the present round began.
+    has_filled_device: bool,
     /// What its window was last cut for was a device that was full, and not a path.
     is_device_full: bool,
     /// There has been a lot to send.
@@ -155,8 +155,8 @@ impl Cap {
             lost: 0,
             paced_from_bytes,
             is_paced: false,
-            paces_itself: false,
             has_left_start: false,
+            has_filled_device: false,
             is_device_full: false,
             was_bulk: false,
             is_bulk: false,
@@ -185,7 +185,6 @@ impl Cap {
         if !app_limited || seen.delivery_rate_bytes_per_s > self.delivered.max() {
             self.delivered.add(seen.delivery_rate_bytes_per_s);
         }
-        self.paces_itself = seen.paces_itself;
         // The end of what was bulk goes out as it did.
         self.is_bulk = seen.backlog_bytes >= BULK_BYTES || self.is_bulk && seen.backlog_bytes > 0;
         self.was_bulk |= self.is_bulk;
@@ -207,6 +206,7 @@ impl Cap {
         self.lost = seen.retransmitted_packets.max(self.lost);
         // The queue may be that of our own device, which loses nothing and cuts the window all the same.
         let has_filled_device = cut.is_some_and(|cut| cut.kind == WindowKind::CutHere);
+        self.has_filled_device |= has_filled_device;
         let has_lost = self.lost - self.lost_before >= path.overflow_packets(seen.mss_bytes);
         let has_overflowed = has_lost || has_filled_device;
         if has_overflowed {
@@ -214,7 +214,8 @@ impl Cap {
         }
         let is_unaware = match self.stage {
             Stage::Ramp => has_overflowed,
-            Stage::Capped { .. } => has_filled_device,
+            // What is lost while a queue shows is that of before it was drained.
+            Stage::Capped { .. } => has_filled_device || has_lost && !path.has_queue(seen.rtt),
             // Whoever fills it, the process that knows of all who go out here shares it.
             Stage::Crowded { .. } => has_filled_device && seen.paced_one_by_one,
             Stage::Wary(_) => false,
@@ -226,8 +227,12 @@ impl Cap {
             self.sent_permille = MaxFilter::full_of(1000);
         }
         self.count(seen);
-        let is_handed = seen.paced_one_by_one && path.min_rtt >= PACED_MIN_RTT;
+        let is_handed = seen.paced_one_by_one && is_long(product);
         let waits = seen.rtt.saturating_sub(path.min_rtt);
+        if is_handed != self.handed.is_some() {
+            // The two counts have nothing to do with each other.
+            self.claimant = Claimant::default();
+        }
         self.handed = is_handed.then_some(Handed { is_refused: has_filled_device, waits });
         // What the device refuses says nothing of the line.
         let queue = match path.has_queue(seen.rtt) {
@@ -252,21 +257,20 @@ impl Cap {
             let out_bytes = self.arrived_bytes + u64::from(seen.unacked_packets) * u64::from(seen.mss_bytes);
             if is_sending && !app_limited {
                 self.learn_sent(seen, out_bytes, part_bytes_per_s);
-                self.round(seen, path, has_overflowed);
+                self.round(seen, path, has_lost || self.has_filled_device);
             }
             // With less than that to send it is not the kernel that keeps below it.
             let told_bytes_per_s =
                 self.told_bytes_per_s().filter(|told| part_bytes_per_s.is_none_or(|part| part >= *told));
             self.outgoing = Outgoing { begun: seen.now, bytes: out_bytes, told_bytes_per_s };
-            self.lost_before = self.lost;
+            (self.lost_before, self.has_filled_device) = (self.lost, false);
             self.round_ends = seen.now + seen.rtt.max(Duration::from_millis(1));
         }
     }
 
     /// The cap; `None` while what is sent is better not paced.
     pub(crate) fn pacing_bytes_per_s(&self, product: &Product) -> Option<u64> {
-        let is_long = product.min_rtt().is_some_and(|rtt| rtt >= PACED_MIN_RTT);
-        (self.is_paced && is_long).then_some(match self.stage {
+        (self.is_paced && is_long(product)).then_some(match self.stage {
             Stage::Ramp => UNCAPPED,
             _ if self.has_left_start && self.is_bulk => {
                 (self.delivered.max() / 100 * PROBING_PERCENT).max(PACED_MIN)
@@ -323,7 +327,7 @@ impl Cap {
     /// How soon to look again.
     pub(crate) fn look_again(&self, product: &Product) -> Duration {
         match self.stage {
-            Stage::Ramp if self.was_bulk => {
+            Stage::Ramp if self.is_bulk => {
                 (product.min_rtt().unwrap_or_default() / 4).clamp(LOOK_SOON, LOOK_LATER)
             }
             _ => LOOK_LATER,
@@ -412,6 +416,11 @@ impl Outgoing {
         let permille = u128::from(bytes.saturating_sub(self.bytes)) * 1000 / told_bytes.max(1);
         u64::try_from(permille).ok()
     }
+}
+
+/// Whether the path is one that is paced.
+fn is_long(product: &Product) -> bool {
+    product.min_rtt().is_some_and(|rtt| rtt >= LONG_MIN_RTT)
 }
 
 /// Whether a queue stands: a tenth of the path and a millisecond are noise.

@@ -12,6 +12,11 @@ use crate::policy::Observation;
 const SETTLING_ROUNDS: u32 = 4;
 /// Rounds after an overflow in which the way is felt.
 const WARY_ROUNDS: u32 = 200;
+/// A queue that has shown within so many rounds before is one of ours. A machine that is late shows some as well: so nothing
+/// is lowered by them to less than so much, in percent, and rounds without one raise it again, in hundredths of a percent.
+const SHOWN_ROUNDS: u32 = 4;
+const SHOWN_LEAST_PERCENT: u64 = 85;
+const RAISED_PER_10_000: u64 = 5;
 /// After that many, of what was taken for the line, where the queue stays as small as it was.
 const AGAIN_PERCENT: u64 = 102;
 
@@ -19,12 +24,15 @@ const AGAIN_PERCENT: u64 = 102;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wary {
     pub(crate) bytes_per_s: u64,
-    /// What the line carried while its queue overflowed; 0 until that is known.
+    /// What the line carried while its queue overflowed; 0 until that is known. What queues have left of it.
+    learned_bytes_per_s: u64,
     line_bytes_per_s: u64,
     /// A queue has shown again: the line is known.
     is_found: bool,
     /// A queue has shown since the round began; it may be gone by its end.
     has_shown: bool,
+    /// Rounds since one has shown.
+    rounds_without: u32,
     /// Rounds on end that have shown a queue.
     pub(crate) rounds_with_queue: u32,
     rounds_left: u32,
@@ -48,9 +56,11 @@ impl Wary {
     pub(crate) fn new(bytes_per_s: u64) -> Wary {
         Wary {
             bytes_per_s,
+            learned_bytes_per_s: 0,
             line_bytes_per_s: 0,
             is_found: false,
             has_shown: false,
+            rounds_without: WARY_ROUNDS,
             rounds_with_queue: 0,
             rounds_left: WARY_ROUNDS,
         }
@@ -63,8 +73,10 @@ impl Wary {
 
     /// The same for as long again, a little faster: the line may have become so.
     pub(crate) fn again(self) -> Wary {
-        let line_bytes_per_s = self.line_bytes_per_s / 100 * AGAIN_PERCENT;
-        Wary { line_bytes_per_s, rounds_left: WARY_ROUNDS - SETTLING_ROUNDS - 1, ..self }
+        let again = |bytes_per_s: u64| bytes_per_s / 100 * AGAIN_PERCENT;
+        let (learned_bytes_per_s, line_bytes_per_s) =
+            (again(self.learned_bytes_per_s), again(self.line_bytes_per_s));
+        Wary { learned_bytes_per_s, line_bytes_per_s, rounds_left: WARY_ROUNDS - SETTLING_ROUNDS - 1, ..self }
     }
 
     fn is_settled(&self) -> bool {
@@ -74,7 +86,7 @@ impl Wary {
     /// Packets have arrived at this rate.
     pub(crate) fn learn(&mut self, rate_bytes_per_s: u64) {
         if !self.is_settled() && rate_bytes_per_s > self.line_bytes_per_s {
-            self.line_bytes_per_s = rate_bytes_per_s;
+            (self.learned_bytes_per_s, self.line_bytes_per_s) = (rate_bytes_per_s, rate_bytes_per_s);
             self.bytes_per_s = self.bytes_per_s.max(rate_bytes_per_s / 100 * 98);
         }
     }
@@ -96,22 +108,39 @@ impl Wary {
         let has_queue = is_settled && (self.has_shown || round.has_queue);
         let is_found = self.is_found || has_queue;
         let ceiling = delivered / 100 * 110;
-        let mut line_bytes_per_s = self.line_bytes_per_s;
+        let (mut learned_bytes_per_s, mut line_bytes_per_s) =
+            (self.learned_bytes_per_s, self.line_bytes_per_s);
         let (bytes_per_s, rounds_with_queue) = if is_settled && round.has_overflowed {
             line_bytes_per_s = line_bytes_per_s.min(delivered);
+            learned_bytes_per_s = line_bytes_per_s;
             (delivered / 100 * 97, self.rounds_with_queue + 1)
         } else if has_queue {
-            // What was taken for the line is more than it carries, or no queue would stand below it.
-            line_bytes_per_s = line_bytes_per_s / 100 * 99;
+            // What was taken for the line is more than it carries, or no queue would stand below it again and again.
+            if self.rounds_without < SHOWN_ROUNDS {
+                let least = learned_bytes_per_s / 100 * SHOWN_LEAST_PERCENT;
+                line_bytes_per_s = (line_bytes_per_s / 100 * 99).max(least);
+            }
             (delivered / 100 * 97, self.rounds_with_queue + 1)
         } else if line_bytes_per_s > delivered / 2 {
+            let raised = line_bytes_per_s / 10_000 * (10_000 + RAISED_PER_10_000);
+            line_bytes_per_s = raised.min(learned_bytes_per_s);
             (line_bytes_per_s / 100 * 98, 0)
         } else if is_settled && !is_found && round.window_bytes_per_s <= ceiling {
             (ceiling, 0)
         } else {
             (self.bytes_per_s.max(delivered) / 1000 * 1005, 0)
         };
-        Wary { bytes_per_s, line_bytes_per_s, is_found, has_shown: false, rounds_with_queue, ..next }
+        let rounds_without = if rounds_with_queue > 0 { 0 } else { self.rounds_without.saturating_add(1) };
+        Wary {
+            bytes_per_s,
+            learned_bytes_per_s,
+            line_bytes_per_s,
+            is_found,
+            has_shown: false,
+            rounds_without,
+            rounds_with_queue,
+            ..next
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 use event::Instant;
 
+use crate::lone::space::{GROW_PERCENT, LINE_PERCENT};
 use crate::measure::counter::Counter;
 
 /// Data of a lone request that are about to be handed over.
@@ -61,9 +62,6 @@ const TRAINS: usize = 8;
 const ALL_PERCENT: u64 = 77;
 /// Whoever has not been that fast after so many trains has a line of its own.
 const TRIAL_TRAINS: u32 = 40;
-/// How much faster a burst may be than the train before, in percent, while it is tried: if that kept up, and if not.
-const GROW_PERCENT: u64 = 140;
-const LINE_PERCENT: u64 = 105;
 /// The time that a burst has, of what it takes as fast as it is handed over, which is a little faster than the line: with
 /// all of that the line would be idle between many.
 const TIME_PERCENT: u32 = 102;
@@ -227,7 +225,9 @@ impl Crowd {
     /// Takes the last train that a sender's policy knows of.
     pub fn arrived(&mut self, number: usize, now: Instant, train: Arrived) {
         let Some(member) = self.members.get_mut(&number) else { return };
-        if std::mem::replace(&mut member.seen_trains, train.trains) == train.trains {
+        let seen_trains = std::mem::replace(&mut member.seen_trains, train.trains);
+        // Who comes back brings its old one.
+        if seen_trains == train.trains || seen_trains == 0 && train.trains > 1 {
             return;
         }
         member.last = train;
@@ -449,6 +449,23 @@ mod tests {
         let own = time_of(MIB, LINE / 100 * 112);
         let slower = took.iter().filter(|last| **last > own * 3 / 2).count();
         assert!(slower < 700, "{slower} of 4000 were held back");
+    }
+
+    #[test]
+    fn who_comes_back_brings_no_new_train() {
+        let mut scene = Scene::new(2, true);
+        scene.rounds(100);
+        let (trained_at, trains) = (scene.crowd.trained_at, scene.trains);
+        let arrived = |crowd: &mut Crowd, trains, now| {
+            crowd.arrived(0, now, Arrived { trains, bytes_per_s: LINE, is_line: true });
+        };
+        scene.crowd.leave(0);
+        let later = scene.now + RTT;
+        scene.crowd.begin(0, later, Burst { bytes: MIB, bytes_per_s: LINE });
+        arrived(&mut scene.crowd, trains, later);
+        assert_eq!(scene.crowd.trained_at, trained_at);
+        arrived(&mut scene.crowd, trains + 1, later + RTT);
+        assert_eq!(scene.crowd.trained_at, later + RTT);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use core::time::Duration;
 
 use event::{Instant, WindowKind};
 
+use crate::bulk::cap::LONG_MIN_RTT;
 use crate::bulk::wary::window_rate;
 use crate::lone::crowd::Arrived;
 use crate::measure::cuts::Cut;
@@ -40,17 +41,17 @@ const LEAST_PART: u64 = 3;
 /// second, and this at least. While they wait that one runs over.
 const LEAST_PER_S: u64 = 9000;
 const LEAST_BYTES: u64 = 6 << 10;
-/// A device that was full all the same has less room: half of it, and half of that.
+/// A device that was full all the same has less room: half of it, and half of that. It may have stood still, so after so long
+/// that is forgotten.
 const HALVINGS_MAX: u32 = 2;
-/// Bursts on shorter paths are not spaced: there is no pause in which a window could be unused.
-pub(crate) const SPACED_MIN_RTT: Duration = Duration::from_millis(1);
+const HALVED_LASTS: Duration = Duration::from_secs(320);
 /// Of the rate at which a train was handed over, so much has to arrive for it to have kept up.
 const KEPT_UP_PERCENT: u64 = 97;
 /// The next train's rate in percent: of the last while the line is not found; of those of late after that, and at the line, of
 /// which so much has to be missing that it shows. At the line the device has 36 packets of 1 MiB in the end.
-const GROW_PERCENT: u64 = 140;
+pub(crate) const GROW_PERCENT: u64 = 140;
 const FEEL_PERCENT: u64 = 112;
-const LINE_PERCENT: u64 = 105;
+pub(crate) const LINE_PERCENT: u64 = 105;
 /// Of the rate at which the device was full all the same.
 const CUT_PERCENT: u64 = 80;
 /// While nothing is known: the window over the round trip, in percent, and at least this. Most lines are faster, and on
@@ -77,8 +78,9 @@ pub(crate) struct Space {
     is_found: bool,
     /// The device has been full.
     was_refused: bool,
-    /// How many times the device was full though the line had been found.
+    /// How many times the device was full though the line had been found, and until when the last of these counts.
     halvings: u32,
+    halved_until: Instant,
     min_rtt: Option<Duration>,
     has_bursts: bool,
     /// When something was held back last.
@@ -119,6 +121,7 @@ impl Space {
             is_found: false,
             was_refused: false,
             halvings: 0,
+            halved_until: Instant::ZERO,
             min_rtt: None,
             has_bursts: false,
             spaced_at: Instant::ZERO,
@@ -150,6 +153,10 @@ impl Space {
         // While the line is looked for, what went out was too fast and not too much at one time.
         if self.is_found && was_spaced && cut.is_some_and(|cut| cut.kind == WindowKind::CutHere) {
             self.halvings = (self.halvings + 1).min(HALVINGS_MAX);
+            self.halved_until = seen.now + HALVED_LASTS;
+        } else if self.halvings > 0 && seen.now >= self.halved_until {
+            self.halvings -= 1;
+            self.halved_until = seen.now + HALVED_LASTS;
         }
         if is_too_fast && self.typical() > 0 {
             self.is_found = true;
@@ -203,7 +210,7 @@ impl Space {
 
     /// The rate at which a burst is handed over.
     pub(crate) fn bytes_per_s(&self) -> Option<u64> {
-        let is_long = self.min_rtt.is_some_and(|rtt| rtt >= SPACED_MIN_RTT);
+        let is_long = self.min_rtt.is_some_and(|rtt| rtt >= LONG_MIN_RTT);
         (self.has_bursts && is_long).then_some(self.bytes_per_s)
     }
 
@@ -348,6 +355,20 @@ mod tests {
             space.observe(&Observation { now, rtt, min_rtt: Some(rtt), was_spaced, ..QUIET }, lost);
             assert_eq!(space.bytes_per_s, expected);
         }
+    }
+
+    #[test]
+    fn a_device_that_was_full_once_has_its_room_again_later() {
+        let full = Cut { kind: WindowKind::CutHere, from_packets: 400, to_packets: 280 };
+        let mut space = Space { arrived: [LINE; 5], bytes_per_s: LINE, is_found: true, ..Space::new() };
+        let mut depth_at = |s, cut| {
+            let (now, rtt) = (Instant::ZERO + Duration::from_secs(s), Duration::from_millis(50));
+            space.observe(&Observation { now, rtt, min_rtt: Some(rtt), was_spaced: true, ..QUIET }, cut);
+            space.depth_bytes() >> 10
+        };
+        let cuts = [1, 2, 3].map(|s| depth_at(s, Some(full)));
+        assert_eq!((cuts, depth_at(322, None)), ([48, 24, 24], 24), "half of it, and half of that");
+        assert_eq!((depth_at(323, None), depth_at(642, None), depth_at(643, None)), (48, 48, 96));
     }
 
     #[test]

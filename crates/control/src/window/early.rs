@@ -19,7 +19,7 @@ use crate::window::threshold::NO_THRESHOLD_PACKETS;
 
 /// Rounds on end without a queue.
 const ROUNDS: u32 = 6;
-/// In which as much more was sent, in percent: a window that grows by a twentieth is half as much again by then.
+/// In which as much more was sent, in percent: a window that grows by a twentieth is more than a quarter larger by then.
 const GROWN_PERCENT: u64 = 110;
 /// Shorter paths are left alone.
 const MIN_RTT: Duration = Duration::from_millis(20);

@@ -32,8 +32,13 @@ struct Path {
     paced_one_by_one: bool,
     elsewhere: Elsewhere,
     peer_window_bytes: u64,
-    /// The kernel's round trips are so much longer than the least.
+    /// The kernel's round trips are so much longer than the least; at each so many looks only, if that is said.
     noise: Duration,
+    noisy_looks: Option<u32>,
+    /// The device refuses something now, that is at the next look.
+    is_refused: bool,
+    /// The least round trip that the kernel has seen.
+    min_rtt: Duration,
 }
 
 impl Path {
@@ -60,11 +65,18 @@ impl Path {
             elsewhere: Elsewhere::default(),
             peer_window_bytes: 0,
             noise: Duration::ZERO,
+            noisy_looks: None,
+            is_refused: false,
+            min_rtt: RTT,
         }
     }
 
     fn rounds(&mut self, rounds: u32) {
-        for step in 0..rounds * 10 {
+        self.looks(rounds * 10);
+    }
+
+    fn looks(&mut self, looks: u32) {
+        for step in 0..looks {
             let early_bytes = if step % 3 == 2 { self.early_bytes } else { 0 };
             self.now += RTT / 10;
             self.rate = (self.rate as f64 * 1.0718) as u64;
@@ -86,10 +98,14 @@ impl Path {
             self.sent_bytes += wanted / 100;
             self.arrived_bytes += delivered / 100;
             let queueing = Duration::from_nanos(self.queue_bytes * 1_000_000_000 / self.line);
+            let is_noisy = self.noisy_looks.is_none_or(|looks| step % looks == 0);
+            let noise = if is_noisy { self.noise } else { Duration::ZERO };
+            let cut = Cut { kind: WindowKind::CutHere, from_packets: 2, to_packets: 1 };
+            let cut = core::mem::take(&mut self.is_refused).then_some(cut);
             let seen = Observation {
                 now: self.now,
-                rtt: RTT + queueing + self.noise,
-                min_rtt: Some(RTT),
+                rtt: RTT + queueing + noise,
+                min_rtt: Some(self.min_rtt),
                 moved_bytes: self.moved,
                 delivery_rate_bytes_per_s: delivered,
                 app_limited: false,
@@ -110,7 +126,7 @@ impl Path {
                 ..QUIET
             };
             self.product.observe(&seen);
-            self.cap.observe(&seen, &self.product, None, self.elsewhere);
+            self.cap.observe(&seen, &self.product, cut, self.elsewhere);
         }
     }
 
@@ -252,6 +268,58 @@ fn behind_a_ring_the_way_is_felt_for_ever() {
     assert!(path.lost - lost < 16, "{} lost, then {} more", lost, path.lost - lost);
     let carried = path.arrived_bytes - arrived_bytes;
     assert!(carried >= 100 * LINE / 100 * 95, "{carried}");
+}
+
+#[test]
+fn behind_a_ring_it_is_no_slower_for_looks_that_are_late() {
+    for looks in [43, 97, 190] {
+        let mut path = Path::new();
+        (path.room_bytes, path.paced_one_by_one) = (LINE / 160, true);
+        path.rounds(30);
+        (path.noise, path.noisy_looks) = (Duration::from_micros(1_500), Some(looks));
+        path.rounds(1000);
+        let arrived_bytes = path.arrived_bytes;
+        path.rounds(1000);
+        let carried = path.arrived_bytes - arrived_bytes;
+        assert!(carried >= 100 * LINE / 100 * 80, "{carried}: a look in {looks}");
+    }
+}
+
+#[test]
+fn a_device_that_refuses_something_in_the_middle_of_a_round_is_handed_less() {
+    for look in 0..10 {
+        let mut path = Path::new();
+        (path.room_bytes, path.paced_one_by_one) = (LINE / 160, true);
+        path.rounds(30);
+        let before = path.cap(1);
+        path.looks(look);
+        path.is_refused = true;
+        path.looks(11);
+        assert!(path.pacing().unwrap() < before / 1000 * 995, "{before}, then {:?} at {look}", path.pacing());
+    }
+}
+
+#[test]
+fn a_small_queue_that_overflows_is_felt_again_when_the_way_was_free() {
+    let mut path = Path::new();
+    path.room_bytes = LINE / 160;
+    path.rounds(30);
+    let lost = path.lost;
+    path.rounds(1000);
+    let more = path.lost - lost;
+    assert!(more < 5 * lost, "{lost} lost, then {more}: a few times in a hundred seconds");
+}
+
+#[test]
+fn what_is_claimed_does_not_leap_when_a_path_turns_out_to_be_short() {
+    let mut path = Path { paced_one_by_one: true, small_percent: 3, room_bytes: LINE / 20, ..Path::new() };
+    path.rounds(100);
+    path.min_rtt = LONG_MIN_RTT / 2;
+    for _ in 0..300 {
+        path.looks(1);
+        let claimed = path.cap.claim().and_then(|claim| claim.rate_bytes_per_s).unwrap_or(0);
+        assert!(claimed < LINE / 100 * 110, "{claimed}");
+    }
 }
 
 #[test]
