@@ -120,9 +120,11 @@ impl Policy for Auto {
         let paced = cap.map(|cap| cap.min(part.unwrap_or(u64::MAX)));
         let by_hand = paced.filter(|_| self.is_by_hand);
         let knows_device = self.knows_device();
+        let has_queue = self.cap.claim().is_some_and(|claim| claim.has_queue);
         let handed = by_hand.filter(|_| self.cap.is_bulk()).map(|rate| match part {
-            // The process that knows of all that go out here knows what the ring takes.
-            Some(part) if knows_device => part,
+            // The process that knows of all that go out here knows what the ring takes; but not of a slower line behind it.
+            Some(part) if knows_device && !has_queue => part,
+            Some(_) if knows_device => rate,
             _ => rate.min(self.growing_bytes_per_s()),
         });
         let burst_bytes_per_s = handed.or_else(|| lone.and_then(Space::bytes_per_s));
@@ -167,6 +169,7 @@ impl Policy for Auto {
     fn met(&self) -> Option<Met> {
         let (handed, burst_bytes_per_s) = self.cap.handed().zip(self.space.bytes_per_s())?;
         let met = Met {
+            number: 0,
             line_bytes_per_s: self.space.line(),
             last: self.space.arrived(),
             burst_bytes_per_s,
@@ -196,7 +199,7 @@ impl Policy for Auto {
 
 #[cfg(test)]
 mod tests {
-    use event::Instant;
+    use event::{CongestionState, Instant};
 
     use super::*;
     use crate::policy::UNCAPPED;
@@ -267,6 +270,34 @@ mod tests {
         assert!((1 << 20..4 * LINE).contains(&handed), "{handed}");
         auto.grant(Some(LINE / 100));
         assert_eq!(auto.decide().burst_bytes_per_s, Some(LINE / 100), "its part holds here too");
+    }
+
+    #[test]
+    fn behind_a_known_device_a_slower_line_counts_as_well() {
+        let mut auto = auto(LINE / 10, 1 << 20);
+        let mut look = |ms: u64, queue_ms, cwnd_packets| {
+            auto.observe(&Observation {
+                now: Instant::ZERO + 50 * RTT + Duration::from_millis(ms),
+                rtt: RTT + Duration::from_millis(queue_ms),
+                min_rtt: Some(RTT),
+                cwnd_packets,
+                ssthresh_packets: cwnd_packets,
+                state: if ms == 10 { CongestionState::Cwr } else { CongestionState::Open },
+                mss_bytes: 1448,
+                unacked_packets: 1000,
+                backlog_bytes: 64 << 20,
+                burst_bytes: 64 << 20,
+                delivery_rate_bytes_per_s: LINE / 10,
+                paced_one_by_one: true,
+                ..QUIET
+            });
+            auto.grant(Some(LINE));
+            auto.decide().burst_bytes_per_s.expect("it is in bulk")
+        };
+        look(0, 0, 2000);
+        assert_eq!(look(10, 0, 1000), LINE, "what its part of the device is");
+        let handed: Vec<u64> = (2..100).map(|n| look(10 * n, 50, 1000)).collect();
+        assert!(handed[97] <= LINE / 10, "{handed:?}");
     }
 
     #[test]

@@ -16,6 +16,8 @@ use crate::sharing::ring::{Ring, Seen};
 /// A lone sender whose bursts are handed to a device that takes packets one by one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Met {
+    /// Which one it is: its owner says so.
+    pub number: usize,
     /// What the line carries, as its trains show it, if they do.
     pub line_bytes_per_s: Option<u64>,
     /// The last of its trains.
@@ -42,8 +44,8 @@ const SLOWER_PERCENT: u64 = 97;
 pub(crate) struct Meeting {
     refused_until: Instant,
     fastest_bytes_per_s: Option<u64>,
-    /// So many of them, and what arrives of all.
-    members: usize,
+    /// Which ones, and what arrives of all.
+    members: Vec<usize>,
     counter: Counter,
     all_bytes_per_s: Option<u64>,
 }
@@ -53,8 +55,11 @@ impl Meeting {
     /// look.
     pub(crate) fn observe(&mut self, ring: &mut Ring, now: Instant, met: &[Met], has_waited: bool) {
         self.fastest_bytes_per_s = None;
-        let Some(rtt) = met.iter().map(|met| met.rtt).max().filter(|_| met.len() > 1) else { return };
+        let rtt = met.iter().map(|met| met.rtt).max().unwrap_or_default();
         self.count(now, rtt, met);
+        if met.len() < 2 {
+            return;
+        }
         let has_refused = met.iter().any(|met| met.is_refused);
         if has_refused {
             self.refused_until = now + REFUSED_LASTS;
@@ -90,8 +95,10 @@ impl Meeting {
     }
 
     fn count(&mut self, now: Instant, rtt: Duration, met: &[Met]) {
-        if core::mem::replace(&mut self.members, met.len()) != met.len() {
+        if !self.members.iter().copied().eq(met.iter().map(|met| met.number)) {
             (self.counter, self.all_bytes_per_s) = (Counter::default(), None);
+            self.members.clear();
+            self.members.extend(met.iter().map(|met| met.number));
         }
         let all_bytes = met.iter().map(|met| met.arrived_bytes).sum();
         let rate = self.counter.rate(now, all_bytes, COUNT_ROUNDS * rtt);
@@ -123,7 +130,8 @@ mod tests {
 
     /// Lone senders of which each handed over half of the line, and what the last train of each was.
     fn met(lasts: &[(u64, bool)], is_refused: bool) -> Vec<Met> {
-        let met = |&(bytes_per_s, is_line): &(u64, bool)| Met {
+        let met = |(number, &(bytes_per_s, is_line)): (usize, &(u64, bool))| Met {
+            number,
             line_bytes_per_s: (bytes_per_s > 0).then_some(bytes_per_s),
             last: (bytes_per_s > 0).then_some(Arrived { trains: 1, bytes_per_s, is_line }),
             burst_bytes_per_s: LINE / 2,
@@ -131,7 +139,7 @@ mod tests {
             rtt: RTT,
             is_refused,
         };
-        lasts.iter().map(met).collect()
+        lasts.iter().enumerate().map(met).collect()
     }
 
     fn taken(sharing: &Sharing) -> Option<u64> {
@@ -196,6 +204,23 @@ mod tests {
         assert!((0.955..0.965).contains(&moments), "{moments}: two of them");
         let too_much = refused([slow, slow, slow]);
         assert!((0.94..0.955).contains(&too_much), "{too_much}: a step, once the second has confirmed it");
+    }
+
+    #[test]
+    fn one_that_comes_when_another_goes_is_not_taken_for_it() {
+        let (mut meeting, mut ring) = (Meeting::default(), Ring::default());
+        let mut all = met(&[(LINE, false); 2], false);
+        for ms in 0..200 {
+            let now = Instant::ZERO + Duration::from_millis(ms);
+            if ms == 100 {
+                (all[1].number, all[1].arrived_bytes) = (7, 1 << 40);
+            }
+            all.iter_mut().for_each(|met| met.arrived_bytes += LINE / 2000);
+            meeting.observe(&mut ring, now, &all, false);
+            let counted = meeting.all_bytes_per_s.unwrap_or(0);
+            assert!(counted <= LINE, "{counted} after {ms} ms");
+        }
+        assert!(meeting.all_bytes_per_s.is_some());
     }
 
     #[test]

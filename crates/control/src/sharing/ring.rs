@@ -38,6 +38,8 @@ const USED_PERMILLE: u64 = 950;
 const RISEN_PERCENT: u64 = 90;
 /// Without a sign that it fills, one refusal in so long a time is of a moment in which it stood still.
 const LATELY: Duration = Duration::from_secs(2);
+/// Bursts are not handed over slower for such moments than so much of what has arrived within the last minute, in percent.
+const MOMENTS_PERCENT: u64 = 80;
 /// What is refused again and again and not used is taken for so much, in percent.
 const LOWER_PERCENT: u64 = 95;
 /// After so many refusals in a row that were believed and changed nothing, since more had arrived than it is taken for, what
@@ -67,11 +69,12 @@ const FILLED_PERMILLE: u64 = 990;
 const FLOOR_ROUNDS: u32 = 2;
 const FLOORS: usize = 8;
 /// What arrives is averaged over so many round trips, and this at least; and over so long, the largest of which is
-/// remembered for eight slots.
+/// remembered for so many slots.
 const RECENT_ROUNDS: u32 = 2;
 const RECENT_MIN: Duration = Duration::from_millis(30);
 const MEAN_TIME: Duration = Duration::from_millis(250);
 const SLOT: Duration = Duration::from_secs(8);
+const SLOTS: usize = 8;
 
 /// See the file's beginning.
 #[derive(Clone, Debug, Default)]
@@ -94,7 +97,7 @@ pub(crate) struct Ring {
     recent: Mean,
     recent_bytes_per_s: u64,
     mean: Mean,
-    most: MaxFilter<8>,
+    most: MaxFilter<SLOTS>,
     slot_ends: Instant,
     /// The last of the steps since then, in thousandths.
     last_step: u64,
@@ -198,9 +201,9 @@ impl Ring {
                 self.bytes_per_s = arrived_bytes_per_s / 100 * KEPT_PERCENT;
                 // What arrives from now on is of a ring that is full.
                 self.recent = Mean::new(now);
-            } else {
-                self.refused(now, arrived_bytes_per_s);
+                return;
             }
+            self.refused(now, arrived_bytes_per_s);
         }
         if let Some(before) = self.learning_from {
             self.learn(now, before);
@@ -225,6 +228,9 @@ impl Ring {
     }
 
     fn remember(&mut self, seen: &Seen) {
+        if seen.now >= self.slot_ends + SLOTS as u32 * SLOT {
+            self.most = MaxFilter::default();
+        }
         if seen.now >= self.slot_ends {
             self.most.advance();
             self.slot_ends = seen.now + SLOT;
@@ -311,7 +317,7 @@ impl Ring {
         let lower = self.bytes_per_s / 100 * LOWER_PERCENT;
         self.bytes_per_s = lower.max(reached / 100 * KEPT_PERCENT).min(self.bytes_per_s);
         (self.is_known, self.before_steps, self.step, self.last_step) = (false, None, STEP_SMALL, 0);
-        (self.waits.before, self.step_at) = (None, self.settled_at);
+        (self.waits.before, self.step_at, self.unheeded) = (None, self.settled_at, 0);
     }
 
     /// It has refused something of bursts, and so much is what has been seen to arrive of them. It takes that at least.
@@ -336,7 +342,9 @@ impl Ring {
             return;
         }
         self.settled_at = now + SETTLING_ROUNDS * rtt;
-        self.bytes_per_s = self.bytes_per_s / 100 * KEPT_PERCENT;
+        // Others that hand over to it keep it full, whatever is done here.
+        let least = self.reached() / 100 * MOMENTS_PERCENT;
+        self.bytes_per_s = (self.bytes_per_s / 100 * KEPT_PERCENT).max(least.min(self.bytes_per_s));
         (self.is_known, self.before_steps, self.step, self.last_step) = (false, None, STEP_SMALL, 0);
         self.step_at = self.settled_at + STEP_TIME;
     }

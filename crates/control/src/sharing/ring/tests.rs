@@ -189,6 +189,20 @@ fn on_a_machine_that_is_late_now_and_then_it_is_found_as_well() {
 }
 
 #[test]
+fn bursts_are_not_slower_and_slower_where_others_keep_it_full() {
+    let mut ring = Ring::default();
+    ring.begin(Instant::ZERO, RTT, LINE);
+    for look in 1..1000 {
+        let now = Instant::ZERO + LOOK * look;
+        if look > 200 {
+            ring.was_full_for_a_moment(now, RTT);
+        }
+        ring.observe(&at(now, ring.bytes_per_s.min(LINE), false));
+    }
+    assert!((75..100).contains(&percent(ring.bytes_per_s, LINE)), "{}", ring.bytes_per_s);
+}
+
+#[test]
 fn what_is_not_used_is_not_raised() {
     let mut device = Device::new(80);
     let taken = device.run(1).ring.bytes_per_s;
