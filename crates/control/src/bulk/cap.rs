@@ -31,7 +31,7 @@ use crate::window::threshold::NO_THRESHOLD_PACKETS;
 /// out at once.
 pub const BULK_BYTES: u64 = 2 << 20;
 /// On shorter paths nothing is paced, spaced or shared.
-pub(crate) const LONG_MIN_RTT: Duration = Duration::from_millis(1);
+const LONG_MIN_RTT: Duration = Duration::from_millis(1);
 /// Least cap, in bytes per second: below it one packet would wait for many round trips.
 pub(crate) const PACED_MIN: u64 = 1 << 17;
 /// How soon to look again while a window doubles every round trip, at the soonest.
@@ -227,7 +227,7 @@ impl Cap {
             self.sent_permille = MaxFilter::full_of(1000);
         }
         self.count(seen);
-        let is_handed = seen.paced_one_by_one && is_long(product);
+        let is_handed = seen.paced_one_by_one && is_long(product.min_rtt());
         let waits = seen.rtt.saturating_sub(path.min_rtt);
         if is_handed != self.handed.is_some() {
             // The two counts have nothing to do with each other.
@@ -270,7 +270,7 @@ impl Cap {
 
     /// The cap; `None` while what is sent is better not paced.
     pub(crate) fn pacing_bytes_per_s(&self, product: &Product) -> Option<u64> {
-        (self.is_paced && is_long(product)).then_some(match self.stage {
+        (self.is_paced && is_long(product.min_rtt())).then_some(match self.stage {
             Stage::Ramp => UNCAPPED,
             _ if self.has_left_start && self.is_bulk => {
                 (self.delivered.max() / 100 * PROBING_PERCENT).max(PACED_MIN)
@@ -418,9 +418,9 @@ impl Outgoing {
     }
 }
 
-/// Whether the path is one that is paced.
-fn is_long(product: &Product) -> bool {
-    product.min_rtt().is_some_and(|rtt| rtt >= LONG_MIN_RTT)
+/// Whether a path of such a round trip is known to be long enough for anything to be paced, spaced or shared.
+pub(crate) fn is_long(min_rtt: Option<Duration>) -> bool {
+    min_rtt.is_some_and(|rtt| rtt >= LONG_MIN_RTT)
 }
 
 /// Whether a queue stands: a tenth of the path and a millisecond are noise.

@@ -24,8 +24,9 @@ const AGAIN_PERCENT: u64 = 102;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wary {
     pub(crate) bytes_per_s: u64,
-    /// What the line carried while its queue overflowed; 0 until that is known. What queues have left of it.
+    /// What the line carried while its queue overflowed; 0 until that is known.
     learned_bytes_per_s: u64,
+    /// What queues that have shown since then have left of that.
     line_bytes_per_s: u64,
     /// A queue has shown again: the line is known.
     is_found: bool,

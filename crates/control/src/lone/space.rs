@@ -15,7 +15,7 @@ use core::time::Duration;
 
 use event::{Instant, WindowKind};
 
-use crate::bulk::cap::LONG_MIN_RTT;
+use crate::bulk::cap::is_long;
 use crate::bulk::wary::window_rate;
 use crate::lone::crowd::Arrived;
 use crate::measure::cuts::Cut;
@@ -210,8 +210,7 @@ impl Space {
 
     /// The rate at which a burst is handed over.
     pub(crate) fn bytes_per_s(&self) -> Option<u64> {
-        let is_long = self.min_rtt.is_some_and(|rtt| rtt >= LONG_MIN_RTT);
-        (self.has_bursts && is_long).then_some(self.bytes_per_s)
+        (self.has_bursts && is_long(self.min_rtt)).then_some(self.bytes_per_s)
     }
 
     /// What the line carries, once that is found.

@@ -169,7 +169,6 @@ impl Policy for Auto {
     fn met(&self) -> Option<Met> {
         let (handed, burst_bytes_per_s) = self.cap.handed().zip(self.space.bytes_per_s())?;
         let met = Met {
-            number: 0,
             line_bytes_per_s: self.space.line(),
             last: self.space.arrived(),
             burst_bytes_per_s,

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use event::Instant;
 
-use crate::bulk::cap::{LONG_MIN_RTT, has_queue};
+use crate::bulk::cap::{has_queue, is_long};
 use crate::measure::unqueued::Unqueued;
 use crate::policy::Observation;
 use crate::sharing::claimant::{Claimant, Queue};
@@ -34,7 +34,7 @@ impl Arrival {
     /// Takes what was seen.
     pub(crate) fn observe(&mut self, seen: &Observation) {
         // Paths that nobody paces are not shared either.
-        let Some(min_rtt) = seen.min_rtt.filter(|rtt| *rtt >= LONG_MIN_RTT) else { return };
+        let Some(min_rtt) = seen.min_rtt.filter(|_| is_long(seen.min_rtt)) else { return };
         let least = RATE_TIME.max(RATE_ROUNDS * min_rtt);
         let (is_at_rest, round_trips) = (!self.is_claiming, (seen.rtt, min_rtt));
         let unqueued = self.unqueued.observe(seen.now, is_at_rest, seen.delivered_packets, round_trips);

@@ -16,8 +16,6 @@ use crate::sharing::ring::{Ring, Seen};
 /// A lone sender whose bursts are handed to a device that takes packets one by one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Met {
-    /// Which one it is: its owner says so.
-    pub number: usize,
     /// What the line carries, as its trains show it, if they do.
     pub line_bytes_per_s: Option<u64>,
     /// The last of its trains.
@@ -53,21 +51,21 @@ pub(crate) struct Meeting {
 impl Meeting {
     /// Takes what they show at `now`, and tells `ring`; `has_waited` if their bucket kept one of them waiting since the last
     /// look.
-    pub(crate) fn observe(&mut self, ring: &mut Ring, now: Instant, met: &[Met], has_waited: bool) {
+    pub(crate) fn observe(&mut self, ring: &mut Ring, now: Instant, met: &[(usize, Met)], has_waited: bool) {
         self.fastest_bytes_per_s = None;
-        let rtt = met.iter().map(|met| met.rtt).max().unwrap_or_default();
+        let rtt = met.iter().map(|(_, met)| met.rtt).max().unwrap_or_default();
         self.count(now, rtt, met);
         if met.len() < 2 {
             return;
         }
-        let has_refused = met.iter().any(|met| met.is_refused);
+        let has_refused = met.iter().any(|(_, met)| met.is_refused);
         if has_refused {
             self.refused_until = now + REFUSED_LASTS;
         }
         if now >= self.refused_until && ring.bytes_per_s().is_none() {
             return;
         }
-        self.fastest_bytes_per_s = met.iter().map(|met| met.burst_bytes_per_s).max();
+        self.fastest_bytes_per_s = met.iter().map(|(_, met)| met.burst_bytes_per_s).max();
         let Some(taken) = ring.bytes_per_s() else {
             if let Some(line) = shown(met) {
                 ring.begin(now, rtt, line);
@@ -78,7 +76,7 @@ impl Meeting {
         // It is too much if most trains were slower than that and so is all that arrives.
         let less = taken / 100 * SLOWER_PERCENT;
         let is_slower = |last: Arrived| last.is_line && last.bytes_per_s < less;
-        let slower = met.iter().filter(|met| met.last.is_some_and(is_slower)).count();
+        let slower = met.iter().filter(|(_, met)| met.last.is_some_and(is_slower)).count();
         let is_too_much = all < less && 2 * slower > met.len();
         // What all of them send has pauses in which nobody asks for anything. While somebody waits it has none, and what
         // arrives shows whether more can be tried.
@@ -94,13 +92,14 @@ impl Meeting {
         ring.observe(&seen);
     }
 
-    fn count(&mut self, now: Instant, rtt: Duration, met: &[Met]) {
-        if !self.members.iter().copied().eq(met.iter().map(|met| met.number)) {
+    fn count(&mut self, now: Instant, rtt: Duration, met: &[(usize, Met)]) {
+        let numbers = met.iter().map(|(number, _)| *number);
+        if !self.members.iter().copied().eq(numbers.clone()) {
             (self.counter, self.all_bytes_per_s) = (Counter::default(), None);
             self.members.clear();
-            self.members.extend(met.iter().map(|met| met.number));
+            self.members.extend(numbers);
         }
-        let all_bytes = met.iter().map(|met| met.arrived_bytes).sum();
+        let all_bytes = met.iter().map(|(_, met)| met.arrived_bytes).sum();
         let rate = self.counter.rate(now, all_bytes, COUNT_ROUNDS * rtt);
         self.all_bytes_per_s = rate.or(self.all_bytes_per_s);
     }
@@ -113,10 +112,11 @@ impl Meeting {
 
 /// What the trains of lone senders show of the line: the second fastest of the last ones, since a single one may be faster for
 /// the way in which its acknowledgements came, or what is typical of one of them.
-fn shown(met: &[Met]) -> Option<u64> {
-    let mut last: Vec<u64> = met.iter().filter_map(|met| met.last).map(|last| last.bytes_per_s).collect();
+fn shown(met: &[(usize, Met)]) -> Option<u64> {
+    let mut last: Vec<u64> =
+        met.iter().filter_map(|(_, met)| met.last).map(|last| last.bytes_per_s).collect();
     last.sort_unstable_by(|one, other| other.cmp(one));
-    let typical = met.iter().filter_map(|met| met.line_bytes_per_s).max()?;
+    let typical = met.iter().filter_map(|(_, met)| met.line_bytes_per_s).max()?;
     Some(last.get(1).map_or(typical, |second| typical.max(*second)))
 }
 
@@ -129,9 +129,8 @@ mod tests {
     const RTT: Duration = Duration::from_millis(16);
 
     /// Lone senders of which each handed over half of the line, and what the last train of each was.
-    fn met(lasts: &[(u64, bool)], is_refused: bool) -> Vec<Met> {
-        let met = |(number, &(bytes_per_s, is_line)): (usize, &(u64, bool))| Met {
-            number,
+    fn met(lasts: &[(u64, bool)], is_refused: bool) -> Vec<(usize, Met)> {
+        let met = |&(bytes_per_s, is_line): &(u64, bool)| Met {
             line_bytes_per_s: (bytes_per_s > 0).then_some(bytes_per_s),
             last: (bytes_per_s > 0).then_some(Arrived { trains: 1, bytes_per_s, is_line }),
             burst_bytes_per_s: LINE / 2,
@@ -139,7 +138,7 @@ mod tests {
             rtt: RTT,
             is_refused,
         };
-        lasts.iter().enumerate().map(met).collect()
+        lasts.iter().map(met).enumerate().collect()
     }
 
     fn taken(sharing: &Sharing) -> Option<u64> {
@@ -213,9 +212,9 @@ mod tests {
         for ms in 0..200 {
             let now = Instant::ZERO + Duration::from_millis(ms);
             if ms == 100 {
-                (all[1].number, all[1].arrived_bytes) = (7, 1 << 40);
+                (all[1].0, all[1].1.arrived_bytes) = (7, 1 << 40);
             }
-            all.iter_mut().for_each(|met| met.arrived_bytes += LINE / 2000);
+            all.iter_mut().for_each(|(_, met)| met.arrived_bytes += LINE / 2000);
             meeting.observe(&mut ring, now, &all, false);
             let counted = meeting.all_bytes_per_s.unwrap_or(0);
             assert!(counted <= LINE, "{counted} after {ms} ms");
@@ -233,7 +232,7 @@ mod tests {
             let has_waited = taken(&sharing).is_some_and(|taken| taken < most);
             arrived_bytes += taken(&sharing).unwrap_or(most).min(most) / 500 / 4;
             let mut all = met(&[(LINE / 5, true); 4], false);
-            all.iter_mut().for_each(|met| met.arrived_bytes = arrived_bytes);
+            all.iter_mut().for_each(|(_, met)| met.arrived_bytes = arrived_bytes);
             sharing.meet(now, &all, has_waited);
         }
         assert!(taken(&sharing) >= Some(LINE / 5 * 4), "{:?}", taken(&sharing));

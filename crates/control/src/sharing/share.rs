@@ -94,9 +94,9 @@ impl Sharing {
         of_ring.into_iter().zip(of_line).map(smaller).collect()
     }
 
-    /// Takes what lone senders show at `now`; `has_waited` if the bucket that all go through kept one of them waiting since the
+    /// Takes what lone senders show at `now`, by their owner's numbers; `has_waited` if the bucket that all go through kept one of them waiting since the
     /// last look.
-    pub fn meet(&mut self, now: Instant, met: &[Met], has_waited: bool) {
+    pub fn meet(&mut self, now: Instant, met: &[(usize, Met)], has_waited: bool) {
         self.meeting.observe(&mut self.ring, now, met, has_waited);
     }
 

@@ -44,8 +44,7 @@ impl Process {
     fn step(&mut self, now: Instant) {
         if now >= self.next_look {
             self.next_look = now + SHARE_EVERY;
-            let met: Vec<Met> =
-                self.met.iter().map(|(number, met)| Met { number: *number, ..*met }).collect();
+            let met: Vec<(usize, Met)> = self.met.iter().map(|(number, met)| (*number, *met)).collect();
             self.sharing.meet(now, &met, std::mem::take(&mut self.was_short));
             self.ring = self.sharing.ring();
             self.crowd.go_through(self.ring.map(|(rate, _)| rate));

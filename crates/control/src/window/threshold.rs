@@ -21,7 +21,7 @@ use core::time::Duration;
 use event::{CongestionState, Instant, WindowKind};
 
 use crate::bulk::cap::BULK_BYTES;
-use crate::bulk::cap::LONG_MIN_RTT;
+use crate::bulk::cap::is_long;
 use crate::measure::cuts::Cut;
 use crate::policy::Observation;
 use crate::window::early::Early;
@@ -97,7 +97,7 @@ impl Threshold {
         let burst_packets = seen.burst_bytes / u64::from(seen.mss_bytes.max(1));
         let part = if seen.forgets_freely { 1 } else { PART };
         let is_small = part * u64::from(seen.ssthresh_packets) < burst_packets;
-        let is_long = seen.min_rtt.is_some_and(|rtt| rtt >= LONG_MIN_RTT);
+        let is_long = is_long(seen.min_rtt);
         // While a window is being cut it would go on falling.
         let is_open = seen.state == CongestionState::Open;
         let is_lone_kept_small = self.is_unfounded && is_lone && is_small && is_long && is_open;

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use control::Met;
 use engine::SAMPLE_EVERY;
 use event::{Granted, Instant, Sink};
 
@@ -65,7 +64,7 @@ impl Target {
                         claims.add(index, session, client.claim());
                         claims_of_peers.add(index, session, client.claim_of_peer());
                     }
-                    met.extend(client.met().map(|met| Met { number: index, ..met }));
+                    met.extend(client.met().map(|met| (index, met)));
                     seen.push((index, Duration::from_nanos(sample.rtt_ns)));
                     soonest = soonest.min(look_again);
                     if let Some(sockets) = &mut self.sockets {

@@ -203,6 +203,25 @@ fn bursts_are_not_slower_and_slower_where_others_keep_it_full() {
 }
 
 #[test]
+fn what_arrived_before_it_was_full_is_not_what_it_takes() {
+    let mut ring = Ring::default();
+    (0..20).for_each(|look| ring.observe(&at(Instant::ZERO + LOOK * look, 2 * LINE, false)));
+    ring.observe(&at(Instant::ZERO + LOOK * 20, LINE, true));
+    assert_eq!(ring.bytes_per_s(), Some(LINE / 100 * KEPT_PERCENT));
+}
+
+#[test]
+fn what_it_reached_before_a_long_rest_is_forgotten() {
+    let mut ring = Ring::default();
+    let mut looks = |from: Instant, rate| {
+        (0..200).for_each(|look| ring.observe(&at(from + LOOK * look, rate, false)));
+        ring.reached()
+    };
+    assert_eq!(looks(Instant::ZERO, LINE), LINE);
+    assert!(looks(Instant::ZERO + Duration::from_secs(600), LINE / 10) < LINE / 9);
+}
+
+#[test]
 fn what_is_not_used_is_not_raised() {
     let mut device = Device::new(80);
     let taken = device.run(1).ring.bytes_per_s;
