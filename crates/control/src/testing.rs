@@ -2,6 +2,7 @@
 
 mod beside;
 mod bulk;
+mod rival;
 mod sender;
 
 use core::time::Duration;

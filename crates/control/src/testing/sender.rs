@@ -136,8 +136,9 @@ pub(crate) struct Sender {
     paced: Option<f64>,
 }
 
+/// How CUBIC grows beyond its threshold (RFC 9438).
 #[derive(Debug, Default)]
-struct Cubic {
+pub(crate) struct Cubic {
     epoch: Option<Instant>,
     before_cut: f64,
     origin: f64,
@@ -350,7 +351,7 @@ impl Sender {
             Congestion::Reno => self.cwnd_packets / 2,
             Congestion::Cubic => self.cwnd_packets * 7 / 10,
         };
-        self.cubic = Cubic { epoch: None, before_cut: self.cwnd_packets.into(), ..Cubic::default() };
+        self.cubic = Cubic::cut(self.cwnd_packets);
         self.ssthresh_packets = left.max(2);
         self.cwnd_packets = self.ssthresh_packets;
     }
@@ -360,18 +361,7 @@ impl Sender {
         if self.setting.congestion == Congestion::Reno {
             return self.cwnd_packets;
         }
-        let (cwnd, cubic, rtt) = (f64::from(self.cwnd_packets), &mut self.cubic, self.setting.rtt);
-        let epoch = *cubic.epoch.get_or_insert(self.now);
-        if epoch == self.now {
-            cubic.origin = cubic.before_cut.max(cwnd);
-            cubic.k_s = ((cubic.origin - cwnd) / 0.4).cbrt();
-        }
-        let t = (self.now.since(epoch) + rtt).as_secs_f64() - cubic.k_s;
-        let target = cubic.origin + 0.4 * t.powi(3);
-        let steps = if target > cwnd { cwnd / (target - cwnd) } else { 100.0 * cwnd };
-        let most = if cubic.before_cut == 0.0 { 20.0 } else { f64::INFINITY };
-        // What Reno would have is the least: an added 0.53 a round trip.
-        steps.min(most).min(cwnd / 0.53).max(2.0) as u32
+        self.cubic.packets_per_step(self.now, self.cwnd_packets, self.setting.rtt)
     }
 
     fn hystart(&mut self, sample: Duration) {
@@ -401,5 +391,28 @@ impl Sender {
         if is_found {
             (self.ssthresh_packets, self.has_filled) = (self.cwnd_packets, true);
         }
+    }
+}
+
+impl Cubic {
+    /// After a window of so many packets was cut.
+    pub(crate) fn cut(before_packets: u32) -> Cubic {
+        Cubic { before_cut: before_packets.into(), ..Cubic::default() }
+    }
+
+    /// Acknowledged packets for a window larger by one.
+    pub(crate) fn packets_per_step(&mut self, now: Instant, cwnd_packets: u32, rtt: Duration) -> u32 {
+        let cwnd = f64::from(cwnd_packets);
+        let epoch = *self.epoch.get_or_insert(now);
+        if epoch == now {
+            self.origin = self.before_cut.max(cwnd);
+            self.k_s = ((self.origin - cwnd) / 0.4).cbrt();
+        }
+        let t = (now.since(epoch) + rtt).as_secs_f64() - self.k_s;
+        let target = self.origin + 0.4 * t.powi(3);
+        let steps = if target > cwnd { cwnd / (target - cwnd) } else { 100.0 * cwnd };
+        let most = if self.before_cut == 0.0 { 20.0 } else { f64::INFINITY };
+        // What Reno would have is the least: an added 0.53 a round trip.
+        steps.min(most).min(cwnd / 0.53).max(2.0) as u32
     }
 }

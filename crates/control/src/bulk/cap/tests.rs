@@ -378,3 +378,33 @@ fn the_cap_is_lifted_when_others_fill_the_queue() {
     let caps: Vec<_> = (0..60).map(|_| path.cap(1)).collect();
     assert!(caps.contains(&UNCAPPED), "{caps:?}");
 }
+
+#[test]
+fn others_who_stay_are_looked_for_less_and_less_until_they_go() {
+    let capped_of = |path: &mut Path, rounds| (0..rounds).filter(|_| path.cap(1) < UNCAPPED).count();
+    let mut path = Path { room_bytes: LINE / 10, ..Path::new() };
+    path.rounds(60);
+    path.others = true;
+    assert!(capped_of(&mut path, 120) >= 40, "they might go soon");
+    let capped = capped_of(&mut path, 4000);
+    assert!((20..=200).contains(&capped), "{capped} of 4000");
+    path.others = false;
+    path.rounds(1200);
+    let lost = path.lost;
+    assert!((0..100).all(|_| path.cap(1) < LINE / 100 * 110), "they are gone");
+    assert_eq!(path.lost, lost);
+    path.others = true;
+    assert!(capped_of(&mut path, 120) >= 40, "and come again");
+}
+
+#[test]
+fn when_others_have_gone_the_next_queue_is_its_own() {
+    let mut path = Path::new();
+    path.others = true;
+    path.rounds(1000);
+    assert_eq!(path.cap(1), UNCAPPED);
+    (path.others, path.peer_window_bytes) = (false, LINE / 20);
+    assert_eq!(path.cap(30), UNCAPPED, "no queue has shown yet");
+    path.peer_window_bytes = 0;
+    assert!(path.cap(5) < UNCAPPED);
+}
