@@ -54,12 +54,12 @@ const PROBING_PERCENT: u64 = 130;
 const FREE_ROUNDS: u32 = 6;
 /// Rounds with a standing queue after which it is others who fill it.
 const CROWDED_ROUNDS: u32 = 20;
-/// Rounds without a cap after that; and so many times as many each time that the others are still there, up to a most, since a
-/// window does not grow while they are looked for. They are gone when they were not found for so many rounds.
+/// Rounds without a cap after that; and so many times as long each time that they are found again within so many rounds, up to
+/// a most, since a window does not grow while they are looked for.
 const OPEN_ROUNDS: u32 = 16;
 const OPEN_TIMES: u32 = 4;
-const OPEN_ROUNDS_MOST: u32 = 1024;
-const GONE_ROUNDS: u32 = 64;
+const OPEN_MOST: Duration = Duration::from_secs(10);
+const AGAIN_ROUNDS: u32 = 64;
 /// Of the packets of a round, one in so many lost is an overflow and not chance; and at least so many.
 const OVERFLOW_SHARE: u64 = 50;
 const OVERFLOW_PACKETS: u64 = 16;
@@ -83,9 +83,9 @@ pub(crate) struct Cap {
     claimant: Claimant,
     unqueued: Unqueued,
     handed: Option<Handed>,
-    /// Rounds without a cap when others are found next, and rounds since they were last.
-    open_rounds: u32,
-    rounds_uncrowded: u32,
+    /// For how long others let it be without a cap last, and until when.
+    open_for: Duration,
+    open_until: Instant,
     round_ends: Instant,
     /// What the present round began with.
     outgoing: Outgoing,
@@ -139,7 +139,7 @@ enum Stage {
     /// The queue is small, and overflowed: known to be so for some more rounds.
     Wary(Wary),
     /// Others crowd the queue: no cap for a while.
-    Crowded { rounds_left: u32, rounds_without: u32 },
+    Crowded { until: Instant, rounds_without: u32 },
 }
 
 impl Cap {
@@ -154,8 +154,8 @@ impl Cap {
             claimant: Claimant::default(),
             unqueued: Unqueued::default(),
             handed: None,
-            open_rounds: OPEN_ROUNDS,
-            rounds_uncrowded: 0,
+            open_for: Duration::ZERO,
+            open_until: Instant::ZERO,
             round_ends: Instant::ZERO,
             outgoing: Outgoing::default(),
             sent_permille: MaxFilter::full_of(1000),
@@ -207,7 +207,7 @@ impl Cap {
             let has_little = part_bytes_per_s.is_some_and(|part| self.delivered.max() < part / 2);
             let is_of_others = has_little && seen.paced_one_by_one;
             self.stage = if is_of_others {
-                Stage::Crowded { rounds_left: OPEN_ROUNDS, rounds_without: 0 }
+                Stage::Crowded { until: seen.now + seen.rtt * OPEN_ROUNDS, rounds_without: 0 }
             } else {
                 self.capped(125, 0, 0)
             };
@@ -348,6 +348,16 @@ impl Cap {
         Stage::Capped { bytes_per_s, rounds_with_queue, rounds_without }
     }
 
+    /// Others fill the queue: no cap, and for longer if they were found just before.
+    fn crowded(&mut self, seen: &Observation) -> Stage {
+        let least = seen.rtt * OPEN_ROUNDS;
+        let is_again = seen.now.since(self.open_until) < seen.rtt * AGAIN_ROUNDS;
+        let longer = (self.open_for * OPEN_TIMES).min(OPEN_MOST);
+        self.open_for = if is_again { longer.max(least) } else { least };
+        self.open_until = seen.now + self.open_for;
+        Stage::Crowded { until: self.open_until, rounds_without: 0 }
+    }
+
     /// Takes how much of what was told went out in this round, unless a window was too small for it, or the part of the line.
     fn learn_sent(&mut self, seen: &Observation, out_bytes: u64, part_bytes_per_s: Option<u64>) {
         let limit = open_rate(seen).min(part_bytes_per_s.unwrap_or(u64::MAX));
@@ -361,21 +371,14 @@ impl Cap {
 
     fn round(&mut self, seen: &Observation, path: Path, has_overflowed: bool) {
         let rtt = seen.rtt;
-        let is_crowded = matches!(self.stage, Stage::Crowded { .. });
-        self.rounds_uncrowded = if is_crowded { 0 } else { self.rounds_uncrowded.saturating_add(1) };
-        if self.rounds_uncrowded >= GONE_ROUNDS {
-            self.open_rounds = OPEN_ROUNDS;
-        }
         self.stage = match self.stage {
             Stage::Ramp => Stage::Ramp,
             Stage::Capped { rounds_with_queue: CROWDED_ROUNDS.., .. }
-            | Stage::Wary(Wary { rounds_with_queue: CROWDED_ROUNDS.., .. }) => {
-                let rounds_left = self.open_rounds;
-                self.open_rounds = (OPEN_TIMES * rounds_left).min(OPEN_ROUNDS_MOST);
-                Stage::Crowded { rounds_left, rounds_without: 0 }
-            }
+            | Stage::Wary(Wary { rounds_with_queue: CROWDED_ROUNDS.., .. }) => self.crowded(seen),
             // The ring of a device stays as short as it is.
-            Stage::Wary(wary) if wary.is_over() && seen.paced_one_by_one => Stage::Wary(wary.again()),
+            Stage::Wary(wary) if wary.is_over() && seen.paced_one_by_one => {
+                Stage::Wary(wary.again(self.delivered.max()))
+            }
             Stage::Wary(wary) if wary.is_over() => self.capped(100, 0, 0),
             Stage::Wary(wary) => Stage::Wary(wary.feel(Round {
                 delivered_bytes_per_s: self.delivered.max(),
@@ -401,12 +404,15 @@ impl Cap {
                 Stage::Capped { bytes_per_s, rounds_with_queue: 0, rounds_without }
             }
             // They have gone, and the next queue is our own.
-            Stage::Crowded { rounds_without: CROWDED_ROUNDS.., .. } => Stage::Ramp,
-            Stage::Crowded { rounds_left: 0, .. } => self.capped(100, 0, 0),
-            Stage::Crowded { rounds_left, rounds_without } => Stage::Crowded {
-                rounds_left: rounds_left - 1,
-                rounds_without: if path.has_queue(rtt) { 0 } else { rounds_without + 1 },
-            },
+            Stage::Crowded { rounds_without: CROWDED_ROUNDS.., .. } => {
+                self.open_until = seen.now;
+                Stage::Ramp
+            }
+            Stage::Crowded { until, .. } if seen.now >= until => self.capped(100, 0, 0),
+            Stage::Crowded { until, rounds_without } => {
+                let rounds_without = if path.has_small_queue(rtt) { 0 } else { rounds_without + 1 };
+                Stage::Crowded { until, rounds_without }
+            }
         };
         self.round_rtt = rtt;
         self.delivered.advance();

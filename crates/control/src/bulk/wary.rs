@@ -19,6 +19,8 @@ const SHOWN_LEAST_PERCENT: u64 = 85;
 const RAISED_PER_10_000: u64 = 5;
 /// After that many, of what was taken for the line, where the queue stays as small as it was.
 const AGAIN_PERCENT: u64 = 102;
+/// Whatever is raised is not raised beyond so many times what arrives: it limits nothing there, and would grow for ever.
+const RAISED_TIMES: u64 = 4;
 
 /// After an overflow.
 #[derive(Clone, Copy, Debug)]
@@ -73,8 +75,9 @@ impl Wary {
     }
 
     /// The same for as long again, a little faster: the line may have become so.
-    pub(crate) fn again(self) -> Wary {
-        let again = |bytes_per_s: u64| bytes_per_s / 100 * AGAIN_PERCENT;
+    pub(crate) fn again(self, delivered_bytes_per_s: u64) -> Wary {
+        let again =
+            |bytes_per_s: u64| raised(bytes_per_s, bytes_per_s / 100 * AGAIN_PERCENT, delivered_bytes_per_s);
         let (learned_bytes_per_s, line_bytes_per_s) =
             (again(self.learned_bytes_per_s), again(self.line_bytes_per_s));
         Wary { learned_bytes_per_s, line_bytes_per_s, rounds_left: WARY_ROUNDS - SETTLING_ROUNDS - 1, ..self }
@@ -129,7 +132,7 @@ impl Wary {
         } else if is_settled && !is_found && round.window_bytes_per_s <= ceiling {
             (ceiling, 0)
         } else {
-            (self.bytes_per_s.max(delivered) / 1000 * 1005, 0)
+            (raised(self.bytes_per_s, self.bytes_per_s.max(delivered) / 1000 * 1005, delivered), 0)
         };
         let rounds_without = if rounds_with_queue > 0 { 0 } else { self.rounds_without.saturating_add(1) };
         Wary {
@@ -143,6 +146,11 @@ impl Wary {
             ..next
         }
     }
+}
+
+/// A rate as it is raised, unless that is far beyond what is delivered.
+fn raised(bytes_per_s: u64, raised_bytes_per_s: u64, delivered_bytes_per_s: u64) -> u64 {
+    raised_bytes_per_s.min(delivered_bytes_per_s.saturating_mul(RAISED_TIMES)).max(bytes_per_s)
 }
 
 /// What the window of a connection alone would send, in bytes per second.
@@ -160,4 +168,31 @@ pub(crate) fn open_rate(seen: &Observation) -> u64 {
 /// So many bytes in so long.
 fn rate(bytes: u64, ns: u128) -> u64 {
     u64::try_from(u128::from(bytes) * 1_000_000_000 / ns.max(1)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_raised_stays_near_what_arrives_however_long_it_is_raised() {
+        let delivered = 10_000_000;
+        let mut wary = Wary::new(delivered);
+        wary.learn(10 * delivered);
+        let round = |has_queue| Round {
+            delivered_bytes_per_s: delivered,
+            has_overflowed: false,
+            has_queue,
+            window_bytes_per_s: u64::MAX,
+        };
+        for _ in 0..1_000_000 {
+            wary = if wary.is_over() { wary.again(delivered) } else { wary.feel(round(false)) };
+        }
+        assert!(wary.bytes_per_s <= 10 * delivered, "{wary:?}");
+        let mut wary = Wary::new(delivered);
+        for count in 0..10_000 {
+            wary = if wary.is_over() { wary.again(delivered) } else { wary.feel(round(count == 20)) };
+        }
+        assert!((2 * delivered..=4 * delivered).contains(&wary.bytes_per_s), "{wary:?}");
+    }
 }

@@ -33,8 +33,11 @@ pub(crate) struct Arrival {
 impl Arrival {
     /// Takes what was seen.
     pub(crate) fn observe(&mut self, seen: &Observation) {
-        // Paths that nobody paces are not shared either.
-        let Some(min_rtt) = seen.min_rtt.filter(|_| is_long(seen.min_rtt)) else { return };
+        // Paths that nobody paces are not shared either, and one may turn out to be such a path.
+        let Some(min_rtt) = seen.min_rtt.filter(|_| is_long(seen.min_rtt)) else {
+            *self = Arrival::default();
+            return;
+        };
         let least = RATE_TIME.max(RATE_ROUNDS * min_rtt);
         let (is_at_rest, round_trips) = (!self.is_claiming, (seen.rtt, min_rtt));
         let unqueued = self.unqueued.observe(seen.now, is_at_rest, seen.delivered_packets, round_trips);
@@ -112,14 +115,14 @@ mod tests {
     #[test]
     fn a_short_path_claims_nothing() {
         let mut arrival = Arrival::default();
-        for look in 0..20 {
-            let short = Duration::from_micros(900);
-            arrival.observe(&Observation {
-                rtt: 3 * short,
-                min_rtt: Some(short),
-                ..seen(20 * look, 1_000_000 * look, 0)
-            });
-        }
-        assert!(arrival.claim().is_none());
+        let mut claims_over = |min_rtt: Duration, look: u64| {
+            let seen = seen(20 * look, 1_000_000 * look, 0);
+            arrival.observe(&Observation { rtt: 3 * min_rtt, min_rtt: Some(min_rtt), ..seen });
+            arrival.claim().is_some()
+        };
+        let short = Duration::from_micros(900);
+        assert!((0..20).all(|look| !claims_over(short, look)));
+        assert!((20..60).any(|look| claims_over(RTT, look)));
+        assert!(!claims_over(short, 60), "it turns out to be short");
     }
 }
