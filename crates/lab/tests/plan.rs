@@ -137,6 +137,11 @@ fn wrong_units_and_values() {
     );
     check(
         "block = \"1MiB\"",
+        "block = \"1MiB\"\nmax_burst = 16773121",
+        &["25: max_burst: a burst has 512 to 16773120 bytes, found '16773121'"],
+    );
+    check(
+        "block = \"1MiB\"",
         "block = \"1MiB\"\ndepth = \"many\"",
         &["25: depth: expected a whole number from 1 to 65535, found 'many'"],
     );

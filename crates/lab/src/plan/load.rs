@@ -161,6 +161,9 @@ const SERVER_PLACES: &[&str] = &["host", "port", "iqn", "dir", "farlun"];
 /// And into that of a load.
 const COMMAND_PLACES: &[&str] = &["host", "port", "iqn", "lun", "seconds", "dir", "farlun", "number"];
 
+/// The longest burst that `farlun bench` asks for: whole pages, and its length fits into 24 bits.
+const LONGEST_BURST: u64 = (1 << 24) - 4096;
+
 const DIRECTIONS: &[(&str, Direction)] = &[
     (Direction::NearToFar.name(), Direction::NearToFar),
     (Direction::FarToNear.name(), Direction::FarToNear),
@@ -368,9 +371,9 @@ pub(super) fn congestion(value: &Scalar) -> Result<String, String> {
 
 fn burst_bytes(value: &Scalar) -> Result<u64, String> {
     let bytes = value.bytes()?;
-    match (512..1 << 24).contains(&bytes) {
+    match (512..=LONGEST_BURST).contains(&bytes) {
         true => Ok(bytes),
-        false => Err(format!("a burst has 512 bytes to less than 16MiB, found '{}'", value.label())),
+        false => Err(format!("a burst has 512 to {LONGEST_BURST} bytes, found '{}'", value.label())),
     }
 }
 
