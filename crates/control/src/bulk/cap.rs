@@ -83,7 +83,7 @@ pub(crate) struct Cap {
     claimant: Claimant,
     unqueued: Unqueued,
     handed: Option<Handed>,
-    /// For how long others let it be without a cap last, and until when.
+    /// For how long it was without a cap last since others fill the queue, and until when.
     open_for: Duration,
     open_until: Instant,
     round_ends: Instant,
@@ -138,8 +138,8 @@ enum Stage {
     Capped { bytes_per_s: u64, rounds_with_queue: u32, rounds_without: u32 },
     /// The queue is small, and overflowed: known to be so for some more rounds.
     Wary(Wary),
-    /// Others crowd the queue: no cap for a while.
-    Crowded { until: Instant, rounds_without: u32 },
+    /// Others crowd the queue: no cap until it is time to look for them again.
+    Crowded { rounds_without: u32 },
 }
 
 impl Cap {
@@ -207,7 +207,8 @@ impl Cap {
             let has_little = part_bytes_per_s.is_some_and(|part| self.delivered.max() < part / 2);
             let is_of_others = has_little && seen.paced_one_by_one;
             self.stage = if is_of_others {
-                Stage::Crowded { until: seen.now + seen.rtt * OPEN_ROUNDS, rounds_without: 0 }
+                self.open_until = seen.now + seen.rtt * OPEN_ROUNDS;
+                Stage::Crowded { rounds_without: 0 }
             } else {
                 self.capped(125, 0, 0)
             };
@@ -355,7 +356,7 @@ impl Cap {
         let longer = (self.open_for * OPEN_TIMES).min(OPEN_MOST);
         self.open_for = if is_again { longer.max(least) } else { least };
         self.open_until = seen.now + self.open_for;
-        Stage::Crowded { until: self.open_until, rounds_without: 0 }
+        Stage::Crowded { rounds_without: 0 }
     }
 
     /// Takes how much of what was told went out in this round, unless a window was too small for it, or the part of the line.
@@ -404,15 +405,14 @@ impl Cap {
                 Stage::Capped { bytes_per_s, rounds_with_queue: 0, rounds_without }
             }
             // They have gone, and the next queue is our own.
-            Stage::Crowded { rounds_without: CROWDED_ROUNDS.., .. } => {
+            Stage::Crowded { rounds_without: CROWDED_ROUNDS.. } => {
                 self.open_until = seen.now;
                 Stage::Ramp
             }
-            Stage::Crowded { until, .. } if seen.now >= until => self.capped(100, 0, 0),
-            Stage::Crowded { until, rounds_without } => {
-                let rounds_without = if path.has_small_queue(rtt) { 0 } else { rounds_without + 1 };
-                Stage::Crowded { until, rounds_without }
-            }
+            Stage::Crowded { .. } if seen.now >= self.open_until => self.capped(100, 0, 0),
+            Stage::Crowded { rounds_without } => Stage::Crowded {
+                rounds_without: if path.has_small_queue(rtt) { 0 } else { rounds_without + 1 },
+            },
         };
         self.round_rtt = rtt;
         self.delivered.advance();
