@@ -21,7 +21,7 @@ use crate::measure::counter::Counter;
 use crate::measure::cuts::Cut;
 use crate::measure::max_filter::MaxFilter;
 use crate::measure::product::{Product, RATE_MIN_TIME};
-use crate::measure::unqueued::Unqueued;
+use crate::measure::unqueued::{SMALL_QUEUE_SHARE, Unqueued, has_queue, has_small_queue};
 use crate::policy::{Observation, UNCAPPED};
 use crate::sharing::claimant::{Claimant, Queue};
 use crate::sharing::share::{Claim, Handed};
@@ -63,9 +63,6 @@ const AGAIN_ROUNDS: u32 = 64;
 /// Of the packets of a round, one in so many lost is an overflow and not chance; and at least so many.
 const OVERFLOW_SHARE: u64 = 50;
 const OVERFLOW_PACKETS: u64 = 16;
-/// A queue that is known to be small stands from here on: a part of the round trip, and a millisecond of noise.
-const SMALL_QUEUE_SHARE: u32 = 400;
-const SMALL_QUEUE_NOISE: Duration = Duration::from_millis(1);
 
 /// See the file's beginning.
 #[derive(Clone, Debug)]
@@ -448,16 +445,6 @@ impl Outgoing {
 /// Whether a path of such a round trip is known to be long enough for anything to be paced, spaced or shared.
 pub(crate) fn is_long(min_rtt: Option<Duration>) -> bool {
     min_rtt.is_some_and(|rtt| rtt >= LONG_MIN_RTT)
-}
-
-/// Whether a queue stands: a tenth of the path and a millisecond are noise.
-pub(crate) fn has_queue(rtt: Duration, min_rtt: Duration) -> bool {
-    rtt.saturating_sub(min_rtt) > min_rtt / 10 + Duration::from_millis(1)
-}
-
-/// Whether a queue stands that is known to be small.
-pub(crate) fn has_small_queue(rtt: Duration, min_rtt: Duration) -> bool {
-    rtt.saturating_sub(min_rtt) > min_rtt / SMALL_QUEUE_SHARE + SMALL_QUEUE_NOISE
 }
 
 /// What is known of the path besides its rate.

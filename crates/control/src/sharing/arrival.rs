@@ -8,8 +8,8 @@ use core::time::Duration;
 
 use event::Instant;
 
-use crate::bulk::cap::{has_queue, is_long};
-use crate::measure::unqueued::Unqueued;
+use crate::bulk::cap::is_long;
+use crate::measure::unqueued::{Unqueued, has_queue};
 use crate::policy::Observation;
 use crate::sharing::claimant::{Claimant, Queue};
 use crate::sharing::share::Claim;

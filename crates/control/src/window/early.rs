@@ -12,8 +12,9 @@ use core::time::Duration;
 
 use event::{CongestionState, Instant};
 
-use crate::bulk::cap::{BULK_BYTES, has_small_queue};
+use crate::bulk::cap::BULK_BYTES;
 use crate::measure::cuts::Cut;
+use crate::measure::unqueued::has_small_queue;
 use crate::policy::Observation;
 use crate::window::threshold::NO_THRESHOLD_PACKETS;
 

@@ -177,6 +177,35 @@ fn the_cap_finds_the_line_and_keeps_the_queue_short() {
 }
 
 #[test]
+fn a_queue_does_not_grow_for_hours() {
+    let mut path = Path::new();
+    path.rounds(60);
+    // As long as Linux remembers the least round trip.
+    for minutes in (5..=120).step_by(5) {
+        let least_bytes = (0..3000).map(|_| (path.rounds(1), path.queue_bytes).1).min().unwrap();
+        path.min_rtt = RTT + Duration::from_nanos(least_bytes * 1_000_000_000 / LINE);
+        assert!(path.queue_bytes < LINE / 10 / 5, "{} bytes after {minutes} minutes", path.queue_bytes);
+    }
+}
+
+#[test]
+fn a_path_that_has_become_longer_is_no_queue() {
+    for longer_percent in [5, 50] {
+        let mut path = Path { room_bytes: LINE / 10, ..Path::new() };
+        path.rounds(60);
+        path.noise = RTT * longer_percent / 100;
+        path.rounds(3000);
+        path.min_rtt = RTT + path.noise;
+        path.rounds(300);
+        let arrived_bytes = path.arrived_bytes;
+        let caps: Vec<u64> = (0..100).map(|_| path.cap(1)).collect();
+        let is_near = |cap: &u64| (LINE / 100 * 75..LINE / 100 * 110).contains(cap);
+        assert!(caps.iter().all(is_near), "{longer_percent}: {caps:?}");
+        assert!(path.arrived_bytes - arrived_bytes >= 10 * LINE / 100 * 98, "{longer_percent}");
+    }
+}
+
+#[test]
 fn a_round_trip_from_before_anything_was_sent_is_no_queue() {
     let mut path = Path::new();
     // As a login leaves it that waited for a processor.
