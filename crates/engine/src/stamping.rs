@@ -73,7 +73,9 @@ struct Awaited {
 impl Stamping {
     /// Asks the kernel for it; `base` bytes have been written so far.
     pub(crate) fn start(stream: &TcpStream, base: u64) -> io::Result<Stamping> {
-        stamps::request(stream)?;
+        let next = stamps::request(stream)?;
+        // Where the kernel's count begins.
+        let base = base.saturating_sub(u64::from(next));
         Ok(Stamping { clock: Realtime::new(), base, awaited: VecDeque::new(), finished: Vec::new() })
     }
 

@@ -13,6 +13,8 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 
+use crate::syscall::check;
+
 use super::{OPT_ID, OPT_ID_TCP, OPT_TSONLY, SOFTWARE, Said, Stamp, TX_ACK, TX_SCHED, TX_SOFTWARE};
 
 // linux/errqueue.h: SCM_TSTAMP_SND, SCM_TSTAMP_SCHED, SCM_TSTAMP_ACK
@@ -23,6 +25,9 @@ const KIND_ACK: u32 = 2;
 const BATCH: usize = 32;
 /// A stamp and an extended error with an address, each with its header, are 128 bytes.
 const CONTROL_BYTES: usize = 192;
+
+/// How often a count is begun again because an acknowledgement came in between.
+const TRIES: u32 = 100;
 
 /// How far a byte has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +45,7 @@ pub enum Mile {
 pub struct Milestone {
     /// How far it came.
     pub mile: Mile,
-    /// Which byte, modulo 2^32: 0 is the first that was written after [`request`].
+    /// Which byte, modulo 2^32: the first that was written after [`request`] has the number which that said.
     pub byte: u32,
     /// When.
     pub stamp: Stamp,
@@ -50,14 +55,35 @@ pub struct Milestone {
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
-/// Bytes that are written from now on are counted, and may have stamps. Kernels before 6.2 count from the first byte
-/// that is not acknowledged, which is the same as long as nothing was written before.
-pub fn request(stream: &TcpStream) -> io::Result<()> {
+/// Bytes that are written from now on are counted, and may have stamps. Which number the next one has: 0, but kernels before
+/// 6.2 count from the first byte that is not acknowledged.
+pub fn request(stream: &TcpStream) -> io::Result<u32> {
     let flags = SOFTWARE | OPT_ID | OPT_TSONLY;
     match super::set(stream.as_fd(), flags | OPT_ID_TCP) {
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => super::set(stream.as_fd(), flags),
-        result => result,
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => request_from_unacked(stream, flags),
+        result => result.map(|()| 0),
     }
+}
+
+fn request_from_unacked(stream: &TcpStream, flags: u32) -> io::Result<u32> {
+    for _ in 0..TRIES {
+        // It counts anew only where it did not count before.
+        super::set(stream.as_fd(), 0)?;
+        let before = unacked_bytes(stream)?;
+        super::set(stream.as_fd(), flags)?;
+        if unacked_bytes(stream)? == before {
+            return Ok(before);
+        }
+    }
+    Err(io::Error::other("acknowledgements came whenever the kernel was asked to count bytes"))
+}
+
+/// What was written and is not acknowledged.
+fn unacked_bytes(stream: &TcpStream) -> io::Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: SIOCOUTQ, which is TIOCOUTQ, writes one int.
+    check(unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) })?;
+    Ok(bytes as u32)
 }
 
 /// A vectored write whose last byte is to have stamps: the last of those that the socket takes.
@@ -141,6 +167,7 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::net::TcpListener;
+    use std::thread;
     use std::time::Duration;
 
     use crate::{Events, Interest, Poll};
@@ -170,7 +197,7 @@ mod tests {
             let (mut peer, _) = listener.accept().unwrap();
             // What goes before counts for nothing.
             stream.write_all(&[1; 10]).unwrap();
-            request(&stream).unwrap();
+            assert_eq!(request(&stream).unwrap(), 0);
             stream.write_all(&[2; 100]).unwrap();
             let slices = [IoSlice::new(&[3; 48]), IoSlice::new(&[4; 512])];
             assert_eq!(send(&stream, &slices, true).unwrap(), 560);
@@ -184,6 +211,28 @@ mod tests {
             assert!(found.is_sorted_by_key(|milestone| milestone.stamp), "{found:?}");
             assert_eq!(collect(&stream, |_| unreachable!("nothing else was asked for")).unwrap(), 0);
         }
+    }
+
+    #[test]
+    fn an_older_kernel_counts_from_what_is_not_acknowledged() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut written = 0;
+        while let Ok(bytes) = stream.write(&[1; 1 << 16]) {
+            written += bytes;
+        }
+        let first = request_from_unacked(&stream, SOFTWARE | OPT_ID | OPT_TSONLY).unwrap();
+        assert!(first > 0 && first as usize <= written, "the peer has not read: {first} of {written}");
+        peer.read_exact(&mut vec![0; written]).unwrap();
+        let sent = loop {
+            match send(&stream, &[IoSlice::new(&[3; 48])], true) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::yield_now(),
+                sent => break sent.unwrap(),
+            }
+        };
+        wait_for(&stream, first + sent as u32 - 1);
     }
 
     #[test]
