@@ -87,7 +87,7 @@ pub(crate) fn dump(kind: u16, body: &[u8], wanted: u16, mut each: impl FnMut(&[u
         }
         for Message { kind, body, .. } in messages(&answer[..got]) {
             match kind {
-                NLMSG_DONE => return Ok(()),
+                NLMSG_DONE => return end_of(body),
                 NLMSG_ERROR => return error_of(body),
                 kind if kind == wanted => each(body),
                 _ => {}
@@ -182,9 +182,24 @@ pub(crate) fn error_of(body: &[u8]) -> io::Result<()> {
     }
 }
 
+/// How a dump has ended: whoever answers it may fail after it has begun.
+pub(crate) fn end_of(body: &[u8]) -> io::Result<()> {
+    match body.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)) {
+        Some(negative @ ..0) => Err(io::Error::from_raw_os_error(-negative)),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dump_may_end_with_an_error() {
+        let end = |word: i32| end_of(&word.to_ne_bytes()).map_err(|error| error.raw_os_error());
+        assert_eq!(end(-libc::ENOENT), Err(Some(libc::ENOENT)));
+        assert_eq!((end(0), end_of(&[]).is_ok()), (Ok(()), true));
+    }
 
     #[test]
     fn attributes_read_back() {

@@ -1,7 +1,7 @@
 //! The terminal of a program that draws on all of it: keys one by one, its size, and everything as it was in the end.
 #![allow(unsafe_code)]
 
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use crate::syscall::check;
@@ -36,9 +36,11 @@ impl Screen {
 
     /// The keys that wait, a byte or several each; an error at the end of the terminal.
     pub fn keys(&self) -> io::Result<Vec<u8>> {
-        let mut bytes = [0; 64];
-        let read = self.stdin.lock().read(&mut bytes)?;
-        if read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(bytes[..read].to_vec()) }
+        // All that it has taken: what stays in its buffer would not make the terminal readable again.
+        let mut stdin = self.stdin.lock();
+        let bytes = stdin.fill_buf()?.to_vec();
+        stdin.consume(bytes.len());
+        if bytes.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
     }
 }
 

@@ -190,7 +190,7 @@ impl Diag {
             // What is left of a question that was given up is not for this one.
             for message in messages(&self.dump[..got]).filter(|message| message.sequence == sequence) {
                 match message.kind {
-                    NLMSG_DONE => return Ok(()),
+                    NLMSG_DONE => return rtnetlink::end_of(message.body),
                     NLMSG_ERROR => return error_of(message.body),
                     SOCK_DIAG_BY_FAMILY => each(message.body),
                     _ => {}
