@@ -6,6 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
+use crate::limits;
 use crate::namespace::{Namespace, enter_raw};
 use crate::syscall::check;
 
@@ -23,7 +24,10 @@ pub enum Signal {
 /// the child as usual.
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     let parent = std::process::id();
-    // SAFETY: `bind` only makes system calls: it neither allocates nor locks.
+    let open_files = limits::open_files_of_others();
+    // SAFETY: both only make system calls: they neither allocate nor lock.
+    unsafe { command.pre_exec(move || open_files.map_or(Ok(()), limits::set_open_files)) };
+    // SAFETY: as above.
     unsafe { command.pre_exec(move || bind(parent)) };
     command.spawn()
 }
@@ -72,4 +76,25 @@ pub fn signal(pid: u32, signal: Signal) {
     };
     // SAFETY: no pointers are passed. A process that is gone answers ESRCH, which is what was wanted.
     let _ = unsafe { libc::kill(pid.cast_signed(), number) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+
+    use super::*;
+
+    #[test]
+    fn a_program_has_the_limit_of_open_files_that_there_was() {
+        let limit_of_program = || {
+            let mut command = Command::new("sh");
+            let child = spawn(command.args(["-c", "ulimit -n; ulimit -Hn"]).stdout(Stdio::piped()));
+            let said = child.and_then(Child::wait_with_output).expect("a shell").stdout;
+            String::from_utf8(said).expect("numbers")
+        };
+        let before = limit_of_program();
+        let raised = limits::raise_open_files().expect("up to the hard limit");
+        assert_eq!(limit_of_program(), before);
+        assert!(before.ends_with(&format!("\n{raised}\n")) || before.ends_with("unlimited\n"), "{before:?}");
+    }
 }

@@ -2,17 +2,30 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::sync::OnceLock;
 
 use crate::syscall::check;
 
+/// What it was before it was raised.
+static OPEN_FILES_BEFORE: OnceLock<libc::rlim_t> = OnceLock::new();
+
 /// Raises the soft limit of open files to the hard one and returns it. The soft one is small by custom (1024)
-/// for the sake of programs that use `select`, which nothing here does.
+/// for the sake of programs that use `select`, which nothing here does; those that are started have it as it was.
 pub fn raise_open_files() -> io::Result<u64> {
     let limit = open_files()?;
     if limit.rlim_cur < limit.rlim_max {
+        // First, for who starts a program meanwhile.
+        OPEN_FILES_BEFORE.get_or_init(|| limit.rlim_cur);
         set_open_files(libc::rlimit { rlim_cur: limit.rlim_max, ..limit })?;
     }
     Ok(limit.rlim_max)
+}
+
+/// The limit that a program has to have which is started now, if it is not the one that this process has. For
+/// [`set_open_files`], in that program.
+pub(crate) fn open_files_of_others() -> Option<libc::rlimit> {
+    let rlim_cur = *OPEN_FILES_BEFORE.get()?;
+    open_files().ok().map(|limit| libc::rlimit { rlim_cur: rlim_cur.min(limit.rlim_max), ..limit })
 }
 
 /// Gives memory that was freed back to the system. glibc by itself keeps whatever lies below something in use; other
@@ -25,19 +38,6 @@ pub fn give_memory_back() {
     }
 }
 
-/// Lets `open` open as many files as the hard limit allows: some for each processor are more than 1024 on a large
-/// machine. Files stay open; programs that are started later have the limit that there was.
-pub fn with_open_files<T>(open: impl FnOnce() -> T) -> T {
-    let limit = open_files();
-    let is_raised = raise_open_files().is_ok();
-    let opened = open();
-    if let (true, Ok(limit)) = (is_raised, limit) {
-        // It was allowed before.
-        let _ = set_open_files(limit);
-    }
-    opened
-}
-
 fn open_files() -> io::Result<libc::rlimit> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for the kernel to write one rlimit to.
@@ -45,19 +45,8 @@ fn open_files() -> io::Result<libc::rlimit> {
     Ok(limit)
 }
 
-fn set_open_files(limit: libc::rlimit) -> io::Result<()> {
+/// A system call, which neither allocates nor locks.
+pub(crate) fn set_open_files(limit: libc::rlimit) -> io::Result<()> {
     // SAFETY: `limit` is valid for the call.
     check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }).map(|_| ())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_limit_is_raised_for_as_long_as_it_is_needed() {
-        let before = open_files().unwrap();
-        with_open_files(|| assert_eq!(open_files().unwrap().rlim_cur, before.rlim_max));
-        assert_eq!(open_files().unwrap().rlim_cur, before.rlim_cur);
-    }
 }

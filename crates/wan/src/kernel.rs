@@ -12,7 +12,6 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use event::{CongestionState, Instant, KernelEvent, KernelPoint, Op};
-use net::limits::with_open_files;
 use net::tracing::{BlockKind, Happened, Point, Tracer};
 use net::{Events, Interest, Poll, Wake, scheduling};
 use serde::Serialize;
@@ -51,7 +50,7 @@ pub(crate) struct KernelTrace {
 impl KernelTrace {
     /// Starts to record the connections of the hosts of `spec` into `dir`.
     pub(crate) fn start(spec: &Spec, dir: &Path) -> Result<KernelTrace, WanError> {
-        let tracer = with_open_files(Tracer::start).map_err(WanError::Tracing)?;
+        let tracer = Tracer::start().map_err(WanError::Tracing)?;
         let writer = Writer::<KernelPoint>::create(dir.join("kernel.parquet"))?;
         let failed = |source| WanError::System { what: "wait for the kernel's tracepoints", source };
         let (poll, stop) = (Poll::new().map_err(failed)?, Wake::new().map_err(failed)?);

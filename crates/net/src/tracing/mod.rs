@@ -13,6 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use event::Instant;
 
+use crate::limits;
+
 pub use point::{BlockKind, BlockPoint, Happened, Point, TcpPoint};
 use point::{KNOWN, Reader};
 use ring::Ring;
@@ -50,8 +52,11 @@ pub fn is_allowed() -> bool {
 }
 
 impl Tracer {
-    /// Starts to trace everything that is known here and that this kernel has. Every processor gets a ring.
+    /// Starts to trace everything that is known here and that this kernel has. Every processor gets a ring, and a file for each
+    /// event: more than 1024 on a large machine.
     pub fn start() -> Result<Tracer, TracingError> {
+        // Where it cannot be raised it may do as it is.
+        let _ = limits::raise_open_files();
         let tracefs = Tracefs::open().map_err(|source| refused_or(source, "open tracefs"))?;
         let mut readers = Vec::new();
         for (event, happened) in KNOWN {
