@@ -55,8 +55,8 @@ pub enum ReserveError {
 pub struct Request {
     /// What to do.
     pub action: ReserveOut,
-    /// Type of the reservation, for the actions that have one.
-    pub kind: Option<ReservationType>,
+    /// Scope and type of the reservation, for the actions that make or end one; what is wrong with them.
+    pub kind: Result<ReservationType, Sense>,
     /// The sender's key.
     pub key: u64,
     /// The new key, or the key to preempt.
@@ -201,8 +201,12 @@ impl Reservations {
 
     /// PERSISTENT RESERVE OUT; who is to be told.
     pub(super) fn out(&mut self, nexus: Nexus, request: Request) -> Result<Vec<Notice>, ReserveError> {
+        let generation = self.generation;
         let notices = self.change(nexus, request)?;
-        self.persist = request.persist.unwrap_or(self.persist);
+        // Who is not registered, and says so once more, has changed nothing.
+        if self.generation != generation {
+            self.persist = request.persist.unwrap_or(self.persist);
+        }
         Ok(notices)
     }
 
@@ -219,7 +223,7 @@ impl Reservations {
         }
         match (request.action, request.kind) {
             (ReserveOut::Register, _) => self.register(&port, request.action_key),
-            (ReserveOut::Reserve, Some(kind)) => match &self.held {
+            (ReserveOut::Reserve, Ok(kind)) => match &self.held {
                 Some(held) if held.kind != kind || !self.is_holder(&port, held) => {
                     Err(ReserveError::Conflict)
                 }
@@ -229,9 +233,9 @@ impl Reservations {
                     Ok(Vec::new())
                 }
             },
-            (ReserveOut::Release, kind) => match &self.held {
+            (ReserveOut::Release, Ok(kind)) => match &self.held {
                 Some(held) if self.is_holder(&port, held) => {
-                    if kind != Some(held.kind) {
+                    if kind != held.kind {
                         return Err(ReserveError::Check(Sense::INVALID_RELEASE));
                     }
                     Ok(self.let_go(&port))
@@ -245,11 +249,11 @@ impl Reservations {
                 let others = gone.into_iter().map(|(port, _)| port).filter(|other| *other != port);
                 Ok(others.map(|other| (other, Attention::ReservationsPreempted)).collect())
             }
-            (ReserveOut::Preempt | ReserveOut::PreemptAndAbort, Some(kind)) => {
+            (ReserveOut::Preempt | ReserveOut::PreemptAndAbort, kind) => {
                 self.preempt(&port, request.action_key, kind)
             }
-            // TYPE was checked for the actions that need it.
-            _ => Err(ReserveError::Check(Sense::invalid_field(2, Some(3)))),
+            (ReserveOut::Reserve | ReserveOut::Release, Err(sense)) => Err(ReserveError::Check(sense)),
+            (ReserveOut::RegisterAndIgnore, _) => unreachable!("it was done"),
         }
     }
 
@@ -258,7 +262,7 @@ impl Reservations {
         let place = self.registrants.iter().position(|(other, _)| other == port);
         let mut notices = Vec::new();
         match (place, key) {
-            (None, 0) => {}
+            (None, 0) => return Ok(notices),
             (None, _) if self.registrants.len() >= REGISTRATIONS_MAX => {
                 return Err(ReserveError::Check(Sense::INSUFFICIENT_REGISTRATION_RESOURCES));
             }
@@ -275,17 +279,20 @@ impl Reservations {
 
     /// A registration ended. A reservation of its own ends with it; one that all hold, with the last of them.
     fn leave(&mut self, port: &Arc<Port>) -> Vec<Notice> {
-        match &mut self.held {
+        match &self.held {
             Some(held) if held.kind.is_held_by_all() => {
-                match self.registrants.first() {
-                    Some((other, _)) => held.holder = Arc::clone(other),
-                    None => self.held = None,
-                }
+                self.hand_on();
                 Vec::new()
             }
             Some(held) if held.holder == *port => self.let_go(port),
             _ => Vec::new(),
         }
+    }
+
+    /// A reservation that all hold is that of one who is still registered, and ends with the last of them.
+    fn hand_on(&mut self) {
+        let first = self.registrants.first().map(|(port, _)| Arc::clone(port));
+        self.held = self.held.take().zip(first).map(|(held, holder)| Held { holder, ..held });
     }
 
     /// Ends the reservation. Others that it let pass are told.
@@ -302,7 +309,7 @@ impl Reservations {
         &mut self,
         port: &Arc<Port>,
         key: u64,
-        kind: ReservationType,
+        kind: Result<ReservationType, Sense>,
     ) -> Result<Vec<Notice>, ReserveError> {
         let takes_over = match &self.held {
             Some(held) if held.kind.is_held_by_all() => key == 0,
@@ -312,22 +319,26 @@ impl Reservations {
         if key == 0 && !takes_over {
             return Err(ReserveError::Check(Sense::invalid_parameter(8, None)));
         }
-        let goes = |registrant: &(Arc<Port>, u64)| registrant.0 != *port && (key == 0 || registrant.1 == key);
         if !takes_over && !self.registrants.iter().any(|registrant| registrant.1 == key) {
             return Err(ReserveError::Conflict);
         }
-        let gone: Vec<_> = self.registrants.extract_if(.., |registrant| goes(registrant)).collect();
+        // Scope and type are those of the reservation that it makes, if it makes one; and who makes it stays registered.
+        let kind = if takes_over { Some(kind.map_err(ReserveError::Check)?) } else { None };
+        let goes = |(other, found): &mut (Arc<Port>, u64)| match takes_over {
+            true => other != port && (key == 0 || *found == key),
+            false => *found == key,
+        };
+        let gone = self.registrants.extract_if(.., goes).map(|(port, _)| port);
+        let others = gone.filter(|other| other != port);
         let mut notices: Vec<Notice> =
-            gone.into_iter().map(|(port, _)| (port, Attention::RegistrationsPreempted)).collect();
-        if takes_over {
+            others.map(|other| (other, Attention::RegistrationsPreempted)).collect();
+        if let Some(kind) = kind {
             let before = self.held.replace(Held { kind, holder: Arc::clone(port) });
             if before.is_some_and(|held| held.kind != kind && held.kind.admits_registrants()) {
                 notices.extend(self.tell_others(port, Attention::ReservationsReleased));
             }
-        } else if let Some(held) = &mut self.held
-            && held.kind.is_held_by_all()
-        {
-            held.holder = Arc::clone(port);
+        } else if self.held.as_ref().is_some_and(|held| held.kind.is_held_by_all()) {
+            self.hand_on();
         }
         self.generation = self.generation.wrapping_add(1);
         Ok(notices)

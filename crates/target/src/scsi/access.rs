@@ -1,6 +1,6 @@
 //! What each command needs of a LUN when somebody has reserved it: SPC-4 table 66, SBC-4 table 13.
 
-use wire::scsi::{Cdb, ReserveOut};
+use wire::scsi::Cdb;
 
 use crate::lun::Need;
 
@@ -33,10 +33,4 @@ pub(super) fn need(cdb: &Cdb) -> Need {
         Cdb::Release { .. } => Need::Release,
         Cdb::PersistentReserveIn { .. } | Cdb::PersistentReserveOut { .. } => Need::Persistent,
     }
-}
-
-/// Actions of PERSISTENT RESERVE OUT that have a type.
-pub(super) fn has_type(action: ReserveOut) -> bool {
-    use ReserveOut::{Preempt, PreemptAndAbort, Release, Reserve};
-    matches!(action, Reserve | Release | Preempt | PreemptAndAbort)
 }

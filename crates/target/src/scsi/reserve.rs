@@ -5,7 +5,6 @@
 
 use wire::scsi::{ReservationType, ReserveCapabilities, ReserveIn, ReserveOut, ReserveParameters, Sense};
 
-use super::access::has_type;
 use super::inquiry::RELATIVE_PORT;
 use super::{Outcome, whole};
 use crate::lun::{Lun, Nexus, Request, ReserveError, Reserved};
@@ -45,14 +44,13 @@ pub(super) fn write(lun: &mut Lun, nexus: Nexus, out: Out, data: Option<&[u8]>) 
     if out.list_len != ReserveParameters::LEN as u32 {
         return Err(Sense::PARAMETER_LIST_LENGTH);
     }
-    let kind = ReservationType::from_code(out.kind);
-    if has_type(out.action) {
-        if out.scope != WHOLE_LUN {
-            return Err(Sense::invalid_field(2, Some(7)));
-        }
-        if kind.is_none() {
-            return Err(Sense::invalid_field(2, Some(3)));
-        }
+    let kind = match ReservationType::from_code(out.kind) {
+        _ if out.scope != WHOLE_LUN => Err(Sense::invalid_field(2, Some(7))),
+        kind => kind.ok_or(Sense::invalid_field(2, Some(3))),
+    };
+    // Those that preempt may make none (SPC-4 5.12.11.2.4).
+    if matches!(out.action, ReserveOut::Reserve | ReserveOut::Release) {
+        kind?;
     }
     let Some(data) = whole(data, out.list_len)? else {
         return Ok(Outcome::Parameters { len_bytes: out.list_len });

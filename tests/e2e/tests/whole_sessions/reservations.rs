@@ -174,9 +174,8 @@ impl Reservations {
     }
 
     fn register(&mut self, port: u32, key: u64) -> Expect {
-        self.generation += 1;
         match (self.registered.iter().position(|(other, _)| *other == port), key) {
-            (None, 0) => {}
+            (None, 0) => return Expect::Good,
             (None, key) => self.registered.push((port, key)),
             (Some(at), 0) => {
                 let held_alone =
@@ -188,6 +187,7 @@ impl Reservations {
             }
             (Some(at), key) => self.registered[at].1 = key,
         }
+        self.generation += 1;
         Expect::Good
     }
 
@@ -203,9 +203,12 @@ impl Reservations {
         if !self.registered.iter().any(|(_, other)| *other == key) && key != 0 {
             return Expect::Conflict;
         }
-        self.registered.retain(|(other, found)| *other == port || key != 0 && *found != key);
+        // Only who takes over stays although the key is its own.
+        self.registered.retain(|(other, found)| takes_over && *other == port || key != 0 && *found != key);
         if takes_over {
             self.held = Some((kind, port));
+        } else if self.registered.is_empty() {
+            self.held = None;
         }
         self.generation += 1;
         Expect::Good

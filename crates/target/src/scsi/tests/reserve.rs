@@ -136,8 +136,11 @@ fn registrations() {
     assert_eq!(room.keys(), (3, vec![2, 3]));
     room.done(B, RegisterAndIgnore, 0, (0, 4));
     room.done(B, Register, 0, (4, 0));
+    assert_eq!(room.keys(), (5, vec![2]));
+    // Who is not registered, and says so, changes nothing.
     room.done(B, RegisterAndIgnore, 0, (0, 0));
-    assert_eq!(room.keys().1, [2]);
+    room.done(B, Register, 0, (0, 0));
+    assert_eq!(room.keys(), (5, vec![2]));
     // A registration is the initiator's, not the session's.
     room.luns.end(A);
     room.begin(A);
@@ -242,6 +245,40 @@ fn preempt_and_clear() {
     }
 }
 
+/// SPC-4 5.12.11.2.4: scope and type are looked at where there is a reservation to make.
+#[test]
+fn what_removes_registrations_alone_needs_no_type_and_may_remove_its_own() {
+    let room = &mut Room::new();
+    for (nexus, key) in [(A, 1), (B, 2), (C, 2)] {
+        room.done(nexus, ReserveOut::Register, 0, (0, key));
+    }
+    room.done(A, ReserveOut::Preempt, 0, (1, 2));
+    room.told(B, 0x05);
+    room.told(C, 0x05);
+    assert_eq!(room.keys().1, [1]);
+    // Two paths of a host have one key.
+    room.done(B, ReserveOut::Register, 0, (0, 1));
+    room.done(B, ReserveOut::Preempt, 0, (1, 1));
+    assert_eq!(room.keys().1, [0; 0]);
+    room.told(A, 0x05);
+    assert_eq!(room.run(B, &[0; 6]), Outcome::Good, "it knows");
+    // One that all hold is there as long as one of them is.
+    room.done(A, ReserveOut::Register, 0, (0, 1));
+    room.done(B, ReserveOut::Register, 0, (0, 2));
+    room.done(A, ReserveOut::Reserve, 7, (1, 0));
+    room.done(B, ReserveOut::Preempt, 0, (2, 1));
+    assert_eq!((room.held(), room.keys().1), (Some((0, 7)), vec![2]));
+    room.told(A, 0x05);
+    room.done(B, ReserveOut::Preempt, 0, (2, 2));
+    assert_eq!((room.held(), room.keys().1), (None, vec![]));
+    // To take over one, it is to be said which.
+    room.done(A, ReserveOut::Register, 0, (0, 1));
+    room.done(B, ReserveOut::Register, 0, (0, 2));
+    room.done(A, ReserveOut::Reserve, 1, (1, 0));
+    room.out(B, ReserveOut::Preempt, 0, (2, 1), &field(2, Some(3)));
+    assert_eq!((room.held(), room.keys().1), (Some((1, 1)), vec![1, 2]));
+}
+
 #[test]
 fn what_is_refused() {
     let room = &mut Room::new();
@@ -294,6 +331,9 @@ fn what_outlives_the_target() {
     assert!(out(&mut room, B, ReserveOut::Register, 0, (0, 2), true));
     let kind = ReservationType::ExclusiveAccessRegistrants as u8;
     assert!(out(&mut room, B, ReserveOut::Reserve, kind, (2, 0), false));
+    // A script that cleans up is not registered, and takes nothing away from those who are.
+    out(&mut room, C, ReserveOut::RegisterAndIgnore, 0, (0, 0), false);
+    out(&mut room, C, ReserveOut::Register, 0, (0, 0), false);
 
     // Its lock has to go first.
     drop(room);
