@@ -137,6 +137,7 @@ pub fn answer(
 ) -> Result<Vec<u8>, TextRefused> {
     let mut text = Vec::new();
     let mut out = TextWriter::new(&mut text);
+    let mut has_asked = false;
     for pair in pairs(request) {
         let (key, value) = pair?;
         if value == constant::NOT_UNDERSTOOD || value == constant::REJECT {
@@ -169,6 +170,10 @@ pub fn answer(
                 return Err(TextRefused::Undefined(other.chars().take(64).collect()));
             }
         };
+        // Once: a text of nothing else would ask for megabytes.
+        if std::mem::replace(&mut has_asked, true) {
+            continue;
+        }
         for target in
             targets.iter().filter(|target| wanted.is_none_or(|wanted| name::is_same(&target.name, wanted)))
         {
@@ -328,6 +333,8 @@ mod tests {
             collector.push(segment).unwrap();
         }
         assert_eq!(collector.finish().unwrap(), targets);
+        let often = request().repeat(1000);
+        assert_eq!(answer(&often, Asker::Discovery, &targets).unwrap(), text, "once for all");
     }
 
     #[test]

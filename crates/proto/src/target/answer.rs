@@ -10,7 +10,7 @@ use crate::fault::{Data, Transmit};
 use crate::header::set_numbers;
 
 impl Session {
-    pub(super) fn begin_sending(&mut self, id: TaskId, actual_bytes: u32, owned: Option<Vec<u8>>) {
+    pub(super) fn begin_sending(&mut self, id: TaskId, actual_bytes: u32, mut owned: Option<Vec<u8>>) {
         let key = id.0 as usize;
         let task = &mut self.tasks[key];
         let at = at(&mut self.connections, task.connection);
@@ -22,6 +22,12 @@ impl Session {
         if end_bytes == 0 || draining {
             self.answer(id, Answer { status: 0, sense: Vec::new(), actual_bytes });
             return;
+        }
+        if let Some(made) = &mut owned {
+            // It may wait for long, and what is not wanted of it does not have to.
+            made.truncate(end_bytes as usize);
+            made.shrink_to_fit();
+            at.made_bytes += made.len();
         }
         task.stage =
             Stage::Sending(Sending { next_bytes: 0, end_bytes, actual_bytes, next_data_sn: 0, owned });
@@ -50,10 +56,12 @@ impl Session {
             Some(bytes) => Data::Owned(bytes[offset as usize..(offset + len) as usize].to_vec()),
             None => Data::Payload { token: task.token, offset_bytes: offset, len_bytes: len },
         };
+        let made_bytes = sending.made_bytes();
         let (itt, lun, expected, actual) = (task.itt, task.lun, task.expected_bytes, sending.actual_bytes);
         let stat_sn = if bears_status { at.take_stat_sn() } else { 0 };
         if is_last {
             at.sending.pop_front();
+            at.made_bytes -= made_bytes;
             match bears_status {
                 true => self.close(key),
                 false => self.respond(key, &Answer { status: 0, sense: Vec::new(), actual_bytes: actual }),

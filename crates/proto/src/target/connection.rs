@@ -33,6 +33,8 @@ pub(super) struct Connection {
     pub(super) urgent: Outbox,
     pub(super) sending: VecDeque<usize>,
     pub(super) unsent_bytes: u64,
+    /// Of it what was made for it and is kept here until all of it is sent.
+    pub(super) made_bytes: usize,
     pub(super) text: Vec<u8>,
     pub(super) text_answer: Option<TextAnswer>,
     pub(super) logged_out: bool,
@@ -59,6 +61,7 @@ impl Connection {
             urgent: Outbox::default(),
             sending: VecDeque::new(),
             unsent_bytes: 0,
+            made_bytes: 0,
             text: Vec::new(),
             text_answer: None,
             logged_out: false,
@@ -74,7 +77,7 @@ impl Connection {
     /// Nothing that is not sent by now is sent any more.
     pub(super) fn log_out(&mut self) {
         self.sending.clear();
-        self.unsent_bytes = 0;
+        (self.unsent_bytes, self.made_bytes) = (0, 0);
         self.logged_out = true;
     }
 }

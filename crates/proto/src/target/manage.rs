@@ -15,7 +15,6 @@ use super::connection::{Connection, ConnectionId, Current, at};
 use super::task::{Early, Stage, Task, TaskId, Waiting};
 use super::{Event, Session};
 use crate::serial::before;
-use crate::window::Admit;
 
 /// Requests that may be under way at once; they are as a rule immediate, so the window does not bound them.
 const MANAGED_MAX: usize = 64;
@@ -59,7 +58,9 @@ impl Session {
         if self.managed >= MANAGED_MAX {
             return self.end_managing(connection, request.itt, task_response::REJECTED);
         }
-        let is_early = self.window.admit(request.cmd_sn) == Admit::Early;
+        // A sender that has used up its window gives it the number behind.
+        let (exp_cmd_sn, last_cmd_sn) = (self.window.exp_cmd_sn(), self.window.max_cmd_sn().wrapping_add(1));
+        let is_early = before(exp_cmd_sn, request.cmd_sn) && !before(last_cmd_sn, request.cmd_sn);
         let is_one = matches!(function, Function::AbortTask(_));
         if request.immediate && self.has_joined && is_early && !is_one {
             if self.managed + self.waiting.len() >= MANAGED_MAX {
@@ -143,6 +144,7 @@ impl Session {
                 let at = at(&mut self.connections, task.connection);
                 if !at.logged_out {
                     at.unsent_bytes -= u64::from(sending.end_bytes - sending.next_bytes);
+                    at.made_bytes -= sending.made_bytes();
                 }
             }
             Stage::Running | Stage::Receiving { .. } | Stage::Aborted => {}

@@ -116,6 +116,8 @@ impl Event {
 
 /// Longest text an initiator may send in one request sequence.
 const TEXT_MAX_BYTES: usize = 64 << 10;
+/// Answers that were made for a connection and wait to be sent, from which on no more requests are read from it.
+const MADE_MAX_BYTES: usize = 1 << 20;
 /// Immediate commands are outside the window, so they need a bound of their own.
 const IMMEDIATE_MAX: usize = 64;
 /// Most data kept for commands that arrived ahead of their turn. One connection alone delivers in order, so that what is
@@ -271,7 +273,8 @@ impl Session {
     /// Whether so many answers wait to be sent on a connection that no more requests should be read from it: a
     /// peer that asks and never listens must not fill our memory.
     pub fn is_backed_up(&self, connection: ConnectionId) -> bool {
-        self.connection(connection).urgent.is_backed_up()
+        let connection = self.connection(connection);
+        connection.urgent.is_backed_up() || connection.made_bytes >= MADE_MAX_BYTES
     }
 
     /// Payload that is ready to be sent on a connection and has not been polled.

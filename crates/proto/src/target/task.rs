@@ -137,3 +137,10 @@ pub(crate) struct Sending {
     /// Small data that the serving loop handed over; payload by token otherwise.
     pub(crate) owned: Option<Vec<u8>>,
 }
+
+impl Sending {
+    /// What is kept for it.
+    pub(crate) fn made_bytes(&self) -> usize {
+        self.owned.as_ref().map_or(0, Vec::len)
+    }
+}

@@ -5,7 +5,9 @@ use proto::initiator::Event;
 use proto::notification::{self, Notification};
 use proto::target::ConnectionId;
 use sim::{Far, Kind, Order, content};
-use wire::iscsi::{Lun, NopOut, Pdu, RESERVED_TAG, TextRequest, reject_reason};
+use wire::iscsi::{
+    Lun, NopOut, Pdu, RESERVED_TAG, TaskManagementRequest, TextRequest, reject_reason, task_function,
+};
 
 use crate::pair::{CMD_SN, Pair, STAT_SN, Terms};
 use crate::windows::{answers, command, take};
@@ -258,5 +260,41 @@ fn a_peer_that_asks_and_never_listens_is_noticed() {
     });
     assert!(taken.count() * 8192 <= 1 << 20);
     while far.poll_transmit().is_some() {}
+    assert!(!far.session().is_backed_up(ConnectionId::LEADING));
+}
+
+#[test]
+fn an_initiator_that_asks_and_does_not_listen_has_little_made_for_it() {
+    let window = 4096;
+    let made = Order { kind: Kind::Hand, address: 0, len_bytes: 8192 };
+    let until_full = |expected_bytes| {
+        let mut far = Terms { window, ..Terms::default() }.far();
+        let is_free = |index: &u32| {
+            take(&mut far, command(*index, made, expected_bytes), &[]).expect("a command");
+            !far.session().is_backed_up(ConnectionId::LEADING)
+        };
+        let taken = (0..window).take_while(is_free).count();
+        while far.poll_transmit().is_some() {}
+        assert!(!far.session().is_backed_up(ConnectionId::LEADING));
+        taken
+    };
+    assert_eq!(until_full(8192), (1 << 20) / 8192 - 1);
+    assert_eq!(until_full(8), window as usize, "what is not wanted is not kept");
+    // What has ended is not kept either.
+    let mut far = Terms { window, ..Terms::default() }.far();
+    (0..window / 2).for_each(|index| take(&mut far, command(index, made, 8192), &[]).expect("a command"));
+    assert!(far.session().is_backed_up(ConnectionId::LEADING));
+    let reset = TaskManagementRequest {
+        immediate: true,
+        function: task_function::LOGICAL_UNIT_RESET,
+        lun: Lun(0),
+        itt: RESERVED_TAG - 1,
+        referenced_itt: RESERVED_TAG,
+        cmd_sn: CMD_SN.wrapping_add(window / 2),
+        exp_stat_sn: 0,
+        ref_cmd_sn: 0,
+        exp_data_sn: 0,
+    };
+    take(&mut far, reset, &[]).expect("a reset");
     assert!(!far.session().is_backed_up(ConnectionId::LEADING));
 }

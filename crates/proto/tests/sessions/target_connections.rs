@@ -176,6 +176,21 @@ fn a_reset_waits_for_commands_that_are_slower_than_it() {
 }
 
 #[test]
+fn a_reset_behind_a_window_that_is_used_up_waits_as_well() {
+    let window = 8;
+    let (mut far, second) = pair(Terms { window, ..Terms::default() });
+    far.set_slow(true);
+    take(&mut far, FIRST, manage(task_function::LOGICAL_UNIT_RESET, RESERVED_TAG, window), &[]);
+    for index in 0..window {
+        assert_eq!(answers(&mut far, FIRST), vec![], "{index} has not come");
+        take(&mut far, second, command(index, READ, 4096), &[]);
+    }
+    while far.release(0) {}
+    assert!(matches!(answers(&mut far, FIRST)[..], [Pdu::TaskManagementResponse(_)]));
+    assert_eq!(answers(&mut far, second), vec![], "all have ended");
+}
+
+#[test]
 fn a_reset_spares_commands_that_come_after_it() {
     for immediate in [true, false] {
         let (mut far, second) = pair(Terms::default());
