@@ -80,6 +80,15 @@ impl<T> FairQueue<T> {
         }
     }
 
+    /// Takes all items of an owner of which `is_wanted` says so, wherever they are in its line.
+    pub fn take_of(&mut self, owner: u64, mut is_wanted: impl FnMut(&T) -> bool) -> Vec<T> {
+        let Some(line) = self.lines.get_mut(&owner) else { return Vec::new() };
+        let (taken, left) = line.drain(..).partition::<VecDeque<_>, _>(|item| is_wanted(&item.item));
+        *line = left;
+        self.queued -= taken.len();
+        taken.into_iter().map(|item| item.item).collect()
+    }
+
     /// Takes the next item.
     pub fn pop(&mut self) -> Option<T> {
         self.pop_of(|_| true).map(|(_, item, _)| item)
@@ -138,6 +147,18 @@ mod tests {
 
     fn drain(queue: &mut FairQueue<(u64, u32)>, most: usize) -> Vec<(u64, u32)> {
         std::iter::from_fn(|| queue.pop()).take(most).collect()
+    }
+
+    #[test]
+    fn what_is_taken_out_of_a_line_leaves_the_rest_in_its_order() {
+        let mut queue = FairQueue::new();
+        (0..6).for_each(|n| queue.push(u64::from(n % 2), MIB, (0, n)));
+        assert_eq!(queue.take_of(0, |(_, n)| *n != 2), [(0, 0), (0, 4)]);
+        assert!(queue.take_of(5, |_| true).is_empty());
+        assert_eq!(drain(&mut queue, 9).len(), 4);
+        assert!(queue.is_empty());
+        queue.push(0, MIB, (0, 7));
+        assert_eq!((queue.take_of(0, |_| true).len(), queue.is_empty(), queue.pop()), (1, true, None));
     }
 
     #[test]

@@ -110,6 +110,16 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
         }
     }
 
+    /// Takes back the jobs of an owner of which `is_over` says so. What a worker is at is not among them, but the rest of it
+    /// is, if it is between two pieces.
+    pub fn take_back(&self, owner: u64, mut is_over: impl FnMut(&J) -> bool) -> Vec<J> {
+        let mut queues = self.shared.lock();
+        let stores = queues.stores.iter_mut();
+        let jobs: Vec<J> = stores.flat_map(|store| store.jobs.take_of(owner, &mut is_over)).collect();
+        queues.queued -= jobs.len();
+        jobs
+    }
+
     /// Takes the results that have come since the last call.
     pub fn results(&self) -> Vec<R> {
         self.shared.wake.clear();
@@ -306,6 +316,33 @@ mod tests {
         drop(workers);
         let place = begun.lock().unwrap().iter().position(|n| *n == 1000).unwrap();
         assert!(place <= 2, "it came after {place} others");
+    }
+
+    #[test]
+    fn what_no_worker_has_begun_can_be_taken_back() {
+        let gate = Arc::new(Mutex::new(()));
+        let held = gate.lock().unwrap();
+        let (began, begun) = std::sync::mpsc::channel();
+        let workers = Workers::start(1, {
+            let gate = Arc::clone(&gate);
+            move |n: u64| {
+                began.send(n).unwrap();
+                drop(gate.lock());
+                Step::Done(n)
+            }
+        })
+        .unwrap();
+        workers.submit(claim(1, 0), 4096, 0);
+        assert_eq!(begun.recv(), Ok(0));
+        (1..7).for_each(|n| workers.submit(claim(1 + n % 2, (n % 3) as u16), 4096, n));
+        let mut taken = workers.take_back(1, |n| *n != 4);
+        taken.sort_unstable();
+        assert_eq!(taken, [2, 6], "those of another owner stay");
+        drop(held);
+        drop(workers);
+        let mut done: Vec<_> = begun.iter().collect();
+        done.sort_unstable();
+        assert_eq!(done, [1, 3, 4, 5]);
     }
 
     /// Calls that are slow hold half of the threads at most; another owner's is served meanwhile.

@@ -40,11 +40,15 @@ impl Chores {
     }
 
     /// Does a slice; what came of the chore if that was its last. Chores that nobody waits for any more, as
-    /// `is_wanted` says of side and nexus, end where they are.
-    pub(super) fn step(&mut self, luns: &mut Luns, is_wanted: impl Fn(usize, Nexus) -> bool) -> Option<Done> {
+    /// `is_wanted` says of side, nexus and token, end where they are.
+    pub(super) fn step(
+        &mut self,
+        luns: &mut Luns,
+        is_wanted: impl Fn(usize, Nexus, u64) -> bool,
+    ) -> Option<Done> {
         let mut chore = self.current.take().or_else(|| self.queue.pop())?;
         let result = match luns.lun_mut(chore.lun).map(Lun::backend_mut) {
-            Some(Backend::Inline(inline)) if is_wanted(chore.side, chore.nexus) => {
+            Some(Backend::Inline(inline)) if is_wanted(chore.side, chore.nexus, chore.token) => {
                 match chore.order.inline(inline, &mut chore.done_bytes) {
                     Ok(false) => {
                         self.current = Some(chore);
@@ -94,7 +98,7 @@ mod tests {
         let (mut steps, mut ended) = (0, Vec::new());
         while !chores.is_empty() {
             steps += 1;
-            ended.extend(chores.step(&mut luns, |_, _| true).map(|done| done.token));
+            ended.extend(chores.step(&mut luns, |_, _, _| true).map(|done| done.token));
         }
         assert_eq!(ended, [1, 2, 1, 1, 1], "the short one waits for one long one");
         assert_eq!(steps, 33 * 4, "a slice at a time");
@@ -109,8 +113,8 @@ mod tests {
     fn little_is_done_for_those_who_have_left() {
         let (mut chores, mut luns) = (Chores::default(), luns());
         chores.push(fill(1, 0, 1 << 20));
-        assert!(chores.step(&mut luns, |_, _| true).is_none());
-        let ended = chores.step(&mut luns, |_, _| false).expect("it is over, for those who count it");
+        assert!(chores.step(&mut luns, |_, _, _| true).is_none());
+        let ended = chores.step(&mut luns, |_, _, _| false).expect("it is over, for those who count it");
         assert_eq!((ended.token, chores.is_empty()), (1, true));
     }
 }

@@ -98,10 +98,9 @@ impl Side {
         }
     }
 
-    /// Whether a request that has ended the command of a transfer waits for the worker that has it, or is to have it.
-    pub(super) fn is_ended(&self, token: u64) -> bool {
-        let waits = |body: &Body| matches!(body, Body::Doomed(waiters) if !waiters.is_empty());
-        self.transfers.get(token as usize).is_some_and(|transfer| waits(&transfer.body))
+    /// Whether the command of a transfer has ended, although a worker has it or is to have it.
+    pub(super) fn is_doomed(&self, token: u64) -> bool {
+        self.transfers.get(token as usize).is_some_and(|transfer| matches!(transfer.body, Body::Doomed(_)))
     }
 
     /// A worker has come back with what belongs to a command that was ended.

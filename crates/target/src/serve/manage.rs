@@ -2,8 +2,8 @@
 //! answered: as soon as no store is at work any more on anything that it has ended.
 //!
 //! Tasks of the session that asks end at once, in the order of its PDUs; those of other sessions when its turn is
-//! over, before anything else is served. What a worker has been asked cannot be taken back, so it is waited for, even
-//! when its session is gone by then.
+//! over, before anything else is served. What no worker has begun is taken back; what one is at cannot be, so it is waited
+//! for, even when its session is gone by then.
 
 use std::collections::{HashMap, HashSet};
 
@@ -135,7 +135,9 @@ impl Management {
     }
 
     fn wait_for_orphans(&mut self, id: usize, lun: Option<Address>) {
-        let concerned = self.orphans.values_mut().filter(|orphan| lun.is_none_or(|lun| orphan.lun == lun));
+        // A number has several forms.
+        let is_of = |orphan: &Orphan| lun.is_none_or(|lun| orphan.lun.number() == lun.number());
+        let concerned = self.orphans.values_mut().filter(|orphan| is_of(orphan));
         for orphan in concerned {
             orphan.waiters.push(id);
             self.open[id].waits_for += 1;
@@ -252,6 +254,7 @@ impl Side {
             let orphan = Orphan { lun: transfer.lun, waiters };
             shared.management.add_orphan(self.nexus, token as u64, orphan);
         }
+        shared.ended.push(self.nexus);
     }
 
     /// Gives up the payload of tasks that were ended. Request `id`, if there is one, waits for what a worker has of
@@ -263,7 +266,7 @@ impl Side {
             |transfer: &Transfer| resting.contains(&transfer.task) && !matches!(transfer.body, Body::Waste);
         let ended = self.transfers.iter().filter(|(_, transfer)| concerns(transfer));
         let ended: Vec<_> = ended.map(|(token, _)| token).collect();
-        for token in ended {
+        for &token in &ended {
             let transfer = &mut self.transfers[token];
             match &mut transfer.body {
                 Body::Away => transfer.body = Body::Doomed(id.into_iter().collect()),
@@ -281,6 +284,9 @@ impl Side {
             if let Some(id) = id {
                 shared.management.wait(id);
             }
+        }
+        if !ended.is_empty() && shared.ended.last() != Some(&self.nexus) {
+            shared.ended.push(self.nexus);
         }
         self.session.forget_all(&resting);
         // What no worker has yet is not carried out.

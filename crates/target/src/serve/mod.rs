@@ -53,7 +53,7 @@ use store::manifest::Trace;
 use store::tables::Recorder;
 
 use crate::compat::Compat;
-use crate::lun::{Luns, PORTAL_GROUP_TAG};
+use crate::lun::{Luns, Nexus, PORTAL_GROUP_TAG};
 use chores::Chores;
 use client::Client;
 use directory::Sessions;
@@ -154,6 +154,8 @@ struct Shared {
     sessions: Sessions,
     /// Connections that are to end, and those that have something to send because of another's PDUs.
     endings: Vec<Ending>,
+    /// Sessions of which something has ended that may still be queued for a worker.
+    ended: Vec<Nexus>,
     stirred: Vec<usize>,
     policy: LoginPolicy,
     compat: Compat,
@@ -231,6 +233,7 @@ impl Target {
                 management: Management::default(),
                 sessions: Sessions::new(config.iqn.clone(), config.allowed.clone()),
                 endings: Vec::new(),
+                ended: Vec::new(),
                 stirred: Vec::new(),
                 policy,
                 compat: config.compat,
@@ -274,7 +277,9 @@ impl Target {
         for index in self.clients.iter().map(|(index, _)| index).collect::<Vec<_>>() {
             self.close(index, &End::Shutdown, net::clock::now());
         }
-        // Writes that are under way finish before the process does.
+        // Writes that have begun finish before the process does, and reservations are kept.
+        self.take_back();
+        self.begin(Instant::FAR_FUTURE);
         drop(self.shared.workers);
         let sockets = self.sockets.map(Recorder::finish).transpose()?.unwrap_or_default();
         if let Some(tracer) = self.shared.tracer.take().and_then(Rc::into_inner) {
@@ -301,16 +306,25 @@ impl Target {
         }
     }
 
-    /// Has a worker do what has waited for its time. What task management has ended by then is not done; reservations that
-    /// are in force already are kept all the same.
-    fn begin(&mut self, job: Job) {
-        let side = self.sides.get(job.side).filter(|side| side.nexus == job.nexus);
-        let is_over = side.is_some_and(|side| side.is_ended(job.token));
-        if is_over && !matches!(job.call, Call::Keep(_)) {
-            let Job { side, nexus, token, .. } = job;
-            return self.finish(Done { side, nexus, token, result: Ok(()), read: None, ended: None });
+    /// Has the workers do what has waited for its time.
+    fn begin(&mut self, now: Instant) {
+        while let Some(job) = self.shared.waiting.pop_due(now) {
+            self.shared.workers.submit(job.claim(), job.cost_bytes(), job);
         }
-        self.shared.workers.submit(job.claim(), job.cost_bytes(), job);
+    }
+
+    /// Takes back what has ended before its time came, or a worker.
+    pub(super) fn take_back(&mut self) {
+        let ended = std::mem::take(&mut self.shared.ended);
+        if ended.is_empty() {
+            return;
+        }
+        let sides = &self.sides;
+        let mut jobs = self.shared.waiting.take(|job| is_over(sides, job));
+        for nexus in ended {
+            jobs.append(&mut self.shared.workers.take_back(nexus.0, |job| is_over(sides, job)));
+        }
+        jobs.into_iter().for_each(|job| self.finish(job.given_up()));
     }
 
     /// Goes on with a command that was with a worker or was a chore.
@@ -332,7 +346,9 @@ impl Target {
     /// Does a slice of what takes long.
     fn do_chore(&mut self) {
         let (sides, shared) = (&self.sides, &mut self.shared);
-        let is_wanted = |side, nexus| sides.get(side).is_some_and(|side: &Side| side.nexus == nexus);
+        let is_wanted = |side, nexus, token| {
+            sides.get(side).is_some_and(|side: &Side| side.nexus == nexus && !side.is_doomed(token))
+        };
         if let Some(done) = shared.chores.step(&mut shared.luns, is_wanted) {
             self.finish(done);
         }
@@ -397,9 +413,7 @@ impl Service for Target {
     }
 
     fn turn(&mut self, now: Instant) -> Result<Turn, ServeError> {
-        while let Some(job) = self.shared.waiting.pop_due(now) {
-            self.begin(job);
-        }
+        self.begin(now);
         // Before requests are looked at that wait for it.
         self.do_chore();
         self.manage(now);
@@ -455,6 +469,9 @@ impl Service for Target {
         // Its memory is used again, for those that were found meanwhile.
         served.append(&mut self.dirty);
         self.dirty = served;
+        if !self.shared.ended.is_empty() {
+            self.manage(now);
+        }
         self.resume_paused();
         let mut next = self.next_sample.min(self.next_roll_call).min(self.next_release());
         next = next.min(self.shared.waiting.next_due());
@@ -466,13 +483,24 @@ impl Service for Target {
                 None => return Ok(Turn::Stop),
             }
         }
-        let is_idle = self.dirty.is_empty() && self.again.is_empty() && self.shared.chores.is_empty();
+        let is_idle = self.dirty.is_empty()
+            && self.again.is_empty()
+            && self.shared.chores.is_empty()
+            && self.shared.ended.is_empty();
         Ok(match (is_idle, next) {
             (false, _) => Turn::Again,
             (true, Instant::FAR_FUTURE) => Turn::Wait,
             (true, at) => Turn::WaitUntil(at),
         })
     }
+}
+
+/// Whether the command that a job belongs to has ended, or its session has. Reservations that are in force already are kept
+/// all the same, and a write that has begun is not left in the middle.
+fn is_over(sides: &Slab<Side>, job: &Job) -> bool {
+    let is_kept = matches!(job.call, Call::Keep(_) | Call::Write { done_bytes: 1.., .. });
+    let side = sides.get(job.side).filter(|side| side.nexus == job.nexus);
+    !is_kept && side.is_none_or(|side| side.is_doomed(job.token))
 }
 
 /// The thread's scratch buffer, lent to one client at a time.

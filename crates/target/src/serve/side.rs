@@ -77,6 +77,10 @@ impl Side {
     ) -> Side {
         let candidate = &admitted.candidate;
         let (params, exp_cmd_sn, stat_sn) = (admitted.params.clone(), admitted.exp_cmd_sn, admitted.stat_sn);
+        // What it has been told holds, though what is to be told may have changed since.
+        let told = admitted.max_cmd_sn.wrapping_sub(exp_cmd_sn).wrapping_add(1);
+        let mut session = Session::new(candidate.cid, params, exp_cmd_sn, stat_sn, told);
+        session.set_command_window(shared.policy.command_window);
         let number = RequestId::session_of(candidate.isid, admitted.tsih);
         let trail = shared.tracer.as_ref().map(|tracer| Trail::new(Rc::clone(tracer), number));
         Side {
@@ -86,7 +90,7 @@ impl Side {
             tsih: admitted.tsih,
             number,
             iqn: candidate.target_name.clone().filter(|_| !candidate.discovery),
-            session: Session::new(candidate.cid, params, exp_cmd_sn, stat_sn, shared.policy.command_window),
+            session,
             members: vec![Member::new(ConnectionId::LEADING, client, local)],
             transfers: Slab::new(),
             held_bytes: 0,
@@ -389,16 +393,18 @@ impl Side {
             Some(target_name) => Asker::Session { target_name },
             None => Asker::Discovery,
         };
-        if let Some(segment_len) = discovery::declared_segment(text) {
-            self.session.declare_segment(connection, segment_len);
-        }
         let advertised = shared.advertised(local);
         let answer = match peer_cpu::is_request(text) {
             true => Ok(peer_cpu::answer(clock::process_cpu_ns())),
             false => discovery::answer(text, asker, &advertised),
         };
         match answer {
-            Ok(answer) => self.session.answer_text(connection, answer),
+            Ok(answer) => {
+                if let Some(segment_len) = discovery::declared_segment(text) {
+                    self.session.declare_segment(connection, segment_len);
+                }
+                self.session.answer_text(connection, answer);
+            }
             // What is no text is answered with none: the session is not harmed by it.
             Err(TextRefused::Text(_)) => self.session.answer_text(connection, Vec::new()),
             Err(TextRefused::Undefined(_)) => self.session.refuse_text(connection),

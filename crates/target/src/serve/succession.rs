@@ -71,6 +71,7 @@ impl Target {
             }
             self.shared.management.release(others.id);
         }
+        self.take_back();
         for request in self.shared.management.take_finished() {
             if let Reply::Managed { is_cold: true, .. } = request.reply {
                 let own = |client: &Client| client.place().is_some_and(|(side, _)| side == request.side);

@@ -35,6 +35,14 @@ impl<T> Waiting<T> {
         self.heap.pop().map(|Reverse(entry)| entry.thing)
     }
 
+    /// Takes those of which `is_wanted` says so, whatever their time.
+    pub(super) fn take(&mut self, mut is_wanted: impl FnMut(&T) -> bool) -> Vec<T> {
+        let all = std::mem::take(&mut self.heap).into_iter();
+        let (taken, left): (Vec<_>, Vec<_>) = all.partition(|Reverse(entry)| is_wanted(&entry.thing));
+        self.heap = left.into();
+        taken.into_iter().map(|Reverse(entry)| entry.thing).collect()
+    }
+
     /// When the next is due.
     pub(super) fn next_due(&self) -> Instant {
         self.heap.peek().map_or(Instant::FAR_FUTURE, |Reverse(entry)| entry.due)
@@ -82,6 +90,8 @@ mod tests {
             (None, Instant::from_nanos(10))
         );
         assert_eq!(waiting.pop_due(Instant::from_nanos(10)), Some('a'));
+        waiting.push(Instant::from_nanos(15), 'x');
+        assert_eq!(waiting.take(|thing| *thing == 'x'), ['x']);
         assert_eq!(waiting.pop_due(Instant::from_nanos(25)), Some('b'));
         assert_eq!(waiting.pop_due(Instant::from_nanos(25)), Some('c'));
         assert_eq!(

@@ -1,6 +1,7 @@
 //! Several connections of one session, on sockets: who may join, what goes where, and what becomes of the others when
 //! one ends.
 
+use std::fs::File;
 use std::io::Write;
 use std::net::TcpStream;
 
@@ -9,7 +10,7 @@ use wire::iscsi::{
     LogoutRequest, Lun, Pdu, RESERVED_TAG, ScsiCommand, TaskAttribute, TaskManagementRequest, login_status,
     logout_reason, reject_reason, task_function,
 };
-use wire::scsi::Cdb;
+use wire::scsi::{BlockForm, Cdb};
 
 use crate::pdu;
 use crate::raw_initiator::{connect, data_out, ping, read, until_closed, write};
@@ -70,7 +71,7 @@ fn command(cmd_sn: u32, cdb: Cdb, bytes: u32) -> ScsiCommand {
         immediate: false,
         is_final: true,
         read: matches!(cdb, Cdb::Read { .. }),
-        write: matches!(cdb, Cdb::Write { .. }),
+        write: matches!(cdb, Cdb::Write { .. } | Cdb::WriteSame { .. }),
         attribute: TaskAttribute::Simple,
         ahs_len: 0,
         data_segment_len: 0,
@@ -244,10 +245,14 @@ fn the_same_cid_takes_the_place_of_the_old_connection() {
     assert_eq!(status(&mut again), (4, 0));
 }
 
-/// RFC 7143 section 6.3.4: the old connection's tasks have ended when the new one is told that it is in.
+/// RFC 7143 section 6.3.4: the old connection's tasks have ended when the new one is told that it is in: done, or not begun.
 #[test]
 fn the_same_cid_waits_for_what_stores_still_do_for_the_old_connection() {
-    let target = Target::serve(&["memory:1MiB,delay=write:500ms"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("disk");
+    File::create(&path).and_then(|file| file.set_len(32 << 20)).expect("a file");
+    let target = Target::serve(&[&format!("file:{}", path.display())]);
+    let last_lba = (32 << 20) / 512 - 1;
     // With another connection beside it, and as the only one of its session.
     let (one, other, tsih) = two(&target);
     let (mut lone, lone_tsih) =
@@ -257,16 +262,20 @@ fn the_same_cid_waits_for_what_stores_still_do_for_the_old_connection() {
     let beside = Login { tsih, cid: 1, cmd_sn: 3, ..FIRST };
     let alone = Login { isid: [0x80, 0, 0, 0x12, 0, 1], tsih: lone_tsih, cmd_sn: 3, ..FIRST };
     for (mut old, login, fill) in [(other, beside, 7), (lone, alone, 8)] {
-        send(&mut old, command(2, write(0, 512), 512), &[]);
+        let (form, unmap, no_data) = (BlockForm::Sixteen, false, false);
+        let cdb = Cdb::WriteSame { form, lba: 0, blocks: last_lba as u32 + 1, unmap, no_data };
+        send(&mut old, command(2, cdb, 512), &[]);
         let (Pdu::R2t(r2t), _) = receive(&mut old) else { panic!("the data is not sent for") };
-        // In one piece, so that the pong comes before the write can be over.
         let all = [data_out(2, r2t.ttt, 0, &[fill; 512]), ping(0x9999, b"?")].concat();
         old.write_all(&all).expect("the target reads");
-        assert_eq!(receive(&mut old).0.itt(), 0x9999, "the data is there, and is being written");
+        assert_eq!(receive(&mut old).0.itt(), 0x9999, "the data is there, and may be being written");
         let (mut again, _) = log_in(&target, login).expect("its place");
-        assert!(until_closed(&mut old).is_empty());
-        send(&mut again, command(3, read(0, 512), 512), &[]);
-        assert_eq!(receive(&mut again).1, [fill; 512], "the write is over when the login is answered");
+        until_closed(&mut old);
+        let [first, last] = [(3, 0), (4, last_lba)].map(|(cmd_sn, lba)| {
+            send(&mut again, command(cmd_sn, read(lba, 512), 512), &[]);
+            receive(&mut again).1
+        });
+        assert_eq!(first, last, "it is over when the login is answered");
     }
     drop(one);
 }

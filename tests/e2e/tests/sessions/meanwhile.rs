@@ -2,6 +2,7 @@
 //! ended before its store has begun, a segment that is declared anew.
 
 use std::fs::File;
+use std::net::Shutdown;
 
 use e2e::ours::Target;
 use wire::iscsi::{
@@ -11,7 +12,7 @@ use wire::iscsi::{
 use wire::scsi::{BlockForm, Cdb, ModeForm, Sense};
 
 use crate::pdu;
-use crate::raw_initiator::{Flow, Session, data_out, read, write};
+use crate::raw_initiator::{Flow, Session, data_out, read, until_closed, write};
 
 /// MODE SELECT of the caching page without WCE, and its list.
 fn cache_off(session: &mut Session) -> (ScsiCommand, Vec<u8>) {
@@ -117,6 +118,78 @@ fn what_is_ended_before_its_store_has_begun_is_not_done() {
     assert_eq!(session.read(0, 8, 4096), [9; 4096]);
 }
 
+/// More than workers can have begun: most of a gigabyte, whose last block is zero until all the others are filled.
+const FILLS: u32 = 100;
+const FILL_BLOCKS: u32 = 16_384;
+
+/// Asks for all of it, and what comes behind.
+fn send_fills(session: &mut Session, last: &[u8]) {
+    let fill = |index| {
+        let (form, unmap, no_data) = (BlockForm::Sixteen, false, false);
+        let lba = u64::from(index * FILL_BLOCKS);
+        let fill = Cdb::WriteSame { form, lba, blocks: FILL_BLOCKS, unmap, no_data };
+        pdu::bytes(session.command(0, fill, Flow::Out(512)), &[9; 512])
+    };
+    let all: Vec<_> = (0..FILLS).flat_map(fill).collect();
+    session.send_bytes(&[&all[..], last].concat());
+}
+
+fn manage(session: &Session, function: u8) -> TaskManagementRequest {
+    TaskManagementRequest {
+        immediate: true,
+        function,
+        lun: Lun(0),
+        itt: 0x5000_0000,
+        referenced_itt: RESERVED_TAG,
+        cmd_sn: session.cmd_sn,
+        exp_stat_sn: 0,
+        ref_cmd_sn: 0,
+        exp_data_sn: 0,
+    }
+}
+
+/// What comes before the answer to a task management request is the status of what was done in time.
+fn wait_for(session: &mut Session, itt: u32) {
+    loop {
+        match session.receive() {
+            (Pdu::TaskManagementResponse(it), _) if it.itt == itt => {
+                return assert_eq!(it.response, task_response::COMPLETE);
+            }
+            (Pdu::ScsiResponse(it), _) if it.status == 0 => {}
+            found => panic!("{found:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_waits_for_a_worker_is_taken_back_when_it_has_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("disk");
+    let len_bytes = u64::from(FILLS * FILL_BLOCKS) * 512;
+    File::create(&path).and_then(|file| file.set_len(len_bytes)).expect("a file");
+    let target = Target::serve(&[&format!("file:{}", path.display())]);
+    let last_lba = u64::from(FILLS * FILL_BLOCKS - 8);
+    let mut other = Session::open(&target);
+
+    let mut session = Session::open(&target);
+    let cmd_sn = session.cmd_sn.wrapping_add(FILLS);
+    let abort = TaskManagementRequest { cmd_sn, ..manage(&session, task_function::ABORT_TASK_SET) };
+    send_fills(&mut session, &pdu::bytes(abort, &[]));
+    wait_for(&mut session, abort.itt);
+    assert!(session.read(0, last_lba, 4096) == [0; 4096], "it was ended by its initiator");
+
+    send_fills(&mut session, &[]);
+    session.until_pong();
+    let mut stream = session.into_stream();
+    stream.shutdown(Shutdown::Write).expect("nothing more to say");
+    until_closed(&mut stream);
+    // Who is not concerned by it, and is answered when stores are at nothing any more that has ended.
+    let clear = manage(&other, task_function::CLEAR_TASK_SET);
+    other.send(clear, &[]);
+    wait_for(&mut other, clear.itt);
+    assert!(other.read(0, last_lba, 4096) == [0; 4096], "it was ended with its session");
+}
+
 /// Says something by text, and what comes of it: the PDU, and its data.
 fn ask(session: &mut Session, text: &[u8]) -> (TextRequest, Pdu, Vec<u8>) {
     let request = TextRequest {
@@ -189,6 +262,9 @@ fn a_segment_that_is_declared_anew_holds_for_what_follows() {
     let bad = b"MaxRecvDataSegmentLength=511\0";
     assert_eq!(say(&mut session, bad), "MaxRecvDataSegmentLength=Reject\0");
     assert_eq!(longest(&mut session), 512, "what is refused changes nothing");
+    let (_, pdu, _) = ask(&mut session, b"MaxRecvDataSegmentLength=4096\0SendTargetsPlease=All\0");
+    assert!(matches!(pdu, Pdu::Reject(_)), "{pdu:?}");
+    assert_eq!(longest(&mut session), 512, "nor what stands in a text that is refused");
     assert_eq!(say(&mut session, b"MaxRecvDataSegmentLength=2048\0"), "");
     assert_eq!(longest(&mut session), 2048);
 }
