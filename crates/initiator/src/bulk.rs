@@ -158,8 +158,9 @@ impl Workload for ToFile<'_> {
     }
 }
 
-/// Bytes that are written before the target is told to make them durable: what is written again after a
-/// session was lost is never much more.
+/// Bytes that are written before the target is told to make them durable, at most: what is written again after a
+/// session was lost is never much more. Where sessions are lost before so much is written it is half of what was lost, or
+/// nothing would ever be durable; and twice as much after each flush.
 const FLUSH_EVERY_BYTES: u64 = 1 << 30;
 
 /// Writes a file, from its start, to a range, and makes it durable.
@@ -179,6 +180,7 @@ pub struct FromFile<'a> {
     /// Blocks that were written since the last flush began, and those before that it is about.
     unflushed: Vec<u64>,
     flushing: Option<Vec<u64>>,
+    flush_every_bytes: u64,
     is_read: bool,
     is_starved: bool,
     failure: Option<io::Error>,
@@ -210,6 +212,7 @@ impl<'a> FromFile<'a> {
             again: Vec::new(),
             unflushed: Vec::new(),
             flushing: None,
+            flush_every_bytes: FLUSH_EVERY_BYTES,
             is_read: false,
             is_starved: false,
             failure: None,
@@ -230,7 +233,7 @@ impl<'a> FromFile<'a> {
     fn is_flush_due(&self) -> bool {
         let is_last = self.done_bytes == self.range.len_bytes;
         let unflushed_bytes = self.unflushed.len() as u64 * u64::from(self.block_bytes);
-        !self.unflushed.is_empty() && (is_last || unflushed_bytes >= FLUSH_EVERY_BYTES)
+        !self.unflushed.is_empty() && (is_last || unflushed_bytes >= self.flush_every_bytes)
     }
 
     /// Why the file could not be read to its end.
@@ -281,6 +284,7 @@ impl Workload for FromFile<'_> {
         let request = taken(completed)?;
         if matches!(request.body, Body::None) {
             self.flushing = None;
+            self.flush_every_bytes = (self.flush_every_bytes * 2).min(FLUSH_EVERY_BYTES);
             return Ok(());
         }
         self.unflushed.push(request.offset_bytes - self.range.offset_bytes);
@@ -298,7 +302,11 @@ impl Workload for FromFile<'_> {
     fn reconnected(&mut self) {
         let lost = self.flushing.iter_mut().flat_map(|blocks| blocks.drain(..));
         let lost: Vec<u64> = lost.chain(self.unflushed.drain(..)).collect();
-        self.done_bytes -= lost.iter().map(|&at| self.len_at(at)).sum::<u64>();
+        let lost_bytes = lost.iter().map(|&at| self.len_at(at)).sum::<u64>();
+        self.done_bytes -= lost_bytes;
+        if lost_bytes > 0 {
+            self.flush_every_bytes = (lost_bytes / 2).clamp(self.block_bytes.into(), FLUSH_EVERY_BYTES);
+        }
         self.again.extend(lost);
     }
 
@@ -439,6 +447,10 @@ mod tests {
     fn what_a_restarted_target_forgot_is_written_again() {
         let (disk, answers) = write_with_restarts(&[]);
         assert_eq!((disk.cache.len(), answers), (0, BLOCKS + 1), "once, and one flush");
+        // More often than it is written, for as long as it takes.
+        let often: Vec<u64> = (1..1000).map(|count| 40 * count).collect();
+        let (_, answers) = write_with_restarts(&often);
+        assert!(answers < 10 * BLOCKS, "{answers}");
         for restarts in [&[1][..], &[50], &[99], &[100], &[30, 60, 90], &[40, 140, 141]] {
             let (disk, answers) = write_with_restarts(restarts);
             assert!(disk.cache.is_empty() && answers > BLOCKS + 1, "{restarts:?}: {answers}");

@@ -218,6 +218,8 @@ impl Error {
             | Error::LogoutRequested { .. }
             | Error::Dropped { .. } => true,
             Error::Fault { source, .. } => matches!(source, Fault::HeaderDigest | Fault::DataDigest),
+            // The same, found at the other end.
+            Error::Rejected { reason, .. } => *reason == reject_reason::DATA_DIGEST_ERROR,
             _ => false,
         }
     }

@@ -9,6 +9,7 @@ use net::{Poll, Ready};
 use crate::error::Error;
 use crate::pulse::{Pulse, Verdict};
 use crate::side::{AtPort, Payload, Place, Port, Side};
+use crate::watch::is_flushing;
 
 /// Acknowledged bytes that show that a target takes what it is sent; a ping and its like are fewer.
 const TAKEN_BYTES: u64 = 4096;
@@ -19,6 +20,8 @@ pub(crate) struct Line {
     pub(crate) port: Port,
     readable: bool,
     next_sample: Instant,
+    /// Whether its host had acknowledged all that was under way, at the last look.
+    is_acked: bool,
     /// Of the last look.
     rtt: Duration,
     rtt_var: Duration,
@@ -33,6 +36,7 @@ impl Line {
             // What followed the last response of the login has been read already.
             readable: true,
             next_sample: now,
+            is_acked: true,
             rtt: Duration::ZERO,
             rtt_var: Duration::ZERO,
             min_rtt: None,
@@ -125,6 +129,7 @@ impl Line {
             self.port.pulse.hear(now);
             side.watch.progress(self.port.cid, now);
         }
+        self.is_acked = sample.unacked_packets == 0;
         self.rtt = Duration::from_nanos(sample.rtt_ns);
         self.rtt_var = Duration::from_nanos(sample.rtt_var_ns);
         self.min_rtt = Some(Duration::from_nanos(sample.min_rtt_ns)).filter(|rtt| !rtt.is_zero());
@@ -135,7 +140,9 @@ impl Line {
 
     /// A target that says nothing is asked for a sign, and counts as dead in the end.
     pub(crate) fn check_alive(&mut self, side: &mut Side, now: Instant) -> Result<(), Error> {
-        match self.port.pulse.check(now, side.timeout) {
+        // Its host is there: what it was sent, the ping included, is acknowledged.
+        let is_at_work = self.is_acked && is_flushing(&side.open);
+        match self.port.pulse.check(now, side.timeout, is_at_work) {
             Verdict::Alive => Ok(()),
             Verdict::Ask => {
                 side.session.ping(self.port.cid);

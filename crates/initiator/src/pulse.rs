@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use event::Instant;
 
+use crate::watch::FLUSH_TIMES;
+
 /// Silence before a peer is asked for a sign: at least, and in round trips.
 const SILENCE_MIN: Duration = Duration::from_secs(2);
 const SILENCE_ROUNDS: u32 = 8;
@@ -52,14 +54,14 @@ impl Pulse {
         PATIENCE_MIN.max(self.rtt * PATIENCE_ROUNDS).min(timeout)
     }
 
-    /// Looks at the clock. A peer is never dead before half of `timeout`, and always after all of it.
-    pub(crate) fn check(&mut self, now: Instant, timeout: Duration) -> Verdict {
+    /// Looks at the clock. A peer is never dead before half of `timeout`, and always after all of it; while it has a reason
+    /// to be silent, after a multiple of it. Some targets read nothing while they flush.
+    pub(crate) fn check(&mut self, now: Instant, timeout: Duration, has_reason: bool) -> Verdict {
         let silence = now.since(self.heard);
         let ask_after = SILENCE_MIN.max(self.rtt * SILENCE_ROUNDS).min(timeout / 2);
+        let limits = if has_reason { [timeout * FLUSH_TIMES; 2] } else { [timeout, self.patience(timeout)] };
         match self.pinged {
-            Some(pinged) if silence >= timeout || now.since(pinged) >= self.patience(timeout) => {
-                Verdict::Dead(silence)
-            }
+            Some(pinged) if silence >= limits[0] || now.since(pinged) >= limits[1] => Verdict::Dead(silence),
             None if silence >= ask_after => {
                 self.pinged = Some(now);
                 Verdict::Ask
@@ -84,10 +86,13 @@ mod tests {
         for (rtt_ms, asked_ms, dead_ms) in [(0, 2000, 12_000), (100, 2000, 12_000), (800, 6400, 19_200)] {
             let mut pulse = Pulse::new(at(0));
             pulse.set_rtt(Duration::from_millis(rtt_ms));
-            assert_eq!(pulse.check(at(asked_ms - 1), TIMEOUT), Verdict::Alive);
-            assert_eq!(pulse.check(at(asked_ms), TIMEOUT), Verdict::Ask);
-            assert_eq!(pulse.check(at(dead_ms - 1), TIMEOUT), Verdict::Alive, "asked once");
-            assert_eq!(pulse.check(at(dead_ms), TIMEOUT), Verdict::Dead(Duration::from_millis(dead_ms)));
+            assert_eq!(pulse.check(at(asked_ms - 1), TIMEOUT, false), Verdict::Alive);
+            assert_eq!(pulse.check(at(asked_ms), TIMEOUT, false), Verdict::Ask);
+            assert_eq!(pulse.check(at(dead_ms - 1), TIMEOUT, false), Verdict::Alive, "asked once");
+            assert_eq!(
+                pulse.check(at(dead_ms), TIMEOUT, false),
+                Verdict::Dead(Duration::from_millis(dead_ms))
+            );
         }
     }
 
@@ -96,23 +101,32 @@ mod tests {
         let timeout = Duration::from_secs(1);
         let mut pulse = Pulse::new(at(0));
         pulse.set_rtt(Duration::from_secs(9));
-        assert_eq!(pulse.check(at(500), timeout), Verdict::Ask);
-        assert_eq!(pulse.check(at(999), timeout), Verdict::Alive);
-        assert_eq!(pulse.check(at(1000), timeout), Verdict::Dead(timeout));
+        assert_eq!(pulse.check(at(500), timeout, false), Verdict::Ask);
+        assert_eq!(pulse.check(at(999), timeout, false), Verdict::Alive);
+        assert_eq!(pulse.check(at(1000), timeout, false), Verdict::Dead(timeout));
+    }
+
+    #[test]
+    fn one_with_a_reason_may_be_silent_for_longer() {
+        let mut pulse = Pulse::new(at(0));
+        assert_eq!(pulse.check(at(2000), TIMEOUT, true), Verdict::Ask);
+        assert_eq!(pulse.check(at(119_999), TIMEOUT, true), Verdict::Alive);
+        assert!(matches!(pulse.clone().check(at(120_000), TIMEOUT, true), Verdict::Dead(_)));
+        assert!(matches!(pulse.check(at(30_000), TIMEOUT, false), Verdict::Dead(_)));
     }
 
     #[test]
     fn a_sign_begins_the_count_anew() {
         let mut pulse = Pulse::new(at(0));
-        assert_eq!(pulse.check(at(2000), TIMEOUT), Verdict::Ask);
+        assert_eq!(pulse.check(at(2000), TIMEOUT, false), Verdict::Ask);
         pulse.hear(at(11_999));
-        assert_eq!(pulse.check(at(13_998), TIMEOUT), Verdict::Alive);
-        assert_eq!(pulse.check(at(13_999), TIMEOUT), Verdict::Ask);
+        assert_eq!(pulse.check(at(13_998), TIMEOUT, false), Verdict::Alive);
+        assert_eq!(pulse.check(at(13_999), TIMEOUT, false), Verdict::Ask);
     }
 
     #[test]
     fn a_loop_that_did_not_look_asks_first() {
         let mut pulse = Pulse::new(at(0));
-        assert_eq!(pulse.check(at(90_000), TIMEOUT), Verdict::Ask);
+        assert_eq!(pulse.check(at(90_000), TIMEOUT, false), Verdict::Ask);
     }
 }

@@ -251,21 +251,29 @@ impl Side {
                     self.watch.reset_answered(response);
                 }
                 Event::Vendor { cid, code, data } => self.hear(cid, code, &data),
-                // The watch gives up the whole session with it.
-                Event::Aborted { .. } if self.watch.is_aborting() => {}
-                // A reset that was asked for on account of a command that has been answered meanwhile.
                 Event::Aborted { token } => {
-                    let open = &mut self.open[token as usize];
-                    open.submitted = Instant::FAR_FUTURE;
-                    forget(&mut self.trail, open.itt);
-                    self.attend(token as usize, Attention::Reset);
-                    // It may have been the last one that the questions waited for.
-                    self.go_on();
+                    if self.watch.let_go(token, &self.open[token as usize]) {
+                        self.put_back(token as usize, Attention::Passing);
+                    } else if !self.watch.is_aborting() {
+                        // A reset that was asked for on account of a command that has been answered meanwhile.
+                        self.put_back(token as usize, Attention::Reset);
+                    }
+                    // Or the watch gives up the whole session with it.
                 }
                 Event::Managed { .. } | Event::Pong => {}
             }
         }
         Ok(())
+    }
+
+    /// A command was ended without an answer, and is issued again.
+    fn put_back(&mut self, token: usize, attention: Attention) {
+        let open = &mut self.open[token];
+        open.submitted = Instant::FAR_FUTURE;
+        forget(&mut self.trail, open.itt);
+        self.attend(token, attention);
+        // It may have been the last one that the questions waited for.
+        self.go_on();
     }
 
     /// What a vendor says is for its own: a target of our kind tells of the windows that it sends with, and of the part of
@@ -290,18 +298,28 @@ impl Side {
         let status = Status(completion.status);
         let open = &mut self.open[token];
         self.watch.completed(completion.token, completion.cid, open.submitted);
-        let attention = sense.filter(|_| status == Status::CHECK_CONDITION).filter(is_attention);
+        let checked = sense.filter(|_| status == Status::CHECK_CONDITION);
+        let attention = checked.filter(is_attention);
         if let Some(attention) = attention
             && open.attentions < ATTENTIONS_MAX
         {
             open.attentions += 1;
+            if matches!(attention.asc, 0x29 | 0x2f) {
+                self.watch.sweep(self.now);
+            }
             open.submitted = Instant::FAR_FUTURE;
             forget(&mut self.trail, open.itt);
             self.attend(token, Attention::of(&attention));
             return Ok(());
         }
-        if matches!(status, Status::BUSY | Status::TASK_SET_FULL) && self.may_wait() {
+        let is_aborted = status == Status::TASK_ABORTED || checked.is_some_and(is_aborted);
+        let is_early =
+            matches!(status, Status::BUSY | Status::TASK_SET_FULL) || checked.is_some_and(is_early);
+        // Time alone does not bound those that are aborted while others end well.
+        let may_be_again = is_early || is_aborted && open.attentions < ATTENTIONS_MAX;
+        if may_be_again && self.may_wait() {
             let open = &mut self.open[token];
+            open.attentions += u8::from(is_aborted);
             open.submitted = Instant::FAR_FUTURE;
             forget(&mut self.trail, open.itt);
             self.put_off(token);
@@ -318,6 +336,7 @@ impl Side {
             .then_some(transferred_bytes);
         let result = match (response, status, short_bytes) {
             (0, Status::GOOD, None) => Ok(()),
+            (0, _, None) if checked.is_some_and(is_done) => Ok(()),
             _ => Err(Failure { status, response, sense, short_bytes }),
         };
         let completed = self.now;
@@ -392,6 +411,23 @@ fn forget(trail: &mut Option<Trail>, itt: u32) {
 
 fn is_attention(sense: &Sense) -> bool {
     sense.key == SenseKey::UnitAttention
+}
+
+/// Whether the command was ended for a reason of the target's own, and may be issued again.
+fn is_aborted(sense: Sense) -> bool {
+    sense.key == SenseKey::AbortedCommand && !sense.deferred
+}
+
+/// Whether the unit is about to be ready: it starts, or one controller takes over from another.
+fn is_early(sense: Sense) -> bool {
+    sense.key == SenseKey::NotReady
+        && !sense.deferred
+        && matches!((sense.asc, sense.ascq), (0x04, 0x01 | 0x0a))
+}
+
+/// Whether the command was carried out all the same (SPC-4 section 4.5.6).
+fn is_done(sense: Sense) -> bool {
+    matches!(sense.key, SenseKey::RecoveredError | SenseKey::NoSense) && !sense.deferred
 }
 
 fn seconds(count: u16) -> Duration {

@@ -16,6 +16,14 @@ use wire::scsi::Cdb;
 
 use crate::side::Open;
 
+/// A flush may take so many times as long as others, and what waits for it as well.
+pub(crate) const FLUSH_TIMES: u32 = 4;
+
+/// Whether the target is to make something durable.
+pub(crate) fn is_flushing(open: &Slab<Open>) -> bool {
+    open.iter().any(|(_, open)| matches!(open.request.cdb, Cdb::SynchronizeCache { .. }))
+}
+
 /// What has been seen of a session's commands.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
@@ -24,6 +32,8 @@ pub(crate) struct Watch {
     /// By CID, as far as they have carried anything.
     ways: Vec<Way>,
     aborting: Option<Aborting>,
+    /// When the unit last told that commands may have ended without a word.
+    swept: Instant,
 }
 
 /// What has been seen of a connection's commands.
@@ -76,7 +86,7 @@ pub enum Abort {
 
 impl Watch {
     pub(crate) fn new(now: Instant) -> Watch {
-        Watch { moved: now, ways: Vec::new(), aborting: None }
+        Watch { moved: now, ways: Vec::new(), aborting: None, swept: Instant::ZERO }
     }
 
     /// Nothing was owed until now.
@@ -105,6 +115,19 @@ impl Watch {
         let way = self.way(cid);
         way.latest = way.latest.max(submitted);
         self.aborting = self.aborting.filter(|aborting| aborting.token != token);
+    }
+
+    /// The unit tells that another initiator, or a reset, has ended commands.
+    pub(crate) fn sweep(&mut self, now: Instant) {
+        self.swept = now;
+    }
+
+    /// The abort of a command is done. True if it had ended so before, and is to be issued again.
+    pub(crate) fn let_go(&mut self, token: u64, open: &Open) -> bool {
+        let is_swept = |aborting: &mut Aborting| {
+            aborting.token == token && aborting.reset.is_none() && open.submitted < self.swept
+        };
+        self.aborting.take_if(is_swept).is_some()
     }
 
     /// The target has answered the abort of a command.
@@ -159,10 +182,11 @@ impl Watch {
             };
         }
         self.rest(now, open, &carrier);
+        // A cache may have much to write, and what is written meanwhile waits for it.
+        let limit = if is_flushing(open) { timeout * FLUSH_TIMES } else { timeout };
+        let swept = self.swept;
         let is_overdue = |open: &Open| {
-            // A cache may have much to write.
-            let is_flush = matches!(open.request.cdb, Cdb::SynchronizeCache { .. });
-            let limit = if is_flush { timeout * 4 } else { timeout };
+            let limit = if open.submitted < swept { limit.min(patience) } else { limit };
             // One that has no connection waits for the target to let it go, which it does on any.
             let way = carrier(open).and_then(|cid| self.ways.get(usize::from(cid)));
             let is_overtaken = way.is_some_and(|way| way.latest >= open.submitted + limit / 2);
@@ -289,6 +313,32 @@ mod tests {
         assert_eq!(watch.check(at(9), &open, |_| None, (LIMIT, PATIENCE)), Finding::Fine, "0 is at rest");
         assert_eq!(watch.check(at(18), &open, |_| Some(0), (LIMIT, PATIENCE)), Finding::Fine);
         assert_eq!(watch.check(at(19), &open, |_| Some(0), (LIMIT, PATIENCE)), Finding::Abort(0));
+    }
+
+    #[test]
+    fn what_others_may_have_ended_is_looked_after_sooner() {
+        let (mut open, mut watch) = (open(&[0, 2]), Watch::new(at(0)));
+        watch.sweep(at(1));
+        assert_eq!(check(&mut watch, at(2), &open), Finding::Fine);
+        assert_eq!(check(&mut watch, at(3), &open), Finding::Abort(0));
+        assert!(!watch.let_go(1, &open[0]), "another");
+        assert!(watch.let_go(0, &open[0]) && !watch.is_aborting());
+        // What came later has the time that all have, and is given up.
+        open.remove(0);
+        assert_eq!(check(&mut watch, at(11), &open), Finding::Fine);
+        assert_eq!(check(&mut watch, at(12), &open), Finding::Abort(1));
+        assert!(!watch.let_go(1, &open[1]) && watch.is_aborting());
+    }
+
+    #[test]
+    fn what_waits_for_a_flush_has_as_long_as_that() {
+        let (mut open, mut watch) = (open(&[0, 1]), Watch::new(at(0)));
+        let cdb = Cdb::SynchronizeCache { form: BlockForm::Ten, lba: 0, blocks: 0, immed: false };
+        open[1].request.cdb = cdb;
+        assert_eq!(check(&mut watch, at(39), &open), Finding::Fine);
+        assert_eq!(check(&mut watch.clone(), at(40), &open), Finding::Abort(0));
+        open.remove(1);
+        assert_eq!(check(&mut watch, at(39), &open), Finding::Abort(0), "it is over");
     }
 
     #[test]

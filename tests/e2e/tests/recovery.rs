@@ -296,6 +296,39 @@ fn what_a_reset_has_ended_is_asked_again_where_its_reason_was_answered_meanwhile
     assert!(reads > 4, "it went on: {reads}");
 }
 
+/// A target that does not say so of each command (TAS = 0) tells with the next one that others have ended some.
+#[test]
+fn what_another_initiator_has_ended_is_asked_again() {
+    let cleared = Sense::new(SenseKey::UnitAttention, 0x2f, 0x00);
+    for told in [cleared, Sense::new(SenseKey::UnitAttention, 0x29, 0x03)] {
+        for response in [task_response::COMPLETE, task_response::NO_SUCH_TASK] {
+            let fake = FakeTarget::start(move |listener| {
+                let (mut link, mut functions) = (accept(listener), Vec::new());
+                link.serve(|link, request| match request {
+                    Pdu::ScsiCommand(command) if is_read(command) && link.reads == 1 => Verdict::Taken,
+                    Pdu::ScsiCommand(command) if is_read(command) && link.reads == 2 => {
+                        link.check(command, told);
+                        Verdict::Taken
+                    }
+                    Pdu::TaskManagementRequest(request) => {
+                        functions.push(request.function);
+                        answer(link, request, response);
+                        Verdict::Taken
+                    }
+                    _ => Verdict::Serve,
+                });
+                (functions, link.reads)
+            });
+            let flags = ["--json", "--block", "4KiB", "--depth", "2", "--time", "6s", "--timeout", "2s"];
+            let finished = run(farlun(["bench", &fake.url()]).args(flags), LIMIT).expect_code(0);
+            assert_eq!(finished.json()["reconnects"], 0, "{finished:#?}");
+            let (functions, reads) = fake.join();
+            assert_eq!(functions, [task_function::ABORT_TASK]);
+            assert!(reads > 4, "it went on: {reads}");
+        }
+    }
+}
+
 #[test]
 fn an_end_that_says_nothing_is_pinged_and_left() {
     let fake = FakeTarget::start(|listener| {

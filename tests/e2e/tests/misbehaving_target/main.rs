@@ -17,7 +17,7 @@ use wire::iscsi::{
     BHS_LEN, Bhs, DataIn, Lun, NopIn, Opcode, Pdu, RESERVED_TAG, Reject, ScsiCommand, ScsiResponse,
     reject_reason,
 };
-use wire::scsi::{Cdb, page};
+use wire::scsi::{Cdb, Sense, SenseKey, Status, page};
 
 use fake_target::{DISK_BYTES, FILLING, FakeTarget, Link, Verdict, is_read};
 use writes::r2t;
@@ -313,16 +313,16 @@ fn a_connection_that_ends_within_a_pdu() {
 #[test]
 fn a_read_that_is_rejected() {
     expect_failure(&["rejected"], |link, command| {
-        reject(link, command);
+        reject(link, command, reject_reason::COMMAND_NOT_SUPPORTED);
         Verdict::Taken
     });
 }
 
-fn reject(link: &mut Link, command: &ScsiCommand) {
+fn reject(link: &mut Link, command: &ScsiCommand, reason: u8) {
     let mut header = [0; BHS_LEN];
     command.emit(&mut header);
     let reject = Reject {
-        reason: reject_reason::COMMAND_NOT_SUPPORTED,
+        reason,
         data_segment_len: 0,
         stat_sn: link.take_stat_sn(),
         exp_cmd_sn: 1,
@@ -356,6 +356,92 @@ fn no_room_three_times() {
     let finished = run(&mut bench, LIMIT).expect_code(0);
     assert!(finished.json()["ios"].as_u64() > Some(0), "{finished:#?}");
     assert!(fake.join().reads > 4, "the command is issued again until there is room");
+}
+
+/// How the first READs end; that of the end is served.
+#[track_caller]
+fn expect_again(mut end: impl FnMut(&mut Link, &ScsiCommand) + Send + 'static) {
+    let fake = FakeTarget::serve_one(move |link, request| match request {
+        Pdu::ScsiCommand(command) if is_read(command) && link.reads <= 3 => {
+            end(link, command);
+            Verdict::Taken
+        }
+        _ => Verdict::Serve,
+    });
+    expect_whole(read_disk(&fake));
+    assert_eq!(fake.join().reads, 4);
+}
+
+#[test]
+fn a_command_that_was_ended_without_a_fault_of_its_own() {
+    expect_again(|link, command| {
+        let response = link.response(command, Status::TASK_ABORTED.0);
+        link.send(response, &[]);
+    });
+    let taking_over = Sense::new(SenseKey::NotReady, 0x04, 0x0a);
+    for sense in [Sense::new(SenseKey::AbortedCommand, 0, 0), Sense::BECOMING_READY, taking_over] {
+        expect_again(move |link, command| link.check(command, sense));
+    }
+}
+
+#[test]
+fn a_command_that_is_aborted_for_ever() {
+    expect_failure(&["ABORTED COMMAND"], |link, command| {
+        link.check(command, Sense::new(SenseKey::AbortedCommand, 0, 0));
+        Verdict::Taken
+    });
+}
+
+#[test]
+fn a_unit_that_will_not_be_ready() {
+    let fake = FakeTarget::serve_one(|link, request| match request {
+        Pdu::ScsiCommand(command) if is_read(command) => {
+            link.check(command, Sense::new(SenseKey::NotReady, 0x04, 0x02));
+            Verdict::Taken
+        }
+        _ => Verdict::Serve,
+    });
+    read_disk(&fake).0.expect_code(1).expect_sentence(&["NOT READY"]);
+    assert_eq!(fake.join().reads, 1);
+}
+
+#[test]
+fn data_that_were_read_with_trouble_are_read() {
+    let fake = FakeTarget::serve_one(|link, request| match request {
+        Pdu::ScsiCommand(command) if is_read(command) => {
+            const PART_BYTES: u32 = 64 << 10;
+            let parts = command.expected_data_transfer_len / PART_BYTES;
+            for data_sn in 0..parts {
+                let part = link.data_in(command, data_sn * PART_BYTES);
+                let part = DataIn { is_final: data_sn + 1 == parts, data_sn, ..part };
+                link.send(part, &[FILLING; PART_BYTES as usize]);
+            }
+            link.check(command, Sense::new(SenseKey::RecoveredError, 0x17, 0x01));
+            Verdict::Taken
+        }
+        _ => Verdict::Serve,
+    });
+    expect_whole(read_disk(&fake));
+    fake.join();
+}
+
+#[test]
+fn data_that_were_damaged_on_their_way_to_the_target() {
+    let fake = FakeTarget::start(|listener| {
+        let mut link = Link::log_in(fake_target::accept(listener), &[]);
+        link.serve(|link, request| match request {
+            Pdu::ScsiCommand(command) if is_read(command) => {
+                reject(link, command, reject_reason::DATA_DIGEST_ERROR);
+                Verdict::Close
+            }
+            _ => Verdict::Serve,
+        });
+        let mut again = Link::log_in(fake_target::accept(listener), &[]);
+        again.serve(|_, _| Verdict::Serve);
+        again
+    });
+    expect_whole(read_disk(&fake));
+    assert_eq!(fake.join().reads, 1);
 }
 
 /// Whether the login request that waits on the listener's next connection offers the private key; the connection is
@@ -435,7 +521,7 @@ fn a_broken_header_in_answer_to_a_question_that_may_be_refused() {
 #[test]
 fn a_reject_of_a_question_that_may_be_refused() {
     expect_failure_of_inquiry(&["rejected"], |link, command| {
-        reject(link, command);
+        reject(link, command, reject_reason::COMMAND_NOT_SUPPORTED);
         Verdict::Taken
     });
 }
