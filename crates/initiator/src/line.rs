@@ -140,7 +140,7 @@ impl Line {
 
     /// A target that says nothing is asked for a sign, and counts as dead in the end.
     pub(crate) fn check_alive(&mut self, side: &mut Side, now: Instant) -> Result<(), Error> {
-        // Its host is there: what it was sent, the ping included, is acknowledged.
+        // Its host is there: what was sent, which is the ping as well if there is room for it, is acknowledged.
         let is_at_work = self.is_acked && is_flushing(&side.open);
         match self.port.pulse.check(now, side.timeout, is_at_work) {
             Verdict::Alive => Ok(()),

@@ -1,7 +1,8 @@
 //! Commands that are never answered although the target is alive: found by the clock, aborted (RFC 7143
 //! section 11.5.1, ABORT TASK), and given up with the session. If the target has no such function, or does not answer that
 //! either, the LUN is reset before that (LOGICAL UNIT RESET), so that nothing of the command comes later. Whoever shares
-//! the LUN loses its tasks by that, so an abort that is refused for another reason is not followed by it.
+//! the LUN loses its tasks by that, so an abort that is refused for another reason is not followed by it. Where the unit has
+//! told that others have ended commands, one from before that is looked after sooner, and is issued again once its abort is done.
 //!
 //! A slow path is no reason: a command is overdue only if nothing at all moves any more on its own connection, or if
 //! others that were submitted much later have overtaken it there. What another connection does says nothing: it may be

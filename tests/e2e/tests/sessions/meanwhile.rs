@@ -85,17 +85,8 @@ fn what_is_ended_before_its_store_has_begun_is_not_done() {
     let target = Target::serve(&["memory:1MiB,delay=write:2s"]);
     let mut session = Session::open(&target);
     let [lost, kept] = [0, 8].map(|lba| session.command(0, write(lba, 4096), Flow::Out(4096)));
-    let abort = TaskManagementRequest {
-        immediate: true,
-        function: task_function::ABORT_TASK,
-        lun: lost.lun,
-        itt: 0x5000_0000,
-        referenced_itt: lost.itt,
-        cmd_sn: session.cmd_sn,
-        exp_stat_sn: 0,
-        ref_cmd_sn: lost.cmd_sn,
-        exp_data_sn: 0,
-    };
+    let abort = manage(&session, task_function::ABORT_TASK);
+    let abort = TaskManagementRequest { referenced_itt: lost.itt, ref_cmd_sn: lost.cmd_sn, ..abort };
     let all = [pdu::bytes(lost, &[8; 4096]), pdu::bytes(kept, &[9; 4096]), pdu::bytes(abort, &[])];
     session.send_bytes(&all.concat());
     let mut ended = Vec::new();
