@@ -9,6 +9,11 @@ use super::framer::Framed;
 use super::level::{Heights, Level};
 use super::open::{Open, OpenTable, Turn};
 
+/// Commands that may end between a command and its status: at least, and for each that is open.
+const OVERTAKEN: [u64; 2] = [64, 16];
+/// The same where statuses may have passed unseen since it was sent.
+const OVERTAKEN_IN_DOUBT: [u64; 2] = [2, 2];
+
 /// The commands of one connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Commands {
@@ -21,6 +26,8 @@ pub(super) struct Commands {
     pub(super) since_ns: [Option<u64>; 2],
     /// When the last one ended.
     pub(super) ended_ns: Option<u64>,
+    /// The last packet in which statuses may have passed unseen.
+    pub(super) doubt_packet: u64,
     in_flight: Level,
     bytes_in_flight: Level,
     sent: u64,
@@ -53,7 +60,7 @@ pub struct CommandsTold {
     pub completed: u64,
     /// Those of them of which a header was hidden: what follows from the others.
     pub inferred: u64,
-    /// Those whose task tag was used again, or that were open at the end.
+    /// Those that were aborted, whose status passed unseen, whose task tag was used again, or that were open at the end.
     pub unanswered: u64,
     /// Bytes of Data-In.
     pub read_bytes: u64,
@@ -108,6 +115,7 @@ impl Commands {
             asked: framed.data_len,
             last_out_ns: (framed.data_len > 0).then_some(framed.last.t_ns),
             inferred: framed.inferred,
+            completed: self.completed,
             ..Open::default()
         };
         self.sent += 1;
@@ -155,9 +163,12 @@ impl Commands {
                 }
                 self.r2t_bytes_max = self.r2t_bytes_max.max(framed.word(44).unwrap_or(0));
                 open.r2ts = open.r2ts.saturating_add(1);
-                open.r2t_ns.get_or_insert(framed.last.t_ns);
                 open.asked = open.asked.saturating_add(framed.word(44).map_or(0, u64::from));
-                (open.turn, open.turn_ns) = (Turn::Initiator, framed.last.t_ns);
+                // While its initiator has data in hand that was asked for before, it is not waited for.
+                if open.turn == Turn::Target {
+                    open.r2t_ns = Some(framed.last.t_ns);
+                    (open.turn, open.turn_ns) = (Turn::Initiator, framed.last.t_ns);
+                }
             }
             Opcode::DataOut => {
                 open.data_out += framed.data_len;
@@ -234,9 +245,43 @@ impl Commands {
                 self.status_turn.add(framed.first.t_ns.saturating_sub(last_ns));
             }
         }
+        self.lower(t_ns, &open);
+        while let Some((itt, _)) = self.open.first().filter(|(_, first)| self.is_overtaken(first)) {
+            self.forget(itt, t_ns, budget);
+        }
+        Some(open)
+    }
+
+    /// Whether so many others have ended since a command was sent that its own status must have passed unseen.
+    fn is_overtaken(&self, open: &Open) -> bool {
+        let is_in_doubt = open.request.packet <= self.doubt_packet;
+        let [least, per_open] = if is_in_doubt { OVERTAKEN_IN_DOUBT } else { OVERTAKEN };
+        self.completed.saturating_sub(open.completed) > least + per_open * self.open.len() as u64
+    }
+
+    /// A command will not be seen to end.
+    pub(super) fn forget(&mut self, itt: u32, t_ns: u64, budget: &Budget) {
+        let Some(open) = self.open.remove(itt, budget) else { return };
+        self.for_r2t -= usize::from(open.waits_for_r2t());
+        self.unanswered += 1;
+        self.lower(t_ns, &open);
+        self.since_ns = self.open.since();
+        if self.open.len() == 0 {
+            self.ended_ns = self.ended_ns.max(Some(t_ns));
+        }
+    }
+
+    /// None of those that are open will be.
+    pub(super) fn forget_all(&mut self, t_ns: u64, budget: &Budget) {
+        for itt in self.open.tags() {
+            self.forget(itt, t_ns, budget);
+        }
+    }
+
+    /// It is not in flight any more.
+    fn lower(&mut self, t_ns: u64, open: &Open) {
         self.in_flight.set(t_ns, self.in_flight.now().saturating_sub(1));
         self.bytes_in_flight.set(t_ns, self.bytes_in_flight.now().saturating_sub(u64::from(open.bytes)));
-        Some(open)
     }
 
     /// How long statuses with PDUs of their own left later than that behind their data, together.

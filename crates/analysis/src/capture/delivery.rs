@@ -1,4 +1,5 @@
-//! How evenly bytes arrive: what a direction delivers in short stretches of equal length.
+//! How evenly bytes arrive: what a direction delivers in short stretches of equal length, of the time in which it has
+//! something in flight.
 //!
 //! A full line delivers the same in each; a congestion window that is cut and grows does not.
 
@@ -10,13 +11,17 @@ use super::distribution::Distribution;
 const STRETCH_LEAST_NS: u64 = 50_000_000;
 /// A stretch that delivers so much of what the best ones do is as good as one of those.
 const FULL: f64 = 0.75;
-/// Stretches without anything that are counted; more are a pause.
+/// Stretches without anything that are counted; more are an outage.
 const EMPTY_MAX: u64 = 10_000;
 
 /// Bytes that one direction has delivered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delivery {
     stretch_ns: u64,
+    /// Since when something is in flight, and the time in which something was before.
+    since_ns: Option<u64>,
+    before_ns: u64,
+    /// When the stretch ends, on that clock.
     end_ns: u64,
     bytes: u64,
     /// Bytes per stretch.
@@ -38,8 +43,25 @@ pub struct Delivered {
 }
 
 impl Delivery {
+    /// Something is in flight from now on.
+    pub(super) fn begin(&mut self, t_ns: u64) {
+        self.since_ns.get_or_insert(t_ns);
+    }
+
+    /// Nothing is in flight any more.
+    pub(super) fn end(&mut self, t_ns: u64) {
+        self.before_ns = self.busy_ns(t_ns);
+        self.since_ns = None;
+    }
+
+    /// The time in which something was in flight.
+    fn busy_ns(&self, t_ns: u64) -> u64 {
+        self.before_ns.saturating_add(self.since_ns.map_or(0, |since| t_ns.saturating_sub(since)))
+    }
+
     /// So many bytes have been acknowledged at `t_ns`.
     pub(super) fn add(&mut self, t_ns: u64, bytes: u64, rtt_ns: u64) {
+        let t_ns = self.busy_ns(t_ns);
         if self.stretch_ns == 0 {
             self.stretch_ns = rtt_ns.max(STRETCH_LEAST_NS);
             self.end_ns = t_ns.saturating_add(self.stretch_ns);
@@ -55,9 +77,9 @@ impl Delivery {
         self.delivered += bytes;
     }
 
-    /// `None` before the first stretch is over.
+    /// `None` before the first stretch is over, and if there was next to nothing in most.
     pub(super) fn told(&self) -> Option<Delivered> {
-        let peak = self.stretches.quantile(0.9)?;
+        let peak = self.stretches.quantile(0.9).filter(|peak| *peak > 0)?;
         let stretch_s = self.stretch_ns as f64 / 1e9;
         Some(Delivered {
             bytes: self.delivered,
@@ -77,6 +99,8 @@ mod tests {
     #[test]
     fn even_and_in_bursts() {
         let (mut even, mut bursts) = (Delivery::default(), Delivery::default());
+        even.begin(0);
+        bursts.begin(0);
         for ms in 0..40_000 {
             even.add(ms * MS, 1_000, 100 * MS);
             bursts.add(ms * MS, if ms % 400 < 100 { 4_000 } else { 0 }, 100 * MS);
@@ -87,12 +111,28 @@ mod tests {
         assert!((bursts.full_share - 0.25).abs() < 0.01, "{bursts:?}");
     }
 
+    /// A full line for ten seconds of a minute, and now and then a ping in the rest of it.
+    #[test]
+    fn time_in_which_nothing_is_asked_for_does_not_count() {
+        let mut delivery = Delivery::default();
+        for ping in 0..10 {
+            delivery.begin(ping * 5_000 * MS);
+            delivery.add(ping * 5_000 * MS + MS, 48, MS);
+            delivery.end(ping * 5_000 * MS + MS);
+        }
+        delivery.begin(50_000 * MS);
+        (50_000..60_000).for_each(|ms| delivery.add(ms * MS, 1_000, MS));
+        let told = delivery.told().expect("stretches");
+        assert!((told.peak_bytes_per_s / 1e6 - 1.0).abs() < 0.04 && told.full_share > 0.99, "{told:?}");
+    }
+
     #[test]
     fn a_long_pause_is_no_long_loop() {
         let mut delivery = Delivery::default();
+        delivery.begin(0);
         delivery.add(0, 1, 0);
         delivery.add(u64::MAX, 1, 0);
         delivery.add(u64::MAX, 1, 0);
-        assert!(delivery.told().is_some());
+        assert_eq!((delivery.told(), delivery.delivered), (None, 3));
     }
 }

@@ -37,16 +37,17 @@ impl Digests {
 
     /// Bytes behind the basic header of a PDU with these lengths, taking the fewest digests that are possible.
     pub(super) fn body_len(self, ahs_len: usize, data_len: usize) -> usize {
-        let plain = ahs_len + data_len + padding(data_len);
-        plain + (0..4).filter(|n| self.possible >> n & 1 != 0).map(|n| extra(n, data_len)).min().unwrap_or(0)
+        ahs_len + data_len + padding(data_len) + self.least(data_len)
     }
 
-    /// The PDU with these lengths was followed by a header `shift` bytes later than with the fewest digests. Whether
-    /// that is possible.
-    pub(super) fn learn(&mut self, data_len: usize, shift: usize) -> bool {
-        let least =
-            (0..4).filter(|n| self.possible >> n & 1 != 0).map(|n| extra(n, data_len)).min().unwrap_or(0);
-        let fits = (0..4).filter(|n| self.possible >> n & 1 != 0 && extra(*n, data_len) == least + shift);
+    /// Bytes of the fewest digests that are possible.
+    pub(super) fn least(self, data_len: usize) -> usize {
+        (0..4).filter(|n| self.possible >> n & 1 != 0).map(|n| extra(n, data_len)).min().unwrap_or(0)
+    }
+
+    /// A PDU with so much data had so many bytes of digests. Whether that is possible.
+    pub(super) fn learn(&mut self, data_len: usize, digests_len: usize) -> bool {
+        let fits = (0..4).filter(|n| self.possible >> n & 1 != 0 && extra(*n, data_len) == digests_len);
         let possible = fits.fold(0, |mask, n| mask | 1 << n);
         if possible != 0 {
             self.possible = possible;
@@ -75,7 +76,7 @@ mod tests {
         assert_eq!(digests.body_len(0, 512), 516);
         assert!(digests.learn(0, 4));
         assert_eq!(digests.known(), Some((true, false)));
-        assert!(!digests.learn(0, 4), "it cannot be later than that");
+        assert!(!digests.learn(0, 8), "it cannot be later than that");
         for (header, data) in [(false, false), (true, false), (false, true), (true, true)] {
             assert_eq!(Digests::agreed(header, data).known(), Some((header, data)));
         }

@@ -9,6 +9,7 @@ use super::budget::Budget;
 use super::distribution::DISTRIBUTION_HELD;
 use super::framer::{FRAMER_HELD, Framer};
 use super::half::Half;
+use super::holes::HOLES_HELD;
 use super::kind::Kind;
 use super::plausible::Side;
 use super::ranges::RANGES_HELD;
@@ -25,7 +26,7 @@ pub(super) const IDLE_NS: u64 = 200_000_000;
 /// What a connection may hold besides what is taken from the budget as it grows: it is taken as a whole. The list of
 /// all has the old one beside it while it grows.
 pub(super) const FLOW_HELD: usize =
-    3 * size_of::<Flow>() + 11 * DISTRIBUTION_HELD + 4 * RANGES_HELD + 2 * FRAMER_HELD + 256;
+    3 * size_of::<Flow>() + 11 * DISTRIBUTION_HELD + 2 * RANGES_HELD + 2 * HOLES_HELD + 2 * FRAMER_HELD + 256;
 
 /// One connection as one tap saw it. Direction 0 is that of the first packet seen.
 #[derive(Clone, Debug)]
@@ -103,7 +104,7 @@ impl Flow {
         let [first, second] = &mut self.halves;
         let (own, peer) = if direction == 0 { (first, second) } else { (second, first) };
         let sent = own.sent(tag.t_ns, segment, peer, budget);
-        let acked = peer.acknowledged(tag.t_ns, segment, budget);
+        let acked = peer.acknowledged(tag.t_ns, segment, sent.window_moved, budget);
         if let (Some(rtt_ns), Some(min_ns)) = (acked.rtt_ns, peer.rtt.min_ns()) {
             self.stalls[1 - direction].acknowledged(tag.t_ns, rtt_ns, min_ns, acked.freed_small);
         }

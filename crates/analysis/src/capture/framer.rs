@@ -103,8 +103,8 @@ struct Header {
     known: u64,
     got: usize,
     tags: Option<(Tag, Tag)>,
-    /// Data bytes of the PDU before, while it is not known which digests follow it.
-    before: Option<usize>,
+    /// Data bytes of the PDU before, and bytes of digests that were taken to be its own, while it is not known which are.
+    before: Option<(usize, usize)>,
     /// Bytes that were passed over because they can be a digest.
     shift: usize,
 }
@@ -113,10 +113,12 @@ struct Header {
 struct Body {
     framed: Framed,
     text: Vec<u8>,
+    /// Bytes of digests that it is taken to have.
+    digests_len: usize,
 }
 
 impl Header {
-    fn new(start: u64, before: Option<usize>) -> Self {
+    fn new(start: u64, before: Option<(usize, usize)>) -> Self {
         Self { start, bytes: [0; BHS_LEN], known: 0, got: 0, tags: None, before, shift: 0 }
     }
 }
@@ -199,14 +201,14 @@ impl Framer {
                 self.state = State::Header(header);
                 return;
             }
-            self.refute();
-            self.lose(BHS_LEN + header.shift);
-            return;
+            return self.refute(&header, direction, session);
         };
-        if header.before.is_some_and(|data_len| !session.digests.learn(data_len, header.shift)) {
-            self.refute();
-            self.lose(BHS_LEN + header.shift);
-            return;
+        // What was learned meanwhile, from the other direction too, was not known when that PDU began.
+        let learned = header
+            .before
+            .is_none_or(|(data_len, taken)| session.digests.learn(data_len, taken + header.shift));
+        if !learned {
+            return self.refute(&header, direction, session);
         }
         self.inferred_run = 0;
         let bhs = Bhs::new(&header.bytes);
@@ -219,7 +221,7 @@ impl Framer {
         let digests_known = session.digests.known().is_some();
         let hidden = session.hidden(direction, self.last.as_ref());
         let Some(hidden) = hidden.filter(|_| digests_known && self.inferred_run < INFERRED_MAX) else {
-            return self.lose(BHS_LEN);
+            return self.lose(header, direction, session);
         };
         self.inferred_run += 1;
         self.counts.inferred += 1;
@@ -252,7 +254,8 @@ impl Framer {
             last,
             inferred,
         };
-        let body = Body { framed, text: Vec::new() };
+        let digests_len = session.digests.least(framed.data_len as usize);
+        let body = Body { framed, text: Vec::new(), digests_len };
         if body_len == 0 {
             self.done(&body, direction, session, out);
         } else {
@@ -270,19 +273,28 @@ impl Framer {
         self.counts.pdus += 1;
         session.pdu(direction, framed, &body.text, out);
         self.last = Some(*framed);
-        let before = session.digests.known().is_none().then_some(framed.data_len as usize);
+        let data_len = framed.data_len as usize;
+        // A login has none, whatever it has agreed on for what follows it.
+        let is_login = matches!(framed.opcode, Opcode::LoginRequest | Opcode::LoginResponse);
+        let is_certain = session.digests.known().is_some()
+            && (is_login || session.digests.least(data_len) == body.digests_len);
+        let before = (!is_certain).then_some((data_len, body.digests_len));
         self.state = State::Header(Header::new(framed.end, before));
     }
 
-    fn refute(&mut self) {
+    /// What was inferred was wrong.
+    fn refute(&mut self, header: &Header, direction: usize, session: &mut Session) {
         self.counts.refuted += u64::from(self.inferred_run);
         self.inferred_run = 0;
+        self.lose(header, direction, session);
     }
 
-    fn lose(&mut self, bytes: usize) {
-        self.counts.lost_bytes += bytes as u64;
+    fn lose(&mut self, header: &Header, direction: usize, session: &mut Session) {
+        self.counts.lost_bytes += (BHS_LEN + header.shift) as u64;
         self.last = None;
         self.state = State::Lost;
+        let (_, last) = header.tags.unwrap_or_default();
+        session.lose_place(direction, last.packet);
     }
 }
 

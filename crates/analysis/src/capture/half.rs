@@ -7,6 +7,7 @@ use super::budget::Budget;
 use super::delivery::Delivery;
 use super::distribution::Distribution;
 use super::edges::Edges;
+use super::holes::Holes;
 use super::kind::{Kind, Kinds};
 use super::level::Level;
 use super::ranges::Ranges;
@@ -32,12 +33,13 @@ pub(super) struct Half {
     sacked: Ranges,
     /// Something was sent again; it is over when this has arrived.
     recovery_end: Option<u64>,
-    holes: Ranges,
-    hole_ns: u64,
+    holes: Holes,
     unacked: Unacked,
     dup_acks: u32,
     /// Shift of the windows that this side announces; `None` if its SYN was not seen or had none.
     scale: Option<u8>,
+    /// Its SYN was seen with all its options.
+    pub(super) scale_known: bool,
     pub(super) syn_seen: bool,
     pub(super) mss: Option<u16>,
     pub(super) sack_permitted: bool,
@@ -77,6 +79,8 @@ pub(super) struct Sent {
     pub(super) start: u64,
     /// Bytes in flight with it: sent, not acknowledged, not selectively acknowledged.
     pub(super) flight_bytes: u64,
+    /// It announces another window than the one before.
+    pub(super) window_moved: bool,
 }
 
 /// What an acknowledgement told of the other direction.
@@ -98,9 +102,12 @@ impl Half {
             self.syn_seen = true;
             self.mss = segment.options.mss;
             self.scale = segment.options.window_scale;
+            self.scale_known = self.scale.is_some() || !segment.options.is_cut;
             self.sack_permitted = segment.options.sack_permitted;
         }
+        let window_before = self.window;
         self.announce(t_ns, segment, peer);
+        let window_moved = window_before != self.window;
         let start = match self.next {
             Some(next) => serial::near(next, segment.seq),
             None => serial::first(segment.seq),
@@ -117,10 +124,9 @@ impl Half {
             self.recovery_end.get_or_insert(next);
         }
         if end > start && !matches!(kind, Kind::KeepAlive) {
-            self.holes.remove(start, end);
+            self.holes.fill(start, end);
             if start > next && segment.flags & RST == 0 {
-                self.holes.add(next, start);
-                self.hole_ns = t_ns;
+                self.holes.add(next, start, t_ns);
             }
             if end > next {
                 self.unacked.push(end, t_ns, budget);
@@ -132,10 +138,13 @@ impl Half {
         }
         let flight_bytes = self.flight();
         self.flight_level.set(t_ns, flight_bytes);
+        if flight_bytes > 0 {
+            self.delivery.begin(t_ns);
+        }
         if segment.len > 0 {
             self.data(t_ns, segment, flight_bytes, peer);
         }
-        Sent { kind, start, flight_bytes }
+        Sent { kind, start, flight_bytes, window_moved }
     }
 
     fn data(&mut self, t_ns: u64, segment: &Segment<'_>, flight_bytes: u64, peer: &Half) {
@@ -161,12 +170,12 @@ impl Half {
         [self.mss, peer.mss].into_iter().flatten().min()
     }
 
-    /// The window this side announced, in bytes; `None` if its scale is not known.
-    fn window_bytes(&self, peer_scales: bool) -> Option<u64> {
-        let shift = match (self.syn_seen, self.scale) {
-            (false, _) => return None,
-            (true, Some(shift)) if peer_scales => shift,
-            (true, _) => 0,
+    /// The window this side announced, in bytes; `None` if it is not known what both have said of its scale.
+    fn window_bytes(&self, peer: &Half) -> Option<u64> {
+        let shift = match (self.scale, peer.scale) {
+            (Some(shift), Some(_)) => shift,
+            _ if self.scale_known && peer.scale_known => 0,
+            _ => return None,
         };
         Some(u64::from(self.window?) << shift)
     }
@@ -176,7 +185,7 @@ impl Half {
             return;
         }
         self.window = Some(segment.window);
-        if let (Some(window), Some(next)) = (self.window_bytes(peer.scale.is_some()), peer.next)
+        if let (Some(window), Some(next)) = (self.window_bytes(peer), peer.next)
             && segment.flags & (ACK | SYN) == ACK
         {
             let apart_ns = self.rtt.min_ns().unwrap_or(0) / 8;
@@ -207,6 +216,10 @@ impl Half {
             return Kind::KeepAlive;
         }
         if segment.len == 0 {
+            if end > start && end <= next {
+                // A SYN or FIN that is sent again: its acknowledgement tells no round trip.
+                self.unacked.again(start, end, t_ns);
+            }
             return Kind::Control;
         }
         if segment.len == 1 && start == next && peer.window == Some(0) {
@@ -218,8 +231,8 @@ impl Half {
         if end <= self.acked || self.sacked.covers(start, end) {
             return Kind::Spurious;
         }
-        if self.holes.remove(start, end) {
-            let soon = t_ns.saturating_sub(self.hole_ns) < REORDER_NS && self.dup_acks < 3;
+        if let Some(since_ns) = self.holes.fill(start, end) {
+            let soon = t_ns.saturating_sub(since_ns) < REORDER_NS && self.dup_acks < 3;
             return if soon { Kind::OutOfOrder } else { Kind::Unseen };
         }
         let since = self.unacked.again(start, end, t_ns).map(|before| t_ns.saturating_sub(before));
@@ -231,8 +244,14 @@ impl Half {
         if self.dup_acks == 0 && since.is_some_and(too_soon) { Kind::Local } else { Kind::Timeout }
     }
 
-    /// The other side has acknowledged what this side sent.
-    pub(super) fn acknowledged(&mut self, t_ns: u64, segment: &Segment<'_>, budget: &Budget) -> Acked {
+    /// The other side has acknowledged what this side sent, and its window has moved or not.
+    pub(super) fn acknowledged(
+        &mut self,
+        t_ns: u64,
+        segment: &Segment<'_>,
+        window_moved: bool,
+        budget: &Budget,
+    ) -> Acked {
         if segment.flags & ACK == 0 {
             return Acked::default();
         }
@@ -266,6 +285,9 @@ impl Half {
                 self.next = Some(ack);
             }
             self.flight_level.set(t_ns, self.flight());
+            if self.flight() == 0 {
+                self.delivery.end(t_ns);
+            }
             let rtt_ns = self.unacked.acknowledge(ack, t_ns, budget);
             if let Some(rtt_ns) = rtt_ns {
                 self.rtt.add(rtt_ns);
@@ -274,7 +296,9 @@ impl Half {
             return Acked { rtt_ns, upto: ack, freed_small: small && ack >= next && segment.len == 0 };
         }
         let marked = segment.flags & (SYN | FIN | RST) != 0;
-        if ack == self.acked && segment.len == 0 && !marked && self.flight() > 0 {
+        // A window that opens is told of without any loss (RFC 5681 section 2).
+        let is_alone = !window_moved || segment.options.sack.iter().next().is_some();
+        if ack == self.acked && segment.len == 0 && !marked && is_alone && self.flight() > 0 {
             self.dup_acks += 1;
             self.dup_acks_total += 1;
         }
@@ -365,8 +389,12 @@ mod tests {
             }
             let options = wire::inet::Options::parse(if sack.is_empty() { &[] } else { &options });
             let segment = Segment { ack: ack.wrapping_sub(5000), options, ..empty() };
-            self.receiver.sent(t_ns, &segment, &self.sender, &self.budget);
-            self.sender.acknowledged(t_ns, &segment, &self.budget)
+            self.acknowledge(t_ns, &segment)
+        }
+
+        fn acknowledge(&mut self, t_ns: u64, segment: &Segment<'_>) -> Acked {
+            let Sent { window_moved, .. } = self.receiver.sent(t_ns, segment, &self.sender, &self.budget);
+            self.sender.acknowledged(t_ns, segment, window_moved, &self.budget)
         }
     }
 
@@ -423,6 +451,58 @@ mod tests {
         assert_eq!(pair.data(61 * MS, 10_000, 1000).kind, Kind::OutOfOrder);
         assert_eq!(pair.data(62 * MS, 13_000, 1000).kind, Kind::New);
         assert_eq!(pair.data(150 * MS, 12_000, 1000).kind, Kind::Unseen);
+        assert_eq!(pair.data(160 * MS, 15_000, 1000).kind, Kind::New);
+        assert_eq!(pair.data(260 * MS, 17_000, 1000).kind, Kind::New);
+        assert_eq!(pair.data(261 * MS, 14_000, 1000).kind, Kind::Unseen, "the other gap is a new one");
+        assert_eq!(pair.data(262 * MS, 16_000, 1000).kind, Kind::OutOfOrder);
+    }
+
+    #[test]
+    fn a_window_that_opens_is_no_sign_of_loss() {
+        let mut pair = Pair::new(2);
+        for window in 101..110 {
+            pair.acknowledge(51 * MS, &Segment { ack: 2000_u32.wrapping_sub(5000), window, ..empty() });
+        }
+        assert!(!pair.sender.is_recovering());
+        for _ in 0..3 {
+            pair.acknowledge(52 * MS, &Segment { ack: 2000_u32.wrapping_sub(5000), window: 109, ..empty() });
+        }
+        assert!(pair.sender.is_recovering());
+    }
+
+    #[test]
+    fn a_syn_that_was_sent_again_tells_no_round_trip() {
+        let mut pair =
+            Pair { sender: Half::default(), receiver: Half::default(), budget: Budget::new(1 << 20) };
+        let syn = Segment { flags: SYN, ..empty() };
+        for t_ns in [0, 1000 * MS] {
+            pair.sender.sent(t_ns, &syn, &pair.receiver, &pair.budget);
+        }
+        let answer = Segment { flags: SYN | ACK, ack: 1, ..empty() };
+        assert_eq!(pair.acknowledge(1010 * MS, &answer).rtt_ns, None);
+    }
+
+    #[test]
+    fn a_window_is_known_only_by_what_both_have_said() {
+        let options = |is_cut| wire::inet::Options { is_cut, ..wire::inet::Options::default() };
+        let syn = |flags, is_cut| Segment { flags, options: options(is_cut), ..empty() };
+        for (first, second, expected) in [
+            (Some(false), Some(false), Some(100)),
+            (Some(true), Some(false), None),
+            (Some(false), None, None),
+            (None, Some(false), None),
+        ] {
+            let mut pair =
+                Pair { sender: Half::default(), receiver: Half::default(), budget: Budget::new(1 << 20) };
+            if let Some(is_cut) = first {
+                pair.sender.sent(0, &syn(SYN, is_cut), &pair.receiver, &pair.budget);
+            }
+            if let Some(is_cut) = second {
+                pair.receiver.sent(0, &syn(SYN | ACK, is_cut), &pair.sender, &pair.budget);
+            }
+            pair.receiver.sent(0, &empty(), &pair.sender, &pair.budget);
+            assert_eq!(pair.receiver.window_bytes(&pair.sender), expected, "{first:?} {second:?}");
+        }
     }
 
     #[test]

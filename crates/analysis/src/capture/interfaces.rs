@@ -54,7 +54,10 @@ struct Known {
 impl Interface {
     /// What people call it.
     pub fn label(&self) -> String {
-        if self.name.is_empty() { format!("interface {}", self.number) } else { self.name.clone() }
+        match self.name.is_empty() {
+            true => format!("interface {}", self.number),
+            false => self.name.replace(char::is_control, "\u{fffd}"),
+        }
     }
 }
 

@@ -9,6 +9,8 @@ pub(super) struct Level {
     max: u64,
     since_ns: Option<u64>,
     length_ns: u64,
+    /// Of that, how long it was above zero.
+    raised_ns: u64,
     /// Level times nanoseconds.
     area: u128,
 }
@@ -28,6 +30,7 @@ impl Level {
         let passed = t_ns.saturating_sub(self.since_ns.unwrap_or(t_ns));
         self.area += u128::from(self.now) * u128::from(passed);
         self.length_ns += passed;
+        self.raised_ns += if self.now > 0 { passed } else { 0 };
         self.since_ns = Some(self.since_ns.map_or(t_ns, |since| since.max(t_ns)));
         self.now = level;
         self.max = self.max.max(level);
@@ -35,6 +38,11 @@ impl Level {
 
     pub(super) fn now(&self) -> u64 {
         self.now
+    }
+
+    /// Its mean over the time in which it was above zero; `None` if it never was.
+    pub(super) fn raised_mean(&self) -> Option<f64> {
+        (self.raised_ns > 0).then(|| self.area as f64 / self.raised_ns as f64)
     }
 
     /// `None` if nothing ever happened.
@@ -60,5 +68,6 @@ mod tests {
         level.set(130, 0);
         let heights = level.heights().unwrap();
         assert_eq!((heights.max, heights.mean), (4, 4.0 / 3.0));
+        assert_eq!(level.raised_mean(), Some(4.0));
     }
 }

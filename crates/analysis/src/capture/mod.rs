@@ -5,6 +5,7 @@
 //! packet says. [`file::read`] feeds a whole file. Which packet and which PDU was what is told to a [`Listener`] while
 //! it is read; sums are in [`Capture`]. `docs/analyze.md` says what each figure means.
 
+mod aborts;
 mod budget;
 mod commands;
 mod delivery;
@@ -17,6 +18,7 @@ mod flow;
 mod framer;
 mod half;
 mod hidden;
+mod holes;
 mod interfaces;
 mod kind;
 mod level;

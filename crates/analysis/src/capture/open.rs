@@ -50,6 +50,8 @@ pub(super) struct Open {
     pub(super) turn: Turn,
     /// Since when it is that one's turn.
     pub(super) turn_ns: u64,
+    /// Commands that had ended when it was sent.
+    pub(super) completed: u64,
     /// Something of it was hidden and follows from what was there.
     pub(super) inferred: bool,
 }
@@ -65,6 +67,10 @@ impl Open {
         self.read && self.data_in >= u64::from(self.bytes)
     }
 }
+
+/// There is no room for one more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Full;
 
 /// The table.
 #[derive(Clone, Debug, Default)]
@@ -94,11 +100,11 @@ impl OpenTable {
     /// Adds a command, and hands out one that had the same tag.
     ///
     /// # Errors
-    /// The command itself, if there is no room for it.
-    pub(super) fn add(&mut self, itt: u32, open: Open, budget: &Budget) -> Result<Option<Open>, Open> {
+    /// There is no room for it.
+    pub(super) fn add(&mut self, itt: u32, open: Open, budget: &Budget) -> Result<Option<Open>, Full> {
         let known = self.open.contains_key(&itt);
         if !known && (self.open.len() >= OPEN_MAX || !self.room(budget)) {
-            return Err(open);
+            return Err(Full);
         }
         if self.order.len() >= 2 * self.open.len() + OPEN_LEAST {
             let open = &self.open;
@@ -123,6 +129,17 @@ impl OpenTable {
             budget.settle(&mut self.held, held_of(self.places));
         }
         removed
+    }
+
+    /// The oldest command, unless its tag has been used again.
+    pub(super) fn first(&self) -> Option<(u32, &Open)> {
+        let (itt, packet) = self.order.front()?;
+        self.open.get(itt).filter(|open| open.request.packet == *packet).map(|open| (*itt, open))
+    }
+
+    /// The task tags of all.
+    pub(super) fn tags(&self) -> Vec<u32> {
+        self.open.keys().copied().collect()
     }
 
     /// The oldest command that `wanted` holds for.
@@ -191,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn without_room_a_command_is_handed_back_and_room_is_given_back() {
+    fn without_room_a_command_is_not_followed_and_room_is_given_back() {
         let (mut table, budget) = (OpenTable::default(), Budget::new(held_of(1_000)));
         let taken = (0..10_000).filter(|itt| table.add(*itt, sent(1), &budget).is_ok()).count();
         assert!((500..=1_000).contains(&taken), "{taken}");

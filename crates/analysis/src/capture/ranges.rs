@@ -7,7 +7,7 @@ pub(super) struct Ranges {
 }
 
 /// More are not remembered: the lowest are what the next retransmissions are about.
-const RANGES_MAX: usize = 256;
+pub(super) const RANGES_MAX: usize = 256;
 /// Bytes that ranges hold besides themselves; a vector may be half empty.
 pub(super) const RANGES_HELD: usize = 2 * RANGES_MAX * size_of::<(u64, u64)>();
 

@@ -45,7 +45,7 @@ pub struct Capture {
 /// One TCP connection.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Connection {
-    /// Its beginning was in the capture.
+    /// Its beginning was in the capture: what both ends have said of windows and segments.
     pub handshake: bool,
     /// Time of its first packet, since that of the capture.
     pub begin_s: f64,
@@ -99,7 +99,7 @@ pub struct Direction {
     pub delivered: Option<Delivered>,
     /// The most bytes that were in flight.
     pub flight_max_bytes: u64,
-    /// How many were in flight on average over time.
+    /// How many were in flight on average, over the time in which some were.
     pub flight_mean_bytes: f64,
     /// Acknowledgements that said the same again.
     pub duplicate_acks: u64,
@@ -187,7 +187,7 @@ impl Connection {
         let initiator = usize::from(is_iscsi && flow.session.side(0) == Side::Target);
         let order = [initiator, 1 - initiator];
         let mut connection = Self {
-            handshake: flow.halves.iter().any(|half| half.syn_seen),
+            handshake: flow.halves.iter().all(|half| half.scale_known),
             begin_s: seconds(flow.first_ns.saturating_sub(begin_ns)),
             length_s: seconds(flow.last_ns.saturating_sub(flow.first_ns)),
             idle_gaps: flow.idle_gaps,
@@ -222,7 +222,7 @@ impl Direction {
             ack_rtt: half.rtt.durations(),
             delivered: half.delivery.told(),
             flight_max_bytes: half.flight_max,
-            flight_mean_bytes: half.flight_level.heights().map_or(0.0, |level| level.mean),
+            flight_mean_bytes: half.flight_level.raised_mean().unwrap_or(0.0),
             duplicate_acks: half.dup_acks_total,
             sack: half.sack_seen,
             zero_windows: receiver.zero_windows,

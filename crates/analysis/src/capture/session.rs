@@ -2,6 +2,7 @@
 
 use wire::iscsi::Opcode;
 
+use super::aborts::{Aborted, Aborts};
 use super::commands::Commands;
 use super::digests::Digests;
 use super::framer::Framed;
@@ -29,6 +30,7 @@ pub(super) struct Session {
     joins: bool,
     pub(super) login_seen: bool,
     pub(super) commands: Commands,
+    aborts: Aborts,
     habits: Habits,
     pub(super) window: CommandWindow,
 }
@@ -51,6 +53,7 @@ impl Session {
             joins: false,
             login_seen: false,
             commands: Commands::default(),
+            aborts: Aborts::default(),
             habits: Habits::default(),
             window: CommandWindow::default(),
         }
@@ -70,6 +73,13 @@ impl Session {
     /// What a header must be that is not in the capture, behind `last` on the same direction.
     pub(super) fn hidden(&self, direction: usize, last: Option<&Framed>) -> Option<Hidden> {
         self.habits.next(self.side(direction), last, &self.commands)
+    }
+
+    /// Nobody knows any more where a PDU of this direction begins: statuses may pass unseen.
+    pub(super) fn lose_place(&mut self, direction: usize, packet: u64) {
+        if self.side(direction) == Side::Target {
+            self.commands.doubt_packet = self.commands.doubt_packet.max(packet);
+        }
     }
 
     /// A PDU is complete; `text` is the data of a login as far as it is known.
@@ -126,6 +136,12 @@ impl Session {
                 self.login.take(Side::Initiator, text, framed.data_len);
             }
             Opcode::LoginResponse => self.login_response(framed, text),
+            Opcode::TaskManagementRequest => self.aborts.ask(framed),
+            Opcode::TaskManagementResponse => match self.aborts.answer(framed) {
+                Some(Aborted::One(itt)) => self.commands.forget(itt, framed.last.t_ns, out.budget),
+                Some(Aborted::All) => self.commands.forget_all(framed.last.t_ns, out.budget),
+                None => {}
+            },
             _ => {}
         }
         self.numbers(framed, out.initiator_rtt_ns);

@@ -28,7 +28,9 @@ impl Stalls {
     /// The direction sends new data; `other_rtt_ns` is the way from the tap to its sender and back.
     pub(super) fn sent(&mut self, t_ns: u64, other_rtt_ns: u64, small: bool) {
         let Some((ack_ns, late_ns)) = self.late.take() else { return };
-        if small && t_ns.saturating_sub(ack_ns) <= other_rtt_ns + TOLERANCE_NS {
+        let answer_ns = t_ns.saturating_sub(ack_ns);
+        // Sooner it cannot be the answer: it was on its way before.
+        if small && answer_ns.abs_diff(other_rtt_ns) <= TOLERANCE_NS {
             self.count += 1;
             self.total_ns += late_ns;
         }
@@ -55,5 +57,10 @@ mod tests {
             stalls.sent(sent * MS, 0, small);
         }
         assert_eq!(stalls.count, 1);
+        for (sent, count) in [(150, 1), (199, 2)] {
+            stalls.acknowledged(100 * MS, 48 * MS, 8 * MS, true);
+            stalls.sent(sent * MS, 100 * MS, true);
+            assert_eq!(stalls.count, count);
+        }
     }
 }

@@ -46,7 +46,7 @@ struct Piece {
 }
 
 /// Pieces of one direction that may wait for a gap.
-const PIECES_MAX: usize = 4_096;
+const PIECES_MAX: usize = 1 << 18;
 /// What a piece takes besides its bytes.
 const PIECE_LEN: usize = 128;
 
@@ -68,6 +68,11 @@ impl Stream {
                 // No room to wait: what is before this is given up.
                 self.give_up(chunk.start, chunk.tag, budget, sink);
                 return self.push(chunk, budget, sink);
+            }
+            if self.pending.get(&chunk.start).is_some_and(|old| old.end >= chunk.end) {
+                // A part of a larger one is sent again.
+                budget.give(cost);
+                return;
             }
             let piece = Piece { end: chunk.end, known: chunk.known.to_vec(), tag: chunk.tag };
             if let Some(old) = self.pending.insert(chunk.start, piece) {
@@ -146,6 +151,14 @@ mod tests {
             run(&mut stream, 1 << 20, &[(0, 10, 10), (20, 10, 4), (5, 10, 10), (15, 5, 5), (0, 30, 30)], 0);
         assert_eq!(out, [(0, 10, 10), (10, 15, 5), (15, 20, 5), (20, 30, 4)]);
         assert_eq!(stream.missing_bytes, 0);
+    }
+
+    #[test]
+    fn a_part_that_is_sent_again_replaces_nothing() {
+        let mut stream = Stream::default();
+        stream.begin(0);
+        let out = run(&mut stream, 1 << 20, &[(10, 30, 30), (10, 5, 5), (0, 10, 10)], 0);
+        assert_eq!(out, [(0, 10, 10), (10, 40, 30)]);
     }
 
     #[test]

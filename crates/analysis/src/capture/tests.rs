@@ -352,3 +352,69 @@ fn a_file_that_is_cut_off_says_where() {
     );
     assert!(read(b"GIF89a").expect_err("a picture").to_string().contains("47494638"));
 }
+
+/// One command's status never comes, and reads go on for long; `end` may say why.
+fn without_a_status(end: impl FnOnce(&mut Tap)) -> Iscsi {
+    let mut tap = Tap::new((false, false));
+    tap.read(1, 1);
+    tap.pdus(0, &[(command(2, true, BLOCK, 0), Vec::new())]);
+    end(&mut tap);
+    (3..203).for_each(|cmd_sn| tap.read(cmd_sn, 1));
+    tap.told(usize::MAX, |_| true).0.iscsi.expect("iSCSI")
+}
+
+#[test]
+fn a_command_without_its_status_is_not_waited_for_for_ever() {
+    let found = without_a_status(|_| {});
+    assert_eq!((found.commands.completed, found.commands.unanswered), (201, 1));
+    // Sixty-four others, and sixteen for each that is open.
+    assert!((64..=100).contains(&found.commands.overlapping.expect("a whole view")), "{:?}", found.commands);
+    // Two milliseconds each.
+    assert!(found.time.expect("commands").target_s < 0.3, "{:?}", found.time);
+}
+
+#[test]
+fn what_was_aborted_is_not_waited_for() {
+    for (function, referenced) in [(1, 2 | 0x100), (5, 0xffff_ffff)] {
+        let found = without_a_status(|tap| {
+            let mut request = [0; BHS_LEN];
+            (request[0], request[1], request[18], request[19]) = (0x42, 0x80 | function, 7, 7);
+            request[20..24].copy_from_slice(&u32::to_be_bytes(referenced));
+            let mut response = [0; BHS_LEN];
+            (response[0], response[1], response[18], response[19]) = (0x22, 0x80, 7, 7);
+            tap.pdus(0, &[(Pdu::parse(&request).expect("a request"), Vec::new())]);
+            tap.pdus(1, &[(Pdu::parse(&response).expect("a response"), Vec::new())]);
+        });
+        assert_eq!((found.commands.completed, found.commands.unanswered), (201, 1), "{function}");
+        assert_eq!(found.commands.overlapping, Some(0), "{function}");
+    }
+}
+
+/// The other direction shows which digests there are while data passes whose PDU began before that was known.
+#[test]
+fn digests_that_are_learned_from_the_other_direction_within_a_pdu() {
+    for digests in DIGESTS {
+        let mut tap = Tap::new(digests);
+        let begin = tap.frames.len();
+        tap.pdus(0, &[(command(1, true, 2 * BLOCK, 0), Vec::new())]);
+        let bytes = tap.answer(1, 2);
+        let bytes = tap.bytes(&bytes);
+        let pieces: Vec<&[u8]> = bytes.chunks(1448).collect();
+        for (n, piece) in pieces.into_iter().enumerate() {
+            tap.segment(1, 0x18, piece);
+            if n == 1 {
+                for cmd_sn in [2, 3, 4] {
+                    tap.pdus(0, &[(command(cmd_sn, true, BLOCK, 0), Vec::new())]);
+                }
+            }
+        }
+        for cmd_sn in [2, 3, 4] {
+            let answer = tap.answer(cmd_sn, 1);
+            tap.pdus(1, &answer);
+        }
+        let (connection, _) = tap.told(usize::MAX, |n| n >= begin);
+        let iscsi = connection.iscsi.expect("iSCSI");
+        assert_eq!((iscsi.commands.sent, iscsi.commands.completed), (4, 4), "{digests:?}");
+        assert_eq!((iscsi.header_digest, iscsi.data_digest), (Some(digests.0), Some(digests.1)));
+    }
+}

@@ -37,6 +37,8 @@ pub struct Options {
     pub sack_permitted: bool,
     /// What it has received out of order.
     pub sack: SackBlocks,
+    /// The capture has not kept all of them: what is not there may have been.
+    pub is_cut: bool,
 }
 
 impl Options {

@@ -57,6 +57,7 @@ impl<'a> Segment<'a> {
         }
         let len = total_len.checked_sub(tcp_at + header_len)?;
         let payload = tcp.get(header_len..).unwrap_or_default();
+        let options = Options::parse(&tcp[TCP_LEN..header_len.min(tcp.len())]);
         Some(Self {
             src: SocketAddr::new(src, be::u16_at(tcp, 0)),
             dst: SocketAddr::new(dst, be::u16_at(tcp, 2)),
@@ -64,7 +65,7 @@ impl<'a> Segment<'a> {
             ack: be::u32_at(tcp, 8),
             flags: tcp[13],
             window: be::u16_at(tcp, 14),
-            options: Options::parse(&tcp[TCP_LEN..header_len.min(tcp.len())]),
+            options: Options { is_cut: header_len > tcp.len(), ..options },
             ip_len: total_len,
             len,
             payload: &payload[..len.min(payload.len())],
@@ -151,6 +152,7 @@ mod tests {
             assert_eq!(cut.is_some(), kept >= 40, "{kept} bytes");
             if let Some(cut) = cut {
                 assert_eq!((cut.len, cut.payload.len()), (100, kept.saturating_sub(44)));
+                assert_eq!(cut.options.is_cut, kept < 44);
             }
         }
     }
