@@ -14,7 +14,7 @@ pub(crate) struct Described {
 /// The blocks. `note` is what else there is to say of the capture.
 pub(crate) fn blocks(note: &str, interfaces: &[Described], snap_bytes: u32, filter: &str) -> Vec<u8> {
     let mut blocks = Vec::new();
-    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let words = event::shown_words(std::env::args_os());
     let comment = format!("{}{}{note}", words.join(" "), if note.is_empty() { "" } else { "\n" });
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     write::section(

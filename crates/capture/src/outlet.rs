@@ -45,6 +45,8 @@ pub struct Kept {
     pub removed_files: u64,
     /// What became of a capture that was sent.
     pub recorder: Option<Sent>,
+    /// Why it ended early: what was written until then is there.
+    pub failure: Option<String>,
 }
 
 /// What is done when the queue is full.
@@ -60,7 +62,7 @@ pub(crate) enum WhenFull {
 #[derive(Debug)]
 pub struct Outlet {
     queue: Arc<Queue>,
-    thread: JoinHandle<Result<Kept, CaptureError>>,
+    thread: JoinHandle<Kept>,
     when_full: WhenFull,
     batch_bytes: usize,
     batch: Batch,
@@ -92,7 +94,7 @@ impl Outlet {
         let queue = Arc::new(Queue::new(batch_bytes));
         let total = Arc::new(AtomicU64::new(0));
         let (taken, counted) = (queue.clone(), total.clone());
-        let work: Box<dyn FnOnce() -> Result<Kept, CaptureError> + Send> = match destination {
+        let work: Box<dyn FnOnce() -> Kept + Send> = match destination {
             Destination::Files { dir, rotation } => {
                 let files = Files::create(dir, "capture", header, *rotation, clock::now())?;
                 Box::new(move || {
@@ -105,7 +107,7 @@ impl Outlet {
                 let sender = Sender::connect(address, header, notices)?;
                 Box::new(move || {
                     let sent = sender.run(&taken, || counted.load(Ordering::Acquire));
-                    Ok(Kept { recorder: Some(sent), ..Kept::default() })
+                    Kept { recorder: Some(sent), ..Kept::default() }
                 })
             }
         };
@@ -159,17 +161,17 @@ impl Outlet {
         (self.delivered[interface] + self.batch.per_interface()[interface], self.dropped[interface])
     }
 
-    /// Whether packets are still being kept; if not, [`Outlet::finish`] says why.
+    /// Whether packets are still being kept; if not, what [`Outlet::finish`] tells says why.
     pub(crate) fn is_kept(&self) -> bool {
         !self.thread.is_finished()
     }
 
     /// Hands on the last packets and waits until they are kept.
-    pub(crate) fn finish(mut self) -> Result<(Kept, Vec<(u64, u64)>), CaptureError> {
+    pub(crate) fn finish(mut self) -> (Kept, Vec<(u64, u64)>) {
         self.hand_on();
         self.queue.close();
-        let kept = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok((kept, self.delivered.into_iter().zip(self.dropped).collect()))
+        let kept = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (kept, self.delivered.into_iter().zip(self.dropped).collect())
     }
 
     fn hand_on(&mut self) {
@@ -199,21 +201,22 @@ impl Outlet {
     }
 }
 
-fn keep(mut files: Files, queue: &Queue) -> Result<Kept, CaptureError> {
-    loop {
+fn keep(mut files: Files, queue: &Queue) -> Kept {
+    let failure = loop {
         match queue.take(TURN) {
             Taken::Batch(mut batch) => {
                 if let padding @ 1.. = files.padding_behind(batch.bytes().len()) {
                     batch.pad(padding);
                 }
-                files.write(batch.bytes(), clock::now())?;
+                if let Err(error) = files.write(batch.bytes(), clock::now()) {
+                    break Some(error.to_string());
+                }
                 queue.give_back(batch);
             }
             Taken::Nothing => {}
-            Taken::Closed => {
-                let paths = files.paths().map(|path| path.display().to_string()).collect();
-                return Ok(Kept { files: paths, removed_files: files.removed(), recorder: None });
-            }
+            Taken::Closed => break None,
         }
-    }
+    };
+    let paths = files.paths().map(|path| path.display().to_string()).collect();
+    Kept { files: paths, removed_files: files.removed(), recorder: None, failure }
 }

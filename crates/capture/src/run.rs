@@ -257,7 +257,7 @@ impl Capture {
         }
         // What is left behind the last packet that was asked for is not missing.
         let mut interfaces = self.look(self.taken < most)?;
-        let (kept, counts) = self.outlet.finish()?;
+        let (kept, counts) = self.outlet.finish();
         for (captured, (packets, dropped_queue)) in interfaces.iter_mut().zip(counts) {
             *captured = Captured { packets, dropped_queue, ..std::mem::take(captured) };
         }

@@ -3,6 +3,7 @@
 //! Everything here is plain data: no clock is read and nothing is written. `net` reads the clock,
 //! `store` writes the tables whose rows these structs are, `analysis` reads them back.
 
+mod command_line;
 mod cut;
 mod io;
 mod kernel;
@@ -17,6 +18,7 @@ mod time;
 mod unit;
 mod window;
 
+pub use command_line::shown_words;
 pub use cut::{Cut, Look};
 pub use io::{Io, Op};
 pub use kernel::{KernelEvent, KernelPoint};

@@ -6,6 +6,7 @@
 mod say;
 
 mod command;
+mod command_line;
 mod exit;
 mod output;
 mod secrets;
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
     match cli.run() {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("farlun: {}", exit::sentence(&error));
+            note!("farlun: {}", exit::sentence(&error));
             ExitCode::from(exit::code_of(&error))
         }
     }

@@ -1,13 +1,14 @@
 //! The file that something is read into: under another name until all of it is there.
 //!
 //! Only a regular file is ever replaced: what is at its place otherwise (a device, a pipe, a folder) is refused before
-//! anything is read, and a link is followed to the file it names.
+//! anything is read, and a link is followed to the file it names. One process at a time fills a file.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 
 use crate::exit::Exit;
 
@@ -16,6 +17,8 @@ use crate::exit::Exit;
 pub(crate) struct Output {
     path: PathBuf,
     partial: PathBuf,
+    /// Locked for as long as it is being filled.
+    file: File,
 }
 
 impl Output {
@@ -24,6 +27,9 @@ impl Output {
         let shown = path.display();
         let path = match fs::canonicalize(path) {
             Ok(path) => path,
+            Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => {
+                return Err(Exit::usage(format!("{shown} is a link to what is not there")));
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => path.to_owned(),
             Err(error) => return Err(Exit::usage(format!("{shown}: {error}"))),
         };
@@ -45,14 +51,25 @@ impl Output {
             Ok(left) if left.is_dir() => {
                 return Err(Exit::usage(format!("{} is a folder", partial.display())));
             }
-            Ok(_) => fs::remove_file(&partial).with_context(cannot)?,
+            Ok(left) => {
+                if left.is_file() && File::open(&partial).is_ok_and(|left| left.try_lock().is_err()) {
+                    let partial = partial.display();
+                    return Err(Exit::usage(format!(
+                        "another process is filling {partial}; name another file"
+                    )));
+                }
+                fs::remove_file(&partial).with_context(cannot)?;
+            }
             Err(_) => {}
         }
         let file = OpenOptions::new().write(true).create_new(true).open(&partial).with_context(cannot)?;
+        // Where there are no locks two are not told apart until the end.
+        let _ = file.try_lock();
         if let Some(before) = before {
             file.set_permissions(before.permissions()).with_context(cannot)?;
         }
-        Ok((Output { path, partial }, file))
+        let own = file.try_clone().with_context(cannot)?;
+        Ok((Output { path, partial, file: own }, file))
     }
 
     /// What it is called until it is complete.
@@ -62,10 +79,26 @@ impl Output {
 
     /// It is complete.
     pub(crate) fn finish(self) -> anyhow::Result<()> {
-        let Output { path, partial } = self;
+        let Output { path, partial, file } = self;
+        let same =
+            |one: &fs::Metadata, other: &fs::Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
+        let own = file.metadata().with_context(|| format!("cannot look at {}", partial.display()))?;
+        if !fs::symlink_metadata(&partial).is_ok_and(|there| same(&there, &own)) {
+            return Err(anyhow!("{} has been taken away, and what was read with it", partial.display()));
+        }
         fs::rename(&partial, &path)
             .with_context(|| format!("cannot rename {} to {}", partial.display(), path.display()))
     }
+}
+
+/// Writes a whole file; whoever has a good one there keeps it if that fails.
+pub(crate) fn write(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
+    let (output, mut file) = Output::create(path)?;
+    if let Err(error) = file.write_all(contents) {
+        let _ = fs::remove_file(output.partial());
+        return Err(anyhow!("cannot write {}: {error}", path.display()));
+    }
+    output.finish()
 }
 
 #[cfg(test)]
@@ -89,12 +122,32 @@ mod tests {
         fs::write(at("precious"), "precious").unwrap();
         symlink(at("precious"), at("old.partial")).unwrap();
         let (output, file) = Output::create(&at("link")).unwrap();
-        std::io::Write::write_all(&mut &file, b"new").unwrap();
+        (&file).write_all(b"new").unwrap();
         assert_eq!(fs::read(at("old")).unwrap(), b"old");
         output.finish().unwrap();
         assert_eq!(fs::read(at("old")).unwrap(), b"new");
         assert_eq!(fs::read(at("precious")).unwrap(), b"precious");
         assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink());
         assert_eq!(fs::metadata(at("old")).unwrap().permissions().mode() & 0o777, 0o640);
+        symlink(at("nothing"), at("dangling")).unwrap();
+        let error = Output::create(&at("dangling")).unwrap_err().to_string();
+        assert!(error.contains("link to what is not there"), "{error}");
+    }
+
+    #[test]
+    fn two_do_not_fill_one_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        let (first, _file) = Output::create(&path).unwrap();
+        let error = Output::create(&path).unwrap_err().to_string();
+        assert!(error.contains("another process is filling"), "{error}");
+        drop((first, _file));
+        // What one has left that is gone.
+        assert!(path.with_extension("partial").exists());
+        let (second, _file) = Output::create(&path).unwrap();
+        fs::remove_file(second.partial()).unwrap();
+        fs::write(second.partial(), "somebody else's").unwrap();
+        assert!(second.finish().unwrap_err().to_string().contains("taken away"));
+        assert!(!path.exists());
     }
 }

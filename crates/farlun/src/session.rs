@@ -36,17 +36,52 @@ pub(crate) struct SessionArgs {
     /// Take CHAP secrets shorter than 12 bytes
     #[arg(long)]
     insecure: bool,
+    #[command(flatten)]
+    sending: SendingArgs,
+    #[command(flatten)]
+    bursts: BurstArgs,
+}
+
+/// How what goes out on a connection is sent.
+#[derive(Args, Debug)]
+pub(crate) struct SendingArgs {
     /// Congestion control of the connection, such as cubic [default: the system's]
     #[arg(long = "cc", value_name = "NAME")]
-    congestion: Option<String>,
+    pub(crate) congestion: Option<String>,
     /// Leave it to TCP how fast its window is sent, without pacing: for comparison
     #[arg(long)]
     no_pacing: bool,
     /// Send on each connection at most so fast, such as 100mbit, to leave room for others
     #[arg(long, value_name = "RATE", conflicts_with = "no_pacing")]
     pace: Option<BitRate>,
-    #[command(flatten)]
-    bursts: BurstArgs,
+}
+
+impl SendingArgs {
+    pub(crate) fn pacing(&self) -> Pacing {
+        match self.pace {
+            _ if self.no_pacing => Pacing::Off,
+            Some(rate) => Pacing::AtMost(rate),
+            None => Pacing::Follow,
+        }
+    }
+
+    /// What a connection is made with, if nothing else is said of it.
+    pub(crate) fn options(self, timeout: Duration) -> Options {
+        Options {
+            chap: Chap::default(),
+            timeout,
+            wishes: Wishes::default(),
+            connections: Some(1),
+            pacing: self.pacing(),
+            congestion: self.congestion,
+            policy: Choice::default(),
+            depth: None,
+            queue_limit: None,
+            trace: None,
+            sampling: Sampling::default(),
+            notice: |text| note!("farlun: {text}"),
+        }
+    }
 }
 
 /// What is asked for at the login of how data of writes may come, for comparisons: the defaults cost no round trip.
@@ -211,21 +246,8 @@ impl SessionArgs {
                 target: target.transpose()?,
                 allow_short: self.insecure,
             },
-            timeout: self.timeout,
             wishes: self.bursts.wishes().with_digests(self.digest.digests()),
-            connections: Some(1),
-            congestion: self.congestion,
-            policy: Choice::default(),
-            pacing: match self.pace {
-                _ if self.no_pacing => Pacing::Off,
-                Some(rate) => Pacing::AtMost(rate),
-                None => Pacing::Follow,
-            },
-            depth: None,
-            queue_limit: None,
-            trace: None,
-            sampling: Sampling::default(),
-            notice: |text| eprintln!("farlun: {text}"),
+            ..self.sending.options(self.timeout)
         })
     }
 }
@@ -233,7 +255,7 @@ impl SessionArgs {
 /// Without any time nothing could be answered, and the loop that looks for what is late would never rest.
 const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 
-fn timeout(text: &str) -> Result<Duration, String> {
+pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
     let time = event::parse_delay(text).map_err(|error| error.to_string())?;
     if time < TIMEOUT_MIN {
         return Err(format!("{text} leaves no time for an answer, expected at least 1ms"));
@@ -271,7 +293,7 @@ pub(crate) fn open_many(text: &str, options: &Options, sessions: usize) -> anyho
 fn tell_connections(disk: &Disk, options: &Options) {
     let found = disk.session().connections();
     if let Some(wanted) = options.connections.filter(|wanted| found < *wanted) {
-        eprintln!("farlun: the target has room for {found} of {wanted} connections in a session");
+        note!("farlun: the target has room for {found} of {wanted} connections in a session");
     }
 }
 
@@ -290,7 +312,7 @@ pub(crate) fn connections_words(connections: u64, is_chosen: bool) -> Option<Str
 /// recorded, once the last session is closed.
 pub(crate) fn close(mut disk: Disk) -> anyhow::Result<Option<Trace>> {
     if let Some(advice) = disk.client().advice() {
-        eprintln!("farlun: {advice}");
+        note!("farlun: {advice}");
     }
     disk.close().map_err(failed)
 }

@@ -3,6 +3,7 @@
 //! A cell directory alone opens as a run of one cell. Files are written whole and then renamed.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -212,9 +213,14 @@ fn replace(path: &Path, contents: &[u8]) -> Result<(), RunError> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
-    fs::write(&partial, contents)
-        .and_then(|()| fs::rename(&partial, path))
-        .map_err(|source| RunError::File { path: path.to_owned(), source })
+    let write = || {
+        let mut file = fs::File::create(&partial)?;
+        file.write_all(contents)?;
+        // A new name for what is not on the disk yet would be lost with the machine, and the old file too.
+        file.sync_all()?;
+        fs::rename(&partial, path)
+    };
+    write().map_err(|source| RunError::File { path: path.to_owned(), source })
 }
 
 #[cfg(test)]

@@ -440,3 +440,21 @@ fn the_documentation_lists_every_column() {
     check::<KernelPoint>(text);
     check::<Login>(text);
 }
+
+#[test]
+fn a_table_that_is_being_written_is_not_written_over() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("io-near.parquet");
+    let first = Writer::<Io>::create(&path).unwrap();
+    let error = Writer::<Io>::create(&path).err().unwrap().to_string();
+    assert!(error.contains("another process is writing this table"), "{error}");
+    drop(first);
+    // Somebody else's link where the next one begins.
+    let precious = temp.path().join("precious");
+    std::fs::write(&precious, "precious").unwrap();
+    let partial = temp.path().join("io-near.parquet.partial");
+    std::fs::remove_file(&partial).unwrap();
+    std::os::unix::fs::symlink(&precious, &partial).unwrap();
+    Writer::<Io>::create(&path).unwrap().finish().unwrap();
+    assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
+}

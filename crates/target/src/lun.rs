@@ -25,12 +25,11 @@ pub use attention::{Attention, Nexus};
 pub use error::LunError;
 pub use identity::{Identity, PORTAL_GROUP_TAG};
 pub use kept::{Keeper, KeptError, Save};
-pub use luns::Luns;
+pub use luns::{Luns, check_reservations};
 pub use options::{BLOCK_LENS_BYTES, OPTIONS, OptionError, Options};
 pub use reservation::{Need, Port, Request, Reservations, ReserveError};
 pub use spec::{LunSpec, Source, SpecError};
 
-pub(crate) use luns::check_reservations;
 pub(crate) use options::not;
 pub(crate) use spec::nearest_of;
 

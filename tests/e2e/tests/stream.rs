@@ -210,3 +210,13 @@ fn the_limit_that_binds_is_named_before_and_after() {
         assert!(reached * 0.016 <= window_bytes * 1.1, "{reached} of {window_bytes}: {document}");
     }
 }
+
+#[test]
+fn who_receives_cannot_say_how_it_is_sent() {
+    for flags in [&["--pace", "10mbit"][..], &["--no-pacing"]] {
+        let words = ["127.0.0.1:1", "--reverse"].iter().chain(flags).copied();
+        let mut command = farlun(["stream"]);
+        run(command.args(words), MINUTE).expect_code(2).expect_sentence(&["stream serve"]);
+    }
+    run(&mut farlun(["stream", "127.0.0.1:1", "--digest", "crc32c"]), MINUTE).expect_code(2);
+}

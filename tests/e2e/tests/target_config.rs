@@ -245,7 +245,12 @@ fn what_a_file_that_reads_well_can_still_not_serve() {
     check(
         RIGHT,
         &["--listen", "[::1]:3999", "--listen", "[::1]:3999"],
-        &["--listen [::1]:3999 is there twice"],
+        &["--listen: [::1]:3999 is there twice"],
+    );
+    check(
+        RIGHT,
+        &["--insecure", "--listen", "127.0.0.1:3999", "--listen", "0.0.0.0:3999"],
+        &["--listen: 0.0.0.0:3999 is 127.0.0.1:3999 too"],
     );
     check(
         &RIGHT.replace("64MiB", "64MiB,fault=read:lba=131072"),
@@ -275,6 +280,15 @@ fn secrets_in_a_file_that_everybody_may_read() {
     let elsewhere = secret.replace("secret = \"the-secret-of-alice\"", "secret_file = \"secrets\"");
     let said = folder.check(&format!("{RIGHT}{elsewhere}"), &[]).expect_code(0).json();
     assert_eq!(said["warnings"], json!([]), "{said}");
+}
+
+#[test]
+fn luns_that_would_write_to_one_store() {
+    let folder = Folder::new();
+    let second = |spec: &str| format!("{RIGHT}\n[[lun]]\nnumber = 9\nspec = \"{spec}\"\n");
+    let said = run(&mut folder.target(&second("file:./disk.img"), &["--check"]), MINUTE).expect_code(2);
+    said.expect_sentence(&["LUNs 3 and 9 are both"]);
+    folder.check(&second("file:gold.img"), &[]).expect_code(0);
 }
 
 #[test]

@@ -150,3 +150,10 @@ fn the_terminal_is_as_it_was_however_it_ends() {
         }
     }
 }
+
+#[test]
+fn nobody_is_told_for_ever() {
+    let line = format!("{} top --json --interval 100ms | head -1", farlun_path().display());
+    let told = run(Command::new("sh").args(["-c", &line]), LIMIT).expect_code(0);
+    assert_eq!(told.stdout.lines().count(), 1, "{told:#?}");
+}

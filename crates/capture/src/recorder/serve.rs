@@ -72,6 +72,15 @@ struct Shared {
     is_over: AtomicBool,
 }
 
+/// A connection among those that are counted, however it ends.
+struct Counted(Arc<Shared>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// A capture, and the connection it comes over.
 struct Entry {
     stream: Mutex<Option<TcpStream>>,
@@ -122,17 +131,14 @@ impl Recorder {
                 if signals.came() {
                     break 'signal;
                 }
-                let shared = self.shared.clone();
-                if shared.connections.fetch_add(1, Ordering::AcqRel) >= CAPTURES_MAX {
-                    shared.connections.fetch_sub(1, Ordering::AcqRel);
+                let before = self.shared.connections.fetch_add(1, Ordering::AcqRel);
+                let counted = Counted(self.shared.clone());
+                if before >= CAPTURES_MAX {
                     turn_away(&stream);
                     continue;
                 }
                 let line = stream.try_clone()?;
-                let work = move || {
-                    shared.connection(&stream, peer);
-                    shared.connections.fetch_sub(1, Ordering::AcqRel);
-                };
+                let work = move || counted.0.connection(&stream, peer);
                 let thread = std::thread::Builder::new().name("capture".to_owned()).spawn(work)?;
                 threads.push((thread, line));
             }

@@ -58,7 +58,8 @@ pub(crate) struct CaptureArgs {
     /// Which packets, in a few of tcpdump's words (see above) [default: all]
     #[arg(long, default_value = "", hide_default_value = true, value_name = "WORDS")]
     filter: Filter,
-    /// Bytes of each packet: 64 to 160 keep headers, more keep data too
+    /// Bytes of each packet: 74 keep TCP's options at a connection's beginning (94 with IPv6), without which windows are not
+    /// known; 64 to 160 keep headers, more keep data too
     #[arg(long, default_value_t = 96, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(SNAP_BYTES))]
     snap: u32,
     /// Keep TCP's headers whole and 96 bytes of payload behind them, for basic headers of iSCSI
@@ -171,7 +172,7 @@ pub(crate) fn run(args: CaptureArgs) -> anyhow::Result<u8> {
     let bar = spinner();
     let outcome = capture::run::run(&settings, &signals, notices(), &mut |progress| match progress {
         Progress::Ready if args.json => say!("{}", json!({"ready": true, "interfaces": settings.devices})),
-        Progress::Ready => eprintln!("farlun: capturing on {}", settings.devices.join(", ")),
+        Progress::Ready => note!("farlun: capturing on {}", settings.devices.join(", ")),
         Progress::Running(captured) => bar.set_message(running(captured)),
     });
     bar.finish_and_clear();
@@ -182,6 +183,7 @@ pub(crate) fn run(args: CaptureArgs) -> anyhow::Result<u8> {
         tell(&outcome);
     }
     warn(&outcome);
+    whole(&outcome)?;
     Ok(DONE)
 }
 
@@ -197,7 +199,7 @@ fn at_wan(words: Vec<OsString>, capturing: &wan::Capturing) -> anyhow::Result<u8
 
 /// Sentences that cannot wait.
 pub(super) fn notices() -> Notices {
-    Notices::new(|text| eprintln!("farlun: {text}"))
+    Notices::new(|text| note!("farlun: {text}"))
 }
 
 /// What is asked for and can never be captured is bad usage.
@@ -231,13 +233,18 @@ pub(super) fn warn(outcome: &Outcome) {
     let dropped: u64 = outcome.interfaces.iter().map(|one| one.dropped_kernel + one.dropped_queue).sum();
     let unstamped: u64 = outcome.interfaces.iter().map(|one| one.unstamped).sum();
     if unstamped > 0 {
-        eprintln!("farlun: {unstamped} packets are left out: the network card did not stamp them");
+        note!("farlun: {unstamped} packets are left out: the network card did not stamp them");
     }
     let lost = outcome.kept.recorder.as_ref().map_or(0, |sent| sent.unacknowledged_packets);
     if dropped + lost > 0 {
         let advice = "a larger --ring, a narrower --filter, a smaller --snap or a faster disk keep more";
-        eprintln!("farlun: {} packets are missing from the capture; {advice}", dropped + lost);
+        note!("farlun: {} packets are missing from the capture; {advice}", dropped + lost);
     }
+}
+
+/// That nothing ended it early.
+pub(super) fn whole(outcome: &Outcome) -> anyhow::Result<()> {
+    outcome.kept.failure.as_ref().map_or(Ok(()), |failure| Err(anyhow::anyhow!("{failure}")))
 }
 
 /// The document of `farlun capture`, for one that says more.

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use analysis::Tour;
 use analysis::compare::Comparison;
-use anyhow::Context;
 use report::compare;
 use report::terminal::Colour;
 use store::{RunDir, RunError};
 
 use crate::exit::{self, Exit};
+use crate::output;
 
 /// Show two runs, or two of their cells, side by side: what differs, by how much, and whether by more than chance.
 ///
@@ -46,7 +46,7 @@ pub(crate) fn run(args: CompareArgs) -> anyhow::Result<u8> {
         words.extend([&first, &second].map(|path| path.display().to_string()));
         words.extend(["--page".to_owned(), page.display().to_string()]);
         let html = compare::html(&comparison, &lab::quoted(&words));
-        std::fs::write(page, html).with_context(|| format!("cannot write {}", page.display()))?;
+        output::write(page, html.as_bytes())?;
     }
     if json {
         say!("{}", serde_json::json!({"page": page, "result": comparison}));

@@ -14,6 +14,7 @@ use net::EndSignals;
 use report::terminal::{self, Colour};
 use serde_json::json;
 
+use crate::command_line::command_line;
 use crate::exit::{self, Exit};
 
 /// Run a plan over emulated paths and draw a report
@@ -128,22 +129,18 @@ fn experiment(args: LabArgs) -> anyhow::Result<u8> {
     let plan = Source::find(&args.plan).and_then(|source| source.plan(variant)).map_err(Exit::usage)?;
     let plan = match plan.traces_kernel() && !net::tracing::is_allowed() {
         true => {
-            eprintln!(
-                "farlun: without root the plan goes without the table kernel, and what it expects of it"
-            );
+            note!("farlun: without root the plan goes without the table kernel, and what it expects of it");
             plan.without_kernel()
         }
         false => plan,
     };
-    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    let words: Vec<String> = std::iter::once("farlun".to_owned()).chain(words).collect();
     let out = args.out.unwrap_or_else(|| PathBuf::from(format!("farlun-runs/{}-{}", plan.name, stamp())));
     let order = Order {
         plan,
         out,
         resume: args.resume,
         seed: args.seed,
-        command_line: lab::quoted(&words),
+        command_line: command_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("FARLUN_COMMIT").map(str::to_owned),
     };
@@ -186,13 +183,13 @@ fn show(outcome: &Outcome, json: bool) -> anyhow::Result<()> {
         say!("\nreport: {}", report_path.display());
     }
     if let Some(reason) = stopped {
-        eprintln!("farlun: {reason}");
+        note!("farlun: {reason}");
     }
     if !failed.is_empty() {
-        eprintln!("farlun: failed: {}", failed.join("; "));
+        note!("farlun: failed: {}", failed.join("; "));
     }
     if !invalid.is_empty() {
-        eprintln!(
+        note!(
             "farlun: not valid in any attempt, so without figures: {}; try again when this machine is quiet",
             invalid.join("; ")
         );
@@ -254,12 +251,12 @@ struct Lines;
 
 impl Progress for Lines {
     fn begins(&mut self, step: &Step) {
-        eprintln!("{}, {} left", words(step), about(step.left.as_secs()));
+        note!("{}, {} left", words(step), about(step.left.as_secs()));
     }
 
     fn ended(&mut self, step: &Step, trouble: Option<&str>) {
         if let Some(trouble) = trouble {
-            eprintln!("{}: {trouble}", words(step));
+            note!("{}: {trouble}", words(step));
         }
     }
 }
@@ -301,7 +298,7 @@ impl Progress for Bar {
         if let Some(trouble) = trouble {
             let mut line = words(step);
             let _ = write!(line, ": {trouble}");
-            self.bar.suspend(|| eprintln!("{line}"));
+            self.bar.suspend(|| note!("{line}"));
         }
     }
 }

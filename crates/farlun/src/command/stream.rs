@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use engine::Pacing;
 use event::{Bytes, format_delay, parse_delay};
 use initiator::Options;
 use net::{EndSignals, scheduling, tcp};
@@ -12,8 +13,11 @@ use serde_json::json;
 
 use crate::command::target::addresses;
 use crate::exit::{DONE, Exit};
-use crate::session::{SessionArgs, time_bar, trace_dir};
+use crate::session::{SendingArgs, time_bar, timeout, trace_dir};
 use crate::stream::{self, Calls, Far, Order, Progress, SOURCE_BYTES, STREAMS_MAX};
+
+/// The usual port of a far end; iperf3's, which does the same.
+const PORT: u16 = 5201;
 
 /// Measure raw TCP under the same policy: the baseline for everything else
 #[derive(Args, Debug)]
@@ -45,12 +49,8 @@ struct ServeArgs {
     /// Where to listen; port 0 picks one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5201")]
     listen: String,
-    /// Congestion control of what is sent, such as cubic [default: the system's]
-    #[arg(long = "cc", value_name = "NAME")]
-    congestion: Option<String>,
-    /// Leave it to TCP how fast its window is sent, without pacing: for comparison
-    #[arg(long)]
-    no_pacing: bool,
+    #[command(flatten)]
+    sending: SendingArgs,
     /// Have each stream run on one CPU: the first stream on the first of these, and so on [default: anywhere]
     #[arg(long, value_name = "CPU", value_delimiter = ',')]
     pin: Vec<usize>,
@@ -89,8 +89,11 @@ struct Near {
     /// Send from a buffer of this size, from its start to its end and again [default: 1MiB]
     #[arg(long, value_name = "SIZE", conflicts_with = "reverse")]
     buffer: Option<Bytes>,
+    /// How long the far end may take to answer; at least 1ms
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = timeout)]
+    timeout: Duration,
     #[command(flatten)]
-    session: SessionArgs,
+    sending: SendingArgs,
     /// Write the table sockets-near.parquet to this directory
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
@@ -108,8 +111,8 @@ pub(crate) fn run(args: StreamArgs) -> anyhow::Result<u8> {
 
 fn serve(args: &ServeArgs) -> anyhow::Result<u8> {
     let signals = EndSignals::take_over()?;
-    let address = addresses(&args.listen).map_err(Exit::usage)?[0];
-    let congestion = args.congestion.as_deref();
+    let address = addresses(&args.listen, PORT).map_err(Exit::usage)?[0];
+    let congestion = args.sending.congestion.as_deref();
     check_congestion(congestion)?;
     check_pins(&args.pin)?;
     let listener = tcp::listen(address, congestion)
@@ -120,20 +123,25 @@ fn serve(args: &ServeArgs) -> anyhow::Result<u8> {
         true => say!("{}", json!({"ready": true, "addresses": [address.to_string()]})),
         false => say!("ready: {address}"),
     }
-    let far = Far { congestion, pacing: !args.no_pacing, pins: &args.pin, trace: trace.as_deref() };
+    let far = Far { congestion, pacing: args.sending.pacing(), pins: &args.pin, trace: trace.as_deref() };
     stream::serve(&listener, &signals, &far)?;
     Ok(DONE)
 }
 
 fn measure(near: Near) -> anyhow::Result<u8> {
-    let Near { far, time, warmup, reverse, streams, tune, pin, buffer, session, trace, json } = near;
+    let Near { far, time, warmup, reverse, streams, tune, pin, buffer, timeout, sending, trace, json } = near;
     let far = far.ok_or_else(|| Exit::usage("expected the far end's ADDR:PORT, or serve; see --help"))?;
     if warmup >= time {
         let (warmup, time) = (format_delay(warmup), format_delay(time));
         return Err(Exit::usage(format!("--warmup {warmup} leaves nothing of --time {time} to be counted")));
     }
-    let address = addresses(&far).map_err(Exit::usage)?[0];
-    let options = Options { trace: trace_dir(trace)?, ..session.options()? };
+    if reverse && sending.pacing() != Pacing::Follow {
+        return Err(Exit::usage(
+            "with --reverse the far end sends: give --pace or --no-pacing to its farlun stream serve",
+        ));
+    }
+    let address = addresses(&far, PORT).map_err(Exit::usage)?[0];
+    let options = Options { trace: trace_dir(trace)?, ..sending.options(timeout) };
     check_congestion(options.congestion.as_deref())?;
     check_pins(&pin)?;
     // Filled with something, since pages of zeros would all be the same one.

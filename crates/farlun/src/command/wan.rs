@@ -190,7 +190,11 @@ fn emulate(args: WanArgs, capturing: Option<&Capturing>) -> anyhow::Result<u8> {
         | WanError::RouteTaken { .. } => Exit::usage(exit::sentence(&error.into())),
         error => error.into(),
     })?;
-    let tapped = tapped?;
+    // What COMMAND said and what it came to is told also if the capture of it failed.
+    let (tapped, untapped) = match tapped {
+        Ok(tapped) => (tapped, None),
+        Err(error) => (None, Some(error)),
+    };
     if is_json {
         let mut document = serde_json::to_value(&outcome)?;
         if let Some(tapped) = &tapped {
@@ -202,18 +206,22 @@ fn emulate(args: WanArgs, capturing: Option<&Capturing>) -> anyhow::Result<u8> {
     }
     tapped.iter().for_each(captured::warn);
     if let Some(KernelTraced { lost_events: lost @ 1.., .. }) = outcome.kernel {
-        eprintln!(
+        note!(
             "farlun: {lost} events of the kernel are missing in kernel.parquet: it was too busy to be recorded"
         );
     }
+    if let Some(error) = untapped {
+        return Err(error.into());
+    }
+    tapped.as_ref().map_or(Ok(()), captured::whole)?;
     let verdict = &outcome.validity.asked;
     if !verdict.ok {
-        eprintln!("farlun: the run is not valid: {}", verdict.sentence());
+        note!("farlun: the run is not valid: {}", verdict.sentence());
         return Ok(exit::INVALID);
     }
     let mut code = outcome.near.exit_code;
     for role in outcome.others.iter().filter(|role| role.is_near() && role.failed_by_itself()) {
-        eprintln!("farlun: the command in {} ended with exit code {}", role.host, role.exit_code);
+        note!("farlun: the command in {} ended with exit code {}", role.host, role.exit_code);
         code = if code == exit::DONE { exit::FAILED } else { code };
     }
     Ok(code)

@@ -30,8 +30,8 @@ const WAITING_MAX: usize = 2 * STREAMS_MAX as usize;
 pub(crate) struct Far<'a> {
     /// Congestion control of what is sent; the system's if `None`.
     pub(crate) congestion: Option<&'a str>,
-    /// Whether what is sent is paced.
-    pub(crate) pacing: bool,
+    /// How what is sent is paced.
+    pub(crate) pacing: Pacing,
     /// CPUs that threads are pinned to, in turn.
     pub(crate) pins: &'a [usize],
     /// Where the table goes, if anywhere.
@@ -64,7 +64,7 @@ pub(crate) fn serve(listener: &TcpListener, signals: &EndSignals, far: &Far<'_>)
                 scope.spawn(|| {
                     let peer = arrival.peer;
                     if let Err(error) = serve_one(arrival, far, signals, table.as_ref()) {
-                        eprintln!("farlun stream: {peer}: {error:#}");
+                        note!("farlun stream: {peer}: {error:#}");
                     }
                 });
             }
@@ -128,7 +128,7 @@ impl<'a> Gathering<'a> {
         let before = self.waiting.len();
         self.waiting.retain(|arrival| arrival.hello.run != run);
         let found = before - self.waiting.len();
-        eprintln!(
+        note!(
             "farlun stream: {peer}: {found} of {streams} streams came within {PATIENCE:?}; they are closed"
         );
     }
@@ -144,12 +144,10 @@ impl<'a> Gathering<'a> {
         };
         match hear(&stream) {
             _ if self.waiting.len() >= WAITING_MAX => {
-                eprintln!(
-                    "farlun stream: {peer}: {WAITING_MAX} streams wait already; the connection is closed"
-                );
+                note!("farlun stream: {peer}: {WAITING_MAX} streams wait already; the connection is closed");
             }
             Ok(hello) => self.waiting.push(Arrival { stream, peer, hello }),
-            Err(error) => eprintln!("farlun stream: {peer}: {error:#}"),
+            Err(error) => note!("farlun stream: {peer}: {error:#}"),
         }
         Ok(())
     }
@@ -195,7 +193,7 @@ fn serve_one(
         signals: Some(signals),
         warmup: Duration::ZERO,
         time: hello.time,
-        pacing: if far.pacing { Pacing::Follow } else { Pacing::Off },
+        pacing: far.pacing,
         table,
     };
     let mut flow = Flow::new(stream, setup, &silent)?;

@@ -170,7 +170,8 @@ impl Parts<'_> {
                 }
             }
         }
-        self.sockets(&mut words, load, &host_name("far", n));
+        let sends = !matches!(load.kind, LoadKind::Stream { direction: Direction::NearToFar });
+        self.sockets(&mut words, load, &host_name("far", n), sends);
         quoted(&words.0)
     }
 
@@ -221,7 +222,8 @@ impl Parts<'_> {
                 words.push(["--seed", &(self.seed + u64::from(role.near + n) - 1).to_string()]);
             }
         }
-        self.sockets(&mut words, load, &host);
+        let sends = !matches!(load.kind, LoadKind::Stream { direction: Direction::FarToNear });
+        self.sockets(&mut words, load, &host, sends);
         words.0
     }
 
@@ -234,10 +236,12 @@ impl Parts<'_> {
         }
     }
 
-    fn sockets(&self, words: &mut Words, load: &Load, host: &str) {
+    /// `sends` says that data of the load goes out at this end.
+    fn sockets(&self, words: &mut Words, load: &Load, host: &str, sends: bool) {
         words.push(["--cc", &load.congestion]);
         match load.pacing {
             Pacing::Follow => {}
+            _ if !sends => {}
             Pacing::AtMost(rate) => words.push(["--pace", &exact::rate(rate)]),
             Pacing::Off => words.push(["--no-pacing"]),
         }

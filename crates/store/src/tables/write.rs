@@ -3,7 +3,8 @@
 //! Rows are kept as columns until a group is full; encoding a full group takes some tens of
 //! milliseconds. Whoever cannot pause that long hands its rows to a [`super::Recorder`] instead.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
+use std::io::{self, ErrorKind};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,8 +48,8 @@ impl<R: Row> Writer<R> {
     pub(super) fn with_notes(path: &Path, notes: &[(&str, u64)]) -> Result<Writer<R>, TableError> {
         let path = path.to_owned();
         let partial = partial_name(&path);
-        let file =
-            File::create(&partial).map_err(|source| TableError::File { path: partial.clone(), source })?;
+        let failed = |source| TableError::File { path: partial.clone(), source };
+        let file = fresh(&partial).map_err(failed)?;
         let file = schema::parquet_schema::<R>()
             .and_then(|schema| SerializedFileWriter::new(file, schema, Arc::new(properties::<R>(notes))))
             .map_err(|source| TableError::Parquet { path: partial.clone(), source })?;
@@ -141,6 +142,23 @@ impl<R: Row> Sink<R> for Writer<R> {
     }
 }
 
+/// A new file, locked for as long as it is open. What an earlier run has left there goes; a link is not followed.
+fn fresh(path: &Path) -> io::Result<File> {
+    if std::fs::symlink_metadata(path).is_ok_and(|left| left.is_file())
+        && matches!(File::open(path)?.try_lock(), Err(TryLockError::WouldBlock))
+    {
+        return Err(io::Error::new(ErrorKind::ResourceBusy, "another process is writing this table"));
+    }
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = File::create_new(path)?;
+    // Where there are no locks nobody is kept away.
+    let _ = file.try_lock();
+    Ok(file)
+}
+
 fn partial_name(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".partial");
@@ -149,8 +167,7 @@ fn partial_name(path: &Path) -> PathBuf {
 
 /// Times and counters grow, so their differences are small: delta encoding. The rest repeats: dictionary.
 fn properties<R: Row>(notes: &[(&str, u64)]) -> WriterProperties {
-    let command_line =
-        std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
+    let command_line = event::shown_words(std::env::args_os()).join(" ");
     let entry = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
     let mut metadata = vec![
         entry("farlun.version", env!("CARGO_PKG_VERSION").to_owned()),

@@ -18,9 +18,10 @@ pub struct Luns {
 }
 
 /// Whether each of these LUNs keeps its reservations in a file of its own.
-pub(crate) fn check_reservations<'a>(
-    specs: impl Iterator<Item = (&'a u16, &'a LunSpec)>,
-) -> Result<(), LunError> {
+///
+/// # Errors
+/// Two that share one.
+pub fn check_reservations<'a>(specs: impl Iterator<Item = (&'a u16, &'a LunSpec)>) -> Result<(), LunError> {
     let mut keepers = BTreeMap::new();
     for (&number, spec) in specs {
         let Some(path) = Keeper::place(&spec.source, &spec.options) else { continue };

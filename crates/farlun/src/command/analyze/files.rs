@@ -14,6 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use wire::pcap::Packet;
 
 use crate::exit::Exit;
+use crate::output;
 
 /// A capture and the files it was read from.
 pub(super) struct Read {
@@ -117,7 +118,7 @@ pub(super) fn in_folder(
         words.extend(read.interfaces.iter().flat_map(|name| ["--interface".to_owned(), name.clone()]));
         words.extend(["--out".to_owned(), folder.to_string_lossy().into_owned()]);
         let page = page(read, &lab::quoted(&words))?;
-        std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
+        output::write(&path, page.as_bytes())?;
         pages.push(path);
     }
     Ok(pages)

@@ -1,8 +1,10 @@
 //! Rows of a capture as lines on standard output, fields between tabs.
 
-use std::io::{BufWriter, Write, stdout};
+use std::io::{BufWriter, ErrorKind, Write, stdout};
 
 use analysis::capture::{CommandRow, Listener, PacketRow, PduRow};
+
+use crate::exit;
 
 /// What the lines are of.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -15,7 +17,7 @@ pub(super) enum List {
     Commands,
 }
 
-/// Rows as lines on standard output. Whoever reads them may have had enough: the rest is then said to nobody.
+/// Rows as lines on standard output. Whoever reads them may have had enough, and then nothing is left to do.
 pub(super) struct Lines {
     list: List,
     out: BufWriter<std::io::Stdout>,
@@ -42,15 +44,20 @@ impl Lines {
     fn line(&mut self, what: std::fmt::Arguments<'_>) {
         if self.failed.is_none() {
             self.failed = writeln!(self.out, "{what}").err();
+            self.end_unread();
+        }
+    }
+
+    fn end_unread(&self) {
+        if self.failed.as_ref().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+            std::process::exit(exit::DONE.into());
         }
     }
 
     pub(super) fn finish(mut self) -> std::io::Result<()> {
-        let error = self.failed.take().or_else(|| self.out.flush().err());
-        match error {
-            Some(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error),
-            _ => Ok(()),
-        }
+        self.failed = self.failed.take().or_else(|| self.out.flush().err());
+        self.end_unread();
+        self.failed.take().map_or(Ok(()), Err)
     }
 }
 

@@ -65,6 +65,15 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
         }
         return lists(&files, &interfaces, list);
     }
+    let twice = [("--out", out.is_some()), ("--packets", packets.is_some())];
+    if let Some((flag, _)) = twice.iter().find(|(_, is_asked)| *is_asked)
+        && let Some(pipe) = files.iter().find(|path| path.exists() && !path.is_file())
+    {
+        return Err(Exit::usage(format!(
+            "{flag} reads twice, and {} is no regular file; keep what comes in one first",
+            pipe.display()
+        )));
+    }
     let points = if out.is_some() { GAPS } else { 0 };
     let captures = files::read(&files, &interfaces, points, &mut ())?;
     let pages = match &out {
@@ -107,16 +116,16 @@ fn lists(files: &[PathBuf], interfaces: &[String], list: List) -> anyhow::Result
     for read in &captures {
         let (name, capture) = (files::names(&read.paths), &read.capture);
         if let Some(cut) = &capture.cut {
-            eprintln!("farlun: {name} was read up to a cut: {cut}");
+            note!("farlun: {name} was read up to a cut: {cut}");
         }
         if capture.connections.iter().any(|connection| !connection.also_at.is_empty()) {
-            eprintln!(
+            note!(
                 "farlun: connections of {name} passed several interfaces, and rows of all of them are listed: the last \
                  column says which, --interface takes one"
             );
         }
         if let Some(again) = again(read, &captures) {
-            eprintln!("farlun: {name}: {again}");
+            note!("farlun: {name}: {again}");
         }
     }
     Ok(exit::DONE)
@@ -140,10 +149,7 @@ fn table(folder: &Path, captures: &[Read]) -> anyhow::Result<Table> {
             "--packets writes the table of one capture, and these files are {found}"
         )));
     };
-    match read.paths.iter().find(|path| !path.is_file()) {
-        Some(pipe) => Err(Exit::usage(format!("--packets reads twice, and {} is no file", pipe.display()))),
-        None => packets::write(folder, read),
-    }
+    packets::write(folder, read)
 }
 
 /// The page of a capture; its packets are read a second time.

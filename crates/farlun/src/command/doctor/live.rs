@@ -13,10 +13,13 @@ use event::{Bytes, Op, format_delay, parse_delay};
 use initiator::{Options, Shape};
 use lab::Pacing;
 use lab::doctor::{Caller, Patient, Ran, Record, treat};
+use net::EndSignals;
 use proto::params::Wishes;
 
 use super::steps;
+use super::temporary::Temporary;
 use crate::command::bench;
+use crate::command_line::command_line;
 use crate::exit::{DONE, Exit};
 use crate::session::{BulkArgs, close, open_many};
 
@@ -107,6 +110,8 @@ pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8
         },
         warmup: WARM_UP,
     };
+    // Before any thread starts: threads inherit which signals are taken over.
+    let signals = args.out.is_none().then(EndSignals::take_over).transpose().context("take over signals")?;
     // What is not there, or not for us, is said before anything is made.
     let disk = crate::session::open(url, &options)?;
     let rtt = disk.session().min_rtt().unwrap_or_default();
@@ -114,17 +119,15 @@ pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8
     bench::check_block(caller.block_bytes, &disk)?;
     caller.warmup += rtt * WARM_UP_ROUND_TRIPS;
     close(disk)?;
-    let kept = args.out.clone();
-    let out = args.out.unwrap_or_else(temporary);
-    let _temporary = Temporary(kept.is_none().then(|| out.clone()));
+    let temporary = signals.map(Temporary::create).transpose().context("make a temporary directory")?;
+    let kept = args.out;
+    let out = kept.as_deref().or(temporary.as_ref().map(Temporary::path));
+    let Some(out) = out else { unreachable!("what is not kept is temporary") };
     // As it is shown, a URL has no secret.
     let shown = crate::session::url(url)?.to_string();
-    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    let words = words.map(|word| if word == url { shown.clone() } else { word });
-    let words: Vec<String> = std::iter::once("farlun".to_owned()).chain(words).collect();
     let commit = option_env!("FARLUN_COMMIT").map(str::to_owned);
-    let begun = lab::begun(lab::quoted(&words), env!("CARGO_PKG_VERSION").to_owned(), commit);
-    let record = Record::create(&out, begun).map_err(|error| match error {
+    let begun = lab::begun(command_line(), env!("CARGO_PKG_VERSION").to_owned(), commit);
+    let record = Record::create(out, begun).map_err(|error| match error {
         error @ (lab::LabError::NotEmpty(_) | lab::LabError::Begun(_)) => Exit::usage(error),
         other => other.into(),
     })?;
@@ -257,23 +260,4 @@ impl Patient for Live<'_> {
 fn has_small_bursts(wishes: &Wishes) -> bool {
     let bursts = |w: &Wishes| (w.initial_r2t, w.max_burst_len, w.first_burst_len, w.max_outstanding_r2t);
     bursts(wishes) != bursts(&Wishes::default())
-}
-
-/// A directory that nobody else has.
-fn temporary() -> PathBuf {
-    let mut random = [0; 8];
-    net::random::fill(&mut random);
-    std::env::temp_dir().join(format!("farlun-doctor-{:016x}", u64::from_le_bytes(random)))
-}
-
-/// A run directory that is gone in the end.
-struct Temporary(Option<PathBuf>);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // What is left behind lies among the temporary files.
-            let _ = std::fs::remove_dir_all(path);
-        }
-    }
 }

@@ -4,10 +4,13 @@
 mod live;
 mod recorded;
 mod steps;
+mod temporary;
 
 use std::path::Path;
 
 use clap::Args;
+
+use crate::exit::Exit;
 
 /// Say what limits a load, what shows it, what to change and what that would gain
 ///
@@ -38,6 +41,20 @@ pub(crate) struct DoctorArgs {
 pub(crate) fn run(args: DoctorArgs) -> anyhow::Result<u8> {
     match args.what.starts_with("iscsi://") {
         true => live::run(&args.what, args.live, args.json),
-        false => recorded::run(Path::new(&args.what), args.json),
+        false => {
+            expect_no_load(&args.what)?;
+            recorded::run(Path::new(&args.what), args.json)
+        }
+    }
+}
+
+/// What was recorded is not loaded again: flags of the load would be for nothing.
+fn expect_no_load(what: &str) -> anyhow::Result<()> {
+    let words = std::env::args_os().skip(2).map(|word| word.to_string_lossy().into_owned());
+    match words.filter(|word| word.starts_with('-')).find(|word| word != "--json" && word != "--") {
+        Some(flag) => Err(Exit::usage(format!(
+            "{flag} is for a load on a target, iscsi://…; '{what}' is taken for a run"
+        ))),
+        None => Ok(()),
     }
 }

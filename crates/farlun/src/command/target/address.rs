@@ -5,15 +5,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use proto::name;
 
 /// The port that iSCSI has at IANA.
-const PORT: u16 = 3260;
+pub(super) const ISCSI_PORT: u16 = 3260;
 /// The longest name (RFC 7143 section 4.2.7.1). Bytes.
 const NAME_MAX_BYTES: usize = 223;
 
-/// The addresses that `ADDR:PORT`, or only an address with the default port, stands for.
-pub(crate) fn addresses(text: &str) -> Result<Vec<SocketAddr>, String> {
+/// The addresses that `ADDR:PORT`, or only an address with the usual port, stands for.
+pub(crate) fn addresses(text: &str, usual_port: u16) -> Result<Vec<SocketAddr>, String> {
     let bare = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     let found = match (bare, text.strip_prefix(':')) {
-        (Ok(ip), _) => Ok(vec![SocketAddr::new(ip, PORT)]),
+        (Ok(ip), _) => Ok(vec![SocketAddr::new(ip, usual_port)]),
         (_, Some(port)) => match port.parse() {
             Ok(port) => Ok(vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)]),
             Err(_) => Err("the port is no number from 0 to 65535".to_owned()),
@@ -21,14 +21,29 @@ pub(crate) fn addresses(text: &str) -> Result<Vec<SocketAddr>, String> {
         _ => text.to_socket_addrs().map(Iterator::collect).map_err(|error| error.to_string()),
     };
     found.map_err(|error| {
-        format!("'{text}': {error}; expected ADDR:PORT such as 127.0.0.1:3260 or [::1]:3260")
+        format!("'{text}': {error}; expected ADDR:PORT such as 127.0.0.1:{usual_port} or [::1]:{usual_port}")
     })
 }
 
-/// An address that is there more than once; several ports that the kernel picks are several.
-pub(super) fn twice(addresses: &[SocketAddr]) -> Option<&SocketAddr> {
-    let fixed = || addresses.iter().filter(|address| address.port() != 0);
-    fixed().find(|address| fixed().filter(|other| other == address).count() > 1)
+/// Why all of these cannot be listened on; several ports that the kernel picks are several.
+pub(super) fn clash(addresses: &[SocketAddr]) -> Option<String> {
+    addresses.iter().enumerate().find_map(|(n, address)| {
+        let same_port = |other: &&SocketAddr| other.port() == address.port() && address.port() != 0;
+        let mut others = addresses[n + 1..].iter().filter(same_port);
+        others.find_map(|other| {
+            let is_of_all = |one: &SocketAddr| one.ip().is_unspecified();
+            match (is_of_all(address), is_of_all(other)) {
+                _ if address == other => Some(format!("{address} is there twice; leave one out")),
+                (true, _) if address.is_ipv4() == other.is_ipv4() => Some(covers(address, other)),
+                (_, true) if address.is_ipv4() == other.is_ipv4() => Some(covers(other, address)),
+                _ => None,
+            }
+        })
+    })
+}
+
+fn covers(all: &SocketAddr, one: &SocketAddr) -> String {
+    format!("{all} is {one} too; leave one out")
 }
 
 /// An iSCSI name in the form in which names are compared. Its form is checked, not what its authority made of it.
@@ -70,11 +85,26 @@ mod tests {
             ("[::1]", "[::1]:3260"),
             ("[::]:3261", "[::]:3261"),
         ] {
-            assert_eq!(addresses(text).unwrap(), [expected.parse().unwrap()], "{text}");
+            assert_eq!(addresses(text, ISCSI_PORT).unwrap(), [expected.parse().unwrap()], "{text}");
         }
         for text in [":x", "127.0.0.1:99999", "", "127.0.0.1:"] {
-            let error = addresses(text).unwrap_err();
+            let error = addresses(text, ISCSI_PORT).unwrap_err();
             assert!(error.contains("expected ADDR:PORT"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_listened_on_together() {
+        for (texts, expected) in [
+            (["0.0.0.0:3260", "127.0.0.1:3260"], Some("0.0.0.0:3260 is 127.0.0.1:3260 too; leave one out")),
+            (["[::1]:3260", "[::]:3260"], Some("[::]:3260 is [::1]:3260 too; leave one out")),
+            (["127.0.0.1:7", "127.0.0.1:7"], Some("127.0.0.1:7 is there twice; leave one out")),
+            (["0.0.0.0:3260", "127.0.0.1:3261"], None),
+            (["0.0.0.0:0", "127.0.0.1:0"], None),
+            (["0.0.0.0:3260", "[::1]:3260"], None),
+        ] {
+            let found = texts.map(|text| text.parse().unwrap());
+            assert_eq!(clash(&found).as_deref(), expected);
         }
     }
 

@@ -1,13 +1,14 @@
 //! `--check`: everything that can be wrong before the first connection, without serving and without changing
 //! anything. What it says on standard output is what would be served.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use control::Choice;
 use serde_json::{Value, json};
 
-use target::lun::{Lun, LunError};
+use target::lun::{Lun, LunError, LunSpec, Source, check_reservations};
 use target::{Compat, Config};
 
 use super::args::TargetArgs;
@@ -26,7 +27,7 @@ pub(super) fn run(args: &TargetArgs, found: Result<Settings, SettingsError>) -> 
         (Ok((settings, luns)), true) => say!("{}", document(&settings, &luns)),
         (Ok((settings, luns)), false) => {
             for warning in &settings.warnings {
-                eprintln!("farlun: {warning}");
+                note!("farlun: {warning}");
             }
             say!("{}", words(&settings, &luns).trim_end());
         }
@@ -47,10 +48,14 @@ struct Checked {
     len_bytes: Option<u64>,
 }
 
-/// Opens every LUN for a moment.
+/// Opens every LUN for a moment, and takes no memory for it: a target that runs may have most of it.
 fn luns(config: &Config) -> Result<Vec<Checked>, String> {
-    let open = |(number, spec): (&u16, &target::lun::LunSpec)| {
-        let len_bytes = match Lun::open(spec, *number, &config.iqn) {
+    check_reservations(config.luns.iter()).map_err(|error| error.to_string())?;
+    alone(config)?;
+    let open = |(number, spec): (&u16, &LunSpec)| {
+        let mut light = spec.clone();
+        light.options.prealloc = false;
+        let len_bytes = match Lun::open(&light, *number, &config.iqn) {
             Ok(lun) => Some(lun.len_bytes()),
             Err(error) if is_in_use(&error) => None,
             Err(error) => return Err(error.to_string()),
@@ -58,6 +63,24 @@ fn luns(config: &Config) -> Result<Vec<Checked>, String> {
         Ok(Checked { number: *number, spec: spec.to_string(), len_bytes })
     };
     config.luns.iter().map(open).collect()
+}
+
+/// Whether each LUN that is written has its store to itself. That a store is in use now says nothing of it.
+fn alone(config: &Config) -> Result<(), String> {
+    let mut stores: BTreeMap<PathBuf, (u16, bool)> = BTreeMap::new();
+    for (&number, LunSpec { source, options }) in &config.luns {
+        let (Source::File { path } | Source::Block { path }) = source else { continue };
+        let Ok(path) = path.canonicalize() else { continue };
+        let shown = path.display().to_string();
+        if let Some((other, is_read_only)) = stores.insert(path, (number, options.read_only))
+            && !(is_read_only && options.read_only)
+        {
+            return Err(format!(
+                "LUNs {other} and {number} are both {shown}; only such that are read-only may share a store"
+            ));
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn is_in_use(error: &LunError) -> bool {

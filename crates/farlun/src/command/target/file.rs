@@ -14,7 +14,7 @@ use proto::login::{ChapTarget, Credentials, Secret};
 use target::Compat;
 use target::lun::{LUNS_MAX, LunSpec};
 
-use super::address::{addresses, node_name, twice};
+use super::address::{ISCSI_PORT, addresses, clash, node_name};
 use super::args::weight;
 use crate::secrets::SecretFile;
 use crate::session::DigestWish;
@@ -135,7 +135,7 @@ fn text_of(value: &Scalar) -> Result<String, String> {
 fn listen(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<SocketAddr> {
     let mut found = Vec::new();
     for (value, span) in entry.list(problems) {
-        match value.text().and_then(addresses) {
+        match value.text().and_then(|text| addresses(text, ISCSI_PORT)) {
             Ok(addresses) => found.extend(addresses),
             Err(text) => problems.at(&span, format!("listen: {text}")),
         }
@@ -143,8 +143,8 @@ fn listen(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<SocketAddr> {
     if found.is_empty() && problems.is_empty() {
         problems.at(&entry.span, "listen: no address; leave the key out to listen on 127.0.0.1:3260");
     }
-    if let Some(address) = twice(&found) {
-        problems.at(&entry.span, format!("listen: {address} is there twice"));
+    if let Some(clash) = clash(&found) {
+        problems.at(&entry.span, format!("listen: {clash}"));
     }
     found
 }

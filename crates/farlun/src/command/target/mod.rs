@@ -32,7 +32,7 @@ pub(crate) fn run(args: TargetArgs) -> anyhow::Result<u8> {
     }
     let Settings { config, warnings, .. } = settings.map_err(Exit::usage)?;
     for warning in &warnings {
-        eprintln!("farlun: {warning}");
+        note!("farlun: {warning}");
     }
     if let Some(dir) = &config.trace {
         check::trace(dir).map_err(Exit::usage)?;

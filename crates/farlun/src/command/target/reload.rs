@@ -1,8 +1,5 @@
 //! The configuration again, on SIGHUP: read with the same flags, and what came of it in words or as JSON.
 
-use std::fmt::Display;
-use std::io::{Write, stderr, stdout};
-
 use serde_json::json;
 
 use target::{Config, Reload, Reloaded};
@@ -13,34 +10,24 @@ use super::settings::Settings;
 impl Reload for TargetArgs {
     fn read(&self) -> Result<Config, String> {
         let settings = Settings::of(self).map_err(|error| error.to_string())?;
-        settings.warnings.iter().for_each(complain);
+        settings.warnings.iter().for_each(|warning| note!("farlun: {warning}"));
         Ok(settings.config)
     }
 
     fn tell(&self, outcome: Result<&Reloaded, &str>) {
         match outcome {
             Ok(reloaded) => {
-                reloaded.stays.iter().for_each(complain);
-                say(&if self.json { document(reloaded) } else { words(reloaded) });
+                reloaded.stays.iter().for_each(|stays| note!("farlun: {stays}"));
+                say!("{}", if self.json { document(reloaded) } else { words(reloaded) });
             }
             Err(error) => {
-                complain(format!("nothing is changed: {error}"));
+                note!("farlun: nothing is changed: {error}");
                 if self.json {
-                    say(&json!({"reload": true, "ok": false, "error": error}).to_string());
+                    say!("{}", json!({"reload": true, "ok": false, "error": error}));
                 }
             }
         }
     }
-}
-
-// That nobody listens is no reason to stop serving.
-
-fn say(text: &str) {
-    let _ = writeln!(stdout(), "{text}");
-}
-
-fn complain(text: impl Display) {
-    let _ = writeln!(stderr(), "farlun: {text}");
 }
 
 fn document(reloaded: &Reloaded) -> String {

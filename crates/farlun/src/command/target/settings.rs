@@ -13,7 +13,7 @@ use engine::Pacing;
 use target::Config;
 use target::lun::LunSpec;
 
-use super::address::{addresses, default_iqn, node_name, twice};
+use super::address::{ISCSI_PORT, addresses, clash, default_iqn, node_name};
 use super::args::TargetArgs;
 use super::file::{self, FromFile};
 use crate::secrets::SecretFile;
@@ -68,13 +68,13 @@ impl Settings {
         };
         let mut listen = Vec::new();
         for text in &args.listen {
-            listen.extend(addresses(text).map_err(|error| format!("--listen {error}"))?);
+            listen.extend(addresses(text, ISCSI_PORT).map_err(|error| format!("--listen {error}"))?);
         }
-        if let Some(address) = twice(&listen) {
-            return Err(SettingsError::Other(format!("--listen {address} is there twice; leave one out")));
+        if let Some(clash) = clash(&listen) {
+            return Err(SettingsError::Other(format!("--listen: {clash}")));
         }
         if listen.is_empty() {
-            let usual = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 3260);
+            let usual = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), ISCSI_PORT);
             listen = file.listen.unwrap_or_else(|| vec![usual]);
         }
         let chap = match &args.chap_secret_file {

@@ -107,7 +107,7 @@ pub(crate) fn run(args: TopArgs) -> anyhow::Result<u8> {
         if screen.is_none() {
             print(&mut watch, now.since(began), json)?;
         }
-        if once {
+        if once || !crate::say::is_read() {
             return Ok(exit::DONE);
         }
     }

@@ -26,7 +26,7 @@ pub(super) struct SelftestArgs {
 pub(super) fn run(args: &SelftestArgs) -> anyhow::Result<u8> {
     super::own_namespaces()?;
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
-    let found: Result<SelfTest, WanError> = selftest(effort, &mut |what| eprintln!("measuring {what}"));
+    let found: Result<SelfTest, WanError> = selftest(effort, &mut |what| note!("measuring {what}"));
     let found = found?;
     if args.json {
         say!("{}", serde_json::to_string(&found)?);
@@ -34,7 +34,7 @@ pub(super) fn run(args: &SelftestArgs) -> anyhow::Result<u8> {
         show(&found);
     }
     for reason in &found.reasons {
-        eprintln!("farlun: {reason}");
+        note!("farlun: {reason}");
     }
     Ok(match (found.valid, found.ok()) {
         (false, _) => exit::INVALID,
