@@ -159,7 +159,7 @@ impl Tour {
         for entry in entries {
             let cell = dir.cell(&entry.dir)?;
             let (load, point) = place(entry);
-            let place = cells.iter().position(|c| c.slug == entry.slug && c.point == point);
+            let place = cells.iter().position(|c| c.slug == entry.slug && c.load == load && c.point == point);
             let place = place.unwrap_or_else(|| {
                 cells.push(CellResult { slug: entry.slug.clone(), load, point, ..CellResult::default() });
                 cells.len() - 1
@@ -310,16 +310,20 @@ fn measure(
     put(values, "connections", load.connections.map(|connections| connections as f64));
     if let Some(table) = sockets {
         repeat.connections = sockets::connections(table, whole, load.block_bytes);
+        let sender = ends::sender(load);
+        // Who received does not know what was sent again, or cut.
+        let is_told = sender.is_some_and(|sender| table.host.contains(&sender));
+        let told = |count: u64| is_told.then_some(count as f64);
         let retransmitted: u64 = repeat.connections.iter().map(|c| c.retransmitted_packets).sum();
-        put(values, "retransmitted", Some(retransmitted as f64));
-        let windows = ends::sender(load).and_then(|sender| ends::windows(table, sender, window));
+        put(values, "retransmitted", told(retransmitted));
+        let windows = sender.and_then(|sender| ends::windows(table, sender, window));
         put(values, "window_sender", windows.map(|windows| windows.sender_bytes));
         put(values, "window_receiver", windows.and_then(|windows| windows.receiver_bytes));
         let local_cuts: u64 = repeat.connections.iter().map(|c| c.cuts.local).sum();
-        put(values, "local_cuts", Some(local_cuts as f64));
+        put(values, "local_cuts", told(local_cuts));
         let by_path = |cuts: &Cuts| cuts.mark + cuts.loss + cuts.timeout;
         let other_cuts: u64 = repeat.connections.iter().map(|c| by_path(&c.cuts)).sum();
-        put(values, "other_cuts", Some(other_cuts as f64));
+        put(values, "other_cuts", told(other_cuts));
     }
     let op = if load.op == Op::Write.name() { Op::Write } else { Op::Read };
     let base_rtt_s = turnaround::base_rtt_s(load, sockets, path);

@@ -29,6 +29,7 @@ pub(crate) struct Emulator {
     drops: Drops,
     /// Namespaces that are the run's alone.
     inodes: Vec<u64>,
+    processors: Processors,
     meter: Option<Meter>,
     machine: Option<Machine>,
     _aside: Aside,
@@ -86,6 +87,7 @@ impl Emulator {
             drops_before: Drops::default(),
             drops: Drops::default(),
             inodes,
+            processors,
             meter: None,
             machine: None,
             _aside: aside,
@@ -95,7 +97,7 @@ impl Emulator {
     /// COMMAND starts: packets count from here.
     pub(crate) fn begin(&mut self) -> Result<(), WanError> {
         self.drops_before = self.device_drops()?;
-        self.meter = Some(Meter::start(&self.inodes));
+        self.meter = Some(Meter::start(&self.inodes, &self.processors));
         let now = clock::now();
         self.window.begin(now);
         self.signals.begin(now);

@@ -13,6 +13,8 @@ use event::Instant;
 use net::clock;
 use net::namespace::members;
 
+use crate::processors::Processors;
+
 /// The kernel counts time in hundredths of a second for users, whatever its own tick (USER_HZ, proc_stat(5)).
 const TICK_MS: u64 = 10;
 /// Over less time than this the ticks are too coarse to tell.
@@ -33,9 +35,9 @@ const IDLE_ENOUGH: f64 = 1.0;
 pub(crate) struct Machine {
     /// Kept busy by others.
     pub(crate) others_busy: f64,
-    /// Idle.
+    /// Idle, of those that its commands might use.
     pub(crate) idle: f64,
-    /// All that the run might use.
+    /// All that the run might use, that which moves its packets too.
     pub(crate) cpus: usize,
     /// For how long.
     pub(crate) elapsed: Duration,
@@ -44,13 +46,16 @@ pub(crate) struct Machine {
 /// Times from a moment on.
 pub(crate) struct Meter {
     since: Instant,
+    processors: Processors,
     then: Option<Times>,
 }
 
 /// Times since the machine started, or since the processes did.
 #[derive(Default)]
 struct Times {
+    /// Of the processors that commands run on, and of that which moves packets alone.
     idle: Duration,
+    idle_aside: Duration,
     cpus: usize,
     /// Of this process, of its children that have ended, and of everybody in the run's namespaces.
     run: Duration,
@@ -80,23 +85,24 @@ impl Machine {
 
 impl Meter {
     /// Begins; the run's commands are in the network namespaces with these inodes.
-    pub(crate) fn start(namespaces: &[u64]) -> Meter {
-        Meter { since: clock::now(), then: Times::read(namespaces) }
+    pub(crate) fn start(namespaces: &[u64], processors: &Processors) -> Meter {
+        let then = Times::read(namespaces, processors);
+        Meter { since: clock::now(), processors: processors.clone(), then }
     }
 
     /// What the machine did since; `None` if the kernel does not tell.
     pub(crate) fn read(&self, namespaces: &[u64]) -> Option<Machine> {
         let elapsed = clock::now().since(self.since);
-        Some(Times::between(self.then.as_ref()?, &Times::read(namespaces)?, elapsed))
+        Some(Times::between(self.then.as_ref()?, &Times::read(namespaces, &self.processors)?, elapsed))
     }
 }
 
 impl Times {
-    fn read(namespaces: &[u64]) -> Option<Times> {
-        let status = fs::read_to_string("/proc/self/status").ok()?;
-        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-        let (idle, cpus) = idle_of(&fs::read_to_string("/proc/stat").ok()?, allowed)?;
-        let mut times = Times { idle, cpus, ..Times::default() };
+    fn read(namespaces: &[u64], Processors { pump, hosts }: &Processors) -> Option<Times> {
+        let stat = fs::read_to_string("/proc/stat").ok()?;
+        let idle_aside = pump.map_or(Some(Duration::ZERO), |pump| idle_of(&stat, &[pump]))?;
+        let cpus = hosts.len() + usize::from(pump.is_some());
+        let mut times = Times { idle: idle_of(&stat, hosts)?, idle_aside, cpus, ..Times::default() };
         let (kthreadd, own, inside) = (kthreadd(), std::process::id(), members(namespaces));
         let names = fs::read_dir("/proc").ok()?.flatten().map(|entry| entry.file_name());
         for pid in names.filter_map(|name| name.to_str()?.parse::<u32>().ok()) {
@@ -121,8 +127,9 @@ impl Times {
         let of_kernel = |(pid, used): (&u32, &Duration)| Some(share(*used, *then.kernel.get(pid)?));
         let kernel: f64 = now.kernel.iter().filter_map(of_kernel).sum();
         let (idle, seen) = (share(now.idle, then.idle), share(now.others, then.others));
-        let cpus = then.cpus.min(now.cpus);
-        let missing = cpus as f64 - idle - share(now.run, then.run) - kernel - seen;
+        let cpus = then.cpus;
+        let all_idle = idle + share(now.idle_aside, then.idle_aside);
+        let missing = cpus as f64 - all_idle - share(now.run, then.run) - kernel - seen;
         let others_busy = seen + (missing - INTERRUPTS_BUSY).max(0.0);
         Machine { others_busy, idle, cpus, elapsed }
     }
@@ -135,29 +142,16 @@ fn kthreadd() -> Option<u32> {
     (comm.trim_end() == name).then_some(pid)
 }
 
-/// Idle time of the processors of a list such as `0-3,8`, and how many these are. Fields: user, nice, system, idle, iowait.
-fn idle_of(stat: &str, allowed: &str) -> Option<(Duration, usize)> {
-    let mut sums = (Duration::ZERO, 0);
-    for line in stat.lines() {
-        let Some((number, fields)) = line.strip_prefix("cpu").and_then(|rest| rest.split_once(' ')) else {
-            continue;
-        };
-        if !number.parse().is_ok_and(|number| is_listed(allowed, number)) {
-            continue;
-        }
+/// Idle time of these processors; `None` if one of them is not told of. Fields: user, nice, system, idle, iowait.
+fn idle_of(stat: &str, processors: &[usize]) -> Option<Duration> {
+    let of_one = |number: &usize| {
+        let mut lines = stat.lines().filter_map(|line| line.strip_prefix("cpu")?.split_once(' '));
+        let (_, fields) = lines.find(|(name, _)| name.parse() == Ok(*number))?;
         let times: Vec<Duration> = fields.split_whitespace().take(5).map_while(ticks).collect();
         let [_, _, _, idle, waiting] = times[..] else { return None };
-        sums = (sums.0 + idle + waiting, sums.1 + 1);
-    }
-    (sums.1 > 0).then_some(sums)
-}
-
-fn is_listed(list: &str, number: u32) -> bool {
-    list.trim().split(',').any(|part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let bounds = first.parse::<u32>().ok().zip(last.parse::<u32>().ok());
-        bounds.is_some_and(|(first, last)| (first..=last).contains(&number))
-    })
+        Some(idle + waiting)
+    };
+    processors.iter().map(of_one).sum()
 }
 
 /// A process's parent, and the time that it and its children that have ended took. See proc_pid_stat(5): the name may have
@@ -184,11 +178,11 @@ mod tests {
 
     #[test]
     fn only_the_processors_that_may_be_used_count() {
-        assert_eq!(idle_of(STAT, "\t0-1"), Some((TICK * 1087, 2)));
-        assert_eq!(idle_of(STAT, "1,10"), Some((TICK * 549, 2)));
-        assert_eq!(idle_of(STAT, "7"), None);
+        assert_eq!(idle_of(STAT, &[0, 1]), Some(TICK * 1087));
+        assert_eq!(idle_of(STAT, &[1, 10]), Some(TICK * 549));
+        assert_eq!(idle_of(STAT, &[1, 7]), None);
         for broken in ["", "cpu0 1 2 3", "cpu0 a b c d e f g", "cpux 1 2 3 4 5 6 7"] {
-            assert_eq!(idle_of(broken, "0-1"), None, "{broken:?}");
+            assert_eq!(idle_of(broken, &[0]), None, "{broken:?}");
         }
     }
 
@@ -204,7 +198,7 @@ mod tests {
     fn times(idle: u64, run: u64, others: u64, kernel: &[(u32, u64)]) -> Times {
         let s = Duration::from_secs;
         let kernel = kernel.iter().map(|(pid, used)| (*pid, s(*used))).collect();
-        Times { idle: s(idle), cpus: 2, run: s(run), others: s(others), kernel }
+        Times { idle: s(idle), idle_aside: Duration::ZERO, cpus: 2, run: s(run), others: s(others), kernel }
     }
 
     #[test]
@@ -228,6 +222,16 @@ mod tests {
         );
     }
 
+    /// The thread that moves packets had most of its own processor, and others took most of what was left for commands.
+    #[test]
+    fn what_is_missing_is_missing_of_all_processors() {
+        let then = times(100, 50, 10, &[]);
+        let now = Times { idle_aside: Duration::from_secs(2), ..times(100, 51 + 8, 10, &[]) };
+        let seen = Times::between(&then, &now, Duration::from_secs(10));
+        assert!((seen.others_busy - (0.9 - INTERRUPTS_BUSY)).abs() < 1e-9, "{seen:?}");
+        assert!(seen.trouble().is_some(), "{seen:?}");
+    }
+
     #[test]
     fn a_quarter_of_a_processor_or_a_whole_idle_one_is_no_trouble() {
         for (others_busy, idle, is_troubled) in
@@ -242,6 +246,8 @@ mod tests {
 
     #[test]
     fn this_machine_tells() {
-        assert!(Meter::start(&[]).read(&[]).is_some_and(|machine| machine.cpus > 0));
+        let processors = Processors { pump: None, hosts: net::scheduling::allowed_cpus().unwrap() };
+        let machine = Meter::start(&[], &processors).read(&[]).unwrap();
+        assert_eq!(machine.cpus, processors.hosts.len());
     }
 }

@@ -48,3 +48,9 @@ fn what_control_costs_on_a_short_line() {
     need!(path::available());
     check("short");
 }
+
+#[test]
+fn what_the_studys_control_gains() {
+    need!(path::available());
+    check("study");
+}

@@ -38,6 +38,15 @@ pub struct Bounds {
     pub most: f64,
 }
 
+/// Limiters that nothing in a plan makes: see docs/doctor.md, "The matrix".
+const NOT_PUT_IN: &[Limiter] = &[
+    Limiter::Connections,
+    Limiter::SeparateStatus,
+    Limiter::SenderCpu,
+    Limiter::ReceiverCpu,
+    Limiter::TargetQueue,
+];
+
 const KEYS: &[&str] = &["limiters", "op", "rtt", "quick", "leaves", "then", "window"];
 const OPS: &[(&str, Op)] = &[(Op::Read.name(), Op::Read), (Op::Write.name(), Op::Write)];
 
@@ -112,10 +121,14 @@ fn list<T>(
 
 fn limiter(value: &Scalar) -> Result<Limiter, String> {
     let name = value.text()?;
-    Limiter::named(name).ok_or_else(|| {
+    let limiter = Limiter::named(name).ok_or_else(|| {
         let hint = document::instead(name, LIMITERS.iter().map(|limiter| limiter.name()));
         format!("no limiter is called '{name}'{hint}")
-    })
+    })?;
+    match NOT_PUT_IN.contains(&limiter) {
+        true => Err(format!("'{name}' cannot be put into a load (docs/doctor.md, The matrix)")),
+        false => Ok(limiter),
+    }
 }
 
 fn rtt_of(value: &Scalar) -> Result<Duration, String> {

@@ -1,12 +1,13 @@
 //! An `[[expect]]` of a plan: a figure and the bound it must keep.
 
+use analysis::LINE;
 use analysis::interval::PAIRS_MIN;
 use store::manifest::Comparison;
 
 use super::Plan;
 use super::dimension::Dimension;
 use super::expression::{Expression, MetricName};
-use super::matrix::{Point, Region};
+use super::matrix::{Axis, Point, Region};
 
 /// One expectation; it becomes one check for every point of the matrix that is left.
 #[derive(Clone, PartialEq, Debug)]
@@ -41,13 +42,23 @@ impl Expect {
     pub(super) fn has_row(&self, plan: &Plan) -> bool {
         let Some((_, along)) = &self.shape else { return true };
         let Some(axis) = plan.matrix.iter().find(|axis| axis.name == *along) else { return false };
-        let varies = |name: &&MetricName| match plan.loads.iter().find(|load| load.name == name.owner) {
-            _ if name.at.iter().any(|(pinned, _)| pinned == along) => false,
+        let there = |label: &String| self.only.has(&Point(vec![(along.clone(), label.clone())]));
+        self.varies_along(axis, plan) && axis.labels().filter(there).count() > 1
+    }
+
+    /// Whether its figure may differ along an axis. A metric that has its own place on it is the same wherever the others
+    /// are. The line is that of the first load that is named.
+    pub fn varies_along(&self, axis: &Axis, plan: &Plan) -> bool {
+        let names = self.value.metrics();
+        let load_of = |name: &MetricName| plan.loads.iter().find(|load| load.name == name.owner);
+        let first = names.iter().find_map(|name| load_of(name));
+        let varies = |name: &&MetricName| match load_of(name).or(first) {
+            _ if name.at.iter().any(|(pinned, _)| *pinned == axis.name) => false,
+            Some(load) if name.owner == LINE => axis.is_path() && axis.concerns(load, &plan.backgrounds),
             Some(load) => axis.concerns(load, &plan.backgrounds),
             None => axis.is_path(),
         };
-        let there = |label: &String| self.only.has(&Point(vec![(along.clone(), label.clone())]));
-        self.value.metrics().iter().any(varies) && axis.labels().filter(there).count() > 1
+        names.iter().any(varies)
     }
 }
 

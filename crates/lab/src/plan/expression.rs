@@ -106,6 +106,8 @@ impl Node {
                     Operator::Subtract => left - right,
                     Operator::Multiply => left * right,
                     Operator::Divide => left / right,
+                    // Of a figure that is none and another, none is the larger one.
+                    Operator::Larger if left.is_nan() || right.is_nan() => f64::NAN,
                     Operator::Larger => left.max(right),
                 })
             }

@@ -180,6 +180,14 @@ impl Plan {
     }
 }
 
+/// A directory's name has a number before it, and no more than 255 bytes.
+const SLUG_MAX: usize = 100;
+
+/// FNV-1a, which is the same wherever and whenever it is asked.
+fn fnv1a(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
 impl Cell {
     /// Its name within the plan, fit for a path: `read-delay-8ms`.
     pub fn slug(&self) -> String {
@@ -192,7 +200,12 @@ impl Cell {
                 _ => slug.push('-'),
             }
         }
-        slug.trim_end_matches('-').to_owned()
+        let slug = slug.trim_end_matches('-');
+        match slug.len() {
+            0..=SLUG_MAX => slug.to_owned(),
+            // All of it is ASCII.
+            _ => format!("{}-{:08x}", &slug[..SLUG_MAX - 9], fnv1a(slug.as_bytes())),
+        }
     }
 
     /// In words: `read at delay 8ms`.

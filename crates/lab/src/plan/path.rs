@@ -121,7 +121,7 @@ impl Path {
 
     /// The path with the rate that was found for it, or with so much of it as it may have under way.
     pub fn with_found(&self, rate: BitRate) -> Path {
-        let most = self.bdp_max_bytes.filter(|_| !self.delay.is_zero()).map(|bytes| {
+        let most = self.bdp_max_bytes.filter(|_| !self.rtt().is_zero()).map(|bytes| {
             let bits_per_s = bytes as f64 * 8.0 / self.rtt().as_secs_f64();
             BitRate(bits_per_s as u64)
         });

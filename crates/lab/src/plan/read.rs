@@ -141,13 +141,20 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
         let sections = entry.sections("[[expect]]", problems);
         plan.expects = sections.iter().filter_map(|s| read_expect::expect(s, &plan, problems)).collect();
     }
-    for section in sections(top, "case", "[[case]]", problems) {
+    let cases = sections(top, "case", "[[case]]", problems);
+    for entry in ["expect", "repeats"].iter().filter_map(|key| top.entry(key)).filter(|_| !cases.is_empty()) {
+        let text = format!("a plan with cases is judged by what it finds of them: leave '{}' out", entry.key);
+        problems.at(&entry.key_span, text);
+    }
+    for section in cases {
         plan.cases.extend(Case::read(&section, problems));
         let is_alone = matches!(&plan.loads[..], [load] if matches!(load.kind, LoadKind::Bench(_)));
-        if !is_alone || !plan.matrix.is_empty() || plan.luns.len() != 1 || plan.path.back != Back::default() {
+        let is_plain = matches!(&plan.luns[..], [lun] if lun.made_bytes().is_none());
+        if !is_alone || !plan.matrix.is_empty() || !is_plain || plan.path.back != Back::default() {
             problems.at(
                 &section.span,
-                "a plan with cases has one [[load]], a bench, one [[lun]], the same line both ways and no [matrix]",
+                "a plan with cases has one [[load]], a bench, one [[lun]] that is there already, the same line both ways \
+                 and no [matrix]",
             );
         }
     }

@@ -60,7 +60,8 @@ fn empty(section: &Section<'_>, others: &[&str], problems: &mut Problems<'_>) ->
     let kind = section.required("kind", "\"bench\"", problems);
     let named = named?;
     let name = named.read(problems, name)?;
-    if TAKEN.contains(&&*name) || others.contains(&&*name) {
+    // Directories are named after loads, in small letters.
+    if TAKEN.iter().chain(others).any(|other| other.eq_ignore_ascii_case(&name)) {
         problems.at(&named.span, format!("the name '{name}' is taken; every load needs its own"));
         return None;
     }

@@ -25,6 +25,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "layers", text: include_str!("../../../../experiments/layers.toml") },
     Shipped { name: "layers-foreign", text: include_str!("../../../../experiments/layers-foreign.toml") },
     Shipped { name: "control", text: include_str!("../../../../experiments/control.toml") },
+    Shipped { name: "study", text: include_str!("../../../../experiments/study.toml") },
     Shipped { name: "short", text: include_str!("../../../../experiments/short.toml") },
     Shipped { name: "initiators", text: include_str!("../../../../experiments/initiators.toml") },
     Shipped { name: "starvation", text: include_str!("../../../../experiments/starvation.toml") },

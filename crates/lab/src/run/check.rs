@@ -4,7 +4,7 @@ use analysis::interval::{PAIRS_MIN, lower_95};
 use analysis::{LINE, Metrics};
 use store::manifest::{Check, Comparison};
 
-use crate::plan::{Axis, Expect, Interval, MetricName, Plan, Point, Shape};
+use crate::plan::{Expect, Interval, MetricName, Plan, Point, Shape};
 
 /// A figure that an expression names.
 struct Asked<'a> {
@@ -98,20 +98,12 @@ fn of_pairs(pairs: usize) -> String {
 
 /// The points at which an expectation is asked: only of the axes that concern what it names.
 fn points(plan: &Plan, expect: &Expect) -> Vec<Point> {
-    let names = expect.value.metrics();
-    let load_of = |name: &MetricName| plan.loads.iter().find(|load| load.name == name.owner);
-    let first = names.iter().find_map(|name| load_of(name));
-    // A metric that has its own place on an axis is the same wherever on it the others are. The line is that of the
-    // first load that is named.
-    let varies = |name: &MetricName, axis: &Axis| match load_of(name).or(first) {
-        _ if name.at.iter().any(|(pinned, _)| *pinned == axis.name) => false,
-        Some(load) if name.owner == LINE => axis.is_path() && axis.concerns(load, &plan.backgrounds),
-        Some(load) => axis.concerns(load, &plan.backgrounds),
-        None => axis.is_path(),
-    };
-    let concerned = |axis: &Axis| names.iter().any(|name| varies(name, axis));
-    let axes: Vec<&str> =
-        plan.matrix.iter().filter(|axis| concerned(axis)).map(|axis| axis.name.as_str()).collect();
+    let axes: Vec<&str> = plan
+        .matrix
+        .iter()
+        .filter(|axis| expect.varies_along(axis, plan))
+        .map(|axis| axis.name.as_str())
+        .collect();
     let mut points: Vec<Point> = Vec::new();
     for point in plan.points().iter().filter(|point| expect.only.has(point)) {
         let point = point.only(|axis| axes.contains(&axis));
@@ -135,8 +127,12 @@ fn rows(points: &[Point], along: &str) -> Vec<(Point, Vec<Point>)> {
     rows
 }
 
-/// What a row of figures is like, as a ratio; `None` where one would be of nothing, which is like no shape.
+/// What a row of figures is like, as a ratio; `None` where one would be of nothing, of less than nothing, or of one figure
+/// alone, which is like no shape.
 fn measure(shape: Shape, row: &[f64]) -> Option<f64> {
+    if row.len() < 2 || row.iter().any(|figure| *figure < 0.0) {
+        return None;
+    }
     let steps = || row.windows(2).map(|pair| pair[1] / pair[0]);
     if !steps().all(f64::is_finite) {
         return None;

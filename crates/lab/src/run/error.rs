@@ -49,6 +49,12 @@ pub enum LabError {
         /// What the system said.
         source: io::Error,
     },
+    /// The program was replaced while the plan ran: figures of two builds have no median.
+    #[error(
+        "{0} was replaced while the plan ran; what was measured until then is kept, and --resume goes on with it once the \
+         same build is back"
+    )]
+    Replaced(PathBuf),
     /// A table could not be read back.
     #[error(transparent)]
     Table(#[from] store::tables::TableError),

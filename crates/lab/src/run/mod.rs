@@ -40,6 +40,7 @@ pub(crate) use command::Parts;
 pub use error::LabError;
 pub(crate) use lock::Lock;
 pub use order::expected_time;
+use program::Mark;
 pub use progress::{Progress, Silent, Step};
 use resume::Conditions;
 use stores::Stores;
@@ -51,6 +52,7 @@ pub use words::quoted;
 #[derive(Debug)]
 pub struct Lab {
     program: PathBuf,
+    mark: Option<Mark>,
     signals: Option<EndSignals>,
 }
 
@@ -144,7 +146,7 @@ impl Outcome {
 impl Lab {
     /// A lab whose cells run `program`, which speaks farlun's command line.
     pub fn new(program: PathBuf) -> Lab {
-        Lab { program, signals: None }
+        Lab { mark: Mark::of(&program), program, signals: None }
     }
 
     /// Ends the run in good order when one of these signals comes.

@@ -1,7 +1,8 @@
 //! Which build of a program runs: two of one version may be different things.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -23,6 +24,24 @@ pub(super) fn sha256(path: &Path) -> io::Result<String> {
     Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// What shows that a file is another one, or was written: where it is, its length and when it changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Mark([i64; 5]);
+
+impl Mark {
+    /// `None` if there is no such file.
+    pub(super) fn of(path: &Path) -> Option<Mark> {
+        let file = fs::metadata(path).ok()?;
+        Some(Mark([
+            file.dev() as i64,
+            file.ino() as i64,
+            file.size() as i64,
+            file.mtime(),
+            file.mtime_nsec(),
+        ]))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,10 +50,23 @@ mod tests {
     fn a_file_has_the_sum_that_others_find() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("abc");
-        std::fs::write(&file, "abc").unwrap();
+        fs::write(&file, "abc").unwrap();
         // FIPS 180-4, the first example.
         let sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(sha256(&file).unwrap(), sum);
         assert!(sha256(&dir.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn a_file_that_takes_the_place_of_another_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, other) = (dir.path().join("abc"), dir.path().join("new"));
+        assert_eq!(Mark::of(&file), None);
+        fs::write(&file, "abc").unwrap();
+        let mark = Mark::of(&file);
+        assert!(mark.is_some() && mark == Mark::of(&file));
+        fs::write(&other, "xyz").unwrap();
+        fs::rename(&other, &file).unwrap();
+        assert_ne!(Mark::of(&file), mark);
     }
 }

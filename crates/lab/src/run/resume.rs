@@ -13,7 +13,7 @@ use store::RunDir;
 use store::manifest::Run;
 
 use super::lock::Lock;
-use super::{LabError, Order};
+use super::{LabError, Order, verdict};
 use crate::plan::Cell;
 
 /// Files and directories that a lab may leave behind that was killed before it had written anything down.
@@ -99,6 +99,8 @@ pub(super) fn keep_valid(dir: &RunDir, run: &mut Run) -> Option<Conditions> {
     run.cells.retain(|entry| {
         // A manifest that does not read is one that has to be written again.
         let kept = dir.cell(&entry.dir).ok().filter(|cell| cell.cell.valid);
+        // Nor are figures had from a table that a disk has lost.
+        let kept = kept.filter(|kept| verdict::missing(&kept.path).is_empty());
         let found = kept.as_ref().and_then(|kept| {
             let cell = &kept.cell;
             Some(Conditions::of(cell.wan.as_ref()?, &cell.command))

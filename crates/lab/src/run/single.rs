@@ -4,6 +4,7 @@ use store::manifest::{self, Window};
 
 use super::child::{self, Ended};
 use super::command::Parts;
+use super::program::Mark;
 use super::turns::MAX_ATTEMPTS;
 use super::verdict::{self, Attempt, Verdict};
 use super::{Lab, LabError, order};
@@ -24,6 +25,9 @@ pub(crate) struct Single {
 impl Lab {
     /// Runs a cell once; whether a signal ended it.
     pub(super) fn attempt(&self, parts: Parts<'_>) -> Result<(Attempt, bool), LabError> {
+        if Mark::of(&self.program) != self.mark {
+            return Err(LabError::Replaced(self.program.clone()));
+        }
         let words = parts.words(&self.program.to_string_lossy());
         let dir = parts.trace_dir;
         child::clear(dir).map_err(LabError::file(dir))?;

@@ -63,9 +63,10 @@ pub(super) struct Attempt {
 pub(super) fn judge(ended: &Ended, dir: &Path, load: &Load) -> Attempt {
     let wan = document(&dir.join(OUTPUT_FILE));
     let near = wan.as_ref().and_then(|wan| document_of(load, &wan["near"]));
-    let mut verdict = verdict(ended, dir, wan.as_ref(), near.is_some());
+    let mut verdict = verdict(ended, dir, wan.as_ref(), near.is_some(), load);
     if verdict == Verdict::Valid {
-        let missing = missing(dir);
+        let mut missing = missing(dir);
+        missing.extend(wan.iter().flat_map(|wan| unfinished(wan, dir, load)));
         if !missing.is_empty() {
             verdict = Verdict::Invalid(missing);
         }
@@ -73,9 +74,40 @@ pub(super) fn judge(ended: &Ended, dir: &Path, load: &Load) -> Attempt {
     Attempt { verdict, wan, near }
 }
 
+/// The hosts beside the first ones that are part of the load; others are company, which goes on until it is asked to end.
+fn further(load: &Load) -> impl Iterator<Item = String> {
+    let near = (2..=load.initiators).map(|number| format!("near{number}"));
+    near.chain((2..=load.far_hosts()).map(|number| format!("far{number}")))
+}
+
+/// Which of a load's own hosts did not come to their end, and what the kernel has lost.
+fn unfinished(wan: &Value, dir: &Path, load: &Load) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for other in wan["others"].as_array().into_iter().flatten() {
+        let host = other["host"].as_str().unwrap_or_default();
+        let is_near = host.starts_with("near") && further(load).any(|own| own == host);
+        if is_near && other["asked_to_end"] == Value::Bool(true) {
+            reasons
+                .push(format!("the command in {host} had not ended long after the first one, and was ended"));
+        }
+    }
+    let dirs = std::iter::once(dir.to_owned()).chain(further(load).map(|host| dir.join(host)));
+    for entry in dirs.flat_map(fs::read_dir).flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if let Some(table) = name.strip_suffix(".parquet.partial") {
+            reasons
+                .push(format!("the table {table} was not finished: who wrote it was killed, or had no room"));
+        }
+    }
+    if let Some(lost @ 1..) = wan["kernel"]["lost_events"].as_u64() {
+        reasons.push(format!("{lost} events of the kernel were lost: the machine was too busy"));
+    }
+    reasons
+}
+
 /// What is not in the tables of a cell, which are in its directory and those of its further hosts: figures of the
 /// rest would not be those of the load.
-fn missing(dir: &Path) -> Vec<String> {
+pub(super) fn missing(dir: &Path) -> Vec<String> {
     let further = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let dirs = std::iter::once(dir.to_owned()).chain(further.filter(|path| path.is_dir()));
     let of = |dir: PathBuf| match tables::lost_rows(dir) {
@@ -105,7 +137,7 @@ fn document_of(load: &Load, role: &Value) -> Option<Value> {
     }
 }
 
-fn verdict(ended: &Ended, dir: &Path, wan: Option<&Value>, has_load: bool) -> Verdict {
+fn verdict(ended: &Ended, dir: &Path, wan: Option<&Value>, has_load: bool, load: &Load) -> Verdict {
     let words = last_words(&dir.join(LOG_FILE));
     let failed = |what: String, no_path| {
         let reason = words.as_ref().map_or(what.clone(), |words| format!("{what}: {words}"));
@@ -132,10 +164,13 @@ fn verdict(ended: &Ended, dir: &Path, wan: Option<&Value>, has_load: bool) -> Ve
         }
     }
     for other in wan["others"].as_array().into_iter().flatten() {
-        // A far host's command, and competing traffic, go on until they are asked to end.
+        // A far host's command, and competing traffic, go on until they are asked to end. What the load's own say of
+        // themselves then counts all the same.
         let asked = other["asked_to_end"] == Value::Bool(true);
-        if let Some(code @ 1..) = other["exit_code"].as_i64().filter(|_| !asked) {
-            let host = other["host"].as_str().unwrap_or("other");
+        let host = other["host"].as_str().unwrap_or("other");
+        let is_own = further(load).any(|own| own == host);
+        let counts = |code: &i64| !asked || is_own && *code < BY_SIGNAL;
+        if let Some(code @ 1..) = other["exit_code"].as_i64().filter(counts) {
             return failed(format!("the command in {host} {}", ended_with(code)), false);
         }
     }
@@ -229,6 +264,40 @@ mod tests {
             spool.finish().unwrap();
             assert_eq!(judged(), expected);
         }
+    }
+
+    #[test]
+    fn a_cell_of_which_a_host_did_not_come_to_its_end_yields_no_figures() {
+        let dir = tempfile::tempdir().unwrap();
+        let document = |host: &str, exit_code: i64| {
+            json!({
+                "validity": {"ok": true}, "far": {"exit_code": 0},
+                "near": {"exit_code": 0, "output": {"kind": "bench"}},
+                "others": [{"host": host, "exit_code": exit_code, "asked_to_end": true}],
+            })
+        };
+        let judged = |document: &Value, initiators| {
+            fs::write(dir.path().join(OUTPUT_FILE), document.to_string()).unwrap();
+            fs::write(dir.path().join(LOG_FILE), "").unwrap();
+            judge(&Ended::Exited(0), dir.path(), &Load { initiators, ..load("ours") }).verdict
+        };
+        let invalid = |text: &str| Verdict::Invalid(vec![text.to_owned()]);
+        let ended = "the command in near2 had not ended long after the first one, and was ended";
+        assert_eq!(judged(&document("near2", 143), 2), invalid(ended));
+        assert_eq!(judged(&document("near2", 143), 1), Verdict::Valid, "company");
+        let full = failed("the command in near2 ended with exit code 1", false);
+        assert_eq!(judged(&document("near2", 1), 2), full);
+
+        let mut lost = document("near2", 0);
+        lost["kernel"] = json!({"lost_events": 3});
+        let words = "3 events of the kernel were lost: the machine was too busy";
+        assert_eq!(judged(&lost, 1), invalid(words));
+
+        fs::create_dir(dir.path().join("near2")).unwrap();
+        fs::write(dir.path().join("near2/sockets-near.parquet.partial"), "").unwrap();
+        let partial = "the table sockets-near was not finished: who wrote it was killed, or had no room";
+        assert_eq!(judged(&document("near3", 143), 1), Verdict::Valid, "that of company");
+        assert_eq!(judged(&document("near3", 143), 2), invalid(partial));
     }
 
     #[test]

@@ -165,7 +165,7 @@ impl Setup {
             Limiter::Pacing => self.cell.load.pacing = Pacing::AtMost(rate),
             Limiter::LinkRate => self.path().rate = rate,
             Limiter::StoreBandwidth => self.lun.options.rate = Some(rate),
-            // See docs/doctor.md, "The matrix".
+            // No plan has them: see `plan/case.rs`.
             Limiter::Connections
             | Limiter::SeparateStatus
             | Limiter::SenderCpu
