@@ -375,7 +375,7 @@ mod tests {
     use std::collections::HashMap;
     use std::io::Write;
 
-    use wire::scsi::{BlockForm, Cdb};
+    use wire::scsi::BlockForm;
 
     use super::*;
 
@@ -394,7 +394,7 @@ mod tests {
             match &request.body {
                 Body::Write(block) => drop(self.cache.insert(request.offset_bytes, block.to_vec())),
                 _ => {
-                    assert!(matches!(request.cdb, Cdb::SynchronizeCache { .. }));
+                    assert!(request.is_flush());
                     self.durable.extend(self.cache.drain());
                 }
             }

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use control::Connections;
 use engine::Buffer;
-use engine::trace::Sampling;
-use proto::discovery::{self, Collector, DiscoveredTarget};
 use proto::login::{Request as LoginRequest, Session};
 use proto::params::Wishes;
 use proto::peer_cpu;
@@ -53,30 +51,6 @@ pub struct Identity {
 
 /// Longest transfer asked of a target that states no limit.
 const TRANSFER_DEFAULT_BYTES: u32 = 1 << 20;
-
-/// Asks a portal which targets it has.
-pub fn discover(url: &Url, options: &Options) -> Result<Vec<DiscoveredTarget>, Error> {
-    let mut client = log_in(Session::Discovery, url, options)?;
-    let text = client.text(discovery::request())?;
-    client.close()?;
-    let mut collector = Collector::default();
-    collector.push(&text)?;
-    Ok(collector.finish()?)
-}
-
-/// LUNs of a target and their sizes in bytes; `None` for those that do not say.
-pub fn luns(url: &Url, target: &str, options: &Options) -> Result<Vec<(u16, Option<u64>)>, Error> {
-    let session = Session::Normal { target_name: target.to_owned() };
-    let mut client = log_in(session, url, options)?;
-    let mut luns = Vec::new();
-    for lun in report_luns(&mut client)? {
-        client.set_lun(lun);
-        let capacity = optional(capacity(&mut client))?;
-        luns.push((lun, capacity.map(|found| found.blocks * u64::from(found.block_len_bytes))));
-    }
-    client.close()?;
-    Ok(luns)
-}
 
 impl Disk {
     /// Logs in and looks at the LUN that `url` names.
@@ -260,17 +234,8 @@ impl Request {
     }
 }
 
-/// One session without tables.
-fn log_in(session: Session, url: &Url, options: &Options) -> Result<Client, Error> {
-    connect::session(
-        &destination(session, url, options)?,
-        0,
-        options,
-        &Tables::create(None, Sampling::default())?,
-    )
-}
-
-fn destination(session: Session, url: &Url, options: &Options) -> Result<Destination, Error> {
+/// Where a URL leads, and as whom.
+pub(crate) fn destination(session: Session, url: &Url, options: &Options) -> Result<Destination, Error> {
     // A number that is left open can only be chosen later if the target has agreed to it before.
     let max_connections = options.connections.unwrap_or(Connections::MOST);
     let request = LoginRequest {
@@ -308,7 +273,7 @@ fn isid() -> [u8; 6] {
 }
 
 /// What a target may lack: that it says no, or something odd, is no error; all else ends the session.
-fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+pub(crate) fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(Error::Command { .. } | Error::Malformed { .. }) => Ok(None),
@@ -330,7 +295,7 @@ fn inquire(client: &mut Client, page: Option<u8>) -> Result<Vec<u8>, Error> {
     ask(client, cdb, INQUIRY_BYTES, "INQUIRY")
 }
 
-fn report_luns(client: &mut Client) -> Result<Vec<u16>, Error> {
+pub(crate) fn report_luns(client: &mut Client) -> Result<Vec<u16>, Error> {
     let len = 16 << 10;
     let cdb = Cdb::ReportLuns { select: 0, allocation_len: len };
     let data = ask(client, cdb, len as usize, "REPORT LUNS")?;
@@ -339,16 +304,16 @@ fn report_luns(client: &mut Client) -> Result<Vec<u16>, Error> {
 }
 
 /// How large a LUN is.
-struct Capacity {
-    blocks: u64,
-    block_len_bytes: u32,
+pub(crate) struct Capacity {
+    pub(crate) blocks: u64,
+    pub(crate) block_len_bytes: u32,
     /// Of the commands that reach all of it.
     form: BlockForm,
     known: Known,
 }
 
 /// READ CAPACITY (16) first: old targets that lack it have no more blocks than (10) can tell.
-fn capacity(client: &mut Client) -> Result<Capacity, Error> {
+pub(crate) fn capacity(client: &mut Client) -> Result<Capacity, Error> {
     let (name, len) = ("READ CAPACITY (16)", CAPACITY16_BYTES);
     match ask(client, Cdb::ReadCapacity16 { allocation_len: len as u32 }, len, name) {
         Ok(data) => {

@@ -102,6 +102,12 @@ pub enum Error {
         /// Where.
         address: SocketAddr,
     },
+    /// A reset of the LUN has ended commands of another connection than that which told of it.
+    #[error("{address}: a reset ended commands of another connection, whose data may still be on their way")]
+    Unfenced {
+        /// Where.
+        address: SocketAddr,
+    },
     /// The target is alive and does not answer a command.
     #[error(
         "{address} is alive and did not answer {command} within {}; {}",
@@ -216,6 +222,7 @@ impl Error {
             | Error::Socket { .. }
             | Error::Timeout { .. }
             | Error::LogoutRequested { .. }
+            | Error::Unfenced { .. }
             | Error::Dropped { .. } => true,
             Error::Fault { source, .. } => matches!(source, Fault::HeaderDigest | Fault::DataDigest),
             // The same, found at the other end.
@@ -241,6 +248,8 @@ pub struct Failure {
     pub sense: Option<Sense>,
     /// Bytes moved, if fewer than asked for.
     pub short_bytes: Option<u32>,
+    /// Bytes that the target would have moved beyond those asked for.
+    pub overflow_bytes: Option<u32>,
 }
 
 impl Failure {
@@ -252,10 +261,17 @@ impl Failure {
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (self.response, &self.sense, self.short_bytes) {
-            (0, Some(sense), _) => write!(f, "{} ({sense})", self.status),
-            (0, None, Some(bytes)) => write!(f, "{}, but only {bytes} bytes were moved", self.status),
-            (0, None, None) => write!(f, "{}", self.status),
+        match (self.response, &self.sense, self.short_bytes, self.overflow_bytes) {
+            (0, Some(sense), ..) => write!(f, "{} ({sense})", self.status),
+            (0, None, Some(bytes), _) => write!(f, "{}, but only {bytes} bytes were moved", self.status),
+            (0, None, None, Some(bytes)) => {
+                let status = self.status;
+                write!(
+                    f,
+                    "{status}, but it was about {bytes} bytes more: its blocks are longer than the LUN said"
+                )
+            }
+            (0, None, None, None) => write!(f, "{}", self.status),
             (code, ..) => write!(f, "the target could not run it (iSCSI response {code:#04x})"),
         }
     }

@@ -80,7 +80,7 @@ impl Line {
         if let Some(trail) = &mut side.trail {
             self.connection.stamped().for_each(|stamped| trail.stamped(&stamped));
         }
-        if !self.readable {
+        if !self.readable || side.session.is_backed_up(self.port.cid) {
             return Ok(Progress::Waits);
         }
         let address = side.address;
@@ -106,7 +106,8 @@ impl Line {
         // A target that asks and never listens must not fill our memory with answers.
         let is_reading = !side.session.is_backed_up(self.port.cid);
         self.connection.set_reading(poll, is_reading).map_err(failed)?;
-        Ok(sent)
+        // What was sent may have made room for what is there to be read.
+        Ok(if is_reading && self.readable { Progress::More } else { sent })
     }
 
     /// Shows the policy what the kernel says of the connection, and whether the session has others.

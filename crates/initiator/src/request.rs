@@ -50,6 +50,11 @@ impl Request {
         }
     }
 
+    /// Whether it makes what was written durable.
+    pub(crate) fn is_flush(&self) -> bool {
+        matches!(self.cdb, Cdb::SynchronizeCache { .. })
+    }
+
     /// Whether moving fewer bytes than asked for is a failure: blocks are there or not.
     pub(crate) fn is_exact(&self) -> bool {
         self.op().is_some()

@@ -22,6 +22,7 @@ use crate::error::{Error, Failure};
 use crate::known::{Attention, Known};
 use crate::pulse::Pulse;
 use crate::request::{Body, Completed, Request};
+use crate::room::Room;
 use crate::tables::Tables;
 use crate::trail::Trail;
 use crate::watch::Watch;
@@ -58,6 +59,10 @@ pub(crate) struct Side {
     pub(crate) asking: Option<Asking>,
     /// How many times it said that it was reset.
     pub(crate) resets: u64,
+    /// How many commands may be out, as far as the LUN has refused some.
+    pub(crate) room: Room,
+    /// The LUN has no command that makes what was written durable.
+    pub(crate) is_without_flush: bool,
     /// What the target has told, and on which connection.
     pub(crate) told: Vec<(u16, Notification)>,
     /// Text that waits for an answer, and the answer.
@@ -170,6 +175,8 @@ impl Side {
             known: Vec::new(),
             asking: None,
             resets: 0,
+            room: Room::OPEN,
+            is_without_flush: false,
             told: Vec::new(),
             question: None,
             answer: None,
@@ -213,6 +220,7 @@ impl Side {
         (self.session, self.address) = (session, address);
         (self.leave, self.logged_out, self.refusal) = (None, None, None);
         self.watch = Watch::new(self.now);
+        self.room = Room::OPEN;
         self.again.clear();
         self.refused.clear();
         // It was told of connections that are gone.
@@ -251,9 +259,11 @@ impl Side {
                     self.watch.reset_answered(response);
                 }
                 Event::Vendor { cid, code, data } => self.hear(cid, code, &data),
-                Event::Aborted { token } => {
+                Event::Aborted { token, is_fenced } => {
                     if self.watch.let_go(token, &self.open[token as usize]) {
                         self.put_back(token as usize, Attention::Passing);
+                    } else if !self.watch.is_aborting() && !is_fenced {
+                        return Err(Error::Unfenced { address });
                     } else if !self.watch.is_aborting() {
                         // A reset that was asked for on account of a command that has been answered meanwhile.
                         self.put_back(token as usize, Attention::Reset);
@@ -322,10 +332,14 @@ impl Side {
             open.attentions += u8::from(is_aborted);
             open.submitted = Instant::FAR_FUTURE;
             forget(&mut self.trail, open.itt);
+            if status == Status::TASK_SET_FULL {
+                self.room.refused(self.session.open_commands());
+            }
             self.put_off(token);
             return Ok(());
         }
         self.refusal = None;
+        self.room.ended();
         let Open { request, issued, itt, question, .. } = self.open.remove(token);
         if let Some(trail) = &mut self.trail {
             trail.ended(itt, status.0);
@@ -334,10 +348,16 @@ impl Side {
         let (response, transferred_bytes) = (completion.response, completion.transferred_bytes);
         let short_bytes = (request.is_exact() && u64::from(transferred_bytes) < request.len_bytes())
             .then_some(transferred_bytes);
-        let result = match (response, status, short_bytes) {
+        let overflow_bytes = Some(completion.overflow_bytes).filter(|&bytes| request.is_exact() && bytes > 0);
+        let result = match (response, status, short_bytes.or(overflow_bytes)) {
             (0, Status::GOOD, None) => Ok(()),
             (0, _, None) if checked.is_some_and(is_done) => Ok(()),
-            _ => Err(Failure { status, response, sense, short_bytes }),
+            // What it has no command to empty is no cache that would lose anything.
+            (0, _, None) if request.is_flush() && checked.is_some_and(is_unknown) => {
+                self.is_without_flush = true;
+                Ok(())
+            }
+            _ => Err(Failure { status, response, sense, short_bytes, overflow_bytes }),
         };
         let completed = self.now;
         let completed = Completed { request, issued, completed, transferred_bytes, result };
@@ -428,6 +448,11 @@ fn is_early(sense: Sense) -> bool {
 /// Whether the command was carried out all the same (SPC-4 section 4.5.6).
 fn is_done(sense: Sense) -> bool {
     matches!(sense.key, SenseKey::RecoveredError | SenseKey::NoSense) && !sense.deferred
+}
+
+/// Whether the LUN has no such command.
+fn is_unknown(sense: Sense) -> bool {
+    (sense.key, sense.asc, sense.ascq) == (SenseKey::IllegalRequest, 0x20, 0x00)
 }
 
 fn seconds(count: u16) -> Duration {

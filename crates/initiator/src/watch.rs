@@ -13,7 +13,6 @@ use std::time::Duration;
 use event::Instant;
 use slab::Slab;
 use wire::iscsi::task_response;
-use wire::scsi::Cdb;
 
 use crate::side::Open;
 
@@ -22,7 +21,7 @@ pub(crate) const FLUSH_TIMES: u32 = 4;
 
 /// Whether the target is to make something durable.
 pub(crate) fn is_flushing(open: &Slab<Open>) -> bool {
-    open.iter().any(|(_, open)| matches!(open.request.cdb, Cdb::SynchronizeCache { .. }))
+    open.iter().any(|(_, open)| open.request.is_flush())
 }
 
 /// What has been seen of a session's commands.
@@ -228,7 +227,7 @@ impl Watch {
 mod tests {
     use super::*;
     use crate::request::{Body, Request};
-    use wire::scsi::BlockForm;
+    use wire::scsi::{BlockForm, Cdb};
 
     const LIMIT: Duration = Duration::from_secs(10);
     const PATIENCE: Duration = Duration::from_secs(3);

@@ -80,6 +80,9 @@ pub enum DiscoveryError {
     /// An address that cannot be read.
     #[error(transparent)]
     Address(#[from] AddressError),
+    /// A name that nobody may have (RFC 3722).
+    #[error("the name '{0}' has control characters")]
+    Name(String),
     /// An address before any name.
     #[error("a TargetAddress before the first TargetName")]
     NoName,
@@ -245,6 +248,11 @@ impl Collector {
         for pair in pairs(&self.text) {
             let (name, value) = pair?;
             match Key::from_name(name) {
+                Some(Key::TargetName) if value.contains(char::is_control) => {
+                    return Err(DiscoveryError::Name(
+                        value.chars().take(64).flat_map(char::escape_default).collect(),
+                    ));
+                }
                 Some(Key::TargetName) => {
                     targets.push(DiscoveredTarget { name: value.to_owned(), addresses: Vec::new() });
                 }
@@ -252,7 +260,9 @@ impl Collector {
                     targets.last_mut().ok_or(DiscoveryError::NoName)?.addresses.push(value.parse()?);
                 }
                 Some(Key::SendTargets) => {
-                    return Err(DiscoveryError::Refused(value.chars().take(64).collect()));
+                    return Err(DiscoveryError::Refused(
+                        value.chars().take(64).flat_map(char::escape_default).collect(),
+                    ));
                 }
                 _ => {}
             }
@@ -401,6 +411,7 @@ mod tests {
         assert_eq!(finish(b"SendTargets=Reject\0"), Err(DiscoveryError::Refused("Reject".to_owned())));
         assert!(matches!(finish(b"TargetName=a\0TargetAddress=[\0"), Err(DiscoveryError::Address(_))));
         assert!(matches!(finish(b"TargetName"), Err(DiscoveryError::Text(_))));
+        assert_eq!(finish(b"TargetName=a\x1b[2J\0"), Err(DiscoveryError::Name("a\\u{1b}[2J".to_owned())));
         assert!(matches!(finish(&vec![b'a'; TEXT_BYTES + 1]), Err(DiscoveryError::TextBytes { .. })));
         assert_eq!(finish(b""), Ok(Vec::new()));
     }

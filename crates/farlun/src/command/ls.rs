@@ -2,6 +2,7 @@
 
 use clap::Args;
 use event::Bytes;
+use initiator::{Found, Url};
 use serde_json::json;
 
 use crate::exit::DONE;
@@ -26,17 +27,21 @@ pub(crate) fn run(args: LsArgs) -> anyhow::Result<u8> {
     let mut found = Vec::new();
     for target in initiator::discover(&url, &options).map_err(failed)? {
         // A target may not let us in although it is advertised: it is listed all the same.
-        let luns = initiator::luns(&url, &target.name, &options);
+        let luns = initiator::luns(&url, &target, &options);
         found.push((target, luns));
     }
     if args.json {
         let targets: Vec<_> = found
             .iter()
-            .map(|(target, luns)| {
+            .map(|(target, found)| {
                 let addresses: Vec<_> = target.addresses.iter().map(ToString::to_string).collect();
-                let (luns, error) = match luns {
-                    Ok(luns) => {
-                        (luns.iter().map(|(lun, bytes)| json!({"lun": lun, "bytes": bytes})).collect(), None)
+                let (luns, error) = match found {
+                    Ok(Found { url, luns }) => {
+                        let lun = |&(lun, bytes): &(u16, Option<u64>)| {
+                            let url = Url { lun: Some(lun), ..url.clone() };
+                            json!({"lun": lun, "bytes": bytes, "url": url.to_string()})
+                        };
+                        (luns.iter().map(lun).collect(), None)
                     }
                     Err(error) => (Vec::new(), Some(error.to_string())),
                 };
@@ -46,28 +51,24 @@ pub(crate) fn run(args: LsArgs) -> anyhow::Result<u8> {
         say!("{}", json!({"targets": targets}));
         return Ok(DONE);
     }
-    for (target, luns) in &found {
+    for (target, found) in &found {
         say!("{}", target.name);
         for address in &target.addresses {
             say!("  at {address}");
         }
-        match luns {
-            Ok(luns) => {
-                for (lun, bytes) in luns {
+        match found {
+            Ok(Found { url, luns }) => {
+                for &(lun, bytes) in luns {
                     let size = bytes.map_or("size unknown".to_owned(), |bytes| Bytes(bytes).to_string());
-                    say!(
-                        "  LUN {lun:<5} {size:>10}  iscsi://{}:{}/{}/{lun}",
-                        url.host,
-                        url.port,
-                        target.name
-                    );
+                    let url = Url { lun: Some(lun), ..url.clone() };
+                    say!("  LUN {lun:<5} {size:>10}  {url}");
                 }
             }
             Err(error) => say!("  {error}"),
         }
     }
     if found.is_empty() {
-        eprintln!("farlun: {} has no targets for this initiator", args.url);
+        note!("farlun: {} has no targets for this initiator", args.url);
     }
     Ok(DONE)
 }

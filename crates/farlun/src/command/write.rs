@@ -114,6 +114,7 @@ pub(crate) fn run(args: WriteArgs) -> anyhow::Result<u8> {
     let elapsed = clock::now().since(started);
     let (connections, reconnects) = (disk.session().connections(), disk.session().reconnects());
     let is_chosen = disk.session().chooses_connections();
+    let is_flushed = !disk.session().is_without_flush();
     let trace = close(disk)?;
     let rate = len_bytes as f64 / elapsed.as_secs_f64();
     if args.json {
@@ -124,6 +125,7 @@ pub(crate) fn run(args: WriteArgs) -> anyhow::Result<u8> {
             "connections": connections,
             "chose_connections": is_chosen,
             "reconnects": reconnects,
+            "flushed": is_flushed,
             "trace": trace,
         });
         say!("{document}");
@@ -132,6 +134,9 @@ pub(crate) fn run(args: WriteArgs) -> anyhow::Result<u8> {
         say!("{name}: {size} in {:.1} s, {:.1} MB/s", elapsed.as_secs_f64(), rate / 1e6);
         if let Some(words) = connections_words(connections.into(), is_chosen) {
             say!("connections: {words}");
+        }
+        if !is_flushed {
+            say!("durable: as far as the LUN makes it so by itself; it does not know SYNCHRONIZE CACHE");
         }
     }
     Ok(DONE)

@@ -163,6 +163,11 @@ impl Client {
         self.reconnects + self.side.resets
     }
 
+    /// Whether the LUN has turned out to have no SYNCHRONIZE CACHE: what was written is as durable as the LUN makes it.
+    pub fn is_without_flush(&self) -> bool {
+        self.side.is_without_flush
+    }
+
     /// Smallest round-trip time that TCP has seen on a connection.
     pub fn min_rtt(&self) -> Option<Duration> {
         let read = |line: &Line| net::tcp_info::read(line.connection.stream()).ok()?.min_rtt;
@@ -356,7 +361,7 @@ impl Client {
         if let Some(trail) = &mut side.trail {
             trail.grant(&side.session, now);
         }
-        let limit = self.options.queue_limit.unwrap_or(usize::MAX);
+        let limit = self.options.queue_limit.unwrap_or(usize::MAX).min(side.room.commands());
         while side.session.open_commands() < limit
             && let Some(token) = side.again.pop_front()
         {

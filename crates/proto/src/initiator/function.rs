@@ -49,6 +49,8 @@ pub enum Function {
 pub(super) struct Asked {
     function: Function,
     itt: u32,
+    /// The connection that carries it.
+    cid: u16,
     /// The task that is to be aborted: another may bear the caller's name of it by now.
     referenced_itt: u32,
     /// CmdSN of the request, once it has been polled: commands before it are those that it is about.
@@ -83,7 +85,7 @@ impl Session {
                     return self.events.push_back(Event::Managed { function, response });
                 };
                 if !task.is_sent {
-                    self.abort(key);
+                    self.abort(key, true);
                     let response = task_response::COMPLETE;
                     return self.events.push_back(Event::Managed { function, response });
                 }
@@ -108,7 +110,7 @@ impl Session {
             ref_cmd_sn,
             exp_data_sn: 0,
         };
-        self.asked.push(Asked { function, itt, referenced_itt, cmd_sn: None });
+        self.asked.push(Asked { function, itt, cid, referenced_itt, cmd_sn: None });
         self.connections[usize::from(cid)].urgent.push(request, Vec::new());
     }
 
@@ -124,7 +126,7 @@ impl Session {
         cid: u16,
         response: &TaskManagementResponse,
     ) -> Result<(), Fault> {
-        let is_ours = |asked: &Asked| asked.itt == response.itt && asked.cmd_sn.is_some();
+        let is_ours = |asked: &Asked| asked.itt == response.itt && asked.cid == cid && asked.cmd_sn.is_some();
         let Some(index) = self.asked.iter().position(is_ours) else {
             return Err(Fault::contradiction("it answers a function that was not asked for", response.itt));
         };
@@ -154,13 +156,15 @@ impl Session {
             })
             .map(|(key, _)| key)
             .collect();
-        ended.into_iter().for_each(|key| self.abort(key));
+        for key in ended {
+            self.abort(key, self.tasks[key].cid == cid);
+        }
         self.events.push_back(Event::Managed { function, response: response.response });
         Ok(())
     }
 
-    fn abort(&mut self, key: usize) {
+    fn abort(&mut self, key: usize, is_fenced: bool) {
         let task = self.remove(key);
-        self.events.push_back(Event::Aborted { token: task.command.token });
+        self.events.push_back(Event::Aborted { token: task.command.token, is_fenced });
     }
 }

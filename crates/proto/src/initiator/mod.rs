@@ -46,6 +46,9 @@ pub enum Event {
     Aborted {
         /// The caller's name of it.
         token: u64,
+        /// Nothing of it can come any more: its connection has told so. Otherwise another one has, and what the target had
+        /// sent before may still be on its way, and would answer a task that is not open.
+        is_fenced: bool,
     },
     /// A task management function is answered.
     Managed {

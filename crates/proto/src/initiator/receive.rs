@@ -89,12 +89,16 @@ impl Session {
         task.received_bytes += data.data_segment_len;
         task.next_data_sn = task.next_data_sn.wrapping_add(1);
         if let Some(status) = data.status {
-            let transferred_bytes = task.received_bytes;
-            let token = task.command.token;
-            self.complete(
-                key,
-                Completion { token, cid, status, response: 0, transferred_bytes, sense: Vec::new() },
-            );
+            let completion = Completion {
+                token: task.command.token,
+                cid,
+                status,
+                response: 0,
+                transferred_bytes: task.received_bytes,
+                overflow_bytes: if data.overflow { data.residual } else { 0 },
+                sense: Vec::new(),
+            };
+            self.complete(key, completion);
         }
         Ok(())
     }
@@ -118,6 +122,7 @@ impl Session {
             status: response.status,
             response: response.response,
             transferred_bytes,
+            overflow_bytes: if response.overflow { response.residual } else { 0 },
             sense: split_sense(collected)?.0.to_vec(),
         };
         self.complete(key, completion);
@@ -213,7 +218,8 @@ impl Session {
                 });
             }
             async_event::VENDOR => {
-                let data = split_sense(collected)?.1.to_vec();
+                // What has another shape than RFC 7143 section 11.9.4 tells us nothing, and is the vendor's own affair.
+                let data = split_sense(collected).map_or(&[][..], |parts| parts.1).to_vec();
                 self.events.push_back(Event::Vendor { cid, code: message.vendor_code, data });
             }
             // What SCSI has to say of a unit comes again with its commands; tasks that were terminated are

@@ -41,6 +41,8 @@ pub struct Completion {
     pub response: u8,
     /// Payload bytes that were moved.
     pub transferred_bytes: u32,
+    /// Bytes that the target would have moved beyond the expected length.
+    pub overflow_bytes: u32,
     /// Sense data; empty unless the status is CHECK CONDITION.
     pub sense: Vec<u8>,
 }

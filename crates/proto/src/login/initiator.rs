@@ -4,7 +4,7 @@
 //! It logs in the first connection of a new session, or another one of a session that is there. What to do about a redirection or a refusal is
 //! the caller's; so is to try again without the private key when a peer drops the connection over it.
 
-use wire::iscsi::{LoginRequest, LoginResponse, login_stage, login_status};
+use wire::iscsi::{LoginRequest, LoginResponse, login_stage, login_status, text};
 
 use super::chap::RANDOM_BYTES;
 use super::negotiation::Negotiation;
@@ -277,7 +277,8 @@ impl Initiator {
     /// Takes what the target says about itself out of the pairs.
     fn note_target(&mut self, pairs: &mut Vec<Pair>) -> Result<(), Violation> {
         if let Some(value) = take_key(pairs, Key::TargetPortalGroupTag.name())? {
-            let tag = value.parse().map_err(|_| Violation::Offer {
+            let tag = text::number(&value).ok().and_then(|tag| u16::try_from(tag).ok());
+            let tag = tag.ok_or_else(|| Violation::Offer {
                 key: Key::TargetPortalGroupTag.name(),
                 value: shortened(&value),
             })?;

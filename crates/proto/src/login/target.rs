@@ -230,6 +230,16 @@ impl Target {
         let session_type = stated(pairs, Key::SessionType)?;
         let target_name = stated(pairs, Key::TargetName)?.filter(|name| !name.is_empty());
         let Some(initiator_name) = initiator_name else { return Err(missing("InitiatorName")) };
+        // Nobody may have such a name (RFC 3722), and people read it in lines of text.
+        if initiator_name.contains(char::is_control) {
+            return Err(LoginError::Refused {
+                status: Status::new(login_status::INITIATOR_ERROR),
+                reason: format!(
+                    "InitiatorName={}, expected no control characters",
+                    shortened(&initiator_name)
+                ),
+            });
+        }
         let discovery = match session_type.as_deref() {
             None | Some("Normal") => false,
             Some("Discovery") => true,

@@ -130,6 +130,10 @@ impl Session {
                     self.window.take(false);
                     self.early_bytes -= request.collected.len();
                     let connection = request.connection;
+                    // Nothing comes after the answer to a logout (RFC 7143 section 11.14).
+                    if at(&mut self.connections, connection).logged_out {
+                        continue;
+                    }
                     if let Err(fault) = self.carry_out(connection, &request.pdu, &request.collected) {
                         self.events.push_back(Event::Fault { connection, fault });
                     }

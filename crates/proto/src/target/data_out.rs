@@ -116,7 +116,7 @@ impl Session {
     /// Sends for what is missing, with as many R2Ts as may be outstanding.
     pub(super) fn solicit(&mut self, key: usize) {
         let task = &mut self.tasks[key];
-        if task.is_damaged {
+        if task.is_damaged || at(&mut self.connections, task.connection).logged_out {
             return;
         }
         let Stage::Receiving { wanted_bytes, asked_bytes } = &mut task.stage else { return };

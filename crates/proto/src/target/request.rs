@@ -100,7 +100,8 @@ impl Session {
             exp_cmd_sn: 0,
             max_cmd_sn: 0,
             time2wait: self.params.default_time2wait_s,
-            time2retain: self.params.default_time2retain_s,
+            // Nothing is kept for those who come back.
+            time2retain: 0,
         };
         let at = at(&mut self.connections, connection);
         at.urgent.push(response, Vec::new());

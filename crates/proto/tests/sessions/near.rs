@@ -305,7 +305,9 @@ fn messages_of_the_target_reach_the_caller() {
         assert_eq!(nop.exp_stat_sn, STAT_SN.wrapping_add(1), "an Async Message consumes a StatSN");
     };
     check(255, b"\0\x02ssdata", Some(Event::Vendor { cid: 0, code: 5, data: b"data".to_vec() }));
-    check(255, b"", Some(Event::Vendor { cid: 0, code: 5, data: vec![] }));
+    for nothing in [&b""[..], b"x", b"evt: all is well"] {
+        check(255, nothing, Some(Event::Vendor { cid: 0, code: 5, data: vec![] }));
+    }
     check(1, b"", Some(Event::LogoutRequested { within_s: 5 }));
     check(2, b"", Some(Event::Dropping { cid: Some(3), time2wait_s: 4 }));
     check(3, b"", Some(Event::Dropping { cid: None, time2wait_s: 4 }));

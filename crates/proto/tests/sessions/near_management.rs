@@ -53,7 +53,10 @@ fn an_abort_names_its_task_and_ends_it() {
         assert_eq!((request.function, request.immediate), (task_function::ABORT_TASK, true));
         assert_eq!((request.referenced_itt, request.ref_cmd_sn), (commands[1].itt, commands[1].cmd_sn));
         assert_eq!((request.cmd_sn, request.exp_stat_sn), (2, 7));
-        assert_eq!(events, [Event::Aborted { token: 1 }, Event::Managed { function, response }]);
+        assert_eq!(
+            events,
+            [Event::Aborted { token: 1, is_fenced: true }, Event::Managed { function, response }]
+        );
         assert_eq!(session.open_commands(), 3);
         session.ping(0);
         let [Pdu::NopOut(nop)] = sent(&mut session)[..] else { panic!("a ping") };
@@ -114,7 +117,7 @@ fn a_command_that_was_not_sent_is_given_up_without_a_word() {
     for (response, open) in [(task_response::COMPLETE, 3), (task_response::NO_SUCH_TASK, 3)] {
         session.manage(function);
         if response == task_response::COMPLETE {
-            assert_eq!(session.poll_event(), Some(Event::Aborted { token: 3 }));
+            assert_eq!(session.poll_event(), Some(Event::Aborted { token: 3, is_fenced: true }));
         }
         assert_eq!(session.poll_event(), Some(Event::Managed { function, response }));
         assert_eq!((sent(&mut session), session.open_commands()), (vec![], open));
@@ -137,7 +140,8 @@ fn functions_for_many_end_what_was_sent_before_them() {
         assert_eq!((request.function, request.referenced_itt), (code, RESERVED_TAG));
         assert_eq!(events, [Event::Managed { function, response: task_response::NOT_AUTHORIZED }]);
         let (_, events) = ask(&mut session, function, task_response::COMPLETE);
-        let mut expected: Vec<_> = ended.iter().map(|&token| Event::Aborted { token }).collect();
+        let mut expected: Vec<_> =
+            ended.iter().map(|&token| Event::Aborted { token, is_fenced: true }).collect();
         expected.push(Event::Managed { function, response: task_response::COMPLETE });
         assert_eq!(events, expected, "{function:?}");
         assert_eq!(session.open_commands(), 4 - ended.len());
@@ -152,4 +156,40 @@ fn an_answer_that_nobody_asked_for_drops_the_connection() {
     assert!(fault.to_string().contains("not asked for"), "{fault}");
     let (request, _) = ask(&mut session, Function::TargetWarmReset, task_response::NOT_SUPPORTED);
     session.handle(0, &answer(request.itt).into(), &[]).expect_err("it is answered once");
+}
+
+#[test]
+fn a_reset_that_one_connection_tells_of_leaves_data_of_the_other_on_its_way() {
+    let mut session = Session::new(Params::RFC_DEFAULT, 1, 9, 7);
+    session.join(&Params::RFC_DEFAULT, 7, 1, 9);
+    let unit = Lun::from_number(0);
+    for token in 0..2 {
+        let (transfer, attribute) = (Transfer::In(512), TaskAttribute::Simple);
+        session.submit(Command { token, lun: unit, cdb: [0; 16], transfer, attribute });
+    }
+    let mut cids = Vec::new();
+    for cid in [0, 1] {
+        while let Some(sent) = session.poll_transmit(cid) {
+            let Ok(Pdu::ScsiCommand(command)) = Pdu::parse(&sent.header()) else { panic!("a command") };
+            cids.push((command.itt, cid));
+        }
+    }
+    assert_eq!(cids.iter().map(|(_, cid)| *cid).collect::<Vec<_>>(), [0, 1], "one on each");
+    session.manage(Function::LogicalUnitReset { lun: unit });
+    let [Pdu::TaskManagementRequest(request)] = sent(&mut session)[..] else { panic!("a request") };
+    let answer = TaskManagementResponse {
+        response: task_response::COMPLETE,
+        itt: request.itt,
+        stat_sn: 7,
+        exp_cmd_sn: 3,
+        max_cmd_sn: 9,
+    };
+    session.handle(1, &answer.into(), &[]).expect_err("it was asked on the other connection");
+    session.handle(0, &answer.into(), &[]).expect("an answer to what was asked");
+    let mut fences: Vec<bool> = Vec::new();
+    while let Some(Event::Aborted { is_fenced, .. }) = session.poll_event() {
+        fences.push(is_fenced);
+    }
+    fences.sort_unstable();
+    assert_eq!(fences, [false, true]);
 }

@@ -38,16 +38,17 @@ pub(crate) enum Verdict {
 
 /// A fake target, until all its connections have come and gone.
 pub(crate) struct FakeTarget<T> {
-    address: SocketAddr,
+    /// Where it is.
+    pub(crate) address: SocketAddr,
     thread: JoinHandle<T>,
 }
 
 /// A connection in the full feature phase.
 pub(crate) struct Link {
-    stream: TcpStream,
+    pub(crate) stream: TcpStream,
     stat_sn: u32,
-    exp_cmd_sn: u32,
-    max_cmd_sn: u32,
+    pub(crate) exp_cmd_sn: u32,
+    pub(crate) max_cmd_sn: u32,
     /// NOP-Outs that answer a ping of ours, and their data.
     pub(crate) pongs: Vec<(NopOut, Vec<u8>)>,
     /// READs that have come.
@@ -216,6 +217,16 @@ impl Link {
 
     /// Sends data in order, with GOOD in the last PDU.
     pub(crate) fn send_data(&mut self, command: &ScsiCommand, data: &[u8]) {
+        self.send_data_with(command, data, |last| last);
+    }
+
+    /// The same, with a last PDU as `change` makes it.
+    pub(crate) fn send_data_with(
+        &mut self,
+        command: &ScsiCommand,
+        data: &[u8],
+        change: impl Fn(DataIn) -> DataIn,
+    ) {
         let parts = data.chunks(SEGMENT_BYTES as usize).count();
         for (index, part) in data.chunks(SEGMENT_BYTES as usize).enumerate() {
             let is_final = index + 1 == parts;
@@ -227,7 +238,7 @@ impl Link {
                 data_sn: index as u32,
                 ..self.data_in(command, index as u32 * SEGMENT_BYTES)
             };
-            self.send(pdu, part);
+            self.send(if is_final { change(pdu) } else { pdu }, part);
         }
     }
 

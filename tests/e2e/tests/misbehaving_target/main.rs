@@ -3,12 +3,15 @@
 
 #[path = "../fake_target/mod.rs"]
 mod fake_target;
+mod link;
 #[path = "../pdu/mod.rs"]
 mod pdu;
+mod portals;
 mod writes;
 
 use std::fs;
 use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use e2e::{Finished, farlun, run};
@@ -256,6 +259,35 @@ fn a_data_segment_of_16_mib() {
     });
 }
 
+#[test]
+fn a_read_that_was_about_more() {
+    expect_failure(&["512 bytes more"], |link, command| {
+        link.send_data_with(command, &[FILLING; DISK_BYTES as usize], |last| DataIn {
+            overflow: true,
+            residual: 512,
+            ..last
+        });
+        Verdict::Taken
+    });
+}
+
+/// Nothing else than what sockets hold, and 1024 answers.
+#[test]
+fn a_target_that_asks_and_never_listens() {
+    const FLOOD_BYTES: usize = 256 << 20;
+    let fake = FakeTarget::serve_one(|link, request| match request {
+        Pdu::ScsiCommand(command) if is_read(command) => {
+            let pings = pdu::bytes(link.nop_in(PING_TAG), &[7; 4096]).repeat(64);
+            let flood = FLOOD_BYTES / pings.len();
+            assert!(!(0..flood).all(|_| link.is_taken(&pings)), "the initiator takes pings without end");
+            Verdict::Close
+        }
+        _ => Verdict::Serve,
+    });
+    read_disk(&fake).0.expect_code(1).expect_sentence(&["say anything", "closed", "reset", "cannot connect"]);
+    fake.join();
+}
+
 /// Bytes that are the same in every run.
 fn noise(seed: u64) -> impl Iterator<Item = u8> {
     let mut state = seed;
@@ -356,6 +388,40 @@ fn no_room_three_times() {
     let finished = run(&mut bench, LIMIT).expect_code(0);
     assert!(finished.json()["ios"].as_u64() > Some(0), "{finished:#?}");
     assert!(fake.join().reads > 4, "the command is issued again until there is room");
+}
+
+/// It holds four commands until nothing more comes.
+#[test]
+fn a_short_queue_is_not_asked_for_more_all_the_time() {
+    const QUEUE: usize = 4;
+    let (mut held, mut refused) = (Vec::new(), 0);
+    let counts = Arc::new(Mutex::new((0, 0)));
+    let counted = Arc::clone(&counts);
+    let fake = FakeTarget::serve_one(move |link, request| {
+        let verdict = match request {
+            Pdu::ScsiCommand(command) if is_read(command) && held.len() == QUEUE => {
+                refused += 1;
+                let response = link.response(command, Status::TASK_SET_FULL.0);
+                link.send(response, &[]);
+                Verdict::Taken
+            }
+            Pdu::ScsiCommand(command) if is_read(command) => {
+                held.push(*command);
+                Verdict::Taken
+            }
+            _ => Verdict::Serve,
+        };
+        if !link.has_more() {
+            held.drain(..).for_each(|command| link.execute(&command));
+        }
+        *counted.lock().expect("nobody panics") = (link.reads - refused, refused);
+        verdict
+    });
+    let mut bench = farlun(["bench", &fake.url(), "--depth", "64", "--block", "4KiB", "--time", "1s"]);
+    run(&mut bench, LIMIT).expect_code(0);
+    fake.join();
+    let (served, refused) = *counts.lock().expect("nobody panics");
+    assert!(refused > 0 && refused * 8 < served, "{refused} refused, {served} served");
 }
 
 /// How the first READs end; that of the end is served.

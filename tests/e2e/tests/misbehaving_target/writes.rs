@@ -1,7 +1,8 @@
 //! Targets that break the rules about a write.
 
-use e2e::{farlun, run};
+use e2e::{Finished, farlun, run};
 use wire::iscsi::{Pdu, R2t, ScsiCommand, ScsiResponse};
+use wire::scsi::{Cdb, Sense};
 
 use crate::LIMIT;
 use crate::fake_target::{DISK_BYTES, FakeTarget, Link, Verdict};
@@ -17,11 +18,16 @@ fn expect_failure_of_write(
         Pdu::ScsiCommand(command) if command.write => misbehave(link, command),
         _ => Verdict::Serve,
     });
+    write_disk(&fake).expect_code(1).expect_sentence(words);
+    fake.join();
+}
+
+/// `farlun write` of an image as long as the whole disk.
+fn write_disk(fake: &FakeTarget<Link>) -> Finished {
     let image = tempfile::NamedTempFile::with_prefix("farlun-fake-").expect("a temporary file");
     image.as_file().set_len(DISK_BYTES.into()).expect("room for an image");
-    let mut write = farlun(["write", &fake.url(), "--timeout", "2s", "-i"]);
-    run(write.arg(image.path()), LIMIT).expect_code(1).expect_sentence(words);
-    fake.join();
+    let mut write = farlun(["write", &fake.url(), "--timeout", "2s", "--json", "-i"]);
+    run(write.arg(image.path()), LIMIT)
 }
 
 pub(crate) fn r2t(command: &ScsiCommand, buffer_offset: u32, desired_len: u32) -> R2t {
@@ -67,5 +73,52 @@ fn a_write_of_which_a_part_is_missing() {
             link.send(ScsiResponse { underflow: true, residual, ..response }, &[]);
             Verdict::Taken
         });
+    }
+}
+
+#[test]
+fn a_write_that_was_about_more() {
+    expect_failure_of_write(&["512 bytes more"], |link, command| {
+        let response = link.response(command, 0);
+        link.send(ScsiResponse { overflow: true, residual: 512, ..response }, &[]);
+        Verdict::Taken
+    });
+}
+
+/// What a target does that takes every write and answers a flush with `sense`.
+fn flushed_with(sense: Sense) -> Finished {
+    let mut write = None;
+    let fake = FakeTarget::serve_one(move |link, request| match request {
+        Pdu::ScsiCommand(command) if command.write => {
+            write = Some(*command);
+            Verdict::Taken
+        }
+        Pdu::ScsiCommand(command) if matches!(Cdb::parse(&command.cdb), Ok(Cdb::SynchronizeCache { .. })) => {
+            link.check(command, sense);
+            Verdict::Taken
+        }
+        Pdu::DataOut(data) if data.is_final => {
+            let command = write.take().expect("data after their command");
+            let response = link.response(&command, 0);
+            link.send(response, &[]);
+            Verdict::Taken
+        }
+        _ => Verdict::Serve,
+    });
+    let finished = write_disk(&fake);
+    fake.join();
+    finished
+}
+
+#[test]
+fn a_lun_that_has_no_flush_is_written_and_that_is_said() {
+    let finished = flushed_with(Sense::INVALID_OPCODE).expect_code(0);
+    assert_eq!(finished.json()["flushed"], false, "{finished:#?}");
+}
+
+#[test]
+fn a_flush_that_fails_is_a_write_that_failed() {
+    for sense in [Sense::WRITE_ERROR, Sense::INVALID_FIELD_IN_CDB] {
+        flushed_with(sense).expect_code(1).expect_sentence(&["SYNCHRONIZE CACHE"]);
     }
 }

@@ -230,6 +230,28 @@ fn a_target_without_words_gets_the_defaults() {
 }
 
 #[test]
+fn a_name_that_would_be_several_lines_is_refused() {
+    let words = text(&["InitiatorName=iqn.a\nfarlun: all is well", "TargetName=iqn.2026-11.io.farlun:disk"]);
+    let mut target = Target::new(LoginPolicy::default());
+    let error = target.handle_request(&request(0x87), &words, &mut directory()).unwrap_err().to_string();
+    assert!(error.contains("expected no control characters") && !error.contains('\n'), "{error}");
+    assert_eq!(target.poll_transmit().unwrap().0.status_class, 2);
+}
+
+#[test]
+fn a_portal_group_tag_in_either_form_of_a_number() {
+    for (said, expected) in [("1", Ok(1)), ("0x1F", Ok(31)), ("0xffff", Ok(65_535)), ("65536", Err(()))] {
+        let wishes = Wishes { immediate_data: false, ..Wishes::default() };
+        let mut initiator = Initiator::new(Request { wishes, ..normal() });
+        let words = text(&[&format!("TargetPortalGroupTag={said}")]);
+        let response = LoginResponse { data_segment_len: words.len() as u32, ..response(0x87) };
+        let handled = initiator.handle_response(&response, &words).map_err(drop);
+        let found = handled.map(|_| initiator.outcome().unwrap().target_portal_group_tag.unwrap());
+        assert_eq!(found, expected, "{said}");
+    }
+}
+
+#[test]
 fn bursts_depend_on_each_other_whatever_the_order() {
     let base = ["InitiatorName=iqn.a", "TargetName=iqn.2026-11.io.farlun:disk"];
     #[rustfmt::skip]
