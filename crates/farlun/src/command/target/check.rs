@@ -50,8 +50,8 @@ struct Checked {
 
 /// Opens every LUN for a moment, and takes no memory for it: a target that runs may have most of it.
 fn luns(config: &Config) -> Result<Vec<Checked>, String> {
-    check_reservations(config.luns.iter()).map_err(|error| error.to_string())?;
     alone(config)?;
+    check_reservations(config.luns.iter()).map_err(|error| error.to_string())?;
     let open = |(number, spec): (&u16, &LunSpec)| {
         let mut light = spec.clone();
         light.options.prealloc = false;
