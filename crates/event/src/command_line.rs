@@ -52,13 +52,30 @@ fn without_value(word: &str, name: &str) -> String {
             shown.push_str(part);
             continue;
         }
-        let rest = match secret.chars().next().filter(|first| "'\"".contains(*first)) {
-            Some(quote) => secret[1..].split_once(quote).map_or("", |(_, rest)| rest),
-            None => secret.find(char::is_whitespace).map_or("", |end| &secret[end..]),
-        };
+        let rest = &secret[end_of_word(secret)..];
         shown.extend([&part[..part.len() - secret.len()], HIDDEN, rest]);
     }
     shown
+}
+
+/// Where a shell ends the word that a text begins with.
+fn end_of_word(text: &str) -> usize {
+    let (mut quote, mut is_escaped) = (None, false);
+    let ends = |(_, c): &(usize, char)| {
+        if is_escaped {
+            is_escaped = false;
+            return false;
+        }
+        match (quote, *c) {
+            (None, c) if c.is_whitespace() => return true,
+            (None | Some('"'), '\\') => is_escaped = true,
+            (None, '\'' | '"') => quote = Some(*c),
+            (Some(open), c) if open == c => quote = None,
+            _ => {}
+        }
+        false
+    };
+    text.char_indices().find(ends).map_or(text.len(), |(at, _)| at)
 }
 
 #[cfg(test)]
@@ -82,6 +99,10 @@ mod tests {
             &["sleep 1; farlun bench iscsi://a%s@h/x --chap-target-secret 's t' --time 1s"],
             &["sleep 1; farlun bench iscsi://a%...@h/x --chap-target-secret ... --time 1s"],
         );
+        for secret in [r"'it'\''s-secret'", r#"a" b""#, r"my\ secret", r#""a\" b""#] {
+            let line = format!("farlun ls --chap-target-secret {secret} --json");
+            check(&[&line], &["farlun ls --chap-target-secret ... --json"]);
+        }
         check(&["iscsi://a%s@h/x iscsi://b%t@i/y"], &["iscsi://a%...@h/x iscsi://b%...@i/y"]);
     }
 

@@ -3,7 +3,7 @@
 //! Only a regular file is ever replaced: what is at its place otherwise (a device, a pipe, a folder) is refused before
 //! anything is read, and a link is followed to the file it names. One process at a time fills a file.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,11 @@ impl Output {
         let shown = path.display();
         let path = match fs::canonicalize(path) {
             Ok(path) => path,
-            Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => {
+            Err(error)
+                if error.kind() == ErrorKind::NotFound
+                    && path.is_symlink()
+                    && fs::metadata(path).is_err() =>
+            {
                 return Err(Exit::usage(format!("{shown} is a link to what is not there")));
             }
             Err(error) if error.kind() == ErrorKind::NotFound => path.to_owned(),
@@ -52,7 +56,7 @@ impl Output {
                 return Err(Exit::usage(format!("{} is a folder", partial.display())));
             }
             Ok(left) => {
-                if left.is_file() && File::open(&partial).is_ok_and(|left| left.try_lock().is_err()) {
+                if left.is_file() && is_being_filled(&partial) {
                     let partial = partial.display();
                     return Err(Exit::usage(format!(
                         "another process is filling {partial}; name another file"
@@ -89,6 +93,12 @@ impl Output {
         fs::rename(&partial, &path)
             .with_context(|| format!("cannot rename {} to {}", partial.display(), path.display()))
     }
+}
+
+/// Whether another process has a file locked. Where there are no locks nobody has.
+fn is_being_filled(path: &Path) -> bool {
+    let left = OpenOptions::new().write(true).open(path);
+    left.is_ok_and(|left| matches!(left.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
 /// Writes a whole file; whoever has a good one there keeps it if that fails.

@@ -1,9 +1,11 @@
 //! How many commands a LUN takes at a time. Only a refusal tells (TASK SET FULL, SAM-5 section 5.3.1), and a write that is
-//! refused has sent its data for nothing, so no more are asked of it than it took then; one more now and then, because it
+//! refused has sent its data for nothing, so no more are asked of it than it took then; a fourth more now and then, because it
 //! may have room again.
 
 /// Commands that end between one attempt and the next, in parts of those that are out.
-const ENDED_PER_ATTEMPT: usize = 16;
+const ENDED_PER_ATTEMPT: usize = 8;
+/// How many more are attempted then, in parts of those that may be out; one at least.
+const MORE: usize = 4;
 
 /// The commands that may be out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +36,7 @@ impl Room {
         }
         self.ended += 1;
         if self.ended >= self.commands * ENDED_PER_ATTEMPT {
-            *self = Room { commands: self.commands + 1, ended: 0 };
+            *self = Room { commands: self.commands + (self.commands / MORE).max(1), ended: 0 };
         }
     }
 }
@@ -62,15 +64,16 @@ mod tests {
         assert_eq!(run(&mut room, 256, 8, 1), (248, 8));
         assert_eq!(room.commands(), 8);
         let (refusals, ends) = run(&mut room, 256, 8, 1000);
-        assert!((ends / 160..=ends / 120).contains(&refusals), "{refusals} of {ends}");
+        assert!((ends / 40..=ends / 28).contains(&refusals), "{refusals} of {ends}");
     }
 
     #[test]
     fn a_lun_that_has_room_again_gets_more() {
         let mut room = Room::OPEN;
         run(&mut room, 64, 2, 1);
-        run(&mut room, 64, 64, 1000);
-        assert!(room.commands() >= 62, "{room:?}");
+        // Eight rounds each: one neighbour that filled the queue for a moment is soon forgotten.
+        run(&mut room, 64, 64, 200);
+        assert!(room.commands() >= 64, "{room:?}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::level::{Heights, Level};
 use super::open::{Open, OpenTable, Turn};
 
 /// Commands that may end between a command and its status: at least, and for each that is open.
-const OVERTAKEN: [u64; 2] = [64, 16];
+const OVERTAKEN: [u64; 2] = [1024, 64];
 /// The same where statuses may have passed unseen since it was sent.
 const OVERTAKEN_IN_DOUBT: [u64; 2] = [2, 2];
 
@@ -105,6 +105,7 @@ impl Commands {
         let open = Open {
             cmd_sn: framed.word(24),
             operation: framed.byte(32),
+            lun: framed.word(8).zip(framed.word(12)),
             bytes,
             turn: if more { Turn::Initiator } else { Turn::Target },
             turn_ns: framed.last.t_ns,
@@ -271,9 +272,9 @@ impl Commands {
         }
     }
 
-    /// None of those that are open will be.
-    pub(super) fn forget_all(&mut self, t_ns: u64, budget: &Budget) {
-        for itt in self.open.tags() {
+    /// None of those will be that are open and that `wanted` holds for.
+    pub(super) fn forget_all(&mut self, wanted: impl Fn(&Open) -> bool, t_ns: u64, budget: &Budget) {
+        for itt in self.open.tags(wanted) {
             self.forget(itt, t_ns, budget);
         }
     }

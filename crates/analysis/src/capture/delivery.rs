@@ -1,5 +1,5 @@
-//! How evenly bytes arrive: what a direction delivers in short stretches of equal length, of the time in which it has
-//! something in flight.
+//! How evenly bytes arrive: what a direction delivers in short stretches of equal length, but for pauses in which it has had
+//! nothing in flight for long. Short ones count: beside a receiver nothing is ever in flight for longer than a moment.
 //!
 //! A full line delivers the same in each; a congestion window that is cut and grows does not.
 
@@ -14,13 +14,18 @@ const FULL: f64 = 0.75;
 /// Stretches without anything that are counted; more are an outage.
 const EMPTY_MAX: u64 = 10_000;
 
+/// With nothing in flight for longer nothing was asked for, in ns: no round trip is as long.
+const PAUSE_NS: u64 = 1_000_000_000;
+
 /// Bytes that one direction has delivered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delivery {
     stretch_ns: u64,
-    /// Since when something is in flight, and the time in which something was before.
+    /// Since when the last pause is over, and the time that counts before it.
     since_ns: Option<u64>,
     before_ns: u64,
+    /// Since when nothing is in flight.
+    empty_ns: Option<u64>,
     /// When the stretch ends, on that clock.
     end_ns: u64,
     bytes: u64,
@@ -45,22 +50,28 @@ pub struct Delivered {
 impl Delivery {
     /// Something is in flight from now on.
     pub(super) fn begin(&mut self, t_ns: u64) {
+        let empty_ns = self.empty_ns.take().filter(|empty_ns| t_ns.saturating_sub(*empty_ns) > PAUSE_NS);
+        if let (Some(empty_ns), Some(since_ns)) = (empty_ns, self.since_ns) {
+            self.before_ns += empty_ns.saturating_sub(since_ns);
+            self.since_ns = Some(t_ns);
+        }
         self.since_ns.get_or_insert(t_ns);
     }
 
     /// Nothing is in flight any more.
     pub(super) fn end(&mut self, t_ns: u64) {
-        self.before_ns = self.busy_ns(t_ns);
-        self.since_ns = None;
+        self.empty_ns.get_or_insert(t_ns);
     }
 
-    /// The time in which something was in flight.
-    fn busy_ns(&self, t_ns: u64) -> u64 {
-        self.before_ns.saturating_add(self.since_ns.map_or(0, |since| t_ns.saturating_sub(since)))
+    /// The time that counts, in ns: up to `t_ns`, or to when nothing was in flight any more.
+    pub(super) fn busy_ns(&self, t_ns: u64) -> u64 {
+        let until_ns = self.empty_ns.unwrap_or(t_ns);
+        self.before_ns + self.since_ns.map_or(0, |since| until_ns.saturating_sub(since))
     }
 
     /// So many bytes have been acknowledged at `t_ns`.
     pub(super) fn add(&mut self, t_ns: u64, bytes: u64, rtt_ns: u64) {
+        self.begin(t_ns);
         let t_ns = self.busy_ns(t_ns);
         if self.stretch_ns == 0 {
             self.stretch_ns = rtt_ns.max(STRETCH_LEAST_NS);
@@ -124,6 +135,26 @@ mod tests {
         (50_000..60_000).for_each(|ms| delivery.add(ms * MS, 1_000, MS));
         let told = delivery.told().expect("stretches");
         assert!((told.peak_bytes_per_s / 1e6 - 1.0).abs() < 0.04 && told.full_share > 0.99, "{told:?}");
+    }
+
+    /// Every packet is acknowledged at once there; what holds the load is far away.
+    #[test]
+    fn a_tap_beside_the_receiver_sees_the_same() {
+        let (mut even, mut bursts) = (Delivery::default(), Delivery::default());
+        for ms in 0..40_000_u64 {
+            for (delivery, bytes) in
+                [(&mut even, 1_000), (&mut bursts, if ms % 400 < 40 { 10_000 } else { 0 })]
+            {
+                if bytes > 0 {
+                    delivery.begin(ms * MS);
+                    delivery.add(ms * MS + 20_000, bytes, 20_000);
+                    delivery.end(ms * MS + 20_000);
+                }
+            }
+        }
+        let (even, bursts) = (even.told().expect("stretches"), bursts.told().expect("stretches"));
+        assert!((even.peak_bytes_per_s / 1e6 - 1.0).abs() < 0.04 && even.full_share > 0.99, "{even:?}");
+        assert!(bursts.peak_bytes_per_s < 10.4e6 && bursts.full_share < 0.2, "{bursts:?}");
     }
 
     #[test]

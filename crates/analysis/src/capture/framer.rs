@@ -150,7 +150,11 @@ impl Framer {
         while at < chunk.end {
             let known = chunk.known.get((at - chunk.start) as usize..).unwrap_or_default();
             match std::mem::take(&mut self.state) {
-                State::Lost => at = self.look(at, known, chunk.end, session.side(direction)),
+                State::Lost => {
+                    at = self.look(at, known, chunk.end, session.side(direction));
+                    // What was sent until now may have been answered unseen.
+                    session.lose_place(direction, chunk.tag.packet);
+                }
                 State::Header(mut header) => {
                     at += header.take(known, (chunk.end - at) as usize, chunk.tag);
                     if header.got < BHS_LEN {

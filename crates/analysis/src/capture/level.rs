@@ -9,8 +9,6 @@ pub(super) struct Level {
     max: u64,
     since_ns: Option<u64>,
     length_ns: u64,
-    /// Of that, how long it was above zero.
-    raised_ns: u64,
     /// Level times nanoseconds.
     area: u128,
 }
@@ -30,7 +28,6 @@ impl Level {
         let passed = t_ns.saturating_sub(self.since_ns.unwrap_or(t_ns));
         self.area += u128::from(self.now) * u128::from(passed);
         self.length_ns += passed;
-        self.raised_ns += if self.now > 0 { passed } else { 0 };
         self.since_ns = Some(self.since_ns.map_or(t_ns, |since| since.max(t_ns)));
         self.now = level;
         self.max = self.max.max(level);
@@ -40,9 +37,9 @@ impl Level {
         self.now
     }
 
-    /// Its mean over the time in which it was above zero; `None` if it never was.
-    pub(super) fn raised_mean(&self) -> Option<f64> {
-        (self.raised_ns > 0).then(|| self.area as f64 / self.raised_ns as f64)
+    /// Its mean if only so much of the time counts, in ns; it has to have been zero in the rest.
+    pub(super) fn mean_over(&self, length_ns: u64) -> f64 {
+        if length_ns == 0 { self.now as f64 } else { self.area as f64 / length_ns as f64 }
     }
 
     /// `None` if nothing ever happened.
@@ -68,6 +65,6 @@ mod tests {
         level.set(130, 0);
         let heights = level.heights().unwrap();
         assert_eq!((heights.max, heights.mean), (4, 4.0 / 3.0));
-        assert_eq!(level.raised_mean(), Some(4.0));
+        assert_eq!(level.mean_over(10), 4.0);
     }
 }

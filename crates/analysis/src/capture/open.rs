@@ -29,6 +29,8 @@ pub(super) enum Turn {
 pub(super) struct Open {
     pub(super) cmd_sn: Option<u32>,
     pub(super) operation: Option<u8>,
+    /// As it stands in the header.
+    pub(super) lun: Option<(u32, u32)>,
     /// Bytes it moves.
     pub(super) bytes: u32,
     pub(super) read: bool,
@@ -137,9 +139,9 @@ impl OpenTable {
         self.open.get(itt).filter(|open| open.request.packet == *packet).map(|open| (*itt, open))
     }
 
-    /// The task tags of all.
-    pub(super) fn tags(&self) -> Vec<u32> {
-        self.open.keys().copied().collect()
+    /// The task tags of those that `wanted` holds for.
+    pub(super) fn tags(&self, wanted: impl Fn(&Open) -> bool) -> Vec<u32> {
+        self.open.iter().filter(|(_, open)| wanted(open)).map(|(itt, _)| *itt).collect()
     }
 
     /// The oldest command that `wanted` holds for.

@@ -99,7 +99,7 @@ pub struct Direction {
     pub delivered: Option<Delivered>,
     /// The most bytes that were in flight.
     pub flight_max_bytes: u64,
-    /// How many were in flight on average, over the time in which some were.
+    /// How many were in flight on average, but for pauses of more than a second with none.
     pub flight_mean_bytes: f64,
     /// Acknowledgements that said the same again.
     pub duplicate_acks: u64,
@@ -222,7 +222,7 @@ impl Direction {
             ack_rtt: half.rtt.durations(),
             delivered: half.delivery.told(),
             flight_max_bytes: half.flight_max,
-            flight_mean_bytes: half.flight_level.raised_mean().unwrap_or(0.0),
+            flight_mean_bytes: half.flight_level.mean_over(half.delivery.busy_ns(flow.last_ns)),
             duplicate_acks: half.dup_acks_total,
             sack: half.sack_seen,
             zero_windows: receiver.zero_windows,

@@ -139,7 +139,7 @@ impl Session {
             Opcode::TaskManagementRequest => self.aborts.ask(framed),
             Opcode::TaskManagementResponse => match self.aborts.answer(framed) {
                 Some(Aborted::One(itt)) => self.commands.forget(itt, framed.last.t_ns, out.budget),
-                Some(Aborted::All) => self.commands.forget_all(framed.last.t_ns, out.budget),
+                Some(many) => self.commands.forget_all(|open| many.has(open), framed.last.t_ns, out.budget),
                 None => {}
             },
             _ => {}

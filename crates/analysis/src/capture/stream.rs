@@ -46,7 +46,7 @@ struct Piece {
 }
 
 /// Pieces of one direction that may wait for a gap.
-const PIECES_MAX: usize = 1 << 18;
+const PIECES_MAX: usize = 1 << 15;
 /// What a piece takes besides its bytes.
 const PIECE_LEN: usize = 128;
 

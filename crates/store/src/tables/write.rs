@@ -145,7 +145,7 @@ impl<R: Row> Sink<R> for Writer<R> {
 /// A new file, locked for as long as it is open. What an earlier run has left there goes; a link is not followed.
 fn fresh(path: &Path) -> io::Result<File> {
     if std::fs::symlink_metadata(path).is_ok_and(|left| left.is_file())
-        && matches!(File::open(path)?.try_lock(), Err(TryLockError::WouldBlock))
+        && matches!(File::options().write(true).open(path)?.try_lock(), Err(TryLockError::WouldBlock))
     {
         return Err(io::Error::new(ErrorKind::ResourceBusy, "another process is writing this table"));
     }

@@ -13,11 +13,10 @@ use event::{Bytes, Op, format_delay, parse_delay};
 use initiator::{Options, Shape};
 use lab::Pacing;
 use lab::doctor::{Caller, Patient, Ran, Record, treat};
-use net::EndSignals;
 use proto::params::Wishes;
 
 use super::steps;
-use super::temporary::Temporary;
+use super::temporary::{Ending, Temporary};
 use crate::command::bench;
 use crate::command_line::command_line;
 use crate::exit::{DONE, Exit};
@@ -111,7 +110,7 @@ pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8
         warmup: WARM_UP,
     };
     // Before any thread starts: threads inherit which signals are taken over.
-    let signals = args.out.is_none().then(EndSignals::take_over).transpose().context("take over signals")?;
+    let ending = args.out.is_none().then(Ending::watch).transpose().context("take over signals")?;
     // What is not there, or not for us, is said before anything is made.
     let disk = crate::session::open(url, &options)?;
     let rtt = disk.session().min_rtt().unwrap_or_default();
@@ -119,7 +118,8 @@ pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8
     bench::check_block(caller.block_bytes, &disk)?;
     caller.warmup += rtt * WARM_UP_ROUND_TRIPS;
     close(disk)?;
-    let temporary = signals.map(Temporary::create).transpose().context("make a temporary directory")?;
+    let temporary =
+        ending.as_ref().map(Temporary::create).transpose().context("make a temporary directory")?;
     let kept = args.out;
     let out = kept.as_deref().or(temporary.as_ref().map(Temporary::path));
     let Some(out) = out else { unreachable!("what is not kept is temporary") };
