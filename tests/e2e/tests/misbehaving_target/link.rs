@@ -1,6 +1,6 @@
 //! What only these targets do with a connection.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -30,10 +30,12 @@ impl Link {
             == [true]
     }
 
-    /// Sends bytes; `false` if the initiator has taken none for longer than it may be busy.
+    /// Sends bytes; `false` if the initiator is there and has taken none for longer than it may be busy.
     pub(crate) fn is_taken(&mut self, bytes: &[u8]) -> bool {
-        const BUSY: Duration = Duration::from_secs(1);
+        // A part may be taken first, and the rest waited for anew; the initiator gives up after two seconds.
+        const BUSY: Duration = Duration::from_millis(300);
         self.stream.set_write_timeout(Some(BUSY)).expect("a socket option");
-        self.stream.write_all(bytes).is_ok()
+        let sent = self.stream.write_all(bytes).map_err(|error| error.kind());
+        !matches!(sent, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut))
     }
 }
