@@ -1,4 +1,4 @@
-//! Units of time and data, ids, and one struct per traced event.
+//! Units of time and data, ids, one struct per traced event, and command lines without secrets.
 //!
 //! Everything here is plain data: no clock is read and nothing is written. `net` reads the clock,
 //! `store` writes the tables whose rows these structs are, `analysis` reads them back.

@@ -2,7 +2,7 @@
 //!
 //! `approach` makes a session with all its connections, `client` keeps it at work and makes it again when it
 //! is lost, `run` is the loop that one or several of them live in, `disk` looks at a LUN and makes requests
-//! for it, and a [`Workload`] lives in the loop. The iSCSI state machines are in `proto`, the policy in
+//! for it, `survey` lists what a portal has, and a [`Workload`] lives in the loop. The iSCSI state machines are in `proto`, the policy in
 //! `control`.
 
 mod approach;

@@ -52,7 +52,7 @@ impl Delivery {
     pub(super) fn begin(&mut self, t_ns: u64) {
         let empty_ns = self.empty_ns.take().filter(|empty_ns| t_ns.saturating_sub(*empty_ns) > PAUSE_NS);
         if let (Some(empty_ns), Some(since_ns)) = (empty_ns, self.since_ns) {
-            self.before_ns += empty_ns.saturating_sub(since_ns);
+            self.before_ns = self.before_ns.saturating_add(empty_ns.saturating_sub(since_ns));
             self.since_ns = Some(t_ns);
         }
         self.since_ns.get_or_insert(t_ns);
@@ -66,7 +66,7 @@ impl Delivery {
     /// The time that counts, in ns: up to `t_ns`, or to when nothing was in flight any more.
     pub(super) fn busy_ns(&self, t_ns: u64) -> u64 {
         let until_ns = self.empty_ns.unwrap_or(t_ns);
-        self.before_ns + self.since_ns.map_or(0, |since| until_ns.saturating_sub(since))
+        self.before_ns.saturating_add(self.since_ns.map_or(0, |since| until_ns.saturating_sub(since)))
     }
 
     /// So many bytes have been acknowledged at `t_ns`.

@@ -263,7 +263,7 @@ fn both(path: &crate::plan::Path, said: impl Fn(Queue, link::Shape) -> String) -
 }
 
 /// As `farlun wan` calls it: `near`, `near2`.
-fn host_name(end: &str, n: u32) -> String {
+pub(super) fn host_name(end: &str, n: u32) -> String {
     match n {
         1 => end.to_owned(),
         n => format!("{end}{n}"),

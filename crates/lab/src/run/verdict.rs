@@ -9,6 +9,7 @@ use store::tables;
 use crate::plan::{Load, LoadKind};
 
 use super::child::{Ended, LOG_FILE, OUTPUT_FILE, document, last_words};
+use super::command::host_name;
 
 /// Exit codes from here on are that of a shell: 128 and the number of the signal that ended the command.
 const BY_SIGNAL: i64 = 128;
@@ -76,8 +77,8 @@ pub(super) fn judge(ended: &Ended, dir: &Path, load: &Load) -> Attempt {
 
 /// The hosts beside the first ones that are part of the load; others are company, which goes on until it is asked to end.
 fn further(load: &Load) -> impl Iterator<Item = String> {
-    let near = (2..=load.initiators).map(|number| format!("near{number}"));
-    near.chain((2..=load.far_hosts()).map(|number| format!("far{number}")))
+    let near = (2..=load.initiators).map(|number| host_name("near", number));
+    near.chain((2..=load.far_hosts()).map(|number| host_name("far", number)))
 }
 
 /// Which of a load's own hosts did not come to their end, and what the kernel has lost.
