@@ -25,7 +25,7 @@ pub use kernel::{KernelEvent, KernelPoint};
 pub use login::Login;
 pub use packet::{Direction, Fate, Packet, Tcp};
 pub use request::{FarTimes, LayerTimes, Layers, NearTimes, PduKind, PduSeen, RequestId, TcpTimes, Way};
-pub use sink::{Discard, Sink};
+pub use sink::Sink;
 pub use socket::{CongestionState, Host, SocketSample};
 pub use steered::{Decided, Granted, Steered};
 pub use tapped::Tapped;

@@ -11,14 +11,6 @@ pub trait Sink<E> {
     fn idle(&mut self, _now: Instant) {}
 }
 
-/// Takes events and forgets them.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Discard;
-
-impl<E> Sink<E> for Discard {
-    fn record(&mut self, _event: &E) {}
-}
-
 impl<E: Clone> Sink<E> for Vec<E> {
     fn record(&mut self, event: &E) {
         self.push(event.clone());

@@ -87,7 +87,7 @@ pub fn parse_delay(s: &str) -> Result<Duration, ParseError> {
     scaled(s, &DELAY_UNITS, DELAY).map(Duration::from_nanos)
 }
 
-/// Writes a time with the largest unit that keeps it at or above one: `8ms`, `1.5s`.
+/// Writes a time with the largest unit that is not longer than it, and two digits behind the point: `8ms`, `1.5s`.
 pub fn format_delay(d: Duration) -> String {
     let ns = d.as_nanos() as f64;
     let (unit, size) = match d.as_nanos() {
@@ -161,6 +161,10 @@ fn scaled(s: &str, units: &[(&str, u64)], expected: &'static str) -> Result<u64,
         return whole.checked_mul(*size).ok_or_else(wrong);
     }
     let value = number.parse::<f64>().map_err(|_| wrong())? * *size as f64;
+    // There is no part of a byte: the unit was forgotten.
+    if *size == 1 && value.fract() != 0.0 {
+        return Err(wrong());
+    }
     if !value.is_finite() || value < 0.0 || value >= u64::MAX as f64 {
         return Err(wrong());
     }
@@ -178,7 +182,7 @@ mod tests {
         {
             assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
         }
-        for text in ["", "KiB", "4 apples", "-1", "1e3", "99999999999TiB", "."] {
+        for text in ["", "KiB", "4 apples", "-1", "1e3", "99999999999TiB", ".", "1.5", "0.4B"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }
         assert_eq!(Bytes(1_572_864).to_string(), "1.5MiB");
