@@ -26,12 +26,21 @@ impl Scalar {
         }
     }
 
+    /// The value as an error shows it: as it was written.
+    fn found(&self) -> String {
+        match self {
+            // `5.0`, which is no whole number.
+            Scalar::Float(number) => format!("{number:?}"),
+            other => other.label(),
+        }
+    }
+
     /// A text that is not empty.
     pub fn text(&self) -> Result<&str, String> {
         match self {
             Scalar::Text(text) if !text.trim().is_empty() => Ok(text.trim()),
             Scalar::Text(_) => Err("the text is empty".to_owned()),
-            other => Err(format!("expected a text in quotes, found {}", other.label())),
+            other => Err(format!("expected a text in quotes, found {}", other.found())),
         }
     }
 
@@ -39,13 +48,13 @@ impl Scalar {
     pub fn bool(&self) -> Result<bool, String> {
         match self {
             Scalar::Bool(value) => Ok(*value),
-            other => Err(format!("expected true or false, found '{}'", other.label())),
+            other => Err(format!("expected true or false, found '{}'", other.found())),
         }
     }
 
     /// A whole number within the limits, which the error shows.
     pub fn number(&self, least: u32, most: u32) -> Result<u32, String> {
-        let wrong = || format!("expected a whole number from {least} to {most}, found '{}'", self.label());
+        let wrong = || format!("expected a whole number from {least} to {most}, found '{}'", self.found());
         match self {
             Scalar::Integer(number) => {
                 u32::try_from(*number).ok().filter(|n| (least..=most).contains(n)).ok_or_else(wrong)

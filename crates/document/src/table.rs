@@ -77,7 +77,8 @@ impl<'a> Section<'a> {
     /// Its entries by their names, with tables one level down flattened: `read.depth`.
     pub fn flat_entries(&self) -> Vec<(String, Entry<'a>)> {
         let flat = |entry: Entry<'a>| match entry.value {
-            DeValue::Table(table) => {
+            // One without anything in it is shown as itself: it says nothing, and is meant to say something.
+            DeValue::Table(table) if !table.is_empty() => {
                 let inner = Section::new(&self.name, entry.key_span.clone(), table).entries();
                 inner.into_iter().map(|inner| (format!("{}.{}", entry.key, inner.key), inner)).collect()
             }
@@ -115,18 +116,18 @@ impl<'a> Section<'a> {
 impl<'a> Entry<'a> {
     /// The value, if it is a single one; otherwise notes the problem.
     pub fn scalar(&self, problems: &mut Problems<'_>) -> Option<Scalar> {
-        let scalar = scalar(self.value);
-        if scalar.is_none() {
-            let found = self.value.type_str();
-            problems
-                .at(&self.span, format!("'{}' must be a single value, found {}", self.key, article(found)));
+        match scalar(self.value) {
+            Ok(value) => Some(value),
+            Err(text) => {
+                problems.at(&self.span, format!("'{}' must be {text}", self.key));
+                None
+            }
         }
-        scalar
     }
 
     /// The value as it is shown in messages, if it is a single one.
     pub fn label(&self) -> Option<String> {
-        scalar(self.value).map(|value| value.label())
+        scalar(self.value).ok().map(|value| value.label())
     }
 
     /// The value through one of [`Scalar`]'s readers; notes what that says is wrong.
@@ -185,30 +186,39 @@ impl<'a> Entry<'a> {
     /// The value as a list of single values with their places.
     pub fn list(&self, problems: &mut Problems<'_>) -> Vec<(Scalar, Range<usize>)> {
         let DeValue::Array(array) = self.value else {
-            problems.at(&self.span, format!("'{}' must be a list in [ ]", self.key));
+            let found = article(self.value.type_str());
+            problems.at(&self.span, format!("'{}' must be a list in [ ], found {found}", self.key));
             return Vec::new();
         };
         let mut values = Vec::new();
         for item in array.iter() {
             match scalar(item.get_ref()) {
-                Some(value) => values.push((value, item.span())),
-                None => problems.at(&item.span(), format!("'{}' may only list single values", self.key)),
+                Ok(value) => values.push((value, item.span())),
+                Err(text) => problems.at(&item.span(), format!("what '{}' lists must be {text}", self.key)),
             }
         }
         values
     }
 }
 
-fn scalar(value: &DeValue<'_>) -> Option<Scalar> {
-    match value {
-        DeValue::String(text) => Some(Scalar::Text(text.to_string())),
-        DeValue::Boolean(value) => Some(Scalar::Bool(*value)),
+/// The value, or what was expected and found.
+fn scalar(value: &DeValue<'_>) -> Result<Scalar, String> {
+    let found = match value {
+        DeValue::String(text) => return Ok(Scalar::Text(text.to_string())),
+        DeValue::Boolean(value) => return Ok(Scalar::Bool(*value)),
         DeValue::Integer(number) => {
-            i64::from_str_radix(number.as_str(), number.radix()).ok().map(Scalar::Integer)
+            let digits = number.as_str();
+            return i64::from_str_radix(digits, number.radix())
+                .map(Scalar::Integer)
+                .map_err(|_| format!("a whole number from {} to {}, found {digits}", i64::MIN, i64::MAX));
         }
-        DeValue::Float(number) => number.as_str().parse().ok().map(Scalar::Float),
-        _ => None,
-    }
+        DeValue::Float(number) => match number.as_str().parse() {
+            Ok(number) => return Ok(Scalar::Float(number)),
+            Err(_) => number.as_str().to_owned(),
+        },
+        other => article(other.type_str()),
+    };
+    Err(format!("a single value: a text in quotes, a number, true or false; found {found}"))
 }
 
 fn article(kind: &str) -> String {

@@ -145,6 +145,18 @@ fn wrong_units_and_values() {
         "block = \"1MiB\"\ndepth = \"many\"",
         &["25: depth: expected a whole number from 1 to 65535, found 'many'"],
     );
+    let with = |depth: &str| format!("block = \"1MiB\"\ndepth = {depth}");
+    check(
+        "block = \"1MiB\"",
+        &with("5.0"),
+        &["25: depth: expected a whole number from 1 to 65535, found '5.0'"],
+    );
+    check(
+        "block = \"1MiB\"",
+        &with("9223372036854775808"),
+        &["25: 'depth' must be a whole number from -9223372036854775808 to 9223372036854775807, found \
+           9223372036854775808"],
+    );
     check(
         "window = \"2s\"\n\n[[load]]",
         "window = 0\n\n[[load]]",
@@ -167,7 +179,11 @@ fn wrong_units_and_values() {
     );
     check(" / line.goodput", " - line.rtt", &["29: value: a time cannot be taken from a rate of bits"]);
     check("bound = 0.9", "bound = 0.9\nunit = \"mS\"", &["32: unit: unknown unit 'mS'; did you mean 'ms'?"]);
-    check("title = \"a plan\"", "title = [1]", &["2: 'title' must be a single value, found an array"]);
+    check(
+        "title = \"a plan\"",
+        "title = [1]",
+        &["2: 'title' must be a single value: a text in quotes, a number, true or false; found an array"],
+    );
     check(
         "[path]\nrate = \"1gbit\"",
         "path = \"1gbit\"",
@@ -292,7 +308,11 @@ fn what_is_recorded_and_drawn() {
         &with("record = [\"packet\"]"),
         &["3: record: unknown value 'packet'; did you mean 'packets'?"],
     );
-    check("title = \"a plan\"", &with("record = \"packets\""), &["3: 'record' must be a list in [ ]"]);
+    check(
+        "title = \"a plan\"",
+        &with("record = \"packets\""),
+        &["3: 'record' must be a list in [ ], found a string"],
+    );
     check(
         "title = \"a plan\"",
         &with("draw = [\"rat\"]"),
@@ -408,6 +428,14 @@ fn expectations_name_what_is_there() {
         "bound = 0.9",
         "bound = 0.9\nwhere = { delay = [] }",
         &["32: 'delay' has no value here, so that nothing would be checked; leave it out or name one"],
+    );
+    check(
+        "bound = 0.9",
+        "bound = 0.9\nwhere = { read = {} }",
+        &[
+            "32: 'read' has no value here, so that nothing would be checked; leave it out or name one",
+            "32: 'read' must be a single value: a text in quotes, a number, true or false; found a table",
+        ],
     );
     check(" / line.goodput\"", "\"\nshape = \"flat\"\nalong = \"delay\"", &[]);
     check(
