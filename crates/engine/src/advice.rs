@@ -4,26 +4,24 @@
 use event::Bytes;
 use net::tcp;
 
+/// The kernel keeps these limits as C's `int`.
+const LIMIT_MOST: u64 = i32::MAX as u64;
+
 /// The advice for an end that receives, or sends, with `product_bytes` in flight; `None` if the limits are
-/// wide enough or cannot be read.
+/// wide enough, as wide as they can be, or cannot be read.
 pub(crate) fn buffer_advice(product_bytes: u64, receives: bool) -> Option<String> {
-    let (receive_max, send_max) = tcp::autotuning_limits()?;
-    let (name, first, max) = if receives {
-        ("tcp_rmem", "4096 131072", receive_max)
-    } else {
-        ("tcp_wmem", "4096 16384", send_max)
-    };
-    advise(product_bytes, name, first, max)
+    let name = if receives { "tcp_rmem" } else { "tcp_wmem" };
+    advise(product_bytes, name, tcp::limits(name)?)
 }
 
 /// Linux offers about half of a receive buffer as window, and a send buffer holds packets with their
 /// bookkeeping: a limit that is not twice what is in flight may be what holds it there.
-fn advise(product_bytes: u64, name: &str, first: &str, max: u64) -> Option<String> {
-    (product_bytes.saturating_mul(2) >= max / 10 * 9).then(|| {
-        let wanted = product_bytes.saturating_mul(4).next_power_of_two();
+fn advise(product_bytes: u64, name: &str, [least, first, max]: [u64; 3]) -> Option<String> {
+    let wanted = product_bytes.saturating_mul(4).min(LIMIT_MOST).next_power_of_two().min(LIMIT_MOST);
+    (product_bytes.saturating_mul(2) >= max / 10 * 9 && wanted > max).then(|| {
         format!(
             "net.ipv4.{name} lets a buffer grow to {}, and {} are in flight on this path: the buffer may be what \
-             limits it. Try: sysctl -w net.ipv4.{name}=\"{first} {wanted}\"",
+             limits it. Try: sysctl -w net.ipv4.{name}=\"{least} {first} {wanted}\"",
             Bytes(max),
             Bytes(product_bytes)
         )
@@ -36,8 +34,17 @@ mod tests {
 
     #[test]
     fn only_a_limit_that_is_near_is_told() {
-        assert_eq!(advise(1 << 20, "tcp_wmem", "4096 16384", 4 << 20), None);
-        let advice = advise(2_000_000, "tcp_wmem", "4096 16384", 4 << 20).unwrap();
-        assert!(advice.ends_with("sysctl -w net.ipv4.tcp_wmem=\"4096 16384 8388608\""), "{advice}");
+        let advice = |product_bytes, max| advise(product_bytes, "tcp_wmem", [8192, 65_536, max]);
+        assert_eq!(advice(1 << 20, 4 << 20), None);
+        let told = advice(2_000_000, 4 << 20).unwrap();
+        assert!(told.ends_with("sysctl -w net.ipv4.tcp_wmem=\"8192 65536 8388608\""), "{told}");
+    }
+
+    #[test]
+    fn no_more_is_asked_for_than_the_kernel_takes() {
+        let advice = |max| advise(300 << 20, "tcp_rmem", [4096, 131_072, max]);
+        let told = advice(512 << 20).unwrap();
+        assert!(told.ends_with("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 2147483647\""), "{told}");
+        assert_eq!(advice(LIMIT_MOST), None, "it is there already");
     }
 }

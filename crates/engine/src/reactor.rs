@@ -1,5 +1,5 @@
-//! The loop: wait, let the service handle what is ready, let it have its turn, wait again. The clock is
-//! read once per wake.
+//! The loop: wait, let the service handle what is ready, let it have its turn, wait again. What came at a wake has one
+//! time, read once.
 
 use std::cell::Cell;
 use std::io;

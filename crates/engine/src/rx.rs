@@ -310,7 +310,12 @@ impl<P> Rx<P> {
     fn take_kept<R: Receiver<Place = P>>(&mut self, receiver: &mut R) -> Result<(), R::Error> {
         let kept = std::mem::take(&mut self.kept);
         let begin = std::mem::take(&mut self.kept_at);
-        receiver.came(self.read_at);
+        if self.read_at == Instant::ZERO {
+            // Whoever read it wanted no times.
+            self.note_time(receiver);
+        } else {
+            receiver.came(self.read_at);
+        }
         let rest = self.consume(&kept[begin..], receiver)?;
         let begin = kept.len() - rest;
         if self.holds_back(rest, receiver) {

@@ -268,7 +268,6 @@ impl Steering {
 
 fn in_force(decision: Decision, pacing: Pacing) -> Decision {
     let pacing_bytes_per_s = pacing.cap(decision.pacing_bytes_per_s);
-    let Decision { burst_bytes_per_s, thresholds_forgotten, .. } = decision;
     // What is forgotten may leave the connection paced, and who wants it unpaced wants to compare.
     match pacing {
         Pacing::Off => Decision {
@@ -278,7 +277,7 @@ fn in_force(decision: Decision, pacing: Pacing) -> Decision {
             thresholds_forgotten: 0,
             ..decision
         },
-        _ => Decision { pacing_bytes_per_s, burst_bytes_per_s, thresholds_forgotten, ..decision },
+        _ => Decision { pacing_bytes_per_s, ..decision },
     }
 }
 
@@ -287,7 +286,8 @@ impl Pacing {
     fn cap(self, decided: Option<u64>) -> Option<u64> {
         match self {
             Pacing::Follow => decided,
-            Pacing::AtMost(rate) => Some(decided.unwrap_or(u64::MAX).min(rate.0 / 8)),
+            // A rate of 0 is none to the kernel.
+            Pacing::AtMost(rate) => Some(decided.unwrap_or(u64::MAX).min((rate.0 / 8).max(1))),
             Pacing::Off => None,
         }
     }

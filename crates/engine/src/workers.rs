@@ -91,12 +91,14 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
             has_jobs: Condvar::new(),
             wake: Wake::new()?,
         });
-        let spawn = |index: usize| {
-            let (shared, work) = (Arc::clone(&shared), work.clone());
-            std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || shared.run(work))
-        };
-        let threads = (0..threads).map(spawn).collect::<io::Result<_>>()?;
-        Ok(Workers { shared, threads })
+        // Threads that were started are ended, should one be refused.
+        let mut workers = Workers { shared, threads: Vec::with_capacity(threads) };
+        for index in 0..threads {
+            let (shared, work) = (Arc::clone(&workers.shared), work.clone());
+            let thread = std::thread::Builder::new().name(format!("worker-{index}"));
+            workers.threads.push(thread.spawn(move || shared.run(work))?);
+        }
+        Ok(workers)
     }
 
     /// Queues a job that moves `bytes`. The caller bounds how many are under way.
@@ -235,7 +237,7 @@ impl<J, R> Shared<J, R> {
                 if has_turn {
                     self.has_jobs.notify_one();
                 }
-                let step = work(job);
+                let step = or_abort(|| work(job));
                 queues = self.lock();
                 queues.release(claim);
                 match step {
@@ -258,6 +260,21 @@ impl<J, R> Shared<J, R> {
     }
 }
 
+/// A job that panics would never have a result, and what waits for it would wait for ever: rather nothing is served, which
+/// is seen, and begun again by who supervises.
+fn or_abort<T>(work: impl FnOnce() -> T) -> T {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::process::abort();
+        }
+    }
+    let bomb = Bomb;
+    let done = work();
+    std::mem::forget(bomb);
+    done
+}
+
 impl<J, R> AsFd for Workers<J, R> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.shared.wake.as_fd()
@@ -270,7 +287,7 @@ impl<J, R> Drop for Workers<J, R> {
         self.shared.lock().is_closed = true;
         self.shared.has_jobs.notify_all();
         for thread in self.threads.drain(..) {
-            // A worker that panicked has said so on stderr; there is nothing to add here.
+            // One that panicked has ended the process.
             let _ = thread.join();
         }
     }

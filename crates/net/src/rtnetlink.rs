@@ -178,7 +178,7 @@ pub(crate) fn error_of(body: &[u8]) -> io::Result<()> {
     match body.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)) {
         Some(0) => Ok(()),
         Some(negative) => Err(io::Error::from_raw_os_error(-negative)),
-        None => Err(io::Error::other("the kernel's answer to an rtnetlink request is too short")),
+        None => Err(io::Error::other("the kernel's answer to a netlink request is too short")),
     }
 }
 

@@ -169,7 +169,7 @@ pub fn abandon_on_close(stream: &TcpStream, is_on: bool) -> io::Result<()> {
 }
 
 /// The largest receive and send buffer autotuning may reach (`tcp_rmem`, `tcp_wmem`), in bytes.
-pub fn autotuning_limits() -> Option<(u64, u64)> {
+fn autotuning_limits() -> Option<(u64, u64)> {
     Some((limits("tcp_rmem")?[2], limits("tcp_wmem")?[2]))
 }
 

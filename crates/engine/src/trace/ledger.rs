@@ -27,8 +27,9 @@ pub struct Ledger<T> {
     open: Slab<Open<T>>,
     /// Where those are that are known by their tags: all but those that were closed.
     by_tag: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
-    /// Ended, by command number: the last byte of the PDU that is followed was not acknowledged.
-    late: HashMap<u32, Layers<T>, BuildHasherDefault<TagHasher>>,
+    /// Ended, by tag and command number (an immediate command has that of the next one): the last byte of the PDU that is
+    /// followed was not acknowledged.
+    late: HashMap<(u32, u32), Layers<T>, BuildHasherDefault<TagHasher>>,
     away: Slab<Away>,
 }
 
@@ -160,7 +161,7 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
         let slot = place.slot as usize;
         let Open { request, edge } = &self.open[slot];
         if edge.is_some() && self.late.len() < LATE_MAX {
-            self.late.insert(request.id.cmd_sn, *request);
+            self.late.insert((request.id.itt, request.id.cmd_sn), *request);
         } else {
             self.tracer.request(request);
         }
@@ -225,7 +226,7 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
         }
         let row = self.row(self.id(connection, pdu, cmd_sn.unwrap_or(0)), pdu, Way::Out, now);
         let key = self.away.insert(Away { row, edge });
-        if let Some(open) = edge.and_then(|place| self.open.get_mut(place.slot as usize)) {
+        if let Some(open) = edge.and_then(|place| self.open_at(place)) {
             open.edge = Some(key);
         }
         Some(Mark { tag: PDU_BIT | key as u64, is_stamped: true })
@@ -275,8 +276,8 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
         };
         self.tracer.pdu(&away.row);
         let Some(place) = away.edge else { return };
-        let (cmd_sn, tcp) = (away.row.id.cmd_sn, away.row.tcp);
-        if let Some(request) = self.late.remove(&cmd_sn) {
+        let (RequestId { itt, cmd_sn, .. }, tcp) = (away.row.id, away.row.tcp);
+        if let Some(request) = self.late.remove(&(itt, cmd_sn)) {
             self.tracer.request(&Layers { tcp, ..request });
         } else if let Some(open) = self.open_at(place).filter(|open| open.request.id.cmd_sn == cmd_sn) {
             (open.request.tcp, open.edge) = (tcp, None);
