@@ -100,7 +100,7 @@ pub(crate) fn look(
     if let Some(requests) = completed.filter(|requests| *requests > 0.0)
         && let Some(count) = diagram::count(path, between, window)?
     {
-        put(&mut repeat.values, "packets_per_read", Some(count.segments as f64 / requests));
+        put(&mut repeat.values, "packets_per_read", Some(count as f64 / requests));
     }
     if let Some(room) = room {
         let start_ns = start(stack.as_ref(), window, line::rtt_of(cell));

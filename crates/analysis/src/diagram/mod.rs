@@ -85,38 +85,17 @@ pub struct Diagram {
     pub others: u64,
 }
 
-/// How many packets there were, whatever they were.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PacketCount {
-    /// MTU-sized packets that the path took during the window, both ways.
-    pub segments: u64,
-    /// Those of them that carried nothing but an acknowledgement.
-    pub acks: u64,
-}
-
-/// Counts the packets of some hosts that were sent in a window, both ways; `None` if there is no table or it does not
+/// Counts the packets, of MTU size, that some hosts sent in a window, both ways; `None` if there is no table or it does not
 /// know TCP.
-pub fn count(dir: &Path, between: Hosts, window: Span) -> Result<Option<PacketCount>, TableError> {
-    let names = [
-        "ingress_t_ns",
-        "direction",
-        "fate",
-        "segments",
-        "src_host",
-        "dst_host",
-        "payload_bytes",
-        "tcp_flags",
-    ];
-    let mut count = PacketCount::default();
+pub fn count(dir: &Path, between: Hosts, window: Span) -> Result<Option<u64>, TableError> {
+    let names = ["ingress_t_ns", "direction", "fate", "segments", "src_host", "dst_host"];
+    let mut count = 0;
     let walked = tables::read_pieces::<Packet>(dir, Some(&names), |packets| {
         for row in 0..packets.ingress_t_ns.len() {
             // A duplicate is a copy that the path made, not a packet that somebody sent.
             let sent = packets.fate[row] != Fate::Duplicate && between.have(&packets, row);
             if sent && (window.start_ns..window.end_ns).contains(&packets.ingress_t_ns[row]) {
-                let (flags, segments) = (packets.tcp_flags[row], u64::from(packets.segments[row]));
-                count.segments += segments;
-                let bare = packets.payload_bytes[row] == 0 && flags > 0 && flags & (SYN | ENDS) == 0;
-                count.acks += if bare { segments } else { 0 };
+                count += u64::from(packets.segments[row]);
             }
         }
     });

@@ -14,6 +14,8 @@ const MANY_LOSSES: f64 = 16.0;
 const MOST_OF_IT: f64 = 0.6;
 /// A ramp shorter than this share of the load is none worth a word.
 const LEAST_RAMP: f64 = 0.15;
+/// Nor one without which the load would be less than so many times as fast.
+const RAMP_COSTS: f64 = 1.1;
 /// A load that is paced gets nearly all of the rate: what it lacks are headers and what is sent again.
 const PACED: f64 = 1.15;
 /// Pacing that holds data back for so much of the time is all there is.
@@ -69,14 +71,14 @@ fn held(facts: &Facts, share: f64) -> f64 {
 }
 
 /// A buffer that holds for a share of the time: the same, and no more than what it can carry in a round trip. One that does
-/// not limit yet would with that.
+/// not limit yet would with that, unless the load shows that it carries more.
 fn buffered(facts: &Facts, share: f64, carries_bytes: Option<f64>) -> Option<Effect> {
     let carries = carries_bytes.zip(facts.rtt_s).map(|(bytes, rtt_s)| bytes / rtt_s.max(1e-6));
     let bytes_per_s = if share >= LEAST_SHARE {
         let most = carries.map_or(f64::INFINITY, |carries| carries.max(facts.current.bytes_per_s));
         held(facts, share).min(most)
     } else {
-        carries?
+        carries.filter(|carries| *carries > facts.current.bytes_per_s)?
     };
     Some(Effect::Rate { bytes_per_s, of_connection: true })
 }
@@ -208,7 +210,9 @@ fn after_losses(facts: &Facts, sender: &Sender) -> Option<f64> {
     let share = sender.retransmitted / sender.packets.max(1.0);
     let rtt = facts.rtt_s?.max(1e-6);
     let (reno, cubic) = (1.22 / share.sqrt(), 1.054 * (rtt / share).powf(0.75));
-    Some(reno.max(cubic) * sender.mss_bytes / rtt * facts.connections.max(1.0))
+    let carries = reno.max(cubic) * sender.mss_bytes / rtt * facts.connections.max(1.0);
+    // Where the load is faster these were no losses by chance, one of which comes after so many packets.
+    Some(carries).filter(|carries| *carries > facts.current.bytes_per_s)
 }
 
 fn pacing(facts: &Facts, sender: &Sender) -> Option<Finding> {
@@ -243,7 +247,12 @@ fn pacing(facts: &Facts, sender: &Sender) -> Option<Finding> {
 fn ramp(facts: &Facts, sender: &Sender) -> Option<Finding> {
     let lost = sender.plateau_bytes_per_s - facts.current.bytes_per_s;
     let is_ramp = sender.ramp >= LEAST_RAMP && lost > 0.05 * facts.current.bytes_per_s;
-    if !is_ramp && sender.restarts < 2.0 {
+    let then = match sender.is_growing {
+        true => f64::INFINITY,
+        false => sender.plateau_bytes_per_s.max(facts.current.bytes_per_s),
+    };
+    // What nothing is gained by would hide all that is.
+    if (!is_ramp && sender.restarts < 2.0) || then < RAMP_COSTS * facts.current.bytes_per_s {
         return None;
     }
     let evidence = vec![
@@ -259,14 +268,7 @@ fn ramp(facts: &Facts, sender: &Sender) -> Option<Finding> {
     Some(Finding {
         limiter: Limiter::Ramp,
         share: sender.ramp,
-        effect: Effect::Ramp {
-            now: facts.current.bytes_per_s,
-            then: if sender.is_growing {
-                f64::INFINITY
-            } else {
-                sender.plateau_bytes_per_s.max(facts.current.bytes_per_s)
-            },
-        },
+        effect: Effect::Ramp { now: facts.current.bytes_per_s, then },
         evidence,
     })
 }

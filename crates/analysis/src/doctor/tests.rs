@@ -265,6 +265,21 @@ fn what_does_not_hold_yet_is_next() {
     check(&few, Limiter::CallerDepth, to(&few, 0.3e6), Limiter::ReceiveWindow);
     few.receiver.window_bytes = Some(0.2e6);
     check(&few, Limiter::CallerDepth, to(&few, 0.5e6), Limiter::ReceiveWindow);
+    // What the load is faster than already is no bound: a burst of losses, a window of more than half of its buffer, and
+    // pauses after which it is as fast as before.
+    let current = few.current.bytes_per_s;
+    few.receiver.window_bytes = None;
+    few.receiver.buffer_most_bytes = Some(0.2e6);
+    few.sender = Some(Sender {
+        congestion_window: 0.05,
+        retransmitted: 100.0,
+        packets: 1e5,
+        mss_bytes: 1448.0,
+        ..none
+    });
+    check(&few, Limiter::CallerDepth, LINE / current, Limiter::LinkRate);
+    few.sender = Some(Sender { restarts: 3.0, plateau_bytes_per_s: 1.05 * current, ..none });
+    check(&few, Limiter::CallerDepth, LINE / current, Limiter::LinkRate);
     // A send buffer that was full now and then carries no more than its size in a round trip.
     let mut window = closed([128.0, 128.0, 8.0], 0.0166, 64.0 * KIB);
     let sender = Sender { send_buffer: 0.24, buffer_most_bytes: Some(0.8e6), ..none };

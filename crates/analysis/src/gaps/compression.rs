@@ -102,8 +102,7 @@ fn bursts(runs: &[Run], data: &[Passage]) -> Option<Bursts> {
 }
 
 fn ratio(pair: &[(u64, u64, u32)]) -> f64 {
-    let (before, after) = (pair[0].1.max(TOGETHER_NS), pair[1].1);
-    let sent_ns = after.saturating_sub(before).max(TOGETHER_NS) as f64;
+    let sent_ns = pair[1].1.saturating_sub(pair[0].1).max(TOGETHER_NS) as f64;
     let came_ns = (pair[1].0 - pair[0].0).max(TOGETHER_NS) as f64;
     (sent_ns / came_ns).min(1_000.0)
 }

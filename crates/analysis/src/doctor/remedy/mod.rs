@@ -87,8 +87,9 @@ impl Wanted {
         let requests = ROOM * rate * time_s / facts.request_bytes.max(1.0);
         let depth = facts.outstanding.called.max(1.0);
         let within = |value: f64, [least, most]: [f64; 2]| value.max(least).min(most) as u64;
-        let block_bytes = within(ROOM * rate * time_s / depth, BLOCK_BYTES).next_power_of_two();
         // What is there already is never made smaller.
+        let block = (ROOM * rate * time_s / depth).max(facts.request_bytes);
+        let block_bytes = within(block, BLOCK_BYTES).next_power_of_two();
         let out = facts.outstanding;
         let requests = requests.max(out.queue_limit.unwrap_or(0.0));
         let window = requests.max(out.window_most.unwrap_or(0.0));
@@ -102,7 +103,10 @@ impl Wanted {
             // A receive buffer offers half of itself, and a window may have to grow to twice the path's product.
             buffer_bytes: within(buffer.max(4.0 * rate * rtt_s), BUFFER_BYTES).next_power_of_two(),
             block_bytes,
-            first_burst_bytes: within(first.max(block_bytes as f64), FIRST_BURST_BYTES),
+            first_burst_bytes: within(
+                first.max(block_bytes as f64).max(facts.request_bytes),
+                FIRST_BURST_BYTES,
+            ),
             connections: (facts.connections.max(1.0) / facts.sessions.max(1.0)
                 * tcp::more_connections(facts).max(1.0))
             .ceil() as u64,
@@ -161,11 +165,16 @@ mod tests {
         facts.outstanding.window_most = Some(4096.0);
         facts.receiver.buffer_most_bytes = Some((512 << 20) as f64);
         let agreed = Agreed { first_burst_bytes: (4 << 20) as f64, ..Agreed::default() };
-        let wanted = Wanted::of(&Facts { agreed: Some(agreed), ..facts });
+        let wanted = Wanted::of(&Facts { agreed: Some(agreed), ..facts.clone() });
         assert_eq!(
             (wanted.requests, wanted.window, wanted.buffer_bytes, wanted.first_burst_bytes),
             (256, 4096, 512 << 20, 4 << 20)
         );
+        // A target that takes its time over a short path: not shorter requests, and bursts as long as they are.
+        let short =
+            Facts { request_bytes: 524_288.0, rtt_s: Some(0.001), line_bytes_per_s: Some(52e6), ..facts };
+        let wanted = Wanted::of(&short);
+        assert_eq!((wanted.block_bytes, wanted.first_burst_bytes), (524_288, 524_288));
     }
 
     #[test]
@@ -173,7 +182,7 @@ mod tests {
         let all = LIMITERS.iter().flat_map(|limiter| remedies(*limiter, &facts()));
         let ends: Vec<Remedy> =
             all.filter(|r| r.commands.contains(" -u &&") || r.commands.contains("log in again")).collect();
-        assert_eq!(ends.len(), 5, "{ends:?}");
+        assert_eq!(ends.len(), 6, "{ends:?}");
         assert!(ends.iter().all(|remedy| remedy.commands.starts_with(UNMOUNT)), "{ends:?}");
     }
 

@@ -46,7 +46,7 @@ pub(super) fn queue(wanted: Wanted) -> Vec<Remedy> {
         remedy(
             "ESXi",
             format!(
-                "esxcli system module parameters set -m iscsi_vmk -p iscsivmk_LunQDepth={}        # then reboot",
+                "esxcli system module parameters set -a -m iscsi_vmk -p iscsivmk_LunQDepth={}        # then reboot",
                 n.min(ESXI_MOST)
             ),
         ),
@@ -90,8 +90,10 @@ pub(super) fn connections(wanted: Wanted) -> Vec<Remedy> {
         remedy(
             "open-iscsi",
             format!(
-                "iscsiadm -m node -T IQN -o update -n node.session.nr_sessions -v {n}        # of one connection each\n\
-                 mpathconf --enable --with_multipathd y        # joined by dm-multipath"
+                "{UNMOUNT}\n\
+                 iscsiadm -m node -T IQN -o update -n node.session.nr_sessions -v {n}        # of one connection each\n\
+                 iscsiadm -m node -T IQN -u && iscsiadm -m node -T IQN -l\n\
+                 systemctl enable --now multipathd        # joined by dm-multipath; on RHEL first mpathconf --enable"
             ),
         ),
         remedy(

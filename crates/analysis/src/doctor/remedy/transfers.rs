@@ -3,7 +3,7 @@
 use super::places::windows;
 use super::{Remedy, UNMOUNT, Wanted, remedy};
 
-/// The longest burst that is a multiple of every block: what open-iscsi calls its own default.
+/// The longest burst of whole blocks of 512 bytes but one: what open-iscsi calls its own default.
 const BURST_BYTES: u64 = 16_776_192;
 /// The Windows initiator and ESXi take no longer first bursts.
 const FIRST_BYTES: u64 = 262_144;

@@ -9,6 +9,7 @@ use store::tables::{self, Packets, TableError};
 
 use super::super::facts::Facts;
 use crate::Span;
+use crate::diagram::Hosts;
 use crate::line::ETHERNET_BYTES;
 
 /// Below this the clocks are too coarse.
@@ -20,8 +21,17 @@ const LEAST_BUSY_NS: u64 = 1_000_000;
 const LONE_BYTES: u32 = 1000;
 const MOST_LONE: usize = 1 << 16;
 
-const COLUMNS: &[&str] =
-    &["ingress_t_ns", "scheduled_t_ns", "direction", "fate", "ip_bytes", "segments", "payload_bytes"];
+const COLUMNS: &[&str] = &[
+    "ingress_t_ns",
+    "scheduled_t_ns",
+    "direction",
+    "fate",
+    "ip_bytes",
+    "segments",
+    "src_host",
+    "dst_host",
+    "payload_bytes",
+];
 
 #[derive(Default)]
 struct Seen {
@@ -32,6 +42,8 @@ struct Seen {
     /// Bytes per second of packets that found the line free.
     lone: Vec<f64>,
     payload_bytes: u64,
+    /// Of them those of the load, whose line is not its own.
+    own_bytes: u64,
 }
 
 /// The quickest packet: what it took from end to end, and its frames.
@@ -41,13 +53,25 @@ struct Quickest {
     frames_bytes: u32,
 }
 
-/// Adds the rate of the line in the direction of the data, and for how much of the time it was busy.
-pub(super) fn fill(dir: &Path, window: Span, is_write: bool, facts: &mut Facts) -> Result<(), TableError> {
-    let direction = if is_write { Direction::NearToFar } else { Direction::FarToNear };
+/// Adds what others leave of the line in the direction of the data, and for how much of the time it was busy. The load's own
+/// `hosts` are so many at the near and at the far end.
+pub(super) fn fill(
+    dir: &Path,
+    window: Span,
+    hosts: Option<[u32; 2]>,
+    facts: &mut Facts,
+) -> Result<(), TableError> {
+    let hosts = hosts.map(|[near, far]| Hosts { near, far });
+    let direction = if facts.is_write { Direction::NearToFar } else { Direction::FarToNear };
     let Some(quickest) = quickest(dir, direction)? else { return Ok(()) };
     let mut seen = Seen::default();
     tables::read_pieces::<Packet>(dir, Some(COLUMNS), |piece| {
-        delivered(&piece, direction, window).for_each(|row| seen.add(&piece, row, quickest));
+        for row in delivered(&piece, direction, window) {
+            seen.add(&piece, row, quickest);
+            if hosts.is_none_or(|hosts| hosts.have(&piece, row)) {
+                seen.own_bytes += u64::from(piece.payload_bytes[row]);
+            }
+        }
     })?;
     if seen.payload_bytes == 0 {
         return Ok(());
@@ -59,10 +83,11 @@ pub(super) fn fill(dir: &Path, window: Span, is_write: bool, facts: &mut Facts) 
             None => return Ok(()),
         },
     };
-    let carried = seen.payload_bytes as f64 / window.length_s().max(1e-9);
+    let per_s = |bytes: u64| bytes as f64 / window.length_s().max(1e-9);
+    let (carried, own) = (per_s(seen.payload_bytes), per_s(seen.own_bytes));
     // Headers of PDUs, and what was sent twice, are no application's bytes.
-    let useful = (facts.current.bytes_per_s / carried.max(1.0)).clamp(0.5, 1.0);
-    facts.line_bytes_per_s = Some(line * useful);
+    let useful = (facts.current.bytes_per_s / own.max(1.0)).clamp(0.5, 1.0);
+    facts.line_bytes_per_s = Some((line - (carried - own)).max(own) * useful);
     facts.line_busy = Some((carried / line).min(1.0));
     Ok(())
 }

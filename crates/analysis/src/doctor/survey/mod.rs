@@ -62,7 +62,7 @@ pub fn survey(dir: &Path, question: Question) -> Result<Option<Facts>, TableErro
     let sender = if is_write { Host::Near } else { Host::Far };
     transport::fill(&dirs, seen.window, sender, &mut facts)?;
     login::fill(&dirs, sender, &mut facts)?;
-    line::fill(dir, seen.window, is_write, &mut facts)?;
+    line::fill(dir, seen.window, question.hosts, &mut facts)?;
     unknown(&mut facts);
     Ok(Some(facts))
 }

@@ -84,6 +84,20 @@ fn a_pacing_rate_that_never_moves_is_a_cap() {
 }
 
 #[test]
+fn connections_at_their_best_at_different_times_are_not_all_of_the_line() {
+    let at_best = |from: u64| {
+        table(move |n, sample| {
+            sample.delivery_rate_bytes_per_s = if (from..from + 10).contains(&n) { 100 } else { 20 };
+        })
+    };
+    let tables = [at_best(0), at_best(40)];
+    let track = |table| Track { table, rows: (0..100).collect(), before: Vec::new() };
+    let tracks = [track(&tables[0]), track(&tables[1])];
+    assert_eq!((line(&tracks, Some(120.0)), line(&tracks, None)), (120.0, 100.0));
+    assert_eq!((line(&tracks, Some(300.0)), line(&tracks[..1], Some(300.0))), (200.0, 100.0));
+}
+
+#[test]
 fn a_socket_is_starved_while_its_owner_has_more() {
     let of = |notsent: u32, unsent: u64| {
         let table = table(|_, sample| {

@@ -85,10 +85,19 @@ pub(super) fn fill(
     sum.pacing_cap_bytes_per_s = tracks.iter().map(cap).sum();
     let offered: f64 = tracks.iter().map(|track| f64::from(track.most(&track.table.snd_wnd_bytes))).sum();
     facts.receiver.window_bytes = (offered > 0.0).then_some(offered);
-    let delivered: f64 = tracks.iter().map(Track::delivered).sum();
-    facts.line_bytes_per_s = Some(delivered.max(facts.current.bytes_per_s)).filter(|rate| *rate > 0.0);
+    facts.line_bytes_per_s =
+        Some(line(&tracks, peak(&arrived, window, facts.rtt_s)).max(facts.current.bytes_per_s))
+            .filter(|rate| *rate > 0.0);
     facts.sender = Some(sum);
     Ok(())
+}
+
+/// What the line carries at least: what all connections delivered at their best, unless they had that at different times:
+/// then what the best one did, or what arrived of all together.
+fn line(tracks: &[Track], arrived_bytes_per_s: Option<f64>) -> f64 {
+    let best = tracks.iter().map(Track::delivered);
+    let (all, most) = best.fold((0.0, 0.0f64), |(all, most), one| (all + one, most.max(one)));
+    all.min(most.max(arrived_bytes_per_s.unwrap_or(0.0)))
 }
 
 /// The samples of one connection in the window, in order, and those before.
@@ -116,7 +125,7 @@ impl Track<'_> {
     }
 }
 
-/// The connections of a host that have at least two samples in the window and sent anything.
+/// The connections of a host that have at least two samples in the window and sent or received anything.
 fn tracks(table: &Sockets, host: Host, window: Span) -> Vec<Track<'_>> {
     let mut found: Vec<(u32, Track)> = Vec::new();
     for row in 0..table.t_ns.len() {
