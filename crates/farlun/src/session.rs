@@ -27,7 +27,8 @@ pub(crate) struct SessionArgs {
     /// CRC32C digests of headers and data: none (unless the target insists), prefer, or crc32c (always)
     #[arg(long, value_enum, default_value = "none")]
     digest: DigestWish,
-    /// Name that the target has to prove itself with (mutual CHAP); the user of the URL proves us
+    /// Name that the target has to prove itself with (mutual CHAP); the user of the URL proves us, by the secret behind it
+    /// (USER%SECRET@) or that of FARLUN_CHAP_SECRET in the environment
     #[arg(long, value_name = "NAME")]
     chap_target_user: Option<String>,
     /// Secret of that name [default: FARLUN_CHAP_TARGET_SECRET of the environment, which nobody else can see]

@@ -12,11 +12,15 @@ use clap::Args;
 
 use crate::exit::Exit;
 
+/// A load is to be measured as it is, so nothing is opened while it is.
+const CONNECTIONS: &str = "Connections of each session, 1 to 64, as far as the target offers as many; auto is one, until --fix says more";
+
 /// Say what limits a load, what shows it, what to change and what that would gain
 ///
 /// Looks at the tables of a run and at nothing else; or, given a URL, runs a short load there first. With --fix it
 /// changes what the initiator can change, measures again, and goes on until the path is the limit.
 #[derive(Args, Debug)]
+#[command(mut_arg("trace", |arg| arg.hide(true)), mut_arg("connections", |arg| arg.help(CONNECTIONS)))]
 #[command(after_help = "\
 Examples:
   farlun doctor runs/tour

@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use control::Choice;
+use engine::Pacing;
 use serde_json::{Value, json};
 
 use target::lun::{Lun, LunError, LunSpec, Source, check_reservations};
@@ -137,12 +138,22 @@ fn document(settings: &Settings, luns: &[Checked]) -> Value {
         "digest": super::file::digest_name(settings.digest),
         "congestion": config.congestion,
         "policy": config.policy.name(),
+        "weight": config.weights,
+        "pacing": pacing(config.pacing),
         "compat": config.compat.to_string(),
         "window": config.window,
         "trace": config.trace.as_ref().map(|dir| dir.display().to_string()),
         "insecure": settings.insecure,
         "warnings": settings.warnings,
     })
+}
+
+fn pacing(pacing: Pacing) -> String {
+    match pacing {
+        Pacing::Follow => "follow".to_owned(),
+        Pacing::AtMost(rate) => rate.to_string(),
+        Pacing::Off => "off".to_owned(),
+    }
 }
 
 fn words(settings: &Settings, luns: &[Checked]) -> String {
@@ -176,6 +187,12 @@ fn words(settings: &Settings, luns: &[Checked]) -> String {
     }
     if config.policy != Choice::default() {
         text += &format!("  policy      {}\n", config.policy);
+    }
+    for (iqn, weight) in &config.weights {
+        text += &format!("  weight      {weight} for {iqn}\n");
+    }
+    if config.pacing != Pacing::default() {
+        text += &format!("  pacing      {}\n", pacing(config.pacing));
     }
     if config.compat != Compat::default() {
         text += &format!("  compat      {}\n", config.compat);
