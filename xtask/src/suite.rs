@@ -64,7 +64,7 @@ fn all(length: Length, steps: &mut Steps, tally: &mut Tally) -> Result<()> {
     steps.run("a reader of Parquet", || packages::ensure_parquet_reader(&python))?;
     steps.run("format", || passed(&mut cargo(&["fmt", "--all", "--check"])))?;
     steps.run("tidy", tidy_step)?;
-    steps.run("licences and advisories", deny)?;
+    steps.run("licences and sources", deny)?;
     steps.run("clippy", || {
         passed(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
     })?;
@@ -92,8 +92,10 @@ fn all(length: Length, steps: &mut Steps, tally: &mut Tally) -> Result<()> {
         if length == Length::Long {
             command.env("FARLUN_LONG", "1");
         }
+        // Other crates have a file of this name too.
+        let before = tally.passed_in(PATH_SUITE);
         tests(&mut command, tally)?;
-        if tally.passed_in(PATH_SUITE) == 0 && std::env::var_os("CI").is_some_and(|value| value == "true") {
+        if tally.passed_in(PATH_SUITE) == before && std::env::var_os("CI").is_some_and(|value| value == "true") {
             bail!("every test of the emulated path ({E2E}, {PATH_SUITE}) was skipped, and CI must run at least one");
         }
         Ok(Outcome::Passed)

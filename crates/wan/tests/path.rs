@@ -22,11 +22,12 @@ fn settings(near: &[&str], far: Option<&str>) -> Settings {
     }
 }
 
-/// `None`, with the reason on standard error, where a path cannot be made.
+/// `None`, with the reason, where a path cannot be made.
 fn outcome(settings: &Settings) -> Option<Result<Outcome, WanError>> {
     match run(settings, None) {
         Err(reason @ (WanError::Namespace(_) | WanError::Tun(_))) => {
-            eprintln!("skipped: {reason}");
+            let test = thread::current();
+            println!("skipped: {}: {reason}", test.name().unwrap_or("path"));
             None
         }
         outcome => Some(outcome),

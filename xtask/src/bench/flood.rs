@@ -135,7 +135,7 @@ impl Bench {
             Where::Other => Some(self.targets[1].url(flooded)),
         };
         let seconds = self.seconds + WARMUP_SECONDS;
-        let _flood = flooded.map(|url| {
+        let mut beside = flooded.map(|url| {
             let mut command = prioritised(self.has_priorities, Priority::Flood);
             command.args(["bench", &url, "--json", "--random", "--op", flood.op, "--block", flood.block]);
             // It is ended when the victim is done.
@@ -148,6 +148,8 @@ impl Bench {
         command.args(["--depth", "1", "--time", &time, "--warmup", &warmup]);
         let limit = Duration::from_secs(u64::from(seconds) + 60);
         let document = run_process(&mut command, limit).expect_code(0).json();
+        let is_beside = beside.as_mut().is_none_or(Service::alive);
+        ensure!(is_beside, "the flood ended before its victim did: nothing was measured beside it");
         let p99_ns = document["latency_ns"]["p99"].as_f64();
         Ok(p99_ns.with_context(|| format!("`farlun bench` printed no p99: {document}"))? / 1e3)
     }

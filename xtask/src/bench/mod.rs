@@ -7,6 +7,7 @@
 mod analysis;
 mod analyze;
 mod capture;
+mod example;
 mod flood;
 mod gaps;
 mod memory;
@@ -34,42 +35,45 @@ pub(crate) enum Length {
     Quick,
 }
 
-type Section = (&'static str, fn(Length) -> Result<bool>);
+/// Its name, the programs that it measures beside, and what it does.
+type Section = (&'static str, &'static [&'static str], fn(Length) -> Result<bool>);
 
 /// What can be asked for by name.
 const SECTIONS: &[Section] = &[
-    ("stream", stream::run),
-    ("tgt", tgt::run),
-    ("memory", memory::run),
-    ("analysis", analysis::run),
-    ("analyze", analyze::run),
-    ("flood", flood::run),
-    ("trace", trace::run),
-    ("untraced", untraced::run),
-    ("capture", capture::run),
-    ("gaps", gaps::run),
-    ("page", page::run),
+    ("stream", &["iperf3"], stream::run),
+    ("tgt", &["iscsi-perf", "tgtd", "tgtadm"], tgt::run),
+    ("memory", &[], memory::run),
+    ("analysis", &[], analysis::run),
+    ("analyze", &[], analyze::run),
+    ("flood", &[], flood::run),
+    ("trace", &[], trace::run),
+    ("untraced", &[], untraced::run),
+    ("capture", &["iperf3", "tcpdump"], capture::run),
+    ("gaps", &[], gaps::run),
+    ("page", &[], page::run),
 ];
 
 /// Runs the sections of these names, or every section; true if every bound holds.
 pub(crate) fn run(length: Length, names: &[&str]) -> Result<bool> {
-    if let Some(unknown) = names.iter().find(|name| !SECTIONS.iter().any(|(known, _)| known == *name)) {
-        let known: Vec<&str> = SECTIONS.iter().map(|(name, _)| *name).collect();
+    let is_known = |name: &str| SECTIONS.iter().any(|(known, ..)| *known == name);
+    if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+        let known: Vec<&str> = SECTIONS.iter().map(|(name, ..)| *name).collect();
         bail!("there is no section `{unknown}`; there are {}", known.join(", "));
     }
-    if let Outcome::Skipped(reason) = packages::ensure(packages::BENCH)? {
-        println!("{reason}");
-    }
-    for program in ["iperf3", "iscsi-perf", "tgtd", "tgtadm", "tcpdump"] {
-        if !step::have(program) {
+    let asked: Vec<&Section> =
+        SECTIONS.iter().filter(|(name, ..)| names.is_empty() || names.contains(name)).collect();
+    let missing = || asked.iter().flat_map(|(_, programs, _)| *programs).find(|program| !step::have(program));
+    if missing().is_some() {
+        if let Outcome::Skipped(reason) = packages::ensure(packages::BENCH)? {
+            println!("{reason}");
+        }
+        if let Some(program) = missing() {
             bail!("{program} is not installed, and farlun is measured beside it");
         }
     }
     let mut good = true;
-    for (name, section) in SECTIONS {
-        if names.is_empty() || names.contains(name) {
-            good &= section(length)?;
-        }
+    for (.., section) in asked {
+        good &= section(length)?;
     }
     Ok(good)
 }

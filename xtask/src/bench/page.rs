@@ -9,12 +9,11 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 
 use super::Length;
+use super::example::Found;
 use super::spread::Spread;
 use crate::step;
-use crate::workspace::cargo;
 
 const MOST_BYTES: f64 = 6e6;
 const MOST_SECONDS: f64 = 2.0;
@@ -43,17 +42,11 @@ pub(super) fn run(length: Length) -> Result<bool> {
     let (events, rounds) = if length == Length::Full { ("1000000", 7) } else { ("200000", 1) };
     let folder = tempfile::Builder::new().prefix("farlun-bench-page-").tempdir()?;
     let page = folder.path().join("report.html");
-    let mut command = cargo(&["run", "-q", "--release", "-p", "report", "--example", "million_events", "--"]);
-    let output = command.arg(&page).arg(events).output().context("cargo does not start")?;
-    if !output.status.success() {
-        bail!("the example failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    let found: Value = serde_json::from_slice(&output.stdout).context("the example printed no document")?;
-    let figure = |name: &str| found[name].as_f64().with_context(|| format!("no {name} in {found}"));
-    let (bytes, made) = (figure("bytes")?, figure("seconds")?);
+    let found = Found::by("report", "million_events", &[page.as_os_str(), events.as_ref()])?;
+    let (bytes, made) = (found.figure("bytes")?, found.figure("seconds")?);
     println!(
         "\n== the page of {} events in {} cells, opened {rounds} times\n\n| figure | found | bound |\n|---|---|---|",
-        found["events"], found["cells"]
+        found.0["events"], found.0["cells"]
     );
     println!("| size, MB | {:.2} | ≤ {} |", bytes / 1e6, MOST_BYTES / 1e6);
     println!("| read, analysed and drawn as a page, s | {made:.2} | — |");

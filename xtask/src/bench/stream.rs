@@ -56,7 +56,7 @@ struct Bench {
 
 impl Bench {
     fn stream(&self, delay: &str, plan: &Plan) -> Result<f64> {
-        let farlun = self.binary.to_str().context("the binary's path is no text")?;
+        let farlun = quoted(&self.binary)?;
         let far = format!("{farlun} stream serve --json --listen {FAR}:5201 --cc cubic");
         let near = format!(
             "exec {farlun} stream {FAR}:5201 --json --cc cubic --time {}s --warmup {}s",
@@ -74,7 +74,7 @@ impl Bench {
             "exec iperf3 -c {FAR} -C cubic -J -t {} -O {} > {}",
             plan.seconds,
             plan.ramp_seconds,
-            result.display()
+            quoted(&result)?
         );
         self.over_path(delay, "iperf3 -s -1", &near)?;
         let text = std::fs::read_to_string(&result).context("iperf3 wrote no result")?;
@@ -98,6 +98,12 @@ impl Bench {
         }
         bail!("the path was not valid {TRIES} times in a row: use a quieter machine")
     }
+}
+
+/// As a shell takes it for one word.
+fn quoted(path: &Path) -> Result<String> {
+    let text = path.to_str().with_context(|| format!("{} is no text", path.display()))?;
+    Ok(format!("'{}'", text.replace('\'', r"'\''")))
 }
 
 fn wan(binary: &Path, delay: &str, far: &str, near: &str) -> Result<Value> {
