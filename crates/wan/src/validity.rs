@@ -1,9 +1,9 @@
 //! Whether a run may yield figures: was the emulator on time, did it drop only what the model said, and did the commands
 //! have the machine for themselves?
 //!
-//! Figures of latency need an emulator that is late by a
-//! small part of the round trip, figures of throughput one that is late by a small part of the queue. An emulator with
-//! real-time priority is on time whatever else runs, and its commands are not: so others must not need the machine.
+//! Figures of latency need an emulator that is late by a small part of the round trip, figures of throughput one that is
+//! late by a small part of the queue. An emulator with real-time priority is on time whatever else runs, and its commands
+//! are not: so others must not need the machine.
 
 use std::time::Duration;
 

@@ -102,7 +102,7 @@ pub(super) fn run(length: Length) -> Result<bool> {
     Ok(good)
 }
 
-/// The number at the beginning of the line that has `label` such as `123 packets dropped by kernel`.
+/// The number that the line with `label` begins with, such as `123 packets dropped by kernel`.
 fn number_before(text: &str, label: &str) -> Result<u64> {
     let line = text.lines().find(|line| line.contains(label));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
