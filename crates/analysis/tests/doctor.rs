@@ -26,8 +26,16 @@ fn write<R: Row>(dir: &Path, name: &str, rows: impl Iterator<Item = R>) {
     writer.finish().unwrap();
 }
 
+/// A time since the load began, as a host's clock shows it.
+type Clock = fn(u64) -> Instant;
+
 fn at(ns: u64) -> Instant {
     Instant::from_nanos(1_000 * MS + ns)
+}
+
+/// The clock of another machine: an hour ahead, and faster by 50 millionths.
+fn elsewhere(ns: u64) -> Instant {
+    at(3_600_000 * MS + ns + ns / 20_000)
 }
 
 /// When the n-th request is called, granted and done: each round trip eight go, and were called three before.
@@ -55,8 +63,8 @@ fn near(n: u64) -> Layers {
     )
 }
 
-fn far(n: u64) -> Layers {
-    let received = at(times(n).1 + RTT_NS / 2);
+fn far(clock: Clock, n: u64) -> Layers {
+    let received = clock(times(n).1 + RTT_NS / 2);
     layers(
         n,
         LayerTimes::Far(FarTimes {
@@ -85,7 +93,7 @@ fn layers(n: u64, times: LayerTimes) -> Layers {
     }
 }
 
-fn sample(host: Host, round: u64) -> SocketSample {
+fn sample(clock: Clock, host: Host, round: u64) -> SocketSample {
     let moved = round * WINDOW * u64::from(BLOCK);
     let (rx, tx) = if host == Host::Near { (moved, 0) } else { (0, moved) };
     SocketSample {
@@ -102,7 +110,7 @@ fn sample(host: Host, round: u64) -> SocketSample {
         command_window: WINDOW as u32,
         loop_idle_ns: round * RTT_NS * 9 / 10,
         loop_cpu_ns: round * RTT_NS / 10,
-        ..SocketSample::new(at(round * RTT_NS), host, 0)
+        ..SocketSample::new(clock(round * RTT_NS), host, 0)
     }
 }
 
@@ -157,7 +165,8 @@ fn packet(n: u64) -> Packet {
     }
 }
 
-fn diagnosis(both_ends: bool) -> Diagnosis {
+/// What is said of the near end's tables, and of the far end's if they were written, by that clock.
+fn diagnosis(far_clock: Option<Clock>) -> Diagnosis {
     let dir = tempfile::tempdir().unwrap();
     let requests = WINDOW * ROUNDS;
     let io = |n: u64| {
@@ -173,11 +182,12 @@ fn diagnosis(both_ends: bool) -> Diagnosis {
     };
     write(dir.path(), "io-near.parquet", (0..requests).map(io));
     write(dir.path(), "layers-near.parquet", (0..requests).map(near));
-    write(dir.path(), "sockets-near.parquet", (0..=ROUNDS).map(|round| sample(Host::Near, round)));
+    write(dir.path(), "sockets-near.parquet", (0..=ROUNDS).map(|round| sample(at, Host::Near, round)));
     write(dir.path(), "sessions-near.parquet", std::iter::once(login(Host::Near)));
-    if both_ends {
-        write(dir.path(), "layers-far.parquet", (0..requests).map(far));
-        write(dir.path(), "sockets-far.parquet", (0..=ROUNDS).map(|round| sample(Host::Far, round)));
+    if let Some(clock) = far_clock {
+        write(dir.path(), "layers-far.parquet", (0..requests).map(|n| far(clock, n)));
+        let samples = (0..=ROUNDS).map(|round| sample(clock, Host::Far, round));
+        write(dir.path(), "sockets-far.parquet", samples);
         write(dir.path(), "sessions-far.parquet", std::iter::once(login(Host::Far)));
         write(dir.path(), "packets.parquet", (0..ROUNDS * 362).map(packet));
     }
@@ -186,7 +196,7 @@ fn diagnosis(both_ends: bool) -> Diagnosis {
 
 #[test]
 fn a_small_command_window_is_named_and_its_gain_ends_at_the_line() {
-    let found = diagnosis(true);
+    let found = diagnosis(Some(at));
     let first = &found.verdicts[0];
     assert_eq!((first.limiter, first.next), (Limiter::CommandWindow, Limiter::LinkRate), "{found:#?}");
     let current = 8.0 * 65_536.0 / 0.016;
@@ -198,9 +208,29 @@ fn a_small_command_window_is_named_and_its_gain_ends_at_the_line() {
 
 #[test]
 fn one_side_is_enough_to_name_it_and_says_what_it_cannot_know() {
-    let found = diagnosis(false);
+    let found = diagnosis(None);
     assert_eq!(found.verdicts[0].limiter, Limiter::CommandWindow, "{found:#?}");
     assert_eq!(found.cannot_know.len(), 3, "{found:#?}");
+}
+
+#[test]
+fn two_machines_have_two_clocks() {
+    let (one, two) = (diagnosis(Some(at)), diagnosis(Some(elsewhere)));
+    assert!(two.cannot_know.is_empty(), "{two:#?}");
+    let said = |found: &Diagnosis| -> Vec<_> {
+        found.verdicts.iter().map(|verdict| (verdict.limiter, verdict.next)).collect()
+    };
+    assert_eq!(said(&one), said(&two));
+    assert!((one.current.bytes_per_s / two.current.bytes_per_s - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_far_end_of_another_run_is_not_looked_at() {
+    // Nothing that is three times as fast was there at the time.
+    let found = diagnosis(Some(|ns| at(3_600_000 * MS + 3 * ns)));
+    assert_eq!(found.verdicts[0].limiter, Limiter::CommandWindow, "{found:#?}");
+    assert!(found.cannot_know[0].contains("contradict each other"), "{found:#?}");
+    assert_eq!(found.cannot_know.len(), 1, "{found:#?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! [`Stack::collect`] reads the table `layers` a column at a time and asks everything of it. What it finds
 //! is of the load's window; only the lines to draw are of the whole load, and thinned.
 
+mod crossings;
 mod device;
 mod flight;
 mod gate;
@@ -27,6 +28,7 @@ use store::tables::{self, TableError};
 use crate::Span;
 use crate::clock::ClockOffset;
 
+pub(crate) use crossings::clock;
 pub use device::DeviceFlight;
 pub(crate) use device::of as devices;
 pub use flight::Flight;

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use event::{Host, Layers};
+use event::{Host, Layers, RequestId};
 use store::tables::{self, LayerColumns, TableError};
 
 use super::layer::Layer;
@@ -224,6 +224,16 @@ fn join(rows: &mut [Row], mut named: Vec<Named>) -> usize {
 /// A time on the near host's clock; what did not happen has none.
 fn near(clock: &ClockOffset, host: Host, t: u64) -> u64 {
     if host == Host::Far && t > 0 { clock.to_near(t) } else { t }
+}
+
+/// Whose row it is.
+pub(super) fn id_of(columns: &LayerColumns, row: usize) -> RequestId {
+    RequestId {
+        session: columns.session[row],
+        connection: columns.connection[row],
+        itt: columns.itt[row],
+        cmd_sn: columns.cmd_sn[row],
+    }
 }
 
 /// Shows the table of every directory to `each`, piece by piece and always in the same order.

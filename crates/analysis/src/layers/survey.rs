@@ -1,4 +1,4 @@
-//! One walk over all of `layers`: the clocks of the two hosts, and some requests seen from both ends.
+//! A walk over all of `layers`: some requests seen from both ends, and what the clocks of the two hosts are told from.
 //!
 //! Which requests: those at the percentiles of latency, the slowest, and others spread evenly over the
 //! run, so that a picture of them all can be drawn and each be opened.
@@ -6,20 +6,18 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use event::{Host, Op, RequestId};
+use event::{Host, RequestId};
 use store::tables::{LayerColumns, TableError};
 
 use super::Question;
+use super::crossings::Crossings;
 use super::request::{Request, stages};
-use super::rows::walk;
+use super::rows::{id_of, walk};
 use super::sampling::Sampling;
 use super::stamp::Stamp;
 use crate::Span;
-use crate::clock::{ClockOffset, Crossing};
+use crate::clock::ClockOffset;
 use crate::latency::percentile;
-
-/// Requests whose two ends are compared for the clocks.
-const CROSSINGS: u64 = 100_000;
 
 /// A request that stands for many.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,30 +62,14 @@ struct Near {
 pub(super) fn of(dirs: &[PathBuf], sampling: Sampling, question: Question) -> Result<Survey, TableError> {
     let also = question.request;
     let choice = choose(dirs, question.window, question.requests)?;
-    // Both ends may have a row of each.
-    let step = choice.rows_in_all.div_ceil(2 * CROSSINGS).max(1);
+    let mut crossings = Crossings::new(sampling, choice.rows_in_all);
     let mut found: HashMap<RequestId, Found> = HashMap::new();
-    let mut ends: HashMap<RequestId, [Option<(u64, u64)>; 2]> = HashMap::new();
     let mut first_row = 0_u64;
     // Rows of the far host may come before the near host's, which choose: so the table is walked twice.
     walk(dirs, None, |piece| {
         for row in 0..piece.host.len() {
             let id = id_of(&piece, row);
-            if sampling.number(id.cmd_sn).is_some_and(|number| number.is_multiple_of(step)) {
-                // The target takes a write up before its immediate data is there, so that it may be received before
-                // the socket took its last byte; never before it was started.
-                let left = match piece.op[row] {
-                    Op::Read => piece.socketed_t_ns[row],
-                    Op::Write => piece.started_t_ns[row],
-                };
-                let (place, pair) = match piece.host[row] {
-                    Host::Near => (0, (left, piece.status_t_ns[row])),
-                    Host::Far => (1, (piece.received_t_ns[row], piece.sent_t_ns[row])),
-                };
-                if pair.0 > 0 && pair.1 > 0 {
-                    ends.entry(id).or_default()[place] = Some(pair);
-                }
-            }
+            crossings.see(&piece, row);
             let names = choice.rows.get(&(first_row + row as u64));
             if piece.host[row] == Host::Near && (names.is_some() || also == Some(id.cmd_sn)) {
                 let mut names = names.cloned().unwrap_or_default();
@@ -105,8 +87,7 @@ pub(super) fn of(dirs: &[PathBuf], sampling: Sampling, question: Question) -> Re
         }
         first_row += piece.host.len() as u64;
     })?;
-    let crossings: Vec<Crossing> = ends.values().filter_map(crossing).collect();
-    let clock = ClockOffset::estimate(&crossings).unwrap_or_default();
+    let clock = crossings.clock();
     // A time that cannot be placed between the near ones is left out.
     let of_far: &[PathBuf] = if clock.is_unknown() { &[] } else { dirs };
     walk(of_far, None, |piece| {
@@ -188,23 +169,7 @@ fn choose(dirs: &[PathBuf], window: Span, spread: usize) -> Result<Choice, Table
     Ok(choice)
 }
 
-fn id_of(columns: &LayerColumns, row: usize) -> RequestId {
-    RequestId {
-        session: columns.session[row],
-        connection: columns.connection[row],
-        itt: columns.itt[row],
-        cmd_sn: columns.cmd_sn[row],
-    }
-}
-
 fn times(columns: &LayerColumns, row: usize, host: Host) -> Vec<(Stamp, u64)> {
     let of_host = Stamp::ALL.into_iter().filter(|stamp| stamp.host() == host);
     of_host.map(|stamp| (stamp, stamp.of(columns)[row])).filter(|(_, t)| *t > 0).collect()
-}
-
-fn crossing(ends: &[Option<(u64, u64)>; 2]) -> Option<Crossing> {
-    let [Some((near_sent_ns, near_received_ns)), Some((far_received_ns, far_sent_ns))] = *ends else {
-        return None;
-    };
-    Some(Crossing { near_sent_ns, far_received_ns, far_sent_ns, near_received_ns })
 }

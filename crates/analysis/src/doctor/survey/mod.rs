@@ -13,7 +13,7 @@ use store::tables::TableError;
 
 use super::facts::Facts;
 use super::verdict::Performance;
-use crate::{Span, initiators, throughput};
+use crate::{Span, initiators, layers, throughput};
 
 /// Hosts at each end of a path at most.
 const MOST_HOSTS: u32 = 16;
@@ -58,12 +58,14 @@ pub fn survey(dir: &Path, question: Question) -> Result<Option<Facts>, TableErro
         outstanding: seen.outstanding,
         ..Facts::default()
     };
-    requests::stages(&dirs, &seen, &mut facts)?;
+    // The window is of the near host's clock.
+    let clock = layers::clock(&dirs)?;
+    requests::stages(&dirs, &seen, &clock, &mut facts)?;
     let sender = if is_write { Host::Near } else { Host::Far };
-    transport::fill(&dirs, seen.window, sender, &mut facts)?;
+    transport::fill(&dirs, seen.window, sender, &clock, &mut facts)?;
     login::fill(&dirs, sender, &mut facts)?;
     line::fill(dir, seen.window, question.hosts, &mut facts)?;
-    unknown(&mut facts);
+    unknown(&mut facts, clock.is_unknown());
     Ok(Some(facts))
 }
 
@@ -76,15 +78,21 @@ fn hosts(dir: &Path, [near, far]: [u32; 2]) -> Vec<PathBuf> {
     std::iter::once(dir.to_owned()).chain(below).collect()
 }
 
-/// What nobody recorded.
-fn unknown(facts: &mut Facts) {
+/// What nobody recorded; or the far end did, at times that `cannot_be_related` to the near end's.
+fn unknown(facts: &mut Facts, cannot_be_related: bool) {
     let mut say = |is_missing: bool, what: &str| {
         if is_missing {
             facts.cannot_know.push(what.to_owned());
         }
     };
     let end = if facts.is_write { "the initiator's" } else { "the target's" };
-    let has_sender = facts.sender.is_some();
+    let has_sender = facts.sender.is_some() || (cannot_be_related && !facts.is_write);
+    let has_target = facts.stages.target.is_some() || cannot_be_related;
+    say(
+        cannot_be_related,
+        "the times of the two ends contradict each other, however far their clocks are apart, so that the far end's are \
+         not looked at: are the tables of both ends of one and the same run?",
+    );
     say(
         !has_sender,
         &format!(
@@ -93,7 +101,7 @@ fn unknown(facts: &mut Facts) {
         ),
     );
     say(
-        facts.stages.target.is_none(),
+        !has_target,
         "nothing was recorded inside the target: its queue and its store are part of the path, for all that is seen here",
     );
     say(

@@ -7,6 +7,7 @@ use store::tables::{self, Ios, LayerColumns, TableError};
 
 use super::super::facts::{Facts, Outstanding};
 use super::{BEGINNING, Question};
+use crate::clock::ClockOffset;
 use crate::{Span, latency};
 
 /// The requests that the figures are of.
@@ -140,15 +141,25 @@ const FAR: &[&str] = &[
     "sent_t_ns",
 ];
 
-/// Where time is spent, from `layers`; what has no times there stays unknown.
-pub(super) fn stages(dirs: &[PathBuf], seen: &Seen, facts: &mut Facts) -> Result<(), TableError> {
+/// Where time is spent, from `layers`; what has no times there stays unknown, and so does the far end if its times cannot
+/// be related to the window.
+pub(super) fn stages(
+    dirs: &[PathBuf],
+    seen: &Seen,
+    clock: &ClockOffset,
+    facts: &mut Facts,
+) -> Result<(), TableError> {
     let (mut near, mut far) = (Sums::default(), Sums::default());
     let (mut sessions, mut stores) = (Vec::new(), Stores::default());
     for dir in dirs {
         tables::read_pieces::<Layers>(dir, Some(NEAR), |piece| {
             add_near(&piece, seen, &mut near, &mut sessions);
         })?;
-        tables::read_pieces::<Layers>(dir, Some(FAR), |piece| add_far(&piece, seen, &mut far, &mut stores))?;
+        if !clock.is_unknown() {
+            tables::read_pieces::<Layers>(dir, Some(FAR), |piece| {
+                add_far(&piece, seen, clock, &mut far, &mut stores);
+            })?;
+        }
     }
     let rate = seen.bytes_per_s / seen.request_bytes.max(1.0);
     if let (Some(called), Some(queued), Some(granted)) = (near.mean(0), near.mean(1), near.mean(2)) {
@@ -259,7 +270,7 @@ fn add_near(piece: &LayerColumns, seen: &Seen, sums: &mut Sums, sessions: &mut V
     }
 }
 
-fn add_far(piece: &LayerColumns, seen: &Seen, sums: &mut Sums, stores: &mut Stores) {
+fn add_far(piece: &LayerColumns, seen: &Seen, clock: &ClockOffset, sums: &mut Sums, stores: &mut Stores) {
     for row in 0..piece.host.len() {
         if piece.host[row] != Host::Far || piece.op[row] != seen.op || piece.status[row] != 0 {
             continue;
@@ -270,7 +281,7 @@ fn add_far(piece: &LayerColumns, seen: &Seen, sums: &mut Sums, stores: &mut Stor
             stores.began(begin, end);
         }
         let answered = piece.answered_t_ns[row];
-        if !(seen.window.start_ns..seen.window.end_ns).contains(&answered) {
+        if !(seen.window.start_ns..seen.window.end_ns).contains(&clock.to_near(answered)) {
             continue;
         }
         let since = |from: u64, to: u64| if from > 0 { to.saturating_sub(from) as f64 } else { 0.0 };

@@ -7,6 +7,7 @@ use store::tables::{self, Sockets, TableError};
 
 use super::super::facts::{Facts, Sender};
 use crate::Span;
+use crate::clock::ClockOffset;
 use crate::counter::Counter;
 use crate::cuts::Cuts;
 
@@ -31,12 +32,14 @@ pub(super) fn fill(
     dirs: &[PathBuf],
     window: Span,
     sender: Host,
+    clock: &ClockOffset,
     facts: &mut Facts,
 ) -> Result<(), TableError> {
     let mut all = Vec::new();
     for dir in dirs {
         all.extend(tables::read_optional::<SocketSample>(dir)?);
     }
+    all.iter_mut().for_each(|table| relate(table, clock));
     let rtts = all.iter().flat_map(|table| table.min_rtt_ns.iter().copied()).filter(|ns| *ns > 0);
     facts.rtt_s = rtts.min().map(|ns| ns as f64 / 1e9);
     for table in &all {
@@ -90,6 +93,15 @@ pub(super) fn fill(
             .filter(|rate| *rate > 0.0);
     facts.sender = Some(sum);
     Ok(())
+}
+
+/// Brings the far host's samples to the near host's clock, or beyond every window where nobody knows how far it is off.
+fn relate(table: &mut Sockets, clock: &ClockOffset) {
+    for (t_ns, host) in table.t_ns.iter_mut().zip(&table.host) {
+        if *host == Host::Far {
+            *t_ns = if clock.is_unknown() { u64::MAX } else { clock.to_near(*t_ns) };
+        }
+    }
 }
 
 /// What the line carries at least: what all connections delivered at their best, unless they had that at different times:
