@@ -8,14 +8,15 @@
 //! than we thought, and the cap is lifted. A queue too small to show in the round trip before it overflows shows as
 //! loss: when a round loses more than chance would take, the cap is what was delivered, and from there it feels its way
 //! (`wary.rs`). If the queue stays although we slowed down, others are filling it, and the cap is lifted so that they do
-//! not take our share; so it is from the beginning for a newcomer whose data are handed over, until it has half of its part
-//! of what all carry. Paths shorter than a millisecond are not paced: their windows are small and the timers would cost
-//! more than they give.
+//! not take our share, up to half of the line (`beside.rs`); so it is from the beginning for a newcomer whose data are
+//! handed over, until it has half of its part of what all carry. Paths shorter than a millisecond are not paced: their
+//! windows are small and the timers would cost more than they give.
 
 use core::time::Duration;
 
 use event::{CongestionState, Instant, WindowKind};
 
+use crate::bulk::beside::Beside;
 use crate::bulk::wary::{Round, Wary, open_rate, window_rate};
 use crate::measure::counter::Counter;
 use crate::measure::cuts::Cut;
@@ -60,6 +61,11 @@ const OPEN_ROUNDS: u32 = 16;
 const OPEN_TIMES: u32 = 4;
 const OPEN_MOST: Duration = Duration::from_secs(10);
 const AGAIN_ROUNDS: u32 = 64;
+/// Beside others who fill the queue nobody keeps more than one in so many parts of the line. Whoever is paced loses less in a
+/// full queue than those whose packets come in bursts, and is cut more rarely: they were cut eight times as often.
+const BESIDE_PARTS: u64 = 2;
+/// So much of what is delivered goes out while they are looked for.
+const SLOWER_PERCENT: u64 = 75;
 /// Of the packets of a round, one in so many lost is an overflow and not chance; and at least so many.
 const OVERFLOW_SHARE: u64 = 50;
 const OVERFLOW_PACKETS: u64 = 16;
@@ -83,6 +89,8 @@ pub(crate) struct Cap {
     /// For how long it was without a cap last since others fill the queue, and until when.
     open_for: Duration,
     open_until: Instant,
+    /// What the line carries beside them.
+    beside: Beside,
     round_ends: Instant,
     /// What the present round began with.
     outgoing: Outgoing,
@@ -153,6 +161,7 @@ impl Cap {
             handed: None,
             open_for: Duration::ZERO,
             open_until: Instant::ZERO,
+            beside: Beside::default(),
             round_ends: Instant::ZERO,
             outgoing: Outgoing::default(),
             sent_permille: MaxFilter::full_of(1000),
@@ -210,6 +219,7 @@ impl Cap {
                 self.capped(125, 0, 0)
             };
         }
+        self.beside.observe(u64::from(seen.unacked_packets) * u64::from(seen.mss_bytes), seen.rtt);
         self.lost = seen.retransmitted_packets.max(self.lost);
         // The queue may be that of our own device, which loses nothing and cuts the window all the same.
         let has_filled_device = cut.is_some_and(|cut| cut.kind == WindowKind::CutHere);
@@ -297,6 +307,11 @@ impl Cap {
             // The ring of a device is full sooner than is measured.
             Stage::Wary(Wary { bytes_per_s, .. }) if self.handed.is_some() => Some(bytes_per_s),
             Stage::Wary(Wary { bytes_per_s, .. }) => Some(told(bytes_per_s)),
+            // What all hand over through a device is shared elsewhere.
+            Stage::Crowded { .. } if self.handed.is_none() => {
+                let line = self.beside.line_bytes_per_s()?.max(self.delivered.max());
+                Some(told(line / BESIDE_PARTS))
+            }
             Stage::Ramp | Stage::Crowded { .. } => None,
         }
     }
@@ -353,6 +368,7 @@ impl Cap {
         let longer = (self.open_for * OPEN_TIMES).min(OPEN_MOST);
         self.open_for = if is_again { longer.max(least) } else { least };
         self.open_until = seen.now + self.open_for;
+        self.beside.end();
         Stage::Crowded { rounds_without: 0 }
     }
 
@@ -385,6 +401,12 @@ impl Cap {
                 window_bytes_per_s: window_rate(seen, path.min_rtt.as_nanos()),
             })),
             Stage::Capped { rounds_without: FREE_ROUNDS.., .. } => Stage::Ramp,
+            // Others are looked for: what one keeps to shows in the round trip if it is clearly less.
+            Stage::Capped { bytes_per_s, rounds_with_queue, .. }
+                if path.has_queue(rtt) && self.beside.is_slow() =>
+            {
+                Stage::Capped { bytes_per_s, rounds_with_queue: rounds_with_queue + 1, rounds_without: 0 }
+            }
             // Slow enough to drain the queue in about four round trips; the line stays busy with it.
             Stage::Capped { rounds_with_queue, .. } if path.has_queue(rtt) => {
                 let queue = rtt.saturating_sub(path.min_rtt);
@@ -394,6 +416,7 @@ impl Cap {
             }
             // What is a little too much makes a queue that is none yet, and grows. One that only stands may be the path's.
             Stage::Capped { bytes_per_s, rounds_without, .. } => {
+                self.beside.give_up();
                 let is_small = path.has_small_queue(rtt);
                 let is_growing = is_small && rtt > self.round_rtt + path.min_rtt / SMALL_QUEUE_SHARE;
                 let above = self.delivered.max() / 100 * ABOVE_PERCENT;
@@ -404,9 +427,13 @@ impl Cap {
             // They have gone, and the next queue is our own.
             Stage::Crowded { rounds_without: CROWDED_ROUNDS.. } => {
                 self.open_until = seen.now;
+                self.beside.forget();
                 Stage::Ramp
             }
-            Stage::Crowded { .. } if seen.now >= self.open_until => self.capped(100, 0, 0),
+            Stage::Crowded { .. } if seen.now >= self.open_until => {
+                self.beside.begin();
+                self.capped(SLOWER_PERCENT, 0, 0)
+            }
             Stage::Crowded { rounds_without } => Stage::Crowded {
                 rounds_without: if path.has_small_queue(rtt) { 0 } else { rounds_without + 1 },
             },

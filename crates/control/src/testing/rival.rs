@@ -1,4 +1,5 @@
-//! `auto` in bulk beside somebody else's bulk in one queue: it must not have less of the line than without any policy.
+//! `auto` in bulk beside somebody else's bulk in one queue: it must not have less of the line than without any policy, and
+//! leave the other one its half.
 //!
 //! One queue as long as the path, which loses what it has no room for; a sender under a policy whose window follows CUBIC's
 //! rules, with neither HyStart nor timeouts; and a rival, by the same rules or by those of BBR (net/ipv4/tcp_bbr.c) once it
@@ -204,19 +205,20 @@ fn product_packets(bytes_per_s: u64, rtt: Duration) -> u32 {
     (u128::from(bytes_per_s) * rtt.as_nanos() / 1_000_000_000 / u128::from(MSS)) as u32
 }
 
-/// What a sender under a policy carries beside such a rival from the twentieth second until the sixtieth, in bytes. Whose packet finds room in a full
-/// queue is left to chance.
-fn carries(choice: Choice, rival: Congestion, rtt: Duration, seed: u64) -> u64 {
+/// What a sender under a policy and such a rival carry from the twentieth second until the sixtieth, in bytes. Whose
+/// packet finds room in a full queue is left to chance, so many times as likely to be ours: packets that are paced come
+/// one by one, others together.
+fn carry(choice: Choice, rival: Congestion, rtt: Duration, places: u32, seed: u64) -> [u64; 2] {
     let (from, until) = [20, 60].map(|s| Instant::ZERO + Duration::from_secs(s)).into();
     let mut policy = choice.policy();
     let mut flows = [Congestion::Cubic, rival].map(|congestion| Flow::new(congestion, rtt));
     let mut queue: VecDeque<(Instant, usize)> = VecDeque::new();
     let (mut now, mut next_look) = (Instant::ZERO, Instant::ZERO);
-    let (mut credit_packets, mut random, mut before) = (0.0, seed, 0);
+    let (mut credit_packets, mut random, mut before) = (0.0, seed, [0, 0]);
     while now < until {
         now += TICK;
         if now == from {
-            before = flows[0].arrived_packets;
+            before = flows.each_ref().map(|flow| flow.arrived_packets);
         }
         credit_packets += LINE as f64 * TICK.as_secs_f64() / MSS as f64;
         while credit_packets >= 1.0
@@ -231,7 +233,8 @@ fn carries(choice: Choice, rival: Congestion, rtt: Duration, seed: u64) -> u64 {
         let mut to_send = flows.each_mut().map(|flow| flow.step(now));
         while to_send != [0, 0] {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let owner = usize::from((random >> 33) as u32 % (to_send[0] + to_send[1]) >= to_send[0]);
+            let ours = to_send[0] * places;
+            let owner = usize::from((random >> 33) as u32 % (ours + to_send[1]) >= ours);
             to_send[owner] -= 1;
             flows[owner].out_packets += 1;
             if queue.len() < product_packets(LINE, rtt) as usize {
@@ -246,15 +249,30 @@ fn carries(choice: Choice, rival: Congestion, rtt: Duration, seed: u64) -> u64 {
             flows[0].pacing_bytes_per_s = policy.decide().pacing_bytes_per_s;
         }
     }
-    u64::from(flows[0].arrived_packets - before) * MSS
+    [0, 1].map(|n| u64::from(flows[n].arrived_packets - before[n]) * MSS)
 }
 
 #[test]
 fn beside_others_it_has_what_it_would_have_without() {
     for (rival, rtt_ms) in [(Congestion::Cubic, 4), (Congestion::Bbr, 4), (Congestion::Bbr, 16)] {
         let rtt = Duration::from_millis(rtt_ms);
-        let all = |choice| (1..=4).map(|seed| carries(choice, rival, rtt, seed)).sum::<u64>() as f64;
+        let all = |choice| (1..=4).map(|seed| carry(choice, rival, rtt, 1, seed)[0]).sum::<u64>() as f64;
         let part = all(Choice::Auto) / all(Choice::None);
         assert!(part >= 0.9, "{part:.3} beside {rival:?} over {rtt:?}");
     }
+}
+
+#[test]
+fn others_who_are_cut_more_often_keep_their_half_of_the_line() {
+    let rtt = Duration::from_millis(16);
+    let all = |choice| {
+        let carried = (1..=4).map(|seed| carry(choice, Congestion::Cubic, rtt, 16, seed));
+        let [ours, theirs] = carried.fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+        2.0 * theirs as f64 / (ours + theirs) as f64
+    };
+    let (none, auto) = (all(Choice::None), all(Choice::Auto));
+    assert!(
+        none < 0.8 && auto >= 0.9,
+        "{none:.3} of their half beside nothing controlled, {auto:.3} beside auto"
+    );
 }
