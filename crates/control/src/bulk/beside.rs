@@ -53,7 +53,7 @@ impl Beside {
         self.before.is_some()
     }
 
-    /// It has been slow for long enough, and the queue stands all the same.
+    /// It has been slow for long enough, or the queue has gone by that. Nothing if it was not slow.
     pub(crate) fn end(&mut self) {
         let (Some(before), Some(now)) = (self.before.take(), self.now) else { return };
         let (less_bytes, shorter_s) = (before.bytes - now.bytes, before.rtt_s - now.rtt_s);
@@ -62,7 +62,7 @@ impl Beside {
         self.told[TIMES - 1] = is_clear.then(|| (less_bytes / shorter_s) as u64);
     }
 
-    /// The queue went when it slowed down, so that it was its own, or others left: that tells nothing.
+    /// Something else than slowing down has changed what is under way.
     pub(crate) fn give_up(&mut self) {
         self.before = None;
     }

@@ -240,6 +240,7 @@ impl Cap {
         if is_sending && is_unaware {
             // At once: a second cut of the window costs more than the packets.
             self.stage = Stage::Wary(Wary::new(self.delivered.max()));
+            self.beside.give_up();
             // What kept the kernel below what it was told may have been the device.
             self.sent_permille = MaxFilter::full_of(1000);
         }
@@ -307,7 +308,6 @@ impl Cap {
             // The ring of a device is full sooner than is measured.
             Stage::Wary(Wary { bytes_per_s, .. }) if self.handed.is_some() => Some(bytes_per_s),
             Stage::Wary(Wary { bytes_per_s, .. }) => Some(told(bytes_per_s)),
-            // What all hand over through a device is shared elsewhere.
             Stage::Crowded { .. } if self.handed.is_none() => {
                 let line = self.beside.line_bytes_per_s()?.max(self.delivered.max());
                 Some(told(line / BESIDE_PARTS))
@@ -416,7 +416,8 @@ impl Cap {
             }
             // What is a little too much makes a queue that is none yet, and grows. One that only stands may be the path's.
             Stage::Capped { bytes_per_s, rounds_without, .. } => {
-                self.beside.give_up();
+                // Who has most of the line empties the queue by slowing down. Until then it told the same.
+                self.beside.end();
                 let is_small = path.has_small_queue(rtt);
                 let is_growing = is_small && rtt > self.round_rtt + path.min_rtt / SMALL_QUEUE_SHARE;
                 let above = self.delivered.max() / 100 * ABOVE_PERCENT;
@@ -429,6 +430,10 @@ impl Cap {
                 self.open_until = seen.now;
                 self.beside.forget();
                 Stage::Ramp
+            }
+            // What all hand over through a device is shared elsewhere.
+            Stage::Crowded { .. } if seen.now >= self.open_until && self.handed.is_some() => {
+                self.capped(100, 0, 0)
             }
             Stage::Crowded { .. } if seen.now >= self.open_until => {
                 self.beside.begin();

@@ -13,7 +13,7 @@ use crate::policy::Observation;
 /// Shorter trains say nothing: acknowledgements come in bunches.
 const TRAIN_MIN_TIME: Duration = Duration::from_millis(2);
 const TRAIN_MIN_PACKETS: u32 = 48;
-/// One that goes on is measured piece by piece.
+/// One that goes on is measured piece by piece, each of them as long as it takes to say something.
 const TRAIN_MAX_TIME: Duration = Duration::from_millis(50);
 
 /// A train being watched.
@@ -61,7 +61,8 @@ impl Train {
             let inside = self.inside.get_or_insert(begun);
             inside.longest_gap = inside.longest_gap.max(look.at.since(inside.end.at));
             (inside.before, inside.end) = (inside.end, look);
-            if seen.now.since(inside.begin.at) < TRAIN_MAX_TIME {
+            let packets = delivered_packets.wrapping_sub(inside.begin.delivered_packets);
+            if seen.now.since(inside.begin.at) < TRAIN_MAX_TIME || packets < TRAIN_MIN_PACKETS {
                 return None;
             }
         }
@@ -111,6 +112,15 @@ mod tests {
         let looks = [(0, 0, 900), (2, 100, 800), (4, 300, 600), (9, 800, 100), (11, 830, 70), (13, 830, 70)];
         let expected = Measured { bytes_per_s: 144_800_000, longest_gap: Duration::from_millis(5) };
         assert_eq!(measure(&looks), Some(expected));
+    }
+
+    #[test]
+    fn a_slow_line_takes_longer_for_a_train() {
+        // A packet every two milliseconds, looked at every eight.
+        let looks: Vec<(u64, u32, u32)> =
+            (0..40).map(|n| (8 * n, 4 * n as u32, 500 - 4 * n as u32)).collect();
+        let measured = measure(&looks).expect("a train");
+        assert_eq!((measured.bytes_per_s, measured.longest_gap), (724_000, Duration::from_millis(8)));
     }
 
     #[test]
