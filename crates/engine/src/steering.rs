@@ -7,7 +7,7 @@ use std::net::TcpStream;
 
 use control::{
     Arrived, BULK_BYTES, Choice, Claim, Decision, Met, Monitor, NO_THRESHOLD_PACKETS, Observation,
-    PART_LASTS, Policy,
+    PART_LASTS, Policy, UNCAPPED,
 };
 use event::{BitRate, Granted, Instant, Steered, WindowNotice};
 use net::interface::takes_super_packets;
@@ -156,11 +156,14 @@ impl Steering {
         }
         self.decide();
         let decision = self.decision;
-        if let Some(bytes_per_s) = decision.pacing_bytes_per_s {
+        match decision.pacing_bytes_per_s {
             // The policy is told first.
-            if !self.ask_device(stream) || seen.paced_one_by_one {
+            Some(bytes_per_s) if !self.ask_device(stream) || seen.paced_one_by_one => {
                 self.tuning.pace(stream, bytes_per_s)?;
             }
+            // What was set last would stay.
+            None if self.tuning.pacing_bytes_per_s.is_some() => self.tuning.pace(stream, UNCAPPED)?,
+            _ => {}
         }
         self.tuning.forget(stream, decision.thresholds_forgotten);
         self.hands_over = self.pacing != Pacing::Off && self.policy.hands_over();
@@ -304,23 +307,36 @@ mod tests {
 
     /// The pacing of a connection that has had a lot to send over 50 ms.
     fn pacing(course: Course) -> Option<u64> {
+        pacing_over(&[Duration::from_millis(50); 9], course)
+    }
+
+    /// The same, with such a round trip each time that it was looked at.
+    fn pacing_over(round_trips: &[Duration], course: Course) -> Option<u64> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let rtt = Duration::from_millis(50);
         let busy = TcpInfo {
-            rtt,
-            min_rtt: Some(rtt),
             delivery_rate_bytes_per_s: 100_000_000,
             app_limited: false,
             ..tcp_info::read(&stream).unwrap()
         };
         let mut steering = Steering::new(&stream, course).unwrap();
         let work = Work { unsent_bytes: 1 << 30, request_bytes: 1 << 20, ..Work::default() };
-        for round in 1..10u64 {
+        for (round, &rtt) in (1..).zip(round_trips) {
             let now = Instant::from_nanos(round * 50_000_000);
+            let busy = TcpInfo { rtt, min_rtt: Some(rtt), ..busy };
             steering.look(&stream, now, &busy, work).unwrap();
         }
         steering.tuning.pacing_bytes_per_s
+    }
+
+    #[test]
+    fn a_path_that_turns_out_to_be_short_is_paced_no_longer() {
+        let round_trips = [1200, 1200, 1200, 900].map(Duration::from_micros);
+        let capped = Pacing::AtMost(BitRate(8_000_000));
+        for (pacing, expected) in [(Pacing::Follow, UNCAPPED), (capped, 1_000_000)] {
+            let course = Course { policy: Choice::Auto, pacing };
+            assert_eq!(pacing_over(&round_trips, course), Some(expected), "{pacing:?}");
+        }
     }
 
     #[test]
