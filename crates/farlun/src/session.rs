@@ -20,8 +20,9 @@ use crate::exit::{Exit, REFUSED};
 /// Flags of a session.
 #[derive(Args, Debug)]
 pub(crate) struct SessionArgs {
-    /// How long the target may take to connect, to log in, to say anything at all, or to answer a command, and
-    /// how long a lost session is tried to be made again; at least 1ms
+    /// How long the target may take to connect, to log in, or to answer a command, and how long a lost session is
+    /// tried to be made again; at least 1ms. One that says nothing at all is lost after 12s, or 24 round trips if
+    /// that is longer, and after this time at the latest
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = timeout)]
     timeout: Duration,
     /// CRC32C digests of headers and data: none (unless the target insists), prefer, or crc32c (always)

@@ -23,6 +23,8 @@ use crate::side::{Payload, Place};
 
 /// Redirections that are followed, and logins that are tried again with less.
 const REDIRECTIONS_MAX: usize = 4;
+/// Addresses of a name that the time is shared between.
+const ADDRESSES_MAX: usize = 8;
 
 /// Where to, and as whom.
 #[derive(Clone, Debug)]
@@ -148,10 +150,14 @@ impl Approach {
                 (address, Login::with_random(request.clone(), random()))
             }
         };
+        // Where one address is silent the others must have their time as well.
+        let left = self.deadline.since(now) / self.addresses.len().clamp(1, ADDRESSES_MAX) as u32;
         let token = self.first_token + self.first.as_ref().map_or(0, |first| first.connections.len() as u64);
-        let deadline = (now + options.timeout).min(self.deadline);
-        let limits = (deadline, options.timeout);
-        match Dial::start(poll, token, address, login, options, limits) {
+        let time = match &self.first {
+            Some(_) => options.timeout.min(self.deadline.since(now)),
+            None => options.timeout.min(left),
+        };
+        match Dial::start(poll, token, address, login, options, (now + time, time)) {
             Ok(dial) => Ok(Some(dial)),
             Err(error) => self.failed(error, options).map(|()| None),
         }

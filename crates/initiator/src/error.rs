@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use proto::Fault;
 use proto::discovery::DiscoveryError;
-use proto::login::LoginError;
+use proto::login::{LoginError, Status as LoginStatus};
 use store::tables::TableError;
-use wire::iscsi::{reject_reason, task_response};
+use wire::iscsi::{login_status, reject_reason, task_response};
 use wire::scsi::{Sense, SenseKey, Status};
 
 use crate::chap::ChapError;
@@ -48,6 +48,14 @@ pub enum Error {
         /// What it should have done.
         what: &'static str,
         /// The time it had.
+        after: Duration,
+    },
+    /// The peer has not said anything for a time that follows the round trip.
+    #[error("{address} did not say anything for {}, though it was asked to", event::format_delay(*.after))]
+    Silent {
+        /// Where.
+        address: SocketAddr,
+        /// For how long.
         after: Duration,
     },
     /// No session.
@@ -221,6 +229,7 @@ impl Error {
             Error::Closed { .. }
             | Error::Socket { .. }
             | Error::Timeout { .. }
+            | Error::Silent { .. }
             | Error::LogoutRequested { .. }
             | Error::Unfenced { .. }
             | Error::Dropped { .. } => true,
@@ -231,9 +240,11 @@ impl Error {
         }
     }
 
-    /// Whether a refusal is the target's trouble and not ours: it may take us later.
+    /// Whether a refusal is the target's trouble and not ours: it may take us later. One that has been there and is not
+    /// may be a target that has begun to listen and does not know its targets yet.
     pub(crate) fn may_pass(&self) -> bool {
-        matches!(self, Error::Login { source: LoginError::Refused { status, .. }, .. } if status.class == 3)
+        let Error::Login { source: LoginError::Refused { status, .. }, .. } = self else { return false };
+        status.class == 3 || *status == LoginStatus::new(login_status::NOT_FOUND)
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Line {
     next_sample: Instant,
     /// Whether its host had acknowledged all that was under way, at the last look.
     is_acked: bool,
+    /// What it had acknowledged when that was last taken for a sign of life.
+    taken_bytes: u64,
     /// Of the last look.
     rtt: Duration,
     rtt_var: Duration,
@@ -37,6 +39,7 @@ impl Line {
             readable: true,
             next_sample: now,
             is_acked: true,
+            taken_bytes: 0,
             rtt: Duration::ZERO,
             rtt_var: Duration::ZERO,
             min_rtt: None,
@@ -121,12 +124,12 @@ impl Line {
         let address = side.address;
         let failed = |source| Error::Socket { address, source };
         let unsent_bytes = side.session.unsent_payload_bytes(self.port.cid);
-        let acked_bytes = self.connection.acked_bytes();
         let looked = self.connection.look(now, Host::Near, unsent_bytes, request_bytes, has_company);
         let (mut sample, decision) = looked.map_err(failed)?;
         sample.command_window = side.session.command_window();
-        // A large request takes its time on a slow path; what arrives there is a sign of life.
-        if self.connection.acked_bytes() >= acked_bytes + TAKEN_BYTES {
+        // A large request takes its time on a slow path; what arrives there is a sign of life, however slowly it does.
+        if self.connection.acked_bytes() >= self.taken_bytes + TAKEN_BYTES {
+            self.taken_bytes = self.connection.acked_bytes();
             self.port.pulse.hear(now);
             side.watch.progress(self.port.cid, now);
         }
@@ -149,9 +152,7 @@ impl Line {
                 side.session.ping(self.port.cid);
                 Ok(())
             }
-            Verdict::Dead(after) => {
-                Err(Error::Timeout { address: side.address, what: "say anything", after })
-            }
+            Verdict::Dead(after) => Err(Error::Silent { address: side.address, after }),
         }
     }
 }

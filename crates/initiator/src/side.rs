@@ -10,7 +10,7 @@ use std::time::Duration;
 use engine::{Buffer, Buffers, Landing, Outgoing, Receiver, Sender, Span};
 use event::{Instant, Io};
 use net::clock;
-use proto::initiator::{Command, Completion, Event, Function, Session, Transfer};
+use proto::initiator::{Command, Completion, Event, Function, Session, TASKS_MAX, Transfer};
 use proto::notification::{self, Notification};
 use proto::{Data, Fault, Segment};
 use slab::Slab;
@@ -233,7 +233,18 @@ impl Side {
         }
     }
 
-    fn handle_events(&mut self) -> Result<(), Error> {
+    /// Whether another request may be issued: of a caller that keeps `depth` of them outstanding, or leaves that open.
+    pub(crate) fn has_room(&self, depth: Option<usize>, outstanding_bytes: u64) -> bool {
+        let may_issue = self.refused.is_empty() && self.asking.is_none();
+        may_issue
+            && self.open.len() < TASKS_MAX - self.known.len()
+            && match depth {
+                Some(depth) => self.open.len() < depth,
+                None => self.outstanding_bytes < outstanding_bytes,
+            }
+    }
+
+    pub(crate) fn handle_events(&mut self) -> Result<(), Error> {
         let address = self.address;
         while let Some(event) = self.session.poll_event() {
             match event {

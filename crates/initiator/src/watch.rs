@@ -49,6 +49,8 @@ struct Way {
 struct Aborting {
     token: u64,
     since: Instant,
+    /// How long its answer might have taken.
+    limit: Duration,
     name: &'static str,
     response: Option<u8>,
     /// There is no abort, or it was not answered, so a reset was asked for: when, and what came of it.
@@ -142,6 +144,11 @@ impl Watch {
         self.aborting.is_some()
     }
 
+    /// How long the answer to the command that is being aborted might have taken.
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        self.aborting.map(|aborting| aborting.limit)
+    }
+
     /// The target has answered the reset of the LUN.
     pub(crate) fn reset_answered(&mut self, response: u8) {
         if let Some(Aborting { reset: Some((_, answer)), .. }) = &mut self.aborting {
@@ -185,8 +192,9 @@ impl Watch {
         // A cache may have much to write, and what is written meanwhile waits for it.
         let limit = if is_flushing(open) { timeout * FLUSH_TIMES } else { timeout };
         let swept = self.swept;
+        let limit_of = |open: &Open| if open.submitted < swept { limit.min(patience) } else { limit };
         let is_overdue = |open: &Open| {
-            let limit = if open.submitted < swept { limit.min(patience) } else { limit };
+            let limit = limit_of(open);
             // One that has no connection waits for the target to let it go, which it does on any.
             let way = carrier(open).and_then(|cid| self.ways.get(usize::from(cid)));
             let is_overtaken = way.is_some_and(|way| way.latest >= open.submitted + limit / 2);
@@ -197,8 +205,9 @@ impl Watch {
         match overdue {
             None => Finding::Fine,
             Some((token, open)) => {
-                let (token, name) = (token as u64, open.request.name());
-                self.aborting = Some(Aborting { token, since: now, name, response: None, reset: None });
+                let (token, limit, name) = (token as u64, limit_of(open), open.request.name());
+                self.aborting =
+                    Some(Aborting { token, since: now, limit, name, response: None, reset: None });
                 Finding::Abort(token)
             }
         }

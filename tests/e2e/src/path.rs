@@ -95,12 +95,18 @@ pub fn kept_up(document: &Value) -> bool {
     document["validity"]["lateness_ns"]["max"].as_u64().is_some_and(|late_ns| late_ns <= LATE_MAX_NS)
 }
 
-/// Runs two shell scripts over 1 Gb/s with 8 ms one way; the document that `farlun wan` prints.
+/// [`over`] 1 Gb/s with 8 ms one way.
+#[track_caller]
+pub fn over_8ms(far: &str, near: &str, limit: Duration) -> Value {
+    over(["--delay", "8ms", "--rate", "1gbit"], far, near, limit)
+}
+
+/// Runs two shell scripts over a path; the document that `farlun wan` prints.
 ///
 /// Panics unless the near script ends with 0. Whether the emulator kept its time is not asked here: these runs carry
 /// data, they measure nothing.
 #[track_caller]
-pub fn over_8ms(far: &str, near: &str, limit: Duration) -> Value {
+pub fn over<const N: usize>(path: [&str; N], far: &str, near: &str, limit: Duration) -> Value {
     let _turn = turn();
     let scripts = tempfile::Builder::new().prefix("farlun-path-").tempdir().expect("a temporary folder");
     let [far_script, near_script] = [("far.sh", far), ("near.sh", near)].map(|(name, text)| {
@@ -109,8 +115,8 @@ pub fn over_8ms(far: &str, near: &str, limit: Duration) -> Value {
         script.to_str().expect("a path of plain characters").to_owned()
     });
     let far_command = format!("sh {far_script}");
-    let mut command = farlun(["wan", "--json", "--delay", "8ms", "--rate", "1gbit", "--far", &far_command]);
-    let finished = run(command.args(["--", "sh", &near_script]), limit);
+    let mut command = farlun(["wan", "--json", "--far", &far_command]);
+    let finished = run(command.args(path).args(["--", "sh", &near_script]), limit);
     assert!(matches!(finished.code, 0 | 4), "the near script failed\n{finished:#?}");
     let document = finished.json();
     assert_eq!(document["near"]["exit_code"], 0, "the near script failed\n{finished:#?}");

@@ -49,6 +49,26 @@ fn both_ends_ours() {
     assert_eq!(document["path"]["rate_bits_per_s"], 1_000_000_000, "{document}");
 }
 
+/// Between two looks at a slow line hardly a packet arrives, and nothing comes back until the whole request is there.
+#[test]
+fn a_slow_line_is_no_silence() {
+    need!(path::available());
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("some");
+    fs::write(&file, vec![7; 256 << 10]).expect("a file");
+    let farlun = farlun_path().display();
+    let far =
+        format!("exec {farlun} target --json --insecure --iqn {OURS} --lun memory:1MiB --listen {FAR}:3260");
+    let near = format!(
+        "{PATIENTLY}\npatiently {farlun} ls iscsi://{FAR} --timeout 1s\n\
+         exec {farlun} write iscsi://{FAR}/{OURS}/0 -i {} --json --timeout 2s",
+        file.display()
+    );
+    let document = path::over(["--delay", "8ms", "--rate", "512kbit"], &far, &near, LIMIT);
+    let written = document["near"]["output"].to_string();
+    assert!(written.contains("\"reconnects\":0"), "{document}");
+}
+
 #[test]
 fn raw_stream() {
     need!(path::available());

@@ -28,13 +28,14 @@ impl Client {
                     ));
                     // The request for it has to arrive in time.
                     let until = now + within.saturating_sub(self.min_rtt().unwrap_or_default());
+                    self.side.session.send_no_more();
                     self.state = State::Draining { until };
                     self.next_check = now;
                     return self.leave(now);
                 }
             }
             State::Draining { until } => {
-                // What has not been sent, because the window is shut, is for the next session.
+                // What has not been sent is for the next session.
                 if !self.side.session.awaits_answers() || now >= until {
                     let patience = self.lines.iter().map(|line| line.port.pulse.patience(self.side.timeout));
                     self.log_out(now + patience.max().unwrap_or_default());

@@ -16,7 +16,8 @@ use std::time::Duration;
 use engine::{Buffers, Progress, Scratch, Turn};
 use event::{Host, Instant, RequestId};
 use net::{Poll, Ready, clock};
-use proto::initiator::{Function, TASKS_MAX};
+use proto::initiator::Function;
+use proto::login::Session as Kind;
 use proto::notification::Notification;
 use store::manifest::Trace;
 use wire::iscsi::Lun;
@@ -305,7 +306,8 @@ impl Client {
         // Nothing is issued before a logout, or while the LUN is asked who it is.
         let side = &self.side;
         let may_issue = matches!(self.state, State::Up) && side.leave.is_none();
-        let may_begin = may_issue && side.asking.is_none();
+        // A request that there is no room for waits for an answer, or for when the target is to be asked again.
+        let may_begin = may_issue && side.has_room(workload.depth(), self.outstanding_bytes());
         let resume_at = workload.resume_at().filter(|at| may_begin || *at > now);
         let mut next = resume_at.unwrap_or(Instant::FAR_FUTURE);
         if let State::Down(recovery) = &self.state {
@@ -348,8 +350,8 @@ impl Client {
                 Notification::Part(bytes_per_s) => connection.left(bytes_per_s, now),
             }
         }
+        let outstanding_bytes = self.outstanding_bytes();
         let decisions = || self.lines.iter().map(|line| line.connection.decision());
-        let outstanding_bytes: u64 = decisions().map(|decision| decision.outstanding_bytes).sum();
         // The block of a session is what the smallest of its windows carries.
         if let Some(block_bytes) = decisions().filter_map(|decision| decision.block_bytes).min() {
             workload.set_block(block_bytes);
@@ -368,15 +370,7 @@ impl Client {
             side.submit(token);
         }
         let depth = workload.depth();
-        let most = TASKS_MAX - side.known.len();
-        while side.open.len() < most && side.refused.is_empty() && side.asking.is_none() {
-            let room = match depth {
-                Some(depth) => side.open.len() < depth,
-                None => side.outstanding_bytes < outstanding_bytes,
-            };
-            if !room {
-                break;
-            }
+        while side.has_room(depth, outstanding_bytes) {
             let Some(request) = workload.next(now) else { break };
             if side.open.is_empty() {
                 // Nothing was owed until now.
@@ -400,6 +394,11 @@ impl Client {
         }
     }
 
+    /// How much of what the caller leaves open may be outstanding.
+    fn outstanding_bytes(&self) -> u64 {
+        self.lines.iter().map(|line| line.connection.decision().outstanding_bytes).sum()
+    }
+
     /// Looks at the clock, and at what the target wants.
     fn look(&mut self, now: Instant) -> Result<(), Error> {
         if self.lines.iter().any(|line| now >= line.next_sample()) {
@@ -420,8 +419,12 @@ impl Client {
         }
         if now >= self.next_check && !self.lines.is_empty() {
             self.next_check = now + CHECK_EVERY.min(self.side.timeout / CHECKS_PER_TIMEOUT);
-            for line in &mut self.lines {
-                line.check_alive(&mut self.side, now)?;
+            // In a discovery session a target takes text and a logout and nothing else (RFC 7143 section 4.3), and what is
+            // asked there has a time of its own.
+            if self.destination.request.session != Kind::Discovery {
+                for line in &mut self.lines {
+                    line.check_alive(&mut self.side, now)?;
+                }
             }
             self.check_commands(now)?;
         }
@@ -440,14 +443,16 @@ impl Client {
             Finding::Fine => Ok(()),
             Finding::Abort(token) => {
                 self.side.session.manage(Function::AbortTask { token });
-                Ok(())
+                // What was never sent has ended by that.
+                self.side.handle_events()
             }
             Finding::Reset => {
                 self.side.session.manage(Function::LogicalUnitReset { lun: self.side.lun });
-                Ok(())
+                self.side.handle_events()
             }
             Finding::GiveUp(command, abort) => {
-                Err(Error::Unanswered { address: *address, command, after: *timeout, abort })
+                let after = watch.limit().unwrap_or(*timeout);
+                Err(Error::Unanswered { address: *address, command, after, abort })
             }
         }
     }

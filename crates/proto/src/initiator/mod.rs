@@ -119,6 +119,8 @@ pub struct Session {
     text: Vec<u8>,
     /// Tag of the text request that is not answered in full.
     text_itt: Option<u32>,
+    /// No more commands are sent.
+    is_leaving: bool,
     events: VecDeque<Event>,
 }
 
@@ -140,6 +142,7 @@ impl Session {
             asked: Vec::new(),
             text: Vec::new(),
             text_itt: None,
+            is_leaving: false,
             events: VecDeque::new(),
         }
     }
@@ -323,8 +326,15 @@ impl Session {
         self.connections[0].urgent.push(request, text);
     }
 
-    /// Closes the session with all its connections; [`Event::LoggedOut`] follows.
+    /// Sends no more commands, and goes on with those that were sent.
+    pub fn send_no_more(&mut self) {
+        self.is_leaving = true;
+    }
+
+    /// Closes the session with all its connections; [`Event::LoggedOut`] follows. No command is sent after that (RFC 7143
+    /// section 11.14).
     pub fn logout(&mut self) {
+        self.send_no_more();
         let logout = LogoutRequest {
             immediate: true,
             reason: logout_reason::CLOSE_SESSION,

@@ -11,7 +11,7 @@ impl Session {
     /// Whether [`Session::poll_transmit`] has something for a connection.
     pub fn wants_transmit(&self, cid: u16) -> bool {
         let connection = self.connection(cid);
-        let granted = self.window.room() > 0;
+        let granted = self.may_command();
         let commands = granted && !(connection.reads.is_empty() && connection.writes.is_empty());
         !connection.urgent.is_empty() || !connection.bursts.is_empty() || commands
     }
@@ -19,7 +19,7 @@ impl Session {
     /// The next PDU to send on a connection: first what is urgent, then commands that carry no data, then
     /// payload in the order of its commands and R2Ts, then the next write.
     pub fn poll_transmit(&mut self, cid: u16) -> Option<Transmit> {
-        let granted = self.window.room() > 0;
+        let granted = self.may_command();
         let connection = &mut self.connections[usize::from(cid)];
         if let Some((pdu, data)) = connection.urgent.pop() {
             return Some(self.urgent_transmit(cid, pdu, data));
@@ -34,6 +34,11 @@ impl Session {
             return Some(self.command_transmit(key));
         }
         None
+    }
+
+    /// Whether the target takes another command.
+    fn may_command(&self) -> bool {
+        self.window.room() > 0 && !self.is_leaving
     }
 
     fn urgent_transmit(&mut self, cid: u16, mut pdu: Pdu, data: Vec<u8>) -> Transmit {

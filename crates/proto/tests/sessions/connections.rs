@@ -144,6 +144,19 @@ fn an_answer_on_another_connection_is_wrong() {
 }
 
 #[test]
+fn no_command_is_sent_after_a_logout_and_what_was_sent_has_its_data() {
+    let mut session = three(64);
+    submit(&mut session, 0, Transfer::Out(4096));
+    let first = session.poll_transmit(0).map(|transmit| transmit.pdu);
+    assert!(matches!(first, Some(Pdu::ScsiCommand(_))), "{first:?}");
+    (1..9).for_each(|token| submit(&mut session, token, Transfer::In(512)));
+    session.logout();
+    let after: Vec<Pdu> = (0..3).flat_map(|cid| sent(&mut session, cid)).map(|(pdu, _)| pdu).collect();
+    let [Pdu::LogoutRequest(_), ref data @ ..] = after[..] else { panic!("the logout first: {after:?}") };
+    assert!(data.iter().all(|pdu| matches!(pdu, Pdu::DataOut(_))), "{data:?}");
+}
+
+#[test]
 fn data_goes_out_where_its_command_did_in_segments_of_that_connection() {
     let mut session = three(64);
     for token in 0..3 {
