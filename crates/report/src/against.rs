@@ -5,17 +5,18 @@ use analysis::{CellResult, METRICS, Spread, Tour};
 use event::{BitRate, Bytes, parse_delay};
 use serde_json::{Value, json};
 
-use crate::figure::{Figure, colour, headroom, plotly_text, short};
+use crate::figure::{Figure, headroom, plotly_text, short};
+use crate::stroke::{self, Stroke, strokes};
 use crate::tables::place;
 
 /// What is drawn of a plan that does not say: metric and axis.
 const USUAL: &[(&str, &str)] =
     &[("calls_per_s", "depth"), ("turnaround", "block"), ("packets_per_read", "block")];
 
-/// A line: its name, its first cell, and its points: place along the axis, tick, figure.
+/// A line: its name, its load, and its points: place along the axis, tick, figure.
 struct Line<'a> {
     name: String,
-    first: &'a CellResult,
+    load: &'a str,
     points: Vec<(f64, String, Spread)>,
 }
 
@@ -49,7 +50,7 @@ fn figure(tour: &Tour, n: usize, metric: &str, axis: &str) -> Option<Figure> {
         let name = if place.is_empty() { cell.load.clone() } else { format!("{}, {place}", cell.load) };
         match lines.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push(point),
-            None => lines.push(Line { name, first: cell, points: vec![point] }),
+            None => lines.push(Line { name, load: &cell.load, points: vec![point] }),
         }
     }
     lines.retain(|line| line.points.len() > 1);
@@ -63,15 +64,17 @@ fn figure(tour: &Tour, n: usize, metric: &str, axis: &str) -> Option<Figure> {
     let (scale, unit) = in_unit(about.unit);
     let top = lines.iter().flat_map(|line| &line.points).map(|(_, _, s)| s.max * scale).fold(0.0, f64::max);
     let title = if unit.is_empty() { metric.to_owned() } else { format!("{metric}, {unit}") };
+    let told: Vec<stroke::Line> =
+        lines.iter().map(|line| stroke::Line { load: line.load, rest: &line.name, policy: None }).collect();
     let log = logarithmic(axis) && first > 0.0 && last > 4.0 * first;
     Some(Figure {
         id: format!("fig-against-{n}"),
         title: heading(metric, axis),
-        traces: lines.iter().enumerate().map(|(n, line)| trace(n, line, scale)).collect(),
+        traces: lines.iter().zip(strokes(&told)).map(|(line, look)| trace(line, look, scale)).collect(),
         layout: json!({
             "xaxis": {"title": {"text": axis_title(axis)}, "type": if log { "log" } else { "linear" },
                 "tickvals": ticks.iter().map(|(x, _)| x).collect::<Vec<_>>(),
-                "ticktext": ticks.iter().map(|(_, tick)| tick).collect::<Vec<_>>()},
+                "ticktext": ticks.iter().map(|(_, tick)| plotly_text(tick)).collect::<Vec<_>>()},
             "yaxis": {"title": {"text": title}, "range": [0.0, headroom(top)]},
         }),
         legend: Vec::new(),
@@ -147,24 +150,21 @@ fn in_unit(unit: &'static str) -> (f64, &'static str) {
     }
 }
 
-fn trace(n: usize, line: &Line, scale: f64) -> Value {
-    let Line { name, first, points } = line;
+fn trace(line: &Line, Stroke { colour, dash, symbol }: Stroke, scale: f64) -> Value {
+    let Line { name, points, .. } = line;
     let column = |value: fn(&Spread) -> f64| {
         points.iter().map(|(_, _, s)| short(value(s) * scale)).collect::<Vec<_>>()
     };
-    // Lines of one load differ by where they lie in the matrix: they need colours of their own.
-    let colour = if n == 0 { colour(first, n) } else { format!("var(--other-{})", (n - 1) % 6 + 1) };
-    let symbol = ["circle", "square", "diamond", "triangle-up", "cross", "x"][n % 6];
-    let text: Vec<&str> = points.iter().map(|(_, tick, _)| tick.as_str()).collect();
+    let text: Vec<String> = points.iter().map(|(_, tick, _)| plotly_text(tick)).collect();
     json!({
-        "type": "scatter", "mode": "lines+markers", "name": name,
+        "type": "scatter", "mode": "lines+markers", "name": plotly_text(name),
         "x": points.iter().map(|(x, _, _)| x).collect::<Vec<_>>(), "y": column(|s| s.median), "text": text,
         "error_y": {
             "type": "data", "symmetric": false, "thickness": 1, "width": 4, "color": colour,
             "array": column(|s| s.max - s.median), "arrayminus": column(|s| s.median - s.min),
             "visible": points.iter().any(|(_, _, s)| s.repeats > 1),
         },
-        "line": {"color": colour, "width": 2}, "marker": {"color": colour, "size": 8, "symbol": symbol},
+        "line": {"color": colour, "dash": dash, "width": 2}, "marker": {"color": colour, "size": 8, "symbol": symbol},
         "hovertemplate": format!("%{{y:.4~g}} at %{{text}}<extra>{}</extra>", plotly_text(name)),
     })
 }

@@ -12,6 +12,7 @@ use crate::decimate::decimate;
 use crate::figure::{Figure, headroom, short};
 use crate::format::{NONE, duration, escape, fixed, plain};
 use crate::page;
+use crate::stroke::Key;
 use crate::table::{Colour, Column, Field, Table, paint};
 
 const SIDES: [(&str, &str); 2] = [("first", "var(--other-5)"), ("second", "var(--other-6)")];
@@ -53,7 +54,7 @@ pub fn html(comparison: &Comparison, rebuild: &str) -> String {
         }
         inside += "</ul>";
         inside += &table(pair).html(&format!("table-pair-{n}"));
-        inside += &page::panels(&figures);
+        inside += &page::panels(&figures, "small");
         body += &page::section(&format!("pair-{n}"), &title(pair), "", &inside);
         all.extend(figures);
     }
@@ -192,8 +193,7 @@ const fn name(cause: Cause) -> &'static str {
 
 /// Rate over time, and the gaps behind the path, of both.
 fn figures(n: usize, pair: &Pair) -> Vec<Figure> {
-    let legend: Vec<(String, String)> =
-        SIDES.iter().map(|(name, colour)| ((*name).to_owned(), (*colour).to_owned())).collect();
+    let legend: Vec<Key> = SIDES.iter().map(|(name, colour)| Key::solid(name, colour)).collect();
     let sides = || SIDES.into_iter().zip(&pair.drawn);
     let mut figures = Vec::new();
     let mut add = |what: &str, title: &str, traces: Vec<Value>, x: Value, y: Value| {

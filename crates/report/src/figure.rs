@@ -6,6 +6,7 @@
 use analysis::{CellResult, Spread, Tour};
 use serde_json::{Value, json};
 
+use crate::stroke::{Key, Line, REFERENCE, strokes};
 use crate::tables::place;
 
 /// How a plan asks for [`throughput`].
@@ -17,8 +18,8 @@ pub(crate) struct Figure {
     pub(crate) title: String,
     pub(crate) traces: Vec<Value>,
     pub(crate) layout: Value,
-    /// Names and colours of the lines, for figures whose legend stands outside.
-    pub(crate) legend: Vec<(String, String)>,
+    /// The lines, for figures whose legend stands outside.
+    pub(crate) legend: Vec<Key>,
 }
 
 impl Figure {
@@ -39,18 +40,29 @@ pub(crate) fn throughput(tour: &Tour) -> Option<Figure> {
     let is_drawn = |cell: &CellResult| cell.bulk || asked;
     let is_shown = |cell: &&CellResult| is_drawn(cell) && (!varies || has_axis(cell));
     let goodput = points(tour.cells.iter().filter(is_shown), |cell| cell.line.get("goodput"));
-    if !goodput.is_empty() {
-        let (x, y): (Vec<f64>, Vec<f64>) = goodput.iter().map(|(x, s)| (*x, mbit(s.median))).unzip();
+    // Where lines of several rates are beside each other each is drawn by itself: a delay has one figure of one line.
+    let mut levels: Vec<Vec<(f64, f64)>> = Vec::new();
+    for (x, spread) in &goodput {
+        let y = mbit(spread.median);
+        match levels.iter_mut().find(|level| level.last().is_some_and(|(before, _)| before < x)) {
+            Some(level) => level.push((*x, y)),
+            None => levels.push(vec![(*x, y)]),
+        }
+    }
+    for level in levels {
+        let (x, y): (Vec<f64>, Vec<f64>) = level.into_iter().unzip();
         traces.push(json!({
             "type": "scatter", "mode": "lines", "name": "line (computed)", "x": x, "y": y,
-            "line": {"color": "var(--line)", "dash": "dot", "width": 1.5},
+            "line": {"color": "var(--line)", "dash": REFERENCE, "width": 1.5},
             "hovertemplate": "%{y:.1f} Mb/s<extra>line (computed)</extra>",
         }));
     }
     let mut ticks: Vec<f64> = Vec::new();
     let mut top = goodput.iter().map(|(_, s)| mbit(s.max)).fold(0.0, f64::max);
-    let mut loads: Vec<&str> = Vec::new();
-    for (n, (name, cells)) in series_of(tour, &["delay"], is_drawn).into_iter().enumerate() {
+    let series = series_of(tour, &["delay"], is_drawn);
+    let lines: Vec<Line> =
+        series.iter().map(|(name, cells)| Line { load: &cells[0].load, rest: name, policy: None }).collect();
+    for ((name, cells), look) in series.iter().zip(strokes(&lines)) {
         let found = points(cells.iter().copied().filter(is_shown), |cell| cell.values.get("throughput"));
         if found.is_empty() {
             continue;
@@ -59,21 +71,18 @@ pub(crate) fn throughput(tour: &Tour) -> Option<Figure> {
         top = found.iter().map(|(_, s)| mbit(s.max)).fold(top, f64::max);
         let column =
             |value: fn(&Spread) -> f64| found.iter().map(|(_, s)| mbit(value(s))).collect::<Vec<_>>();
-        // Lines of one load differ by where they lie in the matrix: they need colours of their own.
-        let load = cells[0].load.as_str();
-        let colour = if loads.contains(&load) { other_colour(n) } else { colour(cells[0], n) };
-        loads.push(load);
-        let symbol = ["circle", "square", "diamond", "triangle-up", "cross", "x"][n % 6];
+        let (colour, dash, symbol) = (look.colour, look.dash, look.symbol);
         traces.push(json!({
-            "type": "scatter", "mode": "lines+markers", "name": name,
+            "type": "scatter", "mode": "lines+markers", "name": plotly_text(name),
             "x": found.iter().map(|(x, _)| *x).collect::<Vec<_>>(), "y": column(|s| s.median),
             "error_y": {
                 "type": "data", "symmetric": false, "thickness": 1, "width": 4, "color": colour,
                 "array": column(|s| s.max - s.median), "arrayminus": column(|s| s.median - s.min),
                 "visible": found.iter().any(|(_, s)| s.repeats > 1),
             },
-            "line": {"color": colour, "width": 2}, "marker": {"color": colour, "size": 8, "symbol": symbol},
-            "hovertemplate": format!("%{{y:.1f}} Mb/s at %{{x}} ms<extra>{}</extra>", plotly_text(&name)),
+            "line": {"color": colour, "dash": dash, "width": 2},
+            "marker": {"color": colour, "size": 8, "symbol": symbol},
+            "hovertemplate": format!("%{{y:.1f}} Mb/s at %{{x}} ms<extra>{}</extra>", plotly_text(name)),
         }));
     }
     ticks.sort_unstable_by(f64::total_cmp);
@@ -126,18 +135,6 @@ fn points<'a>(
     found
 }
 
-/// Loads keep their colour on the whole page.
-pub(crate) fn colour(cell: &CellResult, n: usize) -> String {
-    match cell.load.as_str() {
-        name @ ("stream" | "read" | "write") => format!("var(--{name})"),
-        _ => other_colour(n),
-    }
-}
-
-fn other_colour(n: usize) -> String {
-    format!("var(--other-{})", n % 6 + 1)
-}
-
 /// Top of an axis, a little above the highest value.
 pub(crate) fn headroom(top: f64) -> f64 {
     if top > 0.0 { short(top * 1.08) } else { 1.0 }
@@ -152,7 +149,7 @@ pub(crate) fn short(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// Plotly reads a little markup in texts; ours has none.
+/// Plotly reads a little markup in texts, and `%{…}` in those of a template; ours have neither.
 pub(crate) fn plotly_text(text: &str) -> String {
-    text.replace('<', "‹").replace('>', "›").replace('%', "%%")
+    text.replace('<', "‹").replace('>', "›").replace("%{", "% {")
 }

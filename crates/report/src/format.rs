@@ -29,7 +29,8 @@ pub(crate) fn plain(value: f64) -> String {
         v if v >= 100.0 || v == 0.0 => fixed(value, 0),
         v if v >= 10.0 => fixed(value, 1),
         v if v >= 1.0 => fixed(value, 2),
-        _ => fixed(value, 3),
+        v if v >= 0.001 => fixed(value, 3),
+        v => fixed(value, (2.0 - v.log10().floor()).min(9.0) as usize),
     }
 }
 
@@ -44,9 +45,17 @@ pub(crate) fn against(value: f64, bound: f64) -> (String, String) {
     (found, expected)
 }
 
-/// A share in percent, for a sentence. Rounded down, so that 99.6 % never reads as all of it.
+/// A share in percent. Rounded down, so that 99.6 % never reads as all of it; a hundredth is one, however it is written.
+pub(crate) fn percents(share: f64) -> String {
+    fixed((share * 100.0 + 1e-9).floor(), 0)
+}
+
+/// [`percents`] with its unit, for a sentence.
 pub(crate) fn percent(share: f64) -> String {
-    format!("{}\u{202f}%", fixed((share * 100.0).floor(), 0))
+    match percents(share).as_str() {
+        "0" if share > 0.0 => "less than 1\u{202f}%".to_owned(),
+        number => format!("{number}\u{202f}%"),
+    }
 }
 
 /// A duration with its unit: `100 ms`, `1.5 s`, `0 ms`, `5 min 12 s`.
@@ -104,7 +113,14 @@ mod tests {
         assert_eq!(fixed(941_482.449, 1), "941\u{202f}482.4");
         assert_eq!(fixed(-1234.0, 0), "-1\u{202f}234");
         assert_eq!(fixed(0.5, 2), "0.50");
-        assert_eq!(percent(0.9799), "97\u{202f}%");
+        for (share, text) in [(0.9799, "97 %"), (0.29, "29 %"), (0.004, "less than 1 %"), (0.0, "0 %")] {
+            assert_eq!(percent(share).replace('\u{202f}', " "), text);
+        }
+        for (value, text) in
+            [(0.0, "0"), (0.0002, "0.000200"), (0.012, "0.012"), (4.567, "4.57"), (1e-12, "0.000000000")]
+        {
+            assert_eq!(plain(value), text);
+        }
         for (s, text) in [
             (0.0, "0 ms"),
             (0.1, "100 ms"),

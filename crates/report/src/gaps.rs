@@ -10,11 +10,15 @@ use serde_json::{Value, json};
 use crate::compare::steps;
 use crate::figure::{Figure, short};
 use crate::format::{NONE, duration, fixed, percent};
+use crate::stroke::Key;
 use crate::table::{Column, Field, Table};
 
 /// The taps that are drawn, with their colours: a third one differs from the second only if the emulator was late.
 const DRAWN: [(Tap, &str, &str); 2] =
     [(Tap::Sent, "sent", "var(--other-5)"), (Tap::Received, "received", "var(--other-6)")];
+
+/// A logarithmic axis has no place for nothing: packets that came together are drawn there.
+const LEAST_US: f64 = 0.1;
 
 /// What the gaps say, a sentence for each cause and one for acknowledgements that were pressed together.
 pub(crate) fn sentences(gaps: &Gaps) -> Vec<String> {
@@ -176,17 +180,15 @@ pub(crate) fn figures(n: usize, gaps: &Gaps) -> Vec<Figure> {
         let id =
             |what: &str| format!("fig-gaps-{n}-{}-{what}", if kind == Kind::Data { "data" } else { "acks" });
         let title = |what: &str| format!("{}: {what}", if kind == Kind::Data { "Data" } else { "ACKs" });
-        let dots = |pick: fn(&Shown) -> &[Sample]| {
-            lines.iter().map(|(name, colour, shown)| points(name, colour, pick(shown))).collect::<Vec<_>>()
+        let dots = |pick: fn(&Shown) -> &[Sample], least_us: f64| {
+            let drawn = lines.iter().map(|(name, colour, shown)| points(name, colour, pick(shown), least_us));
+            drawn.collect::<Vec<_>>()
         };
         let bars = |pick: fn(&Shown) -> &Histogram| {
             lines.iter().map(|(name, colour, shown)| steps(name, colour, pick(shown))).collect::<Vec<_>>()
         };
         let axes = |x: Value, y: Value| json!({"xaxis": x, "yaxis": y, "showlegend": false, "margin": {"l": 8, "r": 12, "t": 10, "b": 8}});
-        let legend = lines
-            .iter()
-            .map(|(name, colour, _)| ((*name).to_owned(), (*colour).to_owned()))
-            .collect::<Vec<_>>();
+        let legend = lines.iter().map(|(name, colour, _)| Key::solid(name, colour)).collect::<Vec<_>>();
         let time = |text: &str| json!({"title": {"text": text}});
         let log = |text: &str| json!({"title": {"text": text}, "type": "log"});
         let figure = |what: &str, words: &str, traces, layout| Figure {
@@ -200,20 +202,20 @@ pub(crate) fn figures(n: usize, gaps: &Gaps) -> Vec<Figure> {
             figures.push(figure(
                 "whole",
                 "gap against time, the whole load",
-                dots(|shown| &shown.whole),
+                dots(|shown| &shown.whole, LEAST_US),
                 axes(time("since the beginning, s"), log("gap, µs")),
             ));
         }
         figures.push(figure(
             "time",
             "gap against time",
-            dots(|shown| &shown.points),
+            dots(|shown| &shown.points, LEAST_US),
             axes(time("since the beginning, s"), log("gap, µs")),
         ));
         figures.push(figure(
             "zoom",
             "four milliseconds of it",
-            dots(|shown| &shown.zoom),
+            dots(|shown| &shown.zoom, 0.0),
             axes(
                 time("since the first of them, s"),
                 json!({"title": {"text": "gap, µs"}, "rangemode": "tozero"}),
@@ -235,10 +237,9 @@ pub(crate) fn figures(n: usize, gaps: &Gaps) -> Vec<Figure> {
     figures
 }
 
-fn points(name: &str, colour: &str, samples: &[Sample]) -> Value {
+fn points(name: &str, colour: &str, samples: &[Sample], least_us: f64) -> Value {
     let x: Vec<f64> = samples.iter().map(|(x, _)| (x * 1e7).round() / 1e7).collect();
-    // A logarithmic axis has no place for nothing.
-    let y: Vec<f64> = samples.iter().map(|(_, y)| short((y * 1e6).max(0.1))).collect();
+    let y: Vec<f64> = samples.iter().map(|(_, y)| short((y * 1e6).max(least_us))).collect();
     json!({
         "type": "scatter", "mode": "markers", "name": name, "x": x, "y": y,
         "marker": {"color": colour, "size": 2.5, "opacity": 0.6},

@@ -11,6 +11,7 @@ pub fn headline(tour: &Tour) -> String {
     if !gist.valid {
         return match gist.invalid_repeats {
             0 => "This run is not valid: it did not come to its end.".to_owned(),
+            _ if is_stopped(tour) => "This run is not valid: it did not come to its end.".to_owned(),
             n => format!("This run is not valid: {n} of {} measurements yield no figure.", gist.repeats),
         };
     }
@@ -38,6 +39,7 @@ pub fn standing(tour: &Tour) -> String {
         sentences.push(format!("A raw TCP stream on the same path: {}.", percent(stream.of_line)));
     }
     sentences.push(match (gist.checks, gist.failed_checks) {
+        (0, _) if is_stopped(tour) => "What the plan expects of it was not looked at.".to_owned(),
         (0, _) => "The plan expects nothing of it.".to_owned(),
         (1, 0) => "The plan's one check holds.".to_owned(),
         (n, 0) => format!("All {n} checks of the plan hold."),
@@ -51,9 +53,16 @@ pub fn standing(tour: &Tour) -> String {
         (true, n) => {
             sentences.push(format!("{n} of {} measurements {} not valid and left out.", gist.repeats, is(n)));
         }
+        (false, 0) => {}
         (false, _) => sentences.push("The reasons stand with the measurements below.".to_owned()),
     }
     sentences.join(" ")
+}
+
+/// Whether the run was ended before its time: what the plan expects is looked at when all has been measured.
+fn is_stopped(tour: &Tour) -> bool {
+    let expects = tour.run.plan["expect"].as_array().is_some_and(|list| !list.is_empty());
+    expects && tour.gist.checks == 0 && !tour.gist.valid
 }
 
 fn is(n: usize) -> &'static str {
@@ -132,5 +141,14 @@ mod tests {
             "This run is not valid: 2 of 9 measurements yield no figure.",
             "The plan expects nothing of it. The reasons stand with the measurements below.",
         );
+        let mut stopped = tour(&[], 0, 0, false);
+        stopped.run.plan = serde_json::json!({"expect": [{}]});
+        check(
+            &stopped,
+            "This run is not valid: it did not come to its end.",
+            "What the plan expects of it was not looked at. The reasons stand with the measurements below.",
+        );
+        stopped.gist.invalid_repeats = 0;
+        assert_eq!(standing(&stopped), "What the plan expects of it was not looked at.");
     }
 }

@@ -16,6 +16,7 @@ mod headline;
 mod looking;
 mod over_time;
 mod page;
+mod stroke;
 mod table;
 mod tables;
 pub mod terminal;

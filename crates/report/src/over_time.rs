@@ -11,8 +11,10 @@ use event::BitRate;
 use serde_json::{Value, json};
 
 use crate::decimate::decimate;
-use crate::figure::{Figure, colour, headroom, mbit, plotly_text, series_of, short};
+use crate::figure::{Figure, headroom, mbit, plotly_text, series_of, short};
 use crate::format::duration;
+use crate::stroke::{Key, Line, REFERENCE, Stroke, strokes};
+use crate::tables::place;
 
 /// Samples of one line, and of all lines of a panel.
 const MOST_SAMPLES: usize = 600;
@@ -91,43 +93,56 @@ fn over_time(
 ) -> Vec<Figure> {
     let lines = series_of(tour, OF_PANELS, is_over_time);
     let panels = panels(tour);
-    let is_told = panels.iter().any(|panel| panel.rate != panels[0].rate);
+    // What tells no panel from another is not said above each.
+    let told = Told {
+        rate: panels.iter().any(|panel| panel.rate != panels[0].rate),
+        mtu: panels.iter().any(|panel| panel.mtu != panels[0].mtu),
+    };
+    let rests: Vec<String> = lines.iter().map(|(_, cells)| without_policy(cells[0])).collect();
+    let told_lines: Vec<Line> = lines
+        .iter()
+        .zip(&rests)
+        .map(|((_, cells), rest)| Line { load: &cells[0].load, rest, policy: policy(cells[0]) })
+        .collect();
+    let looks = strokes(&told_lines);
     let mut figures = Vec::new();
     for panel in panels {
         let here = |cell: &&&CellResult| Panel::of(cell).is_some_and(|known| known == panel);
         let shown = lines.iter().filter(|(_, cells)| cells.iter().any(|cell| here(&cell))).count();
-        let found = lines.iter().enumerate().filter_map(|(n, (name, cells))| {
+        let found = lines.iter().zip(&looks).filter_map(|((name, cells), look)| {
             let cell = cells.iter().find(here)?;
             let repeat = cell.repeats.iter().find(|repeat| repeat.valid)?;
             let all: Vec<Vec<Sample>> =
                 series(repeat, shown).into_iter().filter(|line| !line.is_empty()).collect();
-            (!all.is_empty()).then_some((n, name, *cell, all))
+            (!all.is_empty()).then_some((look, name, *cell, all))
         });
         let found: Vec<_> = found.collect();
         let count: usize = found.iter().map(|(.., all)| all.len()).sum();
         let most = MOST_SAMPLES.min(PANEL_SAMPLES / count.max(1));
         let (mut traces, mut legend) = (Vec::new(), Vec::new());
         let (mut end_s, mut top) = (0.0_f64, 0.0_f64);
-        for (n, name, cell, all) in &found {
+        for (look, name, _, all) in &found {
             for samples in all {
                 let samples = decimate(samples, most);
                 end_s = samples.iter().map(|(x, _)| *x).fold(end_s, f64::max);
                 top = samples.iter().map(|(_, y)| *y).fold(top, f64::max);
-                traces.push(line(name, (&colour(cell, *n), dash(cell)), &samples));
+                traces.push(line(name, look, &samples));
             }
-            legend.push(((*name).clone(), colour(cell, *n)));
+            let (name, colour) = ((*name).clone(), look.colour.clone());
+            legend.push(Key { name, colour, dash: look.dash });
         }
         if traces.is_empty() {
             continue;
         }
         if let Some((value, name)) = found.iter().find_map(|(_, _, cell, _)| reference(cell)) {
             top = top.max(value);
-            legend.insert(0, (name.to_owned(), "var(--line)".to_owned()));
-            traces.insert(0, level(name, value, end_s));
+            let (name, colour) = (name.to_owned(), "var(--line)".to_owned());
+            legend.insert(0, Key { name, colour, dash: REFERENCE });
+            traces.insert(0, level(&legend[0].name, value, end_s));
         }
         figures.push(Figure {
             id: format!("{id}-{}", figures.len() + 1),
-            title: panel.words(is_told),
+            title: panel.words(&told),
             traces,
             layout: json!({
                 "xaxis": {"title": {"text": "since the load began, s"}, "range": [0.0, end_s]},
@@ -140,11 +155,11 @@ fn over_time(
     figures
 }
 
-/// A line over time, in a colour and a kind of dashes.
-fn line(name: &str, (colour, dash): (&str, &str), samples: &[Sample]) -> Value {
+/// A line over time.
+fn line(name: &str, Stroke { colour, dash, .. }: &Stroke, samples: &[Sample]) -> Value {
     let (x, y): (Vec<f64>, Vec<f64>) = samples.iter().map(|(x, y)| (short(*x), short(*y))).unzip();
     json!({
-        "type": "scatter", "mode": "lines", "name": name, "x": x, "y": y,
+        "type": "scatter", "mode": "lines", "name": plotly_text(name), "x": x, "y": y,
         "line": {"color": colour, "dash": dash, "width": 1.6},
         "hovertemplate": format!("%{{y:.4~g}} at %{{x:.2f}} s<extra>{}</extra>", plotly_text(name)),
     })
@@ -154,20 +169,20 @@ fn line(name: &str, (colour, dash): (&str, &str), samples: &[Sample]) -> Value {
 fn level(name: &str, value: f64, end_s: f64) -> Value {
     json!({
         "type": "scatter", "mode": "lines", "name": name, "x": [0.0, end_s], "y": [value, value],
-        "line": {"color": "var(--line)", "dash": "dot", "width": 1.5},
+        "line": {"color": "var(--line)", "dash": REFERENCE, "width": 1.5},
         "hovertemplate": format!("%{{y:.4~g}}<extra>{name}</extra>"),
     })
 }
 
-/// The lines of one load under several policies have one colour.
-fn dash(cell: &CellResult) -> &'static str {
-    let policy = cell.point.iter().find(|(axis, _)| is_policy(axis)).map(|(_, policy)| policy.as_str());
-    match policy {
-        Some("none") => "dot",
-        Some("study") => "dashdot",
-        Some("pace") => "dash",
-        _ => "solid",
-    }
+fn policy(cell: &CellResult) -> Option<&str> {
+    cell.point.iter().find(|(axis, _)| is_policy(axis)).map(|(_, policy)| policy.as_str())
+}
+
+/// What tells a line from others of its load, whatever the policy.
+fn without_policy(cell: &CellResult) -> String {
+    let mut point = cell.point.clone();
+    point.retain(|axis, _| !is_policy(axis) && !OF_PANELS.contains(&axis.as_str()));
+    place(&CellResult { point, ..CellResult::default() })
 }
 
 /// Whether a cell is drawn over time: it follows the path, or is compared with others for what it carries.
@@ -185,6 +200,12 @@ fn panels(tour: &Tour) -> Vec<Panel> {
     panels
 }
 
+/// What is said of each panel, because they differ in it.
+struct Told {
+    rate: bool,
+    mtu: bool,
+}
+
 impl Panel {
     fn of(cell: &CellResult) -> Option<Panel> {
         let path = cell.path?;
@@ -200,11 +221,14 @@ impl Panel {
         })
     }
 
-    /// What stands above it; the rate only if there are several.
-    fn words(&self, is_rate_told: bool) -> String {
+    /// What stands above it.
+    fn words(&self, told: &Told) -> String {
         let mut words = format!("{} one way", duration(self.delay_ns as f64 / 1e9));
-        if is_rate_told {
+        if told.rate {
             words += &format!(", {}", BitRate(self.rate.0));
+        }
+        if told.mtu {
+            words += &format!(", packets of {}", self.mtu);
         }
         if let Some(ring) = self.ring {
             words += &format!(", ring {ring}");
@@ -287,7 +311,7 @@ mod tests {
                 ("8\u{202f}ms one way, ring 1024, 8 initiators: one", 9),
             ]
         );
-        let names: Vec<&str> = figures[0].legend.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = figures[0].legend.iter().map(|key| key.name.as_str()).collect();
         assert_eq!(names, ["bandwidth-delay product", "one", "free"], "the panel says where it is");
     }
 

@@ -43,8 +43,13 @@ pub fn html(capture: &Capture, diagram: Option<&Diagram>, found: Option<&Found>,
     body.extend(found.and_then(|found| of_gaps(found, &between)));
     let drawn = (1..).zip(tables::further(&shown)).map(|(n, table)| table.html(&format!("table-{n}")));
     let drawn = drawn.collect::<String>();
-    body.push(section("tables", "Tables", "", &drawn));
-    body.push(section("more", "What else is known", "", &facts(capture, &shown)));
+    for (id, title, inside) in
+        [("tables", "Tables", drawn), ("more", "What else is known", facts(capture, &shown))]
+    {
+        if !inside.is_empty() {
+            body.push(section(id, title, "", &inside));
+        }
+    }
     body.push(section("rebuild", "Rebuild", "This command draws the page again:", &page::command(rebuild)));
     page::document(&format!("farlun · {}", headline(capture)), &body.concat(), &figures)
 }
@@ -54,7 +59,7 @@ fn of_gaps(found: &Found, figures: &[Figure]) -> Option<String> {
     said.extend(found.gaps.iter().flat_map(gaps::sentences));
     let items = said.iter().map(|text| format!("<li>{}</li>", escape(text))).collect::<String>();
     let drawn = found.gaps.as_ref().map_or_else(String::new, |gaps| {
-        format!("{}{}", gaps::table(gaps).html("table-gaps"), page::panels(figures))
+        format!("{}{}", gaps::table(gaps).html("table-gaps"), page::panels(figures, "small"))
     });
     Some(section("gaps", "Gaps between packets", GAPS, &format!("<ul>{items}</ul>{drawn}")))
 }
@@ -91,7 +96,8 @@ fn list(shown: &[(usize, &Connection)], sentences: impl Fn(&Connection) -> Vec<S
         let number = *number;
         sentences(connection).into_iter().map(move |text| item(number, &text)).collect::<Vec<_>>()
     });
-    format!("<ul>{}</ul>", items.collect::<String>())
+    let items = items.collect::<String>();
+    if items.is_empty() { items } else { format!("<ul>{items}</ul>") }
 }
 
 /// One bar for each connection, its parts laid end to end.

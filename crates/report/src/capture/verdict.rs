@@ -4,7 +4,7 @@ use analysis::capture::Connection;
 use analysis::doctor::Verdict;
 
 use crate::doctor;
-use crate::format::{fixed, plain};
+use crate::format::{percents, plain};
 use crate::table::{Colour, Column, Field, Table};
 
 /// Verdicts of a connection that have a row.
@@ -27,7 +27,7 @@ pub(super) fn table(shown: &[(usize, &Connection)]) -> Option<Table> {
             rows.push(vec![
                 Field::new(number.to_string()),
                 Field::new(limiter.title()),
-                Field::new(fixed(share * 100.0, 0)),
+                Field::new(percents(*share)),
                 Field::new(plain(diagnosis.current.bytes_per_s / 1e6)),
                 Field::new(plain(predicted.bytes_per_s / 1e6)),
                 Field::new(if limiter.is_final() { "" } else { next.name() }),

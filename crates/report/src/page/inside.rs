@@ -6,23 +6,15 @@ use super::section::{drawing, section};
 use crate::figure::Figure;
 use crate::format::escape;
 use crate::looking::{Drawing, Inside};
+use crate::stroke::legend;
 
 /// Loads against a number that the plan varies.
 pub(super) fn against(figures: &[Figure]) -> String {
     if figures.is_empty() {
         return String::new();
     }
-    let mut panels = String::from("<div class=\"panels wide\">");
-    for figure in figures {
-        let caption = escape(&figure.title);
-        let _ = write!(
-            panels,
-            "<figure><figcaption>{caption}</figcaption>{}</figure>",
-            drawing(figure, "medium")
-        );
-    }
     let text = "Medians; bars span the repeats.";
-    section("against", "What the plan varies", text, &(panels + "</div>"))
+    section("against", "What the plan varies", text, &panels(figures, "medium"))
 }
 
 /// One part to open per cell; the first that has layers is open.
@@ -69,7 +61,7 @@ pub(super) fn layers(cells: &[Inside]) -> String {
             }
             drawn.push_str("</ul>");
             drawn.push_str(&table.html(&format!("table-gaps-{}", n + 1)));
-            drawn.push_str(&panels(figures));
+            drawn.push_str(&panels(figures, "small"));
             part(&mut body, "Gaps between packets", GAPS, &drawn);
         }
         body.push_str("</details>");
@@ -84,23 +76,24 @@ const IN_FLIGHT: &str = "Handed to a layer less come back from it. Lines that li
                          Drag to zoom, double-click to go back, click the legend to show or hide.";
 const REQUEST: &str = "Left: requests by their latency; click one. Right: its stages, which add up to the latency. Blue is the \
                        initiator, grey the way between the hosts, orange the target.";
-const PACKETS: &str = "Every packet of the busiest connection, from the host that sent it to the one that got it. Drag to zoom, \
-                       from seconds to microseconds; point at an arrow for the PDUs and bytes in it.";
+const PACKETS: &str = "Packets and super-packets of the busiest connection, some thousand from the median request on, from the host \
+                       that sent them to the one that got them. Drag to zoom, from seconds to microseconds; point at an arrow for the PDUs and bytes in it.";
 
 const GAPS: &str = "Time between a packet and the one before, where it was sent and where it was received. A band is a gap that \
                     many have; a lattice are beginnings that keep a clock. docs/gaps.md says how causes are told apart.";
 
-/// Small figures side by side.
-pub(crate) fn panels(figures: &[Figure]) -> String {
-    let mut panels = String::from("<p class=\"legend\">");
-    for (name, colour) in figures.first().map_or(&[][..], |figure| &figure.legend) {
-        let _ = write!(panels, "<span><i style=\"border-color:{colour}\"></i>{}</span>", escape(name));
+/// Figures side by side. Not every one has all of their lines; one legend above serves them all.
+pub(crate) fn panels(figures: &[Figure], size: &str) -> String {
+    if figures.is_empty() {
+        return String::new();
     }
-    panels.push_str("</p><div class=\"panels\">");
+    let wide = if size == "medium" { " wide" } else { "" };
+    let mut panels = legend(figures.iter().flat_map(|figure| &figure.legend));
+    let _ = write!(panels, "<div class=\"panels{wide}\">");
     for figure in figures {
         let caption = escape(&figure.title);
         let _ =
-            write!(panels, "<figure><figcaption>{caption}</figcaption>{}</figure>", drawing(figure, "small"));
+            write!(panels, "<figure><figcaption>{caption}</figcaption>{}</figure>", drawing(figure, size));
     }
     panels + "</div>"
 }

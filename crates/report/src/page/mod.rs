@@ -55,8 +55,8 @@ pub fn html(tour: &Tour, rebuild: &str) -> String {
         section::over_time(
             "windows",
             "Congestion window",
-            "What TCP allows the sender to keep in flight, against what the path can hold. Of policies beside each other \
-             none is dotted, study dash-dotted, pace dashed.",
+            "What TCP allows the sender to keep in flight, against what the path can hold; of a session with several \
+             connections, the window of the one that sent most.",
             &windows,
         ),
         section::over_time(

@@ -9,6 +9,8 @@ use crate::format::{date, duration, escape, fixed};
 use crate::headline::{headline, standing};
 use crate::{ends, tables};
 
+use super::inside::panels;
+
 /// The verdict, before anything else.
 pub(super) fn head(tour: &Tour) -> String {
     let (run, gist) = (&tour.run, &tour.gist);
@@ -53,15 +55,18 @@ pub(super) fn throughput(tour: &Tour, figure: Option<&Figure>) -> String {
         return String::new();
     }
     let drawing = figure.map(|f| drawing(f, "tall")).unwrap_or_default();
-    let mut text =
-        "Application bytes at the receiver, over the same window for all loads of a path; the dotted line \
-                    is what TCP can carry over the line, computed. Medians; bars span the repeats."
-            .to_owned();
+    let mut text = "Application bytes at the receiver, over the window of each load. Medians.".to_owned();
+    if figure.is_some() {
+        text.push_str(
+            " Bars span the repeats; the dashed grey line is what TCP can carry over the line, computed.",
+        );
+    }
     if tables::has_connections(tour) {
         text.push(' ');
         text.push_str(CONNECTIONS);
     }
-    section("throughput", "Throughput against delay", &text, &(drawing + &table.unwrap_or_default()))
+    let title = if figure.is_some() { "Throughput against delay" } else { "Throughput" };
+    section("throughput", title, &text, &(drawing + &table.unwrap_or_default()))
 }
 
 /// Small figures side by side, one per path.
@@ -69,27 +74,7 @@ pub(super) fn over_time(id: &str, title: &str, text: &str, figures: &[Figure]) -
     if figures.is_empty() {
         return String::new();
     }
-    // Every panel has the same lines but perhaps not all of them; one legend above serves them all.
-    let mut names: Vec<&(String, String)> = Vec::new();
-    figures.iter().flat_map(|f| &f.legend).for_each(|entry| {
-        if !names.contains(&entry) {
-            names.push(entry);
-        }
-    });
-    let mut panels = String::from("<p class=\"legend\">");
-    for (name, colour) in names {
-        let _ = write!(panels, "<span><i style=\"border-color:{colour}\"></i>{}</span>", escape(name));
-    }
-    panels.push_str("</p><div class=\"panels\">");
-    for figure in figures {
-        let _ = write!(
-            panels,
-            "<figure><figcaption>{}</figcaption>{}</figure>",
-            escape(&figure.title),
-            drawing(figure, "small")
-        );
-    }
-    section(id, title, text, &(panels + "</div>"))
+    section(id, title, text, &panels(figures, "small"))
 }
 
 /// Single requests.
@@ -126,7 +111,8 @@ pub(super) fn gains(tour: &Tour) -> String {
 pub(super) fn initiators(tour: &Tour) -> String {
     let Some(table) = tables::initiators(tour) else { return String::new() };
     let text = "Application bytes at each initiator, over the window in which all were at work; of the first valid \
-                repeat. Cuts are of the windows that the sender's own full device cut, connection by connection.";
+                repeat. Cuts are of the windows that the sender's own full device cut, connection by connection: of that which \
+                sent most first, and not in the order of the initiators.";
     section("initiators", "What each initiator got", text, &table.html("table-initiators"))
 }
 
