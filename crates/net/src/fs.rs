@@ -36,6 +36,11 @@ pub fn reopen(file: BorrowedFd<'_>) -> io::Result<File> {
     File::open(by_descriptor(file))
 }
 
+/// Opens what is open already once more, for reading and writing, so that it is told of failed writes by itself.
+pub fn reopen_to_write(file: BorrowedFd<'_>) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(by_descriptor(file))
+}
+
 fn by_descriptor(file: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }

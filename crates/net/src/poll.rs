@@ -154,7 +154,10 @@ impl Poll {
         };
         let count = match check(result as libc::c_int) {
             Ok(count) => count as usize,
-            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => self.wait_by_ppoll(events, ts_ptr)?,
+            // A sandbox that does not know the call forbids it.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                self.wait_by_ppoll(events, ts_ptr)?
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
             Err(error) => return Err(error),
         };
@@ -163,7 +166,7 @@ impl Poll {
         Ok(())
     }
 
-    /// The same in two calls, for kernels before 5.11, which have no `epoll_pwait2`, and for valgrind.
+    /// The same in two calls, for kernels before 5.11, which have no `epoll_pwait2`, for sandboxes that forbid it, and for valgrind.
     #[cold]
     fn wait_by_ppoll(&self, events: &mut Events, timeout: *const libc::timespec) -> io::Result<usize> {
         let epoll = self.fd.as_raw_fd();

@@ -108,6 +108,10 @@ pub(crate) fn set_congestion(socket: &impl AsRawFd, name: &str) -> io::Result<()
         )
     };
     check(result).map(drop).map_err(|error| {
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            let words = "may be chosen only with CAP_NET_ADMIN, or if net.ipv4.tcp_allowed_congestion_control names it";
+            return io::Error::new(error.kind(), format!("congestion control '{name}' {words}"));
+        }
         let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
         let known = known.unwrap_or_default();
         io::Error::new(

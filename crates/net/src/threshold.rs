@@ -50,16 +50,22 @@ pub fn is_free() -> bool {
 }
 
 /// What the option does. Other options are the kernel's as ever; of this one it hears nothing.
-fn program() -> [Instruction; 21] {
+fn program() -> [Instruction; 25] {
     // struct bpf_sockopt: the socket, and of what is asked the level, the name and the length.
     const SOCKET: i16 = 0;
     const ASKED_LEVEL: i16 = 24;
     const ASKED_NAME: i16 = 28;
     const LENGTH: i16 = 32;
     const HANDLED: i32 = -1;
+    const PAGE_BYTES: i32 = 4096;
     const STACK: u8 = 10;
     [
         copy(6, 1),
+        // Before Linux 6.5 what is longer than a page has to be said to be as it was, or the call fails: 0 says so.
+        load_word(2, 6, LENGTH),
+        skip_if_at_most(2, PAGE_BYTES, 2),
+        set(1, 0),
+        store_word(6, LENGTH, 1),
         set(0, 1),
         load_word(2, 6, ASKED_LEVEL),
         skip_unless(2, LEVEL, 16),
@@ -121,6 +127,11 @@ const fn skip_unless(register: u8, value: i32, instructions: i16) -> Instruction
     op(0x55, register, 0, instructions, value)
 }
 
+/// Skips so many instructions if a register holds `value` or less.
+const fn skip_if_at_most(register: u8, value: i32, instructions: i16) -> Instruction {
+    op(0xb5, register, 0, instructions, value)
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
@@ -159,5 +170,8 @@ mod tests {
         tcp::set_notsent_lowat(&near, 131_072).unwrap();
         near.set_nodelay(true).unwrap();
         assert!(near.nodelay().unwrap());
+        // The kernel takes the first word of it.
+        let long = [1_i32; 2048];
+        tcp::set(&near, libc::SOL_SOCKET, libc::SO_KEEPALIVE, long).unwrap();
     }
 }

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::sync::{OnceLock, RwLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use net::aligned::ALIGN_BYTES;
 
@@ -38,12 +38,17 @@ pub struct Disk {
     cached: File,
     /// Past it, for what is aligned.
     direct: Option<File>,
+    /// For FUA writes through the page cache, each of which has one of its own meanwhile: the kernel tells a failed write
+    /// to whoever asks first by the same open file, whosever it was.
+    through: Mutex<Vec<File>>,
     /// Only synced. The kernel tells every open file of a failed write once: were it the one that is written
     /// through, a FUA write could take the news away from the next SYNCHRONIZE CACHE.
     witness: File,
     /// The first failed sync. The kernel reports a lost write once and then forgets it, so a later sync
     /// that says "fine" would be a lie: it keeps failing until the target is started again.
     lost_writes: OnceLock<BackendError>,
+    /// Held by who syncs: of two at a time one would be told of the failure and the other that all is well.
+    syncing: Mutex<()>,
     /// Of reads that were to find everything in the page cache.
     luck: Luck,
     gate: RwLock<()>,
@@ -64,7 +69,8 @@ impl Disk {
     pub(super) fn new(cached: File, direct: Option<File>, shape: Shape) -> io::Result<Disk> {
         let witness = net::fs::reopen(cached.as_fd())?;
         let (lost_writes, luck, gate) = (OnceLock::new(), Luck::default(), RwLock::default());
-        Ok(Disk { shape, cached, direct, witness, lost_writes, luck, gate })
+        let (through, syncing) = (Mutex::default(), Mutex::default());
+        Ok(Disk { shape, cached, direct, through, witness, lost_writes, syncing, luck, gate })
     }
 
     /// Bytes per logical block of the LUN.
@@ -103,6 +109,40 @@ impl Disk {
         let is_aligned = |place: usize| place.is_multiple_of(ALIGN_BYTES);
         let all = [offset_bytes as usize, bytes.len(), bytes.as_ptr() as usize];
         self.direct.as_ref().filter(|_| all.into_iter().all(is_aligned))
+    }
+
+    /// All of it, to stable storage. `ErrorKind::Unsupported` where that cannot be had in one call, or by a file of one's own.
+    fn write_durably(&self, offset_bytes: u64, from: &[u8]) -> io::Result<()> {
+        let at_once = |file: &File, done: usize| {
+            let (rest, place) = (&from[done..], offset_bytes + done as u64);
+            again(|| net::fs::write_through_at(file.as_fd(), rest, place))
+        };
+        // What is left after a short write need not be aligned any more.
+        let mut done = match self.direct(offset_bytes, from) {
+            Some(direct) => at_once(direct, 0)?,
+            None => 0,
+        };
+        if done == from.len() {
+            return Ok(());
+        }
+        let lent = self.through().pop();
+        let file = match lent {
+            Some(file) => file,
+            None => net::fs::reopen_to_write(self.cached.as_fd())
+                .map_err(|_| io::Error::from(io::ErrorKind::Unsupported))?,
+        };
+        while done < from.len() {
+            match at_once(&file, done)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => done += written,
+            }
+        }
+        self.through().push(file);
+        Ok(())
+    }
+
+    fn through(&self) -> MutexGuard<'_, Vec<File>> {
+        self.through.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[cfg(test)]
@@ -149,26 +189,22 @@ impl BlockStore for Disk {
     }
 
     fn write_through(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
-        let file = self.direct(offset_bytes, from).unwrap_or(&self.cached);
-        let mut done = 0;
-        while done < from.len() {
-            let rest = &from[done..];
-            // What is left after a short write need not be aligned any more.
-            let file = if done == 0 { file } else { &self.cached };
-            match again(|| net::fs::write_through_at(file.as_fd(), rest, offset_bytes + done as u64)) {
-                Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
-                Ok(written) => done += written,
-                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                    self.write(offset_bytes + done as u64, rest)?;
-                    return self.sync();
-                }
-                Err(error) => return Err(error.into()),
+        match self.write_durably(offset_bytes, from) {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                self.write(offset_bytes, from)?;
+                self.sync()
+            }
+            Err(error) => {
+                // The others would tell of it once more each.
+                self.through().clear();
+                Err(error.into())
             }
         }
-        Ok(())
     }
 
     fn sync(&self) -> Result<(), BackendError> {
+        let _alone = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = self.lost_writes.get() {
             return Err(error.clone());
         }

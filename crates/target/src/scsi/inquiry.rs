@@ -35,7 +35,7 @@ const ISCSI: u8 = 5;
 pub(super) const RELATIVE_PORT: u16 = 1;
 
 /// What transfers are best a multiple of: a page, of memory as of the cache behind a file.
-const PAGE_BYTES: u16 = 4096;
+const PAGE_BYTES: u32 = 4096;
 
 /// What reads and writes are best cut to: large enough for any line, small enough to interleave.
 const TRANSFER_OPTIMAL_BYTES: u32 = 1 << 20;
@@ -129,7 +129,7 @@ fn identification(lun: &Lun) -> DeviceIdentification {
 fn limits(lun: &Lun) -> BlockLimits {
     let blocks = |bytes: u32| bytes / lun.block_len_bytes();
     BlockLimits {
-        granularity: PAGE_BYTES / lun.block_len_bytes() as u16,
+        granularity: blocks(PAGE_BYTES) as u16,
         transfer_max: blocks(TRANSFER_MAX_BYTES),
         transfer_optimal: blocks(TRANSFER_OPTIMAL_BYTES),
         compare_and_write_max: COMPARE_AND_WRITE_MAX,

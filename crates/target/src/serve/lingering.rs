@@ -62,10 +62,12 @@ impl Side {
     }
 
     /// Has a worker carry out a call, but for short reads of what is in the page cache: those are quicker done than
-    /// handed on. A call that changes the medium waits for those of connections that are gone.
+    /// handed on. A call that changes the medium waits for those of connections that are gone; reservations that are in force
+    /// are kept at once.
     /// Whether it has to reach the medium is looked at here again: the cache may have been switched off while data came.
     pub(super) fn submit(&mut self, lun: Address, token: u64, mut call: Call, shared: &mut Shared) {
-        if !self.lingering.at_work.is_empty() && !call.is_read() {
+        let waits = !call.is_read() && !matches!(call, Call::Keep(_));
+        if !self.lingering.at_work.is_empty() && waits {
             return self.lingering.behind.push(Held { lun, token, call });
         }
         let now = clock::now();
