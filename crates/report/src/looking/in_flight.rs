@@ -1,7 +1,7 @@
 //! Requests inside each layer in words and figures: where parallelism stops, what is doubtful, how long requests stay.
 //! Their lines are drawn by the page ([`super::lines`]).
 
-use analysis::layers::{Layer, LayerFlight, Stack};
+use analysis::layers::{Layer, LayerFlight, Residence, Stack};
 
 use crate::format::{NONE, duration, fixed, plain};
 use crate::table::{Column, Field, Table};
@@ -112,27 +112,25 @@ pub(super) fn table(stack: &Stack) -> Table {
         Column::number("mean residence", ""),
         Column::number("completed", "requests"),
     ];
-    let row =
-        |layer: &LayerFlight| {
-            let about = Layer::named(layer.name);
-            let title = about.map_or(layer.name, |layer| layer.title);
-            let indent = if about.is_some_and(|layer| layer.part_of.is_some()) { "\u{2003}" } else { "" };
-            let flight = &layer.flight;
-            let residence = layer.residence;
-            let about_equal = if layer.one_in > 1.0 { "≈ " } else { "" };
-            vec![
-                Field::new(format!("{indent}{title}")),
-                Field::new(format!("{about_equal}{}", fixed(flight.max, 0))),
-                Field::new(format!("{about_equal}{}", fixed(flight.ceiling, 0))),
-                Field::new(format!("{about_equal}{}", plain(flight.mean))),
-                Field::new(residence.map_or_else(
-                    || NONE.to_owned(),
-                    |r| format!("{about_equal}{}", plain(r.expected_inside)),
-                )),
-                residence.map_or_else(|| Field::new(NONE), |r| Field::mark(r.holds)),
-                Field::new(residence.map_or_else(|| NONE.to_owned(), |r| duration(r.mean_s))),
-                Field::new(format!("{about_equal}{}", fixed(flight.completed as f64, 0))),
-            ]
-        };
+    let row = |layer: &LayerFlight| {
+        let about = Layer::named(layer.name);
+        let title = about.map_or(layer.name, |layer| layer.title);
+        let indent = if about.is_some_and(|layer| layer.part_of.is_some()) { "\u{2003}" } else { "" };
+        let (flight, residence) = (&layer.flight, layer.residence);
+        // Scaled up from some of the requests.
+        let scaled = |number: String| if layer.one_in > 1.0 { format!("≈ {number}") } else { number };
+        let of_residence =
+            |show: &dyn Fn(Residence) -> String| residence.map_or_else(|| NONE.to_owned(), show);
+        vec![
+            Field::new(format!("{indent}{title}")),
+            Field::new(scaled(fixed(flight.max, 0))),
+            Field::new(scaled(fixed(flight.ceiling, 0))),
+            Field::new(scaled(plain(flight.mean))),
+            Field::new(of_residence(&|r| scaled(plain(r.expected_inside)))),
+            residence.map_or_else(|| Field::new(NONE), |r| Field::mark(r.holds)),
+            Field::new(of_residence(&|r| duration(r.mean_s))),
+            Field::new(scaled(fixed(flight.completed as f64, 0))),
+        ]
+    };
     Table { columns, rows: stack.all.iter().map(row).collect() }
 }
