@@ -150,13 +150,10 @@ impl Approach {
                 (address, Login::with_random(request.clone(), random()))
             }
         };
-        // Where one address is silent the others must have their time as well.
-        let left = self.deadline.since(now) / self.addresses.len().clamp(1, ADDRESSES_MAX) as u32;
         let token = self.first_token + self.first.as_ref().map_or(0, |first| first.connections.len() as u64);
-        let time = match &self.first {
-            Some(_) => options.timeout.min(self.deadline.since(now)),
-            None => options.timeout.min(left),
-        };
+        // Where one address is silent the others must have their time as well.
+        let addresses = if self.first.is_some() { 1 } else { self.addresses.len().clamp(1, ADDRESSES_MAX) };
+        let time = options.timeout.min(self.deadline.since(now) / addresses as u32);
         match Dial::start(poll, token, address, login, options, (now + time, time)) {
             Ok(dial) => Ok(Some(dial)),
             Err(error) => self.failed(error, options).map(|()| None),

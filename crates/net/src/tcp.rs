@@ -208,7 +208,8 @@ pub fn buffer_limits(stream: &TcpStream) -> io::Result<(u64, u64)> {
     Ok((limit(RECEIVE_LOCKED, libc::SO_RCVBUF, receive_max)?, limit(SEND_LOCKED, libc::SO_SNDBUF, send_max)?))
 }
 
-fn get(stream: &TcpStream, name: libc::c_int) -> io::Result<i32> {
+/// An option of SOL_SOCKET.
+pub(crate) fn get(stream: &TcpStream, name: libc::c_int) -> io::Result<i32> {
     let (mut value, mut len) = (0_i32, size_of::<i32>() as libc::socklen_t);
     // SAFETY: the pointer and length describe `value`, and both outlive the call.
     let result = unsafe {

@@ -173,5 +173,6 @@ mod tests {
         // The kernel takes the first word of it.
         let long = [1_i32; 2048];
         tcp::set(&near, libc::SOL_SOCKET, libc::SO_KEEPALIVE, long).unwrap();
+        assert_eq!(tcp::get(&near, libc::SO_KEEPALIVE).unwrap(), 1);
     }
 }

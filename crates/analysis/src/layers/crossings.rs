@@ -79,8 +79,15 @@ impl Crossings {
 
 /// How far the clocks of the ends are apart whose tables are in these directories.
 pub(crate) fn clock(dirs: &[PathBuf]) -> Result<ClockOffset, TableError> {
-    let mut rows = 0;
-    walk(dirs, Some(&["host"]), |piece| rows += piece.host.len() as u64)?;
+    let (mut rows, mut is_near, mut is_far) = (0, false, false);
+    walk(dirs, Some(&["host"]), |piece| {
+        rows += piece.host.len() as u64;
+        is_near |= piece.host.contains(&Host::Near);
+        is_far |= piece.host.contains(&Host::Far);
+    })?;
+    if !(is_near && is_far) {
+        return Ok(ClockOffset::default());
+    }
     let mut crossings = Crossings::new(Sampling::said(dirs)?, rows);
     walk(dirs, Some(COLUMNS), |piece| (0..piece.host.len()).for_each(|row| crossings.see(&piece, row)))?;
     Ok(crossings.clock())
