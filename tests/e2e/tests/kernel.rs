@@ -43,13 +43,14 @@ fn places(table: &KernelPoints, event: KernelEvent, host: Host, far_port: u32) -
 #[test]
 fn a_full_ring_is_congestion_of_the_sender_alone() {
     need!(path::available(), skip::program("iperf3"), skip::program("ip"), skip::tracepoints());
-    // Bursts of a window that is not paced overflow the ring.
+    // A slow start that nothing ends before (CUBIC's may end for delays alone) overflows the ring of a line that a busy
+    // machine can fill.
     // So little is sent that the kernel's rings hold all of it, whenever they are read.
     let near = format!(
         "{PATIENT_TCP}sysctl -qw net.ipv4.tcp_pacing_ca_ratio=1000 net.ipv4.tcp_pacing_ss_ratio=1000 && \
-         exec iperf3 -c {FAR} -p 5319 -n 10M -C cubic >&2"
+         exec iperf3 -c {FAR} -p 5319 -n 10M -C reno >&2"
     );
-    let traced = traced("--delay 5ms --rate 500mbit --ring 80", "iperf3 -s -1 -p 5319", &near);
+    let traced = traced("--delay 5ms --rate 100mbit --ring 80", "iperf3 -s -1 -p 5319", &near);
     need!(traced.as_ref().map(drop).map_err(String::clone));
     let (document, table) = traced.expect("nothing is missing");
     let validity = &document["validity"];
