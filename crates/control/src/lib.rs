@@ -26,5 +26,5 @@ pub use policy::{Decision, Observation, Policy, UNCAPPED};
 pub use sharing::meeting::Met;
 pub use sharing::share::{Claim, Handed, Sharing};
 pub use tell::monitor::Monitor;
-pub use tell::word::{PART_LASTS, Word, Words};
+pub use tell::word::{Word, Words, part_lasts};
 pub use window::threshold::NO_THRESHOLD_PACKETS;

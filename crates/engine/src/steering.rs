@@ -4,10 +4,11 @@
 
 use std::io;
 use std::net::TcpStream;
+use std::time::Duration;
 
 use control::{
-    Arrived, BULK_BYTES, Choice, Claim, Decision, Met, Monitor, NO_THRESHOLD_PACKETS, Observation,
-    PART_LASTS, Policy, UNCAPPED,
+    Arrived, BULK_BYTES, Choice, Claim, Decision, Met, Monitor, NO_THRESHOLD_PACKETS, Observation, Policy,
+    UNCAPPED, part_lasts,
 };
 use event::{BitRate, Granted, Instant, Steered, WindowNotice};
 use net::interface::takes_super_packets;
@@ -30,6 +31,8 @@ pub struct Steering {
     told: Option<WindowNotice>,
     /// What the other end left it of the line is no longer in force from then on.
     part_ends: Option<Instant>,
+    /// At the last look.
+    rtt: Duration,
     paces_itself: bool,
     /// Payload of a packet, as far as somebody has looked.
     packet_bytes: u64,
@@ -93,6 +96,7 @@ impl Steering {
             granted: Granted::Unsaid,
             told: None,
             part_ends: None,
+            rtt: Duration::ZERO,
             paces_itself: tcp::paces_itself(stream)?,
             packet_bytes: 1,
             hands_over: false,
@@ -149,6 +153,7 @@ impl Steering {
             request_bytes: work.request_bytes,
         };
         self.packet_bytes = info.mss_bytes.max(1).into();
+        self.rtt = info.rtt;
         self.policy.observe(&seen);
         if let Some(notice) = self.monitor.observe(&seen) {
             self.policy.told(&notice);
@@ -239,7 +244,7 @@ impl Steering {
 
     /// The other end says at `now` what it leaves it of the line: for a while, unless it says so again.
     pub fn left(&mut self, bytes_per_s: Option<u64>, now: Instant) {
-        self.part_ends = bytes_per_s.map(|_| now + PART_LASTS);
+        self.part_ends = bytes_per_s.map(|_| now + part_lasts(self.rtt));
         self.granted = bytes_per_s.map_or(Granted::All, Granted::Part);
         self.policy.left(bytes_per_s);
         self.decide();

@@ -18,8 +18,10 @@ use crate::sharing::share::Claim;
 /// comes all at once, a round trip late.
 const RATE_TIME: Duration = Duration::from_millis(100);
 const RATE_ROUNDS: u32 = 4;
-/// Who has sent something claims its part for so long: after a loss nothing may come for some round trips.
+/// Who has sent something claims its part for so long, and until it has been measured twice again: after a loss nothing may
+/// come for some round trips.
 const CLAIM_LASTS: Duration = Duration::from_secs(2);
+const CLAIM_MEASURES: u32 = 2;
 
 /// See the file's beginning.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +47,7 @@ impl Arrival {
         let queue = if has_queue(seen.rtt, unqueued) { Queue::Stands } else { Queue::Empty };
         let rate = self.claimant.observe(seen.now, seen.received_bytes, (seen.rtt, least), queue);
         if rate.is_some_and(|rate| rate > 0) {
-            self.claims_until = seen.now + CLAIM_LASTS;
+            self.claims_until = seen.now + CLAIM_LASTS.max(CLAIM_MEASURES * least);
         }
         self.is_claiming = seen.now < self.claims_until;
     }
@@ -110,6 +112,19 @@ mod tests {
             arrival.observe(&seen(at_ms, received(at_ms), 0));
             assert_eq!(arrival.claim().is_some(), at_ms >= 100, "{at_ms}");
         }
+    }
+
+    #[test]
+    fn one_that_is_measured_rarely_claims_all_the_time() {
+        let mut arrival = Arrival::default();
+        let far = Duration::from_millis(700);
+        let mut claims_at = |at_ms: u64| {
+            let seen = seen(at_ms, 6_000 * at_ms, 0);
+            arrival.observe(&Observation { rtt: far, min_rtt: Some(far), ..seen });
+            arrival.claim().is_some()
+        };
+        assert!((0..2_800).step_by(10).all(|at_ms| !claims_at(at_ms)), "not counted yet");
+        assert!((2_800..30_000).step_by(10).all(claims_at));
     }
 
     #[test]

@@ -17,8 +17,15 @@ const PAUSE: Duration = Duration::from_millis(250);
 const AGAIN: Duration = Duration::from_millis(750);
 /// A change of one in so many is none.
 const CHANGE_SHARE: u64 = 32;
-/// A part that was not told again for so long is no longer in force.
-pub const PART_LASTS: Duration = Duration::from_secs(2);
+/// A part that was not told again for so long, and for so many round trips, is no longer in force: those that take turns with
+/// windows come every second round trip.
+const PART_LASTS: Duration = Duration::from_secs(2);
+const PART_ROUNDS: u32 = 4;
+
+/// How long a part is in force that was told over a path of this round trip, unless it is told again.
+pub fn part_lasts(rtt: Duration) -> Duration {
+    PART_LASTS.max(PART_ROUNDS * rtt)
+}
 
 /// What is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,7 +133,7 @@ mod tests {
         let said = parts_said(|_| Granted::Part(6_000_000), RTT, 3_000);
         assert_eq!(said[0], (0, Word::Part(Some(6_000_000))));
         assert!(
-            said.windows(2).all(|two| two[1].0 - two[0].0 < PART_LASTS.as_millis() as u64 / 2),
+            said.windows(2).all(|two| two[1].0 - two[0].0 < part_lasts(RTT).as_millis() as u64 / 2),
             "{said:?}"
         );
         assert!(said.len() <= 5, "{said:?}");
@@ -155,7 +162,8 @@ mod tests {
 
     #[test]
     fn both_kinds_together_keep_to_ten_a_second_and_one_a_round_trip() {
-        for (rtt, most) in [(RTT, 100), (Duration::from_millis(250), 40), (Duration::from_millis(400), 25)] {
+        for (rtt_ms, most) in [(16, 100), (250, 40), (400, 25), (1200, 9)] {
+            let rtt = Duration::from_millis(rtt_ms);
             let restless = |ms| Granted::Part(1_000_000 * (1 + ms / 20 % 9));
             let said = said(|_| Some(NOTICE), restless, rtt, 10_000);
             let gap = rtt.max(GAP_MIN).as_millis() as u64;
@@ -166,7 +174,7 @@ mod tests {
             let windows = said.iter().filter(is_window).count();
             let parts: Vec<u64> = said.iter().filter(|said| !is_window(said)).map(|said| said.0).collect();
             assert!(windows >= said.len() / 2, "{windows} of {}", said.len());
-            let lapses = PART_LASTS.as_millis() as u64;
+            let lapses = part_lasts(rtt).as_millis() as u64;
             assert!(parts.windows(2).all(|two| two[1] - two[0] < lapses), "{parts:?}");
         }
     }
