@@ -122,6 +122,17 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
         jobs
     }
 
+    /// Jobs that are queued or being done.
+    pub fn pending(&self) -> usize {
+        let queues = self.shared.lock();
+        queues.queued + queues.busy
+    }
+
+    /// Waits for nothing, as a drop does: who is at work goes on with it for as long as the process lives.
+    pub fn abandon(mut self) {
+        self.threads.clear();
+    }
+
     /// Takes the results that have come since the last call.
     pub fn results(&self) -> Vec<R> {
         self.shared.wake.clear();

@@ -4,8 +4,11 @@
 //! nobody, and a target goes on serving. Who would only go on saying asks whether somebody reads.
 
 use std::fmt;
-use std::io::{ErrorKind, Write, stderr, stdout};
+use std::io::{self, ErrorKind, Write, stderr, stdout};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use net::wait;
 
 /// Nobody reads standard output any more.
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
@@ -22,14 +25,29 @@ macro_rules! note {
 
 /// Prints a line.
 pub(crate) fn line(what: fmt::Arguments<'_>) {
+    if let Err(error) = try_line(what) {
+        note!("farlun: cannot write to standard output: {error}");
+        std::process::exit(crate::exit::FAILED.into());
+    }
+}
+
+/// Prints a line for one who serves others meanwhile: an error where it cannot be written, or nobody takes it now (of one
+/// that is longer than 4096 bytes, the rest is waited for).
+pub(crate) fn line_at_once(what: fmt::Arguments<'_>) -> io::Result<()> {
+    if !wait::takes(stdout().as_fd())? {
+        return Err(io::Error::new(ErrorKind::WouldBlock, "nobody reads it"));
+    }
+    try_line(what)
+}
+
+fn try_line(what: fmt::Arguments<'_>) -> io::Result<()> {
     let mut out = stdout().lock();
     match writeln!(out, "{what}").and_then(|()| out.flush()) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => IS_CLOSED.store(true, Ordering::Relaxed),
-        Err(error) => {
-            note!("farlun: cannot write to standard output: {error}");
-            std::process::exit(crate::exit::FAILED.into());
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+            IS_CLOSED.store(true, Ordering::Relaxed);
+            Ok(())
         }
+        written => written,
     }
 }
 

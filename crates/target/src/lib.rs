@@ -10,4 +10,4 @@ pub mod scsi;
 mod serve;
 
 pub use compat::Compat;
-pub use serve::{Config, Reload, Reloaded, ServeError, Stats, Target};
+pub use serve::{Config, Reload, Reloaded, ServeError, Stats, Target, log};

@@ -75,6 +75,12 @@ pub enum ServeError {
         /// What the system said.
         source: io::Error,
     },
+    /// A second signal to end came while calls that block, so many, were still waited for.
+    #[error(
+        "ended by another signal before all calls of stores or for a configuration had come back ({0} had not); what they \
+         were to write may be missing"
+    )]
+    Unfinished(usize),
     /// A table cannot be written.
     #[error(transparent)]
     Trace(#[from] TableError),

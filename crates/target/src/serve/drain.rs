@@ -1,12 +1,16 @@
 //! The end of a target, in order: nobody new comes in, initiators are asked to log out (RFC 7143 section 11.9.1), what
-//! is under way is finished, and everything is over soon, whatever anybody does.
+//! is under way is finished, and everything is over soon, whatever an initiator does. A store that hangs is waited for until
+//! another signal comes.
 
+use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use event::Instant;
+use net::{Signal, wait};
 
 use super::end::End;
+use super::reload::Reloader;
 use super::{Target, log};
 
 /// How long everything may take.
@@ -16,6 +20,8 @@ const QUIET_LEAST: Duration = Duration::from_millis(100);
 /// … and not more.
 const QUIET_MOST: Duration = Duration::from_secs(1);
 const ROUND_TRIPS: u32 = 4;
+/// Calls that take longer are told of.
+const CALLS: Duration = Duration::from_secs(1);
 
 /// How far the end has come.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +80,31 @@ impl Target {
             true => None,
             false if now < drain.quiet => Some(drain.quiet),
             false => Some(drain.last),
+        }
+    }
+
+    /// Waits for the calls that are under way, as no connection does any more; how many are left when a signal ends that.
+    pub(super) fn wait_for_calls(&self) -> io::Result<usize> {
+        let (workers, reloader, mut told_in) = (&self.shared.workers, self.reloader.as_ref(), Some(CALLS));
+        let reloader_fd = reloader.map_or(workers.as_fd(), AsFd::as_fd);
+        loop {
+            drop(workers.results());
+            let pending = workers.pending() + reloader.map_or(0, Reloader::pending);
+            if pending == 0 {
+                return Ok(0);
+            }
+            let ready = wait::readable([self.signals.as_fd(), workers.as_fd(), reloader_fd], told_in)?;
+            while let Some(signal) = self.signals.take() {
+                if signal == Signal::End {
+                    return Ok(pending);
+                }
+            }
+            if ready == [false; 3] && told_in.take().is_some() {
+                log(format_args!(
+                    "calls of stores or for a configuration have not come back ({pending}); they are waited for until another \
+                     signal to end comes"
+                ));
+            }
         }
     }
 

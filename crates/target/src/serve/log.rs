@@ -13,8 +13,8 @@ const MOST_BYTES: usize = 4096;
 
 static STDERR: Log = Log::new();
 
-/// Says something to whoever reads stderr; that nobody does is no reason to stop serving.
-pub(super) fn log(text: Arguments<'_>) {
+/// Says something to whoever reads stderr; that nobody does is no reason to stop serving, nor to wait.
+pub fn log(text: Arguments<'_>) {
     STDERR.say(io::stderr(), text);
 }
 

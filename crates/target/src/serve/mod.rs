@@ -61,7 +61,6 @@ use drain::Drain;
 use end::End;
 use jobs::{Call, Done, Job};
 use listener::Listener;
-use log::log;
 use manage::Management;
 use reload::Reloader;
 use side::{Ending, Side};
@@ -69,6 +68,7 @@ use told::Told;
 use waiting::Waiting;
 
 pub use config::{Config, ServeError};
+pub use log::log;
 pub use reload::{Reload, Reloaded};
 pub use stats::Stats;
 
@@ -280,12 +280,18 @@ impl Target {
         // Writes that have begun finish before the process does, and reservations are kept.
         self.take_back();
         self.begin(Instant::FAR_FUTURE);
-        drop(self.shared.workers);
+        let unfinished = self.wait_for_calls()?;
+        if unfinished > 0 {
+            self.shared.workers.abandon();
+            self.reloader.take().into_iter().for_each(Reloader::abandon);
+        } else {
+            drop(self.shared.workers);
+        }
         let sockets = self.sockets.map(Recorder::finish).transpose()?.unwrap_or_default();
         if let Some(tracer) = self.shared.tracer.take().and_then(Rc::into_inner) {
             self.shared.stats.trace = Some(Trace { sockets, ..tracer.finish()? });
         }
-        Ok(self.shared.stats)
+        if unfinished > 0 { Err(ServeError::Unfinished(unfinished)) } else { Ok(self.shared.stats) }
     }
 
     fn close(&mut self, index: usize, end: &End, now: Instant) {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,10 +84,27 @@ struct Prepared {
 }
 
 impl Reloader {
+    /// What its thread has not done yet; what it has done is of no use any more.
+    pub(super) fn pending(&self) -> usize {
+        drop(self.workers.results());
+        self.workers.pending()
+    }
+
+    /// Waits for nothing.
+    pub(super) fn abandon(self) {
+        self.workers.abandon();
+    }
+
     fn drop_later(&self, gone: Vec<Lun>) {
         if !gone.is_empty() {
             self.workers.submit(ONLY, 0, Task::Drop(gone));
         }
+    }
+}
+
+impl AsFd for Reloader {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.workers.as_fd()
     }
 }
 

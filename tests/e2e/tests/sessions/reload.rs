@@ -1,6 +1,7 @@
 //! SIGHUP: LUNs, addresses and users that come and go while sessions are there, and a configuration that is wrong.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tempfile::TempDir;
 
 use e2e::ours::Target;
 use e2e::process::{Service, until};
-use e2e::{farlun, run};
+use e2e::{farlun, need, run};
 use wire::iscsi::{Pdu, split_sense};
 use wire::scsi::{Cdb, ReportLuns, Sense};
 
@@ -213,6 +214,30 @@ fn a_configuration_that_is_wrong_changes_nothing() {
     assert!(served.target.service.next_line(MINUTE).contains("No such file"));
     served.reload(&[one, lun(9, "memory:1MiB")]);
     run(&mut farlun(["inquiry", &served.target.url(9)]), MINUTE).expect_code(0);
+}
+
+/// A process that has leased a file (fcntl(2)): who opens it waits, as for a server that is gone. It says so, or why not.
+fn leased(file: &str, folder: &Path) -> Service {
+    let script = "$| = 1; $SIG{IO} = 'IGNORE'; open my $file, '+<', $ARGV[0] or die $!;
+        print fcntl($file, 1024, 1) ? \"leased\\n\" : \"$!\\n\"; sleep 600;";
+    Service::start(Command::new("perl").args(["-e", script, file]).current_dir(folder))
+}
+
+#[test]
+fn what_hangs_is_waited_for_until_another_signal() {
+    let mut served = Served::with(&[lun(0, "memory:1MiB")], "");
+    let mut lease = leased("target.toml", served.folder.path());
+    let said = lease.next_line(MINUTE);
+    need!(if said == "leased" { Ok(()) } else { Err(format!("this file system has no leases: {said}")) });
+    let service = &mut served.target.service;
+    service.signal("HUP");
+    service.signal("TERM");
+    until("the end waits and says so", MINUTE, || {
+        service.stderr().contains("until another signal to end comes")
+    });
+    service.signal("TERM");
+    assert_eq!(service.ended(MINUTE), 1);
+    assert!(service.stderr().contains("ended by another signal"), "{}", service.stderr());
 }
 
 #[test]

@@ -2,31 +2,39 @@
 
 use serde_json::json;
 
-use target::{Config, Reload, Reloaded};
+use target::{Config, Reload, Reloaded, log};
 
 use super::args::TargetArgs;
 use super::settings::Settings;
+use crate::say;
 
 impl Reload for TargetArgs {
     fn read(&self) -> Result<Config, String> {
         let settings = Settings::of(self).map_err(|error| error.to_string())?;
-        settings.warnings.iter().for_each(|warning| note!("farlun: {warning}"));
+        settings.warnings.iter().for_each(|warning| log(format_args!("{warning}")));
         Ok(settings.config)
     }
 
     fn tell(&self, outcome: Result<&Reloaded, &str>) {
         match outcome {
             Ok(reloaded) => {
-                reloaded.stays.iter().for_each(|stays| note!("farlun: {stays}"));
-                say!("{}", if self.json { document(reloaded) } else { words(reloaded) });
+                reloaded.stays.iter().for_each(|stays| log(format_args!("{stays}")));
+                say_at_once(&if self.json { document(reloaded) } else { words(reloaded) });
             }
             Err(error) => {
-                note!("farlun: nothing is changed: {error}");
+                log(format_args!("nothing is changed: {error}"));
                 if self.json {
-                    say!("{}", json!({"reload": true, "ok": false, "error": error}));
+                    say_at_once(&json!({"reload": true, "ok": false, "error": error}).to_string());
                 }
             }
         }
+    }
+}
+
+/// That it cannot be said is no reason to stop serving.
+fn say_at_once(outcome: &str) {
+    if let Err(error) = say::line_at_once(format_args!("{outcome}")) {
+        log(format_args!("cannot write what came of the reload to standard output: {error}"));
     }
 }
 
