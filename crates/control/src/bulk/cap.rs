@@ -8,15 +8,16 @@
 //! than we thought, and the cap is lifted. A queue too small to show in the round trip before it overflows shows as
 //! loss: when a round loses more than chance would take, the cap is what was delivered, and from there it feels its way
 //! (`wary.rs`). If the queue stays although we slowed down, others are filling it, and the cap is lifted so that they do
-//! not take our share, up to half of the line (`beside.rs`); so it is from the beginning for a newcomer whose data are
-//! handed over, until it has half of its part of what all carry. Paths shorter than a millisecond are not paced: their
-//! windows are small and the timers would cost more than they give.
+//! not take our share, up to half of the line (`beside.rs`). A newcomer that has been told its part of the line follows no
+//! queue until it has that (`newcomer.rs`), nor does one whose data are handed over until it has half of it. Paths shorter
+//! than a millisecond are not paced: their windows are small and the timers would cost more than they give.
 
 use core::time::Duration;
 
 use event::{CongestionState, Instant, WindowKind};
 
 use crate::bulk::beside::Beside;
+use crate::bulk::newcomer::{Newcomer, Pace};
 use crate::bulk::wary::{Round, Wary, open_rate, window_rate};
 use crate::measure::counter::Counter;
 use crate::measure::cuts::Cut;
@@ -51,6 +52,8 @@ const SENT_ROUNDS: usize = 3;
 /// at its start it is capped like others. It has left it when it has a threshold, which it does not use: Linux sets that to what
 /// it takes for the product, then and never again (`bbr_check_drain` in net/ipv4/tcp_bbr.c).
 const PROBING_PERCENT: u64 = 130;
+/// And so much while it is a newcomer beside others, who give way as it grows.
+const NEWCOMER_PERCENT: u64 = 125;
 /// Rounds a little above the line without any queue after which it is no longer the line.
 const FREE_ROUNDS: u32 = 6;
 /// Rounds with a standing queue after which it is others who fill it.
@@ -91,6 +94,7 @@ pub(crate) struct Cap {
     open_until: Instant,
     /// What the line carries beside them.
     beside: Beside,
+    newcomer: Newcomer,
     round_ends: Instant,
     /// What the present round began with.
     outgoing: Outgoing,
@@ -162,6 +166,7 @@ impl Cap {
             open_for: Duration::ZERO,
             open_until: Instant::ZERO,
             beside: Beside::default(),
+            newcomer: Newcomer::default(),
             round_ends: Instant::ZERO,
             outgoing: Outgoing::default(),
             sent_permille: MaxFilter::full_of(1000),
@@ -205,9 +210,14 @@ impl Cap {
         self.was_bulk |= self.is_bulk;
         self.is_paced |= self.was_bulk || seen.burst_bytes >= self.paced_from_bytes;
         let is_sending = self.was_bulk && self.delivered.max() > 0;
+        self.newcomer.observe(self.delivered.max(), part_bytes_per_s);
         // A window that doubles makes a queue of a whole product within a round trip: no time to lose. The
         // delivery rate is that of a round trip ago, so the line is a little faster.
-        if is_sending && matches!(self.stage, Stage::Ramp) && path.has_queue(seen.rtt) {
+        if is_sending
+            && matches!(self.stage, Stage::Ramp)
+            && path.has_queue(seen.rtt)
+            && self.newcomer(seen) != Some(Pace::Window)
+        {
             // While a newcomer has little of its part, the queue is that of those whose part is more, who give way. By
             // hand it is handed over as it grows; the kernel would let out a whole window.
             let has_little = part_bytes_per_s.is_some_and(|part| self.delivered.max() < part / 2);
@@ -276,6 +286,7 @@ impl Cap {
             if is_sending && !app_limited {
                 self.learn_sent(seen, out_bytes, part_bytes_per_s);
                 self.round(seen, path, has_lost || self.has_filled_device);
+                self.newcomer.round();
             }
             // With less than that to send it is not the kernel that keeps below it.
             let told_bytes_per_s =
@@ -298,6 +309,11 @@ impl Cap {
                 self.told_bytes_per_s().filter(|_| self.is_bulk).map_or(UNCAPPED, |told| told.max(PACED_MIN))
             }
         })
+    }
+
+    /// How fast a newcomer goes on that the kernel paces, if it is one: by hand, it is handed over as it grows.
+    pub(crate) fn newcomer(&self, seen: &Observation) -> Option<Pace> {
+        self.newcomer.pace().filter(|_| !seen.paced_one_by_one)
     }
 
     /// What to tell the kernel for what is meant to go out.
@@ -387,6 +403,13 @@ impl Cap {
         let rtt = seen.rtt;
         self.stage = match self.stage {
             Stage::Ramp => Stage::Ramp,
+            Stage::Capped { .. } | Stage::Crowded { .. } if let Some(pace) = self.newcomer(seen) => {
+                self.beside.give_up();
+                match pace {
+                    Pace::Window => Stage::Ramp,
+                    Pace::Careful => self.capped(NEWCOMER_PERCENT, 0, 0),
+                }
+            }
             Stage::Capped { rounds_with_queue: CROWDED_ROUNDS.., .. }
             | Stage::Wary(Wary { rounds_with_queue: CROWDED_ROUNDS.., .. }) => self.crowded(seen),
             // The ring of a device stays as short as it is.

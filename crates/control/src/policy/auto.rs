@@ -78,7 +78,9 @@ impl Auto {
     fn held(&self, seen: &Observation) -> Held {
         if self.knows_device() {
             Held::ByDevice
-        } else if seen.paced_one_by_one && self.granted_bytes_per_s.is_some() {
+        } else if seen.paced_one_by_one && self.granted_bytes_per_s.is_some()
+            || self.cap.newcomer(seen).is_some()
+        {
             Held::ByPart
         } else {
             Held::No

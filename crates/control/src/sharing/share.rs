@@ -8,7 +8,8 @@
 //! somebody whose own path is slower does not keep others from the rest. Whose own path has shown no queue of late is on
 //! a line with room, its own or one that all share, and may grow in the same way even beyond its part: senders whose
 //! lines are different ones do not hold each other down. Who cannot be counted yet has no part for this round trip, and
-//! takes none from the others.
+//! takes none from the others. Those who know the line keep it full without a queue: so it is shared as well while
+//! somebody has come to others and has little.
 //!
 //! Those whose device takes packets one by one share that as well (`ring.rs`), and have the smaller of the two parts.
 
@@ -59,6 +60,8 @@ const QUEUE_ROUNDS: u32 = 8;
 const GROWTH: u64 = 2;
 /// Who uses nothing of its part of a ring begins with one of so many of it, which the others leave to it.
 const FIRST_SHARE: u64 = 16;
+/// Who uses less than one in so many of its part is a newcomer.
+const NEWCOMER_SHARE: u64 = 2;
 /// Beyond its part, so that a line that has become faster is found.
 const HEADROOM_PERCENT: u64 = 104;
 
@@ -138,7 +141,8 @@ impl Sharing {
             self.queue_until = self.queue_until.max(now + queue_lasts(rtt));
         }
         let line = self.line.max();
-        if counted.len() < 2 || now >= self.queue_until || line == 0 {
+        let is_shared = now < self.queue_until || has_newcomer(line, claims, &counted);
+        if counted.len() < 2 || !is_shared || line == 0 {
             return vec![None; claims.len()];
         }
         let parts = parts(line, &counted, Counted::left_of_line);
@@ -214,6 +218,18 @@ impl Counted {
         let grown = if self.had_queue { 0 } else { self.grown() };
         part.max(grown).max(PACED_MIN)
     }
+}
+
+/// Whether one of them has little of its part as yet. Those that have been there keep the line full without a queue, so that
+/// nothing else says that it is; and where it is not, nobody is held back by that. Devices that take packets one by one show
+/// what they have room for.
+fn has_newcomer(line: u64, claims: &[Claim], counted: &[Counted]) -> bool {
+    let weights: u64 = counted.iter().map(|sender| sender.weight).sum();
+    let has_little = |sender: &Counted| {
+        u128::from(sender.rate_bytes_per_s) * u128::from(NEWCOMER_SHARE * weights)
+            < u128::from(line) * u128::from(sender.weight)
+    };
+    claims.iter().all(|claim| claim.handed.is_none()) && counted.iter().any(has_little)
 }
 
 /// Parts of a line by weight; what somebody cannot use goes to the others.
@@ -333,6 +349,19 @@ mod tests {
         let (fast, slow) = (claim(1, 1_000_000_000), claim(1, 10_000_000));
         let parts = parts(1_010_000_000, &counted(&[fast, slow], |_| true), Counted::left_of_line);
         assert!(parts[0] >= 990_000_000 / 100 * 99 && parts[1] > 10_000_000, "{parts:?}");
+    }
+
+    #[test]
+    fn who_comes_to_others_has_a_part_although_nobody_sees_a_queue() {
+        let quiet = |rate| Claim { has_queue: false, had_queue: false, ..claim(1, rate) };
+        let share = |claims: &[Claim]| Sharing::new().share(Instant::ZERO, claims);
+        let parts = share(&[quiet(LINE), quiet(LINE / 100)]);
+        assert!(parts[0] >= Some(LINE) && parts[1] >= Some(LINE / 2), "nobody is held back: {parts:?}");
+        assert_eq!(share(&[quiet(LINE / 3), quiet(LINE / 4)]), [None, None], "both have been there");
+        assert_eq!(share(&[quiet(LINE)]), [None]);
+        let handed = Some(Handed { is_refused: false, waits: Duration::ZERO });
+        let behind_ring = Claim { handed, ..quiet(LINE / 100) };
+        assert_eq!(share(&[quiet(LINE), behind_ring]), [None, None], "its device is shared");
     }
 
     #[test]

@@ -14,7 +14,8 @@
 //!
 //! Bulk that is handed over as its device takes it needs no window to hold it back. If it is free to forget, it does so
 //! after every cut by the device: the window doubles to twice what is under way, and that bears the next one. What HyStart
-//! finds while a part of what all carry is handed over is that part and not the line, so a newcomer forgets it too.
+//! finds while a part of what all carry is handed over is that part and not the line, so a newcomer forgets it too; and one that
+//! the kernel paces, which finds the queue of those who were there.
 
 use core::time::Duration;
 

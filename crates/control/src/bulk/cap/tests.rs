@@ -394,9 +394,34 @@ fn while_it_has_little_of_its_part_a_queue_is_that_of_others() {
         path.pacing() != Some(UNCAPPED)
     };
     assert!(!is_capped(Some(3 * LINE), true));
-    assert!(is_capped(Some(3 * LINE), false), "the kernel would let out a whole window");
+    assert!(
+        is_capped(Some(3 * LINE), false),
+        "the kernel would let out a whole window: it goes on carefully"
+    );
     assert!(is_capped(Some(LINE), true), "it has most of it");
     assert!(is_capped(None, true));
+}
+
+#[test]
+fn a_newcomer_grows_beside_others_until_it_has_its_part() {
+    let arrives = |part_bytes_per_s, rounds| {
+        let elsewhere = Elsewhere { part_bytes_per_s, ..Elsewhere::default() };
+        let mut path = Path { noise: RTT / 4, elsewhere, ..Path::new() };
+        path.rounds(rounds);
+        path.cap.delivered.max()
+    };
+    let part = Some(LINE / 2);
+    assert!(arrives(part, 20) >= LINE / 200 * 90);
+}
+
+#[test]
+fn one_whose_own_line_is_slower_than_its_part_keeps_its_queue_short() {
+    let elsewhere = Elsewhere { part_bytes_per_s: Some(20 * LINE), ..Elsewhere::default() };
+    let mut path = Path { elsewhere, ..Path::new() };
+    path.rounds(60);
+    let caps: Vec<_> = (0..40).map(|_| path.cap(1)).collect();
+    assert!(caps.iter().all(|cap| *cap < LINE / 100 * 130), "{caps:?}");
+    assert!(path.queue_bytes < LINE / 50, "{}", path.queue_bytes);
 }
 
 #[test]
