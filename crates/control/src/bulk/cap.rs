@@ -52,7 +52,7 @@ const SENT_ROUNDS: usize = 3;
 /// at its start it is capped like others. It has left it when it has a threshold, which it does not use: Linux sets that to what
 /// it takes for the product, then and never again (`bbr_check_drain` in net/ipv4/tcp_bbr.c).
 const PROBING_PERCENT: u64 = 130;
-/// And so much while it is a newcomer beside others, who give way as it grows.
+/// So much of what is delivered goes out while it is a newcomer beside others, who give way as it grows.
 const NEWCOMER_PERCENT: u64 = 125;
 /// Rounds a little above the line without any queue after which it is no longer the line.
 const FREE_ROUNDS: u32 = 6;
