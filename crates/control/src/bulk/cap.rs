@@ -54,6 +54,8 @@ const SENT_ROUNDS: usize = 3;
 const PROBING_PERCENT: u64 = 130;
 /// So much of what is delivered goes out while it is a newcomer beside others, who give way as it grows.
 const NEWCOMER_PERCENT: u64 = 125;
+/// With a round trip of so many times the least nobody keeps a queue as it is.
+const HELD_RTTS: u32 = 2;
 /// Rounds a little above the line without any queue after which it is no longer the line.
 const FREE_ROUNDS: u32 = 6;
 /// Rounds with a standing queue after which it is others who fill it.
@@ -285,7 +287,7 @@ impl Cap {
             let out_bytes = self.arrived_bytes + u64::from(seen.unacked_packets) * u64::from(seen.mss_bytes);
             if is_sending && !app_limited {
                 self.learn_sent(seen, out_bytes, part_bytes_per_s);
-                self.round(seen, path, has_lost || self.has_filled_device);
+                self.round(seen, path, has_lost || self.has_filled_device, part_bytes_per_s);
                 self.newcomer.round();
             }
             // With less than that to send it is not the kernel that keeps below it.
@@ -399,15 +401,18 @@ impl Cap {
         }
     }
 
-    fn round(&mut self, seen: &Observation, path: Path, has_overflowed: bool) {
+    fn round(&mut self, seen: &Observation, path: Path, has_overflowed: bool, part_bytes_per_s: Option<u64>) {
         let rtt = seen.rtt;
         self.stage = match self.stage {
             Stage::Ramp => Stage::Ramp,
-            Stage::Capped { .. } | Stage::Crowded { .. } if let Some(pace) = self.newcomer(seen) => {
+            Stage::Capped { .. } | Stage::Crowded { .. }
+                if let Some(pace) = self.newcomer(seen).filter(|pace| path.is_paced_at(rtt, *pace)) =>
+            {
                 self.beside.give_up();
                 match pace {
                     Pace::Window => Stage::Ramp,
                     Pace::Careful => self.capped(NEWCOMER_PERCENT, 0, 0),
+                    Pace::Held => self.capped(100, 0, 0),
                 }
             }
             Stage::Capped { rounds_with_queue: CROWDED_ROUNDS.., .. }
@@ -444,8 +449,11 @@ impl Cap {
                 let is_small = path.has_small_queue(rtt);
                 let is_growing = is_small && rtt > self.round_rtt + path.min_rtt / SMALL_QUEUE_SHARE;
                 let above = self.delivered.max() / 100 * ABOVE_PERCENT;
+                // Who is held to less than that does not see what it would make.
+                let is_held =
+                    self.handed.is_none() && part_bytes_per_s.is_some_and(|part| part < bytes_per_s);
+                let rounds_without = if is_small || is_held { 0 } else { rounds_without + 1 };
                 let bytes_per_s = if is_growing { bytes_per_s } else { above };
-                let rounds_without = if is_small { 0 } else { rounds_without + 1 };
                 Stage::Capped { bytes_per_s, rounds_with_queue: 0, rounds_without }
             }
             // They have gone, and the next queue is our own.
@@ -517,6 +525,11 @@ impl Path {
 
     fn has_small_queue(self, rtt: Duration) -> bool {
         has_small_queue(rtt, self.min_rtt)
+    }
+
+    /// Whether a newcomer of such a pace goes on at it. What is held is held while there is a queue, and not too much of one.
+    fn is_paced_at(self, rtt: Duration, pace: Pace) -> bool {
+        pace != Pace::Held || self.has_queue(rtt) && rtt < self.min_rtt * HELD_RTTS
     }
 
     /// Packets lost in a round from which on a queue must have overflowed.

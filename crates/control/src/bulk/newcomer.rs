@@ -1,7 +1,8 @@
 //! A sender in bulk that has less than its part of a line as yet, and whose rate still grows.
 //!
 //! The queue on its way is that of those who have more than their part, who give way as it grows. So neither is that queue a
-//! reason to slow down, nor is what arrives the line. One whose rate grows no more has a slower line of its own.
+//! reason to slow down, nor is what arrives the line. They may learn of it late: so for some rounds one that grows no more keeps
+//! to what it has, and after those it has a slower line of its own.
 
 /// Who has less than one in so many of its part has little.
 const LITTLE: u64 = 8;
@@ -10,6 +11,8 @@ const PART_PERCENT: u64 = 90;
 /// A rate grows that is so many percent of what it was, within so many rounds.
 const GROWN_PERCENT: u64 = 125;
 const ROUNDS: u32 = 4;
+/// Rounds in all after which nobody gives way any more.
+const HELD_ROUNDS: u32 = 16;
 
 /// How fast a newcomer goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +21,8 @@ pub(crate) enum Pace {
     Window,
     /// A little faster than what arrives.
     Careful,
+    /// No slower than what arrives.
+    Held,
 }
 
 /// See the file's beginning.
@@ -51,7 +56,12 @@ impl Newcomer {
 
     /// How fast it goes on, if it is one.
     pub(crate) fn pace(&self) -> Option<Pace> {
-        self.pace.filter(|_| self.rounds < ROUNDS)
+        let pace = self.pace?;
+        match self.rounds {
+            ..ROUNDS => Some(pace),
+            ROUNDS..HELD_ROUNDS => Some(Pace::Held),
+            HELD_ROUNDS.. => None,
+        }
     }
 }
 
@@ -85,11 +95,12 @@ mod tests {
     }
 
     #[test]
-    fn one_that_grows_no_more_is_none_until_its_part_is_told_anew() {
+    fn one_that_grows_no_more_is_held_for_a_while_and_is_none_until_its_part_is_told_anew() {
         let (part, window) = (Some(8_000), Some(Pace::Window));
-        let mut rounds = vec![(500, part); 6];
-        assert_eq!(paces(&rounds), [window, window, window, window, None, None]);
+        let mut rounds = vec![(500, part); 18];
+        let (grows, held, over) = ([window; 4], [Some(Pace::Held); 12], [None; 2]);
+        assert_eq!(paces(&rounds), [&grows[..], &held, &over].concat());
         rounds.extend([(630, part), (630, None), (500, part)]);
-        assert_eq!(paces(&rounds)[6..], [window, None, window]);
+        assert_eq!(paces(&rounds)[18..], [window, None, window]);
     }
 }

@@ -58,6 +58,7 @@ impl Claimant {
     /// What it claims.
     pub(crate) fn claim(&self) -> Claim {
         Claim {
+            owner: 0,
             weight: 1,
             rate_bytes_per_s: self.rate_bytes_per_s,
             rtt: self.rtt,

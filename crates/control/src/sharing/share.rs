@@ -9,7 +9,7 @@
 //! a line with room, its own or one that all share, and may grow in the same way even beyond its part: senders whose
 //! lines are different ones do not hold each other down. Who cannot be counted yet has no part for this round trip, and
 //! takes none from the others. Those who know the line keep it full without a queue: so it is shared as well while
-//! somebody has come to others and has little.
+//! somebody has come to others and has little, and for a while after that.
 //!
 //! Those whose device takes packets one by one share that as well (`ring.rs`), and have the smaller of the two parts.
 
@@ -26,6 +26,8 @@ use crate::sharing::ring::{Ring, Seen};
 /// One sender in bulk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Claim {
+    /// Whose it is: senders of one owner do not come to each other.
+    pub owner: usize,
     /// Its weight, at least 1.
     pub weight: u32,
     /// What it has delivered of late, in bytes per second and over a round trip at least; `None` if that is not counted
@@ -70,7 +72,7 @@ const HEADROOM_PERCENT: u64 = 104;
 pub struct Sharing {
     line: MaxFilter<SLOTS>,
     slot_ends: Instant,
-    queue_until: Instant,
+    shared_until: Instant,
     ring: Ring,
     meeting: Meeting,
 }
@@ -137,12 +139,13 @@ impl Sharing {
     fn share_line(&mut self, now: Instant, claims: &[Claim]) -> Vec<Option<u64>> {
         let counted = counted(claims, |_| true);
         self.line.add(sum(&counted));
-        if let Some(rtt) = claims.iter().filter(|claim| claim.has_queue).map(|claim| claim.rtt).max() {
-            self.queue_until = self.queue_until.max(now + queue_lasts(rtt));
-        }
         let line = self.line.max();
-        let is_shared = now < self.queue_until || has_newcomer(line, claims, &counted);
-        if counted.len() < 2 || !is_shared || line == 0 {
+        let has_newcomer = has_newcomer(line, claims, &counted);
+        let is_reason = |claim: &&Claim| claim.has_queue || has_newcomer;
+        if let Some(rtt) = claims.iter().filter(is_reason).map(|claim| claim.rtt).max() {
+            self.shared_until = self.shared_until.max(now + queue_lasts(rtt));
+        }
+        if counted.len() < 2 || now >= self.shared_until || line == 0 {
             return vec![None; claims.len()];
         }
         let parts = parts(line, &counted, Counted::left_of_line);
@@ -181,6 +184,7 @@ fn sum(counted: &[Counted]) -> u64 {
 /// A sender whose rate is known.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
+    owner: usize,
     weight: u64,
     rate_bytes_per_s: u64,
     had_queue: bool,
@@ -189,7 +193,8 @@ struct Counted {
 impl Counted {
     fn of(claim: &Claim) -> Option<Counted> {
         let rate_bytes_per_s = claim.rate_bytes_per_s?;
-        Some(Counted { weight: claim.weight.max(1).into(), rate_bytes_per_s, had_queue: claim.had_queue })
+        let Claim { owner, weight, had_queue, .. } = *claim;
+        Some(Counted { owner, weight: weight.max(1).into(), rate_bytes_per_s, had_queue })
     }
 
     /// What it may use a round trip from now.
@@ -220,16 +225,24 @@ impl Counted {
     }
 }
 
-/// Whether one of them has little of its part as yet. Those that have been there keep the line full without a queue, so that
+/// Whether an owner has little of its part as yet. Those that have been there keep the line full without a queue, so that
 /// nothing else says that it is; and where it is not, nobody is held back by that. Devices that take packets one by one show
 /// what they have room for.
 fn has_newcomer(line: u64, claims: &[Claim], counted: &[Counted]) -> bool {
+    if claims.iter().any(|claim| claim.handed.is_some()) {
+        return false;
+    }
     let weights: u64 = counted.iter().map(|sender| sender.weight).sum();
-    let has_little = |sender: &Counted| {
-        u128::from(sender.rate_bytes_per_s) * u128::from(NEWCOMER_SHARE * weights)
-            < u128::from(line) * u128::from(sender.weight)
+    let has_little = |senders: &[Counted]| {
+        let weight: u64 = senders.iter().map(|sender| sender.weight).sum();
+        let is_alone = senders.len() == counted.len();
+        !is_alone
+            && u128::from(sum(senders)) * u128::from(NEWCOMER_SHARE * weights)
+                < u128::from(line) * u128::from(weight)
     };
-    claims.iter().all(|claim| claim.handed.is_none()) && counted.iter().any(has_little)
+    let mut by_owner = counted.to_vec();
+    by_owner.sort_unstable_by_key(|sender| sender.owner);
+    by_owner.chunk_by(|one, next| one.owner == next.owner).any(has_little)
 }
 
 /// Parts of a line by weight; what somebody cannot use goes to the others.
@@ -353,15 +366,22 @@ mod tests {
 
     #[test]
     fn who_comes_to_others_has_a_part_although_nobody_sees_a_queue() {
-        let quiet = |rate| Claim { has_queue: false, had_queue: false, ..claim(1, rate) };
+        let quiet = |owner, rate| Claim { owner, has_queue: false, had_queue: false, ..claim(1, rate) };
         let share = |claims: &[Claim]| Sharing::new().share(Instant::ZERO, claims);
-        let parts = share(&[quiet(LINE), quiet(LINE / 100)]);
+        let parts = share(&[quiet(0, LINE), quiet(1, LINE / 100)]);
         assert!(parts[0] >= Some(LINE) && parts[1] >= Some(LINE / 2), "nobody is held back: {parts:?}");
-        assert_eq!(share(&[quiet(LINE / 3), quiet(LINE / 4)]), [None, None], "both have been there");
-        assert_eq!(share(&[quiet(LINE)]), [None]);
+        assert_eq!(share(&[quiet(0, LINE / 3), quiet(1, LINE / 4)]), [None, None], "both have been there");
+        let mut sharing = Sharing::new();
+        for rate in [LINE, LINE / 10] {
+            let parts = sharing.share(Instant::ZERO, &[quiet(0, rate), quiet(0, 0)]);
+            assert_eq!(parts, [None, None], "they are one's own");
+        }
+        let in_two = share(&[quiet(0, LINE / 2), quiet(1, 0), quiet(0, LINE / 2)]);
+        assert!(in_two.iter().all(Option::is_some), "{in_two:?}");
+        assert_eq!(share(&[quiet(0, LINE)]), [None]);
         let handed = Some(Handed { is_refused: false, waits: Duration::ZERO });
-        let behind_ring = Claim { handed, ..quiet(LINE / 100) };
-        assert_eq!(share(&[quiet(LINE), behind_ring]), [None, None], "its device is shared");
+        let behind_ring = Claim { handed, ..quiet(1, LINE / 100) };
+        assert_eq!(share(&[quiet(0, LINE), behind_ring]), [None, None], "its device is shared");
     }
 
     #[test]
@@ -411,6 +431,18 @@ mod tests {
         let of: Vec<u64> =
             [rest, part, rest].iter().zip(&three).map(|(of, got)| percent(got.unwrap(), *of)).collect();
         assert!(of.iter().all(|percent| (103..=104).contains(percent)), "{three:?}");
+    }
+
+    #[test]
+    fn a_newcomer_that_has_its_part_has_it_for_a_while() {
+        let mut sharing = Sharing::new();
+        let mut is_shared = |ms, rate| {
+            let quiet = |owner, rate| Claim { owner, has_queue: false, had_queue: false, ..claim(1, rate) };
+            let claims = [quiet(0, LINE - rate), quiet(1, rate)];
+            sharing.share(Instant::ZERO + Duration::from_millis(ms), &claims)[0].is_some()
+        };
+        assert!(!is_shared(0, LINE / 2) && is_shared(10, LINE / 10));
+        assert!(is_shared(2_000, LINE / 2) && !is_shared(2_010, LINE / 2));
     }
 
     #[test]

@@ -415,6 +415,29 @@ fn a_newcomer_grows_beside_others_until_it_has_its_part() {
 }
 
 #[test]
+fn a_newcomer_waits_for_those_who_give_way_late() {
+    let slowest = |part_bytes_per_s| {
+        let elsewhere = Elsewhere { part_bytes_per_s, ..Elsewhere::default() };
+        let peer_window_bytes = LINE / 100;
+        let mut path = Path { noise: RTT / 4, elsewhere, peer_window_bytes, ..Path::new() };
+        path.rounds(12);
+        (0..5).map(|_| path.cap(1) * 100 / path.cap.delivered.max()).min()
+    };
+    assert!(slowest(Some(LINE / 2)) >= Some(99), "it keeps what it has");
+    assert!(slowest(None) < Some(97), "it drains what is its own, for all it knows");
+}
+
+#[test]
+fn one_that_is_held_to_its_part_does_not_take_the_line_for_a_faster_one() {
+    let mut path = Path::new();
+    path.rounds(60);
+    path.elsewhere.part_bytes_per_s = Some(LINE / 2);
+    path.rounds(20);
+    let part = path.elsewhere.part_bytes_per_s.take();
+    assert!(path.cap(1) <= part.unwrap() / 100 * 115, "it goes on from there");
+}
+
+#[test]
 fn one_whose_own_line_is_slower_than_its_part_keeps_its_queue_short() {
     let elsewhere = Elsewhere { part_bytes_per_s: Some(20 * LINE), ..Elsewhere::default() };
     let mut path = Path { elsewhere, ..Path::new() };
