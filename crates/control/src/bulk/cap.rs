@@ -9,7 +9,7 @@
 //! loss: when a round loses more than chance would take, the cap is what was delivered, and from there it feels its way
 //! (`wary.rs`). If the queue stays although we slowed down, others are filling it, and the cap is lifted so that they do
 //! not take our share, up to half of the line (`beside.rs`). A newcomer that has been told its part of the line follows no
-//! queue until it has that (`newcomer.rs`), nor does one whose data are handed over until it has half of it. Paths shorter
+//! queue while it grows (`newcomer.rs`), nor does one whose data are handed over until it has half of it. Paths shorter
 //! than a millisecond are not paced: their windows are small and the timers would cost more than they give.
 
 use core::time::Duration;
@@ -54,8 +54,8 @@ const SENT_ROUNDS: usize = 3;
 const PROBING_PERCENT: u64 = 130;
 /// So much of what is delivered goes out while it is a newcomer beside others, who give way as it grows.
 const NEWCOMER_PERCENT: u64 = 125;
-/// With a round trip of so many times the least nobody keeps a queue as it is.
-const HELD_RTTS: u32 = 2;
+/// And nobody is one with a round trip of so many times the least.
+const NEWCOMER_RTTS: u32 = 2;
 /// Rounds a little above the line without any queue after which it is no longer the line.
 const FREE_ROUNDS: u32 = 6;
 /// Rounds with a standing queue after which it is others who fill it.
@@ -67,7 +67,7 @@ const OPEN_TIMES: u32 = 4;
 const OPEN_MOST: Duration = Duration::from_secs(10);
 const AGAIN_ROUNDS: u32 = 64;
 /// Beside others who fill the queue nobody keeps more than one in so many parts of the line. Whoever is paced loses less in a
-/// full queue than those whose packets come in bursts, and is cut more rarely: they were cut eight times as often.
+/// full queue than those whose packets come in bursts, and is cut more rarely: they were cut nine times as often.
 const BESIDE_PARTS: u64 = 2;
 /// So much of what is delivered goes out while they are looked for.
 const SLOWER_PERCENT: u64 = 75;
@@ -97,6 +97,8 @@ pub(crate) struct Cap {
     /// What the line carries beside them.
     beside: Beside,
     newcomer: Newcomer,
+    /// How fast it goes on as one.
+    newcomer_pace: Option<Pace>,
     round_ends: Instant,
     /// What the present round began with.
     outgoing: Outgoing,
@@ -169,6 +171,7 @@ impl Cap {
             open_until: Instant::ZERO,
             beside: Beside::default(),
             newcomer: Newcomer::default(),
+            newcomer_pace: None,
             round_ends: Instant::ZERO,
             outgoing: Outgoing::default(),
             sent_permille: MaxFilter::full_of(1000),
@@ -212,16 +215,19 @@ impl Cap {
         self.was_bulk |= self.is_bulk;
         self.is_paced |= self.was_bulk || seen.burst_bytes >= self.paced_from_bytes;
         let is_sending = self.was_bulk && self.delivered.max() > 0;
-        self.newcomer.observe(self.delivered.max(), part_bytes_per_s);
+        self.newcomer.observe(self.delivered.max(), part_bytes_per_s.filter(|_| is_long(product.min_rtt())));
+        // By hand it is handed over as it grows. And a queue of a whole product is to be drained by all.
+        let is_paced_so = !seen.paced_one_by_one && seen.rtt < path.min_rtt * NEWCOMER_RTTS;
+        self.newcomer_pace = self.newcomer.pace().filter(|_| is_paced_so);
         // A window that doubles makes a queue of a whole product within a round trip: no time to lose. The
         // delivery rate is that of a round trip ago, so the line is a little faster.
         if is_sending
             && matches!(self.stage, Stage::Ramp)
             && path.has_queue(seen.rtt)
-            && self.newcomer(seen) != Some(Pace::Window)
+            && self.newcomer_pace != Some(Pace::Window)
         {
-            // While a newcomer has little of its part, the queue is that of those whose part is more, who give way. By
-            // hand it is handed over as it grows; the kernel would let out a whole window.
+            // While one that hands over by hand has less than half of its part, the queue is that of those whose part is
+            // more, who give way. What the kernel lets out is a whole window.
             let has_little = part_bytes_per_s.is_some_and(|part| self.delivered.max() < part / 2);
             let is_of_others = has_little && seen.paced_one_by_one;
             self.stage = if is_of_others {
@@ -288,8 +294,8 @@ impl Cap {
             if is_sending && !app_limited {
                 self.learn_sent(seen, out_bytes, part_bytes_per_s);
                 self.round(seen, path, has_lost || self.has_filled_device, part_bytes_per_s);
-                self.newcomer.round();
             }
+            self.newcomer.round();
             // With less than that to send it is not the kernel that keeps below it.
             let told_bytes_per_s =
                 self.told_bytes_per_s().filter(|told| part_bytes_per_s.is_none_or(|part| part >= *told));
@@ -313,9 +319,9 @@ impl Cap {
         })
     }
 
-    /// How fast a newcomer goes on that the kernel paces, if it is one: by hand, it is handed over as it grows.
-    pub(crate) fn newcomer(&self, seen: &Observation) -> Option<Pace> {
-        self.newcomer.pace().filter(|_| !seen.paced_one_by_one)
+    /// Whether it goes on as a newcomer that the kernel paces.
+    pub(crate) fn is_newcomer(&self) -> bool {
+        self.newcomer_pace.is_some()
     }
 
     /// What to tell the kernel for what is meant to go out.
@@ -405,8 +411,9 @@ impl Cap {
         let rtt = seen.rtt;
         self.stage = match self.stage {
             Stage::Ramp => Stage::Ramp,
-            Stage::Capped { .. } | Stage::Crowded { .. }
-                if let Some(pace) = self.newcomer(seen).filter(|pace| path.is_paced_at(rtt, *pace)) =>
+            Stage::Capped { .. }
+                if let Some(pace) = self.newcomer_pace
+                    && (pace != Pace::Held || path.has_queue(rtt)) =>
             {
                 self.beside.give_up();
                 match pace {
@@ -525,11 +532,6 @@ impl Path {
 
     fn has_small_queue(self, rtt: Duration) -> bool {
         has_small_queue(rtt, self.min_rtt)
-    }
-
-    /// Whether a newcomer of such a pace goes on at it. What is held is held while there is a queue, and not too much of one.
-    fn is_paced_at(self, rtt: Duration, pace: Pace) -> bool {
-        pace != Pace::Held || self.has_queue(rtt) && rtt < self.min_rtt * HELD_RTTS
     }
 
     /// Packets lost in a round from which on a queue must have overflowed.

@@ -2,10 +2,12 @@
 //!
 //! The queue on its way is that of those who have more than their part, who give way as it grows. So neither is that queue a
 //! reason to slow down, nor is what arrives the line. They may learn of it late: so for some rounds one that grows no more keeps
-//! to what it has, and after those it has a slower line of its own.
+//! to what it has, and after those it has a slower line of its own, until it has grown all the same.
 
-/// Who has less than one in so many of its part has little.
-const LITTLE: u64 = 8;
+/// Who has less than so many percent of its part is one: it cannot be who is let grow to twice what it has (`sharing/share.rs`).
+const BEGINS_PERCENT: u64 = 40;
+/// Who has less than so many has little.
+const LITTLE_PERCENT: u64 = 12;
 /// Who has so many percent of it has it.
 const PART_PERCENT: u64 = 90;
 /// A rate grows that is so many percent of what it was, within so many rounds.
@@ -29,7 +31,7 @@ pub(crate) enum Pace {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Newcomer {
     pace: Option<Pace>,
-    /// What it had when it last had grown, in bytes per second, and rounds since.
+    /// What it had when it last had grown, in bytes per second, and rounds as a newcomer since.
     grown_bytes_per_s: u64,
     rounds: u32,
 }
@@ -37,21 +39,25 @@ pub(crate) struct Newcomer {
 impl Newcomer {
     /// Takes what arrives, and its part, as far as it has one.
     pub(crate) fn observe(&mut self, arrives_bytes_per_s: u64, part_bytes_per_s: Option<u64>) {
-        let before = self.pace;
-        self.pace = match part_bytes_per_s {
-            Some(part) if arrives_bytes_per_s < part / LITTLE => Some(Pace::Window),
-            Some(part) if arrives_bytes_per_s < part / 100 * PART_PERCENT => Some(Pace::Careful),
-            _ => None,
-        };
-        let is_first = self.pace.is_some() && before.is_none();
-        if is_first || arrives_bytes_per_s > self.grown_bytes_per_s / 100 * GROWN_PERCENT {
+        let has_less =
+            |percent| part_bytes_per_s.is_some_and(|part| arrives_bytes_per_s < part / 100 * percent);
+        let is_one = has_less(if self.pace.is_some() { PART_PERCENT } else { BEGINS_PERCENT });
+        let pace = if has_less(LITTLE_PERCENT) { Pace::Window } else { Pace::Careful };
+        self.pace = is_one.then_some(pace);
+        if arrives_bytes_per_s > self.grown_bytes_per_s / 100 * GROWN_PERCENT {
             (self.grown_bytes_per_s, self.rounds) = (arrives_bytes_per_s, 0);
+        }
+        // What was lost may grow again, in the rounds that are left.
+        if arrives_bytes_per_s < self.grown_bytes_per_s / 2 {
+            self.grown_bytes_per_s = arrives_bytes_per_s;
         }
     }
 
     /// A round trip is over.
     pub(crate) fn round(&mut self) {
-        self.rounds = self.rounds.saturating_add(1);
+        if self.pace.is_some() {
+            self.rounds = self.rounds.saturating_add(1);
+        }
     }
 
     /// How fast it goes on, if it is one.
@@ -81,26 +87,37 @@ mod tests {
         rounds.iter().map(&mut pace).collect()
     }
 
+    const PART: Option<u64> = Some(8_000);
+    const WINDOW: Option<Pace> = Some(Pace::Window);
+    const CAREFUL: Option<Pace> = Some(Pace::Careful);
+
     #[test]
     fn it_is_one_while_it_grows_until_it_has_its_part() {
-        let part = Some(8_000);
-        let rates = [500, 999, 1_000, 4_000, 7_100, 7_200, 7_300];
-        let expected = [Some(Pace::Window), Some(Pace::Window)]
-            .into_iter()
-            .chain([Some(Pace::Careful); 3])
-            .chain([None; 2])
-            .collect::<Vec<_>>();
-        assert_eq!(paces(&rates.map(|rate| (rate, part))), expected);
+        let rates = [500, 900, 1_000, 4_000, 7_100, 7_200, 7_100];
+        let expected = [WINDOW, WINDOW, CAREFUL, CAREFUL, CAREFUL, None, None];
+        assert_eq!(paces(&rates.map(|rate| (rate, PART))), expected);
         assert_eq!(paces(&[(500, None); 2]), [None; 2], "nobody says that it has a part");
     }
 
     #[test]
-    fn one_that_grows_no_more_is_held_for_a_while_and_is_none_until_its_part_is_told_anew() {
-        let (part, window) = (Some(8_000), Some(Pace::Window));
-        let mut rounds = vec![(500, part); 18];
-        let (grows, held, over) = ([window; 4], [Some(Pace::Held); 12], [None; 2]);
-        assert_eq!(paces(&rounds), [&grows[..], &held, &over].concat());
-        rounds.extend([(630, part), (630, None), (500, part)]);
-        assert_eq!(paces(&rounds)[18..], [window, None, window]);
+    fn who_may_grow_to_twice_what_it_has_is_none() {
+        assert_eq!(paces(&[(8_000, None), (8_000, Some(16_000))]), [None; 2]);
+    }
+
+    #[test]
+    fn one_that_grows_no_more_is_held_for_a_while_and_is_none_until_it_grows() {
+        let slow = (500, PART);
+        let held = [&[WINDOW; 4][..], &[Some(Pace::Held); 12], &[None; 2]].concat();
+        assert_eq!(paces(&[slow; 18]), held);
+        let again = [&[slow; 18][..], &[(500, None), slow, (400, PART), slow, (630, PART)]].concat();
+        assert_eq!(paces(&again)[18..], [None, None, None, None, WINDOW]);
+    }
+
+    #[test]
+    fn one_that_lost_what_it_had_is_one_again() {
+        let lost = [(500, PART), (4_000, PART), (400, PART), (600, PART)];
+        assert_eq!(paces(&lost), [WINDOW, CAREFUL, WINDOW, WINDOW]);
+        let long_after = [&lost[..2], &[(400, PART); 20], &[(600, PART)]].concat();
+        assert_eq!(paces(&long_after)[21..], [None, WINDOW]);
     }
 }

@@ -78,9 +78,7 @@ impl Auto {
     fn held(&self, seen: &Observation) -> Held {
         if self.knows_device() {
             Held::ByDevice
-        } else if seen.paced_one_by_one && self.granted_bytes_per_s.is_some()
-            || self.cap.newcomer(seen).is_some()
-        {
+        } else if seen.paced_one_by_one && self.granted_bytes_per_s.is_some() || self.cap.is_newcomer() {
             Held::ByPart
         } else {
             Held::No
@@ -244,6 +242,34 @@ mod tests {
         assert_eq!(auto.decide().pacing_bytes_per_s, Some(LINE / 4));
         auto.grant(None);
         assert_eq!(auto.decide().pacing_bytes_per_s, Some(UNCAPPED));
+    }
+
+    #[test]
+    fn a_newcomer_forgets_what_is_found_in_the_queue_of_others() {
+        let forgotten = |part_bytes_per_s: Option<u64>| {
+            let mut auto = Auto::new();
+            for round in 0..30u64 {
+                auto.grant(part_bytes_per_s);
+                auto.observe(&Observation {
+                    now: Instant::ZERO + RTT * round as u32,
+                    rtt: if round < 10 { RTT } else { RTT * 3 / 2 },
+                    min_rtt: Some(RTT),
+                    moved_bytes: LINE / 1000 * round,
+                    delivery_rate_bytes_per_s: LINE / 100,
+                    cwnd_packets: 110,
+                    unacked_packets: 100,
+                    ssthresh_packets: 100,
+                    mss_bytes: 1448,
+                    forgets_freely: true,
+                    backlog_bytes: 64 << 20,
+                    burst_bytes: 64 << 20,
+                    ..QUIET
+                });
+            }
+            auto.decide().thresholds_forgotten
+        };
+        assert_eq!([None, Some(LINE / 90)].map(forgotten), [0, 0], "it has no part, or has that");
+        assert!(forgotten(Some(LINE / 2)) > 0);
     }
 
     #[test]

@@ -37,7 +37,7 @@ const PART: u64 = 4;
 /// Thresholds from here on are none.
 pub const NO_THRESHOLD_PACKETS: u32 = 1 << 30;
 
-/// What holds back bulk that is handed over at its time, besides its window.
+/// What holds back bulk besides its window, if it is handed over at its time or is a newcomer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Held {
     /// Nothing that somebody else knows of.

@@ -415,6 +415,20 @@ fn a_newcomer_grows_beside_others_until_it_has_its_part() {
 }
 
 #[test]
+fn a_newcomer_with_little_of_its_part_goes_on_as_its_window_grows() {
+    let cap = |part_bytes_per_s, queue| {
+        let mut path = Path::new();
+        path.rounds(6);
+        path.elsewhere.part_bytes_per_s = part_bytes_per_s;
+        path.noise = queue;
+        path.cap(1)
+    };
+    assert_eq!(cap(Some(20 * LINE), RTT / 4), UNCAPPED);
+    assert!(cap(None, RTT / 4) < UNCAPPED);
+    assert!(cap(Some(20 * LINE), 2 * RTT) < UNCAPPED, "all drain so long a queue");
+}
+
+#[test]
 fn a_newcomer_waits_for_those_who_give_way_late() {
     let slowest = |part_bytes_per_s| {
         let elsewhere = Elsewhere { part_bytes_per_s, ..Elsewhere::default() };
@@ -441,10 +455,15 @@ fn one_that_is_held_to_its_part_does_not_take_the_line_for_a_faster_one() {
 fn one_whose_own_line_is_slower_than_its_part_keeps_its_queue_short() {
     let elsewhere = Elsewhere { part_bytes_per_s: Some(20 * LINE), ..Elsewhere::default() };
     let mut path = Path { elsewhere, ..Path::new() };
-    path.rounds(60);
+    let mut longest_bytes = 0;
+    for _ in 0..60 {
+        path.rounds(1);
+        longest_bytes = longest_bytes.max(path.queue_bytes);
+    }
     let caps: Vec<_> = (0..40).map(|_| path.cap(1)).collect();
     assert!(caps.iter().all(|cap| *cap < LINE / 100 * 130), "{caps:?}");
     assert!(path.queue_bytes < LINE / 50, "{}", path.queue_bytes);
+    assert!(longest_bytes < LINE / 5, "that of two round trips at most: {longest_bytes}");
 }
 
 #[test]
