@@ -106,7 +106,7 @@ pub struct Bursts {
 }
 
 /// Reads or writes by a program that others wrote.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Command {
     /// How it is called.
     pub line: ShellLine,
@@ -114,6 +114,8 @@ pub struct Command {
     pub op: Op,
     /// To which LUN, counted from 0.
     pub lun: u32,
+    /// For how long some of its initiators are at work before the time that counts.
+    pub before: PathTime,
 }
 
 /// Which rule of validity applies to a cell (limits on the emulator's lateness).
@@ -154,12 +156,13 @@ const BENCH_KEYS: &[&str] = &[
     "warm_bulk",
     "server",
 ];
-const COMMAND_KEYS: &[&str] = &["command", "op", "lun", "server"];
+const COMMAND_KEYS: &[&str] = &["command", "op", "lun", "before", "server"];
 
 /// What is filled into the command of a server.
 const SERVER_PLACES: &[&str] = &["host", "port", "iqn", "dir", "farlun"];
 /// And into that of a load.
-const COMMAND_PLACES: &[&str] = &["host", "port", "iqn", "lun", "seconds", "dir", "farlun", "number"];
+const COMMAND_PLACES: &[&str] =
+    &["host", "port", "iqn", "lun", "seconds", "before", "dir", "farlun", "number"];
 
 /// The longest burst that `farlun bench` asks for: whole pages, and its length fits into 24 bits.
 const LONGEST_BURST: u64 = (1 << 24) - 4096;
@@ -201,7 +204,12 @@ impl Kind {
                 warmup: None,
                 warm_bulk: None,
             }),
-            Kind::Command => LoadKind::Command(Command { line: ShellLine::default(), op: Op::Read, lun: 0 }),
+            Kind::Command => LoadKind::Command(Command {
+                line: ShellLine::default(),
+                op: Op::Read,
+                lun: 0,
+                before: PathTime::default(),
+            }),
         }
     }
 }
@@ -341,6 +349,7 @@ impl Load {
             ("command", LoadKind::Command(command)) => command.line = ShellLine::read(value, COMMAND_PLACES)?,
             ("op", LoadKind::Command(command)) => command.op = value.word(OPS)?,
             ("lun", LoadKind::Command(command)) => command.lun = value.number(0, 255)?,
+            ("before", LoadKind::Command(command)) => command.before = PathTime::read(value)?,
             _ => unreachable!("'{key}' was checked with Load::takes"),
         }
         Ok(())

@@ -137,6 +137,7 @@ impl Parts<'_> {
                 dir: self.trace(&host_name("far", n)),
                 lun: 0,
                 time: Duration::ZERO,
+                before: Duration::ZERO,
                 program: program.to_owned(),
                 number: n,
             };
@@ -193,6 +194,7 @@ impl Parts<'_> {
                     dir: self.trace(&host),
                     lun: command.lun,
                     time,
+                    before: command.before.on(rtt),
                     program: program.to_owned(),
                     number: n + 1,
                 };
@@ -394,8 +396,9 @@ mod tests {
         name = "theirs"
         kind = "command"
         op = "read"
-        command = "perf -t {seconds} {host}/{iqn}/{lun} >{dir}/out-{number}; {farlun} --version"
+        command = "perf -t {seconds}+{before} {host}/{iqn}/{lun} >{dir}/out-{number}; {farlun} --version"
         initiators = 2
+        before = "1500ms"
         start = "500ms"
         window = "1s"
         [[load]]
@@ -414,7 +417,7 @@ mod tests {
         let command = command_of(&plan, "theirs");
         assert!(command.contains(" --far 'farlun target --json --lun memory:1MiB "), "{command}");
         let perf = |dir: &str, n: u32| {
-            format!("perf -t 2 198.18.0.2/iqn.2026-11.io.farlun:lab/0 >{dir}/out-{n}; farlun --version")
+            format!("perf -t 2+2 198.18.0.2/iqn.2026-11.io.farlun:lab/0 >{dir}/out-{n}; farlun --version")
         };
         assert!(command.ends_with(&format!(" -- sh -c '{}'", perf("out/r1", 1))), "{command}");
         let second = quote(&format!("sh -c '{}'", perf("out/r1/near2", 2)));

@@ -32,11 +32,12 @@ pub(super) fn followed_first(steps: &mut [(usize, u32)], is_followed: impl Fn(us
 /// How long a cell takes, setting it up included.
 pub fn expected_time(cell: &Cell) -> Duration {
     let rtt = cell.path.rtt();
-    let bulk = match &cell.load.kind {
+    let before = match &cell.load.kind {
         LoadKind::Bench(bench) => bench.warm_bulk.map_or(Duration::ZERO, |time| time.on(rtt)),
-        LoadKind::Stream { .. } | LoadKind::Command(_) => Duration::ZERO,
+        LoadKind::Command(command) => command.before.on(rtt),
+        LoadKind::Stream { .. } => Duration::ZERO,
     };
-    SET_UP + rtt * ROUND_TRIPS + bulk + cell.load.time_on(&cell.path)
+    SET_UP + rtt * ROUND_TRIPS + before + cell.load.time_on(&cell.path)
 }
 
 /// After this a cell has not just been slow: something hangs.

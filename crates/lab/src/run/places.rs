@@ -18,6 +18,8 @@ pub(super) struct Places {
     pub(super) lun: u32,
     /// How long a load runs.
     pub(super) time: Duration,
+    /// And some of its hosts before that.
+    pub(super) before: Duration,
     /// This program.
     pub(super) program: String,
     /// Which of the hosts that do the same it is, from 1.
@@ -35,6 +37,7 @@ impl Places {
             "lun" => self.lun.to_string(),
             // Programs of others count whole seconds.
             "seconds" => self.time.as_secs_f64().ceil().to_string(),
+            "before" => self.before.as_secs_f64().ceil().to_string(),
             "dir" => quote(&self.dir),
             "farlun" => quote(&self.program),
             "number" => self.number.to_string(),
