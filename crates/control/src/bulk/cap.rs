@@ -9,7 +9,7 @@
 //! loss: when a round loses more than chance would take, the cap is what was delivered, and from there it feels its way
 //! (`wary.rs`). If the queue stays although we slowed down, others are filling it, and the cap is lifted so that they do
 //! not take our share, up to half of the line (`beside.rs`). A newcomer that has been told its part of the line follows no
-//! queue while it grows (`newcomer.rs`), nor does one whose data are handed over until it has half of it. Paths shorter
+//! queue for a while, unless it is as long as the path (`newcomer.rs`), nor does one whose data are handed over until it has half of it. Paths shorter
 //! than a millisecond are not paced: their windows are small and the timers would cost more than they give.
 
 use core::time::Duration;
@@ -54,7 +54,7 @@ const SENT_ROUNDS: usize = 3;
 const PROBING_PERCENT: u64 = 130;
 /// So much of what is delivered goes out while it is a newcomer beside others, who give way as it grows.
 const NEWCOMER_PERCENT: u64 = 125;
-/// And nobody is one with a round trip of so many times the least.
+/// From a round trip of so many times the least on newcomers drain the queue as well.
 const NEWCOMER_RTTS: u32 = 2;
 /// Rounds a little above the line without any queue after which it is no longer the line.
 const FREE_ROUNDS: u32 = 6;
@@ -295,7 +295,11 @@ impl Cap {
                 self.learn_sent(seen, out_bytes, part_bytes_per_s);
                 self.round(seen, path, has_lost || self.has_filled_device, part_bytes_per_s);
             }
-            self.newcomer.round();
+            // While what overflowed is repaired nothing grows.
+            let is_repairing = matches!(&self.stage, Stage::Wary(wary) if !wary.is_settled());
+            if self.newcomer_pace.is_some() && !is_repairing {
+                self.newcomer.round();
+            }
             // With less than that to send it is not the kernel that keeps below it.
             let told_bytes_per_s =
                 self.told_bytes_per_s().filter(|told| part_bytes_per_s.is_none_or(|part| part >= *told));
@@ -421,6 +425,12 @@ impl Cap {
                     Pace::Careful => self.capped(NEWCOMER_PERCENT, 0, 0),
                     Pace::Held => self.capped(100, 0, 0),
                 }
+            }
+            // What arrived when it overflowed was not the line, but what the others left of it.
+            Stage::Wary(wary)
+                if wary.is_settled() && matches!(self.newcomer_pace, Some(Pace::Window | Pace::Careful)) =>
+            {
+                self.capped(NEWCOMER_PERCENT, 0, 0)
             }
             Stage::Capped { rounds_with_queue: CROWDED_ROUNDS.., .. }
             | Stage::Wary(Wary { rounds_with_queue: CROWDED_ROUNDS.., .. }) => self.crowded(seen),

@@ -1,11 +1,14 @@
-//! A sender in bulk that has less than its part of a line as yet, and whose rate still grows.
+//! A sender in bulk that has less than its part of a line as yet.
 //!
-//! The queue on its way is that of those who have more than their part, who give way as it grows. So neither is that queue a
-//! reason to slow down, nor is what arrives the line. They may learn of it late: so for some rounds one that grows no more keeps
-//! to what it has, and after those it has a slower line of its own, until it has grown all the same.
+//! The queue on its way is that of those who have more than their part, who give way as it grows. So while its rate grows neither
+//! is that queue a reason to slow down, nor is what arrives the line. They may learn of it late: so for some rounds one that
+//! grows no more keeps to what it has, and after those it has a slower line of its own, until it has grown all the same.
 
-/// Who has less than so many percent of its part is one: it cannot be who is let grow to twice what it has (`sharing/share.rs`).
+/// Who has less than so many percent of its part is one: that is not who is let grow to twice what it has (`sharing/share.rs`),
+/// unless its rate falls.
 const BEGINS_PERCENT: u64 = 40;
+/// And it may have lost that again who once had so many.
+const HAD_PERCENT: u64 = 60;
 /// Who has less than so many has little.
 const LITTLE_PERCENT: u64 = 12;
 /// Who has so many percent of it has it.
@@ -31,6 +34,8 @@ pub(crate) enum Pace {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Newcomer {
     pace: Option<Pace>,
+    /// It had less than that when it last had a part.
+    had_less: bool,
     /// What it had when it last had grown, in bytes per second, and rounds as a newcomer since.
     grown_bytes_per_s: u64,
     rounds: u32,
@@ -41,23 +46,25 @@ impl Newcomer {
     pub(crate) fn observe(&mut self, arrives_bytes_per_s: u64, part_bytes_per_s: Option<u64>) {
         let has_less =
             |percent| part_bytes_per_s.is_some_and(|part| arrives_bytes_per_s < part / 100 * percent);
+        let is_less = has_less(BEGINS_PERCENT);
         let is_one = has_less(if self.pace.is_some() { PART_PERCENT } else { BEGINS_PERCENT });
         let pace = if has_less(LITTLE_PERCENT) { Pace::Window } else { Pace::Careful };
         self.pace = is_one.then_some(pace);
         if arrives_bytes_per_s > self.grown_bytes_per_s / 100 * GROWN_PERCENT {
             (self.grown_bytes_per_s, self.rounds) = (arrives_bytes_per_s, 0);
         }
-        // What was lost may grow again, in the rounds that are left.
-        if arrives_bytes_per_s < self.grown_bytes_per_s / 2 {
-            self.grown_bytes_per_s = arrives_bytes_per_s;
+        // Who has lost what it had, or whose part has become so much more, grows from there.
+        if is_less && !self.had_less {
+            (self.grown_bytes_per_s, self.rounds) = (arrives_bytes_per_s, 0);
+        }
+        if part_bytes_per_s.is_some() {
+            self.had_less = is_less || self.had_less && has_less(HAD_PERCENT);
         }
     }
 
-    /// A round trip is over.
+    /// A round trip in which it could go on so is over.
     pub(crate) fn round(&mut self) {
-        if self.pace.is_some() {
-            self.rounds = self.rounds.saturating_add(1);
-        }
+        self.rounds = self.rounds.saturating_add(1);
     }
 
     /// How fast it goes on, if it is one.
@@ -81,7 +88,9 @@ mod tests {
         let mut pace = |&(arrives, part)| {
             newcomer.observe(arrives, part);
             let pace = newcomer.pace();
-            newcomer.round();
+            if pace.is_some() {
+                newcomer.round();
+            }
             pace
         };
         rounds.iter().map(&mut pace).collect()
@@ -114,10 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn one_that_lost_what_it_had_is_one_again() {
-        let lost = [(500, PART), (4_000, PART), (400, PART), (600, PART)];
-        assert_eq!(paces(&lost), [WINDOW, CAREFUL, WINDOW, WINDOW]);
-        let long_after = [&lost[..2], &[(400, PART); 20], &[(600, PART)]].concat();
-        assert_eq!(paces(&long_after)[21..], [None, WINDOW]);
+    fn one_that_lost_what_it_had_or_whose_part_is_more_is_one_again() {
+        let has_most = [&[(500, PART)][..], &[(7_000, PART); 18]].concat();
+        assert_eq!(paces(&has_most)[18], None, "it has long been given way to");
+        let then = |round| paces(&[&has_most[..], &[round]].concat())[19];
+        assert_eq!(then((900, PART)), WINDOW);
+        assert_eq!(then((7_000, Some(20_000))), CAREFUL);
+        assert_eq!(then((3_300, PART)), None, "that is less, but not much less");
     }
 }

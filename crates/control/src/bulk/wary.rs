@@ -83,7 +83,8 @@ impl Wary {
         Wary { learned_bytes_per_s, line_bytes_per_s, rounds_left: WARY_ROUNDS - SETTLING_ROUNDS - 1, ..self }
     }
 
-    fn is_settled(&self) -> bool {
+    /// Whether its own queue and its repairs are over.
+    pub(crate) fn is_settled(&self) -> bool {
         self.rounds_left + SETTLING_ROUNDS < WARY_ROUNDS
     }
 

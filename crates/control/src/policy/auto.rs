@@ -249,7 +249,7 @@ mod tests {
         let forgotten = |part_bytes_per_s: Option<u64>| {
             let mut auto = Auto::new();
             for round in 0..30u64 {
-                auto.grant(part_bytes_per_s);
+                auto.grant(part_bytes_per_s.filter(|_| round >= 10));
                 auto.observe(&Observation {
                     now: Instant::ZERO + RTT * round as u32,
                     rtt: if round < 10 { RTT } else { RTT * 3 / 2 },
@@ -258,7 +258,7 @@ mod tests {
                     delivery_rate_bytes_per_s: LINE / 100,
                     cwnd_packets: 110,
                     unacked_packets: 100,
-                    ssthresh_packets: 100,
+                    ssthresh_packets: if round < 12 { u32::MAX } else { 100 },
                     mss_bytes: 1448,
                     forgets_freely: true,
                     backlog_bytes: 64 << 20,

@@ -3,8 +3,8 @@
 //!
 //! Left to themselves, flows that are each paced at what they get keep what they have: who comes late stays small. One
 //! process that serves them all knows what they carry together. While any of them shows a queue, that sum is the line,
-//! and each may have its part of it by weight; what somebody does not use is shared among the others (max-min). Who uses
-//! less than its part may use twice what it does, so a newcomer doubles each round trip until it has its part, and
+//! and each may have its part of it by weight; what somebody does not use is shared among the others (max-min). To who uses
+//! less than its part they leave twice what it does, so a newcomer doubles each round trip until it has its part, and
 //! somebody whose own path is slower does not keep others from the rest. Whose own path has shown no queue of late is on
 //! a line with room, its own or one that all share, and may grow in the same way even beyond its part: senders whose
 //! lines are different ones do not hold each other down. Who cannot be counted yet has no part for this round trip, and
@@ -62,8 +62,8 @@ const QUEUE_ROUNDS: u32 = 8;
 const GROWTH: u64 = 2;
 /// Who uses nothing of its part of a ring begins with one of so many of it, which the others leave to it.
 const FIRST_SHARE: u64 = 16;
-/// Who uses less than one in so many of its part is a newcomer.
-const NEWCOMER_SHARE: u64 = 2;
+/// Who uses less than one in so many of its part has little, and there may be a newcomer.
+const LITTLE_SHARE: u64 = 2;
 /// Beyond its part, so that a line that has become faster is found.
 const HEADROOM_PERCENT: u64 = 104;
 
@@ -237,7 +237,7 @@ fn has_newcomer(line: u64, claims: &[Claim], counted: &[Counted]) -> bool {
         let weight: u64 = senders.iter().map(|sender| sender.weight).sum();
         let is_alone = senders.len() == counted.len();
         !is_alone
-            && u128::from(sum(senders)) * u128::from(NEWCOMER_SHARE * weights)
+            && u128::from(sum(senders)) * u128::from(LITTLE_SHARE * weights)
                 < u128::from(line) * u128::from(weight)
     };
     let mut by_owner = counted.to_vec();

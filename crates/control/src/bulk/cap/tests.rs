@@ -389,14 +389,16 @@ fn a_packet_lost_by_chance_is_no_overflow() {
 fn while_it_has_little_of_its_part_a_queue_is_that_of_others() {
     let is_capped = |part_bytes_per_s, paced_one_by_one| {
         let elsewhere = Elsewhere { part_bytes_per_s, ..Elsewhere::default() };
-        let mut path = Path { others: true, paced_one_by_one, elsewhere, ..Path::new() };
+        let others = paced_one_by_one;
+        let noise = if others { Duration::ZERO } else { RTT / 4 };
+        let mut path = Path { others, noise, paced_one_by_one, elsewhere, ..Path::new() };
         path.rounds(12);
         path.pacing() != Some(UNCAPPED)
     };
     assert!(!is_capped(Some(3 * LINE), true));
     assert!(
         is_capped(Some(3 * LINE), false),
-        "the kernel would let out a whole window: it goes on carefully"
+        "what the kernel lets out is a whole window: it goes on carefully"
     );
     assert!(is_capped(Some(LINE), true), "it has most of it");
     assert!(is_capped(None, true));
@@ -426,6 +428,22 @@ fn a_newcomer_with_little_of_its_part_goes_on_as_its_window_grows() {
     assert_eq!(cap(Some(20 * LINE), RTT / 4), UNCAPPED);
     assert!(cap(None, RTT / 4) < UNCAPPED);
     assert!(cap(Some(20 * LINE), 2 * RTT) < UNCAPPED, "all drain so long a queue");
+}
+
+#[test]
+fn what_a_newcomer_had_when_a_small_queue_overflowed_is_not_the_line() {
+    let has_its_part = |part_bytes_per_s| {
+        let elsewhere = Elsewhere { part_bytes_per_s, ..Elsewhere::default() };
+        // What the others leave of it.
+        let mut path = Path { line: LINE / 20, room_bytes: LINE / 2000, elsewhere, ..Path::new() };
+        path.rounds(12);
+        assert!(path.lost > 0);
+        path.line = LINE;
+        path.rounds(40);
+        path.cap.delivered.max() >= LINE / 200 * 90
+    };
+    assert!(has_its_part(Some(LINE / 2)));
+    assert!(!has_its_part(None), "it feels its way for 200 rounds");
 }
 
 #[test]
