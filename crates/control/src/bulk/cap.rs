@@ -9,8 +9,9 @@
 //! loss: when a round loses more than chance would take, the cap is what was delivered, and from there it feels its way
 //! (`wary.rs`). If the queue stays although we slowed down, others are filling it, and the cap is lifted so that they do
 //! not take our share, up to half of the line (`beside.rs`). A newcomer that has been told its part of the line follows no
-//! queue for a while, unless it is as long as the path (`newcomer.rs`), nor does one whose data are handed over until it has half of it. Paths shorter
-//! than a millisecond are not paced: their windows are small and the timers would cost more than they give.
+//! queue for a while, unless it is as long as the path (`newcomer.rs`), nor does one whose data are handed over until it
+//! has half of it. Paths shorter than a millisecond are not paced: their windows are small and the timers would cost more
+//! than they give.
 
 use core::time::Duration;
 

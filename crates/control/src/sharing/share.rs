@@ -6,8 +6,9 @@
 //! and each may have its part of it by weight; what somebody does not use is shared among the others (max-min). To who uses
 //! less than its part they leave twice what it does, so a newcomer doubles each round trip until it has its part, and
 //! somebody whose own path is slower does not keep others from the rest. Whose own path has shown no queue of late is on
-//! a line with room, its own or one that all share, and may grow in the same way even beyond its part: senders whose
-//! lines are different ones do not hold each other down. Who cannot be counted yet has no part for this round trip, and
+//! a line with room, its own or one that all share, and may grow in the same way even beyond its part. That is all that
+//! keeps senders whose lines are different ones from holding each other down, and it is not enough where a queue shows on
+//! them again and again (`docs/control.md`, "What is open"). Who cannot be counted yet has no part for this round trip, and
 //! takes none from the others. Those who know the line keep it full without a queue: so it is shared as well while
 //! somebody has come to others and has little, and for a while after that.
 //!
@@ -226,7 +227,7 @@ impl Counted {
 }
 
 /// Whether an owner has little of its part as yet. Those that have been there keep the line full without a queue, so that
-/// nothing else says that it is; and where it is not, nobody is held back by that. Devices that take packets one by one show
+/// nothing else says that it is; and where it is not, who sees no queue may grow all the same. Devices that take packets one by one show
 /// what they have room for.
 fn has_newcomer(line: u64, claims: &[Claim], counted: &[Counted]) -> bool {
     if claims.iter().any(|claim| claim.handed.is_some()) {
