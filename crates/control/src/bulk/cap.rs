@@ -270,7 +270,7 @@ impl Cap {
             // The two counts have nothing to do with each other.
             self.claimant = Claimant::default();
         }
-        self.handed = is_handed.then_some(Handed { is_refused: has_filled_device, waits });
+        self.handed = is_handed.then_some(Handed { is_refused: has_filled_device });
         // What the device refuses says nothing of the line.
         let queue = match path.has_queue(seen.rtt) {
             _ if has_overflowed && !(is_handed && self.is_device_full) => Queue::Overflowed,
@@ -279,7 +279,7 @@ impl Cap {
         };
         let times = (seen.rtt, self.counted_over(seen.rtt));
         let arrived_bytes = if is_handed { self.exact_bytes } else { self.arrived_bytes };
-        self.claimant.observe(seen.now, arrived_bytes, times, queue);
+        self.claimant.observe(seen.now, arrived_bytes, times, (queue, waits));
         // A few milliseconds of acknowledgements that came together must not count for much.
         let rate = self.counter.rate(seen.now, self.arrived_bytes, RATE_MIN_TIME.max(path.min_rtt / 4));
         if let Stage::Wary(wary) = &mut self.stage {

@@ -45,7 +45,8 @@ impl Arrival {
         let unqueued = self.unqueued.observe(seen.now, is_at_rest, seen.delivered_packets, round_trips);
         // What overflows is not seen from here.
         let queue = if has_queue(seen.rtt, unqueued) { Queue::Stands } else { Queue::Empty };
-        let rate = self.claimant.observe(seen.now, seen.received_bytes, (seen.rtt, least), queue);
+        let waits = seen.rtt.saturating_sub(unqueued);
+        let rate = self.claimant.observe(seen.now, seen.received_bytes, (seen.rtt, least), (queue, waits));
         if rate.is_some_and(|rate| rate > 0) {
             self.claims_until = seen.now + CLAIM_LASTS.max(CLAIM_MEASURES * least);
         }

@@ -26,6 +26,7 @@ pub(crate) struct Claimant {
     counter: Counter,
     rate_bytes_per_s: Option<u64>,
     rtt: Duration,
+    waits: Duration,
     queue_since: Option<Instant>,
     has_queue: bool,
     had_queue_until: Instant,
@@ -34,15 +35,15 @@ pub(crate) struct Claimant {
 
 impl Claimant {
     /// Takes what has arrived in all, whose rate is that of `least` and more, a round trip at least: a small window comes at
-    /// one go in each. The rate, whenever it is known anew.
+    /// one go in each; and what is seen of the queue, and for how long it makes them wait. The rate, whenever it is known anew.
     pub(crate) fn observe(
         &mut self,
         now: Instant,
         arrived_bytes: u64,
         (rtt, least): (Duration, Duration),
-        queue: Queue,
+        (queue, waits): (Queue, Duration),
     ) -> Option<u64> {
-        self.rtt = rtt;
+        (self.rtt, self.waits) = (rtt, waits);
         self.queue_since = (queue != Queue::Empty).then(|| self.queue_since.unwrap_or(now));
         let has_stood = self.queue_since.is_some_and(|since| now >= since + STANDS.max(rtt));
         self.has_queue = has_stood || queue == Queue::Overflowed;
@@ -62,6 +63,7 @@ impl Claimant {
             weight: 1,
             rate_bytes_per_s: self.rate_bytes_per_s,
             rtt: self.rtt,
+            waits: self.waits,
             has_queue: self.has_queue,
             had_queue: self.had_queue,
             handed: None,
@@ -80,7 +82,7 @@ mod tests {
         let mut claimant = Claimant::default();
         let look = |look: u64| {
             let now = Instant::ZERO + Duration::from_millis(10 * look);
-            claimant.observe(now, arrived_bytes(10 * look), (RTT, RTT), Queue::Empty);
+            claimant.observe(now, arrived_bytes(10 * look), (RTT, RTT), (Queue::Empty, Duration::ZERO));
             claimant.claim().rate_bytes_per_s
         };
         (0..100).map(look).collect()
@@ -98,7 +100,12 @@ mod tests {
         let mut claimant = Claimant::default();
         let mut look = |ms: u64| {
             let queue = if (from_ms..until_ms).contains(&ms) { queue } else { Queue::Empty };
-            claimant.observe(Instant::ZERO + Duration::from_millis(ms), 0, (RTT, RTT), queue);
+            claimant.observe(
+                Instant::ZERO + Duration::from_millis(ms),
+                0,
+                (RTT, RTT),
+                (queue, Duration::ZERO),
+            );
             (ms, claimant.claim())
         };
         let seen: Vec<(u64, Claim)> = (0..5000).step_by(10).map(&mut look).collect();

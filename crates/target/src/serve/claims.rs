@@ -21,9 +21,10 @@ struct Made {
 }
 
 impl Claims {
-    /// What a connection of a session of such a weight claims, if anything.
-    pub(super) fn add(&mut self, client: usize, (side, weight): (usize, u32), claim: Option<Claim>) {
-        self.made.extend(claim.map(|claim| Made { client, claim: Claim { owner: side, weight, ..claim } }));
+    /// What a connection of a session, by its TSIH, of such a weight claims, if anything.
+    pub(super) fn add(&mut self, client: usize, (session, weight): (usize, u32), claim: Option<Claim>) {
+        self.made
+            .extend(claim.map(|claim| Made { client, claim: Claim { owner: session, weight, ..claim } }));
     }
 
     /// Nobody claims anything.
@@ -39,11 +40,11 @@ impl Claims {
 
     /// The claims, each with its part of its session's weight.
     fn divided(&self) -> Vec<Claim> {
-        let mut sides: Vec<usize> = self.made.iter().map(|made| made.claim.owner).collect();
-        sides.sort_unstable();
+        let mut sessions: Vec<usize> = self.made.iter().map(|made| made.claim.owner).collect();
+        sessions.sort_unstable();
         let divided = |made: &Made| {
-            let before = sides.partition_point(|side| *side < made.claim.owner);
-            let claiming = sides[before..].partition_point(|side| *side == made.claim.owner) as u32;
+            let before = sessions.partition_point(|session| *session < made.claim.owner);
+            let claiming = sessions[before..].partition_point(|session| *session == made.claim.owner) as u32;
             let weight = made.claim.weight.saturating_mul(WEIGHT_UNIT) / claiming;
             Claim { weight: weight.max(1), ..made.claim }
         };

@@ -60,7 +60,8 @@ impl Target {
                         self.shared.crowd.arrived(index, now, train);
                     }
                     if let Some((side, _)) = client.place() {
-                        let session = (side, self.sides[side].weight);
+                        let side = &self.sides[side];
+                        let session = (usize::from(side.tsih), side.weight);
                         claims.add(index, session, client.claim());
                         claims_of_peers.add(index, session, client.claim_of_peer());
                     }
