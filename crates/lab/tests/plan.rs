@@ -68,7 +68,7 @@ fn unknown_keys_and_the_nearest_known_one() {
         "rate = \"1gbit\"",
         "colour = 1",
         &[
-            "5: unknown key 'colour' in [path]; known here: delay, rate, queue, mtu, ipv6, segment, bdp_max, loss, jitter, jitter_overtakes, reorder, reorder_hold, duplicate, merge_acks, coalesce, tick, down, ring, device, rcvbuf, sndbuf",
+            "5: unknown key 'colour' in [path]; known here: delay, rate, queue, mtu, ipv6, segment, bdp_max, loss, jitter, jitter_overtakes, reorder, reorder_hold, duplicate, merge_acks, coalesce, tick, down, near_rates, ring, device, rcvbuf, sndbuf",
         ],
     );
     check(
@@ -374,6 +374,15 @@ fn cells_that_nobody_can_run() {
              a path has at most 16 of each",
             "8: read at initiators 12 needs 18 near and 7 far hosts, competing traffic included; \
              a path has at most 16 of each",
+        ],
+    );
+    let own = |lines: &str| format!("rate = \"1gbit\"\nnear_rates = \"{lines}\"");
+    check("rate = \"1gbit\"", &own("1gbit"), &[]);
+    check(
+        "rate = \"1gbit\"",
+        &own("2gbit"),
+        &[
+            "6: near_rates come to 2gbit, expected no more than the line in front of them, whose rate is 1gbit",
         ],
     );
 }

@@ -32,6 +32,12 @@ impl Bottleneck {
         self.wire.done_at()
     }
 
+    /// When the packet left that is to be asked for next, if it has by `now`.
+    pub(crate) fn left_at(&mut self, now: Instant) -> Option<Instant> {
+        self.advance(now);
+        self.left.front().map(|(done, _)| *done)
+    }
+
     /// The wire takes the next packet the moment it is free, not the moment somebody looks.
     fn advance(&mut self, now: Instant) {
         while let Some((done, packet)) = self.wire.finish(now) {

@@ -5,9 +5,9 @@
 use core::str::FromStr;
 use core::time::Duration;
 
-use event::{format_delay, parse_delay};
+use event::{BitRate, format_delay, parse_delay};
 
-use crate::{Both, JitterModel, Line, LossModel, Outage, Reordering, Share};
+use crate::{Both, JitterModel, Line, LossModel, Outage, Own, Reordering, Share};
 
 /// A packet that is held back any longer is lost, for all that TCP can tell.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -21,6 +21,10 @@ pub struct Time(pub Duration);
 /// When a line is down.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Schedule(pub Vec<Outage>);
+
+/// Rates of lines, from the first host on; none if all share one.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Rates(pub Vec<BitRate>);
 
 /// What happens to packets on the lines of a path.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -45,6 +49,8 @@ pub struct Faults {
     pub tick: Both<Time>,
     /// When the line is down.
     pub down: Both<Schedule>,
+    /// Lines that hosts of the near end have to themselves.
+    pub near_rates: Rates,
 }
 
 impl Faults {
@@ -60,6 +66,7 @@ impl Faults {
             "coalesce" => self.coalesce = text.parse()?,
             "tick" => self.tick = text.parse()?,
             "down" => self.down = text.parse()?,
+            "near-rates" => self.near_rates = text.parse()?,
             _ => return Err(format!("a path has no '{flag}'")),
         }
         Ok(())
@@ -69,7 +76,9 @@ impl Faults {
     pub fn on(&self, near: bool, line: &Line) -> Line {
         let time = |value: &Both<Time>| value.of(near).map(|time| time.0).filter(|time| !time.is_zero());
         let hold = self.reorder_hold.of(near).map_or(USUAL_HOLD, |hold| hold.0);
+        let rates = self.near_rates.0.clone();
         Line {
+            own: Own { of_sender: near && !rates.is_empty(), rates },
             loss: self.loss.of(near).cloned(),
             jitter: time(&self.jitter).map(|most| JitterModel { most, overtaking: self.jitter_overtakes }),
             reorder: self.reorder.of(near).map(|share| Reordering { share: *share, hold }),
@@ -103,6 +112,15 @@ impl FromStr for Schedule {
     }
 }
 
+impl FromStr for Rates {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Rates, String> {
+        let rate = |text: &str| text.parse::<BitRate>().map_err(|error| error.to_string());
+        s.split(',').map(rate).collect::<Result<_, _>>().map(Rates)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +142,7 @@ mod tests {
             ("duplicate", "0%"),
             ("merge-acks", "125us"),
             ("down", "near:1s+1ms,5s+2ms/10s,far:0+1s"),
+            ("near-rates", "400kbit,600kbit"),
         ] {
             faults.set(flag, text).expect(flag);
         }
@@ -135,6 +154,9 @@ mod tests {
         assert_eq!((near.duplicate, far.duplicate), (Some(Share::NONE), Some(Share::NONE)));
         assert_eq!((near.merge, far.merge), (far.merge, Some(Duration::from_micros(125))));
         assert_eq!((near.outages.len(), far.outages.len()), (2, 1));
+        assert_eq!((near.own.of_sender, far.own.of_sender), (true, false));
+        let rates = [BitRate(400_000), BitRate(600_000)];
+        assert_eq!([near.own.rates, far.own.rates], [rates, rates]);
         assert_eq!(Faults::default().on(true, &line()), line());
     }
 

@@ -10,6 +10,7 @@
 
 mod both;
 mod bottleneck;
+mod bottlenecks;
 mod coalesce;
 mod cut;
 mod departures;
@@ -35,15 +36,16 @@ mod tick;
 
 pub use both::Both;
 pub use bottleneck::Bottleneck;
+pub use bottlenecks::Bottlenecks;
 pub use coalesce::Coalesce;
 pub use cut::{Cutter, HEADERS_MAX, PieceHeaders, TCP_CHECKSUM};
 pub use dice::{Dice, Share, ShareError};
 pub use duplicate::Duplicate;
-pub use faults::{Faults, Schedule, Time};
+pub use faults::{Faults, Rates, Schedule, Time};
 pub use gate::Gate;
 pub use jitter::{Jitter, JitterModel};
 pub use join::Joint;
-pub use line::{Line, SUPER_PACKET_MAX_BYTES, Shape, super_packet_bytes, want_single_packets};
+pub use line::{Line, Own, SUPER_PACKET_MAX_BYTES, Shape, super_packet_bytes, want_single_packets};
 pub use loss::{Loss, LossModel};
 pub use merge::{Merge, SMALL_BYTES};
 pub use outage::{Outage, Outages};

@@ -57,6 +57,24 @@ pub struct Line {
     pub coalesce: Option<Duration>,
     /// When the line is down.
     pub outages: Vec<Outage>,
+    /// Lines that hosts have to themselves.
+    pub own: Own,
+}
+
+/// Lines that the hosts of the near end have to themselves, behind one that carries what all of them do.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Own {
+    /// Their rates, from the first host on; none if all share the line. Together no more than its rate.
+    pub rates: Vec<BitRate>,
+    /// The hosts of the near end are those that send in this direction.
+    pub of_sender: bool,
+}
+
+impl Own {
+    /// What all of them carry.
+    pub fn together(&self) -> BitRate {
+        BitRate(self.rates.iter().fold(0, |sum: u64, rate| sum.saturating_add(rate.0)))
+    }
 }
 
 impl Shape {
@@ -92,15 +110,26 @@ impl Line {
             tick: None,
             coalesce: None,
             outages: Vec::new(),
+            own: Own { rates: Vec::new(), of_sender: false },
         }
     }
 
-    /// What may wait for the wire.
-    pub(crate) const fn limit(&self) -> Limit {
+    /// What may wait for a wire of this rate: what drains as the queue does at the rate of the line.
+    pub(crate) fn limit_of(&self, rate: BitRate) -> Limit {
         match self.queue_packets {
-            Some(packets) => Limit::Packets(packets),
-            None => Limit::Bytes(self.shape.queue_bytes),
+            Some(packets) => Limit::Packets(self.part_of(packets, rate).max(1)),
+            None => Limit::Bytes(self.part_of(self.shape.queue_bytes, rate)),
         }
+    }
+
+    fn part_of(&self, amount: u64, rate: BitRate) -> u64 {
+        let part = u128::from(amount) * u128::from(rate.0) / u128::from(self.shape.rate.0.max(1));
+        u64::try_from(part).unwrap_or(u64::MAX)
+    }
+
+    /// The rate of the slowest wire on it.
+    fn slowest(&self) -> BitRate {
+        self.own.rates.iter().copied().min().unwrap_or(self.shape.rate)
     }
 
     /// The longest that a packet is under way once it has left the wire.
@@ -114,7 +143,7 @@ impl Line {
     /// Whether what happens is meant for packets of MTU size, so that super-packets of this many bytes must be cut first. In
     /// a short queue they would be too coarse: what does not fit is dropped whole.
     fn wants_single_packets(&self, super_packet_bytes: u64) -> bool {
-        self.shape.queue_bytes < QUEUE_LEAST * super_packet_bytes
+        self.part_of(self.shape.queue_bytes, self.slowest()) < QUEUE_LEAST * super_packet_bytes
             || self.queue_packets.is_some()
             || self.loss.is_some()
             || self.reorder.is_some()
@@ -128,7 +157,7 @@ impl Line {
 
 /// The largest super-packet that a path of these two lines is to see whole, in bytes.
 pub fn super_packet_bytes(lines: [&Line; 2], mtu_bytes: u32) -> u64 {
-    let [near, far] = lines.map(|line| line.shape.rate);
+    let [near, far] = lines.map(Line::slowest);
     let least = SUPER_PACKET_MIN_SEGMENTS * u64::from(mtu_bytes);
     near.min(far).bytes_in(SUPER_PACKET_TIME).max(least).min(SUPER_PACKET_MAX_BYTES)
 }

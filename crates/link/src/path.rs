@@ -1,4 +1,4 @@
-//! One direction of a path: gates at the entry, a bottleneck, then the line and what happens on it.
+//! One direction of a path: gates at the entry, a bottleneck or several, then the line and what happens on it.
 
 use core::fmt;
 use core::time::Duration;
@@ -6,7 +6,7 @@ use core::time::Duration;
 use event::Instant;
 
 use crate::{
-    Bottleneck, Coalesce, Dice, Dropped, Duplicate, Gate, Jitter, Line, Loss, Merge, Outages, Packet,
+    Bottlenecks, Coalesce, Dice, Dropped, Duplicate, Gate, Jitter, Line, Loss, Merge, Outages, Packet,
     Propagation, Reorder, Shape, Stage, Then, Tick,
 };
 
@@ -23,7 +23,7 @@ enum Question {
 pub struct Path {
     counted: u64,
     gates: Vec<Box<dyn Gate + Send>>,
-    stages: Then<Bottleneck, Box<dyn Stage + Send>>,
+    stages: Then<Bottlenecks, Box<dyn Stage + Send>>,
 }
 
 impl Path {
@@ -61,8 +61,7 @@ impl Path {
         if let Some(share) = line.duplicate {
             behind = Box::new(Then::new(behind, Duplicate::new(share, dice(Question::Duplicate))));
         }
-        let bottleneck = Bottleneck::new(line.shape.rate, line.limit());
-        Path { counted: 0, gates, stages: Then::new(bottleneck, behind) }
+        Path { counted: 0, gates, stages: Then::new(Bottlenecks::of(line), behind) }
     }
 
     /// The time from which schedules count.
@@ -71,7 +70,7 @@ impl Path {
     }
 
     /// Bytes on the wire of the packets that wait for the bottleneck.
-    pub const fn waiting_bytes(&self) -> u64 {
+    pub fn waiting_bytes(&self) -> u64 {
         self.stages.first().waiting_bytes()
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-use event::Bytes;
+use event::{BitRate, Bytes};
 
 use crate::HostName;
 use crate::name::HOSTS_MAX;
@@ -107,6 +107,28 @@ pub enum WanError {
         /// How many were asked for.
         found: u8,
     },
+    /// Not every near host has a line of its own.
+    #[error("--near-rates names {rates} of them, expected one for each near host, {hosts} in all")]
+    NearRates {
+        /// How many rates were given.
+        rates: usize,
+        /// How many near hosts there are.
+        hosts: u8,
+    },
+    /// Lines of their own that carry more than the one in front of them.
+    #[error(
+        "--near-rates come to {together}, expected no more than the line in front of them, whose --rate is {rate}; \
+         give a larger --rate"
+    )]
+    NearRatesTogether {
+        /// What they come to.
+        together: BitRate,
+        /// What is in front of them.
+        rate: BitRate,
+    },
+    /// A device's ring empties at the rate of one line.
+    #[error("--ring with --near-rates: a ring empties at the rate of one line; leave one of the two out")]
+    RingOfLines,
     /// The path that runs has no such host.
     #[error("the path that runs has no host {name}; it has {there}")]
     NoSuchHost {

@@ -36,6 +36,8 @@ pub struct PathShown {
     pub segment: bool,
     /// Memory that packets under way may take.
     pub memory_bytes: u64,
+    /// Rates of the lines that the near hosts have to themselves; none if they share one.
+    pub near_rates_bits_per_s: Vec<u64>,
     /// What packets meet that near sends.
     pub near: LineShown,
     /// What packets meet that far sends.
@@ -95,6 +97,7 @@ impl PathShown {
             ipv6: spec.only_ipv6,
             segment: spec.segment,
             memory_bytes: spec.memory_bytes(device == "veth"),
+            near_rates_bits_per_s: spec.near.own.rates.iter().map(|rate| rate.0).collect(),
             near,
             far,
         }

@@ -140,12 +140,25 @@ impl Spec {
         (VETH_QUEUES_BYTES / hosts.max(1)).min(VETH_QUEUE_MAX_BYTES)
     }
 
-    /// That there are as many hosts as there may be, and that no direction needs more memory than there is for it, here
+    /// That there are as many hosts as there may be, with lines of their own that can be meant, and that no direction needs more memory than there is for it, here
     /// and now.
     pub fn check(&self) -> Result<(), WanError> {
         for (side, found) in [(Side::Near, self.near_hosts), (Side::Far, self.far_hosts)] {
             if !(1..=HOSTS_MAX).contains(&found) {
                 return Err(WanError::Hosts { side: side.name(), found });
+            }
+        }
+        for line in [&self.near, &self.far].into_iter().filter(|line| !line.own.rates.is_empty()) {
+            let (rates, hosts) = (line.own.rates.len(), self.near_hosts);
+            if rates != usize::from(hosts) {
+                return Err(WanError::NearRates { rates, hosts });
+            }
+            let (together, rate) = (line.own.together(), line.shape.rate);
+            if together > rate {
+                return Err(WanError::NearRatesTogether { together, rate });
+            }
+            if self.ring_packets.is_some() {
+                return Err(WanError::RingOfLines);
             }
         }
         let has_veth = match self.device {
@@ -208,6 +221,29 @@ mod tests {
         assert_eq!(rings(&Spec { near_hosts: 7, ..small.clone() }), 256 << 20);
         assert!(small.check_with(Some(100 << 20), false).is_ok());
         assert!(small.check_with(Some(100 << 20), true).is_err(), "also where veth pairs were not asked for");
+    }
+
+    #[test]
+    fn lines_of_their_own_are_one_for_each_and_no_more_than_the_one_in_front() {
+        let said = |mbits: &[u64], ring_packets| {
+            let mut spec = Spec::new(Duration::from_millis(8), BitRate(100_000_000), None, 1500);
+            (spec.near_hosts, spec.ring_packets) = (2, ring_packets);
+            spec.far.own.rates = mbits.iter().map(|mbit| BitRate(mbit * 1_000_000)).collect();
+            spec.check().map_err(|error| error.to_string())
+        };
+        assert_eq!(said(&[60, 40], None), Ok(()));
+        for (mbits, ring, part) in [
+            (&[60][..], None, "--near-rates names 1 of them, expected one for each near host, 2 in all"),
+            (
+                &[60, 41],
+                None,
+                "come to 101mbit, expected no more than the line in front of them, whose --rate is 100mbit",
+            ),
+            (&[60, 40], Some(256), "--ring with --near-rates"),
+        ] {
+            let text = said(mbits, ring).expect_err(part);
+            assert!(text.contains(part), "{text}");
+        }
     }
 
     #[test]

@@ -78,6 +78,7 @@ pub(super) const PATH_KEYS: &[&str] = &[
     "coalesce",
     "tick",
     "down",
+    "near_rates",
     "ring",
     "device",
     "rcvbuf",
@@ -224,6 +225,7 @@ impl Path {
             "coalesce" => self.fault("coalesce", value)?,
             "tick" => self.fault("tick", value)?,
             "down" => self.fault("down", value)?,
+            "near_rates" => self.fault("near-rates", value)?,
             _ => unreachable!("'{key}' is in PATH_KEYS"),
         }
         Ok(())
@@ -300,6 +302,7 @@ mod tests {
             ("duplicate", text("near:0%,far:0.1%"), "duplicate", Some("near:0%,far:0.1%")),
             ("tick", text("near:0,far:0"), "tick", None),
             ("down", text("near:10s+200ms/30s,40s+1s"), "down", Some("near:10s+200ms/30s,40s+1s")),
+            ("near_rates", text("60mbit,20mbit"), "near-rates", Some("60mbit,20mbit")),
             ("reorder_hold", text("2ms"), "reorder-hold", Some("2ms")),
             ("jitter_overtakes", Scalar::Bool(true), "jitter-overtakes", Some("")),
             ("jitter_overtakes", Scalar::Bool(false), "jitter-overtakes", None),
@@ -314,6 +317,7 @@ mod tests {
             ("reorder", text("2ms")),
             ("jitter", text("11s")),
             ("down", text("5s")),
+            ("near_rates", text("fast")),
             ("jitter_overtakes", text("yes")),
         ] {
             assert!(path.set(key, &value).is_err(), "{key}");

@@ -76,6 +76,28 @@ fn too_large(path: &Path) -> Option<(&'static [&'static str], String)> {
     Some((keys, text))
 }
 
+/// Why a path cannot have the lines of their own that its near hosts are to have.
+fn lines_of_their_own(cell: &Cell, near_hosts: u32) -> Option<String> {
+    let [line, back] = cell.path.lines();
+    let (rates, rate) = (&line.own.rates, line.shape.rate.min(back.shape.rate));
+    let together = line.own.together();
+    match rates.len() {
+        0 => None,
+        rates if rates as u32 != near_hosts => Some(format!(
+            "{} has {near_hosts} near hosts, competing traffic included, and near_rates are {rates}; each needs one",
+            cell.words()
+        )),
+        _ if together > rate => Some(format!(
+            "near_rates come to {together}, expected no more than the line in front of them, whose rate is {rate}"
+        )),
+        _ if cell.path.faults.contains_key("ring") => Some(
+            "a ring empties at the rate of one line, and near_rates make several; leave one of the two out"
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
 /// Why a cell cannot be run, and the keys that could be changed.
 fn impossible(cell: &Cell, plan: &Plan) -> Option<(&'static [&'static str], String)> {
     let all = || std::iter::once(&cell.load).chain(cell.backgrounds.iter().map(|b| &b.load));
@@ -87,6 +109,9 @@ fn impossible(cell: &Cell, plan: &Plan) -> Option<(&'static [&'static str], Stri
             cell.words()
         );
         return Some((&["initiators", "targets"], text));
+    }
+    if let Some(text) = lines_of_their_own(cell, near) {
+        return Some((&["near_rates", "initiators", "ring", "rate", "path"], text));
     }
     all().find_map(|load| {
         let (number, block_bytes) = match &load.kind {

@@ -31,6 +31,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "starvation", text: include_str!("../../../../experiments/starvation.toml") },
     Shipped { name: "questions", text: include_str!("../../../../experiments/questions.toml") },
     Shipped { name: "newcomer", text: include_str!("../../../../experiments/newcomer.toml") },
+    Shipped { name: "sites", text: include_str!("../../../../experiments/sites.toml") },
     Shipped { name: "neighbour", text: include_str!("../../../../experiments/neighbour.toml") },
     Shipped { name: "doctor-matrix", text: include_str!("../../../../experiments/doctor-matrix.toml") },
     Shipped { name: "gaps", text: include_str!("../../../../experiments/gaps.toml") },

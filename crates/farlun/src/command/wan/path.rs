@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use event::{BitRate, Bytes};
-use link::{Both, FRAMING_BYTES, Faults, Line, LossModel, Schedule, Shape, Share, Time, want_single_packets};
+use link::{
+    Both, FRAMING_BYTES, Faults, Line, LossModel, Rates, Schedule, Shape, Share, Time, want_single_packets,
+};
 use wan::{Buffers, DeviceKind, Spec};
 
 use crate::exit::Exit;
@@ -67,6 +69,10 @@ pub(super) struct PathArgs {
     /// 30 s), several with commas
     #[arg(long, value_name = "VALUE")]
     down: Option<Both<Schedule>>,
+    /// Rates of lines that the near hosts have to themselves, near's first: 60mbit,20mbit. All of them go through the line
+    /// of --rate, each has a queue that drains as long as --queue does there
+    #[arg(long, value_name = "RATES")]
+    near_rates: Option<Rates>,
     /// Largest packet, in bytes of IP
     #[arg(long, default_value = "1500", value_parser = clap::value_parser!(u32).range(MTU))]
     mtu: u32,
@@ -178,6 +184,7 @@ impl PathArgs {
             coalesce: self.coalesce.clone().unwrap_or_default(),
             tick: self.tick.clone().unwrap_or_default(),
             down: self.down.clone().unwrap_or_default(),
+            near_rates: self.near_rates.clone().unwrap_or_default(),
         }
     }
 }
@@ -267,6 +274,7 @@ mod tests {
             ("--jitter-overtakes", "--jitter"),
             ("--mtu 1000", "1280"),
             ("--down 5s", "is not an outage such as"),
+            ("--near-rates 60mbit,0", "'0' is not a rate"),
             ("--delay near:1ms,near:2ms", "names one side twice"),
         ] {
             let error = spec(flags).expect_err(flags);
