@@ -171,6 +171,11 @@ impl Bottlenecks {
         }
     }
 
+    /// Whether somebody is behind this one, or was of late.
+    pub(crate) fn is_known(&self, number: u32) -> bool {
+        number == 0 || self.senders.iter().any(|sender| sender.number == number)
+    }
+
     fn sender(&self, owner: usize) -> Option<&Sender> {
         self.place(owner).ok().map(|n| &self.senders[n])
     }

@@ -76,8 +76,8 @@ impl Sharing {
         of_ring.into_iter().zip(of_lines).map(smaller).collect()
     }
 
-    /// Takes what lone senders show at `now`, by their owner's numbers; `has_waited` if the bucket that all go through kept one of them waiting since the
-    /// last look.
+    /// Takes what lone senders show at `now`, by their owner's numbers; `has_waited` if the bucket that all go through kept one of
+    /// them waiting since the last look.
     pub fn meet(&mut self, now: Instant, met: &[(usize, Met)], has_waited: bool) {
         self.meeting.observe(&mut self.ring, now, met, has_waited);
     }
@@ -90,24 +90,16 @@ impl Sharing {
 
     /// Parts of what the device takes that hands over one by one, for those behind it.
     fn share_ring(&mut self, now: Instant, claims: &[Claim]) -> Vec<Option<u64>> {
-        let Some(rtt) = claims.iter().filter(|claim| claim.handed.is_some()).map(|claim| claim.rtt).max()
-        else {
-            return vec![None; claims.len()];
-        };
         let is_behind = |claim: &Claim| claim.handed.is_some();
+        let behind = || claims.iter().filter(|claim| is_behind(claim));
+        let Some(rtt) = behind().map(|claim| claim.rtt).max() else { return vec![None; claims.len()] };
         let counted = counted(claims, is_behind);
-        let handed = || claims.iter().filter_map(|claim| claim.handed);
         self.ring.observe(&Seen {
             now,
             arrived_bytes_per_s: sum(&counted),
             rtt,
-            waits: claims
-                .iter()
-                .filter(|claim| is_behind(claim))
-                .map(|claim| claim.waits)
-                .min()
-                .unwrap_or_default(),
-            has_refused: handed().any(|handed| handed.is_refused),
+            waits: behind().map(|claim| claim.waits).min().unwrap_or_default(),
+            has_refused: behind().filter_map(|claim| claim.handed).any(|handed| handed.is_refused),
         });
         let Some(taken) = self.ring.bytes_per_s() else { return vec![None; claims.len()] };
         let parts = parts(taken, &counted, Counted::left_of_ring);
@@ -117,9 +109,11 @@ impl Sharing {
             parts.into_iter().zip(&counted).map(|(part, sender)| sender.of_ring(part)),
         )
     }
+
+    /// Parts of the lines, each for those behind it.
     fn share_lines(&mut self, now: Instant, claims: &[Claim]) -> Vec<Option<u64>> {
         let behind = self.bottlenecks.observe(now, claims);
-        self.lines.retain(|(number, _)| behind.contains(number));
+        self.lines.retain(|(number, _)| self.bottlenecks.is_known(*number));
         let mut parts = vec![None; claims.len()];
         let mut numbers = behind.clone();
         numbers.sort_unstable();
