@@ -4,7 +4,7 @@
 //! is that queue a reason to slow down, nor is what arrives the line. They may learn of it late: so for some rounds one that
 //! grows no more keeps to what it has, and after those it has a slower line of its own, until it has grown all the same.
 
-/// Who has less than so many percent of its part is one: that is not who is let grow to twice what it has (`sharing/share.rs`),
+/// Who has less than so many percent of its part is one: that is not who is let grow to twice what it has (`sharing/parts.rs`),
 /// unless its rate falls.
 const BEGINS_PERCENT: u64 = 40;
 /// And it may have lost that again who once had so many.

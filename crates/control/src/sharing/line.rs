@@ -32,11 +32,10 @@ impl Line {
     /// Takes what the senders claim at `now`; what each may send at most, in the same order. `None` for all while
     /// there is nothing to share.
     pub(crate) fn share(&mut self, now: Instant, claims: &[Claim]) -> Vec<Option<u64>> {
-        if now >= self.slot_ends + SLOT * SLOTS as u32 {
-            self.carried = MaxFilter::new();
-        }
         if now >= self.slot_ends {
-            self.carried.advance();
+            // All may have rested for some.
+            let over = 1 + now.since(self.slot_ends).as_nanos() / SLOT.as_nanos();
+            (0..over.min(SLOTS as u128)).for_each(|_| self.carried.advance());
             self.slot_ends = now + SLOT;
         }
         let counted = counted(claims, |_| true);

@@ -1,4 +1,4 @@
-//! What the connections of a target's sessions claim of one line, and the parts that they get. A session has its weight
+//! What the connections of a target's sessions claim of their lines, and the parts that they get. A session has its weight
 //! however many connections it has: those that claim share it, and others that do nothing take nothing of it.
 
 use control::{Claim, Sharing};
