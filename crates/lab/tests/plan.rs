@@ -381,9 +381,19 @@ fn cells_that_nobody_can_run() {
     check(
         "rate = \"1gbit\"",
         &own("2gbit"),
+        &["6: near_rates come to 2gbit, expected no more than the rate of 1gbit in all; give a larger rate"],
+    );
+    check(
+        "rate = \"1gbit\"",
+        &own("60mbit,20mbit"),
         &[
-            "6: near_rates come to 2gbit, expected no more than the line in front of them, whose rate is 1gbit",
+            "6: near_rates gives 2, expected one for each near host, 1 in all, those of competing traffic included",
         ],
+    );
+    check(
+        "rate = \"1gbit\"",
+        &format!("{}\nring = 256", own("1gbit")),
+        &["6: a ring empties at the rate of one line, and near_rates make several; leave one of the two out"],
     );
 }
 

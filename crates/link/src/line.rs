@@ -61,7 +61,8 @@ pub struct Line {
     pub own: Own,
 }
 
-/// Lines that the hosts of the near end have to themselves, behind one that carries what all of them do.
+/// Lines that the hosts of the near end have to themselves, instead of one that all share. What they have in common carries what
+/// all of them do, so that nothing waits there.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Own {
     /// Their rates, from the first host on; none if all share the line. Together no more than its rate.
@@ -127,6 +128,11 @@ impl Line {
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 
+    /// Bytes that may wait for the slowest wire on it.
+    pub fn least_queue_bytes(&self) -> u64 {
+        self.part_of(self.shape.queue_bytes, self.slowest())
+    }
+
     /// The rate of the slowest wire on it.
     fn slowest(&self) -> BitRate {
         self.own.rates.iter().copied().min().unwrap_or(self.shape.rate)
@@ -143,7 +149,7 @@ impl Line {
     /// Whether what happens is meant for packets of MTU size, so that super-packets of this many bytes must be cut first. In
     /// a short queue they would be too coarse: what does not fit is dropped whole.
     fn wants_single_packets(&self, super_packet_bytes: u64) -> bool {
-        self.part_of(self.shape.queue_bytes, self.slowest()) < QUEUE_LEAST * super_packet_bytes
+        self.least_queue_bytes() < QUEUE_LEAST * super_packet_bytes
             || self.queue_packets.is_some()
             || self.loss.is_some()
             || self.reorder.is_some()

@@ -108,23 +108,35 @@ pub enum WanError {
         found: u8,
     },
     /// Not every near host has a line of its own.
-    #[error("--near-rates names {rates} of them, expected one for each near host, {hosts} in all")]
+    #[error(
+        "--near-rates gives {rates} of them, expected one for each near host, {hosts} in all: that of COMMAND and one for each --near"
+    )]
     NearRates {
         /// How many rates were given.
         rates: usize,
         /// How many near hosts there are.
         hosts: u8,
     },
-    /// Lines of their own that carry more than the one in front of them.
+    /// Lines of their own that carry more than what they have in common.
     #[error(
-        "--near-rates come to {together}, expected no more than the line in front of them, whose --rate is {rate}; \
-         give a larger --rate"
+        "--near-rates come to {together}, expected no more than the --rate of {rate} in all; give a larger --rate"
     )]
     NearRatesTogether {
         /// What they come to.
         together: BitRate,
-        /// What is in front of them.
+        /// What may be carried in all.
         rate: BitRate,
+    },
+    /// A line of its own whose queue has no room for a packet.
+    #[error(
+        "the queue of the slowest of --near-rates, whose part of --queue is as its part of --rate, is {queue_bytes} bytes, expected \
+         {packet_bytes} for a packet at least; give a larger --queue"
+    )]
+    NearQueue {
+        /// What it holds.
+        queue_bytes: u64,
+        /// What a packet takes.
+        packet_bytes: u64,
     },
     /// A device's ring empties at the rate of one line.
     #[error("--ring with --near-rates: a ring empties at the rate of one line; leave one of the two out")]

@@ -29,7 +29,7 @@ pub struct Spec {
     pub buffers: Buffers,
     /// The hosts have no IPv4 addresses.
     pub only_ipv6: bool,
-    /// Hosts at the near end, which share its line; 1 to 16.
+    /// Hosts at the near end, which share its line unless they have their own; 1 to 16.
     pub near_hosts: u8,
     /// Hosts at the far end.
     pub far_hosts: u8,
@@ -157,6 +157,10 @@ impl Spec {
             if together > rate {
                 return Err(WanError::NearRatesTogether { together, rate });
             }
+            let (queue_bytes, packet_bytes) = (line.least_queue_bytes(), self.packet_bytes());
+            if line.queue_packets.is_none() && queue_bytes < packet_bytes {
+                return Err(WanError::NearQueue { queue_bytes, packet_bytes });
+            }
             if self.ring_packets.is_some() {
                 return Err(WanError::RingOfLines);
             }
@@ -226,19 +230,17 @@ mod tests {
     #[test]
     fn lines_of_their_own_are_one_for_each_and_no_more_than_the_one_in_front() {
         let said = |mbits: &[u64], ring_packets| {
-            let mut spec = Spec::new(Duration::from_millis(8), BitRate(100_000_000), None, 1500);
+            let queue_bytes = Some(if mbits == [90, 10] { 15_379 } else { 15_380 });
+            let mut spec = Spec::new(Duration::from_millis(8), BitRate(100_000_000), queue_bytes, 1500);
             (spec.near_hosts, spec.ring_packets) = (2, ring_packets);
             spec.far.own.rates = mbits.iter().map(|mbit| BitRate(mbit * 1_000_000)).collect();
             spec.check().map_err(|error| error.to_string())
         };
-        assert_eq!(said(&[60, 40], None), Ok(()));
+        assert_eq!((said(&[60, 40], None), said(&[90, 9], None)), (Ok(()), Ok(())));
         for (mbits, ring, part) in [
-            (&[60][..], None, "--near-rates names 1 of them, expected one for each near host, 2 in all"),
-            (
-                &[60, 41],
-                None,
-                "come to 101mbit, expected no more than the line in front of them, whose --rate is 100mbit",
-            ),
+            (&[60][..], None, "--near-rates gives 1 of them, expected one for each near host, 2 in all"),
+            (&[60, 41], None, "come to 101mbit, expected no more than the --rate of 100mbit in all"),
+            (&[90, 10], None, "is 1537 bytes, expected 1538 for a packet at least"),
             (&[60, 40], Some(256), "--ring with --near-rates"),
         ] {
             let text = said(mbits, ring).expect_err(part);

@@ -104,6 +104,27 @@ fn a_full_line_is_shared() {
 }
 
 #[test]
+fn each_near_host_may_have_a_line_to_itself() {
+    need!(path::available(), skip::program("ping"));
+    let _turn = path::turn();
+    let ping = "ping -q -c 3 -i 0.1 -W 10 -s 1184";
+    let named = format!("{ping} {FAR} | sed s/^/$FARLUN_HOST:/ >&2");
+    let flags = format!("--json --rate 150kbit --near-rates 50kbit,100kbit --near '{named}'");
+    let finished = run(&mut wan(&flags, &named), LIMIT).expect_code(0);
+    let fastest_ms = |host: &str| -> f64 {
+        let start = format!("{host}:rtt min/avg/max/mdev = ");
+        let line = finished.stderr.lines().find_map(|line| line.strip_prefix(&start));
+        let fastest = line.and_then(|line| line.split('/').next()?.parse().ok());
+        fastest.unwrap_or_else(|| panic!("{host}: {finished:#?}"))
+    };
+    // An echo takes 1250 bytes on the wire, there and back.
+    let (near, near2) = (fastest_ms("near"), fastest_ms("near2"));
+    assert!(near >= 400.0 && (200.0..near).contains(&near2), "{near} {near2}");
+    let shown = &finished.json()["path"]["near_rates_bits_per_s"];
+    assert_eq!(*shown, serde_json::json!([50_000, 100_000]), "{finished:#?}");
+}
+
+#[test]
 fn another_command_that_fails_is_told_and_one_that_never_ends_is_ended() {
     need!(path::available());
     let _turn = path::turn();
@@ -127,6 +148,10 @@ fn mistakes_are_named() {
     for (flags, said) in [
         (many.as_str(), "17 near hosts, expected at most 16"),
         ("--host --far true", "cannot be used with"),
+        ("--near-rates 60mbit --near true", "gives 1 of them, expected one for each near host, 2 in all"),
+        ("--near-rates 2gbit", "come to 2gbit, expected no more than the --rate of 1gbit in all"),
+        ("--near-rates 60mbit --ring 256", "a ring empties at the rate of one line"),
+        ("--near-rates 60mbit,0", "'0' is not a rate such as"),
         ("--device tap", "'tap' is no device; there are auto, tun and veth"),
     ] {
         run(&mut wan(flags, "true"), LIMIT).expect_code(2).expect_said(said);

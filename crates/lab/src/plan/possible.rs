@@ -84,11 +84,11 @@ fn lines_of_their_own(cell: &Cell, near_hosts: u32) -> Option<String> {
     match rates.len() {
         0 => None,
         rates if rates as u32 != near_hosts => Some(format!(
-            "{} has {near_hosts} near hosts, competing traffic included, and near_rates are {rates}; each needs one",
-            cell.words()
+            "near_rates gives {rates}, expected one for each near host, {near_hosts} in all, those of competing traffic included"
         )),
-        _ if together > rate => Some(format!(
-            "near_rates come to {together}, expected no more than the line in front of them, whose rate is {rate}"
+        // Whether they fit a rate that is found shows then.
+        _ if together > rate && cell.path.found_rate.is_none() => Some(format!(
+            "near_rates come to {together}, expected no more than the rate of {rate} in all; give a larger rate"
         )),
         _ if cell.path.faults.contains_key("ring") => Some(
             "a ring empties at the rate of one line, and near_rates make several; leave one of the two out"

@@ -69,8 +69,8 @@ pub(super) struct PathArgs {
     /// 30 s), several with commas
     #[arg(long, value_name = "VALUE")]
     down: Option<Both<Schedule>>,
-    /// Rates of lines that the near hosts have to themselves, near's first: 60mbit,20mbit. All of them go through the line
-    /// of --rate, each has a queue that drains as long as --queue does there
+    /// Rates of lines that the near hosts have to themselves, near's first, instead of one that all share: 60mbit,20mbit. No more
+    /// than --rate in all; each has a queue that drains for as long as --queue does at --rate
     #[arg(long, value_name = "RATES")]
     near_rates: Option<Rates>,
     /// Largest packet, in bytes of IP
