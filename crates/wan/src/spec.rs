@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn lines_of_their_own_are_one_for_each_and_no_more_than_the_one_in_front() {
         let said = |mbits: &[u64], ring_packets| {
-            let queue_bytes = Some(if mbits == [90, 10] { 15_379 } else { 15_380 });
+            let queue_bytes = Some(if mbits == [90, 10] { 15_379 } else { 17_090 });
             let mut spec = Spec::new(Duration::from_millis(8), BitRate(100_000_000), queue_bytes, 1500);
             (spec.near_hosts, spec.ring_packets) = (2, ring_packets);
             spec.far.own.rates = mbits.iter().map(|mbit| BitRate(mbit * 1_000_000)).collect();
