@@ -10,6 +10,23 @@ use core::time::Duration;
 use event::{CongestionState, Instant};
 
 use crate::policy::Observation;
+use crate::sharing::share::Claim;
+
+/// A line of 1 Gb/s, in bytes of payload per second, and its round trip.
+pub(crate) const LINE: u64 = 117_000_000;
+pub(crate) const RTT: Duration = Duration::from_millis(16);
+
+/// One in bulk on it, in whose queue packets stand.
+pub(crate) fn claim(weight: u32, rate_bytes_per_s: u64) -> Claim {
+    Claim {
+        weight,
+        rate_bytes_per_s: Some(rate_bytes_per_s),
+        rtt: RTT,
+        has_queue: true,
+        had_queue: true,
+        ..Claim::default()
+    }
+}
 
 /// A connection over which nothing has happened.
 pub(crate) const QUIET: Observation = Observation {

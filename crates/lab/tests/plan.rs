@@ -392,6 +392,14 @@ fn cells_that_nobody_can_run() {
     );
     check(
         "rate = \"1gbit\"",
+        &format!("{}\nqueue = \"2KB\"", own("500mbit")),
+        &[
+            "6: the queue of the slowest of near_rates, whose part of queue is as its part of rate, is 1000 bytes, expected \
+             1538 for a packet at least; give a larger queue",
+        ],
+    );
+    check(
+        "rate = \"1gbit\"",
         &format!("{}\nring = 256", own("1gbit")),
         &["6: a ring empties at the rate of one line, and near_rates make several; leave one of the two out"],
     );

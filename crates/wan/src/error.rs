@@ -109,7 +109,7 @@ pub enum WanError {
     },
     /// Not every near host has a line of its own.
     #[error(
-        "--near-rates gives {rates} of them, expected one for each near host, {hosts} in all: that of COMMAND and one for each --near"
+        "--near-rates: {rates} given, expected one for each near host, {hosts} in all: that of COMMAND and one for each --near"
     )]
     NearRates {
         /// How many rates were given.

@@ -238,7 +238,7 @@ mod tests {
         };
         assert_eq!((said(&[60, 40], None), said(&[90, 9], None)), (Ok(()), Ok(())));
         for (mbits, ring, part) in [
-            (&[60][..], None, "--near-rates gives 1 of them, expected one for each near host, 2 in all"),
+            (&[60][..], None, "--near-rates: 1 given, expected one for each near host, 2 in all"),
             (&[60, 41], None, "come to 101mbit, expected no more than the --rate of 100mbit in all"),
             (&[90, 10], None, "is 1537 bytes, expected 1538 for a packet at least"),
             (&[60, 40], Some(256), "--ring with --near-rates"),

@@ -148,7 +148,7 @@ fn mistakes_are_named() {
     for (flags, said) in [
         (many.as_str(), "17 near hosts, expected at most 16"),
         ("--host --far true", "cannot be used with"),
-        ("--near-rates 60mbit --near true", "gives 1 of them, expected one for each near host, 2 in all"),
+        ("--near-rates 60mbit --near true", "1 given, expected one for each near host, 2 in all"),
         ("--near-rates 2gbit", "come to 2gbit, expected no more than the --rate of 1gbit in all"),
         ("--near-rates 60mbit --ring 256", "a ring empties at the rate of one line"),
         ("--near-rates 60mbit,0", "'0' is not a rate such as"),

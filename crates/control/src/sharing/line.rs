@@ -83,20 +83,7 @@ mod tests {
     use super::*;
     use crate::bulk::cap::PACED_MIN;
     use crate::sharing::share::Handed;
-
-    const LINE: u64 = 117_000_000;
-    const RTT: Duration = Duration::from_millis(16);
-
-    fn claim(weight: u32, rate_bytes_per_s: u64) -> Claim {
-        Claim {
-            weight,
-            rate_bytes_per_s: Some(rate_bytes_per_s),
-            rtt: RTT,
-            has_queue: true,
-            had_queue: true,
-            ..Claim::default()
-        }
-    }
+    use crate::testing::{LINE, RTT, claim};
 
     /// Senders that share it: each sends what its own window lets it and no more than its part; a line that has too much
     /// gives to each by what it sends.

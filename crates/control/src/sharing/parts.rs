@@ -105,20 +105,8 @@ pub(crate) fn parts(line: u64, senders: &[Counted], left_of: impl Fn(&Counted, u
 
 #[cfg(test)]
 mod tests {
-    use core::time::Duration;
-
     use super::*;
-
-    const LINE: u64 = 117_000_000;
-
-    fn claim(weight: u32, rate_bytes_per_s: u64) -> Claim {
-        Claim {
-            weight,
-            rate_bytes_per_s: Some(rate_bytes_per_s),
-            rtt: Duration::from_millis(16),
-            ..Claim::default()
-        }
-    }
+    use crate::testing::{LINE, claim};
 
     #[test]
     fn a_small_window_is_not_starved_and_the_others_have_the_rest() {

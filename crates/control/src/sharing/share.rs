@@ -147,20 +147,7 @@ pub(crate) fn queue_lasts(rtt: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const LINE: u64 = 117_000_000;
-    const RTT: Duration = Duration::from_millis(16);
-
-    fn claim(weight: u32, rate_bytes_per_s: u64) -> Claim {
-        Claim {
-            weight,
-            rate_bytes_per_s: Some(rate_bytes_per_s),
-            rtt: RTT,
-            has_queue: true,
-            had_queue: true,
-            ..Claim::default()
-        }
-    }
+    use crate::testing::{LINE, RTT, claim};
 
     /// Senders and the lines that bring them here, one round trip after another: each sends a little more than what arrives, or less
     /// while packets of its line wait; who has little of its part a quarter more.

@@ -2,7 +2,7 @@
 
 use document::{Entry, Problems, Section};
 use event::Bytes;
-use link::{MEMORY_MAX_BYTES, Shape};
+use link::{FRAMING_BYTES, MEMORY_MAX_BYTES, Shape};
 
 use super::load::{Load, LoadKind, MOST_HOSTS};
 use super::read::sections;
@@ -79,6 +79,9 @@ fn too_large(path: &Path) -> Option<(&'static [&'static str], String)> {
 /// Why a path cannot have the lines of their own that its near hosts are to have.
 fn lines_of_their_own(cell: &Cell, near_hosts: u32) -> Option<String> {
     let [line, back] = cell.path.lines();
+    let queue_bytes = line.least_queue_bytes().min(back.least_queue_bytes());
+    let packet_bytes = u64::from(cell.path.mtu_bytes + FRAMING_BYTES);
+    let has_packets = line.queue_packets.is_some() || back.queue_packets.is_some();
     let (rates, rate) = (&line.own.rates, line.shape.rate.min(back.shape.rate));
     let together = line.own.together();
     match rates.len() {
@@ -87,6 +90,10 @@ fn lines_of_their_own(cell: &Cell, near_hosts: u32) -> Option<String> {
             "near_rates gives {rates}, expected one for each near host, {near_hosts} in all, those of competing traffic included"
         )),
         // Whether they fit a rate that is found shows then.
+        _ if queue_bytes < packet_bytes && !has_packets && cell.path.found_rate.is_none() => Some(format!(
+            "the queue of the slowest of near_rates, whose part of queue is as its part of rate, is {queue_bytes} bytes, expected \
+             {packet_bytes} for a packet at least; give a larger queue"
+        )),
         _ if together > rate && cell.path.found_rate.is_none() => Some(format!(
             "near_rates come to {together}, expected no more than the rate of {rate} in all; give a larger rate"
         )),
@@ -111,7 +118,7 @@ fn impossible(cell: &Cell, plan: &Plan) -> Option<(&'static [&'static str], Stri
         return Some((&["initiators", "targets"], text));
     }
     if let Some(text) = lines_of_their_own(cell, near) {
-        return Some((&["near_rates", "initiators", "ring", "rate", "path"], text));
+        return Some((&["near_rates", "initiators", "ring", "rate", "queue", "path"], text));
     }
     all().find_map(|load| {
         let (number, block_bytes) = match &load.kind {
