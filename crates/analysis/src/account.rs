@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use event::{Direction, Fate, Packet};
-use store::tables::{self, Packets, TableError};
+use tables::{Packets, TableError};
 
 use crate::Span;
 use crate::diagram::known;
@@ -70,7 +70,7 @@ impl Way {
 #[cfg(test)]
 mod tests {
     use event::{Instant, Sink};
-    use store::tables::Recorder;
+    use tables::Recorder;
 
     use super::*;
 

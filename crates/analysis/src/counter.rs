@@ -1,7 +1,7 @@
 //! Cumulative counters, read between their samples. Values between two samples are interpolated.
 
 use event::{Host, Op};
-use store::tables::{Ios, Sockets};
+use tables::{Ios, Sockets};
 
 use crate::Span;
 

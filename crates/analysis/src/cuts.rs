@@ -3,7 +3,7 @@
 
 use event::{Cut, Look};
 use serde::Serialize;
-use store::tables::Sockets;
+use tables::Sockets;
 
 /// How often a window was cut, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -53,7 +53,7 @@ impl Cuts {
 #[cfg(test)]
 mod tests {
     use event::{Host, Instant, SocketSample};
-    use store::tables::Row;
+    use tables::Row;
 
     use super::*;
 

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use event::{Direction, Host, Op};
-use store::manifest::Load;
-use store::tables::Sockets;
+use tables::Sockets;
+use tables::manifest::Load;
 
 use crate::{Span, Spread};
 
@@ -105,7 +105,7 @@ pub fn windows(table: &Sockets, sender: Host, window: Span) -> Option<Windows> {
 #[cfg(test)]
 mod tests {
     use event::SocketSample;
-    use store::tables::Row;
+    use tables::Row;
 
     use super::*;
     use crate::sockets::tests::sample;

@@ -1,7 +1,7 @@
 //! The gist of a run: how near its loads come to the line where the path is longest, and what failed.
 
 use serde::Serialize;
-use store::manifest::Run;
+use tables::manifest::Run;
 
 use crate::CellResult;
 

@@ -6,9 +6,9 @@
 use std::path::Path;
 
 use event::{Direction, Io, Op, SocketSample};
-use store::CellDir;
-use store::manifest::{Cell, Load};
-use store::tables::{self, Ios, Sockets, TableError};
+use tables::CellDir;
+use tables::manifest::{Cell, Load};
+use tables::{Ios, Sockets, TableError};
 
 use crate::throughput::{Arrivals, window};
 
@@ -128,8 +128,8 @@ fn share(
 #[cfg(test)]
 mod tests {
     use event::Host;
-    use store::manifest::{Cpu, Window};
-    use store::tables::Writer;
+    use tables::Writer;
+    use tables::manifest::{Cpu, Window};
 
     use super::*;
     use crate::sockets::tests::sample;

@@ -2,7 +2,7 @@
 
 use event::Op;
 use serde::Serialize;
-use store::tables::Ios;
+use tables::Ios;
 
 use crate::Span;
 
@@ -79,7 +79,7 @@ pub(crate) fn percentile(sorted: &[u64], share: f64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use event::{Instant, Io};
-    use store::tables::Row;
+    use tables::Row;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use event::Fate;
 use serde::Serialize;
-use store::tables::Packets;
+use tables::Packets;
 
 use crate::latency::percentile;
 
@@ -48,7 +48,7 @@ pub fn of(packets: &Packets) -> Lateness {
 #[cfg(test)]
 mod tests {
     use event::{Direction, Instant, Packet};
-    use store::tables::Row;
+    use tables::Row;
 
     use super::*;
 

@@ -36,7 +36,7 @@ pub mod turnaround;
 
 pub use gist::{Gist, Share};
 pub use metrics::{LINE, METRICS, Metric, Metrics, Spread};
-pub use store::manifest;
+pub use tables::manifest;
 pub use tour::{CellResult, Point, Repeat, Tour, TourError};
 
 /// A moment of a series: seconds since the load began, and the value then.

@@ -1,6 +1,6 @@
 //! What limits the loads of a run, and in which of their cells: those that the same thing limits are told together.
 
-use store::RunDir;
+use tables::RunDir;
 
 use crate::doctor::{Diagnosis, Facts, Limiter, Question, judge, survey};
 use crate::{Point, TourError, tour};

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use store::manifest::{Cell, Path};
+use tables::manifest::{Cell, Path};
 
 /// Ethernet's share of every packet: header 14, check sequence 4, preamble 8, gap 12.
 pub const ETHERNET_BYTES: u32 = 38;

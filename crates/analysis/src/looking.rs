@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use event::Op;
-use store::CellDir;
-use store::manifest::Load;
-use store::tables::TableError;
+use tables::CellDir;
+use tables::TableError;
+use tables::manifest::Load;
 
 use crate::diagram::{self, Diagram, Hosts};
 use crate::layers::{self, LAYERS, Question, Stack};

@@ -30,8 +30,8 @@ pub fn ramp_s(arrivals: &Arrivals, load: Span, rtt: Duration, goodput_bits_per_s
 #[cfg(test)]
 mod tests {
     use event::Host;
-    use store::manifest::Load;
-    use store::tables::{Row, Sockets};
+    use tables::manifest::Load;
+    use tables::{Row, Sockets};
 
     use super::*;
     use crate::sockets::tests::sample;

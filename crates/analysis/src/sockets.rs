@@ -2,7 +2,7 @@
 
 use event::Host;
 use serde::Serialize;
-use store::tables::Sockets;
+use tables::Sockets;
 
 use crate::cuts::Cuts;
 use crate::{Sample, Span};
@@ -99,7 +99,7 @@ fn blocks(table: &Sockets, rows: &[usize], load: Span, callers_bytes: Option<u64
 #[cfg(test)]
 pub(crate) mod tests {
     use event::{Decided, Granted, Instant, SocketSample, Steered};
-    use store::tables::Row;
+    use tables::Row;
 
     use super::*;
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use event::{CongestionState, KernelEvent, KernelPoint};
-use store::tables::{self, KernelPoints, TableError};
+use tables::{KernelPoints, TableError};
 
 use crate::Span;
 use crate::diagram::Hosts;
@@ -48,7 +48,7 @@ impl States {
 #[cfg(test)]
 mod tests {
     use event::{Host, Instant};
-    use store::tables::Writer;
+    use tables::Writer;
 
     use super::*;
 

@@ -36,8 +36,8 @@ pub(crate) fn variation(arrivals: &Arrivals, window: Span) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use event::Host;
-    use store::manifest::Load;
-    use store::tables::{Row, Sockets};
+    use tables::manifest::Load;
+    use tables::{Row, Sockets};
 
     use super::*;
     use crate::sockets::tests::sample;

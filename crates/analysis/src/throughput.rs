@@ -6,9 +6,9 @@
 
 use event::{Direction, Host, Op};
 use serde::Serialize;
-use store::CellDir;
-use store::manifest::{Cell, Load};
-use store::tables::{Ios, Sockets, TableError};
+use tables::CellDir;
+use tables::manifest::{Cell, Load};
+use tables::{Ios, Sockets, TableError};
 
 use crate::counter::Counter;
 use crate::{Sample, Span, initiators};
@@ -153,7 +153,7 @@ fn busier(sockets: &Sockets, load: &Load) -> Host {
 #[cfg(test)]
 mod tests {
     use event::{Instant, Io};
-    use store::tables::Row;
+    use tables::Row;
 
     use super::*;
     use crate::sockets::tests::sample;

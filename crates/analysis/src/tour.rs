@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use event::{Host, Op, Packet};
 use serde::Serialize;
-use store::manifest::{self, Cell, CellEntry, Load, Wan};
-use store::tables::{self, Ios, TableError};
-use store::{CellDir, RunDir, RunError};
+use tables::manifest::{self, Cell, CellEntry, Load, Wan};
+use tables::{CellDir, RunDir, RunError};
+use tables::{Ios, TableError};
 
 use crate::compare;
 use crate::cuts::Cuts;

@@ -1,8 +1,8 @@
 //! How many round trips a request costs, and what it costs beyond the one it must.
 
 use serde::Serialize;
-use store::manifest::{Load, Path};
-use store::tables::Sockets;
+use tables::Sockets;
+use tables::manifest::{Load, Path};
 
 use crate::latency::Latency;
 use crate::line;

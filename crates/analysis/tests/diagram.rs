@@ -5,7 +5,7 @@ use std::path::Path;
 use analysis::Span;
 use analysis::diagram::{self, Diagram, Hosts, Kind};
 use event::{Direction, Fate, Host, Instant, Packet, PduKind, PduSeen, RequestId, Tcp, TcpTimes, Way};
-use store::tables::Writer;
+use tables::Writer;
 
 const MS: u64 = 1_000_000;
 /// Both initial sequence numbers are close to the end of their range.
@@ -14,7 +14,7 @@ const ISN: u32 = u32::MAX - 5_000;
 /// The hosts of a load with one at each end.
 const FIRST: Hosts = Hosts { near: 1, far: 1 };
 
-fn collect(dir: &Path, start_ns: u64, most: usize) -> Result<Option<Diagram>, store::tables::TableError> {
+fn collect(dir: &Path, start_ns: u64, most: usize) -> Result<Option<Diagram>, tables::TableError> {
     Diagram::collect(dir, &[dir.to_owned()], FIRST, start_ns, most)
 }
 

@@ -7,7 +7,7 @@ use event::{
     Direction, FarTimes, Fate, Host, Instant, Io, LayerTimes, Layers, Login, NearTimes, Op, Packet,
     RequestId, SocketSample, Tcp, TcpTimes,
 };
-use store::tables::{Row, Writer};
+use tables::{Row, Writer};
 
 const MS: u64 = 1_000_000;
 const RTT_NS: u64 = 16 * MS;

@@ -6,7 +6,7 @@ use analysis::Span;
 use analysis::diagram::Hosts;
 use analysis::gaps::{self, Cause, Drawing, Gaps, Kind, Tap};
 use event::{Direction, Fate, Instant, Packet, Sink, Tcp};
-use store::tables::Recorder;
+use tables::Recorder;
 
 const US: u64 = 1_000;
 const SECOND: u64 = 1_000_000 * US;

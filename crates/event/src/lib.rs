@@ -1,7 +1,7 @@
 //! Units of time and data, ids, one struct per traced event, and command lines without secrets.
 //!
 //! Everything here is plain data: no clock is read and nothing is written. `net` reads the clock,
-//! `store` writes the tables whose rows these structs are, `analysis` reads them back.
+//! `tables` writes the tables whose rows these structs are, `analysis` reads them back.
 
 mod command_line;
 mod cut;

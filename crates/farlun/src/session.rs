@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use initiator::{Chap, Disk, Error, Options, Url};
 use proto::login::Secret;
 use proto::params::{Digest, Wishes};
-use store::manifest::Trace;
+use tables::manifest::Trace;
 
 use crate::exit::{Exit, REFUSED};
 

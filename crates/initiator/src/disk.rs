@@ -8,7 +8,7 @@ use engine::Buffer;
 use proto::login::{Request as LoginRequest, Session};
 use proto::params::Wishes;
 use proto::peer_cpu;
-use store::manifest::Trace;
+use tables::manifest::Trace;
 use wire::scsi::{
     BlockForm, BlockLimits, Capacity10, Capacity16, Cdb, ReportLuns, StandardInquiry, UnitSerialNumber,
     VpdPage, page,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use proto::Fault;
 use proto::discovery::DiscoveryError;
 use proto::login::{LoginError, Status as LoginStatus};
-use store::tables::TableError;
+use tables::TableError;
 use wire::iscsi::{login_status, reject_reason, task_response};
 use wire::scsi::{Sense, SenseKey, Status};
 

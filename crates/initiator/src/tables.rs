@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use engine::trace::{Sampling, Tracer};
 use event::{Host, Io, Sink, SocketSample};
-use store::manifest::Trace;
-use store::tables::{Recorder, Spool, TableError};
+use tables::manifest::Trace;
+use tables::{Recorder, Spool, TableError};
 
 /// The tables, if any were asked for.
 pub(crate) struct Tables {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use control::{Decision, Monitor, Observation, Policy};
 use event::{Granted, Host, Instant, SocketSample, Steered};
-use store::tables::{Ios, Sockets};
+use tables::{Ios, Sockets};
 
 /// One connection at one end, and what its policy would have said.
 #[derive(Clone, PartialEq, Debug)]
@@ -207,7 +207,7 @@ fn observation(sample: &SocketSample) -> Observation {
 mod tests {
     use control::Choice;
     use event::{Io, Op, WindowKind, WindowNotice};
-    use store::tables::Row;
+    use tables::Row;
 
     use super::*;
 

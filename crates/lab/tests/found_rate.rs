@@ -5,8 +5,8 @@ use std::path::Path;
 
 use event::{Host, Instant, SocketSample};
 use lab::{Lab, Order, Outcome, Plan, Point, Silent, Variant};
-use store::RunDir;
-use store::tables::Writer;
+use tables::RunDir;
+use tables::Writer;
 use tempfile::TempDir;
 
 /// Its rate follows what a read carries without delay.

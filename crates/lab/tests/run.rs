@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use lab::{Lab, LabError, Order, Outcome, Plan, Progress, Silent, Step, Variant};
-use store::RunDir;
+use tables::RunDir;
 use tempfile::TempDir;
 
 const PLAN: &str = r#"
@@ -350,7 +350,7 @@ fn another_run_is_not_gone_on_with() {
         refused(&|order| order.commit = Some("1234567".to_owned())),
         "RUN: this run was begun with farlun 0.1.0, and this is farlun 0.1.0 (1234567)"
     );
-    let described = |change: &dyn Fn(&mut store::manifest::Run)| {
+    let described = |change: &dyn Fn(&mut tables::manifest::Run)| {
         let dir = RunDir::open(temp.path().join("run")).unwrap();
         let kept = dir.manifest().unwrap();
         let mut changed = kept.clone();

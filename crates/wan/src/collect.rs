@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use event::{Fate, Instant, Packet};
 use hdrhistogram::Histogram;
 use net::scheduling;
-use store::tables::{TableError, Writer};
+use tables::{TableError, Writer};
 
 use crate::connections::Connections;
 

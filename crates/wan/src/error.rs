@@ -208,7 +208,7 @@ pub enum WanError {
     Interrupted,
     /// The table of packets could not be written.
     #[error(transparent)]
-    Table(#[from] store::tables::TableError),
+    Table(#[from] tables::TableError),
     /// The list of running paths could not be read or written.
     #[error("cannot use {path}")]
     Registry {

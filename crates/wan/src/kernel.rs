@@ -15,7 +15,7 @@ use event::{CongestionState, Instant, KernelEvent, KernelPoint, Op};
 use net::tracing::{BlockKind, Happened, Point, Tracer};
 use net::{Events, Interest, Poll, Wake, scheduling};
 use serde::Serialize;
-use store::tables::Writer;
+use tables::Writer;
 
 use crate::connections::{Connection, Connections, Known};
 use crate::{HostName, Side, Spec, WanError};

@@ -12,7 +12,6 @@ use std::time::Duration;
 use e2e::{Finished, farlun, need, path, run, skip, tgtd};
 use event::Layers;
 use serde_json::Value;
-use store::tables;
 
 /// One quick run of the plan, shared by the tests of this file.
 struct Run {

@@ -116,8 +116,7 @@ fn a_session_that_is_lost_after_it_grew_is_made_again_with_as_many() {
     let said = said(at("said"));
     assert_eq!(said["reconnects"], 1, "{said}");
     assert!(fs::read(at("disk")).expect("the disk") == whole, "the disk differs from the image");
-    let logins =
-        store::tables::read::<event::Login>(&folder.path().join("tables")).expect("the table sessions");
+    let logins = tables::read::<event::Login>(&folder.path().join("tables")).expect("the table sessions");
     let all: Vec<(u64, u32)> = logins.t_ns.into_iter().zip(logins.cid).collect();
     let leading: Vec<u64> = all.iter().filter(|(_, cid)| *cid == 0).map(|(t_ns, _)| *t_ns).collect();
     // Those that a session is made with are noted at one time, those that come to it each at its own.

@@ -8,7 +8,7 @@ use e2e::path::{self, FAR, PATIENT_TCP};
 use e2e::{farlun, farlun_path, need, run, skip};
 use event::{CongestionState, Host, KernelEvent, KernelPoint, Op};
 use serde_json::Value;
-use store::tables::{self, KernelPoints};
+use tables::KernelPoints;
 
 const LIMIT: Duration = Duration::from_secs(180);
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use e2e::{farlun, need, path, run, skip};
 use event::{CongestionState, Io, KernelEvent, KernelPoint};
-use store::tables;
 
 const PLAN: &str = r#"
 name = "closely"

@@ -68,7 +68,7 @@ fn our_own_initiator_is_told_and_its_block_follows() {
         all.len()
     );
     assert!(all.iter().all(|event| *event == "0xff"), "{events:?}");
-    let io = store::tables::read::<event::Io>(folder.path()).expect("the table io");
+    let io = tables::read::<event::Io>(folder.path()).expect("the table io");
     assert_eq!(io.len_bytes[0], 1 << 20, "as it begins");
     let last = *io.len_bytes.last().expect("reads");
     assert!(last < 1 << 20 && last.is_multiple_of(512), "whole blocks of the window: {last}");
@@ -98,7 +98,7 @@ fn two_writers_are_told_their_parts() {
     wan.args(["--far", &far, "--", "bash"]).arg(&script);
     run(&mut wan, LIMIT).expect_code(0);
     for name in ["one", "other"] {
-        let table = store::tables::read::<event::SocketSample>(&folder.path().join(name));
+        let table = tables::read::<event::SocketSample>(&folder.path().join(name));
         let granted = table.expect("the table sockets").steered.granted_bytes_per_s;
         let parts: Vec<u64> = granted.into_iter().filter(|part| !matches!(*part, 0 | u64::MAX)).collect();
         assert!(!parts.is_empty(), "two bulks fill the queue of a line: {name} hears of it");

@@ -106,7 +106,7 @@ fn datagrams_keep_their_edges() {
 
 /// The connection that sent most, of all that have samples in `folder`.
 fn busiest(folder: &Path) -> Connection {
-    let table = store::tables::read::<SocketSample>(folder).expect("the table sockets");
+    let table = tables::read::<SocketSample>(folder).expect("the table sockets");
     let all = connections(&table, Span { start_ns: 0, end_ns: u64::MAX }, None);
     all.into_iter().next().expect("a connection")
 }

@@ -8,7 +8,6 @@ use e2e::{farlun, farlun_path, need, run};
 use event::{Granted, Host, SocketSample};
 use net::threshold::is_free;
 use serde_json::Value;
-use store::tables;
 
 const LIMIT: Duration = Duration::from_secs(180);
 

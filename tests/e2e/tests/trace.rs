@@ -11,7 +11,7 @@ use e2e::ours::Target;
 use e2e::relay::{Fate, Line};
 use e2e::{farlun, run};
 use event::{Host, Io, Layers, Op, PduKind, PduSeen, Way};
-use store::tables::{self, LayerColumns, Pdus};
+use tables::{LayerColumns, Pdus};
 use tempfile::TempDir;
 
 /// No run takes longer.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use e2e::path::{self, FAR};
 use e2e::{farlun, farlun_path, need, run};
 use event::{Host, Layers};
-use store::tables;
 
 const LIMIT: Duration = Duration::from_secs(180);
 const IQN: &str = "iqn.2026-11.io.farlun:turnaround";

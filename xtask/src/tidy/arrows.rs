@@ -11,16 +11,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("control", &["event"]),
     ("link", &["event", "wire"]),
     ("net", &["event"]),
-    ("store", &["event"]),
-    ("engine", &["event", "wire", "control", "net", "store"]),
-    ("target", &["event", "wire", "proto", "control", "net", "store", "engine"]),
-    ("initiator", &["event", "wire", "proto", "control", "net", "store", "engine"]),
-    ("wan", &["event", "wire", "link", "net", "store"]),
+    ("tables", &["event"]),
+    ("engine", &["event", "wire", "control", "net", "tables"]),
+    ("iscsi_target", &["event", "wire", "proto", "control", "net", "tables", "engine"]),
+    ("initiator", &["event", "wire", "proto", "control", "net", "tables", "engine"]),
+    ("wan", &["event", "wire", "link", "net", "tables"]),
     ("capture", &["event", "wire", "net"]),
-    ("analysis", &["event", "wire", "store"]),
-    ("report", &["event", "store", "analysis"]),
+    ("analysis", &["event", "wire", "tables"]),
+    ("report", &["event", "tables", "analysis"]),
     ("document", &["event"]),
-    ("lab", &["event", "document", "control", "link", "net", "store", "target", "analysis", "report"]),
+    ("lab", &["event", "document", "control", "link", "net", "tables", "iscsi_target", "analysis", "report"]),
     ("farlun", EVERYTHING),
     ("fuzz", &["event", "wire", "proto", "capture", "analysis"]),
     ("sim", &["event", "wire", "proto", "control", "link"]),
@@ -35,9 +35,9 @@ const EVERYTHING: &[&str] = &[
     "control",
     "link",
     "net",
-    "store",
+    "tables",
     "engine",
-    "target",
+    "iscsi_target",
     "initiator",
     "wan",
     "capture",
@@ -51,7 +51,7 @@ const EVERYTHING: &[&str] = &[
 const RESERVED: &[(&str, &[&str], &str)] = &[
     ("anyhow", &["farlun", "xtask"], "a library has an error enum of its own (`thiserror`)"),
     ("libc", &["net"], "system calls live in `net` behind a safe function"),
-    ("parquet", &["store"], "tables are read and written through `store`"),
+    ("parquet", &["tables"], "tables are read and written through `tables`"),
     ("clap", &["farlun"], "flags are parsed in the binary; libraries take plain structs"),
     ("indicatif", &["farlun"], "libraries report progress as numbers; the binary draws it"),
     (
@@ -111,11 +111,11 @@ mod tests {
 
     #[test]
     fn arrows_point_one_way() {
-        assert_eq!(check("target", &["event", "engine"], "engine", true), None);
-        assert_eq!(check("target", &["event"], "serde", true), None);
-        assert_eq!(check("target", &["event"], "initiator", false), None, "tests may use both ends");
-        assert!(check("engine", &["event"], "target", true).is_some());
-        assert!(check("target", &["event"], "anyhow", true).is_some());
+        assert_eq!(check("iscsi_target", &["event", "engine"], "engine", true), None);
+        assert_eq!(check("iscsi_target", &["event"], "serde", true), None);
+        assert_eq!(check("iscsi_target", &["event"], "initiator", false), None, "tests may use both ends");
+        assert!(check("engine", &["event"], "iscsi_target", true).is_some());
+        assert!(check("iscsi_target", &["event"], "anyhow", true).is_some());
         assert!(check("wan", &["event"], "libc", false).is_some(), "not in tests either");
     }
 

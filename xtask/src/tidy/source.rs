@@ -11,7 +11,7 @@ use super::lexer::code_only;
 /// A file longer than this is two files.
 const LINES_MAX: usize = 600;
 
-/// Folders with sources; `target` folders below them are passed over.
+/// Folders with sources. Below them only build folders are skipped (see [`is_build_folder`]).
 const FOLDERS: &[&str] = &["crates", "fuzz", "tests", "xtask"];
 
 /// Text banned in code (comments and strings do not count).
@@ -106,7 +106,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
         let path = entry?.path();
         if path.is_dir() {
-            if path.file_name().is_some_and(|name| name != "target") {
+            if !is_build_folder(&path) {
                 collect(&path, files)?;
             }
         } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -114,6 +114,11 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Cargo marks its build folder with this file; a source folder may have the name `target` too.
+fn is_build_folder(folder: &Path) -> bool {
+    folder.join("CACHEDIR.TAG").exists()
 }
 
 /// The rules that the file at `path`, relative to the workspace, breaks.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use event::Direction;
-use store::tables::Packets;
+use tables::Packets;
 
 /// SYN of `tcp_flags`.
 pub(super) const SYN: u32 = 2;

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use event::{Direction, Fate, Host, Packet, PduKind};
-use store::tables::{self, Packets, TableError};
+use tables::{Packets, TableError};
 
 use crate::Span;
 

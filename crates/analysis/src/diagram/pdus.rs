@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use event::{Host, PduKind, PduSeen, Way};
-use store::tables::{self, Pdus, TableError};
+use tables::{Pdus, TableError};
 
 /// A packet that leaves when its socket has taken a PDU does so within this time.
 const LEAVES_WITHIN_NS: u64 = 20_000_000;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use event::{Direction, Fate, Packet};
-use store::tables::{self, Packets, TableError};
+use tables::{Packets, TableError};
 
 use super::whole::Whole;
 use super::{Drawing, Gaps, Kind, PASSAGES_MAX, Passage, Tap};

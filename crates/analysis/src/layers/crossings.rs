@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use event::{Host, Op, RequestId};
-use store::tables::{LayerColumns, TableError};
+use tables::{LayerColumns, TableError};
 
 use super::rows::{id_of, walk};
 use super::sampling::Sampling;

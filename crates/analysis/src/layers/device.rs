@@ -8,7 +8,7 @@ use std::path::Path;
 
 use event::{KernelEvent, KernelPoint, Op};
 use serde::Serialize;
-use store::tables::{self, KernelPoints, TableError};
+use tables::{KernelPoints, TableError};
 
 use super::Question;
 use super::flight::{self, Flight, Scope};
@@ -109,7 +109,7 @@ fn look(device: u32, passes: &[Pass], scope: Scope) -> DeviceFlight {
 #[cfg(test)]
 mod tests {
     use event::Instant;
-    use store::tables::Writer;
+    use tables::Writer;
 
     use super::*;
 

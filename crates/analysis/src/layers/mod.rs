@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 use event::{Host, Layers};
 use serde::Serialize;
-use store::tables::{self, TableError};
+use tables::TableError;
 
 use crate::Span;
 use crate::clock::ClockOffset;

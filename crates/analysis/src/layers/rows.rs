@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use event::{Host, Layers, RequestId};
-use store::tables::{self, LayerColumns, TableError};
+use tables::{LayerColumns, TableError};
 
 use super::layer::Layer;
 use super::passage::{Pass, Passage};

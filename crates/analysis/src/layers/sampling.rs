@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use event::{Host, Layers};
-use store::tables::{self, TableError};
+use tables::TableError;
 
 /// One request in so many counts, at each end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

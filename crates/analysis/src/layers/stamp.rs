@@ -1,7 +1,7 @@
 //! The hand-overs of a request that the table `layers` has a time for, in the order of the path.
 
 use event::Host;
-use store::tables::LayerColumns;
+use tables::LayerColumns;
 
 /// One hand-over. The column of the table is its name and `_t_ns`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use event::{Host, RequestId};
-use store::tables::{LayerColumns, TableError};
+use tables::{LayerColumns, TableError};
 
 use super::Question;
 use super::crossings::Crossings;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use event::{FarTimes, Host, Instant, LayerTimes, Layers, NearTimes, Op, RequestId, Sink, TcpTimes};
-use store::tables::{Spool, Writer};
+use tables::{Spool, Writer};
 
 /// What is offered, and what the layers let through.
 #[derive(Clone, Copy)]

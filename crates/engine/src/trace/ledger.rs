@@ -331,7 +331,7 @@ mod tests {
     use std::path::Path;
 
     use event::{Host, NearTimes, Op};
-    use store::tables::{self, LayerColumns, Pdus};
+    use tables::{LayerColumns, Pdus};
     use wire::iscsi::{BHS_LEN, Bhs};
 
     use super::*;

@@ -11,8 +11,8 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use event::{Host, LayerTimes, Layers, Login, PduSeen, Sink};
-use store::manifest::Trace;
-use store::tables::{Recorder, Spool, TableError};
+use tables::manifest::Trace;
+use tables::{Recorder, Spool, TableError};
 
 pub use ledger::{Ledger, Place};
 

@@ -7,7 +7,7 @@ use clap::Args;
 use event::{Bytes, Op, format_delay, parse_delay};
 use initiator::{Disk, Load, Options, Outcome, Progress, Shape};
 use net::clock;
-use store::manifest::{Cpu, Latency, Load as LoadDocument, Trace};
+use tables::manifest::{Cpu, Latency, Load as LoadDocument, Trace};
 
 use crate::exit::{DONE, Exit};
 use crate::session::{BulkArgs, close, connections_words, failed, open_many, time_bar};

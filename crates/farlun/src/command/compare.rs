@@ -6,7 +6,7 @@ use analysis::Tour;
 use analysis::compare::Comparison;
 use report::compare;
 use report::terminal::Colour;
-use store::{RunDir, RunError};
+use tables::{RunDir, RunError};
 
 use crate::exit::{self, Exit};
 use crate::output;

@@ -7,8 +7,8 @@ use control::{Choice, Decision};
 use event::{Host, Instant, Io, SocketSample, parse_delay};
 use lab::replay::{self, Agreement, Outstanding, Replayed, Step};
 use serde_json::{Value, json};
-use store::tables::{self, TableError};
-use store::{RunDir, RunError};
+use tables::TableError;
+use tables::{RunDir, RunError};
 
 use crate::exit::{self, Exit};
 

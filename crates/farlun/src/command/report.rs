@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use analysis::Tour;
 use report::terminal::{self, Colour};
-use store::{RunDir, RunError};
+use tables::{RunDir, RunError};
 
 use crate::exit::{self, Exit};
 
@@ -35,7 +35,7 @@ pub(crate) fn run(args: ReportArgs) -> anyhow::Result<u8> {
     let mut words = ["farlun", "report", &path.to_string_lossy()].map(str::to_owned).to_vec();
     words.extend(request.into_iter().flat_map(|cmd_sn| ["--request".to_owned(), cmd_sn.to_string()]));
     let rebuild = lab::quoted(&words);
-    let page = dir.write(store::REPORT_FILE, report::html(&tour, &rebuild).as_bytes())?;
+    let page = dir.write(tables::REPORT_FILE, report::html(&tour, &rebuild).as_bytes())?;
     if json {
         say!("{}", serde_json::json!({"report": page, "result": tour}));
     } else {

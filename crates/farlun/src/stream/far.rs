@@ -12,7 +12,7 @@ use std::time::Duration;
 use engine::Pacing;
 use event::{Host, Instant, SocketSample};
 use net::{EndSignals, Events, Interest, Poll, clock, tcp};
-use store::tables::Recorder;
+use tables::Recorder;
 
 use super::flow::{Flow, Role, Setup};
 use super::inlet::Inlet;

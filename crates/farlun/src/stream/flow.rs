@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::{Course, Moved, Pacing, SAMPLE_EVERY, Service, Steering, Turn, Work, socket_sample};
 use event::{Host, Instant, Sink, SocketSample, Steered};
 use net::{EndSignals, Interest, Poll, Ready, TcpInfo, clock, tcp_info};
-use store::tables::Recorder;
+use tables::Recorder;
 
 use super::account::Account;
 use super::history::{History, Moment};

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use event::SocketSample;
 use net::scheduling;
-use store::tables::Recorder;
+use tables::Recorder;
 
 pub(crate) use far::{Far, serve};
 pub(crate) use flow::Progress;

@@ -12,7 +12,7 @@ use engine::Pacing;
 use event::{BitRate, Host, SocketSample};
 use initiator::Options;
 use net::{clock, random, tcp_info};
-use store::tables::Recorder;
+use tables::Recorder;
 
 use super::ceiling::Prospect;
 use super::flow::{Flow, Outcome, Role, Setup};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use event::Bytes;
 use serde::Serialize;
-use store::manifest::{Cpu, Load};
+use tables::manifest::{Cpu, Load};
 
 use super::Order;
 use super::account::End;

@@ -19,7 +19,7 @@ use net::{Poll, Ready, clock};
 use proto::initiator::Function;
 use proto::login::Session as Kind;
 use proto::notification::Notification;
-use store::manifest::Trace;
+use tables::manifest::Trace;
 use wire::iscsi::Lun;
 
 use crate::approach::{Arrived, Destination};

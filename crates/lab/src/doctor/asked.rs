@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use analysis::doctor::{Diagnosis, Question, judge, survey};
-use store::manifest::Cell;
+use tables::manifest::Cell;
 
 use crate::run::LabError;
 

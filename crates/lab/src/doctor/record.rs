@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use analysis::Tour;
 use analysis::doctor::Diagnosis;
 use serde_json::{Value, json};
-use store::RunDir;
-use store::manifest::{Cell, CellEntry, Run, Window};
+use tables::RunDir;
+use tables::manifest::{Cell, CellEntry, Run, Window};
 
 use super::asked::asked;
 use crate::run::LabError;
@@ -90,7 +90,7 @@ impl Record {
     pub fn finish(self) -> Result<PathBuf, LabError> {
         let tour = Tour::collect(&self.dir)?;
         let words = ["farlun".to_owned(), "report".to_owned(), self.dir.path().display().to_string()];
-        Ok(self.dir.write(store::REPORT_FILE, report::html(&tour, &crate::quoted(&words)).as_bytes())?)
+        Ok(self.dir.write(tables::REPORT_FILE, report::html(&tour, &crate::quoted(&words)).as_bytes())?)
     }
 }
 

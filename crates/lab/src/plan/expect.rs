@@ -2,7 +2,7 @@
 
 use analysis::LINE;
 use analysis::interval::PAIRS_MIN;
-use store::manifest::Comparison;
+use tables::manifest::Comparison;
 
 use super::Plan;
 use super::dimension::Dimension;

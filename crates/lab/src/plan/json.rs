@@ -116,7 +116,7 @@ fn target(target: &Target) -> Value {
     if let Some(digest) = target.digest {
         json["digest"] = json!(digest);
     }
-    if target.compat != target::Compat::default() {
+    if target.compat != iscsi_target::Compat::default() {
         json["compat"] = json!(target.compat.to_string());
     }
     json

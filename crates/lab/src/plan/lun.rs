@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use document::{Problems, Scalar, Section};
-use target::lun::{LunSpec, Source};
+use iscsi_target::lun::{LunSpec, Source};
 
 /// The kinds of LUN, and the one key each of them needs besides `kind`; a file may have a size instead.
 const KINDS: &[(&str, &str)] = &[("memory", "size"), ("null", "size"), ("file", "path"), ("block", "path")];
@@ -112,7 +112,7 @@ impl Lun {
 
     fn has_chances(&self) -> bool {
         let options = &self.spec.options;
-        !options.faults.is_empty() || options.delays != target::backend::Delays::default()
+        !options.faults.is_empty() || options.delays != iscsi_target::backend::Delays::default()
     }
 }
 
@@ -128,7 +128,7 @@ fn source(kind: &str, key: &str, value: &Scalar) -> Result<LunSpec, String> {
         "path" => value.text()?.replace(',', ",,"),
         _ => format!("{}B", blocks(value)?),
     };
-    format!("{kind}:{place}").parse().map_err(|error: target::lun::SpecError| error.to_string())
+    format!("{kind}:{place}").parse().map_err(|error: iscsi_target::lun::SpecError| error.to_string())
 }
 
 /// Options that are a word alone are written as true or false.

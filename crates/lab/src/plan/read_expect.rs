@@ -3,7 +3,7 @@
 use analysis::interval::PAIRS_MIN;
 use analysis::{LINE, METRICS, Metric};
 use document::{Entry, Problems, Scalar, Section, instead};
-use store::manifest::Comparison;
+use tables::manifest::Comparison;
 
 use super::Plan;
 use super::dimension::Dimension;

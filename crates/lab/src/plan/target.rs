@@ -1,7 +1,7 @@
 //! The `[target]` of a plan: how the far hosts serve their LUNs.
 
 use document::Scalar;
-use target::Compat;
+use iscsi_target::Compat;
 
 /// Options of every `farlun target` of a run.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

@@ -2,7 +2,7 @@
 
 use analysis::interval::{PAIRS_MIN, lower_95};
 use analysis::{LINE, Metrics};
-use store::manifest::{Check, Comparison};
+use tables::manifest::{Check, Comparison};
 
 use crate::plan::{Expect, Interval, MetricName, Plan, Point, Shape};
 

@@ -57,7 +57,7 @@ pub enum LabError {
     Replaced(PathBuf),
     /// A table could not be read back.
     #[error(transparent)]
-    Table(#[from] store::tables::TableError),
+    Table(#[from] tables::TableError),
     /// A load left no tables.
     #[error("{0}: no request was recorded there; measure for longer")]
     Nothing(PathBuf),
@@ -74,14 +74,14 @@ pub enum LabError {
     },
     /// A manifest does not read or does not write.
     #[error(transparent)]
-    Manifest(store::RunError),
+    Manifest(tables::RunError),
 }
 
-impl From<store::RunError> for LabError {
-    fn from(error: store::RunError) -> LabError {
+impl From<tables::RunError> for LabError {
+    fn from(error: tables::RunError) -> LabError {
         match error {
-            store::RunError::File { path, source } => LabError::File { path, source },
-            store::RunError::Exists { path } => LabError::Begun(path),
+            tables::RunError::File { path, source } => LabError::File { path, source },
+            tables::RunError::Exists { path } => LabError::Begun(path),
             other => LabError::Manifest(other),
         }
     }

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use analysis::throughput;
-use store::RunDir;
-use store::manifest::Run;
+use tables::RunDir;
+use tables::manifest::Run;
 
 use super::LabError;
 use crate::plan::{Cell, FoundRate, Point};

@@ -30,8 +30,8 @@ use std::time::{Duration, Instant, SystemTime};
 use analysis::Tour;
 use net::EndSignals;
 use serde_json::json;
-use store::RunDir;
-use store::manifest::{CellEntry, Run};
+use tables::RunDir;
+use tables::manifest::{CellEntry, Run};
 
 use crate::doctor;
 use crate::plan::{Cell, Need, Plan};
@@ -347,7 +347,7 @@ impl Session<'_> {
         let path = self.order.out.display().to_string();
         let rebuild = quoted(&["farlun".to_owned(), "report".to_owned(), path]);
         let page = report::html(&tour, &rebuild);
-        let report_path = self.dir.write(store::REPORT_FILE, page.as_bytes())?;
+        let report_path = self.dir.write(tables::REPORT_FILE, page.as_bytes())?;
         Ok(Outcome { tour, report_path, invalid, failed, stopped, cases: None })
     }
 

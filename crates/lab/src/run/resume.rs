@@ -9,8 +9,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use store::RunDir;
-use store::manifest::Run;
+use tables::RunDir;
+use tables::manifest::Run;
 
 use super::lock::Lock;
 use super::{LabError, Order, verdict};
@@ -40,7 +40,7 @@ pub(super) fn place(order: &Order) -> Result<Place, LabError> {
         // What is not there is made; what cannot be read cannot be made either, and that says why.
         Err(_) => Vec::new(),
     };
-    let begun = inside.iter().any(|name| name == store::RUN_FILE);
+    let begun = inside.iter().any(|name| name == tables::RUN_FILE);
     let just_begun = inside.iter().all(|name| BEGINNING.iter().any(|known| name == known));
     if !inside.is_empty() && !(order.resume && (begun || just_begun)) {
         return Err(match begun {

@@ -1,6 +1,6 @@
 //! One cell by itself, for those who decide by what came of it what to run next.
 
-use store::manifest::{self, Window};
+use tables::manifest::{self, Window};
 
 use super::child::{self, Ended};
 use super::command::Parts;

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use store::tables;
 
 use crate::plan::{Load, LoadKind};
 

@@ -9,9 +9,9 @@ use event::{
     PduSeen, RequestId, Tcp, TcpTimes, Way,
 };
 use serde_json::json;
-use store::RunDir;
-use store::manifest::{Cell, CellEntry, Run};
-use store::tables::Writer;
+use tables::RunDir;
+use tables::Writer;
+use tables::manifest::{Cell, CellEntry, Run};
 
 const MS: u64 = 1_000_000;
 const START_NS: u64 = 7_000 * MS;

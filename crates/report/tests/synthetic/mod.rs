@@ -5,9 +5,9 @@ use std::path::Path;
 
 use event::{Host, Instant, Io, Op, SocketSample};
 use serde_json::{Value, json};
-use store::RunDir;
-use store::manifest::{Cell, CellEntry, Check, Comparison, Run, Window};
-use store::tables::Writer;
+use tables::RunDir;
+use tables::Writer;
+use tables::manifest::{Cell, CellEntry, Check, Comparison, Run, Window};
 
 const MS: u64 = 1_000_000;
 const GOODPUT_BYTES_PER_S: f64 = 1e9 / 8.0 * 1448.0 / 1538.0;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use event::{BitRate, Direction, Fate};
 use net::clock;
 use net::stamps::{Stamp, StampedSocket};
-use store::tables::Packets;
+use tables::Packets;
 
 use super::Effort;
 use super::check::Checks;

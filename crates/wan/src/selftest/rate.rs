@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use event::{BitRate, Fate, format_delay};
 use net::clock;
-use store::tables::Packets;
+use tables::Packets;
 
 use super::Effort;
 use super::check::Checks;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use event::{Instant, Packet};
 use net::{clock, tcp};
-use store::tables::{self, Packets};
+use tables::Packets;
 use tempfile::TempDir;
 
 use crate::collect::Traffic;

@@ -47,7 +47,7 @@ fn both_ends_see_every_packet_on_one_clock() {
     let frames = tshark(file.as_ref(), "frame", &fields);
 
     // The table of the same run has a row for each, with the same times but for a constant.
-    let table = store::tables::read::<Packet>(&trace).expect("a table");
+    let table = tables::read::<Packet>(&trace).expect("a table");
     let delivered = table.fate.iter().filter(|fate| **fate == Fate::Delivered).count();
     let lost = table.fate.iter().filter(|fate| **fate == Fate::Lost).count();
     assert!(lost > 0 && delivered > 3000, "{lost} lost, {delivered} delivered");
@@ -96,7 +96,7 @@ fn both_ends_see_every_packet_on_one_clock() {
     assert_eq!((&near["gaps_of"]["two_taps"], &near["gaps"]["compression"]), (&false.into(), &Value::Null));
 
     // As a table: the segments of one tap, each once.
-    let seen = store::tables::read::<Packet>(&pages).expect("a table");
+    let seen = tables::read::<Packet>(&pages).expect("a table");
     assert!(seen.fate.iter().all(|fate| *fate == Fate::Seen) && seen.ingress_t_ns == seen.egress_t_ns);
     assert_eq!(
         (seen.fate.len() as u64, &near["packets_table"]["rows"]),

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use event::{Direction, Fate, Packet};
-use store::tables::{self, Packets, TableError};
+use tables::{Packets, TableError};
 
 use super::super::facts::Facts;
 use crate::Span;

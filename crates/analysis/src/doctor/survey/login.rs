@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use event::{Host, Login};
-use store::tables::{self, Logins, TableError};
+use tables::{Logins, TableError};
 
 use super::super::facts::{Agreed, Facts};
 

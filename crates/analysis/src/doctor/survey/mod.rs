@@ -8,8 +8,8 @@ mod transport;
 use std::path::{Path, PathBuf};
 
 use event::{Host, Op};
-use store::manifest::Cell;
-use store::tables::TableError;
+use tables::TableError;
+use tables::manifest::Cell;
 
 use super::facts::Facts;
 use super::verdict::Performance;

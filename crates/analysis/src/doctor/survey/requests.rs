@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use event::{Host, Io, Layers, Op};
-use store::tables::{self, Ios, LayerColumns, TableError};
+use tables::{Ios, LayerColumns, TableError};
 
 use super::super::facts::{Facts, Outstanding};
 use super::{BEGINNING, Question};

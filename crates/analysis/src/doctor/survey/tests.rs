@@ -1,7 +1,7 @@
 //! What samples of one connection tell, in made-up ones: a hundred of them, one every 10 ms.
 
 use event::Instant;
-use store::tables::Row;
+use tables::Row;
 
 use super::*;
 

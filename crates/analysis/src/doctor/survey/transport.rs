@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use event::{CongestionState, Host, SocketSample};
-use store::tables::{self, Sockets, TableError};
+use tables::{Sockets, TableError};
 
 use super::super::facts::{Facts, Sender};
 use crate::Span;

@@ -13,7 +13,7 @@ use analysis::capture::Drawing;
 use anyhow::Context;
 use report::terminal::{self, Colour};
 use serde_json::{Value, json};
-use store::RunDir;
+use tables::RunDir;
 
 use crate::exit::{self, Exit};
 use files::{Read, Shared, Tapped};

@@ -12,7 +12,7 @@ use analysis::capture::{Capture, Listener, PacketRow};
 use anyhow::Context;
 use event::{Direction, Fate, Instant, Packet, Tcp};
 use serde::Serialize;
-use store::tables::{TableError, Writer};
+use tables::{TableError, Writer};
 
 use super::files::{Read, Tapped};
 

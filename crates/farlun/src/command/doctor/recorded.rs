@@ -8,7 +8,7 @@ use analysis::doctor::{Question, judge, survey};
 use analysis::limits::{self, Found};
 use report::terminal::Colour;
 use serde_json::{Value, json};
-use store::{RunDir, RunError};
+use tables::{RunDir, RunError};
 
 use crate::exit::{self, Exit};
 

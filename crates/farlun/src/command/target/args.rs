@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use control::Choice;
 use event::BitRate;
-use target::Compat;
+use iscsi_target::Compat;
 
 use super::address::node_name;
 use super::file::WINDOW_MAX;

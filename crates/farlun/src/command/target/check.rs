@@ -9,8 +9,8 @@ use control::Choice;
 use engine::Pacing;
 use serde_json::{Value, json};
 
-use target::lun::{Lun, LunError, LunSpec, Source, check_reservations};
-use target::{Compat, Config};
+use iscsi_target::lun::{Lun, LunError, LunSpec, Source, check_reservations};
+use iscsi_target::{Compat, Config};
 
 use super::args::TargetArgs;
 use super::settings::{Settings, SettingsError};
@@ -85,7 +85,7 @@ fn alone(config: &Config) -> Result<(), String> {
 }
 
 pub(super) fn is_in_use(error: &LunError) -> bool {
-    use target::backend::OpenError::{InUse, Locked};
+    use iscsi_target::backend::OpenError::{InUse, Locked};
 
     matches!(error, LunError::File { source: Locked { .. } | InUse { .. }, .. })
 }

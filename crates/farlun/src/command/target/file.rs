@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use control::Choice;
 use document::{Document, Entry, Problem, Problems, Scalar, Section};
 use engine::Pacing;
+use iscsi_target::Compat;
+use iscsi_target::lun::{LUNS_MAX, LunSpec};
 use proto::login::{ChapTarget, Credentials, Secret};
-use target::Compat;
-use target::lun::{LUNS_MAX, LunSpec};
 
 use super::address::{ISCSI_PORT, addresses, clash, node_name};
 use super::args::weight;

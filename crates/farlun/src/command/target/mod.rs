@@ -17,7 +17,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use serde_json::json;
 
-use target::{ServeError, Target};
+use iscsi_target::{ServeError, Target};
 
 use crate::exit::{DONE, Exit};
 use settings::Settings;

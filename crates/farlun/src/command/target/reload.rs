@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use target::{Config, Reload, Reloaded, log};
+use iscsi_target::{Config, Reload, Reloaded, log};
 
 use super::args::TargetArgs;
 use super::settings::Settings;

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use document::{Problem, lines};
 use engine::Pacing;
-use target::Config;
-use target::lun::LunSpec;
+use iscsi_target::Config;
+use iscsi_target::lun::LunSpec;
 
 use super::address::{ISCSI_PORT, addresses, clash, default_iqn, node_name};
 use super::args::TargetArgs;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use analysis::doctor::Diagnosis;
 use serde_json::json;
-use store::RunDir;
-use store::manifest::{Cell, CellEntry, Run};
+use tables::RunDir;
+use tables::manifest::{Cell, CellEntry, Run};
 
 use super::setup::Setup;
 use crate::doctor::asked::asked;

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use analysis::Tour;
 use analysis::doctor::{LIMITERS, Limiter};
 use serde_json::{Value, json};
-use store::RunDir;
-use store::manifest::Run;
+use tables::RunDir;
+use tables::manifest::Run;
 
 use self::draw::Drawn;
 use self::examine::{Examination, Examine};
@@ -60,7 +60,7 @@ pub(crate) fn run(
     let tour = Tour::collect(&dir)?;
     let path = order.out.display().to_string();
     let rebuild = crate::quoted(&["farlun".to_owned(), "report".to_owned(), path]);
-    let report_path = dir.write(store::REPORT_FILE, report::html(&tour, &rebuild).as_bytes())?;
+    let report_path = dir.write(tables::REPORT_FILE, report::html(&tour, &rebuild).as_bytes())?;
     Ok(Outcome { tour, report_path, invalid, failed, stopped, cases: Some(text) })
 }
 

@@ -1,8 +1,8 @@
 //! The cells of a run that was recorded, judged by the doctor as it is now. Nothing is run.
 
 use analysis::doctor::Diagnosis;
-use store::RunDir;
-use store::manifest::Run;
+use tables::RunDir;
+use tables::manifest::Run;
 
 use super::examine::Examine;
 use super::setup::Setup;

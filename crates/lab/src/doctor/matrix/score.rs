@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use analysis::doctor::{Diagnosis, Limiter, Performance};
 use serde::Serialize;
-use store::manifest::{Check, Comparison};
+use tables::manifest::{Check, Comparison};
 
 use super::setup::Aim;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use analysis::doctor::Limiter;
 use event::{BitRate, Op};
+use iscsi_target::lun::LunSpec;
 use serde::Serialize;
-use target::lun::LunSpec;
 
 use crate::plan::{Bench, Bursts, Cell, LoadKind, Pacing, Path};
 
@@ -270,7 +270,7 @@ fn one_of(share: f64, sizes: &[u64]) -> u64 {
     sizes[place % sizes.len()]
 }
 
-fn delays(delay: Duration) -> Option<target::backend::Delays> {
+fn delays(delay: Duration) -> Option<iscsi_target::backend::Delays> {
     let text = format!("memory:1MiB,delay={}us", delay.as_micros());
     text.parse::<LunSpec>().ok().map(|spec| spec.options.delays)
 }

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use event::Sink;
 use serde::{Deserialize, Serialize};
 
-use super::{Row, TableError, Writer};
+use crate::{Row, TableError, Writer};
 
 /// Rows handed to the thread at a time.
 const BATCH_ROWS: usize = 32 * 1024;
@@ -19,7 +19,7 @@ pub(super) const LOST_ROWS: &str = "farlun.lost_rows";
 /// Batches that may wait for the thread.
 const BATCHES_WAITING: usize = 64;
 
-/// What a [`Recorder`] or a [`super::Spool`] did.
+/// What a [`Recorder`] or a [`crate::Spool`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Written {
     /// Rows in the file.

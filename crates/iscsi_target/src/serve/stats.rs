@@ -1,6 +1,6 @@
 //! What a target did in its life.
 
-use store::manifest::Trace;
+use tables::manifest::Trace;
 
 /// Totals of a target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use event::{Host, PduKind, PduSeen, Way};
 
-use super::{Row, Visit};
+use crate::{Row, Visit};
 
 /// The table `pdus` as plain columns. A time is 0 if that did not happen or was not seen.
 #[derive(Clone, PartialEq, Debug, Default)]

@@ -5,7 +5,7 @@
 //! spool file, and come back. So a row costs no lock, no allocation and no system call, and encoding it takes
 //! nothing from what is measured. The spool has no name, so that nothing of it is left however the process ends. Where no empty batch is left, or the spool has reached
 //! [`SPOOL_MAX_BYTES`], rows are not kept but counted. Rows that come now and then are for a
-//! [`super::Recorder`].
+//! [`crate::Recorder`].
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -16,9 +16,9 @@ use std::thread::JoinHandle;
 
 use event::Sink;
 
-use super::background::LOST_ROWS;
-use super::pack::Packed;
-use super::{TableError, Writer, Written};
+use crate::background::LOST_ROWS;
+use crate::pack::Packed;
+use crate::{TableError, Writer, Written};
 
 /// What a spool may take on disk.
 pub const SPOOL_MAX_BYTES: u64 = 4 << 30;
@@ -181,7 +181,7 @@ mod tests {
     use event::{Instant, Io, Op};
 
     use super::*;
-    use crate::tables::{self, Ios, Row};
+    use crate::{Ios, Row};
 
     fn io(i: u64) -> Io {
         let at = Instant::from_nanos;
@@ -201,7 +201,7 @@ mod tests {
         }
         // All of it fits into the batches, however slow the disk is.
         assert_eq!(spool.finish().unwrap(), Written { rows: 100_003, lost_rows: 0 });
-        assert_eq!(tables::read::<Io>(dir.path()).unwrap(), expected);
+        assert_eq!(crate::read::<Io>(dir.path()).unwrap(), expected);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
@@ -213,7 +213,7 @@ mod tests {
         (0..10).for_each(|i| spool.record(&io(i)));
         spool.lose();
         assert_eq!(spool.finish().unwrap(), Written { rows: 0, lost_rows: 11 });
-        assert_eq!(tables::lost_rows(dir.path()).unwrap(), [("io".to_owned(), 11)]);
+        assert_eq!(crate::lost_rows(dir.path()).unwrap(), [("io".to_owned(), 11)]);
     }
 
     #[test]

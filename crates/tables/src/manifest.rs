@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::tables::Written;
+use crate::Written;
 
 /// `run.json`: what was run, where, and whether it counts.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]

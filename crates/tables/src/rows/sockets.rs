@@ -3,7 +3,7 @@
 use event::{CongestionState, Host, Instant, SocketSample};
 
 use super::steered::SteeredColumns;
-use super::{Row, Visit};
+use crate::{Row, Visit};
 
 /// The table `sockets` as plain columns. Counters run from the start of the connection.
 #[derive(Clone, PartialEq, Debug, Default)]

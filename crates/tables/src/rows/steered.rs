@@ -4,7 +4,7 @@
 
 use event::{Decided, Granted, Steered, WindowKind, WindowNotice};
 
-use super::Visit;
+use crate::Visit;
 
 /// The columns.
 #[derive(Clone, PartialEq, Debug, Default)]

@@ -11,9 +11,9 @@ use parquet::data_type::{ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
-use super::background::LOST_ROWS;
-use super::schema::Kind;
-use super::{Row, TableError, Visit, Word};
+use crate::background::LOST_ROWS;
+use crate::schema::Kind;
+use crate::{Row, TableError, Visit, Word};
 
 /// All rows of a table in the cell directory `dir`; an error if it has no file.
 pub fn read<R: Row>(dir: impl AsRef<Path>) -> Result<R::Columns, TableError> {
@@ -162,7 +162,7 @@ impl Decode<'_> {
         let read = || -> Result<Vec<T::T>, ParquetError> {
             let rows = usize::try_from(self.group.metadata().num_rows()).unwrap_or(0);
             // The count in the file is a claim; memory grows with what is really there.
-            let mut values = Vec::with_capacity(rows.min(super::ROWS_PER_GROUP));
+            let mut values = Vec::with_capacity(rows.min(crate::ROWS_PER_GROUP));
             let mut reader = get_typed_column_reader::<T>(self.group.get_column_reader(index)?);
             while values.len() < rows {
                 let (records, _, _) = reader.read_records(rows - values.len(), None, None, &mut values)?;

@@ -2,7 +2,7 @@
 
 use event::{Host, Login};
 
-use super::{Row, Visit};
+use crate::{Row, Visit};
 
 /// The table `sessions` as plain columns. Switches are 0 or 1.
 #[derive(Clone, PartialEq, Debug, Default)]

@@ -49,8 +49,8 @@ use proto::discovery::DiscoveredTarget;
 use proto::login::LoginPolicy;
 use proto::params::Wishes;
 use slab::Slab;
-use store::manifest::Trace;
-use store::tables::Recorder;
+use tables::Recorder;
+use tables::manifest::Trace;
 
 use crate::compat::Compat;
 use crate::lun::{Luns, Nexus, PORTAL_GROUP_TAG};

@@ -1,7 +1,7 @@
 //! Writes one table to one Parquet file, a row group at a time.
 //!
 //! Rows are kept as columns until a group is full; encoding a full group takes some tens of
-//! milliseconds. Whoever cannot pause that long hands its rows to a [`super::Recorder`] instead.
+//! milliseconds. Whoever cannot pause that long hands its rows to a [`crate::Recorder`] instead.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
@@ -18,8 +18,8 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::ColumnPath;
 
-use super::schema::{self, Kind};
-use super::{Row, TableError, Visit, Word};
+use crate::schema::{self, Kind};
+use crate::{Row, TableError, Visit, Word};
 
 /// Rows in a full row group.
 pub const ROWS_PER_GROUP: usize = 128 * 1024;

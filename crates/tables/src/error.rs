@@ -1,57 +1,8 @@
-//! The tables of a cell: rows of `event` in, Parquet files out, and plain columns back.
-//!
-//! A table is one type that implements [`Row`]; its columns are stated once, in [`Row::visit`], and the
-//! writer, the reader and the schema all follow that one list. A file is written under `NAME.partial`
-//! and renamed when it is complete, so whoever finds `packets.parquet` finds all of it.
-//! Columns, types and units are documented in `docs/tables.md`.
-
-mod background;
-mod io;
-mod kernel;
-mod layers;
-mod pack;
-mod packets;
-mod pdus;
-mod read;
-mod schema;
-mod sessions;
-mod sockets;
-mod spool;
-mod steered;
-mod write;
+//! Errors of reading and writing tables.
 
 use std::path::PathBuf;
 
 use parquet::errors::ParquetError;
-
-pub use background::{Recorder, Written};
-pub use io::Ios;
-pub use kernel::KernelPoints;
-pub use layers::LayerColumns;
-pub use pack::Packed;
-pub use packets::Packets;
-pub use pdus::Pdus;
-pub use read::{files, lost_rows, read, read_optional, read_pieces, said};
-pub use schema::{Visit, Word};
-pub use sessions::Logins;
-pub use sockets::Sockets;
-pub use spool::{SPOOL_MAX_BYTES, Spool};
-pub use steered::SteeredColumns;
-pub use write::{ROWS_PER_GROUP, Writer};
-
-/// One row of a table, and how its columns are laid out.
-pub trait Row: Copy + Send + 'static {
-    /// The table's name: its files are `NAME*.parquet`.
-    const TABLE: &'static str;
-    /// The table as plain columns of equal length.
-    type Columns: Default + Send;
-
-    /// Appends this row to the columns.
-    fn push(&self, columns: &mut Self::Columns);
-
-    /// Shows every column, in file order, to `visitor`.
-    fn visit<V: Visit>(columns: &mut Self::Columns, visitor: &mut V) -> Result<(), V::Error>;
-}
 
 /// Why a table could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +55,7 @@ pub enum TableError {
 mod tests {
     use event::Io;
 
-    use super::*;
+    use crate::read;
 
     #[test]
     fn errors_say_where_and_what_was_expected() {

@@ -10,7 +10,7 @@ use engine::trace::Sampling;
 use engine::{Course, Pacing};
 use proto::login::ChapTarget;
 use proto::params::Digest;
-use store::tables::TableError;
+use tables::TableError;
 
 use crate::compat::Compat;
 use crate::lun::{LunError, LunSpec};

@@ -8,7 +8,7 @@ use event::{
     KernelPoint, LayerTimes, Layers, Login, NearTimes, Op, Packet, PduKind, PduSeen, RequestId, Sink,
     SocketSample, Steered, Tcp, TcpTimes, Way, WindowKind, WindowNotice,
 };
-use store::tables::{self, ROWS_PER_GROUP, Recorder, Row, Spool, Writer};
+use tables::{ROWS_PER_GROUP, Recorder, Row, Spool, Writer};
 
 fn packet(i: u64) -> Packet {
     let t = Instant::from_nanos(1_000_000_000 + i * 12_304);

@@ -5,7 +5,7 @@ use event::{
     FarTimes, Host, Instant, Io, LayerTimes, Layers, NearTimes, Op, PduSeen, RequestId, TcpTimes, Way,
 };
 
-use super::{Row, Word};
+use crate::{Row, Word};
 
 /// A row that fits into a fixed number of words.
 pub trait Packed: Row {

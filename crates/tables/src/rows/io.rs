@@ -2,7 +2,7 @@
 
 use event::{Io, Op};
 
-use super::{Row, Visit};
+use crate::{Row, Visit};
 
 /// The table `io` as plain columns.
 #[derive(Clone, PartialEq, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use event::{Direction, Fate, Packet, Tcp};
 
-use super::{Row, Visit};
+use crate::{Row, Visit};
 
 /// The columns of a packet that is no TCP: no connection has port 0, and no segment is without a flag.
 const NO_TCP: Tcp = Tcp { src_port: 0, dst_port: 0, seq: 0, ack: 0, payload_bytes: 0, flags: 0 };

@@ -11,7 +11,19 @@ use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::errors::ParquetError;
 use parquet::schema::types::{Type, TypePtr};
 
-use super::Row;
+/// One row of a table, and how its columns are laid out.
+pub trait Row: Copy + Send + 'static {
+    /// The table's name: its files are `NAME*.parquet`.
+    const TABLE: &'static str;
+    /// The table as plain columns of equal length.
+    type Columns: Default + Send;
+
+    /// Appends this row to the columns.
+    fn push(&self, columns: &mut Self::Columns);
+
+    /// Shows every column, in file order, to `visitor`.
+    fn visit<V: Visit>(columns: &mut Self::Columns, visitor: &mut V) -> Result<(), V::Error>;
+}
 
 /// Walks over the columns of a table, one call per column in file order.
 pub trait Visit {

@@ -1,7 +1,7 @@
 //! A table can be read column by column and piece by piece, and says what its writers said of it.
 
 use event::{Instant, Io, Op};
-use store::tables::{self, Ios, ROWS_PER_GROUP, Row, Writer};
+use tables::{Ios, ROWS_PER_GROUP, Row, Writer};
 
 fn io(i: u64) -> Io {
     Io {

@@ -2,7 +2,7 @@
 
 use event::{FarTimes, Host, LayerTimes, Layers, NearTimes, Op};
 
-use super::{Row, Visit};
+use crate::{Row, Visit};
 
 /// The table `layers` as plain columns. A time is 0 if that did not happen or was not seen.
 #[derive(Clone, PartialEq, Debug, Default)]

@@ -3,7 +3,7 @@
 
 use event::{CongestionState, Host, KernelEvent, KernelPoint, Op};
 
-use super::{Row, Visit};
+use crate::{Row, Visit};
 
 /// The table `kernel` as plain columns. What an event does not say is 0 or none.
 #[derive(Clone, PartialEq, Debug, Default)]
