@@ -1,6 +1,6 @@
 //! Plans that ship, and those that the documentation shows: they are right, and what is said of them holds.
 
-use lab::{Plan, SHIPPED, Source, Variant};
+use lab::{Plan, SHIPPED, Source, Validity, Variant};
 
 #[test]
 fn shipped_plans_are_right_and_named_by_their_key() {
@@ -20,6 +20,22 @@ fn shipped_plans_are_right_and_named_by_their_key() {
     {
         let error = Source::find(path).unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn a_smoke_run_has_every_load_once_and_takes_seconds() {
+    for shipped in SHIPPED {
+        let plan = Source::find(shipped.name).unwrap().plan(Variant::Smoke).unwrap();
+        let cells = plan.cells();
+        assert_eq!(cells.len(), plan.loads.len(), "{}", plan.name);
+        assert_eq!(plan.repeats, 1, "{}", plan.name);
+        for cell in &cells {
+            assert_eq!(cell.load.validity, Validity::Off, "{}", cell.words());
+            let rtt_s = cell.path.rtt().as_secs_f64();
+            let expected_s = lab::expected_time(cell).as_secs_f64();
+            assert!(expected_s < 3.0 + 16.0 * rtt_s, "{}: {expected_s} s", cell.words());
+        }
     }
 }
 

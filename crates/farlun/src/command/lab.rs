@@ -50,6 +50,10 @@ pub(crate) struct LabArgs {
     /// Run the plan's quick variant
     #[arg(long)]
     quick: bool,
+    /// Try the plan's commands: every load once, for a fraction of a second. Figures of so short a run mean nothing, and
+    /// its checks do not count
+    #[arg(long, conflicts_with = "quick")]
+    smoke: bool,
     /// Decides the order of the cells within a repeat
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -125,7 +129,11 @@ fn check(plan: &str, json: bool) -> anyhow::Result<u8> {
 }
 
 fn experiment(args: LabArgs) -> anyhow::Result<u8> {
-    let variant = if args.quick { Variant::Quick } else { Variant::Full };
+    let variant = match (args.quick, args.smoke) {
+        (_, true) => Variant::Smoke,
+        (true, false) => Variant::Quick,
+        (false, false) => Variant::Full,
+    };
     let plan = Source::find(&args.plan).and_then(|source| source.plan(variant)).map_err(Exit::usage)?;
     let plan = match plan.traces_kernel() && !net::tracing::is_allowed() {
         true => {
@@ -165,7 +173,7 @@ fn experiment(args: LabArgs) -> anyhow::Result<u8> {
 }
 
 fn show(outcome: &Outcome, json: bool) -> anyhow::Result<()> {
-    let Outcome { tour, report_path, invalid, failed, stopped, cases } = outcome;
+    let Outcome { tour, report_path, invalid, failed, stopped, cases, variant } = outcome;
     if json {
         let mut document = serde_json::to_value(&tour.run)?;
         document["report"] = json!(report_path);
@@ -181,6 +189,9 @@ fn show(outcome: &Outcome, json: bool) -> anyhow::Result<()> {
             Some(cases) => say!("{cases}\n{}", terminal::checks(tour, colour).trim_end()),
         }
         say!("\nreport: {}", report_path.display());
+    }
+    if *variant == Variant::Smoke {
+        note!("farlun: a smoke run: the commands of every load were tried once; its figures mean nothing");
     }
     if let Some(reason) = stopped {
         note!("farlun: {reason}");

@@ -31,6 +31,12 @@ pub struct Lun {
 }
 
 impl Lun {
+    /// The same without memory that is touched before anybody reads it.
+    pub(super) fn without_prealloc(mut self) -> Lun {
+        self.spec.options.prealloc = false;
+        self
+    }
+
     pub(super) fn read(section: &Section<'_>, problems: &mut Problems<'_>) -> Option<Lun> {
         let kinds: Vec<(&str, &(&str, &str))> = KINDS.iter().map(|kind| (kind.0, kind)).collect();
         let kind = section.required("kind", "\"memory\"", problems)?.read(problems, |v| v.word(&kinds))?;

@@ -22,6 +22,7 @@ mod read_load;
 mod recording;
 mod shell_line;
 mod shipped;
+mod smoke;
 mod target;
 mod time;
 
@@ -47,13 +48,15 @@ pub use shipped::{SHIPPED, Shipped, Source};
 pub use target::Target;
 pub use time::PathTime;
 
-/// Which of a plan's two sizes to run.
+/// Size in which a plan is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Variant {
     /// As the plan says.
     Full,
     /// With the overrides of its `[quick]`.
     Quick,
+    /// Every load once and briefly: its commands are tried and nothing is measured.
+    Smoke,
 }
 
 /// A plan in one of its variants.
@@ -89,6 +92,8 @@ pub struct Plan {
     pub repeats: u32,
     /// What must come of it.
     pub expects: Vec<Expect>,
+    /// Its size.
+    pub variant: Variant,
     /// The plan as written.
     pub text: String,
 }

@@ -15,7 +15,7 @@ use super::path::{Back, PATH_KEYS, Path};
 use super::read_load::{self, name, set_load};
 use super::recording::{Drawing, Table};
 use super::target::{TARGET_KEYS, Target};
-use super::{Plan, Point, Variant, possible, read_expect};
+use super::{Plan, Point, Variant, possible, read_expect, smoke};
 
 /// More cells than this, repeats included, are a mistake of the matrix.
 const MAX_CELLS: usize = 10_000;
@@ -53,13 +53,17 @@ pub(super) fn plan(text: &str, variant: Variant) -> Result<Plan, Vec<Problem>> {
     {
         let quick = quick(&section, &plan, &mut problems);
         possible::check(&top, &quick, &mut problems);
-        if variant == Variant::Quick {
+        if variant != Variant::Full {
             plan = quick;
         }
     }
-    if variant == Variant::Quick {
+    if variant != Variant::Full {
         plan.cases = plan.cases.into_iter().filter_map(Case::quick).collect();
     }
+    if variant == Variant::Smoke {
+        plan = smoke::reduce(plan);
+    }
+    plan.variant = variant;
     match problems.is_empty() {
         true => Ok(plan),
         false => Err(problems.into_sorted()),
@@ -84,6 +88,7 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
         draw: None,
         repeats: 1,
         expects: Vec::new(),
+        variant: Variant::Full,
         text: text.to_owned(),
     };
     for entry in top.entries().into_iter().filter(|entry| !TOP_KEYS.contains(&entry.key)) {
@@ -177,8 +182,14 @@ fn quick(section: &Section<'_>, full: &Plan, problems: &mut Problems<'_>) -> Pla
         }
     }
     overrides(section, &mut plan, problems);
+    keep_answerable(&mut plan);
+    plan
+}
+
+/// Drops expectations about places of the matrix, rows or pairs that a smaller variant does not have.
+pub(super) fn keep_answerable(plan: &mut Plan) {
     let points = plan.points();
-    let is_asked = |expect: &&Expect| expect.has_row(&plan) && expect.has_pairs(&plan);
+    let is_asked = |expect: &&Expect| expect.has_row(plan) && expect.has_pairs(plan);
     let kept = plan.expects.iter().filter(is_asked).cloned().collect();
     plan.expects = kept;
     plan.expects.retain(|expect| {
@@ -186,7 +197,6 @@ fn quick(section: &Section<'_>, full: &Plan, problems: &mut Problems<'_>) -> Pla
         let mut places = pinned.map(|place| points.iter().any(|point| point.agrees(&place)));
         places.all(|is_there| is_there) && points.iter().any(|point| expect.only.has(point))
     });
-    plan
 }
 
 fn quick_load(entry: &Entry<'_>, plan: &mut Plan, problems: &mut Problems<'_>) {

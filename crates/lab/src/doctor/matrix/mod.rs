@@ -61,7 +61,8 @@ pub(crate) fn run(
     let path = order.out.display().to_string();
     let rebuild = crate::quoted(&["farlun".to_owned(), "report".to_owned(), path]);
     let report_path = dir.write(tables::REPORT_FILE, report::html(&tour, &rebuild).as_bytes())?;
-    Ok(Outcome { tour, report_path, invalid, failed, stopped, cases: Some(text) })
+    let variant = order.plan.variant;
+    Ok(Outcome { tour, report_path, invalid, failed, stopped, cases: Some(text), variant })
 }
 
 /// The cases of a run as the doctor would judge them now.
@@ -77,7 +78,8 @@ pub struct Cases {
 /// if the plan of the run has no cases. Nothing is run or written: what one changes of the doctor is seen in seconds.
 pub fn judged_again(dir: &RunDir) -> Result<Option<Cases>, LabError> {
     let run = dir.manifest()?;
-    let parsed = [Variant::Full, Variant::Quick].map(|variant| Plan::parse(&run.plan_text, variant).ok());
+    let parsed = [Variant::Full, Variant::Quick, Variant::Smoke]
+        .map(|variant| Plan::parse(&run.plan_text, variant).ok());
     let is_of_run = |plan: &Plan| run.plan == through_text(&plan.to_json()) && !plan.cases.is_empty();
     let Some(plan) = parsed.into_iter().flatten().find(is_of_run) else { return Ok(None) };
     let drawn = draw::all(&plan, run.seed);
