@@ -6,7 +6,6 @@ mod bench;
 mod packages;
 mod step;
 mod suite;
-mod tally;
 mod tidy;
 mod workspace;
 
@@ -14,7 +13,9 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
-  test [--long]    everything CI runs; installs missing Debian packages when root
+  test [--part static|unit|loopback|path|guest|package]… [--long]
+                   everything CI runs: static, unit, loopback and path unless parts are named;
+                   installs missing Debian packages when root
   tidy             the house rules alone: sources, crate arrows, licences
   bench [--quick] [stream] [tgt] [memory] [flood] [capture] …
                    farlun beside what others wrote, in interleaved rounds";
@@ -23,8 +24,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match args.as_slice() {
-        ["test"] => suite::run(suite::Length::Usual),
-        ["test", "--long"] => suite::run(suite::Length::Long),
+        ["test", selection @ ..] => suite::Selection::parse(selection).and_then(suite::run),
         ["tidy"] => tidy::run(),
         // The generator of `bench capture`, in a namespace of its own.
         ["bench-send", rate, seconds, address] => generate(rate, seconds, address),

@@ -8,6 +8,7 @@
 
 pub mod binary;
 pub mod conformance;
+pub mod decide;
 pub mod image;
 pub mod ours;
 pub mod path;
@@ -16,6 +17,7 @@ pub mod process;
 pub mod relay;
 pub mod report;
 pub mod skip;
+pub mod tap;
 pub mod tgtd;
 
 pub use binary::{farlun, farlun_path};

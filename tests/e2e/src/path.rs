@@ -20,7 +20,7 @@ pub const PATIENT_TCP: &str = "sysctl -qw net.ipv4.tcp_early_retrans=0\n\
 /// How long it may take to find out what this machine can do.
 const PROBE: Duration = Duration::from_secs(60);
 
-/// Two paths at once would starve each other on a small machine.
+/// Paths that measure time or rates would disturb each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Whether this machine can have an emulated path.
@@ -36,7 +36,7 @@ pub fn available() -> Result<(), String> {
     }
 }
 
-/// Waits until no other path of this process runs; none will until the guard is dropped.
+/// Waits until no other measuring path of this process runs; none will until the guard is dropped.
 pub fn turn() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -82,17 +82,37 @@ pub fn available_without_tun() -> Result<(), String> {
     if hidden.code == 0 { Ok(()) } else { Err(format!("nothing can be mounted: {}", hidden.stderr.trim())) }
 }
 
-/// Whether the run may yield figures: where the machine was too busy, `farlun wan` says that it may not and ends with exit
-/// code 4, and what was measured says nothing.
-pub fn is_valid(document: &Value) -> bool {
-    document["validity"]["ok"].as_bool().unwrap_or_else(|| panic!("no validity: {document}"))
+/// The run may yield figures. Otherwise `farlun wan` has ended with exit code 4: the machine was too busy, and the reason
+/// is the error.
+///
+/// # Panics
+/// Where the document has no validity.
+pub fn validity(document: &Value) -> Result<(), String> {
+    let validity = &document["validity"];
+    if validity["ok"].as_bool().unwrap_or_else(|| panic!("no validity: {document}")) {
+        return Ok(());
+    }
+    Err(format!("the run was not valid: {}", validity["reasons"]))
 }
 
-/// Whether the emulator was always there in time to read what its devices hold. Where it was not they may have overflowed,
-/// which `dropped_unasked` counts.
-pub fn kept_up(document: &Value) -> bool {
+/// The emulator was always there in time to read its devices. Where it was not, they may have overflowed, which
+/// `dropped_unasked` counts.
+pub fn kept_up(document: &Value) -> Result<(), String> {
     const LATE_MAX_NS: u64 = 10_000_000;
-    document["validity"]["lateness_ns"]["max"].as_u64().is_some_and(|late_ns| late_ns <= LATE_MAX_NS)
+    match document["validity"]["lateness_ns"]["max"].as_u64() {
+        Some(late_ns) if late_ns <= LATE_MAX_NS => Ok(()),
+        late_ns => Err(format!("the emulator was late by {late_ns:?} ns")),
+    }
+}
+
+/// Every cell of a lab's document has a valid run; the error names the others.
+pub fn all_valid(document: &Value) -> Result<(), String> {
+    match document["invalid"].as_array() {
+        Some(cells) if !cells.is_empty() => {
+            Err(format!("cells without a valid run: {}", document["invalid"]))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// [`over`] 1 Gb/s with 8 ms one way.
@@ -103,11 +123,9 @@ pub fn over_8ms(far: &str, near: &str, limit: Duration) -> Value {
 
 /// Runs two shell scripts over a path; the document that `farlun wan` prints.
 ///
-/// Panics unless the near script ends with 0. Whether the emulator kept its time is not asked here: these runs carry
-/// data, they measure nothing.
+/// Panics unless the near script ends with 0. Runs that measure something hold [`turn`] and look at [`validity`].
 #[track_caller]
 pub fn over<const N: usize>(path: [&str; N], far: &str, near: &str, limit: Duration) -> Value {
-    let _turn = turn();
     let scripts = tempfile::Builder::new().prefix("farlun-path-").tempdir().expect("a temporary folder");
     let [far_script, near_script] = [("far.sh", far), ("near.sh", near)].map(|(name, text)| {
         let script = scripts.path().join(name);

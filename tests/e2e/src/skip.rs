@@ -21,8 +21,22 @@ macro_rules! need {
 
 /// Prints the line that `cargo xtask test` counts. `place` is the path of something inside the test.
 pub fn say(place: &str, reason: &str) {
-    let test = place.rsplit("::").nth(1).unwrap_or(place);
-    println!("skipped: {test}: {}", reason.replace('\n', " "));
+    println!("skipped: {}: {}", test_name(place), reason.replace('\n', " "));
+}
+
+/// Name of the function that contains the item at `place`, also where that lies in a closure.
+pub(crate) fn test_name(place: &str) -> &str {
+    place.rsplit("::").skip(1).find(|part| !part.starts_with('{')).unwrap_or(place)
+}
+
+/// The run is a long one (`cargo xtask test --long`).
+pub fn is_long() -> bool {
+    std::env::var_os("FARLUN_LONG").is_some()
+}
+
+/// Only a long run has the time for the test.
+pub fn long() -> Result<(), String> {
+    if is_long() { Ok(()) } else { Err("takes long: `cargo xtask test --long` runs it".to_owned()) }
 }
 
 /// Whether the program is there.

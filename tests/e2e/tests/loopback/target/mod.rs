@@ -1,0 +1,8 @@
+//! Our target on real sockets.
+
+mod files;
+mod hostile;
+mod security;
+mod sessions;
+mod target_config;
+mod whole_sessions;

@@ -1,0 +1,7 @@
+//! Sessions of our target on real sockets: what ends tasks, and what becomes of everybody else's.
+
+mod connections;
+mod drain;
+mod meanwhile;
+mod reload;
+mod task_management;

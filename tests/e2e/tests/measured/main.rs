@@ -1,0 +1,16 @@
+//! The release binary over emulated paths that measure time or rates: one path at a time, and each check says when the
+//! machine was too busy to decide it.
+
+mod analyze_both_ends;
+mod analyze_verdict;
+mod company;
+mod doctor;
+mod doctor_live;
+mod doctor_matrix;
+mod foreign;
+mod foreign_layers;
+mod kernel;
+mod selftest;
+mod tour;
+mod turnaround;
+mod weights;

@@ -1,0 +1,221 @@
+//! `cargo xtask test`: every check CI makes, in parts, the cheapest mistakes first.
+//!
+//! Debug builds carry the overflow checks that the unit tests want; the end-to-end tests run the release binary, built
+//! once and handed to them in `FARLUN_BIN`. The parts of a run that names none take at most 20 minutes.
+
+mod binaries;
+mod part;
+mod probe;
+mod statics;
+mod tally;
+
+use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
+
+use anyhow::{Context, Result, bail};
+
+use crate::packages;
+use crate::step::{Outcome, Steps};
+use crate::workspace;
+use binaries::{Binary, Side};
+use part::Part;
+pub(crate) use part::Selection;
+use probe::Probe;
+use tally::{Note, Tally};
+
+/// The crate of the end-to-end tests.
+const E2E: &str = "e2e";
+/// Tests over emulated paths that carry data or count packets: several paths at a time.
+const PATH: &str = "e2e/path";
+/// Tests over emulated paths that measure time or rates: one path at a time.
+const MEASURED: &str = "e2e/measured";
+
+/// The binary is copied to storage hosts: more than this needs a reason.
+const BINARY_BYTES_MAX: u64 = 25_000_000;
+/// Most of the checks that may stay undecided on a quiet machine.
+const UNDECIDED_MAX: f64 = 0.05;
+/// Number of tests in the list of the slowest.
+const SLOWEST: usize = 20;
+
+/// A run of the tests.
+struct Suite {
+    selection: Selection,
+    steps: Steps,
+    tally: Tally,
+    probe: Probe,
+    /// Folder with a Python package that reads Parquet.
+    python: PathBuf,
+    /// The release binary, once it was built.
+    binary: Option<PathBuf>,
+    /// Test binaries of the end-to-end tests, once they were built.
+    ends: Vec<Binary>,
+}
+
+/// Runs the selected parts; false if a step failed. The totals are the last lines.
+pub(crate) fn run(selection: Selection) -> Result<bool> {
+    let mut suite = Suite {
+        python: workspace::target_dir()?.join("python"),
+        selection,
+        steps: Steps::default(),
+        tally: Tally::default(),
+        probe: Probe::default(),
+        binary: None,
+        ends: Vec::new(),
+    };
+    let outcome = suite.all();
+    suite.print_totals(&outcome);
+    Ok(outcome.is_ok())
+}
+
+impl Suite {
+    fn all(&mut self) -> Result<()> {
+        self.steps.run("packages", || packages::ensure(packages::TESTS))?;
+        for part in self.selection.parts.clone() {
+            match part {
+                Part::Static => statics::run(&mut self.steps)?,
+                Part::Unit => self.unit()?,
+                Part::Loopback => self.loopback()?,
+                Part::Path => self.path()?,
+                Part::Guest => self.steps.run("guest", || {
+                    Ok(Outcome::Skipped("no test boots Linux in a virtual machine yet".to_owned()))
+                })?,
+                Part::Package => self.steps.run("farlun on musl", statics::musl)?,
+            }
+        }
+        self.undecided()
+    }
+
+    fn unit(&mut self) -> Result<()> {
+        let Suite { steps, tally, python, .. } = self;
+        steps.run("a reader of Parquet", || packages::ensure_parquet_reader(python))?;
+        let mut built = Vec::new();
+        steps.run("unit tests: build", || {
+            built = binaries::build(&["--workspace", "--exclude", E2E, "--lib", "--bins", "--tests"])?;
+            Ok(Outcome::Passed)
+        })?;
+        let side =
+            Side { binaries: processors(), tests: processors(), environment: &[("PYTHONPATH", python)] };
+        steps.run("unit tests", || binaries::run(&built, side, tally).map(|()| Outcome::Passed))
+    }
+
+    /// Builds the end-to-end tests and the release binary that they run.
+    fn build_ends(&mut self) -> Result<PathBuf> {
+        if let Some(binary) = &self.binary {
+            return Ok(binary.clone());
+        }
+        let Suite { steps, binary, ends, .. } = self;
+        steps.run("release build", || {
+            let built = workspace::release_binary()?;
+            let bytes = std::fs::metadata(&built).context("the release build left no binary")?.len();
+            println!("{}: {:.1} MB", built.display(), bytes as f64 / 1e6);
+            if bytes > BINARY_BYTES_MAX {
+                bail!("the release binary has {bytes} bytes, {BINARY_BYTES_MAX} at most: look at what was added last");
+            }
+            *binary = Some(built);
+            Ok(Outcome::Passed)
+        })?;
+        steps.run("end-to-end tests: build", || {
+            *ends = binaries::build(&["--package", E2E, "--lib", "--tests"])?;
+            Ok(Outcome::Passed)
+        })?;
+        binary.clone().context("the release build named no binary")
+    }
+
+    /// Runs the end-to-end tests that `is_meant` names.
+    fn ends(&mut self, step: &'static str, tests: usize, is_meant: impl Fn(&str) -> bool) -> Result<()> {
+        let binary = self.build_ends()?;
+        let Suite { steps, tally, ends, selection, .. } = self;
+        let meant: Vec<Binary> = ends.iter().filter(|end| is_meant(&end.name)).cloned().collect();
+        let mut environment: Vec<(&str, &Path)> = vec![("FARLUN_BIN", &binary)];
+        if selection.is_long {
+            environment.push(("FARLUN_LONG", Path::new("1")));
+        }
+        let side = Side { binaries: 1, tests, environment: &environment };
+        steps.run(step, || binaries::run(&meant, side, tally).map(|()| Outcome::Passed))
+    }
+
+    fn loopback(&mut self) -> Result<()> {
+        // Most of these wait for a peer, a timeout or a process to end.
+        self.ends("loopback tests", 3 * processors(), |name| name != PATH && name != MEASURED)
+    }
+
+    fn path(&mut self) -> Result<()> {
+        self.build_ends()?;
+        self.probe.read();
+        self.ends("path tests", 2 * processors(), |name| name == PATH)?;
+        self.probe.read();
+        self.ends("measured path tests", 1, |name| name == MEASURED)?;
+        self.probe.read();
+        let ran = self.tally.passed_in(PATH) + self.tally.passed_in(MEASURED);
+        if ran == 0 && std::env::var_os("CI").is_some_and(|value| value == "true") {
+            bail!("every test of the emulated path was skipped, and CI must run at least one");
+        }
+        Ok(())
+    }
+
+    /// On a quiet machine nearly every check decides.
+    fn undecided(&self) -> Result<()> {
+        let undecided = self.tally.undecided().len() as f64;
+        let checks = undecided + self.tally.decided() as f64;
+        if self.probe.is_quiet() && undecided > UNDECIDED_MAX * checks {
+            bail!(
+                "{undecided} of {checks} checks were not decided, though {}; at most {} % may be: see the list above",
+                self.probe.text(),
+                UNDECIDED_MAX * 100.0
+            );
+        }
+        Ok(())
+    }
+
+    fn print_totals(&self, outcome: &Result<()>) {
+        let tally = &self.tally;
+        println!("\n== slowest tests");
+        for test in tally.slowest(SLOWEST) {
+            println!("{:>8.1} s  {} {}", test.seconds, test.suite, test.name);
+        }
+        println!("\n== totals\n{}", self.steps);
+        if let Err(error) = outcome {
+            println!("\n{error:#}");
+        }
+        let skips = tally.skips();
+        print_notes("failed", &tally.failures());
+        if skips.len() + self.steps.skips().count() > 0 {
+            println!("\nskipped on this machine:");
+        }
+        for (name, reason) in self.steps.skips() {
+            println!("  {name}: {reason}");
+        }
+        print_lines(&skips);
+        let undecided = tally.undecided();
+        print_notes("not decided, because the machine was busy", &undecided);
+        if !undecided.is_empty() || !self.probe.is_quiet() {
+            println!("\n{}", self.probe.text());
+        }
+        // A failing test makes its step fail too: it is counted once, as the test.
+        let failed = if tally.failed() > 0 { tally.failed() } else { self.steps.failed() as usize };
+        let skipped = skips.len() + self.steps.skips().count();
+        let checks = tally.decided() as usize + undecided.len();
+        println!(
+            "\n{} passed, {failed} failed, {skipped} skipped; {} of {checks} checks that need a quiet machine undecided",
+            self.steps.passed() as usize + tally.passed(),
+            undecided.len()
+        );
+    }
+}
+
+fn print_notes(heading: &str, notes: &[Note]) {
+    if !notes.is_empty() {
+        println!("\n{heading}:");
+    }
+    print_lines(notes);
+}
+
+fn print_lines(notes: &[Note]) {
+    for Note { suite, name, reason } in notes {
+        println!("  {suite} {name}: {reason}");
+    }
+}
+
+fn processors() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}
