@@ -16,6 +16,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 
   test [--long]    everything CI runs; installs missing Debian packages when root
   tidy             the house rules alone: sources, crate arrows, licences
+  tidy --tighten   lowers the bounds in xtask/src/tidy/ratchet.txt that can fall; no bound rises
+  tidy --list [RULE [CRATE]]
+                   today's numbers as rows of that file, or the places behind one
   bench [--quick] [stream] [tgt] [memory] [flood] [capture] …
                    farlun beside what others wrote, in interleaved rounds";
 
@@ -26,6 +29,8 @@ fn main() -> ExitCode {
         ["test"] => suite::run(suite::Length::Usual),
         ["test", "--long"] => suite::run(suite::Length::Long),
         ["tidy"] => tidy::run(),
+        ["tidy", "--tighten"] => tidy::tighten(),
+        ["tidy", "--list", filter @ ..] => tidy::list(filter),
         // The generator of `bench capture`, in a namespace of its own.
         ["bench-send", rate, seconds, address] => generate(rate, seconds, address),
         ["bench", "--quick", sections @ ..] => bench::run(bench::Length::Quick, sections),
