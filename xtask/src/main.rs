@@ -17,6 +17,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                    everything CI runs: static, unit, loopback and path unless parts are named;
                    installs missing Debian packages when root
   tidy             the house rules alone: sources, crate arrows, licences
+  tidy --tighten   lowers the bounds in xtask/src/tidy/ratchet.txt that can fall; no bound rises
+  tidy --list [RULE [CRATE]]
+                   today's numbers as rows of that file, or the places behind one
   bench [--quick] [stream] [tgt] [memory] [flood] [capture] …
                    farlun beside what others wrote, in interleaved rounds";
 
@@ -26,6 +29,8 @@ fn main() -> ExitCode {
     let outcome = match args.as_slice() {
         ["test", selection @ ..] => suite::Selection::parse(selection).and_then(suite::run),
         ["tidy"] => tidy::run(),
+        ["tidy", "--tighten"] => tidy::tighten(),
+        ["tidy", "--list", filter @ ..] => tidy::list(filter),
         // The generator of `bench capture`, in a namespace of its own.
         ["bench-send", rate, seconds, address] => generate(rate, seconds, address),
         ["bench", "--quick", sections @ ..] => bench::run(bench::Length::Quick, sections),

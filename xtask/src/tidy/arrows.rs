@@ -54,6 +54,7 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
     ("parquet", &["tables"], "tables are read and written through `tables`"),
     ("clap", &["farlun"], "flags are parsed in the binary; libraries take plain structs"),
     ("indicatif", &["farlun"], "libraries report progress as numbers; the binary draws it"),
+    ("syn", &["xtask"], "sources are parsed for the house rules alone"),
     (
         "toml",
         &["document"],

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 /// A page longer than this is not read.
 const ARCHITECTURE_LINES_MAX: usize = 200;
 
-/// Where paths of this workspace begin; other words in backquotes are not looked at.
+/// Beginnings of the paths of this workspace; other words in backquotes are not looked at.
 const ROOTS: &[&str] = &["crates/", "docs/", "experiments/", "fuzz/", "tests/", "xtask/"];
 
 /// Every path that is named but not there, every crate without a paragraph and an invariant.

@@ -1,39 +1,77 @@
-//! Rust source with comments and literals blanked, so that a rule about code is not broken by prose about it.
+//! Rust source with comments and literals blanked, so that a rule about code is not broken by prose about it; and the
+//! comments alone, for the rules about prose.
 //!
 //! Not a parser: it knows comments, strings, raw strings and character literals, and keeps every newline.
 
+use std::ops::Range;
+
+/// A comment, its markers included.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Comment<'a> {
+    /// Line of its first character, from 1.
+    pub(super) line: usize,
+    pub(super) text: &'a str,
+}
+
 /// `source` with the contents of comments, strings and characters replaced by spaces; lines stay where they are.
 pub(super) fn code_only(source: &str) -> String {
-    let bytes = source.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let end = match bytes[at] {
-            b'/' if bytes[at..].starts_with(b"//") => find(bytes, at, b"\n"),
-            b'/' if bytes[at..].starts_with(b"/*") => block_comment(bytes, at),
-            b'"' => string(bytes, at),
-            b'r' if !continues_a_word(bytes, at) => raw_string(bytes, at).unwrap_or(at),
-            b'\'' => character(bytes, at).unwrap_or(at),
-            _ => at,
-        };
-        if end == at {
-            out.push(bytes[at]);
-            at += 1;
-        } else {
-            out.extend(bytes[at..end].iter().map(|&byte| if byte == b'\n' { b'\n' } else { b' ' }));
-            at = end;
+    let mut out = source.as_bytes().to_vec();
+    for (_, place) in spans(source) {
+        for byte in out[place].iter_mut().filter(|byte| **byte != b'\n') {
+            *byte = b' ';
         }
     }
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Whether the byte before `at` belongs to the same word: `br"…"` is a raw string, `bar"` is not.
+/// The comments of `source`, from top to bottom.
+pub(super) fn comments(source: &str) -> Vec<Comment<'_>> {
+    let (mut line, mut counted) = (1, 0);
+    let comments = spans(source).into_iter().filter(|(kind, _)| *kind == Kind::Comment);
+    comments
+        .map(|(_, place)| {
+            line += source.as_bytes()[counted..place.start].iter().filter(|&&byte| byte == b'\n').count();
+            counted = place.start;
+            Comment { line, text: &source[place] }
+        })
+        .collect()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Comment,
+    Literal,
+}
+
+/// The places of everything that is not code, from top to bottom.
+fn spans(source: &str) -> Vec<(Kind, Range<usize>)> {
+    let bytes = source.as_bytes();
+    let mut spans = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let (kind, end) = match bytes[at] {
+            b'/' if bytes[at..].starts_with(b"//") => (Kind::Comment, find(bytes, at, b"\n")),
+            b'/' if bytes[at..].starts_with(b"/*") => (Kind::Comment, block_comment(bytes, at)),
+            b'"' => (Kind::Literal, string(bytes, at)),
+            b'r' if !continues_a_word(bytes, at) => (Kind::Literal, raw_string(bytes, at).unwrap_or(at)),
+            b'\'' => (Kind::Literal, character(bytes, at).unwrap_or(at)),
+            _ => (Kind::Literal, at),
+        };
+        if end > at {
+            spans.push((kind, at..end));
+        }
+        at = end.max(at + 1);
+    }
+    spans
+}
+
+/// True if the byte before `at` belongs to the same word: `br"…"` is a raw string, `bar"` is not.
 fn continues_a_word(bytes: &[u8], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| bytes[before]);
     before.is_some_and(|byte| byte != b'b' && (byte.is_ascii_alphanumeric() || byte == b'_'))
 }
 
-/// Where `needle` begins, searched from `from`; the end of the file if it does not occur.
+/// Offset of the first `needle` at or behind `from`; the end of the file if there is none.
 fn find(bytes: &[u8], from: usize, needle: &[u8]) -> usize {
     bytes[from..]
         .windows(needle.len())
@@ -110,5 +148,12 @@ mod tests {
         check("fn f<'a>(x: &'a str)", "fn f<'a>(x: &'a str)");
         check("\"one\ntwo\" x", "    \n     x");
         check("'\u{2014}' x", "      x");
+    }
+
+    #[test]
+    fn comments_have_their_lines() {
+        let source = "//! a\nlet b = \"// c\"; // d\n/* e\nf */ g\n/// \u{2014} h\n";
+        let found: Vec<_> = comments(source).iter().map(|comment| (comment.line, comment.text)).collect();
+        assert_eq!(found, [(1, "//! a"), (2, "// d"), (3, "/* e\nf */"), (5, "/// \u{2014} h")]);
     }
 }

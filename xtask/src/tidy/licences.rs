@@ -40,7 +40,7 @@ pub(super) fn findings(metadata: &Value) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// Whether some choice that the SPDX expression leaves is made of allowed licences only.
+/// True if some choice that the SPDX expression leaves is made of allowed licences only.
 fn acceptable(expression: &str) -> bool {
     // Cargo's old form writes `/` for OR.
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
