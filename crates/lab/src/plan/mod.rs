@@ -22,7 +22,6 @@ mod read_load;
 mod recording;
 mod shell_line;
 mod shipped;
-mod smoke;
 mod target;
 mod time;
 

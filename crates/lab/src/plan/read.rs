@@ -7,7 +7,7 @@ use document::{Document, Entry, Problem, Problems, Scalar, Section, instead};
 
 use super::case::Case;
 use super::expect::Expect;
-use super::load::{self, LoadKind};
+use super::load::{self, Load, LoadKind};
 use super::lun::Lun;
 use super::matrix::Axis;
 use super::need::Need;
@@ -15,7 +15,7 @@ use super::path::{Back, PATH_KEYS, Path};
 use super::read_load::{self, name, set_load};
 use super::recording::{Drawing, Table};
 use super::target::{TARGET_KEYS, Target};
-use super::{Plan, Point, Variant, possible, read_expect, smoke};
+use super::{Plan, Point, Variant, possible, read_expect};
 
 /// More cells than this, repeats included, are a mistake of the matrix.
 const MAX_CELLS: usize = 10_000;
@@ -61,7 +61,7 @@ pub(super) fn plan(text: &str, variant: Variant) -> Result<Plan, Vec<Problem>> {
         plan.cases = plan.cases.into_iter().filter_map(Case::quick).collect();
     }
     if variant == Variant::Smoke {
-        plan = smoke::reduce(plan);
+        reduce(&mut plan);
     }
     plan.variant = variant;
     match problems.is_empty() {
@@ -186,8 +186,19 @@ fn quick(section: &Section<'_>, full: &Plan, problems: &mut Problems<'_>) -> Pla
     plan
 }
 
+/// Reduces the quick variant to the smoke variant: one short cell a load, and one case of a plan with cases.
+fn reduce(plan: &mut Plan) {
+    plan.repeats = 1;
+    plan.matrix.iter_mut().for_each(|axis| axis.values.truncate(1));
+    plan.luns = plan.luns.drain(..).map(Lun::without_prealloc).collect();
+    plan.cases.truncate(1);
+    plan.cases.iter_mut().for_each(|case| case.rtts.truncate(1));
+    plan.loads.iter_mut().for_each(Load::shorten);
+    keep_answerable(plan);
+}
+
 /// Drops expectations about places of the matrix, rows or pairs that a smaller variant does not have.
-pub(super) fn keep_answerable(plan: &mut Plan) {
+fn keep_answerable(plan: &mut Plan) {
     let points = plan.points();
     let is_asked = |expect: &&Expect| expect.has_row(plan) && expect.has_pairs(plan);
     let kept = plan.expects.iter().filter(is_asked).cloned().collect();
