@@ -1,8 +1,9 @@
 //! A capture file as `farlun analyze` reads it: any bytes end in a result or in a sentence.
 
-use analysis::capture::{CommandRow, Listener, PacketRow, PduRow, file};
+use analysis::capture::DiagnosedCapture;
+use dissect::{CommandRow, Dissector, PacketRow, PduRow, RowSink};
 
-/// Counts, so that sums can be held against rows.
+/// Counts of rows, to be compared with the sums of the summary.
 #[derive(Default)]
 struct Rows {
     packets: u64,
@@ -10,7 +11,7 @@ struct Rows {
     commands: u64,
 }
 
-impl Listener for Rows {
+impl RowSink for Rows {
     fn packet(&mut self, _: &PacketRow) {
         self.packets += 1;
     }
@@ -26,20 +27,22 @@ impl Listener for Rows {
     }
 }
 
-/// Reads the file; the sums of its result are those of the rows that were told.
+/// Dissects and diagnoses the file; the sums of the summary are those of the rows.
 pub(crate) fn capture(data: &[u8]) {
     let mut rows = Rows::default();
-    let Ok(capture) = file::read(data, &mut rows, |_| {}) else { return };
-    assert_eq!(rows.packets + capture.beyond_packets, capture.tcp_packets);
-    for diagnosis in capture.connections.iter().filter_map(|connection| connection.diagnosis.as_ref()) {
+    let Ok(capture) = Dissector::new().read(data, &mut rows, |_| {}) else { return };
+    let capture = DiagnosedCapture::new(capture);
+    let totals = &capture.dissection().totals;
+    assert_eq!(rows.packets + totals.beyond_packets, totals.tcp_packets);
+    for diagnosis in capture.connections().filter_map(|connection| connection.diagnosis) {
         let shares = diagnosis.verdicts.iter().map(|verdict| verdict.share).sum::<f64>();
-        assert!((0.0..1.000_001).contains(&shares), "time has an owner, and one only: {diagnosis:?}");
+        assert!((0.0..1.000_001).contains(&shares), "time has one cause: {diagnosis:?}");
     }
-    let iscsi = capture.connections.iter().filter_map(|connection| connection.iscsi.as_ref());
+    let iscsi = capture.connections().filter_map(|connection| connection.summary.iscsi.as_ref());
     let (mut pdus, mut commands) = (0, 0);
     for iscsi in iscsi {
         pdus += iscsi.framing.iter().map(|framing| framing.pdus).sum::<u64>();
         commands += iscsi.commands.completed;
     }
-    assert!(pdus <= rows.pdus && commands <= rows.commands, "more is summed up than was told");
+    assert!(pdus <= rows.pdus && commands <= rows.commands, "the summary has more than the rows");
 }

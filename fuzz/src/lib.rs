@@ -1,6 +1,6 @@
 //! What each fuzz target runs, callable from plain tests.
 //!
-//! A target takes any bytes. It fails by panicking: because `wire`, `proto`, `capture` or `analysis` panicked on a peer's
+//! A target takes any bytes. It fails by panicking: because `wire`, `proto`, `capture`, `dissect` or `analysis` panicked on a peer's
 //! bytes, or because what was read does not come back when it is written and read again. `fuzz/targets` wraps these for
 //! libFuzzer, and `tests/replay.rs` runs them over `corpus/NAME/*`.
 

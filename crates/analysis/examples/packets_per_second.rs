@@ -1,18 +1,19 @@
-//! How fast a capture is read: `cargo run --release -p analysis --example packets_per_second [-- PACKETS]`.
+//! Speed of dissection and diagnosis of captures: `cargo run --release -p analysis --example packets_per_second [-- PACKETS]`.
 //!
 //! Makes captures in the folder for temporary files and reads them as `farlun analyze` does: four connections with
 //! reads of 64 KiB in Data-In PDUs of 8 KiB, an acknowledgement for every other packet, 128 bytes of each kept, without
 //! loss and with one packet in 500 lost and told of by selective acknowledgements; and an eighth as many whole packets.
 //! Prints one JSON document; `cargo xtask bench analyze` reads it.
 
-#[path = "../tests/tapped/mod.rs"]
+#[path = "../../dissect/tests/tapped/mod.rs"]
 mod tapped;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::time::Instant;
 
-use analysis::capture::file;
+use analysis::capture::DiagnosedCapture;
+use dissect::Dissector;
 use tapped::{FILE_HEADER, Reads, record};
 
 /// A capture to be made: name, bytes kept of each packet, one packet in so many is lost, one in so many of the packets
@@ -28,15 +29,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let asked = packets / part;
         write(&path, keep, lost_one_in, asked)?;
         let before = Instant::now();
-        let capture = file::read(File::open(&path)?, &mut (), |_| {})?;
+        let dissection = Dissector::new().read(File::open(&path)?, &mut (), |_| {})?;
+        let capture = DiagnosedCapture::new(dissection);
         let seconds = before.elapsed().as_secs_f64();
-        let commands = capture.connections.iter().filter_map(|c| Some(c.iscsi.as_ref()?.commands.completed));
+        let totals = &capture.dissection().totals;
+        let iscsi = capture.connections().filter_map(|connection| connection.summary.iscsi.as_ref());
+        let commands = iscsi.map(|iscsi| iscsi.commands.completed);
         found.push(serde_json::json!({
             "name": name,
-            "packets": capture.packets,
+            "packets": totals.packets,
             "commands": commands.sum::<u64>(),
             "seconds": seconds,
-            "packets_per_s": capture.packets as f64 / seconds,
+            "packets_per_s": totals.packets as f64 / seconds,
         }));
     }
     std::fs::remove_file(&path)?;

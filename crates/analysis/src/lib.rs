@@ -1,7 +1,7 @@
 //! Questions asked of a run: tables in, plain results out. One question per file.
 //!
 //! Nothing is drawn here and nothing is measured; times of a result are seconds, rates bits per second.
-//! [`capture`] reads anybody's packets instead. [`Tour::collect`] asks every question of every cell of a run; its [`Metrics`] are what a plan's
+//! [`capture`] diagnoses captures that `dissect` has read. [`Tour::collect`] asks every question of every cell of a run; its [`Metrics`] are what a plan's
 //! expectations name.
 
 pub mod account;

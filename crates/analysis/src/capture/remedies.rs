@@ -2,11 +2,12 @@
 //!
 //! Nothing is judged here. Where a tap cannot tell limiters apart the settings of all of them are named.
 
+use dissect::{
+    ConnectionSummary as Connection, DirectionSummary as Direction, IscsiSummary as Iscsi, TimeUse,
+};
+
 use crate::doctor::remedy::{self, Remedy};
 use crate::doctor::{Agreed, Facts, Limiter, Outstanding, Performance, Receiver, Sender, Stages};
-
-use super::result::{Connection, Direction, Iscsi};
-use super::waits::TimeUse;
 
 /// The settings that relieve a limiter, those of one stack in one block.
 pub(super) fn of(limiter: Limiter, facts: &Facts) -> Vec<Remedy> {

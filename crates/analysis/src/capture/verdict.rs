@@ -1,15 +1,16 @@
 //! What limits a connection, as far as one tap can tell.
 //!
-//! [`super::TimeUse`] says where the time went; here each part gets the name of what holds it, and what there would be
+//! [`dissect::TimeUse`] says where the time went; here each part gets the name of what holds it, and what there would be
 //! without it. A tap sees neither the caller nor the store, so some parts have a name that stands for several: what
 //! cannot be told is said with the verdict.
 
+use dissect::{
+    ConnectionSummary as Connection, DirectionSummary as Direction, Durations, IscsiSummary as Iscsi, TimeUse,
+};
+
 use crate::doctor::{Diagnosis, Evidence, Limiter, Performance, Verdict};
 
-use super::distribution::Durations;
 use super::remedies;
-use super::result::{Connection, Direction, Iscsi};
-use super::waits::TimeUse;
 
 /// Less than this share of the time is not worth a verdict.
 const SHARE_LEAST: f64 = 0.02;

@@ -1,118 +1,110 @@
-//! The packets of a capture, as its [`Listener`]: gaps of the connection that carried most, at the tap by which it is
-//! told, or on its way between two taps if the capture shows it at several.
+//! Gaps between the packets of a capture, collected from its rows: of the direction that carried most, at the tap of its
+//! summary, or between two taps if the capture shows it at several.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 
+use dissect::{ConnectionSummary, DirectionKey, DirectionSummary, Dissection, PacketRow, RowSink};
 use serde::Serialize;
 use wire::inet::tcp::{FIN, RST, SYN};
 
 use super::pairs::{self, Kept};
 use super::{Drawing, Gaps, PASSAGES_MAX, Passage};
-use crate::capture::{Capture, Connection, Direction, Listener, PacketRow};
 use crate::line::ETHERNET_BYTES;
 
-/// Directions of connections that are followed.
+/// Limit of directions.
 const WAYS_MAX: usize = 4_096;
-/// Packets of all of them together that are kept.
+/// Limit of kept packets over all directions.
 const PASSAGES_ALL_MAX: usize = 1_000_000;
-/// Packets of which super-packets are made, where the connection did not say.
+/// Packet sizes that a super-packet may consist of, if the handshake is not in the capture.
 const MTUS: [u32; 2] = [1_500, 9_000];
-/// Headers of IP and TCP are no longer than this.
+/// Upper limit of the headers of IP and TCP, in bytes.
 const HEADERS_MAX: usize = 160;
-/// Whoever has one of these is no acknowledgement alone.
+/// Flags that a pure acknowledgement does not have.
 const NOT_JUST_ACK: u8 = SYN | FIN | RST;
 
-/// Takes packets while a capture is read.
+/// Collects packets from the rows of a dissection.
 #[derive(Debug, Default)]
-pub struct Listening {
-    ways: HashMap<Name, Way>,
-    /// Of all ways.
+pub struct GapCollector {
+    ways: HashMap<DirectionKey, Way>,
+    /// Packets kept of all directions.
     kept: usize,
-    /// The ways that are followed; all of them if there is none.
-    only: Vec<Name>,
+    /// Selected directions; all if empty.
+    only: Vec<DirectionKey>,
 }
 
-/// What was found, and of what.
+/// Gaps and their direction.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
     /// The gaps; `None` if too few packets were kept.
     pub gaps: Option<Gaps>,
-    /// Whose they are.
+    /// Direction of the packets.
     pub of: Busiest,
 }
 
 /// The direction of a connection that carried most.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Busiest {
-    /// Who sent its data.
+    /// Address of the sender.
     pub from: String,
-    /// Who got them.
+    /// Address of the receiver.
     pub to: String,
-    /// Packets of data that it had.
+    /// Packets with data.
     pub data_packets: u64,
-    /// Those that were looked at: the first ones.
+    /// Packets that were examined: the first ones.
     pub looked_at: u64,
-    /// Whether each packet is known at two taps.
+    /// True if each packet is known at two taps.
     pub two_taps: bool,
 }
 
-/// By what a way is known: the interface that shows it, who sends and who gets it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct Name {
-    interface: u32,
-    src: SocketAddr,
-    dst: SocketAddr,
-}
-
-/// What one end of a connection sent, as one tap saw it.
+/// Packets of one direction at one tap.
 #[derive(Debug, Default)]
 struct Way {
     data: Vec<Kept>,
     acks: Vec<Kept>,
-    /// Up to where the last acknowledgement went.
+    /// Last cumulative acknowledgement.
     acked: Option<u64>,
     /// Payload of the largest segment.
     largest: u32,
-    /// Headers in front of it, those of IP and TCP.
+    /// Headers of IP and TCP in front of it, in bytes.
     headers: u32,
 }
 
-/// A connection that carried most one way, with both ways of it at each tap that shows it.
+/// The direction that carried most, with both directions of its connection at each tap.
 struct Chosen<'a> {
-    data: &'a Direction,
-    taps: Vec<[Name; 2]>,
+    data: &'a DirectionSummary,
+    taps: Vec<[DirectionKey; 2]>,
 }
 
-impl Listening {
-    /// The gaps of the connection that carried most one way, of those that are told; `None` if none carried anything.
+impl GapCollector {
+    /// Gaps of the direction that carried most; `None` without data.
     #[must_use]
-    pub fn finish(mut self, capture: &Capture, drawing: Drawing) -> Option<Found> {
+    pub fn finish(mut self, capture: &Dissection, drawing: Drawing) -> Option<Found> {
         let chosen = Chosen::of(capture)?;
         let kept =
             chosen.taps.first().and_then(|[data, _]| self.ways.get(data)).map_or(0, |way| way.data.len());
         let looked_at = chosen.data.data_packets.min(kept as u64);
         let (data, acks, two_taps) = self.between(&chosen).unwrap_or_default();
-        let Direction { from, to, data_packets, .. } = chosen.data;
+        let DirectionSummary { from, to, data_packets, .. } = chosen.data;
         let of =
             Busiest { from: from.clone(), to: to.clone(), data_packets: *data_packets, looked_at, two_taps };
         Some(Found { gaps: Gaps::of(&data, &acks, drawing), of })
     }
 
-    /// One that follows the busiest connection alone, if this one lacks more of it than it may keep: others were there
-    /// first.
+    /// Collector for a second pass that keeps the busiest connection alone, if earlier connections have used up the limit
+    /// of this one.
     #[must_use]
-    pub fn again(&self, capture: &Capture) -> Option<Listening> {
+    pub fn again(&self, capture: &Dissection) -> Option<GapCollector> {
         let chosen = Chosen::of(capture)?;
         let most = chosen.data.data_packets.min(PASSAGES_MAX as u64);
-        let lacks =
-            |[data, _]: &[Name; 2]| self.ways.get(data).is_none_or(|way| (way.data.len() as u64) < most);
+        let lacks = |[data, _]: &[DirectionKey; 2]| {
+            self.ways.get(data).is_none_or(|way| (way.data.len() as u64) < most)
+        };
         let only = || chosen.taps.iter().flatten().copied().collect();
         (self.only.is_empty() && self.kept >= PASSAGES_ALL_MAX && chosen.taps.first().is_some_and(lacks))
-            .then(|| Listening { only: only(), ..Listening::default() })
+            .then(|| GapCollector { only: only(), ..GapCollector::default() })
     }
 
-    /// Its data and acknowledgements, and whether each was seen at two taps.
+    /// Data and acknowledgements of a direction; true if each packet is known at two taps.
     fn between(&mut self, chosen: &Chosen<'_>) -> Option<(Vec<Passage>, Vec<Passage>, bool)> {
         let at = |which: usize, list: fn(&Way) -> &[Kept]| -> Vec<&[Kept]> {
             let ways = chosen.taps.iter().map(|names| self.ways.get(&names[which]));
@@ -123,7 +115,7 @@ impl Listening {
         let [names, other] = [chosen.taps[first], chosen.taps[last]];
         let data = self.ways.remove(&names[0])?;
         let acks = self.ways.remove(&other[1]).unwrap_or_default();
-        let there = |name: &Name| self.ways.get(name).filter(|_| first != last);
+        let there = |name: &DirectionKey| self.ways.get(name).filter(|_| first != last);
         let came = [
             pairs::arrivals(&data.data, there(&other[0]).map_or(&[], |way| &way.data)),
             pairs::arrivals(&acks.acks, there(&names[1]).map_or(&[], |way| &way.acks)),
@@ -147,17 +139,18 @@ impl Listening {
 }
 
 impl<'a> Chosen<'a> {
-    fn of(capture: &'a Capture) -> Option<Chosen<'a>> {
-        let both = |connection: &'a Connection| {
+    fn of(capture: &'a Dissection) -> Option<Chosen<'a>> {
+        let both = |connection: &'a ConnectionSummary| {
             let [first, second] = &connection.directions;
             [(connection, first, second), (connection, second, first)]
         };
-        let carried = |(_, data, _): &(&Connection, &Direction, &Direction)| data.payload_bytes;
+        let carried =
+            |(_, data, _): &(&ConnectionSummary, &DirectionSummary, &DirectionSummary)| data.payload_bytes;
         let (connection, data, acks) =
             capture.connections.iter().flat_map(both).max_by_key(carried).filter(|all| carried(all) > 0)?;
-        let name = |interface: u32, direction: &Direction| {
+        let name = |interface: u32, direction: &DirectionSummary| {
             let (src, dst) = (direction.from.parse().ok()?, direction.to.parse().ok()?);
-            Some(Name { interface, src, dst })
+            Some(DirectionKey { interface, src, dst })
         };
         let told = [name(data.interface, data)?, name(acks.interface, acks)?];
         let elsewhere =
@@ -167,9 +160,9 @@ impl<'a> Chosen<'a> {
 }
 
 impl Way {
-    /// Payload of a packet that is none of several. Both ends may have said; else segments that are longer than a packet
-    /// can be are taken to be so many whole ones.
-    fn packet_payload(&self, name: Name, mss_bytes: Option<u64>) -> u32 {
+    /// Payload of a packet on the wire: the MSS, if the handshake is in the capture. Otherwise segments longer than a packet
+    /// are taken for a number of whole packets.
+    fn packet_payload(&self, name: DirectionKey, mss_bytes: Option<u64>) -> u32 {
         let plain = if name.src.is_ipv6() { 60 } else { 40 };
         if let Some(mss) = mss_bytes.and_then(|mss| u32::try_from(mss).ok()) {
             return mss.saturating_sub(self.headers.saturating_sub(plain)).max(1);
@@ -185,9 +178,9 @@ impl Way {
     }
 }
 
-impl Listener for Listening {
+impl RowSink for GapCollector {
     fn packet(&mut self, row: &PacketRow) {
-        let name = Name { interface: row.interface, src: row.src, dst: row.dst };
+        let name = row.direction;
         let is_wanted = self.only.is_empty() || self.only.contains(&name);
         if self.kept >= PASSAGES_ALL_MAX || !is_wanted {
             return;
@@ -209,9 +202,9 @@ impl Listener for Listening {
             way.data.push(kept);
             self.kept += 1;
         } else if row.len == 0 && row.flags & NOT_JUST_ACK == 0 && way.acks.len() < PASSAGES_MAX {
-            let before = *way.acked.get_or_insert(row.acked);
-            let newly = u32::try_from(row.acked.saturating_sub(before)).unwrap_or(u32::MAX);
-            way.acked = Some(before.max(row.acked));
+            let before = *way.acked.get_or_insert(row.acked_offset);
+            let newly = u32::try_from(row.acked_offset.saturating_sub(before)).unwrap_or(u32::MAX);
+            way.acked = Some(before.max(row.acked_offset));
             way.acks.push(Kept { newly, ..kept });
             self.kept += 1;
         }

@@ -7,7 +7,8 @@ mod verdict;
 
 use std::fmt::Write;
 
-use analysis::capture::{Capture, Connection, Interface};
+use analysis::capture::{DiagnosedCapture, DiagnosedConnection};
+use dissect::{CaptureInterface, CaptureTotals, ConnectionSummary, Dissection};
 
 use crate::format::{duration, fixed};
 use crate::table::{Colour, paint};
@@ -18,10 +19,10 @@ pub use page::html;
 const SHOWN: usize = 16;
 
 /// A whole capture.
-pub fn capture(capture: &Capture, colour: Colour) -> String {
-    let shown = shown(capture);
+pub fn capture(capture: &DiagnosedCapture, colour: Colour) -> String {
+    let (shown, capture) = (shown(capture), capture.dissection());
     let mut out = format!("{}\n", paint(&headline(capture), "1", colour));
-    for sentence in reservations(capture).into_iter().chain(interfaces(capture)) {
+    for sentence in reservations(&capture.totals).into_iter().chain(interfaces(capture)) {
         let _ = writeln!(out, "{sentence}");
     }
     for table in tables::all(&shown) {
@@ -29,7 +30,7 @@ pub fn capture(capture: &Capture, colour: Colour) -> String {
     }
     out.extend(verdict::text(&shown, colour).map(|text| format!("\n{text}")));
     for (number, connection) in &shown {
-        for sentence in sentences::all(capture, connection) {
+        for sentence in sentences::all(capture, connection.summary) {
             let _ = write!(out, "\n{number}: {sentence}");
         }
     }
@@ -39,59 +40,62 @@ pub fn capture(capture: &Capture, colour: Colour) -> String {
 }
 
 /// The connections to show, those with iSCSI and most data first.
-fn shown(capture: &Capture) -> Vec<(usize, &Connection)> {
-    let mut shown: Vec<(usize, &Connection)> = (1..).zip(&capture.connections).collect();
-    shown.sort_by_key(|(_, connection)| (connection.iscsi.is_none(), std::cmp::Reverse(payload(connection))));
+fn shown(capture: &DiagnosedCapture) -> Vec<(usize, DiagnosedConnection<'_>)> {
+    let mut shown: Vec<(usize, DiagnosedConnection<'_>)> = (1..).zip(capture.connections()).collect();
+    shown.sort_by_key(|(_, connection)| {
+        (connection.summary.iscsi.is_none(), std::cmp::Reverse(payload(connection.summary)))
+    });
     shown.truncate(SHOWN);
     shown
 }
 
 /// What is said if there are more.
-fn beyond(capture: &Capture) -> Option<String> {
+fn beyond(capture: &Dissection) -> Option<String> {
     let rest = capture.connections.len().checked_sub(SHOWN).filter(|rest| *rest > 0)?;
     Some(format!("{rest} more connections are not shown: --json has all of them"))
 }
 
-fn payload(connection: &Connection) -> u64 {
+fn payload(connection: &ConnectionSummary) -> u64 {
     connection.directions.iter().map(|direction| direction.payload_bytes).sum()
 }
 
-fn headline(capture: &Capture) -> String {
+fn headline(capture: &Dissection) -> String {
     let iscsi = capture.connections.iter().filter(|connection| connection.iscsi.is_some()).count();
     format!(
         "{} packets in {}: {} TCP connections, {iscsi} of them iSCSI",
-        fixed(capture.packets as f64, 0),
-        duration(capture.length_s),
+        fixed(capture.totals.packets as f64, 0),
+        duration(capture.totals.length_s),
         capture.connections.len()
     )
 }
 
-/// What the figures below it may not be trusted with.
-fn reservations(capture: &Capture) -> Vec<String> {
+/// Limitations of the figures.
+fn reservations(totals: &CaptureTotals) -> Vec<String> {
     let mut said = Vec::new();
-    if let Some(cut) = &capture.cut {
+    if let Some(cut) = &totals.cut {
         said.push(format!("read up to a cut: {cut}"));
     }
-    if capture.dropped > 0 {
-        said.push(format!("the capturing host lost {} packets", fixed(capture.dropped as f64, 0)));
+    if totals.dropped > 0 {
+        said.push(format!("the capturing host lost {} packets", fixed(totals.dropped as f64, 0)));
     }
-    if capture.beyond_packets > 0 {
-        let packets = fixed(capture.beyond_packets as f64, 0);
+    if totals.beyond_packets > 0 {
+        let packets = fixed(totals.beyond_packets as f64, 0);
         said.push(format!("{packets} packets belong to connections beyond those that are followed at once"));
     }
     said
 }
 
-/// What is in a file of several interfaces, and what was taken of it.
-fn interfaces(capture: &Capture) -> Option<String> {
-    if capture.interfaces.len() < 2 {
+/// Interfaces of a capture with several of them.
+fn interfaces(capture: &Dissection) -> Option<String> {
+    let interfaces = &capture.totals.interfaces;
+    if interfaces.len() < 2 {
         return None;
     }
-    let each = |one: &Interface| {
+    let each = |one: &CaptureInterface| {
         let packets = fixed(one.packets as f64, 0);
         format!("{} ({packets}{})", one.label(), if one.taken { "" } else { ", left out" })
     };
-    let each: Vec<String> = capture.interfaces.iter().map(each).collect();
+    let each: Vec<String> = interfaces.iter().map(each).collect();
     let twice = capture.connections.iter().filter(|connection| !connection.also_at.is_empty()).count();
     let taps = match twice {
         0 => String::new(),
@@ -105,27 +109,36 @@ fn interfaces(capture: &Capture) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use dissect::Dissector;
+
     use super::*;
 
     #[test]
     fn an_empty_capture_says_what_it_is() {
-        let mut empty = analysis::capture::Analyzer::new().finish(3, Some("at byte 5: why".to_owned()));
-        let said = capture(&empty, Colour::Never);
+        let mut empty = Dissector::new().finish(3, Some("at byte 5: why".to_owned()));
+        let text = |found: &Dissection| capture(&DiagnosedCapture::new(found.clone()), Colour::Never);
+        let said = text(&empty);
         assert_eq!(
             said,
             "0 packets in 0 ms: 0 TCP connections, 0 of them iSCSI\nread up to a cut: at byte 5: why\n\
              the capturing host lost 3 packets\n"
         );
-        empty.beyond_packets = 1_000;
-        assert!(capture(&empty, Colour::Never).contains("1 000 packets belong to connections beyond"));
+        empty.totals.beyond_packets = 1_000;
+        assert!(text(&empty).contains("1 000 packets belong to connections beyond"));
     }
 
     #[test]
     fn two_taps_are_no_reservation() {
-        let mut both = analysis::capture::Analyzer::new().finish(0, None);
-        let tap =
-            |name: &str| Interface { number: 0, name: name.to_owned(), packets: 7, bytes: 0, taken: true };
-        both.interfaces = vec![tap("near"), tap("far")];
+        let mut both = Dissector::new().finish(0, None);
+        let tap = |name: &str| CaptureInterface {
+            number: 0,
+            name: name.to_owned(),
+            packets: 7,
+            bytes: 0,
+            taken: true,
+        };
+        both.totals.interfaces = vec![tap("near"), tap("far")];
+        let both = DiagnosedCapture::new(both);
         let (text, page) = (capture(&both, Colour::Never), html(&both, None, None, ""));
         assert!(text.contains("packets of 2 interfaces: near (7), far (7)"), "{text}");
         assert!(

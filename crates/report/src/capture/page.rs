@@ -1,8 +1,9 @@
 //! A capture as one HTML page.
 
-use analysis::capture::{Capture, Connection};
+use analysis::capture::{DiagnosedCapture, DiagnosedConnection};
 use analysis::diagram::Diagram;
 use analysis::gaps::capture::Found;
+use dissect::{ConnectionSummary, Dissection, TimeUse};
 use serde_json::{Value, json};
 
 use super::{beyond, headline, interfaces, reservations, sentences, shown, tables, verdict};
@@ -22,8 +23,13 @@ const TIME: &str =
     "Every stretch between two packets of a connection is somebody's; docs/analyze.md says how it is told.";
 
 /// Draws a capture as one HTML document. `rebuild` is the command that draws it again.
-pub fn html(capture: &Capture, diagram: Option<&Diagram>, found: Option<&Found>, rebuild: &str) -> String {
-    let shown = shown(capture);
+pub fn html(
+    capture: &DiagnosedCapture,
+    diagram: Option<&Diagram>,
+    found: Option<&Found>,
+    rebuild: &str,
+) -> String {
+    let (shown, capture) = (shown(capture), capture.dissection());
     let time = time(&shown);
     let packets = diagram.map(Drawing::of_packets);
     let between =
@@ -64,10 +70,10 @@ fn of_gaps(found: &Found, figures: &[Figure]) -> Option<String> {
     Some(section("gaps", "Gaps between packets", GAPS, &format!("<ul>{items}</ul>{drawn}")))
 }
 
-fn head(capture: &Capture, shown: &[(usize, &Connection)]) -> String {
-    let first = shown.iter().find_map(|(_, connection)| connection.diagnosis.as_ref()?.first());
+fn head(capture: &Dissection, shown: &[(usize, DiagnosedConnection<'_>)]) -> String {
+    let first = shown.iter().find_map(|(_, connection)| connection.diagnosis?.first());
     let title = first.map_or_else(|| headline(capture), |verdict| verdict.limiter.title().to_owned());
-    let chips = reservations(capture).iter().map(|text| page::chip(false, text)).collect::<String>();
+    let chips = reservations(&capture.totals).iter().map(|text| page::chip(false, text)).collect::<String>();
     let taps = interfaces(capture)
         .map_or_else(String::new, |text| format!("<p class=\"note\">{}</p>\n", escape(&text)));
     format!(
@@ -78,36 +84,37 @@ fn head(capture: &Capture, shown: &[(usize, &Connection)]) -> String {
     )
 }
 
-fn verdicts(shown: &[(usize, &Connection)]) -> String {
+fn verdicts(shown: &[(usize, DiagnosedConnection<'_>)]) -> String {
     let Some(table) = verdict::table(shown) else { return String::new() };
     let text = "What limits each connection, as far as one tap can tell, and what it would reach without it; below, what \
                 shows it and what to change.";
     section("verdict", "Verdict", text, &(table.html("table-verdict") + &verdict::html(shown)))
 }
 
-fn facts(capture: &Capture, shown: &[(usize, &Connection)]) -> String {
+fn facts(capture: &Dissection, shown: &[(usize, DiagnosedConnection<'_>)]) -> String {
     let beyond = beyond(capture).map_or_else(String::new, |text| format!("<p>{}</p>", escape(&text)));
     list(shown, |connection| sentences::all(capture, connection)) + &beyond
 }
 
-fn list(shown: &[(usize, &Connection)], sentences: impl Fn(&Connection) -> Vec<String>) -> String {
+fn list(
+    shown: &[(usize, DiagnosedConnection<'_>)],
+    sentences: impl Fn(&ConnectionSummary) -> Vec<String>,
+) -> String {
     let item = |number: usize, text: &str| format!("<li>{number}: {}</li>", escape(text));
     let items = shown.iter().flat_map(|(number, connection)| {
         let number = *number;
-        sentences(connection).into_iter().map(move |text| item(number, &text)).collect::<Vec<_>>()
+        sentences(connection.summary).into_iter().map(move |text| item(number, &text)).collect::<Vec<_>>()
     });
     let items = items.collect::<String>();
     if items.is_empty() { items } else { format!("<ul>{items}</ul>") }
 }
 
 /// One bar for each connection, its parts laid end to end.
-fn time(shown: &[(usize, &Connection)]) -> Option<Figure> {
+fn time(shown: &[(usize, DiagnosedConnection<'_>)]) -> Option<Figure> {
     let rows: Vec<_> =
-        shown.iter().filter_map(|(number, c)| Some((*number, c.iscsi.as_ref()?.time?))).collect();
+        shown.iter().filter_map(|(number, c)| Some((*number, c.summary.iscsi.as_ref()?.time?))).collect();
     let names: Vec<String> = rows.iter().map(|(number, _)| format!("connection {number}")).collect();
-    let column = |pick: fn(&analysis::capture::TimeUse) -> f64| {
-        rows.iter().map(|(_, time)| pick(time)).collect::<Vec<_>>()
-    };
+    let column = |pick: fn(&TimeUse) -> f64| rows.iter().map(|(_, time)| pick(time)).collect::<Vec<_>>();
     let parts = [
         ("no command", "var(--soft)", column(|time| time.idle_s)),
         ("on the way", "var(--way)", column(|time| time.way_s)),

@@ -1,11 +1,11 @@
-//! What of a connection has no table of its own.
+//! Sentences about a connection: facts that have no table.
 
-use analysis::capture::{Capture, Connection, Direction, Interface, Iscsi};
+use dissect::{CaptureInterface, ConnectionSummary, DirectionSummary, Dissection, IscsiSummary};
 
 use crate::format::{NONE, duration, fixed, percent};
 
 /// Everything about one connection of a capture.
-pub(super) fn all(capture: &Capture, connection: &Connection) -> Vec<String> {
+pub(super) fn all(capture: &Dissection, connection: &ConnectionSummary) -> Vec<String> {
     let mut said = Vec::new();
     said.extend(taken(capture, connection));
     said.extend(connection.directions.iter().filter_map(missing));
@@ -26,16 +26,17 @@ pub(super) fn all(capture: &Capture, connection: &Connection) -> Vec<String> {
     said
 }
 
-/// Where its packets were taken, if there is a choice.
-fn taken(capture: &Capture, connection: &Connection) -> Option<String> {
+/// Interfaces of its packets, if the capture has several.
+fn taken(capture: &Dissection, connection: &ConnectionSummary) -> Option<String> {
+    let interfaces = &capture.totals.interfaces;
     let name = |number: u32| {
-        let interface = capture.interfaces.iter().find(|interface| interface.number == number);
-        interface.map_or_else(|| number.to_string(), Interface::label)
+        let interface = interfaces.iter().find(|interface| interface.number == number);
+        interface.map_or_else(|| number.to_string(), CaptureInterface::label)
     };
     let names = |numbers: &[u32]| numbers.iter().map(|number| name(*number)).collect::<Vec<_>>().join(", ");
     let [first, second] = connection.directions.each_ref().map(|direction| direction.interface);
     match &connection.also_at[..] {
-        _ if capture.interfaces.len() < 2 => None,
+        _ if interfaces.len() < 2 => None,
         _ if first != second => Some(format!(
             "what {} sends was taken at {}, what it gets at {}",
             connection.directions[0].from,
@@ -47,16 +48,16 @@ fn taken(capture: &Capture, connection: &Connection) -> Option<String> {
     }
 }
 
-/// What a direction lacks.
-fn missing(direction: &Direction) -> Option<String> {
-    let Direction { from, missing_bytes, gaps, .. } = direction;
+/// Gaps of a direction in the capture.
+fn missing(direction: &DirectionSummary) -> Option<String> {
+    let DirectionSummary { from, missing_bytes, gaps, .. } = direction;
     let bytes = fixed(*missing_bytes as f64, 0);
     (*gaps > 0).then(|| {
         format!("{bytes} bytes that {from} sent were acknowledged and are not in the capture, in {gaps} gaps")
     })
 }
 
-fn of_iscsi(iscsi: &Iscsi) -> Vec<String> {
+fn of_iscsi(iscsi: &IscsiSummary) -> Vec<String> {
     let mut said = Vec::new();
     let told = &iscsi.commands;
     let digest = |on: Option<bool>| match on {

@@ -1,22 +1,23 @@
 //! The tables of a capture.
 
-use analysis::capture::{Connection, Direction, Durations};
+use analysis::capture::DiagnosedConnection;
+use dissect::{DirectionSummary, Durations};
 
 use super::verdict;
 use crate::format::{fixed, optional};
 use crate::table::{Column, Field, Table};
 
-/// All that have something in them, the verdict first.
-pub(super) fn all(shown: &[(usize, &Connection)]) -> Vec<Table> {
+/// All tables with rows, the verdict first.
+pub(super) fn all(shown: &[(usize, DiagnosedConnection<'_>)]) -> Vec<Table> {
     verdict::table(shown).into_iter().chain(further(shown)).collect()
 }
 
-/// Those but for the verdict.
-pub(super) fn further(shown: &[(usize, &Connection)]) -> impl Iterator<Item = Table> {
+/// All tables but the verdict.
+pub(super) fn further(shown: &[(usize, DiagnosedConnection<'_>)]) -> impl Iterator<Item = Table> {
     [connections(shown), retransmissions(shown), commands(shown), time(shown)].into_iter().flatten()
 }
 
-fn connections(shown: &[(usize, &Connection)]) -> Option<Table> {
+fn connections(shown: &[(usize, DiagnosedConnection<'_>)]) -> Option<Table> {
     let columns = vec![
         Column::number("nr", ""),
         Column::text("from"),
@@ -31,7 +32,7 @@ fn connections(shown: &[(usize, &Connection)]) -> Option<Table> {
         Column::number("tinygrams", ""),
         Column::number("stalls", ""),
     ];
-    let row = |number: usize, direction: &Direction| {
+    let row = |number: usize, direction: &DirectionSummary| {
         let ms = |pick: fn(&Durations) -> f64| direction.ack_rtt.as_ref().map(|rtt| pick(rtt) * 1e3);
         vec![
             Field::new(number.to_string()),
@@ -48,15 +49,15 @@ fn connections(shown: &[(usize, &Connection)]) -> Option<Table> {
             count(direction.nagle_stalls),
         ]
     };
-    let both = |(number, connection): &(usize, &Connection)| {
+    let both = |(number, connection): &(usize, DiagnosedConnection<'_>)| {
         let number = *number;
-        connection.directions.iter().map(|direction| row(number, direction)).collect::<Vec<_>>()
+        connection.summary.directions.iter().map(|direction| row(number, direction)).collect::<Vec<_>>()
     };
     let rows: Vec<_> = shown.iter().flat_map(both).collect();
     (!rows.is_empty()).then_some(Table { columns, rows })
 }
 
-fn retransmissions(shown: &[(usize, &Connection)]) -> Option<Table> {
+fn retransmissions(shown: &[(usize, DiagnosedConnection<'_>)]) -> Option<Table> {
     let columns = vec![
         Column::number("nr", ""),
         Column::text("from"),
@@ -71,7 +72,7 @@ fn retransmissions(shown: &[(usize, &Connection)]) -> Option<Table> {
     ];
     let mut rows = Vec::new();
     for (number, connection) in shown {
-        for direction in &connection.directions {
+        for direction in &connection.summary.directions {
             let kinds = &direction.kinds;
             let numbers = [
                 kinds.fast,
@@ -93,7 +94,7 @@ fn retransmissions(shown: &[(usize, &Connection)]) -> Option<Table> {
     (!rows.is_empty()).then_some(Table { columns, rows })
 }
 
-fn commands(shown: &[(usize, &Connection)]) -> Option<Table> {
+fn commands(shown: &[(usize, DiagnosedConnection<'_>)]) -> Option<Table> {
     let columns = vec![
         Column::number("nr", ""),
         Column::text("commands"),
@@ -104,7 +105,7 @@ fn commands(shown: &[(usize, &Connection)]) -> Option<Table> {
         Column::number("max", "ms"),
     ];
     let mut rows = Vec::new();
-    for (number, iscsi) in shown.iter().filter_map(|(number, c)| Some((number, c.iscsi.as_ref()?))) {
+    for (number, iscsi) in shown.iter().filter_map(|(number, c)| Some((number, c.summary.iscsi.as_ref()?))) {
         let told = &iscsi.commands;
         for (name, service) in
             [("reads", told.read_service), ("writes", told.write_service), ("others", told.other_service)]
@@ -119,8 +120,8 @@ fn commands(shown: &[(usize, &Connection)]) -> Option<Table> {
     (!rows.is_empty()).then_some(Table { columns, rows })
 }
 
-/// Where the time went.
-fn time(shown: &[(usize, &Connection)]) -> Option<Table> {
+/// Breakdown of the time.
+fn time(shown: &[(usize, DiagnosedConnection<'_>)]) -> Option<Table> {
     let columns = vec![
         Column::number("nr", ""),
         Column::number("of", "s"),
@@ -134,8 +135,8 @@ fn time(shown: &[(usize, &Connection)]) -> Option<Table> {
         Column::number("receive window", "s"),
         Column::number("again", "s"),
     ];
-    let row = |(number, connection): &(usize, &Connection)| {
-        let time = connection.iscsi.as_ref()?.time?;
+    let row = |(number, connection): &(usize, DiagnosedConnection<'_>)| {
+        let time = connection.summary.iscsi.as_ref()?.time?;
         let parts = [
             time.length_s,
             time.idle_s,

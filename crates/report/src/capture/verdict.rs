@@ -1,6 +1,6 @@
-//! What limits the connections of a capture: a row for each verdict here, everything else as the doctor says it.
+//! Limiters of the connections of a capture: a table of verdicts; details in the form of the doctor's.
 
-use analysis::capture::Connection;
+use analysis::capture::DiagnosedConnection;
 use analysis::doctor::Verdict;
 
 use crate::doctor;
@@ -10,8 +10,8 @@ use crate::table::{Colour, Column, Field, Table};
 /// Verdicts of a connection that have a row.
 const ROWS: usize = 3;
 
-/// What limits most, of every connection.
-pub(super) fn table(shown: &[(usize, &Connection)]) -> Option<Table> {
+/// Main limiters of every connection.
+pub(super) fn table(shown: &[(usize, DiagnosedConnection<'_>)]) -> Option<Table> {
     let columns = vec![
         Column::number("nr", ""),
         Column::text("limited by"),
@@ -21,7 +21,7 @@ pub(super) fn table(shown: &[(usize, &Connection)]) -> Option<Table> {
         Column::text("then by"),
     ];
     let mut rows = Vec::new();
-    for (number, diagnosis) in shown.iter().filter_map(|(n, c)| Some((n, c.diagnosis.as_ref()?))) {
+    for (number, diagnosis) in shown.iter().filter_map(|(n, c)| Some((n, c.diagnosis?))) {
         for verdict in diagnosis.verdicts.iter().take(ROWS) {
             let Verdict { limiter, share, predicted, next, .. } = verdict;
             rows.push(vec![
@@ -37,9 +37,9 @@ pub(super) fn table(shown: &[(usize, &Connection)]) -> Option<Table> {
     (!rows.is_empty()).then_some(Table { columns, rows })
 }
 
-/// What limits the connection that carries most, with what shows it and what to change.
-pub(super) fn text(shown: &[(usize, &Connection)], colour: Colour) -> Option<String> {
-    let mut diagnosed = shown.iter().filter_map(|(n, connection)| Some((n, connection.diagnosis.as_ref()?)));
+/// Diagnosis of the busiest connection, with evidence and remedies.
+pub(super) fn text(shown: &[(usize, DiagnosedConnection<'_>)], colour: Colour) -> Option<String> {
+    let mut diagnosed = shown.iter().filter_map(|(n, connection)| Some((n, connection.diagnosis?)));
     let (number, first) = diagnosed.next()?;
     let mut out = doctor::text(first, &format!("connection {number}"), colour);
     let others = diagnosed.count();
@@ -50,11 +50,11 @@ pub(super) fn text(shown: &[(usize, &Connection)], colour: Colour) -> Option<Str
 }
 
 /// The same of every connection, for the page.
-pub(super) fn html(shown: &[(usize, &Connection)]) -> String {
-    let details = |(number, connection): &(usize, &Connection)| {
-        let [first, second] = &connection.directions;
+pub(super) fn html(shown: &[(usize, DiagnosedConnection<'_>)]) -> String {
+    let details = |(number, connection): &(usize, DiagnosedConnection<'_>)| {
+        let [first, second] = &connection.summary.directions;
         let place = format!("{} – {}", first.from, second.from);
-        Some(doctor::details(&format!("connection {number}"), &place, connection.diagnosis.as_ref()?))
+        Some(doctor::details(&format!("connection {number}"), &place, connection.diagnosis?))
     };
     shown.iter().filter_map(details).collect()
 }

@@ -1,9 +1,9 @@
 //! Rows one by one, and packets of a connection as one tap and as two saw it.
 
+use dissect::{Dissector, SegmentKind};
 use wire::pcap::Packet;
 
 use super::*;
-use crate::capture::{Analyzer, Kind};
 use crate::gaps::Tap;
 
 const MS: u64 = 1_000_000;
@@ -13,54 +13,52 @@ fn row(port: u16, len: usize, acked: u64) -> PacketRow {
     PacketRow {
         packet: 1,
         t_ns: 0,
-        interface: 0,
-        src: ([198, 18, 0, 1], port).into(),
-        dst: ([198, 18, 0, 2], 3260).into(),
+        direction: name(port),
         seq: 0,
         ack: 0,
         len,
-        place: 0,
-        acked,
+        stream_offset: 0,
+        acked_offset: acked,
         ip_bytes: 52 + len,
         flags: 16,
-        kind: Kind::New,
+        kind: SegmentKind::New,
         ack_rtt_ns: None,
         flight_bytes: 100,
     }
 }
 
-fn name(port: u16) -> Name {
-    Name { interface: 0, src: ([198, 18, 0, 1], port).into(), dst: ([198, 18, 0, 2], 3260).into() }
+fn name(port: u16) -> DirectionKey {
+    DirectionKey { interface: 0, src: ([198, 18, 0, 1], port).into(), dst: ([198, 18, 0, 2], 3260).into() }
 }
 
 #[test]
 fn what_is_kept_is_bounded_over_all_connections() {
-    let mut listening = Listening { kept: PASSAGES_ALL_MAX - 2, ..Listening::default() };
-    (1..=5).for_each(|port| listening.packet(&row(port, 100, 0)));
-    assert_eq!((listening.ways.len(), listening.kept), (2, PASSAGES_ALL_MAX));
+    let mut collector = GapCollector { kept: PASSAGES_ALL_MAX - 2, ..GapCollector::default() };
+    (1..=5).for_each(|port| collector.packet(&row(port, 100, 0)));
+    assert_eq!((collector.ways.len(), collector.kept), (2, PASSAGES_ALL_MAX));
 }
 
 #[test]
 fn acknowledgements_have_the_bytes_that_they_are_the_first_to_acknowledge() {
-    let mut listening = Listening::default();
+    let mut collector = GapCollector::default();
     for acked in [5_000, 7_896, 7_896, 10_792, 9_000] {
-        listening.packet(&row(1, 0, acked));
+        collector.packet(&row(1, 0, acked));
     }
     // The same ports again.
-    listening.packet(&PacketRow { flags: 0x12, ..row(1, 0, 0) });
-    [0, 1_448].into_iter().for_each(|acked| listening.packet(&row(1, 0, acked)));
-    let newly: Vec<u32> = listening.ways[&name(1)].acks.iter().map(|kept| kept.newly).collect();
+    collector.packet(&PacketRow { flags: 0x12, ..row(1, 0, 0) });
+    [0, 1_448].into_iter().for_each(|acked| collector.packet(&row(1, 0, acked)));
+    let newly: Vec<u32> = collector.ways[&name(1)].acks.iter().map(|kept| kept.newly).collect();
     assert_eq!(newly, [0, 2_896, 0, 2_896, 0, 0, 1_448]);
 }
 
 #[test]
 fn super_packets_are_so_many_of_one_size() {
     let check = |lens: &[usize], ip_headers: usize, agreed: Option<u64>, expected: u32| {
-        let mut listening = Listening::default();
+        let mut collector = GapCollector::default();
         lens.iter()
-            .for_each(|len| listening.packet(&PacketRow { ip_bytes: ip_headers + len, ..row(1, *len, 0) }));
-        let way = &listening.ways[&name(1)];
-        let six = Name { src: (std::net::Ipv6Addr::LOCALHOST, 1).into(), ..name(1) };
+            .for_each(|len| collector.packet(&PacketRow { ip_bytes: ip_headers + len, ..row(1, *len, 0) }));
+        let way = &collector.ways[&name(1)];
+        let six = DirectionKey { src: (std::net::Ipv6Addr::LOCALHOST, 1).into(), ..name(1) };
         let name = if ip_headers > 60 { six } else { name(1) };
         assert_eq!(way.packet_payload(name, agreed), expected, "{lens:?} {ip_headers} {agreed:?}");
     };
@@ -113,20 +111,21 @@ fn frame(out: bool, seq: u32, ack: u32, len: usize) -> Vec<u8> {
     frame
 }
 
-/// The same as a listener and the capture have it, at these interfaces only.
-fn listened(interfaces: &[u32]) -> (Listening, Capture) {
-    let (mut analyzer, mut listening) = (Analyzer::new(), Listening::default());
+/// The same as a collector and the dissection have it, at these interfaces only.
+fn listened(interfaces: &[u32]) -> (GapCollector, Dissection) {
+    let (mut analyzer, mut collector) = (Dissector::new(), GapCollector::default());
     for (t_ns, interface, bytes) in passing().iter().filter(|(_, at, _)| interfaces.contains(at)) {
         let packet = Packet { t_ns: *t_ns, len: bytes.len(), bytes, link: RAW_IP, interface: *interface };
-        analyzer.packet(&packet, ["near", "far"][*interface as usize], &mut listening);
+        analyzer.packet(&packet, ["near", "far"][*interface as usize], &mut collector);
     }
-    (listening, analyzer.finish(0, None))
+    (collector, analyzer.finish(0, None))
 }
 
 #[test]
 fn two_taps_show_how_acknowledgements_were_pressed_together() {
-    let (listening, capture) = listened(&[0, 1]);
-    let found = listening.finish(&capture, Drawing { origin_ns: capture.begin_ns, points: 100 }).unwrap();
+    let (collector, capture) = listened(&[0, 1]);
+    let found =
+        collector.finish(&capture, Drawing { origin_ns: capture.totals.begin_ns, points: 100 }).unwrap();
     let Busiest { from, data_packets, looked_at, two_taps, .. } = &found.of;
     assert_eq!((from.as_str(), *data_packets, *looked_at), ("198.18.0.1:40000", 4_000, 4_000));
     assert!(*two_taps);
@@ -144,8 +143,8 @@ fn two_taps_show_how_acknowledgements_were_pressed_together() {
 #[test]
 fn one_tap_has_no_arrivals() {
     for interface in [0, 1] {
-        let (listening, capture) = listened(&[interface]);
-        let found = listening.finish(&capture, Drawing::default()).unwrap();
+        let (collector, capture) = listened(&[interface]);
+        let found = collector.finish(&capture, Drawing::default()).unwrap();
         let gaps = found.gaps.unwrap();
         assert_eq!((found.of.two_taps, gaps.taps.len(), gaps.compression), (false, 2, None));
     }
@@ -153,12 +152,12 @@ fn one_tap_has_no_arrivals() {
 
 #[test]
 fn a_connection_that_came_too_late_is_read_for_again() {
-    let (mut listening, capture) = listened(&[0, 1]);
-    assert!(listening.again(&capture).is_none(), "it has everything");
-    listening.ways.clear();
-    listening.kept = PASSAGES_ALL_MAX;
-    let found = listening.again(&capture).unwrap();
+    let (mut collector, capture) = listened(&[0, 1]);
+    assert!(collector.again(&capture).is_none(), "it has everything");
+    collector.ways.clear();
+    collector.kept = PASSAGES_ALL_MAX;
+    let found = collector.again(&capture).unwrap();
     assert_eq!((found.only.len(), found.again(&capture).is_none()), (4, true));
-    let told = listening.finish(&capture, Drawing::default()).unwrap();
+    let told = collector.finish(&capture, Drawing::default()).unwrap();
     assert_eq!((told.gaps, told.of.looked_at, told.of.data_packets), (None, 0, 4_000));
 }

@@ -5,11 +5,11 @@ use std::fs::File;
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 
-use analysis::capture::file::{self, Ended, FileError};
-use analysis::capture::{self, Analyzer, Capture, Listener, Opening};
+use analysis::capture::DiagnosedCapture;
 use analysis::gaps;
-use analysis::gaps::capture::{Found, Listening};
+use analysis::gaps::capture::{Found, GapCollector};
 use anyhow::Context;
+use dissect::{Dissector, FileEnd, FileError, FirstPackets, RowSink, read_packets};
 use indicatif::{ProgressBar, ProgressStyle};
 use wire::pcap::Packet;
 
@@ -19,9 +19,9 @@ use crate::output;
 /// A capture and the files it was read from.
 pub(super) struct Read {
     pub(super) paths: Vec<PathBuf>,
-    /// That were asked for; all if there is none.
+    /// Selected interfaces; all if empty.
     pub(super) interfaces: Vec<String>,
-    pub(super) capture: Capture,
+    pub(super) capture: DiagnosedCapture,
     pub(super) gaps: Option<Found>,
     /// Captures before it that show connections which are in it too.
     pub(super) shared: Vec<Shared>,
@@ -39,8 +39,8 @@ pub(super) struct Shared {
 pub(super) struct Tapped {
     paths: Vec<PathBuf>,
     interfaces: Vec<String>,
-    analyzer: Analyzer,
-    listening: Listening,
+    dissector: Dissector,
+    gaps: GapCollector,
     dropped: u64,
     cut: Option<String>,
 }
@@ -51,23 +51,23 @@ pub(super) fn read(
     paths: &[PathBuf],
     interfaces: &[String],
     points: usize,
-    listener: &mut dyn Listener,
+    rows: &mut dyn RowSink,
 ) -> anyhow::Result<Vec<Read>> {
     let mut order = Vec::new();
     for path in paths {
         // One alone may be a pipe, which is read once.
-        order.push((if paths.len() > 1 { opening(path)? } else { Opening::default() }, path));
+        order.push((if paths.len() > 1 { first_packets(path)? } else { FirstPackets::default() }, path));
     }
-    order.sort_by_key(|(opening, _)| opening.first_ns());
+    order.sort_by_key(|(first, _)| first.first_ns());
     let mut captures: Vec<Tapped> = Vec::new();
-    for (opening, path) in order {
+    for (first, path) in order {
         let goes_on = |tapped: &&mut Tapped| {
-            tapped.analyzer.last_ns() <= opening.first_ns() && !tapped.analyzer.has(&opening)
+            tapped.dissector.last_ns() <= first.first_ns() && !tapped.dissector.has_seen(&first)
         };
-        let before = captures.iter_mut().filter(goes_on).max_by_key(|tapped| tapped.analyzer.last_ns());
+        let before = captures.iter_mut().filter(goes_on).max_by_key(|tapped| tapped.dissector.last_ns());
         let mut fresh = Tapped::over(&[], interfaces);
         let is_fresh = before.is_none();
-        before.unwrap_or(&mut fresh).take(path, listener)?;
+        before.unwrap_or(&mut fresh).take(path, rows)?;
         captures.extend(is_fresh.then_some(fresh));
     }
     let finished = captures.into_iter().map(|tapped| tapped.finish(points));
@@ -76,7 +76,8 @@ pub(super) fn read(
     for this in 1..captures.len() {
         let (before, rest) = captures.split_at_mut(this);
         let shared = before.iter().enumerate().map(|(capture, other)| {
-            let connections = capture::shared(&rest[0].capture, &other.capture);
+            let [this, other] = [&rest[0], other].map(|read| read.capture.dissection());
+            let connections = dissect::shared_connections(this, other);
             Shared { capture, connections }
         });
         rest[0].shared = shared.filter(|shared| shared.connections > 0).collect();
@@ -87,7 +88,7 @@ pub(super) fn read(
 impl Read {
     /// That an interface that was asked for is there.
     fn expect_packets(&self) -> anyhow::Result<()> {
-        let there = &self.capture.interfaces;
+        let there = &self.capture.dissection().totals.interfaces;
         if self.interfaces.is_empty() || there.iter().any(|one| one.taken) {
             return Ok(());
         }
@@ -134,29 +135,29 @@ impl Tapped {
         Tapped {
             paths: paths.to_vec(),
             interfaces: interfaces.to_vec(),
-            analyzer: Analyzer::of_interfaces(interfaces.to_vec()),
-            listening: Listening::default(),
+            dissector: Dissector::with_interfaces(interfaces.to_vec()),
+            gaps: GapCollector::default(),
             dropped: 0,
             cut: None,
         }
     }
 
-    /// Reads the files it was made with, for a listener alone.
-    pub(super) fn walk(mut self, listener: &mut dyn Listener) -> anyhow::Result<()> {
-        std::mem::take(&mut self.paths).iter().try_for_each(|path| self.take(path, listener))
+    /// Reads the files it was made with, for their rows alone.
+    pub(super) fn walk(mut self, rows: &mut dyn RowSink) -> anyhow::Result<()> {
+        std::mem::take(&mut self.paths).iter().try_for_each(|path| self.take(path, rows))
     }
 
-    fn take(&mut self, path: &Path, listener: &mut dyn Listener) -> anyhow::Result<()> {
+    fn take(&mut self, path: &Path, rows: &mut dyn RowSink) -> anyhow::Result<()> {
         let file = open(path)?;
         let bar = bar(file.metadata().map_or(0, |about| about.len()));
-        let analyzer = &mut self.analyzer;
-        let mut all = (&mut self.listening, listener);
+        let dissector = &mut self.dissector;
+        let mut all = (&mut self.gaps, rows);
         let each = |packet: &Packet<'_>, interface: &str| {
-            analyzer.packet(packet, interface, &mut all);
+            dissector.packet(packet, interface, &mut all);
             false
         };
-        let Ended { dropped, cut } =
-            file::walk(file, each, |bytes| bar.set_position(bytes)).map_err(|error| explain(path, error))?;
+        let FileEnd { dropped, cut } = read_packets(file, each, |bytes| bar.set_position(bytes))
+            .map_err(|error| explain(path, error))?;
         bar.finish_and_clear();
         self.dropped += dropped;
         self.cut = self.cut.take().or(cut);
@@ -167,27 +168,28 @@ impl Tapped {
     fn finish(self, points: usize) -> anyhow::Result<Read> {
         let several = self.paths.len() > 1;
         let cut = self.cut.map(|cut| if several { format!("{cut} (a file of several)") } else { cut });
-        let capture = self.analyzer.finish(self.dropped, cut);
-        let mut listening = self.listening;
-        // What can be read once only was read.
+        let dissection = self.dissector.finish(self.dropped, cut);
+        let mut gaps = self.gaps;
+        // A pipe cannot be read twice.
         let are_files = self.paths.iter().all(|path| path.is_file());
-        if let Some(alone) = listening.again(&capture).filter(|_| are_files) {
-            let mut again = Tapped { listening: alone, ..Tapped::over(&[], &self.interfaces) };
+        if let Some(alone) = gaps.again(&dissection).filter(|_| are_files) {
+            let mut again = Tapped { gaps: alone, ..Tapped::over(&[], &self.interfaces) };
             self.paths.iter().try_for_each(|path| again.take(path, &mut ()))?;
-            listening = again.listening;
+            gaps = again.gaps;
         }
-        let drawing = gaps::Drawing { origin_ns: capture.begin_ns, points };
-        let gaps = listening.finish(&capture, drawing);
+        let drawing = gaps::Drawing { origin_ns: dissection.totals.begin_ns, points };
+        let gaps = gaps.finish(&dissection, drawing);
+        let capture = DiagnosedCapture::new(dissection);
         Ok(Read { paths: self.paths, interfaces: self.interfaces, capture, gaps, shared: Vec::new() })
     }
 }
 
-/// What a file begins with.
-fn opening(path: &Path) -> anyhow::Result<Opening> {
-    let mut opening = Opening::default();
-    file::walk(open(path)?, |packet, interface| opening.packet(packet, interface), |_| {})
+/// The first packets of a file.
+fn first_packets(path: &Path) -> anyhow::Result<FirstPackets> {
+    let mut first = FirstPackets::default();
+    read_packets(open(path)?, |packet, interface| first.packet(packet, interface), |_| {})
         .map_err(|error| explain(path, error))?;
-    Ok(opening)
+    Ok(first)
 }
 
 fn open(path: &Path) -> anyhow::Result<File> {

@@ -2,11 +2,11 @@
 
 use std::io::{BufWriter, ErrorKind, Write, stdout};
 
-use analysis::capture::{CommandRow, Listener, PacketRow, PduRow};
+use dissect::{CommandRow, DirectionKey, PacketRow, PduRow, RowSink};
 
 use crate::exit;
 
-/// What the lines are of.
+/// Kind of row.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(super) enum List {
     /// TCP segments: what each is, in flight, round trip.
@@ -17,7 +17,7 @@ pub(super) enum List {
     Commands,
 }
 
-/// Rows as lines on standard output. Whoever reads them may have had enough, and then nothing is left to do.
+/// Rows as lines on standard output. A closed pipe ends the process.
 pub(super) struct Lines {
     list: List,
     out: BufWriter<std::io::Stdout>,
@@ -61,10 +61,11 @@ impl Lines {
     }
 }
 
-impl Listener for Lines {
+impl RowSink for Lines {
     fn packet(&mut self, row: &PacketRow) {
         if matches!(self.list, List::Packets) {
-            let PacketRow { packet, t_ns, interface, src, dst, seq, len, flags, kind, .. } = row;
+            let PacketRow { packet, t_ns, seq, len, flags, kind, .. } = row;
+            let DirectionKey { interface, src, dst } = row.direction;
             let (kind, rtt, flight) = (kind.name(), maybe(row.ack_rtt_ns), row.flight_bytes);
             self.line(format_args!(
                 "{packet}\t{t_ns}\t{src}\t{dst}\t{seq}\t{len}\t{flags:#04x}\t{kind}\t{rtt}\t{flight}\t\
@@ -75,20 +76,8 @@ impl Listener for Lines {
 
     fn pdu(&mut self, row: &PduRow) {
         if matches!(self.list, List::Pdus) {
-            let PduRow {
-                interface,
-                t_ns,
-                src,
-                dst,
-                opcode,
-                itt,
-                start,
-                end,
-                first_packet,
-                last_packet,
-                inferred,
-                ..
-            } = row;
+            let PduRow { t_ns, opcode, itt, start, end, first_packet, last_packet, inferred, .. } = row;
+            let DirectionKey { interface, src, dst } = row.direction;
             self.line(format_args!(
                 "{t_ns}\t{src}\t{dst}\t{opcode:?}\t{itt:#010x}\t{start}\t{end}\t{first_packet}\t{last_packet}\t\
                  {inferred}\t{interface}"

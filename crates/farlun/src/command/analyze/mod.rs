@@ -1,5 +1,5 @@
-//! `farlun analyze`: what somebody's capture says of its connections. How it is found out is `analysis::capture`'s
-//! business.
+//! `farlun analyze`: connections, PDUs and commands of captures, and the limiter of each connection. `dissect` reads the
+//! packets, `analysis::capture` diagnoses.
 
 mod files;
 mod lines;
@@ -9,7 +9,7 @@ use std::io::stdout;
 use std::path::{Path, PathBuf};
 
 use analysis::Tour;
-use analysis::capture::Drawing;
+use analysis::capture::DiagramSink;
 use anyhow::Context;
 use report::terminal::{self, Colour};
 use serde_json::{Value, json};
@@ -114,8 +114,8 @@ fn lists(files: &[PathBuf], interfaces: &[String], list: List) -> anyhow::Result
     let captures = files::read(files, interfaces, 0, &mut lines)?;
     lines.finish().context("cannot write to standard output")?;
     for read in &captures {
-        let (name, capture) = (files::names(&read.paths), &read.capture);
-        if let Some(cut) = &capture.cut {
+        let (name, capture) = (files::names(&read.paths), read.capture.dissection());
+        if let Some(cut) = &capture.totals.cut {
             note!("farlun: {name} was read up to a cut: {cut}");
         }
         if capture.connections.iter().any(|connection| !connection.also_at.is_empty()) {
@@ -154,10 +154,10 @@ fn table(folder: &Path, captures: &[Read]) -> anyhow::Result<Table> {
 
 /// The page of a capture; its packets are read a second time.
 fn page(read: &Read, rebuild: &str) -> anyhow::Result<String> {
-    let diagram = match Drawing::of(&read.capture, PACKETS) {
-        Some(mut drawing) => {
-            Tapped::over(&read.paths, &read.interfaces).walk(&mut drawing)?;
-            drawing.finish()
+    let diagram = match DiagramSink::new(read.capture.dissection(), PACKETS) {
+        Some(mut sink) => {
+            Tapped::over(&read.paths, &read.interfaces).walk(&mut sink)?;
+            sink.finish()
         }
         None => None,
     };

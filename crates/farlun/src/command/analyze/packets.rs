@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use analysis::capture::{Capture, Listener, PacketRow};
 use anyhow::Context;
+use dissect::{DirectionKey, Dissection, PacketRow, RowSink};
 use event::{Direction, Fate, Instant, Packet, Tcp};
 use serde::Serialize;
 use tables::{TableError, Writer};
@@ -32,7 +32,7 @@ pub(super) struct Table {
 pub(super) fn write(folder: &Path, read: &Read) -> anyhow::Result<Table> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let path = folder.join("packets.parquet");
-    let (ways, hosts) = ways(&read.capture);
+    let (ways, hosts) = ways(read.capture.dissection());
     let mut writing = Writing { ways, writer: Writer::create(&path)?, failed: None };
     Tapped::over(&read.paths, &read.interfaces).walk(&mut writing)?;
     if let Some(error) = writing.failed {
@@ -51,23 +51,14 @@ struct Way {
     packets: u64,
 }
 
-/// By what a way is known.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
-    /// That shows it.
-    interface: u32,
-    src: SocketAddr,
-    dst: SocketAddr,
-}
-
 struct Writing {
-    ways: HashMap<Key, Way>,
+    ways: HashMap<DirectionKey, Way>,
     writer: Writer<Packet>,
     failed: Option<TableError>,
 }
 
 /// Both ways of every connection, and the hosts.
-fn ways(capture: &Capture) -> (HashMap<Key, Way>, BTreeMap<u32, IpAddr>) {
+fn ways(capture: &Dissection) -> (HashMap<DirectionKey, Way>, BTreeMap<u32, IpAddr>) {
     let ends = capture.connections.iter().filter_map(|connection| {
         let address = |text: &str| text.parse::<SocketAddr>().ok();
         let [out, _] = &connection.directions;
@@ -98,19 +89,16 @@ fn ways(capture: &Capture) -> (HashMap<Key, Way>, BTreeMap<u32, IpAddr>) {
         };
         let there = way(Direction::NearToFar, src_host, dst_host, out.mss_bytes);
         let here = way(Direction::FarToNear, dst_host, src_host, back.mss_bytes);
-        ways.insert(Key { interface: out.interface, src: *from, dst: *to }, there);
-        ways.insert(Key { interface: back.interface, src: *to, dst: *from }, here);
+        ways.insert(DirectionKey { interface: out.interface, src: *from, dst: *to }, there);
+        ways.insert(DirectionKey { interface: back.interface, src: *to, dst: *from }, here);
     }
     let numbered = |first: u32, hosts: Vec<IpAddr>| (first..).zip(hosts);
     (ways, numbered(0, near).chain(numbered(first_far, far)).collect())
 }
 
-impl Listener for Writing {
+impl RowSink for Writing {
     fn packet(&mut self, row: &PacketRow) {
-        let Some(way) = self.ways.get_mut(&Key { interface: row.interface, src: row.src, dst: row.dst })
-        else {
-            return;
-        };
+        let Some(way) = self.ways.get_mut(&row.direction) else { return };
         if self.failed.is_some() {
             return;
         }
@@ -129,8 +117,8 @@ impl Listener for Writing {
             src_host: way.src_host,
             dst_host: way.dst_host,
             tcp: Some(Tcp {
-                src_port: row.src.port(),
-                dst_port: row.dst.port(),
+                src_port: row.direction.src.port(),
+                dst_port: row.direction.dst.port(),
                 seq: row.seq,
                 ack: row.ack,
                 payload_bytes: u32::try_from(row.len).unwrap_or(u32::MAX),

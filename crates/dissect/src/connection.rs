@@ -1,0 +1,257 @@
+//! One TCP connection as one tap shows it: both directions, their streams, and the iSCSI in them.
+
+use std::net::SocketAddr;
+
+use wire::inet::Segment;
+use wire::inet::tcp::{FIN, SYN};
+
+use crate::budget::MemoryBudget;
+use crate::figures::distribution::DISTRIBUTION_HELD;
+use crate::figures::time_use::{Activity, TimeAccount};
+use crate::iscsi::framer::{FRAMER_HELD, Framer};
+use crate::iscsi::role::Role;
+use crate::iscsi::session::Session;
+use crate::output::Output;
+use crate::packets::packet_ref::PacketRef;
+use crate::rows::{DirectionKey, PacketRow, RowSink};
+use crate::tcp::direction::{SentSegment, TcpDirection};
+use crate::tcp::holes::HOLES_HELD;
+use crate::tcp::kind::SegmentKind;
+use crate::tcp::nagle::NagleStalls;
+use crate::tcp::ranges::RANGES_HELD;
+use crate::tcp::stream::{Chunk, Reassembler};
+
+/// Time in ns without a packet of either direction that is an idle gap: Linux's minimum retransmission timeout, after
+/// which a congestion window restarts.
+const IDLE_NS: u64 = 200_000_000;
+
+/// Memory in bytes that a connection needs besides the parts that reserve as they grow; reserved as a whole. While the
+/// list of connections grows the old one exists beside it.
+pub(crate) const CONNECTION_HELD: usize = 3 * size_of::<TappedConnection>()
+    + 11 * DISTRIBUTION_HELD
+    + 2 * RANGES_HELD
+    + 2 * HOLES_HELD
+    + 2 * FRAMER_HELD
+    + 256;
+
+/// One connection at one tap. Direction 0 is that of the first packet.
+#[derive(Clone, Debug)]
+pub(crate) struct TappedConnection {
+    pub(crate) addresses: [SocketAddr; 2],
+    /// Interface that shows each direction.
+    pub(crate) taps: [Option<u32>; 2],
+    pub(crate) directions: [TcpDirection; 2],
+    pub(crate) streams: [Reassembler; 2],
+    pub(crate) framers: [Framer; 2],
+    pub(crate) stalls: [NagleStalls; 2],
+    pub(crate) session: Session,
+    pub(crate) time: TimeAccount,
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+    pub(crate) idle_gaps: u64,
+    pub(crate) idle_ns: u64,
+}
+
+impl TappedConnection {
+    pub(crate) fn new(addresses: [SocketAddr; 2], taps: [Option<u32>; 2], t_ns: u64) -> Self {
+        Self {
+            addresses,
+            taps,
+            directions: <[TcpDirection; 2]>::default(),
+            streams: <[Reassembler; 2]>::default(),
+            framers: <[Framer; 2]>::default(),
+            stalls: [NagleStalls::default(); 2],
+            session: Session::new(addresses),
+            time: TimeAccount::default(),
+            first_ns: t_ns,
+            last_ns: t_ns,
+            idle_gaps: 0,
+            idle_ns: 0,
+        }
+    }
+
+    /// Direction of a segment of this connection.
+    pub(crate) fn direction(&self, segment: &Segment<'_>) -> usize {
+        usize::from(segment.src != self.addresses[0])
+    }
+
+    /// True if all data and the acknowledgement of a segment are known already.
+    pub(crate) fn has(&self, direction: usize, segment: &Segment<'_>) -> bool {
+        self.directions[direction].has(segment, &self.directions[1 - direction])
+    }
+
+    /// True if a segment repeats a known one, the SYN included.
+    pub(crate) fn repeats(&self, segment: &Segment<'_>) -> bool {
+        let direction = self.direction(segment);
+        match segment.flags & SYN {
+            0 => self.has(direction, segment),
+            _ => self.directions[direction].repeats_syn(segment.seq),
+        }
+    }
+
+    /// Interface of each direction; a direction without packets has the interface of the other one.
+    pub(crate) fn interfaces(&self) -> [u32; 2] {
+        let [first, second] = self.taps;
+        [first.or(second), second.or(first)].map(Option::unwrap_or_default)
+    }
+
+    /// Takes a packet of this connection.
+    pub(crate) fn packet(
+        &mut self,
+        packet: PacketRef,
+        segment: &Segment<'_>,
+        budget: &MemoryBudget,
+        rows: &mut dyn RowSink,
+    ) {
+        let direction = self.direction(segment);
+        self.count_idle(packet.t_ns);
+        self.time.charge(packet.t_ns);
+        let [first, second] = &mut self.directions;
+        let (own, peer) = if direction == 0 { (first, second) } else { (second, first) };
+        let sent = own.send(packet.t_ns, segment, peer, budget);
+        let acked = peer.acknowledge(packet.t_ns, segment, sent.window_moved, budget);
+        if let (Some(rtt_ns), Some(min_ns)) = (acked.rtt_ns, peer.rtt.min_ns()) {
+            self.stalls[1 - direction].acknowledged(packet.t_ns, rtt_ns, min_ns, acked.freed_small);
+        }
+        if sent.kind == SegmentKind::New {
+            let sender_rtt_ns = peer.rtt.min_ns().unwrap_or(0);
+            self.stalls[direction].sent(packet.t_ns, sender_rtt_ns, segment.len < own.small_below());
+        }
+        let peer_end = peer.fin;
+        rows.packet(&self.row(packet, segment, &sent, (acked.upto, acked.rtt_ns)));
+        self.take_data(direction, packet, segment, &sent, budget, rows);
+        if acked.upto > 0 {
+            let upto = acked.upto.min(peer_end.unwrap_or(u64::MAX));
+            let output = self.output(budget, rows);
+            let mut expected = self.session.direction(1 - direction, output);
+            let framer = &mut self.framers[1 - direction];
+            let mut sink = |chunk: Chunk<'_>| framer.chunk(&chunk, &mut expected);
+            self.streams[1 - direction].give_up(upto, packet, budget, &mut sink);
+        }
+        self.time.set_activity(packet.t_ns, self.activity(packet.t_ns));
+    }
+
+    /// Row of a segment; `acked` is its extended acknowledgement and the round trip of that.
+    fn row(
+        &self,
+        packet: PacketRef,
+        segment: &Segment<'_>,
+        sent: &SentSegment,
+        (upto, ack_rtt_ns): (u64, Option<u64>),
+    ) -> PacketRow {
+        let direction = self.direction(segment);
+        let first = sent.start + u64::from(segment.flags & SYN != 0);
+        let [own_first, peer_first] = [direction, 1 - direction].map(|n| self.session.starts[n]);
+        PacketRow {
+            direction: DirectionKey {
+                interface: self.interfaces()[direction],
+                src: segment.src,
+                dst: segment.dst,
+            },
+            packet: packet.number,
+            t_ns: packet.t_ns,
+            seq: segment.seq,
+            ack: segment.ack,
+            len: segment.len,
+            stream_offset: first.saturating_sub(own_first.unwrap_or(first)),
+            acked_offset: peer_first.map_or(0, |peer_first| upto.saturating_sub(peer_first)),
+            ip_bytes: segment.ip_len,
+            flags: segment.flags,
+            kind: sent.kind,
+            ack_rtt_ns,
+            flight_bytes: sent.flight_bytes,
+        }
+    }
+
+    /// Fastest round trip from the tap to the target, and to the initiator, in ns; 0 if unknown.
+    fn rtt_ns(&self) -> [u64; 2] {
+        let target = usize::from(self.session.sender(1) == Role::Target);
+        [1 - target, target].map(|sender| self.directions[sender].rtt.min_ns().unwrap_or(0))
+    }
+
+    fn output<'a>(&self, budget: &'a MemoryBudget, rows: &'a mut dyn RowSink) -> Output<'a> {
+        let [_, initiator_rtt_ns] = self.rtt_ns();
+        Output { rows, budget, interfaces: self.interfaces(), initiator_rtt_ns }
+    }
+
+    /// State after a packet.
+    fn activity(&self, now_ns: u64) -> Activity {
+        let commands = &self.session.commands;
+        let outstanding = commands.table.len();
+        let within_pdu = [0, 1].map(|direction| self.framers[direction].is_within_pdu());
+        let rtt_ns = self.rtt_ns();
+        let closed_until_ns = self.session.window.closed_until_ns(rtt_ns[1]);
+        if outstanding == 0 && within_pdu == [false; 2] {
+            let ended_ns = commands.ended_ns;
+            return Activity { closed_until_ns, ended_ns, rtt_ns, ..Activity::default() };
+        }
+        let [first, second] = &self.directions;
+        let window_full = within_pdu[0] && first.fills_window_of(second, now_ns)
+            || within_pdu[1] && second.fills_window_of(first, now_ns);
+        Activity {
+            outstanding,
+            recovering: first.is_recovering() || second.is_recovering(),
+            within_pdu: within_pdu != [false; 2],
+            window_full,
+            closed_until_ns,
+            ended_ns: None,
+            for_r2t: commands.for_r2t,
+            turn_since_ns: commands.turns_since_ns,
+            rtt_ns,
+        }
+    }
+
+    /// Passes the payload of a segment through reassembly to the framer.
+    fn take_data(
+        &mut self,
+        direction: usize,
+        packet: PacketRef,
+        segment: &Segment<'_>,
+        sent: &SentSegment,
+        budget: &MemoryBudget,
+        rows: &mut dyn RowSink,
+    ) {
+        let start = sent.start + u64::from(segment.flags & SYN != 0);
+        if segment.flags & SYN != 0 {
+            self.streams[direction].begin(start);
+            self.framers[direction].begin(start);
+            self.session.begin();
+            self.session.starts[direction].get_or_insert(start);
+        }
+        if segment.len == 0 || sent.kind == SegmentKind::KeepAlive {
+            return;
+        }
+        self.session.starts[direction].get_or_insert(start);
+        let chunk = Chunk { start, end: start + segment.len as u64, known: segment.payload, packet };
+        let output = self.output(budget, rows);
+        let mut expected = self.session.direction(direction, output);
+        let framer = &mut self.framers[direction];
+        let mut sink = |chunk: Chunk<'_>| framer.chunk(&chunk, &mut expected);
+        self.streams[direction].push(chunk, budget, &mut sink);
+    }
+
+    fn count_idle(&mut self, t_ns: u64) {
+        let gap_ns = t_ns.saturating_sub(self.last_ns);
+        if gap_ns > IDLE_NS {
+            self.idle_gaps += 1;
+            self.idle_ns += gap_ns;
+        }
+        self.last_ns = self.last_ns.max(t_ns);
+    }
+
+    /// True if a segment from `interface` continues a direction at that interface. No placement is needed then.
+    pub(crate) fn continues_with(&self, segment: &Segment<'_>, interface: u32) -> bool {
+        let direction = self.direction(segment);
+        self.taps[direction] == Some(interface)
+            && segment.flags & SYN == 0
+            && [segment.src, segment.dst] == [self.addresses[direction], self.addresses[1 - direction]]
+    }
+
+    /// True if a segment is the SYN of a later connection between the same ports.
+    pub(crate) fn is_over(&self, segment: &Segment<'_>) -> bool {
+        let direction = self.direction(segment);
+        let has_data = |one: &TcpDirection| one.totals.data_packets > 0 || one.fin.is_some();
+        let begun = self.directions.iter().any(has_data);
+        segment.flags & (SYN | FIN) == SYN && begun && !self.directions[direction].repeats_syn(segment.seq)
+    }
+}

@@ -1,0 +1,7 @@
+//! Figures that are kept in little memory while packets pass: distributions, levels, rates, sums of time.
+
+pub(crate) mod delivery;
+pub(crate) mod distribution;
+pub(crate) mod edges;
+pub(crate) mod level;
+pub(crate) mod time_use;

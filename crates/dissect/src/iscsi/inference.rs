@@ -1,0 +1,142 @@
+//! Prediction of headers that the capture did not keep, from the PDUs before them.
+//!
+//! A prediction is uncertain. The framer counts it as inferred, and as refuted if no header follows the predicted PDU.
+
+use wire::iscsi::Opcode;
+
+use crate::iscsi::commands::table::OutstandingCommand;
+use crate::iscsi::commands::tracker::CommandTracker;
+use crate::iscsi::header::PartialHeader;
+use crate::iscsi::pdu::FramedPdu;
+use crate::iscsi::role::Role;
+
+const FINAL: u8 = 0x80;
+const STATUS: u8 = 0x01;
+
+/// Properties of the PDUs so far on which predictions are based.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HeaderPredictor {
+    /// Last command with a known header, and the difference of task tags per CmdSN.
+    command: Option<(FramedPdu, Option<u32>)>,
+    /// Largest data segment of a Data-In, and of a Data-Out, in bytes.
+    data_len: [u64; 2],
+    /// Inferred commands since that command.
+    since: u32,
+}
+
+impl HeaderPredictor {
+    /// Takes a complete PDU.
+    pub(super) fn observe(&mut self, pdu: &FramedPdu) {
+        let place = match pdu.opcode {
+            Opcode::DataIn => 0,
+            Opcode::DataOut => 1,
+            Opcode::ScsiCommand => return self.observe_command(pdu),
+            _ => return,
+        };
+        if !pdu.inferred {
+            self.data_len[place] = self.data_len[place].max(pdu.data_len);
+        }
+    }
+
+    fn observe_command(&mut self, pdu: &FramedPdu) {
+        if pdu.inferred {
+            self.since += 1;
+            return;
+        }
+        let step = self.command.as_ref().and_then(|(before, known)| {
+            let numbers = pdu.word(24)?.wrapping_sub(before.word(24)?);
+            let tags = pdu.itt().wrapping_sub(before.itt());
+            if numbers == 0 || tags % numbers != 0 { *known } else { Some(tags / numbers) }
+        });
+        self.command = Some((*pdu, step));
+        self.since = 0;
+    }
+
+    /// Header that `sender` must send after `last`.
+    pub(super) fn next(
+        &self,
+        sender: Role,
+        last: Option<&FramedPdu>,
+        commands: &CommandTracker,
+    ) -> Option<PartialHeader> {
+        match sender {
+            Role::Unknown => None,
+            Role::Target => self.target(last, commands),
+            Role::Initiator => self.initiator(last, commands),
+        }
+    }
+
+    fn target(&self, last: Option<&FramedPdu>, commands: &CommandTracker) -> Option<PartialHeader> {
+        let of_last = last.filter(|last| last.opcode == Opcode::DataIn);
+        let of_last =
+            of_last.and_then(|last| Some((last.data_len, last.itt(), commands.table.get(last.itt())?)));
+        if let Some((len, itt, command)) = of_last {
+            return data_in(itt, command, len, commands.phase_collapse);
+        }
+        // The oldest command, unless the initiator must send data for it first.
+        let (itt, command) = commands.table.oldest(|command| !command.owes_data())?;
+        if command.request.write && command.transfer.data_out < u64::from(command.request.bytes) {
+            return Some(PartialHeader::inferred(Opcode::R2t, itt, 0).with_flags(FINAL));
+        }
+        match command.request.read {
+            true => data_in(itt, command, self.data_len[0], commands.phase_collapse),
+            false => Some(response(itt)),
+        }
+    }
+
+    fn initiator(&self, last: Option<&FramedPdu>, commands: &CommandTracker) -> Option<PartialHeader> {
+        let of_last = last.filter(|last| last.opcode == Opcode::DataOut);
+        let of_last = of_last.and_then(|last| {
+            let OutstandingCommand { request, transfer, .. } = commands.table.get(last.itt())?;
+            // Without an R2T the data is unsolicited, or the R2T was hidden.
+            let end = if transfer.r2ts > 0 { transfer.permitted } else { u64::from(request.bytes) };
+            Some((last.itt(), last.data_len.min(end.saturating_sub(transfer.data_out))))
+        });
+        if let Some((itt, len)) = of_last.filter(|(_, len)| *len > 0) {
+            return Some(PartialHeader::inferred(Opcode::DataOut, itt, len));
+        }
+        let is_solicited = |command: &OutstandingCommand| {
+            command.transfer.r2ts > 0 && command.transfer.permitted > command.transfer.data_out
+        };
+        if let Some((itt, command)) = commands.table.oldest(is_solicited) {
+            let len = self.data_len[1].min(command.transfer.permitted - command.transfer.data_out);
+            return (len > 0).then(|| PartialHeader::inferred(Opcode::DataOut, itt, len));
+        }
+        self.next_command()
+    }
+
+    /// A command like the last one, if task tags grow evenly.
+    fn next_command(&self) -> Option<PartialHeader> {
+        let (last, step) = self.command.as_ref()?;
+        let nth = self.since + 1;
+        let itt = last.itt().wrapping_add((*step)?.wrapping_mul(nth));
+        let header = PartialHeader::inferred(Opcode::ScsiCommand, itt, last.data_len);
+        let header = header.with_flags(last.byte(1)?).with_word(20, last.word(20)?);
+        Some(header.with_word(24, last.word(24)?.wrapping_add(nth)))
+    }
+}
+
+/// More data of a read, or its status. Most targets send the status with the last data (phase collapse).
+fn data_in(
+    itt: u32,
+    command: &OutstandingCommand,
+    len: u64,
+    phase_collapse: Option<bool>,
+) -> Option<PartialHeader> {
+    let left = u64::from(command.request.bytes).saturating_sub(command.transfer.data_in);
+    if left == 0 {
+        return (phase_collapse == Some(false)).then(|| response(itt));
+    }
+    let len = len.min(left);
+    let header = PartialHeader::inferred(Opcode::DataIn, itt, len);
+    match len < left {
+        _ if len == 0 => None,
+        true => Some(header),
+        false if phase_collapse == Some(false) => Some(header.with_flags(FINAL)),
+        false => Some(header.with_flags(FINAL | STATUS)),
+    }
+}
+
+fn response(itt: u32) -> PartialHeader {
+    PartialHeader::inferred(Opcode::ScsiResponse, itt, 0).with_flags(FINAL)
+}

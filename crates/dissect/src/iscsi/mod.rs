@@ -1,0 +1,13 @@
+//! iSCSI in the byte streams of a TCP connection: PDU boundaries, hidden headers, login, commands.
+
+pub(crate) mod commands;
+pub(crate) mod digests;
+mod expectations;
+pub(crate) mod framer;
+mod header;
+mod inference;
+pub(crate) mod login;
+mod pdu;
+mod plausible;
+pub(crate) mod role;
+pub(crate) mod session;

@@ -1,0 +1,39 @@
+//! Dissection of packet captures: packets in, TCP connections, iSCSI PDUs and commands out.
+//!
+//! [`Dissector`] takes packets one by one. It reports each segment, PDU and command as a row to a [`RowSink`], and
+//! totals of the whole capture as a [`Dissection`]. Memory is bounded: connections, out-of-order segments,
+//! unacknowledged segments and outstanding commands share one budget. No input is trusted, and no input causes a panic.
+//!
+//! Nothing is judged here: `analysis` names the limiter of a connection. `docs/analyze.md` defines every figure.
+
+mod budget;
+mod connection;
+mod dissector;
+mod figures;
+mod iscsi;
+mod output;
+mod packets;
+mod placement;
+mod rows;
+mod serial;
+mod summary;
+mod tcp;
+
+pub use dissector::Dissector;
+pub use figures::delivery::DeliverySummary;
+pub use figures::distribution::Durations;
+pub use figures::level::LevelSummary;
+pub use figures::time_use::TimeUse;
+pub use iscsi::commands::summary::CommandSummary;
+pub use iscsi::commands::window::CommandWindowSummary;
+pub use iscsi::login::NegotiatedParameters;
+pub use packets::file::{FileEnd, FileError, read_packets};
+pub use packets::first::FirstPackets;
+pub use packets::interfaces::CaptureInterface;
+pub use rows::{CommandRow, DirectionKey, PacketRow, PduRow, RowSink};
+pub use summary::connection::ConnectionSummary;
+pub use summary::direction::DirectionSummary;
+pub use summary::dissection::{CaptureTotals, Dissection};
+pub use summary::iscsi::{FramingSummary, IscsiSummary};
+pub use summary::merge::shared_connections;
+pub use tcp::kind::{SegmentKind, SegmentKindCounts};

@@ -1,0 +1,156 @@
+//! Interfaces of a capture and the selection of those whose packets are dissected.
+//!
+//! Number and name identify an interface, because files that continue each other describe it again. Traffic that
+//! several interfaces show is merged later (`summary/merge.rs`).
+
+use serde::Serialize;
+
+/// Interfaces that are distinguished; packets of further ones are only counted.
+const INTERFACES_MAX: usize = 64;
+
+/// An interface of a capture.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct CaptureInterface {
+    /// Number in the file, from 0; another free number if several files use the same one.
+    pub number: u32,
+    /// Name; empty if the file has none, as in pcap files.
+    pub name: String,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of those packets on the wire.
+    pub bytes: u64,
+    /// True if its packets are dissected.
+    pub taken: bool,
+}
+
+/// Selection of a packet by its interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Admission {
+    /// Dissected; the number of its interface.
+    From(u32),
+    /// Not dissected: the interface is not selected.
+    Deselected,
+    /// Not dissected: too many interfaces.
+    Beyond,
+}
+
+/// Interfaces of one capture.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interfaces {
+    known: Vec<Known>,
+    /// Index of the last packet's interface; the next packet usually has the same.
+    last: usize,
+    /// Names or numbers of the selected interfaces; all are selected if empty.
+    wanted: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    /// Number in the file.
+    written: u32,
+    interface: CaptureInterface,
+}
+
+impl CaptureInterface {
+    /// Name for people: control characters are replaced, an unnamed interface has its number.
+    pub fn label(&self) -> String {
+        match self.name.is_empty() {
+            true => format!("interface {}", self.number),
+            false => self.name.replace(char::is_control, "\u{fffd}"),
+        }
+    }
+}
+
+impl Interfaces {
+    /// Selects interfaces by name or number; all if `wanted` is empty.
+    pub(crate) fn with_selection(wanted: Vec<String>) -> Self {
+        Self { wanted, ..Self::default() }
+    }
+
+    /// Counts a packet of `bytes` on the wire; `written` and `name` identify its interface in the file.
+    pub(crate) fn admit(&mut self, written: u32, name: &str, bytes: u64) -> Admission {
+        let Some(place) = self.place(written, name) else { return Admission::Beyond };
+        self.last = place;
+        let interface = &mut self.known[place].interface;
+        interface.packets += 1;
+        interface.bytes = interface.bytes.saturating_add(bytes);
+        if interface.taken { Admission::From(interface.number) } else { Admission::Deselected }
+    }
+
+    /// Number of a known interface.
+    pub(crate) fn number(&self, written: u32, name: &str) -> Option<u32> {
+        self.known.iter().find(|known| known.is(written, name)).map(|known| known.interface.number)
+    }
+
+    /// All interfaces in the order of their numbers.
+    pub(crate) fn finish(mut self) -> Vec<CaptureInterface> {
+        self.known.sort_by_key(|known| known.interface.number);
+        self.known.into_iter().map(|known| known.interface).collect()
+    }
+
+    fn place(&mut self, written: u32, name: &str) -> Option<usize> {
+        if self.known.get(self.last).is_some_and(|known| known.is(written, name)) {
+            return Some(self.last);
+        }
+        let place = self.known.iter().position(|known| known.is(written, name));
+        place.or_else(|| self.add(written, name))
+    }
+
+    fn add(&mut self, written: u32, name: &str) -> Option<usize> {
+        if self.known.len() >= INTERFACES_MAX {
+            return None;
+        }
+        let is_used = |number: u32| self.known.iter().any(|known| known.interface.number == number);
+        let free = (0..).find(|number| !is_used(*number));
+        let number = if is_used(written) { free? } else { written };
+        let taken = self.wanted.is_empty()
+            || self.wanted.iter().any(|wanted| wanted == name || wanted.parse::<u32>().ok() == Some(number));
+        let interface = CaptureInterface { number, name: name.to_owned(), packets: 0, bytes: 0, taken };
+        self.known.push(Known { written, interface });
+        Some(self.known.len() - 1)
+    }
+}
+
+impl Known {
+    fn is(&self, written: u32, name: &str) -> bool {
+        self.written == written && self.interface.name == name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_and_name_make_an_interface() {
+        let mut interfaces = Interfaces::default();
+        let seen = [(1, "far"), (0, "near"), (1, "far"), (0, "eth0"), (0, "near"), (1, "eth0")];
+        let seen = seen.map(|(written, name)| interfaces.admit(written, name, 100));
+        let expected = [1, 0, 1, 2, 0, 3];
+        assert_eq!(seen, expected.map(Admission::From));
+        assert_eq!((interfaces.number(0, "eth0"), interfaces.number(7, "eth0")), (Some(2), None));
+        let all = interfaces.finish();
+        let all = all.iter().map(|one| (one.number, one.name.as_str(), one.packets, one.bytes));
+        let expected = [(0, "near", 2, 200), (1, "far", 2, 200), (2, "eth0", 1, 100), (3, "eth0", 1, 100)];
+        assert_eq!(all.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn interfaces_are_selected_by_name_or_number() {
+        for (wanted, taken) in
+            [("far", [false, true, false]), ("2", [false, false, true]), ("nobody", [false; 3])]
+        {
+            let mut interfaces = Interfaces::with_selection(vec![wanted.to_owned()]);
+            let seen = [(0, "near"), (1, "far"), (2, "")].map(|(n, name)| interfaces.admit(n, name, 1));
+            assert_eq!(seen.map(|admission| admission != Admission::Deselected), taken, "{wanted}");
+            assert_eq!(interfaces.finish().len(), 3, "the others are counted");
+        }
+    }
+
+    #[test]
+    fn the_number_of_interfaces_is_bounded() {
+        let mut interfaces = Interfaces::default();
+        let admitted = (0..1_000).filter(|n| interfaces.admit(*n, "", 1) != Admission::Beyond).count();
+        assert_eq!(admitted, INTERFACES_MAX);
+    }
+}

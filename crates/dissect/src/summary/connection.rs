@@ -1,0 +1,57 @@
+//! Summary of a TCP connection.
+
+use serde::Serialize;
+
+use crate::connection::TappedConnection;
+use crate::iscsi::role::Role;
+use crate::summary::direction::DirectionSummary;
+use crate::summary::iscsi::IscsiSummary;
+
+/// A TCP connection.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ConnectionSummary {
+    /// True if both SYNs are in the capture with their window scales.
+    pub handshake: bool,
+    /// Time of the first packet, in seconds since that of the capture.
+    pub begin_s: f64,
+    /// Time from the first packet to the last.
+    pub length_s: f64,
+    /// Gaps of more than 200 ms without a packet.
+    pub idle_gaps: u64,
+    /// Sum of those gaps.
+    pub idle_s: f64,
+    /// Both directions; the initiator's first if the connection is iSCSI.
+    pub directions: [DirectionSummary; 2],
+    /// Further interfaces that show the connection; their packets are not counted here.
+    pub also_at: Vec<u32>,
+    /// The iSCSI of the connection, if any.
+    pub iscsi: Option<IscsiSummary>,
+}
+
+impl ConnectionSummary {
+    /// Ends a connection; `begin_ns` is the time of the capture's first packet.
+    pub(crate) fn new(connection: &mut TappedConnection, begin_ns: u64) -> Self {
+        for direction in &mut connection.directions {
+            direction.finish(connection.last_ns);
+        }
+        let connection = &*connection;
+        let pdus = connection.framers.iter().map(|framer| framer.counts.pdus).sum::<u64>();
+        let is_iscsi = connection.session.login_seen && pdus > 0 || pdus > 2;
+        let initiator = usize::from(is_iscsi && connection.session.sender(0) == Role::Target);
+        let order = [initiator, 1 - initiator];
+        Self {
+            handshake: connection.directions.iter().all(|one| one.handshake.scale_known),
+            begin_s: seconds(connection.first_ns.saturating_sub(begin_ns)),
+            length_s: seconds(connection.last_ns.saturating_sub(connection.first_ns)),
+            idle_gaps: connection.idle_gaps,
+            idle_s: seconds(connection.idle_ns),
+            directions: order.map(|direction| DirectionSummary::new(connection, direction)),
+            also_at: Vec::new(),
+            iscsi: is_iscsi.then(|| IscsiSummary::new(connection, order)),
+        }
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}

@@ -1,0 +1,116 @@
+//! Summary of the iSCSI on a TCP connection.
+
+use serde::Serialize;
+
+use crate::connection::TappedConnection;
+use crate::figures::distribution::Durations;
+use crate::figures::time_use::TimeUse;
+use crate::iscsi::commands::summary::CommandSummary;
+use crate::iscsi::commands::window::CommandWindowSummary;
+use crate::iscsi::login::NegotiatedParameters;
+
+/// Minimum delay in ns of a separate status after its data that counts as held back.
+const STATUS_HELD_MIN_NS: u64 = 500_000;
+
+/// The iSCSI of a connection.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct IscsiSummary {
+    /// True if the login is in the capture.
+    pub login: bool,
+    /// Presence of header digests, if known.
+    pub header_digest: Option<bool>,
+    /// Presence of data digests, if known.
+    pub data_digest: Option<bool>,
+    /// Negotiated parameters, if the whole login is in the capture.
+    pub agreed: Option<NegotiatedParameters>,
+    /// Framing of the PDUs, the initiator's first.
+    pub framing: [FramingSummary; 2],
+    /// Commands and their answers.
+    pub commands: CommandSummary,
+    /// Command window.
+    pub window: Option<CommandWindowSummary>,
+    /// Sum of the delays of separate statuses that follow their data by nearly a round trip or more.
+    pub status_held_s: f64,
+    /// Breakdown of the time.
+    pub time: Option<TimeUse>,
+    /// Fastest round trip from the tap to the target, by acknowledgement.
+    pub network_to_target_s: Option<f64>,
+    /// Fastest round trip from the tap to the initiator, by acknowledgement.
+    pub network_to_initiator_s: Option<f64>,
+    /// Median time to the first answer, without the round trip to the target.
+    pub target_s: Option<f64>,
+    /// Median time from an R2T to its data, without the round trip to the initiator.
+    pub initiator_s: Option<f64>,
+}
+
+/// Framing of the PDUs of a direction.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct FramingSummary {
+    /// PDUs.
+    pub pdus: u64,
+    /// PDUs with an inferred header.
+    pub inferred: u64,
+    /// Share of those in all PDUs.
+    pub inferred_share: f64,
+    /// Inferred PDUs without a header after them.
+    pub refuted: u64,
+    /// Bytes in no PDU.
+    pub lost_bytes: u64,
+    /// Share of those in all bytes of the direction.
+    pub lost_share: f64,
+    /// Times that a PDU boundary was found in mid-stream.
+    pub found: u64,
+}
+
+impl IscsiSummary {
+    /// `order` has the initiator's direction first.
+    pub(crate) fn new(connection: &TappedConnection, order: [usize; 2]) -> Self {
+        let session = &connection.session;
+        let framing = order.map(|direction| FramingSummary::new(connection, direction));
+        let complete_view = framing.iter().all(|framing| framing.lost_bytes == 0);
+        let commands = session.commands.summary(complete_view);
+        let [to_target, to_initiator] =
+            order.map(|direction| connection.directions[direction].rtt.min_ns().map(seconds));
+        let without_network =
+            |durations: Option<Durations>, network: Option<f64>| Some((durations?.p50_s - network?).max(0.0));
+        let digests = session.digests.known();
+        let fastest = connection.directions.iter().filter_map(|direction| direction.rtt.min_ns());
+        let rtt_ns = fastest.fold(0, u64::saturating_add);
+        let held_ns = (rtt_ns / 5 * 4).max(STATUS_HELD_MIN_NS);
+        Self {
+            login: session.login_seen,
+            header_digest: digests.map(|(header, _)| header),
+            data_digest: digests.map(|(_, data)| data),
+            agreed: session.negotiated(),
+            framing,
+            window: session.window.summary(),
+            status_held_s: seconds(session.commands.status_later_ns(held_ns)),
+            time: connection.time.summary(),
+            network_to_target_s: to_target,
+            network_to_initiator_s: to_initiator,
+            target_s: without_network(commands.first_answer, to_target),
+            initiator_s: without_network(commands.initiator_turn, to_initiator),
+            commands,
+        }
+    }
+}
+
+impl FramingSummary {
+    fn new(connection: &TappedConnection, direction: usize) -> Self {
+        let counts = connection.framers[direction].counts;
+        let bytes = connection.directions[direction].totals.payload_bytes.max(1);
+        Self {
+            pdus: counts.pdus,
+            inferred: counts.inferred,
+            inferred_share: (counts.inferred as f64 / counts.pdus.max(1) as f64).min(1.0),
+            refuted: counts.refuted,
+            lost_bytes: counts.lost_bytes,
+            lost_share: (counts.lost_bytes as f64 / bytes as f64).min(1.0),
+            found: counts.found,
+        }
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}

@@ -1,0 +1,7 @@
+//! Results of a dissection: plain values for tables and JSON.
+
+pub(crate) mod connection;
+pub(crate) mod direction;
+pub(crate) mod dissection;
+pub(crate) mod iscsi;
+pub(crate) mod merge;

@@ -1,0 +1,313 @@
+//! One direction of a TCP connection: the kind of each segment, bytes in flight, round trips by acknowledgement.
+
+use wire::inet::Segment;
+use wire::inet::tcp::{ACK, FIN, RST, SYN};
+
+use crate::budget::MemoryBudget;
+use crate::figures::delivery::Delivery;
+use crate::figures::distribution::Distribution;
+use crate::figures::level::Level;
+use crate::serial;
+use crate::tcp::handshake::Handshake;
+use crate::tcp::kind::SegmentKind;
+use crate::tcp::receive_window::ReceiveWindow;
+use crate::tcp::scoreboard::Scoreboard;
+use crate::tcp::span::SequenceSpan;
+use crate::tcp::totals::SegmentTotals;
+
+/// Time in ns within which a filled hole was reordering, not loss.
+const REORDER_NS: u64 = 3_000_000;
+/// Time in ns between a transmission that the sender's own device dropped and the next one.
+const LOCAL_NS: std::ops::RangeInclusive<u64> = 1_000..=20_000_000;
+/// Payload in bytes below which a segment is a tinygram.
+const TINYGRAM: usize = 128;
+/// MSS in bytes if the handshake is not in the capture; larger segments fit into no packet of any path.
+const LARGE_MSS: usize = 8_960;
+/// MSS in bytes assumed for the Nagle test if the sender's SYN is not in the capture.
+const SMALL_MSS: u16 = 1_000;
+
+/// State of one direction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TcpDirection {
+    pub(crate) handshake: Handshake,
+    /// Window that this direction's sender advertises to its peer.
+    pub(crate) window: ReceiveWindow,
+    pub(crate) totals: SegmentTotals,
+    pub(crate) delivery: Delivery,
+    /// Round trips in ns from a segment to its acknowledgement.
+    pub(crate) rtt: Distribution,
+    pub(crate) flight_level: Level,
+    scoreboard: Scoreboard,
+    /// Sequence number after the highest byte sent.
+    next: Option<u64>,
+    /// Cumulative acknowledgement.
+    acked: u64,
+    last_payload: usize,
+    first_seq: Option<u32>,
+    /// End of the stream, if its FIN is in the capture.
+    pub(crate) fin: Option<u64>,
+}
+
+/// Findings about a segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SentSegment {
+    pub(crate) kind: SegmentKind,
+    /// Extended sequence number.
+    pub(crate) start: u64,
+    /// Bytes in flight, this segment included: not acknowledged and not selectively acknowledged.
+    pub(crate) flight_bytes: u64,
+    /// Its window differs from the last one.
+    pub(crate) window_moved: bool,
+}
+
+/// Findings about the acknowledgement in a segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Acknowledgement {
+    pub(crate) rtt_ns: Option<u64>,
+    /// Cumulative acknowledgement, extended.
+    pub(crate) upto: u64,
+    /// A pure acknowledgement that leaves nothing in flight, after a small segment.
+    pub(crate) freed_small: bool,
+}
+
+impl TcpDirection {
+    /// Takes a segment of this direction; `peer` is the other direction.
+    pub(crate) fn send(
+        &mut self,
+        t_ns: u64,
+        segment: &Segment<'_>,
+        peer: &TcpDirection,
+        budget: &MemoryBudget,
+    ) -> SentSegment {
+        self.totals.packets += 1;
+        let syn = segment.flags & SYN != 0;
+        if syn {
+            self.handshake.take(&segment.options);
+        }
+        let window_moved = self.advertise(t_ns, segment, peer);
+        let start = match self.next {
+            Some(next) => serial::near(next, segment.seq),
+            None => serial::first(segment.seq),
+        };
+        if self.next.is_none() {
+            (self.next, self.acked, self.first_seq) = (Some(start), start, Some(segment.seq));
+        }
+        let next = self.next.unwrap_or(start);
+        let marks = u64::from(syn) + u64::from(segment.flags & FIN != 0);
+        let end = start + segment.len as u64 + marks;
+        let kind = self.classify(t_ns, segment, (start, end, next), peer);
+        self.totals.kinds.count(kind);
+        if kind.repairs_loss() {
+            self.scoreboard.begin_recovery(next);
+        }
+        if end > start && kind != SegmentKind::KeepAlive {
+            self.scoreboard.holes.fill(start, end);
+            if start > next && segment.flags & RST == 0 {
+                self.scoreboard.holes.add(next, start, t_ns);
+            }
+            if end > next {
+                self.scoreboard.unacked.push(end, t_ns, budget);
+                self.next = Some(end);
+            }
+        }
+        if segment.flags & FIN != 0 {
+            self.fin = Some(end - 1);
+        }
+        let flight_bytes = self.flight();
+        self.flight_level.set(t_ns, flight_bytes);
+        if flight_bytes > 0 {
+            self.delivery.begin(t_ns);
+        }
+        if segment.len > 0 {
+            self.count_data(t_ns, segment, flight_bytes, peer);
+        }
+        SentSegment { kind, start, flight_bytes, window_moved }
+    }
+
+    fn count_data(&mut self, t_ns: u64, segment: &Segment<'_>, flight_bytes: u64, peer: &TcpDirection) {
+        let mss = self.mss(peer);
+        let fills_window = self.fills_window_of(peer, t_ns);
+        let totals = &mut self.totals;
+        totals.data_packets += 1;
+        totals.payload_bytes += segment.len as u64;
+        totals.kept_bytes += segment.payload.len() as u64;
+        totals.largest = totals.largest.max(segment.len);
+        totals.flight_max = totals.flight_max.max(flight_bytes);
+        totals.tinygrams += u64::from(segment.len < TINYGRAM);
+        totals.super_packets += u64::from(segment.len > mss);
+        totals.window_full += u64::from(fills_window);
+        self.last_payload = segment.len;
+    }
+
+    /// Largest payload of a packet in bytes, with a default for an unknown handshake.
+    fn mss(&self, peer: &TcpDirection) -> usize {
+        self.handshake.mss_with(&peer.handshake).map_or(LARGE_MSS, usize::from)
+    }
+
+    /// Payload in bytes below which a segment of this direction is small in the sense of Nagle's algorithm.
+    pub(crate) fn small_below(&self) -> usize {
+        usize::from(self.handshake.own_mss().unwrap_or(SMALL_MSS))
+    }
+
+    /// Window that this side advertises, in bytes; `None` if its scale is unknown.
+    fn window_bytes(&self, peer: &TcpDirection) -> Option<u64> {
+        self.window.bytes(self.handshake.window_shift(&peer.handshake)?)
+    }
+
+    /// Takes the window in a segment; true if it differs from the last one.
+    fn advertise(&mut self, t_ns: u64, segment: &Segment<'_>, peer: &TcpDirection) -> bool {
+        let moved = self.window.advertise(t_ns, segment);
+        if let (Some(window), Some(next)) = (self.window_bytes(peer), peer.next)
+            && segment.flags & (ACK | SYN | RST) == ACK
+        {
+            let apart_ns = self.rtt.min_ns().unwrap_or(0) / 8;
+            self.window.add_edge(t_ns, serial::near(next, segment.ack) + window, apart_ns);
+        }
+        moved
+    }
+
+    fn classify(
+        &mut self,
+        t_ns: u64,
+        segment: &Segment<'_>,
+        (start, end, next): (u64, u64, u64),
+        peer: &TcpDirection,
+    ) -> SegmentKind {
+        let marked = segment.flags & (SYN | FIN | RST) != 0;
+        let is_first = self.totals.data_packets + self.totals.packets <= 1;
+        if segment.len <= 1 && !marked && start + 1 == next && !is_first {
+            return SegmentKind::KeepAlive;
+        }
+        let scoreboard = &mut self.scoreboard;
+        if segment.len == 0 {
+            if end > start && end <= next {
+                // The acknowledgement of a SYN or FIN that was sent twice yields no round trip.
+                scoreboard.unacked.retransmit(start, end, t_ns);
+            }
+            return SegmentKind::Control;
+        }
+        if segment.len == 1 && start == next && peer.window.is_closed() {
+            return SegmentKind::WindowProbe;
+        }
+        if end > next {
+            return SegmentKind::New;
+        }
+        if end <= self.acked || scoreboard.sacked.covers(start, end) {
+            return SegmentKind::Spurious;
+        }
+        if let Some(since_ns) = scoreboard.holes.fill(start, end) {
+            let is_soon = t_ns.saturating_sub(since_ns) < REORDER_NS && !scoreboard.has_dup_acks();
+            return if is_soon { SegmentKind::OutOfOrder } else { SegmentKind::Unseen };
+        }
+        let since = scoreboard.unacked.retransmit(start, end, t_ns).map(|before| t_ns.saturating_sub(before));
+        let sacked_above = scoreboard.sacked.highest().is_some_and(|highest| highest > end);
+        if scoreboard.has_dup_acks() || sacked_above {
+            return SegmentKind::Fast;
+        }
+        let too_soon = |ns: u64| LOCAL_NS.contains(&ns) && self.rtt.min_ns().is_some_and(|rtt| ns < rtt);
+        let is_local = scoreboard.dup_acks == 0 && since.is_some_and(too_soon);
+        if is_local { SegmentKind::Local } else { SegmentKind::Timeout }
+    }
+
+    /// Takes the acknowledgement in a segment of the other direction; `window_moved` as in [`SentSegment`].
+    pub(crate) fn acknowledge(
+        &mut self,
+        t_ns: u64,
+        segment: &Segment<'_>,
+        window_moved: bool,
+        budget: &MemoryBudget,
+    ) -> Acknowledgement {
+        if segment.flags & ACK == 0 {
+            return Acknowledgement::default();
+        }
+        // Without a segment of this direction there is nothing that could be acknowledged.
+        let Some(next) = self.next else { return Acknowledgement::default() };
+        let ack = serial::near(next, segment.ack);
+        let min_rtt_ns = self.rtt.min_ns().unwrap_or(0);
+        for (start, end) in segment.options.sack.iter() {
+            let (start, end) = (serial::near(next, start), serial::near(next, end));
+            // A block below the acknowledgement reports a duplicate (RFC 2883); one above the sent data is invalid.
+            if start >= ack && end <= next {
+                let newly = self.scoreboard.sack(start, end);
+                self.delivery.add(t_ns, newly, min_rtt_ns);
+                self.totals.sack_seen = true;
+            }
+        }
+        if ack > self.acked && ack <= next.saturating_add(u64::from(u32::MAX >> 2)) {
+            let sacked_before = self.scoreboard.advance(ack);
+            let newly = (ack - self.acked).saturating_sub(sacked_before);
+            self.delivery.add(t_ns, newly, min_rtt_ns);
+            self.acked = ack;
+            if ack > next {
+                // The receiver has data that never passed the tap.
+                self.next = Some(ack);
+            }
+            self.flight_level.set(t_ns, self.flight());
+            if self.flight() == 0 {
+                self.delivery.end(t_ns);
+            }
+            let rtt_ns = self.scoreboard.unacked.acknowledge(ack, t_ns, budget);
+            if let Some(rtt_ns) = rtt_ns {
+                self.rtt.add(rtt_ns);
+            }
+            let small = self.last_payload > 0 && self.last_payload < self.small_below();
+            let freed_small = small && ack >= next && segment.len == 0;
+            return Acknowledgement { rtt_ns, upto: ack, freed_small };
+        }
+        let marked = segment.flags & (SYN | FIN | RST) != 0;
+        // A window update is no duplicate acknowledgement (RFC 5681 section 2).
+        let is_duplicate = !window_moved || segment.options.sack.iter().next().is_some();
+        if ack == self.acked && segment.len == 0 && !marked && is_duplicate && self.flight() > 0 {
+            self.scoreboard.dup_acks += 1;
+            self.totals.dup_acks += 1;
+        }
+        Acknowledgement { upto: self.acked, ..Acknowledgement::default() }
+    }
+
+    /// Bytes in flight: not acknowledged and not selectively acknowledged.
+    fn flight(&self) -> u64 {
+        let sent = self.next.unwrap_or(self.acked).saturating_sub(self.acked);
+        sent.saturating_sub(self.scoreboard.sacked.bytes())
+    }
+
+    /// True during loss recovery.
+    pub(crate) fn is_recovering(&self) -> bool {
+        self.scoreboard.is_recovering()
+    }
+
+    /// True if the receive window of `peer` had no room for two more segments when the last byte was sent. Senders leave
+    /// that room to avoid small segments.
+    pub(crate) fn fills_window_of(&self, peer: &TcpDirection, t_ns: u64) -> bool {
+        let from_sender_ns = peer.rtt.min_ns().unwrap_or(0);
+        let edge = peer.window.edge_at(t_ns.saturating_sub(from_sender_ns));
+        edge.zip(self.next).is_some_and(|(edge, next)| next + 2 * self.mss(peer) as u64 > edge)
+    }
+
+    /// True if all data and the acknowledgement of a segment are known already.
+    pub(crate) fn has(&self, segment: &Segment<'_>, peer: &TcpDirection) -> bool {
+        let Some(next) = self.next else { return false };
+        let marks = segment.flags & (SYN | FIN);
+        let end = serial::near(next, segment.seq) + segment.len as u64 + u64::from(marks.count_ones());
+        let acks_more = |next: u64| segment.flags & ACK != 0 && serial::near(next, segment.ack) > peer.acked;
+        end <= next && !peer.next.is_some_and(acks_more)
+    }
+
+    /// Sequence numbers in the capture.
+    pub(crate) fn span(&self) -> SequenceSpan {
+        let len = self.first_seq.zip(self.next).map(|(seq, next)| next.saturating_sub(serial::first(seq)));
+        SequenceSpan { first_seq: self.first_seq, len: len.unwrap_or(0), syn: self.handshake.syn_seen }
+    }
+
+    /// True if a SYN with this sequence number repeats the one in the capture.
+    pub(crate) fn repeats_syn(&self, seq: u32) -> bool {
+        self.first_seq == Some(seq)
+    }
+
+    /// Ends the capture at `t_ns`.
+    pub(crate) fn finish(&mut self, t_ns: u64) {
+        self.window.finish(t_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! One sender and its receiver, segment by segment.
+
+use wire::inet::tcp::{ACK, SYN};
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+struct Pair {
+    sender: TcpDirection,
+    receiver: TcpDirection,
+    budget: MemoryBudget,
+}
+
+impl Pair {
+    /// Ten segments of 1000 bytes, a millisecond apart, of which `acked` are acknowledged after 50 ms.
+    fn new(acked: u32) -> Pair {
+        let mut pair = Pair {
+            sender: TcpDirection::default(),
+            receiver: TcpDirection::default(),
+            budget: MemoryBudget::new(1 << 20),
+        };
+        for n in 0..10 {
+            assert_eq!(pair.data(u64::from(n) * MS, n * 1000, 1000).kind, SegmentKind::New);
+        }
+        pair.ack(50 * MS, acked * 1000, &[]);
+        pair
+    }
+
+    fn data(&mut self, t_ns: u64, seq: u32, len: usize) -> SentSegment {
+        let segment = Segment { seq: seq.wrapping_sub(5000), len, ..empty() };
+        self.sender.send(t_ns, &segment, &self.receiver, &self.budget)
+    }
+
+    fn ack(&mut self, t_ns: u64, ack: u32, sack: &[(u32, u32)]) -> Acknowledgement {
+        let mut options = vec![5, 2 + 8 * sack.len() as u8];
+        for (start, end) in sack {
+            options.extend(start.wrapping_sub(5000).to_be_bytes());
+            options.extend(end.wrapping_sub(5000).to_be_bytes());
+        }
+        let options = wire::inet::Options::parse(if sack.is_empty() { &[] } else { &options });
+        let segment = Segment { ack: ack.wrapping_sub(5000), options, ..empty() };
+        self.acknowledge(t_ns, &segment)
+    }
+
+    fn acknowledge(&mut self, t_ns: u64, segment: &Segment<'_>) -> Acknowledgement {
+        let SentSegment { window_moved, .. } = self.receiver.send(t_ns, segment, &self.sender, &self.budget);
+        self.sender.acknowledge(t_ns, segment, window_moved, &self.budget)
+    }
+}
+
+fn empty() -> Segment<'static> {
+    let nobody = std::net::SocketAddr::from(([0; 4], 0));
+    Segment {
+        src: nobody,
+        dst: nobody,
+        seq: 0,
+        ack: 0,
+        flags: ACK,
+        window: 100,
+        options: wire::inet::Options::default(),
+        ip_len: 40,
+        len: 0,
+        payload: &[],
+    }
+}
+
+#[test]
+fn round_trip_and_flight() {
+    let mut pair = Pair::new(1);
+    assert_eq!(pair.sender.rtt.min_ns(), Some(50 * MS));
+    assert_eq!(pair.data(51 * MS, 10_000, 1000).flight_bytes, 10_000);
+    pair.ack(52 * MS, 1000, &[(3000, 6000)]);
+    assert_eq!(pair.data(53 * MS, 11_000, 1000).flight_bytes, 8_000, "SACK is taken off");
+    assert_eq!(pair.sender.totals.flight_max, 10_000);
+}
+
+#[test]
+fn kinds_of_retransmission() {
+    let mut fast = Pair::new(2);
+    for n in 0..3 {
+        fast.ack((51 + n) * MS, 2000, &[]);
+    }
+    assert_eq!(fast.data(55 * MS, 2000, 1000).kind, SegmentKind::Fast);
+    let mut sack = Pair::new(2);
+    sack.ack(51 * MS, 2000, &[(4000, 5000)]);
+    assert_eq!(sack.data(55 * MS, 2000, 1000).kind, SegmentKind::Fast);
+    assert_eq!(sack.data(55 * MS, 4000, 1000).kind, SegmentKind::Spurious, "it was acknowledged selectively");
+    let mut timeout = Pair::new(2);
+    assert_eq!(timeout.data(300 * MS, 2000, 1000).kind, SegmentKind::Timeout);
+    assert_eq!(timeout.data(300 * MS, 0, 1000).kind, SegmentKind::Spurious);
+    let mut local = Pair::new(2);
+    local.data(60 * MS, 10_000, 1000);
+    assert_eq!(local.data(61 * MS, 10_000, 1000).kind, SegmentKind::Local, "a millisecond of 50 later");
+    assert_eq!(local.sender.totals.kinds.retransmissions(), 1);
+}
+
+#[test]
+fn a_hole_is_reordering_or_loss() {
+    let mut pair = Pair::new(10);
+    assert_eq!(pair.data(60 * MS, 11_000, 1000).kind, SegmentKind::New);
+    assert_eq!(pair.data(61 * MS, 10_000, 1000).kind, SegmentKind::OutOfOrder);
+    assert_eq!(pair.data(62 * MS, 13_000, 1000).kind, SegmentKind::New);
+    assert_eq!(pair.data(150 * MS, 12_000, 1000).kind, SegmentKind::Unseen);
+    assert_eq!(pair.data(160 * MS, 15_000, 1000).kind, SegmentKind::New);
+    assert_eq!(pair.data(260 * MS, 17_000, 1000).kind, SegmentKind::New);
+    assert_eq!(pair.data(261 * MS, 14_000, 1000).kind, SegmentKind::Unseen, "the other gap is a new one");
+    assert_eq!(pair.data(262 * MS, 16_000, 1000).kind, SegmentKind::OutOfOrder);
+}
+
+#[test]
+fn a_window_update_is_no_duplicate_acknowledgement() {
+    let mut pair = Pair::new(2);
+    for window in 101..110 {
+        pair.acknowledge(51 * MS, &Segment { ack: 2000_u32.wrapping_sub(5000), window, ..empty() });
+    }
+    assert!(!pair.sender.is_recovering());
+    for _ in 0..3 {
+        pair.acknowledge(52 * MS, &Segment { ack: 2000_u32.wrapping_sub(5000), window: 109, ..empty() });
+    }
+    assert!(pair.sender.is_recovering());
+}
+
+#[test]
+fn a_retransmitted_syn_yields_no_round_trip() {
+    let mut pair = Pair {
+        sender: TcpDirection::default(),
+        receiver: TcpDirection::default(),
+        budget: MemoryBudget::new(1 << 20),
+    };
+    let syn = Segment { flags: SYN, ..empty() };
+    for t_ns in [0, 1000 * MS] {
+        pair.sender.send(t_ns, &syn, &pair.receiver, &pair.budget);
+    }
+    let answer = Segment { flags: SYN | ACK, ack: 1, ..empty() };
+    assert_eq!(pair.acknowledge(1010 * MS, &answer).rtt_ns, None);
+}
+
+#[test]
+fn a_window_needs_the_scale_of_both_sides() {
+    let options = |is_cut| wire::inet::Options { is_cut, ..wire::inet::Options::default() };
+    let syn = |flags, is_cut| Segment { flags, options: options(is_cut), ..empty() };
+    for (first, second, expected) in [
+        (Some(false), Some(false), Some(100)),
+        (Some(true), Some(false), None),
+        (Some(false), None, None),
+        (None, Some(false), None),
+    ] {
+        let mut pair = Pair {
+            sender: TcpDirection::default(),
+            receiver: TcpDirection::default(),
+            budget: MemoryBudget::new(1 << 20),
+        };
+        if let Some(is_cut) = first {
+            pair.sender.send(0, &syn(SYN, is_cut), &pair.receiver, &pair.budget);
+        }
+        if let Some(is_cut) = second {
+            pair.receiver.send(0, &syn(SYN | ACK, is_cut), &pair.sender, &pair.budget);
+        }
+        pair.receiver.send(0, &empty(), &pair.sender, &pair.budget);
+        assert_eq!(pair.receiver.window_bytes(&pair.sender), expected, "{first:?} {second:?}");
+    }
+}
+
+#[test]
+fn probes() {
+    let mut pair = Pair::new(10);
+    assert_eq!(pair.data(60 * MS, 9_999, 1).kind, SegmentKind::KeepAlive);
+    assert_eq!(pair.data(61 * MS, 9_999, 0).kind, SegmentKind::KeepAlive);
+    let closed = Segment { window: 0, ..empty() };
+    pair.receiver.send(70 * MS, &closed, &pair.sender, &pair.budget);
+    assert_eq!(pair.data(80 * MS, 10_000, 1).kind, SegmentKind::WindowProbe);
+    pair.receiver.finish(90 * MS);
+    assert_eq!((pair.receiver.window.zero_windows, pair.receiver.window.zero_window_ns), (1, 20 * MS));
+}
