@@ -30,7 +30,7 @@ impl Probe {
         for _ in 0..threads {
             let sender = sender.clone();
             thread::spawn(move || {
-                sender.send(lost_share(READING)).expect("the shares are read to their end")
+                sender.send(lost_share(READING)).expect("the shares are read to their end");
             });
         }
         drop(sender);

@@ -274,7 +274,7 @@ impl Load {
                 bench.warm_bulk = bench.warm_bulk.map(|_| SMOKE_WINDOW);
             }
             LoadKind::Command(command) if command.before != PathTime::default() => {
-                command.before = SMOKE_BEFORE
+                command.before = SMOKE_BEFORE;
             }
             LoadKind::Command(_) | LoadKind::Stream { .. } => {}
         }
