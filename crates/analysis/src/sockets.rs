@@ -86,11 +86,11 @@ fn connection(
 
 /// How long requests were to be, over time.
 fn blocks(table: &Sockets, rows: &[usize], load: Span, callers_bytes: Option<u64>) -> Vec<Sample> {
-    let steered = &table.steered;
+    let decided = &table.steered.decided;
     let of_row = |row: &usize| {
-        let is_asked = steered.decided_outstanding_bytes[*row] > 0;
-        let decided = Some(steered.decided_block_bytes[*row]).filter(|bytes| *bytes > 0);
-        let bytes = decided.or(callers_bytes).filter(|_| is_asked)?;
+        let is_asked = decided.decided_outstanding_bytes[*row] > 0;
+        let block_bytes = Some(decided.decided_block_bytes[*row]).filter(|bytes| *bytes > 0);
+        let bytes = block_bytes.or(callers_bytes).filter(|_| is_asked)?;
         Some(((table.t_ns[*row] - load.start_ns) as f64 / 1e9, bytes as f64))
     };
     rows.iter().filter_map(of_row).collect()

@@ -3,8 +3,8 @@
 
 use crate::WindowNotice;
 
-/// How a connection was steered when its sample was taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Input and decision of a connection's policy at the time of a sample. The default is the row of a sample that no policy was shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Steered {
     /// The most payload that had waited at one time since the sample before.
     pub burst_bytes: u64,
@@ -40,12 +40,12 @@ pub enum Granted {
     Part(u64),
 }
 
-/// A decision as tables have it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A decision as tables have it. The default is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Decided {
     /// Length of requests; 0 is the caller's.
     pub block_bytes: u64,
-    /// Payload that may be outstanding; never 0.
+    /// Payload that may be outstanding; 0 only if there is no decision.
     pub outstanding_bytes: u64,
     /// Commands that the target should let be open.
     pub commands: u32,

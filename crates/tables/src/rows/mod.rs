@@ -1,4 +1,4 @@
-//! One file per table: its columns, and how a row of `event` becomes one of them.
+//! One file per table: its columns, and the value of a row of `event` that each column holds.
 
 mod io;
 mod kernel;
@@ -16,4 +16,4 @@ pub use packets::Packets;
 pub use pdus::Pdus;
 pub use sessions::Logins;
 pub use sockets::Sockets;
-pub use steered::SteeredColumns;
+pub use steered::{DecidedColumns, NoticeColumns, SteeredColumns};
