@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use tables::SchemaVersionError;
+
 /// Done.
 pub(crate) const DONE: u8 = 0;
 /// The operation failed.
@@ -55,5 +57,9 @@ pub(crate) fn sentence(error: &anyhow::Error) -> String {
 
 /// The exit code an error stands for.
 pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
+    // A run of another schema version is refused like a path that is no run, whoever reads it.
+    if error.chain().any(|cause| cause.downcast_ref::<SchemaVersionError>().is_some()) {
+        return USAGE;
+    }
     error.downcast_ref::<Exit>().map_or(FAILED, |exit| exit.code)
 }

@@ -369,6 +369,16 @@ fn another_run_is_not_gone_on_with() {
     );
     let said = described(&|run| run.cpus += 1);
     assert!(said.contains(" processors, and now there are "), "{said}");
+    let manifest = temp.path().join("run/run.json");
+    let kept = fs::read_to_string(&manifest).unwrap();
+    let other = kept.replace("\"schema_version\": 1,", "\"schema_version\": 2,");
+    fs::write(&manifest, other).unwrap();
+    assert_eq!(
+        refused(&|_| ()),
+        "RUN/run.json: found schema version 2, expected 1; run it again with this farlun, or read it with farlun 0.1.0, \
+         which wrote it"
+    );
+    fs::write(&manifest, kept).unwrap();
     assert_eq!(
         refused(&|order| order.resume = false),
         "RUN holds a run already; go on with it by --resume, or name another directory with --out"

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use parquet::errors::ParquetError;
 
+use crate::SchemaVersionError;
+
 /// Why a table could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
@@ -31,8 +33,11 @@ pub enum TableError {
         /// The table's name.
         table: &'static str,
     },
+    /// The file is of another schema version.
+    #[error("{0}")]
+    SchemaVersion(#[from] SchemaVersionError),
     /// The file has no such column, or one of another type.
-    #[error("{path}: column {column}: found {found}, expected {expected}; was it written by this version?")]
+    #[error("{path}: column {column}: found {found}, expected {expected}, as docs/tables.md has it")]
     Column {
         /// The file.
         path: PathBuf,

@@ -1,6 +1,7 @@
 //! Reads every file of a table in a cell directory back into plain columns.
 //!
-//! Files are read in the order of their names and appended; rows are not sorted across files.
+//! Files are read in the order of their names and appended; rows are not sorted across files. A file of another schema
+//! version is refused before anything of it is read.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,8 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
 use crate::background::LOST_ROWS;
 use crate::schema::Kind;
+use crate::version::{self, SCHEMA_VERSION_KEY, SOFTWARE_KEY};
+use crate::write::TABLE_KEY;
 use crate::{Row, TableError, Visit, Word};
 
 /// All rows of a table in the cell directory `dir`; an error if it has no file.
@@ -55,11 +58,7 @@ pub fn read_pieces<R: Row>(
 
 /// What the files of a table say under `key` in their metadata, one entry per file.
 pub fn said<R: Row>(dir: impl AsRef<Path>, key: &str) -> Result<Vec<Option<String>>, TableError> {
-    let value = |path: &PathBuf| {
-        let reader = open(path)?;
-        let entries = reader.metadata().file_metadata().key_value_metadata();
-        Ok(entries.and_then(|list| list.iter().find(|entry| entry.key == key)?.value.clone()))
-    };
+    let value = |path: &PathBuf| Ok(entry(&open(path)?, key).map(str::to_owned));
     files::<R>(dir)?.iter().map(value).collect()
 }
 
@@ -67,12 +66,11 @@ pub fn said<R: Row>(dir: impl AsRef<Path>, key: &str) -> Result<Vec<Option<Strin
 pub fn lost_rows(dir: impl AsRef<Path>) -> Result<Vec<(String, u64)>, TableError> {
     let mut lost = Vec::new();
     for path in finished(dir.as_ref(), |_| true)? {
-        let entries =
-            open(&path)?.metadata().file_metadata().key_value_metadata().cloned().unwrap_or_default();
-        let say = |key: &str| entries.iter().find(|entry| entry.key == key)?.value.as_deref();
-        if let (Some(table), Some(rows @ 1..)) =
-            (say("farlun.table"), say(LOST_ROWS).and_then(|n| n.parse().ok()))
-        {
+        let reader = open_any(&path)?;
+        // Another program may have left a file of its own beside ours.
+        let Some(table) = entry(&reader, TABLE_KEY) else { continue };
+        check_version(&path, &reader)?;
+        if let Some(rows @ 1..) = entry(&reader, LOST_ROWS).and_then(|n| n.parse().ok()) {
             lost.push((table.to_owned(), rows));
         }
     }
@@ -105,7 +103,25 @@ fn append<R: Row>(path: &Path, columns: &mut R::Columns) -> Result<(), TableErro
     for_groups(path, None, |decode| R::visit(columns, decode))
 }
 
+/// Opens a file of a table of this schema version.
 fn open(path: &Path) -> Result<SerializedFileReader<File>, TableError> {
+    let reader = open_any(path)?;
+    check_version(path, &reader)?;
+    Ok(reader)
+}
+
+fn check_version(path: &Path, reader: &SerializedFileReader<File>) -> Result<(), TableError> {
+    let writer = || entry(reader, SOFTWARE_KEY).map(str::to_owned);
+    Ok(version::check(path, entry(reader, SCHEMA_VERSION_KEY), writer)?)
+}
+
+/// The value of `key` in the metadata of a file.
+fn entry<'a>(reader: &'a SerializedFileReader<File>, key: &str) -> Option<&'a str> {
+    let entries = reader.metadata().file_metadata().key_value_metadata()?;
+    entries.iter().find(|entry| entry.key == key)?.value.as_deref()
+}
+
+fn open_any(path: &Path) -> Result<SerializedFileReader<File>, TableError> {
     let file = File::open(path).map_err(|source| TableError::File { path: path.to_owned(), source })?;
     SerializedFileReader::new(file).map_err(|source| TableError::Parquet { path: path.to_owned(), source })
 }

@@ -1,15 +1,19 @@
 //! A run directory: `run.json`, `report.html`, and `cells/NNN-slug/rK/` with `cell.json` and the tables.
 //!
-//! A cell directory alone opens as a run of one cell. Files are written whole and then renamed.
+//! A cell directory alone opens as a run of one cell. Files are written whole and then renamed. Manifests carry the schema
+//! version, and one of another version is refused.
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::manifest::{Cell, CellEntry, Run};
+use crate::version::{self, SOFTWARE};
+use crate::{SCHEMA_VERSION, SchemaVersionError};
 
 /// Name of the run's manifest.
 pub const RUN_FILE: &str = "run.json";
@@ -58,6 +62,9 @@ pub enum RunError {
         /// What was given.
         path: PathBuf,
     },
+    /// A manifest is of another schema version.
+    #[error("{0}")]
+    SchemaVersion(#[from] SchemaVersionError),
     /// A manifest does not read as one.
     #[error("{path}: {source}; expected the {expected} of a run that farlun wrote")]
     Manifest {
@@ -76,6 +83,37 @@ pub enum RunError {
         /// What it names.
         dir: String,
     },
+}
+
+/// The document in a manifest's file.
+#[derive(Serialize)]
+struct Document<'a, T> {
+    schema_version: u32,
+    /// Version of farlun; `None` if the manifest itself has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    farlun: Option<&'static str>,
+    #[serde(flatten)]
+    manifest: &'a T,
+}
+
+/// The fields of a manifest that are read before the others: of any type, as another schema version may have them.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Head {
+    schema_version: Option<Value>,
+    farlun: Option<Value>,
+    commit: Option<Value>,
+}
+
+impl Head {
+    /// Version of farlun that wrote the manifest, and its commit.
+    fn writer(&self) -> Option<String> {
+        let version = self.farlun.as_ref()?.as_str()?;
+        Some(match self.commit.as_ref().and_then(Value::as_str) {
+            Some(commit) => format!("{version} ({commit})"),
+            None => version.to_owned(),
+        })
+    }
 }
 
 impl RunDir {
@@ -137,7 +175,7 @@ impl RunDir {
         let cell: Cell = load(&self.path.join(CELL_FILE), "cell.json")?;
         let sysctls = cell.wan.as_ref().and_then(|wan| wan.get("sysctls")).cloned();
         Ok(Run {
-            farlun: env!("CARGO_PKG_VERSION").to_owned(),
+            farlun: SOFTWARE.to_owned(),
             command_line: cell.command.clone(),
             plan_name: cell.slug.clone(),
             sysctls: sysctls.and_then(|s| serde_json::from_value(s).ok()).unwrap_or_default(),
@@ -155,12 +193,12 @@ impl RunDir {
 
     /// Writes `run.json`.
     pub fn save(&self, run: &Run) -> Result<(), RunError> {
-        save(&self.path.join(RUN_FILE), run)
+        save(&self.path.join(RUN_FILE), None, run)
     }
 
     /// Writes `cell.json` into the cell directory `dir` (relative to the run).
     pub fn save_cell(&self, dir: &str, cell: &Cell) -> Result<(), RunError> {
-        save(&self.path.join(dir).join(CELL_FILE), cell)
+        save(&self.path.join(dir).join(CELL_FILE), Some(SOFTWARE), cell)
     }
 
     /// Every cell that `run.json` lists, in its order, with its `cell.json`.
@@ -192,18 +230,21 @@ fn make_dirs(path: &Path) -> Result<(), RunError> {
     fs::create_dir_all(path).map_err(|source| RunError::File { path: path.to_owned(), source })
 }
 
+/// Reads a manifest of this schema version.
 fn load<T: DeserializeOwned>(path: &Path, expected: &'static str) -> Result<T, RunError> {
     let text = fs::read(path).map_err(|source| RunError::File { path: path.to_owned(), source })?;
-    serde_json::from_slice(&text).map_err(|source| RunError::Manifest {
-        path: path.to_owned(),
-        expected,
-        source,
-    })
+    let wrong = |source| RunError::Manifest { path: path.to_owned(), expected, source };
+    let head: Head = serde_json::from_slice(&text).map_err(wrong)?;
+    let found = head.schema_version.as_ref().map(Value::to_string);
+    version::check(path, found.as_deref(), || head.writer())?;
+    serde_json::from_slice(&text).map_err(wrong)
 }
 
-fn save<T: Serialize>(path: &Path, value: &T) -> Result<(), RunError> {
+/// Writes a manifest, and `farlun`, the version that writes, if the manifest itself does not have it.
+fn save<T: Serialize>(path: &Path, farlun: Option<&'static str>, manifest: &T) -> Result<(), RunError> {
     let file_error = |source| RunError::File { path: path.to_owned(), source };
-    let mut text = serde_json::to_vec_pretty(value).map_err(|e| file_error(e.into()))?;
+    let document = Document { schema_version: SCHEMA_VERSION, farlun, manifest };
+    let mut text = serde_json::to_vec_pretty(&document).map_err(|e| file_error(e.into()))?;
     text.push(b'\n');
     replace(path, &text)
 }
@@ -254,11 +295,63 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let error = RunDir::open(temp.path()).unwrap_err().to_string();
         assert!(error.contains("found neither run.json nor cell.json; expected a run directory"), "{error}");
-        fs::write(temp.path().join(RUN_FILE), "{\"seed\": true}").unwrap();
+        fs::write(temp.path().join(RUN_FILE), "{\"schema_version\": 1, \"seed\": true}").unwrap();
         let error = RunDir::open(temp.path()).unwrap().manifest().unwrap_err().to_string();
         assert!(error.contains("run.json: ") && error.contains("expected the run.json of a run"), "{error}");
         let run = RunDir { path: temp.path().to_owned(), single: false };
         assert!(matches!(run.cell("../elsewhere"), Err(RunError::Outside { .. })));
         assert!(matches!(run.cell("/etc"), Err(RunError::Outside { .. })));
+    }
+
+    #[test]
+    fn a_manifest_of_another_schema_version_is_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::create(temp.path().join("run")).unwrap();
+        let dir = run_dir.make_cell(1, "read", 1).unwrap();
+        run_dir.save_cell(&dir, &Cell::default()).unwrap();
+        let run = Run { farlun: "0.9.0".to_owned(), commit: Some("1234567".to_owned()), ..Run::default() };
+        run_dir.save(&run).unwrap();
+        let (run_file, cell_file) =
+            (run_dir.path().join(RUN_FILE), run_dir.path().join(&dir).join(CELL_FILE));
+        let edit = |file: &Path, change: &dyn Fn(&mut Value)| {
+            let mut manifest: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+            change(&mut manifest);
+            fs::write(file, serde_json::to_vec(&manifest).unwrap()).unwrap();
+        };
+        let refused = |result: Result<(), RunError>, file: &Path| {
+            let error = result.unwrap_err();
+            assert!(matches!(error, RunError::SchemaVersion(_)), "{error:?}");
+            error.to_string().replace(&file.display().to_string(), "FILE")
+        };
+        let read_run = || refused(run_dir.manifest().map(drop), &run_file);
+        let read_cell = || refused(run_dir.cell(&dir).map(drop), &cell_file);
+
+        // Also where a field has another type there.
+        edit(&run_file, &|manifest| {
+            manifest["schema_version"] = 2.into();
+            manifest["seed"] = "seven".into();
+        });
+        assert_eq!(
+            read_run(),
+            "FILE: found schema version 2, expected 1; run it again with this farlun, or read it with farlun 0.9.0 \
+             (1234567), which wrote it"
+        );
+        edit(&run_file, &|manifest| manifest["schema_version"] = Value::Null);
+        assert!(read_run().starts_with("FILE: found no schema version, expected 1; run it again"));
+        edit(&run_file, &|manifest| manifest["schema_version"] = "1".into());
+        assert!(read_run().starts_with("FILE: found schema version \"1\", expected 1; run it again"));
+
+        edit(&cell_file, &|manifest| manifest["schema_version"] = 0.into());
+        assert_eq!(
+            read_cell(),
+            format!(
+                "FILE: found schema version 0, expected 1; run it again with this farlun, or read it with farlun \
+                 {SOFTWARE}, which wrote it"
+            )
+        );
+        let alone = RunDir::open(run_dir.path().join(&dir)).unwrap();
+        assert_eq!(refused(alone.manifest().map(drop), &cell_file), read_cell());
+        edit(&cell_file, &|manifest| *manifest = serde_json::json!({"slug": "read"}));
+        assert_eq!(read_cell(), "FILE: found no schema version, expected 1; run it again with this farlun");
     }
 }

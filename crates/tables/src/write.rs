@@ -19,8 +19,11 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::ColumnPath;
 
 use crate::schema::{self, Kind};
-use crate::{Row, TableError, Visit, Word};
+use crate::version::{SCHEMA_VERSION_KEY, SOFTWARE, SOFTWARE_KEY};
+use crate::{Row, SCHEMA_VERSION, TableError, Visit, Word};
 
+/// Key of the table's name in the metadata of its file.
+pub(super) const TABLE_KEY: &str = "farlun.table";
 /// Rows in a full row group.
 pub const ROWS_PER_GROUP: usize = 128 * 1024;
 
@@ -39,7 +42,7 @@ pub struct Writer<R: Row> {
 
 impl<R: Row> Writer<R> {
     /// Starts the file that becomes `path` when it is finished. The directory must be there. The file's
-    /// metadata carries the version of farlun and this process's command line.
+    /// metadata carries the schema version, the version of farlun and this process's command line.
     pub fn create(path: impl AsRef<Path>) -> Result<Writer<R>, TableError> {
         Writer::with_notes(path.as_ref(), &[])
     }
@@ -170,14 +173,15 @@ fn properties<R: Row>(notes: &[(&str, u64)]) -> WriterProperties {
     let command_line = event::shown_words(std::env::args_os()).join(" ");
     let entry = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
     let mut metadata = vec![
-        entry("farlun.version", env!("CARGO_PKG_VERSION").to_owned()),
+        entry(SCHEMA_VERSION_KEY, SCHEMA_VERSION.to_string()),
+        entry(SOFTWARE_KEY, SOFTWARE.to_owned()),
         entry("farlun.command_line", command_line),
-        entry("farlun.table", R::TABLE.to_owned()),
+        entry(TABLE_KEY, R::TABLE.to_owned()),
     ];
     metadata.extend(notes.iter().map(|(key, value)| entry(key, value.to_string())));
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
-        .set_created_by(format!("farlun version {}", env!("CARGO_PKG_VERSION")))
+        .set_created_by(format!("farlun version {SOFTWARE}"))
         .set_key_value_metadata(Some(metadata));
     for (name, kind) in schema::columns::<R>() {
         if kind == Kind::U64 {

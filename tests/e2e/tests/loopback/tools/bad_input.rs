@@ -7,6 +7,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use event::SocketSample;
+use tables::manifest::{Cell, CellEntry, Run};
+use tables::{RunDir, Writer};
 use tempfile::TempDir;
 
 use e2e::ours::Target;
@@ -211,6 +214,62 @@ fn a_full_disk() {
     let finished = finished.expect_code(1).expect_sentence(&["no space", "full", "room"]);
     let whole = finished.stdout.lines().any(|name| name == "out");
     assert!(!whole, "a partial file has the name of a whole one\n{finished:#?}");
+}
+
+#[test]
+fn a_run_of_another_schema_version() {
+    let folder = folder();
+    let run_dir = folder.path().join("run");
+    let dir = RunDir::create(&run_dir).expect("a run");
+    let cell_dir = dir.make_cell(1, "load", 1).expect("a cell");
+    let cell = Cell { slug: "load".to_owned(), repeat: 1, ..Cell::default() };
+    dir.save_cell(&cell_dir, &cell).expect("cell.json");
+    let entry =
+        CellEntry { dir: cell_dir.clone(), slug: "load".to_owned(), repeat: 1, ..CellEntry::default() };
+    let commit = Some("1234567".to_owned());
+    dir.save(&Run { farlun: "0.0.9".to_owned(), commit, cells: vec![entry], ..Run::default() })
+        .expect("run.json");
+    let cell_dir = run_dir.join(cell_dir);
+    let table = cell_dir.join("sockets-near.parquet");
+    Writer::<SocketSample>::create(&table).expect("a table").finish().expect("a table");
+
+    let edit = |file: &Path, from: &[u8], to: &[u8]| {
+        let mut bytes = fs::read(file).expect("a file");
+        let at = bytes.windows(from.len()).position(|window| window == from).expect("the version");
+        bytes[at..at + to.len()].copy_from_slice(to);
+        fs::write(file, bytes).expect("a file");
+    };
+    let refused = |args: &[&str], path: &Path, words: &str| {
+        run(farlun(args).arg(path), MINUTE)
+            .expect_code(2)
+            .expect_said(words)
+            .expect_sentence(&["expected 1"]);
+    };
+    let policy = ["replay", "--policy", "auto"];
+    // A key and its value, as Parquet's footer has them.
+    edit(&table, b"farlun.schema_version\x18\x011", b"farlun.schema_version\x18\x012");
+    let words = "sockets-near.parquet: found schema version 2, expected 1; run it again with this farlun, or read it with";
+    refused(&policy, &run_dir, words);
+    refused(&policy, &cell_dir, words);
+    let traced = folder.path().join("traced");
+    fs::create_dir(&traced).expect("a folder");
+    fs::copy(&table, traced.join("sockets-near.parquet")).expect("a copy");
+    refused(&policy, &traced, words);
+
+    edit(&run_dir.join("run.json"), b"\"schema_version\": 1", b"\"schema_version\": 2");
+    let words = "run.json: found schema version 2, expected 1; run it again with this farlun, or read it with farlun \
+                 0.0.9 (1234567), which wrote it";
+    for args in [["report"].as_slice(), &["doctor"], &["analyze"], &policy] {
+        refused(args, &run_dir, words);
+    }
+    refused(&["compare", &run_dir.display().to_string()], &run_dir, words);
+    refused(&["lab", "tour", "--resume", "--out"], &run_dir, words);
+
+    edit(&cell_dir.join("cell.json"), b"\"schema_version\": 1", b"\"schema_version\": 2");
+    let words = "cell.json: found schema version 2, expected 1";
+    for args in [["report"].as_slice(), &["doctor"], &["analyze"], &policy] {
+        refused(args, &cell_dir, words);
+    }
 }
 
 #[test]
