@@ -10,7 +10,6 @@ use event::{Direction, Fate, Packet};
 use tables::{Packets, TableError};
 
 use crate::Span;
-use crate::diagram::known;
 
 /// Columns that are needed here.
 const COLUMNS: [&str; 5] = ["ingress_t_ns", "egress_t_ns", "direction", "number", "fate"];
@@ -37,8 +36,8 @@ pub fn unaccounted(dir: &Path, load: Span) -> Result<Option<u64>, TableError> {
         for row in 0..packets.number.len() {
             ways[usize::from(packets.direction[row] == Direction::FarToNear)].add(&packets, row);
         }
-    });
-    let is_whole = known(walked)? && ways.iter().all(|way| way.last_ns >= load.end_ns);
+    })?;
+    let is_whole = walked && ways.iter().all(|way| way.last_ns >= load.end_ns);
     Ok(is_whole.then(|| ways.iter().map(|way| way.missing() + way.lost).sum()))
 }
 

@@ -85,8 +85,7 @@ pub struct Diagram {
     pub others: u64,
 }
 
-/// Counts the packets, of MTU size, that some hosts sent in a window, both ways; `None` if there is no table or it does not
-/// know TCP.
+/// Counts the packets, of MTU size, that some hosts sent in a window, both ways; `None` if there is no table.
 pub fn count(dir: &Path, between: Hosts, window: Span) -> Result<Option<u64>, TableError> {
     let names = ["ingress_t_ns", "direction", "fate", "segments", "src_host", "dst_host"];
     let mut count = 0;
@@ -98,14 +97,14 @@ pub fn count(dir: &Path, between: Hosts, window: Span) -> Result<Option<u64>, Ta
                 count += u64::from(packets.segments[row]);
             }
         }
-    });
-    Ok(known(walked)?.then_some(count))
+    })?;
+    Ok(walked.then_some(count))
 }
 
 impl Diagram {
     /// Of the packets in `dir` and the PDUs that each host wrote into its directory among `hosts`: from
     /// `start_ns` on at most `most` packets of the busiest connection `between` some hosts; `None` if there is no
-    /// table, it does not know TCP, or nothing was sent then.
+    /// table, or nothing was sent then.
     pub fn collect(
         dir: &Path,
         hosts: &[PathBuf],
@@ -117,8 +116,8 @@ impl Diagram {
         let walked = tables::read_pieces::<Packet>(dir, Some(&COLUMNS), |packets| {
             let rows = (0..packets.seq.len()).filter(|row| between.have(&packets, *row));
             rows.for_each(|row| flows.add(&packets, row));
-        });
-        let (true, Some(flow)) = (known(walked)?, flows.busiest()) else { return Ok(None) };
+        })?;
+        let (true, Some(flow)) = (walked, flows.busiest()) else { return Ok(None) };
         let mut walk =
             Walk { flow, start_ns, most, streams: Default::default(), arrows: Vec::new(), total: 0 };
         tables::read_pieces::<Packet>(dir, Some(&COLUMNS), |packets| {
@@ -138,14 +137,6 @@ impl Diagram {
         }
         let others = total - arrows.len() as u64;
         Ok(Some(Diagram { flow, arrows, pdus, others }))
-    }
-}
-
-/// A table that an older version wrote has no answer, which is no error.
-pub(crate) fn known(walked: Result<bool, TableError>) -> Result<bool, TableError> {
-    match walked {
-        Err(TableError::Column { .. }) => Ok(false),
-        other => other,
     }
 }
 

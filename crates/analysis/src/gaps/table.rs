@@ -8,7 +8,7 @@ use tables::{Packets, TableError};
 use super::whole::Whole;
 use super::{Drawing, Gaps, Kind, PASSAGES_MAX, Passage, Tap};
 use crate::Span;
-use crate::diagram::{Flow, Flows, Hosts, known};
+use crate::diagram::{Flow, Flows, Hosts};
 use crate::line::ETHERNET_BYTES;
 
 /// Columns that are needed here.
@@ -34,7 +34,7 @@ const COLUMNS: [&str; 16] = [
 const NOT_JUST_ACK: u32 = 2 | 1 | 4;
 
 /// The gaps of the connection between some hosts that carried most, among the first packets of a window; `None` if
-/// there is no table, it knows no TCP, or too few packets were sent then. What is drawn has some of all its packets, too.
+/// there is no table, or too few packets were sent then. What is drawn has some of all its packets, too.
 ///
 /// # Errors
 /// [`TableError`] if a table is there and cannot be read.
@@ -49,8 +49,8 @@ pub fn collect(
         for row in (0..packets.seq.len()).filter(|row| between.have(&packets, *row)) {
             flows[usize::from(packets.direction[row] == Direction::FarToNear)].add(&packets, row);
         }
-    });
-    if !known(walked)? {
+    })?;
+    if !walked {
         return Ok(None);
     }
     let [out, back] = flows.map(|flows| flows.busiest_with_bytes());

@@ -47,14 +47,9 @@ struct Step {
 pub(crate) fn of(dir: &Path, op: Op, question: Question) -> Result<Vec<DeviceFlight>, TableError> {
     let window = question.window;
     let mut steps = Vec::new();
-    let read = tables::read_pieces::<KernelPoint>(dir, Some(&COLUMNS), |points| {
+    tables::read_pieces::<KernelPoint>(dir, Some(&COLUMNS), |points| {
         add(&mut steps, &points, op, window);
-    });
-    match read {
-        // Tables from before there was this column do not tell reads from writes.
-        Err(TableError::Column { column: "op", found, .. }) if found == "none" => return Ok(Vec::new()),
-        read => read?,
-    };
+    })?;
     // Each processor has a ring of its own: rows are not quite in the order of time.
     steps.sort_unstable();
     let scope = Scope { origin_ns: question.origin_ns, window, rtt_ns: 0, points: 0 };
