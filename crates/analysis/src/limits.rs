@@ -1,8 +1,9 @@
 //! What limits the loads of a run, and in which of their cells: those that the same thing limits are told together.
 
+use diagnosis::{Diagnosis, Facts, Limiter, judge};
 use tables::RunDir;
 
-use crate::doctor::{Diagnosis, Facts, Limiter, Question, judge, survey};
+use crate::doctor::{Question, survey};
 use crate::{Point, TourError, tour};
 
 /// A cell of a run: what was found in the tables of its first valid repeat.
@@ -159,8 +160,9 @@ fn joined(places: Vec<Vec<Axis>>, name: &str) -> Vec<Vec<Axis>> {
 
 #[cfg(test)]
 mod tests {
+    use diagnosis::{Performance, Verdict};
+
     use super::*;
-    use crate::doctor::{Performance, Verdict};
 
     /// A cell of which something was found.
     struct Cell {
@@ -198,20 +200,20 @@ mod tests {
 
     #[test]
     fn cells_that_agree_are_one_and_the_others_stand_beside_them() {
-        use Limiter::{CallerDepth, CommandWindow, LinkRate};
+        use Limiter::{CommandWindow, LinkRate, QueueDepth};
         let cells = [
             cell("read", &[("delay", "0")], LinkRate, 1.0, LinkRate),
             cell("write", &[("delay", "0")], LinkRate, 1.0, LinkRate),
-            cell("read", &[("delay", "8ms")], CallerDepth, 3.0, LinkRate),
+            cell("read", &[("delay", "8ms")], QueueDepth, 3.0, LinkRate),
             cell("write", &[("delay", "8ms")], LinkRate, 1.0, LinkRate),
-            cell("read", &[("delay", "50ms")], CallerDepth, 2.0, CommandWindow),
+            cell("read", &[("delay", "50ms")], QueueDepth, 2.0, CommandWindow),
         ];
         let found = limits(cells.iter().map(Cell::examined));
         let told: Vec<_> =
             found.iter().map(|l| (l.load, l.limiter, words(&l.places), l.gain, l.next)).collect();
         let expected = [
             ("read", LinkRate, "delay 0".to_owned(), (1.0, 1.0), Some(LinkRate)),
-            ("read", CallerDepth, "delay 8ms 50ms".to_owned(), (2.0, 3.0), None),
+            ("read", QueueDepth, "delay 8ms 50ms".to_owned(), (2.0, 3.0), None),
             ("write", LinkRate, "delay 0 8ms".to_owned(), (1.0, 1.0), Some(LinkRate)),
         ];
         assert_eq!(told, expected);

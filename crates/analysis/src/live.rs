@@ -1,4 +1,4 @@
-//! What a connection does now and what limits it, from samples taken as it runs.
+//! A live connection: its rates, windows and limiter, from samples of TCP_INFO.
 //!
 //! Shares of time are of the stretch between two calls of [`Live::take`]. The kernel counts how long a sender was busy,
 //! and limited by windows and buffers, in steps of its timer; what it was limited by otherwise is told from the samples.
@@ -6,36 +6,11 @@
 
 use std::net::SocketAddr;
 
+use diagnosis::Limiter;
 use event::{CongestionState, Look, SocketSample};
 use serde::Serialize;
 
 use crate::cuts::Cuts;
-
-/// What holds a connection back, in one word.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Limiter {
-    /// Nothing is sent or received.
-    Idle,
-    /// This end receives: what limits it shows at the other end.
-    Receives,
-    /// There was nothing more to send: requests, or answers, were waited for.
-    Application,
-    /// The peer's receive window was full.
-    Rwnd,
-    /// The send buffer was full.
-    Sndbuf,
-    /// The congestion window was full, and is growing.
-    Cwnd,
-    /// The congestion window was full: this host's own device had cut it.
-    Ring,
-    /// The congestion window was full: losses had cut it, or were being repaired.
-    Loss,
-    /// The sender went at its pacing rate.
-    Pacing,
-    /// This host did not get rid of what the window allowed: its device, its queue or its processor.
-    Device,
-}
 
 /// A connection, whose it is and what it does.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -120,7 +95,7 @@ pub struct Doing {
     pub cuts: Cuts,
     /// Cuts since the connection was first looked at.
     pub cuts_total: Cuts,
-    /// What limits it.
+    /// The limiter of what this end sends.
     pub limiter: Limiter,
 }
 
@@ -238,34 +213,34 @@ impl Live {
         Doing { limiter, ..doing }
     }
 
-    /// The word for what took the largest share of the time.
+    /// The limiter with the largest share of the time.
     fn limiter(&self, doing: &Doing, sent_bytes: u64, received_bytes: u64) -> Limiter {
         if sent_bytes == 0 && received_bytes == 0 && doing.busy == 0.0 {
             return Limiter::Idle;
         }
         if received_bytes > 4 * sent_bytes {
-            return Limiter::Receives;
+            return Limiter::Receiving;
         }
         let tally = &self.tally;
         // While a send buffer is full and too small, nothing waits behind it that the kernel knows of.
         let starved = (tally.share(tally.starved_ns) - doing.sndbuf_limited).max(0.0);
         let full = match doing.cuts {
-            Cuts { loss: 0, timeout: 0, mark: 0, local: 0, .. } => Limiter::Cwnd,
-            Cuts { loss, timeout, mark, local, .. } if local > loss + timeout + mark => Limiter::Ring,
+            Cuts { loss: 0, timeout: 0, mark: 0, local: 0, .. } => Limiter::CongestionWindow,
+            Cuts { loss, timeout, mark, local, .. } if local > loss + timeout + mark => Limiter::DeviceQueue,
             _ => Limiter::Loss,
         };
         let delivered = self.last.delivery_rate_bytes_per_s as f64;
         let is_paced = delivered >= 0.7 * self.last.pacing_rate_bytes_per_s as f64;
         let shares = [
-            (Limiter::Application, starved),
-            (Limiter::Sndbuf, doing.sndbuf_limited),
-            (Limiter::Rwnd, doing.rwnd_limited.max(tally.share(tally.rwnd_ns))),
+            (Limiter::AppLimited, starved),
+            (Limiter::SendBuffer, doing.sndbuf_limited),
+            (Limiter::ReceiveWindow, doing.rwnd_limited.max(tally.share(tally.rwnd_ns))),
             (full, tally.share(tally.cwnd_ns)),
             (Limiter::Loss, tally.share(tally.repairing_ns)),
-            (if is_paced { Limiter::Pacing } else { Limiter::Device }, tally.share(tally.held_ns)),
+            (if is_paced { Limiter::Pacing } else { Limiter::SenderHost }, tally.share(tally.held_ns)),
         ];
         let most = shares.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
-        most.map_or(Limiter::Application, |(limiter, _)| limiter)
+        most.map_or(Limiter::AppLimited, |(limiter, _)| limiter)
     }
 }
 
@@ -295,26 +270,9 @@ impl Tally {
     }
 }
 
-impl Limiter {
-    /// The word that users see.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Limiter::Idle => "idle",
-            Limiter::Receives => "receives",
-            Limiter::Application => "application",
-            Limiter::Rwnd => "rwnd",
-            Limiter::Sndbuf => "sndbuf",
-            Limiter::Cwnd => "cwnd",
-            Limiter::Ring => "ring",
-            Limiter::Loss => "loss",
-            Limiter::Pacing => "pacing",
-            Limiter::Device => "device",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use diagnosis::Instrument;
     use event::{Host, Instant};
 
     use super::*;
@@ -346,6 +304,7 @@ mod tests {
         (1..=100).for_each(|at| live.add(sample(at), false));
         let doing = live.take();
         assert_eq!(doing.limiter, expected, "{doing:#?}");
+        assert!(expected.seen_by().contains(&Instrument::Top), "{expected:?}");
         assert_eq!((doing.samples, doing.seconds), (100, 1.0));
         let after = live.take();
         assert_eq!((after.samples, after.limiter), (0, Limiter::Idle), "the next stretch is empty");
@@ -354,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_full_congestion_window_by_what_cut_it() {
-        let doing = check(Limiter::Cwnd, |_, _| {});
+        let doing = check(Limiter::CongestionWindow, |_, _| {});
         assert!((doing.sent_bits_per_s - 8e8).abs() < 1.0, "{doing:?}");
         assert_eq!((doing.busy, doing.cwnd_limited, doing.ssthresh_packets), (1.0, 1.0, Some(900)));
         // A sawtooth, cut every 200 ms.
@@ -363,7 +322,7 @@ mod tests {
             sample.ssthresh_packets = 700;
             (sample.unacked_packets, sample.in_flight_packets) = (sample.cwnd_packets, sample.cwnd_packets);
         };
-        let doing = check(Limiter::Ring, tooth);
+        let doing = check(Limiter::DeviceQueue, tooth);
         assert_eq!((doing.cuts.local, doing.cuts.total(), doing.cuts_total.local), (5, 5, 5));
         let doing = check(Limiter::Loss, |at, sample| {
             tooth(at, sample);
@@ -374,17 +333,19 @@ mod tests {
 
     #[test]
     fn what_else_may_limit_a_sender() {
-        check(Limiter::Application, |_, sample| sample.notsent_bytes = 0);
-        check(Limiter::Rwnd, |_, sample| (sample.cwnd_packets, sample.snd_wnd_bytes) = (5000, 1_000_000));
+        check(Limiter::AppLimited, |_, sample| sample.notsent_bytes = 0);
+        check(Limiter::ReceiveWindow, |_, sample| {
+            (sample.cwnd_packets, sample.snd_wnd_bytes) = (5000, 1_000_000);
+        });
         // Shut: its reader does not read.
-        check(Limiter::Rwnd, |_, sample| {
+        check(Limiter::ReceiveWindow, |_, sample| {
             (sample.unacked_packets, sample.in_flight_packets, sample.snd_wnd_bytes) = (0, 0, 0);
         });
-        check(Limiter::Sndbuf, |at, sample| {
+        check(Limiter::SendBuffer, |at, sample| {
             (sample.notsent_bytes, sample.sndbuf_limited_ns) = (0, at * 9_000_000);
         });
         check(Limiter::Pacing, |_, sample| sample.cwnd_packets = 5000);
-        check(Limiter::Device, |_, sample| {
+        check(Limiter::SenderHost, |_, sample| {
             (sample.cwnd_packets, sample.pacing_rate_bytes_per_s) = (5000, 800_000_000);
         });
         check(Limiter::Loss, |_, sample| sample.state = CongestionState::Recovery);
@@ -392,7 +353,7 @@ mod tests {
 
     #[test]
     fn who_receives_and_who_rests() {
-        let doing = check(Limiter::Receives, |at, sample| {
+        let doing = check(Limiter::Receiving, |at, sample| {
             sample.app_rx_bytes = at * 1_000_000;
             sample.acked_bytes = at * 1000;
         });

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use diagnosis::{Diagnosis, judge};
 use event::{Host, Op, Packet};
 use serde::Serialize;
 use tables::manifest::{self, Cell, CellEntry, Load, Wan};
@@ -11,7 +12,7 @@ use tables::{Ios, TableError};
 use crate::compare;
 use crate::cuts::Cuts;
 use crate::diagram::{Diagram, Hosts};
-use crate::doctor::{self, Diagnosis, Question};
+use crate::doctor::{Question, survey};
 use crate::gaps::{self, Cause, Gaps, Kind, Tap};
 use crate::gist::Gist;
 use crate::latency::{self, Latency};
@@ -280,8 +281,8 @@ fn add_repeat(
 
 /// What limits a load of requests.
 fn diagnose(dir: &CellDir) -> Result<Option<Diagnosis>, TableError> {
-    let facts = doctor::survey(&dir.path, Question::of(&dir.cell))?;
-    Ok(facts.map(|facts| doctor::judge(&facts)))
+    let facts = survey(&dir.path, Question::of(&dir.cell))?;
+    Ok(facts.map(|facts| judge(&facts)))
 }
 
 fn measure(

@@ -4,7 +4,7 @@
 mod tap;
 
 use analysis::capture::DiagnosedCapture;
-use analysis::doctor::{Diagnosis, Limiter};
+use diagnosis::{Diagnosis, Instrument, Limiter, Verdict};
 use dissect::Dissector;
 use wire::pcap::Packet;
 
@@ -46,13 +46,18 @@ fn diagnosis(tap: &Tap, beside_the_initiator: bool) -> Diagnosis {
         dissector.packet(&packet, "", &mut ());
     }
     let capture = DiagnosedCapture::new(dissector.finish(0, None));
-    capture.connections().next().and_then(|connection| connection.diagnosis).expect("commands").clone()
+    let found =
+        capture.connections().next().and_then(|connection| connection.diagnosis).expect("commands").clone();
+    for Verdict { limiter, .. } in &found.verdicts {
+        assert!(limiter.seen_by().contains(&Instrument::Analyze), "{limiter:?}");
+    }
+    found
 }
 
 #[test]
 fn the_verdict_is_the_same_at_both_ends() {
     for (batch, window, expected) in
-        [(1, 32, Limiter::RoundTrip), (4, 32, Limiter::CallerDepth), (4, 4, Limiter::CommandWindow)]
+        [(1, 32, Limiter::RoundTrip), (4, 32, Limiter::QueueDepth), (4, 4, Limiter::CommandWindow)]
     {
         let tap = load(batch, window);
         let both = [true, false].map(|near| diagnosis(&tap, near));

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use analysis::doctor::{Diagnosis, Limiter, Question, judge, survey};
+use analysis::doctor::{Question, survey};
+use diagnosis::{Diagnosis, Facts, Limiter, judge};
 use event::{
     Direction, FarTimes, Fate, Host, Instant, Io, LayerTimes, Layers, Login, NearTimes, Op, Packet,
     RequestId, SocketSample, Tcp, TcpTimes,
@@ -165,8 +166,12 @@ fn packet(n: u64) -> Packet {
     }
 }
 
-/// What is said of the near end's tables, and of the far end's if they were written, by that clock.
+/// The diagnosis from the near end's tables, and from the far end's if they were written, by that clock.
 fn diagnosis(far_clock: Option<Clock>) -> Diagnosis {
+    judge(&facts(far_clock))
+}
+
+fn facts(far_clock: Option<Clock>) -> Facts {
     let dir = tempfile::tempdir().unwrap();
     let requests = WINDOW * ROUNDS;
     let io = |n: u64| {
@@ -191,7 +196,7 @@ fn diagnosis(far_clock: Option<Clock>) -> Diagnosis {
         write(dir.path(), "sessions-far.parquet", std::iter::once(login(Host::Far)));
         write(dir.path(), "packets.parquet", (0..ROUNDS * 362).map(packet));
     }
-    judge(&survey(dir.path(), Question::default()).unwrap().unwrap())
+    survey(dir.path(), Question::default()).unwrap().unwrap()
 }
 
 #[test]
@@ -231,6 +236,17 @@ fn a_far_end_of_another_run_is_not_looked_at() {
     assert_eq!(found.verdicts[0].limiter, Limiter::CommandWindow, "{found:#?}");
     assert!(found.cannot_know[0].contains("contradict each other"), "{found:#?}");
     assert_eq!(found.cannot_know.len(), 1, "{found:#?}");
+}
+
+#[test]
+fn facts_are_one_flat_object_for_each_subject() {
+    let json = serde_json::to_value(facts(Some(at))).unwrap();
+    for name in ["request_bytes", "rtt_s", "line_bytes_per_s", "line_busy", "idle", "cpu", "stages"] {
+        assert!(json.get(name).is_some(), "{name}: {json:#}");
+    }
+    for name in ["backlogged", "mss_bytes", "local_cuts", "earlier_local_cuts", "ramp", "has_nagle"] {
+        assert!(json["sender"].get(name).is_some(), "{name}: {json:#}");
+    }
 }
 
 #[test]

@@ -1,16 +1,16 @@
-//! What limits a load, in words: as text for a terminal and as a section of the page. Nothing is judged here.
+//! A diagnosis as text for a terminal and as a section of the page. Nothing is judged here.
 
 use std::fmt::Write;
 
-use analysis::doctor::{Diagnosis, Evidence, Performance, Verdict};
 use analysis::limits::{Axis, Examined, Limit, limits};
 use analysis::{CellResult, Tour};
+use diagnosis::{Diagnosis, Evidence, Performance, Verdict};
 
 use crate::format::{duration, escape, percent, plain};
 use crate::table::{Colour, paint};
 use crate::tables;
 
-/// A diagnosis as text: every verdict with its evidence; of the first one, what to change too.
+/// A diagnosis as text: every verdict with its evidence; the commands of the first one, the next step of the others.
 pub fn text(diagnosis: &Diagnosis, title: &str, colour: Colour) -> String {
     let mut out = format!("{}: {}\n", paint(title, "1", colour), performance(diagnosis.current));
     for (number, verdict) in diagnosis.verdicts.iter().enumerate() {
@@ -18,13 +18,16 @@ pub fn text(diagnosis: &Diagnosis, title: &str, colour: Colour) -> String {
             out,
             "\n{}. {}, {}\n",
             number + 1,
-            paint(verdict.limiter.title(), "1", colour),
+            paint(&verdict.limiter.label(), "1", colour),
             share(verdict)
         );
         for evidence in &verdict.evidence {
             let _ = writeln!(out, "   {}: {}  ({})", evidence.what, value(evidence), evidence.seen);
         }
         let _ = writeln!(out, "   {}", gain(verdict, diagnosis.current));
+        if number > 0 && !verdict.limiter.is_final() {
+            let _ = writeln!(out, "   what helps: {}", verdict.limiter.next_step());
+        }
         for remedy in verdict.remedies.iter().filter(|_| number == 0) {
             let _ = writeln!(out, "   {}:", remedy.stack);
             remedy.commands.lines().for_each(|line| {
@@ -51,7 +54,7 @@ pub(crate) fn html(tour: &Tour) -> String {
 pub fn lines<'a>(cells: impl IntoIterator<Item = Examined<'a>>, colour: Colour) -> String {
     let line = |limit: &Limit<'_>| {
         let name = paint(limit.load, "1", colour);
-        format!("{name} {}: {}; {}\n", place(limit), limit.limiter.title(), gains(limit))
+        format!("{name} {}: {}; {}\n", place(limit), limit.limiter.label(), gains(limit))
     };
     limits(cells).iter().map(line).collect::<String>().replace('\u{202f}', " ")
 }
@@ -61,7 +64,7 @@ fn limit(limit: &Limit<'_>) -> String {
     if let [cell] = &limit.cells[..] {
         return details(limit.load, &place(limit), cell.diagnosis);
     }
-    let what = format!("{}; {}", limit.limiter.title(), gains(limit));
+    let what = format!("{}; {}", limit.limiter.label(), gains(limit));
     let mut out = opened(limit.load, &place(limit), &what);
     for Examined { point, diagnosis, .. } in &limit.cells {
         let Some(first) = diagnosis.first() else { continue };
@@ -83,7 +86,7 @@ fn place(limit: &Limit<'_>) -> String {
 /// What limits one load, `name` at `place`: its first verdict, to be opened for all of them.
 pub(crate) fn details(name: &str, place: &str, diagnosis: &Diagnosis) -> String {
     let Some(first) = diagnosis.first() else { return String::new() };
-    let what = format!("{}; {}", first.limiter.title(), gain(first, diagnosis.current));
+    let what = format!("{}; {}", first.limiter.label(), gain(first, diagnosis.current));
     opened(name, place, &what) + &all(diagnosis)
 }
 
@@ -111,7 +114,7 @@ fn all(diagnosis: &Diagnosis) -> String {
 fn inside(verdict: &Verdict, current: Performance) -> String {
     let mut out = format!(
         "<h3>{}</h3><p class=\"note\">{}; {}.</p><ul>",
-        escape(&sentence(verdict.limiter.title())),
+        escape(&sentence(&verdict.limiter.label())),
         escape(&share(verdict)),
         escape(&gain(verdict, current)),
     );
@@ -153,7 +156,7 @@ fn gain(verdict: &Verdict, current: Performance) -> String {
         "without it {}: {} times as fast; then {}",
         performance(verdict.predicted),
         plain(verdict.gain(current)),
-        verdict.next.title()
+        verdict.next.label()
     )
 }
 
@@ -164,7 +167,7 @@ fn gains(limit: &Limit<'_>) -> String {
     }
     let (least, most) = (plain(limit.gain.0), plain(limit.gain.1));
     let times = if least == most { least } else { format!("{least} to {most}") };
-    let next = limit.next.map_or_else(String::new, |next| format!("; then {}", next.title()));
+    let next = limit.next.map_or_else(String::new, |next| format!("; then {}", next.label()));
     format!("without it {times} times as fast{next}")
 }
 
@@ -194,9 +197,10 @@ fn sentence(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use analysis::doctor::{Facts, Outstanding, judge};
     use analysis::manifest::Run;
     use analysis::{Gist, Repeat};
+    use diagnosis::facts::{Concurrency, PathFacts};
+    use diagnosis::{Facts, judge};
 
     use super::*;
 
@@ -206,17 +210,15 @@ mod tests {
             requests: 100,
             request_bytes: 4096.0,
             current: Performance { bytes_per_s: 2.0 * 4096.0 / 0.016, latency_s: 0.016 },
-            rtt_s: Some(0.016),
+            path: PathFacts { rtt_s: Some(0.016), line_bytes_per_s: Some(117.7e6), line_busy: Some(0.01) },
             sessions: 1.0,
-            outstanding: Outstanding {
+            outstanding: Concurrency {
                 called: 2.0,
                 queued: 2.0,
                 granted: 2.0,
                 caller_most: Some(2.0),
-                ..Outstanding::default()
+                ..Concurrency::default()
             },
-            line_bytes_per_s: Some(117.7e6),
-            line_busy: Some(0.01),
             cannot_know: vec!["what the target does".to_owned()],
             ..Facts::default()
         }
@@ -251,9 +253,9 @@ mod tests {
         let text = text(&judge(&facts()), "read", Colour::Never);
         for expected in [
             "read: 0.512 MB/s, 16 ms a request",
-            "1. the caller keeps too few requests outstanding, for 100 % of the time",
+            "1. the caller keeps too few requests outstanding (queue-depth), for 100 % of the time",
             "(io: issued_t_ns, completed_t_ns)",
-            "then the line is full",
+            "then the line is full (link-rate)",
             "farlun bench URL --depth 1024",
             "   what the target does",
         ] {

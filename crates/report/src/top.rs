@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use analysis::live::{Limiter, Row};
+use analysis::live::Row;
+use diagnosis::Limiter;
 
 use crate::format::NONE;
 use crate::table::{Colour, paint};
@@ -87,10 +88,10 @@ pub fn top(rows: &[Row], width: usize, height: usize, colour: Colour) -> String 
     out
 }
 
-/// What can be mended stands out; what rests steps back.
+/// Colour of a row: limiters that a setting relieves stand out, idle connections step back.
 fn style(limiter: Limiter) -> Option<&'static str> {
     match limiter {
-        Limiter::Ring | Limiter::Loss | Limiter::Rwnd | Limiter::Sndbuf => Some("33"),
+        Limiter::DeviceQueue | Limiter::Loss | Limiter::ReceiveWindow | Limiter::SendBuffer => Some("33"),
         Limiter::Idle => Some("2"),
         _ => None,
     }

@@ -6,6 +6,7 @@ use serde_json::Value;
 /// Every crate of the workspace with the crates it may use. A crate that is not listed is a finding: decide its place.
 const ARROWS: &[(&str, &[&str])] = &[
     ("event", &[]),
+    ("diagnosis", &["event"]),
     ("wire", &["event"]),
     ("proto", &["event", "wire"]),
     ("control", &["event"]),
@@ -18,10 +19,24 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wan", &["event", "wire", "link", "net", "tables"]),
     ("capture", &["event", "wire", "net"]),
     ("dissect", &["event", "wire"]),
-    ("analysis", &["event", "wire", "tables", "dissect"]),
-    ("report", &["event", "tables", "dissect", "analysis"]),
+    ("analysis", &["event", "wire", "tables", "dissect", "diagnosis"]),
+    ("report", &["event", "tables", "dissect", "diagnosis", "analysis"]),
     ("document", &["event"]),
-    ("lab", &["event", "document", "control", "link", "net", "tables", "iscsi_target", "analysis", "report"]),
+    (
+        "lab",
+        &[
+            "event",
+            "document",
+            "control",
+            "link",
+            "net",
+            "tables",
+            "iscsi_target",
+            "diagnosis",
+            "analysis",
+            "report",
+        ],
+    ),
     ("farlun", EVERYTHING),
     ("fuzz", &["event", "wire", "proto", "capture", "dissect", "analysis"]),
     ("sim", &["event", "wire", "proto", "control", "link"]),
@@ -31,6 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 const EVERYTHING: &[&str] = &[
     "event",
+    "diagnosis",
     "wire",
     "proto",
     "control",

@@ -5,7 +5,7 @@ use super::lexer::code_only;
 use super::tree::{Tree, lies_in};
 
 /// The crates without clock, I/O and threads; they build for wasm32.
-pub(crate) const PURE: &[&str] = &["event", "wire", "proto", "control", "link", "dissect"];
+pub(crate) const PURE: &[&str] = &["event", "wire", "proto", "control", "link", "dissect", "diagnosis"];
 
 /// A file longer than this is two files.
 const LINES_MAX: usize = 600;

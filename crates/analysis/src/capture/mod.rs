@@ -8,10 +8,9 @@ mod diagram;
 mod remedies;
 mod verdict;
 
+use diagnosis::Diagnosis;
 use dissect::{CaptureTotals, ConnectionSummary, Dissection};
 use serde::{Serialize, Serializer};
-
-use crate::doctor::Diagnosis;
 
 pub use diagram::DiagramSink;
 

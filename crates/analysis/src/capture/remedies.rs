@@ -2,12 +2,14 @@
 //!
 //! Nothing is judged here. Where a tap cannot tell limiters apart the settings of all of them are named.
 
+use diagnosis::facts::{
+    Concurrency, Negotiated, PathFacts, SenderTime, SenderTraffic, StageTimes, TcpReceiver, TcpSender,
+};
+use diagnosis::remedy::{self, Remedy};
+use diagnosis::{Facts, Limiter, Performance};
 use dissect::{
     ConnectionSummary as Connection, DirectionSummary as Direction, IscsiSummary as Iscsi, TimeUse,
 };
-
-use crate::doctor::remedy::{self, Remedy};
-use crate::doctor::{Agreed, Facts, Limiter, Outstanding, Performance, Receiver, Sender, Stages};
 
 /// The settings that relieve a limiter, those of one stack in one block.
 pub(super) fn of(limiter: Limiter, facts: &Facts) -> Vec<Remedy> {
@@ -25,7 +27,7 @@ pub(super) fn of(limiter: Limiter, facts: &Facts) -> Vec<Remedy> {
 /// What a tap sees as the same: above iSCSI, and inside of the target.
 fn looks_like(limiter: Limiter) -> Option<Limiter> {
     match limiter {
-        Limiter::CallerDepth => Some(Limiter::QueueLimit),
+        Limiter::QueueDepth => Some(Limiter::QueueLimit),
         Limiter::StoreLatency => Some(Limiter::TargetQueue),
         _ => None,
     }
@@ -55,20 +57,23 @@ pub(super) fn facts(
         requests,
         request_bytes,
         current,
-        rtt_s: rtt_s.map(|(to_target_s, to_initiator_s)| to_target_s + to_initiator_s),
+        path: PathFacts {
+            rtt_s: rtt_s.map(|(to_target_s, to_initiator_s)| to_target_s + to_initiator_s),
+            line_bytes_per_s: data.delivered.map(|delivered| delivered.peak_bytes_per_s),
+            line_busy: None,
+        },
         sessions: 1.0,
         connections: 1.0,
-        outstanding: Outstanding {
+        outstanding: Concurrency {
             called: depth,
             queued: depth,
             granted: depth,
             window_most: iscsi.window.map(|window| window.largest as f64),
-            ..Outstanding::default()
+            ..Concurrency::default()
         },
-        stages: Stages { target: target_s, ..Stages::default() },
+        stages: StageTimes { target: target_s, ..StageTimes::default() },
         sender: Some(sender(data, time)),
-        receiver: Receiver::default(),
-        line_bytes_per_s: data.delivered.map(|delivered| delivered.peak_bytes_per_s),
+        receiver: TcpReceiver::default(),
         agreed: Some(agreed(iscsi)),
         ..Facts::default()
     }
@@ -83,26 +88,32 @@ pub(super) fn outstanding(iscsi: &Iscsi, time: TimeUse) -> Option<f64> {
 }
 
 /// TCP of who sends the data; what is in no packet stays 0.
-fn sender(data: &Direction, time: TimeUse) -> Sender {
+fn sender(data: &Direction, time: TimeUse) -> TcpSender {
     let share = |seconds: f64| seconds / time.length_s.max(f64::MIN_POSITIVE);
-    Sender {
-        backlogged: share(time.sending_s + time.recovery_s + time.receive_window_s),
-        receive_window: share(time.receive_window_s),
-        congestion_window: share(time.recovery_s),
-        flight_bytes: data.flight_mean_bytes,
-        rtt_s: data.ack_rtt.map_or(0.0, |rtt| rtt.p50_s),
-        mss_bytes: data.mss_bytes.map_or(0.0, |bytes| bytes as f64),
-        retransmitted: data.retransmissions as f64,
-        packets: data.data_packets as f64,
-        ..Sender::default()
+    TcpSender {
+        time: SenderTime {
+            backlogged: share(time.sending_s + time.recovery_s + time.receive_window_s),
+            receive_window: share(time.receive_window_s),
+            congestion_window: share(time.recovery_s),
+            ..SenderTime::default()
+        },
+        traffic: SenderTraffic {
+            flight_bytes: data.flight_mean_bytes,
+            rtt_s: data.ack_rtt.map_or(0.0, |rtt| rtt.p50_s),
+            mss_bytes: data.mss_bytes.map_or(0.0, |bytes| bytes as f64),
+            retransmitted: data.retransmissions as f64,
+            packets: data.data_packets as f64,
+            ..SenderTraffic::default()
+        },
+        ..TcpSender::default()
     }
 }
 
 /// What was agreed on, or at least what was used of it where the login is not in the capture.
-fn agreed(iscsi: &Iscsi) -> Agreed {
+fn agreed(iscsi: &Iscsi) -> Negotiated {
     let told = &iscsi.commands;
     match iscsi.agreed {
-        Some(agreed) => Agreed {
+        Some(agreed) => Negotiated {
             immediate_data: agreed.immediate_data,
             initial_r2t: agreed.initial_r2t,
             first_burst_bytes: agreed.first_burst_bytes as f64,
@@ -110,12 +121,12 @@ fn agreed(iscsi: &Iscsi) -> Agreed {
             max_outstanding_r2t: agreed.max_outstanding_r2t as f64,
             segment_bytes: agreed.segment_bytes[usize::from(told.written_bytes > told.read_bytes)] as f64,
         },
-        None => Agreed {
+        None => Negotiated {
             immediate_data: told.unasked_bytes_max > 0,
             initial_r2t: told.unasked_bytes_max == 0,
             first_burst_bytes: told.unasked_bytes_max as f64,
             max_burst_bytes: told.r2t_bytes_max as f64,
-            ..Agreed::default()
+            ..Negotiated::default()
         },
     }
 }
@@ -126,8 +137,9 @@ mod tests {
 
     #[test]
     fn settings_of_one_stack_are_one_block() {
-        let facts = Facts { rtt_s: Some(0.1), request_bytes: 4096.0, ..Facts::default() };
-        let found = of(Limiter::CallerDepth, &facts);
+        let path = PathFacts { rtt_s: Some(0.1), ..PathFacts::default() };
+        let facts = Facts { path, request_bytes: 4096.0, ..Facts::default() };
+        let found = of(Limiter::QueueDepth, &facts);
         let mut stacks: Vec<&str> = found.iter().map(|remedy| remedy.stack).collect();
         let all = stacks.len();
         stacks.sort_unstable();

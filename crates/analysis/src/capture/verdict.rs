@@ -4,11 +4,10 @@
 //! without it. A tap sees neither the caller nor the store, so some parts have a name that stands for several: what
 //! cannot be told is said with the verdict.
 
+use diagnosis::{Diagnosis, Evidence, Limiter, Performance, Verdict};
 use dissect::{
     ConnectionSummary as Connection, DirectionSummary as Direction, Durations, IscsiSummary as Iscsi, TimeUse,
 };
-
-use crate::doctor::{Diagnosis, Evidence, Limiter, Performance, Verdict};
 
 use super::remedies;
 
@@ -84,7 +83,7 @@ struct Part {
 impl Part {
     fn weight(&self) -> f64 {
         match self.limiter {
-            Limiter::CallerDepth => self.seconds * WEIGHT_OF_DEPTH,
+            Limiter::QueueDepth => self.seconds * WEIGHT_OF_DEPTH,
             Limiter::RoundTrip => self.seconds * WEIGHT_OF_ROUND_TRIP,
             _ => self.seconds,
         }
@@ -175,16 +174,16 @@ impl Case<'_> {
         let line = ((full - 0.5) / 0.4).clamp(0.0, 1.0) * (1.0 - 2.0 * again_share).max(0.0);
         let kinds = &self.data.kinds;
         let limiter = if kinds.local * 2 > self.data.retransmissions && kinds.local * 2_000 > kinds.new {
-            Limiter::DeviceRing
+            Limiter::DeviceQueue
         } else if again_share > RECOVERY_LEAST {
             Limiter::Loss
         } else if self.data.flight_mean_bytes * 2.0 < self.data.flight_max_bytes as f64 {
-            Limiter::Ramp
+            Limiter::CongestionWindow
         } else {
             Limiter::SendBuffer
         };
         // A ring that overflows drops at less than the line's rate or just at it: which of the two is not seen.
-        let line = if limiter == Limiter::DeviceRing { line * RING_AT_THE_LINE } else { line };
+        let line = if limiter == Limiter::DeviceQueue { line * RING_AT_THE_LINE } else { line };
         let rate = self.data.delivered.map_or(0.0, |delivered| delivered.peak_bytes_per_s);
         let again = self.data.retransmissions as f64 / self.data.data_packets.max(1) as f64;
         let line_evidence = vec![
@@ -241,9 +240,9 @@ impl Case<'_> {
         if !self.is_serial() {
             shown.push(idle);
             let none = part(Limiter::RoundTrip, 0.0, Vec::new());
-            return [part(Limiter::CallerDepth, way_s + idle_s, shown), none];
+            return [part(Limiter::QueueDepth, way_s + idle_s, shown), none];
         }
-        [part(Limiter::CallerDepth, idle_s, vec![idle]), part(Limiter::RoundTrip, way_s, shown)]
+        [part(Limiter::QueueDepth, idle_s, vec![idle]), part(Limiter::RoundTrip, way_s, shown)]
     }
 
     fn nagle_s(&self) -> f64 {
@@ -353,7 +352,7 @@ impl Case<'_> {
         let left = (1.0 - share).max(0.01);
         let peak = self.data.delivered.map_or(f64::MAX, |delivered| delivered.peak_bytes_per_s);
         let bytes_per_s = (current.bytes_per_s / left).min(peak.max(current.bytes_per_s));
-        let shortens = !matches!(limiter, Limiter::CallerDepth | Limiter::CommandWindow);
+        let shortens = !matches!(limiter, Limiter::QueueDepth | Limiter::CommandWindow);
         Performance {
             bytes_per_s,
             latency_s: if shortens { current.latency_s * left } else { current.latency_s },
@@ -369,11 +368,11 @@ impl Case<'_> {
         };
         let has = |limiter: Limiter| limiters.contains(&limiter);
         say(
-            has(Limiter::CallerDepth),
+            has(Limiter::QueueDepth),
             "above iSCSI nothing is seen: a caller that asks for little, a queue limit and a busy CPU of the initiator look alike",
         );
         say(
-            self.is_away() && (has(Limiter::CallerDepth) || has(Limiter::RoundTrip)),
+            self.is_away() && (has(Limiter::QueueDepth) || has(Limiter::RoundTrip)),
             "the initiator is a way off: what it takes itself before it asks again is told from that way only beyond the \
              fastest round trip to it",
         );
@@ -395,7 +394,7 @@ impl Case<'_> {
             "a sender that paces itself, a socket's buffer that is too small, and other traffic on the line look like a full line",
         );
         say(
-            has(Limiter::SendBuffer) || has(Limiter::Ramp),
+            has(Limiter::SendBuffer) || has(Limiter::CongestionWindow),
             "neither the congestion window nor the socket's buffer is in any packet",
         );
         say(
@@ -413,7 +412,7 @@ fn part(limiter: Limiter, seconds: f64, evidence: Vec<Evidence>) -> Part {
 }
 
 fn evidence(what: &str, value: f64, unit: &'static str, seen: &'static str) -> Evidence {
-    Evidence { what: what.to_owned(), value, unit, seen }
+    Evidence::new(what, value, unit, seen)
 }
 
 fn durations(what: &str, durations: Option<Durations>, seen: &'static str) -> Vec<Evidence> {

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use analysis::doctor::{Diagnosis, Question, judge, survey};
+use analysis::doctor::{Question, survey};
+use diagnosis::{Diagnosis, judge};
 use tables::manifest::Cell;
 
 use crate::run::LabError;

@@ -1,22 +1,22 @@
-//! What a caller can change of its own load so that a limiter goes away.
+//! Changes of a caller's own load that relieve a limiter.
 //!
-//! Only what the initiator's options reach: what is to be changed at the target or on the path is said by the verdict.
+//! Only the initiator's options count; the verdict names the settings of the target and of the path.
 
 use std::time::Duration;
 
-use analysis::doctor::Limiter;
+use diagnosis::Limiter;
 use event::{Bytes, format_delay};
 
 use crate::plan::Pacing;
 
 /// Shorter requests become so long, if the target takes that.
 const LONG_BLOCK_BYTES: u64 = 256 << 10;
-/// Most connections of a session, and most sessions, that a fix asks for.
+/// Upper limits of a fix: connections of a session, and sessions.
 const CONNECTIONS_MAX: u32 = 16;
 const SESSIONS_MAX: u32 = 16;
-/// What one fix multiplies them by.
+/// Smallest and largest factor of one fix.
 const TIMES: (f64, f64) = (2.0, 8.0);
-/// What a ramp is given at least.
+/// Smallest extension of the warm-up while congestion windows open.
 const WARM_UP_MORE: Duration = Duration::from_secs(2);
 
 /// A load as its caller runs it.
@@ -34,24 +34,24 @@ pub struct Caller {
     pub sessions: u32,
     /// Connections of each.
     pub connections: u32,
-    /// Whether less was asked for than possible of how data of writes comes.
+    /// True for bursts or R2Ts of writes below the possible ones.
     pub has_small_bursts: bool,
-    /// How fast each connection may send.
+    /// Pacing of each connection.
     pub pacing: Pacing,
     /// Time before figures count.
     pub warmup: Duration,
 }
 
 impl Caller {
-    /// Relieves `limiter`, where `gain` times the throughput is expected; what was changed, in the words of
-    /// `farlun bench`, or `None` if it is not in the caller's power.
+    /// Relieves `limiter`, where `gain` times the throughput is expected. Returns the change in flags of `farlun bench`, or
+    /// `None` if the caller has no setting for it.
     pub fn relieve(&mut self, limiter: Limiter, gain: f64) -> Option<String> {
         let more = |count: u32, most: u32| {
             let wanted = (f64::from(count) * gain.clamp(TIMES.0, TIMES.1)).ceil() as u32;
             Some(wanted.min(most)).filter(|wanted| *wanted > count)
         };
         match limiter {
-            Limiter::CallerDepth => {
+            Limiter::QueueDepth => {
                 let was = self.depth.take()?;
                 Some(format!("no --depth {was}: as much is outstanding as the path needs"))
             }
@@ -85,16 +85,16 @@ impl Caller {
                     None
                 }
             },
-            Limiter::DeviceRing => (self.pacing == Pacing::Off).then(|| {
+            Limiter::DeviceQueue => (self.pacing == Pacing::Off).then(|| {
                 self.pacing = Pacing::Follow;
                 "no --no-pacing: what is sent is spread over the round trip".to_owned()
             }),
-            Limiter::Ramp => {
+            Limiter::CongestionWindow => {
                 let more = self.warmup.max(WARM_UP_MORE);
                 self.warmup += more;
                 Some(format!("measured {} later", format_delay(more)))
             }
-            // The target's, the path's, or nobody's.
+            // Of the target, of the path, or without a setting.
             Limiter::Nagle
             | Limiter::SeparateStatus
             | Limiter::LinkRate
@@ -104,19 +104,28 @@ impl Caller {
             | Limiter::StoreLatency
             | Limiter::StoreBandwidth
             | Limiter::RoundTrip => None,
+            // Never in a diagnosis: only `farlun top` and `farlun stream` name them.
+            Limiter::Idle
+            | Limiter::Receiving
+            | Limiter::AppLimited
+            | Limiter::TcpMemory
+            | Limiter::WindowScale
+            | Limiter::Path
+            | Limiter::SenderHost
+            | Limiter::ReceiverApplication => None,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use analysis::doctor::LIMITERS;
+    use diagnosis::LIMITERS;
 
     use super::*;
 
     #[test]
     fn what_was_relieved_is_not_relieved_for_ever() {
-        for limiter in LIMITERS.iter().filter(|limiter| **limiter != Limiter::Ramp) {
+        for limiter in LIMITERS.iter().filter(|limiter| **limiter != Limiter::CongestionWindow) {
             let mut caller = Caller {
                 block_bytes: 4096,
                 block_most_bytes: 1 << 20,

@@ -1,8 +1,8 @@
 //! The doctor's loop — measure, name the limiter, fix it, measure again — and its proof: limiters that are put into a
 //! load for it to find.
 //!
-//! What limits is concluded in [`analysis::doctor`] from tables alone, and measured by farlun's own commands; here is
-//! only what is run, in which order, and what is changed in between.
+//! [`analysis::doctor`] reads facts from tables alone, [`diagnosis`] judges them, and farlun's own commands measure; here
+//! is only the order of runs and the changes in between.
 
 mod asked;
 mod knob;

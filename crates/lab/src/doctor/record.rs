@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use analysis::Tour;
-use analysis::doctor::Diagnosis;
+use diagnosis::Diagnosis;
 use serde_json::{Value, json};
 use tables::RunDir;
 use tables::manifest::{Cell, CellEntry, Run, Window};

@@ -1,6 +1,6 @@
 //! The loop: measure, take the verdict, fix what can be fixed, measure again.
 
-use analysis::doctor::{Diagnosis, Limiter, Performance, Verdict};
+use diagnosis::{Diagnosis, Limiter, Performance, Verdict};
 
 /// After so many fixes it is enough: something is being taken for what it is not.
 const FIXES_MAX: usize = 8;
@@ -158,10 +158,10 @@ mod tests {
     fn one_limit_after_the_other_until_the_path_is_left() {
         let limits = [
             (Limiter::LinkRate, 100.0, false),
-            (Limiter::CallerDepth, 10.0, true),
+            (Limiter::QueueDepth, 10.0, true),
             (Limiter::QueueLimit, 40.0, true),
         ];
-        let all = [Limiter::CallerDepth, Limiter::QueueLimit, Limiter::LinkRate];
+        let all = [Limiter::QueueDepth, Limiter::QueueLimit, Limiter::LinkRate];
         check(&limits, true, &all, Ending::Path(Limiter::LinkRate));
         check(&limits, false, &all[..1], Ending::NotAsked);
     }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use analysis::doctor::{LIMITERS, Limiter};
+use diagnosis::{Instrument, LIMITERS, Limiter};
 use document::{Entry, Problems, Scalar, Section};
 use event::{Op, parse_delay};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ pub struct Bounds {
     pub most: f64,
 }
 
-/// Limiters that nothing in a plan makes: see docs/doctor.md, "The matrix".
+/// Limiters of the doctor that no setting of a plan produces: see docs/doctor.md, "The matrix".
 const NOT_PUT_IN: &[Limiter] = &[
     Limiter::Connections,
     Limiter::SeparateStatus,
@@ -121,9 +121,11 @@ fn list<T>(
 
 fn limiter(value: &Scalar) -> Result<Limiter, String> {
     let name = value.text()?;
-    let limiter = Limiter::named(name).ok_or_else(|| {
-        let hint = document::instead(name, LIMITERS.iter().map(|limiter| limiter.name()));
-        format!("no limiter is called '{name}'{hint}")
+    let of_doctor = |limiter: &Limiter| limiter.seen_by().contains(&Instrument::Doctor);
+    let limiter = Limiter::named(name).filter(of_doctor).ok_or_else(|| {
+        let known = LIMITERS.iter().filter(|limiter| of_doctor(limiter)).map(|limiter| limiter.name());
+        let hint = document::instead(name, known);
+        format!("the doctor has no limiter '{name}'{hint}; docs/limiters.md lists them")
     })?;
     match NOT_PUT_IN.contains(&limiter) {
         true => Err(format!("'{name}' cannot be put into a load (docs/doctor.md, The matrix)")),

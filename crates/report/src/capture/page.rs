@@ -72,7 +72,7 @@ fn of_gaps(found: &Found, figures: &[Figure]) -> Option<String> {
 
 fn head(capture: &Dissection, shown: &[(usize, DiagnosedConnection<'_>)]) -> String {
     let first = shown.iter().find_map(|(_, connection)| connection.diagnosis?.first());
-    let title = first.map_or_else(|| headline(capture), |verdict| verdict.limiter.title().to_owned());
+    let title = first.map_or_else(|| headline(capture), |verdict| verdict.limiter.label());
     let chips = reservations(&capture.totals).iter().map(|text| page::chip(false, text)).collect::<String>();
     let taps = interfaces(capture)
         .map_or_else(String::new, |text| format!("<p class=\"note\">{}</p>\n", escape(&text)));

@@ -1,7 +1,7 @@
 //! Limiters of the connections of a capture: a table of verdicts; details in the form of the doctor's.
 
 use analysis::capture::DiagnosedConnection;
-use analysis::doctor::Verdict;
+use diagnosis::Verdict;
 
 use crate::doctor;
 use crate::format::{percents, plain};
@@ -26,7 +26,7 @@ pub(super) fn table(shown: &[(usize, DiagnosedConnection<'_>)]) -> Option<Table>
             let Verdict { limiter, share, predicted, next, .. } = verdict;
             rows.push(vec![
                 Field::new(number.to_string()),
-                Field::new(limiter.title()),
+                Field::new(limiter.label()),
                 Field::new(percents(*share)),
                 Field::new(plain(diagnosis.current.bytes_per_s / 1e6)),
                 Field::new(plain(predicted.bytes_per_s / 1e6)),

@@ -80,7 +80,7 @@ fn qemu_over_the_path_has_its_commands_and_its_verdict_once() {
     }
     let far = analyzed_at(&file, "far");
     for (operations, count, limiter, deepest) in
-        [(READS, 400, "caller-depth", 8), (WRITES, 60, "round-trip", 1)]
+        [(READS, 400, "queue-depth", 8), (WRITES, 60, "round-trip", 1)]
     {
         let [near_rows, far_rows] = ["near", "1"].map(|interface| answered(&file, interface, operations));
         let [(initiator, found)] = &near_rows[..] else { panic!("{operations:?}: {near_rows:?}") };

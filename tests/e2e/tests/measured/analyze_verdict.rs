@@ -42,7 +42,7 @@ fn short() -> Vec<Case> {
     let bulk = "FARLUN bench URL --json --op read --block 1MiB --depth 8 --time 2s";
     vec![
         case("one read at a time", &["round-trip"], one),
-        case("four reads at a time", &["caller-depth"], four),
+        case("four reads at a time", &["queue-depth"], four),
         served(case("a window of four", &["command-window"], many), "--lun memory:64MiB --window 4"),
         served(case("a slow store", &["store-latency"], one), "--lun memory:64MiB,delay=read:20ms"),
         on_path(case("a full line", &["link-rate"], bulk), "--delay 4ms --rate 100mbit"),
@@ -65,7 +65,7 @@ fn long() -> Vec<Case> {
     let narrow = "sysctl -qw net.ipv4.tcp_rmem='4096 32768 32768'";
     let mut cases = vec![
         case("one write at a time", &["round-trip"], one_write),
-        case("four writes at a time", &["caller-depth"], four_writes),
+        case("four writes at a time", &["queue-depth"], four_writes),
         served(
             case("a window of eight, writes", &["command-window"], many_writes),
             "--lun memory:64MiB --window 8",
@@ -84,7 +84,7 @@ fn long() -> Vec<Case> {
         on_path(
             case(
                 "four reads over a longer way",
-                &["caller-depth"],
+                &["queue-depth"],
                 "FARLUN bench URL --json --op read --block 64KiB --depth 4 --time 2s",
             ),
             "--delay 20ms --rate 1gbit --queue 4MB",
@@ -101,7 +101,7 @@ fn long() -> Vec<Case> {
         "for n in 1 2 3 4 5 6 7 8; do qemu-io -f raw -c 'write -P 7 0 4M' URL; done",
     ));
     let ring = on_path(
-        served(case("a small ring", &["device-ring"], slower), "--lun memory:64MiB --no-pacing"),
+        served(case("a small ring", &["device-queue"], slower), "--lun memory:64MiB --no-pacing"),
         "--delay 50ms --rate 100mbit --queue 2MB --ring 80",
     );
     cases.push(Case { tap: Tap { at: At::Far, ..ring.tap }, ..ring });

@@ -74,8 +74,8 @@ fn first(diagnosis: &Value) -> Option<&str> {
 fn names_a_caller_with_few_requests() {
     need!(path::available());
     let case = Case { bench: "--block 4KiB --depth 2", ..PLAIN };
-    let diagnosis = case.diagnosis(false, &["caller-depth"]);
-    if first(&diagnosis) == Some("caller-depth") {
+    let diagnosis = case.diagnosis(false, &["queue-depth"]);
+    if first(&diagnosis) == Some("queue-depth") {
         let commands = &diagnosis["verdicts"][0]["remedies"][0]["commands"];
         assert!(commands.as_str().is_some_and(|text| text.contains("--depth")), "{diagnosis:#}");
     }

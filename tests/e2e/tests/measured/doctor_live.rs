@@ -38,11 +38,11 @@ fn a_caller_that_asks_for_too_little_is_named_and_cured() {
     let (document, validity) = over_the_path("", "--block 16KiB --depth 4 --fix");
     assert!(document["ending"]["text"].is_string(), "{document:#}");
     let found = limiter(&document, 0);
-    decide!(found == "caller-depth", validity, "{found}: {document:#}");
-    if found != "caller-depth" {
+    decide!(found == "queue-depth", validity, "{found}: {document:#}");
+    if found != "queue-depth" {
         return;
     }
-    assert_eq!(document["steps"][0]["fix"]["limiter"], "caller-depth", "{document:#}");
+    assert_eq!(document["steps"][0]["fix"]["limiter"], "queue-depth", "{document:#}");
     let (before, after) = (bytes_per_s(&document, 0), bytes_per_s(&document, 1));
     decide!(after > 2.0 * before, validity, "{before} and then {after}");
     let measured = document["steps"][0]["fix"]["measured"]["bytes_per_s"].as_f64();

@@ -73,14 +73,14 @@ fn connections_of_tgt_and_libiscsi_are_seen_from_outside() {
     check_path(targets[0]);
     assert_eq!((&targets[0]["process"], targets[0]["pid"].as_u64()), (&"tgtd".into(), Some(pid)));
     assert!(targets[0]["sent_bits_per_s"].as_f64() > Some(1e6), "it is read from: {of_far:#}");
-    assert!(!["idle", "receives"].contains(&targets[0]["limiter"].as_str().unwrap_or("idle")), "{of_far:#}");
+    assert!(!["idle", "receiving"].contains(&targets[0]["limiter"].as_str().unwrap_or("idle")), "{of_far:#}");
 
     let initiators = of_role(&of_near, "initiator");
     assert_eq!((initiators.len(), of_role(&of_near, "target").len()), (1, 0), "{of_near:#}");
     check_path(initiators[0]);
     assert_eq!(
         (&initiators[0]["process"], &initiators[0]["limiter"]),
-        (&"iscsi-perf".into(), &"receives".into())
+        (&"iscsi-perf".into(), &"receiving".into())
     );
 
     // Without --netns everything that this host has is seen, whatever else there is just now.

@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
+use diagnosis::Facts;
 use event::{Direction, Fate, Packet};
 use tables::{Packets, TableError};
 
-use super::super::facts::Facts;
 use crate::Span;
 use crate::diagram::Hosts;
 use crate::line::ETHERNET_BYTES;
@@ -87,8 +87,8 @@ pub(super) fn fill(
     let (carried, own) = (per_s(seen.payload_bytes), per_s(seen.own_bytes));
     // Headers of PDUs, and what was sent twice, are no application's bytes.
     let useful = (facts.current.bytes_per_s / own.max(1.0)).clamp(0.5, 1.0);
-    facts.line_bytes_per_s = Some((line - (carried - own)).max(own) * useful);
-    facts.line_busy = Some((carried / line).min(1.0));
+    facts.path.line_bytes_per_s = Some((line - (carried - own)).max(own) * useful);
+    facts.path.line_busy = Some((carried / line).min(1.0));
     Ok(())
 }
 

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use diagnosis::Facts;
+use diagnosis::facts::Negotiated;
 use event::{Host, Login};
 use tables::{Logins, TableError};
-
-use super::super::facts::{Agreed, Facts};
 
 /// Adds what was agreed, and how the sockets of both ends were set.
 pub(super) fn fill(dirs: &[PathBuf], sender: Host, facts: &mut Facts) -> Result<(), TableError> {
@@ -13,7 +13,7 @@ pub(super) fn fill(dirs: &[PathBuf], sender: Host, facts: &mut Facts) -> Result<
         let Some(table) = tables::read_optional::<Login>(dir)? else { continue };
         for row in 0..table.host.len() {
             let host = table.host[row];
-            facts.agreed = facts.agreed.or_else(|| Some(agreed(&table, row, facts.is_write)));
+            facts.agreed = facts.agreed.or_else(|| Some(negotiated(&table, row, facts.is_write)));
             if host == Host::Near {
                 facts.outstanding.caller_follows = table.caller_depth[row] == 0;
                 let limit = Some(table.queue_limit[row]).filter(|limit| *limit > 0);
@@ -22,8 +22,8 @@ pub(super) fn fill(dirs: &[PathBuf], sender: Host, facts: &mut Facts) -> Result<
             if host == sender {
                 if let Some(sender) = &mut facts.sender {
                     let nagle = table.has_nagle[row] != 0;
-                    sender.has_nagle = Some(sender.has_nagle.unwrap_or(false) || nagle);
-                    sender.buffer_most_bytes = Some(table.send_buffer_max_bytes[row] as f64);
+                    sender.socket.has_nagle = Some(sender.socket.has_nagle.unwrap_or(false) || nagle);
+                    sender.socket.buffer_most_bytes = Some(table.send_buffer_max_bytes[row] as f64);
                 }
             } else {
                 facts.receiver.buffer_most_bytes = Some(table.receive_buffer_max_bytes[row] as f64);
@@ -33,9 +33,9 @@ pub(super) fn fill(dirs: &[PathBuf], sender: Host, facts: &mut Facts) -> Result<
     Ok(())
 }
 
-fn agreed(table: &Logins, row: usize, is_write: bool) -> Agreed {
+fn negotiated(table: &Logins, row: usize, is_write: bool) -> Negotiated {
     let segment = if is_write { table.far_segment_bytes[row] } else { table.near_segment_bytes[row] };
-    Agreed {
+    Negotiated {
         immediate_data: table.immediate_data[row] != 0,
         initial_r2t: table.initial_r2t[row] != 0,
         first_burst_bytes: table.first_burst_bytes[row].into(),

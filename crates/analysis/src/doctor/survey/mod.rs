@@ -7,12 +7,11 @@ mod transport;
 
 use std::path::{Path, PathBuf};
 
+use diagnosis::{Facts, Performance};
 use event::{Host, Op};
 use tables::TableError;
 use tables::manifest::Cell;
 
-use super::facts::Facts;
-use super::verdict::Performance;
 use crate::{Span, initiators, layers, throughput};
 
 /// Hosts at each end of a path at most.
@@ -109,7 +108,7 @@ fn unknown(facts: &mut Facts, cannot_be_related: bool) {
         "what was agreed at the login was not recorded: R2Ts are only seen by their round trips",
     );
     say(
-        facts.line_busy.is_none(),
+        facts.path.line_busy.is_none(),
         "the packets of the path were not recorded: its rate is the best that TCP saw, and may be more",
     );
 }

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use diagnosis::Facts;
+use diagnosis::facts::Concurrency;
 use event::{Host, Io, Layers, Op};
 use tables::{Ios, LayerColumns, TableError};
 
-use super::super::facts::{Facts, Outstanding};
 use super::{BEGINNING, Question};
 use crate::clock::ClockOffset;
 use crate::{Span, latency};
@@ -18,7 +19,7 @@ pub(super) struct Seen {
     pub(super) request_bytes: f64,
     pub(super) bytes_per_s: f64,
     pub(super) latency_s: f64,
-    pub(super) outstanding: Outstanding,
+    pub(super) outstanding: Concurrency,
 }
 
 /// From `io`; `None` if it has no such request.
@@ -57,12 +58,12 @@ pub(super) fn seen(dirs: &[PathBuf], question: Question) -> Result<Option<Seen>,
         request_bytes: bytes / count,
         bytes_per_s: bytes / length_s,
         latency_s: spent / count,
-        outstanding: Outstanding {
+        outstanding: Concurrency {
             called: mean,
             queued: mean,
             granted: mean,
             caller_most: Some(most(&rows, &io)),
-            ..Outstanding::default()
+            ..Concurrency::default()
         },
     }))
 }

@@ -59,7 +59,7 @@ fn a_window_remembers_what_cut_it_before() {
     };
     let of = |table: &Sockets| {
         let sender = one(&Track { table, rows: (50..100).collect(), before: (0..50).collect() });
-        (sender.local_cuts, sender.earlier_local_cuts, sender.earlier_losses)
+        (sender.cuts.local, sender.cuts.earlier_local, sender.cuts.earlier_losses)
     };
     assert_eq!(of(&table(change)), (0.0, 1.0, 0.0));
     let repaired = table(|n, sample| {
@@ -105,7 +105,7 @@ fn a_socket_is_starved_while_its_owner_has_more() {
             (sample.notsent_bytes, sample.unsent_bytes) = (notsent, unsent);
         });
         let sender = one(&Track { table: &table, rows: (0..100).collect(), before: Vec::new() });
-        (sender.starved, sender.backlogged)
+        (sender.time.starved, sender.time.backlogged)
     };
     assert_eq!(of(0, 100_000), (1.0, 0.0));
     assert_eq!(of(100_000, 100_000), (0.0, 1.0));
@@ -119,7 +119,7 @@ fn a_window_of_nothing_is_shut_if_there_ever_was_another() {
             (sample.cwnd_packets, sample.notsent_bytes) = (100, 100_000);
             (sample.snd_wnd_bytes, sample.pacing_rate_bytes_per_s) = (window(n), 1_000_000);
         });
-        one(&Track { table: &table, rows: (0..100).collect(), before: Vec::new() }).pacing
+        one(&Track { table: &table, rows: (0..100).collect(), before: Vec::new() }).time.pacing
     };
     assert!(paced(|_| 0) > 0.99, "nobody said how large it is");
     assert!(paced(|n| if n == 0 { 100_000 } else { 0 }) < 0.02, "it is shut");

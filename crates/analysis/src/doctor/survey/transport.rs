@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use diagnosis::Facts;
+use diagnosis::facts::{CwndCuts, SenderTime, SenderTraffic, TcpSender};
 use event::{CongestionState, Host, SocketSample};
 use tables::{Sockets, TableError};
 
-use super::super::facts::{Facts, Sender};
 use crate::Span;
 use crate::clock::ClockOffset;
 use crate::counter::Counter;
@@ -41,7 +42,7 @@ pub(super) fn fill(
     }
     all.iter_mut().for_each(|table| relate(table, clock));
     let rtts = all.iter().flat_map(|table| table.min_rtt_ns.iter().copied()).filter(|ns| *ns > 0);
-    facts.rtt_s = rtts.min().map(|ns| ns as f64 / 1e9);
+    facts.path.rtt_s = rtts.min().map(|ns| ns as f64 / 1e9);
     for table in &all {
         for host in [Host::Near, Host::Far] {
             loops(table, host, window, facts);
@@ -62,34 +63,34 @@ pub(super) fn fill(
         (out.called, out.queued, out.granted) = (out.called * gain, out.queued * gain, out.granted * gain);
     }
     if tracks.is_empty() {
-        facts.line_bytes_per_s = peak(&arrived, window, facts.rtt_s);
+        facts.path.line_bytes_per_s = peak(&arrived, window, facts.path.rtt_s);
         return Ok(());
     }
-    let mut sum = tracks.iter().fold(Sender::default(), |sum, track| add(sum, &one(track)));
+    let mut sum = tracks.iter().fold(TcpSender::default(), |sum, track| add(sum, &one(track)));
     let count = tracks.len() as f64;
     for share in [
-        &mut sum.backlogged,
-        &mut sum.receive_window,
-        &mut sum.send_buffer,
-        &mut sum.starved,
-        &mut sum.congestion_window,
-        &mut sum.pacing,
-        &mut sum.rtt_s,
-        &mut sum.mss_bytes,
+        &mut sum.time.backlogged,
+        &mut sum.time.receive_window,
+        &mut sum.time.send_buffer,
+        &mut sum.time.starved,
+        &mut sum.time.congestion_window,
+        &mut sum.time.pacing,
+        &mut sum.traffic.rtt_s,
+        &mut sum.traffic.mss_bytes,
     ] {
         *share /= count;
     }
-    (sum.ramp, sum.plateau_bytes_per_s) = ramp(&arrived, window, facts.rtt_s);
-    let opening = Opening::of(&tracks, window, sum.ramp);
+    (sum.ramp.share, sum.ramp.plateau_bytes_per_s) = ramp(&arrived, window, facts.path.rtt_s);
+    let opening = Opening::of(&tracks, window, sum.ramp.share);
     if !opening.is_ramp() {
-        sum.ramp = 0.0;
+        sum.ramp.share = 0.0;
     }
-    sum.is_growing = opening.is_growing;
-    sum.pacing_cap_bytes_per_s = tracks.iter().map(cap).sum();
+    sum.ramp.is_growing = opening.is_growing;
+    sum.traffic.pacing_cap_bytes_per_s = tracks.iter().map(cap).sum();
     let offered: f64 = tracks.iter().map(|track| f64::from(track.most(&track.table.snd_wnd_bytes))).sum();
     facts.receiver.window_bytes = (offered > 0.0).then_some(offered);
-    facts.line_bytes_per_s =
-        Some(line(&tracks, peak(&arrived, window, facts.rtt_s)).max(facts.current.bytes_per_s))
+    facts.path.line_bytes_per_s =
+        Some(line(&tracks, peak(&arrived, window, facts.path.rtt_s)).max(facts.current.bytes_per_s))
             .filter(|rate| *rate > 0.0);
     facts.sender = Some(sum);
     Ok(())
@@ -167,9 +168,9 @@ fn tracks_count(table: &Sockets, host: Host, window: Span) -> usize {
 }
 
 /// One connection; shares are of the time between its first sample and its last.
-fn one(track: &Track) -> Sender {
+fn one(track: &Track) -> TcpSender {
     let Track { table, rows, before } = track;
-    let mut sender = Sender::default();
+    let (mut time, mut traffic) = (SenderTime::default(), SenderTraffic::default());
     let (mut whole, mut paced) = (0.0, 0.0);
     let mut pacing_sum = 0.0;
     // A window of 0 is one that is shut, unless there never was another: then nobody asked.
@@ -180,9 +181,9 @@ fn one(track: &Track) -> Sender {
         whole += length;
         let mss = f64::from(table.mss_bytes[row]);
         let (flight, cwnd) = (f64::from(table.unacked_packets[row]), f64::from(table.cwnd_packets[row]));
-        sender.cwnd_bytes += cwnd * mss * length;
-        sender.flight_bytes += flight * mss * length;
-        sender.rtt_s += table.rtt_ns[row] as f64 / 1e9 * length;
+        traffic.cwnd_bytes += cwnd * mss * length;
+        traffic.flight_bytes += flight * mss * length;
+        traffic.rtt_s += table.rtt_ns[row] as f64 / 1e9 * length;
         let pacing = table.pacing_rate_bytes_per_s[row];
         if pacing < u64::MAX - 1 {
             paced += length;
@@ -192,7 +193,7 @@ fn one(track: &Track) -> Sender {
         let waits = f64::from(table.notsent_bytes[row]) >= mss;
         let is_starved = !waits && table.unsent_bytes[row] as f64 >= mss;
         if waits {
-            sender.backlogged += length;
+            time.backlogged += length;
         } else if !is_starved {
             continue;
         }
@@ -200,11 +201,11 @@ fn one(track: &Track) -> Sender {
         let window_bytes = f64::from(table.snd_wnd_bytes[row]);
         let is_shut = knows_window && (flight + 2.0) * mss >= FULL * window_bytes;
         if repairs || flight >= FULL * cwnd {
-            sender.congestion_window += if waits { length } else { 0.0 };
+            time.congestion_window += if waits { length } else { 0.0 };
         } else if !is_shut && is_starved {
-            sender.starved += length;
+            time.starved += length;
         } else if !is_shut && pacing != u64::MAX {
-            sender.pacing += length;
+            time.pacing += length;
         }
     }
     let mss = rows.last().map_or(0.0, |row| f64::from(table.mss_bytes[*row]));
@@ -212,26 +213,33 @@ fn one(track: &Track) -> Sender {
     let of_time = |ns: f64| if whole > 0.0 { (ns / whole).min(1.0) } else { 0.0 };
     let sent = track.grown(&|row| table.app_tx_bytes[row]);
     let until_first: Vec<usize> = before.iter().chain(rows.first()).copied().collect();
-    let (earlier_local_cuts, earlier_losses) = earlier_cuts(table, &until_first);
-    Sender {
-        backlogged: part(sender.backlogged),
-        receive_window: of_time(track.grown(&|row| table.rwnd_limited_ns[row])),
-        send_buffer: of_time(track.grown(&|row| table.sndbuf_limited_ns[row])),
-        starved: part(sender.starved),
-        congestion_window: part(sender.congestion_window),
-        pacing: part(sender.pacing),
-        cwnd_bytes: part(sender.cwnd_bytes),
-        flight_bytes: part(sender.flight_bytes),
-        rtt_s: part(sender.rtt_s),
-        mss_bytes: mss,
-        retransmitted: track.grown(&|row| u64::from(table.retransmitted_packets[row])),
-        packets: if mss > 0.0 { sent / mss } else { 0.0 },
-        local_cuts: Cuts::among(table, rows).local as f64,
-        earlier_local_cuts,
-        earlier_losses,
-        pacing_bytes_per_s: (paced > 0.0).then(|| pacing_sum / paced),
-        restarts: restarts(table, rows),
-        ..Sender::default()
+    let (earlier_local, earlier_losses) = earlier_cuts(table, &until_first);
+    TcpSender {
+        time: SenderTime {
+            backlogged: part(time.backlogged),
+            receive_window: of_time(track.grown(&|row| table.rwnd_limited_ns[row])),
+            send_buffer: of_time(track.grown(&|row| table.sndbuf_limited_ns[row])),
+            starved: part(time.starved),
+            congestion_window: part(time.congestion_window),
+            pacing: part(time.pacing),
+        },
+        traffic: SenderTraffic {
+            cwnd_bytes: part(traffic.cwnd_bytes),
+            flight_bytes: part(traffic.flight_bytes),
+            rtt_s: part(traffic.rtt_s),
+            mss_bytes: mss,
+            retransmitted: track.grown(&|row| u64::from(table.retransmitted_packets[row])),
+            packets: if mss > 0.0 { sent / mss } else { 0.0 },
+            pacing_bytes_per_s: (paced > 0.0).then(|| pacing_sum / paced),
+            pacing_cap_bytes_per_s: None,
+        },
+        cuts: CwndCuts {
+            local: Cuts::among(table, rows).local as f64,
+            earlier_local,
+            earlier_losses,
+            restarts: restarts(table, rows),
+        },
+        ..TcpSender::default()
     }
 }
 
@@ -254,30 +262,38 @@ fn earlier_cuts(table: &Sockets, rows: &[usize]) -> (f64, f64) {
     (told.local.max(local) as f64, (told.loss + told.timeout).max(lost) as f64)
 }
 
-/// Sums; shares are divided by the number of connections afterwards.
-fn add(sum: Sender, other: &Sender) -> Sender {
-    let pacing = match (sum.pacing_bytes_per_s, other.pacing_bytes_per_s) {
+/// Sums over connections; the caller divides means by their number.
+fn add(sum: TcpSender, other: &TcpSender) -> TcpSender {
+    let (time, traffic, cuts) = (&other.time, &other.traffic, &other.cuts);
+    let pacing = match (sum.traffic.pacing_bytes_per_s, traffic.pacing_bytes_per_s) {
         (Some(a), Some(b)) => Some(a + b),
         (a, b) => a.or(b),
     };
-    Sender {
-        backlogged: sum.backlogged + other.backlogged,
-        receive_window: sum.receive_window + other.receive_window,
-        starved: sum.starved + other.starved,
-        send_buffer: sum.send_buffer + other.send_buffer,
-        congestion_window: sum.congestion_window + other.congestion_window,
-        pacing: sum.pacing + other.pacing,
-        cwnd_bytes: sum.cwnd_bytes + other.cwnd_bytes,
-        flight_bytes: sum.flight_bytes + other.flight_bytes,
-        rtt_s: sum.rtt_s + other.rtt_s,
-        mss_bytes: sum.mss_bytes + other.mss_bytes,
-        retransmitted: sum.retransmitted + other.retransmitted,
-        packets: sum.packets + other.packets,
-        local_cuts: sum.local_cuts + other.local_cuts,
-        earlier_local_cuts: sum.earlier_local_cuts + other.earlier_local_cuts,
-        earlier_losses: sum.earlier_losses + other.earlier_losses,
-        pacing_bytes_per_s: pacing,
-        restarts: sum.restarts + other.restarts,
+    TcpSender {
+        time: SenderTime {
+            backlogged: sum.time.backlogged + time.backlogged,
+            receive_window: sum.time.receive_window + time.receive_window,
+            send_buffer: sum.time.send_buffer + time.send_buffer,
+            starved: sum.time.starved + time.starved,
+            congestion_window: sum.time.congestion_window + time.congestion_window,
+            pacing: sum.time.pacing + time.pacing,
+        },
+        traffic: SenderTraffic {
+            cwnd_bytes: sum.traffic.cwnd_bytes + traffic.cwnd_bytes,
+            flight_bytes: sum.traffic.flight_bytes + traffic.flight_bytes,
+            rtt_s: sum.traffic.rtt_s + traffic.rtt_s,
+            mss_bytes: sum.traffic.mss_bytes + traffic.mss_bytes,
+            retransmitted: sum.traffic.retransmitted + traffic.retransmitted,
+            packets: sum.traffic.packets + traffic.packets,
+            pacing_bytes_per_s: pacing,
+            ..sum.traffic
+        },
+        cuts: CwndCuts {
+            local: sum.cuts.local + cuts.local,
+            earlier_local: sum.cuts.earlier_local + cuts.earlier_local,
+            earlier_losses: sum.cuts.earlier_losses + cuts.earlier_losses,
+            restarts: sum.cuts.restarts + cuts.restarts,
+        },
         ..sum
     }
 }
@@ -327,10 +343,10 @@ fn loops(table: &Sockets, host: Host, window: Span, facts: &mut Facts) {
     let share = |column: &[u64]| (column[last].saturating_sub(column[first]) as f64 / length).min(1.0);
     let (idle, cpu) = (share(&table.loop_idle_ns), share(&table.loop_cpu_ns));
     let is_near = host == Host::Near;
-    let place = if is_near { &mut facts.idle.near } else { &mut facts.idle.far };
+    let place = if is_near { &mut facts.loops.idle.near } else { &mut facts.loops.idle.far };
     if place.is_none_or(|least| idle < least) {
         *place = Some(idle);
-        *(if is_near { &mut facts.cpu.near } else { &mut facts.cpu.far }) = Some(cpu);
+        *(if is_near { &mut facts.loops.cpu.near } else { &mut facts.loops.cpu.far }) = Some(cpu);
     }
 }
 

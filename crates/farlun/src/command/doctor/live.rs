@@ -5,10 +5,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use analysis::doctor::{Diagnosis, Performance, Verdict};
 use anyhow::Context;
 use clap::Args;
 use control::Choice;
+use diagnosis::{Diagnosis, Performance, Verdict};
 use event::{Bytes, Op, format_delay, parse_delay};
 use initiator::{Options, Shape};
 use lab::Pacing;

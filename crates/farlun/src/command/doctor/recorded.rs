@@ -4,8 +4,9 @@ use std::io::stdout;
 use std::path::Path;
 
 use analysis::Point;
-use analysis::doctor::{Question, judge, survey};
+use analysis::doctor::{Question, survey};
 use analysis::limits::{self, Found};
+use diagnosis::judge;
 use report::terminal::Colour;
 use serde_json::{Value, json};
 use tables::{RunDir, RunError};

@@ -4,7 +4,7 @@ use std::io::stdout;
 use std::path::Path;
 use std::time::Duration;
 
-use analysis::doctor::Performance;
+use diagnosis::Performance;
 use event::format_delay;
 use lab::doctor::{Ending, Step, Treatment};
 use report::terminal::Colour;
@@ -33,11 +33,11 @@ pub(super) fn ending(ending: Ending) -> String {
         Ending::NotAsked => {
             "give --fix to have what limits changed, where the initiator can, and measured again".to_owned()
         }
-        Ending::Path(limiter) => format!("the path is the limit: {}", limiter.title()),
+        Ending::Path(limiter) => format!("the path is the limit: {}", limiter.label()),
         Ending::Elsewhere(limiter) => {
-            format!("what limits now is not in the initiator's power: {}", limiter.title())
+            format!("what limits now is not in the initiator's power: {}", limiter.label())
         }
-        Ending::Again(limiter) => format!("still the same after its fix: {}", limiter.title()),
+        Ending::Again(limiter) => format!("still the same after its fix: {}", limiter.label()),
         Ending::Enough => "that were enough fixes for once".to_owned(),
     }
 }

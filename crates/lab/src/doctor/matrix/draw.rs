@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use analysis::doctor::Limiter;
+use diagnosis::Limiter;
 use event::format_delay;
 
 use crate::plan::{Case, Plan};

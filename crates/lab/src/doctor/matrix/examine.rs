@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use analysis::doctor::Diagnosis;
+use diagnosis::Diagnosis;
 use serde_json::json;
 use tables::RunDir;
 use tables::manifest::{Cell, CellEntry, Run};

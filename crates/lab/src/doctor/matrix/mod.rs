@@ -14,7 +14,7 @@ mod shown;
 use std::time::{Duration, Instant};
 
 use analysis::Tour;
-use analysis::doctor::{LIMITERS, Limiter};
+use diagnosis::{LIMITERS, Limiter};
 use serde_json::{Value, json};
 use tables::RunDir;
 use tables::manifest::Run;
@@ -130,7 +130,7 @@ impl Prepared {
     fn relieved(&self) -> Vec<(Limiter, Setup)> {
         // A caller that waits for every request is not helped by more or longer ones at a time.
         let helps = |limiter: &Limiter| {
-            let more = [Limiter::CallerDepth, Limiter::BlockSize, Limiter::Connections];
+            let more = [Limiter::QueueDepth, Limiter::BlockSize, Limiter::Connections];
             self.aim() == Aim::Throughput || !more.contains(limiter)
         };
         let knobs = LIMITERS.iter().copied().filter(helps);

@@ -1,6 +1,6 @@
 //! The cells of a run that was recorded, judged by the doctor as it is now. Nothing is run.
 
-use analysis::doctor::Diagnosis;
+use diagnosis::Diagnosis;
 use tables::RunDir;
 use tables::manifest::Run;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::doctor::{Diagnosis, Limiter, Performance};
+use diagnosis::{Diagnosis, Limiter, Performance};
 use serde::Serialize;
 use tables::manifest::{Check, Comparison};
 
@@ -181,7 +181,7 @@ impl Score {
 
 #[cfg(test)]
 mod tests {
-    use analysis::doctor::Verdict;
+    use diagnosis::Verdict;
 
     use super::*;
 
@@ -215,11 +215,11 @@ mod tests {
 
     #[test]
     fn a_verdict_is_right_by_what_its_knob_gains() {
-        let relieved = [(Limiter::Pacing, 50.0), (Limiter::Connections, 45.0), (Limiter::CallerDepth, 10.1)];
+        let relieved = [(Limiter::Pacing, 50.0), (Limiter::Connections, 45.0), (Limiter::QueueDepth, 10.1)];
         for (limiter, right) in [
             (Limiter::Pacing, true),
             (Limiter::Connections, true),
-            (Limiter::CallerDepth, false),
+            (Limiter::QueueDepth, false),
             (Limiter::Loss, false),
             (Limiter::RoundTrip, false),
         ] {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use analysis::doctor::Limiter;
+use diagnosis::Limiter;
 use event::{BitRate, Op};
 use iscsi_target::lun::LunSpec;
 use serde::Serialize;
@@ -112,7 +112,7 @@ impl Setup {
         let bench = self.bench();
         let block = bench.block_bytes;
         match limiter {
-            Limiter::CallerDepth => bench.depth = Some(count(block)),
+            Limiter::QueueDepth => bench.depth = Some(count(block)),
             Limiter::QueueLimit => bench.queue_limit = Some(count(block)),
             Limiter::CommandWindow => self.cell.target.window = Some(count(block)),
             Limiter::R2t => {
@@ -156,21 +156,29 @@ impl Setup {
                 let share = (LOSS_CONSTANT / packets).powi(2).clamp(1e-5, 0.05);
                 self.path().faults.insert("loss", format!("{:.4}%", share * 100.0));
             }
-            Limiter::DeviceRing => {
+            Limiter::DeviceQueue => {
                 let packets = (RING_PACKETS * (1.0 + leaves)) as u32;
                 self.path().faults.insert("ring", packets.to_string());
                 self.cell.load.pacing = Pacing::Off;
             }
-            Limiter::Ramp => self.cell.load.start = crate::plan::PathTime::default(),
+            Limiter::CongestionWindow => self.cell.load.start = crate::plan::PathTime::default(),
             Limiter::Pacing => self.cell.load.pacing = Pacing::AtMost(rate),
             Limiter::LinkRate => self.path().rate = rate,
             Limiter::StoreBandwidth => self.lun.options.rate = Some(rate),
-            // No plan has them: see `plan/case.rs`.
+            // A plan cannot name them: see `plan/case.rs`.
             Limiter::Connections
             | Limiter::SeparateStatus
             | Limiter::SenderCpu
             | Limiter::ReceiverCpu
-            | Limiter::TargetQueue => return None,
+            | Limiter::TargetQueue
+            | Limiter::Idle
+            | Limiter::Receiving
+            | Limiter::AppLimited
+            | Limiter::TcpMemory
+            | Limiter::WindowScale
+            | Limiter::Path
+            | Limiter::SenderHost
+            | Limiter::ReceiverApplication => return None,
         }
         Some(())
     }
@@ -181,7 +189,7 @@ impl Setup {
         let product = healthy.product_bytes();
         let bench = setup.bench();
         match limiter {
-            Limiter::CallerDepth => {
+            Limiter::QueueDepth => {
                 let enough = plenty(product, bench.block_bytes);
                 let depth = bench.depth.filter(|depth| *depth < enough)?;
                 bench.depth = Some(enough.max(depth * MORE));
@@ -226,11 +234,11 @@ impl Setup {
             Limiter::ReceiveWindow => drop(setup.path().faults.remove("rcvbuf")?),
             Limiter::Loss => drop(setup.path().faults.remove("loss")?),
             // As long a ring as cards have.
-            Limiter::DeviceRing => {
+            Limiter::DeviceQueue => {
                 setup.path().faults.get("ring")?;
                 setup.path().faults.insert("ring", "4096".to_owned());
             }
-            Limiter::Ramp => {
+            Limiter::CongestionWindow => {
                 if setup.cell.load.start == healthy.cell.load.start {
                     return None;
                 }
@@ -249,6 +257,15 @@ impl Setup {
             Limiter::SenderCpu | Limiter::ReceiverCpu | Limiter::TargetQueue | Limiter::RoundTrip => {
                 return None;
             }
+            // Never in a diagnosis.
+            Limiter::Idle
+            | Limiter::Receiving
+            | Limiter::AppLimited
+            | Limiter::TcpMemory
+            | Limiter::WindowScale
+            | Limiter::Path
+            | Limiter::SenderHost
+            | Limiter::ReceiverApplication => return None,
         }
         Some(setup)
     }

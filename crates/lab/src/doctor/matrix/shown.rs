@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use analysis::doctor::Limiter;
+use diagnosis::Limiter;
 
 use super::score::{Pair, Score, Single};
 

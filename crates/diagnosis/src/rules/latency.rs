@@ -1,21 +1,21 @@
-//! Time that a request loses to the way it is asked and answered: R2Ts of a write, a status that comes alone, Nagle's
-//! algorithm with delayed acknowledgements, a target that works on too little at a time, and its store.
+//! Latency that a request gains on its way: R2Ts of a write, status in a PDU of its own, Nagle's algorithm with delayed
+//! acknowledgements, too little concurrency at the target, and its store.
 
-use super::facts::Facts;
-use super::limiter::Limiter;
 use super::model::{Effect, Finding};
-use super::verdict::Evidence;
+use crate::facts::Facts;
+use crate::limiter::Limiter;
+use crate::verdict::Evidence;
 
-/// A wait shorter than this part of a round trip is none of TCP's.
+/// Part of a round trip below which a wait has nothing to do with TCP.
 const OF_A_ROUND_TRIP: f64 = 0.5;
-/// A time that is less of a request's is not worth a word.
+/// Part of a request's latency below which a stage is negligible.
 const OF_A_REQUEST: f64 = 0.02;
-/// TCP that waits for a window for so much of the time explains what is late.
+/// Share of the time with a full window from which on TCP explains a late end.
 const LIMITED: f64 = 0.5;
-/// A store whose mean is so many times its least is queued for.
+/// Ratio of mean to unqueued time from which on a store has a queue.
 const QUEUED_FOR: f64 = 3.0;
 
-/// What makes requests take longer.
+/// Additions to the latency of a request.
 pub(super) fn find(facts: &Facts) -> Vec<Finding> {
     let mut found = Vec::new();
     found.extend(solicited(facts));
@@ -26,7 +26,7 @@ pub(super) fn find(facts: &Facts) -> Vec<Finding> {
 }
 
 fn solicited(facts: &Facts) -> Option<Finding> {
-    let rtt_s = facts.rtt_s?;
+    let rtt_s = facts.path.rtt_s?;
     if !facts.is_write {
         return None;
     }
@@ -39,13 +39,13 @@ fn solicited(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let mut evidence = vec![
-        evidence(
+        Evidence::new(
             "round trips of a write that wait for an R2T",
             rounds,
             "",
             "sessions: first_burst_bytes, max_burst_bytes, max_outstanding_r2t, initial_r2t, immediate_data",
         ),
-        evidence(
+        Evidence::new(
             "from a write's departure until its last R2T, mean",
             measured,
             "s",
@@ -53,28 +53,26 @@ fn solicited(facts: &Facts) -> Option<Finding> {
         ),
     ];
     evidence.extend(facts.agreed.map(|agreed| {
-        self::evidence(
+        Evidence::new(
             "MaxBurstLength × MaxOutstandingR2T",
             agreed.max_burst_bytes * agreed.max_outstanding_r2t,
             "bytes",
             "sessions: max_burst_bytes, max_outstanding_r2t",
         )
     }));
-    let saved = rounds * rtt_s;
-    Some(Finding { limiter: Limiter::R2t, share: share(facts, saved), effect: Effect::Time(saved), evidence })
+    Some(latency(facts, Limiter::R2t, rounds * rtt_s, evidence))
 }
 
-/// One wait with two ways out: if status went with the data nothing would be held, and without Nagle's algorithm it
-/// would not be held either. What is held is the end of whatever comes last: a status that comes alone, or else the end
-/// of the data.
+/// One wait with two remedies: status with the data leaves nothing to hold, and without Nagle's algorithm it is not held
+/// either. The last piece is held: a separate status, or else the end of the data.
 fn late_status(facts: &Facts) -> Vec<Finding> {
-    let Some(rtt_s) = facts.rtt_s.filter(|_| !facts.is_write) else { return Vec::new() };
+    let Some(rtt_s) = facts.path.rtt_s.filter(|_| !facts.is_write) else { return Vec::new() };
     let is_late = |time: &f64| *time >= OF_A_ROUND_TRIP * rtt_s;
     let gap = facts.stages.status_gap.filter(is_late);
     let held = if has_nagle(facts) == Some(true) { at_the_end(facts, rtt_s).filter(is_late) } else { gap };
-    let trip = evidence("round trip", rtt_s, "s", "sockets: min_rtt_ns");
+    let trip = Evidence::new("round trip", rtt_s, "s", "sockets: min_rtt_ns");
     let gap_seen = |gap: f64| {
-        evidence(
+        Evidence::new(
             "from a read's last data until its status, mean",
             gap,
             "s",
@@ -84,7 +82,7 @@ fn late_status(facts: &Facts) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Some(held) = held.filter(|_| has_nagle(facts) != Some(false)) {
         let mut seen = vec![
-            evidence(
+            Evidence::new(
                 "time of a request beyond the round trip, the target's work and the line, mean",
                 held,
                 "s",
@@ -93,32 +91,25 @@ fn late_status(facts: &Facts) -> Vec<Finding> {
             trip.clone(),
         ];
         if has_nagle(facts) == Some(true) {
-            seen.push(evidence("Nagle's algorithm at the sender: 1 is on", 1.0, "", "sessions: has_nagle"));
+            let what = "Nagle's algorithm at the sender: 1 is on";
+            seen.push(Evidence::new(what, 1.0, "", "sessions: has_nagle"));
         }
         seen.extend(gap.map(gap_seen));
-        let (share, effect) = (share(facts, held), Effect::Time(held));
-        found.push(Finding { limiter: Limiter::Nagle, share, effect, evidence: seen });
+        found.push(latency(facts, Limiter::Nagle, held, seen));
     }
-    if let Some(gap) = gap {
-        found.push(Finding {
-            limiter: Limiter::SeparateStatus,
-            share: share(facts, gap),
-            effect: Effect::Time(gap),
-            evidence: vec![gap_seen(gap), trip],
-        });
-    }
+    found.extend(gap.map(|gap| latency(facts, Limiter::SeparateStatus, gap, vec![gap_seen(gap), trip])));
     found
 }
 
 fn has_nagle(facts: &Facts) -> Option<bool> {
-    facts.sender.and_then(|sender| sender.has_nagle)
+    facts.sender.and_then(|sender| sender.socket.has_nagle)
 }
 
-/// What a request takes beyond what is explained, as far as its end is late: the status behind the data, or the last
-/// data behind what the line needs for them.
+/// Unexplained latency, as far as the end of a request is late: the status behind the data, or the last data behind the
+/// time that the line needs for them.
 fn at_the_end(facts: &Facts, rtt_s: f64) -> Option<f64> {
     let unexplained = unexplained(facts, rtt_s)?;
-    let line_s = facts.line_bytes_per_s.map_or(0.0, |line| facts.request_bytes / line);
+    let line_s = line_s(facts);
     let spread = facts.stages.data_spread.map(|spread| (spread - line_s).max(0.0));
     let late = match (facts.stages.status_gap, spread) {
         (None, None) => return Some(unexplained),
@@ -127,17 +118,21 @@ fn at_the_end(facts: &Facts, rtt_s: f64) -> Option<f64> {
     Some(unexplained.min(late))
 }
 
-/// What a request takes beyond what distance, target and line explain; nothing while TCP has data to send that waits
-/// for a window.
+/// Latency beyond the round trip, the target's work and the line; `None` while TCP has data that wait for a window.
 fn unexplained(facts: &Facts, rtt_s: f64) -> Option<f64> {
-    let sender = facts.sender?;
-    let limited = sender.congestion_window + sender.receive_window + sender.send_buffer;
+    let time = facts.sender?.time;
+    let limited = time.congestion_window + time.receive_window + time.send_buffer;
     let rate = facts.rate();
     if limited >= LIMITED || rate <= 0.0 {
         return None;
     }
-    let line_s = facts.line_bytes_per_s.map_or(0.0, |line| facts.request_bytes / line);
-    Some(facts.outstanding.granted / rate - rtt_s - facts.stages.target.unwrap_or(0.0) - line_s)
+    let target_s = facts.stages.target.unwrap_or(0.0);
+    Some(facts.outstanding.granted / rate - rtt_s - target_s - line_s(facts))
+}
+
+/// Serialisation time of a request on the line, in seconds.
+fn line_s(facts: &Facts) -> f64 {
+    facts.path.line_bytes_per_s.map_or(0.0, |line| facts.request_bytes / line)
 }
 
 fn target_queue(facts: &Facts) -> Option<Finding> {
@@ -145,26 +140,17 @@ fn target_queue(facts: &Facts) -> Option<Finding> {
     if wait < OF_A_REQUEST * facts.current.latency_s {
         return None;
     }
-    let mut evidence = vec![evidence(
+    let mut evidence = vec![Evidence::new(
         "from a command's arrival until the target's work on it begins, mean",
         wait,
         "s",
         "layers: received_t_ns, executed_t_ns, store_begin_t_ns",
     )];
     evidence.extend(facts.stages.store_inside.map(|inside| {
-        self::evidence(
-            "requests in the store at a time, mean",
-            inside,
-            "",
-            "layers: store_begin_t_ns, store_end_t_ns",
-        )
+        let seen = "layers: store_begin_t_ns, store_end_t_ns";
+        Evidence::new("requests in the store at a time, mean", inside, "", seen)
     }));
-    Some(Finding {
-        limiter: Limiter::TargetQueue,
-        share: share(facts, wait),
-        effect: Effect::Time(wait),
-        evidence,
-    })
+    Some(latency(facts, Limiter::TargetQueue, wait, evidence))
 }
 
 fn store(facts: &Facts) -> Vec<Finding> {
@@ -173,16 +159,16 @@ fn store(facts: &Facts) -> Vec<Finding> {
     let inside = stages.store_inside.unwrap_or(1.0);
     let seen = "layers: store_begin_t_ns, store_end_t_ns";
     let mut shown = vec![
-        evidence("time of a request in the store, mean", mean, "s", seen),
-        evidence("the same where it is soonest: a tenth of all, or one of the first", least, "s", seen),
-        evidence("requests in the store at a time, mean", inside, "", seen),
+        Evidence::new("time of a request in the store, mean", mean, "s", seen),
+        Evidence::new("the same where it is soonest: a tenth of all, or one of the first", least, "s", seen),
+        Evidence::new("requests in the store at a time, mean", inside, "", seen),
     ];
     let serves = stages.store_bytes_per_s;
     shown.extend(serves.map(|rate| {
-        evidence("what it moved while the first requests waited for each other", rate, "bytes/s", seen)
+        Evidence::new("rate while the first requests waited for each other", rate, "bytes/s", seen)
     }));
     let is_slow = mean >= OF_A_REQUEST * facts.current.latency_s;
-    // A store that is faster when there is less to do is short of bandwidth, not slow.
+    // A store that is faster under less load is short of bandwidth, not slow.
     let is_queued_for = is_slow && mean >= QUEUED_FOR * least && inside >= QUEUED_FOR;
     let current = facts.current.bytes_per_s;
     let bandwidth = |share: f64, bytes_per_s: f64| Finding {
@@ -194,21 +180,20 @@ fn store(facts: &Facts) -> Vec<Finding> {
     if is_queued_for {
         return vec![bandwidth(share(facts, mean), current)];
     }
-    // It does not limit yet; it would from here on.
+    // A bound above the present rate: it limits from there on.
     let mut found: Vec<Finding> =
         serves.map(|rate| bandwidth((current / rate).min(1.0), rate.max(current))).into_iter().collect();
     if is_slow {
-        let (share, effect) = (share(facts, mean), Effect::Time(mean));
-        found.push(Finding { limiter: Limiter::StoreLatency, share, effect, evidence: shown });
+        found.push(latency(facts, Limiter::StoreLatency, mean, shown));
     }
     found
 }
 
-/// Of a request's time.
-fn share(facts: &Facts, time_s: f64) -> f64 {
-    if facts.current.latency_s > 0.0 { (time_s / facts.current.latency_s).min(1.0) } else { 0.0 }
+fn latency(facts: &Facts, limiter: Limiter, time_s: f64, evidence: Vec<Evidence>) -> Finding {
+    Finding { limiter, share: share(facts, time_s), effect: Effect::Latency(time_s), evidence }
 }
 
-fn evidence(what: &str, value: f64, unit: &'static str, seen: &'static str) -> Evidence {
-    Evidence { what: what.to_owned(), value, unit, seen }
+/// Share of a request's latency.
+fn share(facts: &Facts, time_s: f64) -> f64 {
+    if facts.current.latency_s > 0.0 { (time_s / facts.current.latency_s).min(1.0) } else { 0.0 }
 }

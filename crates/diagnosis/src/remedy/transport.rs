@@ -1,6 +1,12 @@
 //! Settings of TCP and of the device below it.
 
-use super::{Remedy, UNMOUNT, Wanted, remedy};
+use super::command::{Remedy, UNMOUNT, remedy};
+use super::sysctl;
+use super::wanted::Wanted;
+
+/// Smallest and first size of buffers in bytes, the defaults of Linux.
+const SEND_BYTES: [u64; 2] = [4096, 16_384];
+const RECEIVE_BYTES: [u64; 2] = [4096, 131_072];
 
 pub(super) fn send_buffer(wanted: Wanted) -> Vec<Remedy> {
     let bytes = wanted.buffer_bytes;
@@ -8,7 +14,8 @@ pub(super) fn send_buffer(wanted: Wanted) -> Vec<Remedy> {
         remedy(
             "Linux",
             format!(
-                "sysctl -w net.ipv4.tcp_wmem=\"4096 16384 {bytes}\" net.core.wmem_max={bytes}        # at the sender"
+                "{} net.core.wmem_max={bytes}        # at the sender",
+                sysctl::tcp_buffer("tcp_wmem", SEND_BYTES, bytes)
             ),
         ),
         remedy("farlun", "# nothing: buffers are left to the kernel's autotuning, whose limit is above"),
@@ -21,7 +28,8 @@ pub(super) fn receive_window(wanted: Wanted) -> Vec<Remedy> {
         remedy(
             "Linux",
             format!(
-                "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 {bytes}\" net.core.rmem_max={bytes}        # at the receiver"
+                "{} net.core.rmem_max={bytes}        # at the receiver",
+                sysctl::tcp_buffer("tcp_rmem", RECEIVE_BYTES, bytes)
             ),
         ),
         remedy(
@@ -37,9 +45,9 @@ pub(super) fn receive_window(wanted: Wanted) -> Vec<Remedy> {
     ]
 }
 
-/// How far a Windows receiver may open its window: normally it is scaled by 2^8, which ends at 16 MB.
+/// Autotuning level of a Windows receiver: `normal` scales windows by 2^8, which ends at 16 MB.
 fn windows_level(buffer_bytes: u64) -> &'static str {
-    // A buffer of Linux offers half of itself.
+    // A Linux buffer advertises half of itself.
     if buffer_bytes / 2 > WINDOWS_NORMAL_BYTES { "experimental" } else { "normal" }
 }
 
@@ -64,7 +72,7 @@ pub(super) fn loss() -> Vec<Remedy> {
     ]
 }
 
-pub(super) fn ring() -> Vec<Remedy> {
+pub(super) fn device_queue() -> Vec<Remedy> {
     vec![
         remedy("farlun", "# leave --no-pacing out: a sender that is paced does not overflow its device"),
         remedy(
@@ -76,7 +84,7 @@ pub(super) fn ring() -> Vec<Remedy> {
     ]
 }
 
-pub(super) fn ramp(wanted: Wanted) -> Vec<Remedy> {
+pub(super) fn congestion_window(wanted: Wanted) -> Vec<Remedy> {
     vec![
         remedy("farlun", "# leave --no-pacing out: a paced start fills a long line in a few round trips"),
         remedy(

@@ -1,13 +1,14 @@
-//! Settings of how data and status are exchanged.
+//! Settings of the transfer of data and status.
 
-use super::places::windows;
-use super::{Remedy, UNMOUNT, Wanted, remedy};
+use super::command::{Remedy, UNMOUNT, remedy};
+use super::concurrency::windows;
+use super::wanted::Wanted;
 
-/// The longest burst of whole blocks of 512 bytes but one: what open-iscsi calls its own default.
+/// Longest burst, and the default of open-iscsi: the field's maximum in whole blocks of 512 bytes, less one block.
 const BURST_BYTES: u64 = 16_776_192;
-/// The Windows initiator and ESXi take no longer first bursts.
+/// Largest FirstBurstLength of the Windows initiator and of ESXi, in bytes.
 const FIRST_BYTES: u64 = 262_144;
-/// What Linux has anyway; less would only split.
+/// Defaults of Linux in KiB; smaller values only split requests.
 const MAX_SECTORS_KIB: u64 = 1280;
 const READ_AHEAD_KIB: u64 = 4096;
 

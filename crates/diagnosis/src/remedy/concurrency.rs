@@ -1,8 +1,9 @@
-//! Settings that let more requests be under way.
+//! Settings of the number of requests outstanding, and of connections.
 
-use super::{Remedy, UNMOUNT, Wanted, remedy};
+use super::command::{Remedy, UNMOUNT, remedy};
+use super::wanted::Wanted;
 
-/// LIO's own limit (`TA_DEFAULT_CMDSN_DEPTH_MAX`), open-iscsi's of a LUN and of a session, tgt's.
+/// Upper limits of the stacks: LIO (`TA_DEFAULT_CMDSN_DEPTH_MAX`), open-iscsi per LUN and per session, tgt, ESXi.
 const LIO_MOST: u64 = 512;
 const OPEN_ISCSI_LUN_MOST: u64 = 1024;
 const OPEN_ISCSI_SESSION_MOST: u64 = 2048;
@@ -111,7 +112,7 @@ pub(super) fn connections(wanted: Wanted) -> Vec<Remedy> {
     ]
 }
 
-/// Values of the Windows initiator's driver, which it reads when the system starts.
+/// Registry values of the Windows initiator's driver; it reads them at system start.
 pub(super) fn windows(parameters: &[(&str, u64)]) -> Remedy {
     let line = |(name, value): &(&str, u64)| {
         format!(

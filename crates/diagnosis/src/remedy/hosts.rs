@@ -1,6 +1,7 @@
 //! Settings of the hosts and of the store.
 
-use super::{Remedy, Wanted, remedy};
+use super::command::{Remedy, remedy};
+use super::wanted::Wanted;
 
 pub(super) fn cpu() -> Vec<Remedy> {
     vec![
@@ -44,7 +45,7 @@ pub(super) fn target_queue(wanted: Wanted) -> Vec<Remedy> {
 pub(super) fn store_latency(is_write: bool) -> Vec<Remedy> {
     let mut found = vec![
         remedy("farlun", "farlun target --lun file:PATH …        # through the page cache: without direct"),
-        remedy("Linux", "# more requests at the same time hide it: see the caller's depth"),
+        remedy("Linux", "# more requests at the same time hide it: see queue-depth"),
     ];
     if is_write {
         found.extend(write_caches());
@@ -66,7 +67,7 @@ pub(super) fn store_bandwidth(is_write: bool) -> Vec<Remedy> {
     found
 }
 
-/// They make writes end sooner, and do nothing for reads.
+/// Write caches: writes end sooner, reads are unchanged.
 fn write_caches() -> [Remedy; 2] {
     [
         remedy(
