@@ -11,7 +11,6 @@ mod exit;
 mod output;
 mod secrets;
 mod session;
-mod stream;
 mod text_file;
 
 use std::process::ExitCode;

@@ -1,14 +1,10 @@
-//! From a destination to a session with a loop around it, and a bare connection for those who need no
-//! session. Everything has a deadline.
+//! From a destination to a session with a loop around it. Everything has a deadline.
 
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd;
 use std::rc::Rc;
-use std::time::Duration;
 
 use engine::{Scratch, Service, Turn};
 use event::Instant;
-use net::{Events, Interest, Poll, Ready, clock, tcp};
+use net::{Poll, Ready};
 
 use crate::approach::{Approach, Arrived, Destination};
 use crate::client::Client;
@@ -33,29 +29,6 @@ pub(crate) fn session(
         unreachable!("the loop ends with an error or with a session");
     };
     Ok(Client::new(poll, arrived, destination, first_token, options, Rc::clone(tables)))
-}
-
-/// Connects within the time that `options` allow.
-pub fn connect(address: SocketAddr, options: &Options) -> Result<TcpStream, Error> {
-    let failed = |source| Error::Connect { address, source };
-    let stream = tcp::start_connect(address, options.congestion.as_deref()).map_err(failed)?;
-    let poll = Poll::new()?;
-    poll.add(stream.as_fd(), 0, Interest::WRITE)?;
-    let deadline = clock::now() + options.timeout;
-    let mut events = Events::new();
-    loop {
-        let left = deadline.since(clock::now());
-        if left == Duration::ZERO {
-            return Err(Error::Timeout { address, what: "accept a connection", after: options.timeout });
-        }
-        poll.wait(&mut events, Some(left))?;
-        if events.iter().any(|ready| ready.writable) {
-            return match stream.take_error()? {
-                None => Ok(stream),
-                Some(source) => Err(failed(source)),
-            };
-        }
-    }
 }
 
 struct Opening<'a> {

@@ -34,7 +34,6 @@ mod watch;
 pub use bulk::{BulkError, FromFile, Range, ToFile};
 pub use chap::{Chap, ChapError};
 pub use client::Client;
-pub use connect::connect;
 pub use disk::{Disk, Geometry, Identity};
 pub use error::{Error, Failure};
 pub use load::{Load, Outcome, Progress, Shape};

@@ -7,14 +7,16 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use engine::Pacing;
 use event::{Bytes, format_delay, parse_delay};
-use initiator::Options;
 use net::{EndSignals, scheduling, tcp};
+use proto::keys::SOFTWARE;
 use serde_json::json;
+use stream::{
+    Calls, SOURCE_BYTES, STREAMS_MAX, ServeOptions, StreamOptions, StreamProgress, StreamSpec, Trial,
+};
 
 use crate::command::target::addresses;
 use crate::exit::{DONE, Exit};
 use crate::session::{SendingArgs, time_bar, timeout, trace_dir};
-use crate::stream::{self, Calls, Far, Order, Progress, SOURCE_BYTES, STREAMS_MAX};
 
 /// The usual port of a far end; iperf3's, which does the same.
 const PORT: u16 = 5201;
@@ -123,8 +125,14 @@ fn serve(args: &ServeArgs) -> anyhow::Result<u8> {
         true => say!("{}", json!({"ready": true, "addresses": [address.to_string()]})),
         false => say!("ready: {address}"),
     }
-    let far = Far { congestion, pacing: args.sending.pacing(), pins: &args.pin, trace: trace.as_deref() };
-    stream::serve(&listener, &signals, &far)?;
+    let options = ServeOptions {
+        congestion,
+        pacing: args.sending.pacing(),
+        pins: &args.pin,
+        trace: trace.as_deref(),
+        notice: |text| note!("farlun stream: {text}"),
+    };
+    stream::serve(&listener, &signals, &options)?;
     Ok(DONE)
 }
 
@@ -141,37 +149,44 @@ fn measure(near: Near) -> anyhow::Result<u8> {
         ));
     }
     let address = addresses(&far, PORT).map_err(Exit::usage)?[0];
-    let options = Options { trace: trace_dir(trace)?, ..sending.options(timeout) };
+    let options = StreamOptions {
+        timeout,
+        pacing: sending.pacing(),
+        congestion: sending.congestion,
+        trace: trace_dir(trace)?,
+        software: SOFTWARE,
+        notice: |text| note!("farlun: {text}"),
+    };
     check_congestion(options.congestion.as_deref())?;
     check_pins(&pin)?;
-    // Filled with something, since pages of zeros would all be the same one.
+    // Not zero: pages of zeros are all the same one.
     let source = if reverse { Vec::new() } else { vec![0x5a; buffer_bytes(buffer)?] };
     let calls = Calls::default();
-    let mut order = Order { reverse, time, warmup, streams, calls, pins: &pin, source: &source };
+    let mut spec = StreamSpec { reverse, time, warmup, streams, calls, pins: &pin, source: &source };
     let tuning = match tune {
         true => {
-            let said = |trial: &stream::Trial| {
+            let on_trial = |trial: &Trial| {
                 if !json {
                     say!("{}", trial.sentence());
                 }
             };
-            Some(stream::tune(address, &order, &options, &said)?)
+            Some(stream::tune(address, &spec, &options, &on_trial)?)
         }
         false => None,
     };
     if let Some(tuning) = &tuning {
-        order.calls = tuning.calls();
+        spec.calls = tuning.calls();
         if !json {
             say!("{}", tuning.sentence());
         }
     }
     let (bar, total_bytes) = (time_bar(time), AtomicU64::new(0));
-    let progress = |now: Progress| {
+    let progress = |now: StreamProgress| {
         let bytes = total_bytes.fetch_add(now.fresh_bytes, Ordering::Relaxed) + now.fresh_bytes;
         bar.set_position(now.elapsed.as_millis() as u64);
         bar.set_message(format!("{:.1} MB/s", bytes as f64 / now.elapsed.as_secs_f64().max(1e-9) / 1e6));
     };
-    let mut report = stream::run(address, &order, &options, &progress)?;
+    let mut report = stream::run(address, &spec, &options, &progress)?;
     report.tune = tuning;
     bar.finish_and_clear();
     if json {

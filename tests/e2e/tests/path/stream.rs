@@ -33,7 +33,7 @@ fn with_limit(limit: &str, at_far: bool) -> (Value, String) {
 fn the_limit_that_binds_is_named_before_and_after() {
     need!(path::available());
     for (at_far, limit, host, name) in
-        [(false, "tcp-wmem", "near", "tcp_wmem"), (true, "tcp-rmem", "far", "tcp_rmem")]
+        [(false, "send-buffer", "near", "tcp_wmem"), (true, "receive-window", "far", "tcp_rmem")]
     {
         // 16 ms at 1 Gb/s are 2 MB.
         let (document, words) = with_limit("\"4096 65536 600000\"", at_far);

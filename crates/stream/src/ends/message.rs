@@ -1,50 +1,50 @@
-//! The few bytes before and after a stream: the near end's hello, the far end's greeting and, last, its trailer.
+//! Messages before and after a stream: the near end's hello, the far end's greeting and, last, its trailer.
 
 use std::time::Duration;
 
-use super::account::Account;
-use super::limits::Limits;
-use super::{BLOCK_MAX_BYTES, BLOCK_MIN_BYTES, STREAMS_MAX};
+use crate::flow::counters::EndCounters;
+use crate::limits::host::HostLimits;
+use crate::spec::{BLOCK_MAX_BYTES, BLOCK_MIN_BYTES, STREAMS_MAX};
 
-/// The last byte is the version: ends of different versions do not talk to each other.
+/// Magic; the last byte is the version, and ends of different versions refuse each other.
 const MAGIC: [u8; 7] = *b"farlun\x03";
 
 const REVERSE: u8 = 1;
 const ZERO_COPY: u8 = 2;
-/// A day is longer than anybody measures.
+/// Upper limit of a flow's duration: a day.
 const TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What the near end says first.
+/// First message of the near end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Hello {
-    /// The far end sends.
+    /// True if the far end sends.
     pub(super) reverse: bool,
-    /// And tries to do so without a copy.
+    /// True if it tries to send without a copy.
     pub(super) zero_copy: bool,
-    /// For how long; whole milliseconds.
+    /// Duration in whole milliseconds.
     pub(super) time: Duration,
-    /// What tells the streams of this run from those of others.
+    /// Identity of the run.
     pub(super) run: u64,
-    /// What the far end reads or writes at once.
+    /// Bytes of one read or write at the far end.
     pub(super) block_bytes: u32,
-    /// Which stream this is, counted from 0 …
+    /// Number of this stream, from 0.
     pub(super) number: u16,
-    /// … of how many: all of them begin together.
+    /// Streams of the run; all begin together.
     pub(super) streams: u16,
 }
 
-/// What the far end says when all streams of the run are there: from now on it receives or sends.
+/// Answer of the far end once all streams of the run are there: from then on it receives or sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Greeting {
-    /// Of its host.
-    pub(super) limits: Limits,
+    /// Limits of its host.
+    pub(super) limits: HostLimits,
 }
 
-/// What the far end says last.
+/// Last message of the far end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Trailer {
-    /// Its end.
-    pub(super) account: Account,
+    /// Counters of its end.
+    pub(super) counters: EndCounters,
 }
 
 impl Hello {
@@ -84,7 +84,7 @@ impl Hello {
 }
 
 impl Greeting {
-    pub(super) const LEN: usize = 8 + 8 * Limits::WORDS;
+    pub(super) const LEN: usize = 8 + 8 * HostLimits::WORDS;
 
     pub(super) fn emit(self) -> [u8; Greeting::LEN] {
         let mut bytes = [0; Greeting::LEN];
@@ -94,25 +94,25 @@ impl Greeting {
     }
 
     pub(super) fn parse(bytes: &[u8; Greeting::LEN]) -> Option<Greeting> {
-        let limits = Limits::from_words(parse_words(&bytes[8..])?);
+        let limits = HostLimits::from_words(parse_words(&bytes[8..])?);
         (bytes[..7] == MAGIC).then_some(Greeting { limits })
     }
 }
 
 impl Trailer {
-    pub(super) const LEN: usize = 8 + 8 * Account::WORDS;
+    pub(super) const LEN: usize = 8 + 8 * EndCounters::WORDS;
 
     pub(super) fn emit(self) -> [u8; Trailer::LEN] {
         let mut bytes = [0; Trailer::LEN];
         bytes[..7].copy_from_slice(&MAGIC);
-        emit_words(&mut bytes[8..], &self.account.words());
+        emit_words(&mut bytes[8..], &self.counters.words());
         bytes
     }
 
     pub(super) fn parse(bytes: &[u8]) -> Option<Trailer> {
         let bytes: &[u8; Trailer::LEN] = bytes.try_into().ok()?;
-        let account = Account::from_words(parse_words(&bytes[8..])?);
-        (bytes[..7] == MAGIC).then_some(Trailer { account })
+        let counters = EndCounters::from_words(parse_words(&bytes[8..])?);
+        (bytes[..7] == MAGIC).then_some(Trailer { counters })
     }
 }
 
@@ -122,7 +122,7 @@ fn emit_words(bytes: &mut [u8], words: &[u64]) {
     }
 }
 
-/// The first words of `bytes`; `None` if there are fewer.
+/// First words of `bytes`; `None` if there are fewer.
 fn parse_words<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
     let mut words = [0; N];
     for (n, word) in words.iter_mut().enumerate() {
@@ -150,13 +150,14 @@ mod tests {
         for hello in [HELLO, Hello { reverse: false, zero_copy: true, streams: STREAMS_MAX, ..HELLO }] {
             assert_eq!(Hello::parse(&hello.emit()), Some(hello));
         }
-        let mut words = [0; Limits::WORDS];
+        let mut words = [0; HostLimits::WORDS];
         words.iter_mut().enumerate().for_each(|(n, word)| *word = 1 << (5 * n));
-        let greeting = Greeting { limits: Limits::from_words(words) };
+        let greeting = Greeting { limits: HostLimits::from_words(words) };
         assert_eq!(greeting.limits.words(), words);
         assert_eq!(Greeting::parse(&greeting.emit()), Some(greeting));
-        let account = Account { cpu_ns: 77, memory_max_bytes: 1 << 50, zero_copy: 2, ..Account::default() };
-        let trailer = Trailer { account };
+        let counters =
+            EndCounters { cpu_ns: 77, memory_max_bytes: 1 << 50, zero_copy: 2, ..EndCounters::default() };
+        let trailer = Trailer { counters };
         assert_eq!(Trailer::parse(&trailer.emit()), Some(trailer));
     }
 

@@ -1,4 +1,4 @@
-//! One direction of bytes, sent or received in a loop until the time is over or the peer closes.
+//! The transfer of a stream in one direction, in a loop until its time is over or the peer closes.
 
 use std::io;
 use std::net::TcpStream;
@@ -11,75 +11,87 @@ use event::{Host, Instant, Sink, SocketSample, Steered};
 use net::{EndSignals, Interest, Poll, Ready, TcpInfo, clock, tcp_info};
 use tables::Recorder;
 
-use super::account::Account;
-use super::history::{History, Moment};
-use super::inlet::{Inlet, More};
-use super::outlet::Outlet;
+use super::counters::EndCounters;
+use super::history::{History, Reading};
+use super::sink::{ByteSink, Readiness};
+use super::source::ByteSource;
 
-/// What a sender has still to send, as the policy sees it: always more.
+/// Unsent bytes of a sender, as the policy sees them: always more than it takes.
 const ENDLESS_BYTES: u64 = 1 << 30;
 const SIGNALS_TOKEN: u64 = 1;
-/// A receiver gives a sender that says nothing so much longer than it meant to send.
+/// Time beyond the flow's duration after which a receiver gives up a silent sender.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Which end of the flow this is.
+/// End of the flow.
 #[derive(Debug)]
-pub(super) enum Role<'a> {
+pub(crate) enum Role<'a> {
     /// Sends until the time is over.
-    Send(Outlet<'a>),
+    Send(ByteSource<'a>),
     /// Receives until the peer closes.
-    Receive(Inlet),
+    Receive(ByteSink),
 }
 
-/// What a flow is to be.
-pub(super) struct Setup<'a> {
-    /// At which end of the path.
-    pub(super) host: Host,
-    /// Which stream of the run, for the table.
-    pub(super) number: u16,
-    /// At which end of the flow.
-    pub(super) role: Role<'a>,
+/// Setup of a flow.
+pub(crate) struct FlowSetup<'a> {
+    /// End of the path.
+    pub(crate) host: Host,
+    /// Number of the stream in the run, for the table.
+    pub(crate) number: u16,
+    /// End of the flow.
+    pub(crate) role: Role<'a>,
     /// Signals that end it early.
-    pub(super) signals: Option<&'a EndSignals>,
-    /// How much is not counted, from the start.
-    pub(super) warmup: Duration,
-    /// How long.
-    pub(super) time: Duration,
-    /// Whether a sender is paced.
-    pub(super) pacing: Pacing,
-    /// Where samples go, those of all streams.
-    pub(super) table: Option<&'a Mutex<Recorder<SocketSample>>>,
+    pub(crate) signals: Option<&'a EndSignals>,
+    /// Time from the start that the figures leave out.
+    pub(crate) warmup: Duration,
+    /// Duration.
+    pub(crate) time: Duration,
+    /// Pacing of a sender.
+    pub(crate) pacing: Pacing,
+    /// Table of samples, shared by all streams.
+    pub(crate) table: Option<&'a Mutex<Recorder<SocketSample>>>,
 }
 
-/// What a flow says of itself while it runs.
+/// Progress of a stream.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Progress {
+pub struct StreamProgress {
     /// Time since its start.
-    pub(crate) elapsed: Duration,
-    /// Bytes moved since it said so last.
-    pub(crate) fresh_bytes: u64,
+    pub elapsed: Duration,
+    /// Bytes moved since the report before.
+    pub fresh_bytes: u64,
 }
 
-/// What came of it.
+/// Result of a flow.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
-    pub(super) started: Instant,
+pub(crate) struct Outcome {
+    pub(crate) started: Instant,
     /// Bytes moved in all.
-    pub(super) moved_bytes: u64,
+    pub(crate) moved_bytes: u64,
     /// Bytes moved between the warm-up and the end of the time.
-    pub(super) counted_bytes: u64,
-    /// The time these took.
-    pub(super) counted_time: Duration,
-    /// What this end knows of itself.
-    pub(super) account: Account,
-    /// How it went.
-    pub(super) history: History,
-    /// The last bytes received, as many as were to be kept.
-    pub(super) last: Vec<u8>,
+    pub(crate) counted_bytes: u64,
+    /// Time of these.
+    pub(crate) counted_time: Duration,
+    /// Counters of this end.
+    pub(crate) counters: EndCounters,
+    /// Rate and window over time.
+    pub(crate) history: History,
+    /// Last bytes received, as many as the sink keeps.
+    pub(crate) tail: Vec<u8>,
+}
+
+/// Part of a flow's time that the figures cover.
+struct CountedSpan {
+    /// End of the warm-up.
+    warm: Instant,
+    /// End of the flow.
+    ends: Instant,
+    /// First sample that counts: its time, and the bytes acknowledged or received until then.
+    base: Option<(Instant, u64)>,
+    /// Last sample, likewise.
+    last: (Instant, u64),
 }
 
 /// A flow at work.
-pub(super) struct Flow<'a> {
+pub(crate) struct Flow<'a> {
     poll: Poll,
     stream: TcpStream,
     steering: Steering,
@@ -89,27 +101,22 @@ pub(super) struct Flow<'a> {
     table: Option<&'a Mutex<Recorder<SocketSample>>>,
     next_sample: Instant,
     outcome: Outcome,
-    /// When the warm-up had ended, and the bytes acknowledged or received until then.
-    base: Option<(Instant, u64)>,
-    /// The same at the last look.
-    last: (Instant, u64),
-    warm: Instant,
-    ends: Instant,
-    /// Bytes that were told of.
-    told_bytes: u64,
+    span: CountedSpan,
+    /// Bytes reported as progress.
+    reported_bytes: u64,
     is_ready: bool,
     is_over: bool,
-    progress: &'a dyn Fn(Progress),
+    progress: &'a dyn Fn(StreamProgress),
 }
 
 impl<'a> Flow<'a> {
-    /// Its time begins now.
-    pub(super) fn new(
+    /// A flow whose time begins now.
+    pub(crate) fn new(
         stream: TcpStream,
-        setup: Setup<'a>,
-        progress: &'a dyn Fn(Progress),
+        setup: FlowSetup<'a>,
+        progress: &'a dyn Fn(StreamProgress),
     ) -> io::Result<Flow<'a>> {
-        let Setup { host, number, role, signals, warmup, time, pacing, table } = setup;
+        let FlowSetup { host, number, role, signals, warmup, time, pacing, table } = setup;
         let now = clock::now();
         let poll = Poll::new()?;
         let interest = if matches!(role, Role::Receive(_)) { Interest::READ } else { Interest::WRITE };
@@ -132,49 +139,46 @@ impl<'a> Flow<'a> {
                 moved_bytes: 0,
                 counted_bytes: 0,
                 counted_time: Duration::ZERO,
-                account: Account::default(),
+                counters: EndCounters::default(),
                 history: History::default(),
-                last: Vec::new(),
+                tail: Vec::new(),
             },
-            base: None,
-            last: (now, 0),
-            warm: now + warmup,
-            ends: now + time,
-            told_bytes: 0,
+            span: CountedSpan { warm: now + warmup, ends: now + time, base: None, last: (now, 0) },
+            reported_bytes: 0,
             is_ready: true,
             is_over: false,
             progress,
         })
     }
 
-    /// The socket and what came of it.
-    pub(super) fn finish(mut self) -> (TcpStream, Outcome) {
-        let account = &mut self.outcome.account;
+    /// The socket and the result.
+    pub(crate) fn finish(mut self) -> (TcpStream, Outcome) {
+        let counters = &mut self.outcome.counters;
         if let Some(seconds) = self.outcome.history.full_window_s() {
-            account.full_window_ns = (seconds * 1e9) as u64;
+            counters.full_window_ns = (seconds * 1e9) as u64;
         }
         match &self.role {
-            Role::Send(outlet) => account.zero_copy = outlet.zero_copy().word(),
-            Role::Receive(inlet) => self.outcome.last = inlet.last().to_vec(),
+            Role::Send(source) => counters.zero_copy = source.zero_copy().word(),
+            Role::Receive(sink) => self.outcome.tail = sink.tail().to_vec(),
         }
         if let Ok(info) = tcp_info::read(&self.stream) {
-            account.look(&info);
+            counters.update(&info);
         }
         (self.stream, self.outcome)
     }
 
-    /// Moves what there is to be moved, or room for.
+    /// Moves the bytes that are there, or that have room.
     fn transfer(&mut self, now: Instant) -> io::Result<()> {
         let (bytes, is_ready) = match &mut self.role {
-            Role::Send(_) if now >= self.ends => {
+            Role::Send(_) if now >= self.span.ends => {
                 self.is_over = true;
                 (0, false)
             }
-            Role::Send(outlet) => outlet.write(&self.stream)?,
-            Role::Receive(inlet) => {
-                let (bytes, more) = inlet.read(&self.stream)?;
-                self.is_over = more == More::Never;
-                (bytes, more == More::Now)
+            Role::Send(source) => source.write(&self.stream)?,
+            Role::Receive(sink) => {
+                let (bytes, readiness) = sink.read(&self.stream)?;
+                self.is_over = readiness == Readiness::Closed;
+                (bytes, readiness == Readiness::Now)
             }
         };
         self.outcome.moved_bytes += bytes;
@@ -195,9 +199,9 @@ impl<'a> Flow<'a> {
         };
         self.record(now, &info, steered);
         let arrived = if is_sender { info.acked_bytes } else { moved_bytes };
-        self.outcome.account.look(&info);
+        self.outcome.counters.update(&info);
         let window_bytes = u64::from(info.cwnd_packets) * u64::from(info.mss_bytes);
-        let ended = self.outcome.history.look(Moment {
+        let ended = self.outcome.history.add(Reading {
             elapsed: now.since(self.outcome.started),
             arrived,
             window_bytes: is_sender.then_some(window_bytes),
@@ -205,29 +209,14 @@ impl<'a> Flow<'a> {
             retransmitted: info.retransmitted_packets.into(),
         });
         if ended {
-            self.outcome.account.look_at_memory();
+            self.outcome.counters.update_memory();
         }
-        self.count(now, arrived);
+        self.span.add(now, arrived, &mut self.outcome);
         self.next_sample = now + self.steering.decision().look_again.min(SAMPLE_EVERY);
         let elapsed = now.since(self.outcome.started);
-        let fresh_bytes = moved_bytes - std::mem::replace(&mut self.told_bytes, moved_bytes);
-        (self.progress)(Progress { elapsed, fresh_bytes });
+        let fresh_bytes = moved_bytes - std::mem::replace(&mut self.reported_bytes, moved_bytes);
+        (self.progress)(StreamProgress { elapsed, fresh_bytes });
         Ok(())
-    }
-
-    /// Counts what arrived from the warm-up to the end: from the first look to the last one in between, or at least over
-    /// two looks, where a busy machine leaves no time for more.
-    fn count(&mut self, now: Instant, arrived: u64) {
-        let last = std::mem::replace(&mut self.last, (now, arrived));
-        if now < self.warm {
-            return;
-        }
-        let first = if now > self.ends { last } else { (now, arrived) };
-        let (since, base) = *self.base.get_or_insert(first);
-        if now <= self.ends || self.outcome.counted_time == Duration::ZERO {
-            self.outcome.counted_bytes = arrived - base;
-            self.outcome.counted_time = now.since(since);
-        }
     }
 
     fn record(&self, now: Instant, info: &TcpInfo, steered: Option<Steered>) {
@@ -244,6 +233,23 @@ impl<'a> Flow<'a> {
     }
 }
 
+impl CountedSpan {
+    /// Counts the bytes from the first sample after the warm-up to the last one before the end, or over two samples at
+    /// least where a busy machine takes no more.
+    fn add(&mut self, now: Instant, arrived: u64, outcome: &mut Outcome) {
+        let last = std::mem::replace(&mut self.last, (now, arrived));
+        if now < self.warm {
+            return;
+        }
+        let first = if now > self.ends { last } else { (now, arrived) };
+        let (since, base) = *self.base.get_or_insert(first);
+        if now <= self.ends || outcome.counted_time == Duration::ZERO {
+            outcome.counted_bytes = arrived - base;
+            outcome.counted_time = now.since(since);
+        }
+    }
+}
+
 impl Service for Flow<'_> {
     type Error = io::Error;
 
@@ -253,18 +259,18 @@ impl Service for Flow<'_> {
 
     fn ready(&mut self, ready: Ready, _now: Instant) -> io::Result<()> {
         if ready.token == SIGNALS_TOKEN {
-            // The signal stays for whoever started this flow.
+            // The signal stays pending for the caller.
             return Err(io::Error::new(io::ErrorKind::Interrupted, "ended by a signal"));
         }
-        if let (Role::Send(outlet), true) = (&mut self.role, ready.has_error) {
-            outlet.look(&self.stream)?;
+        if let (Role::Send(source), true) = (&mut self.role, ready.has_error) {
+            source.read_completions(&self.stream)?;
         }
         self.is_ready = true;
         Ok(())
     }
 
     fn turn(&mut self, now: Instant) -> io::Result<Turn> {
-        if std::mem::take(&mut self.is_ready) || now >= self.ends {
+        if std::mem::take(&mut self.is_ready) || now >= self.span.ends {
             self.transfer(now)?;
         }
         if now >= self.next_sample || self.is_over {
@@ -273,7 +279,7 @@ impl Service for Flow<'_> {
         if self.is_over {
             return Ok(Turn::Stop);
         }
-        if now >= self.ends + GRACE {
+        if now >= self.span.ends + GRACE {
             let silent = "the sender neither ended nor closed the stream";
             return Err(io::Error::new(io::ErrorKind::TimedOut, silent));
         }

@@ -1,4 +1,4 @@
-//! How a stream went over time: rate and window in intervals, when it had become steady, and at what rate.
+//! Rate and window of a stream over time, in intervals; its steady rate, and the time until it was reached.
 
 use std::time::Duration;
 
@@ -6,48 +6,48 @@ use serde::Serialize;
 
 /// Length of an interval.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// A rate within this of the steady one is full.
+/// Part of the steady rate from which on a rate is full.
 const FULL: f64 = 0.95;
-/// Intervals that are kept: a day.
+/// Upper limit of intervals: a day.
 const INTERVALS_MAX: usize = 86_400;
 
 /// One interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(crate) struct Interval {
     /// Its end, since the stream began.
-    pub(super) end_s: f64,
-    /// Payload that arrived, per second.
-    pub(super) bits_per_s: f64,
+    pub(crate) end_s: f64,
+    /// Payload that arrived, bits per second.
+    pub(crate) bits_per_s: f64,
     /// The sender's congestion window at its end; null at a receiver.
-    pub(super) window_bytes: Option<u64>,
-    /// Smoothed round trip at its end.
-    pub(super) rtt_s: f64,
-    /// Packets that were sent again in it.
-    pub(super) retransmitted: u64,
+    pub(crate) window_bytes: Option<u64>,
+    /// Smoothed round-trip time at its end, in seconds.
+    pub(crate) rtt_s: f64,
+    /// Packets retransmitted in it.
+    pub(crate) retransmitted: u64,
 }
 
-/// What is known at one moment.
+/// State of a stream at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
-    pub(super) elapsed: Duration,
+pub(crate) struct Reading {
+    pub(crate) elapsed: Duration,
     /// Bytes acknowledged or received since the beginning.
-    pub(super) arrived: u64,
-    pub(super) window_bytes: Option<u64>,
-    pub(super) rtt: Duration,
-    pub(super) retransmitted: u64,
+    pub(crate) arrived: u64,
+    pub(crate) window_bytes: Option<u64>,
+    pub(crate) rtt: Duration,
+    pub(crate) retransmitted: u64,
 }
 
-/// The whole of it.
+/// Intervals of a stream.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(super) struct History {
+pub(crate) struct History {
     intervals: Vec<Interval>,
     since: Option<(Duration, u64, u64)>,
 }
 
 impl History {
-    /// Several as one, interval by interval, for as long as all of them have any: rates, windows and repetitions added
-    /// up, ends and round trips in the middle.
-    pub(super) fn together(histories: &[&History]) -> History {
+    /// Sum of several histories, interval by interval, as long as the shortest: rates, windows and retransmissions added,
+    /// ends and round trips averaged.
+    pub(crate) fn together(histories: &[&History]) -> History {
         let shortest = histories.iter().map(|history| history.intervals.len()).min().unwrap_or(0);
         let sum = |n: usize| {
             let all = || histories.iter().map(|history| &history.intervals[n]);
@@ -63,9 +63,9 @@ impl History {
         History { intervals: (0..shortest).map(sum).collect(), since: None }
     }
 
-    /// Takes a look; an interval ends with the first one after its time. Whether one did.
-    pub(super) fn look(&mut self, moment: Moment) -> bool {
-        let Moment { elapsed, arrived, window_bytes, rtt, retransmitted } = moment;
+    /// Adds a reading; the first one after an interval's time ends it. Returns true then.
+    pub(crate) fn add(&mut self, reading: Reading) -> bool {
+        let Reading { elapsed, arrived, window_bytes, rtt, retransmitted } = reading;
         let (began, bytes, before) = *self.since.get_or_insert((elapsed, arrived, retransmitted));
         let length = elapsed.saturating_sub(began);
         if length < INTERVAL || self.intervals.len() >= INTERVALS_MAX {
@@ -82,26 +82,26 @@ impl History {
         true
     }
 
-    pub(super) fn intervals(&self) -> &[Interval] {
+    pub(crate) fn intervals(&self) -> &[Interval] {
         &self.intervals
     }
 
-    /// The middle rate of the second half, in bits per second; `None` of less than four intervals.
-    pub(super) fn steady(&self) -> Option<f64> {
-        self.middle(|interval| Some(interval.bits_per_s))
+    /// Median rate of the second half in bits per second; `None` for fewer than four intervals.
+    pub(crate) fn steady(&self) -> Option<f64> {
+        self.median(|interval| Some(interval.bits_per_s))
     }
 
-    /// When the first interval ended whose rate was full; `None` if that is not known.
-    pub(super) fn full_s(&self) -> Option<f64> {
+    /// End of the first interval with a full rate, in seconds; `None` without a steady rate.
+    pub(crate) fn full_s(&self) -> Option<f64> {
         self.full(|interval| Some(interval.bits_per_s))
     }
 
-    /// The same of the sender's window, which is full when it is about what it is in the second half.
-    pub(super) fn full_window_s(&self) -> Option<f64> {
+    /// The same for the sender's window; full is the median of the second half.
+    pub(crate) fn full_window_s(&self) -> Option<f64> {
         self.full(|interval| interval.window_bytes.map(|bytes| bytes as f64))
     }
 
-    fn middle(&self, value: impl Fn(&Interval) -> Option<f64>) -> Option<f64> {
+    fn median(&self, value: impl Fn(&Interval) -> Option<f64>) -> Option<f64> {
         let half = self.intervals[self.intervals.len() / 2..].iter();
         let mut half = half.map(value).collect::<Option<Vec<f64>>>()?;
         half.sort_unstable_by(f64::total_cmp);
@@ -109,7 +109,7 @@ impl History {
     }
 
     fn full(&self, value: impl Fn(&Interval) -> Option<f64>) -> Option<f64> {
-        let enough = FULL * self.middle(&value)?;
+        let enough = FULL * self.median(&value)?;
         self.intervals.iter().find(|interval| value(interval) >= Some(enough)).map(|full| full.end_s)
     }
 }
@@ -126,7 +126,7 @@ mod tests {
             let elapsed = Duration::from_millis(step * 100);
             // Doubles every second up to 64 000 bytes in 100 ms.
             arrived += (1_000 << (step / 10).min(6)).min(64_000);
-            history.look(Moment {
+            history.add(Reading {
                 elapsed,
                 arrived,
                 window_bytes: Some(arrived),
@@ -147,7 +147,7 @@ mod tests {
         let one = |seconds: u64, window_bytes: Option<u64>| {
             let mut history = History::default();
             for second in 0..=seconds {
-                history.look(Moment {
+                history.add(Reading {
                     elapsed: Duration::from_secs(second),
                     arrived: second * 1_000,
                     window_bytes,

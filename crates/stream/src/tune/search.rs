@@ -1,7 +1,7 @@
-//! Golden-section search for the best of a row of places, of which each is better than its neighbour on the far side of
-//! the best one. Only comparisons of two places are asked for, since figures of trials are good for nothing else.
+//! Golden-section search for the maximum of a unimodal sequence. It asks only for comparisons of two places: figures of
+//! trials allow no more.
 
-/// Where the best place still may be.
+/// Interval that contains the maximum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Search {
     low: u32,
@@ -9,20 +9,20 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// From `low` to `high`, which are among the places.
+    /// A search from `low` to `high`, both included.
     pub(super) fn new(low: u32, high: u32) -> Search {
         Search { low, high: high.max(low) }
     }
 
-    /// The two places to compare next, the lower one first; `None` when only one is left.
+    /// Next two places to compare, the lower one first; `None` when one place is left.
     pub(super) fn pair(self) -> Option<(u32, u32)> {
         let length = self.high - self.low;
-        // The golden section, 0.382; never so much that both would be the same.
+        // The golden section, 0.382; both places differ.
         let inset = length * 382 / 1000;
         (length > 0).then_some((self.low + inset, self.high - inset))
     }
 
-    /// Leaves out what lies beyond the worse one of the pair; where neither is better, the lower one is taken for it.
+    /// Drops the part beyond the worse place; of two equal places the higher one is worse.
     pub(super) fn answer(self, higher_is_better: bool) -> Search {
         let Some((lower, higher)) = self.pair() else { return self };
         match higher_is_better {
@@ -31,7 +31,7 @@ impl Search {
         }
     }
 
-    /// The best place, as far as it is known.
+    /// Best place so far.
     pub(super) fn found(self) -> u32 {
         self.low
     }
@@ -41,7 +41,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// The place that is found among `low..=high`, and the comparisons that took.
+    /// Place found in `low..=high`, and the number of comparisons.
     fn find(low: u32, high: u32, value: impl Fn(u32) -> u32) -> (u32, u32) {
         let (mut search, mut comparisons) = (Search::new(low, high), 0);
         while let Some((lower, higher)) = search.pair() {

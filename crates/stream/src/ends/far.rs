@@ -1,5 +1,5 @@
-//! The far end: gathers the streams of a run, serves them at the same time, each on a thread of its own, and then those
-//! of the next. Who comes meanwhile waits.
+//! The far end: gathers the streams of a run, serves them in parallel, each on a thread of its own, then those of the
+//! next run. Connections that arrive meanwhile wait.
 
 use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,57 +14,66 @@ use event::{Host, Instant, SocketSample};
 use net::{EndSignals, Events, Interest, Poll, clock, tcp};
 use tables::Recorder;
 
-use super::flow::{Flow, Role, Setup};
-use super::inlet::Inlet;
-use super::limits::Limits;
 use super::message::{Greeting, Hello, Trailer};
-use super::outlet::Outlet;
-use super::{Progress, SOURCE_BYTES, STREAMS_MAX, pin, say, table};
+use crate::error::StreamError;
+use crate::flow::sink::ByteSink;
+use crate::flow::source::ByteSource;
+use crate::flow::transfer::{Flow, FlowSetup, Role, StreamProgress};
+use crate::limits::host::HostLimits;
+use crate::socket::{pin, table, write_message};
+use crate::spec::{SOURCE_BYTES, STREAMS_MAX};
 
-/// How long somebody who connects may take to say what it wants, and its other streams to come; others wait for it.
+/// Time allowed for the hello of a connection, and for the other streams of its run; other runs wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Streams that may wait for others of their run, or for another run to begin.
+/// Upper limit of streams that wait for others of their run, or for another run to end.
 const WAITING_MAX: usize = 2 * STREAMS_MAX as usize;
 
-/// How streams are served.
-pub(crate) struct Far<'a> {
-    /// Congestion control of what is sent; the system's if `None`.
-    pub(crate) congestion: Option<&'a str>,
-    /// How what is sent is paced.
-    pub(crate) pacing: Pacing,
-    /// CPUs that threads are pinned to, in turn.
-    pub(crate) pins: &'a [usize],
-    /// Where the table goes, if anywhere.
-    pub(crate) trace: Option<&'a Path>,
+/// Settings of the far end.
+pub struct ServeOptions<'a> {
+    /// Congestion control of the connections; the system's if `None`.
+    pub congestion: Option<&'a str>,
+    /// Pacing of a sender at this end.
+    pub pacing: Pacing,
+    /// CPUs for the threads, in turn; empty for no pinning.
+    pub pins: &'a [usize],
+    /// Directory for the table of samples, if any.
+    pub trace: Option<&'a Path>,
+    /// Receiver of messages for people.
+    pub notice: fn(&str),
 }
 
-/// A stream that has said what it wants.
+/// A stream whose hello has arrived.
 struct Arrival {
     stream: TcpStream,
     peer: SocketAddr,
     hello: Hello,
 }
 
-/// Streams that come, until a run has all of its own.
+/// Streams that wait for the others of their run.
 struct Gathering<'a> {
     listener: &'a TcpListener,
     signals: &'a EndSignals,
+    notice: fn(&str),
     poll: Poll,
     waiting: Vec<Arrival>,
 }
 
-/// Serves runs, one after the other, until a signal ends it.
-pub(crate) fn serve(listener: &TcpListener, signals: &EndSignals, far: &Far<'_>) -> anyhow::Result<()> {
-    let table = table(far.trace.map(|dir| dir.join("sockets-far.parquet")))?;
-    let mut gathering = Gathering::new(listener, signals)?;
+/// Serves runs, one after the other, until a signal arrives.
+pub fn serve(
+    listener: &TcpListener,
+    signals: &EndSignals,
+    options: &ServeOptions<'_>,
+) -> Result<(), StreamError> {
+    let table = table(options.trace.map(|dir| dir.join("sockets-far.parquet")))?;
+    let mut gathering = Gathering::new(listener, signals, options.notice)?;
     while let Some(run) = gathering.next_run()? {
         thread::scope(|scope| {
             for arrival in run {
-                // What goes wrong with one stream leaves the others and the table whole.
+                // An error of one stream leaves the others and the table whole.
                 scope.spawn(|| {
                     let peer = arrival.peer;
-                    if let Err(error) = serve_one(arrival, far, signals, table.as_ref()) {
-                        note!("farlun stream: {peer}: {error:#}");
+                    if let Err(error) = serve_one(arrival, options, signals, table.as_ref()) {
+                        (options.notice)(&format!("{peer}: {error}"));
                     }
                 });
             }
@@ -77,17 +86,21 @@ pub(crate) fn serve(listener: &TcpListener, signals: &EndSignals, far: &Far<'_>)
 }
 
 impl<'a> Gathering<'a> {
-    fn new(listener: &'a TcpListener, signals: &'a EndSignals) -> io::Result<Gathering<'a>> {
+    fn new(
+        listener: &'a TcpListener,
+        signals: &'a EndSignals,
+        notice: fn(&str),
+    ) -> io::Result<Gathering<'a>> {
         let poll = Poll::new()?;
         poll.add(listener.as_fd(), 0, Interest::READ)?;
         poll.add(signals.as_fd(), 1, Interest::READ)?;
-        Ok(Gathering { listener, signals, poll, waiting: Vec::new() })
+        Ok(Gathering { listener, signals, notice, poll, waiting: Vec::new() })
     }
 
-    /// Waits until a run is complete; `None` when a signal has come.
+    /// Waits until a run is complete; `None` after a signal.
     fn next_run(&mut self) -> io::Result<Option<Vec<Arrival>>> {
         let mut events = Events::new();
-        // The stream that has waited longest decides which run is next, and when it has waited enough.
+        // The stream that has waited longest decides which run is next, and its deadline.
         let mut deadline: Option<Instant> = None;
         loop {
             if let Some(run) = self.take_complete() {
@@ -113,7 +126,7 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// The streams of the run that is first, if all are there.
+    /// Streams of the first run, if it is complete.
     fn take_complete(&mut self) -> Option<Vec<Arrival>> {
         let Hello { run, streams, .. } = self.waiting.first()?.hello;
         let is_of_it = |arrival: &mut Arrival| arrival.hello.run == run;
@@ -121,88 +134,87 @@ impl<'a> Gathering<'a> {
         (found >= usize::from(streams)).then(|| self.waiting.extract_if(.., is_of_it).collect())
     }
 
-    /// Closes the streams of a run of which others have not come.
+    /// Closes the streams of a run whose others have not arrived.
     fn give_up_first(&mut self) {
         let Some(first) = self.waiting.first() else { return };
         let (Hello { run, streams, .. }, peer) = (first.hello, first.peer);
         let before = self.waiting.len();
         self.waiting.retain(|arrival| arrival.hello.run != run);
         let found = before - self.waiting.len();
-        note!(
-            "farlun stream: {peer}: {found} of {streams} streams came within {PATIENCE:?}; they are closed"
-        );
+        (self.notice)(&format!(
+            "{peer}: {found} of {streams} streams arrived within {PATIENCE:?}; they are closed"
+        ));
     }
 
-    /// Takes one connection and hears what it wants.
+    /// Accepts one connection and reads its hello.
     fn accept(&mut self) -> io::Result<()> {
         let (stream, peer) = match self.listener.accept() {
             Ok(accepted) => accepted,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            // It was gone before it was accepted.
+            // The peer was gone before it was accepted.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => return Ok(()),
             Err(error) => return Err(error),
         };
-        match hear(&stream) {
+        match read_hello(&stream) {
             _ if self.waiting.len() >= WAITING_MAX => {
-                note!("farlun stream: {peer}: {WAITING_MAX} streams wait already; the connection is closed");
+                let text = format!("{peer}: {WAITING_MAX} streams wait already; the connection is closed");
+                (self.notice)(&text);
             }
             Ok(hello) => self.waiting.push(Arrival { stream, peer, hello }),
-            Err(error) => note!("farlun stream: {peer}: {error:#}"),
+            Err(error) => (self.notice)(&format!("{peer}: {error}")),
         }
         Ok(())
     }
 }
 
-/// Reads what the near end wants.
-fn hear(mut stream: &TcpStream) -> anyhow::Result<Hello> {
+/// Reads the near end's hello.
+fn read_hello(mut stream: &TcpStream) -> Result<Hello, StreamError> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut bytes = [0; Hello::LEN];
     let hello = stream.read_exact(&mut bytes).ok().and_then(|()| Hello::parse(&bytes));
-    hello.ok_or_else(|| {
-        anyhow::anyhow!("it does not begin like a stream of this version of farlun; the connection is closed")
-    })
+    hello.ok_or(StreamError::NoHello)
 }
 
 fn serve_one(
     arrival: Arrival,
-    far: &Far<'_>,
+    options: &ServeOptions<'_>,
     signals: &EndSignals,
     table: Option<&Mutex<Recorder<SocketSample>>>,
-) -> anyhow::Result<()> {
+) -> Result<(), StreamError> {
     let Arrival { mut stream, hello, .. } = arrival;
-    tcp::prepare(&stream, far.congestion)?;
-    pin(far.pins, hello.number)?;
-    // Filled with something, since pages of zeros would all be the same one.
-    let source = if hello.reverse { vec![0x5a; SOURCE_BYTES] } else { Vec::new() };
+    tcp::prepare(&stream, options.congestion)?;
+    pin(options.pins, hello.number)?;
+    // Not zero: pages of zeros are all the same one.
+    let buffer = if hello.reverse { vec![0x5a; SOURCE_BYTES] } else { Vec::new() };
     let block_bytes = hello.block_bytes as usize;
     let role = match hello.reverse {
         true => {
-            let outlet = Outlet::new(&source, 0, block_bytes);
-            Role::Send(if hello.zero_copy { outlet.without_copy(&stream) } else { outlet })
+            let source = ByteSource::new(&buffer, 0, block_bytes);
+            Role::Send(if hello.zero_copy { source.without_copy(&stream) } else { source })
         }
-        false => Role::Receive(Inlet::new(block_bytes, 0)),
+        false => Role::Receive(ByteSink::new(block_bytes, 0)),
     };
-    say(&mut stream, &Greeting { limits: Limits::here(far.pins) }.emit())?;
+    write_message(&mut stream, &Greeting { limits: HostLimits::here(options.pins) }.emit())?;
     let cpu = clock::thread_cpu_ns();
-    let silent = |_: Progress| {};
-    let setup = Setup {
+    let silent = |_: StreamProgress| {};
+    let setup = FlowSetup {
         host: Host::Far,
         number: hello.number,
         role,
         signals: Some(signals),
         warmup: Duration::ZERO,
         time: hello.time,
-        pacing: far.pacing,
+        pacing: options.pacing,
         table,
     };
     let mut flow = Flow::new(stream, setup, &silent)?;
     engine::run(&mut flow)?;
     let (mut stream, outcome) = flow.finish();
-    let mut account = outcome.account;
-    // Before the trailer, which waits until all that was sent has room.
-    account.cpu_ns = clock::thread_cpu_ns() - cpu;
-    say(&mut stream, &Trailer { account }.emit())?;
+    let mut counters = outcome.counters;
+    // Before the trailer, which waits for room behind all data.
+    counters.cpu_ns = clock::thread_cpu_ns() - cpu;
+    write_message(&mut stream, &Trailer { counters }.emit())?;
     stream.shutdown(Shutdown::Write)?;
     Ok(())
 }
@@ -236,7 +248,7 @@ mod tests {
             begins(3, 0, 1),
         ];
         near[3].shutdown(Shutdown::Write).unwrap();
-        let mut gathering = Gathering::new(&listener, &signals).unwrap();
+        let mut gathering = Gathering::new(&listener, &signals, |_| {}).unwrap();
         let mut next = || {
             let run = gathering.next_run().unwrap().expect("no signal has come");
             run.iter().map(|arrival| (arrival.hello.run, arrival.hello.number)).collect::<Vec<_>>()

@@ -1,5 +1,5 @@
-//! Where a sender's bytes come from, and how they are handed to the kernel: with a copy or, as long as the kernel does
-//! not copy them all the same, without.
+//! Source of a sender's bytes, and their hand-over to the kernel: with a copy, or without one (MSG_ZEROCOPY) as long as
+//! the kernel does not copy all the same.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -7,22 +7,22 @@ use std::net::TcpStream;
 use net::zero_copy;
 use serde::Serialize;
 
-/// Bytes written before the clock is looked at again.
+/// Bytes written between two looks at the clock.
 const TURN_BYTES: usize = 8 << 20;
 
-/// What comes of sending without a copy.
+/// State of sending without a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum ZeroCopy {
-    /// Nobody asked for it.
+pub(crate) enum ZeroCopy {
+    /// Not requested.
     Off,
-    /// Everything is sent so.
+    /// In use.
     On,
-    /// The kernel copied what was sent so, and the rest was sent with a copy at once.
+    /// The kernel copied all the same; the rest was sent with a copy.
     Copied,
-    /// The kernel had no room to remember what is on its way.
+    /// The kernel had no memory for notifications of bytes in flight.
     NoRoom,
-    /// The kernel or the socket cannot.
+    /// Not supported by the kernel or the socket.
     Unsupported,
 }
 
@@ -30,37 +30,37 @@ impl ZeroCopy {
     const ALL: [ZeroCopy; 5] =
         [ZeroCopy::Off, ZeroCopy::On, ZeroCopy::Copied, ZeroCopy::NoRoom, ZeroCopy::Unsupported];
 
-    /// As an account has it.
-    pub(super) fn word(self) -> u64 {
+    /// Value in the counters.
+    pub(crate) fn word(self) -> u64 {
         ZeroCopy::ALL.iter().position(|state| *state == self).unwrap_or(0) as u64
     }
 
-    /// What it was; a peer that says something else has not tried.
-    pub(super) fn from_word(word: u64) -> ZeroCopy {
+    /// State for a value of the counters; unknown values count as off.
+    pub(crate) fn from_word(word: u64) -> ZeroCopy {
         usize::try_from(word).ok().and_then(|at| ZeroCopy::ALL.get(at).copied()).unwrap_or(ZeroCopy::Off)
     }
 }
 
-/// A sender's end of the flow.
+/// Source of a flow.
 #[derive(Debug)]
-pub(super) struct Outlet<'a> {
-    /// What is sent from its start to its end, and again. It is never changed, so that what the kernel has not copied
-    /// arrives as it is.
-    source: &'a [u8],
-    /// Where the next write begins.
+pub(crate) struct ByteSource<'a> {
+    /// Bytes sent from start to end, again and again. They never change, so that bytes that the kernel does not copy
+    /// arrive unchanged.
+    buffer: &'a [u8],
+    /// Offset of the next write.
     at: usize,
     block_bytes: usize,
     zero_copy: ZeroCopy,
 }
 
-impl<'a> Outlet<'a> {
-    /// Sends from `source`, which is not empty, beginning at `at`, with writes of `block_bytes`.
-    pub(super) fn new(source: &'a [u8], at: usize, block_bytes: usize) -> Outlet<'a> {
-        Outlet { source, at: at % source.len(), block_bytes, zero_copy: ZeroCopy::Off }
+impl<'a> ByteSource<'a> {
+    /// A source from `buffer`, which is not empty, that begins at `at` and writes `block_bytes` at a time.
+    pub(crate) fn new(buffer: &'a [u8], at: usize, block_bytes: usize) -> ByteSource<'a> {
+        ByteSource { buffer, at: at % buffer.len(), block_bytes, zero_copy: ZeroCopy::Off }
     }
 
-    /// The same, without a copy if the kernel can.
-    pub(super) fn without_copy(mut self, stream: &TcpStream) -> Outlet<'a> {
+    /// The same source, without a copy if the kernel supports that.
+    pub(crate) fn without_copy(mut self, stream: &TcpStream) -> ByteSource<'a> {
         self.zero_copy = match zero_copy::enable(stream) {
             Ok(()) => ZeroCopy::On,
             Err(_) => ZeroCopy::Unsupported,
@@ -68,15 +68,15 @@ impl<'a> Outlet<'a> {
         self
     }
 
-    pub(super) fn zero_copy(&self) -> ZeroCopy {
+    pub(crate) fn zero_copy(&self) -> ZeroCopy {
         self.zero_copy
     }
 
-    /// Writes until the socket is full or it is time to look at the clock; the bytes, and whether there is room for more.
-    pub(super) fn write(&mut self, stream: &TcpStream) -> io::Result<(u64, bool)> {
+    /// Writes until the socket is full or the clock is due; returns the bytes written, and true if there is room for more.
+    pub(crate) fn write(&mut self, stream: &TcpStream) -> io::Result<(u64, bool)> {
         let mut total = 0;
         while total < TURN_BYTES {
-            let end = self.source.len().min(self.at + self.block_bytes);
+            let end = self.buffer.len().min(self.at + self.block_bytes);
             let written = match self.hand_over(stream, end) {
                 Ok(written) => written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok((total as u64, false)),
@@ -88,15 +88,15 @@ impl<'a> Outlet<'a> {
             if self.at < end {
                 return Ok((total as u64, false));
             }
-            if self.at == self.source.len() {
+            if self.at == self.buffer.len() {
                 self.at = 0;
             }
         }
         Ok((total as u64, true))
     }
 
-    /// Empties the socket's error queue, where the kernel says what it has copied.
-    pub(super) fn look(&mut self, stream: &TcpStream) -> io::Result<()> {
+    /// Empties the socket's error queue, where the kernel reports copies.
+    pub(crate) fn read_completions(&mut self, stream: &TcpStream) -> io::Result<()> {
         if self.zero_copy == ZeroCopy::Off {
             return Ok(());
         }
@@ -107,7 +107,7 @@ impl<'a> Outlet<'a> {
     }
 
     fn hand_over(&mut self, mut stream: &TcpStream, end: usize) -> io::Result<usize> {
-        let bytes = &self.source[self.at..end];
+        let bytes = &self.buffer[self.at..end];
         if self.zero_copy == ZeroCopy::On {
             match zero_copy::send(stream, bytes) {
                 Err(error) if zero_copy::has_no_room(&error) => self.zero_copy = ZeroCopy::NoRoom,
@@ -142,9 +142,9 @@ mod tests {
             let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             near.set_nonblocking(true).unwrap();
             let (mut far, _) = listener.accept().unwrap();
-            let mut outlet = Outlet::new(&source, at, block_bytes);
+            let mut sender = ByteSource::new(&source, at, block_bytes);
             if without_copy {
-                outlet = outlet.without_copy(&near);
+                sender = sender.without_copy(&near);
             }
             let reader = std::thread::spawn(move || {
                 let mut received = Vec::new();
@@ -152,10 +152,10 @@ mod tests {
             });
             let mut sent = 0;
             while sent < 10_000 {
-                sent += outlet.write(&near).unwrap().0;
-                outlet.look(&near).unwrap();
+                sent += sender.write(&near).unwrap().0;
+                sender.read_completions(&near).unwrap();
             }
-            assert!(!without_copy || outlet.zero_copy() != ZeroCopy::Off);
+            assert!(!without_copy || sender.zero_copy() != ZeroCopy::Off);
             drop(near);
             let received = reader.join().unwrap().unwrap();
             assert_eq!(received.len() as u64, sent);
