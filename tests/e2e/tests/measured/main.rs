@@ -9,8 +9,9 @@ mod doctor_live;
 mod doctor_matrix;
 mod foreign;
 mod foreign_layers;
+mod judged;
 mod kernel;
 mod selftest;
-mod tour;
+
 mod turnaround;
 mod weights;

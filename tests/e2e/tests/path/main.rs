@@ -15,5 +15,6 @@ mod notification;
 mod plans;
 mod proofs;
 mod replay;
+mod report;
 mod stream;
 mod top;

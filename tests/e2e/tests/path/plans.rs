@@ -93,3 +93,13 @@ fn every_plan_that_ships_is_tested() {
     let others: Vec<&str> = names.into_iter().filter(|name| *name != "doctor-matrix").collect();
     assert_eq!(others, TESTED);
 }
+
+#[test]
+fn shipped_plans_are_listed_and_sound() {
+    let listed = run(&mut farlun(["lab", "list"]), Duration::from_secs(60)).expect_code(0);
+    let names: Vec<&str> = listed.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.contains(&"tour"), "{listed:#?}");
+    for name in names {
+        run(&mut farlun(["lab", "check", name]), Duration::from_secs(60)).expect_code(0);
+    }
+}
