@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use e2e::{Finished, farlun, need, or_undecided, path, report, run, skip};
+use e2e::{Finished, decide, farlun, need, or_undecided, path, report, run, skip};
 use serde_json::Value;
 
 /// Two loads on a slow line, and an expectation that holds beside one that cannot.
@@ -86,6 +86,8 @@ fn checks_are_evaluated_and_decide_the_exit_code() {
     assert_eq!(document["failed"], serde_json::json!([]), "every command of every cell did its work");
     let invalid = document["invalid"].as_array().is_some_and(|cells| !cells.is_empty());
     let unfulfilled = checks.iter().any(|check| check["ok"] != true);
+    let holds: Vec<bool> = checks.iter().map(|check| check["ok"] == true).collect();
+    decide!(holds == [true, false], path::all_valid(&document), "{checks:#?}");
     let expected = if invalid { 4 } else { i32::from(unfulfilled) };
     assert_eq!(small.finished.code, expected, "the exit code agrees with the checks\n{document:#}");
     let stored: Value = serde_json::from_slice(&fs::read(small.folder.join("run.json")).expect("run.json"))
