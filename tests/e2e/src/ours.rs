@@ -39,11 +39,19 @@ impl Target {
     /// Takes a command that ends in a `farlun target --json` and waits until that is ready.
     #[track_caller]
     pub fn start(command: &mut Command) -> Target {
+        Target::try_start(command).unwrap_or_else(|problem| panic!("{problem}"))
+    }
+
+    /// Like [`Target::start`], with an error instead of a panic for a target of another build, which may know other
+    /// flags; its first line is the sentence, its others standard error.
+    pub fn try_start(command: &mut Command) -> Result<Target, String> {
         let mut service = Service::start(command);
-        let line = service.next_line(READY);
-        let ready: Value = serde_json::from_str(&line).expect("the ready line is JSON");
-        assert_eq!(ready["ready"], true, "{ready}");
-        Target { service, ready }
+        let line = service.try_next_line(READY)?;
+        let ready: Value = serde_json::from_str(&line).unwrap_or_default();
+        if ready["ready"] != true {
+            return Err(format!("the first line is no ready line: {line}"));
+        }
+        Ok(Target { service, ready })
     }
 
     /// The address it listens on, `127.0.0.1:PORT`.

@@ -73,15 +73,21 @@ impl Finished {
 /// Runs `command` with nothing on its standard input; panics if it takes longer than `limit`.
 #[track_caller]
 pub fn run(command: &mut Command, limit: Duration) -> Finished {
+    try_run(command, limit).unwrap_or_else(|problem| panic!("{problem}"))
+}
+
+/// Like [`run`], with an error instead of a panic; its first line is the sentence, its others the output so far.
+pub fn try_run(command: &mut Command, limit: Duration) -> Result<Finished, String> {
     let line = format!("{command:?}");
     let (stdout, stderr) = (scratch(), scratch());
     command.stdin(Stdio::null()).stdout(clone(&stdout)).stderr(clone(&stderr)).process_group(0);
-    let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {line}: {error}"));
+    let mut child = command.spawn().map_err(|error| format!("cannot start {line}: {error}"))?;
     let Some(status) = wait(&mut child, limit) else {
         kill_group(&mut child);
-        panic!("{line} ran longer than {limit:?}\n{}\n{}", read_all(&stdout), read_all(&stderr));
+        let output = [read_all(&stdout), read_all(&stderr)].join("\n");
+        return Err(format!("{line} ran longer than {limit:?}\n{output}"));
     };
-    Finished { code: code(status), stdout: read_all(&stdout), stderr: read_all(&stderr), command: line }
+    Ok(Finished { code: code(status), stdout: read_all(&stdout), stderr: read_all(&stderr), command: line })
 }
 
 /// Runs `command` for at most a minute and panics unless it ends with 0; its standard output.
@@ -132,10 +138,15 @@ impl Service {
     /// The next line of its standard output; panics if none comes within `limit`.
     #[track_caller]
     pub fn next_line(&mut self, limit: Duration) -> String {
-        match self.lines.recv_timeout(limit) {
-            Ok(line) => line,
-            Err(error) => panic!("no line from {}: {error}\n{}", self.line, read_all(&self.stderr)),
-        }
+        self.try_next_line(limit).unwrap_or_else(|problem| panic!("{problem}"))
+    }
+
+    /// Like [`Service::next_line`], with an error instead of a panic; its first line is the sentence, its others
+    /// standard error so far.
+    pub fn try_next_line(&mut self, limit: Duration) -> Result<String, String> {
+        self.lines
+            .recv_timeout(limit)
+            .map_err(|error| format!("no line from {}: {error}\n{}", self.line, read_all(&self.stderr)))
     }
 
     /// Its process id.
