@@ -20,8 +20,14 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   tidy --tighten   lowers the bounds in xtask/src/tidy/ratchet.txt that can fall; no bound rises
   tidy --list [RULE [CRATE]]
                    today's numbers as rows of that file, or the places behind one
-  bench [--quick] [stream] [tgt] [memory] [flood] [capture] …
-                   farlun beside what others wrote, in interleaved rounds";
+  bench [--quick] [NAME…]
+                   farlun beside what others wrote, in interleaved rounds; all of
+                   stream tgt memory analysis analyze flood trace untraced capture
+                   gaps page, or those named
+  bench --against REV [--rounds N | --quick] NAME…
+                   the working tree's build beside that of another revision, 15
+                   rounds or more of 2 s, with a verdict for each figure; of
+                   stream tgt memory analyze flood trace";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -33,8 +39,13 @@ fn main() -> ExitCode {
         ["tidy", "--list", filter @ ..] => tidy::list(filter),
         // The generator of `bench capture`, in a namespace of its own.
         ["bench-send", rate, seconds, address] => generate(rate, seconds, address),
-        ["bench", "--quick", sections @ ..] => bench::run(bench::Length::Quick, sections),
-        ["bench", sections @ ..] => bench::run(bench::Length::Full, sections),
+        ["bench", words @ ..] => match bench::Request::parse(words) {
+            Ok(request) => bench::run(&request),
+            Err(sentence) => {
+                eprintln!("xtask: {sentence}\n{USAGE}");
+                return ExitCode::from(2);
+            }
+        },
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(true)

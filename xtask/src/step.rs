@@ -121,7 +121,7 @@ pub(crate) fn have(program: &str) -> bool {
 }
 
 /// The command as it would be typed, without quoting: for headings and messages only.
-fn line(command: &Command) -> String {
+pub(crate) fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

@@ -42,12 +42,18 @@ pub(crate) fn target_dir() -> Result<PathBuf> {
 
 /// Builds the release binary, once for everybody who measures or tests it; its path. Runs that it makes name the commit.
 pub(crate) fn release_binary() -> Result<PathBuf> {
-    let mut build = cargo(&["build", "--release", "--package", "farlun"]);
-    if let Some(commit) = commit() {
+    release_binary_of(root(), &target_dir()?, commit().as_deref())
+}
+
+/// Builds the release binary of the checkout at `root` into the folder `target`; its path.
+pub(crate) fn release_binary_of(root: &Path, target: &Path, commit: Option<&str>) -> Result<PathBuf> {
+    let mut build = cargo(&["build", "--release", "--package", "farlun", "--target-dir"]);
+    build.arg(target).current_dir(root);
+    if let Some(commit) = commit {
         build.env("FARLUN_COMMIT", commit);
     }
     step::shown(&mut build)?;
-    Ok(target_dir()?.join("release/farlun"))
+    Ok(target.join("release/farlun"))
 }
 
 /// The commit that is checked out, and `-dirty` behind it if something was changed since; `None` outside a checkout.

@@ -1,15 +1,18 @@
-//! Speed of dissection and diagnosis of captures: `cargo run --release -p analysis --example packets_per_second [-- PACKETS]`.
+//! Speed of dissection and diagnosis of captures: `cargo run --release -p analysis --example packets_per_second
+//! [-- PACKETS [FOLDER]]`.
 //!
 //! Makes captures in the folder for temporary files and reads them as `farlun analyze` does: four connections with
 //! reads of 64 KiB in Data-In PDUs of 8 KiB, an acknowledgement for every other packet, 128 bytes of each kept, without
 //! loss and with one packet in 500 lost and told of by selective acknowledgements; and an eighth as many whole packets.
-//! Prints one JSON document; `cargo xtask bench analyze` reads it.
+//! Prints one JSON document; `cargo xtask bench analyze` reads it. With FOLDER the captures are written there and not
+//! read: `farlun analyze` of two builds reads the same ones then.
 
 #[path = "../../dissect/tests/tapped/mod.rs"]
 mod tapped;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::time::Instant;
 
 use analysis::capture::DiagnosedCapture;
@@ -23,6 +26,9 @@ const SHAPES: [(&str, usize, u64, u64); 3] =
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let packets: u64 = std::env::args().nth(1).map_or(Ok(4_000_000), |text| text.parse())?;
+    if let Some(folder) = std::env::args().nth(2) {
+        return keep(Path::new(&folder), packets);
+    }
     let path = std::env::temp_dir().join(format!("farlun-packets-{}.pcap", std::process::id()));
     let mut found = Vec::new();
     for (name, keep, lost_one_in, part) in SHAPES {
@@ -48,7 +54,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn write(path: &std::path::Path, keep: usize, lost_one_in: u64, packets: u64) -> std::io::Result<()> {
+/// Writes the captures to `folder` and prints their paths and packets.
+fn keep(folder: &Path, packets: u64) -> Result<(), Box<dyn std::error::Error>> {
+    let mut captures = Vec::new();
+    for (name, keep, lost_one_in, part) in SHAPES {
+        let path = folder.join(name).with_extension("pcap");
+        let written = write(&path, keep, lost_one_in, packets / part)?;
+        captures.push(serde_json::json!({"name": name, "path": path, "packets": written}));
+    }
+    println!("{}", serde_json::json!({"captures": captures}));
+    Ok(())
+}
+
+/// Writes a capture; its packets, which are at least as many as asked for.
+fn write(path: &Path, keep: usize, lost_one_in: u64, packets: u64) -> std::io::Result<u64> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     out.write_all(&FILE_HEADER)?;
     let mut connections: Vec<Reads> = (0..4).map(|port| Reads::new(40_000 + port, lost_one_in)).collect();
@@ -62,7 +81,8 @@ fn write(path: &std::path::Path, keep: usize, lost_one_in: u64, packets: u64) ->
             })?;
         }
     }
-    out.flush()
+    out.flush()?;
+    Ok(written)
 }
 
 /// The most memory this process had, from its status; 0 where the system does not say.

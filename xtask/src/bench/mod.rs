@@ -1,18 +1,21 @@
-//! `cargo xtask bench`: farlun beside what others wrote and beside its own raw stream, in interleaved rounds.
+//! `cargo xtask bench`: farlun beside what others wrote, beside its own raw stream and beside another build of itself.
 //!
-//! One round is every side in turn, the order changing from round to round, so that a machine that drifts drifts for
-//! all. A figure is the median over the rounds of the ratio within a round; its bound is part of the row. Not a
-//! test: it wants a quiet machine and some minutes. Rows are printed as Markdown, for docs/benchmarks.md.
+//! Sides run in interleaved rounds (`rounds`). Beside others a figure is the median of the ratios within a round, and its
+//! bound is part of the row; beside another build the interval of that median decides (`against`). Not a test: it wants a
+//! quiet machine and some minutes. Rows are printed as Markdown, for docs/benchmarks.md.
 
+mod against;
 mod analysis;
 mod analyze;
+mod args;
 mod capture;
 mod example;
 mod flood;
 mod gaps;
 mod memory;
 mod page;
-mod spread;
+mod program;
+mod rounds;
 mod stream;
 mod tgt;
 mod trace;
@@ -20,112 +23,101 @@ mod untraced;
 
 use anyhow::{Result, bail};
 
+use self::program::Build;
+use self::rounds::{Plan, Series};
 use crate::packages;
 use crate::step::{self, Outcome};
-use spread::Spread;
 
+pub(crate) use args::Request;
 pub(crate) use capture::generate;
 
-/// How long to measure.
+/// Duration of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Length {
     /// Figures to quote.
     Full,
-    /// Enough to see whether the comparison runs.
+    /// Enough to see that the comparison runs.
     Quick,
 }
 
-/// Its name, the programs that it measures beside, and what it does.
-type Section = (&'static str, &'static [&'static str], fn(Length) -> Result<bool>);
+impl Length {
+    /// A full comparison's rounds and their seconds, or a short round.
+    fn plan(self, rounds: usize, seconds: u32) -> Plan {
+        if self == Length::Full { Plan { rounds, seconds } } else { Plan { rounds: 1, seconds: 2 } }
+    }
+}
 
-/// What can be asked for by name.
+/// A comparison that has a name on the command line.
+struct Section {
+    name: &'static str,
+    /// Programs that farlun is measured beside.
+    programs: &'static [&'static str],
+    beside: fn(Length) -> Result<bool>,
+    against: Option<BesideBuild>,
+}
+
+/// Its comparison of two builds.
+struct BesideBuild {
+    programs: &'static [&'static str],
+    measure: fn(&[Build; 2], Plan) -> Result<Vec<Series>>,
+}
+
+impl Section {
+    const fn new(
+        name: &'static str,
+        programs: &'static [&'static str],
+        beside: fn(Length) -> Result<bool>,
+    ) -> Section {
+        Section { name, programs, beside, against: None }
+    }
+
+    const fn against(
+        self,
+        programs: &'static [&'static str],
+        measure: fn(&[Build; 2], Plan) -> Result<Vec<Series>>,
+    ) -> Section {
+        Section { against: Some(BesideBuild { programs, measure }), ..self }
+    }
+}
+
 const SECTIONS: &[Section] = &[
-    ("stream", &["iperf3"], stream::run),
-    ("tgt", &["iscsi-perf", "tgtd", "tgtadm"], tgt::run),
-    ("memory", &[], memory::run),
-    ("analysis", &[], analysis::run),
-    ("analyze", &[], analyze::run),
-    ("flood", &[], flood::run),
-    ("trace", &[], trace::run),
-    ("untraced", &[], untraced::run),
-    ("capture", &["iperf3", "tcpdump"], capture::run),
-    ("gaps", &[], gaps::run),
-    ("page", &[], page::run),
+    Section::new("stream", &["iperf3"], stream::run).against(&[], stream::against),
+    Section::new("tgt", &["iscsi-perf", "tgtd", "tgtadm"], tgt::run).against(&["iscsi-perf"], tgt::against),
+    Section::new("memory", &[], memory::run).against(&[], memory::against),
+    Section::new("analysis", &[], analysis::run),
+    Section::new("analyze", &[], analyze::run).against(&[], analyze::against),
+    Section::new("flood", &[], flood::run).against(&[], flood::against),
+    Section::new("trace", &[], trace::run).against(&[], trace::against),
+    Section::new("untraced", &[], untraced::run),
+    Section::new("capture", &["iperf3", "tcpdump"], capture::run),
+    Section::new("gaps", &[], gaps::run),
+    Section::new("page", &[], page::run),
 ];
 
-/// Runs the sections of these names, or every section; true if every bound holds.
-pub(crate) fn run(length: Length, names: &[&str]) -> Result<bool> {
-    let is_known = |name: &str| SECTIONS.iter().any(|(known, ..)| *known == name);
-    if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
-        let known: Vec<&str> = SECTIONS.iter().map(|(name, ..)| *name).collect();
-        bail!("there is no section `{unknown}`; there are {}", known.join(", "));
+/// Runs what was asked for; true if every bound holds.
+pub(crate) fn run(request: &Request) -> Result<bool> {
+    if let Some(asked) = &request.against {
+        return against::run(asked, request.length, &request.sections);
     }
-    let asked: Vec<&Section> =
-        SECTIONS.iter().filter(|(name, ..)| names.is_empty() || names.contains(name)).collect();
-    let missing = || asked.iter().flat_map(|(_, programs, _)| *programs).find(|program| !step::have(program));
+    ensure_programs(request.sections.iter().map(|section| section.programs))?;
+    let mut good = true;
+    for section in &request.sections {
+        good &= (section.beside)(request.length)?;
+    }
+    Ok(good)
+}
+
+/// Installs missing programs where it can; an error if one is missing still.
+fn ensure_programs(programs: impl Iterator<Item = &'static [&'static str]>) -> Result<()> {
+    let programs: Vec<&str> = programs.flatten().copied().collect();
+    let missing = || programs.iter().find(|program| !step::have(program));
     if missing().is_some() {
         if let Outcome::Skipped(reason) = packages::ensure(packages::BENCH)? {
             println!("{reason}");
         }
         if let Some(program) = missing() {
-            bail!("{program} is not installed, and farlun is measured beside it");
+            bail!("{program} is not installed, and the comparison needs it");
         }
     }
-    let mut good = true;
-    for (.., section) in asked {
-        good &= section(length)?;
-    }
-    Ok(good)
-}
-
-/// Prints a section's heading and the head of its table.
-fn head(title: &str, sides: [&str; 2]) {
-    println!(
-        "\n== {title}\n\n| figure | {} | {} | ratio | bound |\n|---|---|---|---|---|",
-        sides[0], sides[1]
-    );
-}
-
-/// The bound of a ratio.
-#[derive(Clone, Copy)]
-enum Bound {
-    AtLeast(f64),
-    AtMost(f64),
-    /// Shown for comparison only.
-    None,
-}
-
-/// Prints a row: both sides' figures (medians and ranges), their ratio within each round, and whether its bound
-/// holds, which is returned.
-fn row(name: &str, rounds: &[[f64; 2]], digits: usize, bound: Bound) -> bool {
-    let ours = Spread::of(rounds.iter().map(|[ours, _]| *ours)).text(digits);
-    let theirs = Spread::of(rounds.iter().map(|[_, theirs]| *theirs)).text(digits);
-    let ratio = Spread::of(rounds.iter().map(|[ours, theirs]| ours / theirs));
-    let (holds, bound) = match bound {
-        Bound::AtLeast(least) => (ratio.median >= least, format!("≥ {least}")),
-        Bound::AtMost(most) => (ratio.median <= most, format!("≤ {most}")),
-        Bound::None => (true, "—".to_owned()),
-    };
-    let verdict = if holds { "" } else { " **missed**" };
-    println!("| {name} | {ours} | {theirs} | {} | {bound}{verdict} |", ratio.text(2));
-    holds
-}
-
-/// Calls both sides in turn, `rounds` times, the order changing: what each measured.
-fn interleave<T>(
-    rounds: usize,
-    mut ours: impl FnMut() -> Result<T>,
-    mut theirs: impl FnMut() -> Result<T>,
-) -> Result<Vec<[T; 2]>> {
-    let mut measured = Vec::new();
-    for round in 0..rounds {
-        measured.push(if round % 2 == 0 {
-            let ours = ours()?;
-            [ours, theirs()?]
-        } else {
-            let theirs = theirs()?;
-            [ours()?, theirs]
-        });
-    }
-    Ok(measured)
+    Ok(())
 }

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use super::Length;
 use super::example::Found;
-use super::spread::Spread;
+use super::rounds::Spread;
 use crate::step;
 
 const MOST_BYTES: f64 = 6e6;

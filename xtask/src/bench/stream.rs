@@ -1,100 +1,134 @@
-//! `farlun stream` beside iperf3, on the same emulated path.
+//! `farlun stream` over the emulated path: beside iperf3, or another build's stream on the same path.
+//!
+//! The path is the working tree's for both sides, so that only what runs on it differs.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::{Bound, Length, head, interleave, row};
+use super::Length;
+use super::program::{Build, Document, GRACE};
+use super::rounds::{Figure, Load, Plan, Series, Side, alternate, head, row};
 use crate::workspace;
 
 /// The share of iperf3's rate that `farlun stream` must reach.
-const STREAM_RATIO_MIN: f64 = 0.97;
-
+const RATIO_MIN: f64 = 0.97;
 /// The far end of the path, as `farlun wan` fixes it.
 const FAR: &str = "198.18.0.2";
+/// Propagation delay each way.
+const DELAYS: [&str; 3] = ["0ms", "8ms", "50ms"];
 
-struct Plan {
-    rounds: usize,
+/// A program that sends over the path.
+enum Sender<'a> {
+    Farlun(&'a Build),
+    Iperf3,
+}
+
+/// The path and the runs on it.
+struct Bench<'a> {
+    path: &'a Build,
+    scratch: PathBuf,
     seconds: u32,
-    /// Left out at the beginning, for both: the ramp is a figure of its own.
+    /// Not counted, for either side: slow start.
     ramp_seconds: u32,
-    delays: &'static [&'static str],
 }
 
 pub(super) fn run(length: Length) -> Result<bool> {
-    let plan = match length {
-        Length::Full => Plan { rounds: 5, seconds: 10, ramp_seconds: 5, delays: &["0ms", "8ms", "50ms"] },
-        Length::Quick => Plan { rounds: 1, seconds: 3, ramp_seconds: 2, delays: &["8ms"] },
+    let Plan { rounds, seconds } = length.plan(5, 10);
+    let build = Build::current();
+    let bench = &Bench::new(&build, seconds, if length == Length::Full { 5 } else { 2 })?;
+    let sides =
+        [Side::new("farlun", || Ok(Sender::Farlun(&build))), Side::new("iperf3", || Ok(Sender::Iperf3))];
+    let delays = if length == Length::Full { &DELAYS[..] } else { &DELAYS[1..2] };
+    let load = |delay: &'static str| {
+        let figure = rate(delay).bound(RATIO_MIN);
+        Load::new(vec![figure], move |sender| Ok(vec![bench.measure(delay, sender)?[0]]))
     };
-    let bench =
-        Bench { binary: e2e::farlun_path().to_owned(), scratch: workspace::target_dir()?.join("bench") };
-    std::fs::create_dir_all(&bench.scratch).context("cannot make a folder for results")?;
+    let loads: Vec<Load<'_, Sender<'_>>> = delays.iter().map(|delay| load(delay)).collect();
+    let series = alternate(rounds, &sides, &loads)?;
+    let title =
+        format!("farlun stream beside iperf3: 1 Gb/s, one stream, CUBIC, {rounds} rounds of {seconds} s");
+    head(&title, ["farlun", "iperf3"]);
+    Ok(series.iter().fold(true, |good, series| row(series) & good))
+}
 
-    head(
-        &format!(
-            "farlun stream beside iperf3: 1 Gb/s, one stream, CUBIC, {} rounds of {} s",
-            plan.rounds, plan.seconds
-        ),
-        ["farlun", "iperf3"],
-    );
-    let mut good = true;
-    for delay in plan.delays {
-        let ours = || Ok(bench.stream(delay, &plan)? / 1e6);
-        let theirs = || Ok(bench.iperf3(delay, &plan)? / 1e6);
-        let rounds = interleave(plan.rounds, ours, theirs)?;
-        good &= row(&format!("Mb/s, {delay} one way"), &rounds, 1, Bound::AtLeast(STREAM_RATIO_MIN));
+pub(super) fn against(builds: &[Build; 2], plan: Plan) -> Result<Vec<Series>> {
+    // With the slow start: the CPU time that is divided by the bytes is that of the whole run.
+    let bench = &Bench::new(&builds[0], plan.seconds, 0)?;
+    let sides = builds.each_ref().map(|build| Side::new(build.name(), move || Ok(Sender::Farlun(build))));
+    let loads = DELAYS.map(|delay| {
+        let cpu = Figure::cost(format!("CPU of both ends in ns per KiB, {delay} one way"), 1);
+        Load::new(vec![rate(delay), cpu], move |sender| bench.measure(delay, sender))
+    });
+    alternate(plan.rounds, &sides, &loads)
+}
+
+fn rate(delay: &str) -> Figure {
+    Figure::rate(format!("Mb/s, {delay} one way"), 1)
+}
+
+impl Bench<'_> {
+    fn new(path: &Build, seconds: u32, ramp_seconds: u32) -> Result<Bench<'_>> {
+        let scratch = workspace::target_dir()?.join("bench");
+        std::fs::create_dir_all(&scratch).context("cannot make a folder for results")?;
+        Ok(Bench { path, scratch, seconds, ramp_seconds })
     }
-    Ok(good)
-}
 
-struct Bench {
-    binary: PathBuf,
-    scratch: PathBuf,
-}
+    /// Mb/s, and with farlun CPU time of both ends in ns per KiB counted, which means something without a ramp only.
+    fn measure(&self, delay: &str, sender: &Sender<'_>) -> Result<Vec<f64>> {
+        match sender {
+            Sender::Farlun(build) => self.stream(delay, build),
+            Sender::Iperf3 => Ok(vec![self.iperf3(delay)?]),
+        }
+    }
 
-impl Bench {
-    fn stream(&self, delay: &str, plan: &Plan) -> Result<f64> {
-        let farlun = quoted(&self.binary)?;
+    fn stream(&self, delay: &str, build: &Build) -> Result<Vec<f64>> {
+        let farlun = quoted(build.path())?;
         let far = format!("{farlun} stream serve --json --listen {FAR}:5201 --cc cubic");
         let near = format!(
             "exec {farlun} stream {FAR}:5201 --json --cc cubic --time {}s --warmup {}s",
-            plan.seconds + plan.ramp_seconds,
-            plan.ramp_seconds
+            self.seconds + self.ramp_seconds,
+            self.ramp_seconds
         );
         let document = self.over_path(delay, &far, &near)?;
-        let bytes_per_s = document["near"]["output"]["bytes_per_s"].as_f64();
-        Ok(bytes_per_s.with_context(|| format!("`farlun stream` printed no bytes_per_s: {document}"))? * 8.0)
+        let near = |name: &str| document.number(&format!("/near/output/{name}"));
+        let cpu_ns = near("cpu/near_ns")? + near("cpu/far_ns")?;
+        Ok(vec![near("bytes_per_s")? * 8.0 / 1e6, cpu_ns / near("bytes")? * 1024.0])
     }
 
-    fn iperf3(&self, delay: &str, plan: &Plan) -> Result<f64> {
+    fn iperf3(&self, delay: &str) -> Result<f64> {
         let result = self.scratch.join("iperf3.json");
         let near = format!(
             "exec iperf3 -c {FAR} -C cubic -J -t {} -O {} > {}",
-            plan.seconds,
-            plan.ramp_seconds,
+            self.seconds,
+            self.ramp_seconds,
             quoted(&result)?
         );
         self.over_path(delay, "iperf3 -s -1", &near)?;
         let text = std::fs::read_to_string(&result).context("iperf3 wrote no result")?;
         let document: Value = serde_json::from_str(&text).context("iperf3's result is no JSON")?;
         let rate = document["end"]["sum_received"]["bits_per_second"].as_f64();
-        rate.with_context(|| format!("iperf3 measured nothing: {}", document["error"]))
+        Ok(rate.with_context(|| format!("iperf3 measured nothing: {}", document["error"]))? / 1e6)
     }
 
-    /// Runs `near` against `far` over the path and hands back the path's document; a run that is invalid is repeated.
-    fn over_path(&self, delay: &str, far: &str, near: &str) -> Result<Value> {
+    /// Runs `near` against `far` over the path and returns the path's document; repeats a run that is invalid.
+    fn over_path(&self, delay: &str, far: &str, near: &str) -> Result<Document> {
         const TRIES: usize = 3;
+        let args =
+            ["wan", "--json", "--delay", delay, "--rate", "1gbit", "--far", far, "--", "sh", "-c", near];
+        let limit = Duration::from_secs((self.seconds + self.ramp_seconds).into()) + GRACE;
         for _ in 0..TRIES {
-            let document = wan(&self.binary, delay, far, near)?;
-            if document["near"]["exit_code"] != 0 {
-                bail!("`{near}` failed on the path: {document}");
+            let document = Document::of_any_code(&mut self.path.command(args), limit)?;
+            let value = document.value();
+            if value["near"]["exit_code"] != 0 {
+                bail!("`{near}` failed on the path: {value}");
             }
-            if document["validity"]["ok"] == true {
+            if value["validity"]["ok"] == true {
                 return Ok(document);
             }
-            println!("run again, the path was not valid: {}", document["validity"]["reasons"]);
+            println!("run again, the path was not valid: {}", value["validity"]["reasons"]);
         }
         bail!("the path was not valid {TRIES} times in a row: use a quieter machine")
     }
@@ -104,19 +138,4 @@ impl Bench {
 fn quoted(path: &Path) -> Result<String> {
     let text = path.to_str().with_context(|| format!("{} is no text", path.display()))?;
     Ok(format!("'{}'", text.replace('\'', r"'\''")))
-}
-
-fn wan(binary: &Path, delay: &str, far: &str, near: &str) -> Result<Value> {
-    let mut command = Command::new(binary);
-    command
-        .args(["wan", "--json", "--delay", delay, "--rate", "1gbit", "--far", far, "--", "sh", "-c", near]);
-    let output = command.output().with_context(|| format!("cannot start {}", binary.display()))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text).with_context(|| {
-        format!(
-            "`farlun wan` ended with {}: {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr).trim()
-        )
-    })
 }

@@ -1,138 +1,165 @@
-//! farlun's target beside tgt's, with a client of neither's (`iscsi-perf`) and with ours.
+//! farlun's target beside tgt's or another build's, with a client of neither (`iscsi-perf`) and with farlun's initiator.
 //!
-//! Both serve a LUN of the same size that lies in memory and was written completely: tgt a file on a memory file
-//! system, which is the fastest it has. Loopback, one session, the same two cores for the client and the target.
+//! Both sides serve a LUN of the same size that lies in memory and is written as a whole: tgt a file on a memory file
+//! system, its fastest store. Loopback, one session, the same processors for client and target.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use e2e::ours::Target;
 use e2e::tgtd::Tgtd;
-use e2e::{farlun, run as run_process};
 
-use super::{Bound, Length, head, interleave, row};
+use super::Length;
+use super::program::{Build, GRACE, cpu_ns, finish};
+use super::rounds::{Figure, Load, Plan, Sense, Series, Side, alternate, head, row};
 
 /// Both LUNs.
 const LUN_BYTES: u64 = 1 << 30;
 const LUN: &str = "memory:1GiB";
-/// Where files lie in memory.
+/// A memory file system.
 const MEMORY_FOLDER: &str = "/dev/shm";
-/// Ticks per second in /proc/PID/stat.
-const TICKS_PER_S: f64 = 100.0;
 
 const IOPS_32_MIN: f64 = 1.3;
 const LATENCY_MAX: f64 = 0.85;
 const CPU_MAX: f64 = 0.4;
 const OURS_128_MIN: f64 = 3.0;
 
-/// What one run of a client gave.
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    iops: f64,
-    /// CPU time of the target's process per request.
-    target_us: f64,
-    /// How busy the client kept one core.
-    client_share: f64,
-}
+/// Name of the figure that is also held beside tgt's best.
+const OURS_128: &str = "farlun bench: IOPS, depth 128";
 
-/// One of the two targets.
-struct Side {
+/// A target that is loaded, and the build whose initiator loads it.
+struct Server {
+    client: Build,
     url: String,
     pid: u32,
+    _process: Process,
+}
+
+enum Process {
+    Farlun { _target: Target },
+    Tgt { _tgtd: Tgtd, _disk: Disk },
 }
 
 pub(super) fn run(length: Length) -> Result<bool> {
-    let (rounds, seconds) = if length == Length::Full { (7, 5) } else { (1, 2) };
-    let disk = Disk::create()?;
-    let farlun_target = Target::serve(&[LUN]);
-    let tgtd = Tgtd::serve(&disk.0);
-    let ours = Side { url: farlun_target.url(0), pid: farlun_target.service.id() };
-    let theirs = Side { url: tgtd.url(1), pid: tgtd.id() };
-    for side in [&ours, &theirs] {
-        fill(&side.url);
-    }
-
-    head(
-        &format!(
-            "farlun's target beside tgt's: iscsi-perf, 4 KiB random reads, {rounds} rounds of {seconds} s"
-        ),
-        ["farlun", "tgt"],
-    );
-    let mut good = true;
-    let mut tgt_best = vec![0.0_f64; rounds];
-    for depth in [1, 32, 128] {
-        let one = |side: &Side| iscsi_perf(side, depth, seconds);
-        let runs = interleave(rounds, || one(&ours), || one(&theirs))?;
-        let of = |figure: fn(&Run) -> f64| -> Vec<[f64; 2]> {
-            runs.iter().map(|pair| [figure(&pair[0]), figure(&pair[1])]).collect()
-        };
-        note_best(&mut tgt_best, runs.iter().map(|[_, theirs]| theirs.iops));
-        let iops = of(|run| run.iops);
-        let bound = if depth == 32 { Bound::AtLeast(IOPS_32_MIN) } else { Bound::None };
-        good &= row(&format!("IOPS, depth {depth}"), &iops, 0, bound);
-        if depth == 1 {
-            good &=
-                row("mean latency in µs, depth 1", &of(|run| 1e6 / run.iops), 1, Bound::AtMost(LATENCY_MAX));
-        }
-        let bound = if depth == 32 { Bound::AtMost(CPU_MAX) } else { Bound::None };
-        let name = format!("target's CPU in µs per request, depth {depth}");
-        good &= row(&name, &of(|run| run.target_us), 2, bound);
-        row(&format!("client's CPU in cores, depth {depth}"), &of(|run| run.client_share), 2, Bound::None);
-    }
-
-    head(
-        &format!("farlun bench at both, 4 KiB random reads, {rounds} rounds of {seconds} s"),
-        ["farlun", "tgt"],
-    );
-    for depth in [32, 128] {
-        let one = |side: &Side| farlun_bench(&side.url, depth, seconds);
-        let runs = interleave(rounds, || one(&ours), || one(&theirs))?;
-        note_best(&mut tgt_best, runs.iter().map(|[_, theirs]| *theirs));
-        row(&format!("IOPS, depth {depth}"), &runs, 0, Bound::None);
-        if depth == 128 {
-            let beside_best: Vec<[f64; 2]> =
-                runs.iter().zip(&tgt_best).map(|([ours, _], best)| [*ours, *best]).collect();
-            let name = "IOPS, depth 128, beside tgt's best with any client and depth";
-            good &= row(name, &beside_best, 0, Bound::AtLeast(OURS_128_MIN));
-        }
-    }
+    let Plan { rounds, seconds } = length.plan(7, 5);
+    let build = Build::current();
+    let sides = [Side::new("farlun", || Server::farlun(&build)), Side::new("tgt", || Server::tgt(&build))];
+    let series = alternate(rounds, &sides, &loads(seconds))?;
+    let title = format!("farlun's target beside tgt's: 4 KiB random reads, {rounds} rounds of {seconds} s");
+    head(&title, ["farlun", "tgt"]);
+    let mut good = series.iter().fold(true, |good, series| row(series) & good);
+    good &= row(&beside_best(&series)?);
     Ok(good)
 }
 
-fn note_best(best: &mut [f64], figures: impl Iterator<Item = f64>) {
-    for (best, figure) in best.iter_mut().zip(figures) {
-        *best = best.max(figure);
+pub(super) fn against(builds: &[Build; 2], plan: Plan) -> Result<Vec<Series>> {
+    let sides = builds.each_ref().map(|build| Side::new(build.name(), || Server::farlun(build)));
+    alternate(plan.rounds, &sides, &loads(plan.seconds))
+}
+
+/// Loads of `seconds` and their figures.
+fn loads<'a>(seconds: u32) -> Vec<Load<'a, Server>> {
+    let foreign = [1, 32, 128].map(|depth| {
+        let name = |what: &str| format!("iscsi-perf: {what}, depth {depth}");
+        let bound = |bound: f64| (depth == 32).then_some(bound);
+        let mut figures = vec![
+            Figure::rate(name("IOPS"), 0).bound(bound(IOPS_32_MIN)),
+            Figure::cost(name("target's CPU in µs per request"), 2).bound(bound(CPU_MAX)),
+            Figure::neutral(name("client's CPU in cores"), 2),
+        ];
+        if depth == 1 {
+            figures.push(Figure::cost(name("mean latency in µs"), 1).bound(LATENCY_MAX));
+        }
+        Load::new(figures, move |server: &Server| server.iscsi_perf(depth, seconds))
+    });
+    let ours = [1, 32, 128].map(|depth| {
+        let name = |what: &str| format!("farlun bench: {what}, depth {depth}");
+        let figures = vec![
+            Figure::rate(name("IOPS"), 0),
+            Figure::cost(name("median latency in µs"), 1),
+            Figure::cost(name("p99 latency in µs"), 1),
+            Figure::cost(name("initiator's CPU in µs per request"), 2),
+            Figure::cost(name("target's CPU in µs per request"), 2),
+        ];
+        Load::new(figures, move |server: &Server| server.farlun_bench(depth, seconds))
+    });
+    foreign.into_iter().chain(ours).collect()
+}
+
+/// IOPS at depth 128 with farlun's initiator beside tgt's best of each round, whatever the client and the depth.
+fn beside_best(series: &[Series]) -> Result<Series> {
+    let ours = series.iter().find(|series| series.figure.name() == OURS_128);
+    let ours = ours.context("no IOPS at depth 128")?;
+    // IOPS are the only rates here.
+    let rates = || series.iter().filter(|series| series.figure.sense() == Sense::Rate);
+    let best = |round: usize| rates().map(|series| series.rounds[round][1]).fold(0.0, f64::max);
+    let rounds = ours.rounds.iter().enumerate().map(|(round, [ours, _])| [*ours, best(round)]);
+    let name = format!("{OURS_128}, beside tgt's best with any client and depth");
+    Ok(Series { figure: Figure::rate(name, 0).bound(OURS_128_MIN), rounds: rounds.collect() })
+}
+
+impl Server {
+    fn farlun(build: &Build) -> Result<Server> {
+        let target = build.target(&[LUN])?;
+        let (url, pid) = (target.url(0), target.service.id());
+        Server::filled(build, url, pid, Process::Farlun { _target: target })
     }
-}
 
-/// Writes the whole LUN, several times over: memory that was never written is not really there.
-fn fill(url: &str) {
-    let mut command =
-        farlun(["bench", url, "--op", "write", "--block", "1MiB", "--depth", "8", "--time", "4s"]);
-    run_process(&mut command, Duration::from_secs(60)).expect_code(0);
-}
+    fn tgt(client: &Build) -> Result<Server> {
+        let disk = Disk::create()?;
+        let tgtd = Tgtd::serve(&disk.0);
+        let (url, pid) = (tgtd.url(1), tgtd.id());
+        Server::filled(client, url, pid, Process::Tgt { _tgtd: tgtd, _disk: disk })
+    }
 
-fn iscsi_perf(side: &Side, depth: u32, seconds: u32) -> Result<Run> {
-    // `times` says last what the shell's children used.
-    let script = format!("iscsi-perf -r -b 8 -m {depth} -t {seconds} '{}' && times", side.url);
-    let before = cpu_ticks(side.pid)?;
-    let limit = Duration::from_secs(u64::from(seconds) + 30);
-    let said = run_process(Command::new("sh").args(["-c", &script]), limit).expect_code(0).stdout;
-    let ticks = cpu_ticks(side.pid)? - before;
-    let average = said.rsplit("iops average ").next().and_then(|rest| rest.split(' ').next());
-    let iops: f64 = average
-        .and_then(|figure| figure.parse().ok())
-        .with_context(|| format!("iscsi-perf printed no average: {said}"))?;
-    let client_s = said.lines().next_back().and_then(children_seconds);
-    let client_s = client_s.with_context(|| format!("the shell printed no times: {said}"))?;
-    let ios = iops * f64::from(seconds);
-    Ok(Run {
-        iops,
-        target_us: ticks as f64 / TICKS_PER_S * 1e6 / ios,
-        client_share: client_s / f64::from(seconds),
-    })
+    fn filled(client: &Build, url: String, pid: u32, process: Process) -> Result<Server> {
+        client.fill(&url, LUN_BYTES)?;
+        Ok(Server { client: client.clone(), url, pid, _process: process })
+    }
+
+    /// IOPS, CPU per request of the target, cores that the client keeps busy, and at depth 1 the mean latency.
+    fn iscsi_perf(&self, depth: u32, seconds: u32) -> Result<Vec<f64>> {
+        // `times` prints the time of the shell's children in its last line.
+        let script = format!("iscsi-perf -r -b 8 -m {depth} -t {seconds} '{}' && times", self.url);
+        let before = cpu_ns(self.pid)?;
+        let limit = Duration::from_secs(seconds.into()) + GRACE;
+        let finished = finish(Command::new("sh").args(["-c", &script]), limit)?;
+        let target_ns = cpu_ns(self.pid)? - before;
+        ensure!(finished.code == 0, "`{script}` ended with {}: {}", finished.code, finished.stderr.trim());
+        let said = finished.stdout;
+        let average = said.rsplit("iops average ").next().and_then(|rest| rest.split(' ').next());
+        let iops: f64 = average
+            .and_then(|figure| figure.parse().ok())
+            .with_context(|| format!("iscsi-perf printed no average: {said}"))?;
+        let client_s = said.lines().next_back().and_then(children_seconds);
+        let client_s = client_s.with_context(|| format!("the shell printed no times: {said}"))?;
+        let seconds = f64::from(seconds);
+        let target_us = target_ns as f64 / 1e3 / (iops * seconds);
+        let mut figures = vec![iops, target_us, client_s / seconds];
+        if depth == 1 {
+            figures.push(1e6 / iops);
+        }
+        Ok(figures)
+    }
+
+    /// IOPS, median and p99 latency, CPU per request of the initiator and the target.
+    fn farlun_bench(&self, depth: u32, seconds: u32) -> Result<Vec<f64>> {
+        let (depth, time) = (depth.to_string(), format!("{seconds}s"));
+        let args = ["bench", &self.url, "--json", "--random", "--block", "4KiB", "--depth", &depth];
+        let before = cpu_ns(self.pid)?;
+        let document = self.client.document(&[&args[..], &["--time", &time]].concat(), seconds)?;
+        let target_ns = cpu_ns(self.pid)? - before;
+        Ok(vec![
+            document.number("/iops")?,
+            document.number("/latency_ns/p50")? / 1e3,
+            document.number("/latency_ns/p99")? / 1e3,
+            document.number("/cpu/near_ns_per_io")? / 1e3,
+            target_ns as f64 / 1e3 / document.number("/ios")?,
+        ])
+    }
 }
 
 /// The sum of a line such as `0m0.110000s 0m0.830000s`.
@@ -145,32 +172,13 @@ fn children_seconds(line: &str) -> Option<f64> {
         .sum()
 }
 
-fn farlun_bench(url: &str, depth: u32, seconds: u32) -> Result<f64> {
-    let (depth, time) = (depth.to_string(), format!("{seconds}s"));
-    let args = ["bench", url, "--json", "--random", "--block", "4KiB", "--depth", &depth, "--time", &time];
-    let limit = Duration::from_secs(u64::from(seconds) + 30);
-    let document = run_process(&mut farlun(args), limit).expect_code(0).json();
-    document["iops"].as_f64().with_context(|| format!("`farlun bench` printed no iops: {document}"))
-}
-
-/// CPU time that a process has used, all its threads together (proc(5), fields utime and stime).
-fn cpu_ticks(pid: u32) -> Result<u64> {
-    let path = format!("/proc/{pid}/stat");
-    let stat = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    // The name, second, stands in parentheses and may contain anything.
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-    let field = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
-    field(11).zip(field(12)).map(|(user, system)| user + system).with_context(|| format!("{path}: {stat}"))
-}
-
 /// A file in memory, removed at the end.
 struct Disk(PathBuf);
 
 impl Disk {
     fn create() -> Result<Disk> {
         let path = PathBuf::from(format!("{MEMORY_FOLDER}/farlun-bench-{}", std::process::id()));
-        let file =
-            std::fs::File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        let file = fs::File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
         file.set_len(LUN_BYTES)?;
         Ok(Disk(path))
     }
@@ -178,7 +186,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let _ = fs::remove_file(&self.0);
     }
 }
 
@@ -193,8 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn this_process_uses_cpu_time() {
-        assert!(cpu_ticks(std::process::id()).is_ok());
-        assert!(cpu_ticks(u32::MAX).is_err());
+    fn the_best_of_tgt_is_of_each_round_and_of_rates_alone() -> Result<()> {
+        let series = |figure: Figure, rounds: &[[f64; 2]]| Series { figure, rounds: rounds.to_vec() };
+        let best = beside_best(&[
+            series(Figure::rate("iscsi-perf: IOPS, depth 32", 0), &[[9.0, 3.0], [9.0, 8.0]]),
+            series(Figure::cost("latency", 0), &[[9.0, 99.0], [9.0, 99.0]]),
+            series(Figure::rate(OURS_128, 0), &[[20.0, 5.0], [21.0, 7.0]]),
+        ])?;
+        assert_eq!(best.rounds, [[20.0, 5.0], [21.0, 8.0]]);
+        Ok(())
     }
 }

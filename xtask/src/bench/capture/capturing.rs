@@ -7,9 +7,10 @@ use e2e::process::until;
 use e2e::{Service, farlun_path};
 use serde_json::Value;
 
+use super::number_before;
 use super::rooms::{DEVICE, Rooms};
 use super::send::Sent;
-use super::{cpu_ns, number_before};
+use crate::bench::program::cpu_ns;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Neither has anything more to do with what was sent, but the last block.

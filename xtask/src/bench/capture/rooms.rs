@@ -51,17 +51,18 @@ impl Rooms {
     }
 
     /// Sends datagrams, at a rate or as fast as it goes.
-    pub(super) fn send(&self, per_s: Option<u64>, seconds: u64) -> Result<Sent> {
+    pub(super) fn send(&self, per_s: Option<u64>, seconds: u32) -> Result<Sent> {
         let program = std::env::current_exe().context("find this program")?;
         let mut command = self.here(program.to_str().context("the path of this program is no text")?);
         let rate = per_s.unwrap_or(0).to_string();
         command.args(["bench-send", &rate, &seconds.to_string(), &format!("{NOBODY}:9")]);
-        let said = run_process(&mut command, PATIENCE + Duration::from_secs(seconds)).expect_code(0).stdout;
+        let said =
+            run_process(&mut command, PATIENCE + Duration::from_secs(seconds.into())).expect_code(0).stdout;
         Sent::parse(&said)
     }
 
     /// Mb/s of a TCP stream that is held at 2 Gb/s, and how busy the processors were.
-    pub(super) fn iperf3(&self, seconds: u64) -> Result<[f64; 2]> {
+    pub(super) fn iperf3(&self, seconds: u32) -> Result<[f64; 2]> {
         let _server = Service::start(within(&self.there, "iperf3").args(["-s", "-1"]));
         until("iperf3 listens", PATIENCE, || {
             let mut command = within(&self.there, "cat");
@@ -71,7 +72,7 @@ impl Rooms {
         let before = busy()?;
         let mut command = self.here("iperf3");
         command.args(["-c", "10.78.0.2", "-J", "-b", "2G", "-t", &seconds.to_string()]);
-        let limit = PATIENCE + Duration::from_secs(seconds);
+        let limit = PATIENCE + Duration::from_secs(seconds.into());
         let document: Value = run_process(&mut command, limit).expect_code(0).json();
         let after = busy()?;
         let rate = document["end"]["sum_received"]["bits_per_second"].as_f64();

@@ -1,15 +1,15 @@
 //! Figures of several runs as one line: median and range.
 
 /// Median and range of some figures.
-pub(super) struct Spread {
-    pub(super) min: f64,
-    pub(super) median: f64,
-    pub(super) max: f64,
+pub(in crate::bench) struct Spread {
+    pub(in crate::bench) min: f64,
+    pub(in crate::bench) median: f64,
+    pub(in crate::bench) max: f64,
 }
 
 impl Spread {
     /// Of at least one figure.
-    pub(super) fn of(figures: impl Iterator<Item = f64>) -> Spread {
+    pub(in crate::bench) fn of(figures: impl Iterator<Item = f64>) -> Spread {
         let mut sorted: Vec<f64> = figures.collect();
         sorted.sort_by(f64::total_cmp);
         let last = sorted.len() - 1;
@@ -17,7 +17,7 @@ impl Spread {
         Spread { min: sorted[0], median, max: sorted[last] }
     }
 
-    pub(super) fn text(&self, digits: usize) -> String {
+    pub(in crate::bench) fn text(&self, digits: usize) -> String {
         format!("{:.digits$} ({:.digits$}..{:.digits$})", self.median, self.min, self.max)
     }
 }
