@@ -59,7 +59,7 @@ struct Flood {
 }
 
 pub(super) fn run(length: Length) -> Result<bool> {
-    let Plan { rounds, seconds } = length.plan(7, 4);
+    let Plan { rounds, seconds } = length.plan(15, 2);
     let bench = Bench::start(&Build::current(), 2, has_priorities())?;
     let mut good = true;
     for store in &STORES {
@@ -68,17 +68,19 @@ pub(super) fn run(length: Length) -> Result<bool> {
                 "p99 in µs of 4 KiB reads at depth 1 beside a flood, {} LUNs, {rounds} rounds of {seconds} s",
                 store.name
             ),
-            ["beside", "alone"],
+            ["first", "second"],
         );
         for flood in &FLOODS {
             // Alone, beside a flood of the same target, beside a flood of another.
             let measured: Vec<[f64; 3]> = interleave(rounds, |place| {
                 bench.p99_us(store, place.checked_sub(1).map(|target| (flood, target)), seconds)
             })?;
-            let ratio = |place: usize| measured.iter().map(|p99_us| [p99_us[place], p99_us[0]]).collect();
-            let figure = |place: &str| Figure::cost(format!("{}: {place}", flood.name), 0);
-            good &= row(&Series { figure: figure("same target").bound(SAME_MAX), rounds: ratio(1) });
-            row(&Series { figure: figure("another target"), rounds: ratio(2) });
+            let pair = |[a, b]: [usize; 2]| measured.iter().map(|p99_us| [p99_us[a], p99_us[b]]).collect();
+            let figure = |places: &str| Figure::cost(format!("{}: {places}", flood.name), 0);
+            good &=
+                row(&Series { figure: figure("same target, alone").bound(SAME_MAX), rounds: pair([1, 0]) });
+            good &= row(&Series { figure: figure("same target, another target"), rounds: pair([1, 2]) });
+            row(&Series { figure: figure("another target, alone"), rounds: pair([2, 0]) });
         }
     }
     Ok(good)
@@ -96,9 +98,10 @@ pub(super) fn against(builds: &[Build; 2], plan: Plan) -> Result<Vec<Series>> {
             Ok(vec![bench.p99_us(store, None, plan.seconds)?])
         }));
         for flood in &FLOODS {
-            loads.push(Load::new(vec![Figure::cost(name(flood.name), 0)], move |bench: &Bench| {
-                Ok(vec![bench.p99_us(store, Some((flood, 0)), plan.seconds)?])
-            }));
+            loads.push(Load::new(
+                vec![Figure::cost(name(&format!("beside {}", flood.name)), 0)],
+                move |bench: &Bench| Ok(vec![bench.p99_us(store, Some((flood, 0)), plan.seconds)?]),
+            ));
         }
     }
     alternate(plan.rounds, &sides, &loads)

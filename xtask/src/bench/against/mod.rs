@@ -11,6 +11,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
+use self::revision::Folder;
 use super::args::Against;
 use super::program::Build;
 use super::rounds::{Interval, Plan, Sense, Series, rank};
@@ -29,15 +30,15 @@ const QUICK: Plan = Plan { rounds: 2, seconds: 1 };
 pub(super) fn run(asked: &Against, length: Length, sections: &[&Section]) -> Result<bool> {
     let measured = || sections.iter().filter_map(|section| Some((section.name, section.against.as_ref()?)));
     ensure_programs(measured().map(|(_, against)| against.programs))?;
-    let (builds, _copies) = builds(&asked.revision)?;
+    let pair = Pair::build(&asked.revision)?;
     let plan = match length {
         Length::Full => Plan { rounds: asked.rounds, seconds: SECONDS },
         Length::Quick => QUICK,
     };
     let mut good = true;
     for (name, against) in measured() {
-        match (against.measure)(&builds, plan) {
-            Ok(series) => good &= print(name, &builds, plan, length, &series)?,
+        match (against.measure)(&pair.builds, plan) {
+            Ok(series) => good &= print(name, &pair.builds, plan, length, &series)?,
             Err(error) => {
                 println!("\n{name}: not compared: {error:#}");
                 good = false;
@@ -50,22 +51,32 @@ pub(super) fn run(asked: &Against, length: Length, sections: &[&Section]) -> Res
     Ok(good)
 }
 
-/// Both builds, the working tree's first, and the folder that keeps their copies.
-fn builds(revision: &str) -> Result<([Build; 2], TempDir)> {
-    // The revision first: a name that is none should not cost a build.
-    let folder = revision::Folder::open(workspace::root(), workspace::target_dir()?.join("against"))?;
-    let old = folder.build(revision)?;
-    let new = workspace::release_binary()?;
-    // Copies, because another build would replace the original in the middle; their paths are equally long, because the
-    // length of a command line shifts the stack and with it the time of some loops.
-    let copies = tempfile::Builder::new().prefix("run-").tempdir_in(folder.path())?;
-    let copy = |place: &str, name: String, binary: &Path| -> Result<Build> {
-        let path = copies.path().join(place);
-        fs::copy(binary, &path).with_context(|| format!("cannot copy {}", binary.display()))?;
-        Ok(Build::at(name, path))
-    };
-    let builds = [copy("farlun-a", "this tree".to_owned(), &new)?, copy("farlun-b", old.name, &old.binary)?];
-    Ok((builds, copies))
+/// Both builds, the working tree's first, for as long as this is alive.
+struct Pair {
+    builds: [Build; 2],
+    _copies: TempDir,
+    /// Locked until everything is measured.
+    _folder: Folder<'static>,
+}
+
+impl Pair {
+    fn build(revision: &str) -> Result<Pair> {
+        let folder = Folder::open(workspace::root(), workspace::target_dir()?.join("against"))?;
+        // The revision first: a name that is none should not cost a build.
+        let old = folder.build(revision)?;
+        let new = workspace::release_binary()?;
+        // Copies, because another build would replace the original in the middle; their paths are equally long, because
+        // the length of a command line shifts the stack and with it the time of some loops.
+        let copies = tempfile::Builder::new().prefix("run-").tempdir_in(folder.path())?;
+        let copy = |place: &str, name: String, binary: &Path| -> Result<Build> {
+            let path = copies.path().join(place);
+            fs::copy(binary, &path).with_context(|| format!("cannot copy {}", binary.display()))?;
+            Ok(Build::at(name, path))
+        };
+        let builds =
+            [copy("farlun-a", "this tree".to_owned(), &new)?, copy("farlun-b", old.name, &old.binary)?];
+        Ok(Pair { builds, _copies: copies, _folder: folder })
+    }
 }
 
 /// Prints the table of a section; true if no figure is worse.
