@@ -1,7 +1,9 @@
 //! Command line of `cargo xtask bench`.
 
+use super::length::Length;
 use super::rounds::VALUES_MAX;
-use super::{Length, SECTIONS, Section};
+use super::section::Section;
+use super::sections::SECTIONS;
 
 /// Fewest rounds against another build, and their number unless told otherwise.
 pub(super) const ROUNDS_MIN: usize = 15;

@@ -13,9 +13,10 @@ use tempfile::TempDir;
 
 use self::revision::Folder;
 use super::args::Against;
+use super::length::Length;
 use super::program::Build;
 use super::rounds::{Interval, Plan, Sense, Series, rank};
-use super::{Length, Section, ensure_programs};
+use super::section::{Section, ensure_programs};
 use crate::workspace;
 
 /// Worsening that a figure may have.

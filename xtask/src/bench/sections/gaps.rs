@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result};
 
-use super::Length;
 use super::example::Found;
+use crate::bench::length::Length;
 
 /// The test has the first of them.
 const FIRST_SEED: &str = "1001";

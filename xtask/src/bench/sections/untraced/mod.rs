@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use e2e::ours::Target;
 use e2e::run as run_process;
 
-use super::Length;
+use crate::bench::length::Length;
 use crate::packages;
 use crate::step::{self, Outcome};
 use crate::workspace::{self, cargo};
@@ -153,7 +153,7 @@ fn recording(program: &Path, counts: &Path, requests: u64) -> Result<u64> {
     if sum == 0 {
         bail!(
             "none of {} instructions is of a line that records: has the program line tables, and are the names in \
-             xtask/src/bench/untraced/lines.rs those of the code?",
+             xtask/src/bench/sections/untraced/lines.rs those of the code?",
             counted.len()
         );
     }

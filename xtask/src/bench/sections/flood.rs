@@ -15,9 +15,9 @@ use anyhow::{Context, Result, ensure};
 use e2e::Service;
 use e2e::ours::Target;
 
-use super::Length;
-use super::program::{Build, Document, GRACE, start_target};
-use super::rounds::{Figure, Load, Plan, Series, Side, alternate, head, interleave, row};
+use crate::bench::length::Length;
+use crate::bench::program::{Build, Document, GRACE, start_target};
+use crate::bench::rounds::{Figure, Load, Plan, Series, Side, alternate, head, interleave, row};
 use crate::workspace;
 
 /// Most of the victim's 99th percentile beside a flood of the same target to that alone.

@@ -11,9 +11,9 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
-use super::Length;
-use super::program::{Build, Document, next_line, start_target};
-use super::rounds::{Figure, Load, Plan, Series, Side, Spread, alternate, head, interleave, row};
+use crate::bench::length::Length;
+use crate::bench::program::{Build, Document, next_line, start_target};
+use crate::bench::rounds::{Figure, Load, Plan, Series, Side, Spread, alternate, head, interleave, row};
 
 /// A set of recording flags.
 struct Mode {

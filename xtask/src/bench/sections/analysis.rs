@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use super::Length;
 use super::example::Found;
+use crate::bench::length::Length;
 
 const MOST_SECONDS: f64 = 10.0;
 const MOST_BYTES: f64 = 1e9;

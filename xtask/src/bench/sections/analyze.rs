@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::Length;
 use super::example::Found;
-use super::program::{Build, Document};
-use super::rounds::{Figure, Load, Plan, Series, Side, alternate};
+use crate::bench::length::Length;
+use crate::bench::program::{Build, Document};
+use crate::bench::rounds::{Figure, Load, Plan, Series, Side, alternate};
 use crate::{step, workspace};
 
 const LEAST_PER_SECOND: f64 = 1e6;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::Length;
-use super::program::{Build, Document, GRACE};
-use super::rounds::{Figure, Load, Plan, Series, Side, alternate, head, row};
+use crate::bench::length::Length;
+use crate::bench::program::{Build, Document, GRACE};
+use crate::bench::rounds::{Figure, Load, Plan, Series, Side, alternate, head, row};
 use crate::workspace;
 
 /// The share of iperf3's rate that `farlun stream` must reach.

@@ -12,8 +12,8 @@ use anyhow::{Context, Result};
 
 use self::capturing::{Capturing, Seen, Tool};
 use self::rooms::Rooms;
-use super::Length;
-use super::rounds::{Figure, Plan, Series, head, interleave, row};
+use crate::bench::length::Length;
+use crate::bench::rounds::{Figure, Plan, Series, head, interleave, row};
 
 pub(crate) use send::run as generate;
 

@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 use e2e::Service;
 use e2e::ours::Target;
 
-use super::Length;
-use super::program::{Build, Document, next_line};
-use super::rounds::{Figure, Load, Plan, Series, Side, alternate, head, row};
+use crate::bench::length::Length;
+use crate::bench::program::{Build, Document, next_line};
+use crate::bench::rounds::{Figure, Load, Plan, Series, Side, alternate, head, row};
 
 const SIZE: &str = "1GiB";
 const SIZE_BYTES: u64 = 1 << 30;

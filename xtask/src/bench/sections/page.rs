@@ -10,9 +10,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::Length;
 use super::example::Found;
-use super::rounds::Spread;
+use crate::bench::length::Length;
+use crate::bench::rounds::Spread;
 use crate::step;
 
 const MOST_BYTES: f64 = 6e6;

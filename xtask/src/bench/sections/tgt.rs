@@ -12,9 +12,9 @@ use anyhow::{Context, Result, ensure};
 use e2e::ours::Target;
 use e2e::tgtd::Tgtd;
 
-use super::Length;
-use super::program::{Build, GRACE, cpu_ns, finish};
-use super::rounds::{Figure, Load, Plan, Sense, Series, Side, alternate, head, row};
+use crate::bench::length::Length;
+use crate::bench::program::{Build, GRACE, cpu_ns, finish};
+use crate::bench::rounds::{Figure, Load, Plan, Sense, Series, Side, alternate, head, row};
 
 /// Both LUNs.
 const LUN_BYTES: u64 = 1 << 30;
