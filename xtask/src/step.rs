@@ -1,4 +1,4 @@
-//! Named steps with sections and timings; a run stops at the first step that fails.
+//! Named steps with sections and timings.
 
 use std::fmt;
 use std::process::{Command, Stdio};
@@ -33,7 +33,7 @@ enum State {
 }
 
 impl Steps {
-    /// Runs one step under its heading. An error ends the run: the caller passes it on.
+    /// Runs one step under its heading; its error goes to the caller.
     pub(crate) fn run(&mut self, name: &'static str, work: impl FnOnce() -> Result<Outcome>) -> Result<()> {
         println!("\n== {name}");
         let began = Instant::now();
@@ -52,12 +52,12 @@ impl Steps {
         outcome
     }
 
-    /// How many steps passed.
+    /// Number of steps that passed.
     pub(crate) fn passed(&self) -> u64 {
         self.done.iter().filter(|step| matches!(step.state, State::Passed)).count() as u64
     }
 
-    /// How many steps failed: one at most, since a run stops there.
+    /// Number of steps that failed.
     pub(crate) fn failed(&self) -> u64 {
         self.done.iter().filter(|step| matches!(step.state, State::Failed)).count() as u64
     }

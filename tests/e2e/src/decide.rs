@@ -29,27 +29,42 @@ macro_rules! or_undecided {
 /// Implements [`decide!`](crate::decide!). `place` is the path of something inside the test.
 #[track_caller]
 pub fn check(place: &str, holds: bool, validity: &Result<(), String>, message: impl FnOnce() -> String) {
-    let test = crate::skip::test_name(place);
+    match line(crate::skip::test_name(place), holds, validity, message) {
+        Ok(line) => println!("{line}"),
+        Err(message) => panic!("{message}"),
+    }
+}
+
+/// The line that is counted; the message if the check fails.
+fn line(
+    test: &str,
+    holds: bool,
+    validity: &Result<(), String>,
+    message: impl FnOnce() -> String,
+) -> Result<String, String> {
     match validity {
-        _ if holds => println!("decided: {test}"),
-        Ok(()) => panic!("{}", message()),
+        _ if holds => Ok(format!("decided: {test}")),
+        Ok(()) => Err(message()),
         Err(reason) => {
             // A whole document may stand in the message: the first words tell the checks of a test apart.
             let message: String = message().chars().take(200).collect();
-            println!("undecided: {test}: {} ({})", reason.replace('\n', " "), message.replace('\n', " "));
+            Ok(format!("undecided: {test}: {reason} ({message})").replace('\n', " "))
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::line;
+
     #[test]
     fn a_valid_run_decides_and_an_invalid_one_only_what_holds() {
-        crate::decide!(true, Ok(()), "not shown");
-        crate::decide!(true, Err("late".to_owned()), "not shown");
-        crate::decide!(false, Err("late".to_owned()), "{} of 4", 3);
-        let failed = std::panic::catch_unwind(|| crate::decide!(false, Ok(()), "{} of 4", 3));
-        let words = failed.expect_err("a check that does not hold in a valid run fails");
-        assert_eq!(words.downcast_ref::<String>().map(String::as_str), Some("3 of 4"));
+        let line = |holds, validity: Result<(), &str>| {
+            line("t", holds, &validity.map_err(str::to_owned), || "3 of\n4".to_owned())
+        };
+        assert_eq!(line(true, Ok(())), Ok("decided: t".to_owned()));
+        assert_eq!(line(true, Err("late")), Ok("decided: t".to_owned()));
+        assert_eq!(line(false, Err("late")), Ok("undecided: t: late (3 of 4)".to_owned()));
+        assert_eq!(line(false, Ok(())), Err("3 of\n4".to_owned()));
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,9 +41,11 @@ pub(super) struct Side<'a> {
     pub(super) environment: &'a [(&'a str, &'a Path)],
 }
 
-/// Builds the tests that `arguments` (of `cargo test`) select.
+/// Builds the tests of the workspace that `arguments` (of `cargo test`) select. With the whole workspace selected, features of
+/// dependencies are the same in every call, and no crate is compiled twice.
 pub(super) fn build(arguments: &[&str]) -> Result<Vec<Binary>> {
-    let mut command = cargo(&["test", "--no-run", "--message-format", "json-render-diagnostics"]);
+    let mut command =
+        cargo(&["test", "--no-run", "--message-format", "json-render-diagnostics", "--workspace"]);
     let mut child = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let mut said = String::new();
     child.stdout.take().context("cargo has no standard output")?.read_to_string(&mut said)?;
@@ -68,6 +70,11 @@ impl Binary {
         let is_beside_code = message["target"]["kind"][0] != "test";
         let name = if is_beside_code { package.to_owned() } else { format!("{package}/{target}") };
         Some(Binary { name, path, folder })
+    }
+
+    /// It lies in `tests/`, and not beside the code.
+    pub(super) fn is_integration(&self) -> bool {
+        self.name.contains('/')
     }
 
     fn start(&self, side: Side<'_>) -> Result<Child> {
@@ -145,17 +152,13 @@ fn run_one(binary: &Binary, side: Side<'_>, shared: &Mutex<&mut Tally>) -> Resul
     }
     let status = child.wait()?;
     if !is_over {
-        bail!("ended after {done} of {all} tests without a result: {}", ending(status));
+        bail!("ended after {done} of {all} tests without a result: {}", status);
     }
     if all > 0 {
         let verdict = if failed == 0 { "ok" } else { "FAILED" };
         println!("{:>8.1} s  {}: {all} tests {verdict}", began.elapsed().as_secs_f64(), binary.name);
     }
     Ok(())
-}
-
-fn ending(status: ExitStatus) -> String {
-    status.to_string()
 }
 
 #[cfg(test)]

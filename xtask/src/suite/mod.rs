@@ -25,6 +25,8 @@ use tally::{Note, Tally};
 
 /// The crate of the end-to-end tests.
 const E2E: &str = "e2e";
+/// Tests against peers on loopback.
+const LOOPBACK: &str = "e2e/loopback";
 /// Tests over emulated paths that carry data or count packets: several paths at a time.
 const PATH: &str = "e2e/path";
 /// Tests over emulated paths that measure time or rates: one path at a time.
@@ -49,6 +51,8 @@ struct Suite {
     binary: Option<PathBuf>,
     /// Test binaries of the end-to-end tests, once they were built.
     ends: Vec<Binary>,
+    /// The first step of tests that failed. Others run all the same: what they find is worth the time.
+    failure: Option<anyhow::Error>,
 }
 
 /// Runs the selected parts; false if a step failed. The totals are the last lines.
@@ -61,6 +65,7 @@ pub(crate) fn run(selection: Selection) -> Result<bool> {
         probe: Probe::default(),
         binary: None,
         ends: Vec::new(),
+        failure: None,
     };
     let outcome = suite.all();
     suite.print_totals(&outcome);
@@ -82,7 +87,10 @@ impl Suite {
                 Part::Package => self.steps.run("farlun on musl", statics::musl)?,
             }
         }
-        self.undecided()
+        match self.failure.take() {
+            Some(error) => Err(error),
+            None => self.undecided(),
+        }
     }
 
     fn unit(&mut self) -> Result<()> {
@@ -90,12 +98,17 @@ impl Suite {
         steps.run("a reader of Parquet", || packages::ensure_parquet_reader(python))?;
         let mut built = Vec::new();
         steps.run("unit tests: build", || {
-            built = binaries::build(&["--workspace", "--exclude", E2E, "--lib", "--bins", "--tests"])?;
+            built = binaries::build(&["--lib", "--bins"])?;
+            let integration = binaries::build(&["--exclude", E2E, "--tests"])?;
+            built.extend(integration.into_iter().filter(|test| test.is_integration()));
             Ok(Outcome::Passed)
         })?;
         let side =
             Side { binaries: processors(), tests: processors(), environment: &[("PYTHONPATH", python)] };
-        steps.run("unit tests", || binaries::run(&built, side, tally).map(|()| Outcome::Passed))
+        let outcome =
+            steps.run("unit tests", || binaries::run(&built, side, tally).map(|()| Outcome::Passed));
+        keep(&mut self.failure, outcome);
+        Ok(())
     }
 
     /// Builds the end-to-end tests and the release binary that they run.
@@ -115,36 +128,41 @@ impl Suite {
             Ok(Outcome::Passed)
         })?;
         steps.run("end-to-end tests: build", || {
-            *ends = binaries::build(&["--package", E2E, "--lib", "--tests"])?;
+            let targets = [LOOPBACK, PATH, MEASURED].map(|name| name.trim_start_matches("e2e/"));
+            *ends = binaries::build(&targets.map(|target| ["--test", target]).concat())?;
             Ok(Outcome::Passed)
         })?;
         binary.clone().context("the release build named no binary")
     }
 
-    /// Runs the end-to-end tests that `is_meant` names.
-    fn ends(&mut self, step: &'static str, tests: usize, is_meant: impl Fn(&str) -> bool) -> Result<()> {
+    /// Runs the end-to-end tests of one binary.
+    fn ends(&mut self, step: &'static str, tests: usize, name: &str) -> Result<()> {
         let binary = self.build_ends()?;
         let Suite { steps, tally, ends, selection, .. } = self;
-        let meant: Vec<Binary> = ends.iter().filter(|end| is_meant(&end.name)).cloned().collect();
+        let meant: Vec<Binary> = ends.iter().filter(|end| end.name == name).cloned().collect();
         let mut environment: Vec<(&str, &Path)> = vec![("FARLUN_BIN", &binary)];
         if selection.is_long {
             environment.push(("FARLUN_LONG", Path::new("1")));
         }
         let side = Side { binaries: 1, tests, environment: &environment };
-        steps.run(step, || binaries::run(&meant, side, tally).map(|()| Outcome::Passed))
+        keep(
+            &mut self.failure,
+            steps.run(step, || binaries::run(&meant, side, tally).map(|()| Outcome::Passed)),
+        );
+        Ok(())
     }
 
     fn loopback(&mut self) -> Result<()> {
         // Most of these wait for a peer, a timeout or a process to end.
-        self.ends("loopback tests", 3 * processors(), |name| name != PATH && name != MEASURED)
+        self.ends("loopback tests", 3 * processors(), LOOPBACK)
     }
 
     fn path(&mut self) -> Result<()> {
         self.build_ends()?;
         self.probe.read();
-        self.ends("path tests", 2 * processors(), |name| name == PATH)?;
+        self.ends("path tests", 2 * processors(), PATH)?;
         self.probe.read();
-        self.ends("measured path tests", 1, |name| name == MEASURED)?;
+        self.ends("measured path tests", 1, MEASURED)?;
         self.probe.read();
         let ran = self.tally.passed_in(PATH) + self.tally.passed_in(MEASURED);
         if ran == 0 && std::env::var_os("CI").is_some_and(|value| value == "true") {
@@ -200,6 +218,12 @@ impl Suite {
             self.steps.passed() as usize + tally.passed(),
             undecided.len()
         );
+    }
+}
+
+fn keep(first: &mut Option<anyhow::Error>, outcome: Result<()>) {
+    if let Err(error) = outcome {
+        first.get_or_insert(error);
     }
 }
 

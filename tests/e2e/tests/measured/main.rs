@@ -7,6 +7,7 @@ mod company;
 mod doctor;
 mod doctor_live;
 mod doctor_matrix;
+mod enter;
 mod foreign;
 mod foreign_layers;
 mod judged;
