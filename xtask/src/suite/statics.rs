@@ -51,7 +51,7 @@ fn wasm() -> Result<Outcome> {
         return Ok(missing);
     }
     let crates: Vec<&str> = tidy::PURE.iter().flat_map(|name| ["--package", name]).collect();
-    // Whether they build is the question: optimising them would take a minute.
+    // Optimising them would take a minute and show nothing more.
     let plain = ["--config", "profile.dev.opt-level=0", "--config", "profile.dev.debug=false"];
     step::shown(cargo(&["build", "--target", TARGET]).args(plain).args(&crates))?;
     let mut clippy = cargo(&["clippy", "--target", TARGET, "--lib"]);

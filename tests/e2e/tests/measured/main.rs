@@ -5,8 +5,6 @@ mod analyze_both_ends;
 mod analyze_verdict;
 mod company;
 mod doctor;
-mod doctor_live;
-mod doctor_matrix;
 mod enter;
 mod foreign;
 mod foreign_layers;

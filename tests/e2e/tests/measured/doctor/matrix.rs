@@ -1,5 +1,5 @@
 //! The doctor's proof by intervention, whole: its checks hold. It takes a quarter of an hour, so only a long run has it; a
-//! case of it is run and judged by `path/plans.rs`.
+//! case of it is run and judged by `path/lab/plans.rs`.
 
 use std::path::Path;
 use std::time::Duration;

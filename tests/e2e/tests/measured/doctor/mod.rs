@@ -1,0 +1,5 @@
+//! The doctor: of recorded runs, of live targets, and its proof by intervention.
+
+mod live;
+mod matrix;
+mod recorded;
