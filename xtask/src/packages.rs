@@ -10,8 +10,8 @@ use anyhow::Result;
 
 use crate::step::{self, Outcome};
 
-/// What `cargo xtask test` uses: iSCSI initiators, a target, file systems, a browser, what measures networks and reads
-/// captures, `ip`, `mount`, `unshare`, and what fetches [`PARQUET_READER`].
+/// Packages for `cargo xtask test`: iSCSI initiators, a target, file systems, a browser, tools that measure networks and
+/// read captures, `ip`, `mount`, `unshare`, and an installer of [`PARQUET_READER`].
 pub(crate) const TESTS: &[&str] = &[
     "libiscsi-bin",
     "qemu-utils",
@@ -33,10 +33,10 @@ pub(crate) const TESTS: &[&str] = &[
 /// Somebody else's reader of Parquet, for python3. Debian packages none.
 const PARQUET_READER: &str = "duckdb==2.0.0";
 
-/// What `cargo xtask bench` uses besides.
+/// Further packages for `cargo xtask bench`.
 pub(crate) const BENCH: &[&str] = &["iperf3", "iproute2", "libiscsi-bin", "tcpdump", "tgt"];
 
-/// What counts instructions for it.
+/// Counter of instructions for it.
 pub(crate) const CALLGRIND: &[&str] = &["binutils", "valgrind"];
 
 /// Installs those of `wanted` that are missing, or prints the line that does.

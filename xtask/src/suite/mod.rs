@@ -51,7 +51,7 @@ struct Suite {
     binary: Option<PathBuf>,
     /// Test binaries of the end-to-end tests, once they were built.
     ends: Vec<Binary>,
-    /// The first step of tests that failed. Others run all the same: what they find is worth the time.
+    /// The first step of tests that failed. Others run all the same: their findings are worth the time.
     failure: Option<anyhow::Error>,
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-/// A part of the tests. Each builds what it needs.
+/// A part of the tests. Each builds its own needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// Formatting, house rules, licences, clippy, pure crates on wasm32.
@@ -15,7 +15,7 @@ pub(crate) enum Part {
     Path,
     /// Linux's own initiator and target, in a virtual machine.
     Guest,
-    /// What is shipped: builds for other targets.
+    /// Packaging: builds for other targets.
     Package,
 }
 
