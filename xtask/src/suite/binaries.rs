@@ -152,7 +152,7 @@ fn run_one(binary: &Binary, side: Side<'_>, shared: &Mutex<&mut Tally>) -> Resul
     }
     let status = child.wait()?;
     if !is_over {
-        bail!("ended after {done} of {all} tests without a result: {}", status);
+        bail!("ended after {done} of {all} tests without a result: {status}");
     }
     if all > 0 {
         let verdict = if failed == 0 { "ok" } else { "FAILED" };

@@ -100,7 +100,7 @@ impl Suite {
         steps.run("unit tests: build", || {
             built = binaries::build(&["--lib", "--bins"])?;
             let integration = binaries::build(&["--exclude", E2E, "--tests"])?;
-            built.extend(integration.into_iter().filter(|test| test.is_integration()));
+            built.extend(integration.into_iter().filter(Binary::is_integration));
             Ok(Outcome::Passed)
         })?;
         let side =
