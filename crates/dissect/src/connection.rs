@@ -109,7 +109,7 @@ impl TappedConnection {
         let [first, second] = &mut self.directions;
         let (own, peer) = if direction == 0 { (first, second) } else { (second, first) };
         let sent = own.send(packet.t_ns, segment, peer, budget);
-        let acked = peer.acknowledge(packet.t_ns, segment, sent.window_moved, budget);
+        let acked = peer.acknowledge(packet.t_ns, segment, sent.window_moved, &own.handshake, budget);
         if let (Some(rtt_ns), Some(min_ns)) = (acked.rtt_ns, peer.rtt.min_ns()) {
             self.stalls[1 - direction].acknowledged(packet.t_ns, rtt_ns, min_ns, acked.freed_small);
         }
@@ -181,7 +181,8 @@ impl TappedConnection {
         let within_pdu = [0, 1].map(|direction| self.framers[direction].is_within_pdu());
         let rtt_ns = self.rtt_ns();
         let closed_until_ns = self.session.window.closed_until_ns(rtt_ns[1]);
-        if outstanding == 0 && within_pdu == [false; 2] {
+        let is_stalled = self.directions.iter().any(TcpDirection::is_stalled);
+        if outstanding == 0 && within_pdu == [false; 2] && !is_stalled {
             let ended_ns = commands.ended_ns;
             return Activity { closed_until_ns, ended_ns, rtt_ns, ..Activity::default() };
         }
@@ -190,6 +191,7 @@ impl TappedConnection {
             || within_pdu[1] && second.fills_window_of(first, now_ns);
         Activity {
             outstanding,
+            is_stalled,
             recovering: first.is_recovering() || second.is_recovering(),
             within_pdu: within_pdu != [false; 2],
             window_full,

@@ -36,4 +36,5 @@ pub use summary::direction::DirectionSummary;
 pub use summary::dissection::{CaptureTotals, Dissection};
 pub use summary::iscsi::{FramingSummary, IscsiSummary};
 pub use summary::merge::shared_connections;
+pub use tcp::black_hole::BlackHole;
 pub use tcp::kind::{SegmentKind, SegmentKindCounts};

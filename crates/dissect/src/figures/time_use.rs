@@ -40,6 +40,8 @@ pub(crate) struct Activity {
     pub(crate) outstanding: usize,
     /// TCP is in loss recovery.
     pub(crate) recovering: bool,
+    /// TCP retransmits a segment again and again without progress, which an answer may wait for that passed the tap.
+    pub(crate) is_stalled: bool,
     /// A direction has stopped within a PDU.
     pub(crate) within_pdu: bool,
     /// A direction that has stopped within a PDU fills the window of its receiver.
@@ -89,7 +91,9 @@ impl TimeAccount {
         let Some(last_ns) = self.last_ns else { return };
         let passed = t_ns.saturating_sub(last_ns);
         let activity = self.activity;
-        if activity.outstanding == 0 && !activity.within_pdu {
+        if activity.is_stalled {
+            self.recovery += passed;
+        } else if activity.outstanding == 0 && !activity.within_pdu {
             self.charge_idle(last_ns, t_ns);
         } else if activity.recovering {
             self.recovery += passed;
@@ -140,6 +144,11 @@ impl TimeAccount {
     /// Sets the state after a packet at `t_ns`. The account begins with the first command.
     pub(crate) fn set_activity(&mut self, t_ns: u64, activity: Activity) {
         self.activity = activity;
+        if activity.is_stalled {
+            // Waiting for an answer that did not arrive is no idle time.
+            let Pending { way, closed, idle } = std::mem::take(&mut self.pending);
+            self.recovery += way + closed + idle;
+        }
         if activity.outstanding > 0 {
             self.last_ns.get_or_insert(t_ns);
             let Pending { way, closed, idle } = std::mem::take(&mut self.pending);

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::connection::TappedConnection;
 use crate::figures::delivery::DeliverySummary;
 use crate::figures::distribution::Durations;
+use crate::tcp::black_hole::BlackHole;
 use crate::tcp::kind::SegmentKindCounts;
 use crate::tcp::span::SequenceSpan;
 
@@ -36,6 +37,8 @@ pub struct DirectionSummary {
     pub kinds: SegmentKindCounts,
     /// [`SegmentKindCounts::retransmissions`].
     pub retransmissions: u64,
+    /// Segments above a size that never arrive.
+    pub black_hole: Option<BlackHole>,
     /// Round trip from the tap to the receiver, by acknowledgement, delayed ones included.
     pub ack_rtt: Option<Durations>,
     /// Delivery rate.
@@ -88,6 +91,7 @@ impl DirectionSummary {
             gaps: stream.gaps,
             kinds: totals.kinds,
             retransmissions: totals.kinds.retransmissions(),
+            black_hole: own.black_hole(connection.last_ns),
             ack_rtt: own.rtt.durations(),
             delivered: own.delivery.summary(),
             flight_max_bytes: totals.flight_max,

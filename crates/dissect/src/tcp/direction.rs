@@ -8,12 +8,14 @@ use crate::figures::delivery::Delivery;
 use crate::figures::distribution::Distribution;
 use crate::figures::level::Level;
 use crate::serial;
+use crate::tcp::black_hole::{BlackHole, BlackHoleSearch};
 use crate::tcp::handshake::Handshake;
 use crate::tcp::kind::SegmentKind;
 use crate::tcp::receive_window::ReceiveWindow;
 use crate::tcp::scoreboard::Scoreboard;
 use crate::tcp::span::SequenceSpan;
 use crate::tcp::totals::SegmentTotals;
+use crate::tcp::unacked::Acknowledged;
 
 /// Time in ns within which a filled hole was reordering, not loss.
 const REORDER_NS: u64 = 3_000_000;
@@ -38,6 +40,7 @@ pub(crate) struct TcpDirection {
     pub(crate) rtt: Distribution,
     pub(crate) flight_level: Level,
     scoreboard: Scoreboard,
+    black_hole: BlackHoleSearch,
     /// Sequence number after the highest byte sent.
     next: Option<u64>,
     /// Cumulative acknowledgement.
@@ -106,7 +109,7 @@ impl TcpDirection {
                 self.scoreboard.holes.add(next, start, t_ns);
             }
             if end > next {
-                self.scoreboard.unacked.push(end, t_ns, budget);
+                self.scoreboard.unacked.push(end, segment.len as u32, t_ns, budget);
                 self.next = Some(end);
             }
         }
@@ -199,7 +202,11 @@ impl TcpDirection {
             let is_soon = t_ns.saturating_sub(since_ns) < REORDER_NS && !scoreboard.has_dup_acks();
             return if is_soon { SegmentKind::OutOfOrder } else { SegmentKind::Unseen };
         }
-        let since = scoreboard.unacked.retransmit(start, end, t_ns).map(|before| t_ns.saturating_sub(before));
+        let before = scoreboard.unacked.retransmit(start, end, t_ns);
+        if start == self.acked {
+            self.black_hole.retransmit(t_ns, start, segment.len as u64, before.unwrap_or(t_ns));
+        }
+        let since = before.map(|before| t_ns.saturating_sub(before));
         let sacked_above = scoreboard.sacked.highest().is_some_and(|highest| highest > end);
         if scoreboard.has_dup_acks() || sacked_above {
             return SegmentKind::Fast;
@@ -215,6 +222,7 @@ impl TcpDirection {
         t_ns: u64,
         segment: &Segment<'_>,
         window_moved: bool,
+        peer: &Handshake,
         budget: &MemoryBudget,
     ) -> Acknowledgement {
         if segment.flags & ACK == 0 {
@@ -222,6 +230,7 @@ impl TcpDirection {
         }
         // Without a segment of this direction there is nothing that could be acknowledged.
         let Some(next) = self.next else { return Acknowledgement::default() };
+        self.black_hole.hear();
         let ack = serial::near(next, segment.ack);
         let min_rtt_ns = self.rtt.min_ns().unwrap_or(0);
         for (start, end) in segment.options.sack.iter() {
@@ -246,7 +255,11 @@ impl TcpDirection {
             if self.flight() == 0 {
                 self.delivery.end(t_ns);
             }
-            let rtt_ns = self.scoreboard.unacked.acknowledge(ack, t_ns, budget);
+            let Acknowledged { rtt_ns, largest_bytes } =
+                self.scoreboard.unacked.acknowledge(ack, t_ns, budget);
+            // A super-packet arrives in packets of the MSS.
+            let mss = self.handshake.mss_with(peer).map_or(LARGE_MSS as u64, u64::from);
+            self.black_hole.progress(t_ns, ack, largest_bytes.min(mss));
             if let Some(rtt_ns) = rtt_ns {
                 self.rtt.add(rtt_ns);
             }
@@ -301,6 +314,16 @@ impl TcpDirection {
     /// True if a SYN with this sequence number repeats the one in the capture.
     pub(crate) fn repeats_syn(&self, seq: u32) -> bool {
         self.first_seq == Some(seq)
+    }
+
+    /// True while a segment is retransmitted again and again without progress.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.black_hole.is_stalled()
+    }
+
+    /// Path MTU black hole of this direction, once the capture has ended at `t_ns`.
+    pub(crate) fn black_hole(&self, t_ns: u64) -> Option<BlackHole> {
+        self.black_hole.finish(t_ns)
     }
 
     /// Ends the capture at `t_ns`.

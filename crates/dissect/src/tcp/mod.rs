@@ -1,5 +1,6 @@
 //! TCP as seen at one tap: the state of each direction, loss and retransmission, and the reassembled byte stream.
 
+pub(crate) mod black_hole;
 pub(crate) mod direction;
 mod handshake;
 pub(crate) mod holes;

@@ -45,7 +45,7 @@ impl Pair {
 
     fn acknowledge(&mut self, t_ns: u64, segment: &Segment<'_>) -> Acknowledgement {
         let SentSegment { window_moved, .. } = self.receiver.send(t_ns, segment, &self.sender, &self.budget);
-        self.sender.acknowledge(t_ns, segment, window_moved, &self.budget)
+        self.sender.acknowledge(t_ns, segment, window_moved, &self.receiver.handshake, &self.budget)
     }
 }
 
