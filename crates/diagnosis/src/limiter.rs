@@ -41,6 +41,8 @@ pub enum Limiter {
     WindowScale,
     /// The congestion window, cut by losses on the path.
     Loss,
+    /// Packets above the path's MTU, dropped without an ICMP message that the sender believes.
+    PathMtu,
     /// The congestion window, cut by the sending host: its device or queueing discipline had no room (CWR).
     DeviceQueue,
     /// The congestion window, full and not cut: still opening, or closed by a pause.
@@ -87,6 +89,7 @@ pub const LIMITERS: &[Limiter] = &[
     Limiter::TcpMemory,
     Limiter::WindowScale,
     Limiter::Loss,
+    Limiter::PathMtu,
     Limiter::DeviceQueue,
     Limiter::CongestionWindow,
     Limiter::Pacing,
@@ -301,6 +304,13 @@ impl Limiter {
                 LimiterLayer::Path,
                 &[Doctor, Analyze, Top],
                 "no losses: a longer queue on the path; BBR at the sender; more connections",
+            ),
+            Limiter::PathMtu => entry(
+                "path-mtu",
+                "large packets do not get through the path",
+                LimiterLayer::Path,
+                &[Analyze],
+                "one MTU at both ends that the path carries; MSS clamping at a router; net.ipv4.tcp_mtu_probing=1 at the sender",
             ),
             Limiter::DeviceQueue => entry(
                 "device-queue",

@@ -36,6 +36,7 @@ pub fn remedies(limiter: Limiter, facts: &Facts) -> Vec<Remedy> {
         Limiter::SendBuffer => transport::send_buffer(wanted),
         Limiter::ReceiveWindow => transport::receive_window(wanted),
         Limiter::Loss => transport::loss(),
+        Limiter::PathMtu => transport::path_mtu(),
         Limiter::DeviceQueue => transport::device_queue(),
         Limiter::CongestionWindow => transport::congestion_window(wanted),
         Limiter::Pacing => transport::pacing(),
@@ -66,7 +67,8 @@ mod tests {
     fn every_limiter_of_a_diagnosis_has_commands_unless_it_is_final() {
         for limiter in LIMITERS {
             let found = remedies(*limiter, &facts());
-            let is_diagnosed = limiter.seen_by().contains(&Instrument::Doctor);
+            let seen_by = limiter.seen_by();
+            let is_diagnosed = [Instrument::Doctor, Instrument::Analyze].iter().any(|one| seen_by.contains(one));
             assert_eq!(!found.is_empty(), is_diagnosed && !limiter.is_final(), "{limiter:?}");
             assert!(found.iter().all(|remedy| !remedy.commands.trim().is_empty()), "{limiter:?}");
             assert!(found.iter().all(|remedy| remedy.commands.lines().count() <= 8), "{limiter:?}");

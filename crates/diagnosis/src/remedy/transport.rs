@@ -72,6 +72,35 @@ pub(super) fn loss() -> Vec<Remedy> {
     ]
 }
 
+pub(super) fn path_mtu() -> Vec<Remedy> {
+    vec![
+        remedy(
+            "Linux",
+            "ping -M do -s 8972 PEER; ping -M do -s 1472 PEER        # MTU 9000 and 1500: which one gets through?\n\
+             ip link set dev DEV mtu 1500        # at both ends; new connections have a smaller MSS\n\
+             sysctl -w net.ipv4.tcp_mtu_probing=1        # at the sender, where the MTU has to stay: smaller segments after a stall",
+        ),
+        remedy(
+            "Linux router",
+            "# in front of the narrow part of the path: SYNs announce no more than it carries\n\
+             nft add rule inet filter forward tcp flags syn tcp option maxseg size set rt mtu\n\
+             # a filter that drops these messages keeps senders from learning the MTU\n\
+             nft insert rule inet filter forward icmp type destination-unreachable icmp code frag-needed accept\n\
+             nft insert rule inet filter forward icmpv6 type packet-too-big accept",
+        ),
+        remedy(
+            "Windows",
+            "ping -f -l 8972 PEER\n\
+             netsh interface ipv4 set subinterface \"NAME\" mtu=1500 store=persistent",
+        ),
+        remedy(
+            "ESXi",
+            "vmkping -d -s 8972 -I vmkN PEER\n\
+             esxcli network ip interface set -i vmkN -m 1500",
+        ),
+    ]
+}
+
 pub(super) fn device_queue() -> Vec<Remedy> {
     vec![
         remedy("farlun", "# leave --no-pacing out: a sender that is paced does not overflow its device"),

@@ -97,6 +97,7 @@ impl Caller {
             // Of the target, of the path, or without a setting.
             Limiter::Nagle
             | Limiter::SeparateStatus
+            | Limiter::PathMtu
             | Limiter::LinkRate
             | Limiter::SenderCpu
             | Limiter::ReceiverCpu

@@ -168,6 +168,7 @@ impl Setup {
             // A plan cannot name them: see `plan/case.rs`.
             Limiter::Connections
             | Limiter::SeparateStatus
+            | Limiter::PathMtu
             | Limiter::SenderCpu
             | Limiter::ReceiverCpu
             | Limiter::TargetQueue
@@ -257,8 +258,9 @@ impl Setup {
             Limiter::SenderCpu | Limiter::ReceiverCpu | Limiter::TargetQueue | Limiter::RoundTrip => {
                 return None;
             }
-            // Never in a diagnosis.
-            Limiter::Idle
+            // Never in a diagnosis of a run.
+            Limiter::PathMtu
+            | Limiter::Idle
             | Limiter::Receiving
             | Limiter::AppLimited
             | Limiter::TcpMemory
