@@ -310,7 +310,7 @@ mod tests {
                 "farlun wan --json --trace out/r1 --delay 50ms --rate 1gbit --queue 12500000B --mtu 1500 \
                  --validity latency --seed 5 --far 'farlun target --json --lun memory:1GiB --listen 198.18.0.2:3260 --insecure --iqn \
                  iqn.2026-11.io.farlun:lab --cc cubic --trace out/r1' -- farlun bench \
-                 iscsi://198.18.0.2:3260/iqn.2026-11.io.farlun:lab/0 --json --op write --block 1MiB --depth 1 \
+                 iscsi://198.18.0.2:3260/iqn.2026-11.io.farlun:lab/0 --json --op write --overwrite --block 1MiB --depth 1 \
                  --connections 1 --time 1.4s --warmup 200ms --warm-bulk 2.5s --seed 5 --cc cubic --trace out/r1",
             ),
         ] {
