@@ -39,7 +39,7 @@ pub use found_rate::FoundRate;
 pub use load::{Bench, Bursts, Command, Load, LoadKind, Pacing, Validity};
 pub use lun::Lun;
 pub use matrix::{Axis, Point, Region};
-pub use need::Need;
+pub use need::{LoadNeeds, Need};
 pub use path::{Back, Path, Queue};
 pub use recording::{Drawing, Table};
 pub use shell_line::ShellLine;
@@ -142,6 +142,18 @@ impl Plan {
         }
         self.alike(&mut cells);
         cells
+    }
+
+    /// The same plan without any rule of validity: its figures are not validated, and no check uses them.
+    #[must_use]
+    pub fn without_validity(mut self) -> Plan {
+        self.loads.iter_mut().for_each(|load| load.validity = Validity::Waived);
+        self
+    }
+
+    /// True if rules of validity were waived against the plan.
+    pub fn is_waived(&self) -> bool {
+        self.loads.iter().any(|load| load.validity == Validity::Waived)
     }
 
     /// How many places of the matrix a load has, and so cells.
