@@ -1,9 +1,27 @@
 //! Cumulative counters, read between their samples. Values between two samples are interpolated.
 
-use event::{Host, Op};
-use tables::{Ios, Sockets};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use event::{Direction, Fate, Host, Op, Packet};
+use tables::{Ios, Sockets, TableError};
 
 use crate::Span;
+
+/// Columns of the table `packets` that are needed here.
+const COLUMNS: [&str; 9] = [
+    "egress_t_ns",
+    "direction",
+    "fate",
+    "src_host",
+    "dst_host",
+    "src_port",
+    "dst_port",
+    "seq",
+    "payload_bytes",
+];
+/// Packets are counted together for so long.
+const STEP_NS: u64 = 1_000_000;
 
 /// The sum of one counter over all connections of one host.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +46,25 @@ impl Counter {
         }
         tracks.iter_mut().for_each(|track| track.sort_unstable());
         Counter { tracks }
+    }
+
+    /// Payload that the path handed over in one direction, each byte once, from the table `packets`.
+    pub(crate) fn handed_over(dir: &Path, direction: Direction) -> Result<Counter, TableError> {
+        let mut connections: BTreeMap<[u32; 4], HandedOver> = BTreeMap::new();
+        tables::read_pieces::<Packet>(dir, Some(&COLUMNS), |packets| {
+            for row in 0..packets.seq.len() {
+                let counts = packets.direction[row] == direction
+                    && packets.fate[row] == Fate::Delivered
+                    && packets.payload_bytes[row] > 0;
+                if counts {
+                    let ends = [packets.src_host[row], packets.dst_host[row]];
+                    let ports = [packets.src_port[row], packets.dst_port[row]];
+                    let connection = connections.entry([ends[0], ends[1], ports[0], ports[1]]).or_default();
+                    connection.add(packets.egress_t_ns[row], packets.seq[row], packets.payload_bytes[row]);
+                }
+            }
+        })?;
+        Ok(Counter { tracks: connections.into_values().map(|connection| connection.track).collect() })
     }
 
     /// Bytes of requests that ended well, from the table `io`.
@@ -66,6 +103,34 @@ impl Counter {
     }
 }
 
+/// The bytes of one connection as the path handed them over.
+#[derive(Debug, Default)]
+struct HandedOver {
+    /// Sequence number behind the last byte so far.
+    next: Option<u32>,
+    bytes: u64,
+    track: Vec<(u64, u64)>,
+}
+
+impl HandedOver {
+    /// A packet; a retransmission lies before the last byte and adds nothing. A hole counts with the packet behind it.
+    fn add(&mut self, t_ns: u64, seq: u32, payload_bytes: u32) {
+        let end = seq.wrapping_add(payload_bytes);
+        let new = self.next.map_or(payload_bytes as i32, |next| end.wrapping_sub(next) as i32);
+        if new > 0 {
+            self.next = Some(end);
+            self.bytes += u64::from(new.unsigned_abs());
+        }
+        let total = self.bytes;
+        match &mut self.track[..] {
+            // The first sample is the beginning, before anything had come.
+            [] => self.track.extend([(t_ns, 0), (t_ns, total)]),
+            [_, _, .., (last_ns, bytes)] if t_ns < *last_ns + STEP_NS => *bytes = total,
+            _ => self.track.push((t_ns, total)),
+        }
+    }
+}
+
 fn interpolate(track: &[(u64, u64)], t_ns: u64) -> f64 {
     let after = track.partition_point(|(t, _)| *t <= t_ns);
     match (after.checked_sub(1).map(|i| track[i]), track.get(after)) {
@@ -82,6 +147,22 @@ fn interpolate(track: &[(u64, u64)], t_ns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_byte_that_was_handed_over_counts_once() {
+        let mut connection = HandedOver::default();
+        // Sequence numbers wrap, one packet is sent again, and one comes out of order behind a later one.
+        let begin = u32::MAX - 999;
+        for (ms, offset, bytes) in
+            [(0, 0, 1000), (10, 1000, 1000), (20, 0, 1000), (30, 3000, 1000), (40, 2000, 1000)]
+        {
+            connection.add(ms * 1_000_000, begin.wrapping_add(offset), bytes);
+        }
+        let counter = Counter { tracks: vec![connection.track] };
+        assert_eq!(counter.at(0), 1000.0);
+        assert_eq!(counter.at(25_000_000), 3000.0, "half way to the packet that comes at 30 ms");
+        assert_eq!(counter.at(50_000_000), 4000.0);
+    }
 
     #[test]
     fn between_samples_it_is_interpolated_and_outside_it_stays() {

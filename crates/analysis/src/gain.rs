@@ -18,6 +18,8 @@ const PUBLISHED: [(&str, f64); 5] =
 pub struct Gain {
     /// The load.
     pub load: String,
+    /// No rule of validity was applied to its path.
+    pub unvalidated: bool,
     /// The place, without the policy.
     pub point: Point,
     /// The policy.
@@ -65,6 +67,7 @@ fn gain(cell: &CellResult, cells: &[CellResult]) -> Option<Gain> {
     let delay = point.get("delay").filter(|_| policy == STUDY && cell.op == "read");
     Some(Gain {
         load: cell.load.clone(),
+        unvalidated: cell.is_unvalidated(),
         policy: policy.clone(),
         bits_per_s,
         counted_bytes: window_s.map(|(_, length_s)| bits_per_s / 8.0 * length_s),

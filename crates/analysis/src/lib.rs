@@ -34,7 +34,7 @@ pub mod throughput;
 mod tour;
 pub mod turnaround;
 
-pub use gist::{Gist, Share};
+pub use gist::{Gist, Requests, Share};
 pub use metrics::{LINE, METRICS, Metric, Metrics, Spread};
 pub use tables::manifest;
 pub use tour::{CellResult, Point, Repeat, Tour, TourError};

@@ -15,6 +15,8 @@ pub struct Found {
     pub load: String,
     /// Where it lies in the plan's matrix.
     pub point: Point,
+    /// No rule of validity was applied to its path.
+    pub unvalidated: bool,
     /// What is known of it.
     pub facts: Facts,
     /// What limits it.
@@ -24,7 +26,12 @@ pub struct Found {
 impl Found {
     /// To be told with others.
     pub fn examined(&self) -> Examined<'_> {
-        Examined { load: &self.load, point: &self.point, diagnosis: &self.diagnosis }
+        Examined {
+            load: &self.load,
+            point: &self.point,
+            diagnosis: &self.diagnosis,
+            is_unvalidated: self.unvalidated,
+        }
     }
 }
 
@@ -43,7 +50,8 @@ pub fn of_run(dir: &RunDir) -> Result<Vec<Found>, TourError> {
         }
         let Some(facts) = survey(&cell.path, Question::of(&cell.cell))? else { continue };
         let diagnosis = judge(&facts);
-        found.push(Found { dir: entry.dir.clone(), load, point, facts, diagnosis });
+        let unvalidated = cell.cell.unvalidated;
+        found.push(Found { dir: entry.dir.clone(), load, point, unvalidated, facts, diagnosis });
     }
     Ok(found)
 }
@@ -57,6 +65,8 @@ pub struct Examined<'a> {
     pub point: &'a Point,
     /// What limits it.
     pub diagnosis: &'a Diagnosis,
+    /// No rule of validity was applied to its path.
+    pub is_unvalidated: bool,
 }
 
 /// One limiter of one load.
@@ -173,7 +183,8 @@ mod tests {
 
     impl Cell {
         fn examined(&self) -> Examined<'_> {
-            Examined { load: self.load, point: &self.point, diagnosis: &self.diagnosis }
+            let (point, diagnosis) = (&self.point, &self.diagnosis);
+            Examined { load: self.load, point, diagnosis, is_unvalidated: false }
         }
     }
 

@@ -4,6 +4,8 @@
 //! where its direction points. Where the receiver left no samples (a foreign target), requests that were
 //! acknowledged to the sender are counted instead, and [`Throughput::source`] says so.
 
+use std::path::Path;
+
 use event::{Direction, Host, Op};
 use serde::Serialize;
 use tables::CellDir;
@@ -26,6 +28,8 @@ pub enum Source {
     FarReceived,
     /// Requests acknowledged to the near host (table `io`).
     Acknowledged,
+    /// Payload that the path handed to the receiving host (table `packets`).
+    HandedOver,
 }
 
 /// Application bytes per second over a window.
@@ -51,6 +55,7 @@ impl Source {
             Source::NearReceived => "near host",
             Source::FarReceived => "far host",
             Source::Acknowledged => "near host, acknowledged",
+            Source::HandedOver => "the path's end",
         }
     }
 }
@@ -72,7 +77,10 @@ pub fn window(cell: &Cell, load: &Load) -> Span {
 pub fn of_cell(dir: &CellDir) -> Result<Option<f64>, TableError> {
     let (Ok(Some(load)), Ok(others)) = (dir.cell.load(), dir.cell.other_loads()) else { return Ok(None) };
     let all = initiators::gather(dir, load, &others)?;
-    let arrivals = Arrivals::of(&all.load, all.sockets.as_ref(), all.io.as_ref());
+    let mut arrivals = Arrivals::of(&all.load, all.sockets.as_ref(), all.io.as_ref());
+    if arrivals.is_none() && all.load.kind == "command" {
+        arrivals = Arrivals::handed_over(&dir.path, &all.load)?;
+    }
     let figure = arrivals.and_then(|arrivals| arrivals.over(window(&dir.cell, &all.load)));
     Ok(figure.map(|figure| figure.bits_per_s))
 }
@@ -102,6 +110,19 @@ impl Arrivals {
             counter.span().map(|_| Arrivals { counter, source: Source::Acknowledged })
         };
         from_sockets.or_else(from_io)
+    }
+
+    /// Payload that the path handed to the receiving host, for two ends that are not ours; `None` without packets.
+    ///
+    /// # Errors
+    /// If the table cannot be read.
+    pub fn handed_over(dir: &Path, load: &Load) -> Result<Option<Arrivals>, TableError> {
+        let direction = match load.op.as_str() {
+            "write" => Direction::NearToFar,
+            _ => Direction::FarToNear,
+        };
+        let counter = Counter::handed_over(dir, direction)?;
+        Ok(counter.span().map(|_| Arrivals { counter, source: Source::HandedOver }))
     }
 
     /// Throughput over a window; `None` if the samples do not cover it.

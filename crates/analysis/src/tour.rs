@@ -54,6 +54,8 @@ pub struct CellResult {
     pub op: String,
     /// Whether the load follows the path and so is about throughput, not about single requests.
     pub bulk: bool,
+    /// It stands beside the loads that follow the path, to be compared with them.
+    pub compared: bool,
     /// Block of a request.
     pub block_bytes: Option<u64>,
     /// Requests outstanding; `None` if they follow the path.
@@ -86,6 +88,8 @@ pub struct Repeat {
     pub valid: bool,
     /// Why not.
     pub reasons: Vec<String>,
+    /// No rule of validity was applied to its path.
+    pub unvalidated: bool,
     /// Its figures, also when it is not valid, by the names of [`crate::METRICS`].
     pub values: BTreeMap<&'static str, f64>,
     /// What each initiator got, bits per second over the window; with several.
@@ -132,10 +136,20 @@ pub enum TourError {
 }
 
 impl CellResult {
+    /// Its figures are of a path that no rule of validity was applied to.
+    pub fn is_unvalidated(&self) -> bool {
+        self.repeats.iter().any(|repeat| repeat.valid && repeat.unvalidated)
+    }
+
     /// What limits it, as its first valid repeat shows.
     pub fn examined(&self) -> Option<Examined<'_>> {
         let diagnosis = self.repeats.iter().find_map(|repeat| repeat.diagnosis.as_ref())?;
-        Some(Examined { load: &self.load, point: &self.point, diagnosis })
+        Some(Examined {
+            load: &self.load,
+            point: &self.point,
+            diagnosis,
+            is_unvalidated: self.is_unvalidated(),
+        })
     }
 }
 
@@ -215,6 +229,7 @@ fn add_repeat(
         command: cell.command.clone(),
         valid: cell.valid,
         reasons: cell.reasons.clone(),
+        unvalidated: cell.unvalidated,
         ..Repeat::default()
     };
     let (wan, load, others) = (cell.wan(), cell.load(), cell.other_loads());
@@ -242,11 +257,19 @@ fn add_repeat(
     if let Some(load) = load {
         result.op.clone_from(&load.op);
         let follows = load.kind != "command" && load.depth.is_none() && !load.random;
-        result.bulk = load.kind == "stream" || follows;
+        result.compared = cell.for_throughput;
+        result.bulk = load.kind == "stream" || follows || cell.for_throughput;
         (result.block_bytes, result.depth) = (load.block_bytes, load.depth);
         let all = initiators::gather(dir, load, &others.unwrap_or_default())?;
         let (path, emulator) = wan.map(|wan| (wan.path, wan.emulator)).unwrap_or_default();
-        measure(&mut repeat, cell, &all.load, &path, all.sockets.as_ref(), all.io.as_ref());
+        let arrivals = Arrivals::of(&all.load, all.sockets.as_ref(), all.io.as_ref());
+        let arrivals = match arrivals {
+            // Of two ends that are not ours the path alone knows the arrivals.
+            None if all.load.kind == "command" => Arrivals::handed_over(&dir.path, &all.load)?,
+            arrivals => arrivals,
+        };
+        let tables = (arrivals.as_ref(), all.sockets.as_ref(), all.io.as_ref());
+        measure(&mut repeat, cell, &all.load, &path, tables);
         path_values(&mut repeat.values, dir, whole(&all.load), emulator)?;
         let got = || all.throughputs.iter().copied();
         put(&mut repeat.values, "throughput_min", got().reduce(f64::min));
@@ -290,20 +313,19 @@ fn measure(
     cell: &Cell,
     load: &Load,
     path: &manifest::Path,
-    sockets: Option<&tables::Sockets>,
-    io: Option<&Ios>,
+    (arrivals, sockets, io): (Option<&Arrivals>, Option<&tables::Sockets>, Option<&Ios>),
 ) {
     let values = &mut repeat.values;
     let whole = whole(load);
     let window = throughput::window(cell, load);
     let goodput = line::goodput_bits_per_s(path);
     repeat.window_s = Some((Span { end_ns: window.start_ns, ..whole }.length_s(), window.length_s()));
-    if let Some(arrivals) = Arrivals::of(load, sockets, io) {
+    if let Some(arrivals) = arrivals {
         let figure = arrivals.over(window).map(|t| t.bits_per_s);
         put(values, "throughput", figure);
-        put(values, "variation", steadiness::variation(&arrivals, window));
+        put(values, "variation", steadiness::variation(arrivals, window));
         put(values, "share_of_line", figure.zip(goodput).map(|(t, g)| t / g));
-        put(values, "ramp", goodput.and_then(|g| ramp_s(&arrivals, whole, line::rtt(path), g)));
+        put(values, "ramp", goodput.and_then(|g| ramp_s(arrivals, whole, line::rtt(path), g)));
         let step_s = LEAST_STEP_S.max(line::rtt(path).as_secs_f64());
         repeat.rate = arrivals.series(whole.start_ns, whole.end_ns, step_s);
         repeat.source = Some(arrivals.source());

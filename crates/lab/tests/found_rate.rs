@@ -63,6 +63,8 @@ fn run(temp: &TempDir, resume: bool) -> Outcome {
         command_line: "farlun lab following".to_owned(),
         version: "0.1.0".to_owned(),
         commit: None,
+        machine: None,
+        left_out: Vec::new(),
     };
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pretend.sh");
     Lab::new(program).run(&order, &mut Silent).unwrap()

@@ -48,6 +48,8 @@ fn order(out: PathBuf) -> Order {
         command_line: "farlun lab pretend".to_owned(),
         version: "0.1.0".to_owned(),
         commit: None,
+        machine: None,
+        left_out: Vec::new(),
     }
 }
 
@@ -123,6 +125,76 @@ fn a_cell_that_stays_invalid_has_no_figures() {
     let (_temp, outcome) = run("document false 0");
     assert_eq!(outcome.invalid, ["read at delay 0", "read at delay 8ms"]);
     assert!(checks(&outcome).iter().all(|(_, value, ok)| value.is_none() && !ok));
+}
+
+/// The plan at so many places.
+fn far_plan() -> Plan {
+    let text = PLAN.replace(r#"["0", "8ms"]"#, r#"["0", "1ms", "2ms", "4ms", "8ms", "16ms"]"#);
+    Plan::parse(&text, Variant::Full).unwrap()
+}
+
+#[test]
+fn a_run_stops_after_a_few_cells_that_are_invalid_for_the_same_reason() {
+    let temp = place("document false 0");
+    let order = Order { plan: far_plan(), ..order(temp.path().join("run")) };
+    let outcome = lab().run(&order, &mut Silent).unwrap();
+    let stopped = outcome.stopped.as_deref().unwrap();
+    let found = "stopped after 4 attempts in a row at 4 cells that were not valid for the same reason: packets were late by";
+    assert!(stopped.starts_with(found) && stopped.contains("--validity off"), "{stopped}");
+    assert_eq!(
+        (outcome.invalid.len(), outcome.tour.run.cells.len()),
+        (4, 4),
+        "the reasons are in the report"
+    );
+    let attempts = fs::read_dir(temp.path()).unwrap().flatten();
+    let attempts = attempts.filter(|file| file.file_name().to_string_lossy().starts_with("attempts-"));
+    assert_eq!(attempts.count(), 4);
+    assert!(checks(&outcome).iter().all(|(_, value, ok)| value.is_none() && !ok));
+
+    // The machine got better: what is missing is run.
+    fs::write(temp.path().join("body"), "document true 0").unwrap();
+    let order = Order { plan: far_plan(), resume: true, ..order };
+    assert!(lab().run(&order, &mut Silent).unwrap().good());
+}
+
+#[test]
+fn a_run_goes_on_where_reasons_differ_or_others_are_valid() {
+    let body = "case $delay in 0|2ms|8ms) document true 0;; *) document false 0; exit 4;; esac";
+    let temp = place(body);
+    let order = Order { plan: far_plan(), ..order(temp.path().join("run")) };
+    let outcome = lab().run(&order, &mut Silent).unwrap();
+    assert_eq!((outcome.stopped, outcome.invalid.len()), (None, 3));
+}
+
+#[test]
+fn figures_without_a_rule_of_validity_are_marked_and_no_check_uses_them() {
+    let temp = place("document true 0");
+    let plan = Plan::parse(PLAN, Variant::Full).unwrap().without_validity();
+    let order = Order { plan, ..order(temp.path().join("run")) };
+    let outcome = lab().run(&order, &mut Silent).unwrap();
+    assert!(outcome.good(), "nothing failed, and checks do not count");
+    assert!(checks(&outcome).iter().all(|(_, value, ok)| value.is_none() && !ok));
+    let dir = RunDir::open(temp.path().join("run")).unwrap();
+    assert!(dir.manifest().unwrap().unvalidated);
+    for cell in dir.cells().unwrap() {
+        assert!(cell.cell.unvalidated && cell.cell.valid && cell.cell.command.contains("--validity off"));
+        let text = fs::read_to_string(cell.path.join("cell.json")).unwrap();
+        assert!(text.contains("\"unvalidated\": true"), "{text}");
+    }
+    let page = fs::read_to_string(&outcome.report_path).unwrap();
+    for mark in
+        ["<div class=\"unvalidated\">", "chip open\">– unvalidated", "2 not measured", "class=\"open\""]
+    {
+        assert!(page.contains(mark), "{mark}");
+    }
+    let text = report::terminal::summary(&outcome.tour, report::terminal::Colour::Never);
+    assert!(text.contains("(unvalidated)") && text.contains("not measured"), "{text}");
+    let error = analysis::compare::Comparison::of([&outcome.tour, &outcome.tour]).unwrap_err().to_string();
+    assert!(error.contains("not validated"), "{error}");
+    // It goes on only as what it was begun as.
+    let judged = Order { plan: Plan::parse(PLAN, Variant::Full).unwrap(), resume: true, ..order };
+    let error = lab().run(&judged, &mut Silent).unwrap_err().to_string();
+    assert!(error.contains("load.1.validity was \"off\" and is \"throughput\""), "{error}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ pub mod offload;
 pub mod owner;
 mod packet_ring;
 mod poll;
+pub mod processes;
 pub mod qdisc;
 pub mod random;
 mod rtnetlink;

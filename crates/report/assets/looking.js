@@ -177,7 +177,7 @@
       state.end = t / 1e3;
       state.longest = Math.max(1, ...state.arrows.map((a) => a.way || 0));
       state.bar = element("div", "bar", box);
-      [["everything", () => [0, state.end + state.longest]], ["one round trip", () => around(2.6 * state.longest)],
+      [["everything", () => [0, state.end + state.longest]], ["one request", () => wholeRequest() || around(2.6 * state.longest)], ["one round trip", () => around(2.6 * state.longest)],
         ["1 ms", () => around(1e3)], ["40 µs", () => around(40)]].forEach(([name, range]) => {
         const button = element("button", "", state.bar, name);
         button.type = "button";
@@ -185,7 +185,25 @@
       });
       state.note = element("span", "end", state.bar);
       state.plot = element("div", "plot packets", box);
-      state.view = around(2.6 * state.longest, 0);
+      state.view = wholeRequest() || around(2.6 * state.longest, 0);
+    }
+    // The first request of which the command and its answer are both among the packets, with a little room around it.
+    function wholeRequest() {
+      const holds = (arrow, byte) => byte >= arrow.first && byte < arrow.first + arrow.length;
+      const of = (arrow) => data.pdus.slice(arrow.pdu, arrow.pdu + arrow.count).filter(([from]) => from === arrow.from);
+      const open = new Map();
+      for (const arrow of state.arrows) {
+        for (const [, name, status, itt, , , , first, end] of of(arrow)) {
+          if (name === "SCSI Command" && holds(arrow, first) && !arrow.again && !open.has(itt)) open.set(itt, arrow.t);
+          const answers = name === "SCSI Response" || status === 1;
+          if (answers && holds(arrow, end - 1) && open.has(itt) && arrow.way !== null) {
+            const begin = open.get(itt);
+            const length = arrow.t + arrow.way - begin;
+            return [begin - 0.06 * length, begin + 1.06 * length];
+          }
+        }
+      }
+      return null;
     }
     // A stretch of this length that begins a little before the first large packet in view, or at a given moment.
     function around(length, begin) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::figure::{Figure, headroom, plotly_text, short};
 use crate::stroke::{self, Stroke, strokes};
-use crate::tables::place;
+use crate::tables::{self, place};
 
 /// What is drawn of a plan that does not say: metric and axis.
 const USUAL: &[(&str, &str)] =
@@ -47,7 +47,8 @@ fn figure(tour: &Tour, n: usize, metric: &str, axis: &str) -> Option<Figure> {
         let mut rest = cell.point.clone();
         rest.remove(&key);
         let place = place(&CellResult { point: rest, ..CellResult::default() });
-        let name = if place.is_empty() { cell.load.clone() } else { format!("{}, {place}", cell.load) };
+        let load = tables::load(cell);
+        let name = if place.is_empty() { load } else { format!("{load}, {place}") };
         match lines.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push(point),
             None => lines.push(Line { name, load: &cell.load, points: vec![point] }),

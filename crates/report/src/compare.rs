@@ -63,9 +63,31 @@ pub fn html(comparison: &Comparison, rebuild: &str) -> String {
     page::document(&format!("farlun · {}", headline(comparison)), &body, &figures)
 }
 
-/// How many figures differ, in a sentence.
+/// Figures that the headline names.
+const NAMED: usize = 3;
+
+/// The figures that differ most, in a sentence about the loads of the runs.
 fn headline(comparison: &Comparison) -> String {
     let rows = || comparison.pairs.iter().flat_map(|pair| &pair.rows);
+    let all = comparison.pairs.iter().flat_map(|pair| pair.rows.iter().map(move |row| (pair, row)));
+    let mut differing: Vec<(&Pair, &Row)> =
+        all.filter(|(_, row)| row.outcome == Outcome::Differs && row.ratio.is_some()).collect();
+    // Twice as much is as far away as half as much.
+    let distance = |row: &Row| row.ratio.map_or(0.0, |ratio| ratio.max(f64::MIN_POSITIVE).ln().abs());
+    differing.sort_by(|a, b| distance(b.1).total_cmp(&distance(a.1)));
+    let named = differing.iter().take(NAMED).map(|(pair, row)| {
+        let ratio = row.ratio.map_or_else(String::new, |ratio| fixed(ratio, 2));
+        format!("{} of {} is {ratio} times the first's", row.name.replace('_', " "), title(pair))
+    });
+    let mut parts: Vec<String> = named.collect();
+    if parts.is_empty() {
+        parts.push("nothing is shown to differ".to_owned());
+    }
+    let plans = match &comparison.plans {
+        [one, other] if one == other => one.clone(),
+        [one, other] => format!("{one} / {other}"),
+    };
+    let plans = if plans.trim_matches([' ', '/']).is_empty() { String::new() } else { format!("{plans}: ") };
     let count = |outcome| rows().filter(|row| row.outcome == outcome).count();
     let open = match count(Outcome::Open) {
         0 => String::new(),
@@ -75,13 +97,20 @@ fn headline(comparison: &Comparison) -> String {
         1 => "one pair of cells".to_owned(),
         n => format!("{n} pairs of cells"),
     };
-    format!("{} of {} figures of {pairs} differ{open}", count(Outcome::Differs), rows().count())
+    let counts = format!("{} of {} figures of {pairs} differ{open}", count(Outcome::Differs), rows().count());
+    format!("{plans}{} ({counts})", parts.join(", "))
 }
 
 fn alone(comparison: &Comparison) -> Vec<String> {
     let sides = ["first", "second"].iter().zip(&comparison.alone);
     let named = sides.filter(|(_, cells)| !cells.is_empty());
-    named.map(|(side, cells)| format!("only the {side} run has: {}", cells.join(", "))).collect()
+    let mut said: Vec<String> =
+        named.map(|(side, cells)| format!("only the {side} run has: {}", cells.join(", "))).collect();
+    if !comparison.unvalidated.is_empty() {
+        let cells = comparison.unvalidated.join(", ");
+        said.push(format!("left out, since nothing judged their paths (validity off): {cells}"));
+    }
+    said
 }
 
 fn title(pair: &Pair) -> String {

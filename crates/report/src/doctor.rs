@@ -50,10 +50,21 @@ pub(crate) fn html(tour: &Tour) -> String {
     limits(tour.cells.iter().filter_map(CellResult::examined)).iter().map(limit).collect()
 }
 
+/// The title of one load of a run: its name, its place in the plan, and the directory of its tables.
+pub fn examined(cell: &Examined<'_>, dir: &str) -> String {
+    let load = tables::marked(cell.load, cell.is_unvalidated);
+    match (tables::words(cell.point), cell.load == dir) {
+        // Tables without a run have no name but their place.
+        (_, true) => dir.to_owned(),
+        (place, false) if place.is_empty() => format!("{load} ({dir})"),
+        (place, false) => format!("{load} at {place} ({dir})"),
+    }
+}
+
 /// The same for a terminal: one line for all cells of a load that the same thing limits.
 pub fn lines<'a>(cells: impl IntoIterator<Item = Examined<'a>>, colour: Colour) -> String {
     let line = |limit: &Limit<'_>| {
-        let name = paint(limit.load, "1", colour);
+        let name = paint(&name(limit), "1", colour);
         format!("{name} {}: {}; {}\n", place(limit), limit.limiter.label(), gains(limit))
     };
     limits(cells).iter().map(line).collect::<String>().replace('\u{202f}', " ")
@@ -62,10 +73,10 @@ pub fn lines<'a>(cells: impl IntoIterator<Item = Examined<'a>>, colour: Colour) 
 /// One limiter of one load: a line for all cells that it holds, within it one for each.
 fn limit(limit: &Limit<'_>) -> String {
     if let [cell] = &limit.cells[..] {
-        return details(limit.load, &place(limit), cell.diagnosis);
+        return details(&name(limit), &place(limit), cell.diagnosis);
     }
     let what = format!("{}; {}", limit.limiter.label(), gains(limit));
-    let mut out = opened(limit.load, &place(limit), &what);
+    let mut out = opened(&name(limit), &place(limit), &what);
     for Examined { point, diagnosis, .. } in &limit.cells {
         let Some(first) = diagnosis.first() else { continue };
         let what = format!("{}; {}", performance(diagnosis.current), gain(first, diagnosis.current));
@@ -73,6 +84,11 @@ fn limit(limit: &Limit<'_>) -> String {
         out.push_str(&all(diagnosis));
     }
     out + "</details>"
+}
+
+/// The load, and whether its figures are validated.
+fn name(limit: &Limit<'_>) -> String {
+    tables::marked(limit.load, limit.cells.iter().any(|cell| cell.is_unvalidated))
 }
 
 /// Where one thing limits.

@@ -5,7 +5,7 @@ use analysis::{CellResult, Tour};
 
 use crate::format::{NONE, optional};
 use crate::table::{Column, Field, Table};
-use crate::tables::place;
+use crate::tables::{load, place};
 
 /// How the table is asked for in a plan's `draw`.
 const NAME: &str = "ends";
@@ -47,7 +47,7 @@ fn row(cell: &CellResult) -> Vec<Field> {
     let of_study =
         |text: &dyn Fn(&Published) -> String| Field::new(study.map_or_else(|| NONE.to_owned(), text));
     vec![
-        Field::new(&cell.load),
+        Field::new(load(cell)),
         Field::new(place(cell)),
         shown(of_line("bdp"), 1e-6, 1),
         shown(of_load("window_sender"), 1e-6, 1),

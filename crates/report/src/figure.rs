@@ -7,7 +7,7 @@ use analysis::{CellResult, Spread, Tour};
 use serde_json::{Value, json};
 
 use crate::stroke::{Key, Line, REFERENCE, strokes};
-use crate::tables::place;
+use crate::tables::{self, place};
 
 /// How a plan asks for [`throughput`].
 pub(crate) const AGAINST_DELAY: &str = "throughput by delay";
@@ -114,7 +114,8 @@ pub(crate) fn series_of<'a>(
         let mut rest = cell.point.clone();
         rest.retain(|axis, _| !but.contains(&axis.as_str()));
         let place = place(&CellResult { point: rest, ..CellResult::default() });
-        let name = if place.is_empty() { cell.load.clone() } else { format!("{}, {place}", cell.load) };
+        let load = tables::load(cell);
+        let name = if place.is_empty() { load } else { format!("{load}, {place}") };
         match series.iter_mut().find(|(known, _)| *known == name) {
             Some((_, cells)) => cells.push(cell),
             None => series.push((name, vec![cell])),

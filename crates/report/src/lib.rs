@@ -23,6 +23,6 @@ pub mod terminal;
 mod top;
 
 pub use capture::html as capture_html;
-pub use doctor::{lines as limits, text as doctor};
+pub use doctor::{examined, lines as limits, text as doctor};
 pub use headline::{headline, standing};
 pub use page::html;

@@ -20,8 +20,30 @@ pub(crate) struct Column {
 /// A field of a row.
 pub(crate) struct Field {
     text: String,
-    /// Good or bad, where that is the question.
-    mark: Option<bool>,
+    mark: Option<Mark>,
+}
+
+/// Answer where good or bad is the question.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mark {
+    Good,
+    Bad,
+    /// Not measured: neither.
+    Open,
+}
+
+impl Mark {
+    pub(crate) const fn of(ok: bool) -> Mark {
+        if ok { Mark::Good } else { Mark::Bad }
+    }
+
+    pub(crate) const fn symbol(self) -> &'static str {
+        match self {
+            Mark::Good => "✓",
+            Mark::Bad => "✗",
+            Mark::Open => "–",
+        }
+    }
 }
 
 /// Whether text may carry colour.
@@ -48,8 +70,8 @@ impl Field {
         Field { text: text.into(), mark: None }
     }
 
-    pub(crate) fn mark(ok: bool) -> Field {
-        Field { text: if ok { "✓" } else { "✗" }.to_owned(), mark: Some(ok) }
+    pub(crate) fn mark(mark: Mark) -> Field {
+        Field { text: mark.symbol().to_owned(), mark: Some(mark) }
     }
 }
 
@@ -70,8 +92,9 @@ impl Table {
             out.push_str("<tr>");
             for (field, column) in row.iter().zip(&self.columns) {
                 let class = match (field.mark, column.number) {
-                    (Some(true), _) => " class=\"ok\"",
-                    (Some(false), _) => " class=\"bad\"",
+                    (Some(Mark::Good), _) => " class=\"ok\"",
+                    (Some(Mark::Bad), _) => " class=\"bad\"",
+                    (Some(Mark::Open), _) => " class=\"open\"",
                     (None, true) => " class=\"n\"",
                     (None, false) => "",
                 };
@@ -108,7 +131,9 @@ impl Table {
             let drawn = (0..titles.len()).map(|column| {
                 let text = pad(cell(row, column), column);
                 match fields.get(column).and_then(|f| f.mark) {
-                    Some(ok) => paint(&text, if ok { "32" } else { "31" }, colour),
+                    Some(Mark::Good) => paint(&text, "32", colour),
+                    Some(Mark::Bad) => paint(&text, "31", colour),
+                    Some(Mark::Open) => paint(&text, "2", colour),
                     None => text,
                 }
             });
@@ -134,8 +159,8 @@ mod tests {
         Table {
             columns: vec![Column::text("load"), Column::number("rate", "Mb/s"), Column::text("ok")],
             rows: vec![
-                vec![Field::new("read <b>"), Field::new("941.5"), Field::mark(true)],
-                vec![Field::new("w"), Field::new("7.0"), Field::mark(false)],
+                vec![Field::new("read <b>"), Field::new("941.5"), Field::mark(Mark::Good)],
+                vec![Field::new("w"), Field::new("7.0"), Field::mark(Mark::Bad)],
             ],
         }
     }

@@ -5,7 +5,7 @@ use analysis::manifest::Check;
 use analysis::{CellResult, Point, Repeat, Tour};
 
 use crate::format::{NONE, against, optional, plain};
-use crate::table::{Column, Field, Table};
+use crate::table::{Column, Field, Mark, Table};
 
 /// What the bulk loads reached; `None` if the run has none.
 pub(crate) fn throughput(tour: &Tour) -> Option<Table> {
@@ -33,7 +33,7 @@ pub(crate) fn throughput(tour: &Tour) -> Option<Table> {
     let row = |cell: &&CellResult| {
         let spread = cell.values.get("throughput");
         let mut row = vec![
-            Field::new(&cell.load),
+            Field::new(load(cell)),
             Field::new(place(cell)),
             Field::new(optional(median(cell, "throughput", 1e-6), 1)),
             Field::new(optional(median(cell, "share_of_line", 100.0), 1)),
@@ -84,7 +84,7 @@ pub(crate) fn latency(tour: &Tour) -> Option<Table> {
     let row = |cell: &&CellResult| {
         let ms = |name| Field::new(optional(median(cell, name, 1e3), 3));
         vec![
-            Field::new(&cell.load),
+            Field::new(load(cell)),
             Field::new(place(cell)),
             Field::new(requests(cell)),
             Field::new(optional(median(cell, "iops", 1.0), 0)),
@@ -120,7 +120,7 @@ pub(crate) fn gains(tour: &Tour) -> Option<Table> {
     };
     let row = |gain: &Gain| {
         vec![
-            Field::new(&gain.load),
+            Field::new(marked(&gain.load, gain.unvalidated)),
             Field::new(words(&gain.point)),
             Field::new(&gain.policy),
             Field::new(optional(Some(gain.bits_per_s * 1e-6), 1)),
@@ -152,7 +152,7 @@ pub(crate) fn initiators(tour: &Tour) -> Option<Table> {
         let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
         let senders = || repeat.connections.iter().filter(|connection| connection.sent_bytes > 0);
         vec![
-            Field::new(&cell.load),
+            Field::new(load(cell)),
             Field::new(place(cell)),
             Field::new(optional(value("throughput").map(|rate| rate * 1e-6), 1)),
             Field::new(list(&mut repeat.initiators.iter().map(|rate| format!("{:.1}", rate * 1e-6)))),
@@ -173,12 +173,12 @@ pub(crate) fn checks(tour: &Tour) -> Option<Table> {
         Column::text("unit"),
     ];
     let row = |check: &Check| {
-        let (found, expected) = match check.value {
-            Some(value) => against(value, check.bound),
-            None => (NONE.to_owned(), plain(check.bound)),
+        let (mark, (found, expected)) = match check.value {
+            Some(value) => (Mark::of(check.ok), against(value, check.bound)),
+            None => (Mark::Open, ("not measured".to_owned(), plain(check.bound))),
         };
         vec![
-            Field::mark(check.ok),
+            Field::mark(mark),
             Field::new(&check.name),
             Field::new(found),
             Field::new(format!("{} {expected}", symbol(check))),
@@ -187,6 +187,16 @@ pub(crate) fn checks(tour: &Tour) -> Option<Table> {
     };
     let checks = &tour.run.checks;
     (!checks.is_empty()).then(|| Table { columns, rows: checks.iter().map(row).collect() })
+}
+
+/// The load of a cell as it is shown.
+pub(crate) fn load(cell: &CellResult) -> String {
+    marked(&cell.load, cell.is_unvalidated())
+}
+
+/// A load, and that nothing judged the path that its figures are of.
+pub(crate) fn marked(load: &str, is_unvalidated: bool) -> String {
+    if is_unvalidated { format!("{load} (unvalidated)") } else { load.to_owned() }
 }
 
 /// Where a cell lies in the matrix, in words: `delay 8ms`.

@@ -37,7 +37,12 @@ pub fn gaps(found: &Found, colour: Colour) -> String {
 
 /// The whole run: verdict, throughput, latency, checks, and the reasons of what is not valid.
 pub fn summary(tour: &Tour, colour: Colour) -> String {
-    let mut out = format!("{}\n{}\n", paint(&headline(tour), "1", colour), standing(tour));
+    let title = match &tour.gist.title {
+        // A name alone says nothing that its reader does not know.
+        title if title.is_empty() || *title == tour.run.plan_name => String::new(),
+        title => format!("{}\n", paint(title, "2", colour)),
+    };
+    let mut out = format!("{title}{}\n{}\n", paint(&headline(tour), "1", colour), standing(tour));
     let tables = [
         tables::throughput(tour),
         ends::table(tour),

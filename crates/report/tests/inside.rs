@@ -112,6 +112,12 @@ fn chromium_draws_zooms_and_points() {
     assert_eq!(attribute("data-ready"), Some("1"));
     assert_eq!((attribute("data-figures"), attribute("data-later")), (Some("7"), Some("0")));
     assert_eq!(attribute("data-acted"), Some("1"), "the reader came to the end");
+    // A request takes 32 ms and a little, and is shown whole with room around it.
+    let opened: f64 = attribute("data-opened-us").unwrap().parse().unwrap();
+    assert!((32_000.0 * 1.12..40_000.0 * 1.12).contains(&opened), "{opened}");
+    assert_eq!(attribute("data-svg"), Some("&lt;svg"));
+    let csv = attribute("data-csv").unwrap();
+    assert!(csv.starts_with("series,") && csv.contains("calls, block 8KiB"), "{csv}");
     let zoomed: f64 = attribute("data-zoomed-us").unwrap().parse().unwrap();
     assert!((zoomed - 40.0).abs() < 0.1, "{zoomed}");
     let pointed = attribute("data-pointed").unwrap();

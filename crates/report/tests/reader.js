@@ -10,6 +10,19 @@
   const act = async () => {
     await ready();
     const packets = document.querySelector("#fig-packets-1 .plot");
+    const [opened, closed] = packets.layout.xaxis.range;
+    note.openedUs = String(closed - opened);
+    // What is saved is kept instead of being handed to a browser's download.
+    const saved = [];
+    URL.createObjectURL = (blob) => { saved.push(blob); return "#"; };
+    const figure = document.querySelector("#fig-against-1");
+    for (const kind of ["CSV", "SVG"]) {
+      const count = saved.length;
+      [...figure.querySelectorAll(".save button")].find((b) => b.textContent === kind).click();
+      while (saved.length === count) await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    note.csv = (await saved[0].text()).split("\n").slice(0, 2).join(" | ");
+    note.svg = (await saved[1].text()).slice(0, 4);
     const button = [...document.querySelectorAll("#fig-packets-1 button")].find((b) => b.textContent === "40 µs");
     button.click();
     await settled();

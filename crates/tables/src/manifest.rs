@@ -52,11 +52,31 @@ pub struct Run {
     pub found: BTreeMap<String, f64>,
     /// Whether every cell is valid in the end.
     pub valid: bool,
+    /// No rule of validity was applied to any cell, against the plan (`--validity off`, a smoke run): no figure is validated.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unvalidated: bool,
+    /// Programs that kept processors busy before the first cell, the busiest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub busy: Vec<BusyProgram>,
+    /// Loads of the plan that were left out, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// The cells, one entry per repeat, in the order they were run.
     pub cells: Vec<CellEntry>,
     /// The plan's expectations, evaluated.
     #[serde(default)]
     pub checks: Vec<Check>,
+}
+
+/// A program of this machine that is not part of the run.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct BusyProgram {
+    /// Its name.
+    pub name: String,
+    /// Its process.
+    pub pid: u32,
+    /// Processors that it kept busy.
+    pub processors: f64,
 }
 
 /// One cell and repeat, as `run.json` lists it.
@@ -149,6 +169,12 @@ pub struct Cell {
     /// Why not.
     #[serde(default)]
     pub reasons: Vec<String>,
+    /// Its figures are of a path that no rule of validity was applied to (`validity = "off"`, `--validity off`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unvalidated: bool,
+    /// It is about throughput, though its depth is given or its program is of others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub for_throughput: bool,
 }
 
 /// A stretch of a load.
@@ -389,6 +415,13 @@ impl Check {
     }
 }
 
+impl Check {
+    /// Takes its value away: the figure is not validated.
+    pub fn unmeasured(&mut self) {
+        (self.value, self.ok) = (None, false);
+    }
+}
+
 impl Cell {
     /// The typed view of the document of `farlun wan`; an error if it is of another shape. Its path is that which the
     /// load's data take.
@@ -431,62 +464,4 @@ impl Cell {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_check_without_a_value_is_not_ok() {
-        let check = Check::evaluate("read", None, Comparison::AtLeast, 0.0, "");
-        assert!(!check.ok);
-        let check = Check::evaluate("read", Some(f64::NAN), Comparison::AtMost, 1.0, "Mb/s");
-        assert_eq!((check.ok, check.value), (false, None));
-        let check = Check::evaluate("read", Some(2.0), Comparison::AtLeast, 2.0, "Mb/s");
-        assert_eq!(
-            serde_json::to_value(&check).unwrap(),
-            json!({"name": "read", "value": 2.0, "op": ">=", "bound": 2.0, "unit": "Mb/s", "ok": true})
-        );
-    }
-
-    #[test]
-    fn a_path_that_differs_is_seen_as_the_data_go() {
-        let line = |delay_ns, rate, queue| json!({"delay_ns": delay_ns, "rate_bits_per_s": rate, "queue_bytes": queue, "loss": null});
-        let path = json!({"delay_ns": 2_000_000, "rate_bits_per_s": 10, "queue_bytes": 3, "mtu": 1400,
-            "near": line(2_000_000, 10, 3), "far": line(40_000_000, 100, 7)});
-        for (near, rate, queue) in [
-            (json!({"kind": "bench", "op": "read"}), 100, 7),
-            (json!({"kind": "bench", "op": "write"}), 10, 3),
-            (json!({"kind": "stream", "direction": "far-to-near"}), 100, 7),
-            (json!({"kind": "stream", "direction": "near-to-far"}), 10, 3),
-        ] {
-            let cell = Cell { wan: Some(json!({"path": path})), near: Some(near), ..Cell::default() };
-            let seen = cell.wan().unwrap().unwrap().path;
-            let expected = Path {
-                delay_ns: 21_000_000,
-                rate_bits_per_s: rate,
-                queue_bytes: queue,
-                mtu: 1400,
-                ipv6: false,
-            };
-            assert_eq!(seen, expected, "{:?}", cell.near);
-        }
-    }
-
-    #[test]
-    fn typed_views_leave_out_what_they_do_not_know() {
-        let cell = Cell {
-            wan: Some(json!({"path": {"delay_ns": 8_000_000, "rate_bits_per_s": 1_000_000_000, "mtu": 1500,
-                "colour": "red"}, "validity": {"ok": true, "lateness_ns": {"p50": 3, "p99": 9, "max": 12}}})),
-            near: Some(json!({"kind": "bench", "op": "read", "t_start_ns": 5, "latency_ns": null})),
-            ..Cell::default()
-        };
-        let wan = cell.wan().unwrap().unwrap();
-        assert_eq!((wan.path.delay_ns, wan.validity.lateness_ns.max), (8_000_000, 12.0));
-        let load = cell.load().unwrap().unwrap();
-        assert_eq!((load.op.as_str(), load.t_start_ns, load.latency_ns), ("read", 5, None));
-        assert_eq!(Cell::default().load().unwrap(), None);
-        let odd = Cell { near: Some(json!({"t_start_ns": "soon"})), ..Cell::default() };
-        assert!(odd.load().is_err());
-    }
-}
+mod tests;

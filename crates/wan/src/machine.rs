@@ -12,16 +12,12 @@ use std::time::Duration;
 use event::Instant;
 use net::clock;
 use net::namespace::members;
+use net::processes::{self, ProcessTimes, idle_of, kthreadd};
 
 use crate::processors::Processors;
 
-/// The kernel counts time in hundredths of a second for users, whatever its own tick (USER_HZ, proc_stat(5)).
-const TICK_MS: u64 = 10;
 /// Over less time than this the ticks are too coarse to tell.
 const TELLS_AFTER: Duration = Duration::from_secs(1);
-/// The parent of the kernel's own threads: its number and its name, which in a container is not to be seen.
-const KTHREADD: (u32, &str) = (2, "kthreadd");
-
 /// A processor that interrupts may take: their time is no process's, and the kernel only samples it.
 const INTERRUPTS_BUSY: f64 = 0.5;
 
@@ -104,11 +100,8 @@ impl Times {
         let cpus = hosts.len() + usize::from(pump.is_some());
         let mut times = Times { idle: idle_of(&stat, hosts)?, idle_aside, cpus, ..Times::default() };
         let (kthreadd, own, inside) = (kthreadd(), std::process::id(), members(namespaces));
-        let names = fs::read_dir("/proc").ok()?.flatten().map(|entry| entry.file_name());
-        for pid in names.filter_map(|name| name.to_str()?.parse::<u32>().ok()) {
-            // One that ends while we look is its parent's a moment later.
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok();
-            let Some((parent, used)) = stat.and_then(|stat| of_process(&stat)) else { continue };
+        for ProcessTimes { pid, parent, own: of_it, children, .. } in processes::all().ok()? {
+            let used = of_it + children;
             if kthreadd == Some(parent) {
                 times.kernel.insert(pid, used);
             } else if pid == own || inside.contains(&pid) {
@@ -135,65 +128,9 @@ impl Times {
     }
 }
 
-/// The number of the parent of the kernel's threads; `None` in a container, where they are not seen.
-fn kthreadd() -> Option<u32> {
-    let (pid, name) = KTHREADD;
-    let comm = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-    (comm.trim_end() == name).then_some(pid)
-}
-
-/// Idle time of these processors; `None` if one of them is not told of. Fields: user, nice, system, idle, iowait.
-fn idle_of(stat: &str, processors: &[usize]) -> Option<Duration> {
-    let of_one = |number: &usize| {
-        let mut lines = stat.lines().filter_map(|line| line.strip_prefix("cpu")?.split_once(' '));
-        let (_, fields) = lines.find(|(name, _)| name.parse() == Ok(*number))?;
-        let times: Vec<Duration> = fields.split_whitespace().take(5).map_while(ticks).collect();
-        let [_, _, _, idle, waiting] = times[..] else { return None };
-        Some(idle + waiting)
-    };
-    processors.iter().map(of_one).sum()
-}
-
-/// A process's parent, and the time that it and its children that have ended took. See proc_pid_stat(5): the name may have
-/// spaces and brackets of its own, so fields are counted from behind it: state, parent, …, and as the twelfth to
-/// fifteenth utime, stime, cutime, cstime.
-fn of_process(stat: &str) -> Option<(u32, Duration)> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let used = fields.get(11..15)?.iter().map(|field| ticks(field)).sum::<Option<Duration>>()?;
-    Some((fields[1].parse().ok()?, used))
-}
-
-fn ticks(field: &str) -> Option<Duration> {
-    field.parse::<u64>().ok()?.checked_mul(TICK_MS).map(Duration::from_millis)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const TICK: Duration = Duration::from_millis(TICK_MS);
-    const STAT: &str = "cpu  100 20 3 999 88 4 5 6 7 0\ncpu0 50 20 2 500 40 4 1 6 7 0\n\
-                        cpu1 50 0 1 499 48 0 4 0 0 0\ncpu10 1 1 1 1 1 1 1 1 1 1\nintr 12 3\n";
-
-    #[test]
-    fn only_the_processors_that_may_be_used_count() {
-        assert_eq!(idle_of(STAT, &[0, 1]), Some(TICK * 1087));
-        assert_eq!(idle_of(STAT, &[1, 10]), Some(TICK * 549));
-        assert_eq!(idle_of(STAT, &[1, 7]), None);
-        for broken in ["", "cpu0 1 2 3", "cpu0 a b c d e f g", "cpux 1 2 3 4 5 6 7"] {
-            assert_eq!(idle_of(broken, &[0]), None, "{broken:?}");
-        }
-    }
-
-    #[test]
-    fn a_process_tells_its_parent_and_its_time() {
-        let stat = "7 (a) b (c)) S 2 7 7 0 -1 4194304 1 0 0 0 10 20 3 4 20 0 1 0 55 0 0";
-        assert_eq!(of_process(stat), Some((2, Duration::from_millis(370))));
-        for broken in ["", "7 (a", "7 (a) S 2", "7 (a) S x 7 7 0 -1 4194304 1 0 0 0 10 20 3 4 20"] {
-            assert_eq!(of_process(broken), None, "{broken:?}");
-        }
-    }
 
     fn times(idle: u64, run: u64, others: u64, kernel: &[(u32, u64)]) -> Times {
         let s = Duration::from_secs;

@@ -16,7 +16,8 @@ use crate::host::Drops;
 use crate::machine::Machine;
 
 /// What a run is to be judged for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Class {
     /// Figures of latency.
     Latency,
@@ -50,6 +51,8 @@ pub struct Verdict {
 /// The judgement of a run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Validity {
+    /// The class it is judged for; `off` leaves the next two fields without meaning.
+    pub class: Class,
     /// The verdict of the class that was asked for.
     #[serde(flatten)]
     pub asked: Verdict,
@@ -151,6 +154,7 @@ pub(crate) fn judge(class: Class, spec: &Spec, moved: &Moved) -> Validity {
         Class::Off => Verdict { ok: true, reasons: Vec::new() },
     };
     Validity {
+        class,
         asked,
         latency,
         throughput,

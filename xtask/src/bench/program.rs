@@ -58,6 +58,18 @@ impl Build {
         Document::of(&mut self.command(args), Duration::from_secs(seconds.into()) + GRACE)
     }
 
+    /// The flags of `bench` for an operation. A load writes only with `--overwrite`, which builds from before that flag
+    /// refuse.
+    pub(super) fn op(&self, op: &'static str) -> Vec<&'static str> {
+        let mut flags = vec!["--op", op];
+        if op == "write" {
+            let help = finish(&mut self.command(["bench", "--help"]), GRACE);
+            let has_flag = help.is_ok_and(|help| help.stdout.contains("--overwrite"));
+            flags.extend(has_flag.then_some("--overwrite"));
+        }
+        flags
+    }
+
     /// A target of its own that serves `luns` on loopback, at a port that the kernel picks.
     pub(super) fn target(&self, luns: &[&str]) -> Result<Target> {
         let mut command = self.command(["target", "--json", "--listen", "127.0.0.1:0"]);
@@ -72,8 +84,8 @@ impl Build {
         const SECONDS: [u32; 6] = [1, 2, 4, 8, 16, 32];
         for seconds in SECONDS {
             let time = format!("{seconds}s");
-            let args = ["bench", url, "--json", "--op", "write", "--block", "1MiB", "--depth", "8", "--time"];
-            let document = self.document(&[&args[..], &[time.as_str()]].concat(), seconds)?;
+            let args = ["bench", url, "--json", "--block", "1MiB", "--depth", "8", "--time", time.as_str()];
+            let document = self.document(&[&args[..], &self.op("write")].concat(), seconds)?;
             // Sequential from the LUN's start.
             if document.number("/bytes")? >= len_bytes as f64 {
                 return Ok(());

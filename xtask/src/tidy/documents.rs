@@ -1,4 +1,5 @@
-//! ARCHITECTURE.md and README.md speak of what exists: every path they name is there, every crate has its paragraph.
+//! ARCHITECTURE.md and README.md speak of what exists: every path they name is there, every crate has its paragraph. No page
+//! signals processes by their name.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +24,37 @@ pub(super) fn findings(root: &Path) -> Result<Vec<String>> {
             findings.extend(architecture(root, &text)?);
         }
     }
+    for page in pages(root)? {
+        let text = fs::read_to_string(root.join(&page)).with_context(|| format!("cannot read {page}"))?;
+        findings.extend(signals_by_name(&page, &text));
+    }
     Ok(findings)
+}
+
+/// The pages for users, relative to the workspace.
+fn pages(root: &Path) -> Result<Vec<String>> {
+    let mut pages = vec!["README.md".to_owned()];
+    for entry in fs::read_dir(root.join("docs")).context("cannot list docs/")? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        pages.extend(name.ends_with(".md").then(|| format!("docs/{name}")));
+    }
+    Ok(pages)
+}
+
+/// Commands that end every process of a name, also those of another user's work on the same machine.
+fn signals_by_name(page: &str, text: &str) -> Vec<String> {
+    let by_name = |line: &str| {
+        let looks_up = ["$(pidof", "$(pgrep", "`pidof", "`pgrep"].iter().any(|word| line.contains(word));
+        line.contains("pkill ") || line.contains("killall ") || line.contains("kill -") && looks_up
+    };
+    let found = (1..).zip(text.lines()).filter(|(_, line)| by_name(line));
+    found
+        .map(|(number, _)| {
+            format!(
+                "{page}:{number}: signals every process of a name: write `systemctl reload`, or the number in a file"
+            )
+        })
+        .collect()
 }
 
 fn architecture(root: &Path, text: &str) -> Result<Vec<String>> {
@@ -56,7 +87,19 @@ fn paths(text: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::paths;
+    use super::{paths, signals_by_name};
+
+    #[test]
+    fn a_page_signals_one_process() {
+        for (line, count) in [
+            ("farlun target --check && kill -HUP $(pidof farlun)", 1),
+            ("pkill farlun", 1),
+            ("kill -HUP \"$(cat /run/farlun-target.pid)\"", 0),
+            ("farlun top --netns $(pidof -s tgtd)", 0),
+        ] {
+            assert_eq!(signals_by_name("docs/page.md", line).len(), count, "{line}");
+        }
+    }
 
     #[test]
     fn only_paths_of_ours_are_looked_at() {

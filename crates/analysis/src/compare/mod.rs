@@ -29,8 +29,10 @@ const DIFFERENCE_MIN: f64 = 0.01;
 /// What two runs have to say about each other.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
-    /// Names of the plans.
+    /// Titles of the plans.
     pub plans: [String; 2],
+    /// Cells of both that are left out: nothing judged the path of one of them.
+    pub unvalidated: Vec<String>,
     /// Cells that both runs have.
     pub pairs: Vec<Pair>,
     /// Cells that only one has.
@@ -109,17 +111,22 @@ impl Comparison {
         if pairs.is_empty() {
             return Err(Refusal::NothingInCommon { cells: runs.map(|run| names(&run.cells)) });
         }
-        for (one, other) in &pairs {
+        let is_judged =
+            |(one, other): &(&CellResult, &CellResult)| !one.is_unvalidated() && !other.is_unvalidated();
+        // A plan may have loads that it wants no rule for beside others; a run without any rule is refused.
+        let (compared, left_out): (Vec<_>, Vec<_>) = pairs.iter().copied().partition(is_judged);
+        for (one, other) in if compared.is_empty() { &pairs } else { &compared } {
             refusal::check([one, other])?;
         }
         let alone = |cells: &[CellResult], of: fn(&(&CellResult, &CellResult)) -> *const CellResult| {
             let paired = |cell: &&CellResult| !pairs.iter().any(|pair| std::ptr::eq(of(pair), *cell));
             cells.iter().filter(paired).map(name).collect()
         };
-        let mut compared: Vec<Pair> = pairs.iter().map(|(one, other)| Pair::of([one, other])).collect();
+        let mut compared: Vec<Pair> = compared.iter().map(|(one, other)| Pair::of([one, other])).collect();
         judge(&mut compared);
         Ok(Comparison {
-            plans: runs.map(|run| run.run.plan_name.clone()),
+            plans: runs.map(|run| run.gist.title.clone()),
+            unvalidated: left_out.iter().map(|(one, _)| name(one)).collect(),
             alone: [alone(&a.cells, |pair| pair.0), alone(&b.cells, |pair| pair.1)],
             pairs: compared,
         })

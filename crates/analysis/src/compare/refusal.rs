@@ -26,6 +26,17 @@ pub enum Refusal {
         /// `first` or `second`.
         which: &'static str,
     },
+    /// Nothing judged the path of one of them.
+    #[error(
+        "{cell}: the figures of the {which} run are not validated (validity off), expected those of a path that was judged; \
+         run it again without --validity off"
+    )]
+    Unvalidated {
+        /// Which cell.
+        cell: String,
+        /// `first` or `second`.
+        which: &'static str,
+    },
     /// They did different things.
     #[error("{cell}: the first did '{}', the second '{}'; only loads of one kind can be compared", .kinds[0], .kinds[1])]
     Kinds {
@@ -50,6 +61,9 @@ pub(super) fn check(cells: [&CellResult; 2]) -> Result<(), Refusal> {
     for (which, of) in ["first", "second"].into_iter().zip(cells) {
         if !of.repeats.iter().any(|repeat| repeat.valid) {
             return Err(Refusal::NotValid { cell: super::name(of), which });
+        }
+        if of.is_unvalidated() {
+            return Err(Refusal::Unvalidated { cell: super::name(of), which });
         }
     }
     if cells[0].op != cells[1].op {

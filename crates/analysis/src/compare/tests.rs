@@ -108,3 +108,28 @@ fn more_cells_are_more_questions() {
         |runs: &[Tour; 2]| row(&Comparison::of([&runs[0], &runs[1]]).unwrap(), "throughput").chance.unwrap();
     assert!(chance(&many) > chance(&one), "{} {}", chance(&many), chance(&one));
 }
+
+#[test]
+fn figures_that_are_not_validated_are_refused_or_left_out() {
+    let mut waived = run("read", 1, 9e8);
+    waived.cells[0].repeats[0].unvalidated = true;
+    let judged = run("read", 1, 8e8);
+    let refused = Comparison::of([&judged, &waived]).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "read: the figures of the second run are not validated (validity off), expected those of a path that was judged; \
+         run it again without --validity off"
+    );
+    // A load that the plan itself wants no rule for, beside one that was judged.
+    let both = [8e8, 9e8].map(|rate| {
+        let mut both = run("read", 1, rate);
+        let mut free = run("unshaped", 1, rate).cells.remove(0);
+        free.repeats[0].unvalidated = true;
+        both.cells.push(free);
+        both
+    });
+    let comparison = Comparison::of([&both[0], &both[1]]).unwrap();
+    assert_eq!(comparison.pairs.iter().map(|pair| pair.name.as_str()).collect::<Vec<_>>(), ["read"]);
+    assert_eq!(comparison.unvalidated, ["unshaped"]);
+    assert_eq!(comparison.alone, [Vec::<String>::new(), Vec::new()]);
+}

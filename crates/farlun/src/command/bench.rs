@@ -16,17 +16,21 @@ use crate::session::{BulkArgs, close, connections_words, failed, open_many, time
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  farlun bench iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0 --op read,write
+  farlun bench iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0
   farlun bench iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0 --block 4KiB --depth 32 --random --json
+  farlun bench iscsi://10.0.0.7/iqn.2026-11.io.farlun:scratch/0 --op read,write --overwrite
 
 Without --depth, as much is outstanding as the path's bandwidth-delay product needs.
-Writing destroys what is on the LUN.")]
+Nothing is written to the LUN without --overwrite.")]
 pub(crate) struct BenchArgs {
     /// iscsi://HOST[:PORT]/IQN/LUN
     url: String,
-    /// read, write, or read,write for one after the other
+    /// read, write, or read,write for one after the other; to write needs --overwrite
     #[arg(long, value_delimiter = ',', default_value = "read", value_parser = parse_op)]
     op: Vec<Op>,
+    /// Write over what is on the LUN; without it nothing is ever written
+    #[arg(long)]
+    overwrite: bool,
     /// Length of a request, in whole blocks of the LUN [default: 1MiB, with --random 4KiB]
     #[arg(long, value_name = "SIZE")]
     block: Option<Bytes>,
@@ -65,6 +69,7 @@ const BULK_BLOCK_BYTES: u32 = 1 << 20;
 const RANDOM_BLOCK_BYTES: u32 = 4 << 10;
 
 pub(crate) fn run(args: BenchArgs) -> anyhow::Result<u8> {
+    check_overwrite(&args.op, args.overwrite)?;
     if args.warmup >= args.time {
         return Err(Exit::usage(format!(
             "--warmup {} leaves nothing of --time {} to be counted",
@@ -194,6 +199,17 @@ fn too_short(shape: &Shape, rtt: Option<Duration>) -> anyhow::Error {
 
 fn reconnects_of(disks: &[Disk]) -> u64 {
     disks.iter().map(|disk| disk.session().reconnects()).sum()
+}
+
+/// Refuses a load that would write over a LUN without having been allowed to.
+pub(crate) fn check_overwrite(ops: &[Op], is_allowed: bool) -> anyhow::Result<()> {
+    match ops.contains(&Op::Write) && !is_allowed {
+        true => Err(Exit::usage(
+            "--op write writes over what is on the LUN, expected --overwrite beside it; \
+             add --overwrite if that data may go, or measure with --op read",
+        )),
+        false => Ok(()),
+    }
 }
 
 pub(crate) fn check_block(block: u64, disk: &Disk) -> anyhow::Result<u32> {

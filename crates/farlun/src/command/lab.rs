@@ -9,7 +9,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
-use lab::{Lab, LabError, Order, Outcome, Plan, PlanError, Progress, SHIPPED, Source, Step, Variant};
+use lab::{
+    Countdown, Lab, LabError, MachineUse, Order, Outcome, Plan, PlanError, Progress, SHIPPED, Source, Step,
+    Variant,
+};
 use net::EndSignals;
 use report::terminal::{self, Colour};
 use serde_json::json;
@@ -22,6 +25,10 @@ use crate::exit::{self, Exit};
 /// Without a PLAN it is the tour: how near iSCSI comes to the raw line, from 0 to 100 ms round trip.
 /// Every cell of the plan runs as one `farlun wan` command, which the report shows. Needs no root where users may
 /// make namespaces; as root the path keeps its time better.
+///
+/// The machine is looked at first: programs that keep its processors busy are named. A run stops after a few cells that
+/// are not valid for the same reason. With --validity off every cell yields figures; they are marked as unvalidated, no
+/// check uses them, and farlun compare refuses them.
 ///
 /// The exit code is 1 if a check of the plan does not hold or a command failed, 4 if the machine was too busy
 /// for valid figures.
@@ -54,12 +61,21 @@ pub(crate) struct LabArgs {
     /// its checks do not count
     #[arg(long, conflicts_with = "quick")]
     smoke: bool,
+    /// off: apply no rule of validity; every figure is marked as unvalidated, and no check uses one
+    #[arg(long, value_enum, conflicts_with = "smoke")]
+    validity: Option<Rules>,
     /// Decides the order of the cells within a repeat
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print one JSON document instead of tables
     #[arg(long)]
     json: bool,
+}
+
+/// Rules of validity instead of the plan's.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum Rules {
+    Off,
 }
 
 #[derive(clap::Subcommand, Debug)]
@@ -142,6 +158,15 @@ fn experiment(args: LabArgs) -> anyhow::Result<u8> {
         }
         false => plan,
     };
+    let plan = match args.validity {
+        Some(Rules::Off) => plan.without_validity(),
+        None => plan,
+    };
+    let (plan, left_out) = plan.without_missing();
+    for sentence in &left_out {
+        note!("farlun: {sentence}");
+    }
+    let machine = looked_at(&plan);
     let out = args.out.unwrap_or_else(|| PathBuf::from(format!("farlun-runs/{}-{}", plan.name, stamp())));
     let order = Order {
         plan,
@@ -151,13 +176,15 @@ fn experiment(args: LabArgs) -> anyhow::Result<u8> {
         command_line: command_line(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("FARLUN_COMMIT").map(str::to_owned),
+        machine,
+        left_out,
     };
     // Before the progress bar starts its thread: threads inherit which signals are taken over.
     let signals = EndSignals::take_over().context("take over signals")?;
     let lab = Lab::new(std::env::current_exe().context("find this program")?).ended_by(signals);
     let mut progress: Box<dyn Progress> = match stderr().is_terminal() {
         true => Box::new(Bar::new()),
-        false => Box::new(Lines),
+        false => Box::new(Lines::default()),
     };
     let outcome = lab.run(&order, progress.as_mut());
     drop(progress);
@@ -172,8 +199,28 @@ fn experiment(args: LabArgs) -> anyhow::Result<u8> {
     Ok(code(&outcome))
 }
 
+/// Names the programs that keep the machine busy before anything is measured.
+fn looked_at(plan: &Plan) -> Option<MachineUse> {
+    if plan.variant == Variant::Smoke {
+        return None;
+    }
+    let machine = lab::look();
+    let trouble = machine.as_ref().and_then(MachineUse::trouble);
+    match (plan.is_waived(), trouble, &machine) {
+        (true, Some(_), Some(machine)) => note!("farlun: this machine is busy: {}", machine.words()),
+        (false, Some(trouble), _) => note!("farlun: this machine is busy: {trouble}"),
+        _ => {}
+    }
+    if plan.is_waived() {
+        note!(
+            "farlun: no rule of validity applies: figures are marked as unvalidated, and no check uses them"
+        );
+    }
+    machine
+}
+
 fn show(outcome: &Outcome, json: bool) -> anyhow::Result<()> {
-    let Outcome { tour, report_path, invalid, failed, stopped, cases, variant } = outcome;
+    let Outcome { tour, report_path, invalid, failed, stopped, cases, variant, is_waived: _ } = outcome;
     if json {
         let mut document = serde_json::to_value(&tour.run)?;
         document["report"] = json!(report_path);
@@ -200,10 +247,9 @@ fn show(outcome: &Outcome, json: bool) -> anyhow::Result<()> {
         note!("farlun: failed: {}", failed.join("; "));
     }
     if !invalid.is_empty() {
-        note!(
-            "farlun: not valid in any attempt, so without figures: {}; try again when this machine is quiet",
-            invalid.join("; ")
-        );
+        // Why it was stopped says what to do.
+        let next = if stopped.is_some() { "" } else { "; try again when this machine is quiet" };
+        note!("farlun: not valid in any attempt, so without figures: {}{next}", invalid.join("; "));
     }
     Ok(())
 }
@@ -258,11 +304,14 @@ fn date(mut days: u64) -> (u64, u64, u64) {
 }
 
 /// A line for every attempt, for logs.
-struct Lines;
+#[derive(Default)]
+struct Lines(Countdown);
 
 impl Progress for Lines {
     fn begins(&mut self, step: &Step) {
-        note!("{}, {} left", words(step), about(step.left.as_secs()));
+        let now = Instant::now();
+        self.0.begins(step, now);
+        note!("{}, {} left", words(step), about(self.0.shown(now).unwrap_or_default().as_secs()));
     }
 
     fn ended(&mut self, step: &Step, trouble: Option<&str>) {
@@ -275,18 +324,18 @@ impl Progress for Lines {
 /// A bar with the remaining time and the present cell, for people.
 struct Bar {
     bar: ProgressBar,
-    /// When the present attempt began, and what was left then.
-    left: Arc<Mutex<(Instant, Duration)>>,
+    left: Arc<Mutex<Countdown>>,
 }
 
 impl Bar {
     fn new() -> Bar {
-        let left = Arc::new(Mutex::new((Instant::now(), Duration::ZERO)));
+        let left = Arc::new(Mutex::new(Countdown::default()));
         let shared = Arc::clone(&left);
         let remaining = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
-            let (since, left) = *shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let countdown = *shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let shown = countdown.shown(Instant::now()).unwrap_or_default();
             // Nobody is helped by an error while drawing.
-            let _ = write!(out, "{}", about(left.saturating_sub(since.elapsed()).as_secs()));
+            let _ = write!(out, "{}", about(shown.as_secs()));
         };
         let style = ProgressStyle::with_template("{bar:30} {remaining} left · {wide_msg}")
             .expect("the template is right")
@@ -299,7 +348,9 @@ impl Bar {
 
 impl Progress for Bar {
     fn begins(&mut self, step: &Step) {
-        *self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = (Instant::now(), step.left);
+        let mut left = self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        left.begins(step, Instant::now());
+        drop(left);
         self.bar.set_length(step.of as u64);
         self.bar.set_position(step.number as u64 - 1);
         self.bar.set_message(words(step));

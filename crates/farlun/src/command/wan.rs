@@ -10,7 +10,7 @@ use capture::{Destination, Keep, tapped};
 use clap::{Args, Subcommand, ValueEnum};
 use net::{EndSignals, user};
 use wan::validity::Class;
-use wan::{HOSTS_MAX, HostName, KernelTraced, Settings, Spec, Taps, WanError};
+use wan::{HOSTS_MAX, HostName, KernelTraced, Outcome, Settings, Spec, Taps, WanError};
 
 use self::path::PathArgs;
 use super::capture as captured;
@@ -31,8 +31,9 @@ mod selftest;
 /// (.13) …, up to 16 of each; all share one line. Further near commands start with COMMAND; five seconds after its end
 /// those that still run are asked to end.
 ///
-/// The exit code is that of COMMAND; 1 if COMMAND went well but another near command failed by itself; 4 if the emulator
-/// was late or dropped a packet it should not have.
+/// The exit code is that of COMMAND; 1 if COMMAND went well but another near command failed by itself. A run whose
+/// emulator was late or dropped a packet it should not have is a warning, and exit code 4 with --validity latency or
+/// throughput.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -79,9 +80,10 @@ pub(crate) struct WanArgs {
     /// of JSON, which becomes part of it
     #[arg(long)]
     json: bool,
-    /// The figures the run is for: exit code 4 if it is not valid for them
-    #[arg(long, value_enum, default_value_t = For::Throughput)]
-    validity: For,
+    /// The figures the run is for: exit code 4 if it is not valid for them; off: no warning either [default: a warning
+    /// if it is not valid for throughput]
+    #[arg(long, value_enum)]
+    validity: Option<For>,
     /// The command to run in near
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -166,7 +168,7 @@ fn emulate(args: WanArgs, capturing: Option<&Capturing>) -> anyhow::Result<u8> {
         trace: args.trace,
         trace_kernel: args.trace_kernel,
         keep_output: is_json,
-        class: args.validity.class(),
+        class: args.validity.map_or(Class::Throughput, For::class),
         program: Some(std::env::current_exe().context("find this program")?),
     };
     let (taps, tapping) = match capturing {
@@ -216,15 +218,27 @@ fn emulate(args: WanArgs, capturing: Option<&Capturing>) -> anyhow::Result<u8> {
     tapped.as_ref().map_or(Ok(()), captured::whole)?;
     let verdict = &outcome.validity.asked;
     if !verdict.ok {
-        note!("farlun: the run is not valid: {}", verdict.sentence());
-        return Ok(exit::INVALID);
+        let reasons = verdict.sentence();
+        if args.validity.is_some() {
+            note!("farlun: the run is not valid: {reasons}");
+            return Ok(exit::INVALID);
+        }
+        // COMMAND may measure nothing: only a class that was named makes it an error.
+        note!(
+            "farlun: warning: the run is not valid: {reasons}; --validity throughput makes that exit code 4"
+        );
     }
+    Ok(code(&outcome))
+}
+
+/// The exit code of COMMAND, or that another near command failed.
+fn code(outcome: &Outcome) -> u8 {
     let mut code = outcome.near.exit_code;
     for role in outcome.others.iter().filter(|role| role.is_near() && role.failed_by_itself()) {
         note!("farlun: the command in {} ended with exit code {}", role.host, role.exit_code);
         code = if code == exit::DONE { exit::FAILED } else { code };
     }
-    Ok(code)
+    code
 }
 
 /// Who may not make namespaces as it is, may in a user namespace. Call it while there is a single thread.

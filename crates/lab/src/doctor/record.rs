@@ -76,6 +76,8 @@ impl Record {
             clock: None,
             valid: true,
             reasons: Vec::new(),
+            unvalidated: false,
+            for_throughput: false,
         };
         self.dir.save_cell(&dir, &cell)?;
         let (slug, load) = (SLUG.to_owned(), SLUG.to_owned());

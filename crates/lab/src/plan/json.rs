@@ -151,6 +151,16 @@ fn load(load: &Load) -> Value {
     if let Some(server) = &load.server {
         json["server"] = json!(server.text());
     }
+    if !load.needs.programs.is_empty() {
+        let named = load.needs.programs.iter();
+        json["needs"] = named.map(|need| (need.program.clone(), json!(need.package))).collect();
+    }
+    if load.needs.root {
+        json["as_root"] = json!(true);
+    }
+    if load.for_throughput {
+        json["purpose"] = json!("throughput");
+    }
     match &load.kind {
         LoadKind::Stream { direction } => {
             json["direction"] = json!(direction.name());

@@ -6,6 +6,7 @@ use control::Choice;
 use document::Scalar;
 use event::{BitRate, Direction, Op};
 
+use super::need::LoadNeeds;
 use super::path::Path;
 use super::recording::Table;
 use super::shell_line::ShellLine;
@@ -36,6 +37,10 @@ pub struct Load {
     pub server: Option<ShellLine>,
     /// The tables that are written, where they are not the plan's.
     pub record: Option<Vec<Table>>,
+    /// Requirements without which it is left out.
+    pub needs: LoadNeeds,
+    /// It is about throughput, though its depth is given or its program is of others.
+    pub for_throughput: bool,
 }
 
 /// How what is sent is paced.
@@ -129,6 +134,8 @@ pub enum Validity {
     Latency,
     /// None: what is asked is how much this machine carries, however late it is.
     Off,
+    /// None, against the plan (`--validity off`): the figures count for no check.
+    Waived,
 }
 
 /// In a smoke run, time from the start of a load to its window: the login and the first requests.
@@ -240,8 +247,13 @@ impl Validity {
         match self {
             Validity::Throughput => "throughput",
             Validity::Latency => "latency",
-            Validity::Off => "off",
+            Validity::Off | Validity::Waived => "off",
         }
+    }
+
+    /// A rule applies, so that figures are validated.
+    pub fn is_judged(self) -> bool {
+        matches!(self, Validity::Throughput | Validity::Latency)
     }
 }
 
@@ -259,6 +271,8 @@ impl Load {
             initiators: 1,
             server: None,
             record: None,
+            needs: LoadNeeds::default(),
+            for_throughput: false,
         }
     }
 

@@ -39,7 +39,7 @@ pub use found_rate::FoundRate;
 pub use load::{Bench, Bursts, Command, Load, LoadKind, Pacing, Validity};
 pub use lun::Lun;
 pub use matrix::{Axis, Point, Region};
-pub use need::Need;
+pub use need::{LoadNeeds, Need};
 pub use path::{Back, Path, Queue};
 pub use recording::{Drawing, Table};
 pub use shell_line::ShellLine;
@@ -144,6 +144,50 @@ impl Plan {
         cells
     }
 
+    /// The same plan without any rule of validity: its figures are not validated, and no check uses them.
+    #[must_use]
+    pub fn without_validity(mut self) -> Plan {
+        self.loads.iter_mut().for_each(|load| load.validity = Validity::Waived);
+        self
+    }
+
+    /// True if rules of validity were waived against the plan.
+    pub fn is_waived(&self) -> bool {
+        self.loads.iter().any(|load| load.validity == Validity::Waived)
+    }
+
+    /// The plan without the loads whose requirements are not met here, and a sentence for each of them. A plan of such
+    /// loads alone stays as it is, and fails.
+    #[must_use]
+    pub fn without_missing(self) -> (Plan, Vec<String>) {
+        let missing: Vec<Option<String>> = self.loads.iter().map(|load| load.needs.missing()).collect();
+        self.without(&missing)
+    }
+
+    /// The plan without the loads for which there is a reason.
+    fn without(mut self, reasons: &[Option<String>]) -> (Plan, Vec<String>) {
+        if reasons.iter().all(Option::is_some) {
+            return (self, Vec::new());
+        }
+        let mut said = Vec::new();
+        let mut gone = Vec::new();
+        for (load, reason) in self.loads.iter().zip(reasons) {
+            if let Some(reason) = reason {
+                said.push(format!("{} is left out: {reason}", load.name));
+                gone.push(load.name.clone());
+            }
+        }
+        self.loads.retain(|load| !gone.contains(&load.name));
+        self.backgrounds
+            .iter_mut()
+            .for_each(|background| background.beside.retain(|load| !gone.contains(load)));
+        self.expects
+            .retain(|expect| !expect.value.metrics().iter().any(|metric| gone.contains(&metric.owner)));
+        let concerns = |axis: &Axis| self.loads.iter().any(|load| axis.concerns(load, &self.backgrounds));
+        self.matrix = self.matrix.iter().filter(|axis| axis.is_path() || concerns(axis)).cloned().collect();
+        (self, said)
+    }
+
     /// How many places of the matrix a load has, and so cells.
     fn places_of(&self, load: &Load) -> usize {
         let axes = self.matrix.iter().filter(|axis| axis.concerns(load, &self.backgrounds));
@@ -227,5 +271,27 @@ impl Cell {
         let stirred = random.u64(..) ^ ((self.number as u64) << 32) ^ u64::from(repeat);
         // Short, since people read and type it.
         u64::from(fastrand::Rng::with_seed(stirred).u32(1..))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_whose_programs_are_missing_is_left_out_with_what_is_expected_of_it() {
+        let plan = Source::find("tour").unwrap().plan(Variant::Full).unwrap();
+        let there = plan.loads.len();
+        let lacks = |name: &str| {
+            let reason = |load: &Load| (load.name == name).then(|| "tgt is not installed".to_owned());
+            plan.clone().without(&plan.loads.iter().map(reason).collect::<Vec<_>>())
+        };
+        let (left, said) = lacks("tgt_libiscsi");
+        assert_eq!(said, ["tgt_libiscsi is left out: tgt is not installed"]);
+        assert_eq!((left.loads.len(), left.matrix.len()), (there - 1, plan.matrix.len()));
+        let (left, _) = lacks("lan_defaults");
+        assert!(left.expects.len() < plan.expects.len());
+        let all = vec![Some("x".to_owned()); there];
+        assert_eq!(plan.clone().without(&all), (plan, Vec::new()));
     }
 }

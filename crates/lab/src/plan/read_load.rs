@@ -6,8 +6,14 @@ use document::{Entry, Problems, Scalar, Section};
 
 use super::background::Background;
 use super::load::{self, Load, LoadKind};
+use super::need::Need;
 use super::path::{PATH_KEYS, Path};
 use super::recording::Table;
+
+/// Keys of a load that the matrix does not vary.
+const BESIDE_THE_MATRIX: [&str; 5] = ["path", "record", "needs", "as_root", "purpose"];
+/// Purposes by name: the second is that of a load whose depth follows the path, and of a stream.
+const PURPOSES: &[(&str, bool)] = &[("requests", false), ("throughput", true)];
 
 /// Names that mean something else in expressions and in the matrix.
 const TAKEN: &[&str] = &[analysis::LINE, "target"];
@@ -93,6 +99,13 @@ pub(super) fn set_load(
             load.path = own_path(entry, problems);
         } else if entry.key == "record" {
             load.record = Some(Table::list(entry, problems));
+        } else if entry.key == "needs" {
+            let needs = entry.section("needs = { … }", problems);
+            load.needs.programs = needs.map(|needs| Need::read(&needs, problems)).unwrap_or_default();
+        } else if entry.key == "as_root" {
+            load.needs.root = entry.read(problems, Scalar::bool).unwrap_or_default();
+        } else if entry.key == "purpose" {
+            load.for_throughput = entry.read(problems, |value| value.word(PURPOSES)).unwrap_or_default();
         } else if load.takes(entry.key) {
             entry.read(problems, |value| load.set(entry.key, value));
         } else if load::all_load_keys().any(|key| key == entry.key) {
@@ -102,7 +115,7 @@ pub(super) fn set_load(
             let own: Vec<&'static str> = load.keys().collect();
             section.unknown(
                 entry,
-                own.into_iter().chain(["path", "record"]).chain(besides.iter().copied()),
+                own.into_iter().chain(BESIDE_THE_MATRIX).chain(besides.iter().copied()),
                 problems,
             );
         }

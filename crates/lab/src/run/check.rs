@@ -28,7 +28,12 @@ struct Found {
 
 /// One check per expectation and point of the matrix that is left, in the order of the plan.
 pub(super) fn checks(plan: &Plan, metrics: Metrics<'_>) -> Vec<Check> {
+    // Of a path that was not judged nobody knows whether it was the path that the plan describes.
+    let is_waived = plan.is_waived();
     let value = |asked: &Asked<'_>| {
+        if is_waived {
+            return None;
+        }
         let (point, metric) = (&asked.point.0, &asked.name.metric);
         let name = || format!("{}.{metric}", asked.name.owner);
         match (asked.load, asked.repeat) {

@@ -295,7 +295,7 @@ mod tests {
                 "stream-delay-0",
                 "farlun wan --json --trace out/r1 --delay 0 --rate 1gbit --queue 1000000B --mtu 1500 \
                  --validity throughput --seed 5 --far 'farlun stream serve --json --listen 198.18.0.2:5201 --cc cubic --trace out/r1' -- farlun stream \
-                 198.18.0.2:5201 --json --time 2s --reverse --cc cubic --trace out/r1",
+                 198.18.0.2:5201 --json --time 1.7s --reverse --cc cubic --trace out/r1",
             ),
             (
                 "read-delay-8ms",
@@ -303,14 +303,14 @@ mod tests {
                  --validity throughput --seed 5 --far 'farlun target --json --lun memory:1GiB --listen 198.18.0.2:3260 --insecure --iqn \
                  iqn.2026-11.io.farlun:lab --cc cubic --trace out/r1' -- farlun bench \
                  iscsi://198.18.0.2:3260/iqn.2026-11.io.farlun:lab/0 --json --op read --block 1MiB --connections 1 \
-                 --time 2.32s --warmup 820ms --seed 5 --cc cubic --trace out/r1",
+                 --time 2.02s --warmup 820ms --seed 5 --cc cubic --trace out/r1",
             ),
             (
                 "write1m-delay-50ms",
                 "farlun wan --json --trace out/r1 --delay 50ms --rate 1gbit --queue 12500000B --mtu 1500 \
                  --validity latency --seed 5 --far 'farlun target --json --lun memory:1GiB --listen 198.18.0.2:3260 --insecure --iqn \
                  iqn.2026-11.io.farlun:lab --cc cubic --trace out/r1' -- farlun bench \
-                 iscsi://198.18.0.2:3260/iqn.2026-11.io.farlun:lab/0 --json --op write --block 1MiB --depth 1 \
+                 iscsi://198.18.0.2:3260/iqn.2026-11.io.farlun:lab/0 --json --op write --overwrite --block 1MiB --depth 1 \
                  --connections 1 --time 1.4s --warmup 200ms --warm-bulk 2.5s --seed 5 --cc cubic --trace out/r1",
             ),
         ] {

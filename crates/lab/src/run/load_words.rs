@@ -1,6 +1,7 @@
 //! What a `farlun bench` is told of its load, in words of a command line.
 
 use control::Choice;
+use event::Op;
 
 use crate::exact;
 use crate::plan::Bench;
@@ -9,7 +10,12 @@ use super::words::Words;
 
 /// Everything.
 pub(super) fn bench_words(words: &mut Words, bench: &Bench) {
-    words.push(["--op", bench.op.name(), "--block", &exact::bytes(bench.block_bytes)]);
+    words.push(["--op", bench.op.name()]);
+    if bench.op == Op::Write {
+        // The LUNs are the lab's own, or the plan names a device to be written to.
+        words.push(["--overwrite"]);
+    }
+    words.push(["--block", &exact::bytes(bench.block_bytes)]);
     if let Some(depth) = bench.depth {
         words.push(["--depth", &depth.to_string()]);
     }

@@ -12,6 +12,7 @@ mod found;
 mod load_words;
 mod lock;
 mod order;
+mod outlook;
 mod places;
 mod program;
 mod progress;
@@ -22,6 +23,7 @@ mod turns;
 mod verdict;
 mod words;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
@@ -40,8 +42,12 @@ pub(crate) use command::Parts;
 pub use error::LabError;
 pub(crate) use lock::Lock;
 pub use order::expected_time;
+use outlook::Forecast;
+pub(crate) use outlook::Streak;
+pub(crate) use outlook::what_to_do;
+pub use outlook::{MachineUse, look};
 use program::Mark;
-pub use progress::{Progress, Silent, Step};
+pub use progress::{Countdown, Progress, Silent, Step};
 use resume::Conditions;
 use stores::Stores;
 use turns::{Turn, Turns};
@@ -73,6 +79,10 @@ pub struct Order {
     pub version: String,
     /// Commit of the checkout it was built from, if it was.
     pub commit: Option<String>,
+    /// The machine before the run, if it was looked at.
+    pub machine: Option<MachineUse>,
+    /// Loads of the plan that are left out, and why, a sentence each.
+    pub left_out: Vec<String>,
 }
 
 /// What came of a run.
@@ -92,6 +102,8 @@ pub struct Outcome {
     pub cases: Option<String>,
     /// Size of the plan that was run; in a smoke run checks decide nothing.
     pub variant: Variant,
+    /// Rules of validity were waived: no figure is validated, and no check uses one.
+    pub is_waived: bool,
 }
 
 /// A run that goes on.
@@ -107,14 +119,29 @@ struct Session<'a> {
     conditions: Option<Conditions>,
     /// The verdict on every repeat, with its cell.
     verdicts: Vec<(usize, Verdict)>,
+    /// The last attempts at repeats that are to be run again, by cell and repeat.
+    unsettled: BTreeMap<(usize, u32), Unsettled>,
+    streak: Streak,
+    forecast: Forecast,
     /// That nobody else runs anything in this directory.
     _lock: Lock,
+}
+
+/// An attempt that was not valid, of a repeat that is to be run again.
+struct Unsettled {
+    cell: Cell,
+    dir: String,
+    command: String,
+    attempt: Attempt,
 }
 
 impl Order {
     /// A run of it that begins now.
     pub(crate) fn run(&self) -> Run {
         Run {
+            unvalidated: self.plan.is_waived() || self.plan.variant == Variant::Smoke,
+            busy: self.machine.as_ref().map(MachineUse::programs).unwrap_or_default(),
+            left_out: self.left_out.clone(),
             plan_name: self.plan.name.clone(),
             plan: self.plan.to_json(),
             plan_text: self.plan.text.clone(),
@@ -138,9 +165,11 @@ pub fn begun(command_line: String, version: String, commit: Option<String>) -> R
 }
 
 impl Outcome {
-    /// Whether everything was run, yields figures, and every check holds. Checks of a smoke run do not count.
+    /// Whether everything was run, yields figures, and every check holds. Checks of a smoke run do not count, nor do those
+    /// of a run without rules of validity.
     pub fn good(&self) -> bool {
-        let checks = self.variant == Variant::Smoke || self.tour.run.checks.iter().all(|check| check.ok);
+        let counts = self.variant != Variant::Smoke && !self.is_waived;
+        let checks = !counts || self.tour.run.checks.iter().all(|check| check.ok);
         checks && self.invalid.is_empty() && self.failed.is_empty() && self.stopped.is_none()
     }
 }
@@ -165,8 +194,9 @@ impl Lab {
 
     /// Runs a plan. What goes wrong in single cells is in the outcome; an error means that there is none.
     pub fn run(&self, order: &Order, progress: &mut dyn Progress) -> Result<Outcome, LabError> {
-        if let Some(Need { program, package }) = order.plan.needs.iter().find(|need| !need.is_met()).cloned()
-        {
+        let of_loads = order.plan.loads.iter().flat_map(|load| &load.needs.programs);
+        let mut needs = order.plan.needs.iter().chain(of_loads);
+        if let Some(Need { program, package }) = needs.find(|need| !need.is_met()).cloned() {
             return Err(LabError::Missing { program, package });
         }
         let resume::Place { dir, before, lock } = resume::place(order)?;
@@ -196,6 +226,9 @@ impl Lab {
             elapsed_s,
             conditions,
             verdicts: Vec::new(),
+            unsettled: BTreeMap::new(),
+            streak: Streak::default(),
+            forecast: Forecast::default(),
             _lock: lock,
         };
         let stopped = session.all(progress)?;
@@ -224,8 +257,8 @@ impl Session<'_> {
                 words: cell.words(),
                 repeat: turn.repeat,
                 attempt: turn.attempt,
-                expected,
-                left: expected + later,
+                expected: self.forecast.really(expected),
+                left: self.forecast.with_repeats(expected + later),
             };
             let settled = match found::settled(cell, &cells, &self.dir, &mut self.run)? {
                 Ok(cell) => cell,
@@ -239,6 +272,10 @@ impl Session<'_> {
             }
             if let Some(reason) = self.no_path_at_all() {
                 return Ok(Some(reason));
+            }
+            if let Some(found) = self.streak.hopeless(cells.len(), Instant::now()) {
+                self.settle()?;
+                return Ok(Some(what_to_do(&found, look().as_ref())));
             }
         }
         Ok(None)
@@ -270,18 +307,38 @@ impl Session<'_> {
             trace_dir: &trace_dir,
         };
         progress.begins(step);
+        let began = Instant::now();
         let (attempt, interrupted) = self.lab.attempt(parts)?;
         let trouble = attempt.verdict.trouble().filter(|_| !self.said(&attempt.verdict));
         progress.ended(step, trouble.as_deref());
+        if !interrupted {
+            let is_invalid = matches!(attempt.verdict, Verdict::Invalid(_));
+            self.forecast.ended(expected_time(cell), began.elapsed(), is_invalid);
+            attempt.verdict.add_to(&mut self.streak, &cell.slug());
+        }
         if matches!(attempt.verdict, Verdict::Invalid(_)) && !interrupted && again(turn) {
+            let unsettled = Unsettled { cell: cell.clone(), dir, command: parts.shown(), attempt };
+            self.unsettled.insert((turn.index, turn.repeat), unsettled);
             return Ok(false);
         }
+        self.unsettled.remove(&(turn.index, turn.repeat));
         if let (Some(before), Some(wan)) = (&self.conditions, &attempt.wan) {
             before.check(&self.order.out, &Conditions::of(wan, &parts.shown()))?;
         }
         self.write_down(cell, step.repeat, dir, parts.shown(), &attempt)?;
         self.verdicts.push((turn.index, attempt.verdict));
         Ok(interrupted)
+    }
+
+    /// Writes down the last attempts at repeats that will not be run again after all.
+    fn settle(&mut self) -> Result<(), LabError> {
+        for ((index, repeat), Unsettled { cell, dir, command, attempt }) in
+            std::mem::take(&mut self.unsettled)
+        {
+            self.write_down(&cell, repeat, dir, command, &attempt)?;
+            self.verdicts.push((index, attempt.verdict));
+        }
+        Ok(())
     }
 
     fn write_down(
@@ -351,7 +408,8 @@ impl Session<'_> {
         let page = report::html(&tour, &rebuild);
         let report_path = self.dir.write(tables::REPORT_FILE, page.as_bytes())?;
         let variant = self.order.plan.variant;
-        Ok(Outcome { tour, report_path, invalid, failed, stopped, cases: None, variant })
+        let is_waived = self.order.plan.is_waived();
+        Ok(Outcome { tour, report_path, invalid, failed, stopped, cases: None, variant, is_waived })
     }
 
     /// What was found of the clocks of each cell's ends, into its manifest.

@@ -20,6 +20,8 @@ pub(crate) struct Single {
     pub(crate) is_invalid: bool,
     /// A signal ended it.
     pub(crate) interrupted: bool,
+    /// Attempts that it took.
+    pub(crate) attempts: u32,
 }
 
 impl Lab {
@@ -51,7 +53,7 @@ impl Lab {
         };
         let trouble = attempt.verdict.trouble();
         let manifest = written(parts.cell, 1, parts.shown(), &attempt);
-        Ok(Single { manifest, trouble, is_invalid, interrupted })
+        Ok(Single { manifest, trouble, is_invalid, interrupted, attempts: MAX_ATTEMPTS - left })
     }
 }
 
@@ -76,5 +78,7 @@ pub(super) fn written(cell: &Cell, repeat: u32, command: String, attempt: &Attem
         clock: None,
         valid: attempt.verdict == Verdict::Valid,
         reasons: attempt.verdict.reasons(),
+        unvalidated: !cell.load.validity.is_judged(),
+        for_throughput: cell.load.for_throughput,
     }
 }

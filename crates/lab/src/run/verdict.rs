@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -9,6 +10,7 @@ use crate::plan::{Load, LoadKind};
 
 use super::child::{Ended, LOG_FILE, OUTPUT_FILE, document, last_words};
 use super::command::host_name;
+use super::outlook::Streak;
 
 /// Exit codes from here on are that of a shell: 128 and the number of the signal that ended the command.
 const BY_SIGNAL: i64 = 128;
@@ -36,6 +38,15 @@ impl Verdict {
             Verdict::Valid => Vec::new(),
             Verdict::Invalid(reasons) => reasons.clone(),
             Verdict::Failed { reason, .. } => vec![reason.clone()],
+        }
+    }
+
+    /// Counts it among the attempts in a row.
+    pub(super) fn add_to(&self, streak: &mut Streak, cell: &str) {
+        match self {
+            Verdict::Valid => streak.valid(),
+            Verdict::Invalid(reasons) => streak.invalid(cell, reasons, Instant::now()),
+            Verdict::Failed { .. } => streak.other(),
         }
     }
 

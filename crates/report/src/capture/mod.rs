@@ -1,5 +1,6 @@
 //! What a capture holds, for the terminal and as a page: what limits, connections, commands, what else is known.
 
+mod about;
 mod page;
 mod sentences;
 mod tables;
@@ -139,7 +140,7 @@ mod tests {
         };
         both.totals.interfaces = vec![tap("near"), tap("far")];
         let both = DiagnosedCapture::new(both);
-        let (text, page) = (capture(&both, Colour::Never), html(&both, None, None, ""));
+        let (text, page) = (capture(&both, Colour::Never), html(&both, None, None, &[], ""));
         assert!(text.contains("packets of 2 interfaces: near (7), far (7)"), "{text}");
         assert!(
             page.contains("packets of 2 interfaces: near (7), far (7)") && !page.contains("chip bad"),

@@ -6,12 +6,13 @@ use analysis::gaps::capture::Found;
 use dissect::{ConnectionSummary, Dissection, TimeUse};
 use serde_json::{Value, json};
 
-use super::{beyond, headline, interfaces, reservations, sentences, shown, tables, verdict};
+use super::{about, beyond, headline, interfaces, reservations, sentences, shown, tables, verdict};
 use crate::figure::Figure;
 use crate::format::escape;
 use crate::gaps;
 use crate::looking::Drawing;
 use crate::page::{self, part, section};
+use crate::table::Mark;
 
 const PACKETS: &str = "Packets from the middle of the busiest connection. The tap saw each once: when it left and when it \
                        arrived is estimated by half of the fastest round trip between the tap and that end; whether it \
@@ -22,11 +23,12 @@ const GAPS: &str = "Time between a packet and the one before, of the direction t
 const TIME: &str =
     "Every stretch between two packets of a connection is somebody's; docs/analyze.md says how it is told.";
 
-/// Draws a capture as one HTML document. `rebuild` is the command that draws it again.
+/// Draws a capture of `files` as one HTML document. `rebuild` is the command that draws it again.
 pub fn html(
     capture: &DiagnosedCapture,
     diagram: Option<&Diagram>,
     found: Option<&Found>,
+    files: &[String],
     rebuild: &str,
 ) -> String {
     let (shown, capture) = (shown(capture), capture.dissection());
@@ -36,7 +38,7 @@ pub fn html(
         found.and_then(|found| found.gaps.as_ref()).map_or_else(Vec::new, |gaps| gaps::figures(1, gaps));
     let figures = time.iter().chain(&between).map(Figure::json);
     let figures = figures.chain(packets.iter().map(Drawing::json)).collect::<Value>();
-    let mut body = vec![head(capture, &shown)];
+    let mut body = vec![head(capture, &shown, files)];
     body.push(verdicts(&shown));
     if let Some(time) = &time {
         body.push(section("time", "Where the time went", TIME, &page::drawing(time, "medium")));
@@ -70,17 +72,19 @@ fn of_gaps(found: &Found, figures: &[Figure]) -> Option<String> {
     Some(section("gaps", "Gaps between packets", GAPS, &format!("<ul>{items}</ul>{drawn}")))
 }
 
-fn head(capture: &Dissection, shown: &[(usize, DiagnosedConnection<'_>)]) -> String {
-    let first = shown.iter().find_map(|(_, connection)| connection.diagnosis?.first());
-    let title = first.map_or_else(|| headline(capture), |verdict| verdict.limiter.label());
-    let chips = reservations(&capture.totals).iter().map(|text| page::chip(false, text)).collect::<String>();
+fn head(capture: &Dissection, shown: &[(usize, DiagnosedConnection<'_>)], files: &[String]) -> String {
+    let title = about::title(shown).unwrap_or_else(|| headline(capture));
+    let chips =
+        reservations(&capture.totals).iter().map(|text| page::chip(Mark::Bad, text)).collect::<String>();
     let taps = interfaces(capture)
         .map_or_else(String::new, |text| format!("<p class=\"note\">{}</p>\n", escape(&text)));
     format!(
-        "<header>\n<p class=\"brand\">farlun <span>capture</span></p>\n<h1>{}</h1>\n<p class=\"lead\">{}</p>\n{taps}\
-         <p class=\"chips\">{chips}</p>\n</header>\n",
+        "<header>\n{}<h1>{}</h1>\n<p class=\"lead\">{}</p>\n{taps}\
+         <p class=\"chips\">{chips}</p>\n{}</header>\n",
+        about::brand(capture, shown, files),
         escape(&title),
         escape(&headline(capture)),
+        about::fix(shown),
     )
 }
 

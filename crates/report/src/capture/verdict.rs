@@ -30,7 +30,7 @@ pub(super) fn table(shown: &[(usize, DiagnosedConnection<'_>)]) -> Option<Table>
                 Field::new(percents(*share)),
                 Field::new(plain(diagnosis.current.bytes_per_s / 1e6)),
                 Field::new(plain(predicted.bytes_per_s / 1e6)),
-                Field::new(if limiter.is_final() { "" } else { next.name() }),
+                Field::new(if limiter.is_final() { "" } else { next.title() }),
             ]);
         }
     }

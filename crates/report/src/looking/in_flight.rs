@@ -4,7 +4,7 @@
 use analysis::layers::{Layer, LayerFlight, Residence, Stack};
 
 use crate::format::{NONE, duration, fixed, plain};
-use crate::table::{Column, Field, Table};
+use crate::table::{Column, Field, Mark, Table};
 
 /// The sentence above the figures: where parallelism stops.
 pub(super) fn gist(stack: &Stack) -> String {
@@ -127,7 +127,7 @@ pub(super) fn table(stack: &Stack) -> Table {
             Field::new(scaled(fixed(flight.ceiling, 0))),
             Field::new(scaled(plain(flight.mean))),
             Field::new(of_residence(&|r| scaled(plain(r.expected_inside)))),
-            residence.map_or_else(|| Field::new(NONE), |r| Field::mark(r.holds)),
+            residence.map_or_else(|| Field::new(NONE), |r| Field::mark(Mark::of(r.holds))),
             Field::new(of_residence(&|r| duration(r.mean_s))),
             Field::new(scaled(fixed(flight.completed as f64, 0))),
         ]

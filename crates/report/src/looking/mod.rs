@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::figure::Figure;
 use crate::gaps;
 use crate::table::Table;
-use crate::tables::place;
+use crate::tables::{self, place};
 
 /// A drawing that the page's script makes itself.
 pub(crate) struct Drawing {
@@ -100,7 +100,7 @@ fn one(n: usize, cell: &CellResult, repeat: &Repeat, tour: &Tour) -> Inside {
     let gaps = repeat.gaps.as_ref().filter(|_| wanted("gaps"));
     let origin_ns = stack.map(|stack| stack.origin_ns);
     Inside {
-        name: cell.load.clone(),
+        name: tables::load(cell),
         place: place(cell),
         gist: stack.map_or_else(String::new, in_flight::gist),
         devices: devices::sentences(repeat, &cell.op),

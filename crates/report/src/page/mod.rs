@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::figure::{self, Figure};
 use crate::format::escape;
-use crate::headline::headline;
+use crate::headline::{headline, is_unvalidated};
 use crate::looking::{self, Inside};
 use crate::{against, doctor, over_time};
 
@@ -73,8 +73,13 @@ pub fn html(tour: &Tour, rebuild: &str) -> String {
         section::environment(tour),
         section::rebuild(rebuild),
     ];
-    let title = format!("farlun · {} · {}", tour.run.plan_name, headline(tour));
-    document(&title, &sections.concat(), &figures)
+    let title = format!("farlun · {} · {}", tour.gist.title, headline(tour));
+    // The script marks every figure in it.
+    let body = match is_unvalidated(&tour.gist) {
+        true => format!("<div class=\"unvalidated\">{}</div>", sections.concat()),
+        false => sections.concat(),
+    };
+    document(&title, &body, &figures)
 }
 
 /// A page around the given parts.

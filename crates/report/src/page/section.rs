@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 
+use analysis::manifest::BusyProgram;
 use analysis::{CellResult, Repeat, Tour};
 
 use crate::figure::Figure;
 use crate::format::{date, duration, escape, fixed};
-use crate::headline::{headline, standing};
+use crate::headline::{headline, is_unvalidated, standing};
+use crate::table::Mark;
 use crate::{ends, tables};
 
 use super::inside::panels;
@@ -14,19 +16,38 @@ use super::inside::panels;
 /// The verdict, before anything else.
 pub(super) fn head(tour: &Tour) -> String {
     let (run, gist) = (&tour.run, &tour.gist);
-    let mut chips = chip(gist.valid, if gist.valid { "valid" } else { "not valid" });
+    let mut chips = match (is_unvalidated(gist), gist.valid) {
+        (true, _) => chip(Mark::Open, "unvalidated"),
+        (false, true) => chip(Mark::Good, "valid"),
+        (false, false) => chip(Mark::Bad, "not valid"),
+    };
     if gist.checks > 0 {
-        let held = gist.checks - gist.failed_checks;
-        chips += &chip(gist.failed_checks == 0, &format!("{held} of {} checks hold", gist.checks));
+        let held = gist.checks - gist.failed_checks - gist.unmeasured_checks;
+        let mark = match (gist.failed_checks, gist.unmeasured_checks) {
+            (0, 0) => Mark::Good,
+            (0, _) => Mark::Open,
+            _ => Mark::Bad,
+        };
+        let mut text = format!("{held} of {} checks hold", gist.checks);
+        if gist.unmeasured_checks > 0 {
+            let _ = write!(text, ", {} not measured", gist.unmeasured_checks);
+        }
+        chips += &chip(mark, &text);
     }
-    let mut about = vec![format!("plan <b>{}</b>", escape(&run.plan_name))];
+    // A load that was run without a plan has a title alone.
+    let plan = if run.plan_name.is_empty() { &gist.title } else { &run.plan_name };
+    let mut about = if plan.is_empty() { Vec::new() } else { vec![format!("plan <b>{}</b>", escape(plan))] };
     if run.started_unix_s > 0.0 {
         about.push(date(run.started_unix_s));
         about.push(format!("took {}", duration(run.elapsed_s.round())));
     }
     about.push(format!("farlun {}", escape(&run.farlun)));
+    let title = match gist.title == *plan {
+        true => String::new(),
+        false => format!("<p class=\"title\">{}</p>\n", escape(&gist.title)),
+    };
     format!(
-        "<header>\n<p class=\"brand\">farlun <span>{}</span></p>\n<h1>{}</h1>\n<p class=\"lead\">{}</p>\n\
+        "<header>\n<p class=\"brand\">farlun <span>{}</span></p>\n{title}<h1>{}</h1>\n<p class=\"lead\">{}</p>\n\
          <p class=\"chips\">{chips}</p>\n</header>\n",
         about.join(" · "),
         escape(&headline(tour)),
@@ -129,11 +150,12 @@ pub(super) fn cells(tour: &Tour) -> String {
         let bad = cell.repeats.iter().filter(|repeat| !repeat.valid).count();
         let open = if bad > 0 { " open" } else { "" };
         let state = match bad {
+            0 if cell.is_unvalidated() => chip(Mark::Open, "unvalidated"),
             0 if cell.repeats.len() > 1 => {
                 format!("<span class=\"place\">{} repeats, valid</span>", cell.repeats.len())
             }
             0 => "<span class=\"place\">valid</span>".to_owned(),
-            bad => chip(false, &format!("{bad} of {} not valid", cell.repeats.len())),
+            bad => chip(Mark::Bad, &format!("{bad} of {} not valid", cell.repeats.len())),
         };
         let place = escape(&tables::place(cell));
         let _ = write!(
@@ -171,7 +193,8 @@ fn repeat(cell: &CellResult, repeat: &Repeat) -> String {
 pub(super) fn plan(tour: &Tour) -> String {
     let run = &tour.run;
     let text = match run.plan_text.trim() {
-        "" if run.plan.is_null() => return String::new(),
+        // A load that was run without a plan has a title alone.
+        "" if run.plan.is_null() || run.plan_name.is_empty() => return String::new(),
         "" => format!("{:#}", run.plan),
         text => text.to_owned(),
     };
@@ -198,6 +221,10 @@ pub(super) fn environment(tour: &Tour) -> String {
     // A cell that was opened alone knows neither seed nor machine.
     item("seed", &if run.kernel.is_empty() { String::new() } else { run.seed.to_string() });
     item("kernel", &run.kernel);
+    let busy = |program: &BusyProgram| {
+        format!("{} (pid {}) {}", program.name, program.pid, fixed(program.processors, 2))
+    };
+    item("busy before it, processors", &run.busy.iter().map(busy).collect::<Vec<_>>().join(", "));
     item("CPUs", &if run.cpus > 0 { run.cpus.to_string() } else { String::new() });
     for (cell, bits_per_s) in &run.found {
         item(
@@ -234,7 +261,11 @@ pub(crate) fn command(line: &str) -> String {
     format!("<div class=\"command\"><pre>{}</pre><button type=\"button\">Copy</button></div>", escape(line))
 }
 
-pub(crate) fn chip(ok: bool, text: &str) -> String {
-    let (class, mark) = if ok { ("good", "✓") } else { ("bad", "✗") };
-    format!("<span class=\"chip {class}\">{mark} {}</span>", escape(text))
+pub(crate) fn chip(mark: Mark, text: &str) -> String {
+    let class = match mark {
+        Mark::Good => "good",
+        Mark::Bad => "bad",
+        Mark::Open => "open",
+    };
+    format!("<span class=\"chip {class}\">{} {}</span>", mark.symbol(), escape(text))
 }

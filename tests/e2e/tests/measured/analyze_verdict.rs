@@ -52,11 +52,12 @@ fn short() -> Vec<Case> {
 
 /// The rest of the matrix.
 fn long() -> Vec<Case> {
-    let one_write = "FARLUN bench URL --json --op write --block 4KiB --depth 1 --time 1s";
-    let four_writes = "FARLUN bench URL --json --op write --block 4KiB --depth 4 --time 1s";
-    let many_writes = "FARLUN bench URL --json --op write --block 4KiB --depth 32 --random --time 1s";
+    let one_write = "FARLUN bench URL --json --op write --overwrite --block 4KiB --depth 1 --time 1s";
+    let four_writes = "FARLUN bench URL --json --op write --overwrite --block 4KiB --depth 4 --time 1s";
+    let many_writes =
+        "FARLUN bench URL --json --op write --overwrite --block 4KiB --depth 32 --random --time 1s";
     let bulk = "FARLUN bench URL --json --op read --block 1MiB --depth 8 --time 2s";
-    let bulk_writes = "FARLUN bench URL --json --op write --block 1MiB --depth 8 --time 2s";
+    let bulk_writes = "FARLUN bench URL --json --op write --overwrite --block 1MiB --depth 8 --time 2s";
     let nagle = "--lun memory:64MiB --compat nagle,separate-status";
     let small = "FARLUN bench URL --json --op read --block 1KiB --depth 1 --time 1s";
     let slower = "FARLUN bench URL --json --op read --block 1MiB --depth 8 --time 4s";
@@ -95,7 +96,10 @@ fn long() -> Vec<Case> {
         right: &["r2t"],
         tap: Tap { path: MS8, target: Served::Tgt, complete: false, load, ..Tap::default() },
     };
-    cases.push(r2t("R2Ts of tgt", "FARLUN bench URL --json --op write --block 1MiB --depth 1 --time 1s"));
+    cases.push(r2t(
+        "R2Ts of tgt",
+        "FARLUN bench URL --json --op write --overwrite --block 1MiB --depth 1 --time 1s",
+    ));
     cases.push(r2t(
         "R2Ts of tgt with libiscsi",
         "for n in 1 2 3 4 5 6 7 8; do qemu-io -f raw -c 'write -P 7 0 4M' URL; done",

@@ -32,8 +32,9 @@ impl Drop for Hogs {
     }
 }
 
-fn over(near: &str) -> Finished {
-    run(farlun(["wan", "--json", "--delay", "2ms", "--", "sh", "-c"]).arg(near), LIMIT)
+fn over(flags: &[&str], near: &str) -> Finished {
+    let mut command = farlun(["wan", "--json", "--delay", "2ms"]);
+    run(command.args(flags).args(["--", "sh", "-c", near]), LIMIT)
 }
 
 #[test]
@@ -43,10 +44,13 @@ fn commands_that_had_to_wait_for_others_have_no_figures() {
     let count = available_parallelism().map_or(1, usize::from);
     let hogs = Hogs::new(count);
     // Nothing is on the path, so that nothing can be late.
-    let beside = over("sleep 2");
+    let beside = over(&[], "sleep 2; exit 3");
+    let asked = over(&["--validity", "throughput"], "sleep 2");
     drop(hogs);
-    assert_eq!(beside.code, 4, "{beside:#?}");
-    assert!(beside.stderr.contains("the run is not valid: other programs kept "), "{beside:#?}");
+    assert_eq!(asked.code, 4, "{asked:#?}");
+    assert_eq!(beside.code, 3, "the exit code is that of COMMAND: {beside:#?}");
+    let warning = "farlun: warning: the run is not valid: other programs kept ";
+    assert!(beside.stderr.contains(warning), "{beside:#?}");
     let document = beside.json();
     for class in ["latency", "throughput"] {
         assert_eq!(document["validity"][class]["ok"], false, "{document:#}");
@@ -55,12 +59,81 @@ fn commands_that_had_to_wait_for_others_have_no_figures() {
     // what those took that it has waited for (fields 16 and 17, proc_pid_stat(5)).
     let told = r#"awk '{ print "{\"cpu_s\": " ($16 + $17) / 100 "}" }' /proc/$$/stat"#;
     let near = format!("for n in $(seq {count}); do timeout 2 sh -c '{HOG}' & done; wait; {told}");
-    let document = over(&near).json();
+    let document = over(&[], &near).json();
     let (own, near) = (&document["near"]["output"]["cpu_s"], &document["near"]);
     let ns = |key: &str| near[key].as_u64().expect("a time");
     let own = own.as_f64().expect("a time") / ((ns("t_end_ns") - ns("t_start_ns")) as f64 / 1e9);
     let others = document["validity"]["others_busy"].as_f64().expect("it tells");
     assert!(own > 0.0 && others < count as f64 - own + 0.2, "{own} were its own: {document:#}");
+}
+
+/// Six cells of more than a second each, so that each is judged.
+const PLAN: &str = r#"
+name = "mine"
+title = "My stream beside others"
+record = ["sockets"]
+
+[matrix]
+delay = ["1ms", "2ms", "3ms", "4ms", "5ms", "6ms"]
+
+[path]
+rate = "50mbit"
+
+[[load]]
+name = "mystream"
+kind = "stream"
+start = "500ms"
+window = "1s"
+
+[[expect]]
+name = "something comes through"
+value = "mystream.throughput"
+op = ">="
+bound = 1
+unit = "Mbit/s"
+"#;
+
+#[test]
+fn a_lab_beside_others_names_them_and_stops_or_marks_its_figures() {
+    need!(path::available());
+    let _turn = path::turn();
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("mine.toml");
+    std::fs::write(&plan, PLAN).expect("a plan");
+    let lab = |out: &str, flags: &[&str]| {
+        let mut command = farlun(["lab", "--json", "--out"]);
+        run(command.arg(folder.path().join(out)).args(flags).arg(&plan), LIMIT)
+    };
+    let hogs = Hogs::new(available_parallelism().map_or(1, usize::from));
+    let stopped = lab("stopped", &[]);
+    let waived = lab("waived", &["--validity", "off"]);
+    drop(hogs);
+
+    assert_eq!(stopped.code, 4, "{stopped:#?}");
+    assert!(stopped.stderr.contains("this machine is busy: other programs keep "), "{stopped:#?}");
+    assert!(stopped.stderr.contains("sh (pid "), "{stopped:#?}");
+    let document = stopped.json();
+    let said = document["stopped"].as_str().unwrap_or_default();
+    assert!(said.starts_with("stopped after 4 attempts in a row at 4 cells"), "{document:#}");
+    assert!(said.contains("sh (pid ") && said.contains("--validity off"), "{said}");
+    assert_eq!(document["busy"][0]["name"], "sh", "{document:#}");
+
+    let document = waived.expect_code(0).json();
+    assert_eq!(document["unvalidated"], true, "{document:#}");
+    assert!(document["checks"].as_array().is_some_and(|checks| checks.iter().all(|c| c["value"].is_null())));
+    let run_of = |out: &str| folder.path().join(out);
+    let cell = run_of("waived").join("cells/001-mystream-delay-1ms/r1");
+    let text = std::fs::read_to_string(cell.join("cell.json")).expect("cell.json");
+    assert!(text.contains("\"unvalidated\""), "{text}");
+    let page = std::fs::read_to_string(run_of("waived").join("report.html")).expect("a page");
+    assert!(page.contains("class=\"unvalidated\"") && page.contains("My stream beside others"));
+    let shown = run(farlun(["report"]).arg(run_of("waived")), LIMIT).expect_code(0);
+    assert!(
+        shown.stdout.contains("mystream (unvalidated)") && shown.stdout.contains("not measured"),
+        "{shown:#?}"
+    );
+    let refused = run(farlun(["compare"]).arg(&cell).arg(&cell), LIMIT).expect_code(2);
+    refused.expect_sentence(&["not validated"]);
 }
 
 #[test]

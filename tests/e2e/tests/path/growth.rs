@@ -140,7 +140,7 @@ fn a_path_that_loses_nothing_keeps_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("said");
     let bench = format!(
-        "exec {} bench iscsi://{FAR}/{IQN}/0 --op read,write --time 8s --json --cc cubic > {}",
+        "exec {} bench iscsi://{FAR}/{IQN}/0 --op read,write --overwrite --time 8s --json --cc cubic > {}",
         farlun_path().display(),
         file.display()
     );

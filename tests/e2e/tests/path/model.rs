@@ -140,6 +140,35 @@ fn a_path_whose_device_is_gone_ends_the_run() {
     assert!(finished.stderr.contains("the path is gone"), "{finished:#?}");
 }
 
+/// The emulator stands still while a packet is on the path: the run is never valid, however quiet the machine is.
+#[test]
+fn the_exit_code_is_that_of_command_unless_a_class_is_named() {
+    need!(path::available(), skip::program("bash"));
+    let near = format!(
+        "kill -STOP $PPID; echo >/dev/udp/{FAR}/9; sleep 0.05; kill -CONT $PPID; \
+         : >/dev/tcp/{FAR}/9; exit 3"
+    );
+    for (flags, code, ok, said) in [
+        (&[][..], 3, false, Some("farlun: warning: the run is not valid: packets were late by")),
+        (&["--validity", "throughput"], 4, false, Some("farlun: the run is not valid: packets were late by")),
+        (&["--validity", "latency"], 4, false, Some("farlun: the run is not valid: packets were late by")),
+        (&["--validity", "off"], 3, true, None),
+    ] {
+        let mut command = farlun(["wan", "--json", "--delay", "2ms"]);
+        let finished = run(command.args(flags).args(["--", "bash", "-c", &near]), LIMIT);
+        assert_eq!(finished.code, code, "{flags:?}: {finished:#?}");
+        let document = finished.json();
+        assert_eq!(document["validity"]["ok"], ok, "{flags:?}: {document:#}");
+        assert_eq!(document["near"]["exit_code"], 3, "{flags:?}: {document:#}");
+        assert_eq!(document["validity"]["throughput"]["ok"], false, "{flags:?}: {document:#}");
+        let warning = finished.stderr.lines().find(|line| line.contains("not valid"));
+        assert!(
+            warning.map_or(said.is_none(), |line| said.is_some_and(|said| line.starts_with(said))),
+            "{finished:#?}"
+        );
+    }
+}
+
 #[test]
 fn users_who_are_not_root_have_a_path_too() {
     need!(path::available(), skip::program("ping"), path::available_to_nobody());

@@ -80,7 +80,10 @@ fn two_writers_are_told_their_parts() {
     let (script, farlun_bin) = (folder.path().join("near.sh"), farlun_path().display().to_string());
     let writer = |name: &str| {
         let folder = folder.path().join(name).display().to_string();
-        format!("{farlun_bin} bench iscsi://{}/{IQN}/0 --op write --time 10s --trace {folder}", path::FAR)
+        format!(
+            "{farlun_bin} bench iscsi://{}/{IQN}/0 --op write --overwrite --time 10s --trace {folder}",
+            path::FAR
+        )
     };
     let text = format!(
         "set -eu\n{} >/dev/null & one=$!\n{} >/dev/null\nwait $one\n",

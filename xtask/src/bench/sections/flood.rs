@@ -145,7 +145,8 @@ impl Bench {
         let mut beside = flood.map(|(flood, target)| {
             let mut command = prioritised(&self.build, self.has_priorities, Priority::Flood);
             let url = self.targets[target].url(store.flooded);
-            command.args(["bench", &url, "--json", "--random", "--op", flood.op, "--block", flood.block]);
+            command.args(["bench", &url, "--json", "--random", "--block", flood.block]);
+            command.args(self.build.op(flood.op));
             // It is ended when the victim is done.
             let longer = format!("{}s", seconds + 60);
             Service::start(command.args(["--depth", flood.depth, "--time", &longer]))

@@ -75,14 +75,13 @@ impl Far {
     }
 
     /// MB/s, and CPU time of both ends in ns per KiB.
-    fn measure(&self, op: &str, seconds: u32) -> Result<Vec<f64>> {
+    fn measure(&self, op: &'static str, seconds: u32) -> Result<Vec<f64>> {
         let time = format!("{seconds}s");
         match &self.kind {
             Kind::Iscsi(target) => {
                 let url = target.url(0);
-                let load = ["--op", op, "--block", "1MiB", "--depth", "8", "--time", &time];
-                let document =
-                    self.near.document(&[&["bench", &url, "--json"][..], &load].concat(), seconds)?;
+                let args = ["bench", &url, "--json", "--block", "1MiB", "--depth", "8", "--time", &time];
+                let document = self.near.document(&[&args[..], &self.near.op(op)].concat(), seconds)?;
                 let ns_per_io =
                     document.number("/cpu/near_ns_per_io")? + document.number("/cpu/far_ns_per_io")?;
                 Ok(vec![document.number("/bytes_per_s")? / 1e6, ns_per_io / BLOCK_BYTES * 1024.0])

@@ -107,7 +107,7 @@ fn cost(name: &str, rounds: &[[f64; 2]]) -> bool {
 }
 
 /// A load of a target of its own.
-fn load(build: &Build, op: &str, seconds: u32, mode: &Mode) -> Result<Run> {
+fn load(build: &Build, op: &'static str, seconds: u32, mode: &Mode) -> Result<Run> {
     let folder = tempfile::Builder::new().prefix("farlun-bench-trace-").tempdir()?;
     let traced = |command: &mut Command, dir: &Path| {
         if let Some(flags) = mode.flags {
@@ -119,7 +119,7 @@ fn load(build: &Build, op: &str, seconds: u32, mode: &Mode) -> Result<Run> {
     let mut target = start_target(&mut serve)?;
     let (time, warmup) = (format!("{}s", seconds + WARMUP_SECONDS), format!("{WARMUP_SECONDS}s"));
     let mut command = build.command(["bench", &target.url(0), "--json", "--random", "--block", "4KiB"]);
-    command.args(["--depth", "32", "--op", op, "--time", &time, "--warmup", &warmup]);
+    command.args(["--depth", "32", "--time", &time, "--warmup", &warmup]).args(build.op(op));
     traced(&mut command, folder.path());
     let document = Document::of(&mut command, Duration::from_secs(seconds.into()) + ENCODING)?;
     target.service.signal("TERM");

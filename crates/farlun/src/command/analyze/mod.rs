@@ -161,7 +161,8 @@ fn page(read: &Read, rebuild: &str) -> anyhow::Result<String> {
         }
         None => None,
     };
-    Ok(report::capture_html(&read.capture, diagram.as_ref(), read.gaps.as_ref(), rebuild))
+    let files = [files::names(&read.paths)];
+    Ok(report::capture_html(&read.capture, diagram.as_ref(), read.gaps.as_ref(), &files, rebuild))
 }
 
 /// One capture alone is a document of its own; several, and runs, are lists.

@@ -14,6 +14,7 @@ use initiator::{Options, Shape};
 use lab::Pacing;
 use lab::doctor::{Caller, Patient, Ran, Record, treat};
 use proto::params::Wishes;
+use tables::manifest::Run;
 
 use super::steps;
 use super::temporary::{Ending, Temporary};
@@ -84,11 +85,7 @@ struct Live<'a> {
 }
 
 pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8> {
-    if args.op == Op::Write && !args.overwrite {
-        return Err(Exit::usage(
-            "--op write writes over what is on the LUN; give --overwrite too if that is meant, or look at reads",
-        ));
-    }
+    bench::check_overwrite(&[args.op], args.overwrite)?;
     let options = args.session.options()?;
     if options.trace.is_some() {
         return Err(Exit::usage("the doctor's tables go to --out DIR; leave --trace out"));
@@ -126,7 +123,10 @@ pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8
     // As it is shown, a URL has no secret.
     let shown = crate::session::url(url)?.to_string();
     let commit = option_env!("FARLUN_COMMIT").map(str::to_owned);
+    let order = if args.random { "random" } else { "sequential" };
+    let title = format!("{} {} {order} at {shown}", args.op.name(), Bytes(caller.block_bytes));
     let begun = lab::begun(command_line(), env!("CARGO_PKG_VERSION").to_owned(), commit);
+    let begun = Run { plan: serde_json::json!({ "title": title }), ..begun };
     let record = Record::create(out, begun).map_err(|error| match error {
         error @ (lab::LabError::NotEmpty(_) | lab::LabError::Begun(_)) => Exit::usage(error),
         other => other.into(),
@@ -202,6 +202,7 @@ impl Live<'_> {
         }
         let asks_first = caller.has_small_bursts && wishes.initial_r2t;
         let switches = [
+            ("--overwrite", self.op == Op::Write),
             ("--no-pacing", caller.pacing == Pacing::Off),
             ("--initial-r2t", asks_first),
             ("--random", self.is_random),

@@ -14,9 +14,12 @@ use tables::{RunDir, RunError};
 use crate::exit::{self, Exit};
 
 pub(super) fn run(path: &Path, is_json: bool) -> anyhow::Result<u8> {
-    let (found, cases) = match RunDir::open(path) {
-        Ok(dir) => (limits::of_run(&dir)?, lab::doctor::judged_again(&dir)?),
-        Err(RunError::NotARun { .. }) => (of_tables(path)?, None),
+    let (found, cases, title) = match RunDir::open(path) {
+        Ok(dir) => {
+            let title = dir.manifest()?.plan["title"].as_str().map(str::to_owned);
+            (limits::of_run(&dir)?, lab::doctor::judged_again(&dir)?, title)
+        }
+        Err(RunError::NotARun { .. }) => (of_tables(path)?, None, None),
         Err(error) => return Err(error.into()),
     };
     if found.is_empty() {
@@ -26,18 +29,22 @@ pub(super) fn run(path: &Path, is_json: bool) -> anyhow::Result<u8> {
         )));
     }
     if is_json {
-        let document =
-            |found: &Found| json!({"dir": found.dir, "facts": found.facts, "diagnosis": found.diagnosis});
+        let document = |found: &Found| json!({"dir": found.dir, "load": found.load, "point": found.point, "unvalidated": found.unvalidated, "facts": found.facts, "diagnosis": found.diagnosis});
         let cells: Vec<Value> = found.iter().map(document).collect();
         let cases = cases.map(|cases| cases.json);
         say!("{}", json!({ "cells": cells, "cases": cases }));
         return Ok(exit::DONE);
     }
     let colour = Colour::on(&stdout());
+    if let Some(title) = title {
+        say!("{title}\n");
+    }
     if found.len() > 1 {
         say!("{}", report::limits(found.iter().map(Found::examined), colour));
     }
-    let text = |found: &Found| report::doctor(&found.diagnosis, &found.dir, colour);
+    let text = |found: &Found| {
+        report::doctor(&found.diagnosis, &report::examined(&found.examined(), &found.dir), colour)
+    };
     let texts: Vec<String> = found.iter().map(text).collect();
     say!("{}", texts.join("\n").trim_end());
     if let Some(cases) = cases {
@@ -54,5 +61,5 @@ fn of_tables(path: &Path) -> anyhow::Result<Vec<Found>> {
     let Some(facts) = survey(path, Question::default())? else { return Ok(Vec::new()) };
     let dir = path.to_string_lossy().into_owned();
     let diagnosis = judge(&facts);
-    Ok(vec![Found { load: dir.clone(), dir, point: Point::new(), facts, diagnosis }])
+    Ok(vec![Found { load: dir.clone(), dir, point: Point::new(), unvalidated: false, facts, diagnosis }])
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use diagnosis::Diagnosis;
 use serde_json::json;
@@ -13,7 +13,7 @@ use tables::manifest::{Cell, CellEntry, Run};
 use super::setup::Setup;
 use crate::doctor::asked::asked;
 use crate::plan::{Lun, Point};
-use crate::run::{Lab, LabError, Lock, Order, Parts, Progress, Step};
+use crate::run::{Lab, LabError, Lock, Order, Parts, Progress, Step, Streak, look, what_to_do};
 
 /// Where the doctor finds the tables: without the files that say what was run.
 const BLIND_DIR: &str = "tables-alone";
@@ -47,6 +47,7 @@ pub(super) struct Examination<'a> {
     pub(super) failed: Vec<String>,
     /// Why the rest was not run, if it was not.
     pub(super) stopped: Option<String>,
+    streak: Streak,
     /// That nobody else runs anything in this directory.
     _lock: Lock,
 }
@@ -75,6 +76,7 @@ impl<'a> Examination<'a> {
             invalid: Vec::new(),
             failed: Vec::new(),
             stopped: None,
+            streak: Streak::default(),
             _lock: lock,
         }
     }
@@ -146,6 +148,18 @@ impl Examine for Examination<'_> {
         self.dir.save(&self.run)?;
         if single.interrupted {
             self.stopped = Some("interrupted".to_owned());
+        }
+        match (single.is_invalid, single.trouble.is_some()) {
+            // As often as it was tried.
+            (true, _) => (0..single.attempts)
+                .for_each(|_| self.streak.invalid(words, &single.manifest.reasons, Instant::now())),
+            (false, true) => self.streak.other(),
+            (false, false) => self.streak.valid(),
+        }
+        if let Some(found) = self.streak.hopeless(self.of, Instant::now())
+            && self.stopped.is_none()
+        {
+            self.stopped = Some(what_to_do(&found, look().as_ref()));
         }
         if single.trouble.is_some() {
             let list = if single.is_invalid { &mut self.invalid } else { &mut self.failed };

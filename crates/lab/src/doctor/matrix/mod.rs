@@ -17,7 +17,7 @@ use analysis::Tour;
 use diagnosis::{LIMITERS, Limiter};
 use serde_json::{Value, json};
 use tables::RunDir;
-use tables::manifest::Run;
+use tables::manifest::{Check, Run};
 
 use self::draw::Drawn;
 use self::examine::{Examination, Examine};
@@ -49,6 +49,9 @@ pub(crate) fn run(
     let score = score(&order.plan, &drawn, &mut examination)?;
     let Examination { mut run, dir, invalid, failed, stopped, .. } = examination;
     run.checks = score.checks();
+    if order.plan.is_waived() {
+        run.checks.iter_mut().for_each(Check::unmeasured);
+    }
     run.elapsed_s = began.elapsed().as_secs_f64();
     run.valid = invalid.is_empty() && failed.is_empty() && stopped.is_none();
     let result = serde_json::to_vec_pretty(&score)
@@ -62,7 +65,8 @@ pub(crate) fn run(
     let rebuild = crate::quoted(&["farlun".to_owned(), "report".to_owned(), path]);
     let report_path = dir.write(tables::REPORT_FILE, report::html(&tour, &rebuild).as_bytes())?;
     let variant = order.plan.variant;
-    Ok(Outcome { tour, report_path, invalid, failed, stopped, cases: Some(text), variant })
+    let is_waived = order.plan.is_waived();
+    Ok(Outcome { tour, report_path, invalid, failed, stopped, cases: Some(text), variant, is_waived })
 }
 
 /// The cases of a run as the doctor would judge them now.
@@ -81,7 +85,8 @@ pub fn judged_again(dir: &RunDir) -> Result<Option<Cases>, LabError> {
     let parsed = [Variant::Full, Variant::Quick, Variant::Smoke]
         .map(|variant| Plan::parse(&run.plan_text, variant).ok());
     let is_of_run = |plan: &Plan| run.plan == through_text(&plan.to_json()) && !plan.cases.is_empty();
-    let Some(plan) = parsed.into_iter().flatten().find(is_of_run) else { return Ok(None) };
+    let as_run = |plan: Plan| [plan.clone(), plan.without_validity()];
+    let Some(plan) = parsed.into_iter().flatten().flat_map(as_run).find(is_of_run) else { return Ok(None) };
     let drawn = draw::all(&plan, run.seed);
     let score = score(&plan, &drawn, &mut Recorded { dir, run: &run })?;
     Ok(Some(Cases { text: shown::text(&score), json: json!(score) }))

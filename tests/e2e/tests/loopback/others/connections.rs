@@ -72,7 +72,8 @@ fn loads_over_several_connections_and_sessions() {
     let (_image, tgtd) = set_up("4");
     let ours = Target::serve(&["memory:16MiB"]);
     for url in [tgtd.url(1), ours.url(0)] {
-        let flags = ["--op", "read,write", "--depth", "16", "--random", "--time", "1s", "--json"];
+        let flags =
+            ["--op", "read,write", "--overwrite", "--depth", "16", "--random", "--time", "1s", "--json"];
         let many = ["--sessions", "3", "--connections", "2"];
         let finished = run(farlun(["bench", &url]).args(flags).args(many), MINUTE).expect_code(0);
         for document in finished.json().as_array().expect("reads and writes") {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use e2e::ours::Target;
-use e2e::{farlun, run};
+use e2e::{farlun, image, run};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -24,11 +24,11 @@ fn help_shows_an_example() {
 fn bench_prints_one_document() {
     let target = Target::serve(&["memory:64MiB"]);
     for shape in [
-        ["--op", "read", "--block", "4KiB", "--depth", "32"],
-        ["--op", "write", "--block", "1MiB", "--depth", "4"],
+        ["--op", "read", "--block", "4KiB", "--depth", "32", "--random"],
+        ["--op", "write", "--block", "1MiB", "--depth", "4", "--overwrite"],
     ] {
         let mut bench = farlun(["bench", &target.url(0), "--json", "--time", "2s"]);
-        let finished = run(bench.args(shape).arg("--random"), MINUTE).expect_code(0);
+        let finished = run(bench.args(shape), MINUTE).expect_code(0);
         let document = finished.json();
         assert_eq!(document["kind"], "bench", "{document}");
         assert_eq!(document["op"], shape[1], "{document}");
@@ -44,6 +44,35 @@ fn bench_prints_one_document() {
             "our own kind tells what it cost: {document}"
         );
     }
+}
+
+#[test]
+fn a_load_writes_only_where_it_was_allowed_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = folder.path().join("disk");
+    std::fs::write(&disk, vec![0x5a; 1 << 20]).expect("a disk");
+    let before = image::sha256(&disk);
+    let target = Target::serve(&[&format!("file:{}", disk.display())]);
+    let bench = |flags: &[&str]| {
+        run(farlun(["bench", &target.url(0), "--block", "64KiB", "--time", "300ms"]).args(flags), MINUTE)
+    };
+    for op in ["write", "read,write"] {
+        bench(&["--op", op]).expect_code(2).expect_sentence(&["expected --overwrite"]);
+    }
+    bench(&[]).expect_code(0);
+    assert_eq!(image::sha256(&disk), before, "written to without --overwrite");
+    bench(&["--op", "write", "--overwrite"]).expect_code(0);
+    assert_ne!(image::sha256(&disk), before, "nothing was written with --overwrite");
+
+    let help = run(&mut farlun(["bench", "--help"]), MINUTE).stdout;
+    let examples: Vec<&str> =
+        help.lines().map(str::trim).filter(|line| line.starts_with("farlun bench ")).collect();
+    assert!(!examples[0].contains("write"), "the first example only reads: {examples:?}");
+    let writes = examples.iter().filter(|line| line.contains("write"));
+    assert!(
+        writes.clone().count() > 0 && writes.clone().all(|line| line.contains("--overwrite")),
+        "{examples:?}"
+    );
 }
 
 #[test]

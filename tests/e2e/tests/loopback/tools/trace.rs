@@ -95,7 +95,7 @@ fn expect_one_story(lun: &str, cell: &str, has_store: bool, bench: &[&str]) {
         lun,
         cell,
         &["--trace-pdus", "4"],
-        &[bench, &["--trace-pdus", "4", "--op", "read,write"]].concat(),
+        &[bench, &["--trace-pdus", "4", "--op", "read,write", "--overwrite"]].concat(),
     );
     let layers = tables::read::<Layers>(cell).expect("layers");
     let (near, far) = (requests(&layers, Host::Near), requests(&layers, Host::Far));

@@ -111,7 +111,7 @@ fn behind_dropped_packets_pdus_are_found_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let tap = Tap {
         settings: [path::PATIENT_TCP; 2],
-        load: "FARLUN bench URL --json --op read,write --block 64KiB --depth 4 --time 1s",
+        load: "FARLUN bench URL --json --op read,write --overwrite --block 64KiB --depth 4 --time 1s",
         ..Tap::default()
     };
     let file = tap.capture(folder.path(), "complete");

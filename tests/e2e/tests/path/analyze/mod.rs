@@ -124,7 +124,7 @@ fn with_loss_packets_and_retransmissions_agree_and_every_command_is_found() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = Tap {
         path: "--delay 4ms --rate 100mbit --loss 1%",
-        load: "FARLUN bench URL --json --op write --block 64KiB --depth 4 --time 1s",
+        load: "FARLUN bench URL --json --op write --overwrite --block 64KiB --depth 4 --time 1s",
         ..Tap::default()
     };
     let file = file.capture(folder.path(), "loss");
@@ -144,7 +144,7 @@ fn headers_alone_say_what_was_inferred() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = Tap {
         snap: 160,
-        load: "FARLUN bench URL --json --op write --block 64KiB --depth 4 --time 1s",
+        load: "FARLUN bench URL --json --op write --overwrite --block 64KiB --depth 4 --time 1s",
         ..Tap::default()
     };
     let file = file.capture(folder.path(), "headers");

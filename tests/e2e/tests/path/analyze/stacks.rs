@@ -116,7 +116,7 @@ fn digests_nagle_and_two_sessions() {
     let folder = tempfile::tempdir().expect("a folder");
     let digests = Tap {
         target: Served::Farlun("--lun memory:64MiB --digest crc32c"),
-        load: "FARLUN bench URL --json --op read,write --block 64KiB --depth 4 --sessions 2 --time 1s",
+        load: "FARLUN bench URL --json --op read,write --overwrite --block 64KiB --depth 4 --sessions 2 --time 1s",
         ..Tap::default()
     };
     let file = digests.capture(folder.path(), "digests");

@@ -97,9 +97,10 @@ struct Counted {
 /// The flags of a load.
 fn load(op: &str, depth: &str, seconds: u32) -> Vec<String> {
     let time = format!("{seconds}s");
-    let flags =
-        ["--random", "--block", "4KiB", "--warmup", "0s", "--depth", depth, "--op", op, "--time", &time];
-    flags.map(str::to_owned).to_vec()
+    let flags = ["--random", "--block", "4KiB", "--warmup", "0s", "--depth", depth, "--time", &time];
+    // The program is built from this tree.
+    let op = ["--op", op, "--overwrite"];
+    flags.iter().chain(&op).map(|flag| (*flag).to_owned()).collect()
 }
 
 /// Runs a load with one end under callgrind.

@@ -124,7 +124,7 @@ fn commands_wait_side_by_side() {
     let iops = found["iops"].as_f64().expect("IOPS");
     assert!(iops > 4.0 * 80.0, "{found}");
     assert!(found["latency_ns"]["min"].as_f64().expect("a latency") >= 100e6, "{found}");
-    let load = ["--op", "write", "--depth", "1", "--block", "4KiB", "--time", "1s", "--json"];
+    let load = ["--op", "write", "--overwrite", "--depth", "1", "--block", "4KiB", "--time", "1s", "--json"];
     let found =
         run(farlun(["bench", &target.url(0)]).args(load), Duration::from_secs(60)).expect_code(0).json();
     assert!(

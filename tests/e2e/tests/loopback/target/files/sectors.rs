@@ -31,7 +31,18 @@ fn our_initiator_writes_and_reads_them() {
         run(farlun(["write", &target.url(lun), "-i"]).arg(image.path()), MINUTES).expect_code(0);
         run(farlun(["read", &target.url(lun), "-o"]).arg(&copy), MINUTES).expect_code(0);
         image.expect_copy(&copy);
-        let load = ["--op", "read,write", "--random", "--block", "4KiB", "--depth", "8", "--time", "1s"];
+        let load = [
+            "--op",
+            "read,write",
+            "--overwrite",
+            "--random",
+            "--block",
+            "4KiB",
+            "--depth",
+            "8",
+            "--time",
+            "1s",
+        ];
         run(farlun(["bench", &target.url(lun)]).args(load), MINUTES).expect_code(0);
     }
 }

@@ -165,7 +165,7 @@ fn under_load_luns_come_and_go() {
     let mut served = Served::with(&[stays.clone(), goes.clone()], "");
     let load = |lun| {
         let mut command = farlun(["bench", &served.target.url(lun), "--json", "--time", "12s"]);
-        command.args(["--op", "write", "--block", "64KiB", "--depth", "16", "--random"]);
+        command.args(["--op", "write", "--overwrite", "--block", "64KiB", "--depth", "16", "--random"]);
         Service::start(&mut command)
     };
     let before = served.target.service.resident_bytes();
