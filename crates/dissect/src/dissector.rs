@@ -4,6 +4,7 @@
 use std::io::Read;
 use std::net::SocketAddr;
 
+use wire::inet::Segment;
 use wire::inet::encapsulation::{Content, Inner, Other, decapsulate, interface_index};
 use wire::inet::identity::{Identity, digest};
 use wire::pcap::Packet;
@@ -17,7 +18,7 @@ use crate::packets::fragments::Fragments;
 use crate::packets::interfaces::{Admission, InterfaceId, Interfaces};
 use crate::packets::order::Order;
 use crate::packets::packet_ref::PacketRef;
-use crate::packets::segment::{endpoints, segment, tcp_segment};
+use crate::packets::segment::{SEGMENT_MAX, endpoints, tcp_segment};
 use crate::packets::window::{LATE_MAX_NS, SortWindow};
 use crate::rows::RowSink;
 use crate::summary::connection::ConnectionSummary;
@@ -162,7 +163,7 @@ impl Dissector {
         let Inner { ip_at, tunnels } = inner;
         let (link_header, ip) = bytes.split_at(ip_at);
         let wire_len = wire_len.saturating_sub(ip_at);
-        let identity = segment(ip, wire_len).and_then(|_| Identity::parse(ip, wire_len));
+        let identity = Identity::parse(ip, wire_len).filter(|identity| identity.len <= SEGMENT_MAX);
         let Some(identity) = identity else { return self.census.other(Other::Cut) };
         self.tcp_packets += 1;
         self.census.tunnelled(tunnels);
@@ -186,7 +187,7 @@ impl Dissector {
         let Some(waiting) = self.window.pop() else { return false };
         let Arrived { interface, wire_len, repetition } = waiting.about;
         if !self.copies.is_copy(repetition)
-            && let Some(segment) = segment(self.window.bytes(&waiting), wire_len as usize)
+            && let Some(segment) = Segment::parse(self.window.bytes(&waiting), wire_len as usize)
         {
             self.passed += 1;
             let packet = PacketRef { number: self.passed, in_file: waiting.number, t_ns: waiting.t_ns };

@@ -82,6 +82,8 @@ pub(crate) enum Cause {
 /// Packets of the last millisecond.
 #[derive(Debug)]
 pub(crate) struct Copies {
+    /// Low bits of the digests of each bucket: few bytes, which stay in the cache, answer for nearly all packets.
+    tags: Vec<[u32; WAYS]>,
     buckets: Vec<[Seen; WAYS]>,
     directions: Vec<Direction>,
     /// Way of a bucket that the next packet takes.
@@ -115,6 +117,7 @@ struct Direction {
 impl Default for Copies {
     fn default() -> Self {
         Self {
+            tags: vec![[0; WAYS]; BUCKETS],
             buckets: vec![[Seen::NONE; WAYS]; BUCKETS],
             directions: vec![Direction::default(); DIRECTIONS],
             next_way: 0,
@@ -134,14 +137,20 @@ impl Copies {
             hops: identity.hops,
             is_tunnelled: sight.is_tunnelled,
         };
-        let bucket = &mut self.buckets[identity.digest as usize % BUCKETS];
-        let is_same =
-            |other: &&Seen| other.digest == seen.digest && other.t_ns.abs_diff(t_ns) <= APART_MAX_NS;
-        let first = bucket.iter().filter(is_same).find(|other| other.interface == seen.interface);
-        let cause = first.map(|first| first.difference(&seen));
+        // The bucket by the high bits, the tag by the low ones.
+        let place = (identity.digest >> 32) as usize % BUCKETS;
+        let (tag, tags, bucket) = (identity.digest as u32, &mut self.tags[place], &mut self.buckets[place]);
+        let mut cause = None;
+        if tags.contains(&tag) {
+            let is_same =
+                |other: &&Seen| other.digest == seen.digest && other.t_ns.abs_diff(t_ns) <= APART_MAX_NS;
+            let first = bucket.iter().filter(is_same).find(|other| other.interface == seen.interface);
+            cause = first.map(|first| first.difference(&seen));
+            let is_elsewhere = cause.is_none() && bucket.iter().any(|other| is_same(&other));
+            self.counts.other_interface += u64::from(is_elsewhere);
+        }
         if cause.is_none() {
-            self.counts.other_interface += u64::from(bucket.iter().any(|other| is_same(&other)));
-            bucket[self.next_way] = seen;
+            (tags[self.next_way], bucket[self.next_way]) = (tag, seen);
             self.next_way = (self.next_way + 1) % WAYS;
         }
         let place = (identity.direction >> 32) as usize % DIRECTIONS;
@@ -220,7 +229,13 @@ mod tests {
     const HERE: Sight = Sight { interface: 0, link: 1, is_tunnelled: false };
 
     fn packet(digest: u64, id: Option<u16>) -> Identity {
-        Identity { digest, direction: 7 << 32, id, hops: 64 }
+        Identity {
+            digest: digest.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            direction: 7 << 32,
+            id,
+            len: 0,
+            hops: 64,
+        }
     }
 
     /// Copies among packets (time in µs, digest, identification) that are decided about at the end.

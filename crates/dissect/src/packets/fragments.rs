@@ -94,7 +94,7 @@ impl Fragments {
         if !self.datagrams[place].is_complete() {
             return None;
         }
-        self.datagrams.remove(place).and_then(|datagram| datagram.assemble())
+        self.datagrams.remove(place).and_then(Datagram::assemble)
     }
 
     /// Fragments whose datagrams are not complete.

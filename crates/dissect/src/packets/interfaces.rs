@@ -136,7 +136,10 @@ impl Interfaces {
 
 impl Known {
     fn is(&self, id: InterfaceId<'_>) -> bool {
-        self.written == id.written && self.index == id.index && self.name == id.name
+        // Most names are empty. A comparison of no bytes at the address of an empty string faults inside `memcmp`, which
+        // takes longer than all the rest (13 % of the time of a capture).
+        let is_named = || (self.name.is_empty() && id.name.is_empty()) || self.name == id.name;
+        self.written == id.written && self.index == id.index && is_named()
     }
 }
 

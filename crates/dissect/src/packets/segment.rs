@@ -7,17 +7,13 @@ use wire::inet::encapsulation::{Content, decapsulate};
 use wire::pcap::Packet;
 
 /// Largest plausible payload of a segment, in bytes; segmentation offload makes no larger ones.
-const SEGMENT_MAX: usize = 1 << 20;
+pub(crate) const SEGMENT_MAX: usize = 1 << 20;
 
 /// The TCP segment in a packet of a file.
 pub(crate) fn tcp_segment<'a>(packet: &Packet<'a>) -> Option<Segment<'a>> {
     let Content::Tcp(inner) = decapsulate(packet.link, packet.bytes) else { return None };
-    segment(packet.bytes.get(inner.ip_at..)?, packet.len.saturating_sub(inner.ip_at))
-}
-
-/// The TCP segment in an IP packet of `wire_len` bytes.
-pub(crate) fn segment(ip: &[u8], wire_len: usize) -> Option<Segment<'_>> {
-    Segment::parse(ip, wire_len).filter(|segment| segment.len <= SEGMENT_MAX)
+    let segment = Segment::parse(packet.bytes.get(inner.ip_at..)?, packet.len.saturating_sub(inner.ip_at));
+    segment.filter(|segment| segment.len <= SEGMENT_MAX)
 }
 
 /// Both endpoints in ascending order, the same for both directions.

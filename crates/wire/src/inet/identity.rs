@@ -25,17 +25,25 @@ pub struct Identity {
     pub direction: u64,
     /// Identification of an IPv4 packet.
     pub id: Option<u16>,
+    /// Bytes of payload that the packet had.
+    pub len: usize,
     /// TTL or hop limit.
     pub hops: u8,
 }
 
 impl Identity {
-    /// Identity of a packet that begins with its IP header and had `wire_len` bytes; `None` if it has no TCP header.
+    /// Identity of a packet that begins with its IP header and had `wire_len` bytes; `None` if it has no TCP segment that
+    /// can be read.
     #[must_use]
     pub fn parse(packet: &[u8], wire_len: usize) -> Option<Self> {
         let place = segment::locate(packet, wire_len)?;
         let tcp = packet.get(place.tcp_at..packet.len().min(place.total_len))?;
         let fixed = tcp.first_chunk::<20>()?;
+        let header_len = usize::from(fixed[12] >> 4) * 4;
+        let len = place.total_len.checked_sub(place.tcp_at + header_len)?;
+        if header_len < fixed.len() {
+            return None;
+        }
         let mut mixer = Mixer::default();
         let is_v4 = packet[0] >> 4 == 4;
         let addresses = if is_v4 { 12..20 } else { 8..40 };
@@ -49,15 +57,14 @@ impl Identity {
         mixer.add(be::u64_at(fixed, 4));
         // Offset, flags and window; the checksum is left out; the urgent pointer.
         mixer.add(u64::from(be::u32_at(fixed, 12)) << 16 | u64::from(be::u16_at(fixed, 18)));
-        let header_len = usize::from(fixed[12] >> 4) * 4;
-        let rest = &tcp[20..tcp.len().min(header_len.max(20) + PAYLOAD_LEN)];
+        let rest = &tcp[20..tcp.len().min(header_len + PAYLOAD_LEN)];
         let mut words = rest.chunks_exact(8);
         words.by_ref().for_each(|word| mixer.add(be::u64_at(word, 0)));
         let mut last = [0; 8];
         last[..words.remainder().len()].copy_from_slice(words.remainder());
         mixer.add(u64::from_be_bytes(last));
         let hops = if is_v4 { packet[8] } else { packet[7] };
-        Some(Self { digest: mixer.end(), direction, id, hops })
+        Some(Self { digest: mixer.end(), direction, id, len, hops })
     }
 }
 
@@ -139,6 +146,7 @@ mod tests {
         }
         assert_eq!((of(&v4()).id, of(&v6()).id), (Some(0x1234), None));
         assert_eq!((of(&v4()).hops, of(&v6()).hops), (64, 64));
+        assert_eq!((of(&v4()).len, of(&v6()).len), (10, 10));
     }
 
     #[test]

@@ -4,36 +4,17 @@
 
 use std::path::{Path, PathBuf};
 
-use analysis::capture::DiagnosedCapture;
-use analysis::gaps::capture::Found;
 use anyhow::Context;
 use dissect::RowSink;
 
+use super::captured::{Captured, Shared};
 use super::source::{Source, name};
-use super::tapped::{JOIN_APART_NS, Tapped, Unit};
-use crate::exit::{self, Exit};
-use crate::output;
+use super::tapped::Tapped;
+use crate::{exit, output};
 
-/// A capture and the files it was read from.
-pub(super) struct Read {
-    pub(super) units: Vec<Unit>,
-    /// Selected interfaces; all if empty.
-    pub(super) interfaces: Vec<String>,
-    pub(super) capture: DiagnosedCapture,
-    pub(super) gaps: Option<Found>,
-    /// Captures before it that show connections which are in it too.
-    pub(super) shared: Vec<Shared>,
-    /// Sentences about its files.
-    pub(super) notes: Vec<String>,
-}
-
-/// Connections that another capture shows too.
-#[derive(Clone, Copy, serde::Serialize)]
-pub(super) struct Shared {
-    /// Which capture that is, from 0.
-    pub(super) capture: usize,
-    pub(super) connections: usize,
-}
+/// Difference in ns of the first stamps of files that are read side by side: two commands that were started by hand. If
+/// they differ by more, clocks or times are others.
+const JOIN_APART_NS: u64 = 60_000_000_000;
 
 /// A file that cannot be read, among others.
 #[derive(Clone, serde::Serialize)]
@@ -44,7 +25,7 @@ pub(super) struct Unreadable {
 
 /// Captures, and files that are not in them.
 pub(super) struct Captures {
-    pub(super) read: Vec<Read>,
+    pub(super) read: Vec<Captured>,
     pub(super) unreadable: Vec<Unreadable>,
 }
 
@@ -88,8 +69,8 @@ pub(super) fn read(
         }
     }
     let finished = captures.into_iter().map(|tapped| tapped.finish(points));
-    let mut captures = finished.collect::<anyhow::Result<Vec<Read>>>()?;
-    captures.iter().try_for_each(Read::expect_packets)?;
+    let mut captures = finished.collect::<anyhow::Result<Vec<Captured>>>()?;
+    captures.iter().try_for_each(Captured::expect_packets)?;
     if let Some(last) = captures.last_mut() {
         last.notes.append(&mut notes);
     }
@@ -128,39 +109,11 @@ fn next_unit(sources: &mut Vec<Source>, notes: &mut Vec<String>) -> Option<Vec<S
     Some(vec![first, sources.remove(place)])
 }
 
-impl Read {
-    /// Its files.
-    pub(super) fn paths(&self) -> Vec<PathBuf> {
-        self.units.iter().flatten().map(|member| member.path.clone()).collect()
-    }
-
-    /// Names of its files for a sentence.
-    pub(super) fn names(&self) -> String {
-        names(&self.paths())
-    }
-
-    /// Expects packets of a selected interface.
-    fn expect_packets(&self) -> anyhow::Result<()> {
-        let there = &self.capture.dissection().totals.interfaces;
-        if self.interfaces.is_empty() || there.iter().any(|one| one.taken) {
-            return Ok(());
-        }
-        let there: Vec<String> =
-            there.iter().map(|one| format!("{} ({})", one.number, one.label())).collect();
-        Err(Exit::usage(format!(
-            "{} has no packet of interface {}, expected one of: {}",
-            self.names(),
-            self.interfaces.join(", "),
-            there.join(", ")
-        )))
-    }
-}
-
 /// Writes the `page` of each capture into a folder; returns their paths.
 pub(super) fn in_folder(
     folder: &Path,
-    captures: &[Read],
-    page: impl Fn(&Read, &str) -> anyhow::Result<String>,
+    captures: &[Captured],
+    page: impl Fn(&Captured, &str) -> anyhow::Result<String>,
 ) -> anyhow::Result<Vec<PathBuf>> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut pages = Vec::new();
@@ -176,9 +129,4 @@ pub(super) fn in_folder(
         pages.push(path);
     }
     Ok(pages)
-}
-
-/// Paths for a sentence.
-pub(super) fn names(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| name(path)).collect::<Vec<_>>().join(", ")
 }

@@ -1,6 +1,7 @@
 //! `farlun analyze`: connections, PDUs and commands of captures, and the limiter of each connection. `dissect` reads the
 //! packets, `analysis::capture` diagnoses.
 
+mod captured;
 mod compressed;
 mod files;
 mod lines;
@@ -19,7 +20,8 @@ use serde_json::{Value, json};
 use tables::RunDir;
 
 use crate::exit::{self, Exit};
-use files::{Captures, Read, Shared, Unreadable};
+use captured::{Captured, Shared, names};
+use files::{Captures, Unreadable};
 use lines::{Lines, List};
 use packets::Table;
 use source::is_pipe;
@@ -111,7 +113,7 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
     for (folder, tour) in folders.iter().zip(&tours) {
         parts.push(format!("{}\n{}", folder.display(), terminal::summary(tour, colour).trim_end()));
     }
-    parts.extend((!pages.is_empty()).then(|| files::names(&pages)));
+    parts.extend((!pages.is_empty()).then(|| names(&pages)));
     parts.extend(table.map(|Table { path, rows, hosts }| {
         let hosts: Vec<String> = hosts.iter().map(|(number, ip)| format!("host {number} is {ip}")).collect();
         format!("{}: {rows} packets; {}", path.display(), hosts.join(", "))
@@ -151,7 +153,7 @@ fn lists(files: &[PathBuf], interfaces: &[String], list: List) -> anyhow::Result
 }
 
 /// What is said of a capture that shows what others have shown.
-fn again(read: &Read, captures: &[Read]) -> Option<String> {
+fn again(read: &Captured, captures: &[Captured]) -> Option<String> {
     let shared = read.shared.iter().map(|Shared { capture, connections }| {
         let name = captures[*capture].names();
         format!("{connections} of its connections are in {name} too: the same traffic at another tap, not more of it")
@@ -161,7 +163,7 @@ fn again(read: &Read, captures: &[Read]) -> Option<String> {
 }
 
 /// The packets of the one capture there is, as a table.
-fn table(folder: &Path, captures: &[Read]) -> anyhow::Result<Table> {
+fn table(folder: &Path, captures: &[Captured]) -> anyhow::Result<Table> {
     let [read] = captures else {
         let found = captures.len();
         return Err(Exit::usage(format!(
@@ -172,7 +174,7 @@ fn table(folder: &Path, captures: &[Read]) -> anyhow::Result<Table> {
 }
 
 /// The page of a capture; its packets are read a second time.
-fn page(read: &Read, rebuild: &str) -> anyhow::Result<String> {
+fn page(read: &Captured, rebuild: &str) -> anyhow::Result<String> {
     let diagram = match DiagramSink::new(read.capture.dissection(), PACKETS) {
         Some(mut sink) => {
             Tapped::again(read, &mut sink)?;
@@ -185,14 +187,14 @@ fn page(read: &Read, rebuild: &str) -> anyhow::Result<String> {
 
 /// One capture alone is a document of its own; several, and runs, are lists.
 fn document(
-    captures: &[Read],
+    captures: &[Captured],
     tours: &[Tour],
     folders: &[PathBuf],
     pages: &[PathBuf],
     table: Option<&Table>,
 ) -> anyhow::Result<Value> {
-    let with = |read: &Read| {
-        let Read { capture, gaps, shared, notes, .. } = read;
+    let with = |read: &Captured| {
+        let Captured { capture, gaps, shared, notes, .. } = read;
         let mut value = serde_json::to_value(capture)?;
         value["paths"] = json!(read.paths());
         value["notes"] = json!(notes);

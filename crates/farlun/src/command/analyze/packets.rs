@@ -14,7 +14,7 @@ use event::{Direction, Fate, Instant, Packet, Tcp};
 use serde::Serialize;
 use tables::{TableError, Writer};
 
-use super::files::Read;
+use super::captured::Captured;
 use super::tapped::Tapped;
 
 /// Near hosts are numbered from 0, far ones from this, or from the next multiple if there are as many near ones.
@@ -30,7 +30,7 @@ pub(super) struct Table {
 }
 
 /// Writes the packets of a capture into a folder; the files are read a second time.
-pub(super) fn write(folder: &Path, read: &Read) -> anyhow::Result<Table> {
+pub(super) fn write(folder: &Path, read: &Captured) -> anyhow::Result<Table> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let path = folder.join("packets.parquet");
     let (ways, hosts) = ways(read.capture.dissection());

@@ -1,7 +1,6 @@
 //! One capture: files that follow each other, and files that show one direction each and are read side by side.
 
 use std::io::{IsTerminal, stderr};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use analysis::capture::DiagnosedCapture;
@@ -10,25 +9,11 @@ use analysis::gaps::capture::GapCollector;
 use dissect::{ConnectionSummary, Dissection, Dissector, FileEnd, FirstPackets, PacketReader, RowSink};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::files::Read;
+use super::captured::{Captured, Member, Unit};
 use super::source::{Bytes, Opened, Source, explain, is_pipe, name};
 
-/// Difference in ns of the first stamps of files that are read side by side: two commands that were started by hand. If
-/// they differ by more, clocks or times are others.
-pub(super) const JOIN_APART_NS: u64 = 60_000_000_000;
 /// Acknowledgements of a direction from which on their place says something of clocks.
 const ACKS_MIN: u64 = 20;
-
-/// Files that are read side by side, or one.
-pub(super) type Unit = Vec<Member>;
-
-/// A file of a unit.
-#[derive(Clone)]
-pub(super) struct Member {
-    pub(super) path: PathBuf,
-    /// Name of the interface that it is, if it shows one direction of a capture.
-    pub(super) side: Option<String>,
-}
 
 /// A capture that is being read.
 pub(super) struct Tapped {
@@ -56,7 +41,7 @@ impl Tapped {
     }
 
     /// Reads the files of a finished capture again, for their rows alone.
-    pub(super) fn again(read: &Read, rows: &mut dyn RowSink) -> anyhow::Result<()> {
+    pub(super) fn again(read: &Captured, rows: &mut dyn RowSink) -> anyhow::Result<()> {
         Tapped::new(&read.interfaces).walk(&read.units, rows)
     }
 
@@ -145,7 +130,7 @@ impl Tapped {
         Ok(())
     }
 
-    pub(super) fn finish(self, points: usize) -> anyhow::Result<Read> {
+    pub(super) fn finish(self, points: usize) -> anyhow::Result<Captured> {
         let several = self.units.iter().flatten().count() > 1;
         let cut = self.cut.map(|cut| if several { format!("{cut} (a file of several)") } else { cut });
         let mut gaps = self.gaps;
@@ -161,7 +146,14 @@ impl Tapped {
         let gaps = gaps.finish(&dissection, drawing);
         let notes = notes(&self.units, &dissection);
         let capture = DiagnosedCapture::new(dissection);
-        Ok(Read { units: self.units, interfaces: self.interfaces, capture, gaps, shared: Vec::new(), notes })
+        Ok(Captured {
+            units: self.units,
+            interfaces: self.interfaces,
+            capture,
+            gaps,
+            shared: Vec::new(),
+            notes,
+        })
     }
 }
 
