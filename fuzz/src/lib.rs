@@ -39,6 +39,7 @@ pub fn run(target: &str, data: &[u8]) {
 }
 
 fn inet(data: &[u8]) {
+    frames(data);
     let Ok(headers) = wire::inet::Headers::parse(data) else { return };
     assert!(headers.total_len <= data.len());
     assert_eq!(headers.ip_header_len + headers.transport_header_len + headers.payload_len, headers.total_len);
@@ -46,6 +47,19 @@ fn inet(data: &[u8]) {
     assert_eq!(wire::inet::Tcp::parse(data, &headers).is_some(), has_tcp);
     // Whatever it says: it must not panic.
     let _ = wire::inet::stays_on_link(data, &headers);
+}
+
+/// Frames of every link layer: the packet lies in the frame, and its identity agrees with its segment.
+fn frames(data: &[u8]) {
+    use wire::inet::encapsulation::{Content, decapsulate};
+    for link in 0..300 {
+        if let Content::Tcp(inner) | Content::Fragment(inner) = decapsulate(link, data) {
+            let packet = &data[inner.ip_at..];
+            let segment = wire::inet::Segment::parse(packet, packet.len());
+            let identity = wire::inet::Identity::parse(packet, packet.len());
+            assert_eq!(segment.map(|segment| segment.len), identity.map(|identity| identity.len));
+        }
+    }
 }
 
 /// A byte that picks the machine and what was agreed on, then what its peer sends.

@@ -45,7 +45,7 @@ fn diagnosis(tap: &Tap, beside_the_initiator: bool) -> Diagnosis {
         let packet = Packet { t_ns, link: 1, interface: 0, len: frame.len(), bytes: frame };
         dissector.packet(&packet, "", &mut ());
     }
-    let capture = DiagnosedCapture::new(dissector.finish(0, None));
+    let capture = DiagnosedCapture::new(dissector.finish(0, None, &mut ()));
     let found =
         capture.connections().next().and_then(|connection| connection.diagnosis).expect("commands").clone();
     for Verdict { limiter, .. } in &found.verdicts {

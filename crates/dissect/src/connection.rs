@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use wire::inet::Segment;
-use wire::inet::tcp::{FIN, SYN};
+use wire::inet::tcp::{ACK, FIN, RST, SYN};
 
 use crate::budget::MemoryBudget;
 use crate::figures::distribution::DISTRIBUTION_HELD;
@@ -50,10 +50,13 @@ pub(crate) struct TappedConnection {
     pub(crate) last_ns: u64,
     pub(crate) idle_gaps: u64,
     pub(crate) idle_ns: u64,
+    /// File of the capture in which each direction was seen last.
+    files: [u32; 2],
 }
 
 impl TappedConnection {
-    pub(crate) fn new(addresses: [SocketAddr; 2], taps: [Option<u32>; 2], t_ns: u64) -> Self {
+    /// Connection that begins in a file of the capture, by its number.
+    pub(crate) fn new(addresses: [SocketAddr; 2], taps: [Option<u32>; 2], t_ns: u64, file: u32) -> Self {
         Self {
             addresses,
             taps,
@@ -67,6 +70,7 @@ impl TappedConnection {
             last_ns: t_ns,
             idle_gaps: 0,
             idle_ns: 0,
+            files: [file; 2],
         }
     }
 
@@ -93,6 +97,42 @@ impl TappedConnection {
     pub(crate) fn interfaces(&self) -> [u32; 2] {
         let [first, second] = self.taps;
         [first.or(second), second.or(first)].map(Option::unwrap_or_default)
+    }
+
+    /// Takes a segment that may be the first one in another file. If bytes are missing in front of it, a file is missing
+    /// between the two. Nothing is known of the commands in it: no header is inferred across the gap, commands from before
+    /// it have no answer, and its time is nobody's.
+    pub(crate) fn enter_file(&mut self, file: u32, t_ns: u64, segment: &Segment<'_>, budget: &MemoryBudget) {
+        let direction = self.direction(segment);
+        if self.files[direction] == file || segment.flags & (SYN | RST) != 0 {
+            return;
+        }
+        let is_first = self.files[1 - direction] != file;
+        self.files[direction] = file;
+        let sent = self.directions[direction].gap_to(segment.seq);
+        let acked = match segment.flags & ACK {
+            0 => 0,
+            _ => self.directions[1 - direction].gap_to(segment.ack),
+        };
+        if sent == 0 && acked == 0 {
+            return;
+        }
+        for (passed, bytes) in [(direction, sent), (1 - direction, acked)] {
+            if bytes == 0 && !is_first {
+                continue;
+            }
+            let upto = self.directions[passed].pass_over(t_ns, bytes, budget);
+            let missing = self.streams[passed].pass_over(upto, budget);
+            let framer = &mut self.framers[passed];
+            let counts = std::mem::take(framer).counts;
+            framer.counts = counts;
+            framer.counts.lost_bytes += missing;
+        }
+        if is_first {
+            self.session.commands.forget_all(|_| true, self.last_ns, budget);
+            self.time.set_activity(self.last_ns, Activity::default());
+            self.last_ns = self.last_ns.max(t_ns);
+        }
     }
 
     /// Takes a packet of this connection.
@@ -148,7 +188,7 @@ impl TappedConnection {
                 src: segment.src,
                 dst: segment.dst,
             },
-            packet: packet.number,
+            packet: packet.in_file,
             t_ns: packet.t_ns,
             seq: segment.seq,
             ack: segment.ack,
@@ -214,8 +254,8 @@ impl TappedConnection {
         rows: &mut dyn RowSink,
     ) {
         let start = sent.start + u64::from(segment.flags & SYN != 0);
-        if segment.flags & SYN != 0 {
-            self.streams[direction].begin(start);
+        // A SYN that was sent again, or a damaged one, begins nothing.
+        if segment.flags & SYN != 0 && self.streams[direction].begin(start) {
             self.framers[direction].begin(start);
             self.session.begin();
             self.session.starts[direction].get_or_insert(start);

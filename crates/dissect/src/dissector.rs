@@ -1,77 +1,76 @@
-//! Dissection of one capture, packet by packet in the order of the file.
+//! Dissection of one capture: packets of the file to TCP segments, put in the order of their stamps, without copies, then
+//! to connections.
 
-use std::collections::HashMap;
 use std::io::Read;
 use std::net::SocketAddr;
 
 use wire::inet::Segment;
-use wire::inet::tcp::SYN;
+use wire::inet::encapsulation::{Content, Inner, Other, decapsulate, interface_index};
+use wire::inet::identity::{Identity, digest};
 use wire::pcap::Packet;
 
-use crate::budget::MemoryBudget;
-use crate::connection::{CONNECTION_HELD, TappedConnection};
-use crate::packets::file::{FileEnd, FileError, read_packets};
+use crate::connections::{Connections, Known};
+use crate::packets::census::Census;
+use crate::packets::copies::{Copies, Repetition, Sight};
+use crate::packets::file::{FileEnd, FileError, PacketReader};
 use crate::packets::first::FirstPackets;
-use crate::packets::interfaces::{Admission, Interfaces};
+use crate::packets::fragments::Fragments;
+use crate::packets::interfaces::{Admission, InterfaceId, Interfaces};
+use crate::packets::order::Order;
 use crate::packets::packet_ref::PacketRef;
-use crate::packets::segment::{endpoints, tcp_segment};
-use crate::placement::{Placement, place};
+use crate::packets::segment::{SEGMENT_MAX, endpoints, tcp_segment};
+use crate::packets::window::{LATE_MAX_NS, SortWindow};
 use crate::rows::RowSink;
 use crate::summary::connection::ConnectionSummary;
 use crate::summary::dissection::{CaptureTotals, Dissection};
 use crate::summary::merge;
 
-/// Limit of connections; packets of further ones are only counted.
-const CONNECTIONS_MAX: usize = 1_024;
-/// Memory budget of all connections, in bytes. A table that grows has the old one beside it for a moment.
-const HELD_MAX: usize = 256 << 20;
+/// LINKTYPE_RAW: a reassembled packet begins with its IP header.
+const RAW: u32 = 101;
+/// Packets at the beginning of a capture among which is the earliest.
+const BEGINNING_PACKETS: u64 = 16_384;
 
-/// Dissects the packets of one capture in the order of the file.
-#[derive(Debug)]
+/// Dissects the packets of one capture.
+#[derive(Debug, Default)]
 pub struct Dissector {
-    connections: Vec<TappedConnection>,
-    /// Indices of connections by endpoints: one for each tap, the latest between these ports.
-    by_endpoints: HashMap<(SocketAddr, SocketAddr), Vec<usize>>,
-    /// Index of the last packet's connection; the next packet usually has the same.
-    last: usize,
+    connections: Connections,
     interfaces: Interfaces,
-    budget: MemoryBudget,
+    window: SortWindow<Arrived>,
+    order: Order,
+    copies: Copies,
+    fragments: Fragments,
+    census: Census,
     packets: u64,
     tcp_packets: u64,
+    /// TCP packets that have left the window, without copies.
+    passed: u64,
     beyond_packets: u64,
     first_ns: u64,
     last_ns: u64,
 }
 
-impl Default for Dissector {
-    fn default() -> Self {
-        Self::new()
-    }
+/// Facts about a packet that waits for its turn.
+#[derive(Clone, Copy, Debug)]
+struct Arrived {
+    /// Interface; `None` beyond the limit of those.
+    interface: Option<u32>,
+    /// Bytes of the IP packet on the wire.
+    wire_len: u32,
+    repetition: Repetition,
 }
 
 impl Dissector {
     /// Dissector of all interfaces.
     pub fn new() -> Self {
-        Self::with_interfaces(Vec::new())
+        Self::default()
     }
 
     /// Dissector of the interfaces with these names or numbers; of all if there is none.
     pub fn with_interfaces(wanted: Vec<String>) -> Self {
-        Self {
-            connections: Vec::new(),
-            by_endpoints: HashMap::new(),
-            last: 0,
-            interfaces: Interfaces::with_selection(wanted),
-            budget: MemoryBudget::new(HELD_MAX),
-            packets: 0,
-            tcp_packets: 0,
-            beyond_packets: 0,
-            first_ns: 0,
-            last_ns: 0,
-        }
+        Self { interfaces: Interfaces::with_selection(wanted), ..Self::default() }
     }
 
-    /// Reads and dissects all packets of a file, as [`read_packets`] does with each.
+    /// Reads and dissects all packets of a file. `progress` receives the number of bytes read so far.
     ///
     /// # Errors
     /// [`FileError`] if the file cannot be read or is not a capture.
@@ -81,81 +80,130 @@ impl Dissector {
         rows: &mut dyn RowSink,
         progress: impl FnMut(u64),
     ) -> Result<Dissection, FileError> {
-        let FileEnd { dropped, cut } = read_packets(
-            file,
-            |packet, interface| {
-                self.packet(packet, interface, rows);
-                false
-            },
-            progress,
-        )?;
-        Ok(self.finish(dropped, cut))
+        let FileEnd { dropped, cut } = self.read_file(file, rows, progress)?;
+        Ok(self.finish(dropped, cut, rows))
     }
 
-    /// Takes the next packet; `interface` is the name of its interface, empty without one.
+    /// The same for one of several files that follow each other.
+    ///
+    /// # Errors
+    /// [`FileError`] if the file cannot be read or is not a capture.
+    pub fn read_file(
+        &mut self,
+        file: impl Read,
+        rows: &mut dyn RowSink,
+        mut progress: impl FnMut(u64),
+    ) -> Result<FileEnd, FileError> {
+        let (mut reader, mut shown) = (PacketReader::new(file), 0);
+        while let Some((packet, interface)) = reader.next_packet()? {
+            self.packet(&packet, interface, rows);
+            let position = reader.position();
+            if position != shown {
+                shown = position;
+                progress(position);
+            }
+        }
+        self.end_file(rows);
+        Ok(reader.end())
+    }
+
+    /// Takes the next packet of the file; `interface` is the name of its interface, empty without one. Rows of it follow
+    /// as soon as no earlier packet can come.
     pub fn packet(&mut self, packet: &Packet<'_>, interface: &str, rows: &mut dyn RowSink) {
-        if self.packets == 0 {
+        self.packets += 1;
+        self.numbered_packet(packet, interface, self.packets, rows);
+    }
+
+    /// The same for one of several files that are read side by side; `number` is that in its file.
+    pub fn packet_of(&mut self, packet: &Packet<'_>, interface: &str, number: u64, rows: &mut dyn RowSink) {
+        self.packets += 1;
+        self.numbered_packet(packet, interface, number, rows);
+    }
+
+    fn numbered_packet(&mut self, packet: &Packet<'_>, interface: &str, number: u64, rows: &mut dyn RowSink) {
+        let index = interface_index(packet.link, packet.bytes);
+        let id = InterfaceId { written: packet.interface, name: interface, index };
+        let admission = self.interfaces.admit(id, packet.len as u64);
+        // Stamps that are wrong do not move the beginning.
+        let is_early = self.packets <= BEGINNING_PACKETS
+            && (packet.t_ns..=packet.t_ns.saturating_add(LATE_MAX_NS)).contains(&self.first_ns);
+        if self.packets == 1 || is_early {
             self.first_ns = packet.t_ns;
         }
-        self.packets += 1;
         self.last_ns = self.last_ns.max(packet.t_ns);
-        let admission = self.interfaces.admit(packet.interface, interface, packet.len as u64);
-        if admission == Admission::Deselected {
-            return;
-        }
-        let Some(segment) = tcp_segment(packet) else { return };
-        self.tcp_packets += 1;
-        let index = match admission {
-            Admission::From(interface) => self.index(&segment, interface, packet.t_ns),
-            Admission::Deselected | Admission::Beyond => None,
+        let interface = match admission {
+            Admission::From(interface) => Some(interface),
+            Admission::Beyond => None,
+            Admission::Deselected => return,
         };
-        let Some(index) = index else {
-            self.beyond_packets += 1;
-            return;
-        };
-        self.last = index;
-        let packet = PacketRef { number: self.packets, t_ns: packet.t_ns };
-        self.connections[index].packet(packet, &segment, &self.budget, rows);
+        self.frame((number, packet.t_ns), interface, packet.link, (packet.bytes, packet.len), rows);
     }
 
-    /// Index of a segment's connection; `None` if there is no room for another one.
-    fn index(&mut self, segment: &Segment<'_>, interface: u32, t_ns: u64) -> Option<usize> {
-        let last = self.connections.get(self.last);
-        if last.is_some_and(|connection| connection.continues_with(segment, interface)) {
-            return Some(self.last);
-        }
-        let key = endpoints(segment);
-        let known = self.by_endpoints.get(&key).map_or(&[][..], Vec::as_slice);
-        let (mut taps, mut before) = ([Some(interface), None], None);
-        match place(&self.connections, known, segment, interface) {
-            Placement::Known(index) | Placement::Joins(index) => {
-                let connection = &mut self.connections[index];
-                let direction = connection.direction(segment);
-                connection.taps[direction] = Some(interface);
-                // Ports are reused: a SYN after the data of an old connection begins a new one.
-                if !connection.is_over(segment) {
-                    return Some(index);
+    /// Takes a frame of `wire_len` bytes, of which some were kept.
+    fn frame(
+        &mut self,
+        (number, t_ns): (u64, u64),
+        interface: Option<u32>,
+        link: u32,
+        (bytes, wire_len): (&[u8], usize),
+        rows: &mut dyn RowSink,
+    ) {
+        let inner = match decapsulate(link, bytes) {
+            Content::Tcp(inner) => inner,
+            Content::Fragment(inner) => {
+                let ip = &bytes[inner.ip_at..];
+                if let Some((whole, len)) = self.fragments.push(interface.unwrap_or(u32::MAX), ip) {
+                    // A fragment inside completes another one of a bounded number of datagrams, or nothing.
+                    self.frame((number, t_ns), interface, RAW, (&whole, len), rows);
                 }
-                taps[1] = connection.taps[1 - direction];
-                before = Some(index);
+                return;
             }
-            Placement::Splits(index) => {
-                let connection = &mut self.connections[index];
-                connection.taps[1 - connection.direction(segment)] = None;
-            }
-            Placement::New => {}
+            Content::Other(other) => return self.census.other(other),
+        };
+        let Inner { ip_at, tunnels } = inner;
+        let (link_header, ip) = bytes.split_at(ip_at);
+        let wire_len = wire_len.saturating_sub(ip_at);
+        let identity = Identity::parse(ip, wire_len).filter(|identity| identity.len <= SEGMENT_MAX);
+        let Some(identity) = identity else { return self.census.other(Other::Cut) };
+        self.tcp_packets += 1;
+        self.census.tunnelled(tunnels);
+        let sight = Sight {
+            interface: interface.unwrap_or(u32::MAX),
+            link: digest(link_header),
+            is_tunnelled: !tunnels.is_empty(),
+        };
+        let repetition = self.copies.observe(t_ns, &identity, sight);
+        let arrived =
+            Arrived { interface, wire_len: u32::try_from(wire_len).unwrap_or(u32::MAX), repetition };
+        let position = self.window.push(t_ns, number, arrived, ip);
+        self.order.observe(sight.interface, t_ns, position);
+        while self.window.is_full() {
+            self.release(rows);
         }
-        if self.connections.len() >= CONNECTIONS_MAX || !self.budget.reserve(CONNECTION_HELD) {
-            return None;
+    }
+
+    /// Passes the earliest packet on; false if none waits.
+    fn release(&mut self, rows: &mut dyn RowSink) -> bool {
+        let Some(waiting) = self.window.pop() else { return false };
+        let Arrived { interface, wire_len, repetition } = waiting.about;
+        if !self.copies.is_copy(repetition)
+            && let Some(segment) = Segment::parse(self.window.bytes(&waiting), wire_len as usize)
+        {
+            self.passed += 1;
+            let packet = PacketRef { number: self.passed, in_file: waiting.number, t_ns: waiting.t_ns };
+            let is_followed =
+                interface.is_some_and(|interface| self.connections.packet(packet, interface, &segment, rows));
+            self.beyond_packets += u64::from(!is_followed);
         }
-        self.connections.push(TappedConnection::new([segment.src, segment.dst], taps, t_ns));
-        let index = self.connections.len() - 1;
-        let indices = self.by_endpoints.entry(key).or_default();
-        match indices.iter_mut().find(|known| Some(**known) == before) {
-            Some(known) => *known = index,
-            None => indices.push(index),
-        }
-        Some(index)
+        self.window.forget(&waiting);
+        true
+    }
+
+    /// Ends one of several files: all of its packets are passed on.
+    pub fn end_file(&mut self, rows: &mut dyn RowSink) {
+        while self.release(rows) {}
+        self.window.restart();
+        self.connections.begin_file();
     }
 
     /// True if the first packets of a file were in this capture before. Such a file does not continue the capture: it was
@@ -163,21 +211,39 @@ impl Dissector {
     pub fn has_seen(&self, first: &FirstPackets) -> bool {
         // Endpoints between which a new connection begins.
         let mut begun = Vec::new();
-        first.are_mostly_known(|packet, name| {
-            let interface = self.interfaces.number(packet.interface, name)?;
-            let segment = tcp_segment(packet)?;
-            if segment.len == 0 && segment.flags & SYN == 0 {
-                return None;
+        let mut answers = [0_usize; 2];
+        self.each_known(first, |endpoints, known| {
+            if known == Known::Begun {
+                begun.push(endpoints);
             }
-            let key = endpoints(&segment);
-            let known = self.by_endpoints.get(&key)?.iter().map(|index| &self.connections[*index]);
-            let mut known = known.filter(|connection| connection.taps.contains(&Some(interface)));
-            let was_there = known.any(|connection| connection.repeats(&segment));
-            if segment.flags & SYN != 0 && !was_there {
-                begun.push(key);
+            answers[usize::from(known == Known::Repeated && !begun.contains(&endpoints))] += 1;
+        });
+        answers[1] > answers[0]
+    }
+
+    /// True if a file goes on with this capture though it begins a moment before that ends, as files of several rings do:
+    /// its first packets go on with known connections, and none of them was there before.
+    pub fn goes_on_with(&self, first: &FirstPackets) -> bool {
+        let overlap_ns = self.last_ns.saturating_sub(first.first_ns());
+        let (mut continued, mut repeated) = (0, 0);
+        self.each_known(first, |_, known| {
+            continued += usize::from(known == Known::Continued);
+            repeated += usize::from(known == Known::Repeated);
+        });
+        overlap_ns <= LATE_MAX_NS && continued > 0 && repeated == 0
+    }
+
+    /// Calls `each` with the endpoints of those first packets whose connections have an answer.
+    fn each_known(&self, first: &FirstPackets, mut each: impl FnMut((SocketAddr, SocketAddr), Known)) {
+        first.each(|packet, name| {
+            let index = interface_index(packet.link, packet.bytes);
+            let id = InterfaceId { written: packet.interface, name, index };
+            let Some(interface) = self.interfaces.number(id) else { return };
+            let Some(segment) = tcp_segment(packet) else { return };
+            if let Some(known) = self.connections.known(interface, &segment) {
+                each(endpoints(&segment), known);
             }
-            Some(was_there && !begun.contains(&key))
-        })
+        });
     }
 
     /// Time of the latest packet in ns; 0 before the first packet.
@@ -185,12 +251,18 @@ impl Dissector {
         self.last_ns
     }
 
-    /// Ends the capture. `dropped` packets were lost by the capturing host; `cut` is the reason of a premature end.
-    pub fn finish(mut self, dropped: u64, cut: Option<String>) -> Dissection {
+    /// Ends the capture; packets that still wait have their rows. `dropped` packets were lost by the capturing host; `cut`
+    /// is the reason of a premature end.
+    pub fn finish(mut self, dropped: u64, cut: Option<String>, rows: &mut dyn RowSink) -> Dissection {
+        while self.release(rows) {}
         let first_ns = self.first_ns;
         let connections =
             self.connections.iter_mut().map(|connection| ConnectionSummary::new(connection, first_ns));
         let connections = merge::unique(connections.collect());
+        for (other, packets) in self.fragments.finish() {
+            self.census.others(other, packets);
+        }
+        let [others, tunnels] = self.census.finish();
         let totals = CaptureTotals {
             packets: self.packets,
             tcp_packets: self.tcp_packets,
@@ -201,6 +273,10 @@ impl Dissector {
             length_s: self.last_ns.saturating_sub(first_ns) as f64 / 1e9,
             cut,
             interfaces: self.interfaces.finish(),
+            order: self.order.finish(),
+            copies: self.copies.counts,
+            others,
+            tunnels,
         };
         Dissection { totals, connections }
     }

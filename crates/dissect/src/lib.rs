@@ -1,6 +1,7 @@
 //! Dissection of packet captures: packets in, TCP connections, iSCSI PDUs and commands out.
 //!
-//! [`Dissector`] takes packets one by one. It reports each segment, PDU and command as a row to a [`RowSink`], and
+//! [`Dissector`] takes packets one by one, puts them in the order of their stamps and leaves out copies (`packets`). It
+//! reports each segment, PDU and command as a row to a [`RowSink`], and
 //! totals of the whole capture as a [`Dissection`]. Memory is bounded: connections, out-of-order segments,
 //! unacknowledged segments and outstanding commands share one budget. No input is trusted, and no input causes a panic.
 //!
@@ -8,6 +9,7 @@
 
 mod budget;
 mod connection;
+mod connections;
 mod dissector;
 mod figures;
 mod iscsi;
@@ -27,9 +29,12 @@ pub use figures::time_use::TimeUse;
 pub use iscsi::commands::summary::CommandSummary;
 pub use iscsi::commands::window::CommandWindowSummary;
 pub use iscsi::login::NegotiatedParameters;
-pub use packets::file::{FileEnd, FileError, read_packets};
+pub use packets::census::PacketCount;
+pub use packets::copies::CopyCounts;
+pub use packets::file::{FileEnd, FileError, PacketReader, read_packets};
 pub use packets::first::FirstPackets;
 pub use packets::interfaces::CaptureInterface;
+pub use packets::order::OrderSummary;
 pub use rows::{CommandRow, DirectionKey, PacketRow, PduRow, RowSink};
 pub use summary::connection::ConnectionSummary;
 pub use summary::direction::DirectionSummary;

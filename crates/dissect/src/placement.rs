@@ -39,7 +39,9 @@ pub(crate) fn place(
             }
             // The direction takes another route from now on.
             (Some(_), true) => first = first.or(Some(Placement::Joins(*index))),
-            (None, false) => free = free.or(Some(Placement::Joins(*index))),
+            // A host shows a packet at one device after the other, from the upper one to the wire; its answer comes by
+            // the wire first. So the answer at a further interface belongs to the tap that came last.
+            (None, false) => free = Some(Placement::Joins(*index)),
             (Some(_), false) => {}
         }
     }

@@ -65,7 +65,7 @@ fn commands_without_answers_are_bounded() {
             dissector.packet(&packet, "", &mut ());
         }
     }
-    let capture = dissector.finish(0, None);
+    let capture = dissector.finish(0, None, &mut ());
     let sent = capture.connections.iter().filter_map(|c| Some(c.iscsi.as_ref()?.commands.sent)).sum::<u64>();
     let followed = capture.connections.len() as u64;
     assert_eq!(sent, followed * 65_536, "all of a connection are counted, followed or not");

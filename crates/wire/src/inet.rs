@@ -1,15 +1,17 @@
-//! Lengths of IPv4, IPv6, TCP and UDP headers: RFC 791, RFC 8200, RFC 9293, RFC 768.
+//! Lengths of IPv4, IPv6, TCP and UDP headers: RFC 791, RFC 8200, RFC 9293, RFC 768; in `encapsulation` everything that
+//! may stand in front of them.
 //!
 //! What a path needs to know of a packet, which may be a super-packet of a device that segments: how much of it is
 //! headers that every segment repeats. Checksums are not looked at.
 
-mod frame;
+pub mod encapsulation;
+pub mod identity;
 mod options;
 mod scope;
 mod segment;
 pub mod tcp;
 
-pub use frame::ip_of_frame;
+pub use identity::Identity;
 pub use options::{Options, SackBlocks};
 pub use scope::stays_on_link;
 pub use segment::Segment;

@@ -1,6 +1,7 @@
 //! Decoder loop over a capture file, from its first byte to its last or to the first damaged one.
 
 use std::io::{ErrorKind, Read};
+use std::ops::Range;
 
 use wire::pcap::{Decoder, Error, Found, Packet};
 
@@ -33,52 +34,134 @@ pub struct FileEnd {
     pub cut: Option<String>,
 }
 
+/// Reads the packets of a file one by one.
+#[derive(Debug)]
+pub struct PacketReader<R> {
+    file: R,
+    decoder: Decoder,
+    buffer: Vec<u8>,
+    /// Bytes read and not decoded yet.
+    ahead: Range<usize>,
+    /// Bytes decoded.
+    offset: u64,
+    cut: Option<String>,
+    is_over: bool,
+}
+
+/// A packet of the file without its bytes, and the place of those in the buffer.
+struct Located {
+    packet: Packet<'static>,
+    bytes: Range<usize>,
+}
+
+impl<R: Read> PacketReader<R> {
+    /// Reader of a file from its first byte.
+    pub fn new(file: R) -> Self {
+        let (decoder, buffer) = (Decoder::new(), vec![0; BUFFER_LEN]);
+        Self { file, decoder, buffer, ahead: 0..0, offset: 0, cut: None, is_over: false }
+    }
+
+    /// The next packet and the name of its interface; `None` at the end of the file. A damaged or truncated packet ends
+    /// the file early, see [`FileEnd::cut`]; so does an error of a source that has yielded packets before.
+    ///
+    /// # Errors
+    /// [`FileError`] if the file cannot be read or is not a capture.
+    pub fn next_packet(&mut self) -> Result<Option<(Packet<'_>, &str)>, FileError> {
+        let Some(Located { packet, bytes }) = self.locate()? else { return Ok(None) };
+        let packet = Packet { bytes: &self.buffer[bytes], ..packet };
+        Ok(Some((packet, self.decoder.interface_name(packet.interface))))
+    }
+
+    /// Bytes read so far.
+    pub fn position(&self) -> u64 {
+        self.offset + self.ahead.len() as u64
+    }
+
+    /// The end of the file, as far as it has been read.
+    pub fn end(self) -> FileEnd {
+        FileEnd { dropped: self.decoder.dropped(), cut: self.cut }
+    }
+
+    fn locate(&mut self) -> Result<Option<Located>, FileError> {
+        while !self.is_over {
+            match self.decoder.decode(&self.buffer[self.ahead.clone()]) {
+                Ok(Found::Packet { len, packet }) => {
+                    let at = packet.bytes.as_ptr().addr() - self.buffer.as_ptr().addr();
+                    let bytes = at..at + packet.bytes.len();
+                    let packet = Packet { bytes: &[], ..packet };
+                    self.skip(len);
+                    return Ok(Some(Located { packet, bytes }));
+                }
+                Ok(Found::Other(len)) => self.skip(len),
+                Ok(Found::More(needed)) => self.read(needed)?,
+                Err(error) if self.offset == 0 => return Err(error.into()),
+                Err(error) => self.stop(format!("at byte {}: {error}", self.offset)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn skip(&mut self, len: usize) {
+        self.ahead.start += len;
+        self.offset += len as u64;
+    }
+
+    fn stop(&mut self, cut: String) {
+        (self.cut, self.is_over) = (Some(cut), true);
+    }
+
+    /// Reads more bytes, until there is room for `needed`.
+    fn read(&mut self, needed: usize) -> Result<(), FileError> {
+        self.buffer.copy_within(self.ahead.clone(), 0);
+        self.ahead = 0..self.ahead.len();
+        if self.buffer.len() < needed {
+            self.buffer.resize(needed, 0);
+        }
+        let read = match self.file.read(&mut self.buffer[self.ahead.end..]) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
+            // The rest of a damaged archive, or of a disk that fails: all before it is good.
+            Err(error) if self.offset > 0 => {
+                self.stop(format!("at byte {}: {error}", self.position()));
+                return Ok(());
+            }
+            read => read?,
+        };
+        self.ahead.end += read;
+        if read == 0 {
+            if self.offset == 0 {
+                return Err(FileError::Short { found: self.ahead.len() });
+            }
+            self.is_over = true;
+            if !self.ahead.is_empty() {
+                let at = self.position();
+                self.stop(format!("the file ends at byte {at} within a packet or block"));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Passes every packet of a file and the name of its interface to `each`, until that returns true. `progress` receives
-/// the number of bytes read so far. A damaged or truncated packet ends the file early, see [`FileEnd::cut`].
+/// the number of bytes read so far. The file may end early, see [`PacketReader::next_packet`].
 ///
 /// # Errors
 /// [`FileError`] if the file cannot be read or is not a capture.
 pub fn read_packets(
-    mut file: impl Read,
+    file: impl Read,
     mut each: impl FnMut(&Packet<'_>, &str) -> bool,
     mut progress: impl FnMut(u64),
 ) -> Result<FileEnd, FileError> {
-    let mut decoder = Decoder::new();
-    let mut buffer = vec![0; BUFFER_LEN];
-    // Bytes read and not decoded yet are from `start` to `end`.
-    let (mut start, mut end, mut offset) = (0, 0, 0_u64);
-    let cut = loop {
-        match decoder.decode(&buffer[start..end]) {
-            Ok(Found::Packet { len, packet }) => {
-                if each(&packet, decoder.interface_name(packet.interface)) {
-                    break None;
-                }
-                (start, offset) = (start + len, offset + len as u64);
-            }
-            Ok(Found::Other(len)) => (start, offset) = (start + len, offset + len as u64),
-            Ok(Found::More(needed)) => {
-                buffer.copy_within(start..end, 0);
-                (start, end) = (0, end - start);
-                if buffer.len() < needed {
-                    buffer.resize(needed, 0);
-                }
-                let read = match file.read(&mut buffer[end..]) {
-                    Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                    read => read?,
-                };
-                end += read;
-                if read > 0 {
-                    progress(offset + end as u64);
-                } else if offset == 0 {
-                    return Err(FileError::Short { found: end });
-                } else {
-                    let at = offset + end as u64;
-                    break (end > 0).then(|| format!("the file ends at byte {at} within a packet or block"));
-                }
-            }
-            Err(error) if offset == 0 => return Err(error.into()),
-            Err(error) => break Some(format!("at byte {offset}: {error}")),
+    let mut reader = PacketReader::new(file);
+    let mut shown = 0;
+    while let Some((packet, interface)) = reader.next_packet()? {
+        if each(&packet, interface) {
+            break;
         }
-    };
-    Ok(FileEnd { dropped: decoder.dropped(), cut })
+        let position = reader.position();
+        if position != shown {
+            shown = position;
+            progress(position);
+        }
+    }
+    Ok(reader.end())
 }

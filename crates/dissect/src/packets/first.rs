@@ -1,11 +1,17 @@
-//! First packets of a capture file: they tell whether the file continues another one or repeats its traffic.
+//! First packets of a capture file: they tell whether the file continues another one, repeats its traffic, or shows the
+//! other direction of it.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
 
 use wire::pcap::Packet;
 
+use super::segment::tcp_segment;
+
 /// Packets that are kept.
 const PACKETS: usize = 256;
-/// Bytes that are kept of each packet; headers are shorter.
-const BYTES: usize = 192;
+/// Bytes that are kept of each packet; headers are shorter, those of a tunnel too.
+const BYTES: usize = 256;
 
 /// The first packets of a file.
 #[derive(Clone, Debug, Default)]
@@ -43,16 +49,36 @@ impl FirstPackets {
         self.packets.first().map_or(0, |packet| packet.t_ns)
     }
 
-    /// True if `is_known` holds for most of the packets for which it has an answer.
-    pub(crate) fn are_mostly_known(
-        &self,
-        mut is_known: impl FnMut(&Packet<'_>, &str) -> Option<bool>,
-    ) -> bool {
-        let answers = self.packets.iter().filter_map(|kept| {
-            let Kept { t_ns, link, interface, len, .. } = *kept;
-            is_known(&Packet { t_ns, link, interface, len, bytes: &kept.bytes }, &kept.name)
+    /// True if two files show one direction each of the same connections: of each connection in both, one file has what
+    /// one end sends and the other file the rest, and at least half of this file's connections are like that.
+    pub fn complements(&self, other: &FirstPackets) -> bool {
+        let (own, others) = (self.directions(), other.directions());
+        let is_one_way = |(src, dst): &&(SocketAddr, SocketAddr)| !own.contains(&(*dst, *src));
+        let one_way = own.iter().filter(is_one_way).count();
+        let shared = own.iter().filter(|(src, dst)| others.contains(&(*dst, *src))).count();
+        let is_disjoint = own.is_disjoint(&others);
+        is_disjoint && one_way == own.len() && shared > 0 && shared * 2 >= own.len().min(others.len())
+    }
+
+    /// True if two files show the same direction of a connection.
+    pub fn shows_same(&self, other: &FirstPackets) -> bool {
+        !self.directions().is_disjoint(&other.directions())
+    }
+
+    /// Senders and receivers of its segments.
+    fn directions(&self) -> HashSet<(SocketAddr, SocketAddr)> {
+        let mut directions = HashSet::new();
+        self.each(|packet, _| {
+            directions.extend(tcp_segment(packet).map(|segment| (segment.src, segment.dst)));
         });
-        let (known, all) = answers.fold((0, 0), |(known, all), is| (known + usize::from(is), all + 1));
-        known * 2 > all
+        directions
+    }
+
+    /// Passes each packet and the name of its interface to `take`.
+    pub(crate) fn each(&self, mut take: impl FnMut(&Packet<'_>, &str)) {
+        for kept in &self.packets {
+            let Kept { t_ns, link, interface, len, .. } = *kept;
+            take(&Packet { t_ns, link, interface, len, bytes: &kept.bytes }, &kept.name);
+        }
     }
 }

@@ -2,16 +2,17 @@
 
 use std::net::SocketAddr;
 
-use wire::inet::{Segment, ip_of_frame};
+use wire::inet::Segment;
+use wire::inet::encapsulation::{Content, decapsulate};
 use wire::pcap::Packet;
 
 /// Largest plausible payload of a segment, in bytes; segmentation offload makes no larger ones.
-const SEGMENT_MAX: usize = 1 << 20;
+pub(crate) const SEGMENT_MAX: usize = 1 << 20;
 
-/// The TCP segment in a packet.
+/// The TCP segment in a packet of a file.
 pub(crate) fn tcp_segment<'a>(packet: &Packet<'a>) -> Option<Segment<'a>> {
-    let ip_at = ip_of_frame(packet.link, packet.bytes)?;
-    let segment = Segment::parse(packet.bytes.get(ip_at..)?, packet.len - ip_at);
+    let Content::Tcp(inner) = decapsulate(packet.link, packet.bytes) else { return None };
+    let segment = Segment::parse(packet.bytes.get(inner.ip_at..)?, packet.len.saturating_sub(inner.ip_at));
     segment.filter(|segment| segment.len <= SEGMENT_MAX)
 }
 

@@ -20,6 +20,8 @@ pub struct ConnectionSummary {
     pub idle_gaps: u64,
     /// Sum of those gaps.
     pub idle_s: f64,
+    /// True if one direction carries data and the other one is not in the capture.
+    pub one_direction: bool,
     /// Both directions; the initiator's first if the connection is iSCSI.
     pub directions: [DirectionSummary; 2],
     /// Further interfaces that show the connection; their packets are not counted here.
@@ -39,12 +41,15 @@ impl ConnectionSummary {
         let is_iscsi = connection.session.login_seen && pdus > 0 || pdus > 2;
         let initiator = usize::from(is_iscsi && connection.session.sender(0) == Role::Target);
         let order = [initiator, 1 - initiator];
+        let totals = connection.directions.each_ref().map(|direction| direction.totals);
+        let is_alone = |own: usize| totals[own].data_packets > 0 && totals[1 - own].packets == 0;
         Self {
             handshake: connection.directions.iter().all(|one| one.handshake.scale_known),
             begin_s: seconds(connection.first_ns.saturating_sub(begin_ns)),
             length_s: seconds(connection.last_ns.saturating_sub(connection.first_ns)),
             idle_gaps: connection.idle_gaps,
             idle_s: seconds(connection.idle_ns),
+            one_direction: is_alone(0) || is_alone(1),
             directions: order.map(|direction| DirectionSummary::new(connection, direction)),
             also_at: Vec::new(),
             iscsi: is_iscsi.then(|| IscsiSummary::new(connection, order)),

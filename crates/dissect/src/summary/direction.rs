@@ -49,6 +49,10 @@ pub struct DirectionSummary {
     pub flight_mean_bytes: f64,
     /// Duplicate acknowledgements.
     pub duplicate_acks: u64,
+    /// Acknowledgements that advanced.
+    pub acks: u64,
+    /// Acknowledgements among them that stand before their data: those were not captured, or by another clock.
+    pub early_acks: u64,
     /// True if the receiver acknowledged selectively.
     pub sack: bool,
     /// Zero-window periods of the receiver.
@@ -97,6 +101,8 @@ impl DirectionSummary {
             flight_max_bytes: totals.flight_max,
             flight_mean_bytes: own.flight_level.mean_over(busy_ns),
             duplicate_acks: totals.dup_acks,
+            acks: totals.acks,
+            early_acks: totals.early_acks,
             sack: totals.sack_seen,
             zero_windows: peer.window.zero_windows,
             zero_window_s: peer.window.zero_window_ns as f64 / 1e9,

@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 
+use crate::packets::census::PacketCount;
+use crate::packets::copies::CopyCounts;
 use crate::packets::interfaces::CaptureInterface;
+use crate::packets::order::OrderSummary;
 use crate::summary::connection::ConnectionSummary;
 
 /// Result of a dissection.
@@ -20,20 +23,28 @@ pub struct Dissection {
 pub struct CaptureTotals {
     /// Packets read.
     pub packets: u64,
-    /// TCP segments among them.
+    /// TCP segments among them, copies included.
     pub tcp_packets: u64,
     /// Packets of connections and interfaces beyond the limits.
     pub beyond_packets: u64,
     /// Packets that the capturing host reports as lost.
     pub dropped: u64,
-    /// Time of the first packet, in seconds since 1970.
+    /// Time of the earliest packet, in seconds since 1970.
     pub begin_s: f64,
     /// The same in ns.
     pub begin_ns: u64,
-    /// Time from the first packet to the last.
+    /// Time from the earliest packet to the latest.
     pub length_s: f64,
     /// Reason of a premature end of the file.
     pub cut: Option<String>,
     /// Interfaces.
     pub interfaces: Vec<CaptureInterface>,
+    /// Order of the packets by their stamps.
+    pub order: OrderSummary,
+    /// Copies of packets.
+    pub copies: CopyCounts,
+    /// Packets without a TCP segment that can be read, by kind, the most frequent kind first.
+    pub others: Vec<PacketCount>,
+    /// TCP segments inside tunnels, by kind of tunnel.
+    pub tunnels: Vec<PacketCount>,
 }

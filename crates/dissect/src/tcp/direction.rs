@@ -247,9 +247,11 @@ impl TcpDirection {
             let newly = (ack - self.acked).saturating_sub(sacked_before);
             self.delivery.add(t_ns, newly, min_rtt_ns);
             self.acked = ack;
+            self.totals.acks += 1;
             if ack > next {
                 // The receiver has data that never passed the tap.
                 self.next = Some(ack);
+                self.totals.early_acks += 1;
             }
             self.flight_level.set(t_ns, self.flight());
             if self.flight() == 0 {
@@ -324,6 +326,26 @@ impl TcpDirection {
     /// Path MTU black hole of this direction, once the capture has ended at `t_ns`.
     pub(crate) fn black_hole(&self, t_ns: u64) -> Option<BlackHole> {
         self.black_hole.finish(t_ns)
+    }
+
+    /// Bytes from the end of the sent data forward to `seq`, which another file of the capture begins with: 0 for data
+    /// that was sent before. A difference of more than a window of TCP (RFC 7323 section 2.3) in the other sense is one that
+    /// has wrapped.
+    pub(crate) fn gap_to(&self, seq: u32) -> u64 {
+        const WINDOW_MAX: u32 = 1 << 30;
+        let ahead = self.next.map_or(0, |next| seq.wrapping_sub(next as u32));
+        if ahead > u32::MAX - WINDOW_MAX { 0 } else { u64::from(ahead) }
+    }
+
+    /// Passes over bytes that are in no file; returns the place behind them. All of them were sent and acknowledged.
+    pub(crate) fn pass_over(&mut self, t_ns: u64, bytes: u64, budget: &MemoryBudget) -> u64 {
+        let upto = self.next.unwrap_or(0).saturating_add(bytes);
+        (self.next, self.acked) = (Some(upto), upto);
+        self.scoreboard.advance(upto);
+        self.scoreboard.unacked.acknowledge(upto, t_ns, budget);
+        self.flight_level.set(t_ns, 0);
+        self.delivery.end(t_ns);
+        upto
     }
 
     /// Ends the capture at `t_ns`.

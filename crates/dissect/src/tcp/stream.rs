@@ -44,9 +44,11 @@ const PIECES_MAX: usize = 1 << 15;
 const PIECE_LEN: usize = 128;
 
 impl Reassembler {
-    /// Begins the stream at `at`, after the SYN.
-    pub(crate) fn begin(&mut self, at: u64) {
+    /// Begins the stream at `at`, after the SYN; false if it has begun before.
+    pub(crate) fn begin(&mut self, at: u64) -> bool {
+        let is_first = self.at.is_none();
         self.at.get_or_insert(at);
+        is_first
     }
 
     /// Takes a segment with data; passes all bytes that are in order to `sink`.
@@ -96,6 +98,22 @@ impl Reassembler {
             }
             self.drain(budget, sink);
         }
+    }
+
+    /// Passes over everything up to `upto`, which another file of the capture begins with; returns the number of bytes.
+    pub(crate) fn pass_over(&mut self, upto: u64, budget: &MemoryBudget) -> u64 {
+        while let Some(entry) = self.pending.first_entry().filter(|entry| *entry.key() < upto) {
+            let piece = entry.remove();
+            budget.release(PIECE_LEN + piece.known.len());
+        }
+        let missing = self.at.map_or(0, |at| upto.saturating_sub(at));
+        if missing > 0 {
+            self.at = Some(upto);
+            self.missing_bytes += missing;
+            self.gaps += 1;
+            self.gap_end = None;
+        }
+        missing
     }
 
     fn drain(&mut self, budget: &MemoryBudget, sink: &mut impl FnMut(Chunk<'_>)) {

@@ -16,6 +16,9 @@ pub(crate) struct SegmentTotals {
     pub(crate) flight_max: u64,
     /// Duplicate acknowledgements of this direction's data.
     pub(crate) dup_acks: u64,
+    /// Acknowledgements that advanced, and those among them that came before their data.
+    pub(crate) acks: u64,
+    pub(crate) early_acks: u64,
     /// Its receiver has acknowledged selectively.
     pub(crate) sack_seen: bool,
     /// Segments that filled the receive window.

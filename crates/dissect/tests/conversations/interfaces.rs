@@ -43,7 +43,8 @@ fn at_both(tap: &Tap) -> Vec<Passing<'_>> {
 fn read(mut dissector: Dissector, packets: &[Passing<'_>]) -> (Dissection, Rows) {
     let mut rows = Rows::default();
     feed(&mut dissector, packets, &mut rows);
-    (dissector.finish(0, None), rows)
+    let capture = dissector.finish(0, None, &mut rows);
+    (capture, rows)
 }
 
 fn feed(dissector: &mut Dissector, packets: &[Passing<'_>], rows: &mut Rows) {
@@ -133,6 +134,7 @@ fn a_file_of_another_tap_does_not_continue_a_capture() {
     let half = frames.len() / 2;
     let mut dissector = Dissector::new();
     feed(&mut dissector, &frames[..half], &mut Rows::default());
+    dissector.end_file(&mut Rows::default());
     let first_of = |packets: &[Passing<'_>]| {
         let mut first = FirstPackets::default();
         for Passing(t_ns, number, bytes) in packets {

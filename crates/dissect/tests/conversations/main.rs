@@ -1,5 +1,6 @@
 //! Conversations of real PDUs: dissected whole, with hidden headers, with gaps, with digests, from the middle on.
 
+mod arrival;
 mod interfaces;
 #[path = "../tap/mod.rs"]
 mod tap;
@@ -75,7 +76,7 @@ impl Tap {
             let packet = Packet { t_ns: *t_ns, link: 1, interface: 0, len: frame.len(), bytes };
             dissector.packet(&packet, "", &mut rows);
         }
-        let capture = dissector.finish(0, None);
+        let capture = dissector.finish(0, None, &mut rows);
         (capture.connections.into_iter().next().expect("a connection"), rows)
     }
 }

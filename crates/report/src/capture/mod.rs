@@ -1,6 +1,7 @@
 //! What a capture holds, for the terminal and as a page: what limits, connections, commands, what else is known.
 
 mod about;
+mod contents;
 mod page;
 mod sentences;
 mod tables;
@@ -9,7 +10,7 @@ mod verdict;
 use std::fmt::Write;
 
 use analysis::capture::{DiagnosedCapture, DiagnosedConnection};
-use dissect::{CaptureInterface, CaptureTotals, ConnectionSummary, Dissection};
+use dissect::{CaptureInterface, ConnectionSummary, Dissection};
 
 use crate::format::{duration, fixed};
 use crate::table::{Colour, paint};
@@ -23,7 +24,8 @@ const SHOWN: usize = 16;
 pub fn capture(capture: &DiagnosedCapture, colour: Colour) -> String {
     let (shown, capture) = (shown(capture), capture.dissection());
     let mut out = format!("{}\n", paint(&headline(capture), "1", colour));
-    for sentence in reservations(&capture.totals).into_iter().chain(interfaces(capture)) {
+    let contents = contents::all(&capture.totals);
+    for sentence in reservations(capture).into_iter().chain(contents).chain(interfaces(capture)) {
         let _ = writeln!(out, "{sentence}");
     }
     for table in tables::all(&shown) {
@@ -71,14 +73,18 @@ fn headline(capture: &Dissection) -> String {
 }
 
 /// Limitations of the figures.
-fn reservations(totals: &CaptureTotals) -> Vec<String> {
-    let mut said = Vec::new();
+fn reservations(capture: &Dissection) -> Vec<String> {
+    let totals = &capture.totals;
+    let mut said = contents::nothing(capture).into_iter().collect::<Vec<_>>();
     if let Some(cut) = &totals.cut {
         said.push(format!("read up to a cut: {cut}"));
     }
     if totals.dropped > 0 {
         said.push(format!("the capturing host lost {} packets", fixed(totals.dropped as f64, 0)));
     }
+    said.extend(contents::disorder(totals));
+    said.extend(contents::copies(totals));
+    said.extend(contents::one_direction(capture));
     if totals.beyond_packets > 0 {
         let packets = fixed(totals.beyond_packets as f64, 0);
         said.push(format!("{packets} packets belong to connections beyond those that are followed at once"));
@@ -116,13 +122,13 @@ mod tests {
 
     #[test]
     fn an_empty_capture_says_what_it_is() {
-        let mut empty = Dissector::new().finish(3, Some("at byte 5: why".to_owned()));
+        let mut empty = Dissector::new().finish(3, Some("at byte 5: why".to_owned()), &mut ());
         let text = |found: &Dissection| capture(&DiagnosedCapture::new(found.clone()), Colour::Never);
         let said = text(&empty);
         assert_eq!(
             said,
-            "0 packets in 0 ms: 0 TCP connections, 0 of them iSCSI\nread up to a cut: at byte 5: why\n\
-             the capturing host lost 3 packets\n"
+            "0 packets in 0 ms: 0 TCP connections, 0 of them iSCSI\nthe file has no packet\nread up to a cut: at byte 5: \
+             why\nthe capturing host lost 3 packets\n"
         );
         empty.totals.beyond_packets = 1_000;
         assert!(text(&empty).contains("1 000 packets belong to connections beyond"));
@@ -130,7 +136,7 @@ mod tests {
 
     #[test]
     fn two_taps_are_no_reservation() {
-        let mut both = Dissector::new().finish(0, None);
+        let mut both = Dissector::new().finish(0, None, &mut ());
         let tap = |name: &str| CaptureInterface {
             number: 0,
             name: name.to_owned(),
@@ -139,6 +145,7 @@ mod tests {
             taken: true,
         };
         both.totals.interfaces = vec![tap("near"), tap("far")];
+        (both.totals.packets, both.totals.tcp_packets) = (14, 14);
         let both = DiagnosedCapture::new(both);
         let (text, page) = (capture(&both, Colour::Never), html(&both, None, None, &[], ""));
         assert!(text.contains("packets of 2 interfaces: near (7), far (7)"), "{text}");

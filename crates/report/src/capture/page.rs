@@ -6,7 +6,7 @@ use analysis::gaps::capture::Found;
 use dissect::{ConnectionSummary, Dissection, TimeUse};
 use serde_json::{Value, json};
 
-use super::{about, beyond, headline, interfaces, reservations, sentences, shown, tables, verdict};
+use super::{about, beyond, contents, headline, interfaces, reservations, sentences, shown, tables, verdict};
 use crate::figure::Figure;
 use crate::format::escape;
 use crate::gaps;
@@ -74,12 +74,11 @@ fn of_gaps(found: &Found, figures: &[Figure]) -> Option<String> {
 
 fn head(capture: &Dissection, shown: &[(usize, DiagnosedConnection<'_>)], files: &[String]) -> String {
     let title = about::title(shown).unwrap_or_else(|| headline(capture));
-    let chips =
-        reservations(&capture.totals).iter().map(|text| page::chip(Mark::Bad, text)).collect::<String>();
-    let taps = interfaces(capture)
-        .map_or_else(String::new, |text| format!("<p class=\"note\">{}</p>\n", escape(&text)));
+    let chips = reservations(capture).iter().map(|text| page::chip(Mark::Bad, text)).collect::<String>();
+    let facts = contents::all(&capture.totals).into_iter().chain(interfaces(capture));
+    let facts = facts.map(|text| format!("<p class=\"note\">{}</p>\n", escape(&text))).collect::<String>();
     format!(
-        "<header>\n{}<h1>{}</h1>\n<p class=\"lead\">{}</p>\n{taps}\
+        "<header>\n{}<h1>{}</h1>\n<p class=\"lead\">{}</p>\n{facts}\
          <p class=\"chips\">{chips}</p>\n{}</header>\n",
         about::brand(capture, shown, files),
         escape(&title),

@@ -8,6 +8,7 @@ use crate::format::{NONE, duration, fixed, percent};
 pub(super) fn all(capture: &Dissection, connection: &ConnectionSummary) -> Vec<String> {
     let mut said = Vec::new();
     said.extend(taken(capture, connection));
+    said.extend(only(connection));
     said.extend(connection.directions.iter().filter_map(missing));
     if connection.idle_gaps > 0 {
         let (gaps, sum) = (connection.idle_gaps, duration(connection.idle_s));
@@ -46,6 +47,15 @@ fn taken(capture: &Dissection, connection: &ConnectionSummary) -> Option<String>
         [] => Some(format!("taken at {}", name(first))),
         others => Some(format!("taken at {}; {} shows it too", name(first), names(others))),
     }
+}
+
+/// The direction that is in the capture, if there is one alone.
+fn only(connection: &ConnectionSummary) -> Option<String> {
+    let direction = connection.directions.iter().find(|direction| direction.packets > 0)?;
+    let DirectionSummary { from, to, .. } = direction;
+    connection.one_direction.then(|| {
+        format!("only packets from {from} to {to} are in the capture: nothing is known of answers and acknowledgements")
+    })
 }
 
 /// Gaps of a direction in the capture.

@@ -42,11 +42,7 @@ impl<'a> Segment<'a> {
     /// fragment, or cut off before the end of the fixed TCP header.
     #[must_use]
     pub fn parse(packet: &'a [u8], wire_len: usize) -> Option<Self> {
-        let (src, dst, tcp_at, total_len) = match packet.first()? >> 4 {
-            4 => v4(packet, wire_len)?,
-            6 => v6(packet, wire_len)?,
-            _ => return None,
-        };
+        let Place { src, dst, tcp_at, total_len } = locate(packet, wire_len)?;
         let tcp = packet.get(tcp_at..)?;
         if tcp.len() < TCP_LEN {
             return None;
@@ -73,13 +69,30 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Addresses, where TCP begins, and the packet's length. A length of 0 is what Linux writes into super-packets above
-/// 65535 bytes: the frame's length counts then.
-fn v4(packet: &[u8], wire_len: usize) -> Option<(IpAddr, IpAddr, usize, usize)> {
+/// Addresses and place of a TCP header.
+pub(super) struct Place {
+    src: IpAddr,
+    dst: IpAddr,
+    /// Bytes in front of the TCP header.
+    pub(super) tcp_at: usize,
+    /// Bytes of the packet on the wire, by its header. A length of 0 stands in super-packets of Linux above 65535 bytes:
+    /// the frame's length counts then.
+    pub(super) total_len: usize,
+}
+
+/// Finds the TCP header of a packet that begins with its IP header and had `wire_len` bytes.
+pub(super) fn locate(packet: &[u8], wire_len: usize) -> Option<Place> {
+    match packet.first()? >> 4 {
+        4 => v4(packet, wire_len),
+        6 => v6(packet, wire_len),
+        _ => None,
+    }
+}
+
+fn v4(packet: &[u8], wire_len: usize) -> Option<Place> {
     let header = packet.get(..20)?;
-    let fragment = be::u16_at(header, 6);
     // A first fragment has a segment whose length cannot be told from it.
-    if header[9] != TCP || fragment & 0x3fff != 0 {
+    if be::u16_at(header, 6) & 0x3fff != 0 {
         return None;
     }
     let total_len = match be::u16_at(header, 2) {
@@ -89,10 +102,11 @@ fn v4(packet: &[u8], wire_len: usize) -> Option<(IpAddr, IpAddr, usize, usize)> 
     let address =
         |at: usize| IpAddr::V4(Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]));
     let header_len = usize::from(header[0] & 0x0f) * 4;
-    (header_len >= 20).then(|| (address(12), address(16), header_len, total_len))
+    let tcp_at = behind_extensions(packet, header[9], header_len)?;
+    (header_len >= 20).then(|| Place { src: address(12), dst: address(16), tcp_at, total_len })
 }
 
-fn v6(packet: &[u8], wire_len: usize) -> Option<(IpAddr, IpAddr, usize, usize)> {
+fn v6(packet: &[u8], wire_len: usize) -> Option<Place> {
     let header = packet.first_chunk::<40>()?;
     let total_len = match be::u16_at(header, 4) {
         0 => wire_len,
@@ -103,18 +117,26 @@ fn v6(packet: &[u8], wire_len: usize) -> Option<(IpAddr, IpAddr, usize, usize)> 
         bytes.copy_from_slice(&header[at..at + 16]);
         IpAddr::V6(Ipv6Addr::from(bytes))
     };
-    let (mut next, mut at) = (header[6], 40);
+    let tcp_at = behind_extensions(packet, header[6], 40)?;
+    Some(Place { src: address(8), dst: address(24), tcp_at, total_len })
+}
+
+/// Place of TCP behind extension headers of IPv6, or behind an authentication header of IPv4.
+fn behind_extensions(packet: &[u8], mut next: u8, mut at: usize) -> Option<usize> {
     // Every turn consumes at least eight bytes of the packet.
     while matches!(next, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION) {
         let extension = packet.get(at..at + 8)?;
         let units = usize::from(extension[1]);
-        if next == FRAGMENT {
-            return None;
-        }
-        at += if next == AUTHENTICATION { (units + 2) * 4 } else { (units + 1) * 8 };
+        at += match next {
+            // A fragment header on a whole packet: RFC 6946.
+            FRAGMENT if be::u16_at(extension, 2) & 0xfff9 == 0 => 8,
+            FRAGMENT => return None,
+            AUTHENTICATION => (units + 2) * 4,
+            _ => (units + 1) * 8,
+        };
         next = extension[0];
     }
-    (next == TCP).then(|| (address(8), address(24), at, total_len))
+    (next == TCP).then_some(at)
 }
 
 #[cfg(test)]
@@ -176,6 +198,24 @@ mod tests {
         v6.extend(&packet(10)[20..]);
         let segment = Segment::parse(&v6, v6.len()).expect("a segment");
         assert_eq!((segment.src.to_string(), segment.len), ("[::1]:40000".to_owned(), 10));
+    }
+
+    #[test]
+    fn behind_an_authentication_header_and_in_an_atomic_fragment() {
+        let mut secured = packet(10);
+        let inner = secured.split_off(20);
+        secured[9] = AUTHENTICATION;
+        be::put_u16(&mut secured, 2, 44 + 10 + 16);
+        secured.extend([TCP, 2, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 2, 3, 4]);
+        secured.extend(inner);
+        assert_eq!(Segment::parse(&secured, secured.len()).map(|s| (s.len, s.dst.port())), Some((10, 3260)));
+        let mut v6 = vec![0; 48];
+        (v6[0], v6[6], v6[40]) = (0x60, FRAGMENT, TCP);
+        be::put_u16(&mut v6, 4, 8 + 24 + 10);
+        v6.extend(&packet(10)[20..]);
+        assert_eq!(Segment::parse(&v6, v6.len()).map(|s| s.len), Some(10));
+        v6[43] = 1;
+        assert_eq!(Segment::parse(&v6, v6.len()), None, "more fragments follow");
     }
 
     #[test]

@@ -118,7 +118,8 @@ fn listened(interfaces: &[u32]) -> (GapCollector, Dissection) {
         let packet = Packet { t_ns: *t_ns, len: bytes.len(), bytes, link: RAW_IP, interface: *interface };
         analyzer.packet(&packet, ["near", "far"][*interface as usize], &mut collector);
     }
-    (collector, analyzer.finish(0, None))
+    let capture = analyzer.finish(0, None, &mut collector);
+    (collector, capture)
 }
 
 #[test]

@@ -230,7 +230,10 @@ mod tests {
     use super::*;
 
     fn sent(packet: u64) -> OutstandingCommand {
-        let request = CommandRequest { packet: PacketRef { number: packet, t_ns: 0 }, ..Default::default() };
+        let request = CommandRequest {
+            packet: PacketRef { number: packet, ..PacketRef::default() },
+            ..Default::default()
+        };
         OutstandingCommand { request, ..Default::default() }
     }
 

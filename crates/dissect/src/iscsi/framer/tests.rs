@@ -62,7 +62,8 @@ fn frame(script: &mut Script, chunks: &[(u64, &[u8])]) -> Framer {
     framer.begin(0);
     let mut start = 0;
     for (number, (len, known)) in (1..).zip(chunks) {
-        let chunk = Chunk { start, end: start + len, known, packet: PacketRef { number, t_ns: 0 } };
+        let chunk =
+            Chunk { start, end: start + len, known, packet: PacketRef { number, ..PacketRef::default() } };
         framer.chunk(&chunk, script);
         start += len;
     }

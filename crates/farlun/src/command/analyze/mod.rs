@@ -1,9 +1,13 @@
 //! `farlun analyze`: connections, PDUs and commands of captures, and the limiter of each connection. `dissect` reads the
 //! packets, `analysis::capture` diagnoses.
 
+mod captured;
+mod compressed;
 mod files;
 mod lines;
 mod packets;
+mod source;
+mod tapped;
 
 use std::io::stdout;
 use std::path::{Path, PathBuf};
@@ -16,9 +20,12 @@ use serde_json::{Value, json};
 use tables::RunDir;
 
 use crate::exit::{self, Exit};
-use files::{Read, Shared, Tapped};
+use captured::{Captured, Shared, names};
+use files::{Captures, Unreadable};
 use lines::{Lines, List};
 use packets::Table;
+use source::is_pipe;
+use tapped::Tapped;
 
 /// Packets of the diagram of a page.
 const PACKETS: usize = 6_000;
@@ -27,12 +34,13 @@ const GAPS: usize = 4_000;
 
 /// Say what captures hold: TCP connections, the iSCSI in them, of whatever stacks, and what limits it.
 ///
-/// Reads pcap and pcapng, whole packets or their beginnings only. A file that is cut off is read up to the cut. Files
-/// that follow each other in time are one capture; of run directories the tables are read. A connection that several
-/// interfaces of a file show is told once, as seen nearest its initiator.
+/// Reads pcap and pcapng, plain or in gzip, zstd, xz and lz4, whole packets or their beginnings only; `-` is standard
+/// input. A file that is cut off is read up to the cut. Files that follow each other in time are one capture, and so are
+/// files that show one direction each; of run directories the tables are read. A connection that several interfaces of a
+/// file show is told once, as seen nearest its initiator.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  farlun analyze slow.pcap\n  farlun analyze ring.pcap* --out slow\n  farlun analyze wan.pcapng --interface far\n  farlun analyze slow.pcap --list commands > commands.tsv"
+    after_help = "Examples:\n  farlun analyze slow.pcap\n  farlun analyze ring.pcap* --out slow\n  farlun analyze wan.pcapng --interface far\n  ssh HOST tcpdump -i eth0 -s 160 -w - port 3260 | farlun analyze -\n  farlun analyze slow.pcap --list commands > commands.tsv"
 )]
 pub(crate) struct AnalyzeArgs {
     /// Capture files and run directories.
@@ -67,15 +75,15 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
     }
     let twice = [("--out", out.is_some()), ("--packets", packets.is_some())];
     if let Some((flag, _)) = twice.iter().find(|(_, is_asked)| *is_asked)
-        && let Some(pipe) = files.iter().find(|path| path.exists() && !path.is_file())
+        && let Some(pipe) = files.iter().find(|path| is_pipe(path))
     {
         return Err(Exit::usage(format!(
             "{flag} reads twice, and {} is no regular file; keep what comes in one first",
-            pipe.display()
+            source::name(pipe)
         )));
     }
     let points = if out.is_some() { GAPS } else { 0 };
-    let captures = files::read(&files, &interfaces, points, &mut ())?;
+    let Captures { read: captures, unreadable } = files::read(&files, &interfaces, points, &mut ())?;
     let pages = match &out {
         Some(out) => files::in_folder(out, &captures, page)?,
         None => Vec::new(),
@@ -83,38 +91,51 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
     let table = packets.map(|folder| table(&folder, &captures)).transpose()?;
     let tours = runs.iter().map(Tour::collect).collect::<Result<Vec<_>, _>>()?;
     if json {
-        say!("{}", document(&captures, &tours, &folders, &pages, table.as_ref())?);
-        return Ok(exit::DONE);
+        let mut document = document(&captures, &tours, &folders, &pages, table.as_ref())?;
+        if !unreadable.is_empty() {
+            document["unreadable"] = json!(unreadable);
+        }
+        say!("{document}");
+        return Ok(end(&unreadable));
     }
     let colour = Colour::on(&stdout());
     let mut parts: Vec<String> = Vec::new();
     let is_alone = captures.len() + tours.len() == 1;
     for read in &captures {
-        let name = if is_alone { String::new() } else { format!("{}\n", files::names(&read.paths)) };
-        let again = again(read, &captures).map_or_else(String::new, |sentence| format!("{sentence}\n"));
+        let name = if is_alone { String::new() } else { format!("{}\n", read.names()) };
+        let notes = read.notes.iter().cloned().chain(again(read, &captures));
+        let notes = notes.map(|sentence| format!("{sentence}\n")).collect::<String>();
         let told = terminal::capture(&read.capture, colour);
-        parts.push(format!("{name}{again}{}", told.trim_end()));
+        parts.push(format!("{name}{notes}{}", told.trim_end()));
         let gaps = read.gaps.iter().map(|found| terminal::gaps(found, colour).trim_end().to_owned());
         parts.extend(gaps.filter(|text| !text.is_empty()));
     }
     for (folder, tour) in folders.iter().zip(&tours) {
         parts.push(format!("{}\n{}", folder.display(), terminal::summary(tour, colour).trim_end()));
     }
-    parts.extend((!pages.is_empty()).then(|| files::names(&pages)));
+    parts.extend((!pages.is_empty()).then(|| names(&pages)));
     parts.extend(table.map(|Table { path, rows, hosts }| {
         let hosts: Vec<String> = hosts.iter().map(|(number, ip)| format!("host {number} is {ip}")).collect();
         format!("{}: {rows} packets; {}", path.display(), hosts.join(", "))
     }));
     say!("{}", parts.join("\n\n"));
-    Ok(exit::DONE)
+    Ok(end(&unreadable))
+}
+
+/// Names the files that were left out; the exit code.
+fn end(unreadable: &[Unreadable]) -> u8 {
+    for Unreadable { error, .. } in unreadable {
+        note!("farlun: left out: {error}");
+    }
+    if unreadable.is_empty() { exit::DONE } else { exit::FAILED }
 }
 
 fn lists(files: &[PathBuf], interfaces: &[String], list: List) -> anyhow::Result<u8> {
     let mut lines = Lines::new(list);
-    let captures = files::read(files, interfaces, 0, &mut lines)?;
+    let Captures { read: captures, unreadable } = files::read(files, interfaces, 0, &mut lines)?;
     lines.finish().context("cannot write to standard output")?;
     for read in &captures {
-        let (name, capture) = (files::names(&read.paths), read.capture.dissection());
+        let (name, capture) = (read.names(), read.capture.dissection());
         if let Some(cut) = &capture.totals.cut {
             note!("farlun: {name} was read up to a cut: {cut}");
         }
@@ -124,17 +145,17 @@ fn lists(files: &[PathBuf], interfaces: &[String], list: List) -> anyhow::Result
                  column says which, --interface takes one"
             );
         }
-        if let Some(again) = again(read, &captures) {
-            note!("farlun: {name}: {again}");
+        for sentence in read.notes.iter().cloned().chain(again(read, &captures)) {
+            note!("farlun: {name}: {sentence}");
         }
     }
-    Ok(exit::DONE)
+    Ok(end(&unreadable))
 }
 
 /// What is said of a capture that shows what others have shown.
-fn again(read: &Read, captures: &[Read]) -> Option<String> {
+fn again(read: &Captured, captures: &[Captured]) -> Option<String> {
     let shared = read.shared.iter().map(|Shared { capture, connections }| {
-        let name = files::names(&captures[*capture].paths);
+        let name = captures[*capture].names();
         format!("{connections} of its connections are in {name} too: the same traffic at another tap, not more of it")
     });
     let shared: Vec<String> = shared.collect();
@@ -142,7 +163,7 @@ fn again(read: &Read, captures: &[Read]) -> Option<String> {
 }
 
 /// The packets of the one capture there is, as a table.
-fn table(folder: &Path, captures: &[Read]) -> anyhow::Result<Table> {
+fn table(folder: &Path, captures: &[Captured]) -> anyhow::Result<Table> {
     let [read] = captures else {
         let found = captures.len();
         return Err(Exit::usage(format!(
@@ -153,10 +174,10 @@ fn table(folder: &Path, captures: &[Read]) -> anyhow::Result<Table> {
 }
 
 /// The page of a capture; its packets are read a second time.
-fn page(read: &Read, rebuild: &str) -> anyhow::Result<String> {
+fn page(read: &Captured, rebuild: &str) -> anyhow::Result<String> {
     let diagram = match DiagramSink::new(read.capture.dissection(), PACKETS) {
         Some(mut sink) => {
-            Tapped::over(&read.paths, &read.interfaces).walk(&mut sink)?;
+            Tapped::again(read, &mut sink)?;
             sink.finish()
         }
         None => None,
@@ -167,15 +188,17 @@ fn page(read: &Read, rebuild: &str) -> anyhow::Result<String> {
 
 /// One capture alone is a document of its own; several, and runs, are lists.
 fn document(
-    captures: &[Read],
+    captures: &[Captured],
     tours: &[Tour],
     folders: &[PathBuf],
     pages: &[PathBuf],
     table: Option<&Table>,
 ) -> anyhow::Result<Value> {
-    let with = |Read { paths, capture, gaps, shared, .. }: &Read| {
+    let with = |read: &Captured| {
+        let Captured { capture, gaps, shared, notes, .. } = read;
         let mut value = serde_json::to_value(capture)?;
-        value["paths"] = json!(paths);
+        value["paths"] = json!(read.paths());
+        value["notes"] = json!(notes);
         value["gaps"] = json!(gaps.as_ref().and_then(|found| found.gaps.as_ref()));
         value["gaps_of"] = json!(gaps.as_ref().map(|found| &found.of));
         value["shared"] = json!(shared);

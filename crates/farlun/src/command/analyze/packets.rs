@@ -14,7 +14,8 @@ use event::{Direction, Fate, Instant, Packet, Tcp};
 use serde::Serialize;
 use tables::{TableError, Writer};
 
-use super::files::{Read, Tapped};
+use super::captured::Captured;
+use super::tapped::Tapped;
 
 /// Near hosts are numbered from 0, far ones from this, or from the next multiple if there are as many near ones.
 const FAR: u32 = 100;
@@ -29,12 +30,12 @@ pub(super) struct Table {
 }
 
 /// Writes the packets of a capture into a folder; the files are read a second time.
-pub(super) fn write(folder: &Path, read: &Read) -> anyhow::Result<Table> {
+pub(super) fn write(folder: &Path, read: &Captured) -> anyhow::Result<Table> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let path = folder.join("packets.parquet");
     let (ways, hosts) = ways(read.capture.dissection());
     let mut writing = Writing { ways, writer: Writer::create(&path)?, failed: None };
-    Tapped::over(&read.paths, &read.interfaces).walk(&mut writing)?;
+    Tapped::again(read, &mut writing)?;
     if let Some(error) = writing.failed {
         return Err(error.into());
     }

@@ -1,6 +1,7 @@
 //! The command line, and instruments that need no path.
 
 mod bad_input;
+mod captures;
 mod commands;
 mod doctor;
 mod stream;

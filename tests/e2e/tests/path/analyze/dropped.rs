@@ -107,14 +107,20 @@ fn run_of(packets: &[Packet], pdu: &Pdu, skip: usize, take: usize) -> BTreeSet<u
 
 #[test]
 fn behind_dropped_packets_pdus_are_found_again() {
-    need!(path::available(), skip::program("tcpdump"), skip::program("tshark"), skip::program("editcap"));
+    need!(
+        path::available(),
+        skip::program("tcpdump"),
+        skip::program("tshark"),
+        skip::program("reordercap"),
+        skip::program("editcap")
+    );
     let folder = tempfile::tempdir().expect("a folder");
     let tap = Tap {
         settings: [path::PATIENT_TCP; 2],
         load: "FARLUN bench URL --json --op read,write --overwrite --block 64KiB --depth 4 --time 1s",
         ..Tap::default()
     };
-    let file = tap.capture(folder.path(), "complete");
+    let file = super::in_order(&tap.capture(folder.path(), "complete"));
     let (whole, packets) = (pdus(&file), packets(&file));
     assert_eq!(ours(&whole), their_pdus(&file), "of the whole capture");
     assert!(whole.iter().all(|pdu| !pdu.inferred));

@@ -5,7 +5,7 @@ mod dropped;
 mod stacks;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use e2e::image::Image;
@@ -14,6 +14,14 @@ use e2e::tap::{LIMIT, Tap, analyzed, list, tshark};
 use e2e::tgtd::{self, Tgtd};
 use e2e::{Service, farlun, need, path, run, skip};
 use serde_json::Value;
+
+/// The capture in the order of its stamps. Packets of several processors stand in a file out of order by microseconds:
+/// `farlun analyze` sorts them, and other tools take them as they stand.
+fn in_order(file: &Path) -> PathBuf {
+    let ordered = file.with_extension("ordered.pcap");
+    output(Command::new("reordercap").arg(file).arg(&ordered));
+    ordered
+}
 
 fn ns(seconds: &str) -> String {
     let seconds: f64 = seconds.parse().expect("a number of seconds");
@@ -90,10 +98,10 @@ fn our_commands(file: &Path) -> BTreeSet<[String; 3]> {
 
 #[test]
 fn a_clean_path_agrees_with_tshark_in_everything() {
-    need!(path::available(), skip::program("tcpdump"), skip::program("tshark"));
+    need!(path::available(), skip::program("tcpdump"), skip::program("tshark"), skip::program("reordercap"));
     let folder = tempfile::tempdir().expect("a folder");
     let tap = Tap { settings: [path::PATIENT_TCP; 2], ..Tap::default() };
-    let file = tap.capture(folder.path(), "clean");
+    let file = in_order(&tap.capture(folder.path(), "clean"));
     compare_packets(&file, true, false);
     let (ours, theirs) = (our_commands(&file), their_commands(&file, &[]));
     assert!(ours.len() > 20, "{} commands are too few to compare", ours.len());
@@ -120,14 +128,20 @@ fn a_clean_path_agrees_with_tshark_in_everything() {
 
 #[test]
 fn with_loss_packets_and_retransmissions_agree_and_every_command_is_found() {
-    need!(path::available(), skip::program("tcpdump"), skip::program("tshark"), skip::program("tcptrace"));
+    need!(
+        path::available(),
+        skip::program("tcpdump"),
+        skip::program("tshark"),
+        skip::program("reordercap"),
+        skip::program("tcptrace")
+    );
     let folder = tempfile::tempdir().expect("a folder");
     let file = Tap {
         path: "--delay 4ms --rate 100mbit --loss 1%",
         load: "FARLUN bench URL --json --op write --overwrite --block 64KiB --depth 4 --time 1s",
         ..Tap::default()
     };
-    let file = file.capture(folder.path(), "loss");
+    let file = in_order(&file.capture(folder.path(), "loss"));
     compare_packets(&file, false, true);
     let capture = analyzed(&file);
     let connection = &capture["connections"][0];
@@ -167,6 +181,7 @@ fn libiscsi_against_tgt_with_r2ts_agrees_with_tshark() {
         tgtd::available(),
         skip::program("tcpdump"),
         skip::program("tshark"),
+        skip::program("reordercap"),
         skip::qemu_iscsi(),
         e2e::image::available()
     );
@@ -188,6 +203,7 @@ fn libiscsi_against_tgt_with_r2ts_agrees_with_tshark() {
     });
     dump.signal("INT");
     dump.ended(LIMIT);
+    let file = in_order(&file);
     compare_packets(&file, true, true);
     let decode = format!("tcp.port=={port},iscsi");
     let (ours, theirs) = (our_commands(&file), their_commands(&file, &["-d", &decode]));

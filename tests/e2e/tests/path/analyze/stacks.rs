@@ -7,7 +7,7 @@ use e2e::process::output;
 use e2e::{farlun, need, path, run, skip, tgtd};
 use serde_json::Value;
 
-use super::{our_commands, their_commands};
+use super::{in_order, our_commands, their_commands};
 use e2e::tap::{At, LIMIT, Served, Tap, analyzed, list};
 
 /// The connection that completed most commands.
@@ -112,14 +112,20 @@ fn from_the_middle_on(folder: &Path, whole: &Path) {
 
 #[test]
 fn digests_nagle_and_two_sessions() {
-    need!(path::available(), skip::program("tcpdump"), skip::program("tshark"), skip::program("editcap"));
+    need!(
+        path::available(),
+        skip::program("tcpdump"),
+        skip::program("tshark"),
+        skip::program("reordercap"),
+        skip::program("editcap")
+    );
     let folder = tempfile::tempdir().expect("a folder");
     let digests = Tap {
         target: Served::Farlun("--lun memory:64MiB --digest crc32c"),
         load: "FARLUN bench URL --json --op read,write --overwrite --block 64KiB --depth 4 --sessions 2 --time 1s",
         ..Tap::default()
     };
-    let file = digests.capture(folder.path(), "digests");
+    let file = in_order(&digests.capture(folder.path(), "digests"));
     let capture = analyzed(&file);
     let loaded = capture["connections"].as_array().expect("connections").iter();
     let loaded = loaded.filter(|c| c["iscsi"]["commands"]["completed"].as_u64() > Some(20));
