@@ -50,6 +50,8 @@ pub(crate) struct TappedConnection {
     pub(crate) last_ns: u64,
     pub(crate) idle_gaps: u64,
     pub(crate) idle_ns: u64,
+    /// Most bytes that the capture has kept of a packet that it has cut.
+    pub(crate) cut_len: Option<usize>,
 }
 
 impl TappedConnection {
@@ -67,6 +69,7 @@ impl TappedConnection {
             last_ns: t_ns,
             idle_gaps: 0,
             idle_ns: 0,
+            cut_len: None,
         }
     }
 
@@ -118,6 +121,7 @@ impl TappedConnection {
             self.stalls[direction].sent(packet.t_ns, sender_rtt_ns, segment.len < own.small_below());
         }
         let peer_end = peer.fin;
+        self.session.set_alone(peer.totals.packets == 0);
         rows.packet(&self.row(packet, segment, &sent, (acked.upto, acked.rtt_ns)));
         self.take_data(direction, packet, segment, &sent, budget, rows);
         if acked.upto > 0 {
@@ -181,14 +185,16 @@ impl TappedConnection {
         let within_pdu = [0, 1].map(|direction| self.framers[direction].is_within_pdu());
         let rtt_ns = self.rtt_ns();
         let closed_until_ns = self.session.window.closed_until_ns(rtt_ns[1]);
+        let unseen = self.framers.iter().any(Framer::is_out_of_sync);
         if outstanding == 0 && within_pdu == [false; 2] {
             let ended_ns = commands.ended_ns;
-            return Activity { closed_until_ns, ended_ns, rtt_ns, ..Activity::default() };
+            return Activity { unseen, closed_until_ns, ended_ns, rtt_ns, ..Activity::default() };
         }
         let [first, second] = &self.directions;
         let window_full = within_pdu[0] && first.fills_window_of(second, now_ns)
             || within_pdu[1] && second.fills_window_of(first, now_ns);
         Activity {
+            unseen,
             outstanding,
             recovering: first.is_recovering() || second.is_recovering(),
             within_pdu: within_pdu != [false; 2],
@@ -222,12 +228,20 @@ impl TappedConnection {
             return;
         }
         self.session.starts[direction].get_or_insert(start);
-        let chunk = Chunk { start, end: start + segment.len as u64, known: segment.payload, packet };
+        let end = start + segment.len as u64;
+        let chunk = Chunk { start, end, known: segment.payload, packet, missing: false };
         let output = self.output(budget, rows);
         let mut expected = self.session.direction(direction, output);
         let framer = &mut self.framers[direction];
         let mut sink = |chunk: Chunk<'_>| framer.chunk(&chunk, &mut expected);
         self.streams[direction].push(chunk, budget, &mut sink);
+    }
+
+    /// Takes the length of a packet and of the part that the capture has kept.
+    pub(crate) fn kept(&mut self, kept: usize, len: usize) {
+        if kept < len {
+            self.cut_len = self.cut_len.max(Some(kept));
+        }
     }
 
     fn count_idle(&mut self, t_ns: u64) {

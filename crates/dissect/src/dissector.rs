@@ -114,6 +114,7 @@ impl Dissector {
             return;
         };
         self.last = index;
+        self.connections[index].kept(packet.bytes.len(), packet.len);
         let packet = PacketRef { number: self.packets, t_ns: packet.t_ns };
         self.connections[index].packet(packet, &segment, &self.budget, rows);
     }

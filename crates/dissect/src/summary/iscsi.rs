@@ -8,20 +8,26 @@ use crate::figures::time_use::TimeUse;
 use crate::iscsi::commands::summary::CommandSummary;
 use crate::iscsi::commands::window::CommandWindowSummary;
 use crate::iscsi::login::NegotiatedParameters;
+use crate::summary::confidence::Confidence;
 
+/// Largest share of a direction's bytes in no PDU with which commands in flight are told. It is below the share of
+/// overlapping commands that tells one at a time from several.
+const LOST_MAX: f64 = 0.02;
 /// Minimum delay in ns of a separate status after its data that counts as held back.
 const STATUS_HELD_MIN_NS: u64 = 500_000;
 
 /// The iSCSI of a connection.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct IscsiSummary {
+    /// Evidence that the capture holds of it.
+    pub confidence: Confidence,
     /// True if the login is in the capture.
     pub login: bool,
     /// Presence of header digests, if known.
     pub header_digest: Option<bool>,
     /// Presence of data digests, if known.
     pub data_digest: Option<bool>,
-    /// Negotiated parameters, if the whole login is in the capture.
+    /// Negotiated parameters, if the whole text of both sides is in the capture.
     pub agreed: Option<NegotiatedParameters>,
     /// Framing of the PDUs, the initiator's first.
     pub framing: [FramingSummary; 2],
@@ -52,7 +58,7 @@ pub struct FramingSummary {
     pub inferred: u64,
     /// Share of those in all PDUs.
     pub inferred_share: f64,
-    /// Inferred PDUs without a header after them.
+    /// Inferred PDUs that were withdrawn: no header followed, or one was visible within. They are not in `pdus`.
     pub refuted: u64,
     /// Bytes in no PDU.
     pub lost_bytes: u64,
@@ -67,8 +73,11 @@ impl IscsiSummary {
     pub(crate) fn new(connection: &TappedConnection, order: [usize; 2]) -> Self {
         let session = &connection.session;
         let framing = order.map(|direction| FramingSummary::new(connection, direction));
-        let complete_view = framing.iter().all(|framing| framing.lost_bytes == 0);
-        let commands = session.commands.summary(complete_view);
+        let is_near_complete = framing.iter().all(|framing| framing.lost_share <= LOST_MAX);
+        let open = [0, 1].map(|direction| connection.framers[direction].open());
+        let has_packets = order.map(|direction| connection.directions[direction].totals.packets > 0);
+        let commands = session.command_summary(is_near_complete, open).seen_of(has_packets);
+        let time = connection.time.summary();
         let [to_target, to_initiator] =
             order.map(|direction| connection.directions[direction].rtt.min_ns().map(seconds));
         let without_network =
@@ -78,14 +87,15 @@ impl IscsiSummary {
         let rtt_ns = fastest.fold(0, u64::saturating_add);
         let held_ns = (rtt_ns / 5 * 4).max(STATUS_HELD_MIN_NS);
         Self {
-            login: session.login_seen,
+            confidence: Confidence::new(connection, &framing, time),
+            login: session.login_seen(),
             header_digest: digests.map(|(header, _)| header),
             data_digest: digests.map(|(_, data)| data),
             agreed: session.negotiated(),
             framing,
             window: session.window.summary(),
             status_held_s: seconds(session.commands.status_later_ns(held_ns)),
-            time: connection.time.summary(),
+            time,
             network_to_target_s: to_target,
             network_to_initiator_s: to_initiator,
             target_s: without_network(commands.first_answer, to_target),
@@ -97,7 +107,7 @@ impl IscsiSummary {
 
 impl FramingSummary {
     fn new(connection: &TappedConnection, direction: usize) -> Self {
-        let counts = connection.framers[direction].counts;
+        let counts = connection.framers[direction].counts();
         let bytes = connection.directions[direction].totals.payload_bytes.max(1);
         Self {
             pdus: counts.pdus,

@@ -1,5 +1,6 @@
 //! Results of a dissection: plain values for tables and JSON.
 
+pub(crate) mod confidence;
 pub(crate) mod connection;
 pub(crate) mod direction;
 pub(crate) mod dissection;

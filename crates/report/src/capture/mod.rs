@@ -1,6 +1,7 @@
 //! What a capture holds, for the terminal and as a page: what limits, connections, commands, what else is known.
 
 mod page;
+mod seen;
 mod sentences;
 mod tables;
 mod verdict;
@@ -25,6 +26,7 @@ pub fn capture(capture: &DiagnosedCapture, colour: Colour) -> String {
     for sentence in reservations(&capture.totals).into_iter().chain(interfaces(capture)) {
         let _ = writeln!(out, "{sentence}");
     }
+    out.push_str(&seen::text(&shown));
     for table in tables::all(&shown) {
         let _ = write!(out, "\n{}", table.text(colour));
     }

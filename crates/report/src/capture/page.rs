@@ -6,7 +6,7 @@ use analysis::gaps::capture::Found;
 use dissect::{ConnectionSummary, Dissection, TimeUse};
 use serde_json::{Value, json};
 
-use super::{beyond, headline, interfaces, reservations, sentences, shown, tables, verdict};
+use super::{beyond, headline, interfaces, reservations, seen, sentences, shown, tables, verdict};
 use crate::figure::Figure;
 use crate::format::escape;
 use crate::gaps;
@@ -72,15 +72,21 @@ fn of_gaps(found: &Found, figures: &[Figure]) -> Option<String> {
 
 fn head(capture: &Dissection, shown: &[(usize, DiagnosedConnection<'_>)]) -> String {
     let first = shown.iter().find_map(|(_, connection)| connection.diagnosis?.first());
-    let title = first.map_or_else(|| headline(capture), |verdict| verdict.limiter.label());
+    let lacks = shown.first().is_some_and(|(_, connection)| connection.shortage.is_some());
+    let title = match first {
+        _ if lacks => seen::TITLE.to_owned(),
+        Some(verdict) => verdict.limiter.label(),
+        None => headline(capture),
+    };
     let chips = reservations(&capture.totals).iter().map(|text| page::chip(false, text)).collect::<String>();
     let taps = interfaces(capture)
         .map_or_else(String::new, |text| format!("<p class=\"note\">{}</p>\n", escape(&text)));
     format!(
         "<header>\n<p class=\"brand\">farlun <span>capture</span></p>\n<h1>{}</h1>\n<p class=\"lead\">{}</p>\n{taps}\
-         <p class=\"chips\">{chips}</p>\n</header>\n",
+         {}<p class=\"chips\">{chips}</p>\n</header>\n",
         escape(&title),
         escape(&headline(capture)),
+        seen::html(shown),
     )
 }
 
@@ -116,6 +122,7 @@ fn time(shown: &[(usize, DiagnosedConnection<'_>)]) -> Option<Figure> {
     let names: Vec<String> = rows.iter().map(|(number, _)| format!("connection {number}")).collect();
     let column = |pick: fn(&TimeUse) -> f64| rows.iter().map(|(_, time)| pick(time)).collect::<Vec<_>>();
     let parts = [
+        ("not known", "var(--line)", column(|time| time.unseen_s)),
         ("no command", "var(--soft)", column(|time| time.idle_s)),
         ("on the way", "var(--way)", column(|time| time.way_s)),
         ("on the way, for an R2T", "var(--r2t)", column(|time| time.r2t_s)),
