@@ -36,6 +36,7 @@ pub use summary::confidence::Confidence;
 pub use summary::connection::ConnectionSummary;
 pub use summary::direction::DirectionSummary;
 pub use summary::dissection::{CaptureTotals, Dissection};
-pub use summary::iscsi::{FramingSummary, IscsiSummary};
+pub use summary::framing::FramingSummary;
+pub use summary::iscsi::IscsiSummary;
 pub use summary::merge::shared_connections;
 pub use tcp::kind::{SegmentKind, SegmentKindCounts};

@@ -46,7 +46,7 @@ impl HeldRows {
         }
     }
 
-    /// Passes on what was kept, and all that follows.
+    /// Passes on the kept rows and all later ones.
     pub(crate) fn open(&mut self, output: &mut Output<'_>) {
         if self.is_open {
             return;

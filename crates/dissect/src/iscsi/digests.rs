@@ -1,8 +1,8 @@
 //! Header and data digests of a connection: negotiated in its login, or learned from the positions of several headers.
 //!
-//! A header after a PDU tells the sum of that PDU's digests, which excludes some of the four combinations: behind a PDU
-//! without data 0 or 4 bytes tell of the header digest alone; behind one with data 0 and 8 bytes tell all, 4 bytes leave
-//! two combinations. No single header decides, since data may look like one.
+//! The position of the next header shows the length of a PDU's digests, which excludes some of the four combinations: behind
+//! a PDU without data 0 or 4 bytes decide on the header digest alone; behind one with data 0 and 8 bytes decide on both, 4
+//! bytes leave two combinations. No single header decides, since data may look like one.
 
 use wire::iscsi::padding;
 
@@ -24,10 +24,10 @@ pub(super) const DIGESTS_MAX: usize = 2 * DIGEST_LEN;
 /// Headers by which one combination must be ahead to exclude another one. A false header at one of the three positions
 /// behind a PDU is rare; three that agree are none.
 const AGREEING: u32 = 3;
-/// Missed headers in a row after which what was learned is forgotten.
+/// Missed headers in a row after which the learned combination is forgotten.
 const MISSED_MAX: u8 = 3;
 
-/// Longest distance of two headers from which the length of the PDUs between is told: a few times that distance other
+/// Longest distance of two headers from which the length of the PDUs between follows: a few times that distance other
 /// lengths divide it too.
 const MANY_MAX: u64 = 8 << 20;
 /// A visible PDU, whose digests the position of a later header tells.
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learned_wrongly_is_forgotten() {
+    fn a_wrong_combination_is_forgotten() {
         let mut digests = Digests::default();
         (0..3).for_each(|_| digests.learn(512, 8));
         assert_eq!(digests.known(), Some((true, true)));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_login_negotiated_is_certain() {
+    fn a_login_is_certain() {
         for (header, data) in ALL {
             let mut digests = Digests::negotiated(header, data);
             (0..9).for_each(|_| digests.learn(0, 8));

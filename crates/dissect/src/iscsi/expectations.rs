@@ -8,11 +8,11 @@ use crate::iscsi::role::Role;
 /// Relation of a header to the session so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fit {
-    /// Its task or its number follows from what was seen.
+    /// Its task or its number continues the session so far.
     Continues,
-    /// Nothing that was seen speaks for or against it.
+    /// Nothing speaks for or against it.
     Neutral,
-    /// Its number is far from those that were seen.
+    /// Its number is far from those before.
     Contradicts,
 }
 

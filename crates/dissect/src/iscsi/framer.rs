@@ -13,7 +13,7 @@ use crate::iscsi::expectations::{Expectations, Fit};
 use crate::iscsi::header::{HeaderInProgress, Origin, PartialHeader};
 use crate::iscsi::pdu::{FramedPdu, Hidden};
 use crate::iscsi::plausible::{self, STRICT_LEN};
-use crate::iscsi::stretch::{Stretch, Tail};
+use crate::iscsi::stretch::{FramingCounts, Stretch, Tail};
 use crate::packets::packet_ref::PacketRef;
 use crate::tcp::stream::Chunk;
 
@@ -24,21 +24,6 @@ const TEXT_MAX: usize = 8 << 10;
 /// Heap memory of a framer in bytes; a vector may be half empty.
 pub(crate) const FRAMER_HELD: usize = 2 * TEXT_MAX;
 
-/// Counts of one direction.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FramingCounts {
-    /// Confirmed PDUs.
-    pub(crate) pdus: u64,
-    /// Those with an inferred header.
-    pub(crate) inferred: u64,
-    /// Inferred PDUs that were withdrawn.
-    pub(crate) refuted: u64,
-    /// Bytes in no PDU.
-    pub(crate) lost_bytes: u64,
-    /// Times that sync was regained.
-    pub(crate) found: u64,
-}
-
 /// Framer of one direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Framer {
@@ -48,7 +33,7 @@ pub(crate) struct Framer {
     stretch: Option<Stretch>,
     /// Last PDU while in sync.
     last: Option<FramedPdu>,
-    /// Last visible PDU, whose digests can be told from the headers after it.
+    /// Last visible PDU, whose digests show in the position of the headers after it.
     anchor: Option<Anchor>,
     tail: Tail,
     /// Position after the last byte.
@@ -173,7 +158,7 @@ impl Framer {
         }
     }
 
-    /// Position of a visible header within what is not confirmed: at the beginning of a packet, where the capture keeps
+    /// Position of a visible header within unconfirmed bytes: at the beginning of a packet, where the capture keeps
     /// headers, or anywhere in a whole packet.
     fn header_within(&self, chunk: &Chunk<'_>, expected: &impl Expectations) -> Option<u64> {
         let is_doubtful = match &self.state {
@@ -213,7 +198,7 @@ impl Framer {
         })
     }
 
-    /// Begins the visible header at `start` in the middle of what is not confirmed.
+    /// Begins the visible header at `start` within unconfirmed bytes.
     fn begin_within(&mut self, chunk: &Chunk<'_>, start: u64, expected: &mut impl Expectations) {
         if let State::Header(header) = &self.state {
             let begun = header.start - header.shift as u64;
@@ -460,7 +445,7 @@ impl Framer {
         self.state = State::Header(HeaderInProgress::new(pdu.end, next));
     }
 
-    /// Refutes what a header had to confirm: none is there.
+    /// Refutes the provisional PDUs: no header confirms them.
     fn refute(&mut self, header: &HeaderInProgress, expected: &mut impl Expectations) {
         let (_, packet) = header.packets.unwrap_or_default();
         self.withdraw(packet, expected);

@@ -96,7 +96,7 @@ pub(crate) enum Origin {
     Follows,
     /// The same, and the digests of that PDU are uncertain.
     Near,
-    /// Found out of sync, or within what was inferred.
+    /// Found out of sync, or within inferred PDUs.
     Found,
 }
 

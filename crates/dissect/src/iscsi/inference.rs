@@ -27,6 +27,10 @@ pub(super) struct HeaderPredictor {
     pub(super) since: u32,
 }
 
+/// Most PDUs without data that the rest of a packet is taken for, if it may as well be data: one in 48 lengths of data is a
+/// number of headers.
+const BARE_MAX: u64 = 4;
+
 /// The packet of a hidden header, from that header on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacketRest {
@@ -44,6 +48,11 @@ impl PacketRest {
     /// True if it can be PDUs without data and nothing else.
     fn is_bare(self) -> bool {
         self.len > 0 && self.len.is_multiple_of(self.bare_len)
+    }
+
+    /// True if these are so few that data of this length is unlikely.
+    fn is_short(self) -> bool {
+        self.is_bare() && self.len <= BARE_MAX * self.bare_len
     }
 }
 
@@ -111,7 +120,7 @@ impl HeaderPredictor {
         // The oldest command, unless the initiator must send data for it first.
         let is_due = |command: &OutstandingCommand| !command.owes_data();
         let without_data = |command: &OutstandingCommand| is_due(command) && !command.request.read;
-        let bare = if rest.is_bare() { commands.table.oldest(without_data) } else { None };
+        let bare = if rest.is_short() { commands.table.oldest(without_data) } else { None };
         let (itt, command) = bare.or_else(|| commands.table.oldest(is_due))?;
         if command.request.write && command.transfer.data_out < u64::from(command.request.bytes) {
             return Some(PartialHeader::inferred(Opcode::R2t, itt, 0).with_flags(FINAL));
@@ -138,7 +147,7 @@ impl HeaderPredictor {
         if let Some((itt, len)) = of_last.filter(|(_, len)| *len > 0) {
             return Some(PartialHeader::inferred(Opcode::DataOut, itt, len));
         }
-        if rest.is_bare() {
+        if rest.is_short() || rest.is_bare() && self.like[1].is_none() {
             return self.next_command(true);
         }
         let is_solicited = |command: &OutstandingCommand| {

@@ -96,7 +96,8 @@ fn is_command(header: &[u8; 48], expected: u32) -> bool {
     let (flags, moves) = (header[1], header[1] & 0x60 != 0);
     // Without the final bit unsolicited data follows, which only a write has; so it is with immediate data.
     let writes = flags & 0x20 != 0;
-    (flags & 0x80 != 0 || writes) && (data_len(header) == 0 || writes) && (expected > 0) == moves
+    let is_whole = flags & 0x80 != 0 && data_len(header) == 0;
+    (writes || is_whole) && (expected > 0) == moves
 }
 
 /// True for stages of a login: RFC 7143 section 11.12.3.

@@ -366,7 +366,7 @@ impl SessionDirection<'_, '_> {
         }
     }
 
-    /// Takes what a PDU says of other tasks.
+    /// Takes the parts of a PDU that are about other tasks or the login.
     fn manage(&mut self, pdu: &FramedPdu, text: &[u8]) {
         let session = &mut *self.session;
         match pdu.opcode {

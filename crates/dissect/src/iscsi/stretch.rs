@@ -5,6 +5,21 @@ use crate::iscsi::plausible::STRICT_LEN;
 use crate::packets::packet_ref::PacketRef;
 use crate::tcp::stream::Chunk;
 
+/// Counts of one direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FramingCounts {
+    /// Confirmed PDUs.
+    pub(crate) pdus: u64,
+    /// Confirmed PDUs with an inferred header.
+    pub(crate) inferred: u64,
+    /// Inferred PDUs that were withdrawn.
+    pub(crate) refuted: u64,
+    /// Bytes in no PDU.
+    pub(crate) lost_bytes: u64,
+    /// Times that sync was regained.
+    pub(crate) found: u64,
+}
+
 /// Bytes since the last confirmed PDU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch {

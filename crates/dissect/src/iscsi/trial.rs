@@ -1,6 +1,6 @@
-//! Provisional PDUs of a direction, and what it takes to withdraw them.
+//! Provisional PDUs of a direction, and the state before each, to withdraw them.
 //!
-//! They are applied to the table of commands at once, so that what follows can be told from it. Counts, rows and all else
+//! They are applied to the table of commands at once, so that later headers can be inferred from it. Counts, rows and all else
 //! wait until they are confirmed.
 
 use crate::budget::MemoryBudget;
@@ -23,7 +23,7 @@ pub(super) struct TrialPdu {
 #[derive(Clone, Debug, Default)]
 pub(super) struct TrialPdus {
     pdus: Vec<TrialPdu>,
-    /// What they add to the counts.
+    /// Their contribution to the counts.
     pub(super) counts: CommandCounts,
     /// Bytes reserved of the budget.
     held: usize,
@@ -53,7 +53,7 @@ impl TrialPdus {
         self.pdus.push(pdu);
     }
 
-    /// Ends the trial: the PDUs, and what they add to the counts.
+    /// Ends the trial: the PDUs, and their contribution to the counts.
     pub(super) fn take(&mut self, budget: &MemoryBudget) -> (Vec<TrialPdu>, CommandCounts) {
         let taken = (std::mem::take(&mut self.pdus), std::mem::take(&mut self.counts));
         budget.resize(&mut self.held, 0);

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::connection::TappedConnection;
 use crate::figures::time_use::TimeUse;
-use crate::summary::iscsi::FramingSummary;
+use crate::summary::framing::FramingSummary;
 
 /// Evidence that a capture holds of an iSCSI connection. All shares are 0 and nothing is cut in a complete capture.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]

@@ -9,8 +9,9 @@ use crate::iscsi::commands::summary::CommandSummary;
 use crate::iscsi::commands::window::CommandWindowSummary;
 use crate::iscsi::login::NegotiatedParameters;
 use crate::summary::confidence::Confidence;
+use crate::summary::framing::FramingSummary;
 
-/// Largest share of a direction's bytes in no PDU with which commands in flight are told. It is below the share of
+/// Largest share of a direction's bytes in no PDU with which commands in flight are reported. It is below the share of
 /// overlapping commands that tells one at a time from several.
 const LOST_MAX: f64 = 0.02;
 /// Minimum delay in ns of a separate status after its data that counts as held back.
@@ -49,25 +50,6 @@ pub struct IscsiSummary {
     pub initiator_s: Option<f64>,
 }
 
-/// Framing of the PDUs of a direction.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct FramingSummary {
-    /// PDUs.
-    pub pdus: u64,
-    /// PDUs with an inferred header.
-    pub inferred: u64,
-    /// Share of those in all PDUs.
-    pub inferred_share: f64,
-    /// Inferred PDUs that were withdrawn: no header followed, or one was visible within. They are not in `pdus`.
-    pub refuted: u64,
-    /// Bytes in no PDU.
-    pub lost_bytes: u64,
-    /// Share of those in all bytes of the direction.
-    pub lost_share: f64,
-    /// Times that a PDU boundary was found in mid-stream.
-    pub found: u64,
-}
-
 impl IscsiSummary {
     /// `order` has the initiator's direction first.
     pub(crate) fn new(connection: &TappedConnection, order: [usize; 2]) -> Self {
@@ -101,22 +83,6 @@ impl IscsiSummary {
             target_s: without_network(commands.first_answer, to_target),
             initiator_s: without_network(commands.initiator_turn, to_initiator),
             commands,
-        }
-    }
-}
-
-impl FramingSummary {
-    fn new(connection: &TappedConnection, direction: usize) -> Self {
-        let counts = connection.framers[direction].counts();
-        let bytes = connection.directions[direction].totals.payload_bytes.max(1);
-        Self {
-            pdus: counts.pdus,
-            inferred: counts.inferred,
-            inferred_share: (counts.inferred as f64 / counts.pdus.max(1) as f64).min(1.0),
-            refuted: counts.refuted,
-            lost_bytes: counts.lost_bytes,
-            lost_share: (counts.lost_bytes as f64 / bytes as f64).min(1.0),
-            found: counts.found,
         }
     }
 }

@@ -4,5 +4,6 @@ pub(crate) mod confidence;
 pub(crate) mod connection;
 pub(crate) mod direction;
 pub(crate) mod dissection;
+pub(crate) mod framing;
 pub(crate) mod iscsi;
 pub(crate) mod merge;

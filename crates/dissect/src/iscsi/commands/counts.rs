@@ -6,7 +6,7 @@ use crate::figures::distribution::Distribution;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CommandCounts {
     pub(super) sent: u64,
-    /// Those with an inferred header.
+    /// Sent commands with an inferred header.
     pub(super) sent_inferred: u64,
     /// Commands sent before the answer to those before had reached the initiator.
     pub(super) overlapping: u64,

@@ -1,4 +1,4 @@
-//! Sequence numbers as counters: CmdSN counts what an initiator sends, StatSN what a target answers (RFC 7143 sections
+//! Sequence numbers as counters: CmdSN counts the requests of an initiator, StatSN the answers of a target (RFC 7143 sections
 //! 4.2.2.1 and 4.2.2.2). Between two visible headers the numbers tell how many hidden ones there are.
 
 use wire::iscsi::BHS_LEN;
@@ -11,7 +11,7 @@ use crate::serial;
 pub(crate) struct NumberLedger {
     /// The next number, after the last visible one.
     next: Option<u64>,
-    /// The next number by what the other side says.
+    /// The next number as the other side acknowledges it.
     acknowledged: Option<u64>,
     /// The first number was that of the login.
     begun: bool,

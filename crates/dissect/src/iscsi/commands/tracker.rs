@@ -380,7 +380,7 @@ fn completed(counts: &CommandCounts, sent: Count, hidden: &HiddenCounts) -> Coun
         // Those of hidden commands.
         visible += std::mem::take(&mut unmatched);
     }
-    // What was confirmed may be of another command.
+    // A confirmed status may be of another command.
     let inferred = counts.status_inferred - counts.status_inferred.div_ceil(INFERRED_DOUBT);
     let by_number = hidden.statuses.map_or(0, |hidden| hidden.least);
     let by_number = if hidden.begun { by_number } else { by_number.saturating_sub(BEFORE_MAX) };

@@ -155,7 +155,7 @@ fn an_inferred_header_without_another_one_after_it_is_withdrawn() {
 #[test]
 fn a_visible_header_within_an_inferred_pdu_is_believed() {
     let (pdu, other) = (data_in(), of_task(ITT + 1));
-    // What was hidden had no such length: the packets after it begin with headers.
+    // The hidden PDU had no such length: the packets after it begin with headers.
     for keep in [BHS_LEN, 30] {
         let mut script = Script::expecting(100 * DATA_LEN);
         let chunks: [(u64, &[u8]); 4] =
