@@ -44,7 +44,7 @@ pub(crate) fn capture(data: &[u8]) {
     let (mut pdus, mut commands) = (0, 0);
     for iscsi in iscsi {
         pdus += iscsi.framing.iter().map(|framing| framing.pdus).sum::<u64>();
-        commands += iscsi.commands.completed;
+        commands += iscsi.commands.completed.exact().unwrap_or(0);
     }
     assert!(pdus <= rows.pdus && commands <= rows.commands, "the summary has more than the rows");
 }

@@ -70,7 +70,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let seconds = before.elapsed().as_secs_f64();
         let totals = &capture.dissection().totals;
         let iscsi = capture.connections().filter_map(|connection| connection.summary.iscsi.as_ref());
-        let commands = iscsi.map(|iscsi| iscsi.commands.completed);
+        let commands = iscsi.filter_map(|iscsi| iscsi.commands.completed.estimate());
         found.push(serde_json::json!({
             "name": shape.name,
             "packets": totals.packets,

@@ -52,6 +52,8 @@ pub(crate) struct TappedConnection {
     pub(crate) idle_ns: u64,
     /// File of the capture in which each direction was seen last.
     files: [u32; 2],
+    /// Most bytes that the capture has kept of a packet that it has cut.
+    pub(crate) cut_len: Option<u32>,
 }
 
 impl TappedConnection {
@@ -71,6 +73,7 @@ impl TappedConnection {
             idle_gaps: 0,
             idle_ns: 0,
             files: [file; 2],
+            cut_len: None,
         }
     }
 
@@ -102,7 +105,15 @@ impl TappedConnection {
     /// Takes a segment that may be the first one in another file. If bytes are missing in front of it, a file is missing
     /// between the two. Nothing is known of the commands in it: no header is inferred across the gap, commands from before
     /// it have no answer, and its time is nobody's.
-    pub(crate) fn enter_file(&mut self, file: u32, t_ns: u64, segment: &Segment<'_>, budget: &MemoryBudget) {
+    pub(crate) fn enter_file(
+        &mut self,
+        file: u32,
+        packet: PacketRef,
+        segment: &Segment<'_>,
+        budget: &MemoryBudget,
+        rows: &mut dyn RowSink,
+    ) {
+        let t_ns = packet.t_ns;
         let direction = self.direction(segment);
         if self.files[direction] == file || segment.flags & (SYN | RST) != 0 {
             return;
@@ -123,10 +134,9 @@ impl TappedConnection {
             }
             let upto = self.directions[passed].pass_over(t_ns, bytes, budget);
             let missing = self.streams[passed].pass_over(upto, budget);
-            let framer = &mut self.framers[passed];
-            let counts = std::mem::take(framer).counts;
-            framer.counts = counts;
-            framer.counts.lost_bytes += missing;
+            let output = self.output(budget, rows);
+            let mut expected = self.session.direction(passed, output);
+            self.framers[passed].pass_over(upto, missing, packet, &mut expected);
         }
         if is_first {
             self.session.commands.forget_all(|_| true, self.last_ns, budget);
@@ -158,6 +168,7 @@ impl TappedConnection {
             self.stalls[direction].sent(packet.t_ns, sender_rtt_ns, segment.len < own.small_below());
         }
         let peer_end = peer.fin;
+        self.session.set_alone(peer.totals.packets == 0);
         rows.packet(&self.row(packet, segment, &sent, (acked.upto, acked.rtt_ns)));
         self.take_data(direction, packet, segment, &sent, budget, rows);
         if acked.upto > 0 {
@@ -222,14 +233,16 @@ impl TappedConnection {
         let rtt_ns = self.rtt_ns();
         let closed_until_ns = self.session.window.closed_until_ns(rtt_ns[1]);
         let is_stalled = self.directions.iter().any(TcpDirection::is_stalled);
+        let unseen = self.framers.iter().any(Framer::is_out_of_sync);
         if outstanding == 0 && within_pdu == [false; 2] && !is_stalled {
             let ended_ns = commands.ended_ns;
-            return Activity { closed_until_ns, ended_ns, rtt_ns, ..Activity::default() };
+            return Activity { unseen, closed_until_ns, ended_ns, rtt_ns, ..Activity::default() };
         }
         let [first, second] = &self.directions;
         let window_full = within_pdu[0] && first.fills_window_of(second, now_ns)
             || within_pdu[1] && second.fills_window_of(first, now_ns);
         Activity {
+            unseen,
             outstanding,
             is_stalled,
             recovering: first.is_recovering() || second.is_recovering(),
@@ -264,7 +277,8 @@ impl TappedConnection {
             return;
         }
         self.session.starts[direction].get_or_insert(start);
-        let chunk = Chunk { start, end: start + segment.len as u64, known: segment.payload, packet };
+        let end = start + segment.len as u64;
+        let chunk = Chunk { start, end, known: segment.payload, packet, missing: false };
         let output = self.output(budget, rows);
         let mut expected = self.session.direction(direction, output);
         let framer = &mut self.framers[direction];

@@ -59,14 +59,15 @@ impl Connections {
     pub(crate) fn packet(
         &mut self,
         packet: PacketRef,
-        interface: u32,
+        (interface, cut_len): (u32, Option<u32>),
         segment: &Segment<'_>,
         rows: &mut dyn RowSink,
     ) -> bool {
         let Some(index) = self.index(segment, interface, packet.t_ns) else { return false };
         self.last = index;
         let connection = &mut self.all[index];
-        connection.enter_file(self.file, packet.t_ns, segment, &self.budget);
+        connection.cut_len = connection.cut_len.max(cut_len);
+        connection.enter_file(self.file, packet, segment, &self.budget, rows);
         connection.packet(packet, segment, &self.budget, rows);
         true
     }

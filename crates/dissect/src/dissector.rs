@@ -56,6 +56,8 @@ struct Arrived {
     interface: Option<u32>,
     /// Bytes of the IP packet on the wire.
     wire_len: u32,
+    /// Bytes of the frame that the capture has kept, if it has cut it.
+    cut_len: Option<u32>,
     repetition: Repetition,
 }
 
@@ -162,6 +164,7 @@ impl Dissector {
         };
         let Inner { ip_at, tunnels } = inner;
         let (link_header, ip) = bytes.split_at(ip_at);
+        let cut_len = (bytes.len() < wire_len).then_some(bytes.len() as u32);
         let wire_len = wire_len.saturating_sub(ip_at);
         let identity = Identity::parse(ip, wire_len).filter(|identity| identity.len <= SEGMENT_MAX);
         let Some(identity) = identity else { return self.census.other(Other::Cut) };
@@ -174,7 +177,7 @@ impl Dissector {
         };
         let repetition = self.copies.observe(t_ns, &identity, sight);
         let arrived =
-            Arrived { interface, wire_len: u32::try_from(wire_len).unwrap_or(u32::MAX), repetition };
+            Arrived { interface, wire_len: u32::try_from(wire_len).unwrap_or(u32::MAX), cut_len, repetition };
         let position = self.window.push(t_ns, number, arrived, ip);
         self.order.observe(sight.interface, t_ns, position);
         while self.window.is_full() {
@@ -185,14 +188,14 @@ impl Dissector {
     /// Passes the earliest packet on; false if none waits.
     fn release(&mut self, rows: &mut dyn RowSink) -> bool {
         let Some(waiting) = self.window.pop() else { return false };
-        let Arrived { interface, wire_len, repetition } = waiting.about;
+        let Arrived { interface, wire_len, cut_len, repetition } = waiting.about;
         if !self.copies.is_copy(repetition)
             && let Some(segment) = Segment::parse(self.window.bytes(&waiting), wire_len as usize)
         {
             self.passed += 1;
             let packet = PacketRef { number: self.passed, in_file: waiting.number, t_ns: waiting.t_ns };
             let is_followed =
-                interface.is_some_and(|interface| self.connections.packet(packet, interface, &segment, rows));
+                interface.is_some_and(|interface| self.connections.packet(packet, (interface, cut_len), &segment, rows));
             self.beyond_packets += u64::from(!is_followed);
         }
         self.window.forget(&waiting);

@@ -133,8 +133,8 @@ pub struct CommandRow {
     pub t_ns: u64,
     /// Number of the packet that completes the PDU with the status.
     pub response_packet: u64,
-    /// Time between these packets, in ns.
-    pub service_ns: u64,
+    /// Time between these packets, in ns, if both headers are in the capture.
+    pub service_ns: Option<u64>,
     /// R2Ts for it.
     pub r2ts: u32,
     /// True if a header of it is inferred.

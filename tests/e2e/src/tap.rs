@@ -171,6 +171,11 @@ pub fn analyzed(file: &Path) -> Value {
     run(farlun(["analyze", "--json"]).arg(file), LIMIT).expect_code(0).json()
 }
 
+/// A count of commands: the number, or the middle of its bounds; `None` if they are not counted.
+pub fn count(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| Some((value["least"].as_u64()? + value["most"].as_u64()?) / 2))
+}
+
 /// What tshark says of the packets that `filter` lets through.
 pub fn tshark(file: &Path, decode: &[&str], filter: &str, fields: &[&str]) -> Vec<Vec<String>> {
     let mut command = Command::new("tshark");

@@ -5,6 +5,7 @@
 //! figure.
 
 mod diagram;
+mod enough;
 mod remedies;
 mod verdict;
 
@@ -13,6 +14,7 @@ use dissect::{CaptureTotals, ConnectionSummary, Dissection};
 use serde::{Serialize, Serializer};
 
 pub use diagram::DiagramSink;
+pub use enough::Shortage;
 
 /// A dissected capture with the diagnoses of its connections. Serialized as the dissection, with a field `diagnosis` in
 /// each connection.
@@ -21,6 +23,8 @@ pub struct DiagnosedCapture {
     dissection: Dissection,
     /// One for each connection of the dissection.
     diagnoses: Vec<Option<Diagnosis>>,
+    /// The same: of those without a diagnosis for want of evidence.
+    shortages: Vec<Option<Shortage>>,
 }
 
 /// A connection and its diagnosis.
@@ -29,15 +33,24 @@ pub struct DiagnosedConnection<'a> {
     /// The connection.
     #[serde(flatten)]
     pub summary: &'a ConnectionSummary,
-    /// Limiters of the connection; `None` without completed commands.
+    /// Limiters of the connection; `None` without completed commands, and without enough evidence.
     pub diagnosis: Option<&'a Diagnosis>,
+    /// Lack of evidence for a diagnosis.
+    pub shortage: Option<&'a Shortage>,
 }
 
 impl DiagnosedCapture {
     /// Diagnoses every connection of a capture.
     pub fn new(dissection: Dissection) -> Self {
-        let diagnoses = dissection.connections.iter().map(verdict::of).collect();
-        Self { dissection, diagnoses }
+        let judge = |connection| {
+            let diagnosis = verdict::of(connection);
+            match enough::shortage(connection, diagnosis.as_ref(), &dissection.totals) {
+                Some(shortage) => (None, Some(shortage)),
+                None => (diagnosis, None),
+            }
+        };
+        let (diagnoses, shortages) = dissection.connections.iter().map(judge).unzip();
+        Self { dissection, diagnoses, shortages }
     }
 
     /// The capture without diagnoses.
@@ -47,8 +60,13 @@ impl DiagnosedCapture {
 
     /// Every connection with its diagnosis, in the order of the dissection.
     pub fn connections(&self) -> impl Iterator<Item = DiagnosedConnection<'_>> {
-        let diagnosed = self.dissection.connections.iter().zip(&self.diagnoses);
-        diagnosed.map(|(summary, diagnosis)| DiagnosedConnection { summary, diagnosis: diagnosis.as_ref() })
+        let judged = self.diagnoses.iter().zip(&self.shortages);
+        let all = self.dissection.connections.iter().zip(judged);
+        all.map(|(summary, (diagnosis, shortage))| DiagnosedConnection {
+            summary,
+            diagnosis: diagnosis.as_ref(),
+            shortage: shortage.as_ref(),
+        })
     }
 }
 

@@ -44,7 +44,11 @@ pub(super) fn facts(
     let told = &iscsi.commands;
     let is_write = data.from == connection.directions[0].from;
     let moved = [told.read_service, told.write_service].into_iter().flatten();
-    let requests = moved.map(|service| service.count).sum::<u64>();
+    let timed = moved.map(|service| service.count).sum::<u64>();
+    // Commands without data, and those with a hidden header, are not among the timed ones.
+    let others = told.other_service.map_or(0, |service| service.count);
+    let counted = told.completed.estimate().map_or(timed, |completed| completed.saturating_sub(others));
+    let requests = if told.inferred > 0 { counted.max(timed) } else { timed };
     let request_bytes = (told.read_bytes + told.written_bytes) as f64 / requests.max(1) as f64;
     // Little's law, where statuses may have been missed.
     let asked = current.bytes_per_s * current.latency_s / request_bytes.max(1.0);
@@ -83,7 +87,7 @@ pub(super) fn facts(
 /// command itself, is between the tap and the initiator (Little's law).
 pub(super) fn outstanding(iscsi: &Iscsi, time: TimeUse) -> Option<f64> {
     let told = &iscsi.commands;
-    let per_s = told.completed as f64 / time.length_s.max(f64::MIN_POSITIVE);
+    let per_s = told.completed.estimate()? as f64 / time.length_s.max(f64::MIN_POSITIVE);
     Some(told.in_flight?.mean + per_s * iscsi.network_to_initiator_s.unwrap_or(0.0))
 }
 

@@ -29,7 +29,8 @@ const AWAY: f64 = 0.125;
 /// The diagnosis of a connection that has completed commands.
 pub(super) fn of(connection: &Connection) -> Option<Diagnosis> {
     let iscsi = connection.iscsi.as_ref()?;
-    let time = iscsi.time.filter(|time| time.length_s > 0.0 && iscsi.commands.completed > 0)?;
+    let is_loaded = iscsi.commands.completed.estimate() != Some(0);
+    let time = iscsi.time.filter(|time| time.length_s > 0.0 && is_loaded)?;
     let case = Case { connection, iscsi, time, data: data_direction(connection) };
     let current = case.current();
     let mut found = case.parts();
@@ -98,16 +99,22 @@ impl Case<'_> {
             (count + service.count as f64, sum + service.count as f64 * service.mean_s)
         });
         let way_s = self.iscsi.network_to_initiator_s.unwrap_or(0.0);
+        // Without a command of which both headers are visible: Little's law.
+        let little = || {
+            let completed = told.completed.estimate().filter(|completed| *completed > 0)?;
+            Some(told.in_flight?.mean * self.time.length_s / completed as f64 + way_s)
+        };
         Performance {
             bytes_per_s: (told.read_bytes + told.written_bytes) as f64 / self.time.length_s,
-            latency_s: if count > 0.0 { sum_s / count + way_s } else { 0.0 },
+            latency_s: if count > 0.0 { sum_s / count + way_s } else { little().unwrap_or(0.0) },
         }
     }
 
     /// Whether its initiator waits for each answer before it sends the next command.
     fn is_serial(&self) -> bool {
         let told = &self.iscsi.commands;
-        told.overlapping.is_some_and(|overlapping| overlapping as f64 <= SERIAL * told.sent as f64)
+        let sent = told.sent.estimate().unwrap_or(0) as f64;
+        told.overlapping.is_some_and(|overlapping| overlapping as f64 <= SERIAL * sent)
     }
 
     /// Whether the way from the tap to the initiator is a part of every round trip that counts.

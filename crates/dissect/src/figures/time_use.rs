@@ -12,6 +12,7 @@ use serde::Serialize;
 pub(crate) struct TimeAccount {
     activity: Activity,
     last_ns: Option<u64>,
+    unseen: u64,
     recovery: u64,
     receive_window: u64,
     sending: u64,
@@ -36,6 +37,8 @@ struct Pending {
 /// State of a connection after a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Activity {
+    /// The place in a direction's PDUs is unknown.
+    pub(crate) unseen: bool,
     /// Outstanding commands.
     pub(crate) outstanding: usize,
     /// TCP is in loss recovery.
@@ -65,6 +68,8 @@ pub(crate) struct Activity {
 pub struct TimeUse {
     /// Sum of all parts.
     pub length_s: f64,
+    /// Not known: the place in a direction's PDUs was lost.
+    pub unseen_s: f64,
     /// No outstanding command, beyond the time that the last answer and the next command take to the initiator and back.
     pub idle_s: f64,
     /// Loss recovery.
@@ -93,6 +98,8 @@ impl TimeAccount {
         let activity = self.activity;
         if activity.is_stalled {
             self.recovery += passed;
+        } else if activity.unseen {
+            self.unseen += passed;
         } else if activity.outstanding == 0 && !activity.within_pdu {
             self.charge_idle(last_ns, t_ns);
         } else if activity.recovering {
@@ -164,6 +171,7 @@ impl TimeAccount {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let mut time = TimeUse {
             length_s: 0.0,
+            unseen_s: seconds(self.unseen),
             idle_s: seconds(self.idle),
             recovery_s: seconds(self.recovery),
             receive_window_s: seconds(self.receive_window),
@@ -174,7 +182,8 @@ impl TimeAccount {
             r2t_s: self.r2t / 1e9,
             way_s: self.way / 1e9,
         };
-        time.length_s = time.idle_s
+        time.length_s = time.unseen_s
+            + time.idle_s
             + time.recovery_s
             + time.receive_window_s
             + time.sending_s
@@ -250,6 +259,15 @@ mod tests {
         near(found.closed_s, 9.0);
         near(found.way_s, 1.0);
         near(found.idle_s, 0.0);
+    }
+
+    #[test]
+    fn time_without_a_place_in_the_pdus_is_nobodys() {
+        let asked = Activity { outstanding: 1, turn_since_ns: [Some(0), None], ..Activity::default() };
+        let lost = Activity { unseen: true, ..asked };
+        let found = time_use(&[(0, asked), (MS, lost), (9 * MS, asked), (10 * MS, Activity::default())]);
+        near(found.unseen_s, 8.0);
+        near(found.length_s, 10.0);
     }
 
     #[test]

@@ -1,52 +1,44 @@
 //! PDU boundaries in the bytes of one direction, of which many may be unknown.
 //!
 //! As long as every basic header is known, each gives the position of the next one. A hidden header is inferred if the
-//! PDUs before it leave no choice, such as more data of the same task. Otherwise sync is lost until a packet contains
-//! bytes that can only be a header. Inferred PDUs and losses of sync are counted.
+//! PDUs before it leave no choice, such as more data of the same task. Inferred PDUs are provisional: the next visible
+//! header at their end confirms them, one inside of them or none at their end refutes them, and they are withdrawn. Then,
+//! and where nothing can be inferred, sync is lost until a packet contains bytes that can only be a header. Such a header
+//! is provisional too, unless the session knows its task or number.
 
 use wire::iscsi::{BHS_LEN, Opcode};
 
-use crate::iscsi::expectations::Expectations;
-use crate::iscsi::header::PartialHeader;
-use crate::iscsi::pdu::FramedPdu;
+use crate::iscsi::digests::{Anchor, DIGESTS_MAX, bare_len};
+use crate::iscsi::expectations::{Expectations, Fit};
+use crate::iscsi::header::{HeaderInProgress, Origin, PartialHeader};
+use crate::iscsi::pdu::{FramedPdu, Hidden};
 use crate::iscsi::plausible::{self, STRICT_LEN};
-use crate::iscsi::role::Role;
+use crate::iscsi::stretch::{FramingCounts, Stretch, Tail};
 use crate::packets::packet_ref::PacketRef;
 use crate::tcp::stream::Chunk;
 
 /// Limit of consecutive inferred headers; a longer chain is speculation.
-const INFERRED_MAX: u32 = 1_024;
+const INFERRED_MAX: u64 = 1_024;
 /// Limit of login text per PDU, in bytes.
 const TEXT_MAX: usize = 8 << 10;
-/// Largest number of digest bytes in front of a header: a header digest and a data digest.
-const SHIFT_MAX: usize = 8;
-/// Length of a digest.
-const DIGEST_LEN: usize = 4;
 /// Heap memory of a framer in bytes; a vector may be half empty.
 pub(crate) const FRAMER_HELD: usize = 2 * TEXT_MAX;
-
-/// Counts of one direction.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FramingCounts {
-    pub(crate) pdus: u64,
-    pub(crate) inferred: u64,
-    /// Inferred PDUs without a header after them.
-    pub(crate) refuted: u64,
-    /// Bytes in no PDU.
-    pub(crate) lost_bytes: u64,
-    /// Times that sync was regained.
-    pub(crate) found: u64,
-}
 
 /// Framer of one direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Framer {
     state: State,
+    trial: Trial,
+    /// Bytes since the last confirmed PDU, if they are not all framed.
+    stretch: Option<Stretch>,
     /// Last PDU while in sync.
     last: Option<FramedPdu>,
-    /// Headers inferred since the last known one.
-    inferred_run: u32,
-    pub(crate) counts: FramingCounts,
+    /// Last visible PDU, whose digests show in the position of the headers after it.
+    anchor: Option<Anchor>,
+    tail: Tail,
+    /// Position after the last byte.
+    at: u64,
+    counts: FramingCounts,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -58,31 +50,29 @@ enum State {
     Body(BodyInProgress),
 }
 
-#[derive(Clone, Debug)]
-struct HeaderInProgress {
-    start: u64,
-    header: PartialHeader,
-    got: usize,
-    /// First and last packet of the header.
-    packets: Option<(PacketRef, PacketRef)>,
-    /// Data length of the PDU before, and the digest bytes counted as its own, while its digests are uncertain.
-    before: Option<(usize, usize)>,
-    /// Bytes that were skipped because they can be a digest.
-    shift: usize,
+/// PDUs that a header after them has to confirm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Trial {
+    #[default]
+    None,
+    /// So many with inferred headers.
+    Inferred(u64),
+    /// One whose header was found at this position.
+    Found(u64),
 }
 
 #[derive(Clone, Debug)]
 struct BodyInProgress {
     pdu: FramedPdu,
     text: Vec<u8>,
-    /// Digest bytes counted as its own.
-    digests_len: usize,
+    /// Position of the next header: certain, or the first possible one.
+    next: Origin,
 }
 
 impl Framer {
     /// Begins the stream at `start`; a PDU begins there if the stream is iSCSI.
     pub(crate) fn begin(&mut self, start: u64) {
-        self.state = State::Header(HeaderInProgress::new(start, None));
+        self.state = State::Header(HeaderInProgress::new(start, Origin::Begin));
     }
 
     /// True if the stream stopped within a PDU: its sender has more data.
@@ -94,23 +84,70 @@ impl Framer {
         }
     }
 
+    /// True if nothing is known of the last bytes. Digests that are unknown yet are nothing.
+    pub(crate) fn is_out_of_sync(&self) -> bool {
+        matches!(self.state, State::OutOfSync) && self.lost_now() > DIGESTS_MAX as u64
+    }
+
+    /// Counts so far.
+    pub(crate) fn counts(&self) -> FramingCounts {
+        FramingCounts { lost_bytes: self.counts.lost_bytes + self.lost_now(), ..self.counts }
+    }
+
+    /// Bytes after the last confirmed PDU that may hide headers.
+    pub(crate) fn open(&self) -> Hidden {
+        self.stretch.map_or_else(Hidden::default, |stretch| stretch.hidden)
+    }
+
+    /// Bytes in no PDU since the last confirmed one.
+    fn lost_now(&self) -> u64 {
+        let Some(Stretch { start, .. }) = self.stretch else { return 0 };
+        match (&self.state, self.trial) {
+            (_, Trial::Found(found)) => found.saturating_sub(start),
+            (State::OutOfSync, _) => self.at.saturating_sub(start),
+            _ => 0,
+        }
+    }
+
+    /// Passes over bytes up to `upto`, which are in no file of the capture: nothing is inferred across them.
+    pub(crate) fn pass_over(
+        &mut self,
+        upto: u64,
+        missing: u64,
+        packet: PacketRef,
+        expected: &mut impl Expectations,
+    ) {
+        let lost = self.lost_now() + missing;
+        self.withdraw(packet, expected);
+        let counts = FramingCounts { lost_bytes: self.counts.lost_bytes + lost, ..self.counts };
+        *self = Framer { at: upto, counts, ..Framer::default() };
+    }
+
     /// Takes the next bytes of the stream.
     pub(crate) fn chunk(&mut self, chunk: &Chunk<'_>, expected: &mut impl Expectations) {
+        self.at = chunk.end;
         let mut at = chunk.start;
+        if let Some(start) = self.header_within(chunk, expected) {
+            self.begin_within(chunk, start, expected);
+            at = start;
+        }
         while at < chunk.end {
             let known = chunk.known.get((at - chunk.start) as usize..).unwrap_or_default();
             match std::mem::take(&mut self.state) {
                 State::OutOfSync => {
-                    at = self.search(at, known, chunk.end, expected.sender());
-                    // Statuses in the skipped bytes pass unseen.
-                    expected.lose_sync(chunk.packet.number);
+                    let hidden = self.open();
+                    at = self.search(at, known, chunk, expected);
+                    if self.open() != hidden {
+                        // Statuses in the skipped bytes pass unseen.
+                        expected.lose_sync(chunk.packet.number);
+                    }
                 }
                 State::Header(mut header) => {
-                    at += header.take(known, chunk.end - at, chunk.packet);
+                    at += header.take(known, chunk.end - at, chunk);
                     if header.got < BHS_LEN {
                         self.state = State::Header(header);
                     } else {
-                        self.header(header, expected);
+                        self.header(header, chunk.end, expected);
                     }
                 }
                 State::Body(mut body) => {
@@ -120,161 +157,343 @@ impl Framer {
                     if is_login(body.pdu.opcode) {
                         body.text.extend_from_slice(&known[..kept]);
                     }
-                    body.pdu.last = chunk.packet;
+                    if let Some(stretch) = &mut self.stretch {
+                        stretch.pass(chunk, at, next);
+                    }
+                    (body.pdu.last, body.pdu.end_missing) = (chunk.packet, chunk.missing);
                     at = next;
                     if at < body.pdu.end {
                         self.state = State::Body(body);
                     } else {
-                        self.complete(&body, expected);
+                        self.complete(body, expected);
                     }
                 }
             }
         }
     }
 
+    /// Position of a visible header within unconfirmed bytes: at the beginning of a packet, where the capture keeps
+    /// headers, or anywhere in a whole packet.
+    fn header_within(&self, chunk: &Chunk<'_>, expected: &impl Expectations) -> Option<u64> {
+        let is_doubtful = match &self.state {
+            State::OutOfSync => false,
+            State::Header(header) => {
+                header.got > 0 && header.header.known.trailing_ones() < header.got as u32
+            }
+            State::Body(_) => self.trial != Trial::None,
+        };
+        if !is_doubtful || chunk.known.len() < STRICT_LEN {
+            return None;
+        }
+        let is_whole = chunk.known.len() as u64 == chunk.end - chunk.start;
+        let last = match &self.state {
+            // A whole packet within an inferred body; what ends in it is looked at in its turn.
+            State::Body(body) if is_whole => {
+                (body.pdu.end.min(chunk.end) - chunk.start).min((chunk.known.len() - STRICT_LEN) as u64 + 1)
+            }
+            _ => 1,
+        };
+        let sender = expected.sender();
+        (0..last).find_map(|skip| {
+            let bytes = &chunk.known[skip as usize..];
+            plausible::out_of_sync(bytes, sender)?;
+            let start = chunk.start + skip;
+            let is_near = || self.anchor.is_some_and(|anchor| anchor.digests_len(start).is_some());
+            let is_believed = match expected.fit(&PartialHeader::from_prefix(bytes)) {
+                Fit::Continues => true,
+                Fit::Neutral => match self.trial {
+                    Trial::Inferred(_) => false,
+                    Trial::Found(_) => skip == 0,
+                    Trial::None => is_near(),
+                },
+                Fit::Contradicts => false,
+            };
+            is_believed.then_some(start)
+        })
+    }
+
+    /// Begins the visible header at `start` within unconfirmed bytes.
+    fn begin_within(&mut self, chunk: &Chunk<'_>, start: u64, expected: &mut impl Expectations) {
+        if let State::Header(header) = &self.state {
+            let begun = header.start - header.shift as u64;
+            if self.anchor.is_some_and(|anchor| anchor.digests_len(start).is_some()) {
+                // Behind the digests of the PDU before, which this header confirms.
+                let header = HeaderInProgress::new(start, Origin::Near);
+                self.state = State::Header(HeaderInProgress { shift: DIGESTS_MAX, ..header });
+                return;
+            }
+            self.stretch.get_or_insert_with(|| Stretch::new(begun));
+        }
+        self.withdraw(chunk.packet, expected);
+        if let Some(stretch) = &mut self.stretch {
+            stretch.pass(chunk, chunk.start, start);
+        }
+        self.state = State::Header(HeaderInProgress::new(start, Origin::Found));
+    }
+
     /// Searches a header in known bytes; returns the position to continue at.
-    fn search(&mut self, at: u64, known: &[u8], end: u64, sender: Role) -> u64 {
+    fn search(&mut self, at: u64, known: &[u8], chunk: &Chunk<'_>, expected: &impl Expectations) -> u64 {
+        let sender = expected.sender();
+        let is_header = |bytes: &[u8]| plausible::out_of_sync(bytes, sender).is_some();
+        let stretch = self.stretch.get_or_insert_with(|| Stretch::new(at));
+        if let Some((start, bytes, packet)) = self.tail.find(at, known, is_header) {
+            let mut header = HeaderInProgress::new(start, Origin::Found);
+            header.take_known(bytes, packet);
+            self.tail.clear();
+            self.state = State::Header(header);
+            return at;
+        }
         let mut starts = 0..(known.len() + 1).saturating_sub(STRICT_LEN);
-        let found = starts.find(|start| plausible::out_of_sync(&known[*start..], sender).is_some());
-        let next = found.map_or(end, |start| at + start as u64);
-        self.counts.lost_bytes += next - at;
-        if found.is_some() {
-            self.counts.found += 1;
-            self.state = State::Header(HeaderInProgress::new(next, None));
+        let found = starts.find(|start| is_header(&known[*start..]));
+        let next = found.map_or(chunk.end, |start| at + start as u64);
+        stretch.pass(chunk, at, next);
+        let is_known = at + known.len() as u64 == chunk.end;
+        match found {
+            None if is_known => self.tail.keep(known, chunk.end, chunk.packet),
+            None => self.tail.clear(),
+            Some(_) => {
+                self.tail.clear();
+                self.state = State::Header(HeaderInProgress::new(next, Origin::Found));
+            }
         }
         next
     }
 
-    /// Takes a header of which all bytes have passed, known or not.
-    fn header(&mut self, mut header: HeaderInProgress, expected: &mut impl Expectations) {
+    /// Takes a header of which all bytes have passed, known or not; its packet ends at `packet_end`.
+    fn header(&mut self, mut header: HeaderInProgress, packet_end: u64, expected: &mut impl Expectations) {
         if !header.header.is_framing_known() {
-            return self.infer(&header, expected);
+            return self.infer(&header, packet_end, expected);
         }
-        let Some(opcode) = plausible::in_sync(&header.header.bytes, expected.sender()) else {
-            if header.before.is_some() && header.shift < SHIFT_MAX {
+        let is_doubtful = header.origin != Origin::Follows || self.trial != Trial::None;
+        let fit = if is_doubtful { expected.fit(&header.header) } else { Fit::Neutral };
+        let opcode = plausible::in_sync(&header.header.bytes, expected.sender()).filter(|opcode| {
+            let prefix = header.header.known_prefix();
+            match fit {
+                Fit::Continues => true,
+                _ if !is_doubtful => true,
+                Fit::Neutral => {
+                    plausible::out_of_sync(prefix, expected.sender()).is_some()
+                        || header.origin == Origin::Follows && plausible::is_rare(*opcode)
+                }
+                Fit::Contradicts => {
+                    header.origin == Origin::Found
+                        && plausible::out_of_sync(prefix, expected.sender()).is_some()
+                }
+            }
+        });
+        match opcode {
+            Some(opcode) => self.accept(opcode, &header, fit, expected),
+            None if header.origin == Origin::Near && header.shift < DIGESTS_MAX => {
                 header.skip_digest();
                 self.state = State::Header(header);
-                return;
             }
-            return self.refute(&header, expected);
-        };
-        // Digests learned meanwhile, also from the other direction, were unknown when the PDU before began.
-        let is_possible = header
-            .before
-            .is_none_or(|(data_len, counted)| expected.learn_digests(data_len, counted + header.shift));
-        if !is_possible {
-            return self.refute(&header, expected);
+            None => {
+                if header.origin == Origin::Follows {
+                    expected.doubt_digests();
+                }
+                self.refute(&header, expected);
+            }
         }
-        self.inferred_run = 0;
-        let bhs = header.header.bhs();
-        let body_len = expected.digests().body_len(bhs.ahs_len(), bhs.data_segment_len());
-        self.body((opcode, false), &header, body_len, expected);
+    }
+
+    /// Accepts a visible header.
+    fn accept(
+        &mut self,
+        opcode: Opcode,
+        header: &HeaderInProgress,
+        fit: Fit,
+        expected: &mut impl Expectations,
+    ) {
+        let prefix = header.header.known_prefix();
+        let digests_len = self.anchor.and_then(|anchor| Some((anchor, anchor.digests_len(header.start)?)));
+        if let Some(anchor) = self.anchor
+            && expected.digests().are_learned()
+            && plausible::out_of_sync(prefix, expected.sender()).is_some()
+        {
+            let is_open = expected.digests().len(anchor.data_len).is_none();
+            let of_many = || anchor.digests_of_many(header.start).filter(|_| is_open);
+            if let Some(len) = digests_len.map(|(_, len)| len).or_else(of_many) {
+                expected.learn_digests(anchor.data_len, len);
+            }
+        }
+        let hidden_before = match (header.origin, self.trial) {
+            (Origin::Begin | Origin::Found, _) => {
+                let is_trusted = fit == Fit::Continues
+                    || plausible::is_certain(prefix)
+                    || digests_len.is_some()
+                    || header.origin == Origin::Begin && is_login(opcode);
+                self.find(header, is_trusted, digests_len.is_some())
+            }
+            (_, Trial::None) => self.stretch.take().map_or_else(Hidden::default, |stretch| stretch.hidden),
+            (_, trial) => {
+                expected.confirm();
+                let hidden = self.stretch.take();
+                self.trial = Trial::None;
+                match trial {
+                    Trial::Found(found) => {
+                        self.counts.pdus += 1;
+                        self.counts.lost_bytes +=
+                            hidden.map_or(0, |stretch| found.saturating_sub(stretch.start));
+                        Hidden::default()
+                    }
+                    Trial::Inferred(number) => {
+                        self.counts.pdus += number;
+                        self.counts.inferred += number;
+                        hidden.map_or_else(Hidden::default, |stretch| stretch.hidden)
+                    }
+                    Trial::None => Hidden::default(),
+                }
+            }
+        };
+        self.body((opcode, false), header, hidden_before, expected);
+    }
+
+    /// Accounts for a header that was found; returns the bytes before it that may hide headers.
+    fn find(&mut self, header: &HeaderInProgress, is_trusted: bool, is_near: bool) -> Hidden {
+        self.counts.found += u64::from(header.origin == Origin::Found && !is_near);
+        let stretch = self.stretch;
+        if is_trusted {
+            self.stretch = None;
+            // Digests are no loss.
+            let lost =
+                stretch.filter(|_| !is_near).map_or(0, |stretch| header.start.saturating_sub(stretch.start));
+            self.counts.lost_bytes += lost;
+        } else {
+            self.trial = Trial::Found(header.start);
+            self.stretch.get_or_insert_with(|| Stretch::new(header.start));
+        }
+        stretch.filter(|_| !is_near).map_or_else(Hidden::default, |stretch| stretch.hidden)
     }
 
     /// Replaces a hidden header by the one that must follow.
-    fn infer(&mut self, header: &HeaderInProgress, expected: &mut impl Expectations) {
-        let digests = expected.digests();
-        let inferred = expected.next_header(self.last.as_ref());
-        let Some(inferred) =
-            inferred.filter(|_| digests.known().is_some() && self.inferred_run < INFERRED_MAX)
-        else {
-            return self.lose_sync(header, expected);
+    fn infer(&mut self, header: &HeaderInProgress, packet_end: u64, expected: &mut impl Expectations) {
+        let number = match self.trial {
+            Trial::None => 0,
+            Trial::Inferred(number) => number,
+            Trial::Found(_) => return self.refute(header, expected),
         };
-        self.inferred_run += 1;
-        self.counts.inferred += 1;
-        let body_len = digests.body_len(0, inferred.bhs().data_segment_len());
-        if let Ok(opcode) = Opcode::from_code(inferred.bytes[0]) {
-            let header = HeaderInProgress { header: inferred, ..header.clone() };
-            self.body((opcode, true), &header, body_len, expected);
-        }
+        // Nothing is known of the packets in a gap.
+        let rest = if header.missing { 0 } else { packet_end.saturating_sub(header.start) };
+        let inferred = expected.next_header(self.last.as_ref(), rest);
+        let is_possible = matches!(header.origin, Origin::Follows | Origin::Near) && number < INFERRED_MAX;
+        let inferred = inferred.filter(|_| is_possible);
+        let opcode = inferred.and_then(|inferred| Opcode::from_code(inferred.bytes[0]).ok());
+        let (Some(inferred), Some(opcode)) = (inferred, opcode) else {
+            return self.refute(header, expected);
+        };
+        self.trial = Trial::Inferred(number + 1);
+        let stretch = self.stretch.get_or_insert_with(|| Stretch::new(header.start));
+        stretch.hidden.add(header.header.unknown_len(), header.missing);
+        // While digests are uncertain the likeliest ones are taken: the next visible header confirms or refutes them.
+        let start = match self.anchor {
+            Some(anchor) if header.origin == Origin::Near => {
+                anchor.end + expected.digests().likely_len(anchor.data_len) as u64
+            }
+            _ => header.start,
+        };
+        let header = HeaderInProgress { start, header: inferred, ..header.clone() };
+        self.body((opcode, true), &header, Hidden::default(), expected);
     }
 
     fn body(
         &mut self,
         (opcode, inferred): (Opcode, bool),
         header: &HeaderInProgress,
-        body_len: usize,
+        hidden_before: Hidden,
         expected: &mut impl Expectations,
     ) {
+        let bhs = header.header.bhs();
+        let (ahs_len, data_len) = (if inferred { 0 } else { bhs.ahs_len() }, bhs.data_segment_len());
+        let digests = expected.digests();
+        let bare_end = header.start + (BHS_LEN + bare_len(ahs_len, data_len)) as u64;
+        // A login PDU has no digests, whatever it negotiates for the PDUs after it.
+        let digests_len = match opcode {
+            _ if is_login(opcode) => Some(0),
+            _ if inferred => Some(digests.likely_len(data_len)),
+            _ => digests.len(data_len),
+        };
+        let end = bare_end + digests_len.unwrap_or_else(|| digests.least(data_len)) as u64;
+        self.anchor = match self.anchor {
+            _ if is_login(opcode) => None,
+            anchor if inferred => anchor.map(|anchor| Anchor { is_last: false, ..anchor }),
+            _ => Some(Anchor { data_len, start: header.start, end: bare_end, is_last: true }),
+        };
         let (first, last) = header.packets.unwrap_or_default();
         let pdu = FramedPdu {
             opcode,
             header: header.header,
-            data_len: header.header.bhs().data_segment_len() as u64,
+            data_len: data_len as u64,
             start: header.start,
-            end: header.start + (BHS_LEN + body_len) as u64,
+            end,
             first,
             last,
             inferred,
+            end_missing: header.missing,
+            provisional: self.trial != Trial::None,
+            hidden_before,
         };
-        let digests_len = expected.digests().least(pdu.data_len as usize);
-        let body = BodyInProgress { pdu, text: Vec::new(), digests_len };
-        if body_len == 0 {
-            self.complete(&body, expected);
+        let next = if digests_len.is_some() { Origin::Follows } else { Origin::Near };
+        let body = BodyInProgress { pdu, text: Vec::new(), next };
+        if end == header.start + BHS_LEN as u64 {
+            self.complete(body, expected);
         } else {
             self.state = State::Body(body);
         }
     }
 
-    fn complete(&mut self, body: &BodyInProgress, expected: &mut impl Expectations) {
-        let mut pdu = body.pdu;
+    fn complete(&mut self, body: BodyInProgress, expected: &mut impl Expectations) {
+        let BodyInProgress { mut pdu, text, next } = body;
         if pdu.last.number < pdu.first.number {
             // It began in a gap that a later packet gave up.
             std::mem::swap(&mut pdu.first, &mut pdu.last);
         }
-        self.counts.pdus += 1;
-        expected.pdu(&pdu, &body.text);
+        if !expected.pdu(&pdu, &text) {
+            let header = HeaderInProgress {
+                packets: Some((pdu.last, pdu.last)),
+                ..HeaderInProgress::new(pdu.end, next)
+            };
+            return self.refute(&header, expected);
+        }
+        self.counts.pdus += u64::from(!pdu.provisional);
         self.last = Some(pdu);
-        let data_len = pdu.data_len as usize;
-        // A login PDU has no digests, whatever it negotiates for the PDUs after it.
-        let digests = expected.digests();
-        let is_certain = digests.known().is_some()
-            && (is_login(pdu.opcode) || digests.least(data_len) == body.digests_len);
-        let before = (!is_certain).then_some((data_len, body.digests_len));
-        self.state = State::Header(HeaderInProgress::new(pdu.end, before));
+        self.state = State::Header(HeaderInProgress::new(pdu.end, next));
     }
 
-    /// Refutes the last inferred headers: no header follows them.
+    /// Refutes the provisional PDUs: no header confirms them.
     fn refute(&mut self, header: &HeaderInProgress, expected: &mut impl Expectations) {
-        self.counts.refuted += u64::from(self.inferred_run);
-        self.inferred_run = 0;
-        self.lose_sync(header, expected);
-    }
-
-    fn lose_sync(&mut self, header: &HeaderInProgress, expected: &mut impl Expectations) {
-        self.counts.lost_bytes += (BHS_LEN + header.shift) as u64;
+        let (_, packet) = header.packets.unwrap_or_default();
+        self.withdraw(packet, expected);
+        let stretch = self.stretch.get_or_insert_with(|| Stretch::new(header.start - header.shift as u64));
+        stretch.hidden.add(header.header.unknown_len().min(header.got as u64), header.missing);
         self.last = None;
+        self.tail.clear();
         self.state = State::OutOfSync;
-        let (_, last) = header.packets.unwrap_or_default();
-        expected.lose_sync(last.number);
-    }
-}
-
-impl HeaderInProgress {
-    fn new(start: u64, before: Option<(usize, usize)>) -> Self {
-        Self { start, header: PartialHeader::unknown(), got: 0, packets: None, before, shift: 0 }
-    }
-
-    /// Takes the missing part of the next `len` bytes; returns its length.
-    fn take(&mut self, known: &[u8], len: u64, packet: PacketRef) -> u64 {
-        let len = len.min((BHS_LEN - self.got) as u64) as usize;
-        let known = &known[..known.len().min(len)];
-        self.header.bytes[self.got..self.got + known.len()].copy_from_slice(known);
-        self.header.known |= ((1 << known.len()) - 1) << self.got;
-        self.got += len;
-        self.packets = Some((self.packets.map_or(packet, |(first, _)| first), packet));
-        len as u64
+        expected.lose_sync(packet.number);
+        // The right header may begin within the bytes that were taken for one.
+        let bytes = header.header.known_prefix();
+        if bytes.len() == header.got {
+            let sender = expected.sender();
+            let mut starts = 1..(bytes.len() + 1).saturating_sub(STRICT_LEN);
+            match starts.find(|start| plausible::out_of_sync(&bytes[*start..], sender).is_some()) {
+                Some(start) => {
+                    let mut found = HeaderInProgress::new(header.start + start as u64, Origin::Found);
+                    found.take_known(&bytes[start..], packet);
+                    self.state = State::Header(found);
+                }
+                None => self.tail.keep(bytes, header.start + header.got as u64, packet),
+            }
+        }
     }
 
-    /// Skips the first bytes as the digest of the PDU before.
-    fn skip_digest(&mut self) {
-        let PartialHeader { bytes, known } = &mut self.header;
-        bytes.copy_within(DIGEST_LEN.., 0);
-        bytes[BHS_LEN - DIGEST_LEN..].fill(0);
-        *known >>= DIGEST_LEN;
-        self.got -= DIGEST_LEN;
-        self.start += DIGEST_LEN as u64;
-        self.shift += DIGEST_LEN;
+    /// Withdraws the provisional PDUs.
+    fn withdraw(&mut self, packet: PacketRef, expected: &mut impl Expectations) {
+        match std::mem::take(&mut self.trial) {
+            Trial::None => return,
+            Trial::Inferred(number) => self.counts.refuted += number,
+            Trial::Found(_) => {}
+        }
+        self.last = None;
+        expected.withdraw(packet.t_ns);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Prediction of headers that the capture did not keep, from the PDUs before them.
 //!
-//! A prediction is uncertain. The framer counts it as inferred, and as refuted if no header follows the predicted PDU.
+//! A prediction is uncertain. The framer keeps it provisional until a visible header follows the predicted PDU. The end of
+//! the packet helps: senders end packets with PDUs, so that a rest of whole basic headers hardly is the beginning of data.
 
-use wire::iscsi::Opcode;
+use wire::iscsi::{BHS_LEN, Opcode};
 
 use crate::iscsi::commands::table::OutstandingCommand;
 use crate::iscsi::commands::tracker::CommandTracker;
@@ -18,14 +19,45 @@ const STATUS: u8 = 0x01;
 pub(super) struct HeaderPredictor {
     /// Last command with a known header, and the difference of task tags per CmdSN.
     command: Option<(FramedPdu, Option<u32>)>,
+    /// Last visible command without immediate data, and with it.
+    like: [Option<FramedPdu>; 2],
     /// Largest data segment of a Data-In, and of a Data-Out, in bytes.
     data_len: [u64; 2],
     /// Inferred commands since that command.
-    since: u32,
+    pub(super) since: u32,
+}
+
+/// Most PDUs without data that the rest of a packet is taken for, if it may as well be data: one in 48 lengths of data is a
+/// number of headers.
+const BARE_MAX: u64 = 4;
+
+/// The packet of a hidden header, from that header on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PacketRest {
+    /// Length in bytes.
+    pub(super) len: u64,
+    /// Length of a PDU without data in bytes: a header and its digest.
+    pub(super) bare_len: u64,
+}
+
+impl PacketRest {
+    pub(super) fn new(len: u64, header_digest: bool) -> Self {
+        Self { len, bare_len: BHS_LEN as u64 + if header_digest { 4 } else { 0 } }
+    }
+
+    /// True if it can be PDUs without data and nothing else.
+    fn is_bare(self) -> bool {
+        self.len > 0 && self.len.is_multiple_of(self.bare_len)
+    }
+
+    /// True if these are so few that data of this length is unlikely.
+    fn is_short(self) -> bool {
+        self.is_bare() && self.len <= BARE_MAX * self.bare_len
+    }
 }
 
 impl HeaderPredictor {
-    /// Takes a complete PDU.
+    /// Takes a PDU: a visible one that is confirmed, or an inferred one.
     pub(super) fn observe(&mut self, pdu: &FramedPdu) {
         let place = match pdu.opcode {
             Opcode::DataIn => 0,
@@ -49,7 +81,13 @@ impl HeaderPredictor {
             if numbers == 0 || tags % numbers != 0 { *known } else { Some(tags / numbers) }
         });
         self.command = Some((*pdu, step));
+        self.like[usize::from(pdu.data_len > 0)] = Some(*pdu);
         self.since = 0;
+    }
+
+    /// True if task tags grow evenly.
+    pub(super) fn tags_grow(&self) -> bool {
+        self.command.as_ref().is_some_and(|(_, step)| step.is_some_and(|step| step != 0 && step < 1 << 24))
     }
 
     /// Header that `sender` must send after `last`.
@@ -57,16 +95,22 @@ impl HeaderPredictor {
         &self,
         sender: Role,
         last: Option<&FramedPdu>,
+        rest: PacketRest,
         commands: &CommandTracker,
     ) -> Option<PartialHeader> {
         match sender {
             Role::Unknown => None,
-            Role::Target => self.target(last, commands),
-            Role::Initiator => self.initiator(last, commands),
+            Role::Target => self.target(last, rest, commands),
+            Role::Initiator => self.initiator(last, rest, commands),
         }
     }
 
-    fn target(&self, last: Option<&FramedPdu>, commands: &CommandTracker) -> Option<PartialHeader> {
+    fn target(
+        &self,
+        last: Option<&FramedPdu>,
+        rest: PacketRest,
+        commands: &CommandTracker,
+    ) -> Option<PartialHeader> {
         let of_last = last.filter(|last| last.opcode == Opcode::DataIn);
         let of_last =
             of_last.and_then(|last| Some((last.data_len, last.itt(), commands.table.get(last.itt())?)));
@@ -74,7 +118,10 @@ impl HeaderPredictor {
             return data_in(itt, command, len, commands.phase_collapse);
         }
         // The oldest command, unless the initiator must send data for it first.
-        let (itt, command) = commands.table.oldest(|command| !command.owes_data())?;
+        let is_due = |command: &OutstandingCommand| !command.owes_data();
+        let without_data = |command: &OutstandingCommand| is_due(command) && !command.request.read;
+        let bare = if rest.is_short() { commands.table.oldest(without_data) } else { None };
+        let (itt, command) = bare.or_else(|| commands.table.oldest(is_due))?;
         if command.request.write && command.transfer.data_out < u64::from(command.request.bytes) {
             return Some(PartialHeader::inferred(Opcode::R2t, itt, 0).with_flags(FINAL));
         }
@@ -84,7 +131,12 @@ impl HeaderPredictor {
         }
     }
 
-    fn initiator(&self, last: Option<&FramedPdu>, commands: &CommandTracker) -> Option<PartialHeader> {
+    fn initiator(
+        &self,
+        last: Option<&FramedPdu>,
+        rest: PacketRest,
+        commands: &CommandTracker,
+    ) -> Option<PartialHeader> {
         let of_last = last.filter(|last| last.opcode == Opcode::DataOut);
         let of_last = of_last.and_then(|last| {
             let OutstandingCommand { request, transfer, .. } = commands.table.get(last.itt())?;
@@ -95,6 +147,9 @@ impl HeaderPredictor {
         if let Some((itt, len)) = of_last.filter(|(_, len)| *len > 0) {
             return Some(PartialHeader::inferred(Opcode::DataOut, itt, len));
         }
+        if rest.is_short() || rest.is_bare() && self.like[1].is_none() {
+            return self.next_command(true);
+        }
         let is_solicited = |command: &OutstandingCommand| {
             command.transfer.r2ts > 0 && command.transfer.permitted > command.transfer.data_out
         };
@@ -102,17 +157,27 @@ impl HeaderPredictor {
             let len = self.data_len[1].min(command.transfer.permitted - command.transfer.data_out);
             return (len > 0).then(|| PartialHeader::inferred(Opcode::DataOut, itt, len));
         }
-        self.next_command()
+        self.next_command(false)
     }
 
-    /// A command like the last one, if task tags grow evenly.
-    fn next_command(&self) -> Option<PartialHeader> {
+    /// The next command, if task tags grow evenly: like the last one without immediate data, or with it.
+    fn next_command(&self, is_bare: bool) -> Option<PartialHeader> {
         let (last, step) = self.command.as_ref()?;
         let nth = self.since + 1;
         let itt = last.itt().wrapping_add((*step)?.wrapping_mul(nth));
-        let header = PartialHeader::inferred(Opcode::ScsiCommand, itt, last.data_len);
-        let header = header.with_flags(last.byte(1)?).with_word(20, last.word(20)?);
-        Some(header.with_word(24, last.word(24)?.wrapping_add(nth)))
+        let cmd_sn = last.word(24)?.wrapping_add(nth);
+        let like = self.like[usize::from(!is_bare)].as_ref();
+        match like {
+            Some(like) => {
+                let header = PartialHeader::inferred(Opcode::ScsiCommand, itt, like.data_len);
+                let header = header.with_flags(like.byte(1)?).with_word(20, like.word(20)?);
+                Some(header.with_word(24, cmd_sn))
+            }
+            None if is_bare => {
+                Some(PartialHeader::inferred(Opcode::ScsiCommand, itt, 0).with_word(24, cmd_sn))
+            }
+            None => None,
+        }
     }
 }
 

@@ -9,5 +9,8 @@ mod inference;
 pub(crate) mod login;
 mod pdu;
 mod plausible;
+mod recognition;
 pub(crate) mod role;
 pub(crate) mod session;
+mod stretch;
+mod trial;

@@ -21,6 +21,40 @@ pub(crate) struct FramedPdu {
     pub(crate) last: PacketRef,
     /// The header is not in the capture.
     pub(crate) inferred: bool,
+    /// The packet that completes it is not in the capture.
+    pub(crate) end_missing: bool,
+    /// Not confirmed yet by a header after it: inferred, or found in mid-stream.
+    pub(crate) provisional: bool,
+    /// Bytes since the last visible PDU that may hide headers.
+    pub(crate) hidden_before: Hidden,
+}
+
+/// Unknown bytes in which there may be headers.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Hidden {
+    /// Bytes of packets that the capture has cut.
+    pub(crate) cut: u64,
+    /// Bytes of packets that are not in the capture.
+    pub(crate) missing: u64,
+    /// Parts of packets with these bytes.
+    pub(crate) parts: u64,
+}
+
+impl Hidden {
+    /// Adds `bytes` of a packet that was cut, or is missing.
+    pub(crate) fn add(&mut self, bytes: u64, missing: bool) {
+        *(if missing { &mut self.missing } else { &mut self.cut }) += bytes;
+        self.parts += u64::from(bytes > 0);
+    }
+
+    /// The sum of both.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            cut: self.cut + other.cut,
+            missing: self.missing + other.missing,
+            parts: self.parts + other.parts,
+        }
+    }
 }
 
 impl FramedPdu {
@@ -38,6 +72,16 @@ impl FramedPdu {
     pub(crate) fn has_status(&self) -> bool {
         let in_data = self.opcode == Opcode::DataIn && self.byte(1).is_some_and(|flags| flags & 1 != 0);
         in_data || self.opcode == Opcode::ScsiResponse
+    }
+
+    /// True if the time of its end is known.
+    pub(crate) fn is_timed(&self) -> bool {
+        !self.inferred && !self.end_missing
+    }
+
+    /// True for a request that is marked immediate.
+    pub(crate) fn is_immediate(&self) -> bool {
+        self.byte(0).is_some_and(|byte| byte & 0x40 != 0)
     }
 
     /// Initiator task tag, which is known of every framed PDU.

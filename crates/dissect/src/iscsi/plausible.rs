@@ -43,19 +43,67 @@ pub(super) fn out_of_sync(bytes: &[u8], sender: Role) -> Option<Opcode> {
     let tagged = word(16) != u32::MAX;
     let window = || known < 36 || word(32).wrapping_sub(word(28)).wrapping_add(1) < 1 << 20;
     let good = match opcode {
-        Opcode::ScsiCommand => flat_lun && tagged && header[4] <= 12,
+        Opcode::ScsiCommand => flat_lun && tagged && header[4] <= 12 && is_command(&header, word(20)),
         Opcode::DataOut => flat_lun && tagged && data_len(&header) > 0 && word(24) == 0,
-        Opcode::DataIn => flat_lun && tagged && window(),
+        Opcode::DataIn => flat_lun && tagged && window() && (data_len(&header) > 0 || header[1] & 1 != 0),
         Opcode::R2t => flat_lun && tagged && word(20) != u32::MAX && window(),
         Opcode::ScsiResponse => header[8..16] == [0; 8] && tagged && data_len(&header) <= 512 && window(),
         Opcode::NopOut => flat_lun && (tagged || word(20) != u32::MAX) && data_len(&header) <= 8192,
         Opcode::NopIn => flat_lun && (tagged || word(20) != u32::MAX) && window(),
-        Opcode::LoginRequest | Opcode::LoginResponse => tagged,
+        Opcode::LoginRequest | Opcode::LoginResponse => tagged && is_stage(header[1]),
         Opcode::TaskManagementRequest | Opcode::TaskManagementResponse => flat_lun && tagged,
         // Rare, and with few fields to check.
         _ => false,
     };
     good.then_some(opcode)
+}
+
+/// True if `bytes` are a read or write of which CDB and expected length agree: data that looks like this by chance is out
+/// of the question, even without any knowledge of the session.
+pub(super) fn is_certain(bytes: &[u8]) -> bool {
+    let Some(header) = bytes.first_chunk::<48>() else { return false };
+    if header[0] & 0x3f != Opcode::ScsiCommand.code() || out_of_sync(header, Role::Unknown).is_none() {
+        return false;
+    }
+    let cdb = &header[32..];
+    let blocks = match cdb[0] {
+        0x08 | 0x0a => u32::from_be_bytes([0, 0, 0, cdb[4]]),
+        0x28 | 0x2a => u32::from_be_bytes([0, 0, cdb[7], cdb[8]]),
+        0xa8 | 0xaa => u32::from_be_bytes([cdb[6], cdb[7], cdb[8], cdb[9]]),
+        0x88 | 0x8a => u32::from_be_bytes([cdb[10], cdb[11], cdb[12], cdb[13]]),
+        _ => return false,
+    };
+    // The last bits of these operation codes: 8 reads, a writes.
+    let flag = if cdb[0] & 0x0f == 0x08 { 0x40 } else { 0x20 };
+    let bytes = u32::from_be_bytes([header[20], header[21], header[22], header[23]]);
+    let block = bytes.checked_div(blocks).filter(|block| bytes == block * blocks);
+    header[1] & 0x60 == flag && block.is_some_and(|block| matches!(block, 512 | 520 | 528 | 4096 | 4160))
+}
+
+/// True for opcodes of which [`out_of_sync`] finds none.
+pub(super) fn is_rare(opcode: Opcode) -> bool {
+    use Opcode::{
+        AsyncMessage, LogoutRequest, LogoutResponse, Reject, SnackRequest, TextRequest, TextResponse,
+    };
+    matches!(
+        opcode,
+        TextRequest | TextResponse | LogoutRequest | LogoutResponse | Reject | AsyncMessage | SnackRequest
+    )
+}
+
+/// True if flags, lengths and expected length of a SCSI command agree (RFC 7143 section 11.3).
+fn is_command(header: &[u8; 48], expected: u32) -> bool {
+    let (flags, moves) = (header[1], header[1] & 0x60 != 0);
+    // Without the final bit unsolicited data follows, which only a write has; so it is with immediate data.
+    let writes = flags & 0x20 != 0;
+    let is_whole = flags & 0x80 != 0 && data_len(header) == 0;
+    (writes || is_whole) && (expected > 0) == moves
+}
+
+/// True for stages of a login: RFC 7143 section 11.12.3.
+fn is_stage(flags: u8) -> bool {
+    let (current, next) = (flags >> 2 & 3, flags & 3);
+    current < 2 && (flags & 0x80 == 0 || (next > current && next != 2))
 }
 
 fn data_len(header: &[u8; 48]) -> usize {

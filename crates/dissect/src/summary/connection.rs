@@ -37,8 +37,7 @@ impl ConnectionSummary {
             direction.finish(connection.last_ns);
         }
         let connection = &*connection;
-        let pdus = connection.framers.iter().map(|framer| framer.counts.pdus).sum::<u64>();
-        let is_iscsi = connection.session.login_seen && pdus > 0 || pdus > 2;
+        let is_iscsi = connection.session.is_recognised();
         let initiator = usize::from(is_iscsi && connection.session.sender(0) == Role::Target);
         let order = [initiator, 1 - initiator];
         let totals = connection.directions.each_ref().map(|direction| direction.totals);

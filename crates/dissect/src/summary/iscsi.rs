@@ -8,20 +8,27 @@ use crate::figures::time_use::TimeUse;
 use crate::iscsi::commands::summary::CommandSummary;
 use crate::iscsi::commands::window::CommandWindowSummary;
 use crate::iscsi::login::NegotiatedParameters;
+use crate::summary::confidence::Confidence;
+use crate::summary::framing::FramingSummary;
 
+/// Largest share of a direction's bytes in no PDU with which commands in flight are reported. It is below the share of
+/// overlapping commands that tells one at a time from several.
+const LOST_MAX: f64 = 0.02;
 /// Minimum delay in ns of a separate status after its data that counts as held back.
 const STATUS_HELD_MIN_NS: u64 = 500_000;
 
 /// The iSCSI of a connection.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct IscsiSummary {
+    /// Evidence that the capture holds of it.
+    pub confidence: Confidence,
     /// True if the login is in the capture.
     pub login: bool,
     /// Presence of header digests, if known.
     pub header_digest: Option<bool>,
     /// Presence of data digests, if known.
     pub data_digest: Option<bool>,
-    /// Negotiated parameters, if the whole login is in the capture.
+    /// Negotiated parameters, if the whole text of both sides is in the capture.
     pub agreed: Option<NegotiatedParameters>,
     /// Framing of the PDUs, the initiator's first.
     pub framing: [FramingSummary; 2],
@@ -43,32 +50,16 @@ pub struct IscsiSummary {
     pub initiator_s: Option<f64>,
 }
 
-/// Framing of the PDUs of a direction.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct FramingSummary {
-    /// PDUs.
-    pub pdus: u64,
-    /// PDUs with an inferred header.
-    pub inferred: u64,
-    /// Share of those in all PDUs.
-    pub inferred_share: f64,
-    /// Inferred PDUs without a header after them.
-    pub refuted: u64,
-    /// Bytes in no PDU.
-    pub lost_bytes: u64,
-    /// Share of those in all bytes of the direction.
-    pub lost_share: f64,
-    /// Times that a PDU boundary was found in mid-stream.
-    pub found: u64,
-}
-
 impl IscsiSummary {
     /// `order` has the initiator's direction first.
     pub(crate) fn new(connection: &TappedConnection, order: [usize; 2]) -> Self {
         let session = &connection.session;
         let framing = order.map(|direction| FramingSummary::new(connection, direction));
-        let complete_view = framing.iter().all(|framing| framing.lost_bytes == 0);
-        let commands = session.commands.summary(complete_view);
+        let is_near_complete = framing.iter().all(|framing| framing.lost_share <= LOST_MAX);
+        let open = [0, 1].map(|direction| connection.framers[direction].open());
+        let has_packets = order.map(|direction| connection.directions[direction].totals.packets > 0);
+        let commands = session.command_summary(is_near_complete, open).seen_of(has_packets);
+        let time = connection.time.summary();
         let [to_target, to_initiator] =
             order.map(|direction| connection.directions[direction].rtt.min_ns().map(seconds));
         let without_network =
@@ -78,35 +69,20 @@ impl IscsiSummary {
         let rtt_ns = fastest.fold(0, u64::saturating_add);
         let held_ns = (rtt_ns / 5 * 4).max(STATUS_HELD_MIN_NS);
         Self {
-            login: session.login_seen,
+            confidence: Confidence::new(connection, &framing, time),
+            login: session.login_seen(),
             header_digest: digests.map(|(header, _)| header),
             data_digest: digests.map(|(_, data)| data),
             agreed: session.negotiated(),
             framing,
             window: session.window.summary(),
             status_held_s: seconds(session.commands.status_later_ns(held_ns)),
-            time: connection.time.summary(),
+            time,
             network_to_target_s: to_target,
             network_to_initiator_s: to_initiator,
             target_s: without_network(commands.first_answer, to_target),
             initiator_s: without_network(commands.initiator_turn, to_initiator),
             commands,
-        }
-    }
-}
-
-impl FramingSummary {
-    fn new(connection: &TappedConnection, direction: usize) -> Self {
-        let counts = connection.framers[direction].counts;
-        let bytes = connection.directions[direction].totals.payload_bytes.max(1);
-        Self {
-            pdus: counts.pdus,
-            inferred: counts.inferred,
-            inferred_share: (counts.inferred as f64 / counts.pdus.max(1) as f64).min(1.0),
-            refuted: counts.refuted,
-            lost_bytes: counts.lost_bytes,
-            lost_share: (counts.lost_bytes as f64 / bytes as f64).min(1.0),
-            found: counts.found,
         }
     }
 }

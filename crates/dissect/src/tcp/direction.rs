@@ -25,8 +25,9 @@ const LOCAL_NS: std::ops::RangeInclusive<u64> = 1_000..=20_000_000;
 const TINYGRAM: usize = 128;
 /// MSS in bytes if the handshake is not in the capture; larger segments fit into no packet of any path.
 const LARGE_MSS: usize = 8_960;
-/// MSS in bytes assumed for the Nagle test if the sender's SYN is not in the capture.
-const SMALL_MSS: u16 = 1_000;
+/// MSS in bytes assumed for the Nagle test if the sender's SYN is not in the capture: the least MTU of IPv6 (RFC 8200
+/// section 5) without the headers of IPv6 and of TCP with timestamps.
+const SMALL_MSS: u16 = 1_208;
 
 /// State of one direction.
 #[derive(Clone, Debug, Default)]

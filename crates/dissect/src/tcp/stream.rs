@@ -16,6 +16,8 @@ pub(crate) struct Chunk<'a> {
     /// The known bytes, from `start` on.
     pub(crate) known: &'a [u8],
     pub(crate) packet: PacketRef,
+    /// No packet of the capture has carried them.
+    pub(crate) missing: bool,
 }
 
 /// Orders the segments of one direction.
@@ -94,7 +96,7 @@ impl Reassembler {
                 self.gaps += u64::from(self.gap_end != Some(at));
                 self.gap_end = Some(next);
                 self.at = Some(next);
-                sink(Chunk { start: at, end: next, known: &[], packet });
+                sink(Chunk { start: at, end: next, known: &[], packet, missing: true });
             }
             self.drain(budget, sink);
         }
@@ -125,7 +127,8 @@ impl Reassembler {
             let (start, piece) = entry.remove_entry();
             budget.release(PIECE_LEN + piece.known.len());
             if piece.end > at {
-                let chunk = Chunk { start, end: piece.end, known: &piece.known, packet: piece.packet };
+                let Piece { end, known, packet } = &piece;
+                let chunk = Chunk { start, end: *end, known, packet: *packet, missing: false };
                 self.hand_on(chunk, at, sink);
             }
         }
@@ -154,8 +157,13 @@ mod tests {
         let mut sink = |chunk: Chunk<'_>| out.push((chunk.start, chunk.end, chunk.known.len()));
         for (start, len, known) in pieces {
             let known = vec![0; *known];
-            let chunk =
-                Chunk { start: *start, end: start + len, known: &known, packet: PacketRef::default() };
+            let chunk = Chunk {
+                start: *start,
+                end: start + len,
+                known: &known,
+                packet: PacketRef::default(),
+                missing: false,
+            };
             stream.push(chunk, &budget, &mut sink);
         }
         stream.give_up(acked, PacketRef::default(), &budget, &mut sink);

@@ -22,6 +22,13 @@ pub(crate) struct Tap {
 impl Tap {
     /// A connection after its handshake and a login that negotiates header and data digests.
     pub(crate) fn new(digests: (bool, bool)) -> Tap {
+        let mut tap = Tap::begun();
+        tap.login(digests);
+        tap
+    }
+
+    /// A connection after its handshake.
+    pub(crate) fn begun() -> Tap {
         let mut tap = Tap {
             frames: Vec::new(),
             seq: [0xffff_f000, 77],
@@ -33,7 +40,6 @@ impl Tap {
         for (direction, flags) in [(0, 0x02), (1, 0x12), (0, 0x10)] {
             tap.segment(direction, flags, &[]);
         }
-        tap.login(digests);
         tap
     }
 
@@ -43,6 +49,8 @@ impl Tap {
             format!("HeaderDigest={}\0DataDigest={}\0", value(digests.0), value(digests.1)).into_bytes();
         let mut request = [0; BHS_LEN];
         (request[0], request[1], request[7], request[19]) = (0x43, 0x87, text.len() as u8, 1);
+        // The CmdSN of the first command.
+        request[27] = 1;
         let request = LoginRequest::parse(&request).expect("a login");
         let mut response = [0; BHS_LEN];
         (response[0], response[1], response[7], response[19]) = (0x23, 0x87, text.len() as u8, 1);

@@ -3,6 +3,7 @@
 mod about;
 mod contents;
 mod page;
+mod seen;
 mod sentences;
 mod tables;
 mod verdict;
@@ -28,6 +29,7 @@ pub fn capture(capture: &DiagnosedCapture, colour: Colour) -> String {
     for sentence in reservations(capture).into_iter().chain(contents).chain(interfaces(capture)) {
         let _ = writeln!(out, "{sentence}");
     }
+    out.push_str(&seen::text(&shown));
     for table in tables::all(&shown) {
         let _ = write!(out, "\n{}", table.text(colour));
     }

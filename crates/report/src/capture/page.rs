@@ -6,7 +6,9 @@ use analysis::gaps::capture::Found;
 use dissect::{ConnectionSummary, Dissection, TimeUse};
 use serde_json::{Value, json};
 
-use super::{about, beyond, contents, headline, interfaces, reservations, sentences, shown, tables, verdict};
+use super::{
+    about, beyond, contents, headline, interfaces, reservations, seen, sentences, shown, tables, verdict,
+};
 use crate::figure::Figure;
 use crate::format::escape;
 use crate::gaps;
@@ -73,16 +75,19 @@ fn of_gaps(found: &Found, figures: &[Figure]) -> Option<String> {
 }
 
 fn head(capture: &Dissection, shown: &[(usize, DiagnosedConnection<'_>)], files: &[String]) -> String {
-    let title = about::title(shown).unwrap_or_else(|| headline(capture));
+    let lacks = shown.first().is_some_and(|(_, connection)| connection.shortage.is_some());
+    let title = if lacks { Some(seen::TITLE.to_owned()) } else { about::title(shown) };
+    let title = title.unwrap_or_else(|| headline(capture));
     let chips = reservations(capture).iter().map(|text| page::chip(Mark::Bad, text)).collect::<String>();
     let facts = contents::all(&capture.totals).into_iter().chain(interfaces(capture));
     let facts = facts.map(|text| format!("<p class=\"note\">{}</p>\n", escape(&text))).collect::<String>();
     format!(
         "<header>\n{}<h1>{}</h1>\n<p class=\"lead\">{}</p>\n{facts}\
-         <p class=\"chips\">{chips}</p>\n{}</header>\n",
+         {}<p class=\"chips\">{chips}</p>\n{}</header>\n",
         about::brand(capture, shown, files),
         escape(&title),
         escape(&headline(capture)),
+        seen::html(shown),
         about::fix(shown),
     )
 }
@@ -119,6 +124,7 @@ fn time(shown: &[(usize, DiagnosedConnection<'_>)]) -> Option<Figure> {
     let names: Vec<String> = rows.iter().map(|(number, _)| format!("connection {number}")).collect();
     let column = |pick: fn(&TimeUse) -> f64| rows.iter().map(|(_, time)| pick(time)).collect::<Vec<_>>();
     let parts = [
+        ("not known", "var(--line)", column(|time| time.unseen_s)),
         ("no command", "var(--soft)", column(|time| time.idle_s)),
         ("on the way", "var(--way)", column(|time| time.way_s)),
         ("on the way, for an R2T", "var(--r2t)", column(|time| time.r2t_s)),

@@ -2,6 +2,7 @@
 
 use dissect::{CaptureInterface, ConnectionSummary, DirectionSummary, Dissection, IscsiSummary};
 
+use super::seen;
 use crate::format::{NONE, duration, fixed, percent};
 
 /// Everything about one connection of a capture.
@@ -76,9 +77,9 @@ fn of_iscsi(iscsi: &IscsiSummary) -> Vec<String> {
         None => "not known",
     };
     said.push(format!(
-        "{} commands, {} with their status; digests of headers: {}, of data: {}",
-        told.sent,
-        told.completed,
+        "commands: {}, with their status: {}; digests of headers: {}, of data: {}",
+        seen::count(told.sent),
+        seen::count(told.completed),
         digest(iscsi.header_digest),
         digest(iscsi.data_digest)
     ));
@@ -102,9 +103,13 @@ fn of_iscsi(iscsi: &IscsiSummary) -> Vec<String> {
     }
     said.extend(iscsi.agreed.map(|agreed| {
         let yes = |is: bool| if is { "Yes" } else { "No" };
+        let defaults = match agreed.defaults {
+            0 => String::new(),
+            n => format!("; {n} of these were not negotiated, the defaults of RFC 7143 hold"),
+        };
         format!(
             "the login agreed on InitialR2T={}, ImmediateData={}, FirstBurstLength={}, MaxBurstLength={}, \
-             MaxOutstandingR2T={}",
+             MaxOutstandingR2T={}{defaults}",
             yes(agreed.initial_r2t),
             yes(agreed.immediate_data),
             agreed.first_burst_bytes,
@@ -126,7 +131,7 @@ fn of_iscsi(iscsi: &IscsiSummary) -> Vec<String> {
     for (framing, name) in iscsi.framing.iter().zip(["initiator", "target"]) {
         if framing.inferred > 0 || framing.lost_bytes > 0 {
             said.push(format!(
-                "the {name}'s PDUs: {}, of which {} ({}) are inferred ({} of those refuted); {} of the bytes in none",
+                "the {name}'s PDUs: {}, of which {} ({}) are inferred; {} more were inferred and refuted; {} of the bytes in none",
                 framing.pdus,
                 framing.inferred,
                 percent(framing.inferred_share),

@@ -125,6 +125,7 @@ fn time(shown: &[(usize, DiagnosedConnection<'_>)]) -> Option<Table> {
     let columns = vec![
         Column::number("nr", ""),
         Column::number("of", "s"),
+        Column::number("not known", "s"),
         Column::number("no command", "s"),
         Column::number("on the way", "s"),
         Column::number("R2T", "s"),
@@ -139,6 +140,7 @@ fn time(shown: &[(usize, DiagnosedConnection<'_>)]) -> Option<Table> {
         let time = connection.summary.iscsi.as_ref()?.time?;
         let parts = [
             time.length_s,
+            time.unseen_s,
             time.idle_s,
             time.way_s,
             time.r2t_s,

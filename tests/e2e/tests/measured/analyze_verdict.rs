@@ -122,7 +122,7 @@ fn judge(folder: &Path, case: &Case) -> (bool, Result<(), String>, String) {
     let capture = analyzed(&file);
     let connections = capture["connections"].as_array().expect("connections");
     // What our own initiator asks first goes over a connection of its own.
-    let completed = |c: &&serde_json::Value| c["iscsi"]["commands"]["completed"].as_u64();
+    let completed = |c: &&serde_json::Value| e2e::tap::count(&c["iscsi"]["commands"]["completed"]);
     let busiest = connections.iter().max_by_key(completed).expect("a connection");
     let first = &busiest["diagnosis"]["verdicts"][0];
     let found = first["limiter"].as_str().unwrap_or("nothing").to_owned();

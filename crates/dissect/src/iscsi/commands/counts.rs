@@ -4,16 +4,38 @@ use crate::figures::distribution::Distribution;
 
 /// Counts of commands and bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct CommandCounts {
+pub(crate) struct CommandCounts {
     pub(super) sent: u64,
+    /// Sent commands with an inferred header.
+    pub(super) sent_inferred: u64,
     /// Commands sent before the answer to those before had reached the initiator.
     pub(super) overlapping: u64,
     pub(super) completed: u64,
-    /// Completed commands with an inferred header.
+    /// Completed commands whose status is in an inferred header.
+    pub(super) status_inferred: u64,
+    /// Completed commands with any inferred header.
     pub(super) inferred: u64,
+    /// Visible statuses of commands that were not seen.
+    pub(super) unmatched: u64,
     pub(super) unanswered: u64,
     pub(super) read_bytes: u64,
     pub(super) written_bytes: u64,
+}
+
+impl CommandCounts {
+    /// Adds others.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.sent_inferred += other.sent_inferred;
+        self.overlapping += other.overlapping;
+        self.completed += other.completed;
+        self.status_inferred += other.status_inferred;
+        self.inferred += other.inferred;
+        self.unmatched += other.unmatched;
+        self.unanswered += other.unanswered;
+        self.read_bytes += other.read_bytes;
+        self.written_bytes += other.written_bytes;
+    }
 }
 
 /// Counts of writes and their R2Ts.

@@ -4,18 +4,19 @@ use serde::Serialize;
 
 use crate::figures::distribution::Durations;
 use crate::figures::level::LevelSummary;
+use crate::iscsi::commands::count::Count;
 
 /// Commands of a connection. Times are between packets at the tap.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CommandSummary {
     /// SCSI commands sent.
-    pub sent: u64,
+    pub sent: Count,
     /// Commands with a status.
-    pub completed: u64,
+    pub completed: Count,
     /// Completed commands with an inferred header.
     pub inferred: u64,
     /// Commands without a status: aborted, status passed unseen, task tag in use again, or outstanding at the end.
-    pub unanswered: u64,
+    pub unanswered: Count,
     /// Bytes of Data-In.
     pub read_bytes: u64,
     /// Bytes of Data-Out and immediate data.
@@ -27,7 +28,7 @@ pub struct CommandSummary {
     pub overlapping: Option<u64>,
     /// Expected data transfer length of the commands in flight, in bytes.
     pub bytes_in_flight: Option<LevelSummary>,
-    /// Service time of reads: from the end of the request to the end of the status.
+    /// Service time of reads: from the end of the request to the end of the status, where both headers are visible.
     pub read_service: Option<Durations>,
     /// Service time of writes; the request ends with its immediate data.
     pub write_service: Option<Durations>,
@@ -47,4 +48,17 @@ pub struct CommandSummary {
     pub r2t_bytes_max: u64,
     /// Most unsolicited bytes of a write, immediate data included.
     pub unasked_bytes_max: u64,
+}
+
+impl CommandSummary {
+    /// Leaves out the counts of a side, the initiator or the target, without a packet in the capture.
+    pub(crate) fn seen_of(self, [initiator, target]: [bool; 2]) -> Self {
+        let of = |is_seen: bool, count: Count| if is_seen { count } else { Count::Unknown };
+        Self {
+            sent: of(initiator, self.sent),
+            completed: of(initiator && target, self.completed),
+            unanswered: of(initiator && target, self.unanswered),
+            ..self
+        }
+    }
 }

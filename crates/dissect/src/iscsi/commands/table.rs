@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use wire::iscsi::Opcode;
+
 use crate::budget::MemoryBudget;
 use crate::packets::packet_ref::PacketRef;
 
@@ -38,6 +40,10 @@ pub(crate) struct CommandRequest {
     pub(crate) write: bool,
     /// Packet that completes the command PDU.
     pub(crate) packet: PacketRef,
+    /// Its header is inferred.
+    pub(crate) inferred: bool,
+    /// The time of its end is known.
+    pub(crate) timed: bool,
 }
 
 /// Data transfer of a command.
@@ -73,6 +79,16 @@ pub(crate) struct OutstandingCommand {
 }
 
 impl OutstandingCommand {
+    /// True if a PDU of this opcode can belong to it.
+    pub(crate) fn suits(&self, opcode: Opcode) -> bool {
+        match opcode {
+            Opcode::DataIn => self.request.read || self.request.inferred,
+            Opcode::DataOut | Opcode::R2t => self.request.write || self.request.inferred,
+            Opcode::ScsiResponse => true,
+            _ => false,
+        }
+    }
+
     /// True for a write that has sent all permitted data and needs an R2T for more.
     pub(crate) fn waits_for_r2t(&self) -> bool {
         self.request.write

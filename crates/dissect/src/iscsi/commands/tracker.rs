@@ -4,11 +4,18 @@ use wire::iscsi::Opcode;
 
 use crate::budget::MemoryBudget;
 use crate::figures::level::{Level, LevelSummary};
+use crate::iscsi::commands::count::Count;
 use crate::iscsi::commands::counts::{CommandCounts, CommandTimes, WriteCounts};
+use crate::iscsi::commands::numbers::HiddenBounds;
 use crate::iscsi::commands::summary::CommandSummary;
 use crate::iscsi::commands::table::{CommandRequest, CommandTable, OutstandingCommand, Transfer, Turn};
 use crate::iscsi::pdu::FramedPdu;
 
+/// One in so many inferred statuses may be of another command than was taken: half of what bounds may be apart.
+const INFERRED_DOUBT: u64 = 10;
+/// Most commands outstanding at the beginning of a capture in mid-connection, whose statuses do not count: the command
+/// window of open-iscsi and tgt.
+const BEFORE_MAX: u64 = 128;
 /// Completed commands after which a status must have passed unseen: minimum, and per outstanding command.
 const OVERTAKEN: [u64; 2] = [1024, 64];
 /// The same if sync was lost since the request.
@@ -28,6 +35,12 @@ pub(crate) struct CommandTracker {
     pub(crate) ended_ns: Option<u64>,
     /// Number of the last packet in which statuses may have passed unseen.
     pub(crate) doubt_packet: u64,
+    /// Number of the last packet in which a command may have passed unseen.
+    pub(crate) hidden_packet: u64,
+    /// True if task tags grow evenly: none is in use again soon.
+    pub(crate) tags_grow: bool,
+    /// Commands that have ended, withdrawn ones included.
+    ended: u64,
     in_flight: Level,
     bytes_in_flight: Level,
     counts: CommandCounts,
@@ -52,6 +65,8 @@ impl CommandTracker {
                 read: flags & 0x40 != 0,
                 write: flags & 0x20 != 0,
                 packet: pdu.last,
+                inferred: pdu.inferred,
+                timed: pdu.is_timed(),
             },
             transfer: Transfer {
                 data_out: pdu.data_len,
@@ -61,11 +76,13 @@ impl CommandTracker {
             },
             turn: if more { Turn::Initiator } else { Turn::Target },
             turn_ns: t_ns,
-            completed_before: self.counts.completed,
+            completed_before: self.ended,
             inferred: pdu.inferred,
             answered: false,
         };
         self.counts.sent += 1;
+        // Without its number a visible one is among those that the numbers add.
+        self.counts.sent_inferred += u64::from(pdu.inferred || pdu.word(24).is_none());
         let is_soon = |ended: u64| t_ns.saturating_sub(ended) < rtt_ns - rtt_ns / 4;
         let overlaps = self.table.len() > 0 || self.ended_ns.is_some_and(is_soon);
         self.counts.overlapping += u64::from(overlaps);
@@ -95,18 +112,24 @@ impl CommandTracker {
             Opcode::ScsiResponse => self.learn_separate_status(pdu.itt()),
             _ => {}
         }
-        let command = self.table.get_mut(pdu.itt())?;
+        let Some(command) = self.table.get_mut(pdu.itt()) else {
+            self.counts.unmatched += u64::from(pdu.has_status() && !pdu.inferred);
+            return None;
+        };
         command.inferred |= pdu.inferred;
+        let is_visible = !command.inferred;
         let waited = command.waits_for_r2t();
         if pdu.opcode != Opcode::DataOut && !command.answered {
             command.answered = true;
             let request_ns = command.request.packet.t_ns;
-            self.times.first_answer.add(pdu.first.t_ns.saturating_sub(request_ns));
+            if is_visible {
+                self.times.first_answer.add(pdu.first.t_ns.saturating_sub(request_ns));
+            }
         }
         match pdu.opcode {
             Opcode::R2t => r2t(command, pdu, &mut self.writes),
             Opcode::DataOut => {
-                if let Some(turn_ns) = data_out(command, pdu) {
+                if let Some(turn_ns) = data_out(command, pdu).filter(|_| is_visible) {
                     self.times.initiator_turn.add(turn_ns);
                 }
             }
@@ -129,8 +152,8 @@ impl CommandTracker {
     /// Learns from a SCSI Response whether the target sends the status of reads separately. A read whose last header was
     /// hidden may have been completed too early.
     fn learn_separate_status(&mut self, itt: u32) {
-        let of_read =
-            self.table.get(itt).map_or(self.counts.inferred > 0, OutstandingCommand::is_read_complete);
+        let has_inferred = self.counts.status_inferred > 0;
+        let of_read = self.table.get(itt).map_or(has_inferred, OutstandingCommand::is_read_complete);
         if of_read {
             self.phase_collapse.get_or_insert(false);
         }
@@ -141,21 +164,24 @@ impl CommandTracker {
         let OutstandingCommand { request, transfer, .. } = &command;
         self.for_r2t -= usize::from(command.waits_for_r2t());
         let t_ns = pdu.last.t_ns;
-        let service_ns = t_ns.saturating_sub(request.packet.t_ns);
         self.ended_ns = self.ended_ns.max(Some(t_ns));
+        self.ended += 1;
         self.counts.completed += 1;
+        self.counts.status_inferred += u64::from(pdu.inferred || pdu.word(24).is_none());
         self.counts.inferred += u64::from(command.inferred);
-        match (request.read, request.write) {
-            (true, _) => self.times.reads.add(service_ns),
-            (_, true) => self.times.writes.add(service_ns),
-            _ => self.times.others.add(service_ns),
+        if let Some(service_ns) = self.service_ns(&command, pdu) {
+            match (request.read, request.write) {
+                (true, _) => self.times.reads.add(service_ns),
+                (_, true) => self.times.writes.add(service_ns),
+                _ => self.times.others.add(service_ns),
+            }
         }
         if pdu.opcode == Opcode::ScsiResponse
-            && let Some(read_ns) = transfer.read_ns
+            && let Some(read_ns) = transfer.read_ns.filter(|_| !command.inferred)
         {
             self.times.status_alone.add(pdu.first.t_ns.saturating_sub(read_ns));
         }
-        if request.write {
+        if request.write && !command.inferred {
             self.writes.completed += 1;
             if transfer.r2ts == 0 {
                 let unsolicited = &mut self.writes.unsolicited_bytes_max;
@@ -168,17 +194,86 @@ impl CommandTracker {
             }
         }
         self.lower(t_ns, &command);
-        while let Some((itt, _)) = self.table.first().filter(|(_, first)| self.is_overtaken(first)) {
+        while !pdu.provisional
+            && let Some((itt, _)) = self.table.first().filter(|(_, first)| self.is_overtaken(first))
+        {
             self.forget(itt, t_ns, budget);
         }
         Some(command)
+    }
+
+    /// Service time in ns of a command that `pdu` completes, if both headers are visible and are of one command: behind a
+    /// hidden command its tag may be in use again.
+    pub(crate) fn service_ns(&self, command: &OutstandingCommand, pdu: &FramedPdu) -> Option<u64> {
+        let request = &command.request;
+        let is_same = self.tags_grow || request.packet.number >= self.hidden_packet;
+        let is_timed = request.timed && pdu.is_timed();
+        (is_same && is_timed).then(|| pdu.last.t_ns.saturating_sub(request.packet.t_ns))
+    }
+
+    /// Exchanges the counts with those of a trial.
+    pub(crate) fn swap_counts(&mut self, counts: &mut CommandCounts) {
+        std::mem::swap(&mut self.counts, counts);
+    }
+
+    /// Adds the counts of a confirmed trial.
+    pub(crate) fn credit(&mut self, counts: &CommandCounts) {
+        self.counts.add(counts);
+    }
+
+    /// Withdraws `pdu`: its command was in state `before`.
+    pub(crate) fn withdraw(
+        &mut self,
+        pdu: &FramedPdu,
+        before: Option<OutstandingCommand>,
+        t_ns: u64,
+        budget: &MemoryBudget,
+    ) {
+        let itt = pdu.itt();
+        if pdu.opcode == Opcode::ScsiCommand {
+            let is_own = |command: &&OutstandingCommand| {
+                // An answer to it shows that it was sent.
+                command.request.packet == pdu.last && !command.answered
+            };
+            if self.table.get(itt).filter(is_own).is_none() {
+                return;
+            }
+            self.take_back(itt, t_ns, budget);
+        }
+        let Some(before) = before else { return };
+        if let Some(command) = self.table.get_mut(itt) {
+            if command.request.packet != before.request.packet {
+                self.counts.unanswered += 1;
+                return;
+            }
+            self.for_r2t -= usize::from(command.waits_for_r2t());
+            *command = before;
+        } else if self.table.add(itt, before, budget).is_ok() {
+            self.in_flight.set(t_ns, self.in_flight.now() + 1);
+            let bytes = self.bytes_in_flight.now() + u64::from(before.request.bytes);
+            self.bytes_in_flight.set(t_ns, bytes);
+        } else {
+            self.counts.unanswered += 1;
+            return;
+        }
+        self.for_r2t += usize::from(before.waits_for_r2t());
+        self.turns_since_ns = self.table.turns_since_ns();
+    }
+
+    /// Removes a command that was none.
+    fn take_back(&mut self, itt: u32, t_ns: u64, budget: &MemoryBudget) {
+        if let Some(command) = self.table.remove(itt, budget) {
+            self.for_r2t -= usize::from(command.waits_for_r2t());
+            self.lower(t_ns, &command);
+            self.turns_since_ns = self.table.turns_since_ns();
+        }
     }
 
     /// True if so many commands have completed since the request that its own status must have passed unseen.
     fn is_overtaken(&self, command: &OutstandingCommand) -> bool {
         let is_in_doubt = command.request.packet.number <= self.doubt_packet;
         let [least, per_command] = if is_in_doubt { OVERTAKEN_IN_DOUBT } else { OVERTAKEN };
-        let completed_since = self.counts.completed.saturating_sub(command.completed_before);
+        let completed_since = self.ended.saturating_sub(command.completed_before);
         completed_since > least + per_command * self.table.len() as u64
     }
 
@@ -218,23 +313,30 @@ impl CommandTracker {
         self.times.status_alone.sum_from(least_ns)
     }
 
-    /// Summary; without a `complete_view` of all headers levels are left out, since a status may be missing.
-    pub(crate) fn summary(&self, complete_view: bool) -> CommandSummary {
+    /// Summary. Levels need a `near_complete` view of all headers, since a status may be missing otherwise; `hidden` are
+    /// the commands, and the statuses, that sequence numbers add to the visible ones.
+    pub(crate) fn summary(&self, is_near_complete: bool, hidden: HiddenCounts) -> CommandSummary {
         let Self { counts, writes, times, .. } = self;
         let r2ts = || LevelSummary {
             mean: writes.r2ts as f64 / writes.completed as f64,
             max: u64::from(writes.r2ts_max),
         };
+        let sent = sent(counts, hidden.commands);
+        let completed = completed(counts, sent, &hidden);
+        let unanswered = match (sent, completed) {
+            (Count::Exact(_), Count::Exact(_)) => Count::Exact(counts.unanswered + self.table.len() as u64),
+            _ => Count::Unknown,
+        };
         CommandSummary {
-            sent: counts.sent,
-            completed: counts.completed,
+            sent,
+            completed,
             inferred: counts.inferred,
-            unanswered: counts.unanswered + self.table.len() as u64,
+            unanswered,
             read_bytes: counts.read_bytes,
             written_bytes: counts.written_bytes,
-            in_flight: self.in_flight.summary().filter(|_| complete_view),
-            overlapping: complete_view.then_some(counts.overlapping),
-            bytes_in_flight: self.bytes_in_flight.summary().filter(|_| complete_view),
+            in_flight: self.in_flight.summary().filter(|_| is_near_complete),
+            overlapping: is_near_complete.then_some(counts.overlapping),
+            bytes_in_flight: self.bytes_in_flight.summary().filter(|_| is_near_complete),
             read_service: times.reads.durations(),
             write_service: times.writes.durations(),
             other_service: times.others.durations(),
@@ -249,6 +351,44 @@ impl CommandTracker {
     }
 }
 
+/// Hidden commands and statuses of a connection, by sequence numbers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HiddenCounts {
+    pub(crate) commands: HiddenBounds,
+    /// `None` if no number of a status is visible.
+    pub(crate) statuses: Option<HiddenBounds>,
+    /// True if every header of the target is visible.
+    pub(crate) statuses_visible: bool,
+    /// True if the beginning of the session is in the capture.
+    pub(crate) begun: bool,
+}
+
+/// Commands sent: the visible ones, and those that CmdSN adds.
+fn sent(counts: &CommandCounts, hidden: HiddenBounds) -> Count {
+    let visible = counts.sent - counts.sent_inferred;
+    Count::between(visible + hidden.least, visible + hidden.most)
+}
+
+/// Commands with a status: the visible ones, and those that StatSN adds or that were inferred and confirmed.
+fn completed(counts: &CommandCounts, sent: Count, hidden: &HiddenCounts) -> Count {
+    let mut visible = counts.completed - counts.status_inferred;
+    let mut unmatched = counts.unmatched;
+    if hidden.statuses_visible && sent.exact().is_some() && counts.status_inferred == 0 {
+        return Count::Exact(visible);
+    }
+    if hidden.begun && counts.status_inferred == 0 {
+        // Those of hidden commands.
+        visible += std::mem::take(&mut unmatched);
+    }
+    // A confirmed status may be of another command.
+    let inferred = counts.status_inferred - counts.status_inferred.div_ceil(INFERRED_DOUBT);
+    let by_number = hidden.statuses.map_or(0, |hidden| hidden.least);
+    let by_number = if hidden.begun { by_number } else { by_number.saturating_sub(BEFORE_MAX) };
+    let (Count::Exact(sent) | Count::Between { most: sent, .. }) = sent else { return Count::Unknown };
+    let statuses = hidden.statuses.filter(|_| hidden.begun || visible > 0);
+    let most = statuses.map_or(sent, |hidden| visible + unmatched + hidden.most);
+    Count::between((visible + inferred.max(by_number)).min(sent), most.min(sent))
+}
 /// Takes an R2T of a command.
 fn r2t(command: &mut OutstandingCommand, pdu: &FramedPdu, writes: &mut WriteCounts) {
     let transfer = &mut command.transfer;

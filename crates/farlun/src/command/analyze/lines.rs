@@ -88,7 +88,7 @@ impl RowSink for Lines {
     fn command(&mut self, row: &CommandRow) {
         if matches!(self.list, List::Commands) {
             let CommandRow { t_ns, initiator, target, itt, bytes, request_packet, response_packet, .. } = row;
-            let (cmd_sn, service, r2ts) = (maybe(row.cmd_sn), row.service_ns, row.r2ts);
+            let (cmd_sn, service, r2ts) = (maybe(row.cmd_sn), maybe(row.service_ns), row.r2ts);
             let operation = row.operation.map_or_else(String::new, |code| format!("{code:#04x}"));
             self.line(format_args!(
                 "{t_ns}\t{initiator}\t{target}\t{itt:#010x}\t{cmd_sn}\t{operation}\t{bytes}\t{request_packet}\t\

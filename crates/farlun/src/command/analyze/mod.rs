@@ -182,7 +182,7 @@ fn page(read: &Captured, rebuild: &str) -> anyhow::Result<String> {
         }
         None => None,
     };
-    let files = [files::names(&read.paths)];
+    let files = [read.names()];
     Ok(report::capture_html(&read.capture, diagram.as_ref(), read.gaps.as_ref(), &files, rebuild))
 }
 

@@ -1,0 +1,113 @@
+//! Evidence that a limiter needs, and the capture to make where it is missing.
+//!
+//! This is the one place that decides between a verdict and "not enough seen".
+
+use diagnosis::{Diagnosis, Limiter};
+use dissect::{CaptureTotals, Confidence, ConnectionSummary as Connection, IscsiSummary as Iscsi};
+use serde::Serialize;
+
+/// Largest share of doubtful evidence ([`Confidence::doubt`]) with which a limiter is named. Verdicts name shares of the
+/// time; one that may be wrong by more than this says nothing about which of two comparable limiters is the larger one.
+const DOUBT_MAX: f64 = 0.25;
+/// Bytes of payload behind which a packet begins with a header that can be recognised: opcode, lengths, LUN, task tag and
+/// number.
+const RECOGNISED_BYTES: f64 = 28.0;
+/// Well-known port: RFC 7143 section 4.2.1.
+const ISCSI_PORT: &str = ":3260";
+
+/// Lack of evidence, and the capture to make.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Shortage {
+    /// Reasons, in words.
+    pub reasons: Vec<String>,
+    /// Commands that capture enough, one for each tool.
+    pub commands: Vec<String>,
+}
+
+/// Lack of evidence for `diagnosis`; `None` if there is enough, or nothing that a limiter could be named of.
+pub(super) fn shortage(
+    connection: &Connection,
+    diagnosis: Option<&Diagnosis>,
+    totals: &CaptureTotals,
+) -> Option<Shortage> {
+    let reasons = match &connection.iscsi {
+        Some(iscsi) => reasons(iscsi, diagnosis),
+        None => unrecognised(connection).into_iter().collect(),
+    };
+    (!reasons.is_empty()).then(|| Shortage { reasons, commands: commands(connection, totals) })
+}
+
+fn reasons(iscsi: &Iscsi, diagnosis: Option<&Diagnosis>) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let mut say = |holds: bool, text: String| {
+        if holds {
+            reasons.push(text);
+        }
+    };
+    let confidence = &iscsi.confidence;
+    let Confidence { unseen_share, lost_share, refuted_share, missing_share, .. } = *confidence;
+    say(confidence.one_direction, "the capture has the packets of one direction alone".to_owned());
+    let doubt = confidence.doubt();
+    let first = diagnosis.and_then(Diagnosis::first);
+    // What was not seen may all have had one other cause.
+    let is_outweighed = first.is_some_and(|first| first.share < doubt);
+    let is_doubtful = doubt > DOUBT_MAX || is_outweighed;
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let parts = [
+        (unseen_share, "of the time the place in the PDUs was lost"),
+        (lost_share, "of a direction's bytes are in no PDU"),
+        (refuted_share, "of the PDUs were inferred and refuted"),
+        (missing_share, "of the bytes are in no packet of the capture"),
+    ];
+    for (share, text) in parts {
+        say(is_doubtful && share > DOUBT_MAX.min(doubt) / 4.0, format!("{} {text}", percent(share)));
+    }
+    let is_serial_or_deep =
+        first.is_some_and(|first| matches!(first.limiter, Limiter::RoundTrip | Limiter::QueueDepth));
+    say(
+        is_serial_or_deep && iscsi.commands.overlapping.is_none() && !is_doubtful,
+        "too many headers are hidden to tell one command at a time from several".to_owned(),
+    );
+    let is_counted = iscsi.commands.sent.estimate().is_some();
+    say(!is_counted && !confidence.one_direction, "too many headers are hidden to count commands".to_owned());
+    reasons
+}
+
+/// Connections of the well-known port whose headers were not kept.
+fn unrecognised(connection: &Connection) -> Option<String> {
+    let at_port = connection.directions.iter().any(|direction| direction.from.ends_with(ISCSI_PORT));
+    let kept = |direction: &dissect::DirectionSummary| {
+        let packets = direction.data_packets as f64;
+        direction.kept_share.map(|share| share * direction.payload_bytes as f64 / packets.max(1.0))
+    };
+    let kept: Vec<f64> = connection.directions.iter().filter_map(kept).collect();
+    let is_cut = !kept.is_empty()
+        && connection
+            .directions
+            .iter()
+            .any(|direction| direction.kept_share.is_some_and(|share| share < 1.0))
+        && kept.iter().all(|bytes| *bytes < RECOGNISED_BYTES);
+    (at_port && is_cut).then(|| {
+        "port 3260 is that of iSCSI, and too few bytes of its packets were kept for a header".to_owned()
+    })
+}
+
+/// Captures of whole packets of this connection's target, at this interface.
+fn commands(connection: &Connection, totals: &CaptureTotals) -> Vec<String> {
+    let [_, target] = &connection.directions;
+    let number = target.interface;
+    let interface = totals.interfaces.iter().find(|interface| interface.number == number);
+    let name = interface.map(|interface| interface.name.as_str()).filter(|name| is_plain(name));
+    let (device, port) = (name.unwrap_or("DEVICE"), target.from.rsplit(':').next().unwrap_or("3260"));
+    vec![
+        format!("farlun capture -i {device} -o seen --snap 262144 --filter 'tcp port {port}'"),
+        format!("tcpdump -i {device} -s 0 -B 65536 -w seen.pcap 'tcp port {port}'"),
+    ]
+}
+
+/// True for a name that a shell takes as it is.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty()
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || ".-_@:".contains(c))
+        && !name.starts_with('-')
+}
