@@ -27,7 +27,7 @@ enum HeldRow {
 }
 
 /// Limit of held rows. A connection with more of them and no answer that fits is none of iSCSI.
-const HELD_ROWS_MAX: usize = 256;
+const HELD_ROWS_MAX: usize = 4_096;
 
 impl HeldRows {
     /// Passes the row of a PDU on, or keeps it.

@@ -449,6 +449,9 @@ impl Expectations for SessionDirection<'_, '_> {
             self.settle(&pdu, row);
             self.manage(&pdu, &[]);
         }
+        if self.session.is_recognised() {
+            self.session.held.open(&mut self.output);
+        }
     }
 
     fn withdraw(&mut self, t_ns: u64) {
