@@ -30,7 +30,7 @@ fn capture(keep: usize, seen: impl Fn(usize, usize) -> bool) -> DiagnosedCapture
             dissector.packet(&packet, "eth7", &mut ());
         }
     }
-    DiagnosedCapture::new(dissector.finish(0, None))
+    DiagnosedCapture::new(dissector.finish(0, None, &mut ()))
 }
 
 /// The shortage of its only connection, which has no verdict.

@@ -194,8 +194,9 @@ impl Dissector {
         {
             self.passed += 1;
             let packet = PacketRef { number: self.passed, in_file: waiting.number, t_ns: waiting.t_ns };
-            let is_followed =
-                interface.is_some_and(|interface| self.connections.packet(packet, (interface, cut_len), &segment, rows));
+            let is_followed = interface.is_some_and(|interface| {
+                self.connections.packet(packet, (interface, cut_len), &segment, rows)
+            });
             self.beyond_packets += u64::from(!is_followed);
         }
         self.window.forget(&waiting);

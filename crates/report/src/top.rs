@@ -91,7 +91,11 @@ pub fn top(rows: &[Row], width: usize, height: usize, colour: Colour) -> String 
 /// Colour of a row: limiters that a setting relieves stand out, idle connections step back.
 fn style(limiter: Limiter) -> Option<&'static str> {
     match limiter {
-        Limiter::DeviceQueue | Limiter::Loss | Limiter::PathMtu | Limiter::ReceiveWindow | Limiter::SendBuffer => Some("33"),
+        Limiter::DeviceQueue
+        | Limiter::Loss
+        | Limiter::PathMtu
+        | Limiter::ReceiveWindow
+        | Limiter::SendBuffer => Some("33"),
         Limiter::Idle => Some("2"),
         _ => None,
     }

@@ -68,7 +68,8 @@ mod tests {
         for limiter in LIMITERS {
             let found = remedies(*limiter, &facts());
             let seen_by = limiter.seen_by();
-            let is_diagnosed = [Instrument::Doctor, Instrument::Analyze].iter().any(|one| seen_by.contains(one));
+            let is_diagnosed =
+                [Instrument::Doctor, Instrument::Analyze].iter().any(|one| seen_by.contains(one));
             assert_eq!(!found.is_empty(), is_diagnosed && !limiter.is_final(), "{limiter:?}");
             assert!(found.iter().all(|remedy| !remedy.commands.trim().is_empty()), "{limiter:?}");
             assert!(found.iter().all(|remedy| remedy.commands.lines().count() <= 8), "{limiter:?}");

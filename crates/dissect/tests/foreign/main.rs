@@ -153,7 +153,7 @@ fn dissect(tap: &Tap, skip: usize, keep: usize, port: u16) -> (ConnectionSummary
         let packet = Packet { t_ns: *t_ns, link: 1, interface: 0, len: frame.len(), bytes: &bytes };
         dissector.packet(&packet, "", &mut rows);
     }
-    let capture = dissector.finish(0, None);
+    let capture = dissector.finish(0, None, &mut ());
     (capture.connections.into_iter().next().expect("a connection"), rows.0)
 }
 

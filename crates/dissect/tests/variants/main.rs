@@ -78,7 +78,8 @@ fn dissect(frames: &[Frame]) -> (Dissection, Rows) {
         let packet = Packet { t_ns: *t_ns, link: *link, interface: 0, len: *len, bytes };
         dissector.packet(&packet, "", &mut rows);
     }
-    (dissector.finish(0, None), rows)
+    let capture = dissector.finish(0, None, &mut rows);
+    (capture, rows)
 }
 
 fn complete() -> Vec<Complete> {
