@@ -2,11 +2,15 @@
 
 use analysis::{Gist, Share, Tour};
 
+use crate::doctor;
 use crate::format::{duration, percent};
 
 /// How near its loads come to the line, in one sentence: "Read reaches 97 % and write 96 % of the line at
 /// 100 ms round trip."
 pub fn headline(tour: &Tour) -> String {
+    if let Some(verdict) = doctor::headline(tour) {
+        return verdict;
+    }
     let gist = &tour.gist;
     if !gist.valid {
         return match gist.invalid_repeats {
@@ -33,6 +37,9 @@ pub fn headline(tour: &Tour) -> String {
 
 /// What else to know at once: the baseline, the checks, and whether the run counts.
 pub fn standing(tour: &Tour) -> String {
+    if let Some(standing) = doctor::standing(tour) {
+        return standing;
+    }
     let gist = &tour.gist;
     let mut sentences = Vec::new();
     if let Some(stream) = baseline(gist).filter(|_| gist.valid) {

@@ -7,7 +7,7 @@ use analysis::{CellResult, Repeat, Tour};
 use crate::figure::Figure;
 use crate::format::{date, duration, escape, fixed};
 use crate::headline::{headline, standing};
-use crate::{ends, tables};
+use crate::{doctor, ends, tables};
 
 use super::inside::panels;
 
@@ -19,7 +19,10 @@ pub(super) fn head(tour: &Tour) -> String {
         let held = gist.checks - gist.failed_checks;
         chips += &chip(gist.failed_checks == 0, &format!("{held} of {} checks hold", gist.checks));
     }
-    let mut about = vec![format!("plan <b>{}</b>", escape(&run.plan_name))];
+    let mut about = vec![match doctor::is_of_doctor(tour) {
+        true => "the doctor, on one load".to_owned(),
+        false => format!("plan <b>{}</b>", escape(&run.plan_name)),
+    }];
     if run.started_unix_s > 0.0 {
         about.push(date(run.started_unix_s));
         about.push(format!("took {}", duration(run.elapsed_s.round())));
