@@ -1,9 +1,9 @@
 //! What limits the loads of a run, and in which of their cells: those that the same thing limits are told together.
 
-use diagnosis::{Diagnosis, Facts, Limiter, judge};
-use tables::RunDir;
+use diagnosis::{Certainty, Diagnosis, Facts, Limiter, judge};
+use tables::{CellDir, RunDir, RunError};
 
-use crate::doctor::{Question, survey};
+use crate::doctor::{Question, steps, survey};
 use crate::{Point, TourError, tour};
 
 /// A cell of a run: what was found in the tables of its first valid repeat.
@@ -39,6 +39,9 @@ impl Found {
 pub fn of_run(dir: &RunDir) -> Result<Vec<Found>, TourError> {
     let run = dir.manifest()?;
     let mut found: Vec<Found> = Vec::new();
+    let dirs = run.cells.iter().map(|entry| Ok((entry.dir.as_str(), dir.cell(&entry.dir)?)));
+    let dirs: Vec<(&str, CellDir)> = dirs.collect::<Result<_, RunError>>()?;
+    let stepped = steps::of_cells(dirs.iter().map(|(dir, cell)| (*dir, cell)))?;
     for entry in tour::in_order(&run.cells) {
         let (load, point) = tour::place(entry);
         if found.iter().any(|known| known.load == load && known.point == point) {
@@ -49,7 +52,12 @@ pub fn of_run(dir: &RunDir) -> Result<Vec<Found>, TourError> {
             continue;
         }
         let Some(facts) = survey(&cell.path, Question::of(&cell.cell))? else { continue };
-        let diagnosis = judge(&facts);
+        let diagnosis = match stepped.get(&entry.dir) {
+            Some(Some(diagnosis)) => diagnosis.clone(),
+            // A step of a measurement, whose diagnosis stands at the load that was asked for.
+            Some(None) => continue,
+            None => judge(&facts),
+        };
         let unvalidated = cell.cell.unvalidated;
         found.push(Found { dir: entry.dir.clone(), load, point, unvalidated, facts, diagnosis });
     }
@@ -82,6 +90,8 @@ pub struct Limit<'a> {
     pub places: Vec<Vec<Axis>>,
     /// Throughput without it ÷ throughput now: the least and the most of these cells.
     pub gain: (f64, f64),
+    /// Standing of the least certain of these gains.
+    pub certainty: Certainty,
     /// What would hold all of them then, if that is one thing.
     pub next: Option<Limiter>,
 }
@@ -106,6 +116,7 @@ pub fn limits<'a>(cells: impl IntoIterator<Item = Examined<'a>>) -> Vec<Limit<'a
             Some(known) => {
                 known.cells.push(cell);
                 known.gain = (known.gain.0.min(gain), known.gain.1.max(gain));
+                known.certainty = known.certainty.max(first.certainty);
                 known.next = known.next.filter(|_| known.next == next);
             }
             None => {
@@ -115,6 +126,7 @@ pub fn limits<'a>(cells: impl IntoIterator<Item = Examined<'a>>) -> Vec<Limit<'a
                     cells: vec![cell],
                     places: Vec::new(),
                     gain: (gain, gain),
+                    certainty: first.certainty,
                     next,
                 };
                 let last_of_load = found.iter().rposition(|known| known.load == cell.load);
@@ -195,6 +207,7 @@ mod tests {
             share: 1.0,
             evidence: Vec::new(),
             predicted: at(1e6 * gain),
+            certainty: Certainty::Figure,
             next,
             remedies: Vec::new(),
         };

@@ -12,7 +12,7 @@ use tables::{Ios, TableError};
 use crate::compare;
 use crate::cuts::Cuts;
 use crate::diagram::{Diagram, Hosts};
-use crate::doctor::{Question, survey};
+use crate::doctor::{Question, steps, survey};
 use crate::gaps::{self, Cause, Gaps, Kind, Tap};
 use crate::gist::Gist;
 use crate::latency::{self, Latency};
@@ -141,6 +141,16 @@ impl CellResult {
         self.repeats.iter().any(|repeat| repeat.valid && repeat.unvalidated)
     }
 
+    /// Takes the diagnosis of the measurement that its repeats are steps of, where they are.
+    fn steps(&mut self, stepped: &BTreeMap<String, Option<Diagnosis>>) {
+        for repeat in &mut self.repeats {
+            let Some(diagnosis) = stepped.get(&repeat.dir) else { continue };
+            repeat.diagnosis.clone_from(diagnosis);
+            let first = diagnosis.as_ref().and_then(Diagnosis::first);
+            self.limit = first.map(|verdict| verdict.limiter.name().to_owned());
+        }
+    }
+
     /// What limits it, as its first valid repeat shows.
     pub fn examined(&self) -> Option<Examined<'_>> {
         let diagnosis = self.repeats.iter().find_map(|repeat| repeat.diagnosis.as_ref())?;
@@ -181,8 +191,14 @@ impl Tour {
             });
             add_repeat(&mut cells[place], &cell, &entry.dir, room, request)?;
         }
+        let dirs = run.cells.iter().map(|entry| Ok((entry.dir.as_str(), dir.cell(&entry.dir)?)));
+        let dirs: Vec<(&str, CellDir)> = dirs.collect::<Result<_, RunError>>()?;
+        let stepped = steps::of_cells(dirs.iter().map(|(dir, cell)| (*dir, cell)))?;
         for cell in &mut cells {
             cell.values = spreads(cell.repeats.iter().filter(|r| r.valid).map(|r| &r.values));
+        }
+        for cell in &mut cells {
+            cell.steps(&stepped);
         }
         let gist = Gist::of(&run, &cells);
         Ok(Tour { run, gist, cells })

@@ -9,10 +9,11 @@ mod limiter;
 mod performance;
 pub mod remedy;
 mod rules;
+pub mod steps;
 mod verdict;
 
 pub use facts::Facts;
 pub use limiter::{Instrument, LIMITERS, Limiter, LimiterLayer};
 pub use performance::Performance;
 pub use rules::judge;
-pub use verdict::{Diagnosis, Evidence, Verdict};
+pub use verdict::{Certainty, Diagnosis, Evidence, Verdict};

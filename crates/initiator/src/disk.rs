@@ -71,10 +71,14 @@ impl Disk {
         client.set_lun(lun);
         let inquired = inquire(&mut client, None)?;
         let inquiry = StandardInquiry::parse(&inquired).map_err(|_| odd("INQUIRY"))?;
-        if inquiry.qualifier != 0 {
+        if inquiry.qualifier != 0 || !is_disk(inquiry.device_type) {
             client.set_lun(0);
-            let there = report_luns(&mut client)?;
-            return Err(Error::NoLun { lun, there });
+            let disks = disks(&mut client)?;
+            let target = Url { lun: None, ..url.clone() }.to_string();
+            return Err(match inquiry.qualifier {
+                0 => Error::NoDisk { lun, device_type: inquiry.device_type, target, disks },
+                _ => Error::NoLun { lun, target, disks },
+            });
         }
         let serial = optional(inquire(&mut client, Some(page::UNIT_SERIAL_NUMBER)))?;
         let known_serial = serial.as_deref().map(Known::serial);
@@ -302,6 +306,28 @@ pub(crate) fn report_luns(client: &mut Client) -> Result<Vec<u16>, Error> {
     let report = ReportLuns::parse(&data).map_err(|_| odd("REPORT LUNS"))?;
     Ok(report.luns.iter().filter_map(|lun| lun.number()).collect())
 }
+
+/// Direct-access block device, simplified or zoned ones included (SPC-5 table 147): what blocks can be read from.
+fn is_disk(device_type: u8) -> bool {
+    matches!(device_type, 0x00 | 0x0e | 0x14)
+}
+
+/// LUNs of a target that are disks; at most so many are looked at.
+fn disks(client: &mut Client) -> Result<Vec<u16>, Error> {
+    let mut disks = Vec::new();
+    for lun in report_luns(client)?.into_iter().take(LUNS_LOOKED_AT) {
+        client.set_lun(lun);
+        let inquiry = optional(inquire(client, None))?;
+        let inquiry = inquiry.and_then(|data| StandardInquiry::parse(&data).ok());
+        if inquiry.is_some_and(|inquiry| inquiry.qualifier == 0 && is_disk(inquiry.device_type)) {
+            disks.push(lun);
+        }
+    }
+    Ok(disks)
+}
+
+/// LUNs that an error looks at: each takes a round trip.
+const LUNS_LOOKED_AT: usize = 16;
 
 /// How large a LUN is.
 pub(crate) struct Capacity {

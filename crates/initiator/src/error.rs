@@ -194,12 +194,30 @@ pub enum Error {
         command: &'static str,
     },
     /// The target has no such LUN.
-    #[error("there is no LUN {lun}: the target has {}", list(.there))]
+    #[error("there is no LUN {lun}; {}", instead(.target, .disks))]
     NoLun {
         /// The one asked for.
         lun: u16,
-        /// Those it has.
-        there: Vec<u16>,
+        /// URL of the target, without a LUN.
+        target: String,
+        /// LUNs with disks.
+        disks: Vec<u16>,
+    },
+    /// The LUN is no disk.
+    #[error(
+        "LUN {lun} is {} (device type {device_type:#04x}), not a disk; {}",
+        device_type_text(*.device_type),
+        instead(.target, .disks)
+    )]
+    NoDisk {
+        /// The one asked for.
+        lun: u16,
+        /// Peripheral device type (SPC-5 table 147).
+        device_type: u8,
+        /// URL of the target, without a LUN.
+        target: String,
+        /// LUNs with disks.
+        disks: Vec<u16>,
     },
     /// The answer of a target to SendTargets.
     #[error(transparent)]
@@ -297,6 +315,28 @@ fn aborted(abort: Abort) -> String {
         }
         Abort::Reset => "it could not be aborted either; the LUN was reset".to_owned(),
         Abort::Unanswered => "nor that it be aborted, nor was the LUN reset".to_owned(),
+    }
+}
+
+/// LUNs with disks, and the next step.
+fn instead(target: &str, luns: &[u16]) -> String {
+    match luns {
+        [] => "the target has no LUN with a disk for this initiator: look at its access rules".to_owned(),
+        [first, ..] => format!("LUNs with disks here: {}: use {target}/{first}", list(luns)),
+    }
+}
+
+/// Peripheral device types that targets have beside disks.
+fn device_type_text(device_type: u8) -> &'static str {
+    match device_type {
+        0x01 => "a tape",
+        0x03 => "a processor",
+        0x05 => "a CD or DVD drive",
+        0x08 => "a media changer",
+        0x0c => "a controller",
+        0x0d => "an enclosure",
+        0x1e => "a well-known logical unit",
+        _ => "another device",
     }
 }
 

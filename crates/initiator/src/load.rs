@@ -9,6 +9,7 @@ use hdrhistogram::Histogram;
 
 use crate::disk::Geometry;
 use crate::error::Error;
+use crate::patience::{Cut, Early, Patience};
 use crate::request::{Body, Completed, Request, Workload};
 
 /// What to do.
@@ -33,6 +34,8 @@ pub struct Shape {
     pub seed: u64,
     /// Where requests one after the other begin.
     pub start_bytes: u64,
+    /// The load ends early when requests take longer than that on average, or when the target refuses one.
+    pub patience: Option<Duration>,
 }
 
 /// A load at work.
@@ -50,6 +53,9 @@ pub struct Load<'a> {
     outcome: Outcome,
     progress: &'a mut dyn FnMut(Progress),
     next_progress: Instant,
+    patience: Option<Patience>,
+    /// What has ended since the first requests have.
+    early: Option<Early>,
 }
 
 /// What a load says of itself while it runs.
@@ -80,6 +86,10 @@ pub struct Outcome {
     pub all_bytes: u64,
     /// How long each took, in nanoseconds.
     pub latency_ns: Histogram<u64>,
+    /// When counting began: at the end of the warm-up, or earlier if the load was cut.
+    pub counted: Instant,
+    /// Why it ended before its time.
+    pub cut: Option<Cut>,
 }
 
 impl Outcome {
@@ -91,6 +101,8 @@ impl Outcome {
         self.ios += other.ios;
         self.all_ios += other.all_ios;
         self.all_bytes += other.all_bytes;
+        self.counted = self.counted.min(other.counted);
+        self.cut = self.cut.or(other.cut);
         self.latency_ns.add(&other.latency_ns).expect("all histograms have the same bounds");
     }
 }
@@ -125,15 +137,54 @@ impl<'a> Load<'a> {
                 all_ios: 0,
                 all_bytes: 0,
                 latency_ns: new_histogram(),
+                counted: Instant::ZERO,
+                cut: None,
             },
             progress,
             next_progress: Instant::ZERO,
+            patience: shape.patience.map(|most| Patience::new(most, shape.depth.unwrap_or(1))),
+            early: None,
         }
     }
 
     /// What came of it.
     pub fn outcome(self) -> Outcome {
         self.outcome
+    }
+
+    /// Ends the load: nothing is issued any more, and what was measured so far counts.
+    fn cut(&mut self, cut: Cut, now: Instant) {
+        if self.outcome.cut.is_some() {
+            return;
+        }
+        self.outcome.cut = Some(cut);
+        self.outcome.ended = now;
+        if let Some(Early { since, bytes, ios }) = self.early.filter(|early| early.since < now) {
+            (self.outcome.counted, self.outcome.bytes, self.outcome.ios) = (since, bytes, ios);
+        }
+    }
+
+    /// Looks at a request that ended, if the load may be cut.
+    fn bear(&mut self, completed: Instant, issued: Instant, len_bytes: u64) {
+        let Some(patience) = &mut self.patience else { return };
+        let is_first = self.outcome.all_ios <= self.shape.depth.unwrap_or(1) as u64;
+        let early = self.early.get_or_insert(Early { since: completed, bytes: 0, ios: 0 });
+        match is_first {
+            true => early.since = completed,
+            false if self.outcome.cut.is_none() => {
+                early.bytes += len_bytes;
+                early.ios += 1;
+            }
+            false => {}
+        }
+        if patience.is_over(completed.since(issued)) {
+            self.cut(Cut::Slow, completed);
+        }
+    }
+
+    /// True if no further request is issued.
+    fn is_ended(&self, now: Instant) -> bool {
+        self.outcome.cut.is_some() || self.started.is_some_and(|started| now >= started + self.shape.time)
     }
 }
 
@@ -145,11 +196,12 @@ impl Workload for Load<'_> {
     }
 
     fn next(&mut self, now: Instant) -> Option<Request> {
-        let started = *self.started.get_or_insert_with(|| {
+        self.started.get_or_insert_with(|| {
             (self.outcome.started, self.outcome.ended) = (now, now + self.shape.time);
+            self.outcome.counted = now + self.shape.warmup;
             now
         });
-        if now >= started + self.shape.time {
+        if self.is_ended(now) {
             return None;
         }
         let block_bytes = self.shape.block_bytes;
@@ -187,25 +239,32 @@ impl Workload for Load<'_> {
         let outcome = &mut self.outcome;
         outcome.all_ios += 1;
         outcome.all_bytes += request.len_bytes();
-        if completed >= outcome.started + self.shape.warmup && completed <= outcome.ended {
+        if completed >= outcome.counted && completed <= outcome.ended && outcome.cut.is_none() {
             outcome.ios += 1;
             outcome.bytes += request.len_bytes();
             let latency_ns = completed.since(issued).as_nanos() as u64;
             outcome.latency_ns.saturating_record(latency_ns);
         }
+        self.bear(completed, issued, request.len_bytes());
         if completed >= self.next_progress {
             self.next_progress = completed + PROGRESS_EVERY;
             (self.progress)(Progress {
-                elapsed: completed.since(outcome.started),
-                bytes: outcome.all_bytes,
-                ios: outcome.all_ios,
+                elapsed: completed.since(self.outcome.started),
+                bytes: self.outcome.all_bytes,
+                ios: self.outcome.all_ios,
             });
         }
         Ok(())
     }
 
+    fn refused(&mut self, now: Instant) {
+        if self.patience.is_some() {
+            self.cut(Cut::Refused, now);
+        }
+    }
+
     fn is_over(&self, now: Instant) -> bool {
-        self.started.is_some_and(|started| now >= started + self.shape.time) && self.outstanding == 0
+        self.is_ended(now) && self.outstanding == 0
     }
 }
 

@@ -110,6 +110,9 @@ pub trait Workload {
     /// A target may have lost what it had not been told to make durable.
     fn reconnected(&mut self) {}
 
+    /// The target refused a command because it has no room, BUSY or TASK SET FULL. It is issued again later.
+    fn refused(&mut self, _now: Instant) {}
+
     /// When to look again although nothing has completed.
     fn resume_at(&self) -> Option<Instant> {
         None

@@ -49,6 +49,8 @@ pub(crate) struct Side {
     /// Commands to issue again later: the target had no room.
     pub(crate) refused: Vec<usize>,
     pub(crate) refusal: Option<Refusal>,
+    /// The target refused a command since its workload was told.
+    pub(crate) has_refused: bool,
     pub(crate) outstanding_bytes: u64,
     pub(crate) buffers: Buffers,
     /// What ended, in the order of the answers; `None` where the LUN says that it was reset.
@@ -169,6 +171,7 @@ impl Side {
             again: VecDeque::new(),
             refused: Vec::new(),
             refusal: None,
+            has_refused: false,
             outstanding_bytes: 0,
             buffers: Buffers::new(BUFFERS_KEEP_BYTES),
             finished: VecDeque::new(),
@@ -338,6 +341,7 @@ impl Side {
             matches!(status, Status::BUSY | Status::TASK_SET_FULL) || checked.is_some_and(is_early);
         // Time alone does not bound those that are aborted while others end well.
         let may_be_again = is_early || is_aborted && open.attentions < ATTENTIONS_MAX;
+        self.has_refused |= matches!(status, Status::BUSY | Status::TASK_SET_FULL);
         if may_be_again && self.may_wait() {
             let open = &mut self.open[token];
             open.attentions += u8::from(is_aborted);

@@ -116,8 +116,13 @@ impl Url {
     /// If it names none.
     pub fn unit(&self) -> Result<(&str, u16), UrlError> {
         let wrong = |problem| UrlError { url: self.to_string(), problem };
-        let target = self.target.as_deref().ok_or_else(|| wrong("the target's name is missing"))?;
-        Ok((target, self.lun.ok_or_else(|| wrong("the LUN is missing"))?))
+        let target = self.target.as_deref().ok_or_else(|| {
+            wrong("the target's name is missing, `farlun ls iscsi://HOST` lists names and LUNs")
+        })?;
+        Ok((
+            target,
+            self.lun.ok_or_else(|| wrong("the LUN is missing, `farlun ls iscsi://HOST` lists LUNs"))?,
+        ))
     }
 }
 

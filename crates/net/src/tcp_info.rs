@@ -68,6 +68,10 @@ pub struct TcpInfo {
     pub marked_packets: u32,
     /// What the peer allows to be sent beyond what it has acknowledged.
     pub snd_wnd_bytes: u32,
+    /// Window that this end offers (Linux 6.2 and newer).
+    pub rcv_wnd_bytes: u32,
+    /// Packets received behind a gap.
+    pub behind_gap_packets: u32,
     /// Retransmission timeouts in all (Linux 6.7 and newer).
     pub timeouts: u32,
 }
@@ -137,6 +141,8 @@ pub(crate) fn parse(bytes: &[u8; LEN]) -> TcpInfo {
         delivered_packets: word(192),
         marked_packets: word(196),
         snd_wnd_bytes: word(228),
+        rcv_wnd_bytes: word(232),
+        behind_gap_packets: word(224),
         timeouts: u32::from(u16::from_ne_bytes([bytes[240], bytes[241]])),
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use analysis::limits::{Axis, Examined, Limit, limits};
 use analysis::{CellResult, Tour};
-use diagnosis::{Diagnosis, Evidence, Performance, Verdict};
+use diagnosis::{Certainty, Diagnosis, Evidence, Performance, Verdict};
 
 use crate::format::{duration, escape, percent, plain};
 use crate::table::{Colour, paint};
@@ -47,7 +47,35 @@ pub fn text(diagnosis: &Diagnosis, title: &str, colour: Colour) -> String {
 
 /// What limits each load, to be opened for its cells and their evidence; empty if nothing was diagnosed.
 pub(crate) fn html(tour: &Tour) -> String {
-    limits(tour.cells.iter().filter_map(CellResult::examined)).iter().map(limit).collect()
+    let out: String = limits(tour.cells.iter().filter_map(CellResult::examined)).iter().map(limit).collect();
+    // A run of the doctor's own is about nothing else.
+    if is_of_doctor(tour) { out.replacen("<details ", "<details open ", 1) } else { out }
+}
+
+/// True for a run without a plan: the doctor's own, of one load.
+pub(crate) fn is_of_doctor(tour: &Tour) -> bool {
+    tour.run.plan_name.is_empty() && tour.cells.iter().any(|cell| cell.examined().is_some())
+}
+
+/// The first verdict on the load of a run of the doctor's own, in one sentence.
+pub(crate) fn headline(tour: &Tour) -> Option<String> {
+    let diagnosis =
+        tour.cells.iter().find_map(CellResult::examined).filter(|_| is_of_doctor(tour))?.diagnosis;
+    let first = diagnosis.first()?;
+    let now = performance(diagnosis.current);
+    Some(sentence(&format!("{}: {now}; {}.", first.limiter.label(), gain(first, diagnosis.current))))
+}
+
+/// Beside that: the first command to change it, and the load that shows it.
+pub(crate) fn standing(tour: &Tour) -> Option<String> {
+    let diagnosis =
+        tour.cells.iter().find_map(CellResult::examined).filter(|_| is_of_doctor(tour))?.diagnosis;
+    let first = diagnosis.first()?;
+    let steps = tour.cells.len();
+    Some(format!(
+        "To change: {}. Measured in {steps} loads, which stand below with their commands.",
+        first.limiter.next_step()
+    ))
 }
 
 /// The title of one load of a run: its name, its place in the plan, and the directory of its tables.
@@ -168,10 +196,17 @@ fn gain(verdict: &Verdict, current: Performance) -> String {
     if verdict.limiter.is_final() {
         return "nothing to gain below it".to_owned();
     }
+    let least = match verdict.certainty {
+        Certainty::Figure => "",
+        Certainty::AtLeast => "at least ",
+        Certainty::Unknown => return "without it faster; no evidence says how much".to_owned(),
+    };
+    let outstanding = verdict.predicted.bytes_per_s * verdict.predicted.latency_s;
     format!(
-        "without it {}: {} times as fast; then {}",
+        "without it {least}{}: {} times as fast, with {}\u{202f}kB outstanding; then {}",
         performance(verdict.predicted),
         plain(verdict.gain(current)),
+        plain(outstanding / 1e3),
         verdict.next.label()
     )
 }
@@ -183,8 +218,13 @@ fn gains(limit: &Limit<'_>) -> String {
     }
     let (least, most) = (plain(limit.gain.0), plain(limit.gain.1));
     let times = if least == most { least } else { format!("{least} to {most}") };
+    let at_least = match limit.certainty {
+        Certainty::Figure => "",
+        Certainty::AtLeast => "at least ",
+        Certainty::Unknown => return "without it faster; no evidence says how much".to_owned(),
+    };
     let next = limit.next.map_or_else(String::new, |next| format!("; then {}", next.label()));
-    format!("without it {times} times as fast{next}")
+    format!("without it {at_least}{times} times as fast{next}")
 }
 
 /// Stretches of a plan's matrix: "delay 8ms, 50ms · depth 4; delay 0 · depth 4, 8".
@@ -226,7 +266,12 @@ mod tests {
             requests: 100,
             request_bytes: 4096.0,
             current: Performance { bytes_per_s: 2.0 * 4096.0 / 0.016, latency_s: 0.016 },
-            path: PathFacts { rtt_s: Some(0.016), line_bytes_per_s: Some(117.7e6), line_busy: Some(0.01) },
+            path: PathFacts {
+                rtt_s: Some(0.016),
+                line_bytes_per_s: Some(117.7e6),
+                line_busy: Some(0.01),
+                ..PathFacts::default()
+            },
             sessions: 1.0,
             outstanding: Concurrency {
                 called: 2.0,

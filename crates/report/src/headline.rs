@@ -3,7 +3,7 @@
 use analysis::{Gist, Share, Tour};
 
 use crate::format::{duration, percent, plain};
-use crate::tables;
+use crate::{doctor, tables};
 
 /// Loads that a sentence about single requests names.
 const NAMED: usize = 3;
@@ -11,6 +11,9 @@ const NAMED: usize = 3;
 /// How near its loads come to the line, in one sentence: "Read reaches 97 % and write 96 % of the line at
 /// 100 ms round trip." Of a plan about single requests, how long those take.
 pub fn headline(tour: &Tour) -> String {
+    if let Some(verdict) = doctor::headline(tour) {
+        return verdict;
+    }
     let gist = &tour.gist;
     if !gist.valid {
         return match gist.invalid_repeats {
@@ -71,6 +74,9 @@ pub(crate) fn is_unvalidated(gist: &Gist) -> bool {
 
 /// What else to know at once: the baseline, the checks, and whether the run counts.
 pub fn standing(tour: &Tour) -> String {
+    if let Some(standing) = doctor::standing(tour) {
+        return standing;
+    }
     let gist = &tour.gist;
     let mut sentences = Vec::new();
     if let Some(stream) = baseline(gist).filter(|_| gist.valid) {

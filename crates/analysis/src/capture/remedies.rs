@@ -64,7 +64,7 @@ pub(super) fn facts(
         path: PathFacts {
             rtt_s: rtt_s.map(|(to_target_s, to_initiator_s)| to_target_s + to_initiator_s),
             line_bytes_per_s: data.delivered.map(|delivered| delivered.peak_bytes_per_s),
-            line_busy: None,
+            ..PathFacts::default()
         },
         sessions: 1.0,
         connections: 1.0,

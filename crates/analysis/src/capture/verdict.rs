@@ -4,7 +4,7 @@
 //! without it. A tap sees neither the caller nor the store, so some parts have a name that stands for several: what
 //! cannot be told is said with the verdict.
 
-use diagnosis::{Diagnosis, Evidence, Limiter, Performance, Verdict};
+use diagnosis::{Certainty, Diagnosis, Evidence, Limiter, Performance, Verdict};
 use dissect::{
     ConnectionSummary as Connection, DirectionSummary as Direction, Durations, IscsiSummary as Iscsi, TimeUse,
 };
@@ -53,6 +53,7 @@ pub(super) fn of(connection: &Connection) -> Option<Diagnosis> {
             share,
             evidence: part.evidence,
             predicted,
+            certainty: Certainty::Figure,
             next: next(n),
             remedies: remedies::of(part.limiter, &facts),
         }

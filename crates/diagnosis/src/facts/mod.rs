@@ -50,6 +50,8 @@ pub struct Facts {
 pub struct PathFacts {
     /// Base round-trip time in seconds: the smallest that TCP measured.
     pub rtt_s: Option<f64>,
+    /// Smoothed round-trip time under the load, in seconds, mean: of whatever the initiator sends.
+    pub loaded_rtt_s: Option<f64>,
     /// Payload rate of the line while it is busy, in bytes per second.
     pub line_bytes_per_s: Option<f64>,
     /// Share of the time in which packets wait for the line.
@@ -114,6 +116,8 @@ pub struct StageTimes {
     pub target: Option<f64>,
     /// From the target's answer until its socket has all of it.
     pub answering: Option<f64>,
+    /// Read: from the command's departure to the first data, at the initiator.
+    pub first_data: Option<f64>,
     /// Read: from the last data to the status, at the initiator.
     pub status_gap: Option<f64>,
     /// Read: from the first data to the last, at the initiator.
@@ -127,6 +131,8 @@ pub struct TcpReceiver {
     pub window_bytes: Option<f64>,
     /// Limit of the receive buffer of one connection, in bytes.
     pub buffer_most_bytes: Option<f64>,
+    /// Packets that arrived behind a gap, since the connections were made: lost or reordered ones before them.
+    pub behind_gap_packets: Option<f64>,
 }
 
 /// Parameters negotiated at login.

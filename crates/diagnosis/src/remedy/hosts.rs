@@ -31,6 +31,14 @@ pub(super) fn cpu() -> Vec<Remedy> {
     ]
 }
 
+/// Ways to see the other end, where one end leaves the cause open.
+pub(super) fn unseen() -> Vec<Remedy> {
+    vec![
+        remedy("farlun", "farlun doctor URL        # steps the load, which tells the causes apart"),
+        remedy("Linux", "ss -tin        # at the sender: cwnd, rwnd_limited, sndbuf_limited, retrans"),
+    ]
+}
+
 pub(super) fn target_queue(wanted: Wanted) -> Vec<Remedy> {
     let n = wanted.requests.min(1024);
     vec![

@@ -44,13 +44,13 @@ pub fn remedies(limiter: Limiter, facts: &Facts) -> Vec<Remedy> {
         Limiter::TargetQueue => hosts::target_queue(wanted),
         Limiter::StoreLatency => hosts::store_latency(facts.is_write),
         Limiter::StoreBandwidth => hosts::store_bandwidth(facts.is_write),
+        Limiter::Path => hosts::unseen(),
         Limiter::LinkRate | Limiter::RoundTrip => Vec::new(),
         Limiter::Idle
         | Limiter::Receiving
         | Limiter::AppLimited
         | Limiter::TcpMemory
         | Limiter::WindowScale
-        | Limiter::Path
         | Limiter::SenderHost
         | Limiter::ReceiverApplication => Vec::new(),
     }

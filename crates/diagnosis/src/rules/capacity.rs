@@ -11,13 +11,19 @@ const BUSY_IDLE: f64 = 0.4;
 /// Ratio of smoothed to base round-trip time from which on a queue stands in front of the line.
 const QUEUE: f64 = 1.15;
 
+/// Share of a request's latency that round trips gain under the load, from which on the line is what it waits for.
+const WAITS: f64 = 0.3;
+
 /// True if the known rate is that of the line: its packets were recorded, or a queue stands in front of it. Otherwise it
 /// is the best rate that was seen, and the line may carry more.
 fn is_line_seen(facts: &Facts) -> bool {
     let queues = facts.sender.zip(facts.path.rtt_s).is_some_and(|(sender, rtt_s)| {
         sender.time.backlogged >= 0.5 && sender.traffic.rtt_s >= QUEUE * rtt_s
     });
-    facts.path.line_busy.is_some() || queues
+    // The reader of a load sends little, and that little waits in the same queue, in one direction or the other.
+    let delay = facts.path.loaded_rtt_s.zip(facts.path.rtt_s).map(|(loaded_s, rtt_s)| loaded_s - rtt_s);
+    let has_delay = delay.is_some_and(|delay_s| delay_s >= WAITS * facts.current.latency_s);
+    facts.path.line_busy.is_some() || queues || (facts.sender.is_none() && has_delay)
 }
 
 /// Rates of the hosts and of the line.

@@ -7,7 +7,7 @@
 use crate::facts::Facts;
 use crate::limiter::Limiter;
 use crate::performance::Performance;
-use crate::verdict::Evidence;
+use crate::verdict::{Certainty, Evidence};
 
 /// A limiter that was found, with its effect on the load.
 #[derive(Clone, PartialEq, Debug)]
@@ -75,7 +75,15 @@ pub(super) fn outcome(facts: &Facts, findings: &[Finding], without: &[usize]) ->
 }
 
 /// Performance without one of the findings, and the limiter that bounds it then.
-pub(super) fn relieve(facts: &Facts, findings: &[Finding], index: usize) -> (Performance, Limiter) {
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Relief {
+    pub(super) predicted: Performance,
+    pub(super) certainty: Certainty,
+    pub(super) next: Limiter,
+}
+
+/// The load without one of the findings.
+pub(super) fn relieve(facts: &Facts, findings: &[Finding], index: usize) -> Relief {
     let current = facts.current;
     let now = outcome(facts, findings, &[]);
     let mut without = vec![index];
@@ -95,12 +103,22 @@ pub(super) fn relieve(facts: &Facts, findings: &[Finding], index: usize) -> (Per
     let mut bytes_per_s = if is_line { then.bytes_per_s } else { then.bytes_per_s * unexplained };
     let is_same = then.bytes_per_s <= now.bytes_per_s * SAME;
     let is_only_longer = findings[index].effect == Effect::LongerRequests && is_concurrency(then.held_by);
+    let mut certainty = Certainty::Figure;
     if !bytes_per_s.is_finite() || is_only_longer {
-        // No further bound is known: twice the concurrency gets twice the rate, at least.
+        // No further bound is known. Twice the concurrency gets twice the rate if nothing else holds it: good enough
+        // for an order among verdicts, and no figure.
         bytes_per_s = current.bytes_per_s * 2.0;
+        certainty = Certainty::Unknown;
     }
     if is_same || bytes_per_s < current.bytes_per_s {
         bytes_per_s = current.bytes_per_s;
+        certainty = Certainty::Figure;
+    }
+    // A window or a buffer divided by the round trip bounds a rate and does not reach it: the line was not seen to carry it.
+    let is_beyond = bytes_per_s > current.bytes_per_s * BEYOND && !is_line_known(facts, findings);
+    if is_beyond {
+        bytes_per_s = bytes_per_s.min(current.bytes_per_s * 2.0);
+        certainty = Certainty::Unknown;
     }
     let gain = if current.bytes_per_s > 0.0 { bytes_per_s / current.bytes_per_s } else { 1.0 };
     let latency_s = match findings[index].effect {
@@ -109,7 +127,12 @@ pub(super) fn relieve(facts: &Facts, findings: &[Finding], index: usize) -> (Per
         Effect::LongerRequests => current.latency_s,
         _ => current.latency_s / gain,
     };
-    (Performance { bytes_per_s, latency_s }, then.held_by)
+    Relief { predicted: Performance { bytes_per_s, latency_s }, certainty, next: then.held_by }
+}
+
+/// True if some evidence bounds what the path carries: its packets, a queue in front of the line, or its best rate.
+fn is_line_known(facts: &Facts, findings: &[Finding]) -> bool {
+    facts.path.line_busy.is_some() || findings.iter().any(|finding| finding.limiter == Limiter::LinkRate)
 }
 
 /// Finding that would hold the load at its present rate after the first of `without`, and was seen for a smaller share of
@@ -159,5 +182,7 @@ pub(super) const LONG_BYTES: f64 = (1 << 20) as f64;
 const BACKLOGGED: f64 = 0.5;
 /// Ratio of rates up to which they are the same.
 const SAME: f64 = 1.001;
+/// Ratio of a predicted rate to the present one from which on the line has to be known.
+const BEYOND: f64 = 1.05;
 /// A rate up to so many times the present one is exhausted: requests queue for it, and their latency says nothing.
 const FULL: f64 = 1.15;

@@ -217,8 +217,12 @@ fn pacing(facts: &Facts, sender: &TcpSender) -> Option<Finding> {
     // Without a cap, TCP paces a little faster than its window allows, whatever limits that. So only a rate that the load
     // reaches is a limit, or one that holds data back nearly all the time while nothing else does.
     let is_reached = rate <= PACED * facts.current.bytes_per_s || share >= NEARLY_ALWAYS;
-    let holds = share >= LEAST_SHARE && is_reached;
-    let bytes_per_s = match sender.traffic.pacing_cap_bytes_per_s {
+    // A rate that follows the path is that of the line as far as its sender knows: only a cap, or a line that is known to
+    // carry more, makes it a limit of its own.
+    let cap = sender.traffic.pacing_cap_bytes_per_s;
+    let is_own = cap.is_some() || facts.path.line_busy.is_some();
+    let holds = share >= LEAST_SHARE && is_reached && is_own;
+    let bytes_per_s = match cap {
         _ if holds => facts.current.bytes_per_s,
         // A cap that is not reached limits from there on.
         Some(cap) => cap.max(facts.current.bytes_per_s),

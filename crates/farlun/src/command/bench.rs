@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use event::{Bytes, Op, format_delay, parse_delay};
-use initiator::{Disk, Load, Options, Outcome, Progress, Shape};
+use initiator::{Cut, Disk, Load, Options, Outcome, Progress, Shape};
 use net::clock;
 use tables::manifest::{Cpu, Latency, Load as LoadDocument, Trace};
 
@@ -96,6 +96,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<u8> {
             warmup: args.warmup,
             seed: args.seed,
             start_bytes: 0,
+            patience: None,
         };
         if args.warm_bulk > Duration::ZERO {
             let bulk = Shape {
@@ -128,6 +129,11 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<u8> {
 
 /// Loads each session, with a progress bar; how it fared.
 pub(crate) fn measured(disks: &mut [Disk], shape: Shape) -> anyhow::Result<LoadDocument> {
+    cut_short(disks, shape).map(|(document, _)| document)
+}
+
+/// The same for a load that may end before its time; why it did.
+pub(crate) fn cut_short(disks: &mut [Disk], shape: Shape) -> anyhow::Result<(LoadDocument, Option<Cut>)> {
     let bar = time_bar(shape.time);
     let mut progress = |now: Progress| {
         bar.set_position(now.elapsed.as_millis() as u64);
@@ -150,7 +156,7 @@ pub(crate) fn measured(disks: &mut [Disk], shape: Shape) -> anyhow::Result<LoadD
     let most = disks.iter().map(|disk| disk.session().connections()).max();
     document.connections = most.map(u64::from);
     document.reconnects = Some(reconnects_of(disks) - reconnects);
-    Ok(document)
+    Ok((document, outcome.cut))
 }
 
 /// The same load on each session; what came of all of them.
@@ -234,7 +240,7 @@ fn document(
     near_ns: u64,
     far_ns: Option<u64>,
 ) -> LoadDocument {
-    let counted = outcome.ended.since(outcome.started).saturating_sub(shape.warmup).as_secs_f64();
+    let counted = outcome.ended.since(outcome.counted).as_secs_f64();
     let base_rtt_ns = disk.session().min_rtt().map(|rtt| rtt.as_nanos() as f64);
     let histogram = &outcome.latency_ns;
     let at = |quantile| histogram.value_at_quantile(quantile) as f64;
@@ -257,7 +263,7 @@ fn document(
         random: shape.is_random,
         t_start_ns: outcome.started.as_nanos(),
         t_end_ns: outcome.ended.as_nanos(),
-        warmup_ns: shape.warmup.as_nanos() as u64,
+        warmup_ns: outcome.counted.since(outcome.started).as_nanos() as u64,
         bytes: outcome.bytes,
         ios: outcome.ios,
         iops: outcome.ios as f64 / counted,

@@ -62,6 +62,15 @@ pub struct Client {
     next_check: Instant,
 }
 
+/// Reception on the connections of a session, summed, from TCP_INFO.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reception {
+    /// Receive window offered; 0 on a kernel that does not tell (before Linux 6.2).
+    pub window_bytes: u64,
+    /// Packets received behind a gap: what came before them was lost, or overtaken.
+    pub behind_gap_packets: u64,
+}
+
 enum State {
     Up,
     /// The target wants us to log out: what is outstanding may end, until then.
@@ -169,6 +178,15 @@ impl Client {
         self.side.is_without_flush
     }
 
+    /// Reception on all connections: the window that this end offers, and packets that came behind a gap.
+    pub fn reception(&self) -> Reception {
+        let read = |line: &Line| net::tcp_info::read(line.connection.stream()).ok();
+        self.lines.iter().filter_map(read).fold(Reception::default(), |sum, info| Reception {
+            window_bytes: sum.window_bytes + u64::from(info.rcv_wnd_bytes),
+            behind_gap_packets: sum.behind_gap_packets + u64::from(info.behind_gap_packets),
+        })
+    }
+
     /// Smallest round-trip time that TCP has seen on a connection.
     pub fn min_rtt(&self) -> Option<Duration> {
         let read = |line: &Line| net::tcp_info::read(line.connection.stream()).ok()?.min_rtt;
@@ -265,6 +283,9 @@ impl Client {
         }
         let mut exchanged = self.receive(scratch);
         self.side.tell();
+        if std::mem::take(&mut self.side.has_refused) {
+            workload.refused(self.side.now);
+        }
         while let Some(finished) = self.side.finished.pop_front() {
             match finished {
                 Some(completed) => {

@@ -14,6 +14,8 @@ const LONG_BLOCK_BYTES: u64 = 256 << 10;
 /// Upper limits of a fix: connections of a session, and sessions.
 const CONNECTIONS_MAX: u32 = 16;
 const SESSIONS_MAX: u32 = 16;
+/// Largest depth that `farlun bench` takes.
+const DEPTH_MAX: u32 = 65_535;
 /// Smallest and largest factor of one fix.
 const TIMES: (f64, f64) = (2.0, 8.0);
 /// Smallest extension of the warm-up while congestion windows open.
@@ -43,17 +45,24 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Relieves `limiter`, where `gain` times the throughput is expected. Returns the change in flags of `farlun bench`, or
-    /// `None` if the caller has no setting for it.
-    pub fn relieve(&mut self, limiter: Limiter, gain: f64) -> Option<String> {
+    /// Relieves `limiter`, where `gain` times the throughput is expected, with so many bytes outstanding. Returns the change in
+    /// flags of `farlun bench`, or `None` if the caller has no setting for it.
+    pub fn relieve(&mut self, limiter: Limiter, gain: f64, outstanding_bytes: f64) -> Option<String> {
         let more = |count: u32, most: u32| {
             let wanted = (f64::from(count) * gain.clamp(TIMES.0, TIMES.1)).ceil() as u32;
             Some(wanted.min(most)).filter(|wanted| *wanted > count)
         };
         match limiter {
             Limiter::QueueDepth => {
-                let was = self.depth.take()?;
-                Some(format!("no --depth {was}: as much is outstanding as the path needs"))
+                // As many as the prediction is for; a caller that follows the path has what its policy takes for enough.
+                let each =
+                    outstanding_bytes / self.block_bytes.max(1) as f64 / f64::from(self.sessions.max(1));
+                let wanted = (each.round() as u32).min(DEPTH_MAX);
+                let was = self.depth.unwrap_or(0);
+                (wanted > was).then(|| {
+                    self.depth = Some(wanted);
+                    format!("--depth {wanted}")
+                })
             }
             Limiter::QueueLimit => {
                 let was = self.queue_limit.take()?;
@@ -138,7 +147,7 @@ mod tests {
                 pacing: Pacing::Off,
                 warmup: Duration::from_secs(1),
             };
-            let times = (0..20).take_while(|_| caller.relieve(*limiter, 1.5).is_some()).count();
+            let times = (0..20).take_while(|_| caller.relieve(*limiter, 1.5, 65_536.0).is_some()).count();
             assert!(times <= 4, "{limiter:?} {times}");
         }
     }

@@ -13,6 +13,6 @@ mod treat;
 pub use knob::Caller;
 pub use matrix::{Cases, expected, judged_again};
 pub use record::{Ran, Record};
-pub use treat::{Change, Ending, Patient, Step, Treatment, treat};
+pub use treat::{Change, Ending, Examined, Patient, Step, Treatment, treat};
 
 pub(crate) use matrix::run as run_matrix;

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use analysis::Tour;
-use diagnosis::Diagnosis;
+use analysis::doctor::steps::{StepNote, observation};
+use diagnosis::steps::StepObservation;
 use serde_json::{Value, json};
 use tables::RunDir;
 use tables::manifest::{Cell, CellEntry, Run, Window};
 
-use super::asked::asked;
 use crate::run::LabError;
 
 /// A run directory that is being written.
@@ -31,6 +31,8 @@ pub struct Ran {
     pub window: (Duration, Duration),
     /// What the load said of itself.
     pub near: Value,
+    /// The step of a measurement that it is.
+    pub note: StepNote,
 }
 
 impl Record {
@@ -52,15 +54,23 @@ impl Record {
 
     /// Where the tables of the next run go.
     pub fn next(&self) -> Result<PathBuf, LabError> {
-        let dir = self.dir.make_cell(self.run.cells.len() + 1, SLUG, 1)?;
+        let number = self.run.cells.len() + 1;
+        // What a step left behind that could not be run would be taken for that of the next.
+        let _ = std::fs::remove_dir_all(self.dir.path().join(RunDir::repeat_dir(number, SLUG, 1)));
+        let dir = self.dir.make_cell(number, SLUG, 1)?;
         Ok(self.dir.path().join(dir))
     }
 
-    /// Writes down the run whose tables went there, and says what limited it.
-    pub fn ran(&mut self, ran: Ran) -> Result<Diagnosis, LabError> {
+    /// Writes down the step whose tables went there, and returns what it showed.
+    pub fn ran(&mut self, mut ran: Ran) -> Result<StepObservation, LabError> {
         let number = self.run.cells.len() + 1;
         let dir = RunDir::repeat_dir(number, SLUG, 1);
-        let parameters = BTreeMap::from([("step".to_owned(), json!(number.to_string()))]);
+        let StepNote { measurement, load, .. } = ran.note;
+        let words =
+            [("measurement", measurement.to_string()), ("step", format!("{number} {}", load.role.name()))];
+        let parameters: BTreeMap<String, Value> =
+            words.into_iter().map(|(name, word)| (name.to_owned(), json!(word))).collect();
+        ran.note.write(&mut ran.near);
         let window = Window { start_s: ran.window.0.as_secs_f64(), length_s: ran.window.1.as_secs_f64() };
         let cell = Cell {
             slug: SLUG.to_owned(),
@@ -85,7 +95,8 @@ impl Record {
         self.run.elapsed_s = self.began.elapsed().as_secs_f64();
         self.run.valid = true;
         self.dir.save(&self.run)?;
-        asked(&self.dir.path().join(dir), &cell)
+        let path = self.dir.path().join(dir);
+        observation(&path, &cell, ran.note)?.ok_or(LabError::Nothing(path))
     }
 
     /// Draws its report; where that is.

@@ -1,6 +1,7 @@
 //! The loop: measure, take the verdict, fix what can be fixed, measure again.
 
-use diagnosis::{Diagnosis, Limiter, Performance, Verdict};
+use diagnosis::steps::StepObservation;
+use diagnosis::{Certainty, Diagnosis, Limiter, Performance, Verdict};
 
 /// After so many fixes it is enough: something is being taken for what it is not.
 const FIXES_MAX: usize = 8;
@@ -10,16 +11,27 @@ pub trait Patient {
     /// Why it could not be measured.
     type Error;
 
-    /// Runs its load as it is now, and says what limits it.
-    fn examine(&mut self) -> Result<Diagnosis, Self::Error>;
+    /// Runs its load as it is now, in steps, and says what limits it.
+    fn examine(&mut self) -> Result<Examined, Self::Error>;
 
     /// Changes what the verdict is about; in words, or `None` if that is not in its power.
     fn relieve(&mut self, verdict: &Verdict, current: Performance) -> Option<String>;
 }
 
+/// What a measurement showed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Examined {
+    /// Its loads, in order.
+    pub loads: Vec<StepObservation>,
+    /// What was found.
+    pub diagnosis: Diagnosis,
+}
+
 /// One measurement, and what was changed after it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Step {
+    /// Its loads, in order.
+    pub loads: Vec<StepObservation>,
     /// What was found.
     pub diagnosis: Diagnosis,
     /// What was done about it.
@@ -33,8 +45,8 @@ pub struct Change {
     pub limiter: Limiter,
     /// How, in words.
     pub what: String,
-    /// What the verdict said would come of it.
-    pub predicted: Performance,
+    /// What the verdict said would come of it; `None` if no evidence bounds that.
+    pub predicted: Option<Performance>,
 }
 
 /// Why the loop ended.
@@ -70,12 +82,12 @@ pub fn treat<P: Patient>(
 ) -> Result<Treatment, P::Error> {
     let mut steps: Vec<Step> = Vec::new();
     let ending = loop {
-        let diagnosis = patient.examine()?;
+        let Examined { loads, diagnosis } = patient.examine()?;
         let first = diagnosis.first().cloned();
         let current = diagnosis.current;
         let tried: Vec<Limiter> =
             steps.iter().filter_map(|step| step.change.as_ref().map(|c| c.limiter)).collect();
-        steps.push(Step { diagnosis, change: None });
+        steps.push(Step { loads, diagnosis, change: None });
         let ending = match &first {
             _ if !fixes => Some(Ending::NotAsked),
             None => Some(Ending::Path(Limiter::RoundTrip)),
@@ -89,7 +101,8 @@ pub fn treat<P: Patient>(
             let Some(what) = patient.relieve(verdict, current) else {
                 return Some(Ending::Elsewhere(verdict.limiter));
             };
-            let change = Change { limiter: verdict.limiter, what, predicted: verdict.predicted };
+            let predicted = Some(verdict.predicted).filter(|_| verdict.certainty != Certainty::Unknown);
+            let change = Change { limiter: verdict.limiter, what, predicted };
             steps.last_mut().expect("one was pushed").change = Some(change);
             None
         });
@@ -125,7 +138,7 @@ mod tests {
     impl Patient for Pipe {
         type Error = Infallible;
 
-        fn examine(&mut self) -> Result<Diagnosis, Infallible> {
+        fn examine(&mut self) -> Result<Examined, Infallible> {
             let (limiter, rate, _) = self.tightest();
             let rest = self.limits.iter().filter(|limit| limit.0 != limiter).map(|limit| limit.1);
             let verdict = Verdict {
@@ -133,10 +146,12 @@ mod tests {
                 share: 1.0,
                 evidence: Vec::new(),
                 predicted: at(rest.fold(1e9, f64::min)),
+                certainty: Certainty::Figure,
                 next: Limiter::LinkRate,
                 remedies: Vec::new(),
             };
-            Ok(Diagnosis { current: at(rate), verdicts: vec![verdict], cannot_know: Vec::new() })
+            let diagnosis = Diagnosis { current: at(rate), verdicts: vec![verdict], cannot_know: Vec::new() };
+            Ok(Examined { loads: Vec::new(), diagnosis })
         }
 
         fn relieve(&mut self, verdict: &Verdict, _current: Performance) -> Option<String> {

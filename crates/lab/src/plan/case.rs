@@ -45,6 +45,7 @@ const NOT_PUT_IN: &[Limiter] = &[
     Limiter::SenderCpu,
     Limiter::ReceiverCpu,
     Limiter::TargetQueue,
+    Limiter::Path,
 ];
 
 const KEYS: &[&str] = &["limiters", "op", "rtt", "quick", "leaves", "then", "window"];

@@ -9,7 +9,7 @@ use crate::figure::Figure;
 use crate::format::{date, duration, escape, fixed};
 use crate::headline::{headline, is_unvalidated, standing};
 use crate::table::Mark;
-use crate::{ends, tables};
+use crate::{doctor, ends, tables};
 
 use super::inside::panels;
 
@@ -36,7 +36,11 @@ pub(super) fn head(tour: &Tour) -> String {
     }
     // A load that was run without a plan has a title alone.
     let plan = if run.plan_name.is_empty() { &gist.title } else { &run.plan_name };
-    let mut about = if plan.is_empty() { Vec::new() } else { vec![format!("plan <b>{}</b>", escape(plan))] };
+    let mut about = match (doctor::is_of_doctor(tour), plan.is_empty()) {
+        (true, _) => vec!["the doctor, on one load".to_owned()],
+        (false, true) => Vec::new(),
+        (false, false) => vec![format!("plan <b>{}</b>", escape(plan))],
+    };
     if run.started_unix_s > 0.0 {
         about.push(date(run.started_unix_s));
         about.push(format!("took {}", duration(run.elapsed_s.round())));

@@ -94,11 +94,11 @@ fn most(rows: &[usize], io: &Ios) -> f64 {
 #[derive(Default)]
 struct Sums {
     count: f64,
-    of: [f64; 7],
+    of: [f64; 8],
 }
 
 impl Sums {
-    fn add(&mut self, times: [f64; 7]) {
+    fn add(&mut self, times: [f64; 8]) {
         self.count += 1.0;
         self.of.iter_mut().zip(times).for_each(|(sum, time)| *sum += time);
     }
@@ -177,6 +177,7 @@ pub(super) fn stages(
         stages.soliciting = near.mean(4);
     } else {
         (stages.status_gap, stages.data_spread) = (near.mean(5), near.mean(6));
+        stages.first_data = near.mean(7).filter(|first_s| *first_s > 0.0);
     }
     if far.count > 0.0 {
         (stages.target_wait, stages.target, stages.answering) = (far.mean(0), far.mean(1), far.mean(2));
@@ -267,6 +268,7 @@ fn add_near(piece: &LayerColumns, seen: &Seen, sums: &mut Sums, sessions: &mut V
             if last > 0 { since(socketed, last) } else { 0.0 },
             since(last, piece.status_t_ns[row]),
             since(first, last),
+            if first > 0 { since(socketed, first) } else { 0.0 },
         ]);
     }
 }
@@ -294,6 +296,7 @@ fn add_far(piece: &LayerColumns, seen: &Seen, clock: &ClockOffset, sums: &mut Su
             since(ready, begun),
             since(ready, answered),
             since(answered, piece.sent_t_ns[row]),
+            0.0,
             0.0,
             0.0,
             0.0,

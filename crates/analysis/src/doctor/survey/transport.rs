@@ -43,6 +43,7 @@ pub(super) fn fill(
     all.iter_mut().for_each(|table| relate(table, clock));
     let rtts = all.iter().flat_map(|table| table.min_rtt_ns.iter().copied()).filter(|ns| *ns > 0);
     facts.path.rtt_s = rtts.min().map(|ns| ns as f64 / 1e9);
+    facts.path.loaded_rtt_s = loaded_rtt_s(&all, window);
     for table in &all {
         for host in [Host::Near, Host::Far] {
             loops(table, host, window, facts);
@@ -94,6 +95,20 @@ pub(super) fn fill(
             .filter(|rate| *rate > 0.0);
     facts.sender = Some(sum);
     Ok(())
+}
+
+/// Smoothed round trip of what the near end sends, mean over its samples in the window.
+fn loaded_rtt_s(all: &[Sockets], window: Span) -> Option<f64> {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for table in all {
+        for track in tracks(table, Host::Near, window) {
+            for row in track.rows.iter().filter(|row| table.rtt_ns[**row] > 0) {
+                sum += table.rtt_ns[*row] as f64 / 1e9;
+                count += 1.0;
+            }
+        }
+    }
+    (count > 0.0).then(|| sum / count)
 }
 
 /// Brings the far host's samples to the near host's clock, or beyond every window where nobody knows how far it is off.

@@ -8,20 +8,22 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use control::Choice;
-use diagnosis::{Diagnosis, Performance, Verdict};
+use diagnosis::steps::{StepLoad, StepRole};
+use diagnosis::{Performance, Verdict};
 use event::{Bytes, Op, format_delay, parse_delay};
 use initiator::{Options, Shape};
 use lab::Pacing;
-use lab::doctor::{Caller, Patient, Ran, Record, treat};
+use lab::doctor::{Caller, Examined, Patient, Record, treat};
 use proto::params::Wishes;
 use tables::manifest::Run;
 
+use super::pace::Pace;
 use super::steps;
 use super::temporary::{Ending, Temporary};
 use crate::command::bench;
 use crate::command_line::command_line;
 use crate::exit::{DONE, Exit};
-use crate::session::{BulkArgs, close, open_many};
+use crate::session::{BulkArgs, close};
 
 /// Flags of the load.
 #[derive(Args, Debug)]
@@ -57,6 +59,9 @@ pub(super) struct LiveArgs {
     /// Change what limits where the initiator can, and measure again, until the path is the limit
     #[arg(long)]
     fix: bool,
+    /// Never have more outstanding than the load that is described here: no step goes beyond it
+    #[arg(long, conflicts_with = "fix")]
+    gentle: bool,
     /// Keep the run directory, with its tables and a report [default: it is removed in the end]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -64,24 +69,25 @@ pub(super) struct LiveArgs {
     session: BulkArgs,
 }
 
-/// Before figures count; and so many round trips, for slow start and until what it overshot has drained.
-const WARM_UP: Duration = Duration::from_millis(500);
-const WARM_UP_ROUND_TRIPS: u32 = 20;
 const BULK_BLOCK_BYTES: u64 = 1 << 20;
 const RANDOM_BLOCK_BYTES: u64 = 4 << 10;
 
 /// A load on a target.
-struct Live<'a> {
-    url: &'a str,
+pub(super) struct Live<'a> {
+    pub(super) url: &'a str,
     /// The same without a secret.
     shown: String,
-    options: Options,
-    caller: Caller,
+    pub(super) options: Options,
+    pub(super) caller: Caller,
     op: Op,
     is_random: bool,
-    time: Duration,
+    /// Times of its steps.
+    pub(super) pace: Pace,
+    pub(super) is_gentle: bool,
     seed: u64,
-    record: Record,
+    pub(super) record: Record,
+    /// Measurements so far.
+    pub(super) measurements: u64,
 }
 
 pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8> {
@@ -104,7 +110,7 @@ pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8
             engine::Pacing::AtMost(rate) => Pacing::AtMost(rate),
             engine::Pacing::Off => Pacing::Off,
         },
-        warmup: WARM_UP,
+        warmup: Duration::ZERO,
     };
     // Before any thread starts: threads inherit which signals are taken over.
     let ending = args.out.is_none().then(Ending::watch).transpose().context("take over signals")?;
@@ -113,7 +119,8 @@ pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8
     let rtt = disk.session().min_rtt().unwrap_or_default();
     caller.block_most_bytes = disk.transfer_max_bytes().into();
     bench::check_block(caller.block_bytes, &disk)?;
-    caller.warmup += rtt * WARM_UP_ROUND_TRIPS;
+    let pace = Pace { rtt, time: args.time };
+    caller.warmup = pace.warmup(StepRole::Asked);
     close(disk)?;
     let temporary =
         ending.as_ref().map(Temporary::create).transpose().context("make a temporary directory")?;
@@ -131,8 +138,10 @@ pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8
         error @ (lab::LabError::NotEmpty(_) | lab::LabError::Begun(_)) => Exit::usage(error),
         other => other.into(),
     })?;
-    let (op, is_random, time, seed) = (args.op, args.random, args.time, args.seed);
-    let mut live = Live { url, shown, options, caller, op, is_random, time, seed, record };
+    let (op, is_random, is_gentle, seed) = (args.op, args.random, args.gentle, args.seed);
+    let measurements = 0;
+    let mut live =
+        Live { url, shown, options, caller, op, is_random, pace, is_gentle, seed, record, measurements };
     let treatment = treat(&mut live, args.fix, &mut |steps| {
         if !is_json {
             steps::say(steps);
@@ -151,27 +160,43 @@ pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8
 }
 
 impl Live<'_> {
-    /// The load as it is now.
-    fn shape(&self, span_bytes: u64) -> Shape {
-        let Caller { block_bytes, depth, warmup, .. } = self.caller;
+    /// The load of a step.
+    pub(super) fn shape(&self, load: StepLoad, span_bytes: u64, patience: Option<Duration>) -> Shape {
+        let warmup = self.warmup(load.role);
         Shape {
             op: self.op,
             // Checked, and a fix stays within what the target takes.
-            block_bytes: u32::try_from(block_bytes).unwrap_or(u32::MAX),
-            depth: depth.map(|depth| depth as usize),
+            block_bytes: u32::try_from(load.request_bytes).unwrap_or(u32::MAX),
+            depth: load.depth.map(|depth| depth as usize),
             is_random: self.is_random,
             span_bytes,
-            time: warmup + self.time,
+            time: warmup + self.pace.time(load.role),
             warmup,
             seed: self.seed,
             start_bytes: 0,
+            patience,
         }
     }
 
-    /// The command that runs it alone.
-    fn command(&self) -> String {
+    /// Time before the figures of a step count: a fix may have made that of the caller's own load longer.
+    fn warmup(&self, role: StepRole) -> Duration {
+        match role {
+            StepRole::Asked => self.caller.warmup,
+            role => self.pace.warmup(role),
+        }
+    }
+
+    /// The load that was asked for.
+    pub(super) fn asked(&self) -> StepLoad {
+        let Caller { sessions, depth, block_bytes, .. } = self.caller;
+        StepLoad { role: StepRole::Asked, sessions, depth, request_bytes: block_bytes }
+    }
+
+    /// The command that runs a step alone.
+    pub(super) fn command(&self, load: StepLoad) -> String {
         let caller = &self.caller;
-        let total = format_delay(caller.warmup + self.time);
+        let warmup = self.warmup(load.role);
+        let total = format_delay(warmup + self.pace.time(load.role));
         let mut words = ["farlun", "bench", &self.shown, "--op", self.op.name()].map(str::to_owned).to_vec();
         let several = |count: u32| (count > 1).then(|| count.to_string());
         let pace = match caller.pacing {
@@ -182,10 +207,10 @@ impl Live<'_> {
         let burst = |bytes: u32| caller.has_small_bursts.then(|| format!("{bytes}B"));
         let r2ts = caller.has_small_bursts.then(|| wishes.max_outstanding_r2t.to_string());
         let flags = [
-            ("--block", Some(Bytes(caller.block_bytes).to_string())),
-            ("--depth", caller.depth.map(|depth| depth.to_string())),
+            ("--block", Some(Bytes(load.request_bytes).to_string())),
+            ("--depth", load.depth.map(|depth| depth.to_string())),
             ("--queue-limit", caller.queue_limit.map(|limit| limit.to_string())),
-            ("--sessions", several(caller.sessions)),
+            ("--sessions", several(load.sessions)),
             ("--connections", Some(caller.connections.to_string())),
             ("--pace", pace),
             ("--policy", (*policy != Choice::default()).then(|| policy.to_string())),
@@ -195,7 +220,7 @@ impl Live<'_> {
             ("--r2ts", r2ts),
             ("--seed", (self.is_random && self.seed != 1).then(|| self.seed.to_string())),
             ("--time", Some(total)),
-            ("--warmup", Some(format_delay(caller.warmup))),
+            ("--warmup", Some(format_delay(warmup))),
         ];
         for (flag, value) in flags {
             words.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
@@ -215,46 +240,13 @@ impl Live<'_> {
 impl Patient for Live<'_> {
     type Error = anyhow::Error;
 
-    fn examine(&mut self) -> anyhow::Result<Diagnosis> {
-        let dir = self.record.next()?;
-        let caller = self.caller;
-        let options = &mut self.options;
-        options.depth = caller.depth.map(|depth| depth as usize);
-        options.queue_limit = caller.queue_limit.map(|limit| limit as usize);
-        options.connections = Some(caller.connections as u16);
-        if !caller.has_small_bursts {
-            let Wishes { initial_r2t, max_burst_len, first_burst_len, max_outstanding_r2t, .. } =
-                Wishes::default();
-            options.wishes = Wishes {
-                initial_r2t,
-                max_burst_len,
-                first_burst_len,
-                max_outstanding_r2t,
-                ..options.wishes.clone()
-            };
-        }
-        options.pacing = match caller.pacing {
-            Pacing::Follow => engine::Pacing::Follow,
-            Pacing::AtMost(rate) => engine::Pacing::AtMost(rate),
-            Pacing::Off => engine::Pacing::Off,
-        };
-        options.trace = Some(dir);
-        let mut disks = open_many(self.url, &self.options, caller.sessions as usize)?;
-        let shape = self.shape(disks[0].len_bytes());
-        let mut near = bench::measured(&mut disks, shape)?;
-        for disk in disks {
-            near.trace = close(disk)?;
-        }
-        let ran = Ran {
-            command: self.command(),
-            window: (caller.warmup, self.time),
-            near: serde_json::to_value(&near).context("write down what the load said")?,
-        };
-        Ok(self.record.ran(ran)?)
+    fn examine(&mut self) -> anyhow::Result<Examined> {
+        self.measure()
     }
 
     fn relieve(&mut self, verdict: &Verdict, current: Performance) -> Option<String> {
-        self.caller.relieve(verdict.limiter, verdict.gain(current))
+        let Performance { bytes_per_s, latency_s } = verdict.predicted;
+        self.caller.relieve(verdict.limiter, verdict.gain(current), bytes_per_s * latency_s)
     }
 }
 

@@ -2,6 +2,8 @@
 //! load itself.
 
 mod live;
+mod measure;
+mod pace;
 mod recorded;
 mod steps;
 mod temporary;
@@ -17,8 +19,10 @@ const CONNECTIONS: &str = "Connections of each session, 1 to 64, as far as the t
 
 /// Say what limits a load, what shows it, what to change and what that would gain
 ///
-/// Looks at the tables of a run and at nothing else; or, given a URL, runs a short load there first. With --fix it
-/// changes what the initiator can change, measures again, and goes on until the path is the limit.
+/// Looks at the tables of a run and at nothing else; or, given a URL, runs short loads there first: one request alone, the
+/// load as described, then steps that ask what limits it. It says before for how long. A step above the load ends when
+/// requests take four times as long as one alone, or when the target has no room; --gentle leaves these steps out. With
+/// --fix it changes what the initiator can change, measures again, and goes on until the path is the limit.
 #[derive(Args, Debug)]
 #[command(mut_arg("trace", |arg| arg.hide(true)), mut_arg("connections", |arg| arg.help(CONNECTIONS)))]
 #[command(after_help = "\
@@ -27,9 +31,10 @@ Examples:
   farlun doctor runs/tour/cells/*-random-delay-8ms/r1
   farlun doctor iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0
   farlun doctor iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0 --block 4KiB --depth 32 --random --fix --out runs/slow
+  farlun doctor iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0 --depth 8 --gentle
   farlun doctor iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0 --op write --overwrite --json
 
-Nothing is written to the LUN without --overwrite.")]
+Nothing is written to the LUN without --overwrite. On a target that others use, begin with --gentle.")]
 pub(crate) struct DoctorArgs {
     /// iscsi://HOST[:PORT]/IQN/LUN; or a run directory, one of its cells, or a directory that --trace wrote to
     #[arg(value_name = "URL|RUN")]

@@ -56,7 +56,11 @@ pub(super) fn run(path: &Path, is_json: bool) -> anyhow::Result<u8> {
 /// A directory with tables and nothing else.
 fn of_tables(path: &Path) -> anyhow::Result<Vec<Found>> {
     if !path.is_dir() {
-        return Err(Exit::usage(format!("{}: expected a directory with tables", path.display())));
+        return Err(Exit::usage(format!(
+            "'{}' is neither the URL of a LUN nor a directory: expected iscsi://HOST[:PORT]/IQN/LUN, which `farlun ls \
+             iscsi://HOST` lists, or what a run or --trace wrote",
+            path.display()
+        )));
     }
     let Some(facts) = survey(path, Question::default())? else { return Ok(Vec::new()) };
     let dir = path.to_string_lossy().into_owned();

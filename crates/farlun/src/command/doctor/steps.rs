@@ -4,7 +4,8 @@ use std::io::stdout;
 use std::path::Path;
 use std::time::Duration;
 
-use diagnosis::Performance;
+use diagnosis::steps::StepObservation;
+use diagnosis::{Limiter, Performance};
 use event::format_delay;
 use lab::doctor::{Ending, Step, Treatment};
 use report::terminal::Colour;
@@ -19,9 +20,12 @@ pub(super) fn say(steps: &[Step]) {
     };
     if let Some(change) = before.last().and_then(|step| step.change.as_ref()) {
         let measured = shown(step.diagnosis.current);
-        say!("Fix {}: predicted {}; measured {measured}\n", before.len(), shown(change.predicted));
+        let predicted = change.predicted.map_or_else(|| "no figure".to_owned(), shown);
+        say!("Fix {}: predicted {predicted}; measured {measured}\n", before.len());
     }
-    say!("{}", report::doctor(&step.diagnosis, &title, Colour::on(&stdout())).trim_end());
+    let colour = Colour::on(&stdout());
+    say!("{}", report::doctor(&step.diagnosis, &title, colour).trim_end());
+    say!("\n{}", report::steps(&step.loads, colour).trim_end());
     if let Some(change) = &step.change {
         say!("\nFix {}: {}\n", steps.len(), change.what);
     }
@@ -34,9 +38,15 @@ pub(super) fn ending(ending: Ending) -> String {
             "give --fix to have what limits changed, where the initiator can, and measured again".to_owned()
         }
         Ending::Path(limiter) => format!("the path is the limit: {}", limiter.label()),
-        Ending::Elsewhere(limiter) => {
-            format!("what limits now is not in the initiator's power: {}", limiter.label())
-        }
+        Ending::Elsewhere(limiter) => match limiter {
+            Limiter::QueueDepth => {
+                format!("more requests outstanding than these gain nothing: {}", limiter.label())
+            }
+            _ => format!(
+                "what limits now is at the target or on the path; its commands stand above: {}",
+                limiter.label()
+            ),
+        },
         Ending::Again(limiter) => format!("still the same after its fix: {}", limiter.label()),
         Ending::Enough => "that were enough fixes for once".to_owned(),
     }
@@ -54,7 +64,7 @@ pub(super) fn json(treatment: &Treatment, report: Option<&Path>) -> Value {
                 "measured": measured,
             })
         });
-        json!({"diagnosis": step.diagnosis, "fix": fix})
+        json!({"diagnosis": step.diagnosis, "loads": loads(&step.loads), "fix": fix})
     });
     let (word, limiter) = match treatment.ending {
         Ending::NotAsked => ("not-asked", None),
@@ -68,6 +78,26 @@ pub(super) fn json(treatment: &Treatment, report: Option<&Path>) -> Value {
         "ending": {"why": word, "limiter": limiter, "text": ending(treatment.ending)},
         "report": report,
     })
+}
+
+/// The loads of one measurement.
+fn loads(loads: &[StepObservation]) -> Vec<Value> {
+    let load = |step: &StepObservation| {
+        json!({
+            "role": step.load.role,
+            "sessions": step.load.sessions,
+            "depth": step.load.depth,
+            "request_bytes": step.load.request_bytes,
+            "outstanding": step.facts.outstanding.called,
+            "bytes_per_s": step.rate(),
+            "latency_s": step.latency_s(),
+            "rtt_s": step.facts.path.rtt_s,
+            "loaded_rtt_s": step.facts.path.loaded_rtt_s,
+            "end": step.end,
+            "facts": step.facts,
+        })
+    };
+    loads.iter().map(load).collect()
 }
 
 fn shown(performance: Performance) -> String {

@@ -181,7 +181,7 @@ impl Score {
 
 #[cfg(test)]
 mod tests {
-    use diagnosis::Verdict;
+    use diagnosis::{Certainty, Verdict};
 
     use super::*;
 
@@ -195,6 +195,7 @@ mod tests {
             share: 1.0,
             evidence: Vec::new(),
             predicted: at(predicted),
+            certainty: Certainty::Figure,
             next: Limiter::LinkRate,
             remedies: Vec::new(),
         };

@@ -38,6 +38,64 @@ fn a_run_directory_is_kept_if_it_was_asked_for() {
 }
 
 #[test]
+fn a_report_opens_with_the_verdict() {
+    let target = Target::serve(&["memory:16MiB"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("run");
+    let mut doctor = farlun(["doctor", &target.url(0), "--json", "--time", "500ms", "--depth", "2", "--out"]);
+    let document = run(doctor.arg(&out), LIMIT).expect_code(0).json();
+    let page = std::fs::read_to_string(out.join("report.html")).expect("a report");
+    let headline = page.split("<h1>").nth(1).and_then(|rest| rest.split("</h1>").next()).expect("a headline");
+    let name = format!("({})", limiter(&document, 0));
+    assert!(headline.contains(&name) && headline.contains("MB/s"), "{headline}, expected {name}");
+    // Drawn again, and judged again, it says the same.
+    let again = run(farlun(["doctor", "--json"]).arg(&out), LIMIT).expect_code(0).json();
+    let cells = again["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), 1, "other steps have no diagnosis of their own: {again:#}");
+    assert_eq!(cells[0]["diagnosis"]["verdicts"][0]["limiter"], limiter(&document, 0), "{again:#}");
+}
+
+#[test]
+fn a_gentle_doctor_never_passes_the_load_that_was_asked_for() {
+    let target = Target::serve(&["memory:16MiB"]);
+    let mut doctor = farlun(["doctor", &target.url(0), "--json", "--time", "500ms", "--gentle"]);
+    let finished = run(doctor.args(["--depth", "8", "--block", "16KiB"]), LIMIT).expect_code(0);
+    assert!(finished.stderr.contains("one request at a time"), "it says what it will do: {finished:?}");
+    let document = finished.json();
+    let loads = document["steps"][0]["loads"].as_array().expect("loads");
+    assert!(loads.len() >= 3, "{document:#}");
+    assert_eq!((&loads[0]["role"], &loads[1]["role"]), (&"low".into(), &"asked".into()), "{document:#}");
+    for load in loads {
+        let number = |name: &str| load[name].as_u64().expect("a number");
+        let bytes = number("sessions") * number("depth") * number("request_bytes");
+        assert!(bytes <= 8 * 16_384, "{load:#}");
+    }
+    let mut both = farlun(["doctor", &target.url(0), "--gentle", "--fix"]);
+    run(&mut both, LIMIT).expect_code(2);
+}
+
+#[test]
+fn what_is_no_disk_is_said_with_the_next_step() {
+    need!(tgtd::available());
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = folder.path().join("disk");
+    std::fs::write(&disk, vec![0x5a; 4 << 20]).expect("a disk");
+    let tgt = tgtd::Tgtd::serve(&disk);
+    let refused = |lun| run(&mut farlun(["doctor", &tgt.url(lun)]), LIMIT).expect_code(1);
+    let next = format!("LUNs with disks here: 1: use {}", tgt.url(1));
+    let controller = refused(0);
+    let expected = format!("LUN 0 is a controller (device type 0x0c), not a disk; {next}");
+    assert!(controller.stderr.contains(&expected), "{controller:?}, expected {expected}");
+    let none = refused(7);
+    assert!(none.stderr.contains(&format!("there is no LUN 7; {next}")), "{none:?}, expected {next}");
+    let text = run(&mut farlun(["doctor", "10.0.0.7"]), LIMIT).expect_code(2);
+    assert!(text.stderr.contains("neither the URL of a LUN nor a directory"), "{text:?}");
+    assert!(text.stderr.contains("farlun ls iscsi://HOST"), "{text:?}");
+    let no_lun = run(&mut farlun(["doctor", "iscsi://127.0.0.1/iqn.a:b"]), LIMIT).expect_code(2);
+    assert!(no_lun.stderr.contains("the LUN is missing, `farlun ls iscsi://HOST` lists LUNs"), "{no_lun:?}");
+}
+
+#[test]
 fn tgt_is_examined_and_nothing_is_written_to_it() {
     need!(tgtd::available());
     let folder = tempfile::tempdir().expect("a folder");

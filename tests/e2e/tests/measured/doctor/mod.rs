@@ -2,4 +2,5 @@
 
 mod live;
 mod matrix;
+mod paths;
 mod recorded;

@@ -1,0 +1,143 @@
+//! A load in steps: an instrument that owns its load asks the path, where facts from one end leave the limiter open.
+//!
+//! [`StepPlan`] is the machine: observations so far → the next load, or none. [`diagnose`] draws the verdicts from them.
+//! Two laws decide: Little's law (requests outstanding = rate × latency) and the bottleneck law (rate ≤ depth ÷ base
+//! latency, and ≤ the lowest rate). A limiter that follows the depth is the caller's; one that follows the number of
+//! connections is a connection's; one that follows neither is shared: the line, the store, a CPU.
+//!
+//! No clock and no I/O: whoever runs the loads has both. `docs/doctor.md` explains the steps to users.
+
+mod ceiling;
+mod curve;
+mod judge;
+mod plan;
+#[cfg(test)]
+mod system;
+
+use serde::Serialize;
+
+use crate::facts::Facts;
+
+pub use self::judge::diagnose;
+pub use self::plan::{SLOW, StepPlan};
+
+/// Purpose of a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepRole {
+    /// One request outstanding in each session: the base latency.
+    Low,
+    /// The load that was asked for.
+    Asked,
+    /// Fewer requests outstanding than asked for.
+    Fewer,
+    /// More requests outstanding.
+    More,
+    /// As many requests outstanding over more sessions.
+    Spread,
+    /// Longer requests, as many bytes outstanding.
+    Longer,
+}
+
+/// One load of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct StepLoad {
+    /// Purpose.
+    pub role: StepRole,
+    /// Sessions.
+    pub sessions: u32,
+    /// Requests outstanding in each of them; `None` follows the path.
+    pub depth: Option<u32>,
+    /// Bytes of a request.
+    pub request_bytes: u64,
+}
+
+/// End of a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepEnd {
+    /// Its time was over.
+    Whole,
+    /// Requests took longer than the plan allows.
+    Slow,
+    /// The target had no room for more: BUSY or TASK SET FULL.
+    Refused,
+}
+
+/// A step that was run.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct StepObservation {
+    /// The load.
+    pub load: StepLoad,
+    /// Facts about it.
+    pub facts: Facts,
+    /// Its end.
+    pub end: StepEnd,
+}
+
+impl StepRole {
+    /// Every role, in the order in which plans use them.
+    pub const ALL: [StepRole; 6] =
+        [StepRole::Low, StepRole::Asked, StepRole::Fewer, StepRole::More, StepRole::Spread, StepRole::Longer];
+
+    /// Name in documents and run directories; stable.
+    pub const fn name(self) -> &'static str {
+        match self {
+            StepRole::Low => "low",
+            StepRole::Asked => "asked",
+            StepRole::Fewer => "fewer",
+            StepRole::More => "more",
+            StepRole::Spread => "spread",
+            StepRole::Longer => "longer",
+        }
+    }
+
+    /// Role with this name.
+    pub fn named(name: &str) -> Option<StepRole> {
+        StepRole::ALL.into_iter().find(|role| role.name() == name)
+    }
+}
+
+impl StepEnd {
+    /// Name in documents and run directories; stable.
+    pub const fn name(self) -> &'static str {
+        match self {
+            StepEnd::Whole => "whole",
+            StepEnd::Slow => "slow",
+            StepEnd::Refused => "refused",
+        }
+    }
+
+    /// End with this name.
+    pub fn named(name: &str) -> Option<StepEnd> {
+        [StepEnd::Whole, StepEnd::Slow, StepEnd::Refused].into_iter().find(|end| end.name() == name)
+    }
+}
+
+impl StepObservation {
+    /// Bytes per second.
+    pub fn rate(&self) -> f64 {
+        self.facts.current.bytes_per_s
+    }
+
+    /// Mean latency of a request in seconds.
+    pub fn latency_s(&self) -> f64 {
+        self.facts.current.latency_s
+    }
+
+    /// Requests outstanding, over all sessions.
+    pub fn outstanding(&self) -> f64 {
+        let set = self.load.depth.map(|depth| f64::from(depth) * f64::from(self.load.sessions));
+        set.unwrap_or(self.facts.outstanding.called).max(1.0)
+    }
+
+    /// True if requests wait inside the initiator: for the command window, or for its own queue limit.
+    pub(super) fn is_gated(&self) -> bool {
+        let out = &self.facts.outstanding;
+        out.called - out.granted >= GATED * out.called
+    }
+}
+
+/// Share of the requests that must wait in front of a gate inside the initiator, until it is what holds the load. More than
+/// the 2 % that show a gate at all: the caller's last requests always pass through.
+const GATED: f64 = 0.2;

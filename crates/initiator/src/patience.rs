@@ -1,0 +1,81 @@
+//! Patience of a load with a target: it ends early where requests become slow or the target has no room, and what it measured
+//! until then counts.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use event::Instant;
+
+/// Fewest requests whose mean latency counts: one slow request is no slow target.
+const REQUESTS_LEAST: usize = 8;
+
+/// Reason why a load ended before its time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cut {
+    /// Requests took longer than allowed.
+    Slow,
+    /// The target refused a command: BUSY or TASK SET FULL.
+    Refused,
+}
+
+/// Latency of the last requests, against the most that is allowed.
+#[derive(Clone, Debug)]
+pub(crate) struct Patience {
+    most: Duration,
+    /// Requests outstanding: the first so many meet connections that are still slow.
+    first: usize,
+    ended: usize,
+    last: VecDeque<Duration>,
+    sum: Duration,
+}
+
+impl Patience {
+    /// Patience for requests that take `most` on average, of which `depth` are outstanding.
+    pub(crate) fn new(most: Duration, depth: usize) -> Patience {
+        Patience { most, first: depth, ended: 0, last: VecDeque::new(), sum: Duration::ZERO }
+    }
+
+    /// A request has ended after `latency`; `true` if those before it and itself took too long.
+    pub(crate) fn is_over(&mut self, latency: Duration) -> bool {
+        self.ended += 1;
+        if self.ended <= self.first {
+            return false;
+        }
+        self.last.push_back(latency);
+        self.sum += latency;
+        let count = REQUESTS_LEAST.max(self.first);
+        if self.last.len() > count {
+            self.sum -= self.last.pop_front().unwrap_or_default();
+        }
+        self.last.len() == count && self.sum > self.most * count as u32
+    }
+}
+
+/// Time since which a load is measured if it is cut: from the end of its first requests on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Early {
+    pub(crate) since: Instant,
+    pub(crate) bytes: u64,
+    pub(crate) ios: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(latencies_ms: impl IntoIterator<Item = u64>, depth: usize) -> Option<usize> {
+        let mut patience = Patience::new(Duration::from_millis(40), depth);
+        latencies_ms.into_iter().position(|ms| patience.is_over(Duration::from_millis(ms)))
+    }
+
+    #[test]
+    fn requests_that_become_slow_end_it() {
+        assert_eq!(ended([10; 100], 4), None);
+        // Eight of 50 ms, after the first four.
+        assert_eq!(ended([50; 100], 4), Some(11));
+        // The first ones meet a slow start, and a single one says nothing.
+        assert_eq!(ended([500, 500, 500, 500].into_iter().chain([10; 50]), 4), None);
+        assert_eq!(ended([10; 20].into_iter().chain([200]).chain([10; 20]), 4), None);
+        assert_eq!(ended([10; 20].into_iter().chain([100; 20]), 4), Some(23));
+    }
+}

@@ -1,0 +1,32 @@
+//! The result of the paths as a table.
+
+use super::live::Judged;
+
+/// Every path, and how it was judged.
+pub(super) fn text(judged: &[Judged]) -> String {
+    let head = "| path | rate, MB/s | said | figure | gain said | gain of it | best of others than the line | right | exact | doctor, s |\n\
+                |---|---|---|---|---|---|---|---|---|---|\n";
+    let rows: Vec<String> = judged.iter().map(row).collect();
+    head.to_owned() + &rows.join("\n") + "\n"
+}
+
+/// One path.
+pub(super) fn row(judged: &Judged) -> String {
+    let said = judged.predicted.map_or("–".to_owned(), |predicted| format!("×{predicted:.2}"));
+    let exact = judged.is_exact().map_or("", |is_exact| if is_exact { "yes" } else { "**no**" });
+    let right = match &judged.validity {
+        Err(_) => "not valid",
+        Ok(()) if judged.is_right() => "yes",
+        Ok(()) => "**no**",
+    };
+    format!(
+        "| {} | {:.2} | {} | {} | {said} | ×{:.2} | ×{:.2} | {right} | {exact} | {:.0} |",
+        judged.name,
+        judged.bytes_per_s / 1e6,
+        judged.said,
+        judged.certainty,
+        judged.gain(),
+        judged.best(),
+        judged.seconds,
+    )
+}
