@@ -105,8 +105,11 @@ pub fn kept_up(document: &Value) -> Result<(), String> {
     }
 }
 
-/// Every cell of a lab's document has a valid run; the error names the others.
+/// Every cell of a lab's document has a valid run; the error names the others, or says why the lab has stopped.
 pub fn all_valid(document: &Value) -> Result<(), String> {
+    if let Some(reason) = document["stopped"].as_str() {
+        return Err(reason.to_owned());
+    }
     match document["invalid"].as_array() {
         Some(cells) if !cells.is_empty() => {
             Err(format!("cells without a valid run: {}", document["invalid"]))

@@ -111,12 +111,14 @@ fn a_lab_beside_others_names_them_and_stops_or_marks_its_figures() {
 
     assert_eq!(stopped.code, 4, "{stopped:#?}");
     assert!(stopped.stderr.contains("this machine is busy: other programs keep "), "{stopped:#?}");
-    assert!(stopped.stderr.contains("sh (pid "), "{stopped:#?}");
+    assert!(stopped.stderr.contains(" (pid "), "{stopped:#?}");
     let document = stopped.json();
     let said = document["stopped"].as_str().unwrap_or_default();
     assert!(said.starts_with("stopped after 4 attempts in a row at 4 cells"), "{document:#}");
-    assert!(said.contains("sh (pid ") && said.contains("--validity off"), "{said}");
-    assert_eq!(document["busy"][0]["name"], "sh", "{document:#}");
+    assert!(said.contains(" (pid ") && said.contains("--validity off"), "{said}");
+    // Others may be busier than the hogs, and only a few are named.
+    let busy = document["busy"].as_array().expect("programs");
+    assert!(busy.iter().any(|program| program["processors"].as_f64() > Some(0.0)), "{document:#}");
 
     let document = waived.expect_code(0).json();
     assert_eq!(document["unvalidated"], true, "{document:#}");

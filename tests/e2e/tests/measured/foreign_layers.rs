@@ -62,7 +62,8 @@ fn tgt_grants_129_commands_that_it_has_not_received_however_many_are_open() {
     // MaxCmdSN is ExpCmdSN + MaxQueueCmds, so 129 commands go out before tgt has said anything.
     let cells = plan().document["cells"].as_array().expect("a list of cells");
     let cells: Vec<&Value> = cells.iter().filter(|cell| cell["load"] == "tgt").collect();
-    assert_eq!(cells.len(), 2);
+    // A lab that has stopped has not run all of them.
+    decide!(cells.len() == 2, path::all_valid(&plan().document), "{cells:?}");
     for cell in cells {
         let dir = plan().folder.join(cell["dir"].as_str().expect("a directory"));
         let rows = tables::read::<Layers>(&dir).expect("layers");
