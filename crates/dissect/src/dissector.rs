@@ -54,6 +54,8 @@ pub struct Dissector {
 struct Arrived {
     /// Interface; `None` beyond the limit of those.
     interface: Option<u32>,
+    /// Number in its file.
+    in_file: u64,
     /// Bytes of the IP packet on the wire.
     wire_len: u32,
     /// Bytes of the frame that the capture has kept, if it has cut it.
@@ -175,10 +177,11 @@ impl Dissector {
             link: digest(link_header),
             is_tunnelled: !tunnels.is_empty(),
         };
-        let repetition = self.copies.observe(t_ns, &identity, sight);
-        let arrived =
-            Arrived { interface, wire_len: u32::try_from(wire_len).unwrap_or(u32::MAX), cut_len, repetition };
-        let position = self.window.push(t_ns, number, arrived, ip);
+        let is_sorted = !self.window.is_beyond(t_ns);
+        let repetition = self.copies.observe((self.tcp_packets, t_ns), is_sorted, &identity, sight);
+        let wire_len = u32::try_from(wire_len).unwrap_or(u32::MAX);
+        let arrived = Arrived { interface, in_file: number, wire_len, cut_len, repetition };
+        let position = self.window.push(t_ns, self.tcp_packets, arrived, ip);
         self.order.observe(sight.interface, t_ns, position);
         while self.window.is_full() {
             self.release(rows);
@@ -188,12 +191,12 @@ impl Dissector {
     /// Passes the earliest packet on; false if none waits.
     fn release(&mut self, rows: &mut dyn RowSink) -> bool {
         let Some(waiting) = self.window.pop() else { return false };
-        let Arrived { interface, wire_len, cut_len, repetition } = waiting.about;
-        if !self.copies.is_copy(repetition)
+        let Arrived { interface, in_file, wire_len, cut_len, repetition } = waiting.about;
+        if !self.copies.is_copy(waiting.number, repetition)
             && let Some(segment) = Segment::parse(self.window.bytes(&waiting), wire_len as usize)
         {
             self.passed += 1;
-            let packet = PacketRef { number: self.passed, in_file: waiting.number, t_ns: waiting.t_ns };
+            let packet = PacketRef { number: self.passed, in_file, t_ns: waiting.t_ns };
             let is_followed = interface.is_some_and(|interface| {
                 self.connections.packet(packet, (interface, cut_len), &segment, rows)
             });

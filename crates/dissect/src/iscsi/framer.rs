@@ -109,14 +109,9 @@ impl Framer {
         }
     }
 
-    /// Passes over bytes up to `upto`, which are in no file of the capture: nothing is inferred across them.
-    pub(crate) fn pass_over(
-        &mut self,
-        upto: u64,
-        missing: u64,
-        packet: PacketRef,
-        expected: &mut impl Expectations,
-    ) {
+    /// Passes over a gap up to a position, so many bytes in no file of the capture: nothing is inferred across them.
+    pub(crate) fn pass_over(&mut self, gap: (u64, u64), packet: PacketRef, expected: &mut impl Expectations) {
+        let (upto, missing) = gap;
         let lost = self.lost_now() + missing;
         self.withdraw(packet, expected);
         let counts = FramingCounts { lost_bytes: self.counts.lost_bytes + lost, ..self.counts };

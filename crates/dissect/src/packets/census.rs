@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use wire::inet::encapsulation::{Other, Tunnel, Tunnels};
 
-/// Kinds of packets that are told apart; further ones are one kind.
+/// Kinds of packets that are counted apart; further ones are one kind.
 const KINDS_MAX: usize = 64;
 
 /// Packets of one kind.

@@ -1,8 +1,9 @@
 //! Copies of packets: the same transmission, captured more than once.
 //!
-//! Mirror ports that send out what comes in and what goes out, `-i any` over a bond, a bridge or a router, drivers that
+//! Mirror ports of both directions, `-i any` over a bond, a bridge or a router, drivers that
 //! log a packet at several layers: the second sight of a packet follows the first within microseconds, and everything
-//! that its sender wrote is the same (`wire::inet::identity`). A copy counts once, at the place of its first sight.
+//! that its sender wrote is the same (`wire::inet::identity`). A packet counts once, with the earliest stamp of its copies:
+//! an answer may be stamped between two of them.
 //!
 //! A retransmission is no copy. Where the sender numbers its packets (the identification of IPv4), the number tells them
 //! apart, however soon it follows. Without numbers (IPv6, IPv4 packets with identification 0 or a constant one) a
@@ -13,6 +14,8 @@
 //! below any retransmission by time: minimum RTO 200 ms and tail loss probes of two clock ticks, 2 ms (Linux), RTO 1 s
 //! (RFC 6298). What remains are fast retransmissions on paths shorter than a millisecond, and resends of a device that
 //! had no room.
+
+use std::collections::HashMap;
 
 use serde::Serialize;
 use wire::inet::Identity;
@@ -82,12 +85,14 @@ pub(crate) enum Cause {
 /// Packets of the last millisecond.
 #[derive(Debug)]
 pub(crate) struct Copies {
+    /// Packets in the sort window of which an earlier copy came later in the file.
+    superseded: HashMap<u64, Repetition>,
     /// Low bits of the digests of each bucket: few bytes, which stay in the cache, answer for nearly all packets.
     tags: Vec<[u32; WAYS]>,
     buckets: Vec<[Seen; WAYS]>,
     directions: Vec<Direction>,
-    /// Way of a bucket that the next packet takes.
-    next_way: usize,
+    /// Way of each bucket that its next packet takes.
+    next_ways: Vec<u8>,
     pub(crate) counts: CopyCounts,
 }
 
@@ -95,6 +100,8 @@ pub(crate) struct Copies {
 struct Seen {
     digest: u64,
     t_ns: u64,
+    /// Number in the order of the file.
+    number: u64,
     interface: u32,
     /// Low bits of the link's digest.
     link: u16,
@@ -120,18 +127,27 @@ impl Default for Copies {
             tags: vec![[0; WAYS]; BUCKETS],
             buckets: vec![[Seen::NONE; WAYS]; BUCKETS],
             directions: vec![Direction::default(); DIRECTIONS],
-            next_way: 0,
+            next_ways: vec![0; BUCKETS],
+            superseded: HashMap::new(),
             counts: CopyCounts::default(),
         }
     }
 }
 
 impl Copies {
-    /// Takes a packet in the order of the file.
-    pub(crate) fn observe(&mut self, t_ns: u64, identity: &Identity, sight: Sight) -> Repetition {
+    /// Takes a packet in the order of the file, by which `number` counts. `is_sorted` is false if packets with a later
+    /// stamp have left the sort window.
+    pub(crate) fn observe(
+        &mut self,
+        (number, t_ns): (u64, u64),
+        is_sorted: bool,
+        identity: &Identity,
+        sight: Sight,
+    ) -> Repetition {
         let seen = Seen {
             digest: identity.digest,
             t_ns,
+            number,
             interface: sight.interface,
             link: sight.link as u16,
             hops: identity.hops,
@@ -140,18 +156,26 @@ impl Copies {
         // The bucket by the high bits, the tag by the low ones.
         let place = (identity.digest >> 32) as usize % BUCKETS;
         let (tag, tags, bucket) = (identity.digest as u32, &mut self.tags[place], &mut self.buckets[place]);
-        let mut cause = None;
+        let (mut cause, mut later) = (None, None);
         if tags.contains(&tag) {
             let is_same =
                 |other: &&Seen| other.digest == seen.digest && other.t_ns.abs_diff(t_ns) <= APART_MAX_NS;
-            let first = bucket.iter().filter(is_same).find(|other| other.interface == seen.interface);
-            cause = first.map(|first| first.difference(&seen));
+            let way = bucket.iter().position(|other| is_same(&other) && other.interface == seen.interface);
+            cause = way.map(|way| bucket[way].difference(&seen));
+            if let Some(first) =
+                way.map(|way| &mut bucket[way]).filter(|first| is_sorted && t_ns < first.t_ns)
+            {
+                later = Some(first.number);
+                *first = seen;
+            }
             let is_elsewhere = cause.is_none() && bucket.iter().any(|other| is_same(&other));
             self.counts.other_interface += u64::from(is_elsewhere);
         }
         if cause.is_none() {
-            (tags[self.next_way], bucket[self.next_way]) = (tag, seen);
-            self.next_way = (self.next_way + 1) % WAYS;
+            let next = &mut self.next_ways[place];
+            let way = usize::from(*next) % WAYS;
+            (tags[way], bucket[way]) = (tag, seen);
+            *next = next.wrapping_add(1);
         }
         let place = (identity.direction >> 32) as usize % DIRECTIONS;
         let direction = &mut self.directions[place];
@@ -167,13 +191,19 @@ impl Copies {
             Some(cause) => {
                 direction.repeated = direction.repeated.saturating_add(1);
                 let numbered = id != 0 && !direction.is_constant;
-                Repetition::Repeated { cause, numbered, direction: place as u16 }
+                let repeated = Repetition::Repeated { cause, numbered, direction: place as u16 };
+                let Some(later) = later else { return repeated };
+                self.superseded.insert(later, repeated);
+                Repetition::New
             }
         }
     }
 
     /// Decides about a packet that leaves the sort window; true if it is a copy, which is counted.
-    pub(crate) fn is_copy(&mut self, repetition: Repetition) -> bool {
+    pub(crate) fn is_copy(&mut self, number: u64, mut repetition: Repetition) -> bool {
+        if !self.superseded.is_empty() {
+            repetition = self.superseded.remove(&number).unwrap_or(repetition);
+        }
         let Repetition::Repeated { cause, numbered, direction } = repetition else { return false };
         let is_usual = self.directions[usize::from(direction)].is_copied();
         if !numbered && !is_usual {
@@ -193,7 +223,7 @@ impl Copies {
 impl Seen {
     /// No packet: its stamp is near no other.
     const NONE: Self =
-        Self { digest: 0, t_ns: u64::MAX, interface: 0, link: 0, hops: 0, is_tunnelled: false };
+        Self { digest: 0, t_ns: u64::MAX, number: 0, interface: 0, link: 0, hops: 0, is_tunnelled: false };
 
     fn difference(&self, other: &Seen) -> Cause {
         match () {
@@ -241,9 +271,11 @@ mod tests {
     /// Copies among packets (time in µs, digest, identification) that are decided about at the end.
     fn copies(packets: &[(u64, u64, Option<u16>)]) -> u64 {
         let mut copies = Copies::default();
-        let seen = packets.iter().map(|(t, digest, id)| copies.observe(t * US, &packet(*digest, *id), HERE));
-        let seen: Vec<Repetition> = seen.collect();
-        seen.into_iter().filter(|repetition| copies.is_copy(*repetition)).count() as u64
+        let observe = |(number, (t, digest, id)): (u64, &(u64, u64, Option<u16>))| {
+            (number, copies.observe((number, t * US), true, &packet(*digest, *id), HERE))
+        };
+        let seen: Vec<(u64, Repetition)> = (1..).zip(packets).map(observe).collect();
+        seen.into_iter().filter(|(number, repetition)| copies.is_copy(*number, *repetition)).count() as u64
     }
 
     #[test]
@@ -258,6 +290,17 @@ mod tests {
     fn copies_that_lag_behind_are_found_from_the_first_one_on() {
         let all: Vec<_> = (0..300).chain(0..300).zip(0..).map(|(digest, t)| (t, digest, None)).collect();
         assert_eq!(copies(&all), 300);
+    }
+
+    #[test]
+    fn the_earliest_stamp_counts() {
+        let mut copies = Copies::default();
+        let mut see =
+            |number, t, is_sorted| copies.observe((number, t * US), is_sorted, &packet(5, Some(5)), HERE);
+        let seen =
+            [(1, see(1, 20, true)), (2, see(2, 10, true)), (3, see(3, 15, true)), (4, see(4, 5, false))];
+        let copied = seen.map(|(number, repetition)| copies.is_copy(number, repetition));
+        assert_eq!(copied, [true, false, true, true], "the last one came too late to be sorted");
     }
 
     #[test]
@@ -284,8 +327,8 @@ mod tests {
     fn the_cause_is_told_from_the_difference() {
         let mut copies = Copies::default();
         let mut see = |t, sight, hops| {
-            let found = copies.observe(t, &Identity { hops, ..packet(5, Some(5)) }, sight);
-            copies.is_copy(found)
+            let found = copies.observe((t, t), true, &Identity { hops, ..packet(5, Some(5)) }, sight);
+            copies.is_copy(t, found)
         };
         assert!(!see(0, HERE, 64));
         assert!(see(1, HERE, 64));

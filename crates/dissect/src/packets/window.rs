@@ -31,7 +31,7 @@ const STEP_PACKETS: usize = 64;
 pub(crate) struct Waiting<T> {
     /// Stamp in ns.
     pub(crate) t_ns: u64,
-    /// Number in its file.
+    /// Number in the order of arrival.
     pub(crate) number: u64,
     /// Facts about the packet.
     pub(crate) about: T,
@@ -86,12 +86,17 @@ impl<T> Default for SortWindow<T> {
 }
 
 impl<T: Copy> SortWindow<T> {
+    /// True if a packet with this stamp comes too late to be sorted.
+    pub(crate) fn is_beyond(&self, t_ns: u64) -> bool {
+        t_ns < self.released_ns || t_ns.saturating_add(LATE_MAX_NS) < self.highest_ns
+    }
+
     /// Takes a packet; numbers ascend.
     pub(crate) fn push(&mut self, t_ns: u64, number: u64, about: T, bytes: &[u8]) -> Position {
         let place = self.store.push(bytes);
         let packet = Waiting { t_ns, number, about, place, epoch: self.epoch };
         self.waiting += 1;
-        if t_ns < self.released_ns || t_ns.saturating_add(LATE_MAX_NS) < self.highest_ns {
+        if self.is_beyond(t_ns) {
             self.stragglers.push(packet);
             if self.stragglers.len() >= STEP_PACKETS {
                 self.step();

@@ -132,7 +132,12 @@ fn copies_count_once_and_their_cause_is_known() {
         // The copy of a packet may come after the next packet.
         for later_ns in [0, 5_000, 25_000] {
             let mut frames = doubled(&tap, later_ns, change);
-            frames.sort_by_key(|(t_ns, _)| *t_ns);
+            // Where a copy stands in front of its packet, the stamp of the packet counts all the same.
+            if later_ns == 5_000 {
+                frames.chunks_mut(2).for_each(|pair| pair.swap(0, 1));
+            } else {
+                frames.sort_by_key(|(t_ns, _)| *t_ns);
+            }
             let (capture, rows) = read(&[&frames]);
             expect_no_loss(&capture);
             assert_eq!(times(&rows), times(&expected));

@@ -139,13 +139,13 @@ fn headers_alone_give_the_same_commands() {
     let [_, target] = iscsi.framing;
     assert!(target.inferred > 0, "Data-In headers in mid-segment are hidden: {target:?}");
     assert!(connection.directions[1].kept_share.expect("data") < 0.1);
-    // The status is in the last Data-In, whose header is hidden: it follows from the bytes that were asked for.
+    // The status is in the last Data-In, whose header is hidden: it follows from the requested length.
     let commands = |rows: &Rows| {
         let rows = rows.commands.iter();
         rows.map(|row| (row.itt, row.response_packet)).collect::<Vec<_>>()
     };
     assert_eq!(commands(&rows), commands(&expected));
-    // Service times are told where both headers are visible, here of the writes.
+    // Service times are known where both headers are visible, here of the writes.
     for (row, whole) in rows.commands.iter().zip(&expected.commands) {
         let is_read = whole.operation == Some(0x28);
         assert_eq!(row.service_ns, whole.service_ns.filter(|_| !is_read), "{row:?}");

@@ -23,7 +23,7 @@ impl Dice {
     }
 }
 
-/// One turn of a protocol: what a client asks and a server answers.
+/// One turn of a protocol: a request of the client and its answer.
 type Turn = fn(u32, &mut Dice) -> [Vec<u8>; 2];
 
 fn with_be_len(marks: u32, body: &[u8]) -> Vec<u8> {

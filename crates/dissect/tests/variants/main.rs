@@ -63,7 +63,7 @@ struct Complete {
     commands: Vec<Truth>,
 }
 
-/// Counts of what a variant showed.
+/// Counts that a variant showed.
 #[derive(Default, Debug)]
 struct Shown {
     variants: u64,
