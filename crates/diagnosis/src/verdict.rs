@@ -26,7 +26,7 @@ impl Evidence {
     }
 }
 
-/// Standing of a prediction: no figure exceeds what some evidence bounds.
+/// Standing of a prediction: no figure exceeds the bounds of the evidence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Certainty {

@@ -39,7 +39,7 @@ pub fn text(steps: &[StepObservation], colour: Colour) -> String {
 const fn role(role: StepRole) -> &'static str {
     match role {
         StepRole::Low => "one at a time",
-        StepRole::Asked => "as asked for",
+        StepRole::Nominal => "nominal load",
         StepRole::Fewer => "fewer outstanding",
         StepRole::More => "more outstanding",
         StepRole::Spread => "more sessions",

@@ -92,7 +92,7 @@ pub fn of_cells<'a>(
         let Some(note) = StepNote::read(&cell.cell) else { continue };
         found.insert(dir.to_owned(), None);
         let (asked, steps) = measurements.entry(note.measurement).or_default();
-        if note.load.role == StepRole::Asked {
+        if note.load.role == StepRole::Nominal {
             *asked = Some(dir.to_owned());
         }
         steps.extend(observation(&cell.path, &cell.cell, note)?);

@@ -50,7 +50,7 @@ pub struct Facts {
 pub struct PathFacts {
     /// Base round-trip time in seconds: the smallest that TCP measured.
     pub rtt_s: Option<f64>,
-    /// Smoothed round-trip time under the load, in seconds, mean: of whatever the initiator sends.
+    /// Smoothed round-trip time under the load, in seconds, mean, of the initiator's own packets.
     pub loaded_rtt_s: Option<f64>,
     /// Payload rate of the line while it is busy, in bytes per second.
     pub line_bytes_per_s: Option<f64>,

@@ -11,7 +11,7 @@ const BUSY_IDLE: f64 = 0.4;
 /// Ratio of smoothed to base round-trip time from which on a queue stands in front of the line.
 const QUEUE: f64 = 1.15;
 
-/// Share of a request's latency that round trips gain under the load, from which on the line is what it waits for.
+/// Share of a request's latency that round trips gain under the load, from which on it waits for the line.
 const WAITS: f64 = 0.3;
 
 /// True if the known rate is that of the line: its packets were recorded, or a queue stands in front of it. Otherwise it

@@ -16,7 +16,7 @@ const WORTH_IT: f64 = 1.25;
 const SAME_GAIN: f64 = 0.05;
 /// Requests outstanding per session up to which a caller is serial.
 const SERIAL: f64 = 1.05;
-/// Ratio of a request's time to what it needs by itself from which on it waits for something.
+/// Ratio of a request's latency to its own share from which on it waits for something.
 const UNSEEN: f64 = 2.0;
 /// Share of use from which on something limits without a gain of its own.
 const USED: f64 = 0.9;
@@ -177,3 +177,6 @@ fn round_trip(facts: &Facts, is_alone: bool) -> Option<Verdict> {
 #[cfg(test)]
 #[path = "tests.rs"]
 mod tests;
+#[cfg(test)]
+#[path = "tests_one_end.rs"]
+mod tests_one_end;

@@ -130,7 +130,7 @@ pub(super) fn relieve(facts: &Facts, findings: &[Finding], index: usize) -> Reli
     Relief { predicted: Performance { bytes_per_s, latency_s }, certainty, next: then.held_by }
 }
 
-/// True if some evidence bounds what the path carries: its packets, a queue in front of the line, or its best rate.
+/// True if some evidence bounds the rate of the path: its packets, a queue in front of the line, or its best rate.
 fn is_line_known(facts: &Facts, findings: &[Finding]) -> bool {
     facts.path.line_busy.is_some() || findings.iter().any(|finding| finding.limiter == Limiter::LinkRate)
 }

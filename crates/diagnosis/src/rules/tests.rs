@@ -6,18 +6,18 @@ use crate::facts::{
 };
 use crate::limiter::Instrument;
 
-const RTT_S: f64 = 0.016;
+pub(super) const RTT_S: f64 = 0.016;
 const LINE: f64 = 117.7e6;
-const KIB: f64 = 1024.0;
+pub(super) const KIB: f64 = 1024.0;
 
 /// `sender` after a change.
-fn with(mut sender: TcpSender, change: impl FnOnce(&mut TcpSender)) -> TcpSender {
+pub(super) fn with(mut sender: TcpSender, change: impl FnOnce(&mut TcpSender)) -> TcpSender {
     change(&mut sender);
     sender
 }
 
 /// A closed system: requests called, queued and granted, each with a latency of `request_s` once granted.
-fn closed(outstanding: [f64; 3], request_s: f64, request_bytes: f64) -> Facts {
+pub(super) fn closed(outstanding: [f64; 3], request_s: f64, request_bytes: f64) -> Facts {
     let [called, queued, granted] = outstanding;
     let rate = granted / request_s;
     Facts {
@@ -49,13 +49,13 @@ fn closed(outstanding: [f64; 3], request_s: f64, request_bytes: f64) -> Facts {
     }
 }
 
-fn unknown_line(mut facts: Facts) -> Facts {
+pub(super) fn unknown_line(mut facts: Facts) -> Facts {
     facts.path.line_bytes_per_s = None;
     facts
 }
 
 /// Enough requests to fill the line, held at 30 MB/s by TCP.
-fn bulk(sender: TcpSender) -> Facts {
+pub(super) fn bulk(sender: TcpSender) -> Facts {
     let facts = closed([128.0; 3], 128.0 * 64.0 * KIB / 30e6, 64.0 * KIB);
     let base = facts.sender.unwrap();
     Facts {
@@ -455,57 +455,4 @@ fn where_nothing_gains_and_the_distance_is_short_the_rate_that_holds_most_is_sai
     let found = judge(&Facts { connections: 16.0, ..bulk(sender) });
     let said: Vec<Limiter> = found.verdicts.iter().map(|verdict| verdict.limiter).collect();
     assert!(matches!(said[..], [Limiter::Pacing | Limiter::ReceiveWindow]), "{found:#?}");
-}
-
-/// Eight requests of 1 MiB at 23.5 MB/s over 40 ms, seen by their reader alone.
-fn reader_alone() -> Facts {
-    let mib = 1024.0 * KIB;
-    Facts {
-        sender: None,
-        path: PathFacts { rtt_s: Some(0.04), line_bytes_per_s: Some(24e6), ..PathFacts::default() },
-        receiver: TcpReceiver { buffer_most_bytes: Some(1e9), ..TcpReceiver::default() },
-        ..closed([8.0; 3], 8.0 * mib / 23.5e6, mib)
-    }
-}
-
-#[test]
-fn one_end_alone_blames_nobody_for_what_it_does_not_see() {
-    let open = judge(&reader_alone());
-    assert_eq!((open.verdicts[0].limiter, open.verdicts[0].certainty), (Limiter::Path, Certainty::Unknown));
-    assert!(open.verdicts.iter().all(|verdict| verdict.limiter != Limiter::QueueDepth), "{open:#?}");
-    // Round trips of what the reader sends grow with a queue in front of the line.
-    let mut full = reader_alone();
-    full.path.loaded_rtt_s = Some(0.2);
-    assert_eq!(judge(&full).verdicts[0].limiter, Limiter::LinkRate);
-    // Requests that take a round trip are few.
-    let few = Facts { request_bytes: 4.0 * KIB, ..reader_alone() };
-    let few =
-        Facts { current: Performance { bytes_per_s: 8.0 * 4.0 * KIB / 0.041, latency_s: 0.041 }, ..few };
-    let few = judge(&few);
-    assert_eq!(
-        (few.verdicts[0].limiter, few.verdicts[0].certainty),
-        (Limiter::QueueDepth, Certainty::Unknown)
-    );
-}
-
-#[test]
-fn a_window_over_a_round_trip_bounds_a_rate_and_promises_none() {
-    let mut facts = unknown_line(closed([8.0; 3], RTT_S, 64.0 * KIB));
-    facts.path.line_busy = None;
-    facts.receiver.buffer_most_bytes = Some(1e9);
-    let first = &judge(&facts).verdicts[0];
-    assert_eq!((first.limiter, first.certainty), (Limiter::QueueDepth, Certainty::Unknown));
-    assert!(first.gain(facts.current) <= 2.0, "{first:#?}");
-}
-
-#[test]
-fn a_pacing_rate_that_follows_the_path_is_the_paths() {
-    let none = with(TcpSender::default(), |s| s.socket.has_nagle = Some(false));
-    let mut facts = bulk(with(none, |s| {
-        s.time.pacing = 0.95;
-        s.traffic.pacing_bytes_per_s = Some(31e6);
-    }));
-    facts.path.line_busy = None;
-    let found = judge(&facts);
-    assert!(found.verdicts.iter().all(|verdict| verdict.limiter != Limiter::Pacing), "{found:#?}");
 }

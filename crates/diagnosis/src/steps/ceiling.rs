@@ -16,14 +16,14 @@ const FULL_WINDOW: f64 = 0.7;
 /// Requests whose data arrive at a time: about one, if the line carries one after the other without a pause; few, if the
 /// store is waited for and its answers go out at the rate of the line. Between the two it is open.
 const ARRIVING: (f64, f64) = (0.4, 0.65);
-/// Requests shorter than this arrive at once, whatever limits them: a device or TCP joins packets up to 64 KiB (GRO).
+/// Requests shorter than this arrive at once under any limiter: a device or TCP joins packets up to 64 KiB (GRO).
 const SPREADS_BYTES: f64 = 131_072.0;
 /// Part of the time that requests wait which shows in round trips, from which on they wait in front of the line. A
 /// peer that delays acknowledgements, up to 40 ms, makes round trips longer as well.
 const IN_LINE: f64 = 0.3;
 /// The same that leaves no doubt.
 const ALL_IN_LINE: f64 = 0.6;
-/// Gain of longer requests from which on what limits is a cost of each request.
+/// Gain of longer requests from which on the limiter is a cost of each request.
 const PER_REQUEST: f64 = 1.25;
 /// Share of the time with data waiting in a sender's socket, or with a full window, that counts as most of it.
 const MOSTLY: f64 = 0.5;
@@ -68,7 +68,7 @@ pub(super) fn of_connection(curve: &Curve<'_>) -> Cause {
     }
 }
 
-/// Writes: this end sends, and TCP says what it waits for.
+/// Writes: this end sends, and its TCP counts the waits.
 fn of_sender(facts: &Facts) -> Cause {
     let Some(sender) = &facts.sender else { return unseen_sender() };
     let time = &sender.time;
@@ -93,14 +93,13 @@ fn of_sender(facts: &Facts) -> Cause {
     }
 }
 
-/// Reads: the other end sends, and this one knows its own window, and the gaps in what came.
+/// Reads: the other end sends, and this one knows its own window and the gaps in the data.
 fn of_receiver(curve: &Curve<'_>, facts: &Facts) -> Cause {
     let receiver = &facts.receiver;
-    let rtt_s = facts.path.loaded_rtt_s.unwrap_or(0.0).max(curve.rtt_s());
-    let under_way = facts.current.bytes_per_s * rtt_s;
-    let window = receiver.window_bytes.unwrap_or(f64::INFINITY);
     let behind_gap = receiver.behind_gap_packets.unwrap_or(0.0);
-    if under_way >= FULL_WINDOW * window {
+    if is_window_full(curve) {
+        let window = receiver.window_bytes.unwrap_or(0.0);
+        let under_way = under_way_bytes(curve);
         let mut evidence = vec![
             Evidence::new("window that this end offers", window, "bytes", "TCP_INFO: rcv_wnd"),
             Evidence::new("rate × round trip", under_way, "bytes", "sockets: app_rx_bytes, rtt_ns"),
@@ -116,6 +115,19 @@ fn of_receiver(curve: &Curve<'_>, facts: &Facts) -> Cause {
         return Cause::seen(Limiter::Loss, vec![gaps]);
     }
     unseen_sender()
+}
+
+/// Bytes that arrive in a round trip.
+fn under_way_bytes(curve: &Curve<'_>) -> f64 {
+    let facts = &curve.asked.facts;
+    facts.current.bytes_per_s * facts.path.loaded_rtt_s.unwrap_or(0.0).max(curve.rtt_s())
+}
+
+/// True if this end reads and the window that it offers is full.
+pub(super) fn is_window_full(curve: &Curve<'_>) -> bool {
+    let facts = &curve.asked.facts;
+    let window = facts.receiver.window_bytes.filter(|_| !facts.is_write);
+    window.is_some_and(|window| under_way_bytes(curve) >= FULL_WINDOW * window)
 }
 
 /// The sender's buffer, because neither the window nor losses are it.
@@ -162,7 +174,7 @@ fn cpu(facts: &Facts) -> Option<Cause> {
     Some(Cause::seen(far, vec![Evidence::new(what, cpu, "", "the target's own count")]))
 }
 
-/// True if what requests wait for shows in round trips: a queue stands in front of the line.
+/// True if the wait of requests shows in round trips: a queue stands in front of the line.
 pub(super) fn has_queue(curve: &Curve<'_>) -> bool {
     is_in_line(curve, IN_LINE)
 }
@@ -180,7 +192,7 @@ fn is_in_line(curve: &Curve<'_>, part: f64) -> bool {
     curve.queue_s() >= QUEUE.1.max(QUEUE.0 * quiet_s).max(part * waits_s)
 }
 
-/// What shows that requests wait for the line; `None` if they wait elsewhere.
+/// Evidence that requests wait for the line; `None` if they wait elsewhere.
 pub(super) fn line(curve: &Curve<'_>) -> Option<Vec<Evidence>> {
     let (asked, facts) = (curve.asked, &curve.asked.facts);
     let longer = curve.all(StepRole::Longer).next();
@@ -227,7 +239,7 @@ pub(super) fn arriving(step: &StepObservation) -> Option<f64> {
     (facts.request_bytes >= SPREADS_BYTES).then(|| facts.rate() * spread_s)
 }
 
-/// The store, or the target that works on too few commands: what nothing else explains.
+/// The store, or the target that works on too few commands: the cause by elimination.
 fn store(curve: &Curve<'_>) -> Cause {
     let facts = &curve.asked.facts;
     let mut evidence = vec![Evidence::new(

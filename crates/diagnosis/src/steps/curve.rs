@@ -1,9 +1,8 @@
-//! What the steps of one load have in common: the base of latency and round trip, the best rates by role, and what the path
-//! is known to carry.
+//! Figures of all steps of one load: the base of latency and round trip, the best rates by role, and the best of all.
 
 use super::{StepEnd, StepObservation, StepRole};
 
-/// Gain from more requests outstanding below which the load is saturated as it was asked for.
+/// Gain from more requests outstanding below which the nominal load is saturated.
 pub(super) const SATURATED: f64 = 1.25;
 /// Gain of more sessions from which on a limit is one of each connection. Several flows use a full line with a short queue
 /// better than one, by up to a fifth: the window of one CUBIC flow moves between 0.7 and 1 of the product (RFC 9438).
@@ -14,19 +13,19 @@ const OF_QUIET_CONNECTION: f64 = 1.12;
 pub(super) const BEHIND_GAP: f64 = 8.0;
 /// Latency, in base latencies, below which requests do not wait for each other.
 const WAITS: f64 = 1.25;
-/// Requests outstanding at most, over all sessions, and bytes: what one iSCSI initiator of a large host may have.
+/// Requests outstanding at most, over all sessions, and bytes: those of an iSCSI initiator on a large host.
 pub(super) const DEPTH_MAX: f64 = 1024.0;
 pub(super) const OUTSTANDING_MAX_BYTES: f64 = (128 << 20) as f64;
 /// Gain of a whole step from which on a rate still rises.
 const STILL_RISING: f64 = 1.1;
-/// The same for four times as many sessions: what is limited by each of them rises fourfold.
+/// The same for four times as many sessions: a limit of each of them rises fourfold.
 const STILL_SPREADING: f64 = 2.4;
 /// Growth of round trips below which it is noise: of the smallest one, and in seconds, a tick of a busy host.
 pub(super) const QUEUE: (f64, f64) = (0.25, 0.001);
 /// A rate so near to the best of its kind is reached.
 const REACHED: f64 = 0.93;
 
-/// Steps of one load, seen from the one that was asked for.
+/// Steps of one load, seen from the nominal one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Curve<'a> {
     pub(super) asked: &'a StepObservation,
@@ -41,9 +40,9 @@ pub(super) struct Peak<'a> {
 }
 
 impl<'a> Curve<'a> {
-    /// `None` without the load that was asked for.
+    /// `None` without the nominal load.
     pub(super) fn of(seen: &'a [StepObservation]) -> Option<Curve<'a>> {
-        let asked = seen.iter().find(|step| step.load.role == StepRole::Asked)?;
+        let asked = seen.iter().find(|step| step.load.role == StepRole::Nominal)?;
         Some(Curve { asked, seen })
     }
 
@@ -51,7 +50,7 @@ impl<'a> Curve<'a> {
         self.seen.iter().filter(move |step| step.load.role == role)
     }
 
-    /// The step with one request in each session; the one that was asked for if that is it.
+    /// The step with one request in each session, which may be the nominal one.
     pub(super) fn low(&self) -> Option<&'a StepObservation> {
         let is_low = self.asked.load.depth == Some(1);
         self.all(StepRole::Low).next().or(Some(self.asked).filter(|_| is_low))
@@ -74,15 +73,16 @@ impl<'a> Curve<'a> {
         Some(Peak { at, is_rising })
     }
 
-    /// Best rate with the same requests over more sessions.
+    /// Best rate with the same requests over more sessions, and the fewest that reach it.
     pub(super) fn spread(&self) -> Option<Peak<'a>> {
-        let at = self.all(StepRole::Spread).max_by(|a, b| a.rate().total_cmp(&b.rate()))?;
+        let best = self.all(StepRole::Spread).map(StepObservation::rate).fold(0.0, f64::max);
+        let at = self.all(StepRole::Spread).find(|step| step.rate() >= REACHED * best)?;
         let last = self.all(StepRole::Spread).next_back()?;
         let before = self.all(StepRole::Spread).rev().nth(1).unwrap_or(self.asked);
         Some(Peak { at, is_rising: last.rate() >= STILL_SPREADING * before.rate() })
     }
 
-    /// Best rate of any step, and whether nothing that was asked raised it.
+    /// Best rate of any step, and whether no step raised it any more.
     pub(super) fn best(&self) -> (f64, bool) {
         let rate = self.seen.iter().map(StepObservation::rate).fold(0.0, f64::max);
         let (more, spread) = (self.more(), self.spread());
@@ -95,7 +95,7 @@ impl<'a> Curve<'a> {
         (rate, is_flat)
     }
 
-    /// Gain of a peak over the load that was asked for.
+    /// Gain of a peak over the nominal load.
     pub(super) fn gain(&self, peak: Peak<'_>) -> f64 {
         peak.at.rate() / self.asked.rate().max(1e-9)
     }
@@ -110,7 +110,7 @@ impl<'a> Curve<'a> {
         self.spread().filter(|spread| self.gain(*spread) >= least)
     }
 
-    /// True if no plan asks for more than was asked for.
+    /// True if no plan goes beyond the nominal load.
     pub(super) fn is_at_most(&self) -> bool {
         let requests = self.asked.outstanding();
         let bytes = requests * self.asked.load.request_bytes as f64;

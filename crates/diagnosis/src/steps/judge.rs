@@ -1,5 +1,5 @@
-//! From the steps of a load to its diagnosis. Where a step took a limiter away, what followed is the prediction: it was
-//! measured. Where none did, the rules predict, and no prediction exceeds what the steps bound.
+//! From the steps of a load to its diagnosis. Where a step took a limiter away, its rate is the prediction: it was
+//! measured. Where none did, the rules predict, and no prediction exceeds the bounds that the steps found.
 
 use super::ceiling::{self, Cause};
 use super::curve::{Curve, Peak, SATURATED};
@@ -16,12 +16,12 @@ const LEAST_GAIN: f64 = 1.1;
 /// Gain that is worth a change before a change of the caller.
 const WORTH_IT: f64 = 1.25;
 /// Time that a target takes for a request alone, until it counts: in seconds, and in round trips. Below, wake-ups of both
-/// hosts and of what lies between them are as long.
+/// hosts and of the devices between them are as long.
 const TARGET_TIME: (f64, f64) = (0.0005, 0.25);
 /// Longest request that a prediction assumes, in bytes; as `rules/model.rs` has it.
 const LONG_BYTES: f64 = (1 << 20) as f64;
 
-/// Verdicts on the load that was asked for. Without it, nothing is known.
+/// Verdicts on the nominal load. Without it, nothing is known.
 pub fn diagnose(seen: &[StepObservation]) -> Option<Diagnosis> {
     let curve = Curve::of(seen)?;
     let facts = informed(&curve);
@@ -46,7 +46,7 @@ pub fn diagnose(seen: &[StepObservation]) -> Option<Diagnosis> {
     Some(Diagnosis { current: facts.current, verdicts: found, cannot_know })
 }
 
-/// Facts of the load that was asked for, with what the other steps add: the base round trip and the best rate.
+/// Facts of the nominal load with those of the other steps: the base round trip and the best rate.
 fn informed(curve: &Curve<'_>) -> Facts {
     let mut facts = curve.asked.facts.clone();
     facts.path.rtt_s = Some(curve.rtt_s()).filter(|rtt_s| *rtt_s > 0.0);
@@ -108,7 +108,7 @@ fn depth(curve: &Curve<'_>, facts: &Facts) -> Option<Verdict> {
         let next = if peak.is_rising { Limiter::QueueDepth } else { beyond(curve, peak.at) };
         return Some(of(at.current, certainty(peak), evidence, next));
     }
-    // Nothing above was asked: fewer requests that were as quick, and carried less in proportion, show the same.
+    // No step above was run: fewer requests that were as quick, and carried less in proportion, show the same.
     let fewer = curve.all(StepRole::Fewer).next().or_else(|| curve.low())?;
     let in_proportion = fewer.rate() * asked.outstanding() / fewer.outstanding();
     let is_alone = std::ptr::eq(fewer, asked);
@@ -125,12 +125,13 @@ fn depth(curve: &Curve<'_>, facts: &Facts) -> Option<Verdict> {
     })
 }
 
-/// Limiter at the best rate of more requests, as far as one load shows it: nothing was asked there.
+/// Limiter at the best rate of more requests, as far as one load shows it.
 fn beyond<'a>(curve: &Curve<'a>, at: &'a StepObservation) -> Limiter {
     let there = curve.seen_from(at);
-    match ceiling::shared(&there).limiter {
-        Limiter::StoreBandwidth | Limiter::TargetQueue => ceiling::of_connection(&there).limiter,
-        limiter => limiter,
+    match ceiling::line(&there) {
+        Some(_) => Limiter::LinkRate,
+        None if ceiling::is_window_full(&there) => Limiter::ReceiveWindow,
+        None => Limiter::Path,
     }
 }
 
@@ -157,7 +158,7 @@ fn connection(curve: &Curve<'_>, facts: &Facts) -> Option<Verdict> {
     })
 }
 
-/// Performance of the requests that were asked for, at a rate that something else allows: no more than these requests carry
+/// Performance of the nominal requests at a rate that something else allows: no more than these requests carry
 /// in a base latency, and with the latency that Little's law leaves them.
 fn within(curve: &Curve<'_>, facts: &Facts, rate: f64) -> Performance {
     let outstanding_bytes = facts.current.bytes_per_s * facts.current.latency_s;
@@ -167,7 +168,7 @@ fn within(curve: &Curve<'_>, facts: &Facts, rate: f64) -> Performance {
     Performance { bytes_per_s, latency_s: outstanding_bytes / bytes_per_s.max(1e-9) }
 }
 
-/// Time that the target takes for a request alone: what its latency has beyond the round trip and its data. `None` if that
+/// Time that the target takes for a request alone: its latency beyond the round trip and its data. `None` if that
 /// is no more than wake-ups of the hosts.
 fn target_s(curve: &Curve<'_>, low: &StepObservation) -> Option<f64> {
     let facts = &low.facts;
@@ -262,7 +263,7 @@ fn seen_here(curve: &Curve<'_>, facts: &Facts, found: &[Verdict]) -> Vec<Verdict
     verdicts
 }
 
-/// Longer requests, where more of them would help: as many outstanding carry more, up to what more of them carried.
+/// Longer requests, where more of them would help: as many outstanding carry more, up to the rate of more of them.
 fn longer_requests(facts: &Facts, found: &[Verdict]) -> Option<Verdict> {
     let more = found.iter().find(|verdict| verdict.limiter == Limiter::QueueDepth)?;
     if facts.request_bytes >= LONG_BYTES || more.certainty == Certainty::Unknown {
@@ -289,7 +290,7 @@ fn longer_requests(facts: &Facts, found: &[Verdict]) -> Option<Verdict> {
 fn last(curve: &Curve<'_>, facts: &Facts) -> Verdict {
     let Cause { limiter, mut evidence, .. } = match (curve.is_waiting(), curve.more()) {
         (true, _) => ceiling::shared(curve),
-        // Just as many requests as the path takes: what it is full of shows where there are more.
+        // Just as many requests as the path takes: the limit shows where there are more.
         (false, Some(peak)) => ceiling::full(&curve.seen_from(peak.at)),
         (false, None) => ceiling::distance(curve),
     };
@@ -316,7 +317,7 @@ fn last(curve: &Curve<'_>, facts: &Facts) -> Verdict {
     }
 }
 
-/// Performance without what the target waits for: data of one request arrive at the rate of the line.
+/// Performance without the store: data of one request arrive at the rate of the line.
 fn without_store(curve: &Curve<'_>, facts: &Facts) -> (Performance, Certainty) {
     let longer = curve.all(StepRole::Longer).next();
     let steps = [Some(curve.asked), longer].into_iter().flatten();

@@ -27,9 +27,9 @@ pub use self::plan::{SLOW, StepPlan};
 pub enum StepRole {
     /// One request outstanding in each session: the base latency.
     Low,
-    /// The load that was asked for.
-    Asked,
-    /// Fewer requests outstanding than asked for.
+    /// The nominal load, as the caller runs it.
+    Nominal,
+    /// Fewer requests outstanding than nominal.
     Fewer,
     /// More requests outstanding.
     More,
@@ -77,14 +77,20 @@ pub struct StepObservation {
 
 impl StepRole {
     /// Every role, in the order in which plans use them.
-    pub const ALL: [StepRole; 6] =
-        [StepRole::Low, StepRole::Asked, StepRole::Fewer, StepRole::More, StepRole::Spread, StepRole::Longer];
+    pub const ALL: [StepRole; 6] = [
+        StepRole::Low,
+        StepRole::Nominal,
+        StepRole::Fewer,
+        StepRole::More,
+        StepRole::Spread,
+        StepRole::Longer,
+    ];
 
     /// Name in documents and run directories; stable.
     pub const fn name(self) -> &'static str {
         match self {
             StepRole::Low => "low",
-            StepRole::Asked => "asked",
+            StepRole::Nominal => "nominal",
             StepRole::Fewer => "fewer",
             StepRole::More => "more",
             StepRole::Spread => "spread",
@@ -138,6 +144,6 @@ impl StepObservation {
     }
 }
 
-/// Share of the requests that must wait in front of a gate inside the initiator, until it is what holds the load. More than
+/// Share of the requests that must wait in front of a gate inside the initiator, until the gate holds the load. More than
 /// the 2 % that show a gate at all: the caller's last requests always pass through.
 const GATED: f64 = 0.2;

@@ -1,6 +1,6 @@
-//! The plan of the steps: a pure function of what was observed.
+//! The plan of the steps: a pure function of the observations.
 //!
-//! It begins low, goes on as asked, and beyond what was asked only while requests stay quick. Every role has a limited
+//! It begins low, goes on to the nominal load, and beyond it only while requests stay quick. Every role has a limited
 //! number of steps, so that the plan ends.
 
 use super::ceiling;
@@ -27,7 +27,7 @@ const STILL_SPREADING: f64 = 0.6;
 /// Requests up to this length are too short to show the rate of their data; longer ones of this length are tried.
 const SHORT_BYTES: u64 = 64 << 10;
 const LONG_BYTES: u64 = 256 << 10;
-/// Part of the depth below the one that was asked for.
+/// Part of the depth below the nominal one.
 const FEWER: f64 = 0.25;
 
 /// Steps of one load.
@@ -36,7 +36,7 @@ pub struct StepPlan {
     asked: StepLoad,
     /// Longest request that the target takes.
     request_most_bytes: u64,
-    /// Nothing beyond the load that was asked for.
+    /// Nothing beyond the nominal load.
     is_gentle: bool,
     seen: Vec<StepObservation>,
     /// Roles of which a step could not be run.
@@ -46,7 +46,7 @@ pub struct StepPlan {
 impl StepPlan {
     /// Plan around a load. With `is_gentle` no step has more bytes outstanding than that.
     pub fn new(asked: StepLoad, request_most_bytes: u64, is_gentle: bool) -> StepPlan {
-        let asked = StepLoad { role: StepRole::Asked, ..asked };
+        let asked = StepLoad { role: StepRole::Nominal, ..asked };
         StepPlan { asked, request_most_bytes, is_gentle, seen: Vec::new(), impossible: Vec::new() }
     }
 
@@ -55,7 +55,7 @@ impl StepPlan {
         &self.seen
     }
 
-    /// Adds what a step showed.
+    /// Adds the observation of a step.
     pub fn observe(&mut self, observation: StepObservation) {
         self.seen.push(observation);
     }
@@ -73,12 +73,12 @@ impl StepPlan {
         }
     }
 
-    /// Latency at which a step ends, in seconds; `None` for what was asked for, and before the base is known.
+    /// Latency at which a step ends, in seconds; `None` up to the nominal load, and before the base is known.
     pub fn slow_s(&self, load: StepLoad) -> Option<f64> {
         let is_beyond = matches!(load.role, StepRole::More | StepRole::Spread | StepRole::Longer);
         let base_s = self.base_s()?;
-        // As many outstanding as were asked for, or as long in bytes, are no slower than what was asked for.
-        let asked_s = self.of(StepRole::Asked).map_or(0.0, StepObservation::latency_s);
+        // As many bytes outstanding as nominal are no slower than nominal.
+        let asked_s = self.of(StepRole::Nominal).map_or(0.0, StepObservation::latency_s);
         let least_s = if load.role == StepRole::More { 0.0 } else { asked_s };
         let longer = load.request_bytes as f64 / self.asked.request_bytes.max(1) as f64;
         is_beyond.then(|| SLOW * base_s.max(least_s) * longer)
@@ -90,8 +90,8 @@ impl StepPlan {
         if !is_one_each && self.of(StepRole::Low).is_none() && !self.is_impossible(StepRole::Low) {
             return Some(StepLoad { role: StepRole::Low, depth: Some(1), ..self.asked });
         }
-        let Some(asked) = self.of(StepRole::Asked) else {
-            return Some(self.asked).filter(|_| !self.is_impossible(StepRole::Asked));
+        let Some(asked) = self.of(StepRole::Nominal) else {
+            return Some(self.asked).filter(|_| !self.is_impossible(StepRole::Nominal));
         };
         self.more(asked)
             .or_else(|| self.fewer(asked))
@@ -113,7 +113,7 @@ impl StepPlan {
 
     /// Latency of one request alone.
     fn base_s(&self) -> Option<f64> {
-        let least = self.of(StepRole::Low).or_else(|| self.of(StepRole::Asked))?;
+        let least = self.of(StepRole::Low).or_else(|| self.of(StepRole::Nominal))?;
         Some(least.latency_s()).filter(|base_s| *base_s > 0.0)
     }
 
@@ -155,17 +155,17 @@ impl StepPlan {
         is_open.then(|| StepLoad { role: StepRole::Fewer, depth: Some(depth as u32), ..self.asked })
     }
 
-    /// True if the load, as it was asked for, gains nothing from more requests outstanding.
+    /// True if the nominal load gains nothing from more requests outstanding.
     fn is_saturated(&self, asked: &StepObservation) -> bool {
         let more = self.all(StepRole::More).map(StepObservation::rate).fold(0.0, f64::max);
         if self.of(StepRole::More).is_some() {
             return more < SATURATED * asked.rate();
         }
-        // Nothing was asked for above: requests that wait for each other are slower than one alone.
+        // No step above was run: requests that wait for each other are slower than one alone.
         self.base_s().is_some_and(|base_s| asked.latency_s() >= NEAR_KNEE * base_s)
     }
 
-    /// As many requests outstanding over more sessions: what each connection is limited by does not hold all of them.
+    /// As many requests outstanding over more sessions: a limit of each connection does not hold all of them.
     fn spread(&self, asked: &StepObservation) -> Option<StepLoad> {
         let count = self.all(StepRole::Spread).count();
         let is_open = asked.is_gated() || self.is_saturated(asked);
@@ -196,7 +196,7 @@ impl StepPlan {
         })
     }
 
-    /// Longer requests, as many bytes outstanding: what costs a request more than its bytes is not the line.
+    /// Longer requests, as many bytes outstanding: a cost of each request is not the line.
     fn longer(&self, asked: &StepObservation) -> Option<StepLoad> {
         let curve = Curve::of(&self.seen)?;
         let is_shared = self.is_saturated(asked) && curve.of_connections().is_none();
@@ -204,11 +204,11 @@ impl StepPlan {
         let is_open = !is_asked && !asked.is_gated();
         let outstanding_bytes = asked.outstanding() * self.asked.request_bytes as f64;
         let sessions = f64::from(self.asked.sessions);
-        // One request of this length in each session is little, unless less was asked for and no more is allowed.
+        // One request of this length in each session is little, unless the nominal load is less and no more is allowed.
         let each = outstanding_bytes / sessions;
         let most_each = if self.is_gentle { each } else { each.max(LONG_BYTES as f64) };
         let most = LONG_BYTES.min(self.request_most_bytes).min(most_each as u64);
-        // Whole requests of the length that was asked for, so that blocks stay whole.
+        // Whole requests of the nominal length, so that blocks stay whole.
         let request_bytes = most / self.asked.request_bytes.max(1) * self.asked.request_bytes;
         let is_longer = request_bytes >= 2 * SHORT_BYTES && self.asked.request_bytes <= SHORT_BYTES;
         let depth = (outstanding_bytes / request_bytes.max(1) as f64 / sessions).floor().max(1.0);

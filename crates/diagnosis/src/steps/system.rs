@@ -1,5 +1,5 @@
-//! Steps against a queueing model in virtual time: a path with known limiters is asked, and every verdict is held to what the
-//! model does without the limiter that it names.
+//! Steps against a queueing model in virtual time: a plan runs on a path with known limiters, and every verdict is held to the
+//! model without the limiter that it names.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,7 +22,7 @@ struct System {
     line: f64,
     /// Window of each connection, in bytes.
     window_bytes: Option<f64>,
-    /// Packets behind gaps: what limits each connection is cut by losses.
+    /// Packets behind gaps: the window of each connection is cut by losses.
     is_lossy: bool,
     /// Time that the store takes for each request, any number at a time.
     store_s: f64,
@@ -216,7 +216,7 @@ impl System {
 
 /// Asks a system with a plan, as an instrument does: a step that is slow ends.
 fn ask(system: System, depth: u32, request_bytes: u64, is_gentle: bool) -> StepPlan {
-    let asked = StepLoad { role: StepRole::Asked, sessions: 1, depth: Some(depth), request_bytes };
+    let asked = StepLoad { role: StepRole::Nominal, sessions: 1, depth: Some(depth), request_bytes };
     let mut plan = StepPlan::new(asked, 1 << 20, is_gentle);
     for _ in 0..=plan.steps_most() {
         let Some(load) = plan.next_load() else { return plan };
@@ -234,9 +234,9 @@ fn judged(plan: &StepPlan) -> Diagnosis {
     diagnose(plan.seen()).expect("the load that was asked for was run")
 }
 
-/// Rate of the asked load without a limiter.
+/// Rate of the nominal load without a limiter.
 fn relieved(system: System, limiter: Limiter, depth: u32, request_bytes: u64) -> f64 {
-    let load = |depth| StepLoad { role: StepRole::Asked, sessions: 1, depth: Some(depth), request_bytes };
+    let load = |depth| StepLoad { role: StepRole::Nominal, sessions: 1, depth: Some(depth), request_bytes };
     match limiter {
         Limiter::QueueDepth => {
             let most = (1024.0_f64).min((128 << 20) as f64 / request_bytes as f64) as u32;
@@ -246,7 +246,7 @@ fn relieved(system: System, limiter: Limiter, depth: u32, request_bytes: u64) ->
     }
 }
 
-/// The first verdict by intervention: its removal gains, or nothing does and the line is named; the prediction is what follows.
+/// The first verdict by intervention: its removal gains, or nothing does and the line is named; the prediction is the rate that follows.
 /// `None` if all of that holds.
 fn wrong(system: System, depth: u32, request_bytes: u64) -> Option<String> {
     let plan = ask(system, depth, request_bytes, false);
@@ -272,7 +272,7 @@ fn wrong(system: System, depth: u32, request_bytes: u64) -> Option<String> {
     };
     let problem = match first.certainty {
         _ if diagnosis.verdicts.iter().any(is_beyond) => "beyond all evidence",
-        // A store that takes a quarter of a round trip is not told from wake-ups of the hosts.
+        // A store that takes a quarter of a round trip is no longer than wake-ups of the hosts.
         _ if first.limiter.is_final() && most >= 1.35 => "not the line",
         _ if !first.limiter.is_final() && gain < 1.1 => "nothing gained",
         Certainty::Figure if gain >= 1.25 && !(0.8..=1.25).contains(&(predicted / gain)) => "another figure",
@@ -366,7 +366,7 @@ fn a_gentle_plan_never_passes_what_was_asked_for() {
             assert!(!judged(&plan).verdicts.is_empty());
         }
     }
-    // Nothing bounds what more requests would get.
+    // Nothing bounds the rate of more requests.
     let few = judged(&ask(OPEN, 2, 64 * KIB, true));
     assert_eq!(
         (few.verdicts[0].limiter, few.verdicts[0].certainty),
@@ -384,7 +384,7 @@ fn a_plan_begins_low_and_ends_where_requests_are_slow_or_refused() {
         assert!(step.latency_s() <= 5.0 * plan.seen()[0].latency_s(), "{step:?}");
     }
     // A target without room ends the way up.
-    let asked = StepLoad { role: StepRole::Asked, sessions: 1, depth: Some(2), request_bytes: 4096 };
+    let asked = StepLoad { role: StepRole::Nominal, sessions: 1, depth: Some(2), request_bytes: 4096 };
     plan = StepPlan::new(asked, 1 << 20, false);
     while let Some(load) = plan.next_load() {
         let mut step = OPEN.run(load);
@@ -398,7 +398,7 @@ fn a_plan_begins_low_and_ends_where_requests_are_slow_or_refused() {
 
 #[test]
 fn a_step_that_cannot_be_run_is_left_out() {
-    let asked = StepLoad { role: StepRole::Asked, sessions: 1, depth: Some(64), request_bytes: 64 * KIB };
+    let asked = StepLoad { role: StepRole::Nominal, sessions: 1, depth: Some(64), request_bytes: 64 * KIB };
     let mut plan = StepPlan::new(asked, 1 << 20, false);
     let system = System { window_bytes: Some(100e3), ..OPEN };
     while let Some(load) = plan.next_load() {

@@ -54,7 +54,7 @@ impl Caller {
         };
         match limiter {
             Limiter::QueueDepth => {
-                // As many as the prediction is for; a caller that follows the path has what its policy takes for enough.
+                // As many as the prediction is for.
                 let each =
                     outstanding_bytes / self.block_bytes.max(1) as f64 / f64::from(self.sessions.max(1));
                 let wanted = (each.round() as u32).min(DEPTH_MAX);

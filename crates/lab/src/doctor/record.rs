@@ -55,13 +55,13 @@ impl Record {
     /// Where the tables of the next run go.
     pub fn next(&self) -> Result<PathBuf, LabError> {
         let number = self.run.cells.len() + 1;
-        // What a step left behind that could not be run would be taken for that of the next.
+        // Tables of a step that failed are none of the next one.
         let _ = std::fs::remove_dir_all(self.dir.path().join(RunDir::repeat_dir(number, SLUG, 1)));
         let dir = self.dir.make_cell(number, SLUG, 1)?;
         Ok(self.dir.path().join(dir))
     }
 
-    /// Writes down the step whose tables went there, and returns what it showed.
+    /// Writes down the step whose tables went there, and returns its observation.
     pub fn ran(&mut self, mut ran: Ran) -> Result<StepObservation, LabError> {
         let number = self.run.cells.len() + 1;
         let dir = RunDir::repeat_dir(number, SLUG, 1);

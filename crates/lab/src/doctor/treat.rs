@@ -11,19 +11,19 @@ pub trait Patient {
     /// Why it could not be measured.
     type Error;
 
-    /// Runs its load as it is now, in steps, and says what limits it.
+    /// Runs its load as it is now, in steps, and names its limiter.
     fn examine(&mut self) -> Result<Examined, Self::Error>;
 
     /// Changes what the verdict is about; in words, or `None` if that is not in its power.
     fn relieve(&mut self, verdict: &Verdict, current: Performance) -> Option<String>;
 }
 
-/// What a measurement showed.
+/// Result of a measurement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Examined {
     /// Its loads, in order.
     pub loads: Vec<StepObservation>,
-    /// What was found.
+    /// Verdicts.
     pub diagnosis: Diagnosis,
 }
 
@@ -45,7 +45,7 @@ pub struct Change {
     pub limiter: Limiter,
     /// How, in words.
     pub what: String,
-    /// What the verdict said would come of it; `None` if no evidence bounds that.
+    /// Prediction of the verdict; `None` if no evidence bounds that.
     pub predicted: Option<Performance>,
 }
 

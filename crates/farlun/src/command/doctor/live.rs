@@ -120,7 +120,7 @@ pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8
     caller.block_most_bytes = disk.transfer_max_bytes().into();
     bench::check_block(caller.block_bytes, &disk)?;
     let pace = Pace { rtt, time: args.time };
-    caller.warmup = pace.warmup(StepRole::Asked);
+    caller.warmup = pace.warmup(StepRole::Nominal);
     close(disk)?;
     let temporary =
         ending.as_ref().map(Temporary::create).transpose().context("make a temporary directory")?;
@@ -181,7 +181,7 @@ impl Live<'_> {
     /// Time before the figures of a step count: a fix may have made that of the caller's own load longer.
     fn warmup(&self, role: StepRole) -> Duration {
         match role {
-            StepRole::Asked => self.caller.warmup,
+            StepRole::Nominal => self.caller.warmup,
             role => self.pace.warmup(role),
         }
     }
@@ -189,7 +189,7 @@ impl Live<'_> {
     /// The load that was asked for.
     pub(super) fn asked(&self) -> StepLoad {
         let Caller { sessions, depth, block_bytes, .. } = self.caller;
-        StepLoad { role: StepRole::Asked, sessions, depth, request_bytes: block_bytes }
+        StepLoad { role: StepRole::Nominal, sessions, depth, request_bytes: block_bytes }
     }
 
     /// The command that runs a step alone.

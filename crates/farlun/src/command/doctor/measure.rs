@@ -27,7 +27,7 @@ impl Live<'_> {
         while let Some(load) = plan.next_load() {
             // Requests that are outstanding at a step's end are waited for.
             let slow = plan.slow_s(load).map(Duration::from_secs_f64);
-            if load.role != StepRole::Asked
+            if load.role != StepRole::Nominal
                 && spent + self.pace.whole(load.role) + slow.unwrap_or_default() > most
             {
                 break;
@@ -35,13 +35,13 @@ impl Live<'_> {
             let began = Instant::now();
             match self.step(load, slow) {
                 Ok(observation) => plan.observe(observation),
-                Err(error) if load.role == StepRole::Asked => return Err(error),
+                Err(error) if load.role == StepRole::Nominal => return Err(error),
                 Err(error) => {
                     note!("farlun: the step with {} could not be run: {error:#}", words(load));
                     plan.cannot(load);
                 }
             }
-            if load.role != StepRole::Asked {
+            if load.role != StepRole::Nominal {
                 spent += began.elapsed();
             }
         }
@@ -55,7 +55,7 @@ impl Live<'_> {
         let steps = plan.steps_most() - 1;
         let most = format_delay(Duration::from_secs(self.pace.most(steps).as_secs_f64().ceil() as u64));
         let whole =
-            format_delay(Duration::from_secs(self.pace.whole(StepRole::Asked).as_secs_f64().ceil() as u64));
+            format_delay(Duration::from_secs(self.pace.whole(StepRole::Nominal).as_secs_f64().ceil() as u64));
         let bounds = match self.is_gentle {
             true => "none has more outstanding than that".to_owned(),
             false => format!(

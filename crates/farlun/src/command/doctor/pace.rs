@@ -35,7 +35,7 @@ impl Pace {
     /// Time that a step is measured.
     pub(super) fn time(&self, role: StepRole) -> Duration {
         match role {
-            StepRole::Asked => self.time,
+            StepRole::Nominal => self.time,
             _ => STEP.0 + self.rtt * STEP.1,
         }
     }

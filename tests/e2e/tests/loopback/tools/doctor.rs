@@ -64,7 +64,7 @@ fn a_gentle_doctor_never_passes_the_load_that_was_asked_for() {
     let document = finished.json();
     let loads = document["steps"][0]["loads"].as_array().expect("loads");
     assert!(loads.len() >= 3, "{document:#}");
-    assert_eq!((&loads[0]["role"], &loads[1]["role"]), (&"low".into(), &"asked".into()), "{document:#}");
+    assert_eq!((&loads[0]["role"], &loads[1]["role"]), (&"low".into(), &"nominal".into()), "{document:#}");
     for load in loads {
         let number = |name: &str| load[name].as_u64().expect("a number");
         let bytes = number("sessions") * number("depth") * number("request_bytes");

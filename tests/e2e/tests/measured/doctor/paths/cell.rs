@@ -1,4 +1,4 @@
-//! The paths: what each has, what limits it by construction, and the same with something taken away.
+//! The paths: the limiter of each by construction, and the same path without it.
 
 /// The target of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -9,7 +9,7 @@ pub(super) enum Server {
     Tgt,
 }
 
-/// What a path has beside its line; shares are of the bandwidth-delay product, or of the line's rate.
+/// Limiter of a path beside its line; shares are of the bandwidth-delay product, or of the line's rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Extra {
     Nothing,
@@ -131,7 +131,7 @@ impl Cell {
 
     /// Flags of `farlun wan`.
     pub(super) fn path_flags(&self, seed: u64) -> Vec<String> {
-        let (sender, receiver) = if self.is_write { ("near", "far") } else { ("far", "near") };
+        let sender = if self.is_write { "near" } else { "far" };
         let bytes = |share: f64| (self.product_bytes() * share).max(16_384.0) as u64;
         let mut flags = vec![
             "--delay".to_owned(),
@@ -142,8 +142,8 @@ impl Cell {
             seed.to_string(),
         ];
         let more = match self.extra {
-            ReceiveBuffer(share) => ["--rcvbuf".to_owned(), format!("{receiver}:{}B", bytes(share))],
-            SendBuffer(share) => ["--sndbuf".to_owned(), format!("{sender}:{}B", bytes(share))],
+            ReceiveBuffer(share) => ["--rcvbuf".to_owned(), format!("{}B", bytes(share))],
+            SendBuffer(share) => ["--sndbuf".to_owned(), format!("{}B", bytes(share))],
             Loss(percent) => ["--loss".to_owned(), format!("{sender}:{percent}%")],
             Nothing | StoreTime(_) | StoreRate(_) => return flags,
         };
@@ -191,7 +191,7 @@ impl Cell {
         found
     }
 
-    /// What a path has, in shares of a line that is four times as fast: the same buffer, the same store.
+    /// Limiter in shares of a line that is four times as fast: the same buffer, the same store.
     fn fixed(&self) -> Extra {
         match self.extra {
             ReceiveBuffer(share) => ReceiveBuffer(share / 4.0),

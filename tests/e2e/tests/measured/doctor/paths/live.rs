@@ -19,7 +19,7 @@ const EXPECTS_FIGURE: f64 = 1.25;
 /// Predicted ÷ measured.
 const PREDICTED: std::ops::RangeInclusive<f64> = 0.8..=1.25;
 
-/// What the doctor said of a path, and what interventions gave.
+/// Verdict of the doctor on a path, and gains of interventions.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
     pub(super) name: &'static str,
@@ -29,7 +29,7 @@ pub(super) struct Judged {
     /// Predicted ÷ present rate; `None` without a figure.
     pub(super) predicted: Option<f64>,
     pub(super) bytes_per_s: f64,
-    /// Gains of what was taken away, by the limiters that this is right for.
+    /// Gains of interventions, by the limiters that they take away.
     pub(super) gains: Vec<(&'static [&'static str], f64)>,
     /// Time that the doctor took.
     pub(super) seconds: f64,
@@ -49,7 +49,7 @@ impl Judged {
         others.map(|(_, gain)| *gain).fold(1.0, f64::max)
     }
 
-    /// Right by intervention: what is named gains when it is taken away; a full line only if nothing else gains.
+    /// Right by intervention: the load gains without the named limiter; a full line only if nothing else gains.
     pub(super) fn is_right(&self) -> bool {
         match self.said.as_str() {
             "link-rate" => self.gain() >= GAINS && self.best() < GAINS_NOT,
@@ -57,12 +57,12 @@ impl Judged {
         }
     }
 
-    /// True if a figure is expected: what is named is no end of the search, and gains a quarter.
+    /// True if a figure is expected: the named limiter is no end of the search, and gains a quarter.
     pub(super) fn has_gain(&self) -> bool {
         self.said != "link-rate" && self.gain() >= EXPECTS_FIGURE
     }
 
-    /// Whether the figure was what followed; `None` without a figure, and without a gain.
+    /// True if the figure agrees with the intervention; `None` without a figure, and without a gain.
     pub(super) fn is_exact(&self) -> Option<bool> {
         let predicted = self.predicted.filter(|_| self.has_gain())?;
         Some(PREDICTED.contains(&(predicted / self.gain())))

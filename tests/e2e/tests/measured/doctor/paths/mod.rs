@@ -1,4 +1,4 @@
-//! `farlun doctor URL` on live paths, held to intervention: what it names is taken away and the load runs again; so are the
+//! `farlun doctor URL` on live paths, held to intervention: the load runs again without the named limiter, and without the
 //! other limiters that the path may have. A few paths in every run, all of them with `--long`.
 //!
 //! `FARLUN_SEED=N` draws other rates, round trips and depths; `FARLUN_CELLS=WORD` takes the paths with WORD in their name.
@@ -24,11 +24,10 @@ fn seed() -> u64 {
     std::env::var("FARLUN_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
-/// Runs a path, and once more where the machine was too busy for the first time.
+/// Runs a path, while no other one is measured.
 fn run(cell: &Cell) -> Judged {
     let _turn = path::turn();
-    let first = judge(cell, seed());
-    if first.validity.is_ok() { first } else { judge(cell, seed()) }
+    judge(cell, seed())
 }
 
 #[test]
@@ -59,12 +58,16 @@ fn limiters_of_live_paths_are_named() {
     judged.retain(|judged| judged.validity.is_ok());
     let share = |of: &dyn Fn(&Judged) -> Option<bool>| {
         let all: Vec<bool> = judged.iter().filter_map(of).collect();
-        all.iter().filter(|holds| **holds).count() as f64 / all.len().max(1) as f64
+        let holds = all.iter().filter(|holds| **holds).count();
+        if all.is_empty() { 1.0 } else { holds as f64 / all.len() as f64 }
     };
     let right = share(&|judged| Some(judged.is_right()));
     let figures = share(&|judged| judged.has_gain().then(|| judged.predicted.is_some()));
     let exact = share(&|judged| judged.is_exact());
     println!("right {right:.2}, figures {figures:.2}, of them within 0.8 to 1.25 {exact:.2}");
-    assert!(right >= RIGHT && figures >= FIGURES && exact >= FIGURES_RIGHT, "{judged:#?}");
+    // The paths that count are those of a machine that had time for them.
+    let validity = if judged.is_empty() { Err("no path was valid".to_owned()) } else { Ok(()) };
+    let is_good = right >= RIGHT && figures >= FIGURES && exact >= FIGURES_RIGHT;
+    decide!(is_good, validity, "{judged:#?}");
     assert!(judged.iter().all(|judged| judged.is_right() || !judged.is_full_line), "{judged:#?}");
 }

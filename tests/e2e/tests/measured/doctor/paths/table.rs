@@ -2,7 +2,7 @@
 
 use super::live::Judged;
 
-/// Every path, and how it was judged.
+/// Every path with its judgement.
 pub(super) fn text(judged: &[Judged]) -> String {
     let head = "| path | rate, MB/s | said | figure | gain said | gain of it | best of others than the line | right | exact | doctor, s |\n\
                 |---|---|---|---|---|---|---|---|---|---|\n";
@@ -14,10 +14,11 @@ pub(super) fn text(judged: &[Judged]) -> String {
 pub(super) fn row(judged: &Judged) -> String {
     let said = judged.predicted.map_or("–".to_owned(), |predicted| format!("×{predicted:.2}"));
     let exact = judged.is_exact().map_or("", |is_exact| if is_exact { "yes" } else { "**no**" });
-    let right = match &judged.validity {
-        Err(_) => "not valid",
-        Ok(()) if judged.is_right() => "yes",
-        Ok(()) => "**no**",
+    let right = match (judged.is_right(), &judged.validity) {
+        (true, Ok(())) => "yes",
+        (false, Ok(())) => "**no**",
+        (true, Err(_)) => "(yes, run not valid)",
+        (false, Err(_)) => "(no, run not valid)",
     };
     format!(
         "| {} | {:.2} | {} | {} | {said} | ×{:.2} | ×{:.2} | {right} | {exact} | {:.0} |",
