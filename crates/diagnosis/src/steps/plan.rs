@@ -140,7 +140,7 @@ impl StepPlan {
         let total = (top.outstanding() * growth).min(most);
         let sessions = f64::from(self.asked.sessions);
         let depth = (total / sessions).ceil();
-        (depth * sessions >= WORTH_A_STEP * top.outstanding()).then(|| StepLoad {
+        (depth * sessions >= WORTH_A_STEP * top.outstanding()).then_some(StepLoad {
             role: StepRole::More,
             depth: Some(depth as u32),
             ..self.asked
@@ -152,7 +152,7 @@ impl StepPlan {
         let depth = (asked.outstanding() * FEWER / f64::from(self.asked.sessions)).floor();
         let is_asked = self.of(StepRole::Fewer).is_some() || self.is_impossible(StepRole::Fewer);
         let is_open = self.is_gentle && !is_asked && depth >= 2.0;
-        is_open.then(|| StepLoad { role: StepRole::Fewer, depth: Some(depth as u32), ..self.asked })
+        is_open.then_some(StepLoad { role: StepRole::Fewer, depth: Some(depth as u32), ..self.asked })
     }
 
     /// True if the nominal load gains nothing from more requests outstanding.
@@ -188,7 +188,7 @@ impl StepPlan {
         let bytes = f64::from(sessions) * f64::from(depth) * self.asked.request_bytes as f64;
         let is_allowed = bytes <= OUTSTANDING_MAX_BYTES.max(outstanding * self.asked.request_bytes as f64);
         let is_more = sessions >= 2 * top.unwrap_or(asked).load.sessions;
-        (is_allowed && is_more).then(|| StepLoad {
+        (is_allowed && is_more).then_some(StepLoad {
             role: StepRole::Spread,
             sessions,
             depth: Some(depth),
@@ -212,7 +212,7 @@ impl StepPlan {
         let request_bytes = most / self.asked.request_bytes.max(1) * self.asked.request_bytes;
         let is_longer = request_bytes >= 2 * SHORT_BYTES && self.asked.request_bytes <= SHORT_BYTES;
         let depth = (outstanding_bytes / request_bytes.max(1) as f64 / sessions).floor().max(1.0);
-        (is_shared && is_open && is_longer && !ceiling::is_plainly_line(&curve)).then(|| StepLoad {
+        (is_shared && is_open && is_longer && !ceiling::is_plainly_line(&curve)).then_some(StepLoad {
             role: StepRole::Longer,
             depth: Some(depth as u32),
             request_bytes,
