@@ -120,8 +120,14 @@ impl HeaderPredictor {
         // The oldest command, unless the initiator must send data for it first.
         let is_due = |command: &OutstandingCommand| !command.owes_data();
         let without_data = |command: &OutstandingCommand| is_due(command) && !command.request.read;
-        let bare = if rest.is_short() { commands.table.oldest(without_data) } else { None };
-        let (itt, command) = bare.or_else(|| commands.table.oldest(is_due))?;
+        let with_data = |command: &OutstandingCommand| {
+            is_due(command) && command.request.read && !command.is_read_complete()
+        };
+        let fitting = match rest.is_short() {
+            true => commands.table.oldest(without_data),
+            false => commands.table.oldest(with_data),
+        };
+        let (itt, command) = fitting.or_else(|| commands.table.oldest(is_due))?;
         if command.request.write && command.transfer.data_out < u64::from(command.request.bytes) {
             return Some(PartialHeader::inferred(Opcode::R2t, itt, 0).with_flags(FINAL));
         }
