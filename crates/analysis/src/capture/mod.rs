@@ -4,6 +4,7 @@
 //! ([`DiagnosedCapture`]), and one of them a packet transfer diagram ([`DiagramSink`]). `docs/analyze.md` defines every
 //! figure.
 
+mod black_hole;
 mod diagram;
 mod enough;
 mod remedies;

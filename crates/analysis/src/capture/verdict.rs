@@ -9,7 +9,7 @@ use dissect::{
     ConnectionSummary as Connection, DirectionSummary as Direction, Durations, IscsiSummary as Iscsi, TimeUse,
 };
 
-use super::remedies;
+use super::{black_hole, remedies};
 
 /// Less than this share of the time is not worth a verdict.
 const SHARE_LEAST: f64 = 0.02;
@@ -29,7 +29,8 @@ const AWAY: f64 = 0.125;
 /// The diagnosis of a connection that has completed commands.
 pub(super) fn of(connection: &Connection) -> Option<Diagnosis> {
     let iscsi = connection.iscsi.as_ref()?;
-    let is_loaded = iscsi.commands.completed.estimate() != Some(0);
+    let has_black_hole = connection.directions.iter().any(|direction| direction.black_hole.is_some());
+    let is_loaded = has_black_hole || iscsi.commands.completed.estimate() != Some(0);
     let time = iscsi.time.filter(|time| time.length_s > 0.0 && is_loaded)?;
     let case = Case { connection, iscsi, time, data: data_direction(connection) };
     let current = case.current();
@@ -53,7 +54,8 @@ pub(super) fn of(connection: &Connection) -> Option<Diagnosis> {
             share,
             evidence: part.evidence,
             predicted,
-            certainty: Certainty::Figure,
+            // Nothing bounds the rate of data that never arrived.
+            certainty: if part.limiter == Limiter::PathMtu { Certainty::Unknown } else { Certainty::Figure },
             next: next(n),
             remedies: remedies::of(part.limiter, &facts),
         }
@@ -173,12 +175,14 @@ impl Case<'_> {
     }
 
     /// Data was at hand and TCP took no more of it, or something was sent again.
-    fn tcp_parts(&self) -> [Part; 2] {
-        let seconds = self.time.sending_s + self.time.recovery_s;
+    fn tcp_parts(&self) -> [Part; 3] {
+        let (stalled_s, stall_evidence) = black_hole::of(self.connection, self.time).unwrap_or_default();
+        let recovery_s = self.time.recovery_s - stalled_s;
+        let seconds = self.time.sending_s + recovery_s;
         let full = self.data.delivered.map_or(0.0, |delivered| delivered.full_share);
         // A line that is full is so nearly all the time, and what its queue drops is soon repaired; half of the time
         // is no more than a sawtooth.
-        let again_share = self.time.recovery_s / seconds.max(f64::MIN_POSITIVE);
+        let again_share = recovery_s / seconds.max(f64::MIN_POSITIVE);
         let line = ((full - 0.5) / 0.4).clamp(0.0, 1.0) * (1.0 - 2.0 * again_share).max(0.0);
         let kinds = &self.data.kinds;
         let limiter = if kinds.local * 2 > self.data.retransmissions && kinds.local * 2_000 > kinds.new {
@@ -219,6 +223,7 @@ impl Case<'_> {
             ),
         ];
         [
+            part(Limiter::PathMtu, stalled_s, stall_evidence),
             part(Limiter::LinkRate, seconds * line, line_evidence),
             part(limiter, seconds * (1.0 - line), again_evidence),
         ]
