@@ -1,9 +1,7 @@
 //! Every limiter alone, and pairs of them, in made-up numbers: a line of 117.7 MB/s and 16 ms, requests of 64 KiB.
 
 use super::*;
-use crate::facts::{
-    Concurrency, LoopFacts, Negotiated, PathFacts, PerEnd, StageTimes, TcpReceiver, TcpSender,
-};
+use crate::facts::{Concurrency, LoopFacts, Negotiated, PathFacts, PerEnd, StageTimes, TcpSender};
 use crate::limiter::Instrument;
 
 pub(super) const RTT_S: f64 = 0.016;
