@@ -21,5 +21,8 @@ fn large_packets_that_never_arrive_are_the_verdict() {
     assert_eq!((first.limiter, first.certainty), (Limiter::PathMtu, Certainty::Unknown), "{diagnosis:?}");
     assert!(first.share > 0.99, "{first:?}");
     let commands: String = first.remedies.iter().map(|remedy| remedy.commands.as_str()).collect();
-    assert!(commands.contains("tcp_mtu_probing=1") && commands.contains("maxseg size set rt mtu"), "{commands}");
+    assert!(
+        commands.contains("tcp_mtu_probing=1") && commands.contains("maxseg size set rt mtu"),
+        "{commands}"
+    );
 }

@@ -26,6 +26,9 @@ const APART_MAX_NS: u64 = 1_000_000;
 /// of 1500-byte packets at 190 Gb/s.
 const BUCKETS: usize = 4_096;
 const WAYS: usize = 4;
+/// Superseded packets that are remembered: as many as wait in the sort window, twice. More are left over where a clock was
+/// set back.
+const SUPERSEDED_MAX: usize = 32_768;
 /// Directions whose share of repeated packets is known; one of another connection replaces the older one.
 const DIRECTIONS: usize = 4_096;
 /// Packets of a direction after which their number is halved: recent ones decide.
@@ -193,6 +196,9 @@ impl Copies {
                 let numbered = id != 0 && !direction.is_constant;
                 let repeated = Repetition::Repeated { cause, numbered, direction: place as u16 };
                 let Some(later) = later else { return repeated };
+                if self.superseded.len() >= SUPERSEDED_MAX {
+                    self.superseded.clear();
+                }
                 self.superseded.insert(later, repeated);
                 Repetition::New
             }
