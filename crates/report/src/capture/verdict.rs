@@ -1,7 +1,7 @@
 //! Limiters of the connections of a capture: a table of verdicts; details in the form of the doctor's.
 
 use analysis::capture::DiagnosedConnection;
-use diagnosis::Verdict;
+use diagnosis::{Certainty, Verdict};
 
 use crate::doctor;
 use crate::format::{percents, plain};
@@ -23,13 +23,19 @@ pub(super) fn table(shown: &[(usize, DiagnosedConnection<'_>)]) -> Option<Table>
     let mut rows = Vec::new();
     for (number, diagnosis) in shown.iter().filter_map(|(n, c)| Some((n, c.diagnosis?))) {
         for verdict in diagnosis.verdicts.iter().take(ROWS) {
-            let Verdict { limiter, share, predicted, next, .. } = verdict;
+            let Verdict { limiter, share, predicted, certainty, next, .. } = verdict;
+            let without = plain(predicted.bytes_per_s / 1e6);
+            let without = match certainty {
+                Certainty::Figure => without,
+                Certainty::AtLeast => format!("≥ {without}"),
+                Certainty::Unknown => "–".to_owned(),
+            };
             rows.push(vec![
                 Field::new(number.to_string()),
                 Field::new(limiter.label()),
                 Field::new(percents(*share)),
                 Field::new(plain(diagnosis.current.bytes_per_s / 1e6)),
-                Field::new(plain(predicted.bytes_per_s / 1e6)),
+                Field::new(without),
                 Field::new(if limiter.is_final() { "" } else { next.title() }),
             ]);
         }
