@@ -12,8 +12,8 @@ use e2e::{decide, need, path, skip, tgtd};
 use self::cell::{CELLS, Cell};
 use self::live::{Judged, judge};
 
-/// Paths of the usual run: a full line, few requests, a small window.
-const USUAL: [&str; 3] = ["line-ours-200m-40ms", "depth-ours-200m-40ms", "window-ours-200m-40ms"];
+/// Paths of the usual run, half a minute each: a full line and few requests, which look alike from one end.
+const USUAL: [&str; 2] = ["line-ours-200m-40ms", "depth-ours-200m-40ms"];
 
 /// Share of the paths on which the first verdict is right; of those with a gain that have a figure, and a right one.
 const RIGHT: f64 = 0.95;
