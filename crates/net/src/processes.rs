@@ -1,7 +1,7 @@
 //! Processor time of processes and of the machine, as /proc has it, and the processes that had most of it between two looks.
 //!
 //! Reads proc_stat(5) and proc_pid_stat(5). Processes of other containers are not seen: their time is the part of the
-//! machine's busy time that no process accounts for. Judges nothing.
+//! machine's busy time that no process accounts for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,6 +16,18 @@ use crate::{clock, scheduling};
 const TICK_MS: u64 = 10;
 /// The parent of the kernel's own threads: its number and its name, which in a container is not to be seen.
 const KTHREADD: (u32, &str) = (2, "kthreadd");
+
+/// Processors that interrupts may take: their time is no process's, and the kernel only samples it.
+pub const INTERRUPTS_BUSY: f64 = 0.5;
+/// Processors that other programs may keep busy, whatever else there is to do.
+pub const OTHERS_BUSY_MAX: f64 = 0.25;
+/// Idle processors, on average, with which nobody has to wait for one.
+pub const IDLE_ENOUGH: f64 = 1.0;
+
+/// True if a measurement may have waited for other programs.
+pub fn is_disturbed(others_busy: f64, idle: f64) -> bool {
+    others_busy > OTHERS_BUSY_MAX && idle < IDLE_ENOUGH
+}
 
 /// Times of a process since it began.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -12,19 +12,14 @@ use std::time::Duration;
 use event::Instant;
 use net::clock;
 use net::namespace::members;
-use net::processes::{self, ProcessTimes, idle_of, kthreadd};
+use net::processes::{
+    self, IDLE_ENOUGH, INTERRUPTS_BUSY, OTHERS_BUSY_MAX, ProcessTimes, idle_of, is_disturbed, kthreadd,
+};
 
 use crate::processors::Processors;
 
 /// Over less time than this the ticks are too coarse to tell.
 const TELLS_AFTER: Duration = Duration::from_secs(1);
-/// A processor that interrupts may take: their time is no process's, and the kernel only samples it.
-const INTERRUPTS_BUSY: f64 = 0.5;
-
-/// A processor that others may keep busy, in part, whatever else there is to do.
-pub(crate) const OTHERS_BUSY_MAX: f64 = 0.25;
-/// With so many processors idle on average, nobody had to wait for one.
-const IDLE_ENOUGH: f64 = 1.0;
 
 /// What the machine did while a path ran, in processors.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -70,7 +65,7 @@ impl Machine {
     /// Why the run may have waited for others; `None` if it had no reason to.
     pub(crate) fn trouble(self) -> Option<String> {
         let Machine { others_busy, idle, cpus, .. } = self;
-        (self.tells() && others_busy > OTHERS_BUSY_MAX && idle < IDLE_ENOUGH).then(|| {
+        (self.tells() && is_disturbed(others_busy, idle)).then(|| {
             format!(
                 "other programs kept {others_busy:.2} of {cpus} processors busy and {idle:.2} were idle, expected at most \
                  {OTHERS_BUSY_MAX} busy or {IDLE_ENOUGH} idle"

@@ -2,12 +2,12 @@
 
 use event::{Bytes, format_delay};
 use link::Shape;
+use net::processes::OTHERS_BUSY_MAX;
 use serde::Serialize;
 
 use super::SelfTest;
 use super::rig::Seen;
 use crate::Spec;
-use crate::machine::OTHERS_BUSY_MAX;
 
 /// A figure and the bound it must keep.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -3,17 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
-use net::processes::{Busy, Look, Usage};
+use net::processes::{Busy, IDLE_ENOUGH, INTERRUPTS_BUSY, Look, OTHERS_BUSY_MAX, Usage, is_disturbed};
 use tables::manifest::BusyProgram;
 
 /// Time between the two looks: a hundred ticks of 10 ms, so that a hundredth of a processor shows.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The bounds by which `farlun wan` finds a run not valid (crates/wan/src/machine.rs): others keep more than this of a
-/// processor busy, and fewer than that many are idle.
-const OTHERS_BUSY_MAX: f64 = 0.25;
-const IDLE_ENOUGH: f64 = 1.0;
-/// Time of processes that are not seen is the interrupts' up to here, as there.
-const INTERRUPTS_BUSY: f64 = 0.5;
 /// A process below this is not named: two ticks of the interval.
 const NAMED_MIN: f64 = 0.02;
 /// Programs that a sentence names.
@@ -47,7 +41,7 @@ impl MachineUse {
     pub fn trouble(&self) -> Option<String> {
         let Usage { cpus, idle, .. } = self.0;
         let busy = self.others_busy();
-        (busy > OTHERS_BUSY_MAX && idle < IDLE_ENOUGH).then(|| {
+        is_disturbed(busy, idle).then(|| {
             format!(
                 "other programs keep {busy:.2} of {cpus} processors busy and {idle:.2} are idle, expected at most \
                  {OTHERS_BUSY_MAX} busy or {IDLE_ENOUGH} idle: {}; {}",
