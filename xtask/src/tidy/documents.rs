@@ -1,4 +1,4 @@
-//! ARCHITECTURE.md and README.md speak of what exists: every path they name is there, every crate has its paragraph. No page
+//! Pages are about this tree: every path that one names exists, and ARCHITECTURE.md has a paragraph for every crate. No page
 //! signals processes by their name.
 
 use std::fs;
@@ -6,34 +6,32 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// A page longer than this is not read.
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
+/// Most lines of that page.
 const ARCHITECTURE_LINES_MAX: usize = 200;
 
 /// Beginnings of the paths of this workspace; other words in backquotes are not looked at.
 const ROOTS: &[&str] = &["crates/", "docs/", "experiments/", "fuzz/", "tests/", "xtask/"];
 
-/// Every path that is named but not there, every crate without a paragraph and an invariant.
+/// Paths that a page names and that do not exist, crates without a paragraph and an invariant, signals by name.
 pub(super) fn findings(root: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
-    for name in ["ARCHITECTURE.md", "README.md"] {
-        let text = fs::read_to_string(root.join(name)).with_context(|| format!("cannot read {name}"))?;
-        for path in paths(&text).filter(|path| !root.join(path).exists()) {
-            findings.push(format!("{name}: `{path}` is not there: name what took its place"));
-        }
-        if name == "ARCHITECTURE.md" {
-            findings.extend(architecture(root, &text)?);
-        }
-    }
     for page in pages(root)? {
         let text = fs::read_to_string(root.join(&page)).with_context(|| format!("cannot read {page}"))?;
+        for path in paths(&text).filter(|path| !root.join(path).exists()) {
+            findings.push(format!("{page}: `{path}` is not there: name what took its place"));
+        }
         findings.extend(signals_by_name(&page, &text));
+        if page == ARCHITECTURE {
+            findings.extend(architecture(root, &text)?);
+        }
     }
     Ok(findings)
 }
 
-/// The pages for users, relative to the workspace.
+/// All pages, relative to the workspace.
 fn pages(root: &Path) -> Result<Vec<String>> {
-    let mut pages = vec!["README.md".to_owned()];
+    let mut pages = vec![ARCHITECTURE.to_owned(), "README.md".to_owned()];
     for entry in fs::read_dir(root.join("docs")).context("cannot list docs/")? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         pages.extend(name.ends_with(".md").then(|| format!("docs/{name}")));
