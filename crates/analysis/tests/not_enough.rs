@@ -65,9 +65,10 @@ fn one_direction_alone_has_no_verdict() {
                 "tcpdump -i eth7 -s 0 -B 65536 -w seen.pcap 'tcp port 3260'"
             ]
         );
-        let iscsi = capture.dissection().connections[0].iscsi.as_ref().expect("iSCSI");
+        let connection = &capture.dissection().connections[0];
+        let iscsi = connection.iscsi.as_ref().expect("iSCSI");
         assert_eq!(iscsi.agreed, None, "nothing is known of the other side");
-        assert!(iscsi.confidence.one_direction);
+        assert!(connection.one_direction);
     }
 }
 

@@ -136,7 +136,7 @@ impl TappedConnection {
             let missing = self.streams[passed].pass_over(upto, budget);
             let output = self.output(budget, rows);
             let mut expected = self.session.direction(passed, output);
-            self.framers[passed].pass_over((upto, missing), packet, &mut expected);
+            self.framers[passed].pass_over(missing, packet, &mut expected);
         }
         if is_first {
             self.session.commands.forget_all(|_| true, self.last_ns, budget);

@@ -12,7 +12,7 @@ use wire::pcap::Packet;
 use crate::connections::{Connections, Known};
 use crate::packets::census::Census;
 use crate::packets::copies::{Copies, Repetition, Sight};
-use crate::packets::file::{FileEnd, FileError, PacketReader};
+use crate::packets::file::{FileEnd, FileError, read_packets};
 use crate::packets::first::FirstPackets;
 use crate::packets::fragments::Fragments;
 use crate::packets::interfaces::{Admission, InterfaceId, Interfaces};
@@ -96,19 +96,15 @@ impl Dissector {
         &mut self,
         file: impl Read,
         rows: &mut dyn RowSink,
-        mut progress: impl FnMut(u64),
+        progress: impl FnMut(u64),
     ) -> Result<FileEnd, FileError> {
-        let (mut reader, mut shown) = (PacketReader::new(file), 0);
-        while let Some((packet, interface)) = reader.next_packet()? {
-            self.packet(&packet, interface, rows);
-            let position = reader.position();
-            if position != shown {
-                shown = position;
-                progress(position);
-            }
-        }
+        let each = |packet: &Packet<'_>, interface: &str| {
+            self.packet(packet, interface, rows);
+            false
+        };
+        let end = read_packets(file, each, progress)?;
         self.end_file(rows);
-        Ok(reader.end())
+        Ok(end)
     }
 
     /// Takes the next packet of the file; `interface` is the name of its interface, empty without one. Rows of it follow

@@ -54,7 +54,7 @@ pub struct Load<'a> {
     progress: &'a mut dyn FnMut(Progress),
     next_progress: Instant,
     patience: Option<Patience>,
-    /// What has ended since the first requests have.
+    /// Totals at the end of the first requests: a load that is cut is measured from there.
     early: Option<Early>,
 }
 

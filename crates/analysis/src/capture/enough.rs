@@ -31,13 +31,13 @@ pub(super) fn shortage(
     totals: &CaptureTotals,
 ) -> Option<Shortage> {
     let reasons = match &connection.iscsi {
-        Some(iscsi) => reasons(iscsi, diagnosis),
+        Some(iscsi) => reasons(connection, iscsi, diagnosis),
         None => unrecognised(connection).into_iter().collect(),
     };
     (!reasons.is_empty()).then(|| Shortage { reasons, commands: commands(connection, totals) })
 }
 
-fn reasons(iscsi: &Iscsi, diagnosis: Option<&Diagnosis>) -> Vec<String> {
+fn reasons(connection: &Connection, iscsi: &Iscsi, diagnosis: Option<&Diagnosis>) -> Vec<String> {
     let mut reasons = Vec::new();
     let mut say = |holds: bool, text: String| {
         if holds {
@@ -46,10 +46,10 @@ fn reasons(iscsi: &Iscsi, diagnosis: Option<&Diagnosis>) -> Vec<String> {
     };
     let confidence = &iscsi.confidence;
     let Confidence { unseen_share, lost_share, refuted_share, missing_share, .. } = *confidence;
-    say(confidence.one_direction, "the capture has the packets of one direction alone".to_owned());
+    say(connection.one_direction, "the capture has the packets of one direction alone".to_owned());
     let doubt = confidence.doubt();
     let first = diagnosis.and_then(Diagnosis::first);
-    // What was not seen may all have had one other cause.
+    // The unseen part may all have had one other cause.
     let is_outweighed = first.is_some_and(|first| first.share < doubt);
     let is_doubtful = doubt > DOUBT_MAX || is_outweighed;
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
@@ -69,7 +69,7 @@ fn reasons(iscsi: &Iscsi, diagnosis: Option<&Diagnosis>) -> Vec<String> {
         "too many headers are hidden to tell one command at a time from several".to_owned(),
     );
     let is_counted = iscsi.commands.sent.estimate().is_some();
-    say(!is_counted && !confidence.one_direction, "too many headers are hidden to count commands".to_owned());
+    say(!is_counted && !connection.one_direction, "too many headers are hidden to count commands".to_owned());
     reasons
 }
 

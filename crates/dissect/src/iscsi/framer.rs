@@ -109,13 +109,12 @@ impl Framer {
         }
     }
 
-    /// Passes over a gap up to a position, so many bytes in no file of the capture: nothing is inferred across them.
-    pub(crate) fn pass_over(&mut self, gap: (u64, u64), packet: PacketRef, expected: &mut impl Expectations) {
-        let (upto, missing) = gap;
+    /// Passes over `missing` bytes, which are in no file of the capture: nothing is inferred across them.
+    pub(crate) fn pass_over(&mut self, missing: u64, packet: PacketRef, expected: &mut impl Expectations) {
         let lost = self.lost_now() + missing;
         self.withdraw(packet, expected);
         let counts = FramingCounts { lost_bytes: self.counts.lost_bytes + lost, ..self.counts };
-        *self = Framer { at: upto, counts, ..Framer::default() };
+        *self = Framer { counts, ..Framer::default() };
     }
 
     /// Takes the next bytes of the stream.

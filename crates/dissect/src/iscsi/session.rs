@@ -361,9 +361,6 @@ impl SessionDirection<'_, '_> {
             self.session.held.command(row, &mut self.output);
         }
         self.session.update_window(pdu, self.output.initiator_rtt_ns);
-        if self.session.is_recognised() {
-            self.session.held.open(&mut self.output);
-        }
     }
 
     /// Takes the parts of a PDU that are about other tasks or the login.

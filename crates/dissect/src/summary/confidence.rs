@@ -9,8 +9,6 @@ use crate::summary::framing::FramingSummary;
 /// Evidence that a capture holds of an iSCSI connection. All shares are 0 and nothing is cut in a complete capture.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Confidence {
-    /// True if the packets of one direction alone are in the capture.
-    pub one_direction: bool,
     /// Bytes that the capture has kept of packets that it has cut; `None` if all are whole.
     pub snap_bytes: Option<u64>,
     /// Share of the bytes in no PDU, of the direction that has more of them.
@@ -41,7 +39,6 @@ impl Confidence {
         let unseen =
             time.filter(|time| time.length_s > 0.0).map_or(0.0, |time| time.unseen_s / time.length_s);
         Self {
-            one_direction: connection.directions.iter().any(|direction| direction.totals.packets == 0),
             snap_bytes: connection.cut_len.map(u64::from),
             lost_share: framing.iter().map(|framing| framing.lost_share).fold(0.0, f64::max),
             inferred_share: share(inferred, pdus),

@@ -165,8 +165,8 @@ pub fn begun(command_line: String, version: String, commit: Option<String>) -> R
 }
 
 impl Outcome {
-    /// Whether everything was run, yields figures, and every check holds. Checks of a smoke run do not count, nor do those
-    /// of a run without rules of validity.
+    /// True if every load was run and yields figures, and every check holds. Checks of a smoke run do not count, nor do
+    /// those of a run without rules of validity.
     pub fn good(&self) -> bool {
         let counts = self.variant != Variant::Smoke && !self.is_waived;
         let checks = !counts || self.tour.run.checks.iter().all(|check| check.ok);

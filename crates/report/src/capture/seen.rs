@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use analysis::capture::{DiagnosedConnection, Shortage};
-use dissect::{Confidence, Count, IscsiSummary};
+use dissect::{Confidence, ConnectionSummary, Count, IscsiSummary};
 
 use crate::format::{escape, fixed, percent};
 use crate::page;
@@ -16,7 +16,7 @@ pub(super) fn text(shown: &[(usize, DiagnosedConnection<'_>)]) -> String {
     let mut out = String::new();
     for (number, connection) in shown.iter().take(HEAD) {
         if let Some(iscsi) = &connection.summary.iscsi {
-            let _ = writeln!(out, "connection {number}, seen: {}", evidence(iscsi));
+            let _ = writeln!(out, "connection {number}, seen: {}", evidence(connection.summary, iscsi));
         }
         if let Some(shortage) = connection.shortage {
             let _ = writeln!(out, "connection {number}: {}", sentence(shortage));
@@ -33,7 +33,7 @@ pub(super) fn html(shown: &[(usize, DiagnosedConnection<'_>)]) -> String {
     let mut out = String::new();
     for (number, connection) in shown.iter().take(HEAD) {
         if let Some(iscsi) = &connection.summary.iscsi {
-            let text = format!("connection {number}, seen: {}", evidence(iscsi));
+            let text = format!("connection {number}, seen: {}", evidence(connection.summary, iscsi));
             let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(&text));
         }
         if let Some(shortage) = connection.shortage {
@@ -53,14 +53,14 @@ fn sentence(shortage: &Shortage) -> String {
 }
 
 /// Evidence of a connection in words.
-fn evidence(iscsi: &IscsiSummary) -> String {
+fn evidence(connection: &ConnectionSummary, iscsi: &IscsiSummary) -> String {
     let confidence @ Confidence { lost_share, inferred_share, refuted_share, .. } = &iscsi.confidence;
     let mut said = vec![match confidence.snap_bytes {
         Some(bytes) => format!("{} bytes of a packet", fixed(bytes as f64, 0)),
         None => "whole packets".to_owned(),
     }];
     said.push(if iscsi.login { "with the login" } else { "without the login" }.to_owned());
-    if confidence.one_direction {
+    if connection.one_direction {
         said.push("one direction alone".to_owned());
     }
     if *inferred_share > 0.0 || *refuted_share > 0.0 {

@@ -37,7 +37,7 @@ const GAPS: usize = 4_000;
 /// Reads pcap and pcapng, plain or in gzip, zstd, xz and lz4, whole packets or their beginnings only; `-` is standard
 /// input. A file that is cut off is read up to the cut. Files that follow each other in time are one capture, and so are
 /// files that show one direction each; of run directories the tables are read. A connection that several interfaces of a
-/// file show is told once, as seen nearest its initiator.
+/// file show appears once, as seen nearest its initiator.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  farlun analyze slow.pcap\n  farlun analyze ring.pcap* --out slow\n  farlun analyze wan.pcapng --interface far\n  ssh HOST tcpdump -i eth0 -s 160 -w - port 3260 | farlun analyze -\n  farlun analyze slow.pcap --list commands > commands.tsv"

@@ -1,4 +1,4 @@
-//! EtherTypes, and the tests by which formats without a word for their content are told apart.
+//! EtherTypes, and tests that recognise the content of formats without a type field.
 
 use crate::be;
 use crate::inet::{DESTINATION, FRAGMENT, HOP_BY_HOP, ROUTING, TCP, UDP};
@@ -26,7 +26,7 @@ pub(super) const TAGS: [(u16, usize); 8] = [
 
 /// Both addresses, in bytes.
 pub(super) const ADDRESSES_LEN: usize = 12;
-/// True if a frame is likely to begin here: formats without a word for their content are told apart by this.
+/// True if a frame is likely to begin here: the test of formats without a type field.
 pub(super) fn is_ethernet(bytes: &[u8]) -> bool {
     let Some(kind) = bytes.get(ADDRESSES_LEN..ADDRESSES_LEN + 2) else { return false };
     let version = bytes.get(ADDRESSES_LEN + 2).map(|byte| byte >> 4);

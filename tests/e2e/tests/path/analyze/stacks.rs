@@ -51,7 +51,7 @@ fn super_packets_and_headers_alone_at_depth_32() {
     assert!(inferred * 2 > all, "{inferred} of {all} headers are inferred, most should be hidden");
     let said = run(farlun(["analyze"]).arg(&headers), LIMIT).expect_code(0).stdout;
     assert!(said.contains("are inferred"), "{said}");
-    // Service times are told where both headers are visible, and are those of the whole packets.
+    // Service times exist where both headers are visible, and are those of the whole packets.
     let services = |file| {
         let rows = list(file, "commands").into_iter().filter(|row| !row[9].is_empty());
         rows.map(|row| (row[7].clone(), row[9].clone())).collect::<std::collections::BTreeSet<_>>()
