@@ -68,6 +68,14 @@ pub(crate) fn doubled(frames: &[Frame]) -> Vec<Frame> {
     doubled
 }
 
+/// Writes each packet up to `late_max_ns` after its stamp.
+pub(crate) fn displaced(frames: &[Frame], late_max_ns: u64, dice: &mut Dice) -> Vec<Frame> {
+    let mut written: Vec<(u64, &Frame)> =
+        frames.iter().map(|frame| (frame.t_ns + dice.roll(late_max_ns), frame)).collect();
+    written.sort_by_key(|(t_ns, _)| *t_ns);
+    written.into_iter().map(|(_, frame)| frame.clone()).collect()
+}
+
 /// Loses one packet in `one_in`, but none of the last ones, whose loss nothing shows.
 pub(crate) fn lossy(frames: &[Frame], one_in: u64, dice: &mut Dice) -> Vec<Frame> {
     let last = frames.len() - frames.len() / 20;

@@ -12,7 +12,7 @@ use dissect::{CommandRow, Count, Dissection, Dissector, PduRow, RowSink};
 use wire::iscsi::Opcode;
 use wire::pcap::Packet;
 
-use frames::{Dice, Frame, cut, doubled, lossy, read};
+use frames::{Dice, Frame, cut, displaced, doubled, lossy, read};
 
 /// Complete captures, the commands in them, and those with a status, by tshark: captures/README.md tells how they were made.
 const CAPTURES: [(&str, [u64; 2]); 6] = [
@@ -70,6 +70,15 @@ struct Shown {
     exact: u64,
     between: u64,
     services: u64,
+}
+
+impl Shown {
+    /// At least `percent` of the counts are exact or have bounds: silence is no way to be right.
+    #[track_caller]
+    fn expect_counted(&self, percent: u64, about: &str) {
+        let counted = self.exact + self.between;
+        assert!(self.variants > 0 && counted * 100 >= self.variants * percent, "{about}: {self:?}");
+    }
 }
 
 fn dissect(frames: &[Frame]) -> (Dissection, Rows) {
@@ -200,6 +209,7 @@ fn beginnings_in_mid_connection() {
             }
         }
         println!("{}: {shown:?}", complete.name);
+        shown.expect_counted(80, complete.name);
     }
 }
 
@@ -231,6 +241,26 @@ fn doubled_packets() {
     }
 }
 
+/// Packets written late, with the stamps of their arrival: as several queues of a device are read one after the other.
+#[test]
+fn displaced_packets() {
+    for complete in complete() {
+        let mut shown = Shown::default();
+        for seed in 0..10 {
+            let mut dice = Dice::new(seed);
+            for (late_max_ms, keep) in [(1, 262_144), (50, 262_144), (1_500, 262_144), (50, 200)] {
+                let frames = cut(&displaced(&complete.frames, late_max_ms * 1_000_000, &mut dice), keep);
+                let about = format!("seed {seed}, up to {late_max_ms} ms late, {keep} kept");
+                let before = shown.exact;
+                hold(&complete, &about, &frames, ALL, &mut shown);
+                assert!(keep < 262_144 || shown.exact == before + 2, "{}, {about}: {shown:?}", complete.name);
+            }
+        }
+        println!("{}: {shown:?}", complete.name);
+        shown.expect_counted(90, complete.name);
+    }
+}
+
 /// Everything at once, at random: a part of the capture, cut, with losses.
 #[test]
 fn mutations() {
@@ -257,4 +287,5 @@ fn mutations() {
         }
     }
     println!("{shown:?}");
+    shown.expect_counted(90, "all mutations");
 }

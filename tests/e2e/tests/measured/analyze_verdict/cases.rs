@@ -1,20 +1,12 @@
-//! Captures of loads whose limiter is known, because it was put there: the verdict names it.
-//!
-//! All of them take minutes; without `FARLUN_LONG` some are tried.
+//! The cases: a limiter by construction, a load and a tap.
 
-use std::path::Path;
-
-use e2e::tap::{At, Served, Tap, analyzed};
-use e2e::{decide, need, path, skip, tgtd};
-
-/// Right in so many of a hundred at least.
-const RIGHT_PERCENT: usize = 90;
+use e2e::tap::{At, Served, Tap};
 
 /// A capture, and the limiters of which one is right.
-struct Case {
-    name: &'static str,
-    right: &'static [&'static str],
-    tap: Tap<'static>,
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    pub(super) right: &'static [&'static str],
+    pub(super) tap: Tap<'static>,
 }
 
 const MS8: &str = "--delay 4ms --rate 1gbit --queue 2MB";
@@ -34,8 +26,8 @@ fn on_path(mut case: Case, path: &'static str) -> Case {
     case
 }
 
-/// What is tried in any case: one of each end, of TCP and of iSCSI.
-fn short() -> Vec<Case> {
+/// One of each end, of TCP and of iSCSI.
+pub(super) fn short() -> Vec<Case> {
     let one = "FARLUN bench URL --json --op read --block 4KiB --depth 1 --time 1s";
     let four = "FARLUN bench URL --json --op read --block 4KiB --depth 4 --time 1s";
     let many = "FARLUN bench URL --json --op read --block 4KiB --depth 32 --random --time 1s";
@@ -51,7 +43,7 @@ fn short() -> Vec<Case> {
 }
 
 /// The rest of the matrix.
-fn long() -> Vec<Case> {
+pub(super) fn long() -> Vec<Case> {
     let one_write = "FARLUN bench URL --json --op write --overwrite --block 4KiB --depth 1 --time 1s";
     let four_writes = "FARLUN bench URL --json --op write --overwrite --block 4KiB --depth 4 --time 1s";
     let many_writes =
@@ -116,52 +108,42 @@ fn long() -> Vec<Case> {
     cases
 }
 
-/// Verdict on one case: it is right, the validity of its run, and the verdict in words.
-fn judge(folder: &Path, case: &Case) -> (bool, Result<(), String>, String) {
-    let (file, validity) = case.tap.judged(folder, &case.name.replace([' ', ','], "-"));
-    let capture = analyzed(&file);
-    let connections = capture["connections"].as_array().expect("connections");
-    // What our own initiator asks first goes over a connection of its own.
-    let completed = |c: &&serde_json::Value| e2e::tap::count(&c["iscsi"]["commands"]["completed"]);
-    let busiest = connections.iter().max_by_key(completed).expect("a connection");
-    let first = &busiest["diagnosis"]["verdicts"][0];
-    let found = first["limiter"].as_str().unwrap_or("nothing").to_owned();
-    let is_final = matches!(found.as_str(), "round-trip" | "link-rate");
-    let remedies = first["remedies"].as_array().map_or(0, Vec::len);
-    assert_eq!(remedies == 0, is_final, "{}: {first}", case.name);
-    let right = case.right.contains(&found.as_str());
-    let about = format!("{}: {found} {} (expected {:?})", case.name, first["share"], case.right);
-    let about = match right {
-        true => about,
-        false => format!("{about}\n{}\n{}", busiest["iscsi"]["time"], busiest["diagnosis"]),
+/// Stacks that are not ours: QEMU with libiscsi, and tgt.
+pub(super) fn foreign() -> Vec<Case> {
+    let qemu = |name, right, path, settings, load| Case {
+        name,
+        right,
+        tap: Tap { path, settings, target: Served::Tgt, complete: false, load, ..Tap::default() },
     };
-    (right, validity, about)
-}
-
-#[test]
-fn the_verdict_names_what_was_put_there() {
-    need!(path::available(), skip::program("tcpdump"));
-    let _turn = path::turn();
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut cases = short();
-    if skip::is_long() {
-        need!(tgtd::available(), skip::qemu_iscsi());
-        cases.extend(long());
-    }
-    let judged: Vec<_> = cases.iter().map(|case| judge(folder.path(), case)).collect();
-    judged.iter().for_each(|(.., about)| println!("{about}"));
-    // A busy machine adds limiters of its own: what it spoiled is undecided, each case by itself.
-    let spoilt = judged.iter().filter(|(right, validity, _)| !right && validity.is_err());
-    spoilt.for_each(|(right, validity, about)| decide!(*right, validity.clone(), "{about}"));
-    let counted = judged.iter().filter(|(right, validity, _)| *right || validity.is_ok());
-    let wrong: Vec<&str> =
-        counted.clone().filter(|(right, ..)| !right).map(|(.., about)| about.as_str()).collect();
-    let all = counted.count();
-    decide!(
-        (all - wrong.len()) * 100 >= all * RIGHT_PERCENT,
-        Ok(()),
-        "{} of {all} are wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    let bulk = "qemu-img bench -f raw -t none -c 400 -d 32 -s 65536 URL";
+    let narrow = "sysctl -qw net.ipv4.tcp_rmem='4096 32768 32768'";
+    let short = "sysctl -qw net.ipv4.tcp_wmem='4096 32768 32768'";
+    let none = ["", ""];
+    vec![
+        qemu(
+            "QEMU one read at a time",
+            &["round-trip"],
+            MS8,
+            none,
+            "qemu-img bench -f raw -t none -c 200 -d 1 -s 4096 URL",
+        ),
+        qemu(
+            "QEMU four reads at a time",
+            &["queue-depth"],
+            "--delay 20ms --rate 1gbit --queue 4MB",
+            none,
+            "qemu-img bench -f raw -t none -c 200 -d 4 -s 65536 URL",
+        ),
+        qemu("QEMU on a full line", &["link-rate"], "--delay 4ms --rate 100mbit", none, bulk),
+        qemu("QEMU with losses", &["loss"], "--delay 4ms --rate 1gbit --queue 2MB --loss 1%", none, bulk),
+        qemu("QEMU with a small window", &["receive-window"], MS8, [narrow, ""], bulk),
+        qemu("tgt with a small send buffer", &["send-buffer"], MS8, ["", short], bulk),
+        qemu(
+            "QEMU's writes",
+            &["r2t"],
+            MS8,
+            none,
+            "qemu-img bench -f raw -t none -w -c 40 -d 1 -s 1048576 URL",
+        ),
+    ]
 }
