@@ -159,6 +159,10 @@ impl TappedConnection {
         let [first, second] = &mut self.directions;
         let (own, peer) = if direction == 0 { (first, second) } else { (second, first) };
         let sent = own.send(packet.t_ns, segment, peer, budget);
+        if sent.scale_rose {
+            peer.window.forget_edges();
+            self.time.retract_receive_window();
+        }
         let acked = peer.acknowledge(packet.t_ns, segment, sent.window_moved, &own.handshake, budget);
         if let (Some(rtt_ns), Some(min_ns)) = (acked.rtt_ns, peer.rtt.min_ns()) {
             self.stalls[1 - direction].acknowledged(packet.t_ns, rtt_ns, min_ns, acked.freed_small);

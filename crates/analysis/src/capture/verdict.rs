@@ -412,7 +412,8 @@ impl Case<'_> {
         );
         say(
             !self.connection.handshake,
-            "windows are scaled by what the connection's beginning says, which is missing: whether one was full",
+            "windows are scaled by what the connection's beginning says, which is missing: the least scale that permits all \
+             data is assumed",
         );
         let lost = self.iscsi.framing.iter().any(|framing| framing.lost_bytes > 0);
         say(lost, "some bytes are in no PDU that could be told: what was in them");

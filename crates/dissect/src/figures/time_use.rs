@@ -114,6 +114,11 @@ impl TimeAccount {
         self.last_ns = Some(last_ns.max(t_ns));
     }
 
+    /// Charges what was charged to the receive window to TCP: the window had more room than was thought.
+    pub(crate) fn retract_receive_window(&mut self) {
+        self.sending += std::mem::take(&mut self.receive_window);
+    }
+
     /// Charges an interval without data to send: propagation until a peer is due, then that peer.
     fn charge_wait(&mut self, last_ns: u64, t_ns: u64) {
         let mut until_ns = t_ns.max(last_ns);

@@ -59,8 +59,8 @@ pub struct DirectionSummary {
     pub zero_windows: u64,
     /// Duration of those.
     pub zero_window_s: f64,
-    /// Segments after which the receive window, as known to the sender, had no room for two more; 0 if its scale is
-    /// unknown.
+    /// Segments after which the receive window, as known to the sender, had no room for two more. Without the
+    /// handshake the scale is the least that permits all data.
     pub window_full: u64,
     /// Segments with fewer than 128 bytes of payload.
     pub tinygrams: u64,

@@ -16,6 +16,7 @@ use crate::tcp::scoreboard::Scoreboard;
 use crate::tcp::span::SequenceSpan;
 use crate::tcp::totals::SegmentTotals;
 use crate::tcp::unacked::Acknowledged;
+use crate::tcp::window_scale::WindowScale;
 
 /// Time in ns within which a filled hole was reordering, not loss.
 const REORDER_NS: u64 = 3_000_000;
@@ -42,6 +43,8 @@ pub(crate) struct TcpDirection {
     pub(crate) flight_level: Level,
     scoreboard: Scoreboard,
     black_hole: BlackHoleSearch,
+    /// Scale of the peer's windows, if the handshake is not in the capture.
+    peer_scale: WindowScale,
     /// Sequence number after the highest byte sent.
     next: Option<u64>,
     /// Cumulative acknowledgement.
@@ -62,6 +65,8 @@ pub(crate) struct SentSegment {
     pub(crate) flight_bytes: u64,
     /// Its window differs from the last one.
     pub(crate) window_moved: bool,
+    /// The peer's windows are larger than they seemed: no window was full so far.
+    pub(crate) scale_rose: bool,
 }
 
 /// Findings about the acknowledgement in a segment.
@@ -122,10 +127,24 @@ impl TcpDirection {
         if flight_bytes > 0 {
             self.delivery.begin(t_ns);
         }
+        let scale_rose = kind == SegmentKind::New && self.raise_scale(end, peer);
         if segment.len > 0 {
             self.count_data(t_ns, segment, flight_bytes, peer);
         }
-        SentSegment { kind, start, flight_bytes, window_moved }
+        SentSegment { kind, start, flight_bytes, window_moved, scale_rose }
+    }
+
+    /// Holds new data up to `end` against the peer's window of unknown scale; true if that was larger than it seemed.
+    fn raise_scale(&mut self, end: u64, peer: &TcpDirection) -> bool {
+        if self.totals.acks == 0 || peer.handshake.window_shift(&self.handshake).is_some() {
+            return false;
+        }
+        let window = peer.window.unscaled().filter(|window| *window > 0);
+        let has_risen = window.is_some_and(|window| self.peer_scale.permit(end, self.acked, window));
+        if has_risen {
+            self.totals.window_full = 0;
+        }
+        has_risen
     }
 
     fn count_data(&mut self, t_ns: u64, segment: &Segment<'_>, flight_bytes: u64, peer: &TcpDirection) {
@@ -155,7 +174,15 @@ impl TcpDirection {
 
     /// Window that this side advertises, in bytes; `None` if its scale is unknown.
     fn window_bytes(&self, peer: &TcpDirection) -> Option<u64> {
-        self.window.bytes(self.handshake.window_shift(&peer.handshake)?)
+        let shift = self.handshake.window_shift(&peer.handshake).or(peer.peer_scale.shift())?;
+        self.window.unscaled().map(|window| u64::from(window) << shift)
+    }
+
+    /// Bytes of a full segment, at most; without a handshake from the largest one, which may be a super-packet.
+    fn full_segment_bytes(&self, peer: &TcpDirection) -> usize {
+        let largest = self.totals.largest;
+        let seen = if largest <= LARGE_MSS { largest } else { usize::from(SMALL_MSS) };
+        self.handshake.mss_with(&peer.handshake).map_or(seen, usize::from)
     }
 
     /// Takes the window in a segment; true if it differs from the last one.
@@ -296,7 +323,7 @@ impl TcpDirection {
     pub(crate) fn fills_window_of(&self, peer: &TcpDirection, t_ns: u64) -> bool {
         let from_sender_ns = peer.rtt.min_ns().unwrap_or(0);
         let edge = peer.window.edge_at(t_ns.saturating_sub(from_sender_ns));
-        edge.zip(self.next).is_some_and(|(edge, next)| next + 2 * self.mss(peer) as u64 > edge)
+        edge.zip(self.next).is_some_and(|(edge, next)| next + 2 * self.full_segment_bytes(peer) as u64 > edge)
     }
 
     /// True if all data and the acknowledgement of a segment are known already.

@@ -13,3 +13,4 @@ pub(crate) mod span;
 pub(crate) mod stream;
 mod totals;
 mod unacked;
+mod window_scale;

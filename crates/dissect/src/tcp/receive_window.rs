@@ -50,9 +50,14 @@ impl ReceiveWindow {
         self.edges.at(t_ns)
     }
 
-    /// Last advertised window in bytes for a scale of `shift`.
-    pub(super) fn bytes(&self, shift: u8) -> Option<u64> {
-        Some(u64::from(self.last?) << shift)
+    /// Last advertised window, as in the header.
+    pub(super) fn unscaled(&self) -> Option<u16> {
+        self.last
+    }
+
+    /// Forgets the edges of a scale that was too small.
+    pub(crate) fn forget_edges(&mut self) {
+        self.edges = EdgeHistory::default();
     }
 
     /// True if the window is closed.

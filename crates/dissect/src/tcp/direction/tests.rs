@@ -173,3 +173,27 @@ fn probes() {
     pair.receiver.finish(90 * MS);
     assert_eq!((pair.receiver.window.zero_windows, pair.receiver.window.zero_window_ns), (1, 20 * MS));
 }
+
+/// Segments of 1000 bytes with `flight` of them in flight, without a handshake; the window of 100 has a shift of 7 in truth.
+fn in_flight(flight: u32) -> Pair {
+    let mut pair = Pair::new(0);
+    for n in 10..400 {
+        let t_ns = (100 + u64::from(n)) * MS;
+        pair.ack(t_ns, (n.max(flight) - flight) * 1000, &[]);
+        if pair.data(t_ns, n * 1000, 1000).scale_rose {
+            pair.receiver.window.forget_edges();
+        }
+    }
+    pair
+}
+
+#[test]
+fn a_window_of_unknown_scale_is_full_if_all_flights_fill_it() {
+    // 12 of 12.8 KB, then 9: more than 6.4 KB, so the window is larger, and it is never full.
+    let full = in_flight(11);
+    assert_eq!(full.receiver.window_bytes(&full.sender), Some(12_800));
+    assert!(full.sender.totals.window_full > 200, "{:?}", full.sender.totals);
+    let half = in_flight(8);
+    assert_eq!(half.receiver.window_bytes(&half.sender), Some(12_800));
+    assert_eq!(half.sender.totals.window_full, 0, "{:?}", half.sender.totals);
+}
