@@ -160,7 +160,6 @@ impl TappedConnection {
         let (own, peer) = if direction == 0 { (first, second) } else { (second, first) };
         let sent = own.send(packet.t_ns, segment, peer, budget);
         if sent.scale_rose {
-            peer.window.forget_edges();
             self.time.retract_receive_window();
         }
         let acked = peer.acknowledge(packet.t_ns, segment, sent.window_moved, &own.handshake, budget);

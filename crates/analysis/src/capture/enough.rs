@@ -3,7 +3,7 @@
 //! This is the one place that decides between a verdict and "not enough seen".
 
 use diagnosis::{Diagnosis, Limiter};
-use dissect::{CaptureTotals, Confidence, ConnectionSummary as Connection, IscsiSummary as Iscsi};
+use dissect::{CaptureTotals, Confidence, ConnectionSummary as Connection, Durations, IscsiSummary as Iscsi};
 use serde::Serialize;
 
 /// Largest share of doubtful evidence ([`Confidence::doubt`]) with which a limiter is named. Verdicts name shares of the
@@ -12,6 +12,8 @@ const DOUBT_MAX: f64 = 0.25;
 /// Bytes of payload behind which a packet begins with a header that can be recognised: opcode, lengths, LUN, task tag and
 /// number.
 const RECOGNISED_BYTES: f64 = 28.0;
+/// Commands in flight as counted, by those of Little's law, from which on answers have passed unseen.
+const IN_FLIGHT_APART: f64 = 1.5;
 /// Well-known port: RFC 7143 section 4.2.1.
 const ISCSI_PORT: &str = ":3260";
 
@@ -54,7 +56,7 @@ fn reasons(connection: &Connection, iscsi: &Iscsi, diagnosis: Option<&Diagnosis>
     let is_doubtful = doubt > DOUBT_MAX || is_outweighed;
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let parts = [
-        (unseen_share, "of the time the place in the PDUs was lost"),
+        (unseen_share, "of the time the place in the PDUs was lost, or the round trip not known"),
         (lost_share, "of a direction's bytes are in no PDU"),
         (refuted_share, "of the PDUs were inferred and refuted"),
         (missing_share, "of the bytes are in no packet of the capture"),
@@ -68,9 +70,66 @@ fn reasons(connection: &Connection, iscsi: &Iscsi, diagnosis: Option<&Diagnosis>
         is_serial_or_deep && iscsi.commands.overlapping.is_none() && !is_doubtful,
         "too many headers are hidden to tell one command at a time from several".to_owned(),
     );
+    let [initiator, target] = &connection.directions;
+    let sent = iscsi.commands.sent.estimate().unwrap_or(0);
+    let is_serial = iscsi.commands.overlapping.is_some_and(|overlapping| overlapping * 20 <= sent);
+    let waits =
+        first.is_some_and(|first| matches!(first.limiter, Limiter::RoundTrip | Limiter::StoreLatency));
+    say(
+        waits && is_serial && !connection.handshake && !initiator.ack_rtt_alone,
+        "the connection's beginning is missing, and all acknowledgements came with answers: the round trip and the \
+         target's time look alike"
+            .to_owned(),
+    );
+    let is_store = first.is_some_and(|first| first.limiter == Limiter::StoreLatency);
+    if let Some([counted, by_rate]) = in_flight(iscsi).filter(|_| is_store && at_target_share(iscsi) < 0.5) {
+        say(
+            counted > by_rate * IN_FLIGHT_APART + 1.0,
+            format!(
+                "answers passed unseen: {counted:.0} commands in flight are counted where rate and service time give \
+                 {by_rate:.0}"
+            ),
+        );
+    }
+    let data = if initiator.payload_bytes > target.payload_bytes { initiator } else { target };
+    let is_sending = first.is_some_and(|first| {
+        matches!(first.limiter, Limiter::LinkRate | Limiter::SendBuffer | Limiter::CongestionWindow)
+    });
+    say(
+        is_sending && !data.window_known,
+        "the connection's beginning is missing, and the data do not tell the scale of the receive window: whether it was \
+         full"
+            .to_owned(),
+    );
     let is_counted = iscsi.commands.sent.estimate().is_some();
     say(!is_counted && !connection.one_direction, "too many headers are hidden to count commands".to_owned());
     reasons
+}
+
+/// Mean number of commands in flight: as counted, and by Little's law from the rate and the service times of commands of
+/// which both headers are visible. Commands whose answer is hidden stay in the first one.
+fn in_flight(iscsi: &Iscsi) -> Option<[f64; 2]> {
+    let commands = &iscsi.commands;
+    let services = [commands.read_service, commands.write_service, commands.other_service];
+    let (count, sum_s) = services.iter().flatten().fold((0.0, 0.0), |(count, sum_s), service| {
+        (count + service.count as f64, sum_s + service.count as f64 * service.mean_s)
+    });
+    let completed = commands.completed.estimate()? as f64;
+    let length_s = iscsi.time.filter(|time| time.length_s > 0.0 && count > 0.0)?.length_s;
+    Some([commands.in_flight?.mean, completed / length_s * sum_s / count])
+}
+
+/// Share of the service time that commands were at the target, of those of which the headers are visible.
+fn at_target_share(iscsi: &Iscsi) -> f64 {
+    let commands = &iscsi.commands;
+    let turns =
+        [(commands.first_answer, commands.read_service), (commands.status_turn, commands.write_service)];
+    let rtt_s = iscsi.network_to_target_s.unwrap_or(0.0);
+    let share = |(turn, service): (Option<Durations>, Option<Durations>)| {
+        let (turn, service) = turn.zip(service)?;
+        Some((turn.mean_s - rtt_s) / service.mean_s)
+    };
+    turns.into_iter().filter_map(share).fold(0.0, f64::max)
 }
 
 /// Connections of the well-known port whose headers were not kept.

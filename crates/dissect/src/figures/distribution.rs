@@ -58,6 +58,11 @@ impl Distribution {
         self.max_ns = self.max_ns.max(ns);
     }
 
+    /// Number of values.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
     /// Minimum in ns; `None` without a value.
     pub(crate) fn min_ns(&self) -> Option<u64> {
         (self.count > 0).then_some(self.min_ns)

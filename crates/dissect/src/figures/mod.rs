@@ -3,5 +3,6 @@
 pub(crate) mod delivery;
 pub(crate) mod distribution;
 pub(crate) mod edges;
+pub(crate) mod late_round_trip;
 pub(crate) mod level;
 pub(crate) mod time_use;

@@ -7,6 +7,8 @@
 
 use serde::Serialize;
 
+use crate::figures::late_round_trip::ChargedRoundTrips;
+
 /// Sums of time by cause, in ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TimeAccount {
@@ -22,6 +24,7 @@ pub(crate) struct TimeAccount {
     closed: u64,
     r2t: f64,
     way: f64,
+    round_trips: ChargedRoundTrips,
     /// Time since the last command ended; it counts as soon as another command follows.
     pending: Pending,
 }
@@ -68,7 +71,8 @@ pub(crate) struct Activity {
 pub struct TimeUse {
     /// Sum of all parts.
     pub length_s: f64,
-    /// Not known: the place in a direction's PDUs was lost.
+    /// Not known: the place in a direction's PDUs was lost, or propagation was told by a round trip that was not the
+    /// fastest yet.
     pub unseen_s: f64,
     /// No outstanding command, beyond the time that the last answer and the next command take to the initiator and back.
     pub idle_s: f64,
@@ -135,6 +139,7 @@ impl TimeAccount {
         }
         let closed = self.activity.closed_until_ns.clamp(last_ns, until_ns) - last_ns;
         self.closed += closed;
+        self.round_trips.add(self.activity.rtt_ns[0], until_ns - last_ns - closed);
         let way = (until_ns - last_ns - closed) as f64;
         let share = self.activity.for_r2t as f64 / self.activity.outstanding.max(1) as f64;
         self.r2t += way * share;
@@ -174,9 +179,10 @@ impl TimeAccount {
     pub(crate) fn summary(&self) -> Option<TimeUse> {
         self.last_ns?;
         let seconds = |ns: u64| ns as f64 / 1e9;
+        let late = self.round_trips.late_share(self.activity.rtt_ns[0]);
         let mut time = TimeUse {
             length_s: 0.0,
-            unseen_s: seconds(self.unseen),
+            unseen_s: seconds(self.unseen) + late * (self.r2t + self.way) / 1e9,
             idle_s: seconds(self.idle),
             recovery_s: seconds(self.recovery),
             receive_window_s: seconds(self.receive_window),
@@ -184,8 +190,8 @@ impl TimeAccount {
             target_s: seconds(self.peers[0]),
             initiator_s: seconds(self.peers[1]),
             closed_s: seconds(self.closed),
-            r2t_s: self.r2t / 1e9,
-            way_s: self.way / 1e9,
+            r2t_s: self.r2t * (1.0 - late) / 1e9,
+            way_s: self.way * (1.0 - late) / 1e9,
         };
         time.length_s = time.unseen_s
             + time.idle_s

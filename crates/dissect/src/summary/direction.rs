@@ -41,6 +41,8 @@ pub struct DirectionSummary {
     pub black_hole: Option<BlackHole>,
     /// Round trip from the tap to the receiver, by acknowledgement, delayed ones included.
     pub ack_rtt: Option<Durations>,
+    /// True if one of them is that of an acknowledgement without data, which waited for no answer.
+    pub ack_rtt_alone: bool,
     /// Delivery rate.
     pub delivered: Option<DeliverySummary>,
     /// Maximum of the bytes in flight.
@@ -62,6 +64,8 @@ pub struct DirectionSummary {
     /// Segments after which the receive window, as known to the sender, had no room for two more. Without the
     /// handshake the scale is the least that permits all data.
     pub window_full: u64,
+    /// True if the handshake or the data tell the scale of the receive window.
+    pub window_known: bool,
     /// Segments with fewer than 128 bytes of payload.
     pub tinygrams: u64,
     /// Segments larger than the MSS.
@@ -97,6 +101,7 @@ impl DirectionSummary {
             retransmissions: totals.kinds.retransmissions(),
             black_hole: own.black_hole(connection.last_ns),
             ack_rtt: own.rtt.durations(),
+            ack_rtt_alone: totals.rtt_alone,
             delivered: own.delivery.summary(),
             flight_max_bytes: totals.flight_max,
             flight_mean_bytes: own.flight_level.mean_over(busy_ns),
@@ -107,6 +112,7 @@ impl DirectionSummary {
             zero_windows: peer.window.zero_windows,
             zero_window_s: peer.window.zero_window_ns as f64 / 1e9,
             window_full: totals.window_full,
+            window_known: peer.window_shift(own).is_some(),
             tinygrams: totals.tinygrams,
             super_packets: totals.super_packets,
             largest_bytes: totals.largest as u64,

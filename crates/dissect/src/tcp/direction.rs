@@ -22,6 +22,8 @@ use crate::tcp::window_scale::WindowScale;
 const REORDER_NS: u64 = 3_000_000;
 /// Time in ns between a transmission that the sender's own device dropped and the next one.
 const LOCAL_NS: std::ops::RangeInclusive<u64> = 1_000..=20_000_000;
+/// Time in ns by which an answer may be faster than the fastest round trip: that of the first segments is a wake-up longer.
+const FASTER_NS: u64 = 100_000;
 /// Payload in bytes below which a segment is a tinygram.
 const TINYGRAM: usize = 128;
 /// MSS in bytes if the handshake is not in the capture; larger segments fit into no packet of any path.
@@ -127,7 +129,7 @@ impl TcpDirection {
         if flight_bytes > 0 {
             self.delivery.begin(t_ns);
         }
-        let scale_rose = kind == SegmentKind::New && self.raise_scale(end, peer);
+        let scale_rose = kind == SegmentKind::New && self.raise_scale(t_ns, end, peer);
         if segment.len > 0 {
             self.count_data(t_ns, segment, flight_bytes, peer);
         }
@@ -135,12 +137,20 @@ impl TcpDirection {
     }
 
     /// Holds new data up to `end` against the peer's window of unknown scale; true if that was larger than it seemed.
-    fn raise_scale(&mut self, end: u64, peer: &TcpDirection) -> bool {
-        if self.totals.acks == 0 || peer.handshake.window_shift(&self.handshake).is_some() {
+    fn raise_scale(&mut self, t_ns: u64, end: u64, peer: &TcpDirection) -> bool {
+        if peer.handshake.window_shift(&self.handshake).is_some() || peer.window.is_closed() {
             return false;
         }
-        let window = peer.window.unscaled().filter(|window| *window > 0);
-        let has_risen = window.is_some_and(|window| self.peer_scale.permit(end, self.acked, window));
+        let rtt_ns = peer.rtt.min_ns().unwrap_or(0);
+        // The history is an eighth of a round trip coarse, and a sender may answer faster than the fastest round trip
+        // seen. Too new an edge only looks less full.
+        let sent_ns = t_ns.saturating_sub(rtt_ns.saturating_sub(rtt_ns / 4 + FASTER_NS));
+        let has_risen = self.peer_scale.permit(
+            end,
+            |shift| peer.window.edge_at(sent_ns, shift),
+            |shift| peer.window.edge_at(t_ns, shift),
+            peer.rtt.count(),
+        );
         if has_risen {
             self.totals.window_full = 0;
         }
@@ -172,10 +182,9 @@ impl TcpDirection {
         usize::from(self.handshake.own_mss().unwrap_or(SMALL_MSS))
     }
 
-    /// Window that this side advertises, in bytes; `None` if its scale is unknown.
-    fn window_bytes(&self, peer: &TcpDirection) -> Option<u64> {
-        let shift = self.handshake.window_shift(&peer.handshake).or(peer.peer_scale.shift())?;
-        self.window.unscaled().map(|window| u64::from(window) << shift)
+    /// Shift of the windows that this side advertises; `None` if it is unknown.
+    pub(crate) fn window_shift(&self, peer: &TcpDirection) -> Option<u8> {
+        self.handshake.window_shift(&peer.handshake).or(peer.peer_scale.shift())
     }
 
     /// Bytes of a full segment, at most; without a handshake from the largest one, which may be a super-packet.
@@ -188,11 +197,12 @@ impl TcpDirection {
     /// Takes the window in a segment; true if it differs from the last one.
     fn advertise(&mut self, t_ns: u64, segment: &Segment<'_>, peer: &TcpDirection) -> bool {
         let moved = self.window.advertise(t_ns, segment);
-        if let (Some(window), Some(next)) = (self.window_bytes(peer), peer.next)
+        if let Some(next) = peer.next
             && segment.flags & (ACK | SYN | RST) == ACK
         {
+            let shift = self.handshake.window_shift(&peer.handshake).unwrap_or(peer.peer_scale.least());
             let apart_ns = self.rtt.min_ns().unwrap_or(0) / 8;
-            self.window.add_edge(t_ns, serial::near(next, segment.ack) + window, apart_ns);
+            self.window.remember(t_ns, serial::near(next, segment.ack), shift, apart_ns);
         }
         moved
     }
@@ -292,6 +302,7 @@ impl TcpDirection {
             self.black_hole.progress(t_ns, ack, largest_bytes.min(mss));
             if let Some(rtt_ns) = rtt_ns {
                 self.rtt.add(rtt_ns);
+                self.totals.rtt_alone |= segment.len == 0;
             }
             let small = self.last_payload > 0 && self.last_payload < self.small_below();
             let freed_small = small && ack >= next && segment.len == 0;
@@ -321,8 +332,8 @@ impl TcpDirection {
     /// True if the receive window of `peer` had no room for two more segments when the last byte was sent. Senders leave
     /// that room to avoid small segments.
     pub(crate) fn fills_window_of(&self, peer: &TcpDirection, t_ns: u64) -> bool {
-        let from_sender_ns = peer.rtt.min_ns().unwrap_or(0);
-        let edge = peer.window.edge_at(t_ns.saturating_sub(from_sender_ns));
+        let sent_ns = t_ns.saturating_sub(peer.rtt.min_ns().unwrap_or(0));
+        let edge = peer.window_shift(self).and_then(|shift| peer.window.edge_at(sent_ns, shift));
         edge.zip(self.next).is_some_and(|(edge, next)| next + 2 * self.full_segment_bytes(peer) as u64 > edge)
     }
 

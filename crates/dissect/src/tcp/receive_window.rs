@@ -3,14 +3,30 @@
 use wire::inet::Segment;
 use wire::inet::tcp::{RST, SYN};
 
-use crate::figures::edges::EdgeHistory;
+use crate::figures::edges::History;
+
+/// A window as a segment advertises it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Advertisement {
+    /// Acknowledgement, extended.
+    ack: u64,
+    /// Window, unscaled.
+    window: u16,
+}
+
+impl Advertisement {
+    /// Right edge with a scale of `shift`.
+    fn edge(self, shift: u8) -> u64 {
+        self.ack + (u64::from(self.window) << shift)
+    }
+}
 
 /// Receive window of one side.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReceiveWindow {
     /// Last advertised window, unscaled as in the header.
     last: Option<u16>,
-    edges: EdgeHistory,
+    advertised: History<Advertisement>,
     zero_since_ns: Option<u64>,
     /// Zero-window periods.
     pub(crate) zero_windows: u64,
@@ -40,24 +56,17 @@ impl ReceiveWindow {
         is_new
     }
 
-    /// Adds a right edge to the history, see [`EdgeHistory::add`].
-    pub(super) fn add_edge(&mut self, t_ns: u64, edge: u64, apart_ns: u64) {
-        self.edges.add(t_ns, edge, apart_ns);
+    /// Adds the last window to the history, with the acknowledgement of the same segment.
+    pub(super) fn remember(&mut self, t_ns: u64, ack: u64, shift: u8, apart_ns: u64) {
+        let Some(window) = self.last else { return };
+        let larger = |a: Advertisement, b: Advertisement| if a.edge(shift) > b.edge(shift) { a } else { b };
+        self.advertised.add(t_ns, Advertisement { ack, window }, apart_ns, larger);
     }
 
-    /// Right edge at a time; `None` before the history begins.
-    pub(super) fn edge_at(&self, t_ns: u64) -> Option<u64> {
-        self.edges.at(t_ns)
-    }
-
-    /// Last advertised window, as in the header.
-    pub(super) fn unscaled(&self) -> Option<u16> {
-        self.last
-    }
-
-    /// Forgets the edges of a scale that was too small.
-    pub(crate) fn forget_edges(&mut self) {
-        self.edges = EdgeHistory::default();
+    /// Right edge at a time with a scale of `shift`; `None` before the history begins. A window that shrinks revokes no
+    /// permission: the sender may have used it.
+    pub(super) fn edge_at(&self, t_ns: u64, shift: u8) -> Option<u64> {
+        self.advertised.until(t_ns).map(|advertised| advertised.edge(shift)).max()
     }
 
     /// True if the window is closed.

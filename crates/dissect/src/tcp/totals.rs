@@ -19,6 +19,8 @@ pub(crate) struct SegmentTotals {
     /// Acknowledgements that advanced, and those among them that came before their data.
     pub(crate) acks: u64,
     pub(crate) early_acks: u64,
+    /// An acknowledgement without data gave a round trip: others may have waited for the data that they came with.
+    pub(crate) rtt_alone: bool,
     /// Its receiver has acknowledged selectively.
     pub(crate) sack_seen: bool,
     /// Segments that filled the receive window.

@@ -78,7 +78,10 @@ fn evidence(connection: &ConnectionSummary, iscsi: &IscsiSummary) -> String {
         said.push(format!("{bytes} bytes missing ({})", percent(confidence.missing_share)));
     }
     if confidence.unseen_share > 0.0 {
-        said.push(format!("{} of the time without a place in the PDUs", percent(confidence.unseen_share)));
+        said.push(format!(
+            "{} of the time without a place in the PDUs or a round trip",
+            percent(confidence.unseen_share)
+        ));
     }
     if said.len() == 2 && confidence.snap_bytes.is_none() {
         said.push("every PDU".to_owned());

@@ -16,6 +16,9 @@ const SEARCHED_MAX: usize = 64;
 /// Oldest commands that determine whose turn it is.
 const TURNS_MAX: usize = 4;
 
+/// Queues of outstanding commands that end before one in them does, from which on that one is no longer waited for.
+const QUEUES_BEFORE: u64 = 4;
+
 /// Peer that must send next for a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Turn {
@@ -56,6 +59,8 @@ pub(crate) struct Transfer {
     pub(crate) data_out: u64,
     /// Bytes that the initiator may send so far: unsolicited and solicited ones.
     pub(crate) permitted: u64,
+    /// An R2T of it had a hidden length, so no Data-Out is known to be the last one: the target's turn never ends.
+    pub(crate) is_open: bool,
     /// Time of the last Data-Out or immediate data, in ns.
     pub(crate) last_out_ns: Option<u64>,
     /// Time at which the data of a read was complete, in ns.
@@ -199,11 +204,16 @@ impl CommandTable {
         })
     }
 
-    /// Begin of the target's turn, and of the initiator's, in ns, by the oldest [`TURNS_MAX`] commands.
-    pub(crate) fn turns_since_ns(&self) -> [Option<u64>; 2] {
+    /// Begin of the target's turn, and of the initiator's, in ns, by the oldest [`TURNS_MAX`] commands. `ended` commands
+    /// have ended, at most `queue` of them in the time of one. A command that several queues have overtaken is not the
+    /// one that the others wait for, and may have been answered unseen.
+    pub(crate) fn turns_since_ns(&self, ended: u64, queue: u64) -> [Option<u64>; 2] {
+        let overtaken = (queue + 1) * QUEUES_BEFORE;
         let mut turns = [None; 2];
-        for (itt, packet) in self.order.iter().take(TURNS_MAX) {
-            let Some(command) = current(&self.commands, *itt, *packet) else { continue };
+        let known = self.order.iter().filter_map(|(itt, packet)| current(&self.commands, *itt, *packet));
+        let counts =
+            |command: &&OutstandingCommand| ended.saturating_sub(command.completed_before) <= overtaken;
+        for command in known.take(SEARCHED_MAX).filter(counts).take(TURNS_MAX) {
             let since: &mut Option<u64> = &mut turns[usize::from(command.turn == Turn::Initiator)];
             *since = Some(since.map_or(command.turn_ns, |ns| ns.min(command.turn_ns)));
         }

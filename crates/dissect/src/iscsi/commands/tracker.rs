@@ -41,6 +41,8 @@ pub(crate) struct CommandTracker {
     pub(crate) tags_grow: bool,
     /// Commands that have ended, withdrawn ones included.
     ended: u64,
+    /// Most of them in the time of one command of which both headers are visible.
+    queue: u64,
     in_flight: Level,
     bytes_in_flight: Level,
     counts: CommandCounts,
@@ -101,7 +103,7 @@ impl CommandTracker {
         }
         self.in_flight.set(t_ns, level);
         self.bytes_in_flight.set(t_ns, level_bytes);
-        self.turns_since_ns = self.table.turns_since_ns();
+        self.turns_since_ns = self.table.turns_since_ns(self.ended, self.queue);
     }
 
     /// Takes data, an R2T or a status; returns the command if it is complete.
@@ -144,7 +146,7 @@ impl CommandTracker {
         let done = if pdu.has_status() { self.complete(pdu, budget) } else { None };
         // Data-In without a status changes no turn.
         if pdu.opcode != Opcode::DataIn || done.is_some() {
-            self.turns_since_ns = self.table.turns_since_ns();
+            self.turns_since_ns = self.table.turns_since_ns(self.ended, self.queue);
         }
         done
     }
@@ -165,11 +167,13 @@ impl CommandTracker {
         self.for_r2t -= usize::from(command.waits_for_r2t());
         let t_ns = pdu.last.t_ns;
         self.ended_ns = self.ended_ns.max(Some(t_ns));
+        let overtaken = self.ended - command.completed_before;
         self.ended += 1;
         self.counts.completed += 1;
         self.counts.status_inferred += u64::from(pdu.inferred || pdu.word(24).is_none());
         self.counts.inferred += u64::from(command.inferred);
         if let Some(service_ns) = self.service_ns(&command, pdu) {
+            self.queue = self.queue.max(overtaken);
             match (request.read, request.write) {
                 (true, _) => self.times.reads.add(service_ns),
                 (_, true) => self.times.writes.add(service_ns),
@@ -257,7 +261,7 @@ impl CommandTracker {
             return;
         }
         self.for_r2t += usize::from(before.waits_for_r2t());
-        self.turns_since_ns = self.table.turns_since_ns();
+        self.turns_since_ns = self.table.turns_since_ns(self.ended, self.queue);
     }
 
     /// Removes a command that was none.
@@ -265,7 +269,7 @@ impl CommandTracker {
         if let Some(command) = self.table.remove(itt, budget) {
             self.for_r2t -= usize::from(command.waits_for_r2t());
             self.lower(t_ns, &command);
-            self.turns_since_ns = self.table.turns_since_ns();
+            self.turns_since_ns = self.table.turns_since_ns(self.ended, self.queue);
         }
     }
 
@@ -283,7 +287,7 @@ impl CommandTracker {
         self.for_r2t -= usize::from(command.waits_for_r2t());
         self.counts.unanswered += 1;
         self.lower(t_ns, &command);
-        self.turns_since_ns = self.table.turns_since_ns();
+        self.turns_since_ns = self.table.turns_since_ns(self.ended, self.queue);
         if self.table.len() == 0 {
             self.ended_ns = self.ended_ns.max(Some(t_ns));
         }
@@ -395,9 +399,15 @@ fn r2t(command: &mut OutstandingCommand, pdu: &FramedPdu, writes: &mut WriteCoun
     if transfer.r2ts == 0 {
         writes.unsolicited_bytes_max = writes.unsolicited_bytes_max.max(transfer.data_out);
     }
-    writes.r2t_bytes_max = writes.r2t_bytes_max.max(pdu.word(44).unwrap_or(0));
     transfer.r2ts = transfer.r2ts.saturating_add(1);
-    transfer.permitted = transfer.permitted.saturating_add(pdu.word(44).map_or(0, u64::from));
+    let Some(asked) = pdu.word(44) else {
+        transfer.is_open = true;
+        transfer.permitted = transfer.permitted.max(u64::from(command.request.bytes));
+        command.turn_ns = pdu.last.t_ns;
+        return;
+    };
+    writes.r2t_bytes_max = writes.r2t_bytes_max.max(asked);
+    transfer.permitted = transfer.permitted.saturating_add(u64::from(asked));
     // An initiator that still sends earlier data does not wait for this R2T.
     if command.turn == Turn::Target {
         transfer.r2t_ns = Some(pdu.last.t_ns);
@@ -415,7 +425,8 @@ fn data_out(command: &mut OutstandingCommand, pdu: &FramedPdu) -> Option<u64> {
     if ends_unsolicited {
         transfer.permitted = transfer.data_out;
     }
-    if ends_unsolicited || ends_solicited || transfer.data_out >= u64::from(command.request.bytes) {
+    let is_last = ends_unsolicited || ends_solicited || transfer.data_out >= u64::from(command.request.bytes);
+    if is_last || transfer.is_open {
         (command.turn, command.turn_ns) = (Turn::Target, pdu.last.t_ns);
     }
     transfer.r2t_ns.take().map(|r2t_ns| pdu.first.t_ns.saturating_sub(r2t_ns))

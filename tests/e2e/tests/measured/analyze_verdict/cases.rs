@@ -9,6 +9,8 @@ pub(super) struct Case {
     pub(super) tap: Tap<'static>,
 }
 
+/// CUBIC on every route of a host: the congestion control that losses hold back.
+const CUBIC: &str = "ip -o route show | while read -r route; do ip route change $route congctl cubic; done";
 const MS8: &str = "--delay 4ms --rate 1gbit --queue 2MB";
 
 /// A load of our own on a path of 8 ms and 1 Gb/s.
@@ -116,6 +118,9 @@ pub(super) fn foreign() -> Vec<Case> {
         tap: Tap { path, settings, target: Served::Tgt, complete: false, load, ..Tap::default() },
     };
     let bulk = "qemu-img bench -f raw -t none -c 400 -d 32 -s 65536 URL";
+    let long = "qemu-img bench -f raw -t none -c 1000 -d 32 -s 65536 URL";
+    // PDUs larger than the buffer: else each stop is at the end of one, and looks like the target's time.
+    let large = "qemu-img bench -f raw -t none -c 100 -d 8 -s 1048576 URL";
     let narrow = "sysctl -qw net.ipv4.tcp_rmem='4096 32768 32768'";
     let short = "sysctl -qw net.ipv4.tcp_wmem='4096 32768 32768'";
     let none = ["", ""];
@@ -135,9 +140,15 @@ pub(super) fn foreign() -> Vec<Case> {
             "qemu-img bench -f raw -t none -c 200 -d 4 -s 65536 URL",
         ),
         qemu("QEMU on a full line", &["link-rate"], "--delay 4ms --rate 100mbit", none, bulk),
-        qemu("QEMU with losses", &["loss"], "--delay 4ms --rate 1gbit --queue 2MB --loss 1%", none, bulk),
+        qemu(
+            "QEMU with losses",
+            &["loss"],
+            "--delay 4ms --rate 1gbit --queue 2MB --loss 1%",
+            ["", CUBIC],
+            long,
+        ),
         qemu("QEMU with a small window", &["receive-window"], MS8, [narrow, ""], bulk),
-        qemu("tgt with a small send buffer", &["send-buffer"], MS8, ["", short], bulk),
+        qemu("tgt with a small send buffer", &["send-buffer"], MS8, ["", short], large),
         qemu(
             "QEMU's writes",
             &["r2t"],
