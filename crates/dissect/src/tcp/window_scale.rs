@@ -39,8 +39,8 @@ impl WindowScale {
         round_trips: u64,
     ) -> bool {
         self.is_believed = round_trips >= ROUND_TRIPS_MIN;
-        let has_risen = self.known.permit(end, known);
-        self.passed.permit(end, passed) || has_risen
+        self.passed.permit(end, passed);
+        self.known.permit(end, known)
     }
 
     /// Least shift that permits the data so far.
