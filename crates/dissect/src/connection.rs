@@ -28,7 +28,7 @@ const IDLE_NS: u64 = 200_000_000;
 /// Memory in bytes that a connection needs besides the parts that reserve as they grow; reserved as a whole. While the
 /// list of connections grows the old one exists beside it.
 pub(crate) const CONNECTION_HELD: usize = 3 * size_of::<TappedConnection>()
-    + 11 * DISTRIBUTION_HELD
+    + 15 * DISTRIBUTION_HELD
     + 2 * RANGES_HELD
     + 2 * HOLES_HELD
     + 2 * FRAMER_HELD

@@ -7,7 +7,10 @@
 mod black_hole;
 mod diagram;
 mod enough;
+mod gain;
+mod part;
 mod remedies;
+mod tcp_parts;
 mod verdict;
 
 use diagnosis::Diagnosis;

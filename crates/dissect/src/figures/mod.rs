@@ -4,4 +4,6 @@ pub(crate) mod delivery;
 pub(crate) mod distribution;
 pub(crate) mod edges;
 pub(crate) mod level;
+pub(crate) mod slow_start;
 pub(crate) mod time_use;
+pub(crate) mod trains;

@@ -5,6 +5,8 @@ use serde::Serialize;
 use crate::connection::TappedConnection;
 use crate::figures::delivery::DeliverySummary;
 use crate::figures::distribution::Durations;
+use crate::figures::slow_start::SlowStartSummary;
+use crate::figures::trains::TrainSummary;
 use crate::tcp::black_hole::BlackHole;
 use crate::tcp::kind::SegmentKindCounts;
 use crate::tcp::span::SequenceSpan;
@@ -43,6 +45,10 @@ pub struct DirectionSummary {
     pub ack_rtt: Option<Durations>,
     /// Delivery rate.
     pub delivered: Option<DeliverySummary>,
+    /// Rate of packet trains behind the path.
+    pub trains: Option<TrainSummary>,
+    /// Slow starts.
+    pub slow_starts: SlowStartSummary,
     /// Maximum of the bytes in flight.
     pub flight_max_bytes: u64,
     /// Mean of the bytes in flight, without pauses of more than a second.
@@ -72,7 +78,7 @@ pub struct DirectionSummary {
     pub mss_bytes: Option<u64>,
     /// Stalls of Nagle's algorithm against delayed acknowledgements.
     pub nagle_stalls: u64,
-    /// Delay of those acknowledgements.
+    /// Time for which the small segments behind them waited, the round trip included.
     pub nagle_stall_s: f64,
 }
 
@@ -98,6 +104,8 @@ impl DirectionSummary {
             black_hole: own.black_hole(connection.last_ns),
             ack_rtt: own.rtt.durations(),
             delivered: own.delivery.summary(),
+            trains: own.trains(peer),
+            slow_starts: own.slow_starts.summary(),
             flight_max_bytes: totals.flight_max,
             flight_mean_bytes: own.flight_level.mean_over(busy_ns),
             duplicate_acks: totals.dup_acks,
