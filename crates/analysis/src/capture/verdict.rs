@@ -122,6 +122,8 @@ impl Case<'_> {
         };
         let nagle_s = take(self.nagle_s());
         let held_s = take((self.held_s() - nagle_s).max(0.0));
+        let more_s = (target_s * self.margin_of_turn()).min(way_s);
+        (target_s, way_s) = (target_s + more_s, way_s - more_s);
         let left = way_s / (time.way_s + time.closed_s).max(f64::MIN_POSITIVE);
         let mut parts = vec![
             part(Limiter::Nagle, nagle_s, self.nagle_evidence()),
@@ -181,6 +183,18 @@ impl Case<'_> {
             return [part(Limiter::QueueDepth, way_s + idle_s, shown), none];
         }
         [part(Limiter::QueueDepth, idle_s, vec![idle]), part(Limiter::RoundTrip, way_s, shown)]
+    }
+
+    /// Share by which the target's turn is longer than [`TimeUse::target_s`] says: a turn is the target's only when it is
+    /// longer than the round trip by a quarter and 0.1 ms, and then from the end of the round trip on.
+    fn margin_of_turn(&self) -> f64 {
+        const MARGIN_MAX: f64 = 0.5;
+        let to_target_s = self.iscsi.network_to_target_s.unwrap_or(0.0);
+        let told = &self.iscsi.commands;
+        let turn = if told.written_bytes > told.read_bytes { told.status_turn } else { told.first_answer };
+        let turn_s = turn.map_or(0.0, |turn| turn.p50_s - to_target_s);
+        let margin_s = to_target_s / 4.0 + 1e-4;
+        if turn_s > margin_s { (margin_s / (turn_s - margin_s)).min(MARGIN_MAX) } else { 0.0 }
     }
 
     fn nagle_s(&self) -> f64 {

@@ -69,9 +69,10 @@ enum Event {
     Command(u64),
     Stored(u64),
     Ack(u64),
-    /// At the initiator: begin and end of a segment.
-    Segment(u64, u64),
-    DelayedAck,
+    /// At the initiator: begin and end of a segment, and the commands that it acknowledges.
+    Segment(u64, u64, u64),
+    /// Of everything up to a place, at the latest.
+    DelayedAck(u64),
 }
 
 struct Play {
@@ -83,6 +84,8 @@ struct Play {
     stream: Vec<u8>,
     sent: u64,
     acked: u64,
+    /// Commands that have arrived.
+    arrived: u64,
     line_free_ns: u64,
     cwnd: u64,
     last_sent_ns: u64,
@@ -110,6 +113,7 @@ impl Scene {
             stream: Vec::new(),
             sent: 0,
             acked: 0,
+            arrived: 0,
             line_free_ns: 0,
             cwnd: if self.slow_start { INITIAL_SEGMENTS * MSS } else { u64::MAX },
             last_sent_ns: 0,
@@ -149,7 +153,10 @@ impl Play {
 
     fn take(&mut self, t_ns: u64, event: Event) {
         match event {
-            Event::Command(number) => self.at(t_ns + self.scene.service_ns, Event::Stored(number)),
+            Event::Command(number) => {
+                self.arrived = number;
+                self.at(t_ns + self.scene.service_ns, Event::Stored(number));
+            }
             Event::Stored(number) => {
                 self.done += 1;
                 self.answer(t_ns, number);
@@ -160,9 +167,9 @@ impl Play {
                 self.cwnd = self.cwnd.saturating_add(newly);
                 self.send(t_ns);
             }
-            Event::Segment(start, end) => self.receive(t_ns, start, end),
-            Event::DelayedAck if self.ack_sent < self.received => self.acknowledge(t_ns),
-            Event::DelayedAck => {}
+            Event::Segment(start, end, commands) => self.receive(t_ns, (start, end), commands),
+            Event::DelayedAck(upto) if self.ack_sent < upto => self.acknowledge(t_ns),
+            Event::DelayedAck(_) => {}
         }
     }
 
@@ -172,7 +179,7 @@ impl Play {
         let numbers = |header: &mut [u8; BHS], sn: usize| {
             header[16..20].copy_from_slice(&(number as u32 | 0x100).to_be_bytes());
             header[sn..sn + 4].copy_from_slice(&(self.done as u32).to_be_bytes());
-            header[28..32].copy_from_slice(&(self.issued as u32 + 1).to_be_bytes());
+            header[28..32].copy_from_slice(&(self.arrived as u32 + 1).to_be_bytes());
             header[32..36].copy_from_slice(&(max_cmd_sn as u32).to_be_bytes());
         };
         let mut data = [0; BHS];
@@ -211,7 +218,7 @@ impl Play {
             }
             let begin_ns = self.line_free_ns.max(t_ns);
             self.line_free_ns = begin_ns + (len + 40) * 1_000_000_000 / self.scene.line_bytes_per_s;
-            let event = Event::Segment(self.sent, self.sent + len);
+            let event = Event::Segment(self.sent, self.sent + len, self.arrived);
             self.at(self.line_free_ns + rtt_ns / 2, event);
             self.sent += len;
             self.last_sent_ns = t_ns;
@@ -219,9 +226,9 @@ impl Play {
     }
 
     /// A segment passes the tap and arrives.
-    fn receive(&mut self, t_ns: u64, start: u64, end: u64) {
+    fn receive(&mut self, t_ns: u64, (start, end): (u64, u64), commands: u64) {
         let bytes = &self.stream[start as usize..end as usize];
-        let upto = 1 + self.issued * BHS as u64;
+        let upto = 1 + commands * BHS as u64;
         self.frames.push((t_ns, frame(1, 1 + start, Some(upto), 0x18, 4096, bytes)));
         self.received = end;
         let mut has_ended = false;
@@ -236,7 +243,7 @@ impl Play {
             self.issue(t_ns + 1_000);
         }
         match self.scene.nagle {
-            true => self.at(t_ns + 40 * MS, Event::DelayedAck),
+            true => self.at(t_ns + 40 * MS, Event::DelayedAck(end)),
             false if self.ack_sent < self.received => self.acknowledge(t_ns + 2_000),
             false => {}
         }

@@ -43,6 +43,8 @@ pub(crate) struct TcpDirection {
     pub(crate) rtt: Distribution,
     pub(crate) flight_level: Level,
     pub(crate) slow_starts: SlowStarts,
+    /// Fastest round trip between both ends, in ns; 0 if unknown.
+    path_rtt_ns: u64,
     /// Trains of its packets, and of their acknowledgements.
     trains: [PacketTrains; 2],
     scoreboard: Scoreboard,
@@ -132,9 +134,9 @@ impl TcpDirection {
         }
         if kind == SegmentKind::New {
             let [to_receiver, to_sender] = [&self.rtt, &peer.rtt].map(|rtt| rtt.min_ns().unwrap_or(0));
-            let rtt_ns = to_receiver.saturating_add(to_sender);
-            self.trains[0].add(t_ns, segment.len as u64, rtt_ns);
-            self.slow_starts.add(t_ns, segment.len as u64, rtt_ns);
+            self.path_rtt_ns = to_receiver.saturating_add(to_sender);
+            self.trains[0].add(t_ns, segment.len as u64, self.path_rtt_ns);
+            self.slow_starts.add(t_ns, segment.len as u64, self.path_rtt_ns);
         }
         SentSegment { kind, start, flight_bytes, window_moved }
     }
@@ -250,7 +252,7 @@ impl TcpDirection {
         let Some(next) = self.next else { return Acknowledgement::default() };
         self.black_hole.hear();
         let ack = serial::near(next, segment.ack);
-        let min_rtt_ns = self.rtt.min_ns().unwrap_or(0);
+        let min_rtt_ns = self.path_rtt_ns;
         for (start, end) in segment.options.sack.iter() {
             let (start, end) = (serial::near(next, start), serial::near(next, end));
             // A block below the acknowledgement reports a duplicate (RFC 2883); one above the sent data is invalid.
