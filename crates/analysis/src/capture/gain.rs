@@ -21,6 +21,7 @@
 use diagnosis::{Certainty, Limiter, Performance};
 use dissect::{DirectionSummary as Direction, IscsiSummary as Iscsi, TimeUse};
 
+use super::line::Line;
 use super::remedies;
 
 /// Most requests that a remedy of the depth asks for: the usual default of stacks (`diagnosis::remedy`).
@@ -31,15 +32,6 @@ const SERIAL: f64 = 1.05;
 const SEEN: f64 = 1.05;
 /// Smallest part of a time that remains without a limiter.
 const LEFT_MIN: f64 = 1e-3;
-
-/// Rate of the line.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Line {
-    /// Bytes per second, measured.
-    Rate(f64),
-    /// Lower bound.
-    AtLeast(f64),
-}
 
 /// What bounds a connection.
 pub(super) struct Bounds {
@@ -80,10 +72,11 @@ impl Bounds {
         let request_bytes = (told.read_bytes + told.written_bytes) as f64 / requests;
         let by_little = current.bytes_per_s * current.latency_s / request_bytes.max(1.0);
         let outstanding = remedies::outstanding(iscsi, time).unwrap_or(by_little).max(1.0);
-        let seen = data.delivered.map_or(0.0, |delivered| delivered.peak_bytes_per_s).max(current.bytes_per_s);
-        let line = match data.trains {
-            Some(trains) if trains.is_line => Line::Rate(trains.bytes_per_s.max(current.bytes_per_s)),
-            trains => Line::AtLeast(trains.map_or(seen, |trains| trains.bytes_per_s.max(seen))),
+        let seen =
+            data.delivered.map_or(0.0, |delivered| delivered.peak_bytes_per_s).max(current.bytes_per_s);
+        let line = match Line::seen(data) {
+            Line::Rate(rate) => Line::Rate(rate.max(current.bytes_per_s)),
+            Line::AtLeast(rate) => Line::AtLeast(rate.max(seen)),
         };
         let to_target_s = iscsi.network_to_target_s.unwrap_or(0.0);
         let rtt_s = to_target_s + iscsi.network_to_initiator_s.unwrap_or(0.0);

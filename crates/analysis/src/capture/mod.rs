@@ -8,6 +8,7 @@ mod black_hole;
 mod diagram;
 mod enough;
 mod gain;
+mod line;
 mod part;
 mod remedies;
 mod tcp_parts;

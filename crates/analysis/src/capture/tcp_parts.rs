@@ -1,9 +1,10 @@
 //! Parts of the time in which data was at hand and TCP took no more of it, or something was sent again.
 
-use dissect::{ConnectionSummary as Connection, DirectionSummary as Direction, TimeUse};
 use diagnosis::{Evidence, Limiter};
+use dissect::{ConnectionSummary as Connection, DirectionSummary as Direction, TimeUse};
 
 use super::black_hole;
+use super::line::{Line, is_window_limited};
 use super::part::{Part, evidence, part};
 
 /// Recovery for less than this share of the time with data at hand does not keep a sender.
@@ -20,16 +21,20 @@ const AT_A_LIMIT: f64 = 0.7;
 pub(super) fn of(connection: &Connection, time: TimeUse, data: &Direction) -> (Vec<Part>, f64) {
     let (stalled_s, stall_evidence) = black_hole::of(connection, time).unwrap_or_default();
     let recovery_s = time.recovery_s - stalled_s;
-    let seconds = time.sending_s + recovery_s;
+    // Between two updates of a window that is in the way its sender has data at hand as well.
+    let of_window_s = if is_window_limited(time) { time.sending_s } else { 0.0 };
+    let seconds = time.sending_s + recovery_s - of_window_s;
+    let known = Line::seen(data).rate();
     let again_share = recovery_s / seconds.max(f64::MIN_POSITIVE);
     let is_local = is_refused(data);
     let line_s = seconds * full_share(data, again_share);
     // A ring that overflows drops at less than the line's rate or just at it: which of the two is not seen.
     let line_s = if is_local { line_s * RING_AT_THE_LINE } else { line_s };
-    let own_s = (own_s(data) - line_s).clamp(0.0, seconds - line_s);
+    let own_s = (own_s(data, known) - line_s).clamp(0.0, (seconds - line_s).max(0.0));
     let left_s = seconds - line_s - own_s;
     let mut parts =
         vec![part(Limiter::PathMtu, stalled_s, stall_evidence), part(Limiter::LinkRate, line_s, line(data))];
+    parts.push(part(Limiter::ReceiveWindow, time.receive_window_s + of_window_s, window(data)));
     if is_local || again_share > RECOVERY_LEAST {
         let limiter = if is_local { Limiter::DeviceQueue } else { Limiter::Loss };
         parts.push(part(limiter, left_s, again(data)));
@@ -48,10 +53,9 @@ fn is_refused(data: &Direction) -> bool {
 }
 
 /// Time that the bytes take on a line of known rate.
-fn own_s(data: &Direction) -> f64 {
-    let line = data.trains.filter(|trains| trains.is_line);
+fn own_s(data: &Direction, line: Option<f64>) -> f64 {
     let bytes = data.delivered.map_or(0.0, |delivered| delivered.bytes as f64);
-    line.map_or(0.0, |line| bytes / line.bytes_per_s.max(1.0))
+    line.map_or(0.0, |line| bytes / line.max(1.0))
 }
 
 /// Share of the time for which the line is full.
@@ -66,11 +70,11 @@ fn even_share(data: &Direction, again_share: f64) -> f64 {
     ((full - 0.5) / 0.4).clamp(0.0, 1.0) * (1.0 - 2.0 * again_share).max(0.0)
 }
 
-/// Rate as a share of the line's; 1 if that is not known.
+/// Rate as a share of that of packet trains, of which most are as fast as the line or slower; 1 without any. A full line
+/// has no pauses between its trains.
 fn use_of_line(data: &Direction) -> f64 {
-    let line = data.trains.filter(|trains| trains.is_line);
-    let both = line.zip(data.delivered);
-    both.map_or(1.0, |(line, delivered)| delivered.peak_bytes_per_s / line.bytes_per_s.max(1.0))
+    let both = data.trains.zip(data.delivered);
+    both.map_or(1.0, |(trains, delivered)| delivered.peak_bytes_per_s / trains.bytes_per_s.max(1.0))
 }
 
 /// Time that slow starts took beyond that of their bytes at the rate of the line.
@@ -103,8 +107,7 @@ fn line(data: &Direction) -> Vec<Evidence> {
 /// Rate of packet trains, if there are any.
 pub(super) fn trains(data: &Direction) -> Option<Evidence> {
     let trains = data.trains?;
-    let name = if trains.is_line { "rate of packet trains" } else { "rate of packet trains, at least" };
-    Some(evidence(name, trains.bytes_per_s, "bytes/s", "directions.trains.bytes_per_s"))
+    Some(evidence("rate of packet trains", trains.bytes_per_s, "bytes/s", "directions.trains.bytes_per_s"))
 }
 
 fn again(data: &Direction) -> Vec<Evidence> {
@@ -117,12 +120,7 @@ fn again(data: &Direction) -> Vec<Evidence> {
             "packets",
             "directions.kinds.local",
         ),
-        evidence(
-            "bytes in flight, mean",
-            data.flight_mean_bytes,
-            "bytes",
-            "directions.flight_mean_bytes",
-        ),
+        evidence("bytes in flight, mean", data.flight_mean_bytes, "bytes", "directions.flight_mean_bytes"),
     ];
     said.extend(trains(data));
     said
@@ -133,5 +131,23 @@ fn slow_start(data: &Direction) -> Vec<Evidence> {
     vec![
         evidence("slow starts", starts.count as f64, "", "directions.slow_starts.count"),
         evidence("time of their rounds", starts.length_s, "s", "directions.slow_starts.length_s"),
+    ]
+}
+
+fn window(data: &Direction) -> Vec<Evidence> {
+    vec![
+        evidence(
+            "segments behind which the window had no room",
+            data.window_full as f64,
+            "packets",
+            "directions.window_full",
+        ),
+        evidence(
+            "bytes in flight, at most",
+            data.flight_max_bytes as f64,
+            "bytes",
+            "directions.flight_max_bytes",
+        ),
+        evidence("times the window was closed", data.zero_windows as f64, "", "directions.zero_windows"),
     ]
 }

@@ -136,7 +136,6 @@ impl Case<'_> {
                     "iscsi.commands.status_alone",
                 ),
             ),
-            part(Limiter::ReceiveWindow, time.receive_window_s, self.window_evidence()),
             part(Limiter::R2t, time.r2t_s, self.r2t_evidence()),
             part(Limiter::CommandWindow, time.closed_s * left, self.command_window_evidence()),
             part(Limiter::StoreLatency, target_s, self.target_evidence()),
@@ -231,29 +230,6 @@ impl Case<'_> {
         vec![
             evidence("waits for a delayed acknowledgement", stalls as f64, "", "directions.nagle_stalls"),
             evidence("by which those were late", self.nagle_s(), "s", "directions.nagle_stall_s"),
-        ]
-    }
-
-    fn window_evidence(&self) -> Vec<Evidence> {
-        vec![
-            evidence(
-                "segments behind which the window had no room",
-                self.data.window_full as f64,
-                "packets",
-                "directions.window_full",
-            ),
-            evidence(
-                "bytes in flight, at most",
-                self.data.flight_max_bytes as f64,
-                "bytes",
-                "directions.flight_max_bytes",
-            ),
-            evidence(
-                "times the window was closed",
-                self.data.zero_windows as f64,
-                "",
-                "directions.zero_windows",
-            ),
         ]
     }
 

@@ -259,7 +259,8 @@ impl Play {
     /// The initiator sends as many commands as it may.
     fn issue(&mut self, t_ns: u64) {
         let Scene { depth, commands, block, rtt_ns, .. } = self.scene;
-        while self.issued < commands && self.issued - self.completed < depth && self.issued < self.max_cmd_sn {
+        while self.issued < commands && self.issued - self.completed < depth && self.issued < self.max_cmd_sn
+        {
             let mut header = [0; BHS];
             (header[0], header[1]) = (0x01, 0xc1);
             let number = self.issued + 1;

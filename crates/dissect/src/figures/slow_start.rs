@@ -92,11 +92,7 @@ impl SlowStarts {
     /// Summary.
     pub(crate) fn summary(mut self) -> SlowStartSummary {
         self.end();
-        SlowStartSummary {
-            count: self.count,
-            length_s: self.total.ns as f64 / 1e9,
-            bytes: self.total.bytes,
-        }
+        SlowStartSummary { count: self.count, length_s: self.total.ns as f64 / 1e9, bytes: self.total.bytes }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::figures::delivery::Delivery;
 use crate::figures::distribution::Distribution;
 use crate::figures::level::Level;
 use crate::figures::slow_start::SlowStarts;
-use crate::figures::trains::{PacketTrains, TrainSummary};
+use crate::figures::trains::{PathTrains, TrainSummary};
 use crate::serial;
 use crate::tcp::black_hole::{BlackHole, BlackHoleSearch};
 use crate::tcp::handshake::Handshake;
@@ -43,10 +43,7 @@ pub(crate) struct TcpDirection {
     pub(crate) rtt: Distribution,
     pub(crate) flight_level: Level,
     pub(crate) slow_starts: SlowStarts,
-    /// Fastest round trip between both ends, in ns; 0 if unknown.
-    path_rtt_ns: u64,
-    /// Trains of its packets, and of their acknowledgements.
-    trains: [PacketTrains; 2],
+    trains: PathTrains,
     scoreboard: Scoreboard,
     black_hole: BlackHoleSearch,
     /// Sequence number after the highest byte sent.
@@ -134,9 +131,9 @@ impl TcpDirection {
         }
         if kind == SegmentKind::New {
             let [to_receiver, to_sender] = [&self.rtt, &peer.rtt].map(|rtt| rtt.min_ns().unwrap_or(0));
-            self.path_rtt_ns = to_receiver.saturating_add(to_sender);
-            self.trains[0].add(t_ns, segment.len as u64, self.path_rtt_ns);
-            self.slow_starts.add(t_ns, segment.len as u64, self.path_rtt_ns);
+            let rtt_ns = to_receiver.saturating_add(to_sender);
+            self.trains.data(t_ns, segment.len as u64, rtt_ns);
+            self.slow_starts.add(t_ns, segment.len as u64, rtt_ns);
         }
         SentSegment { kind, start, flight_bytes, window_moved }
     }
@@ -221,7 +218,12 @@ impl TcpDirection {
         }
         let before = scoreboard.unacked.retransmit(start, end, t_ns);
         if start == self.acked {
-            self.black_hole.retransmit(t_ns, start, segment.len as u64, before.map_or(t_ns, |before| before.t_ns));
+            self.black_hole.retransmit(
+                t_ns,
+                start,
+                segment.len as u64,
+                before.map_or(t_ns, |before| before.t_ns),
+            );
         }
         let too_soon = |ns: u64| LOCAL_NS.contains(&ns) && self.rtt.min_ns().is_some_and(|rtt| ns < rtt);
         let is_soon = before.is_some_and(|before| too_soon(t_ns.saturating_sub(before.t_ns)));
@@ -252,16 +254,14 @@ impl TcpDirection {
         let Some(next) = self.next else { return Acknowledgement::default() };
         self.black_hole.hear();
         let ack = serial::near(next, segment.ack);
-        let min_rtt_ns = self.path_rtt_ns;
+        let min_rtt_ns = self.trains.rtt_ns();
         for (start, end) in segment.options.sack.iter() {
             let (start, end) = (serial::near(next, start), serial::near(next, end));
             // A block below the acknowledgement reports a duplicate (RFC 2883); one above the sent data is invalid.
             if start >= ack && end <= next {
                 let newly = self.scoreboard.sack(start, end);
                 self.delivery.add(t_ns, newly, min_rtt_ns);
-                if newly > 0 {
-                    self.trains[1].add(t_ns, newly, min_rtt_ns);
-                }
+                self.trains.acknowledged(t_ns, newly);
                 self.totals.sack_seen = true;
             }
         }
@@ -269,7 +269,7 @@ impl TcpDirection {
             let sacked_before = self.scoreboard.advance(ack);
             let newly = (ack - self.acked).saturating_sub(sacked_before);
             self.delivery.add(t_ns, newly, min_rtt_ns);
-            self.trains[1].add(t_ns, newly, min_rtt_ns);
+            self.trains.acknowledged(t_ns, newly);
             self.acked = ack;
             self.totals.acks += 1;
             if ack > next {
@@ -306,8 +306,8 @@ impl TcpDirection {
     /// Trains behind the path: of the packets if the tap is nearer to their receiver, else of their acknowledgements.
     pub(crate) fn trains(&self, peer: &TcpDirection) -> Option<TrainSummary> {
         let [to_receiver, to_sender] = [&self.rtt, &peer.rtt].map(|rtt| rtt.min_ns());
-        let is_behind = to_receiver.is_some_and(|ns| to_sender.is_some_and(|sender_ns| ns < sender_ns));
-        self.trains[usize::from(!is_behind)].summary()
+        let is_behind = to_receiver.zip(to_sender).is_some_and(|(receiver, sender)| receiver < sender);
+        self.trains.summary(is_behind)
     }
 
     /// Bytes in flight: not acknowledged and not selectively acknowledged.
