@@ -43,7 +43,7 @@ pub(super) struct Bounds {
     request_bytes: f64,
     /// Latency of a request in seconds without a queue.
     unloaded_s: f64,
-    /// Requests per second that the target was seen to execute, at least.
+    /// Bytes per second that the target was seen to serve, at least.
     served_bytes_per_s: f64,
     /// Commands that the target admits.
     window: Option<f64>,
