@@ -337,7 +337,7 @@ impl Limiter {
                 "path",
                 "the rate of the line, or TCP's estimate of it",
                 LimiterLayer::Path,
-                &[Doctor, Stream],
+                &[Doctor, Analyze, Stream],
                 "farlun capture or farlun top, which tell the two apart",
             ),
             Limiter::LinkRate => entry(

@@ -11,6 +11,7 @@ use crate::figures::time_use::{Activity, TimeAccount};
 use crate::iscsi::framer::{FRAMER_HELD, Framer};
 use crate::iscsi::role::Role;
 use crate::iscsi::session::Session;
+use crate::iscsi::trial::TRIAL_HELD;
 use crate::output::Output;
 use crate::packets::packet_ref::PacketRef;
 use crate::rows::{DirectionKey, PacketRow, RowSink};
@@ -28,10 +29,11 @@ const IDLE_NS: u64 = 200_000_000;
 /// Memory in bytes that a connection needs besides the parts that reserve as they grow; reserved as a whole. While the
 /// list of connections grows the old one exists beside it.
 pub(crate) const CONNECTION_HELD: usize = 3 * size_of::<TappedConnection>()
-    + 11 * DISTRIBUTION_HELD
+    + 19 * DISTRIBUTION_HELD
     + 2 * RANGES_HELD
     + 2 * HOLES_HELD
     + 2 * FRAMER_HELD
+    + 2 * TRIAL_HELD
     + 256;
 
 /// One connection at one tap. Direction 0 is that of the first packet.

@@ -10,6 +10,9 @@ use crate::format::{duration, escape, percent, plain};
 use crate::table::{Colour, paint};
 use crate::tables;
 
+/// Smallest gain of a final limiter that is shown.
+const GAIN_SHOWN: f64 = 1.05;
+
 /// A diagnosis as text: every verdict with its evidence; the commands of the first one, the next step of the others.
 pub fn text(diagnosis: &Diagnosis, title: &str, colour: Colour) -> String {
     let mut out = format!("{}: {}\n", paint(title, "1", colour), performance(diagnosis.current));
@@ -193,17 +196,23 @@ fn share(verdict: &Verdict) -> String {
 
 /// What there is to gain, and what is next.
 fn gain(verdict: &Verdict, current: Performance) -> String {
-    if verdict.limiter.is_final() {
-        return "nothing to gain below it".to_owned();
-    }
+    let is_figure = verdict.certainty == Certainty::Figure;
+    let relief = match verdict.limiter.is_final() {
+        true if is_figure && verdict.gain(current) < GAIN_SHOWN => {
+            return "nothing to gain below it".to_owned();
+        }
+        // One request at a time: nothing shortens the round trip, but others can be under way meanwhile.
+        true => "with more requests at a time",
+        false => "without it",
+    };
     let least = match verdict.certainty {
         Certainty::Figure => "",
         Certainty::AtLeast => "at least ",
-        Certainty::Unknown => return "without it faster; no evidence says how much".to_owned(),
+        Certainty::Unknown => return format!("{relief} faster; no evidence says how much"),
     };
     let outstanding = verdict.predicted.bytes_per_s * verdict.predicted.latency_s;
     format!(
-        "without it {least}{}: {} times as fast, with {}\u{202f}kB outstanding; then {}",
+        "{relief} {least}{}: {} times as fast, with {}\u{202f}kB outstanding; then {}",
         performance(verdict.predicted),
         plain(verdict.gain(current)),
         plain(outstanding / 1e3),

@@ -50,6 +50,8 @@ pub enum Served<'a> {
     Farlun(&'a str),
     /// tgt with a disk of 64 MiB.
     Tgt,
+    /// The same with parameters of its sessions, by name and value.
+    TgtWith(&'a [(&'a str, &'a str)]),
 }
 
 impl Default for Tap<'_> {
@@ -129,10 +131,11 @@ impl Served<'_> {
                 );
                 (serve, format!("iscsi://{far}/{IQN}/0"))
             }
-            Served::Tgt => {
+            Served::Tgt => Served::TgtWith(&[]).script(folder, name),
+            Served::TgtWith(parameters) => {
                 let disk = folder.join(format!("{name}.disk"));
                 std::fs::File::create(&disk).and_then(|file| file.set_len(64 << 20)).expect("a disk");
-                let serve = tgtd::script(&format!("{far}:3260"), &disk, &ready);
+                let serve = tgtd::script_with(&format!("{far}:3260"), &disk, &ready, parameters);
                 (serve, format!("iscsi://{far}/{}/1", tgtd::IQN))
             }
         }

@@ -101,6 +101,12 @@ fn reasons(connection: &Connection, iscsi: &Iscsi, diagnosis: Option<&Diagnosis>
          full"
             .to_owned(),
     );
+    let idle_share = iscsi.time.map_or(0.0, |time| time.idle_s / time.length_s.max(f64::MIN_POSITIVE));
+    let is_hidden = missing_share > 0.0 || lost_share > 0.0;
+    say(
+        is_hidden && idle_share > DOUBT_MAX,
+        format!("in {} of the time no command is visible, and bytes are missing", percent(idle_share)),
+    );
     let is_counted = iscsi.commands.sent.estimate().is_some();
     say(!is_counted && !connection.one_direction, "too many headers are hidden to count commands".to_owned());
     reasons

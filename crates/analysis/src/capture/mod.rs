@@ -7,7 +7,11 @@
 mod black_hole;
 mod diagram;
 mod enough;
+mod gain;
+mod line;
+mod part;
 mod remedies;
+mod tcp_parts;
 mod verdict;
 
 use diagnosis::Diagnosis;

@@ -29,6 +29,8 @@ fn looks_like(limiter: Limiter) -> Option<Limiter> {
     match limiter {
         Limiter::QueueDepth => Some(Limiter::QueueLimit),
         Limiter::StoreLatency => Some(Limiter::TargetQueue),
+        // A caller that waits for each answer because it needs it, and one that only keeps few.
+        Limiter::RoundTrip => Some(Limiter::QueueDepth),
         _ => None,
     }
 }
@@ -63,7 +65,7 @@ pub(super) fn facts(
         current,
         path: PathFacts {
             rtt_s: rtt_s.map(|(to_target_s, to_initiator_s)| to_target_s + to_initiator_s),
-            line_bytes_per_s: data.delivered.map(|delivered| delivered.peak_bytes_per_s),
+            line_bytes_per_s: line_bytes_per_s(data),
             ..PathFacts::default()
         },
         sessions: 1.0,
@@ -81,6 +83,13 @@ pub(super) fn facts(
         agreed: Some(agreed(iscsi)),
         ..Facts::default()
     }
+}
+
+/// Rate of the line, or the largest that was seen.
+fn line_bytes_per_s(data: &Direction) -> Option<f64> {
+    let peak = data.delivered.map(|delivered| delivered.peak_bytes_per_s);
+    let trains = data.trains.map(|trains| trains.bytes_per_s);
+    peak.into_iter().chain(trains).reduce(f64::max)
 }
 
 /// Commands that the initiator has outstanding on average: those in flight at the tap, and those whose answer, or the

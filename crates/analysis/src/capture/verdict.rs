@@ -4,23 +4,17 @@
 //! without it. A tap sees neither the caller nor the store, so some parts have a name that stands for several: what
 //! cannot be told is said with the verdict.
 
-use diagnosis::{Certainty, Diagnosis, Evidence, Limiter, Performance, Verdict};
+use diagnosis::{Diagnosis, Evidence, Limiter, Performance, Verdict};
 use dissect::{
-    ConnectionSummary as Connection, DirectionSummary as Direction, Durations, IscsiSummary as Iscsi, TimeUse,
+    ConnectionSummary as Connection, DirectionSummary as Direction, IscsiSummary as Iscsi, TimeUse,
 };
 
-use super::{black_hole, remedies};
+use super::gain::{Bounds, Prediction};
+use super::part::{Part, durations, evidence, part};
+use super::{remedies, tcp_parts};
 
 /// Less than this share of the time is not worth a verdict.
 const SHARE_LEAST: f64 = 0.02;
-/// Who sends again for less than this share of the time that it sends is not kept by losses.
-const RECOVERY_LEAST: f64 = 0.01;
-/// How much of the time in which its ring overflows a line is taken to be full.
-const RING_AT_THE_LINE: f64 = 0.4;
-/// Waiting longer than that for a reason the protocol has no need of comes before the depth.
-const WEIGHT_OF_DEPTH: f64 = 0.7;
-/// The same where nothing is to be gained.
-const WEIGHT_OF_ROUND_TRIP: f64 = 0.5;
 /// Who sends no more than this share of its commands before the last answer has come asks for one at a time.
 const SERIAL: f64 = 0.05;
 /// A tap that is farther from the initiator than this share of the round trip is not beside it.
@@ -46,17 +40,19 @@ pub(super) fn of(connection: &Connection) -> Option<Diagnosis> {
         other.map_or(Limiter::RoundTrip, |(_, limiter)| *limiter)
     };
     let facts = remedies::facts(connection, iscsi, time, case.data, current);
+    let waits = [Limiter::Nagle, Limiter::SeparateStatus, Limiter::R2t];
+    let waits_s = found.iter().filter(|part| waits.contains(&part.limiter)).map(|part| part.seconds).sum();
+    let bounds = Bounds::new(iscsi, time, case.data, current, waits_s);
     let verdicts = found.into_iter().enumerate().map(|(n, part)| {
         let share = part.seconds / time.length_s;
-        let predicted = case.predicted(current, part.limiter, share);
+        let Prediction { predicted, certainty, next: bound } = bounds.without(part.limiter, part.seconds);
         Verdict {
             limiter: part.limiter,
             share,
             evidence: part.evidence,
             predicted,
-            // Nothing bounds the rate of data that never arrived.
-            certainty: if part.limiter == Limiter::PathMtu { Certainty::Unknown } else { Certainty::Figure },
-            next: next(n),
+            certainty,
+            next: bound.unwrap_or_else(|| next(n)),
             remedies: remedies::of(part.limiter, &facts),
         }
     });
@@ -75,23 +71,6 @@ struct Case<'a> {
     iscsi: &'a Iscsi,
     time: TimeUse,
     data: &'a Direction,
-}
-
-/// A part of the time.
-struct Part {
-    limiter: Limiter,
-    seconds: f64,
-    evidence: Vec<Evidence>,
-}
-
-impl Part {
-    fn weight(&self) -> f64 {
-        match self.limiter {
-            Limiter::QueueDepth => self.seconds * WEIGHT_OF_DEPTH,
-            Limiter::RoundTrip => self.seconds * WEIGHT_OF_ROUND_TRIP,
-            _ => self.seconds,
-        }
-    }
 }
 
 impl Case<'_> {
@@ -143,6 +122,8 @@ impl Case<'_> {
         };
         let nagle_s = take(self.nagle_s());
         let held_s = take((self.held_s() - nagle_s).max(0.0));
+        let more_s = (target_s * self.margin_of_turn()).min(way_s);
+        (target_s, way_s) = (target_s + more_s, way_s - more_s);
         let left = way_s / (time.way_s + time.closed_s).max(f64::MIN_POSITIVE);
         let mut parts = vec![
             part(Limiter::Nagle, nagle_s, self.nagle_evidence()),
@@ -155,7 +136,6 @@ impl Case<'_> {
                     "iscsi.commands.status_alone",
                 ),
             ),
-            part(Limiter::ReceiveWindow, time.receive_window_s, self.window_evidence()),
             part(Limiter::R2t, time.r2t_s, self.r2t_evidence()),
             part(Limiter::CommandWindow, time.closed_s * left, self.command_window_evidence()),
             part(Limiter::StoreLatency, target_s, self.target_evidence()),
@@ -169,64 +149,10 @@ impl Case<'_> {
                 ),
             ),
         ];
-        parts.extend(self.tcp_parts());
-        parts.extend(self.depth_parts(time.way_s * left));
+        let (tcp, on_the_line_s) = tcp_parts::of(self.connection, self.time, self.data);
+        parts.extend(tcp);
+        parts.extend(self.depth_parts(time.way_s * left + on_the_line_s));
         parts
-    }
-
-    /// Data was at hand and TCP took no more of it, or something was sent again.
-    fn tcp_parts(&self) -> [Part; 3] {
-        let (stalled_s, stall_evidence) = black_hole::of(self.connection, self.time).unwrap_or_default();
-        let recovery_s = self.time.recovery_s - stalled_s;
-        let seconds = self.time.sending_s + recovery_s;
-        let full = self.data.delivered.map_or(0.0, |delivered| delivered.full_share);
-        // A line that is full is so nearly all the time, and what its queue drops is soon repaired; half of the time
-        // is no more than a sawtooth.
-        let again_share = recovery_s / seconds.max(f64::MIN_POSITIVE);
-        let line = ((full - 0.5) / 0.4).clamp(0.0, 1.0) * (1.0 - 2.0 * again_share).max(0.0);
-        let kinds = &self.data.kinds;
-        let limiter = if kinds.local * 2 > self.data.retransmissions && kinds.local * 2_000 > kinds.new {
-            Limiter::DeviceQueue
-        } else if again_share > RECOVERY_LEAST {
-            Limiter::Loss
-        } else if self.data.flight_mean_bytes * 2.0 < self.data.flight_max_bytes as f64 {
-            Limiter::CongestionWindow
-        } else {
-            Limiter::SendBuffer
-        };
-        // A ring that overflows drops at less than the line's rate or just at it: which of the two is not seen.
-        let line = if limiter == Limiter::DeviceQueue { line * RING_AT_THE_LINE } else { line };
-        let rate = self.data.delivered.map_or(0.0, |delivered| delivered.peak_bytes_per_s);
-        let again = self.data.retransmissions as f64 / self.data.data_packets.max(1) as f64;
-        let line_evidence = vec![
-            evidence(
-                "share of stretches of time at the full rate",
-                full,
-                "",
-                "directions.delivered.full_share",
-            ),
-            evidence("that rate", rate, "bytes/s", "directions.delivered.peak_bytes_per_s"),
-        ];
-        let again_evidence = vec![
-            evidence("share of segments that were sent again", again, "", "directions.retransmissions"),
-            evidence(
-                "of them by the sender's own device",
-                kinds.local as f64,
-                "packets",
-                "directions.kinds.local",
-            ),
-            evidence(
-                "bytes in flight, mean",
-                self.data.flight_mean_bytes,
-                "bytes",
-                "directions.flight_mean_bytes",
-            ),
-        ];
-        [
-            part(Limiter::PathMtu, stalled_s, stall_evidence),
-            part(Limiter::LinkRate, seconds * line, line_evidence),
-            part(limiter, seconds * (1.0 - line), again_evidence),
-        ]
     }
 
     /// Everything was on its way, or nothing was asked for.
@@ -256,6 +182,18 @@ impl Case<'_> {
             return [part(Limiter::QueueDepth, way_s + idle_s, shown), none];
         }
         [part(Limiter::QueueDepth, idle_s, vec![idle]), part(Limiter::RoundTrip, way_s, shown)]
+    }
+
+    /// Share by which the target's turn is longer than [`TimeUse::target_s`] says: a turn is the target's only when it is
+    /// longer than the round trip by a quarter and 0.1 ms, and then from the end of the round trip on.
+    fn margin_of_turn(&self) -> f64 {
+        const MARGIN_MAX: f64 = 0.5;
+        let to_target_s = self.iscsi.network_to_target_s.unwrap_or(0.0);
+        let told = &self.iscsi.commands;
+        let turn = if told.written_bytes > told.read_bytes { told.status_turn } else { told.first_answer };
+        let turn_s = turn.map_or(0.0, |turn| turn.p50_s - to_target_s);
+        let margin_s = to_target_s / 4.0 + 1e-4;
+        if turn_s > margin_s { (margin_s / (turn_s - margin_s)).min(MARGIN_MAX) } else { 0.0 }
     }
 
     fn nagle_s(&self) -> f64 {
@@ -292,29 +230,6 @@ impl Case<'_> {
         vec![
             evidence("waits for a delayed acknowledgement", stalls as f64, "", "directions.nagle_stalls"),
             evidence("by which those were late", self.nagle_s(), "s", "directions.nagle_stall_s"),
-        ]
-    }
-
-    fn window_evidence(&self) -> Vec<Evidence> {
-        vec![
-            evidence(
-                "segments behind which the window had no room",
-                self.data.window_full as f64,
-                "packets",
-                "directions.window_full",
-            ),
-            evidence(
-                "bytes in flight, at most",
-                self.data.flight_max_bytes as f64,
-                "bytes",
-                "directions.flight_max_bytes",
-            ),
-            evidence(
-                "times the window was closed",
-                self.data.zero_windows as f64,
-                "",
-                "directions.zero_windows",
-            ),
         ]
     }
 
@@ -355,21 +270,6 @@ impl Case<'_> {
                 "iscsi.window.closed_share",
             ),
         ]
-    }
-
-    /// Without a limiter the time it took is gone; more than the path has shown that it can carry is not promised.
-    fn predicted(&self, current: Performance, limiter: Limiter, share: f64) -> Performance {
-        if limiter.is_final() {
-            return current;
-        }
-        let left = (1.0 - share).max(0.01);
-        let peak = self.data.delivered.map_or(f64::MAX, |delivered| delivered.peak_bytes_per_s);
-        let bytes_per_s = (current.bytes_per_s / left).min(peak.max(current.bytes_per_s));
-        let shortens = !matches!(limiter, Limiter::QueueDepth | Limiter::CommandWindow);
-        Performance {
-            bytes_per_s,
-            latency_s: if shortens { current.latency_s * left } else { current.latency_s },
-        }
     }
 
     fn cannot_know(&self, limiters: &[Limiter]) -> Vec<String> {
@@ -419,16 +319,4 @@ impl Case<'_> {
         say(lost, "some bytes are in no PDU that could be told: what was in them");
         said
     }
-}
-
-fn part(limiter: Limiter, seconds: f64, evidence: Vec<Evidence>) -> Part {
-    Part { limiter, seconds, evidence }
-}
-
-fn evidence(what: &str, value: f64, unit: &'static str, seen: &'static str) -> Evidence {
-    Evidence::new(what, value, unit, seen)
-}
-
-fn durations(what: &str, durations: Option<Durations>, seen: &'static str) -> Vec<Evidence> {
-    durations.map(|durations| evidence(what, durations.p50_s, "s", seen)).into_iter().collect()
 }

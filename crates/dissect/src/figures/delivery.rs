@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::figures::distribution::Distribution;
 
-/// Minimum length of an interval in ns, else a round trip; acknowledgements arrive in clumps.
+/// Minimum length of an interval in ns, which is a whole number of round trips; acknowledgements arrive in clumps.
 const INTERVAL_MIN_NS: u64 = 50_000_000;
 /// Share of the peak rate from which an interval counts as full.
 const FULL: f64 = 0.75;
@@ -74,10 +74,16 @@ impl Delivery {
 
     /// `bytes` are acknowledged at `t_ns`; `rtt_ns` is the fastest round trip so far.
     pub(crate) fn add(&mut self, t_ns: u64, bytes: u64, rtt_ns: u64) {
+        // The acknowledgement of a SYN is what measures the round trip.
+        if self.interval_ns == 0 && bytes <= 1 {
+            return;
+        }
         self.begin(t_ns);
         let t_ns = self.busy_ns(t_ns);
         if self.interval_ns == 0 {
-            self.interval_ns = rtt_ns.max(INTERVAL_MIN_NS);
+            // A window per round trip is even only over whole round trips.
+            let rtt_ns = rtt_ns.max(1);
+            self.interval_ns = INTERVAL_MIN_NS.div_ceil(rtt_ns).saturating_mul(rtt_ns);
             self.end_ns = t_ns.saturating_add(self.interval_ns);
         }
         if t_ns >= self.end_ns {
@@ -164,9 +170,9 @@ mod tests {
     fn a_long_pause_is_no_long_loop() {
         let mut delivery = Delivery::default();
         delivery.begin(0);
-        delivery.add(0, 1, 0);
-        delivery.add(u64::MAX, 1, 0);
-        delivery.add(u64::MAX, 1, 0);
-        assert_eq!((delivery.summary(), delivery.delivered), (None, 3));
+        delivery.add(0, 2, 0);
+        delivery.add(u64::MAX, 2, 0);
+        delivery.add(u64::MAX, 2, 0);
+        assert_eq!((delivery.summary(), delivery.delivered), (None, 6));
     }
 }

@@ -5,4 +5,6 @@ pub(crate) mod distribution;
 pub(crate) mod edges;
 pub(crate) mod late_round_trip;
 pub(crate) mod level;
+pub(crate) mod slow_start;
 pub(crate) mod time_use;
+pub(crate) mod trains;

@@ -13,4 +13,4 @@ mod recognition;
 pub(crate) mod role;
 pub(crate) mod session;
 mod stretch;
-mod trial;
+pub(crate) mod trial;

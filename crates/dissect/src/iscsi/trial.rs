@@ -29,6 +29,12 @@ pub(super) struct TrialPdus {
     held: usize,
 }
 
+/// Room of the first provisional PDUs.
+const FIRST: usize = 8;
+/// Memory in bytes of these, a part of the connection's own: a connection that is followed loses none of its first PDUs. While a
+/// list grows the old one exists beside it.
+pub(crate) const TRIAL_HELD: usize = 2 * FIRST * size_of::<TrialPdu>();
+
 impl TrialPdus {
     /// True if there are none.
     pub(super) fn is_empty(&self) -> bool {
@@ -40,9 +46,8 @@ impl TrialPdus {
         if self.pdus.len() < self.pdus.capacity() {
             return true;
         }
-        let wanted = (2 * self.pdus.capacity()).max(8);
-        // While it grows the old one exists beside it.
-        let fits = budget.resize(&mut self.held, 2 * wanted * size_of::<TrialPdu>());
+        let wanted = (2 * self.pdus.capacity()).max(FIRST);
+        let fits = budget.resize(&mut self.held, 2 * wanted * size_of::<TrialPdu>() - TRIAL_HELD);
         if fits {
             self.pdus.reserve_exact(wanted - self.pdus.len());
         }

@@ -5,6 +5,8 @@ use serde::Serialize;
 use crate::connection::TappedConnection;
 use crate::figures::delivery::DeliverySummary;
 use crate::figures::distribution::Durations;
+use crate::figures::slow_start::SlowStartSummary;
+use crate::figures::trains::TrainSummary;
 use crate::tcp::black_hole::BlackHole;
 use crate::tcp::kind::SegmentKindCounts;
 use crate::tcp::span::SequenceSpan;
@@ -45,6 +47,10 @@ pub struct DirectionSummary {
     pub ack_rtt_alone: bool,
     /// Delivery rate.
     pub delivered: Option<DeliverySummary>,
+    /// Rate of packet trains behind the path.
+    pub trains: Option<TrainSummary>,
+    /// Slow starts.
+    pub slow_starts: SlowStartSummary,
     /// Maximum of the bytes in flight.
     pub flight_max_bytes: u64,
     /// Mean of the bytes in flight, without pauses of more than a second.
@@ -76,7 +82,7 @@ pub struct DirectionSummary {
     pub mss_bytes: Option<u64>,
     /// Stalls of Nagle's algorithm against delayed acknowledgements.
     pub nagle_stalls: u64,
-    /// Delay of those acknowledgements.
+    /// Time for which the small segments behind them waited, the round trip included.
     pub nagle_stall_s: f64,
 }
 
@@ -103,6 +109,8 @@ impl DirectionSummary {
             ack_rtt: own.rtt.durations(),
             ack_rtt_alone: totals.rtt_alone,
             delivered: own.delivery.summary(),
+            trains: own.trains(peer),
+            slow_starts: own.slow_starts.summary(),
             flight_max_bytes: totals.flight_max,
             flight_mean_bytes: own.flight_level.mean_over(busy_ns),
             duplicate_acks: totals.dup_acks,

@@ -7,6 +7,8 @@ use crate::budget::MemoryBudget;
 use crate::figures::delivery::Delivery;
 use crate::figures::distribution::Distribution;
 use crate::figures::level::Level;
+use crate::figures::slow_start::SlowStarts;
+use crate::figures::trains::{PathTrains, TrainSummary};
 use crate::serial;
 use crate::tcp::black_hole::{BlackHole, BlackHoleSearch};
 use crate::tcp::handshake::Handshake;
@@ -43,6 +45,8 @@ pub(crate) struct TcpDirection {
     /// Round trips in ns from a segment to its acknowledgement.
     pub(crate) rtt: Distribution,
     pub(crate) flight_level: Level,
+    pub(crate) slow_starts: SlowStarts,
+    trains: PathTrains,
     scoreboard: Scoreboard,
     black_hole: BlackHoleSearch,
     /// Scale of the peer's windows, if the handshake is not in the capture.
@@ -132,6 +136,12 @@ impl TcpDirection {
         let scale_rose = kind == SegmentKind::New && self.raise_scale(t_ns, end, peer);
         if segment.len > 0 {
             self.count_data(t_ns, segment, flight_bytes, peer);
+        }
+        if kind == SegmentKind::New {
+            let [to_receiver, to_sender] = [&self.rtt, &peer.rtt].map(|rtt| rtt.min_ns().unwrap_or(0));
+            let rtt_ns = to_receiver.saturating_add(to_sender);
+            self.trains.data(t_ns, segment.len as u64, rtt_ns);
+            self.slow_starts.add(t_ns, segment.len as u64, rtt_ns);
         }
         SentSegment { kind, start, flight_bytes, window_moved, scale_rose }
     }
@@ -230,9 +240,12 @@ impl TcpDirection {
         if segment.len == 1 && start == next && peer.window.is_closed() {
             return SegmentKind::WindowProbe;
         }
-        if end > next {
+        // A zero-window probe of one byte leaves that byte to be sent again with new data.
+        if end > next && start + 1 >= next {
             return SegmentKind::New;
         }
+        // A retransmission may be longer than what it repeats: its new data follow at once.
+        let end = end.min(next);
         if end <= self.acked || scoreboard.sacked.covers(start, end) {
             return SegmentKind::Spurious;
         }
@@ -242,16 +255,24 @@ impl TcpDirection {
         }
         let before = scoreboard.unacked.retransmit(start, end, t_ns);
         if start == self.acked {
-            self.black_hole.retransmit(t_ns, start, segment.len as u64, before.unwrap_or(t_ns));
+            self.black_hole.retransmit(
+                t_ns,
+                start,
+                segment.len as u64,
+                before.map_or(t_ns, |before| before.t_ns),
+            );
         }
-        let since = before.map(|before| t_ns.saturating_sub(before));
+        let too_soon = |ns: u64| LOCAL_NS.contains(&ns) && self.rtt.min_ns().is_some_and(|rtt| ns < rtt);
+        let is_soon = before.is_some_and(|before| too_soon(t_ns.saturating_sub(before.t_ns)));
+        // No answer to a first transmission arrives within a round trip.
+        if is_soon && before.is_some_and(|before| before.is_first) {
+            return SegmentKind::Local;
+        }
         let sacked_above = scoreboard.sacked.highest().is_some_and(|highest| highest > end);
         if scoreboard.has_dup_acks() || sacked_above {
             return SegmentKind::Fast;
         }
-        let too_soon = |ns: u64| LOCAL_NS.contains(&ns) && self.rtt.min_ns().is_some_and(|rtt| ns < rtt);
-        let is_local = scoreboard.dup_acks == 0 && since.is_some_and(too_soon);
-        if is_local { SegmentKind::Local } else { SegmentKind::Timeout }
+        if is_soon && scoreboard.dup_acks == 0 { SegmentKind::Local } else { SegmentKind::Timeout }
     }
 
     /// Takes the acknowledgement in a segment of the other direction; `window_moved` as in [`SentSegment`].
@@ -270,13 +291,14 @@ impl TcpDirection {
         let Some(next) = self.next else { return Acknowledgement::default() };
         self.black_hole.hear();
         let ack = serial::near(next, segment.ack);
-        let min_rtt_ns = self.rtt.min_ns().unwrap_or(0);
+        let min_rtt_ns = self.trains.rtt_ns();
         for (start, end) in segment.options.sack.iter() {
             let (start, end) = (serial::near(next, start), serial::near(next, end));
             // A block below the acknowledgement reports a duplicate (RFC 2883); one above the sent data is invalid.
             if start >= ack && end <= next {
                 let newly = self.scoreboard.sack(start, end);
                 self.delivery.add(t_ns, newly, min_rtt_ns);
+                self.trains.acknowledged(t_ns, newly);
                 self.totals.sack_seen = true;
             }
         }
@@ -284,6 +306,7 @@ impl TcpDirection {
             let sacked_before = self.scoreboard.advance(ack);
             let newly = (ack - self.acked).saturating_sub(sacked_before);
             self.delivery.add(t_ns, newly, min_rtt_ns);
+            self.trains.acknowledged(t_ns, newly);
             self.acked = ack;
             self.totals.acks += 1;
             if ack > next {
@@ -316,6 +339,13 @@ impl TcpDirection {
             self.totals.dup_acks += 1;
         }
         Acknowledgement { upto: self.acked, ..Acknowledgement::default() }
+    }
+
+    /// Trains behind the path: of the packets if the tap is nearer to their receiver, else of their acknowledgements.
+    pub(crate) fn trains(&self, peer: &TcpDirection) -> Option<TrainSummary> {
+        let [to_receiver, to_sender] = [&self.rtt, &peer.rtt].map(Distribution::min_ns);
+        let is_behind = to_receiver.zip(to_sender).is_some_and(|(receiver, sender)| receiver < sender);
+        self.trains.summary(is_behind)
     }
 
     /// Bytes in flight: not acknowledged and not selectively acknowledged.

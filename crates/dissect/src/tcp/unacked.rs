@@ -26,11 +26,24 @@ struct Unacknowledged {
     end: u64,
     /// Time of the first transmission.
     t_ns: u64,
-    /// Time of the last transmission.
+    /// Time of the last transmission, and of the one before.
     last_ns: u64,
+    before_ns: u64,
+    /// End of the last transmission, which may repeat a part; the next part belongs to it.
+    last_end: u64,
     /// Payload of the last transmission.
     bytes: u32,
-    retransmitted: bool,
+    /// Transmissions after the first one.
+    repeats: u32,
+}
+
+/// The transmission that a retransmission repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PreviousTransmission {
+    /// Its time in ns.
+    pub(super) t_ns: u64,
+    /// True for the first one.
+    pub(super) is_first: bool,
 }
 
 const SEGMENT_LEN: usize = size_of::<Unacknowledged>();
@@ -43,7 +56,9 @@ impl Unacked {
     /// Adds a segment with new data up to `end`; without memory it yields no round-trip sample.
     pub(super) fn push(&mut self, end: u64, bytes: u32, t_ns: u64, budget: &MemoryBudget) {
         if self.segments.len() < self.segments.capacity() || self.grow(budget) {
-            self.segments.push_back(Unacknowledged { end, t_ns, last_ns: t_ns, bytes, retransmitted: false });
+            let (last_ns, before_ns) = (t_ns, t_ns);
+            let segment = Unacknowledged { end, t_ns, last_ns, before_ns, last_end: end, bytes, repeats: 0 };
+            self.segments.push_back(segment);
         }
     }
 
@@ -69,7 +84,7 @@ impl Unacked {
     pub(super) fn acknowledge(&mut self, ack: u64, t_ns: u64, budget: &MemoryBudget) -> Acknowledged {
         let mut acknowledged = Acknowledged::default();
         while let Some(segment) = self.segments.front().filter(|segment| segment.end <= ack) {
-            if segment.end == ack && !segment.retransmitted {
+            if segment.end == ack && segment.repeats == 0 {
                 acknowledged.rtt_ns = t_ns.checked_sub(segment.t_ns);
             }
             let bytes = u64::from(segment.bytes);
@@ -80,13 +95,18 @@ impl Unacked {
         acknowledged
     }
 
-    /// Marks a range as retransmitted at `t_ns`; returns the time of its previous transmission, if known.
-    pub(super) fn retransmit(&mut self, start: u64, end: u64, t_ns: u64) -> Option<u64> {
+    /// Marks a range as retransmitted at `t_ns`; returns its previous transmission, if known.
+    pub(super) fn retransmit(&mut self, start: u64, end: u64, t_ns: u64) -> Option<PreviousTransmission> {
         let first = self.segments.partition_point(|segment| segment.end <= start);
-        let mut before = None;
+        let mut before: Option<PreviousTransmission> = None;
         for segment in self.segments.iter_mut().skip(first).take(MARKED_MAX) {
-            before = before.max(Some(segment.last_ns));
-            (segment.retransmitted, segment.last_ns) = (true, t_ns);
+            if segment.repeats == 0 || start < segment.last_end {
+                segment.before_ns = segment.last_ns;
+                segment.repeats = segment.repeats.saturating_add(1);
+            }
+            let found = PreviousTransmission { t_ns: segment.before_ns, is_first: segment.repeats == 1 };
+            before = before.filter(|known| known.t_ns > found.t_ns).or(Some(found));
+            (segment.last_ns, segment.last_end) = (t_ns, end);
             segment.bytes = segment.bytes.min(end.saturating_sub(start) as u32);
             if segment.end >= end {
                 break;
@@ -106,13 +126,25 @@ mod tests {
         for end in 1..=4 {
             unacked.push(end * 10, 10, end, &budget);
         }
-        assert_eq!(unacked.retransmit(10, 20, 50), Some(2));
-        assert_eq!(unacked.retransmit(10, 20, 60), Some(50));
+        assert_eq!(unacked.retransmit(10, 20, 50), Some(PreviousTransmission { t_ns: 2, is_first: true }));
+        assert_eq!(unacked.retransmit(10, 20, 60), Some(PreviousTransmission { t_ns: 50, is_first: false }));
         assert_eq!(unacked.acknowledge(5, 100, &budget).rtt_ns, None);
         assert_eq!(unacked.acknowledge(10, 100, &budget).rtt_ns, Some(99));
         assert_eq!(unacked.acknowledge(20, 100, &budget).rtt_ns, None);
         assert_eq!(unacked.acknowledge(35, 100, &budget).rtt_ns, None);
         assert_eq!(unacked.acknowledge(40, 100, &budget).rtt_ns, Some(96));
+    }
+
+    #[test]
+    fn parts_of_a_segment_repeat_its_first_transmission() {
+        let (mut unacked, budget) = (Unacked::default(), MemoryBudget::new(1 << 20));
+        unacked.push(100, 100, 7, &budget);
+        for (n, start) in (0..100).step_by(20).enumerate() {
+            let before = unacked.retransmit(start, start + 20, 50 + n as u64);
+            assert_eq!(before, Some(PreviousTransmission { t_ns: 7, is_first: true }), "{start}");
+        }
+        let before = unacked.retransmit(0, 100, 90);
+        assert_eq!(before, Some(PreviousTransmission { t_ns: 54, is_first: false }));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(super) fn table(shown: &[(usize, DiagnosedConnection<'_>)]) -> Option<Table>
                 Field::new(percents(*share)),
                 Field::new(plain(diagnosis.current.bytes_per_s / 1e6)),
                 Field::new(without),
-                Field::new(if limiter.is_final() { "" } else { next.title() }),
+                Field::new(if *limiter == *next || limiter.is_final() { "" } else { next.title() }),
             ]);
         }
     }

@@ -2,6 +2,7 @@
 //! machine was too busy to decide it.
 
 mod analyze_both_ends;
+mod analyze_gains;
 mod analyze_verdict;
 mod company;
 mod doctor;

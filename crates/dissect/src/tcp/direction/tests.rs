@@ -95,6 +95,33 @@ fn kinds_of_retransmission() {
     assert_eq!(local.sender.totals.kinds.retransmissions(), 1);
 }
 
+/// The device refuses a segment; its sender has more data when it sends that again.
+#[test]
+fn a_retransmission_longer_than_the_refused_segment() {
+    for (dup_acks, len) in [(0, 1000), (0, 1448), (0, 64_000), (2, 1448), (4, 64_000)] {
+        let mut pair = Pair::new(2);
+        (0..dup_acks).for_each(|_| _ = pair.ack(55 * MS, 2000, &[]));
+        pair.data(60 * MS, 10_000, 1000);
+        assert_eq!(pair.data(61 * MS, 10_000, len).kind, SegmentKind::Local, "{dup_acks} {len}");
+        assert_eq!(pair.data(62 * MS, 10_000 + len as u32, 1000).kind, SegmentKind::New);
+        assert_eq!(pair.sender.totals.kinds.local, 1);
+    }
+    // A super-packet that is refused as a whole and repeated in packets.
+    let mut pair = Pair::new(2);
+    pair.data(60 * MS, 10_000, 5_000);
+    for n in 0..5_u64 {
+        let again = pair.data(61 * MS + n * 100, 10_000 + n as u32 * 1000, 1000);
+        assert_eq!(again.kind, SegmentKind::Local, "{n}");
+    }
+    // One byte that a zero-window probe has sent before.
+    let mut probed = Pair::new(10);
+    probed.data(60 * MS, 10_000, 1);
+    assert_eq!(probed.data(61 * MS, 10_000, 1000).kind, SegmentKind::New);
+    // Much later it is a timeout.
+    let mut late = Pair::new(2);
+    assert_eq!(late.data(300 * MS, 9_000, 2_000).kind, SegmentKind::Timeout);
+}
+
 #[test]
 fn a_hole_is_reordering_or_loss() {
     let mut pair = Pair::new(10);
