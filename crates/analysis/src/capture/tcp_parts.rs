@@ -30,7 +30,8 @@ pub(super) fn of(connection: &Connection, time: TimeUse, data: &Direction) -> (V
     let line_s = seconds * full_share(data, again_share);
     // A ring that overflows drops at less than the line's rate or just at it: which of the two is not seen.
     let line_s = if is_local { line_s * RING_AT_THE_LINE } else { line_s };
-    let own_s = (own_s(data, known) - line_s).clamp(0.0, (seconds - line_s).max(0.0));
+    // Time in recovery is not that of the data alone: without the losses it would have been shorter.
+    let own_s = (own_s(data, known) - line_s).clamp(0.0, (seconds - recovery_s - line_s).max(0.0));
     let left_s = seconds - line_s - own_s;
     let mut parts =
         vec![part(Limiter::PathMtu, stalled_s, stall_evidence), part(Limiter::LinkRate, line_s, line(data))];
