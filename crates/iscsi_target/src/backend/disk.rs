@@ -13,7 +13,7 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -71,6 +71,11 @@ impl Disk {
         let (lost_writes, luck, gate) = (OnceLock::new(), Luck::default(), RwLock::default());
         let (through, syncing) = (Mutex::default(), Mutex::default());
         Ok(Disk { shape, cached, direct, through, witness, lost_writes, syncing, luck, gate })
+    }
+
+    /// Its descriptor.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.cached.as_fd()
     }
 
     /// Bytes per logical block of the LUN.

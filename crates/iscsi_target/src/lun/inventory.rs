@@ -6,7 +6,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{Attention, Lun, LunSpec, Luns, Nexus};
+use super::{Attention, Identity, Lun, LunSpec, Luns, Nexus};
+
+/// What is known of a LUN without using it.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// Its specification.
+    pub spec: LunSpec,
+    /// Its names.
+    pub identity: Identity,
+}
 
 impl Lun {
     /// Whether it only finishes what is under way.
@@ -21,6 +30,13 @@ impl Luns {
         let successors = self.successors.values();
         let specs = self.iter().chain(successors).map(|lun| (lun.number, lun.spec.clone()));
         specs.collect()
+    }
+
+    /// The same with their identities.
+    pub fn served(&self) -> BTreeMap<u16, Served> {
+        let all = self.iter().chain(self.successors.values());
+        let served = |lun: &Lun| Served { spec: lun.spec.clone(), identity: lun.identity.clone() };
+        all.map(|lun| (lun.number, served(lun))).collect()
     }
 
     /// Takes LUNs out and puts others in. One that comes in the place of another waits until that has left.
@@ -86,18 +102,18 @@ impl Luns {
 mod tests {
     use wire::scsi::Lun as Address;
 
-    use super::super::Port;
+    use super::super::{Opening, Port};
     use super::*;
 
     const IQN: &str = "iqn.2026-11.io.farlun:test";
 
     fn lun(number: u16, spec: &str) -> Lun {
-        Lun::open(&spec.parse().unwrap(), number, IQN).unwrap()
+        Lun::open(&spec.parse().unwrap(), number, Opening::of(IQN, None)).unwrap()
     }
 
     fn luns() -> Luns {
         let specs = [(0, "memory:1MiB".parse().unwrap()), (3, "memory:2MiB".parse().unwrap())];
-        let mut luns = Luns::open(&specs.into(), IQN).unwrap();
+        let mut luns = Luns::open(&specs.into(), Opening::of(IQN, None)).unwrap();
         luns.begin(Nexus(1), Port::default());
         take_all(&mut luns, 0);
         take_all(&mut luns, 3);

@@ -67,7 +67,7 @@ use side::{Ending, Side};
 use told::Told;
 use waiting::Waiting;
 
-pub use config::{Config, ServeError};
+pub use config::{Config, LunSet, ServeError};
 pub use log::log;
 pub use reload::{Reload, Reloaded};
 pub use stats::Stats;
@@ -179,7 +179,7 @@ impl Target {
         let signals = EndSignals::take_over()?;
         // With what the system leaves us, however little: running out is handled.
         let _ = limits::raise_open_files();
-        let luns = Luns::open(&config.luns, &config.iqn)?;
+        let luns = Luns::open(&config.luns.specs, config.opening())?;
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
         let congestion = config.congestion.as_deref();

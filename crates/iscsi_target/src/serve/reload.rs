@@ -17,8 +17,8 @@ use net::{Interest, Signal, tcp};
 
 use super::listener::{Listener, advertised};
 use super::side::COMMANDS_AT_FIRST;
-use super::{Config, RELOAD_TOKEN, ServeError, Target};
-use crate::lun::{Lun, LunSpec, check_reservations};
+use super::{Config, LunSet, RELOAD_TOKEN, ServeError, Target};
+use crate::lun::{Lun, Served, check_identities, check_reservations};
 
 /// Where a new configuration comes from, and who is told what came of it.
 pub trait Reload: Send + Sync {
@@ -70,7 +70,7 @@ enum Task {
 /// What a new configuration is compared with.
 struct Serving {
     config: Config,
-    luns: BTreeMap<u16, LunSpec>,
+    luns: BTreeMap<u16, Served>,
 }
 
 /// What is ready to be carried out.
@@ -141,7 +141,7 @@ impl Target {
 
     fn begin_reload(&mut self) {
         let Some(reloader) = &mut self.reloader else { return };
-        let serving = Serving { config: self.config.clone(), luns: self.shared.luns.specs() };
+        let serving = Serving { config: self.config.clone(), luns: self.shared.luns.served() };
         reloader.workers.submit(ONLY, 0, Task::Prepare(Box::new(serving)));
         (reloader.is_reading, reloader.is_stale) = (true, false);
     }
@@ -206,6 +206,7 @@ impl Target {
             iqn: self.config.iqn.clone(),
             trace: self.config.trace.clone(),
             sampling: self.config.sampling,
+            luns: LunSet { state: self.config.luns.state.clone(), ..config.luns },
             ..config
         };
         if let Some(reloader) = &mut self.reloader {
@@ -245,6 +246,9 @@ fn staying(new: &Config, old: &Config) -> Vec<String> {
     if new.iqn != old.iqn {
         stays.push(format!("the name stays {} until the target is started again", old.iqn));
     }
+    if new.luns.state != old.luns.state {
+        stays.push("the state folder stays as it is until the target is started again".to_owned());
+    }
     if new.trace != old.trace {
         stays.push("the trace stays as it is until the target is started again".to_owned());
     } else if new.trace.is_some() && new.sampling != old.sampling {
@@ -261,14 +265,19 @@ fn prepare(serving: Serving, source: &dyn Reload) -> Result<Prepared, String> {
     let Serving { config: old, luns } = serving;
     let config = source.read()?;
     let stays = staying(&config, &old);
-    let is_new = |number: &u16, spec| luns.get(number) != Some(spec);
-    let removed = luns.iter().filter(|(number, spec)| config.luns.get(number) != Some(spec));
-    let removed = removed.map(|(number, _)| *number).collect();
-    let fresh = config.luns.iter().filter(|(number, spec)| is_new(number, spec));
-    let added = fresh.clone().map(|(number, spec)| Lun::open(spec, *number, &old.iqn));
-    let added = added.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    let specs = &config.luns.specs;
+    let (staying_luns, leaving): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        luns.iter().partition(|(number, served)| specs.get(number) == Some(&served.spec));
+    let fresh = specs.iter().filter(|(number, _)| !staying_luns.contains_key(number));
+    let added = fresh.clone().map(|(number, spec)| Lun::open(spec, *number, old.opening()));
+    let added = added.collect::<Result<Vec<Lun>, _>>().map_err(|error| error.to_string())?;
+    let known = staying_luns.iter().map(|(number, served)| (**number, &served.spec, &served.identity));
+    let known = known.chain(added.iter().map(|lun| (lun.number(), lun.spec(), lun.identity())));
+    check_identities(known).map_err(|error| error.to_string())?;
+    let removed = leaving.into_keys().copied().collect();
     // One that leaves may still write its reservations when another in its place has read them.
-    check_reservations(luns.iter().chain(fresh)).map_err(|error| error.to_string())?;
+    let reserving = luns.iter().map(|(number, served)| (number, &served.spec)).chain(fresh);
+    check_reservations(reserving, old.opening().state).map_err(|error| error.to_string())?;
     let mut closed = old.listen;
     let mut opened = Vec::new();
     let congestion = config.congestion.as_deref();
@@ -292,7 +301,7 @@ mod tests {
         let old = Config {
             listen: Vec::new(),
             iqn: "iqn.a".to_owned(),
-            luns: BTreeMap::new(),
+            luns: LunSet::default(),
             chap: None,
             allowed: Vec::new(),
             digests: &[],
@@ -311,6 +320,7 @@ mod tests {
             staying(&new, &old)
         };
         assert_eq!(stays(&|_| ()), Vec::<String>::new());
+        assert!(stays(&|new| new.luns.state = Some("/x".into()))[0].starts_with("the state folder stays"));
         let name = stays(&|new| new.iqn = "iqn.b".to_owned());
         assert_eq!(name, ["the name stays iqn.a until the target is started again"]);
         assert!(stays(&|new| new.trace = None)[0].starts_with("the trace stays as it is"));

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use control::Choice;
 use document::{Document, Entry, Problem, Problems, Scalar, Section};
 use engine::Pacing;
-use iscsi_target::Compat;
 use iscsi_target::lun::{LUNS_MAX, LunSpec};
+use iscsi_target::{Compat, LunSet};
 use proto::login::{ChapTarget, Credentials, Secret};
 
 use super::address::{ISCSI_PORT, addresses, clash, node_name};
@@ -29,6 +29,7 @@ const TOP_KEYS: &[&str] = &[
     "weight",
     "pacing",
     "window",
+    "state",
     "trace",
     "insecure",
     "chap",
@@ -61,8 +62,7 @@ pub(super) struct FromFile {
     pub(super) compat: Option<Compat>,
     pub(super) insecure: bool,
     pub(super) chap: Option<ChapTarget>,
-    /// By number.
-    pub(super) luns: BTreeMap<u16, LunSpec>,
+    pub(super) luns: LunSet,
     /// Secrets are in the file itself.
     pub(super) has_secrets: bool,
 }
@@ -88,7 +88,8 @@ pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<F
             "trace" => file.trace = entry.read(&mut problems, text_of).map(PathBuf::from),
             "insecure" => file.insecure = entry.read(&mut problems, Scalar::bool).unwrap_or_default(),
             "compat" => file.compat = compat(&entry, &mut problems),
-            "lun" => file.luns = luns(&entry, taken, &mut problems),
+            "state" => file.luns.state = entry.read(&mut problems, text_of).map(PathBuf::from),
+            "lun" => file.luns.specs = luns(&entry, taken, &mut problems),
             "chap" => {}
             "target" => problems.at(
                 &entry.key_span,

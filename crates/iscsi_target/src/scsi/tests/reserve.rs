@@ -31,7 +31,8 @@ impl Room {
     }
 
     fn of(lun: &str) -> Room {
-        let mut room = Room { luns: Luns::open(&[(0, lun.parse().unwrap())].into(), IQN).unwrap() };
+        let specs = [(0, lun.parse().unwrap())].into();
+        let mut room = Room { luns: Luns::open(&specs, Opening::of(IQN, None)).unwrap() };
         for nexus in [A, B, C] {
             room.begin(nexus);
         }

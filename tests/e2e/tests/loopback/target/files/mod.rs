@@ -4,6 +4,7 @@
 mod devices;
 mod durable;
 mod faults;
+mod identity;
 mod mounts;
 mod sectors;
 mod session;
