@@ -11,27 +11,32 @@ mod inventory;
 mod kept;
 mod label;
 mod luns;
+mod nexuses;
 mod options;
+mod register;
 mod reservation;
 mod safe_file;
 mod spec;
 mod state;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use event::{BitRate, Instant};
 
 use crate::backend::{Backend, BlockStore, Delays, Disk, FaultStore, Inline, Locked, Memory, Null, OpenAs};
 
-pub use attention::{Attention, Nexus};
+pub use attention::{Attention, Nexus, Port};
 pub use error::LunError;
-pub use inventory::Served;
-pub use identity::{Identity, Naa, PORTAL_GROUP_TAG, Serial};
+pub use identity::{Identity, Naa, NameError, PORTAL_GROUP_TAG, Serial};
+pub use inventory::{Served, Stranger};
 pub use kept::{Keeper, KeptError, Save};
 pub use label::LabelError;
 pub use luns::{Luns, check_identities, check_reservations};
+pub use nexuses::{KnownStore, NexusList};
 pub use options::{BLOCK_LENS_BYTES, OPTIONS, OptionError, Options};
-pub use reservation::{Need, Port, Request, Reservations, ReserveError};
+pub use register::{Register, RegisterError};
+pub use reservation::{Need, Request, Reservations, ReserveError};
 pub use spec::{LunSpec, Source, SpecError};
 pub use state::{Opening, STATE_DIR};
 
@@ -39,7 +44,8 @@ pub(crate) use options::not;
 pub(crate) use spec::nearest_of;
 
 use attention::Attentions;
-use label::Label;
+use label::{Label, Place};
+use state::{in_state, with_suffix};
 
 /// Bytes per block unless a LUN says otherwise: what every initiator can boot from and partition.
 pub const BLOCK_LEN_BYTES: u32 = 512;
@@ -56,6 +62,8 @@ pub struct Lun {
     block_len_bytes: u32,
     blocks: u64,
     identity: Identity,
+    /// Random number of a store whose contents do not last; 0 for others.
+    contents: u64,
     read_only: bool,
     backend: Backend,
     delays: Delays,
@@ -93,7 +101,7 @@ pub struct Reserved {
 }
 
 impl Lun {
-    /// Opens what `spec` describes as LUN `number`.
+    /// Opens the store of `spec` as LUN `number`.
     pub fn open(spec: &LunSpec, number: u16, opening: Opening<'_>) -> Result<Lun, LunError> {
         if usize::from(number) >= LUNS_MAX {
             return Err(LunError::TooMany { number });
@@ -166,6 +174,7 @@ impl Lun {
             block_len_bytes,
             blocks,
             identity,
+            contents: if spec.source.is_volatile() { identity::random() } else { 0 },
             read_only: options.read_only,
             settings: Settings { write_cache: backend.has_write_cache(), write_protect: false },
             backend,
@@ -214,6 +223,32 @@ impl Lun {
     /// Its names.
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// As nexuses know it.
+    pub(super) fn known(&self) -> KnownStore {
+        let Identity { serial, naa, .. } = &self.identity;
+        let key = nexuses::hash(&[serial.as_str().as_bytes(), naa.as_bytes(), &self.contents.to_be_bytes()]);
+        KnownStore { key, block_len_bytes: self.block_len_bytes, blocks: self.blocks }
+    }
+
+    /// Returns true if a session may use it: it is not leaving, and is no other store than the session knows.
+    pub fn is_open_to(&self, nexus: Nexus) -> bool {
+        !self.is_leaving && !self.attentions.is_closed_to(nexus)
+    }
+
+    /// Returns true if it has another store than the session knows.
+    pub fn is_closed_to(&self, nexus: Nexus) -> bool {
+        self.attentions.is_closed_to(nexus)
+    }
+
+    /// The store has grown to so many blocks; raises a unit attention for all sessions.
+    fn grow(&mut self, blocks: u64) {
+        self.blocks = blocks;
+        if let Backend::Blocking(store) = &self.backend {
+            store.set_len(self.len_bytes());
+        }
+        self.attentions.raise(Attention::CapacityChanged, |_| true);
     }
 
     /// Whether writes are refused, for good or because an initiator asked for it.
@@ -338,6 +373,28 @@ fn wrap(backend: Backend, options: &Options, block_len_bytes: u32) -> Backend {
     Backend::Blocking(store)
 }
 
+/// Places for the identity of a store, in the order in which they are looked at.
+fn places<'a>(source: &'a Source, store: Option<&'a Disk>, state: &Path) -> Vec<Place<'a>> {
+    const SUFFIX: &str = ".farlun-identity";
+    match source {
+        Source::Memory { .. } | Source::Null { .. } => Vec::new(),
+        Source::File { path } => {
+            let beside = path.canonicalize().unwrap_or_else(|_| path.clone());
+            let kept = in_state(state, &beside, SUFFIX);
+            let attribute = store.map(|store| Place::Attribute(store.descriptor(), path));
+            attribute
+                .into_iter()
+                .chain([Place::File(with_suffix(beside, SUFFIX)), Place::File(kept)])
+                .collect()
+        }
+        // The name that is given: `/dev/disk/by-id/…` stays, the device node that it leads to may not.
+        Source::Block { path } => {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            vec![Place::File(in_state(state, &path, SUFFIX))]
+        }
+    }
+}
+
 /// The names of a store: as they are set, or else as they are kept with it. Memory that is taken anew holds nothing of the
 /// bytes that were written before, so it has another identity.
 fn identity(spec: &LunSpec, store: Option<&Disk>, opening: Opening<'_>) -> Result<Identity, LabelError> {
@@ -347,7 +404,7 @@ fn identity(spec: &LunSpec, store: Option<&Disk>, opening: Opening<'_>) -> Resul
     if let (Some(serial), Some(naa)) = (serial, naa) {
         return Ok(Identity { iqn, serial: serial.clone(), naa: *naa });
     }
-    let label = Label::of(&spec.source, store.map(Disk::descriptor), state, is_look)?;
+    let label = Label::of(&places(&spec.source, store, state), is_look)?;
     Ok(Identity { iqn, serial: serial.clone().unwrap_or(label.serial), naa: naa.unwrap_or(label.naa) })
 }
 
@@ -357,7 +414,7 @@ mod tests {
 
     const IQN: &str = "iqn.2026-11.io.farlun:test";
 
-    fn identity(spec: &str, number: u16, iqn: &str, state: &std::path::Path) -> Identity {
+    fn identity(spec: &str, number: u16, iqn: &str, state: &Path) -> Identity {
         Lun::open(&spec.parse().unwrap(), number, Opening::of(iqn, Some(state))).unwrap().identity().clone()
     }
 
@@ -381,6 +438,14 @@ mod tests {
         assert_eq!((serial.as_str(), naa), ("mine", plain.1));
         let (serial, naa) = of("file:DIR/disk,naa=5000c500a1b2c3d4", 0, IQN);
         assert_eq!((serial, naa.to_string().as_str()), (plain.0, "5000c500a1b2c3d4"));
+    }
+
+    #[test]
+    fn a_device_has_its_identity_in_the_state_folder_by_the_name_that_is_given() {
+        let source = Source::Block { path: "/dev/disk/by-id/a".into() };
+        let places = places(&source, None, Path::new("/state"));
+        let [Place::File(path)] = &places[..] else { panic!("{places:?}") };
+        assert_eq!(path, Path::new("/state/dev!disk!by-id!a.farlun-identity"));
     }
 
     #[test]

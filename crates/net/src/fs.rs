@@ -31,6 +31,12 @@ pub fn open_unlinked(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
+/// Opens a file for writing, which is made if needed, but not through a symbolic link; its contents stay.
+pub fn create_unlinked(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)
+}
+
 /// Largest value of an extended attribute that [`attribute`] reads.
 const ATTRIBUTE_MAX_BYTES: usize = 4096;
 
@@ -39,9 +45,8 @@ const ATTRIBUTE_MAX_BYTES: usize = 4096;
 pub fn attribute(file: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<Vec<u8>>> {
     let mut value = vec![0; ATTRIBUTE_MAX_BYTES];
     // SAFETY: the name ends with a zero byte; the kernel writes at most `value.len()` bytes to `value`.
-    let got = unsafe {
-        libc::fgetxattr(file.as_raw_fd(), name.as_ptr(), value.as_mut_ptr().cast(), value.len())
-    };
+    let got =
+        unsafe { libc::fgetxattr(file.as_raw_fd(), name.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
     match usize::try_from(got) {
         Ok(len) => {
             value.truncate(len);

@@ -35,9 +35,9 @@ pub enum LunError {
     Label {
         /// Its number.
         number: usize,
-        /// What was asked for.
+        /// Its specification.
         spec: Box<LunSpec>,
-        /// What is wrong with it.
+        /// The reason.
         source: LabelError,
     },
     /// Two LUNs have one identity, and multipath would take them for one disk.

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::options::{OptionError, not};
+use thiserror::Error;
 
 /// The names of a LUN and of the target it belongs to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -34,6 +34,18 @@ enum NaaBytes {
     Sixteen([u8; 16]),
 }
 
+/// A text that is no serial number or NAA designator.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("'{found}' is no {what}: expected {expected}")]
+pub struct NameError {
+    /// The text.
+    pub found: String,
+    /// Its meaning.
+    pub what: &'static str,
+    /// Valid texts.
+    pub expected: &'static str,
+}
+
 /// Tag of the only portal group of a target (RFC 7143 section 4.4.1): in the name of its port here, and in
 /// login and SendTargets.
 pub const PORTAL_GROUP_TAG: u16 = 1;
@@ -57,10 +69,11 @@ impl Serial {
 }
 
 impl FromStr for Serial {
-    type Err = OptionError;
+    type Err = NameError;
 
-    fn from_str(text: &str) -> Result<Serial, OptionError> {
-        let is_valid = (1..=SERIAL_MAX_BYTES).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+    fn from_str(text: &str) -> Result<Serial, NameError> {
+        let is_valid =
+            (1..=SERIAL_MAX_BYTES).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
         let expected = "1 to 64 visible ASCII characters without blanks, such as serial=store1-disk7";
         is_valid.then(|| Serial(text.to_owned())).ok_or_else(|| not(text, "serial number", expected))
     }
@@ -88,10 +101,10 @@ impl Naa {
 }
 
 impl FromStr for Naa {
-    type Err = OptionError;
+    type Err = NameError;
 
     /// Hexadecimal digits, as they are or with the prefix of Linux's `wwid` or `by-id`.
-    fn from_str(text: &str) -> Result<Naa, OptionError> {
+    fn from_str(text: &str) -> Result<Naa, NameError> {
         let expected = "16 hexadecimal digits that begin with 2, 3 or 5, or 32 that begin with 6, such as \
                         naa=3a1b2c3d4e5f6071";
         let digits = text.strip_prefix("naa.").or_else(|| text.strip_prefix("0x")).unwrap_or(text);
@@ -113,7 +126,12 @@ impl fmt::Display for Naa {
     }
 }
 
-fn random() -> u64 {
+fn not(found: &str, what: &'static str, expected: &'static str) -> NameError {
+    NameError { found: found.to_owned(), what, expected }
+}
+
+/// A number that nobody can foresee.
+pub(super) fn random() -> u64 {
     let mut bytes = [0; 8];
     net::random::fill(&mut bytes);
     u64::from_be_bytes(bytes)
@@ -135,7 +153,15 @@ mod tests {
             assert_eq!(naa.to_string(), written);
             assert_eq!(naa.as_bytes().len() * 2, written.len());
         }
-        for text in ["", "3", "1a1b2c3d4e5f6071", "6a1b2c3d4e5f6071", "3a1b2c3d4e5f607g", "3a1b2c3d4e5f60712", "+3a1b2c3d4e5f607"] {
+        for text in [
+            "",
+            "3",
+            "1a1b2c3d4e5f6071",
+            "6a1b2c3d4e5f6071",
+            "3a1b2c3d4e5f607g",
+            "3a1b2c3d4e5f60712",
+            "+3a1b2c3d4e5f607",
+        ] {
             let error = text.parse::<Naa>().unwrap_err().to_string();
             assert!(error.contains("is no NAA designator: expected 16"), "{text}: {error}");
         }

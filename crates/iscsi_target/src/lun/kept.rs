@@ -14,8 +14,8 @@ use proto::name;
 use thiserror::Error;
 use wire::scsi::ReservationType;
 
+use super::attention::Port;
 use super::options::Options;
-use super::reservation::Port;
 use super::spec::Source;
 use super::state::{in_state, with_suffix};
 use crate::backend::BackendError;
@@ -94,7 +94,7 @@ impl Keeper {
         Ok(Some((Arc::new(Keeper { path, saved: Mutex::new(0) }), kept)))
     }
 
-    /// Where the reservations of a LUN are kept, if they are; those of a block device are in the state folder.
+    /// File of the reservations of a LUN, if they are kept; that of a block device is in the state folder.
     pub(super) fn place(source: &Source, options: &Options, state: &Path) -> Option<PathBuf> {
         if options.read_only {
             return None;
@@ -228,14 +228,14 @@ fn registration(key: &str, isid: &str, name: &str) -> Option<(Port, u64)> {
 }
 
 /// Names are one word in the file, whatever an initiator has put into them.
-fn escape(name: &str) -> String {
+pub(super) fn escape(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'%';
     name.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") })
         .collect()
 }
 
-fn unescape(text: &str) -> Option<String> {
+pub(super) fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {

@@ -13,8 +13,6 @@ use thiserror::Error;
 
 use super::identity::{Naa, Serial};
 use super::safe_file;
-use super::spec::Source;
-use super::state::{in_state, with_suffix};
 
 /// The names of a store.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,7 +32,7 @@ pub enum LabelError {
     Damaged {
         /// The attribute or file.
         place: String,
-        /// What is in it.
+        /// Its contents.
         found: String,
     },
     /// It cannot be read.
@@ -42,7 +40,7 @@ pub enum LabelError {
     Read {
         /// The attribute or file.
         place: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// There is none yet, and no place takes it.
@@ -53,19 +51,21 @@ pub enum LabelError {
     Keep {
         /// The last place that was tried.
         place: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
 /// A place for the identity of a store.
-enum Place<'a> {
+#[derive(Debug)]
+pub(super) enum Place<'a> {
+    /// An attribute of an open file, with its name.
     Attribute(BorrowedFd<'a>, &'a Path),
+    /// A file of its own.
     File(PathBuf),
 }
 
 const ATTRIBUTE: &CStr = c"user.farlun.identity";
-const SUFFIX: &str = ".farlun-identity";
 
 impl Label {
     /// Names that no other store has.
@@ -73,15 +73,10 @@ impl Label {
         Label { serial: Serial::fresh(), naa: Naa::fresh() }
     }
 
-    /// The identity of a store, whose open file is `file`. One that has none gets it, unless it is only looked at.
-    pub(super) fn of(
-        source: &Source,
-        file: Option<BorrowedFd<'_>>,
-        state: &Path,
-        is_look: bool,
-    ) -> Result<Label, LabelError> {
-        let places = places(source, file, state);
-        for place in &places {
+    /// The identity of a store, from the first of these places that has it. A store that has none gets one, unless it is
+    /// only looked at.
+    pub(super) fn of(places: &[Place<'_>], is_look: bool) -> Result<Label, LabelError> {
+        for place in places {
             if let Some(label) = place.read()? {
                 return Ok(label);
             }
@@ -91,7 +86,7 @@ impl Label {
             return Ok(label);
         }
         let mut refused = None;
-        for place in &places {
+        for place in places {
             match place.create(&label.to_text()) {
                 Ok(()) => return Ok(label),
                 // Another target, which serves the store read-only as well, was faster.
@@ -111,24 +106,6 @@ impl Label {
     fn parse(text: &str) -> Option<Label> {
         let (serial, naa) = text.trim_end().strip_prefix("serial=")?.split_once(" naa=")?;
         Some(Label { serial: serial.parse().ok()?, naa: naa.parse().ok()? })
-    }
-}
-
-/// In the order in which they are looked at.
-fn places<'a>(source: &'a Source, file: Option<BorrowedFd<'a>>, state: &Path) -> Vec<Place<'a>> {
-    match source {
-        Source::Memory { .. } | Source::Null { .. } => Vec::new(),
-        Source::File { path } => {
-            let beside = path.canonicalize().unwrap_or_else(|_| path.clone());
-            let kept = in_state(state, &beside, SUFFIX);
-            let attribute = file.map(|file| Place::Attribute(file, path));
-            attribute.into_iter().chain([Place::File(with_suffix(beside, SUFFIX)), Place::File(kept)]).collect()
-        }
-        // The name that is given: `/dev/disk/by-id/…` stays, what it leads to may not.
-        Source::Block { path } => {
-            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            vec![Place::File(in_state(state, &path, SUFFIX))]
-        }
     }
 }
 
@@ -171,82 +148,67 @@ mod tests {
 
     use super::*;
 
-    fn file(path: &Path) -> Source {
-        if !path.exists() {
-            File::create(path).unwrap().set_len(4096).unwrap();
-        }
-        Source::File { path: path.to_owned() }
-    }
-
-    /// As a file system without attributes has it, or as any other has it.
-    fn label(path: &Path, state: &Path, has_attributes: bool) -> Label {
-        let source = file(path);
-        let open = File::open(path).unwrap();
-        Label::of(&source, has_attributes.then(|| open.as_fd()), state, false).unwrap()
+    fn in_file(path: &Path) -> Place<'static> {
+        Place::File(path.to_owned())
     }
 
     #[test]
     fn a_file_keeps_its_identity_where_it_goes_and_a_copy_has_its_own() {
         let dir = tempfile::tempdir().unwrap();
-        let [path, moved, copy, state] = ["disk", "moved", "copy", "state"].map(|name| dir.path().join(name));
-        let first = label(&path, &state, true);
-        assert_eq!(label(&path, &state, true), first);
-        if with_suffix(path.clone(), SUFFIX).exists() {
+        let [path, moved, copy] = ["disk", "moved", "copy"].map(|name| dir.path().join(name));
+        fs::write(&path, [0; 4096]).unwrap();
+        // The second place is for file systems without attributes.
+        let of = |path: &Path| {
+            let file = File::open(path).unwrap();
+            Label::of(&[Place::Attribute(file.as_fd(), path), in_file(&path.with_extension("label"))], false)
+                .unwrap()
+        };
+        let first = of(&path);
+        assert_eq!(of(&path), first);
+        if path.with_extension("label").exists() {
             return println!("{} has no extended attributes", dir.path().display());
         }
         fs::rename(&path, &moved).unwrap();
-        assert_eq!(label(&moved, &state, true), first);
+        assert_eq!(of(&moved), first);
         fs::write(&copy, fs::read(&moved).unwrap()).unwrap();
-        let other = label(&copy, &state, true);
+        let other = of(&copy);
         assert!(other.serial != first.serial && other.naa != first.naa);
-        assert!(!state.exists());
     }
 
     #[test]
-    fn without_attributes_it_is_beside_the_file_or_in_the_state_folder() {
+    fn the_first_place_that_takes_it_has_it_and_a_look_leaves_nothing_behind() {
         let dir = tempfile::tempdir().unwrap();
-        let [path, state] = ["disk", "state"].map(|name| dir.path().join(name));
-        let first = label(&path, &state, false);
-        assert_eq!(label(&path, &state, false), first);
-        let beside = with_suffix(path.clone(), SUFFIX);
-        assert_eq!(fs::read_to_string(&beside).unwrap(), first.to_text());
-        // Nothing can be created there.
-        let other = dir.path().join("other");
-        fs::create_dir(with_suffix(with_suffix(other.clone(), SUFFIX), ".new")).unwrap();
-        let kept = label(&other, &state, false);
-        assert_eq!((label(&other, &state, false), fs::read_dir(&state).unwrap().count()), (kept, 1));
-        // Nor there: its folder is a file.
-        let nowhere = dir.path().join("nowhere");
-        fs::create_dir(with_suffix(with_suffix(nowhere.clone(), SUFFIX), ".new")).unwrap();
-        let error = Label::of(&file(&nowhere), None, &path, true);
-        assert!(error.is_err(), "the state folder is a file");
-        fs::remove_file(&path).unwrap();
-        Label::of(&file(&nowhere), None, &path, true).unwrap();
-        assert!(!path.exists(), "a look leaves nothing behind");
-    }
-
-    #[test]
-    fn a_device_has_it_in_the_state_folder_by_the_name_that_is_given() {
-        let dir = tempfile::tempdir().unwrap();
-        let of = |path: &str| {
-            Label::of(&Source::Block { path: path.into() }, None, dir.path(), false).unwrap()
-        };
-        let first = of("/dev/disk/by-id/a");
-        assert_eq!(of("/dev/disk/by-id/a"), first);
-        assert_ne!(of("/dev/disk/by-id/b"), first);
-        assert!(dir.path().join("dev!disk!by-id!a.farlun-identity").exists());
+        let [nowhere, second, third] = ["no/where", "second", "third"].map(|name| dir.path().join(name));
+        let places = [in_file(&second), in_file(&third)];
+        Label::of(&places, true).unwrap();
+        assert!(!second.exists() && !third.exists());
+        fs::create_dir(dir.path().join("second.new")).unwrap();
+        let label = Label::of(&places, false).unwrap();
+        assert!(!second.exists());
+        assert_eq!(fs::read_to_string(&third).unwrap(), label.to_text());
+        assert_eq!(Label::of(&places, false).unwrap(), label);
+        fs::create_dir(dir.path().join("no")).unwrap();
+        fs::create_dir(dir.path().join("no/where.new")).unwrap();
+        let error = Label::of(&[in_file(&nowhere)], false).unwrap_err().to_string();
+        assert!(
+            error.contains("cannot be kept, at last in") && error.contains("serial= and naa="),
+            "{error}"
+        );
+        assert_ne!(Label::of(&[], false).unwrap(), Label::of(&[], false).unwrap());
     }
 
     #[test]
     fn damage_is_found() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("disk");
-        let source = file(&path);
+        let path = dir.path().join("label");
         let good = Label::fresh().to_text();
         for cut in 0..good.len() - 1 {
-            fs::write(with_suffix(path.clone(), SUFFIX), &good[..cut]).unwrap();
-            let error = Label::of(&source, None, dir.path(), false).unwrap_err().to_string();
-            assert!(error.contains("expected 'serial=SERIAL naa=HEX'") && error.contains("correct it"), "{error}");
+            fs::write(&path, &good[..cut]).unwrap();
+            let error = Label::of(&[in_file(&path)], false).unwrap_err().to_string();
+            assert!(
+                error.contains("expected 'serial=SERIAL naa=HEX'") && error.contains("correct it"),
+                "{error}"
+            );
         }
     }
 }

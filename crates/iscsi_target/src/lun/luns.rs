@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use wire::scsi::Lun as Address;
 
+use super::nexuses::{KnownStores, Nexuses};
 use super::{Attention, Identity, Keeper, Lun, LunError, LunSpec, Nexus, Opening, Port, Source};
 
 /// The LUNs of one target by their numbers, which may have gaps.
@@ -16,9 +17,12 @@ pub struct Luns {
     /// LUNs that wait until the one with their number has left.
     pub(super) successors: BTreeMap<u16, Lun>,
     pub(super) sessions: BTreeMap<Nexus, Arc<Port>>,
+    pub(super) nexuses: Nexuses,
+    /// Stores that a session gets to know that begins now.
+    pub(super) current: Arc<KnownStores>,
 }
 
-/// Whether each of these LUNs keeps its reservations in a file of its own; `state` is the state folder.
+/// Checks that each of these LUNs keeps its reservations in a file of its own; `state` is the state folder.
 ///
 /// # Errors
 /// Two that share one.
@@ -60,7 +64,7 @@ pub fn check_identities<'a>(
     Ok(())
 }
 
-/// Whether two LUNs are the same file, read-only.
+/// Returns true if two LUNs are the same file, read-only.
 fn is_shared(one: &LunSpec, other: &LunSpec) -> bool {
     let file = |spec: &LunSpec| match &spec.source {
         Source::File { path } if spec.options.read_only => path.canonicalize().ok(),
@@ -78,6 +82,7 @@ impl Luns {
             luns.put(Lun::open(spec, *number, opening)?);
         }
         check_identities(luns.iter().map(|lun| (lun.number, &lun.spec, &lun.identity)))?;
+        luns.look_again();
         Ok(luns)
     }
 
@@ -109,8 +114,10 @@ impl Luns {
     /// looked; a memory LUN of a target that was started again is empty, so this is not a formality.
     pub fn begin(&mut self, nexus: Nexus, port: Port) {
         let port = Arc::new(port);
+        self.nexuses.begin(&port, &self.current);
         for lun in self.slots.iter_mut().flatten() {
-            lun.attentions.begin(nexus);
+            let knows_another = self.nexuses.knows_another(&port, lun.number, &lun.known());
+            lun.attentions.begin(nexus, knows_another);
             lun.reservations.begin(nexus, &port);
         }
         self.sessions.insert(nexus, port);
@@ -135,13 +142,15 @@ impl Luns {
             .filter(move |lun| number.is_none_or(|number| number == Some(lun.number)))
     }
 
-    /// A session is over; nothing is kept for it.
-    pub fn end(&mut self, nexus: Nexus) {
+    /// A session is over. Unless its initiator has logged out of its own accord, its nexus stays known.
+    pub fn end(&mut self, nexus: Nexus, is_logout: bool) {
         for lun in self.slots.iter_mut().flatten() {
             lun.attentions.end(nexus);
             lun.reservations.end(nexus);
         }
-        self.sessions.remove(&nexus);
+        if let Some(port) = self.sessions.remove(&nexus) {
+            self.nexuses.end(&port, is_logout);
+        }
     }
 }
 
@@ -173,9 +182,15 @@ mod tests {
             }
         };
         let serial = "memory:1MiB,serial=a";
-        check(&[serial, "memory:1MiB", serial], &["LUN 2 and LUN 0", "the same serial number, a,", "another serial="]);
+        check(
+            &[serial, "memory:1MiB", serial],
+            &["LUN 2 and LUN 0", "the same serial number, a,", "another serial="],
+        );
         let naa = "memory:1MiB,naa=3a1b2c3d4e5f6071";
-        check(&[naa, naa], &["LUN 1 and LUN 0", "the same NAA designator, 3a1b2c3d4e5f6071,", "another naa="]);
+        check(
+            &[naa, naa],
+            &["LUN 1 and LUN 0", "the same NAA designator, 3a1b2c3d4e5f6071,", "another naa="],
+        );
         let shared = format!("file:{},ro", path.display());
         open(&[&shared, &shared]).unwrap();
         check(&[&shared, &format!("{shared},serial=a,naa=3a1b2c3d4e5f6071"), naa], &["LUN 2 and LUN 1"]);
@@ -231,7 +246,7 @@ mod tests {
         assert_eq!(lun.take_attention(two), Some(Attention::PowerOn), "the earlier one first");
         assert_eq!(lun.take_attention(two), Some(Attention::Reset));
         assert_eq!(lun.take_attention(Nexus(3)), None, "a session that never began");
-        luns.end(two);
+        luns.end(two, true);
         assert_eq!(luns.lun_mut(at(1)).unwrap().take_attention(two), None);
         assert_eq!(luns.lun_mut(at(1)).unwrap().take_attention(one), Some(Attention::PowerOn));
     }

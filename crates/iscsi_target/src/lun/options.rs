@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use event::{BitRate, ParseError};
 use thiserror::Error;
 
-use super::identity::{Naa, Serial};
+use super::identity::{Naa, NameError, Serial};
 use super::spec::{Source, nearest_of};
 use crate::backend::{Delay, Delays, FaultRule};
 
@@ -93,6 +93,9 @@ pub enum OptionError {
         /// What is possible.
         expected: &'static str,
     },
+    /// A name of the LUN that cannot be one.
+    #[error(transparent)]
+    Name(#[from] NameError),
     /// A range the wrong way round.
     #[error("'{found}' ends before it begins")]
     Reversed {
@@ -131,9 +134,8 @@ pub enum OptionError {
 }
 
 /// The names of all options.
-pub const OPTIONS: [&str; 11] = [
-    "ro", "block", "prealloc", "direct", "reservations", "serial", "naa", "delay", "rate", "fault", "seed",
-];
+pub const OPTIONS: [&str; 11] =
+    ["ro", "block", "prealloc", "direct", "reservations", "serial", "naa", "delay", "rate", "fault", "seed"];
 
 /// Sizes of blocks: what initiators know.
 pub const BLOCK_LENS_BYTES: [u32; 2] = [512, 4096];

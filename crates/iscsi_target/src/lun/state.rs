@@ -1,11 +1,11 @@
-//! Names of what is kept of a LUN: beside its store, or in the state folder of the target.
+//! Names of the files that are kept of a LUN: beside its store, or in the state folder of the target.
 
 use std::path::{Path, PathBuf};
 
 /// The state folder unless another is given.
 pub const STATE_DIR: &str = "/var/lib/farlun";
 
-/// How LUNs are opened: for which target, and where its state is.
+/// Context in which LUNs are opened: the target and its state folder.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
     /// Name of the target.

@@ -13,7 +13,7 @@ use proto::params::Digest;
 use tables::TableError;
 
 use crate::compat::Compat;
-use crate::lun::{LunError, LunSpec, Opening};
+use crate::lun::{LunError, LunSpec, Opening, RegisterError};
 
 /// What a target serves and where.
 #[derive(Clone, Debug)]
@@ -56,12 +56,12 @@ pub struct LunSet {
     pub specs: BTreeMap<u16, LunSpec>,
     /// Numbers under which another store may come although sessions know the old one.
     pub replaceable: BTreeSet<u16>,
-    /// Folder of what outlives the target, if one is given.
+    /// State folder, if one is given.
     pub state: Option<PathBuf>,
 }
 
 impl Config {
-    /// How its LUNs are opened.
+    /// Context in which its LUNs are opened.
     pub fn opening(&self) -> Opening<'_> {
         Opening::of(&self.iqn, self.luns.state.as_deref())
     }
@@ -83,6 +83,9 @@ pub enum ServeError {
     /// A LUN cannot be served.
     #[error(transparent)]
     Lun(#[from] LunError),
+    /// It cannot be kept which sessions know which LUN.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {

@@ -110,7 +110,7 @@ pub(crate) struct TargetArgs {
     /// Commands that a session may have open at most [default: what its path needs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=WINDOW_MAX.into()))]
     pub(super) window: Option<u32>,
-    /// Folder of what outlives the target [default: $STATE_DIRECTORY, which systemd sets; without either, identities and
+    /// State folder: files that outlive the target [default: $STATE_DIRECTORY, which systemd sets; without either, identities and
     /// reservations of block devices are in /var/lib/farlun, and sessions are not known after a restart]
     #[arg(long, value_name = "DIR")]
     pub(super) state: Option<PathBuf>,

@@ -9,7 +9,9 @@ use control::Choice;
 use engine::Pacing;
 use serde_json::{Value, json};
 
-use iscsi_target::lun::{Identity, Lun, LunError, LunSpec, Opening, Source, check_identities, check_reservations};
+use iscsi_target::lun::{
+    Identity, Lun, LunError, LunSpec, Opening, Source, check_identities, check_reservations,
+};
 use iscsi_target::{Compat, Config};
 
 use super::args::TargetArgs;
@@ -49,7 +51,7 @@ struct Checked {
     found: Option<Found>,
 }
 
-/// What is only known of a LUN once it is open.
+/// Facts of a LUN that need it to be open.
 struct Found {
     len_bytes: u64,
     identity: Identity,

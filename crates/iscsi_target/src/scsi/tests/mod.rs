@@ -1,6 +1,7 @@
 //! Every command as a line of data: the CDB's bytes, and what has to come of it.
 
 mod medium;
+mod replaced;
 mod reserve;
 mod settings;
 mod start;

@@ -1,4 +1,4 @@
-//! Names of LUNs: who keeps them, and who gets others.
+//! Names of LUNs: which files keep them, and which get others.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -16,11 +16,15 @@ fn disk(path: &Path) {
 
 /// Serial number and NAA designator of the LUNs of a target in `folder`, which is started for that.
 fn names(folder: &Path, specs: &[&str]) -> Vec<(String, String)> {
-    let mut command = farlun(["target", "--json", "--listen", "127.0.0.1:0", "--iqn", "iqn.2026-11.org.example:a"]);
-    specs.iter().for_each(|spec| drop(command.args(["--lun", spec])));
+    let mut command =
+        farlun(["target", "--json", "--listen", "127.0.0.1:0", "--iqn", "iqn.2026-11.org.example:a"]);
+    for spec in specs {
+        command.args(["--lun", spec]);
+    }
     let target = Target::start(command.current_dir(folder));
     let names = |lun: usize| {
-        let said = run(&mut farlun(["inquiry", "--json", &target.url(lun as u32)]), MINUTE).expect_code(0).json();
+        let said =
+            run(&mut farlun(["inquiry", "--json", &target.url(lun as u32)]), MINUTE).expect_code(0).json();
         let text = |name: &str| said[name].as_str().unwrap_or_else(|| panic!("no {name}: {said}")).to_owned();
         (text("serial"), text("naa"))
     };
@@ -54,10 +58,10 @@ fn names_that_are_set_and_names_that_two_have() {
     disk(&folder.path().join("disk"));
     let set = "file:disk,serial=store1-disk7,naa=600140500a1b2c3d4e5f60718293a4b5";
     let plain = names(folder.path(), &["file:disk"]);
-    assert_eq!(names(folder.path(), &[set]), [(
-        "store1-disk7".to_owned(),
-        "600140500a1b2c3d4e5f60718293a4b5".to_owned()
-    )]);
+    assert_eq!(
+        names(folder.path(), &[set]),
+        [("store1-disk7".to_owned(), "600140500a1b2c3d4e5f60718293a4b5".to_owned())]
+    );
     assert_eq!(names(folder.path(), &["file:disk"]), plain, "they are set for that time only");
     let copy = folder.path().join("copy");
     fs::write(&copy, fs::read(folder.path().join("disk")).expect("the disk")).expect("a copy");
@@ -65,7 +69,8 @@ fn names_that_are_set_and_names_that_two_have() {
     assert!(both[0] == plain[0] && both[1] != plain[0], "{both:?}");
     let clone = format!("file:copy,naa={}", plain[0].1);
     for check in [&[][..], &["--check"]] {
-        let mut command = farlun(["target", "--listen", "127.0.0.1:0", "--lun", "file:disk", "--lun", &clone]);
+        let mut command =
+            farlun(["target", "--listen", "127.0.0.1:0", "--lun", "file:disk", "--lun", &clone]);
         run(command.args(check).current_dir(folder.path()), MINUTE)
             .expect_code(2)
             .expect_sentence(&["LUN 1 and LUN 0 have the same NAA designator"]);
@@ -80,7 +85,9 @@ fn a_check_gives_no_names() {
     fs::create_dir(&path).expect("in the way");
     // That it cannot be read shows that it is looked for there.
     let mut check = farlun(["target", "--check", "--lun", "file:disk"]);
-    run(check.current_dir(folder.path()), MINUTE).expect_code(2).expect_sentence(&["cannot read the identity"]);
+    run(check.current_dir(folder.path()), MINUTE)
+        .expect_code(2)
+        .expect_sentence(&["cannot read the identity"]);
     fs::remove_dir(&path).expect("it is empty");
     let state = folder.path().join("state");
     let checked = farlun(["target", "--check", "--json", "--lun", "file:disk", "--state"])

@@ -5,6 +5,6 @@ mod devices;
 mod durable;
 mod faults;
 mod identity;
-mod mounts;
+pub(crate) mod mounts;
 mod sectors;
 mod session;
