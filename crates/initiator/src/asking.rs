@@ -2,7 +2,7 @@
 //! was made again, and after unit attentions that say so. What is open waits for the answers meanwhile.
 
 use crate::error::Error;
-use crate::known::{Attention, Known};
+use crate::known::{Attention, Held, Known};
 use crate::request::{Body, Completed, Request};
 use crate::side::{Open, Side};
 
@@ -107,11 +107,13 @@ impl Side {
 
     /// The LUN has answered a question.
     pub(crate) fn answered(&mut self, index: usize, completed: Completed) -> Result<(), Error> {
-        let (known, address) = (&self.known[index], self.address);
+        let (known, address) = (&mut self.known[index], self.address);
         let command = completed.request.name();
         match completed.into_data() {
-            Ok(answer) if known.holds(&answer) => {}
-            Err(failure) if !failure.is_illegal_request() => return Err(Error::Command { command, failure }),
+            Ok(answer) if known.compare(&answer) != Held::No => {}
+            Err(failure) if !failure.is_illegal_request() || failure.is_no_lun() => {
+                return Err(Error::Command { command, failure });
+            }
             _ if self.asking.as_ref().is_some_and(|asking| asking.is_first) => {
                 return Err(Error::OtherLun { address, what: known.what });
             }

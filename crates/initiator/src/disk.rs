@@ -10,8 +10,8 @@ use proto::params::Wishes;
 use proto::peer_cpu;
 use tables::manifest::Trace;
 use wire::scsi::{
-    BlockForm, BlockLimits, Capacity10, Capacity16, Cdb, ReportLuns, StandardInquiry, UnitSerialNumber,
-    VpdPage, page,
+    Association, BlockForm, BlockLimits, Capacity10, Capacity16, Cdb, DesignatorId, DeviceIdentification,
+    ReportLuns, StandardInquiry, UnitSerialNumber, VpdPage, page,
 };
 
 use crate::approach::Destination;
@@ -141,6 +141,19 @@ impl Disk {
     pub fn geometry(&self) -> Geometry {
         let transfer_max_bytes = self.transfer_max_bytes;
         Geometry { transfer_max_bytes, ..Geometry::of(self.block_len_bytes, self.form) }
+    }
+
+    /// NAA designator of the LUN (VPD page 83h) in hexadecimal digits, if it has one.
+    pub fn naa(&mut self) -> Result<Option<String>, Error> {
+        let page = optional(inquire(&mut self.client, Some(page::DEVICE_IDENTIFICATION)))?;
+        let page = page.and_then(|data| DeviceIdentification::parse(&data).ok());
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let of_lun = page.into_iter().flat_map(|page| page.designators);
+        let mut of_lun = of_lun.filter(|designator| designator.association == Association::LogicalUnit);
+        Ok(of_lun.find_map(|designator| match designator.id {
+            DesignatorId::Naa(bytes) => Some(hex(&bytes)),
+            _ => None,
+        }))
     }
 
     /// Makes everything written so far durable.

@@ -282,6 +282,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Returns true if the target has no such LUN for this initiator.
+    pub(crate) fn is_no_lun(&self) -> bool {
+        self.sense.as_ref().is_some_and(|sense| (sense.asc, sense.ascq) == (0x25, 0x00))
+    }
+
     /// Whether the target does not know the command, or not with these fields.
     pub(crate) fn is_illegal_request(&self) -> bool {
         self.sense.as_ref().is_some_and(|sense| sense.key == SenseKey::IllegalRequest)

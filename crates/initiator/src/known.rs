@@ -10,7 +10,7 @@ pub(crate) const INQUIRY_BYTES: usize = 255;
 pub(crate) const CAPACITY16_BYTES: usize = 32;
 pub(crate) const CAPACITY10_BYTES: usize = 8;
 
-/// One answer of a LUN that does not change.
+/// One answer of a LUN that does not change, but for its size, which may grow.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     /// What it is, for messages.
@@ -21,6 +21,19 @@ pub(crate) struct Known {
     /// The parts of the answer that do not change: where each begins and ends.
     parts: &'static [(usize, usize)],
     said: Vec<u8>,
+    /// Bytes of the address of the last block, which begins the answer, if it has one.
+    last_block_len: usize,
+}
+
+/// A later answer compared with the first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Held {
+    /// It says the same.
+    Same,
+    /// The LUN has more blocks, and all that there were before.
+    Grown,
+    /// It is another LUN, or has fewer blocks.
+    No,
 }
 
 impl Known {
@@ -40,12 +53,14 @@ impl Known {
     /// Last block and block length, by READ CAPACITY (16).
     pub(crate) fn capacity16(answer: &[u8]) -> Known {
         let cdb = Cdb::ReadCapacity16 { allocation_len: CAPACITY16_BYTES as u32 };
-        Known::new("size", cdb, CAPACITY16_BYTES, &[(0, 12)], answer)
+        Known { last_block_len: 8, ..Known::new("size", cdb, CAPACITY16_BYTES, &[(0, 12)], answer) }
     }
 
     /// Last block and block length, by READ CAPACITY (10).
     pub(crate) fn capacity10(answer: &[u8]) -> Known {
-        Known::new("size", Cdb::ReadCapacity10, CAPACITY10_BYTES, &[(0, CAPACITY10_BYTES)], answer)
+        let parts = &[(0, CAPACITY10_BYTES)];
+        let known = Known::new("size", Cdb::ReadCapacity10, CAPACITY10_BYTES, parts, answer);
+        Known { last_block_len: 4, ..known }
     }
 
     fn new(
@@ -55,12 +70,23 @@ impl Known {
         parts: &'static [(usize, usize)],
         answer: &[u8],
     ) -> Known {
-        Known { what, cdb, len, parts, said: cut(parts, answer) }
+        Known { what, cdb, len, parts, said: cut(parts, answer), last_block_len: 0 }
     }
 
-    /// Whether this answer says the same.
-    pub(crate) fn holds(&self, answer: &[u8]) -> bool {
-        cut(self.parts, answer) == self.said
+    /// Compares an answer with the last one. After a growth the new size is the one that is compared.
+    pub(crate) fn compare(&mut self, answer: &[u8]) -> Held {
+        let now = cut(self.parts, answer);
+        if now == self.said {
+            return Held::Same;
+        }
+        let (before, old_rest) = self.said.split_at(self.last_block_len.min(self.said.len()));
+        let (after, new_rest) = now.split_at(self.last_block_len.min(now.len()));
+        // Numbers of one length, the highest byte first, are ordered as their bytes are.
+        if before.len() != after.len() || before >= after || old_rest != new_rest {
+            return Held::No;
+        }
+        self.said = now;
+        Held::Grown
     }
 }
 
@@ -105,18 +131,45 @@ mod tests {
     #[test]
     fn only_what_does_not_change_is_compared() {
         let mut answer: Vec<u8> = (0..96).collect();
-        let known = Known::inquiry(&answer);
+        let mut known = Known::inquiry(&answer);
         answer[33] ^= 1;
-        assert!(known.holds(&answer), "another revision");
-        assert!(known.holds(&answer[..32]));
-        assert!(!known.holds(&answer[..31]));
+        assert_eq!(known.compare(&answer), Held::Same, "another revision");
+        assert_eq!(known.compare(&answer[..32]), Held::Same);
+        assert_eq!(known.compare(&answer[..31]), Held::No);
         for at in [0, 8, 31] {
             let mut other = answer.clone();
             other[at] ^= 1;
-            assert!(!known.holds(&other), "byte {at}");
+            assert_eq!(known.compare(&other), Held::No, "byte {at}");
         }
-        assert!(!Known::serial(&[0, 0x80, 0, 1, b'a']).holds(&[0, 0x80, 0, 2, b'a', b'b']));
-        assert!(!Known::capacity16(&answer[..32]).holds(&[]));
+        assert_eq!(Known::serial(&[0, 0x80, 0, 1, b'a']).compare(&[0, 0x80, 0, 2, b'a', b'b']), Held::No);
+        assert_eq!(Known::serial(&[0, 0x80, 0, 1, b'a']).compare(&[0, 0x80, 0, 1, b'b']), Held::No);
+    }
+
+    #[test]
+    fn a_lun_may_grow() {
+        let sixteen = |last_block: u64, block_len: u32| {
+            [&last_block.to_be_bytes()[..], &block_len.to_be_bytes(), &[0; 20]].concat()
+        };
+        let ten =
+            |last_block: u32, block_len: u32| [last_block.to_be_bytes(), block_len.to_be_bytes()].concat();
+        let mut known = Known::capacity16(&sixteen(255, 512));
+        assert_eq!(known.compare(&sixteen(255, 512)), Held::Same);
+        for refused in [
+            sixteen(254, 512),
+            sixteen(256, 4096),
+            sixteen(255, 4096),
+            sixteen(256, 512)[..11].to_vec(),
+            vec![],
+        ] {
+            assert_eq!(known.compare(&refused), Held::No, "{refused:02x?}");
+        }
+        assert_eq!(known.compare(&sixteen(256, 512)), Held::Grown);
+        assert_eq!(known.compare(&sixteen(256, 512)), Held::Same);
+        assert_eq!(known.compare(&sixteen(255, 512)), Held::No, "it has shrunk since");
+        let mut known = Known::capacity10(&ten(255, 512));
+        assert_eq!(known.compare(&ten(u32::MAX, 512)), Held::Grown, "too many for ten bytes");
+        assert_eq!(known.compare(&ten(255, 512)), Held::No);
+        assert_eq!(known.compare(&ten(u32::MAX, 4096)), Held::No);
     }
 
     #[test]

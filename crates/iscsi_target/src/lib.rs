@@ -10,4 +10,4 @@ pub mod scsi;
 mod serve;
 
 pub use compat::Compat;
-pub use serve::{Config, Reload, Reloaded, ServeError, Stats, Target, log};
+pub use serve::{Config, CutOff, Grown, LunSet, Reload, Reloaded, ServeError, Stats, Target, log};

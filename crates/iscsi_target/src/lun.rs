@@ -9,31 +9,43 @@ mod error;
 mod identity;
 mod inventory;
 mod kept;
+mod label;
 mod luns;
+mod nexuses;
 mod options;
+mod register;
 mod reservation;
+mod safe_file;
 mod spec;
+mod state;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use event::{BitRate, Instant};
 
 use crate::backend::{Backend, BlockStore, Delays, Disk, FaultStore, Inline, Locked, Memory, Null, OpenAs};
 
-pub use attention::{Attention, Nexus};
+pub use attention::{Attention, Nexus, Port};
 pub use error::LunError;
-pub use identity::{Identity, PORTAL_GROUP_TAG};
+pub use identity::{Identity, Naa, NameError, PORTAL_GROUP_TAG, Serial};
+pub use inventory::{Served, Stranger};
 pub use kept::{Keeper, KeptError, Save};
-pub use luns::{Luns, check_reservations};
+pub use label::LabelError;
+pub use luns::{Luns, check_identities, check_reservations};
+pub use nexuses::{KnownStore, NexusList};
 pub use options::{BLOCK_LENS_BYTES, OPTIONS, OptionError, Options};
-pub use reservation::{Need, Port, Request, Reservations, ReserveError};
+pub use register::{Register, RegisterError};
+pub use reservation::{Need, Request, Reservations, ReserveError};
 pub use spec::{LunSpec, Source, SpecError};
+pub use state::{Opening, STATE_DIR};
 
 pub(crate) use options::not;
 pub(crate) use spec::nearest_of;
 
 use attention::Attentions;
+use label::{Label, Place};
+use state::{in_state, with_suffix};
 
 /// Bytes per block unless a LUN says otherwise: what every initiator can boot from and partition.
 pub const BLOCK_LEN_BYTES: u32 = 512;
@@ -50,6 +62,8 @@ pub struct Lun {
     block_len_bytes: u32,
     blocks: u64,
     identity: Identity,
+    /// Random number of a store whose contents do not last; 0 for others.
+    contents: u64,
     read_only: bool,
     backend: Backend,
     delays: Delays,
@@ -87,8 +101,8 @@ pub struct Reserved {
 }
 
 impl Lun {
-    /// Opens what `spec` describes as LUN `number` of target `iqn`.
-    pub fn open(spec: &LunSpec, number: u16, iqn: &str) -> Result<Lun, LunError> {
+    /// Opens the store of `spec` as LUN `number`.
+    pub fn open(spec: &LunSpec, number: u16, opening: Opening<'_>) -> Result<Lun, LunError> {
         if usize::from(number) >= LUNS_MAX {
             return Err(LunError::TooMany { number });
         }
@@ -100,7 +114,14 @@ impl Lun {
         let options = &spec.options;
         let open_as = OpenAs { read_only: options.read_only, direct: options.direct == Some(true) };
         let block_len_bytes = options.block_len_bytes.unwrap_or(BLOCK_LEN_BYTES);
-        let (backend, block_len_bytes) = match &spec.source {
+        let identity = |store: Option<&Disk>| {
+            let identity = identity(spec, store, opening);
+            identity.map_err(|source| {
+                let (number, spec) = place();
+                LunError::Label { number, spec, source }
+            })
+        };
+        let (backend, block_len_bytes, identity) = match &spec.source {
             Source::Memory { len } | Source::Null { len } => {
                 let len_bytes = len.0;
                 let (number, spec) = place();
@@ -119,16 +140,17 @@ impl Lun {
                         Inline::Memory(memory)
                     }
                 };
-                (Backend::Inline(inline), block_len_bytes)
+                (Backend::Inline(inline), block_len_bytes, identity(None)?)
             }
             Source::File { path } => {
                 let store = Disk::open_file(path, open_as, block_len_bytes).map_err(opened)?;
-                (Backend::Blocking(Arc::new(store)), block_len_bytes)
+                let identity = identity(Some(&store))?;
+                (Backend::Blocking(Arc::new(store)), block_len_bytes, identity)
             }
             Source::Block { path } => {
                 let store = Disk::open_device(path, open_as, options.block_len_bytes).map_err(opened)?;
-                let block_len_bytes = store.block_len_bytes();
-                (Backend::Blocking(Arc::new(store)), block_len_bytes)
+                let (block_len_bytes, identity) = (store.block_len_bytes(), identity(Some(&store))?);
+                (Backend::Blocking(Arc::new(store)), block_len_bytes, identity)
             }
         };
         let blocks = backend.len_bytes() / u64::from(block_len_bytes);
@@ -137,7 +159,7 @@ impl Lun {
             return Err(LunError::FaultRange { number, spec, rule: *rule, blocks });
         }
         let backend = wrap(backend, options, block_len_bytes);
-        let kept = Keeper::open(&spec.source, options).map_err(|source| {
+        let kept = Keeper::open(&spec.source, options, opening.state).map_err(|source| {
             let (number, spec) = place();
             LunError::Reservations { number, spec, source }
         })?;
@@ -151,7 +173,8 @@ impl Lun {
             is_leaving: false,
             block_len_bytes,
             blocks,
-            identity: Identity::derive(iqn, number, spec.source.kind(), &origin(&spec.source)),
+            identity,
+            contents: if spec.source.is_volatile() { identity::random() } else { 0 },
             read_only: options.read_only,
             settings: Settings { write_cache: backend.has_write_cache(), write_protect: false },
             backend,
@@ -170,6 +193,11 @@ impl Lun {
     /// Its number.
     pub fn number(&self) -> u16 {
         self.number
+    }
+
+    /// Its specification.
+    pub fn spec(&self) -> &LunSpec {
+        &self.spec
     }
 
     /// What it is made of, as in its specification: `memory`, `null`, `file`, `block`.
@@ -195,6 +223,32 @@ impl Lun {
     /// Its names.
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// As nexuses know it.
+    pub(super) fn known(&self) -> KnownStore {
+        let Identity { serial, naa, .. } = &self.identity;
+        let key = nexuses::hash(&[serial.as_str().as_bytes(), naa.as_bytes(), &self.contents.to_be_bytes()]);
+        KnownStore { key, block_len_bytes: self.block_len_bytes, blocks: self.blocks }
+    }
+
+    /// Returns true if a session may use it: it is not leaving, and is no other store than the session knows.
+    pub fn is_open_to(&self, nexus: Nexus) -> bool {
+        !self.is_leaving && !self.attentions.is_closed_to(nexus)
+    }
+
+    /// Returns true if it has another store than the session knows.
+    pub fn is_closed_to(&self, nexus: Nexus) -> bool {
+        self.attentions.is_closed_to(nexus)
+    }
+
+    /// The store has grown to so many blocks; raises a unit attention for all sessions.
+    fn grow(&mut self, blocks: u64) {
+        self.blocks = blocks;
+        if let Backend::Blocking(store) = &self.backend {
+            store.set_len(self.len_bytes());
+        }
+        self.attentions.raise(Attention::CapacityChanged, |_| true);
     }
 
     /// Whether writes are refused, for good or because an initiator asked for it.
@@ -319,23 +373,39 @@ fn wrap(backend: Backend, options: &Options, block_len_bytes: u32) -> Backend {
     Backend::Blocking(store)
 }
 
-/// What tells two stores of a kind apart. A file keeps its identity whatever directory the target was started
-/// in. A device keeps it by the name that is given: `/dev/disk/by-id/…` stays, what it leads to may not.
-fn origin(source: &Source) -> Vec<u8> {
-    let bytes = |path: std::io::Result<PathBuf>, given: &Path| {
-        path.unwrap_or_else(|_| given.to_owned()).into_os_string().into_encoded_bytes()
-    };
+/// Places for the identity of a store, in the order in which they are looked at.
+fn places<'a>(source: &'a Source, store: Option<&'a Disk>, state: &Path) -> Vec<Place<'a>> {
+    const SUFFIX: &str = ".farlun-identity";
     match source {
-        // Memory that is taken anew holds nothing of what was written before: it is another one.
-        Source::Memory { .. } => {
-            let mut bytes = vec![0; 16];
-            net::random::fill(&mut bytes);
-            bytes
+        Source::Memory { .. } | Source::Null { .. } => Vec::new(),
+        Source::File { path } => {
+            let beside = path.canonicalize().unwrap_or_else(|_| path.clone());
+            let kept = in_state(state, &beside, SUFFIX);
+            let attribute = store.map(|store| Place::Attribute(store.descriptor(), path));
+            attribute
+                .into_iter()
+                .chain([Place::File(with_suffix(beside, SUFFIX)), Place::File(kept)])
+                .collect()
         }
-        Source::Null { .. } => Vec::new(),
-        Source::File { path } => bytes(path.canonicalize(), path),
-        Source::Block { path } => bytes(std::path::absolute(path), path),
+        // The name that is given: `/dev/disk/by-id/…` stays, the device node that it leads to may not.
+        Source::Block { path } => {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            vec![Place::File(in_state(state, &path, SUFFIX))]
+        }
     }
+}
+
+/// The names of a store: as they are set, or else as they are kept with it. Memory that is taken anew holds nothing of the
+/// bytes that were written before, so it has another identity.
+fn identity(spec: &LunSpec, store: Option<&Disk>, opening: Opening<'_>) -> Result<Identity, LabelError> {
+    let Opening { iqn, state, is_look } = opening;
+    let Options { serial, naa, .. } = &spec.options;
+    let iqn = iqn.to_owned();
+    if let (Some(serial), Some(naa)) = (serial, naa) {
+        return Ok(Identity { iqn, serial: serial.clone(), naa: *naa });
+    }
+    let label = Label::of(&places(&spec.source, store, state), is_look)?;
+    Ok(Identity { iqn, serial: serial.clone().unwrap_or(label.serial), naa: naa.unwrap_or(label.naa) })
 }
 
 #[cfg(test)]
@@ -344,25 +414,48 @@ mod tests {
 
     const IQN: &str = "iqn.2026-11.io.farlun:test";
 
+    fn identity(spec: &str, number: u16, iqn: &str, state: &Path) -> Identity {
+        Lun::open(&spec.parse().unwrap(), number, Opening::of(iqn, Some(state))).unwrap().identity().clone()
+    }
+
     #[test]
-    fn a_file_keeps_its_identity_and_a_neighbour_has_another() {
+    fn a_file_keeps_its_identity_under_any_number_and_any_name_of_the_target() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
         std::fs::write(&path, [0; 4096]).unwrap();
-        let identity = |text: String, number, iqn| {
-            Lun::open(&text.parse().unwrap(), number, iqn).unwrap().identity().clone()
+        let of = |spec: &str, number, iqn| {
+            let Identity { serial, naa, .. } =
+                identity(&spec.replace("DIR", &dir.path().display().to_string()), number, iqn, dir.path());
+            (serial, naa)
         };
-        let plain = identity(format!("file:{}", path.display()), 0, IQN);
-        assert_eq!(plain, identity(format!("file:{}/./disk,ro", dir.path().display()), 0, IQN));
-        assert_ne!(plain, identity(format!("file:{}", path.display()), 1, IQN));
-        assert_ne!(plain, identity(format!("file:{}", path.display()), 0, "iqn.2026-11.io.farlun:other"));
+        let plain = of("file:DIR/disk", 0, IQN);
+        assert_eq!(plain, of("file:DIR/./disk,ro", 3, "iqn.2026-11.io.farlun:other"));
+        std::fs::write(dir.path().join("second"), [0; 4096]).unwrap();
+        let second = of("file:DIR/second", 0, IQN);
+        assert!(second.0 != plain.0 && second.1 != plain.1, "the same number of the same target");
+        // Each name is set by itself.
+        let (serial, naa) = of("file:DIR/disk,serial=mine", 0, IQN);
+        assert_eq!((serial.as_str(), naa), ("mine", plain.1));
+        let (serial, naa) = of("file:DIR/disk,naa=5000c500a1b2c3d4", 0, IQN);
+        assert_eq!((serial, naa.to_string().as_str()), (plain.0, "5000c500a1b2c3d4"));
+    }
+
+    #[test]
+    fn a_device_has_its_identity_in_the_state_folder_by_the_name_that_is_given() {
+        let source = Source::Block { path: "/dev/disk/by-id/a".into() };
+        let places = places(&source, None, Path::new("/state"));
+        let [Place::File(path)] = &places[..] else { panic!("{places:?}") };
+        assert_eq!(path, Path::new("/state/dev!disk!by-id!a.farlun-identity"));
     }
 
     #[test]
     fn memory_that_is_taken_anew_is_another_one() {
-        let serial =
-            |spec: &str| Lun::open(&spec.parse().unwrap(), 0, IQN).unwrap().identity().serial.clone();
-        assert_ne!(serial("memory:1MiB"), serial("memory:1MiB"));
-        assert_eq!(serial("null:1MiB"), serial("null:1MiB"));
+        let dir = tempfile::tempdir().unwrap();
+        for spec in ["memory:1MiB", "null:1MiB"] {
+            let [one, other] = [(), ()].map(|()| identity(spec, 0, IQN, dir.path()));
+            assert!(one.serial != other.serial && one.naa != other.naa, "{spec}");
+        }
+        let set = identity("memory:1MiB,serial=a,naa=3a1b2c3d4e5f6071", 0, IQN, dir.path());
+        assert_eq!((set.serial.as_str(), set.naa.to_string().as_str()), ("a", "3a1b2c3d4e5f6071"));
     }
 }

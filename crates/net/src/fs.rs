@@ -1,7 +1,8 @@
 //! What files and block devices can do beyond what std asks of them: holes, writes that reach the medium,
-//! I/O past the page cache, sizes of blocks.
+//! I/O past the page cache, sizes of blocks, extended attributes.
 #![allow(unsafe_code)]
 
+use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -23,6 +24,49 @@ pub struct BlockSizes {
 /// `ErrorKind::ResourceBusy` otherwise.
 pub fn open_exclusive(path: &Path, write: bool) -> io::Result<File> {
     OpenOptions::new().read(true).write(write).custom_flags(libc::O_EXCL).open(path)
+}
+
+/// Opens a file for reading, but not by a symbolic link (`O_NOFOLLOW`).
+pub fn open_unlinked(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)
+}
+
+/// Opens a file for writing, which is made if needed, but not through a symbolic link; its contents stay.
+pub fn create_unlinked(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)
+}
+
+/// Largest value of an extended attribute that [`attribute`] reads.
+const ATTRIBUTE_MAX_BYTES: usize = 4096;
+
+/// Value of an extended attribute of an open file, `None` if it is not set. `ErrorKind::Unsupported` where the file
+/// system has no such attributes (xattr(7)).
+pub fn attribute(file: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<Vec<u8>>> {
+    let mut value = vec![0; ATTRIBUTE_MAX_BYTES];
+    // SAFETY: the name ends with a zero byte; the kernel writes at most `value.len()` bytes to `value`.
+    let got =
+        unsafe { libc::fgetxattr(file.as_raw_fd(), name.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
+    match usize::try_from(got) {
+        Ok(len) => {
+            value.truncate(len);
+            Ok(Some(value))
+        }
+        Err(_) => match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ENODATA) => Ok(None),
+            error => Err(error),
+        },
+    }
+}
+
+/// Sets an extended attribute of an open file, which is on stable storage then. `ErrorKind::AlreadyExists` if it is set,
+/// `ErrorKind::Unsupported` where the file system has no such attributes.
+pub fn create_attribute(file: BorrowedFd<'_>, name: &CStr, value: &[u8]) -> io::Result<()> {
+    let (at, len) = (value.as_ptr().cast(), value.len());
+    // SAFETY: the name ends with a zero byte; the kernel only reads `len` bytes of `value`.
+    check(unsafe { libc::fsetxattr(file.as_raw_fd(), name.as_ptr(), at, len, libc::XATTR_CREATE) })?;
+    // SAFETY: the descriptor is open for as long as it is borrowed; no pointers are passed.
+    check(unsafe { libc::fsync(file.as_raw_fd()) }).map(|_| ())
 }
 
 /// Opens what is open already once more, past the page cache. `ErrorKind::InvalidInput` where the file system

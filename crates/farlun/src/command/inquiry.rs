@@ -25,6 +25,7 @@ pub(crate) fn run(args: InquiryArgs) -> anyhow::Result<u8> {
     let identity = disk.identity().clone();
     let (len_bytes, block_len_bytes) = (disk.len_bytes(), disk.block_len_bytes());
     let transfer_max_bytes = disk.transfer_max_bytes();
+    let naa = disk.naa().map_err(failed)?;
     let software = disk.client().peer_software().map(str::to_owned);
     let rtt = disk.client().min_rtt();
     disk.close().map_err(failed)?;
@@ -34,6 +35,7 @@ pub(crate) fn run(args: InquiryArgs) -> anyhow::Result<u8> {
             "product": identity.product,
             "revision": identity.revision,
             "serial": identity.serial,
+            "naa": naa,
             "device_type": identity.device_type,
             "bytes": len_bytes,
             "block_bytes": block_len_bytes,
@@ -49,6 +51,7 @@ pub(crate) fn run(args: InquiryArgs) -> anyhow::Result<u8> {
     row("product", &identity.product);
     row("revision", &identity.revision);
     row("serial", identity.serial.as_deref().unwrap_or("none"));
+    row("naa", naa.as_deref().unwrap_or("none"));
     row("size", &format!("{} ({len_bytes} bytes)", Bytes(len_bytes)));
     row("block", &Bytes(block_len_bytes.into()).to_string());
     row("longest transfer", &Bytes(transfer_max_bytes.into()).to_string());

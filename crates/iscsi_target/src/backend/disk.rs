@@ -13,8 +13,9 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use net::aligned::ALIGN_BYTES;
@@ -34,6 +35,8 @@ const AT_ONCE_BYTES: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Disk {
     shape: Shape,
+    /// Size in bytes, as it was found last.
+    len_bytes: AtomicU64,
     /// Through the page cache.
     cached: File,
     /// Past it, for what is aligned.
@@ -70,7 +73,13 @@ impl Disk {
         let witness = net::fs::reopen(cached.as_fd())?;
         let (lost_writes, luck, gate) = (OnceLock::new(), Luck::default(), RwLock::default());
         let (through, syncing) = (Mutex::default(), Mutex::default());
-        Ok(Disk { shape, cached, direct, through, witness, lost_writes, syncing, luck, gate })
+        let len_bytes = AtomicU64::new(shape.len_bytes);
+        Ok(Disk { shape, len_bytes, cached, direct, through, witness, lost_writes, syncing, luck, gate })
+    }
+
+    /// Its descriptor.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.cached.as_fd()
     }
 
     /// Bytes per logical block of the LUN.
@@ -153,14 +162,23 @@ impl Disk {
 
 impl BlockStore for Disk {
     fn len_bytes(&self) -> u64 {
-        self.shape.len_bytes
+        self.len_bytes.load(Ordering::Relaxed)
+    }
+
+    fn measure(&self) -> Result<u64, BackendError> {
+        // Reads and writes have positions of their own.
+        let mut cached = &self.cached;
+        Ok(cached.seek(SeekFrom::End(0))?)
+    }
+
+    fn set_len(&self, len_bytes: u64) {
+        self.len_bytes.store(len_bytes, Ordering::Relaxed);
     }
 
     fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError> {
         self.read(offset_bytes, into).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
-                let (mut cached, opened) = (&self.cached, self.shape.len_bytes);
-                let found = cached.seek(SeekFrom::End(0)).unwrap_or_default();
+                let (found, opened) = (self.measure().unwrap_or_default(), self.len_bytes());
                 // The rest of it is as good as ever, so this is the medium's failure and not the unit's.
                 BackendError::Io(format!("it was cut to {found} bytes, and had {opened} when it was opened"))
             }

@@ -91,6 +91,14 @@ impl BlockStore for FaultStore {
         self.inner.len_bytes()
     }
 
+    fn measure(&self) -> Result<u64, BackendError> {
+        self.inner.measure()
+    }
+
+    fn set_len(&self, len_bytes: u64) {
+        self.inner.set_len(len_bytes);
+    }
+
     fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError> {
         self.pass(Access::Read { offset_bytes, len_bytes: into.len() as u64 })?;
         self.inner.read_at(offset_bytes, into)

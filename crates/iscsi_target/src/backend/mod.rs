@@ -51,8 +51,16 @@ pub enum Backend {
 
 /// A store whose operations may block. Every method may be called from several threads at once.
 pub trait BlockStore: fmt::Debug + Send + Sync {
-    /// Size in bytes, constant for the life of the store.
+    /// Size in bytes, as it was found last.
     fn len_bytes(&self) -> u64;
+
+    /// Size in bytes that it has now; may block.
+    fn measure(&self) -> Result<u64, BackendError> {
+        Ok(self.len_bytes())
+    }
+
+    /// It was found to have grown to this size.
+    fn set_len(&self, _len_bytes: u64) {}
 
     /// Fills `into` from `offset_bytes` on, all of it or an error.
     fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError>;

@@ -9,9 +9,21 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Nexus(pub u64);
 
+/// An initiator port (RFC 7143 section 4.4.1): the initiator's end of an I_T nexus.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Port {
+    /// Name of the initiator.
+    pub name: String,
+    /// Its part of the session id.
+    pub isid: [u8; 6],
+}
+
 /// A unit attention condition, in the order in which they are reported.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Attention {
+    /// The LUN has another store than the one that the nexus knows. It is reported by every command, and the LUN is closed to
+    /// the nexus, until the initiator has logged out.
+    Replaced,
     /// The session is new; the LUN may have been started or reset since the initiator last saw it.
     PowerOn,
     /// Some session reset the LUN.
@@ -20,6 +32,8 @@ pub enum Attention {
     Cleared,
     /// Another session changed a mode page.
     ModeChanged,
+    /// The LUN has grown.
+    CapacityChanged,
     /// Another session ended all reservations.
     ReservationsPreempted,
     /// A reservation that let the session pass is over.
@@ -37,8 +51,15 @@ pub(super) struct Attentions {
 }
 
 impl Attentions {
-    pub(super) fn begin(&mut self, nexus: Nexus) {
-        self.pending.insert(nexus, vec![Attention::PowerOn]);
+    /// A session begins; `knows_another` is whether it knows another store in the place of this one.
+    pub(super) fn begin(&mut self, nexus: Nexus, knows_another: bool) {
+        let first = if knows_another { Attention::Replaced } else { Attention::PowerOn };
+        self.pending.insert(nexus, vec![first]);
+    }
+
+    /// Returns true if the LUN is closed to a session.
+    pub(super) fn is_closed_to(&self, nexus: Nexus) -> bool {
+        self.pending.get(&nexus).is_some_and(|list| list.first() == Some(&Attention::Replaced))
     }
 
     pub(super) fn end(&mut self, nexus: Nexus) {
@@ -63,6 +84,9 @@ impl Attentions {
 
     pub(super) fn take(&mut self, nexus: Nexus) -> Option<Attention> {
         let list = self.pending.get_mut(&nexus)?;
-        (!list.is_empty()).then(|| list.remove(0))
+        match list.first()? {
+            Attention::Replaced => Some(Attention::Replaced),
+            _ => Some(list.remove(0)),
+        }
     }
 }

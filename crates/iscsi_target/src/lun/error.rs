@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::{KeptError, LUNS_MAX, LunSpec};
+use super::{KeptError, LUNS_MAX, LabelError, LunSpec};
 use crate::backend::{FaultRule, MemoryError, OpenError};
 
 /// Why a LUN cannot be served.
@@ -29,6 +29,33 @@ pub enum LunError {
         spec: Box<LunSpec>,
         /// What is wrong with them.
         source: KeptError,
+    },
+    /// Its identity cannot be used.
+    #[error("LUN {number} ({spec}): {source}")]
+    Label {
+        /// Its number.
+        number: usize,
+        /// Its specification.
+        spec: Box<LunSpec>,
+        /// The reason.
+        source: LabelError,
+    },
+    /// Two LUNs have one identity, and multipath would take them for one disk.
+    #[error(
+        "LUN {number} and LUN {other} have the same {what}, {value}, and initiators would take them for one disk; give one \
+         of them another {option}="
+    )]
+    SharedIdentity {
+        /// The second.
+        number: u16,
+        /// The first.
+        other: u16,
+        /// Serial number or NAA designator.
+        what: &'static str,
+        /// Its value.
+        value: String,
+        /// The option that sets it.
+        option: &'static str,
     },
     /// Two LUNs would keep their reservations in one file.
     #[error("LUN {number} and LUN {other} both keep their reservations in {}; give each its own", path.display())]

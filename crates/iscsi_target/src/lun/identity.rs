@@ -1,58 +1,140 @@
-//! The names by which initiators and multipath tell LUNs apart: the same after every start, different
-//! for any two LUNs of any two targets.
+//! The names by which initiators and multipath tell LUNs apart: SPC-4 sections 7.8.6 (designators) and 7.8.15 (serial
+//! number).
 //!
-//! They are derived from the target's name, the number and the place of the bytes by a 64-bit hash, so
-//! that nobody has to keep a file of them. The hash is no secret and no proof of anything.
+//! They are random, so that no two LUNs of any two targets share them, and are kept with the store: see `label.rs`. An
+//! operator may set them: `serial=` and `naa=`.
 
-/// The names of a LUN and of the target it belongs to (SPC-4 section 7.8.6).
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// The names of a LUN and of the target it belongs to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Identity {
     /// Name of the target.
     pub iqn: String,
-    /// Unit serial number: 16 hexadecimal digits.
-    pub serial: String,
-    /// NAA designator, format 3h, locally assigned: unique at this site, no registered company needed.
-    pub naa: [u8; 8],
+    /// Unit serial number.
+    pub serial: Serial,
+    /// Name of the logical unit.
+    pub naa: Naa,
+}
+
+/// Unit serial number: 1 to 64 visible ASCII characters.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Serial(String);
+
+/// NAA designator of 8 or 16 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Naa(NaaBytes);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum NaaBytes {
+    Eight([u8; 8]),
+    Sixteen([u8; 16]),
+}
+
+/// A text that is no serial number or NAA designator.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("'{found}' is no {what}: expected {expected}")]
+pub struct NameError {
+    /// The text.
+    pub found: String,
+    /// Its meaning.
+    pub what: &'static str,
+    /// Valid texts.
+    pub expected: &'static str,
 }
 
 /// Tag of the only portal group of a target (RFC 7143 section 4.4.1): in the name of its port here, and in
 /// login and SendTargets.
 pub const PORTAL_GROUP_TAG: u16 = 1;
 
-/// NAA field of a locally assigned designator, in the top four bits.
+/// Longest serial number: initiators read 255 bytes of the page, and names of devices have to have room for it.
+const SERIAL_MAX_BYTES: usize = 64;
+
+/// NAA field of a locally assigned designator, in the top four bits: unique at this site, no registered company needed.
 const NAA_LOCALLY_ASSIGNED: u64 = 0x3 << 60;
 
-impl Identity {
-    pub(super) fn derive(iqn: &str, number: u16, kind: &str, origin: &[u8]) -> Identity {
-        // Lengths in front, so that no two lists of parts run together into the same bytes.
-        let parts = [iqn.as_bytes(), &number.to_be_bytes(), kind.as_bytes(), origin];
-        let hash = parts.iter().fold(FNV_OFFSET, |hash, part| {
-            let hash = fnv(hash, &(part.len() as u64).to_be_bytes());
-            fnv(hash, part)
-        });
-        let value = spread(hash);
-        Identity {
-            iqn: iqn.to_owned(),
-            serial: format!("{value:016x}"),
-            naa: (NAA_LOCALLY_ASSIGNED | (value & !(0xf << 60))).to_be_bytes(),
+impl Serial {
+    /// The number itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// A number that no other LUN has.
+    pub(super) fn fresh() -> Serial {
+        Serial(format!("{:016x}", random()))
+    }
+}
+
+impl FromStr for Serial {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Serial, NameError> {
+        let is_valid =
+            (1..=SERIAL_MAX_BYTES).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+        let expected = "1 to 64 visible ASCII characters without blanks, such as serial=store1-disk7";
+        is_valid.then(|| Serial(text.to_owned())).ok_or_else(|| not(text, "serial number", expected))
+    }
+}
+
+impl fmt::Display for Serial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Naa {
+    /// The designator.
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            NaaBytes::Eight(bytes) => bytes,
+            NaaBytes::Sixteen(bytes) => bytes,
         }
     }
-}
 
-const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
-
-/// FNV-1a: published, stable, and enough for a handful of names. Std's hasher may change any day.
-fn fnv(hash: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(hash, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME))
-}
-
-/// FNV leaves the last bytes in the low bits; two multiplications carry them to all of them.
-fn spread(mut value: u64) -> u64 {
-    for factor in [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {
-        value = (value ^ (value >> 30)).wrapping_mul(factor);
+    /// A name that no other LUN has.
+    pub(super) fn fresh() -> Naa {
+        Naa(NaaBytes::Eight((NAA_LOCALLY_ASSIGNED | random() >> 4).to_be_bytes()))
     }
-    value ^ (value >> 31)
+}
+
+impl FromStr for Naa {
+    type Err = NameError;
+
+    /// Hexadecimal digits, as they are or with the prefix of Linux's `wwid` or `by-id`.
+    fn from_str(text: &str) -> Result<Naa, NameError> {
+        let expected = "16 hexadecimal digits that begin with 2, 3 or 5, or 32 that begin with 6, such as \
+                        naa=3a1b2c3d4e5f6071";
+        let digits = text.strip_prefix("naa.").or_else(|| text.strip_prefix("0x")).unwrap_or(text);
+        let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let read = || match (digits.len(), digits.as_bytes().first()?) {
+            (16, b'2' | b'3' | b'5') => {
+                Some(NaaBytes::Eight(u64::from_str_radix(digits, 16).ok()?.to_be_bytes()))
+            }
+            (32, b'6') => Some(NaaBytes::Sixteen(u128::from_str_radix(digits, 16).ok()?.to_be_bytes())),
+            _ => None,
+        };
+        is_hex.then(read).flatten().map(Naa).ok_or_else(|| not(text, "NAA designator", expected))
+    }
+}
+
+impl fmt::Display for Naa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+fn not(found: &str, what: &'static str, expected: &'static str) -> NameError {
+    NameError { found: found.to_owned(), what, expected }
+}
+
+/// A number that nobody can foresee.
+pub(super) fn random() -> u64 {
+    let mut bytes = [0; 8];
+    net::random::fill(&mut bytes);
+    u64::from_be_bytes(bytes)
 }
 
 #[cfg(test)]
@@ -60,25 +142,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_stable_over_releases() {
-        let identity = Identity::derive("iqn.2026-11.io.farlun:lab", 0, "memory", b"");
-        assert_eq!(identity.serial, "2b583dad365d21c3");
-        assert_eq!(identity.naa[0] >> 4, 3, "locally assigned");
-        assert_eq!(identity.naa[1..], u64::from_str_radix(&identity.serial, 16).unwrap().to_be_bytes()[1..]);
+    fn names_are_read_and_written_back() {
+        for (text, written) in [
+            ("3a1b2c3d4e5f6071", "3a1b2c3d4e5f6071"),
+            ("naa.5000C500A1B2C3D4", "5000c500a1b2c3d4"),
+            ("0x2000c500a1b2c3d4", "2000c500a1b2c3d4"),
+            ("600140500a1b2c3d4e5f60718293a4b5", "600140500a1b2c3d4e5f60718293a4b5"),
+        ] {
+            let naa: Naa = text.parse().unwrap();
+            assert_eq!(naa.to_string(), written);
+            assert_eq!(naa.as_bytes().len() * 2, written.len());
+        }
+        for text in [
+            "",
+            "3",
+            "1a1b2c3d4e5f6071",
+            "6a1b2c3d4e5f6071",
+            "3a1b2c3d4e5f607g",
+            "3a1b2c3d4e5f60712",
+            "+3a1b2c3d4e5f607",
+        ] {
+            let error = text.parse::<Naa>().unwrap_err().to_string();
+            assert!(error.contains("is no NAA designator: expected 16"), "{text}: {error}");
+        }
+        assert_eq!("disk-7".parse::<Serial>().unwrap().as_str(), "disk-7");
+        for text in ["", "two words", "ä", "tab\t", &"x".repeat(65)] {
+            assert!(text.parse::<Serial>().is_err(), "{text}");
+        }
     }
 
     #[test]
-    fn every_part_counts() {
-        let base = Identity::derive("iqn.a", 0, "file", b"/x");
-        for other in [
-            Identity::derive("iqn.b", 0, "file", b"/x"),
-            Identity::derive("iqn.a", 1, "file", b"/x"),
-            Identity::derive("iqn.a", 0, "memory", b"/x"),
-            Identity::derive("iqn.a", 0, "file", b"/y"),
-            Identity::derive("iqn.a", 0, "fil", b"e/x"),
-        ] {
-            assert_ne!(base, other);
-            assert_ne!(base.naa, other.naa);
-        }
+    fn fresh_names_are_locally_assigned_and_never_the_same() {
+        let (one, other) = (Naa::fresh(), Naa::fresh());
+        assert!(one != other && Serial::fresh() != Serial::fresh());
+        assert_eq!(one.as_bytes()[0] >> 4, 3);
+        assert_eq!(one.to_string().parse(), Ok(one));
+        let serial = Serial::fresh();
+        assert_eq!(serial.as_str().parse(), Ok(serial));
     }
 }

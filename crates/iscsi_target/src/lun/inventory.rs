@@ -4,9 +4,36 @@
 //! nothing is, the loop releases it, and what is to have its number comes in. Sessions are told of either (SPC-4
 //! section 6.33: REPORTED LUNS DATA HAS CHANGED).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
-use super::{Attention, Lun, LunSpec, Luns, Nexus};
+use super::nexuses::{KnownStores, Nexuses};
+use super::{Attention, Identity, Lun, LunSpec, Luns, Nexus, NexusList, Port};
+use crate::backend::{Backend, BlockStore};
+
+/// A LUN as a reload sees it, which does not use it.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// Its specification.
+    pub spec: LunSpec,
+    /// Its names.
+    pub identity: Identity,
+    /// Size in blocks.
+    pub blocks: u64,
+    /// Bytes of a block.
+    pub block_len_bytes: u32,
+    /// The store, if it can change its size by itself.
+    pub store: Option<Arc<dyn BlockStore>>,
+}
+
+/// A nexus that knows another store than the one that is there, or is to come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stranger {
+    /// Its initiator and ISID.
+    pub port: Port,
+    /// Its session, if it has one.
+    pub session: Option<Nexus>,
+}
 
 impl Lun {
     /// Whether it only finishes what is under way.
@@ -21,6 +48,23 @@ impl Luns {
         let successors = self.successors.values();
         let specs = self.iter().chain(successors).map(|lun| (lun.number, lun.spec.clone()));
         specs.collect()
+    }
+
+    /// The same with their identities.
+    pub fn served(&self) -> BTreeMap<u16, Served> {
+        let all = self.iter().chain(self.successors.values());
+        let store = |lun: &Lun| match &lun.backend {
+            Backend::Blocking(store) if !lun.spec.source.is_volatile() => Some(Arc::clone(store)),
+            _ => None,
+        };
+        let served = |lun: &Lun| Served {
+            spec: lun.spec.clone(),
+            identity: lun.identity.clone(),
+            blocks: lun.blocks,
+            block_len_bytes: lun.block_len_bytes,
+            store: store(lun),
+        };
+        all.map(|lun| (lun.number, served(lun))).collect()
     }
 
     /// Takes LUNs out and puts others in. One that comes in the place of another waits until that has left.
@@ -42,6 +86,8 @@ impl Luns {
                 _ => self.come(lun),
             }
         }
+        self.look_again();
+        self.nexuses.come(&self.current);
         self.tell_changed();
         gone
     }
@@ -70,10 +116,67 @@ impl Luns {
     /// To sessions that are there already it is as new as they are to it.
     fn come(&mut self, mut lun: Lun) {
         for (nexus, port) in &self.sessions {
-            lun.attentions.begin(*nexus);
+            let knows_another = self.nexuses.knows_another(port, lun.number, &lun.known());
+            lun.attentions.begin(*nexus, knows_another);
             lun.reservations.begin(*nexus, port);
         }
         self.put(lun);
+    }
+
+    /// Updates the stores that a session gets to know that begins now.
+    pub(super) fn look_again(&mut self) {
+        let all = self.iter().chain(self.successors.values());
+        let current = all.map(|lun| (lun.number, lun.known())).collect();
+        self.current = Arc::new(KnownStores(current));
+    }
+
+    /// The nexuses of an earlier process.
+    pub fn restore(&mut self, list: NexusList) {
+        self.nexuses = Nexuses::restore(list);
+    }
+
+    /// All nexuses with the stores they know, if that has changed since the last call.
+    pub fn take_news(&mut self) -> Option<NexusList> {
+        self.nexuses.take_news().then(|| self.nexuses.list())
+    }
+
+    /// Returns true if [`Luns::take_news`] has something.
+    pub fn has_news(&self) -> bool {
+        self.nexuses.has_news()
+    }
+
+    /// The nexuses that know another store than `next`, which is to come under its number. Those that it is closed to
+    /// already are not among them.
+    pub fn strangers_to(&self, next: &Lun) -> Vec<Stranger> {
+        let current = self.current.0.get(&next.number);
+        self.strangers(self.nexuses.strangers(next.number, current, &next.known()))
+    }
+
+    /// The nexuses of an earlier process that a LUN is closed to.
+    pub fn shut_out(&self, lun: &Lun) -> Vec<Stranger> {
+        self.strangers(self.nexuses.strangers(lun.number, None, &lun.known()))
+    }
+
+    fn strangers<'a>(&self, ports: impl Iterator<Item = &'a Arc<Port>>) -> Vec<Stranger> {
+        let sessions: HashMap<&Arc<Port>, Nexus> =
+            self.sessions.iter().map(|(nexus, port)| (port, *nexus)).collect();
+        let stranger =
+            |port: &Arc<Port>| Stranger { port: Port::clone(port), session: sessions.get(port).copied() };
+        let mut strangers: Vec<Stranger> = ports.map(stranger).collect();
+        strangers.sort_by(|one, other| one.port.cmp(&other.port));
+        strangers
+    }
+
+    /// A store has grown to so many blocks; raises a unit attention for every session.
+    pub fn grow(&mut self, number: u16, blocks: u64) {
+        let served = self.slots.iter_mut().flatten().filter(|lun| !lun.is_leaving);
+        let Some(lun) = served.chain(self.successors.values_mut()).find(|lun| lun.number == number) else {
+            return;
+        };
+        lun.grow(blocks);
+        let known = lun.known();
+        self.look_again();
+        self.nexuses.grow(number, known);
     }
 
     fn tell_changed(&mut self) {
@@ -86,18 +189,18 @@ impl Luns {
 mod tests {
     use wire::scsi::Lun as Address;
 
-    use super::super::Port;
+    use super::super::{Opening, Port};
     use super::*;
 
     const IQN: &str = "iqn.2026-11.io.farlun:test";
 
     fn lun(number: u16, spec: &str) -> Lun {
-        Lun::open(&spec.parse().unwrap(), number, IQN).unwrap()
+        Lun::open(&spec.parse().unwrap(), number, Opening::of(IQN, None)).unwrap()
     }
 
     fn luns() -> Luns {
         let specs = [(0, "memory:1MiB".parse().unwrap()), (3, "memory:2MiB".parse().unwrap())];
-        let mut luns = Luns::open(&specs.into(), IQN).unwrap();
+        let mut luns = Luns::open(&specs.into(), Opening::of(IQN, None)).unwrap();
         luns.begin(Nexus(1), Port::default());
         take_all(&mut luns, 0);
         take_all(&mut luns, 3);

@@ -14,9 +14,10 @@ use proto::name;
 use thiserror::Error;
 use wire::scsi::ReservationType;
 
+use super::attention::Port;
 use super::options::Options;
-use super::reservation::Port;
 use super::spec::Source;
+use super::state::{in_state, with_suffix};
 use crate::backend::BackendError;
 
 /// What is kept of the reservations of a LUN.
@@ -75,14 +76,16 @@ pub enum KeptError {
 
 const HEADER: &str = "farlun reservations 1";
 const END: &str = "end";
-/// Where reservations of block devices are, unless told otherwise.
-const STATE_DIR: &str = "/var/lib/farlun";
 const SUFFIX: &str = ".farlun-reservations";
 
 impl Keeper {
     /// The keeper of a LUN, if it has one, and what it has kept.
-    pub(super) fn open(source: &Source, options: &Options) -> Result<Option<(Arc<Keeper>, Kept)>, KeptError> {
-        let Some(path) = Keeper::place(source, options) else { return Ok(None) };
+    pub(super) fn open(
+        source: &Source,
+        options: &Options,
+        state: &Path,
+    ) -> Result<Option<(Arc<Keeper>, Kept)>, KeptError> {
+        let Some(path) = Keeper::place(source, options, state) else { return Ok(None) };
         let kept = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Kept::default(),
             Err(source) => return Err(KeptError::Read { path, source }),
@@ -91,18 +94,19 @@ impl Keeper {
         Ok(Some((Arc::new(Keeper { path, saved: Mutex::new(0) }), kept)))
     }
 
-    /// Where the reservations of a LUN are kept, if they are.
-    pub(super) fn place(source: &Source, options: &Options) -> Option<PathBuf> {
+    /// File of the reservations of a LUN, if they are kept; that of a block device is in the state folder.
+    pub(super) fn place(source: &Source, options: &Options, state: &Path) -> Option<PathBuf> {
         if options.read_only {
             return None;
         }
         let default = match source {
             Source::Memory { .. } | Source::Null { .. } => return None,
-            Source::File { path } => with_suffix(path.canonicalize().unwrap_or_else(|_| path.clone())),
+            Source::File { path } => {
+                with_suffix(path.canonicalize().unwrap_or_else(|_| path.clone()), SUFFIX)
+            }
             Source::Block { path } => {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                let name = path.to_string_lossy().trim_start_matches('/').replace('/', "!");
-                with_suffix(Path::new(STATE_DIR).join(name))
+                in_state(state, &path, SUFFIX)
             }
         };
         Some(options.reservations.clone().unwrap_or(default))
@@ -213,12 +217,6 @@ impl Kept {
     }
 }
 
-fn with_suffix(path: PathBuf) -> PathBuf {
-    let mut name = path.into_os_string();
-    name.push(SUFFIX);
-    name.into()
-}
-
 fn registration(key: &str, isid: &str, name: &str) -> Option<(Port, u64)> {
     if key.len() != 16 || isid.len() != 12 || !isid.is_ascii() {
         return None;
@@ -230,14 +228,14 @@ fn registration(key: &str, isid: &str, name: &str) -> Option<(Port, u64)> {
 }
 
 /// Names are one word in the file, whatever an initiator has put into them.
-fn escape(name: &str) -> String {
+pub(super) fn escape(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'%';
     name.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") })
         .collect()
 }
 
-fn unescape(text: &str) -> Option<String> {
+pub(super) fn unescape(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
@@ -275,7 +273,7 @@ mod tests {
     fn what_is_saved_is_there_again() {
         let dir = tempfile::tempdir().unwrap();
         let (source, options) = keeper(dir.path());
-        let open = || Keeper::open(&source, &options).unwrap().unwrap();
+        let open = || Keeper::open(&source, &options, dir.path()).unwrap().unwrap();
         let (keeper, found) = open();
         assert_eq!(found, Kept::default());
         keeper.save(1, kept()).write().unwrap();
@@ -295,14 +293,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (source, mut options) = keeper(dir.path());
         options.read_only = true;
-        assert!(Keeper::open(&source, &options).unwrap().is_none());
+        assert!(Keeper::open(&source, &options, dir.path()).unwrap().is_none());
         let memory = Source::Memory { len: event::Bytes(512) };
-        assert!(Keeper::open(&memory, &Options::default()).unwrap().is_none());
+        assert!(Keeper::open(&memory, &Options::default(), dir.path()).unwrap().is_none());
         options = Options { reservations: Some(dir.path().join("disk/below")), ..Options::default() };
-        let text = Keeper::open(&source, &options).unwrap_err().to_string();
+        let text = Keeper::open(&source, &options, dir.path()).unwrap_err().to_string();
         assert!(text.contains("cannot read the reservations in"), "{text}");
         options.reservations = Some(dir.path().join("r"));
-        let (keeper, _) = Keeper::open(&source, &options).unwrap().unwrap();
+        let (keeper, _) = Keeper::open(&source, &options, dir.path()).unwrap().unwrap();
         fs::create_dir(dir.path().join("r.new")).unwrap();
         let error = keeper.save(1, kept()).write().unwrap_err().to_string();
         assert!(error.contains("cannot keep the reservations in"), "{error}");
@@ -318,7 +316,7 @@ mod tests {
         let good = kept().to_text();
         let check = |text: &str, line: usize| {
             fs::write(&path, text).unwrap();
-            let error = Keeper::open(&source, &options).unwrap_err().to_string();
+            let error = Keeper::open(&source, &options, dir.path()).unwrap_err().to_string();
             assert!(error.contains(&format!("line {line}: ")) && error.contains("delete it if"), "{error}");
         };
         check("", 1);
@@ -332,7 +330,7 @@ mod tests {
         check(&good.replace("%25", "%2"), 3);
         for len in 0..good.len() - 1 {
             fs::write(&path, &good[..len]).unwrap();
-            assert!(Keeper::open(&source, &options).is_err(), "cut at {len}");
+            assert!(Keeper::open(&source, &options, dir.path()).is_err(), "cut at {len}");
         }
     }
 }

@@ -1,12 +1,14 @@
 //! The set of LUNs that a target serves, by number, and the sessions that use them. How they come and go is in
 //! `inventory.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 
 use wire::scsi::Lun as Address;
 
-use super::{Attention, Keeper, Lun, LunError, LunSpec, Nexus, Port};
+use super::nexuses::{KnownStores, Nexuses};
+use super::{Attention, Identity, Keeper, Lun, LunError, LunSpec, Nexus, Opening, Port, Source};
 
 /// The LUNs of one target by their numbers, which may have gaps.
 #[derive(Debug, Default)]
@@ -15,16 +17,22 @@ pub struct Luns {
     /// LUNs that wait until the one with their number has left.
     pub(super) successors: BTreeMap<u16, Lun>,
     pub(super) sessions: BTreeMap<Nexus, Arc<Port>>,
+    pub(super) nexuses: Nexuses,
+    /// Stores that a session gets to know that begins now.
+    pub(super) current: Arc<KnownStores>,
 }
 
-/// Whether each of these LUNs keeps its reservations in a file of its own.
+/// Checks that each of these LUNs keeps its reservations in a file of its own; `state` is the state folder.
 ///
 /// # Errors
 /// Two that share one.
-pub fn check_reservations<'a>(specs: impl Iterator<Item = (&'a u16, &'a LunSpec)>) -> Result<(), LunError> {
+pub fn check_reservations<'a>(
+    specs: impl Iterator<Item = (&'a u16, &'a LunSpec)>,
+    state: &Path,
+) -> Result<(), LunError> {
     let mut keepers = BTreeMap::new();
     for (&number, spec) in specs {
-        let Some(path) = Keeper::place(&spec.source, &spec.options) else { continue };
+        let Some(path) = Keeper::place(&spec.source, &spec.options, state) else { continue };
         if let Some(other) = keepers.insert(path.clone(), number) {
             return Err(LunError::SharedReservations { number, other, path });
         }
@@ -32,14 +40,49 @@ pub fn check_reservations<'a>(specs: impl Iterator<Item = (&'a u16, &'a LunSpec)
     Ok(())
 }
 
+/// Checks that no two of these LUNs share a serial number or an NAA designator. Read-only LUNs of one file may: they are one
+/// disk.
+///
+/// # Errors
+/// Two that share one.
+pub fn check_identities<'a>(
+    luns: impl Iterator<Item = (u16, &'a LunSpec, &'a Identity)>,
+) -> Result<(), LunError> {
+    let mut names = HashMap::new();
+    for (number, spec, identity) in luns {
+        let serial = ("serial number", identity.serial.to_string(), "serial");
+        let naa = ("NAA designator", identity.naa.to_string(), "naa");
+        for (what, value, option) in [serial, naa] {
+            match names.insert((what, value.clone()), (number, spec)) {
+                Some((other, other_spec)) if !is_shared(spec, other_spec) => {
+                    return Err(LunError::SharedIdentity { number, other, what, value, option });
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if two LUNs are the same file, read-only.
+fn is_shared(one: &LunSpec, other: &LunSpec) -> bool {
+    let file = |spec: &LunSpec| match &spec.source {
+        Source::File { path } if spec.options.read_only => path.canonicalize().ok(),
+        _ => None,
+    };
+    file(one).is_some_and(|path| Some(path) == file(other))
+}
+
 impl Luns {
-    /// Opens every LUN of `specs` in the order of their numbers, as target `iqn`.
-    pub fn open(specs: &BTreeMap<u16, LunSpec>, iqn: &str) -> Result<Luns, LunError> {
-        check_reservations(specs.iter())?;
+    /// Opens every LUN of `specs` in the order of their numbers.
+    pub fn open(specs: &BTreeMap<u16, LunSpec>, opening: Opening<'_>) -> Result<Luns, LunError> {
+        check_reservations(specs.iter(), opening.state)?;
         let mut luns = Luns::default();
         for (number, spec) in specs {
-            luns.put(Lun::open(spec, *number, iqn)?);
+            luns.put(Lun::open(spec, *number, opening)?);
         }
+        check_identities(luns.iter().map(|lun| (lun.number, &lun.spec, &lun.identity)))?;
+        luns.look_again();
         Ok(luns)
     }
 
@@ -71,8 +114,10 @@ impl Luns {
     /// looked; a memory LUN of a target that was started again is empty, so this is not a formality.
     pub fn begin(&mut self, nexus: Nexus, port: Port) {
         let port = Arc::new(port);
+        self.nexuses.begin(&port, &self.current);
         for lun in self.slots.iter_mut().flatten() {
-            lun.attentions.begin(nexus);
+            let knows_another = self.nexuses.knows_another(&port, lun.number, &lun.known());
+            lun.attentions.begin(nexus, knows_another);
             lun.reservations.begin(nexus, &port);
         }
         self.sessions.insert(nexus, port);
@@ -97,13 +142,15 @@ impl Luns {
             .filter(move |lun| number.is_none_or(|number| number == Some(lun.number)))
     }
 
-    /// A session is over; nothing is kept for it.
-    pub fn end(&mut self, nexus: Nexus) {
+    /// A session is over. Unless its initiator has logged out of its own accord, its nexus stays known.
+    pub fn end(&mut self, nexus: Nexus, is_logout: bool) {
         for lun in self.slots.iter_mut().flatten() {
             lun.attentions.end(nexus);
             lun.reservations.end(nexus);
         }
-        self.sessions.remove(&nexus);
+        if let Some(port) = self.sessions.remove(&nexus) {
+            self.nexuses.end(&port, is_logout);
+        }
     }
 }
 
@@ -120,7 +167,33 @@ mod tests {
 
     fn open(specs: &[&str]) -> Result<Luns, LunError> {
         let specs = (0..).zip(specs.iter().map(|s| s.parse().unwrap()));
-        Luns::open(&specs.collect(), IQN)
+        Luns::open(&specs.collect(), Opening::of(IQN, Some(Path::new("/nowhere"))))
+    }
+
+    #[test]
+    fn no_two_luns_have_one_identity() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        std::fs::write(&path, [0; 4096]).unwrap();
+        let check = |specs: &[&str], expected: &[&str]| {
+            let text = open(specs).unwrap_err().to_string();
+            for part in expected {
+                assert!(text.contains(part), "'{part}' is missing in: {text}");
+            }
+        };
+        let serial = "memory:1MiB,serial=a";
+        check(
+            &[serial, "memory:1MiB", serial],
+            &["LUN 2 and LUN 0", "the same serial number, a,", "another serial="],
+        );
+        let naa = "memory:1MiB,naa=3a1b2c3d4e5f6071";
+        check(
+            &[naa, naa],
+            &["LUN 1 and LUN 0", "the same NAA designator, 3a1b2c3d4e5f6071,", "another naa="],
+        );
+        let shared = format!("file:{},ro", path.display());
+        open(&[&shared, &shared]).unwrap();
+        check(&[&shared, &format!("{shared},serial=a,naa=3a1b2c3d4e5f6071"), naa], &["LUN 2 and LUN 1"]);
     }
 
     #[test]
@@ -173,7 +246,7 @@ mod tests {
         assert_eq!(lun.take_attention(two), Some(Attention::PowerOn), "the earlier one first");
         assert_eq!(lun.take_attention(two), Some(Attention::Reset));
         assert_eq!(lun.take_attention(Nexus(3)), None, "a session that never began");
-        luns.end(two);
+        luns.end(two, true);
         assert_eq!(luns.lun_mut(at(1)).unwrap().take_attention(two), None);
         assert_eq!(luns.lun_mut(at(1)).unwrap().take_attention(one), Some(Attention::PowerOn));
     }

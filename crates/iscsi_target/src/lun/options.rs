@@ -7,6 +7,8 @@
 //! | `prealloc` | all of its memory is taken at the start (memory LUNs) |
 //! | `direct=on` · `direct=off` | past the page cache or through it (files and block devices) |
 //! | `reservations=FILE` | where persistent reservations are kept (files and block devices) |
+//! | `serial=TEXT` | unit serial number, if not the one that is generated |
+//! | `naa=HEX` | NAA designator, if not the one that is generated |
 //! | `delay=[read:\|write:]TIME[..TIME]` | commands wait that long before they begin, or something in between |
 //! | `rate=BITRATE` | the store moves no more than that, one command after the other |
 //! | `fault=KIND[:WHEN]…` | commands fail; see `backend/fault.rs` |
@@ -19,6 +21,7 @@ use std::path::PathBuf;
 use event::{BitRate, ParseError};
 use thiserror::Error;
 
+use super::identity::{Naa, NameError, Serial};
 use super::spec::{Source, nearest_of};
 use crate::backend::{Delay, Delays, FaultRule};
 
@@ -35,6 +38,10 @@ pub struct Options {
     pub direct: Option<bool>,
     /// The file that keeps persistent reservations, if not the default of its kind.
     pub reservations: Option<PathBuf>,
+    /// Unit serial number, if it is set.
+    pub serial: Option<Serial>,
+    /// NAA designator, if it is set.
+    pub naa: Option<Naa>,
     /// How long commands wait before they begin.
     pub delays: Delays,
     /// What the store moves at most.
@@ -86,6 +93,9 @@ pub enum OptionError {
         /// What is possible.
         expected: &'static str,
     },
+    /// A name of the LUN that cannot be one.
+    #[error(transparent)]
+    Name(#[from] NameError),
     /// A range the wrong way round.
     #[error("'{found}' ends before it begins")]
     Reversed {
@@ -124,8 +134,8 @@ pub enum OptionError {
 }
 
 /// The names of all options.
-pub const OPTIONS: [&str; 9] =
-    ["ro", "block", "prealloc", "direct", "reservations", "delay", "rate", "fault", "seed"];
+pub const OPTIONS: [&str; 11] =
+    ["ro", "block", "prealloc", "direct", "reservations", "serial", "naa", "delay", "rate", "fault", "seed"];
 
 /// Sizes of blocks: what initiators know.
 pub const BLOCK_LENS_BYTES: [u32; 2] = [512, 4096];
@@ -164,6 +174,8 @@ impl Options {
             ("reservations", _) => {
                 self.reservations = Some(needed("reservations=/var/lib/farlun/disk")?.into());
             }
+            ("serial", _) => self.serial = Some(needed("serial=store1-disk7")?.parse()?),
+            ("naa", _) => self.naa = Some(needed("naa=3a1b2c3d4e5f6071")?.parse()?),
             ("delay", _) => self.delay(needed("delay=2ms, or delay=read:1ms..2ms")?)?,
             ("rate", _) => {
                 let found = needed("rate=400mbit")?;
@@ -209,6 +221,8 @@ impl Options {
             "block" => self.block_len_bytes.is_some(),
             "direct" => self.direct.is_some(),
             "reservations" => self.reservations.is_some(),
+            "serial" => self.serial.is_some(),
+            "naa" => self.naa.is_some(),
             "rate" => self.rate.is_some(),
             "seed" => self.seed.is_some(),
             _ => false,
@@ -251,6 +265,8 @@ impl Options {
         push(self.prealloc.then(|| "prealloc".to_owned()));
         push(self.direct.map(|direct| format!("direct={}", if direct { "on" } else { "off" })));
         push(self.reservations.as_ref().map(|path| format!("reservations={}", path.display())));
+        push(self.serial.as_ref().map(|serial| format!("serial={serial}")));
+        push(self.naa.map(|naa| format!("naa={naa}")));
         let Delays { read, write } = self.delays;
         if read == write {
             push((!read.is_none()).then(|| format!("delay={read}")));

@@ -10,17 +10,8 @@ use wire::scsi::{
     Registrant, ReservationType, ReserveKeys, ReserveOut, Sense, emit_full_status, emit_reservation,
 };
 
-use super::attention::{Attention, Nexus};
+use super::attention::{Attention, Nexus, Port};
 use super::kept::Kept;
-
-/// An initiator port (RFC 7143 section 4.4.1): what a registration is made for.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Port {
-    /// Name of the initiator.
-    pub name: String,
-    /// Its part of the session id.
-    pub isid: [u8; 6],
-}
 
 /// What a command needs of a LUN (SPC-4 table 66, SBC-4 table 13).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -222,7 +222,7 @@ mod tests {
             assert_eq!(spec.to_string().parse(), Ok(spec), "{text}");
         }
         assert_eq!(memory(4 << 30).to_string(), "memory:4GiB");
-        let text = "file:/a,,b,ro,block=4096,direct=on,reservations=/c,,d,delay=read:2ms..3ms,\
+        let text = "file:/a,,b,ro,block=4096,direct=on,reservations=/c,,d,serial=a,,b,naa=3a1b2c3d4e5f6071,delay=read:2ms..3ms,\
                     delay=write:8ms,rate=400mbit,fault=read:0.1%:lba=8-15:nth=1-3,fault=full,seed=7";
         assert_eq!(text.parse::<LunSpec>().unwrap().to_string(), text);
         let text = "memory:1GiB,block=4096,prealloc";
@@ -273,6 +273,10 @@ mod tests {
         check("null:1GiB,fault=read:nth=0", "'0' is no number from 1 on");
         check("null:1GiB,fault=read:lba=9-3", "'9-3' ends before it begins");
         check("null:1GiB,seed=x", "'x' is no number");
+        check("memory:1GiB,serial=two words", "'two words' is no serial number: expected 1 to 64");
+        check("memory:1GiB,naa=1234", "'1234' is no NAA designator: expected 16 hexadecimal digits");
+        check("memory:1GiB,naa", "'naa' needs a value");
+        check("memory:1GiB,serial=a,serial=b", "'serial' is there twice");
         check("memory:1GiB,ro,ro", "'ro' is there twice");
         check("memory:1GiB,block=512,block=4096", "'block' is there twice");
         check("null:1GiB,seed=0,seed=0", "'seed' is there twice");

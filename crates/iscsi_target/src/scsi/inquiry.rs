@@ -91,7 +91,7 @@ fn standard(lun: Option<&Lun>) -> Vec<u8> {
 fn vital(lun: &Lun, wanted: u8) -> Result<Vec<u8>, Sense> {
     Ok(match wanted {
         page::SUPPORTED_PAGES => SupportedPages { pages: PAGES.to_vec() }.emit(),
-        page::UNIT_SERIAL_NUMBER => UnitSerialNumber { serial: lun.identity().serial.clone() }.emit(),
+        page::UNIT_SERIAL_NUMBER => UnitSerialNumber { serial: lun.identity().serial.to_string() }.emit(),
         page::DEVICE_IDENTIFICATION => identification(lun).emit(),
         page::EXTENDED_INQUIRY => {
             // ORDERED and HEAD OF QUEUE are taken, and mean no more than SIMPLE.
@@ -113,11 +113,11 @@ fn identification(lun: &Lun) -> DeviceIdentification {
     let port_name = format!("{},t,0x{PORTAL_GROUP_TAG:04x}", identity.iqn);
     DeviceIdentification {
         designators: vec![
-            of(Association::LogicalUnit, None, DesignatorId::Naa(identity.naa.to_vec())),
+            of(Association::LogicalUnit, None, DesignatorId::Naa(identity.naa.as_bytes().to_vec())),
             of(
                 Association::LogicalUnit,
                 None,
-                DesignatorId::T10VendorId { vendor: VENDOR.to_owned(), id: identity.serial.clone() },
+                DesignatorId::T10VendorId { vendor: VENDOR.to_owned(), id: identity.serial.to_string() },
             ),
             of(Association::TargetPort, Some(ISCSI), DesignatorId::RelativePort(RELATIVE_PORT)),
             of(Association::TargetPort, Some(ISCSI), DesignatorId::ScsiName(port_name)),

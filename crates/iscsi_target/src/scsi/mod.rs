@@ -126,17 +126,17 @@ fn decide(
 ) -> Result<Outcome, Sense> {
     match cdb {
         Cdb::Inquiry { page, allocation_len } => {
-            return inquiry::inquiry(luns.lun(address).filter(|lun| !lun.is_leaving()), page)
+            return inquiry::inquiry(luns.lun(address).filter(|lun| lun.is_open_to(nexus)), page)
                 .map(cut(allocation_len.into()));
         }
         Cdb::ReportLuns { select, allocation_len } => {
-            let data = report::luns(luns, select)?;
+            let data = report::luns(luns, nexus, select)?;
             luns.forget_changed(nexus);
             return Ok(cut(allocation_len)(data));
         }
         Cdb::RequestSense { descriptor, allocation_len } => {
-            let data =
-                report::sense(luns.lun_mut(address).filter(|lun| !lun.is_leaving()), nexus, descriptor);
+            let lun = luns.lun_mut(address).filter(|lun| lun.is_open_to(nexus));
+            let data = report::sense(lun, nexus, descriptor);
             return Ok(cut(allocation_len.into())(data));
         }
         _ => {}
@@ -243,10 +243,12 @@ fn cut(allocation_len: u32) -> impl FnOnce(Vec<u8>) -> Outcome {
 impl From<Attention> for Sense {
     fn from(attention: Attention) -> Sense {
         match attention {
+            Attention::Replaced => Sense::LUN_NOT_SUPPORTED,
             Attention::PowerOn => Sense::POWER_ON,
             Attention::Reset => Sense::RESET,
             Attention::Cleared => Sense::CLEARED_BY_ANOTHER,
             Attention::ModeChanged => Sense::MODE_PARAMETERS_CHANGED,
+            Attention::CapacityChanged => Sense::CAPACITY_CHANGED,
             Attention::ReservationsPreempted => Sense::RESERVATIONS_PREEMPTED,
             Attention::ReservationsReleased => Sense::RESERVATIONS_RELEASED,
             Attention::RegistrationsPreempted => Sense::REGISTRATIONS_PREEMPTED,

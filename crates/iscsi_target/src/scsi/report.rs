@@ -11,10 +11,13 @@ const ORDINARY: u8 = 0;
 const WELL_KNOWN: u8 = 1;
 const ALL: u8 = 2;
 
-/// The list of LUNs. There are no well-known ones.
-pub(super) fn luns(luns: &Luns, select: u8) -> Result<Vec<u8>, Sense> {
+/// The LUNs that are open to `nexus`. There are no well-known ones.
+pub(super) fn luns(luns: &Luns, nexus: Nexus, select: u8) -> Result<Vec<u8>, Sense> {
     let list = match select {
-        ORDINARY | ALL => luns.iter().map(|lun| Address::from_number(lun.number())).collect(),
+        ORDINARY | ALL => {
+            let open = luns.iter().filter(|lun| lun.is_open_to(nexus));
+            open.map(|lun| Address::from_number(lun.number())).collect()
+        }
         WELL_KNOWN => Vec::new(),
         _ => return Err(Sense::invalid_field(2, None)),
     };

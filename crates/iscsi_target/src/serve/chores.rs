@@ -74,6 +74,7 @@ impl Chores {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lun::Opening;
     use crate::scsi::{Action, Span};
 
     fn fill(nexus: u64, offset_bytes: u64, len_bytes: u64) -> Chore {
@@ -85,7 +86,7 @@ mod tests {
     }
 
     fn luns() -> Luns {
-        Luns::open(&[(0, "memory:64MiB".parse().unwrap())].into(), "iqn.t").unwrap()
+        Luns::open(&[(0, "memory:64MiB".parse().unwrap())].into(), Opening::of("iqn.t", None)).unwrap()
     }
 
     #[test]

@@ -25,7 +25,7 @@ use super::{LOGIN_TIMEOUT, Shared, log, with_scratch};
 /// Everything of a connection that is neither its socket nor its session's.
 pub(super) struct Link {
     pub(super) index: usize,
-    peer: SocketAddr,
+    pub(super) peer: SocketAddr,
     /// Our address on it.
     pub(super) local: SocketAddr,
     pub(super) name: String,
@@ -82,7 +82,7 @@ impl Link {
 /// One connection.
 pub(super) struct Client {
     connection: Connection<Place, Payload>,
-    link: Link,
+    pub(super) link: Link,
     readable: bool,
     is_reading: bool,
     is_broken: bool,
@@ -455,8 +455,9 @@ impl Client {
         }
     }
 
-    /// Takes the connection's traces out of what all share, and its session with the last one.
-    pub(super) fn leave(&mut self, sides: &mut Slab<Side>, shared: &mut Shared) {
+    /// Takes the connection's traces out of the shared state, and its session with the last one; `is_logout` is a logout of
+    /// the initiator's own accord.
+    pub(super) fn leave(&mut self, sides: &mut Slab<Side>, shared: &mut Shared, is_logout: bool) {
         if let Some(advice) = self.connection.advice() {
             log(format_args!("{}: {advice}", self.link.name));
         }
@@ -473,7 +474,7 @@ impl Client {
                     place.leave_orphans(shared);
                     let is_busy = |nexus| shared.management.is_busy(nexus);
                     shared.sessions.close(place.tsih, Some(place.nexus), is_busy);
-                    shared.luns.end(place.nexus);
+                    shared.luns.end(place.nexus, is_logout);
                     shared.open_sessions -= 1;
                     shared.early_bytes -= place.early_bytes;
                     sides.remove(side);

@@ -1,6 +1,6 @@
 //! What a target is told to be, and why one could not start.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use proto::params::Digest;
 use tables::TableError;
 
 use crate::compat::Compat;
-use crate::lun::{LunError, LunSpec};
+use crate::lun::{LunError, LunSpec, Opening, RegisterError};
 
 /// What a target serves and where.
 #[derive(Clone, Debug)]
@@ -22,8 +22,8 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// Its name.
     pub iqn: String,
-    /// Its LUNs by their numbers.
-    pub luns: BTreeMap<u16, LunSpec>,
+    /// Its LUNs.
+    pub luns: LunSet,
     /// With it, nobody logs in without proving who they are.
     pub chap: Option<ChapTarget>,
     /// Names of the initiators that may log in; everybody if empty.
@@ -49,7 +49,23 @@ pub struct Config {
     pub sampling: Sampling,
 }
 
+/// The LUNs of a target.
+#[derive(Clone, Default, Debug)]
+pub struct LunSet {
+    /// By their numbers.
+    pub specs: BTreeMap<u16, LunSpec>,
+    /// Numbers under which another store may come although sessions know the old one.
+    pub replaceable: BTreeSet<u16>,
+    /// State folder, if one is given.
+    pub state: Option<PathBuf>,
+}
+
 impl Config {
+    /// Context in which its LUNs are opened.
+    pub fn opening(&self) -> Opening<'_> {
+        Opening::of(&self.iqn, self.luns.state.as_deref())
+    }
+
     /// How its connections are steered.
     pub(super) fn course(&self) -> Course {
         Course { policy: self.policy, pacing: self.pacing }
@@ -67,6 +83,9 @@ pub enum ServeError {
     /// A LUN cannot be served.
     #[error(transparent)]
     Lun(#[from] LunError),
+    /// It cannot be kept which sessions know which LUN.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {source}")]
     Listen {

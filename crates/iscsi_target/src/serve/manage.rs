@@ -160,7 +160,8 @@ impl Side {
         if self.iqn.is_none() {
             return self.session.answer_manage(connection, itt, task_response::NOT_SUPPORTED);
         }
-        if lun.is_some_and(|lun| shared.luns.lun(lun).is_none()) {
+        let is_missing = |lun| shared.luns.lun(lun).is_none_or(|lun| lun.is_closed_to(self.nexus));
+        if lun.is_some_and(is_missing) {
             return self.session.answer_manage(connection, itt, task_response::NO_SUCH_LUN);
         }
         let is_cold = function == Function::ColdReset;

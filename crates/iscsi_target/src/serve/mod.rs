@@ -22,7 +22,9 @@ mod manage;
 mod member;
 mod parameters;
 mod path;
+mod registrar;
 mod reload;
+mod replacing;
 mod room;
 mod side;
 mod stats;
@@ -53,7 +55,7 @@ use tables::Recorder;
 use tables::manifest::Trace;
 
 use crate::compat::Compat;
-use crate::lun::{Luns, Nexus, PORTAL_GROUP_TAG};
+use crate::lun::{Luns, Nexus, PORTAL_GROUP_TAG, Register};
 use chores::Chores;
 use client::Client;
 use directory::Sessions;
@@ -62,14 +64,16 @@ use end::End;
 use jobs::{Call, Done, Job};
 use listener::Listener;
 use manage::Management;
+use registrar::Registrar;
 use reload::Reloader;
 use side::{Ending, Side};
 use told::Told;
 use waiting::Waiting;
 
-pub use config::{Config, ServeError};
+pub use config::{Config, LunSet, ServeError};
 pub use log::log;
 pub use reload::{Reload, Reloaded};
+pub use replacing::{CutOff, Grown};
 pub use stats::Stats;
 
 /// Threads that call stores which block. A session alone has half of them.
@@ -136,6 +140,8 @@ pub struct Target {
     config: Config,
     /// With it, SIGHUP does not end the target.
     reloader: Option<Reloader>,
+    /// Writer of the register of nexuses, if there is a state folder.
+    registrar: Option<Registrar>,
 }
 
 /// What all clients of a target use.
@@ -179,7 +185,16 @@ impl Target {
         let signals = EndSignals::take_over()?;
         // With what the system leaves us, however little: running out is handled.
         let _ = limits::raise_open_files();
-        let luns = Luns::open(&config.luns, &config.iqn)?;
+        let mut luns = Luns::open(&config.luns.specs, config.opening())?;
+        let registrar = match &config.luns.state {
+            Some(state) => {
+                let (register, list) = Register::open(state, &config.iqn)?;
+                luns.restore(list);
+                replacing::tell_shut_out(&luns);
+                Some(Registrar::start(register)?)
+            }
+            None => None,
+        };
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
         let congestion = config.congestion.as_deref();
@@ -256,6 +271,7 @@ impl Target {
             drain: None,
             config: config.clone(),
             reloader: None,
+            registrar,
         };
         target.listen()?;
         Ok(target)
@@ -279,6 +295,7 @@ impl Target {
         }
         // Writes that have begun finish before the process does, and reservations are kept.
         self.take_back();
+        self.keep_sessions_at_last();
         self.begin(Instant::FAR_FUTURE);
         let unfinished = self.wait_for_calls()?;
         if unfinished > 0 {
@@ -301,7 +318,9 @@ impl Target {
         if let (Some(sink), Some(sample)) = (&mut self.sockets, client.last_sample(now)) {
             sink.record(&sample);
         }
-        client.leave(&mut self.sides, &mut self.shared);
+        // Initiators follow the target's own request for a logout by another login.
+        let has_left = matches!(end, End::LoggedOut) || matches!(client.link.end, Some(End::LoggedOut));
+        client.leave(&mut self.sides, &mut self.shared, has_left && self.drain.is_none());
         if end.is_worth_telling() {
             log(format_args!("{}: {end}", client.name()));
         }
@@ -480,6 +499,7 @@ impl Service for Target {
         }
         self.resume_paused();
         let mut next = self.next_sample.min(self.next_roll_call).min(self.next_release());
+        next = next.min(self.keep_sessions(now));
         next = next.min(self.shared.waiting.next_due());
         let resumes = self.spaced.iter().filter_map(|index| self.clients.get(*index)?.resume_at());
         next = resumes.fold(next, Instant::min);

@@ -4,7 +4,7 @@
 //! waits for a disk or a name server; carried out by the loop, which cannot fail any more: all of it, or nothing.
 //! Sessions stay. A LUN that is taken out leaves when nothing is under way on it (`lun/inventory.rs`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,9 +16,10 @@ use event::Instant;
 use net::{Interest, Signal, tcp};
 
 use super::listener::{Listener, advertised};
-use super::side::COMMANDS_AT_FIRST;
-use super::{Config, RELOAD_TOKEN, ServeError, Target};
-use crate::lun::{Lun, LunSpec, check_reservations};
+use super::replacing::{CutOff, Grown, Measured, NOT_CONNECTED, measure};
+use super::side::{COMMANDS_AT_FIRST, Side};
+use super::{Config, LunSet, RELOAD_TOKEN, ServeError, Target, replacing};
+use crate::lun::{Lun, Nexus, Served, Stranger, check_identities, check_reservations};
 
 /// Where a new configuration comes from, and who is told what came of it.
 pub trait Reload: Send + Sync {
@@ -38,6 +39,10 @@ pub struct Reloaded {
     pub added: Vec<u16>,
     /// Those that are served no more.
     pub removed: Vec<u16>,
+    /// LUNs that have grown.
+    pub grown: Vec<Grown>,
+    /// New ones that are closed to sessions which know other stores under their numbers.
+    pub cut_off: Vec<CutOff>,
     /// Where the target listens now.
     pub addresses: Vec<SocketAddr>,
     /// What stays as it was until the target is started again, in sentences.
@@ -70,7 +75,7 @@ enum Task {
 /// What a new configuration is compared with.
 struct Serving {
     config: Config,
-    luns: BTreeMap<u16, LunSpec>,
+    luns: BTreeMap<u16, Served>,
 }
 
 /// What is ready to be carried out.
@@ -78,6 +83,8 @@ struct Prepared {
     config: Config,
     added: Vec<Lun>,
     removed: Vec<u16>,
+    /// LUNs that have grown, and to how many blocks.
+    grown: Vec<(Grown, u64)>,
     opened: Vec<Listener>,
     closed: Vec<SocketAddr>,
     stays: Vec<String>,
@@ -141,7 +148,7 @@ impl Target {
 
     fn begin_reload(&mut self) {
         let Some(reloader) = &mut self.reloader else { return };
-        let serving = Serving { config: self.config.clone(), luns: self.shared.luns.specs() };
+        let serving = Serving { config: self.config.clone(), luns: self.shared.luns.served() };
         reloader.workers.submit(ONLY, 0, Task::Prepare(Box::new(serving)));
         (reloader.is_reading, reloader.is_stale) = (true, false);
     }
@@ -163,7 +170,15 @@ impl Target {
                     self.begin_reload();
                     continue;
                 }
-                Ok(prepared) => Ok(self.carry_out(prepared, now)?),
+                Ok(prepared) => match self.cut_off(&prepared.added, &prepared.config.luns) {
+                    Ok(cut_off) => Ok(self.carry_out(prepared, cut_off, now)?),
+                    Err(error) => {
+                        if let Some(reloader) = &self.reloader {
+                            reloader.drop_later(prepared.added);
+                        }
+                        Err(error)
+                    }
+                },
                 Err(error) => Err(error),
             };
             if let Some(reloader) = &mut self.reloader {
@@ -174,8 +189,13 @@ impl Target {
         Ok(())
     }
 
-    fn carry_out(&mut self, prepared: Prepared, now: Instant) -> Result<Reloaded, ServeError> {
-        let Prepared { config, added, removed, opened, closed, stays } = prepared;
+    fn carry_out(
+        &mut self,
+        prepared: Prepared,
+        cut_off: Vec<CutOff>,
+        now: Instant,
+    ) -> Result<Reloaded, ServeError> {
+        let Prepared { config, added, removed, grown, opened, closed, stays } = prepared;
         for listener in &self.listeners {
             // While nothing is accepted for want of descriptors, they are not in the set.
             let _ = self.poll.remove(listener.socket.as_fd());
@@ -202,10 +222,13 @@ impl Target {
         self.shared.weights.clone_from(&config.weights);
         let numbers = added.iter().map(Lun::number).collect();
         let gone = self.shared.luns.change(&removed, added);
+        grown.iter().for_each(|(grown, blocks)| self.shared.luns.grow(grown.lun, *blocks));
+        let grown = grown.into_iter().map(|(grown, _)| grown).collect();
         self.config = Config {
             iqn: self.config.iqn.clone(),
             trace: self.config.trace.clone(),
             sampling: self.config.sampling,
+            luns: LunSet { state: self.config.luns.state.clone(), ..config.luns },
             ..config
         };
         if let Some(reloader) = &mut self.reloader {
@@ -213,7 +236,58 @@ impl Target {
             reloader.next_look = now;
         }
         let luns = self.shared.luns.specs().into_keys().collect();
-        Ok(Reloaded { luns, added: numbers, removed, addresses: self.addresses()?, stays })
+        Ok(Reloaded { luns, added: numbers, removed, grown, cut_off, addresses: self.addresses()?, stays })
+    }
+
+    /// The sessions that the new LUNs are closed to, because they know other stores under these numbers.
+    ///
+    /// # Errors
+    /// There are such, and their LUN may not be replaced.
+    fn cut_off(&self, added: &[Lun], wanted: &LunSet) -> Result<Vec<CutOff>, String> {
+        let mut all = Vec::new();
+        for lun in added {
+            let strangers = self.shared.luns.strangers_to(lun);
+            if strangers.is_empty() {
+                continue;
+            }
+            let sessions = self.names_of(&strangers);
+            if !wanted.replaceable.contains(&lun.number()) {
+                return Err(replacing::refusal(lun, &sessions));
+            }
+            all.push(CutOff { lun: lun.number(), sessions });
+        }
+        Ok(all)
+    }
+
+    fn names_of(&self, strangers: &[Stranger]) -> Vec<String> {
+        let sides: HashMap<Nexus, &Side> = self.sides.iter().map(|(_, side)| (side.nexus, side)).collect();
+        let peer = |stranger: &Stranger| {
+            let member = sides.get(&stranger.session?)?.members.first()?;
+            Some(self.clients.get(member.client)?.link.peer.to_string())
+        };
+        let place = |stranger: &Stranger| peer(stranger).unwrap_or_else(|| NOT_CONNECTED.to_owned());
+        strangers.iter().map(|stranger| replacing::name(&stranger.port, &place(stranger))).collect()
+    }
+
+    /// Has the register written if it has changed; returns the time to look again.
+    pub(super) fn keep_sessions(&mut self, now: Instant) -> Instant {
+        match &self.registrar {
+            Some(registrar) if self.shared.luns.has_news() => {
+                if registrar.is_busy() {
+                    return now + LOOK_EVERY;
+                }
+                self.shared.luns.take_news().into_iter().for_each(|list| registrar.save(list));
+                Instant::FAR_FUTURE
+            }
+            _ => Instant::FAR_FUTURE,
+        }
+    }
+
+    /// The same at the end, which waits for it.
+    pub(super) fn keep_sessions_at_last(&mut self) {
+        if let Some(registrar) = self.registrar.take() {
+            self.shared.luns.take_news().into_iter().for_each(|list| registrar.save(list));
+        }
     }
 
     /// Lets go of LUNs that leave and on which nothing is under way.
@@ -245,6 +319,9 @@ fn staying(new: &Config, old: &Config) -> Vec<String> {
     if new.iqn != old.iqn {
         stays.push(format!("the name stays {} until the target is started again", old.iqn));
     }
+    if new.luns.state != old.luns.state {
+        stays.push("the state folder stays as it is until the target is started again".to_owned());
+    }
     if new.trace != old.trace {
         stays.push("the trace stays as it is until the target is started again".to_owned());
     } else if new.trace.is_some() && new.sampling != old.sampling {
@@ -260,15 +337,23 @@ fn staying(new: &Config, old: &Config) -> Vec<String> {
 fn prepare(serving: Serving, source: &dyn Reload) -> Result<Prepared, String> {
     let Serving { config: old, luns } = serving;
     let config = source.read()?;
-    let stays = staying(&config, &old);
-    let is_new = |number: &u16, spec| luns.get(number) != Some(spec);
-    let removed = luns.iter().filter(|(number, spec)| config.luns.get(number) != Some(spec));
-    let removed = removed.map(|(number, _)| *number).collect();
-    let fresh = config.luns.iter().filter(|(number, spec)| is_new(number, spec));
-    let added = fresh.clone().map(|(number, spec)| Lun::open(spec, *number, &old.iqn));
-    let added = added.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    let mut stays = staying(&config, &old);
+    let specs = &config.luns.specs;
+    let (staying_luns, leaving): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        luns.iter().partition(|(number, served)| specs.get(number) == Some(&served.spec));
+    let fresh = specs.iter().filter(|(number, _)| !staying_luns.contains_key(number));
+    let added = fresh.clone().map(|(number, spec)| Lun::open(spec, *number, old.opening()));
+    let added = added.collect::<Result<Vec<Lun>, _>>().map_err(|error| error.to_string())?;
+    let known = staying_luns.iter().map(|(number, served)| (**number, &served.spec, &served.identity));
+    let known = known.chain(added.iter().map(|lun| (lun.number(), lun.spec(), lun.identity())));
+    check_identities(known).map_err(|error| error.to_string())?;
+    let Measured { grown, failed } =
+        measure(staying_luns.iter().map(|(number, served)| (**number, *served)))?;
+    stays.extend(failed);
+    let removed = leaving.into_keys().copied().collect();
     // One that leaves may still write its reservations when another in its place has read them.
-    check_reservations(luns.iter().chain(fresh)).map_err(|error| error.to_string())?;
+    let reserving = luns.iter().map(|(number, served)| (number, &served.spec)).chain(fresh);
+    check_reservations(reserving, old.opening().state).map_err(|error| error.to_string())?;
     let mut closed = old.listen;
     let mut opened = Vec::new();
     let congestion = config.congestion.as_deref();
@@ -278,7 +363,7 @@ fn prepare(serving: Serving, source: &dyn Reload) -> Result<Prepared, String> {
             None => opened.push(Listener::open(wanted, congestion).map_err(|error| error.to_string())?),
         }
     }
-    Ok(Prepared { config, added, removed, opened, closed, stays })
+    Ok(Prepared { config, added, removed, grown, opened, closed, stays })
 }
 
 #[cfg(test)]
@@ -292,7 +377,7 @@ mod tests {
         let old = Config {
             listen: Vec::new(),
             iqn: "iqn.a".to_owned(),
-            luns: BTreeMap::new(),
+            luns: LunSet::default(),
             chap: None,
             allowed: Vec::new(),
             digests: &[],
@@ -311,6 +396,7 @@ mod tests {
             staying(&new, &old)
         };
         assert_eq!(stays(&|_| ()), Vec::<String>::new());
+        assert!(stays(&|new| new.luns.state = Some("/x".into()))[0].starts_with("the state folder stays"));
         let name = stays(&|new| new.iqn = "iqn.b".to_owned());
         assert_eq!(name, ["the name stays iqn.a until the target is started again"]);
         assert!(stays(&|new| new.trace = None)[0].starts_with("the trace stays as it is"));

@@ -38,6 +38,8 @@ Options of a LUN:
   block=512|4096     bytes per logical block [default: 512, or the device's own]
   prealloc           all of its memory is taken at the start (memory)
   direct[=on|off]    past the page cache (files and block devices) [default: off]
+  serial=TEXT        unit serial number [default: generated once and kept with the file or device]
+  naa=HEX            NAA designator: 16 digits that begin with 2, 3 or 5, or 32 that begin with 6 [default: likewise]
   reservations=FILE  keeps persistent reservations when the target ends
                      [default: PATH.farlun-reservations; for devices in /var/lib/farlun]
   delay=[read:|write:]TIME[..TIME]
@@ -108,6 +110,10 @@ pub(crate) struct TargetArgs {
     /// Commands that a session may have open at most [default: what its path needs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=WINDOW_MAX.into()))]
     pub(super) window: Option<u32>,
+    /// State folder: files that outlive the target [default: $STATE_DIRECTORY, which systemd sets; without either, identities and
+    /// reservations of block devices are in /var/lib/farlun, and sessions are not known after a restart]
+    #[arg(long, value_name = "DIR")]
+    pub(super) state: Option<PathBuf>,
     /// Write the tables sockets, sessions, layers and pdus (-far.parquet) to this directory
     #[arg(long, value_name = "DIR")]
     pub(super) trace: Option<PathBuf>,

@@ -9,7 +9,9 @@ use control::Choice;
 use engine::Pacing;
 use serde_json::{Value, json};
 
-use iscsi_target::lun::{Lun, LunError, LunSpec, Source, check_reservations};
+use iscsi_target::lun::{
+    Identity, Lun, LunError, LunSpec, Opening, Source, check_identities, check_reservations,
+};
 use iscsi_target::{Compat, Config};
 
 use super::args::TargetArgs;
@@ -46,30 +48,43 @@ struct Checked {
     number: u16,
     spec: String,
     /// `None` if it is in use right now: by the target that this configuration is for, as a rule.
-    len_bytes: Option<u64>,
+    found: Option<Found>,
+}
+
+/// Facts of a LUN that need it to be open.
+struct Found {
+    len_bytes: u64,
+    identity: Identity,
 }
 
 /// Opens every LUN for a moment, and takes no memory for it: a target that runs may have most of it.
 fn luns(config: &Config) -> Result<Vec<Checked>, String> {
     alone(config)?;
-    check_reservations(config.luns.iter()).map_err(|error| error.to_string())?;
+    let opening = Opening { is_look: true, ..config.opening() };
+    check_reservations(config.luns.specs.iter(), opening.state).map_err(|error| error.to_string())?;
     let open = |(number, spec): (&u16, &LunSpec)| {
         let mut light = spec.clone();
         light.options.prealloc = false;
-        let len_bytes = match Lun::open(&light, *number, &config.iqn) {
-            Ok(lun) => Some(lun.len_bytes()),
+        let found = match Lun::open(&light, *number, opening) {
+            Ok(lun) => Some(Found { len_bytes: lun.len_bytes(), identity: lun.identity().clone() }),
             Err(error) if is_in_use(&error) => None,
             Err(error) => return Err(error.to_string()),
         };
-        Ok(Checked { number: *number, spec: spec.to_string(), len_bytes })
+        Ok(Checked { number: *number, spec: spec.to_string(), found })
     };
-    config.luns.iter().map(open).collect()
+    let checked = config.luns.specs.iter().map(open).collect::<Result<Vec<Checked>, String>>()?;
+    let known = checked.iter().filter_map(|lun| {
+        let found = lun.found.as_ref()?;
+        Some((lun.number, &config.luns.specs[&lun.number], &found.identity))
+    });
+    check_identities(known).map_err(|error| error.to_string())?;
+    Ok(checked)
 }
 
 /// Whether each LUN that is written has its store to itself. That a store is in use now says nothing of it.
 fn alone(config: &Config) -> Result<(), String> {
     let mut stores: BTreeMap<PathBuf, (u16, bool)> = BTreeMap::new();
-    for (&number, LunSpec { source, options }) in &config.luns {
+    for (&number, LunSpec { source, options }) in &config.luns.specs {
         let (Source::File { path } | Source::Block { path }) = source else { continue };
         let Ok(path) = path.canonicalize() else { continue };
         let shown = path.display().to_string();
@@ -121,8 +136,13 @@ fn problems(error: &SettingsError) -> Vec<Value> {
 
 fn document(settings: &Settings, luns: &[Checked]) -> Value {
     let config = &settings.config;
-    let luns: Vec<_> =
-        luns.iter().map(|lun| json!({"lun": lun.number, "spec": lun.spec, "bytes": lun.len_bytes})).collect();
+    let luns: Vec<_> = luns
+        .iter()
+        .map(|lun| {
+            let bytes = lun.found.as_ref().map(|found| found.len_bytes);
+            json!({"lun": lun.number, "spec": lun.spec, "bytes": bytes})
+        })
+        .collect();
     let chap = config.chap.as_ref().map(|chap| {
         let users: Vec<_> = chap.user_names().collect();
         json!({"users": users, "target": chap.target_name()})
@@ -142,6 +162,7 @@ fn document(settings: &Settings, luns: &[Checked]) -> Value {
         "pacing": pacing(config.pacing),
         "compat": config.compat.to_string(),
         "window": config.window,
+        "state": config.luns.state.as_ref().map(|dir| dir.display().to_string()),
         "trace": config.trace.as_ref().map(|dir| dir.display().to_string()),
         "insecure": settings.insecure,
         "warnings": settings.warnings,
@@ -162,8 +183,8 @@ fn words(settings: &Settings, luns: &[Checked]) -> String {
     let mut text = format!("no problems; this would be served:\n  target      {}\n", config.iqn);
     text += &format!("  listens on  {}\n", list(&mut config.listen.iter().map(ToString::to_string)));
     for lun in luns {
-        let size = match lun.len_bytes {
-            Some(len_bytes) => event::Bytes(len_bytes).to_string(),
+        let size = match &lun.found {
+            Some(found) => event::Bytes(found.len_bytes).to_string(),
             None => "in use now".to_owned(),
         };
         text += &format!("  LUN {:<7} {} ({size})\n", lun.number, lun.spec);
@@ -199,6 +220,9 @@ fn words(settings: &Settings, luns: &[Checked]) -> String {
     }
     if let Some(window) = config.window {
         text += &format!("  window      {window} commands\n");
+    }
+    if let Some(dir) = &config.luns.state {
+        text += &format!("  state       {}\n", dir.display());
     }
     if let Some(dir) = &config.trace {
         text += &format!("  trace       {}\n", dir.display());

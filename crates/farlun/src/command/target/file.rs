@@ -3,15 +3,14 @@
 //!
 //! Files that it names are read for their secrets; LUNs are not opened here.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use control::Choice;
 use document::{Document, Entry, Problem, Problems, Scalar, Section};
 use engine::Pacing;
-use iscsi_target::Compat;
 use iscsi_target::lun::{LUNS_MAX, LunSpec};
+use iscsi_target::{Compat, LunSet};
 use proto::login::{ChapTarget, Credentials, Secret};
 
 use super::address::{ISCSI_PORT, addresses, clash, node_name};
@@ -29,6 +28,7 @@ const TOP_KEYS: &[&str] = &[
     "weight",
     "pacing",
     "window",
+    "state",
     "trace",
     "insecure",
     "chap",
@@ -38,7 +38,8 @@ const TOP_KEYS: &[&str] = &[
 const CHAP_KEYS: &[&str] = &["secret_file", "user", "target"];
 const NAME_KEYS: &[&str] = &["name", "secret", "secret_file"];
 const COMPAT_KEYS: &[&str] = &["nagle", "separate_status", "joined_send"];
-const LUN_KEYS: &[&str] = &["number", "spec"];
+const LUN_KEYS: &[&str] = &["number", "spec", "replace"];
+const REPLACE: &[(&str, bool)] = &[("refuse", false), ("force", true)];
 const DIGESTS: &[(&str, DigestWish)] =
     &[("none", DigestWish::None), ("prefer", DigestWish::Prefer), ("crc32c", DigestWish::Crc32c)];
 
@@ -61,8 +62,7 @@ pub(super) struct FromFile {
     pub(super) compat: Option<Compat>,
     pub(super) insecure: bool,
     pub(super) chap: Option<ChapTarget>,
-    /// By number.
-    pub(super) luns: BTreeMap<u16, LunSpec>,
+    pub(super) luns: LunSet,
     /// Secrets are in the file itself.
     pub(super) has_secrets: bool,
 }
@@ -88,7 +88,8 @@ pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<F
             "trace" => file.trace = entry.read(&mut problems, text_of).map(PathBuf::from),
             "insecure" => file.insecure = entry.read(&mut problems, Scalar::bool).unwrap_or_default(),
             "compat" => file.compat = compat(&entry, &mut problems),
-            "lun" => file.luns = luns(&entry, taken, &mut problems),
+            "state" => file.luns.state = entry.read(&mut problems, text_of).map(PathBuf::from),
+            "lun" => luns(&entry, taken, &mut file.luns, &mut problems),
             "chap" => {}
             "target" => problems.at(
                 &entry.key_span,
@@ -181,8 +182,7 @@ fn compat(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Option<Compat> {
     compat.checked().map_err(|text| problems.at(&section.span, text)).ok()
 }
 
-fn luns(entry: &Entry<'_>, taken: &[LunSpec], problems: &mut Problems<'_>) -> BTreeMap<u16, LunSpec> {
-    let mut luns = BTreeMap::new();
+fn luns(entry: &Entry<'_>, taken: &[LunSpec], found: &mut LunSet, problems: &mut Problems<'_>) {
     for section in entry.sections("[[lun]]", problems) {
         unknown_keys(&section, LUN_KEYS, problems);
         let number = section.required("number", "0", problems);
@@ -190,6 +190,8 @@ fn luns(entry: &Entry<'_>, taken: &[LunSpec], problems: &mut Problems<'_>) -> BT
         let spec = spec.and_then(|entry| {
             entry.read(problems, |value| value.text()?.parse::<LunSpec>().map_err(|error| error.to_string()))
         });
+        let replace = section.entry("replace");
+        let replace = replace.and_then(|entry| entry.read(problems, |value| value.word(REPLACE)));
         let Some(number_entry) = number else { continue };
         let read = number_entry.read(problems, |value| value.number(0, LUNS_MAX as u32 - 1));
         let (Some(number), Some(spec)) = (read, spec) else { continue };
@@ -197,14 +199,16 @@ fn luns(entry: &Entry<'_>, taken: &[LunSpec], problems: &mut Problems<'_>) -> BT
             let text =
                 format!("number: {number} is taken by --lun {flag}; flags are numbered from 0 in order");
             problems.at(&number_entry.span, text);
-        } else if let Some(other) = luns.get(&(number as u16)) {
+        } else if let Some(other) = found.specs.get(&(number as u16)) {
             let text = format!("number: {number} is taken by '{other}'; every LUN needs its own");
             problems.at(&number_entry.span, text);
         } else {
-            luns.insert(number as u16, spec);
+            found.specs.insert(number as u16, spec);
+            if replace == Some(true) {
+                found.replaceable.insert(number as u16);
+            }
         }
     }
-    luns
 }
 
 fn unknown_keys(section: &Section<'_>, known: &[&str], problems: &mut Problems<'_>) {

@@ -80,7 +80,9 @@ fn unserved(error: ServeError) -> anyhow::Error {
     let is_usage = match &error {
         ServeError::Lun(error) => !check::is_in_use(error),
         ServeError::Listen { source, .. } => source.kind() == io::ErrorKind::AddrNotAvailable,
-        ServeError::Unfinished(_) | ServeError::Trace(_) | ServeError::Io(_) => false,
+        ServeError::Register(_) | ServeError::Unfinished(_) | ServeError::Trace(_) | ServeError::Io(_) => {
+            false
+        }
     };
     if is_usage { Exit::usage(error) } else { error.into() }
 }

@@ -1,8 +1,9 @@
 //! The configuration again, on SIGHUP: read with the same flags, and what came of it in words or as JSON.
 
-use serde_json::json;
+use event::Bytes;
+use serde_json::{Value, json};
 
-use iscsi_target::{Config, Reload, Reloaded, log};
+use iscsi_target::{Config, CutOff, Grown, Reload, Reloaded, log};
 
 use super::args::TargetArgs;
 use super::settings::Settings;
@@ -45,10 +46,20 @@ fn document(reloaded: &Reloaded) -> String {
         "luns": reloaded.luns,
         "added": reloaded.added,
         "removed": reloaded.removed,
+        "grown": reloaded.grown.iter().map(grown).collect::<Vec<_>>(),
+        "cut_off": reloaded.cut_off.iter().map(cut_off).collect::<Vec<_>>(),
         "addresses": reloaded.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "stays": reloaded.stays,
     });
     document.to_string()
+}
+
+fn grown(grown: &Grown) -> Value {
+    json!({"lun": grown.lun, "before_bytes": grown.before_bytes, "bytes": grown.bytes})
+}
+
+fn cut_off(cut_off: &CutOff) -> Value {
+    json!({"lun": cut_off.lun, "sessions": cut_off.sessions})
 }
 
 fn words(reloaded: &Reloaded) -> String {
@@ -57,11 +68,17 @@ fn words(reloaded: &Reloaded) -> String {
         numbers => numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     };
     let addresses: Vec<_> = reloaded.addresses.iter().map(ToString::to_string).collect();
-    format!(
-        "reloaded: LUNs {}; added {}, removed {}; listening on {}",
+    let mut text = format!(
+        "reloaded: LUNs {}; added {}, removed {}; ",
         list(&reloaded.luns),
         list(&reloaded.added),
-        list(&reloaded.removed),
-        addresses.join(", ")
-    )
+        list(&reloaded.removed)
+    );
+    for Grown { lun, before_bytes, bytes } in &reloaded.grown {
+        text += &format!("LUN {lun} has grown from {} to {}; ", Bytes(*before_bytes), Bytes(*bytes));
+    }
+    for CutOff { lun, sessions } in &reloaded.cut_off {
+        text += &format!("LUN {lun} is closed, until they log out, to {}; ", sessions.join(", "));
+    }
+    text + &format!("listening on {}", addresses.join(", "))
 }

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use document::{Problem, lines};
 use engine::Pacing;
@@ -94,12 +94,13 @@ impl Settings {
             )));
         }
         let mut luns = file.luns;
-        luns.extend((0..).zip(specs));
-        if luns.is_empty() {
+        luns.specs.extend((0..).zip(specs));
+        if luns.specs.is_empty() {
             return Err(SettingsError::Other(
                 "there is nothing to serve: add a [[lun]] with number and spec, or give --lun".to_owned(),
             ));
         }
+        luns.state = args.state.clone().or(luns.state).or_else(service_state);
         let iqn = match &args.iqn {
             Some(name) => node_name(name).map_err(|error| format!("--iqn {error}"))?,
             None => file.iqn.unwrap_or_else(default_iqn),
@@ -134,6 +135,12 @@ impl Settings {
         };
         Ok(Settings { config, digest, insecure, warnings })
     }
+}
+
+/// The state folder that a service manager has made (systemd.exec(5), StateDirectory=): the first, if there are several.
+fn service_state() -> Option<PathBuf> {
+    let folders = std::env::var_os("STATE_DIRECTORY")?;
+    std::env::split_paths(&folders).next().filter(|folder| !folder.as_os_str().is_empty())
 }
 
 fn from_file(

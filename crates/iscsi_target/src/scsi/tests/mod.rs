@@ -1,6 +1,7 @@
 //! Every command as a line of data: the CDB's bytes, and what has to come of it.
 
 mod medium;
+mod replaced;
 mod reserve;
 mod settings;
 mod start;
@@ -14,7 +15,7 @@ use wire::scsi::{
 };
 
 use super::*;
-use crate::lun::Port;
+use crate::lun::{Opening, Port};
 
 const IQN: &str = "iqn.2026-11.io.farlun:test";
 const NEXUS: Nexus = Nexus(7);
@@ -52,7 +53,7 @@ impl Fixture {
 
     fn of(specs: &[String]) -> Fixture {
         let specs = (0..).zip(specs.iter().map(|spec| spec.parse().unwrap()));
-        Fixture { luns: Luns::open(&specs.collect(), IQN).unwrap(), _dir: None }
+        Fixture { luns: Luns::open(&specs.collect(), Opening::of(IQN, None)).unwrap(), _dir: None }
     }
 
     fn run(&mut self, lun: u16, cdb: &[u8]) -> Outcome {
@@ -229,8 +230,8 @@ fn inquiry() {
 
     let serial = UnitSerialNumber::parse(&f.data(MEMORY, vital(page::UNIT_SERIAL_NUMBER))).unwrap().serial;
     assert_eq!(
-        (serial.len(), &serial),
-        (16, &f.luns.lun(Address::from_number(0)).unwrap().identity().serial)
+        (serial.len(), serial.as_str()),
+        (16, f.luns.lun(Address::from_number(0)).unwrap().identity().serial.as_str())
     );
     let limits = BlockLimits::parse(&f.data(MEMORY, vital(page::BLOCK_LIMITS))).unwrap();
     assert_eq!((limits.granularity, limits.transfer_max, limits.transfer_optimal), (8, 65536, 2048));

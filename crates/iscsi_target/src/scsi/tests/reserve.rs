@@ -31,7 +31,8 @@ impl Room {
     }
 
     fn of(lun: &str) -> Room {
-        let mut room = Room { luns: Luns::open(&[(0, lun.parse().unwrap())].into(), IQN).unwrap() };
+        let specs = [(0, lun.parse().unwrap())].into();
+        let mut room = Room { luns: Luns::open(&specs, Opening::of(IQN, None)).unwrap() };
         for nexus in [A, B, C] {
             room.begin(nexus);
         }
@@ -115,7 +116,7 @@ fn reserve_and_release() {
         assert!(room.may(A, &[release]) && room.may(B, &READ));
         // It ends with its session, and with a reset.
         assert!(room.may(B, &[reserve]));
-        room.luns.end(B);
+        room.luns.end(B, true);
         assert!(room.may(A, &[reserve]));
         room.luns.lun_mut(Address::from_number(0)).unwrap().reset();
         room.run(C, &[0; 6]);
@@ -142,7 +143,7 @@ fn registrations() {
     room.done(B, Register, 0, (0, 0));
     assert_eq!(room.keys(), (5, vec![2]));
     // A registration is the initiator's, not the session's.
-    room.luns.end(A);
+    room.luns.end(A, true);
     room.begin(A);
     room.done(A, Register, 0, (2, 9));
     assert_eq!(room.keys().1, [9]);

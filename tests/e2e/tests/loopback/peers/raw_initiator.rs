@@ -5,8 +5,11 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use e2e::ours::Target;
-use wire::iscsi::{DataOut, Lun, NopOut, Pdu, RESERVED_TAG, ScsiCommand, TaskAttribute, login_stage};
-use wire::scsi::{BlockForm, Cdb};
+use wire::iscsi::{
+    DataOut, LogoutRequest, Lun, NopOut, Pdu, RESERVED_TAG, ScsiCommand, TaskAttribute, login_stage,
+    logout_reason, split_sense,
+};
+use wire::scsi::{BlockForm, Cdb, Sense};
 
 use super::pdu;
 use super::raw_login::{self, Badge};
@@ -33,6 +36,11 @@ pub(crate) struct Session {
 
 /// A login in one request, for the session `tsih` (0 is a new one).
 pub(crate) fn login_request(target: &Target, tsih: u16) -> Vec<u8> {
+    login_request_as(target, isid(), tsih)
+}
+
+/// The same with this session id.
+fn login_request_as(target: &Target, isid: [u8; 6], tsih: u16) -> Vec<u8> {
     let keys = [
         ("InitiatorName", "iqn.2026-11.org.example:raw"),
         ("SessionType", "Normal"),
@@ -43,7 +51,7 @@ pub(crate) fn login_request(target: &Target, tsih: u16) -> Vec<u8> {
         ("MaxBurstLength", "262144"),
         ("MaxRecvDataSegmentLength", "262144"),
     ];
-    let (request, text) = raw_login::request(Badge { isid: isid(), tsih, cid: 0, cmd_sn: 1 }, &keys);
+    let (request, text) = raw_login::request(Badge { isid, tsih, cid: 0, cmd_sn: 1 }, &keys);
     pdu::bytes(request, &text)
 }
 
@@ -110,12 +118,7 @@ impl Session {
     /// Logs in and hears of the units' attentions, so that the next command is executed.
     #[track_caller]
     pub(crate) fn open(target: &Target) -> Session {
-        let mut stream = connect(target);
-        stream.write_all(&login_request(target, 0)).expect("the target reads");
-        let mut session = Session { stream, cmd_sn: 1, itt: 0x100 };
-        let (Pdu::LoginResponse(response), _) = session.receive() else { panic!("no answer to the login") };
-        assert_eq!((response.status_class, response.status_detail), (0, 0), "the login is refused");
-        assert!(response.transit && response.nsg == login_stage::FULL_FEATURE, "{response:?}");
+        let mut session = Session::open_as(target, isid());
         let luns = target.ready["luns"].as_array().expect("the ready line lists LUNs").len();
         for lun in 0..luns as u16 {
             let command = session.command(lun, Cdb::TestUnitReady, Flow::Nothing);
@@ -123,6 +126,53 @@ impl Session {
             assert!(matches!(session.receive(), (Pdu::ScsiResponse(_), _)));
         }
         session
+    }
+
+    /// Logs in with this session id, and asks nothing.
+    #[track_caller]
+    pub(crate) fn open_as(target: &Target, isid: [u8; 6]) -> Session {
+        let mut stream = connect(target);
+        stream.write_all(&login_request_as(target, isid, 0)).expect("the target reads");
+        let mut session = Session { stream, cmd_sn: 1, itt: 0x100 };
+        let (Pdu::LoginResponse(response), _) = session.receive() else { panic!("no answer to the login") };
+        assert_eq!((response.status_class, response.status_detail), (0, 0), "the login is refused");
+        assert!(response.transit && response.nsg == login_stage::FULL_FEATURE, "{response:?}");
+        session
+    }
+
+    /// Logs out, and waits until the target has closed.
+    #[track_caller]
+    pub(crate) fn log_out(mut self) {
+        let (immediate, reason, cmd_sn) = (true, logout_reason::CLOSE_SESSION, self.cmd_sn);
+        self.send(LogoutRequest { immediate, reason, itt: 7, cid: 0, cmd_sn, exp_stat_sn: 0 }, &[]);
+        let rest = self.until_closed();
+        assert!(rest.iter().any(|(pdu, _)| matches!(pdu, Pdu::LogoutResponse(_))), "{rest:?}");
+    }
+
+    /// Sends a command without data; the additional sense of the answer, if there is any.
+    #[track_caller]
+    pub(crate) fn ready(&mut self, lun: u16) -> Option<(u8, u8)> {
+        let command = self.command(lun, Cdb::TestUnitReady, Flow::Nothing);
+        self.send(command, &[]);
+        self.sense()
+    }
+
+    /// Writes blocks that go along with the command; the additional sense of the answer, if there is any.
+    #[track_caller]
+    pub(crate) fn write(&mut self, lun: u16, lba: u64, data: &[u8]) -> Option<(u8, u8)> {
+        let bytes = data.len() as u32;
+        let command = self.command(lun, write(lba, bytes), Flow::Out(bytes));
+        self.send(command, data);
+        self.sense()
+    }
+
+    #[track_caller]
+    fn sense(&mut self) -> Option<(u8, u8)> {
+        let (Pdu::ScsiResponse(response), data) = self.answer() else { panic!("no answer") };
+        (response.status != 0).then(|| {
+            let sense = Sense::parse(split_sense(&data).expect("sense data").0).expect("sense data");
+            (sense.asc, sense.ascq)
+        })
     }
 
     /// A command with the next CmdSN and tag.

@@ -1,6 +1,6 @@
 //! Our target on real sockets.
 
-mod files;
+pub(crate) mod files;
 mod hostile;
 mod security;
 mod sessions;

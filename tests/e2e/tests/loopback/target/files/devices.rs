@@ -30,10 +30,12 @@ fn a_device_is_served_as_it_is() {
     sparse(&small, LEN_BYTES);
     sparse(&large, LEN_BYTES);
     let (small_device, large_device) = (Loop::over(&small, 512), Loop::over(&large, 4096));
-    let target = Target::serve(&[
-        &format!("block:{}", small_device.path.display()),
+    let state = folder.path().join("state").display().to_string();
+    let luns = [
+        &*format!("block:{}", small_device.path.display()),
         &format!("block:{},direct=on", large_device.path.display()),
-    ]);
+    ];
+    let target = Target::serve_with(&luns, &["--state", &state]);
     let mut session = Session::open(&target);
     let (blocks, block_len, _) = capacity(&mut session, 0);
     assert_eq!((blocks, block_len), (LEN_BYTES / 512, 512));
@@ -68,10 +70,11 @@ fn a_device_in_use_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("disk");
     sparse(&file, LEN_BYTES);
+    let state = folder.path().join("state").display().to_string();
     let device = Loop::over(&file, 4096);
     let spec = format!("block:{}", device.path.display());
     let refused = |spec: &str, code: i32, words: &[&str]| {
-        let mut command = farlun(["target", "--listen", "127.0.0.1:0", "--lun", spec]);
+        let mut command = farlun(["target", "--listen", "127.0.0.1:0", "--state", &state, "--lun", spec]);
         run(&mut command, Duration::from_secs(60)).expect_code(code).expect_sentence(words);
     };
     refused(&format!("{spec},block=512"), 2, &["cannot be served in smaller ones", "block=4096"]);
@@ -80,7 +83,7 @@ fn a_device_in_use_is_refused() {
     let mount = Mount::device(&device.path, &folder.path().join("mnt"));
     refused(&spec, 1, &["in use: mounted"]);
     drop(mount);
-    let _target = Target::serve(&[&spec]);
+    let _target = Target::serve_with(&[&spec], &["--state", &state]);
     refused(&spec, 1, &["in use"]);
     let mounted = Command::new("mount").arg(&device.path).arg(folder.path().join("mnt")).output();
     assert!(!mounted.expect("mount runs").status.success(), "a device that is served cannot be mounted");

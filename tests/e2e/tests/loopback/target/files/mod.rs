@@ -4,6 +4,7 @@
 mod devices;
 mod durable;
 mod faults;
-mod mounts;
+mod identity;
+pub(crate) mod mounts;
 mod sectors;
 mod session;

@@ -4,4 +4,6 @@ mod connections;
 mod drain;
 mod meanwhile;
 mod reload;
+mod replacing;
+mod resize;
 mod task_management;

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use e2e::ours::Target;
 use e2e::process::{Service, until};
 use e2e::{farlun, need, run};
-use wire::iscsi::{Pdu, split_sense};
-use wire::scsi::{Cdb, ReportLuns, Sense};
+use wire::iscsi::Pdu;
+use wire::scsi::{Cdb, ReportLuns};
 
 use crate::peers::raw_initiator::{Flow, Session, data_out, read, write};
 
@@ -29,6 +29,11 @@ struct Served {
 
 fn lun(number: u16, spec: &str) -> String {
     format!("[[lun]]\nnumber = {number}\nspec = \"{spec}\"\n")
+}
+
+/// Another store may come under its number although sessions know the old one.
+fn forced(number: u16, spec: &str) -> String {
+    format!("{}replace = \"force\"\n", lun(number, spec))
 }
 
 impl Served {
@@ -62,13 +67,21 @@ impl Served {
 /// What a command without data is answered: the additional sense, if there is any.
 #[track_caller]
 fn attention(session: &mut Session, lun: u16) -> Option<(u8, u8)> {
-    let command = session.command(lun, Cdb::TestUnitReady, Flow::Nothing);
-    session.send(command, &[]);
-    let (Pdu::ScsiResponse(response), data) = session.receive() else { panic!("no answer") };
-    (response.status != 0).then(|| {
-        let sense = Sense::parse(split_sense(&data).expect("sense data").0).expect("sense data");
-        (sense.asc, sense.ascq)
-    })
+    session.ready(lun)
+}
+
+/// Waits until LUN 0 is there for a new session.
+#[track_caller]
+fn comes(target: &Target) -> Session {
+    let mut session = Session::open(target);
+    let mut said = None;
+    until("the next LUN comes", MINUTE, || {
+        said = attention(&mut session, 0);
+        said != Some(NOT_SUPPORTED)
+    });
+    assert!(said.is_none_or(|said| [POWER_ON, LUNS_CHANGED].contains(&said)), "{said:?}");
+    while attention(&mut session, 0).is_some() {}
+    session
 }
 
 #[test]
@@ -81,7 +94,7 @@ fn a_lun_that_is_taken_out_finishes_what_is_under_way() {
     let (Pdu::R2t(r2t), _) = session.receive() else { panic!("the data is not sent for") };
 
     // Another LUN has its number from now on, as soon as it is free.
-    let said = served.reload(&[lun(0, "memory:2MiB"), second.clone(), lun(5, "memory:1MiB")]);
+    let said = served.reload(&[forced(0, "memory:2MiB"), second.clone(), lun(5, "memory:1MiB")]);
     assert_eq!((&said["added"], &said["removed"]), (&json!([0, 5]), &json!([0])), "{said}");
     assert_eq!(said["luns"], json!([0, 1, 5]), "{said}");
     assert_eq!(attention(&mut session, 1), Some(LUNS_CHANGED));
@@ -95,14 +108,10 @@ fn a_lun_that_is_taken_out_finishes_what_is_under_way() {
     session.send_bytes(&data_out(command.itt, r2t.ttt, 0, &[7; 4096]));
     let (Pdu::ScsiResponse(response), _) = session.receive() else { panic!("no answer to the write") };
     assert_eq!((response.itt, response.status), (command.itt, 0));
-    let mut said = Some(NOT_SUPPORTED);
-    until("LUN 0 comes back", MINUTE, || {
-        said = attention(&mut session, 0);
-        said != Some(NOT_SUPPORTED)
-    });
-    assert_eq!(said, Some(POWER_ON));
-    assert_eq!(attention(&mut session, 0), Some(LUNS_CHANGED));
-    assert_eq!(session.read(0, 8, 4096), [0; 4096], "another LUN, which nobody has written to");
+    let mut other = comes(&served.target);
+    assert_eq!(other.read(0, 8, 4096), [0; 4096], "another LUN, which nobody has written to");
+    assert_eq!(attention(&mut session, 0), Some(NOT_SUPPORTED), "it knows the old one");
+    drop(other);
 
     // Who asks which LUNs there are need not be told.
     served.reload(&[second]);
@@ -129,7 +138,7 @@ fn data_on_its_way_is_that_of_the_lun_that_leaves() {
         session.send(command, &[]);
     }
     session.wait_for_a_byte();
-    served.reload(&[lun(0, "memory:2MiB")]);
+    served.reload(&[forced(0, "memory:2MiB")]);
     let (mut whole, mut refused) = (0, 0);
     while whole + refused < asked {
         match session.receive() {
@@ -145,14 +154,7 @@ fn data_on_its_way_is_that_of_the_lun_that_leaves() {
         }
     }
     assert!(whole > 0, "what was under way is finished");
-    let mut said = Some(NOT_SUPPORTED);
-    until("the next LUN comes", MINUTE, || {
-        said = attention(&mut session, 0);
-        said != Some(NOT_SUPPORTED)
-    });
-    assert_eq!(said, Some(POWER_ON));
-    assert_eq!(attention(&mut session, 0), Some(LUNS_CHANGED));
-    assert_eq!(session.read(0, 0, 4096), [0; 4096]);
+    assert_eq!(comes(&served.target).read(0, 0, 4096), [0; 4096]);
 }
 
 #[test]

@@ -1,0 +1,293 @@
+//! I_T nexuses and the stores that they know under the numbers of LUNs.
+//!
+//! An initiator takes a LUN for the disk that it has seen there: it has a file system mounted, and blocks of it in memory.
+//! Neither an INQUIRY nor another login shows that it has noticed another disk in its place, because kernels and daemons send
+//! both by themselves. So the knowledge of a nexus stands until it logs out of its own accord, over all sessions with the
+//! same initiator name and ISID, and a number with another store is closed to it: [`Attention::Replaced`].
+//!
+//! Bounded: nexuses without a session are forgotten from [`ENDED_MAX`] on, the oldest first.
+//!
+//! [`Attention::Replaced`]: super::Attention::Replaced
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::attention::Port;
+
+/// Nexuses that are remembered after their session has ended without a logout.
+const ENDED_MAX: usize = 1024;
+
+/// A store as a nexus knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KnownStore {
+    /// Stands for its names, and for the contents if those do not last.
+    pub(super) key: u64,
+    pub(super) block_len_bytes: u32,
+    /// Size in blocks.
+    pub(super) blocks: u64,
+}
+
+/// Stores by the numbers of their LUNs.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct KnownStores(pub(super) BTreeMap<u16, KnownStore>);
+
+/// All nexuses of a target.
+#[derive(Debug, Default)]
+pub(super) struct Nexuses {
+    entries: HashMap<Arc<Port>, Entry>,
+    /// Nexuses without a session, by the numbers of their ends.
+    ended: BTreeMap<u64, Arc<Port>>,
+    last_end: u64,
+    /// Something has changed since the last [`Nexuses::take_news`].
+    has_news: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    stores: Arc<KnownStores>,
+    /// Number of its end, if it has no session.
+    ended: Option<u64>,
+}
+
+/// All nexuses with the stores they know; nexuses without a session come first, in the order of their ends.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NexusList(pub(super) Vec<(Arc<Port>, Arc<KnownStores>)>);
+
+impl KnownStore {
+    /// Returns true if `now` is the same store, which may have grown.
+    pub(super) fn is_still(&self, now: &KnownStore) -> bool {
+        self.key == now.key && self.block_len_bytes == now.block_len_bytes && self.blocks <= now.blocks
+    }
+}
+
+impl Nexuses {
+    /// The nexuses of an earlier process: none has a session.
+    pub(super) fn restore(list: NexusList) -> Nexuses {
+        let mut nexuses = Nexuses::default();
+        for (port, stores) in list.0 {
+            nexuses.entries.insert(Arc::clone(&port), Entry { stores, ended: None });
+            nexuses.end(&port, false);
+        }
+        nexuses.has_news = false;
+        nexuses
+    }
+
+    /// A session of `port` begins while `current` are served: it knows them, unless it knows others already.
+    pub(super) fn begin(&mut self, port: &Arc<Port>, current: &Arc<KnownStores>) {
+        self.has_news = true;
+        let fresh = || Entry { stores: Arc::clone(current), ended: None };
+        let entry = self.entries.entry(Arc::clone(port)).or_insert_with(fresh);
+        if let Some(end) = entry.ended.take() {
+            self.ended.remove(&end);
+        }
+        entry.stores = with_new(&entry.stores, current);
+    }
+
+    /// A session ends. With a logout of the initiator's own accord nothing is known of it any more.
+    pub(super) fn end(&mut self, port: &Arc<Port>, is_logout: bool) {
+        self.has_news = true;
+        if is_logout {
+            self.entries.remove(port);
+        } else if let Some(entry) = self.entries.get_mut(port) {
+            self.last_end += 1;
+            entry.ended = Some(self.last_end);
+            self.ended.insert(self.last_end, Arc::clone(port));
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        while self.ended.len() > ENDED_MAX {
+            let Some((_, port)) = self.ended.pop_first() else { return };
+            self.entries.remove(&port);
+        }
+    }
+
+    /// Other LUNs are served: those with a session know the new ones.
+    pub(super) fn come(&mut self, current: &Arc<KnownStores>) {
+        self.update(|stores| with_new(stores, current));
+    }
+
+    /// A store has grown: those that have a session and know it know its size.
+    pub(super) fn grow(&mut self, number: u16, now: KnownStore) {
+        self.update(|stores| match stores.0.get(&number) {
+            Some(known) if known.is_still(&now) && *known != now => {
+                let mut stores = KnownStores::clone(stores);
+                stores.0.insert(number, now);
+                Arc::new(stores)
+            }
+            _ => Arc::clone(stores),
+        });
+    }
+
+    /// Changes the stores known to all nexuses with a session. Most know the same, and share it.
+    fn update(&mut self, change: impl Fn(&Arc<KnownStores>) -> Arc<KnownStores>) {
+        self.has_news = true;
+        let mut changed: HashMap<*const KnownStores, (Arc<KnownStores>, Arc<KnownStores>)> = HashMap::new();
+        for entry in self.entries.values_mut().filter(|entry| entry.ended.is_none()) {
+            let old = &entry.stores;
+            let (_, new) = changed.entry(Arc::as_ptr(old)).or_insert_with(|| (Arc::clone(old), change(old)));
+            entry.stores = Arc::clone(new);
+        }
+    }
+
+    /// Returns true if `port` knows another store than `now` under this number.
+    pub(super) fn knows_another(&self, port: &Port, number: u16, now: &KnownStore) -> bool {
+        self.entries.get(port).is_some_and(|entry| entry.knows_another(number, now))
+    }
+
+    /// Nexuses that know another store than `next` under this number. Nexuses that the number is closed to already, because
+    /// it has `current`, are not among them.
+    pub(super) fn strangers<'a>(
+        &'a self,
+        number: u16,
+        current: Option<&'a KnownStore>,
+        next: &'a KnownStore,
+    ) -> impl Iterator<Item = &'a Arc<Port>> {
+        let is_concerned = move |entry: &Entry| {
+            entry.knows_another(number, next) && !current.is_some_and(|now| entry.knows_another(number, now))
+        };
+        self.entries.iter().filter(move |(_, entry)| is_concerned(entry)).map(|(port, _)| port)
+    }
+
+    /// Returns true if something has changed since the last call.
+    pub(super) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
+    }
+
+    /// Returns true if something has changed since the last [`Nexuses::take_news`].
+    pub(super) fn has_news(&self) -> bool {
+        self.has_news
+    }
+
+    /// All nexuses, to be kept.
+    pub(super) fn list(&self) -> NexusList {
+        let ended = self.ended.values().filter_map(|port| self.entries.get_key_value(port));
+        let open = self.entries.iter().filter(|(_, entry)| entry.ended.is_none());
+        NexusList(
+            ended.chain(open).map(|(port, entry)| (Arc::clone(port), Arc::clone(&entry.stores))).collect(),
+        )
+    }
+}
+
+impl Entry {
+    fn knows_another(&self, number: u16, now: &KnownStore) -> bool {
+        self.stores.0.get(&number).is_some_and(|known| !known.is_still(now))
+    }
+}
+
+/// The stores that are known, and those of `current` under other numbers.
+fn with_new(known: &Arc<KnownStores>, current: &Arc<KnownStores>) -> Arc<KnownStores> {
+    if current.0.keys().all(|number| known.0.contains_key(number)) {
+        return Arc::clone(known);
+    }
+    let mut stores = KnownStores::clone(known);
+    for (number, store) in &current.0 {
+        stores.0.entry(*number).or_insert(*store);
+    }
+    Arc::new(stores)
+}
+
+/// FNV-1a over parts with their lengths, so that no two lists of parts run together. Published and stable; it is no secret
+/// and no proof of anything.
+pub(super) fn hash(parts: &[&[u8]]) -> u64 {
+    let fnv = |hash, bytes: &[u8]| {
+        bytes
+            .iter()
+            .fold(hash, |hash: u64, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    };
+    parts
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, part| fnv(fnv(hash, &(part.len() as u64).to_be_bytes()), part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(n: u32) -> Arc<Port> {
+        let [a, b, c, d] = n.to_be_bytes();
+        Arc::new(Port { name: "iqn.a".to_owned(), isid: [0x80, 0, a, b, c, d] })
+    }
+
+    fn store(key: u64, blocks: u64) -> KnownStore {
+        KnownStore { key, block_len_bytes: 512, blocks }
+    }
+
+    fn stores(all: &[(u16, KnownStore)]) -> Arc<KnownStores> {
+        Arc::new(KnownStores(all.iter().copied().collect()))
+    }
+
+    #[test]
+    fn what_is_known_stands_until_a_logout() {
+        let mut nexuses = Nexuses::default();
+        let (one, two) = (port(1), port(2));
+        nexuses.begin(&one, &stores(&[(0, store(7, 100))]));
+        assert!(nexuses.take_news() && !nexuses.has_news());
+        let knows_another = |nexuses: &Nexuses, port: &Port, now| nexuses.knows_another(port, 0, &now);
+        for (now, expected) in [
+            (store(7, 100), false),
+            (store(7, 101), false),
+            (store(7, 99), true),
+            (store(8, 100), true),
+            (KnownStore { block_len_bytes: 4096, ..store(7, 100) }, true),
+        ] {
+            assert_eq!(knows_another(&nexuses, &one, now), expected, "{now:?}");
+            assert!(!knows_another(&nexuses, &two, now), "it was never there");
+        }
+        // Lost, and made again: the same nexus.
+        nexuses.end(&one, false);
+        assert!(knows_another(&nexuses, &one, store(8, 100)));
+        nexuses.begin(&one, &stores(&[(0, store(8, 100)), (1, store(9, 10))]));
+        assert!(
+            knows_another(&nexuses, &one, store(8, 100)) && !knows_another(&nexuses, &one, store(7, 100))
+        );
+        assert!(nexuses.knows_another(&one, 1, &store(10, 10)), "it has got to know another number");
+        nexuses.end(&one, true);
+        nexuses.begin(&one, &stores(&[(0, store(8, 100))]));
+        assert!(!knows_another(&nexuses, &one, store(8, 100)));
+    }
+
+    #[test]
+    fn who_is_there_gets_to_know_what_comes_and_what_grows() {
+        let mut nexuses = Nexuses::default();
+        let (open, away, shut) = (port(1), port(2), port(3));
+        let first = stores(&[(0, store(7, 100))]);
+        nexuses.begin(&shut, &stores(&[(0, store(6, 100))]));
+        nexuses.begin(&open, &first);
+        nexuses.begin(&away, &first);
+        nexuses.end(&away, false);
+        nexuses.come(&stores(&[(0, store(7, 100)), (5, store(1, 1))]));
+        let know = |nexuses: &Nexuses, number, now| {
+            [&open, &away, &shut].map(|port| nexuses.knows_another(port, number, &now))
+        };
+        assert_eq!(know(&nexuses, 5, store(2, 1)), [true, false, true]);
+        nexuses.grow(0, store(7, 200));
+        assert_eq!(know(&nexuses, 0, store(7, 100)), [true, false, true], "cut to the size before");
+        assert_eq!(know(&nexuses, 0, store(7, 200)), [false, false, true]);
+        let strangers = |current: Option<KnownStore>, next| {
+            let mut found: Vec<_> = nexuses.strangers(0, current.as_ref(), &next).cloned().collect();
+            found.sort();
+            found
+        };
+        assert_eq!(strangers(Some(store(7, 200)), store(8, 1)), [Arc::clone(&open), Arc::clone(&away)]);
+        assert_eq!(strangers(None, store(8, 1)).len(), 3, "the LUN was taken out before");
+        assert_eq!(strangers(Some(store(7, 200)), store(7, 300)), [] as [Arc<Port>; 0]);
+    }
+
+    #[test]
+    fn those_that_have_left_are_bounded() {
+        let mut nexuses = Nexuses::default();
+        let current = stores(&[(0, store(7, 100))]);
+        let all: Vec<_> = (0..ENDED_MAX as u32 + 5).map(port).collect();
+        all.iter().for_each(|port| nexuses.begin(port, &current));
+        assert_eq!(nexuses.list().0.len(), ENDED_MAX + 5, "those with a session all count");
+        all.iter().rev().for_each(|port| nexuses.end(port, false));
+        let kept = |port: &Arc<Port>| nexuses.knows_another(port, 0, &store(8, 1));
+        let forgotten: Vec<_> = all.iter().filter(|port| !kept(port)).cloned().collect();
+        assert_eq!(forgotten, all[ENDED_MAX..], "the first to end");
+        let list = nexuses.list();
+        assert_eq!(list.0[0].0, all[ENDED_MAX - 1], "in the order of their ends");
+        assert_eq!(Nexuses::restore(list.clone()).list(), list);
+    }
+}

@@ -1,0 +1,75 @@
+//! Small files of the target's own state: read and replaced as a whole.
+//!
+//! A new state is written under another name, made durable and renamed, so that after a crash the file has the old or the
+//! new one. Symbolic links are not followed: the folder may be one that others can write to.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Longest file that is read; longer ones are none of ours.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// The text of a file, `None` if there is no file.
+pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
+    let file = match net::fs::open_unlinked(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut text = String::new();
+    file.take(MOST_BYTES).read_to_string(&mut text)?;
+    Ok(Some(text))
+}
+
+/// Replaces the text of a file, which is on stable storage then. Its folder is made if needed.
+pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(dir)?;
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    // One that an earlier crash has left, or that somebody else has put there.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    File::open(dir)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("below/state");
+        assert_eq!(read(&path).unwrap(), None);
+        for text in ["one", "another"] {
+            replace(&path, text).unwrap();
+            assert_eq!(read(&path).unwrap().as_deref(), Some(text));
+        }
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(dir.path().join("below")).unwrap().count(), 1, "nothing is left lying about");
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, new, other] = ["state", "state.new", "other"].map(|name| dir.path().join(name));
+        fs::write(&other, "precious").unwrap();
+        symlink(&other, &new).unwrap();
+        symlink(&other, &path).unwrap();
+        assert!(read(&path).is_err(), "another file is read");
+        replace(&path, "state").unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "precious");
+        assert_eq!(read(&path).unwrap().as_deref(), Some("state"));
+        assert!(!path.symlink_metadata().unwrap().is_symlink());
+    }
+}
