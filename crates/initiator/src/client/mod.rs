@@ -29,6 +29,7 @@ use crate::line::Line;
 use crate::once::{Nothing, Once};
 use crate::options::Options;
 use crate::request::{Request, Workload};
+use crate::room::lone_outstanding_bytes;
 use crate::run;
 use crate::side::{Open, Side};
 use crate::tables::Tables;
@@ -36,7 +37,7 @@ use crate::trail::Trail;
 use crate::watch::Finding;
 use arrival::{lines, note_logins};
 use growth::Growth;
-use recovery::{Recovery, Trouble};
+use recovery::{Losses, Recovery, Trouble};
 
 /// Connections of one session, for the names of their sockets.
 const TOKENS_PER_SESSION: u64 = 1 << 16;
@@ -54,7 +55,7 @@ pub struct Client {
     /// Whether and how there will be more of them.
     growth: Option<Growth>,
     trouble: Option<Trouble>,
-    reconnects: u64,
+    losses: Losses,
     destination: Destination,
     first_token: u64,
     options: Options,
@@ -117,7 +118,7 @@ impl Client {
             state: State::Up,
             growth,
             trouble: None,
-            reconnects: 0,
+            losses: Losses::default(),
             // Another attempt begins where the first did, and as what was understood there.
             destination: Destination { request: understood.request, ..destination.clone() },
             first_token,
@@ -164,13 +165,13 @@ impl Client {
 
     /// How many times the session was lost and made again.
     pub fn reconnects(&self) -> u64 {
-        self.reconnects
+        self.losses.reconnects
     }
 
     /// How many times the target may have lost what was only in its cache: its session was made again, or the
     /// LUN was reset.
     pub fn resets(&self) -> u64 {
-        self.reconnects + self.side.resets
+        self.losses.reconnects + self.side.resets
     }
 
     /// Whether the LUN has turned out to have no SYNCHRONIZE CACHE: what was written is as durable as the LUN makes it.
@@ -290,6 +291,9 @@ impl Client {
             match finished {
                 Some(completed) => {
                     self.trouble = None;
+                    if completed.request.is_flush() {
+                        self.losses.flushes = 0;
+                    }
                     let completed = self.side.told(completed);
                     workload.done(completed)?;
                 }
@@ -328,7 +332,8 @@ impl Client {
         let side = &self.side;
         let may_issue = matches!(self.state, State::Up) && side.leave.is_none();
         // A request that there is no room for waits for an answer, or for when the target is to be asked again.
-        let may_begin = may_issue && side.has_room(workload.depth(), self.outstanding_bytes());
+        let may_begin =
+            may_issue && side.has_room(workload.depth(), self.outstanding_bytes(workload.lone_bytes()));
         let resume_at = workload.resume_at().filter(|at| may_begin || *at > now);
         let mut next = resume_at.unwrap_or(Instant::FAR_FUTURE);
         if let State::Down(recovery) = &self.state {
@@ -371,7 +376,7 @@ impl Client {
                 Notification::Part(bytes_per_s) => connection.left(bytes_per_s, now),
             }
         }
-        let outstanding_bytes = self.outstanding_bytes();
+        let outstanding_bytes = self.outstanding_bytes(workload.lone_bytes());
         let decisions = || self.lines.iter().map(|line| line.connection.decision());
         // The block of a session is what the smallest of its windows carries.
         if let Some(block_bytes) = decisions().filter_map(|decision| decision.block_bytes).min() {
@@ -415,9 +420,12 @@ impl Client {
         }
     }
 
-    /// How much of what the caller leaves open may be outstanding.
-    fn outstanding_bytes(&self) -> u64 {
-        self.lines.iter().map(|line| line.connection.decision().outstanding_bytes).sum()
+    /// Bytes that may be outstanding where the caller leaves it open; `lone_bytes` is [`Workload::lone_bytes`].
+    fn outstanding_bytes(&self, lone_bytes: Option<u64>) -> u64 {
+        let policy = self.lines.iter().map(|line| line.connection.decision().outstanding_bytes).sum();
+        let Some(request_bytes) = lone_bytes else { return policy };
+        let product: u64 = self.lines.iter().map(|line| line.connection.product_bytes()).sum();
+        lone_outstanding_bytes(product, request_bytes).min(policy)
     }
 
     /// Looks at the clock, and at what the target wants.
