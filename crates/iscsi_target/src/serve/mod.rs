@@ -301,8 +301,11 @@ impl Target {
         if let (Some(sink), Some(sample)) = (&mut self.sockets, client.last_sample(now)) {
             sink.record(&sample);
         }
+        // open-iscsi ends a discovery that way.
+        let is_discovery = client.place().is_some_and(|(side, _)| self.sides[side].iqn.is_none());
+        let is_usual = end.is_reset() && is_discovery;
         client.leave(&mut self.sides, &mut self.shared);
-        if end.is_worth_telling() {
+        if end.is_worth_telling() && !is_usual {
             log(format_args!("{}: {end}", client.name()));
         }
         drop(client);
