@@ -53,7 +53,7 @@ pub(crate) struct Files {
     current: Current,
     /// Those that are there, the current one last.
     kept: VecDeque<PathBuf>,
-    /// Those that they count together with.
+    /// Files that they count together with.
     shelf: Shelf,
     removed: u64,
 }

@@ -37,7 +37,7 @@ use crate::trail::Trail;
 use crate::watch::Finding;
 use arrival::{lines, note_logins};
 use growth::Growth;
-use recovery::{Losses, Recovery, Trouble};
+use recovery::{Recovery, Trouble};
 
 /// Connections of one session, for the names of their sockets.
 const TOKENS_PER_SESSION: u64 = 1 << 16;
@@ -55,7 +55,7 @@ pub struct Client {
     /// Whether and how there will be more of them.
     growth: Option<Growth>,
     trouble: Option<Trouble>,
-    losses: Losses,
+    reconnects: u64,
     destination: Destination,
     first_token: u64,
     options: Options,
@@ -118,7 +118,7 @@ impl Client {
             state: State::Up,
             growth,
             trouble: None,
-            losses: Losses::default(),
+            reconnects: 0,
             // Another attempt begins where the first did, and as what was understood there.
             destination: Destination { request: understood.request, ..destination.clone() },
             first_token,
@@ -165,13 +165,13 @@ impl Client {
 
     /// How many times the session was lost and made again.
     pub fn reconnects(&self) -> u64 {
-        self.losses.reconnects
+        self.reconnects
     }
 
     /// How many times the target may have lost what was only in its cache: its session was made again, or the
     /// LUN was reset.
     pub fn resets(&self) -> u64 {
-        self.losses.reconnects + self.side.resets
+        self.reconnects + self.side.resets
     }
 
     /// Whether the LUN has turned out to have no SYNCHRONIZE CACHE: what was written is as durable as the LUN makes it.
@@ -291,9 +291,6 @@ impl Client {
             match finished {
                 Some(completed) => {
                     self.trouble = None;
-                    if completed.request.is_flush() {
-                        self.losses.flushes = 0;
-                    }
                     let completed = self.side.told(completed);
                     workload.done(completed)?;
                 }

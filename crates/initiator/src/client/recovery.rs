@@ -11,26 +11,12 @@ use super::growth::Growth;
 use super::{Client, State};
 use crate::approach::{Approach, Arrived};
 use crate::error::Error;
-use crate::watch::is_flushing;
 
 /// How long after a failed attempt the next one is made, at first and at most.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(3);
 /// A target may always want to be left alone for so long before another login.
 const TIME2WAIT_MIN: Duration = Duration::from_secs(5);
-
-/// Sessions in a row that may be lost while a flush is outstanding: what was written before it is written again each
-/// time, and answered, so that nothing else would end it.
-const FLUSHES_LOST_MAX: u32 = 4;
-
-/// Sessions that were lost.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Losses {
-    /// Sessions that were made again.
-    pub(super) reconnects: u64,
-    /// Sessions in a row that were lost with a flush outstanding.
-    pub(super) flushes: u32,
-}
 
 /// A session being made again.
 pub(super) struct Recovery {
@@ -121,8 +107,7 @@ impl Client {
             self.destination.connections = if self.trouble.is_none() { self.connections() } else { 1 };
         }
         self.hang_up(now);
-        self.losses.flushes += u32::from(is_flushing(&self.side.open));
-        if !error.is_passing() || self.losses.flushes > FLUSHES_LOST_MAX {
+        if !error.is_passing() {
             return Err(error);
         }
         let agreed = self.side.session.params().default_time2wait_s;
@@ -157,7 +142,7 @@ impl Client {
                 Ok(None) => {}
                 Ok(Some(Arrived { session, address, tsih, connections, .. })) => {
                     self.state = State::Up;
-                    self.losses.reconnects += 1;
+                    self.reconnects += 1;
                     self.growth = Growth::of(&self.options, session.params(), tsih, self.growth.take());
                     self.lines = lines(connections, 0, &self.side.tables, now);
                     let number = RequestId::session_of(self.destination.request.isid, tsih);

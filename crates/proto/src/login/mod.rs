@@ -91,7 +91,7 @@ pub enum LoginError {
     Unchallenged {
         /// Status of the response.
         status: Status,
-        /// What it said no to.
+        /// Step that was refused.
         step: String,
         /// It was the choice of algorithms.
         is_choice: bool,

@@ -184,7 +184,7 @@ impl<'a> Gathering<'a> {
         if self.unread.len() >= UNREAD_MAX
             && let Some(oldest) = self.unread.keys().next().copied()
         {
-            self.refuse(oldest, StreamError::NoHello)?;
+            self.refuse(oldest, &StreamError::NoHello)?;
         }
         stream.set_nonblocking(true)?;
         let token = self.next_token;
@@ -200,15 +200,15 @@ impl<'a> Gathering<'a> {
         let Some(unread) = self.unread.get_mut(&token) else { return Ok(()) };
         while unread.got < Hello::LEN {
             match (&unread.stream).read(&mut unread.bytes[unread.got..]) {
-                Ok(0) => return self.refuse(token, StreamError::NoHello),
+                Ok(0) => return self.refuse(token, &StreamError::NoHello),
                 Ok(more) => unread.got += more,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return self.refuse(token, error.into()),
+                Err(error) => return self.refuse(token, &error.into()),
             }
         }
         let Some(hello) = Hello::parse(&unread.bytes) else {
-            return self.refuse(token, StreamError::NoHello);
+            return self.refuse(token, &StreamError::NoHello);
         };
         let Some(Unread { stream, peer, .. }) = self.forget(token)? else { return Ok(()) };
         if self.waiting.len() >= WAITING_MAX {
@@ -224,10 +224,10 @@ impl<'a> Gathering<'a> {
     fn give_up_silent(&mut self, now: Instant) -> io::Result<()> {
         let overdue = self.unread.iter().filter(|(_, unread)| now >= unread.deadline);
         let overdue: Vec<u64> = overdue.map(|(token, _)| *token).collect();
-        overdue.into_iter().try_for_each(|token| self.refuse(token, StreamError::NoHello))
+        overdue.into_iter().try_for_each(|token| self.refuse(token, &StreamError::NoHello))
     }
 
-    fn refuse(&mut self, token: u64, error: StreamError) -> io::Result<()> {
+    fn refuse(&mut self, token: u64, error: &StreamError) -> io::Result<()> {
         if let Some(Unread { peer, .. }) = self.forget(token)? {
             (self.notice)(&format!("{peer}: {error}"));
         }
