@@ -11,8 +11,8 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// `farlun wan` with these flags, which a shell takes apart, and COMMAND for a shell.
-fn wan(flags: &str, command: &str) -> std::process::Command {
-    let mut shell = std::process::Command::new("sh");
+fn wan(flags: &str, command: &str) -> Command {
+    let mut shell = Command::new("sh");
     let line = format!("exec '{}' wan --validity off {flags} -- sh -c \"$0\"", farlun_path().display());
     shell.args(["-c", &line, command]);
     shell
