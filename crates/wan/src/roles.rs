@@ -60,12 +60,23 @@ pub(crate) struct Running {
     host: HostName,
     /// Without secrets.
     words: Vec<String>,
-    child: Child,
+    child: Collected,
     ending: OwnedFd,
     started: Instant,
     /// When it was seen to have ended, and its exit code.
     ended: Option<(Instant, u8)>,
     last_line: Option<Receiver<Option<serde_json::Value>>>,
+}
+
+/// A child that is waited for in any case: the init of a PID namespace cannot end before its last process is collected.
+struct Collected(Child);
+
+impl Drop for Collected {
+    fn drop(&mut self) {
+        // One that has been waited for is not killed again.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 impl Running {
@@ -112,20 +123,20 @@ impl Running {
         command.envs(environment(spec, host.name));
         let failed = |source| WanError::Start { host: host.name, command: words.join(" "), source };
         let started = clock::now();
-        let mut child = nursery.spawn_in(&host.namespace, command).map_err(failed)?;
-        let last_line = child.stdout.take().map(|output| {
+        let mut child = Collected(nursery.spawn_in(&host.namespace, command).map_err(failed)?);
+        let last_line = child.0.stdout.take().map(|output| {
             let (told, last_line) = channel();
             // Nobody waits for it if it takes too long.
             thread::spawn(move || told.send(last_json(output)));
             last_line
         });
-        let ending = child::ending(&child).map_err(failed)?;
+        let ending = child::ending(&child.0).map_err(failed)?;
         Ok(Running { host: host.name, words, child, ending, started, ended: None, last_line })
     }
 
     /// The leader of the command's processes.
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     /// The command without secrets, as messages show it.
@@ -137,7 +148,7 @@ impl Running {
     pub(crate) fn ended(&mut self) -> Result<Option<u8>, WanError> {
         let failed = |source| WanError::System { what: "wait for a command", source };
         if self.ended.is_none() {
-            let status = self.child.try_wait().map_err(failed)?;
+            let status = self.child.0.try_wait().map_err(failed)?;
             self.ended = status.map(|status| (clock::now(), code_of(status)));
         }
         Ok(self.ended.map(|(_, code)| code))
