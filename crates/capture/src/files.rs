@@ -19,6 +19,7 @@ use wire::pcap::write::padding_len;
 
 use crate::CaptureError;
 use crate::batch::ALIGNMENT;
+use crate::shelf::Shelf;
 
 const EXTENSION: &str = "pcapng";
 /// Less than this is no file worth having.
@@ -52,6 +53,8 @@ pub(crate) struct Files {
     current: Current,
     /// Those that are there, the current one last.
     kept: VecDeque<PathBuf>,
+    /// Files that they count together with.
+    shelf: Shelf,
     removed: u64,
 }
 
@@ -74,13 +77,27 @@ impl Files {
         rotation: Rotation,
         now: Instant,
     ) -> Result<Files, CaptureError> {
+        Files::create_on(&Shelf::default(), dir, prefix, (header, rotation), now)
+    }
+
+    /// The same for files that count together with others.
+    pub(crate) fn create_on(
+        shelf: &Shelf,
+        dir: &Path,
+        prefix: &str,
+        (header, rotation): (Vec<u8>, Rotation),
+        now: Instant,
+    ) -> Result<Files, CaptureError> {
         let failed = |source| CaptureError::File { path: dir.to_owned(), source };
         fs::create_dir_all(dir).map_err(failed)?;
         let last = last_number(dir, prefix).map_err(failed)?;
         let (number, current) = Current::create_behind(dir, prefix, last, &header, now)?;
+        shelf.add(&current.path);
         let kept = VecDeque::from([current.path.clone()]);
-        let (dir, prefix) = (dir.to_owned(), prefix.to_owned());
-        Ok(Files { dir, prefix, header, rotation, number, current, kept, removed: 0 })
+        let (dir, prefix, shelf) = (dir.to_owned(), prefix.to_owned(), shelf.clone());
+        let mut files = Files { dir, prefix, header, rotation, number, current, kept, shelf, removed: 0 };
+        files.trim()?;
+        Ok(files)
     }
 
     /// Adds whole blocks. After an error the file ends where it did before, and the same can be tried again.
@@ -118,19 +135,27 @@ impl Files {
 
     fn rotate(&mut self, now: Instant) -> Result<(), CaptureError> {
         let (dir, prefix) = (&self.dir, &self.prefix);
-        (self.number, self.current) = Current::create_behind(dir, prefix, self.number, &self.header, now)?;
+        let (number, current) = Current::create_behind(dir, prefix, self.number, &self.header, now)?;
+        self.shelf.close(&self.current.path);
+        self.shelf.add(&current.path);
+        (self.number, self.current) = (number, current);
         self.kept.push_back(self.current.path.clone());
-        let most = self.rotation.files.map_or(usize::MAX, |files| files as usize);
-        while self.kept.len() > most.max(1) {
-            let oldest = self.kept.pop_front().expect("there are several");
-            match fs::remove_file(&oldest) {
-                Ok(()) => self.removed += 1,
-                // Somebody has put it away.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(source) => return Err(CaptureError::File { path: oldest, source }),
-            }
-        }
+        self.trim()
+    }
+
+    /// Removes the oldest files beyond those that may be there.
+    fn trim(&mut self) -> Result<(), CaptureError> {
+        let Some(most) = self.rotation.files else { return Ok(()) };
+        self.removed += self.shelf.trim((most as usize).max(1))?;
+        let shelf = &self.shelf;
+        self.kept.retain(|path| shelf.holds(path));
         Ok(())
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.shelf.close(&self.current.path);
     }
 }
 

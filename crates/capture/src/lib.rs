@@ -15,6 +15,7 @@ mod outlet;
 mod queue;
 mod recorder;
 pub mod run;
+mod shelf;
 mod sources;
 pub mod tapped;
 

@@ -416,6 +416,11 @@ impl<P, D> Connection<P, D> {
         self.steering.decision()
     }
 
+    /// Bandwidth-delay product of the path, as far as it was measured, in bytes.
+    pub fn product_bytes(&self) -> u64 {
+        self.steering.product_bytes()
+    }
+
     /// The row of the table `sessions` for this connection: what was agreed, and how its socket is set.
     pub fn login(&self, t: Instant, agreed: Login) -> io::Result<Login> {
         let (receive, send) = tcp::buffer_limits(&self.stream)?;

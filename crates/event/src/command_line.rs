@@ -1,42 +1,125 @@
-//! A command line as files and pages show it: without secrets. What may be one is left out rather than what must be:
-//! files of a run are handed to others.
+//! Command lines and URLs as files, pages and messages show them: without secrets. What may be one is left out rather than
+//! what must be: files of a run are handed to others.
 
 use std::ffi::OsStr;
 
-/// What a URL of a LUN begins with; `user%secret@` may follow.
+/// Begin of a LUN's URL; `user%secret@` may follow.
 const SCHEME: &str = "iscsi://";
-/// What a secret follows: the flag, and variables in a command for a shell.
-const SECRETS: [&str; 3] = ["--chap-target-secret", "FARLUN_CHAP_SECRET", "FARLUN_CHAP_TARGET_SECRET"];
-/// What stands for a secret.
+/// The flag before a secret.
+const FLAG: &str = "--chap-target-secret";
+/// Names before a secret, in a command for a shell: our flag and variables, and those of the programs that a path is used with.
+const SECRETS: [&str; 6] = [
+    FLAG,
+    "FARLUN_CHAP_SECRET",
+    "FARLUN_CHAP_TARGET_SECRET",
+    "LIBISCSI_CHAP_PASSWORD",
+    "LIBISCSI_CHAP_TARGET_PASSWORD",
+    "--password",
+];
+/// Replacement of a secret.
 const HIDDEN: &str = "...";
+/// A placeholder that messages and documentation have where a secret belongs.
+const PLACEHOLDER: &str = "SECRET";
 
-/// The words of a command line, also where one of them is a command for a shell.
+/// Words of a command line without secrets, also where one of them is a command for a shell.
 pub fn shown_words<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Vec<String> {
     let mut is_secret = false;
     let shown = words.into_iter().map(|word| {
         let word = word.as_ref().to_string_lossy();
-        match std::mem::replace(&mut is_secret, SECRETS[0] == word) {
+        match std::mem::replace(&mut is_secret, FLAG == word) {
             true => HIDDEN.to_owned(),
-            false => SECRETS.iter().fold(without_user(&word), |word, name| without_value(word, name)),
+            false => SECRETS.iter().fold(shown_text(&word), |word, name| without_value(word, name)),
         }
     });
     shown.collect()
 }
 
-/// Without the secrets of URLs. A secret may hold any character, so it ends before the last `@`.
-fn without_user(word: &str) -> String {
-    let mut parts = word.split(SCHEME);
-    let mut shown = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        shown.push_str(SCHEME);
-        match (part.find('%'), part.rfind('@')) {
-            (Some(percent), Some(at)) if percent < at => {
-                shown.extend([&part[..=percent], HIDDEN, &part[at..]]);
-            }
-            _ => shown.push_str(part),
+/// Text without the secrets of the URLs in it, line by line.
+pub fn shown_text(text: &str) -> String {
+    let lines = text.split_inclusive('\n').map(|line| {
+        let mut parts = line.split(SCHEME);
+        let mut shown = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            shown.push_str(SCHEME);
+            shown.push_str(&without_login(part));
         }
+        shown
+    });
+    lines.collect()
+}
+
+/// A JSON document without the secrets of the URLs in its strings.
+pub fn shown_json(document: &str) -> String {
+    let mut shown = String::with_capacity(document.len());
+    let mut rest = document;
+    while let Some(open) = rest.find('"') {
+        let (before, string) = rest.split_at(open + 1);
+        let mut is_escaped = false;
+        let close = string.find(|c| {
+            let ends = c == '"' && !is_escaped;
+            is_escaped = c == '\\' && !is_escaped;
+            ends
+        });
+        let (string, after) = string.split_at(close.unwrap_or(string.len()));
+        shown.push_str(before);
+        shown.push_str(&shown_text(string));
+        // The quotation mark that ends it opens no other one.
+        let end = after.len().min(1);
+        shown.push_str(&after[..end]);
+        rest = &after[end..];
     }
+    shown.push_str(rest);
     shown
+}
+
+/// A text that was meant as a URL, without the secret in it, also where the scheme is missing or misspelt.
+pub fn shown_url(url: &str) -> String {
+    match url.contains(SCHEME) {
+        true => shown_text(url),
+        false => without_login(url),
+    }
+}
+
+/// Rest of a URL behind its scheme, without the secret. A secret may hold any character, so it ends before the last `@`.
+fn without_login(part: &str) -> String {
+    let Some(at) = part.rfind('@') else {
+        return without_parameters(&without_host(part));
+    };
+    let (login, rest) = part.split_at(at);
+    let end = match (login.find('%'), misplaced(login)) {
+        (Some(percent), _) if &login[percent + 1..] == PLACEHOLDER => return part.to_owned(),
+        (Some(percent), Some(colon)) => percent.min(colon),
+        (Some(end), None) | (None, Some(end)) => end,
+        (None, None) => return without_parameters(part),
+    };
+    format!("{}{HIDDEN}{}", &login[..=end], without_parameters(rest))
+}
+
+/// Place of the colon that some put between a user and a secret. An iSCSI name may have colons, and so does `HOST:PORT/`.
+fn misplaced(login: &str) -> Option<usize> {
+    let colon = login.find(':').filter(|_| !login.starts_with("iqn.") && !login.starts_with('['))?;
+    let is_port = |(port, _): (&str, &str)| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+    (!login[colon + 1..].split_once('/').is_some_and(is_port)).then_some(colon)
+}
+
+/// `user%secret` of a URL whose `@HOST` is missing: a host has no `%` in it, but for the zone within brackets.
+fn without_host(part: &str) -> String {
+    let authority = part.find(|c: char| c == '/' || c.is_whitespace()).unwrap_or(part.len());
+    match part[..authority].find('%') {
+        Some(percent) if !part.starts_with('[') => format!("{}{HIDDEN}", &part[..=percent]),
+        _ => part.to_owned(),
+    }
+}
+
+/// Without the parameters that libiscsi takes in a URL: one of them is a secret. They end with the word.
+fn without_parameters(part: &str) -> String {
+    let ends = |c: char| c.is_whitespace() || c == '\'' || c == '"';
+    match part.split_once('?') {
+        Some((before, after)) if !before.contains(ends) && after.contains('=') => {
+            format!("{before}?{HIDDEN}{}", after.find(ends).map_or("", |end| &after[end..]))
+        }
+        _ => part.to_owned(),
+    }
 }
 
 /// Without what follows `name`, up to the end: where a secret ends in a word depends on how many shells are yet to read it.
@@ -82,11 +165,46 @@ mod tests {
     }
 
     #[test]
+    fn urls_as_people_mistype_them() {
+        for (url, shown) in [
+            ("iscsi://me%hunter2", "iscsi://me%..."),
+            ("iscsi://me:hunter2@h/iqn.a/0", "iscsi://me:...@h/iqn.a/0"),
+            ("iscsi://h/iqn.a/0?target_user=a&target_password=hunter2", "iscsi://h/iqn.a/0?..."),
+            ("me%hunter2@h", "me%...@h"),
+            ("ISCSI://me%hunter2@h/x", "ISCSI:...@h/x"),
+        ] {
+            assert_eq!(shown_url(url), shown);
+        }
+        assert_eq!(
+            shown_text("no 'iscsi://a%s@h/x'; see\nmail me@there: iscsi://b%t@i\n"),
+            "no 'iscsi://a%...@h/x'; see\nmail me@there: iscsi://b%...@i\n"
+        );
+        let line = "LIBISCSI_CHAP_PASSWORD=hunter2 iscsi-ls 'iscsi://me@h?target_password=hunter2' -s";
+        assert_eq!(shown_words([line]), ["LIBISCSI_CHAP_PASSWORD=..."]);
+        let line = "iscsi-ls 'iscsi://me@h?target_password=hunter2' -s";
+        assert_eq!(shown_words([line]), ["iscsi-ls 'iscsi://me@h?...' -s"]);
+    }
+
+    #[test]
+    fn strings_of_a_document() {
+        let document = r#"{"a":["iscsi://a%s\"t@h/x","me@h"],"b\\":"iscsi://b%t@i"} "c"#;
+        let shown = r#"{"a":["iscsi://a%...@h/x","me@h"],"b\\":"iscsi://b%...@i"} "c"#;
+        assert_eq!(shown_json(document), shown);
+        for document in ["{}", "[1,2]", r#"{"a":"50%@"}"#, ""] {
+            assert_eq!(shown_json(document), document);
+        }
+    }
+
+    #[test]
     fn what_is_no_secret_stays() {
         for word in [
             "iscsi://h/iqn.a/0",
             "iscsi://[fe80::1%eth0]/iqn.a/0",
             "iscsi://me@[fe80::1%eth0]/x",
+            "iscsi://h:3260/iqn.a:b/0 --note me@there",
+            "iscsi://iqn.2026-11.io.farlun:me@h/iqn.a/0",
+            "iscsi://USER%SECRET@HOST",
+            "is iscsi://h/iqn.a/0 there? a=b",
             "50%",
             "a%b@c",
         ] {

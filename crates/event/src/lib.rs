@@ -18,7 +18,7 @@ mod time;
 mod unit;
 mod window;
 
-pub use command_line::shown_words;
+pub use command_line::{shown_json, shown_text, shown_url, shown_words};
 pub use cut::{Cut, Look};
 pub use io::{Io, Op};
 pub use kernel::{KernelEvent, KernelPoint};

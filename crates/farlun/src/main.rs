@@ -8,11 +8,13 @@ mod say;
 mod command;
 mod command_line;
 mod exit;
+mod near_end;
 mod output;
 mod secrets;
 mod session;
 mod text_file;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -21,7 +23,13 @@ fn main() -> ExitCode {
     let cli = match command::Cli::try_parse() {
         Ok(cli) => cli,
         Err(help) => {
-            let _ = help.print();
+            // What was typed is quoted in it, and may be a URL with a secret.
+            let text = help.render();
+            match help.use_stderr() {
+                true if std::io::stderr().is_terminal() => note!("{}", text.ansi().to_string().trim_end()),
+                true => note!("{}", text.to_string().trim_end()),
+                false => drop(help.print()),
+            }
             return ExitCode::from(if help.use_stderr() { exit::USAGE } else { exit::DONE });
         }
     };

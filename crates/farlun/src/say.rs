@@ -2,6 +2,8 @@
 //!
 //! Whoever reads them may have had enough (`| head`) or be gone, which is no failure of ours: the rest is then said to
 //! nobody, and a target goes on serving. Who would only go on saying asks whether somebody reads.
+//!
+//! Secrets in URLs are hidden here, in text and in JSON, whatever they were quoted by: an error of the flags, a notice, a result.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write, stderr, stdout};
@@ -42,7 +44,7 @@ pub(crate) fn line_at_once(what: fmt::Arguments<'_>) -> io::Result<()> {
 
 fn try_line(what: fmt::Arguments<'_>) -> io::Result<()> {
     let mut out = stdout().lock();
-    match writeln!(out, "{what}").and_then(|()| out.flush()) {
+    match writeln!(out, "{}", without_secrets(&what.to_string())).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {
             IS_CLOSED.store(true, Ordering::Relaxed);
             Ok(())
@@ -58,5 +60,13 @@ pub(crate) fn is_read() -> bool {
 
 /// Prints a line beside the results.
 pub(crate) fn beside(what: fmt::Arguments<'_>) {
-    let _ = writeln!(stderr().lock(), "{what}");
+    let _ = writeln!(stderr().lock(), "{}", without_secrets(&what.to_string()));
+}
+
+/// A line of text, or a JSON document, as it may be shown.
+fn without_secrets(text: &str) -> String {
+    match text.starts_with(['{', '[']) {
+        true => event::shown_json(text),
+        false => event::shown_text(text),
+    }
 }

@@ -1,5 +1,7 @@
 //! Files of CHAP names and secrets: one `NAME SECRET` a line, `#` begins a comment, readable only by their
 //! owner.
+//!
+//! Blanks within a secret belong to it. One before or behind it would be seen by nobody, so it is refused.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -56,17 +58,29 @@ impl SecretFile {
 fn read(text: &str) -> Result<Vec<(&str, &str)>, String> {
     let mut secrets: Vec<(&str, &str)> = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        let line = line.trim();
+        let number = index + 1;
+        let line = line.trim_start();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         let (name, secret) = line
-            .split_once(char::is_whitespace)
-            .ok_or_else(|| format!("line {} is no 'NAME SECRET'", index + 1))?;
-        if secrets.iter().any(|(known, _)| *known == name) {
-            return Err(format!("line {}: '{name}' has a secret already", index + 1));
+            .split_once([' ', '\t'])
+            .filter(|(_, secret)| !secret.trim().is_empty())
+            .ok_or_else(|| format!("line {number} is no 'NAME SECRET'"))?;
+        if secret.starts_with(char::is_whitespace) {
+            return Err(format!(
+                "line {number}: the secret of '{name}' begins with a blank; leave one blank or tab between the two"
+            ));
         }
-        secrets.push((name, secret.trim_start()));
+        if secret.ends_with(char::is_whitespace) {
+            return Err(format!(
+                "line {number}: the secret of '{name}' ends with a blank; remove it, or choose another secret"
+            ));
+        }
+        if secrets.iter().any(|(known, _)| *known == name) {
+            return Err(format!("line {number}: '{name}' has a secret already"));
+        }
+        secrets.push((name, secret));
     }
     Ok(secrets)
 }
@@ -77,9 +91,20 @@ mod tests {
 
     #[test]
     fn lines_of_a_file() {
-        let text = "# who may\n\nalice  one secret\n\tbob\ttwo # not a comment\r\n";
-        assert_eq!(read(text), Ok(vec![("alice", "one secret"), ("bob", "two # not a comment")]));
+        let text = "# who may\n \nalice one  secret\n\tbob\ttwo # not a comment\r\n";
+        assert_eq!(read(text), Ok(vec![("alice", "one  secret"), ("bob", "two # not a comment")]));
         assert_eq!(read("a b\nhunter2"), Err("line 2 is no 'NAME SECRET'".to_owned()));
+        assert_eq!(read("hunter2 \n"), Err("line 1 is no 'NAME SECRET'".to_owned()));
+        for (text, expected) in [
+            ("a b\nc  d", "line 2: the secret of 'c' begins with a blank"),
+            ("c \td", "line 1: the secret of 'c' begins with a blank"),
+            ("c d ", "line 1: the secret of 'c' ends with a blank"),
+            ("c d\t\r\n", "line 1: the secret of 'c' ends with a blank"),
+            ("c d\u{a0}", "line 1: the secret of 'c' ends with a blank"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
         assert_eq!(read("a b\na c"), Err("line 2: 'a' has a secret already".to_owned()));
     }
 }

@@ -10,34 +10,27 @@ use engine::trace::Sampling;
 use event::{BitRate, Bytes};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use initiator::{Chap, Disk, Error, Options, Url};
-use proto::login::Secret;
+use initiator::{Disk, Error, Options, Url};
 use proto::params::{Digest, Wishes};
 use tables::manifest::Trace;
 
 use crate::exit::{Exit, REFUSED};
+use crate::near_end::NearEndArgs;
 
 /// Flags of a session.
 #[derive(Args, Debug)]
 pub(crate) struct SessionArgs {
     /// How long the target may take to connect, to log in, or to answer a command, and how long a lost session is
-    /// tried to be made again; at least 1ms. One that says nothing at all is lost after 12s, or 24 round trips if
-    /// that is longer, and after this time at the latest
+    /// tried to be made again; at least 1ms. SYNCHRONIZE CACHE, and what waits for it, may take four times as long. A
+    /// target that says nothing at all is lost after 12s, or 24 round trips if that is longer, and after this time at
+    /// the latest
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = timeout)]
     timeout: Duration,
     /// CRC32C digests of headers and data: none (unless the target insists), prefer, or crc32c (always)
     #[arg(long, value_enum, default_value = "none")]
     digest: DigestWish,
-    /// Name that the target has to prove itself with (mutual CHAP); the user of the URL proves us, by the secret behind it
-    /// (USER%SECRET@) or that of FARLUN_CHAP_SECRET in the environment
-    #[arg(long, value_name = "NAME")]
-    chap_target_user: Option<String>,
-    /// Secret of that name [default: FARLUN_CHAP_TARGET_SECRET of the environment, which nobody else can see]
-    #[arg(long, value_name = "SECRET", requires = "chap_target_user", value_parser = secret)]
-    chap_target_secret: Option<Secret>,
-    /// Take CHAP secrets shorter than 12 bytes
-    #[arg(long)]
-    insecure: bool,
+    #[command(flatten)]
+    near: NearEndArgs,
     #[command(flatten)]
     sending: SendingArgs,
     #[command(flatten)]
@@ -64,24 +57,6 @@ impl SendingArgs {
             _ if self.no_pacing => Pacing::Off,
             Some(rate) => Pacing::AtMost(rate),
             None => Pacing::Follow,
-        }
-    }
-
-    /// What a connection is made with, if nothing else is said of it.
-    pub(crate) fn options(self, timeout: Duration) -> Options {
-        Options {
-            chap: Chap::default(),
-            timeout,
-            wishes: Wishes::default(),
-            connections: Some(1),
-            pacing: self.pacing(),
-            congestion: self.congestion,
-            policy: Choice::default(),
-            depth: None,
-            queue_limit: None,
-            trace: None,
-            sampling: Sampling::default(),
-            notice: |text| note!("farlun: {text}"),
         }
     }
 }
@@ -232,24 +207,21 @@ impl DigestWish {
 impl SessionArgs {
     /// What the session is made with.
     pub(crate) fn options(self) -> anyhow::Result<Options> {
-        let from_environment = |name| std::env::var(name).ok().map(|text| Secret::new(text.as_bytes()));
-        let target = self.chap_target_user.map(|name| {
-            let given = self.chap_target_secret;
-            given
-                .or_else(|| from_environment("FARLUN_CHAP_TARGET_SECRET"))
-                .map(|secret| (name, secret))
-                .ok_or_else(|| {
-                    Exit::usage("--chap-target-user needs --chap-target-secret or FARLUN_CHAP_TARGET_SECRET")
-                })
-        });
+        let pacing = self.sending.pacing();
+        let (near, chap) = self.near.ends(self.sending.congestion)?;
         Ok(Options {
-            chap: Chap {
-                secret: from_environment("FARLUN_CHAP_SECRET"),
-                target: target.transpose()?,
-                allow_short: self.insecure,
-            },
+            timeout: self.timeout,
+            chap,
             wishes: self.bursts.wishes().with_digests(self.digest.digests()),
-            ..self.sending.options(self.timeout)
+            connections: Some(1),
+            near,
+            policy: Choice::default(),
+            pacing,
+            depth: None,
+            queue_limit: None,
+            trace: None,
+            sampling: Sampling::default(),
+            notice: |text| note!("farlun: {text}"),
         })
     }
 }
@@ -263,10 +235,6 @@ pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
         return Err(format!("{text} leaves no time for an answer, expected at least 1ms"));
     }
     Ok(time)
-}
-
-fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
-    Ok(Secret::new(text.as_bytes()))
 }
 
 /// Reads a URL; one that cannot be read is bad usage.

@@ -10,7 +10,8 @@ use event::Instant;
 use net::{Poll, Ready};
 use proto::initiator::Session;
 use proto::login::{
-    Initiator as Login, Joined, LoggedIn, LoginError, RANDOM_BYTES, Request as LoginRequest, Status,
+    Initiator as Login, Joined, LoggedIn, LoginError, RANDOM_BYTES, Request as LoginRequest, Session as Kind,
+    Status,
 };
 use proto::params::{Digest, Params};
 use wire::iscsi::login_status;
@@ -196,6 +197,10 @@ impl Approach {
         }
         let request = &mut self.destination.request;
         let may_change = self.redirections < REDIRECTIONS_MAX;
+        let refusal = match &error {
+            Error::Login { source, .. } => source.refusal(),
+            _ => None,
+        };
         match error {
             Error::Connect { .. } | Error::Timeout { what: "accept a connection", .. } => {
                 self.addresses.pop_front();
@@ -206,16 +211,42 @@ impl Approach {
                 self.lookup = Some((Lookup::start(&address.host, address.port), None));
                 (self.destination.host, self.destination.port) = (address.host, address.port);
             }
-            Error::Login { source: LoginError::Refused { status, .. }, .. }
+            Error::Login { source: LoginError::Unchallenged { is_choice: true, .. }, .. }
+                if may_change && request.security.offer_md5_alone() =>
+            {
+                self.redirections += 1;
+            }
+            Error::Login { source: LoginError::Refused { .. }, .. }
                 if may_change
-                    && status == Status::new(login_status::INITIATOR_ERROR)
+                    && refusal == Some(Status::new(login_status::INITIATOR_ERROR))
                     && request.security.leave_out_sha256() =>
             {
                 self.redirections += 1;
             }
+            // Many targets want a proof of sessions only, and have nothing to check one of discovery with.
+            Error::Login { .. }
+                if may_change
+                    && refusal == Some(Status::new(login_status::AUTHENTICATION_FAILURE))
+                    && request.session == Kind::Discovery
+                    && request.security.leave_out_chap() =>
+            {
+                self.redirections += 1;
+                (options.notice)(&format!("{error}; discovery is tried without CHAP"));
+                self.last = Some(error);
+            }
             Error::Closed { .. } | Error::Socket { .. } if may_change && request.private_key => {
                 self.redirections += 1;
                 request.private_key = false;
+            }
+            // That discovery wants CHAP is no news to one who has just been refused with it.
+            _ if refusal.is_some() && request.session == Kind::Discovery => {
+                return Err(self.last.take().unwrap_or(error));
+            }
+            Error::Login { address, source: LoginError::Refused { status, reason } }
+                if status == Status::new(login_status::AUTHORIZATION_FAILURE) =>
+            {
+                let reason = format!("{reason}; {}", options.near.name.origin());
+                return Err(Error::Login { address, source: LoginError::Refused { status, reason } });
             }
             error => return Err(error),
         }

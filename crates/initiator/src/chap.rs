@@ -1,6 +1,6 @@
 //! How a session proves who it is: the user of its URL, and what was given beside it.
 
-use proto::login::{ChapInitiator, Credentials, CredentialsError, Secret, Security};
+use proto::login::{Algorithm, ChapInitiator, Credentials, CredentialsError, Secret, Security};
 
 use crate::url::Url;
 
@@ -11,6 +11,8 @@ pub struct Chap {
     pub secret: Option<Secret>,
     /// The name and secret that the target has to prove itself with.
     pub target: Option<(String, Secret)>,
+    /// The algorithms to offer, the preferred one first; all of them, the strongest first, if empty.
+    pub algorithms: Vec<Algorithm>,
     /// Take secrets that are too short to be safe.
     pub allow_short: bool,
 }
@@ -46,7 +48,11 @@ impl Chap {
         let new =
             |(name, secret): &(String, Secret)| Credentials::new(name, secret.clone(), self.allow_short);
         let theirs = self.target.as_ref().map(new).transpose()?;
-        Ok(Security::Chap(Box::new(ChapInitiator::new(ours, theirs)?)))
+        let mut chap = ChapInitiator::new(ours, theirs)?;
+        if !self.algorithms.is_empty() {
+            chap.algorithms.clone_from(&self.algorithms);
+        }
+        Ok(Security::Chap(Box::new(chap)))
     }
 }
 
@@ -79,5 +85,13 @@ mod tests {
         assert_eq!(security("iscsi://u@h", &mutual), "mutual");
         assert!(security("iscsi://h", &mutual).contains("only to those who do"));
         assert!(security("iscsi://u%another twelve@h", &mutual).contains("the same CHAP secret"));
+        let url = "iscsi://u%twelve-bytes@h".parse().unwrap();
+        for algorithms in [vec![Algorithm::Sha1, Algorithm::Md5], Vec::new()] {
+            let chap = Chap { algorithms: algorithms.clone(), ..Chap::default() };
+            let Ok(Security::Chap(made)) = chap.security(&url) else { panic!("CHAP") };
+            let expected =
+                if algorithms.is_empty() { Algorithm::STRONGEST_FIRST.to_vec() } else { algorithms };
+            assert_eq!(made.algorithms, expected);
+        }
     }
 }

@@ -13,6 +13,7 @@ use proto::login::{Initiator as Login, LoggedIn, SEGMENT_BYTES};
 use wire::iscsi::{BHS_LEN, Bhs, Pdu};
 
 use crate::error::Error;
+use crate::near_end::NearEnd;
 use crate::options::Options;
 use crate::side::{Payload, Place};
 
@@ -49,7 +50,9 @@ impl Dial {
         (deadline, timeout): (Instant, Duration),
     ) -> Result<Dial, Error> {
         let failed = |source| Error::Connect { address, source };
-        let stream = tcp::start_connect(address, options.congestion.as_deref()).map_err(failed)?;
+        let NearEnd { source, congestion, .. } = &options.near;
+        let stream = tcp::start_connect_from(source.as_ref(), address, congestion.as_deref());
+        let stream = stream.map_err(failed)?;
         // What is on its way when a session is given up must not reach the target later: another session may
         // have written the same blocks by then.
         tcp::abandon_on_close(&stream, true)?;

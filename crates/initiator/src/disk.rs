@@ -11,13 +11,13 @@ use proto::peer_cpu;
 use tables::manifest::Trace;
 use wire::scsi::{
     Association, BlockForm, BlockLimits, Capacity10, Capacity16, Cdb, DesignatorId, DeviceIdentification,
-    ReportLuns, StandardInquiry, UnitSerialNumber, VpdPage, page,
+    ModeForm, ModeParameters, PageControl, ReportLuns, StandardInquiry, UnitSerialNumber, VpdPage, page,
 };
 
 use crate::approach::Destination;
 use crate::client::Client;
 use crate::connect;
-use crate::error::Error;
+use crate::error::{Error, FLUSH};
 use crate::known::{CAPACITY10_BYTES, CAPACITY16_BYTES, INQUIRY_BYTES, Known};
 use crate::options::Options;
 use crate::request::{Body, Request};
@@ -156,9 +156,14 @@ impl Disk {
         }))
     }
 
+    /// Asks whether the LUN takes no writes.
+    pub fn is_write_protected(&mut self) -> Result<bool, Error> {
+        is_write_protected(&mut self.client)
+    }
+
     /// Makes everything written so far durable.
     pub fn synchronize(&mut self) -> Result<(), Error> {
-        self.client.command(self.geometry().flush(), "SYNCHRONIZE CACHE").map(drop)
+        self.client.command(self.geometry().flush(), FLUSH).map(drop)
     }
 
     /// Reads the one block at an offset.
@@ -242,7 +247,7 @@ impl Request {
         match self.cdb {
             Cdb::Read { .. } => "READ",
             Cdb::Write { .. } => "WRITE",
-            Cdb::SynchronizeCache { .. } => "SYNCHRONIZE CACHE",
+            Cdb::SynchronizeCache { .. } => FLUSH,
             Cdb::Inquiry { .. } => "INQUIRY",
             Cdb::ReadCapacity16 { .. } => "READ CAPACITY (16)",
             Cdb::ReadCapacity10 => "READ CAPACITY (10)",
@@ -257,7 +262,7 @@ pub(crate) fn destination(session: Session, url: &Url, options: &Options) -> Res
     let max_connections = options.connections.unwrap_or(Connections::MOST);
     let request = LoginRequest {
         session,
-        initiator_name: initiator_name(),
+        initiator_name: options.near.name.as_str().to_owned(),
         initiator_alias: None,
         isid: isid(),
         cid: 0,
@@ -267,17 +272,6 @@ pub(crate) fn destination(session: Session, url: &Url, options: &Options) -> Res
     };
     let connections = options.connections.unwrap_or(1);
     Ok(Destination { host: url.host.clone(), port: url.port, request, connections })
-}
-
-/// The host's own initiator name, where it has one, or ours for this host.
-fn initiator_name() -> String {
-    let file = std::fs::read_to_string("/etc/iscsi/initiatorname.iscsi").unwrap_or_default();
-    let named = file.lines().find_map(|line| line.trim().strip_prefix("InitiatorName="));
-    let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    named.map_or_else(
-        || format!("iqn.2026-11.io.farlun:initiator.{}", host().trim().to_lowercase()),
-        str::to_owned,
-    )
 }
 
 /// A session id of the random kind (RFC 7143 section 11.12.5). A target ends the session that had the same
@@ -307,9 +301,26 @@ fn ask(client: &mut Client, cdb: Cdb, len: usize, name: &'static str) -> Result<
     client.command(Request { cdb, body, offset_bytes: 0 }, name)
 }
 
-fn inquire(client: &mut Client, page: Option<u8>) -> Result<Vec<u8>, Error> {
+pub(crate) fn inquire(client: &mut Client, page: Option<u8>) -> Result<Vec<u8>, Error> {
     let cdb = Cdb::Inquiry { page, allocation_len: INQUIRY_BYTES as u16 };
     ask(client, cdb, INQUIRY_BYTES, "INQUIRY")
+}
+
+/// Asks for the WP bit in the header of the LUN's mode parameters; a LUN without any takes writes.
+pub(crate) fn is_write_protected(client: &mut Client) -> Result<bool, Error> {
+    const LEN: usize = 252;
+    let form = ModeForm::Six;
+    let cdb = Cdb::ModeSense {
+        form,
+        dbd: true,
+        llbaa: false,
+        page_control: PageControl::Current,
+        page: ALL_PAGES,
+        subpage: 0,
+        allocation_len: LEN as u16,
+    };
+    let header = optional(ask(client, cdb, LEN, "MODE SENSE"))?;
+    Ok(header.and_then(|data| ModeParameters::is_write_protected(form, &data)).unwrap_or(false))
 }
 
 pub(crate) fn report_luns(client: &mut Client) -> Result<Vec<u16>, Error> {
@@ -321,7 +332,7 @@ pub(crate) fn report_luns(client: &mut Client) -> Result<Vec<u16>, Error> {
 }
 
 /// Direct-access block device, simplified or zoned ones included (SPC-5 table 147): what blocks can be read from.
-fn is_disk(device_type: u8) -> bool {
+pub(crate) fn is_disk(device_type: u8) -> bool {
     matches!(device_type, 0x00 | 0x0e | 0x14)
 }
 
@@ -338,6 +349,9 @@ fn disks(client: &mut Client) -> Result<Vec<u16>, Error> {
     }
     Ok(disks)
 }
+
+/// Mode page code of all pages. Some targets know no single page.
+const ALL_PAGES: u8 = 0x3f;
 
 /// LUNs that an error looks at: each takes a round trip.
 const LUNS_LOOKED_AT: usize = 16;

@@ -13,7 +13,10 @@ use wire::scsi::{Sense, SenseKey, Status};
 
 use crate::chap::ChapError;
 use crate::url::UrlError;
-use crate::watch::Abort;
+use crate::watch::{Abort, FLUSH_TIMES};
+
+/// Name of the command that makes data durable.
+pub(crate) const FLUSH: &str = "SYNCHRONIZE CACHE";
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -118,8 +121,9 @@ pub enum Error {
     },
     /// The target is alive and does not answer a command.
     #[error(
-        "{address} is alive and did not answer {command} within {}; {}",
+        "{address} is alive and did not answer {command} within {}{}; {}",
         event::format_delay(*.after),
+        longer(.command),
         aborted(*.abort)
     )]
     Unanswered {
@@ -131,6 +135,18 @@ pub enum Error {
         after: Duration,
         /// What became of it.
         abort: Abort,
+    },
+    /// The target's host is there, and the target answers neither a flush nor a ping.
+    #[error(
+        "{address} answered neither {FLUSH} nor a ping within {}{}; what was written since the last answer may not be durable",
+        event::format_delay(*.after),
+        longer(FLUSH)
+    )]
+    Stuck {
+        /// Address of the target.
+        address: SocketAddr,
+        /// Time that it had.
+        after: Duration,
     },
     /// The LUN is not the one that was looked at when the session began.
     #[error(
@@ -234,7 +250,7 @@ impl Error {
     /// Whether the peer refused us, as opposed to something having failed.
     pub fn is_refusal(&self) -> bool {
         match self {
-            Error::Login { source: LoginError::Refused { .. }, .. } => true,
+            Error::Login { source, .. } => source.refusal().is_some(),
             Error::GaveUp { last, .. } => last.is_refusal(),
             _ => false,
         }
@@ -261,8 +277,9 @@ impl Error {
     /// Whether a refusal is the target's trouble and not ours: it may take us later. One that has been there and is not
     /// may be a target that has begun to listen and does not know its targets yet.
     pub(crate) fn may_pass(&self) -> bool {
-        let Error::Login { source: LoginError::Refused { status, .. }, .. } = self else { return false };
-        status.class == 3 || *status == LoginStatus::new(login_status::NOT_FOUND)
+        let Error::Login { source, .. } = self else { return false };
+        let not_there = LoginStatus::new(login_status::NOT_FOUND);
+        source.refusal().is_some_and(|status| status.class == 3 || status == not_there)
     }
 }
 
@@ -311,6 +328,14 @@ impl std::fmt::Display for Failure {
     }
 }
 
+/// Why a command had longer than --timeout.
+fn longer(command: &str) -> String {
+    match command == FLUSH {
+        true => format!(", {FLUSH_TIMES} times --timeout because a cache may have much to write"),
+        false => String::new(),
+    }
+}
+
 fn aborted(abort: Abort) -> String {
     match abort {
         Abort::Done => "it was aborted".to_owned(),
@@ -332,7 +357,7 @@ fn instead(target: &str, luns: &[u16]) -> String {
 }
 
 /// Peripheral device types that targets have beside disks.
-fn device_type_text(device_type: u8) -> &'static str {
+pub(crate) fn device_type_text(device_type: u8) -> &'static str {
     match device_type {
         0x01 => "a tape",
         0x03 => "a processor",

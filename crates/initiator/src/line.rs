@@ -152,6 +152,8 @@ impl Line {
                 side.session.ping(self.port.cid);
                 Ok(())
             }
+            // Unlike one whose host is gone, it would be as silent in another session.
+            Verdict::Dead(after) if is_at_work => Err(Error::Stuck { address: side.address, after }),
             Verdict::Dead(after) => Err(Error::Silent { address: side.address, after }),
         }
     }

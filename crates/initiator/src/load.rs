@@ -90,6 +90,8 @@ pub struct Outcome {
     pub counted: Instant,
     /// Why it ended before its time.
     pub cut: Option<Cut>,
+    /// Most requests that were outstanding at a time.
+    pub most_outstanding: usize,
 }
 
 impl Outcome {
@@ -103,6 +105,7 @@ impl Outcome {
         self.all_bytes += other.all_bytes;
         self.counted = self.counted.min(other.counted);
         self.cut = self.cut.or(other.cut);
+        self.most_outstanding += other.most_outstanding;
         self.latency_ns.add(&other.latency_ns).expect("all histograms have the same bounds");
     }
 }
@@ -139,6 +142,7 @@ impl<'a> Load<'a> {
                 latency_ns: new_histogram(),
                 counted: Instant::ZERO,
                 cut: None,
+                most_outstanding: 0,
             },
             progress,
             next_progress: Instant::ZERO,
@@ -195,6 +199,10 @@ impl Workload for Load<'_> {
         self.shape.depth
     }
 
+    fn lone_bytes(&self) -> Option<u64> {
+        self.shape.is_random.then_some(self.shape.block_bytes.into())
+    }
+
     fn next(&mut self, now: Instant) -> Option<Request> {
         self.started.get_or_insert_with(|| {
             (self.outcome.started, self.outcome.ended) = (now, now + self.shape.time);
@@ -213,6 +221,7 @@ impl Workload for Load<'_> {
         };
         self.next_bytes = offset + block;
         self.outstanding += 1;
+        self.outcome.most_outstanding = self.outcome.most_outstanding.max(self.outstanding);
         Some(match self.shape.op {
             Op::Read => self.geometry.read(offset, self.buffers.take(block_bytes as usize)),
             Op::Write => self.geometry.write(offset, Arc::clone(&self.pattern)),

@@ -9,6 +9,7 @@ use engine::{Course, Pacing};
 use proto::params::Wishes;
 
 use crate::chap::Chap;
+use crate::near_end::NearEnd;
 
 /// What every session of a caller has in common.
 #[derive(Clone, Debug)]
@@ -22,8 +23,8 @@ pub struct Options {
     pub wishes: Wishes,
     /// Connections of each session, where the target offers as many; as many as the path wants, if `None`.
     pub connections: Option<u16>,
-    /// Congestion control; the system's if `None`.
-    pub congestion: Option<String>,
+    /// This end of its connections.
+    pub near: NearEnd,
     /// What decides how much is outstanding and how it is sent.
     pub policy: Choice,
     /// How fast each connection may send.

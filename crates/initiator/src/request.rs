@@ -93,6 +93,12 @@ pub trait Workload {
     /// Requests that may be outstanding; `None` leaves it to the policy, which follows the path.
     fn depth(&self) -> Option<usize>;
 
+    /// Bytes of a single request, if its latency counts: no more is outstanding then than the path needs. Otherwise the
+    /// policy keeps a reserve for what is moved in bulk.
+    fn lone_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// The next request, if there is one now. `None` is asked again when one has completed or after
     /// [`Workload::resume_at`].
     fn next(&mut self, now: Instant) -> Option<Request>;

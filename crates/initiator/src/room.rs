@@ -41,6 +41,15 @@ impl Room {
     }
 }
 
+/// Requests whose latency counts: so many keep the queue of a target's device filled.
+const LONE_REQUESTS_LEAST: u64 = 32;
+
+/// Bytes to keep outstanding of requests whose latency counts: twice the bandwidth-delay product, so that the product can
+/// be seen to grow, and a few requests on a path where it is small.
+pub(crate) fn lone_outstanding_bytes(product_bytes: u64, request_bytes: u64) -> u64 {
+    product_bytes.saturating_mul(2).max(LONE_REQUESTS_LEAST * request_bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,5 +97,12 @@ mod tests {
         let mut room = Room::OPEN;
         (0..1000).for_each(|_| room.ended());
         assert_eq!(room, Room::OPEN);
+    }
+
+    #[test]
+    fn lone_requests_follow_the_path() {
+        let depth = |product_bytes| lone_outstanding_bytes(product_bytes, 4096) / 4096;
+        // Loopback at 1.4 GB/s and 30 us, and 1 Gb/s over 100 ms.
+        assert_eq!([0, 42_000, 11_700_000].map(depth), [32, 32, 5712]);
     }
 }

@@ -1,13 +1,14 @@
 //! A portal looked at: the targets that it names, and the LUNs of each.
 
 use proto::discovery::{self, Collector, DiscoveredTarget};
-use proto::login::{LoginError, Session};
+use proto::login::{Session, Status};
 use wire::iscsi::login_status;
+use wire::scsi::StandardInquiry;
 
 use crate::client::Client;
 use crate::connect;
-use crate::disk::{capacity, destination, optional, report_luns};
-use crate::error::Error;
+use crate::disk::{capacity, destination, inquire, is_disk, is_write_protected, optional, report_luns};
+use crate::error::{Error, device_type_text};
 use crate::options::Options;
 use crate::tables::Tables;
 use crate::url::Url;
@@ -21,8 +22,32 @@ const PORTALS_MAX: usize = 4;
 pub struct Found {
     /// The target, where it was found.
     pub url: Url,
-    /// Numbers, and sizes in bytes; `None` for those that do not say.
-    pub luns: Vec<(u16, Option<u64>)>,
+    /// Its LUNs, as it lists them.
+    pub luns: Vec<FoundLun>,
+}
+
+/// A LUN of a target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FoundLun {
+    /// Its number.
+    pub number: u16,
+    /// Size in bytes; `None` of one that is no disk, or does not say.
+    pub bytes: Option<u64>,
+    /// Peripheral device type (SPC-5 table 147), if it says.
+    pub device_type: Option<u8>,
+    /// True if it takes no writes.
+    pub is_write_protected: bool,
+}
+
+impl FoundLun {
+    /// Its kind in words: `disk`, or what else it is.
+    pub fn kind(&self) -> &'static str {
+        match self.device_type {
+            None => "unknown",
+            Some(code) if is_disk(code) => "disk",
+            Some(code) => device_type_text(code),
+        }
+    }
 }
 
 /// Asks a portal which targets it has.
@@ -56,18 +81,33 @@ fn luns_at(url: &Url, target: &str, options: &Options) -> Result<Found, Error> {
     let mut luns = Vec::new();
     for lun in report_luns(&mut client)? {
         client.set_lun(lun);
-        let capacity = optional(capacity(&mut client))?;
-        luns.push((lun, capacity.map(|found| found.blocks * u64::from(found.block_len_bytes))));
+        luns.push(look(&mut client, lun)?);
     }
     client.close()?;
     Ok(Found { url: url.clone(), luns })
 }
 
+/// One LUN: of a disk its size, and whether it takes writes.
+fn look(client: &mut Client, number: u16) -> Result<FoundLun, Error> {
+    let inquiry = optional(inquire(client, None))?.and_then(|data| StandardInquiry::parse(&data).ok());
+    let device_type = inquiry.map(|inquiry| inquiry.device_type);
+    // What a controller or an enclosure answers to READ CAPACITY is no size.
+    if device_type.is_some_and(|code| !is_disk(code)) {
+        return Ok(FoundLun { number, bytes: None, device_type, is_write_protected: false });
+    }
+    let capacity = optional(capacity(client))?;
+    let bytes = capacity.map(|found| found.blocks * u64::from(found.block_len_bytes));
+    Ok(FoundLun { number, bytes, device_type, is_write_protected: is_write_protected(client)? })
+}
+
 /// Whether the portal does not have the target, as far as its refusal tells; the codes for that differ.
 fn may_be_elsewhere(error: &Error) -> bool {
     use login_status::{AUTHENTICATION_FAILURE, AUTHORIZATION_FAILURE};
-    let Error::Login { source: LoginError::Refused { status, .. }, .. } = error else { return false };
-    ![AUTHENTICATION_FAILURE, AUTHORIZATION_FAILURE].contains(&(status.class, status.detail))
+    let Error::Login { source, .. } = error else { return false };
+    let is_final = |status: Status| {
+        [AUTHENTICATION_FAILURE, AUTHORIZATION_FAILURE].contains(&(status.class, status.detail))
+    };
+    source.refusal().is_some_and(|status| !is_final(status))
 }
 
 /// One session without tables.

@@ -40,7 +40,7 @@ impl FromStr for Url {
     type Err = UrlError;
 
     fn from_str(url: &str) -> Result<Url, UrlError> {
-        parse(url).map_err(|problem| UrlError { url: without_user(url), problem })
+        parse(url).map_err(|problem| UrlError { url: event::shown_url(url), problem })
     }
 }
 
@@ -96,17 +96,6 @@ fn parse(url: &str) -> Result<Url, &'static str> {
         Some(_) => return Err("the LUN is no number from 0 to 16383"),
     };
     Ok(Url { user, secret, host: host.to_owned(), port, target: target.map(str::to_owned), lun })
-}
-
-/// A URL as errors show it: without what may be a secret, wherever a person may have put it.
-fn without_user(url: &str) -> String {
-    let (url, query) = url.split_once('?').map_or((url, ""), |(url, _)| (url, "?..."));
-    let scheme = if url.starts_with("iscsi://") { "iscsi://" } else { "" };
-    match (url.rsplit_once('@'), url.rsplit_once('%')) {
-        (Some((_, rest)), _) => format!("{scheme}...@{rest}{query}"),
-        (None, Some(_)) => format!("{scheme}...{query}"),
-        (None, None) => format!("{url}{query}"),
-    }
 }
 
 impl Url {

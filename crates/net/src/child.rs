@@ -2,12 +2,12 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
 use crate::limits;
-use crate::namespace::{Namespace, enter_raw};
+use crate::namespace::enter_raw;
 use crate::syscall::check;
 
 /// A signal that ends processes.
@@ -32,9 +32,8 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Like [`spawn`], inside `namespace`.
-pub fn spawn_in(namespace: &Namespace, command: &mut Command) -> io::Result<Child> {
-    let descriptor = namespace.descriptor();
+/// Like [`spawn`], inside the network namespace that `descriptor` holds.
+pub(crate) fn spawn_in(descriptor: RawFd, command: &mut Command) -> io::Result<Child> {
     // SAFETY: it is one system call, which neither allocates nor locks.
     unsafe { command.pre_exec(move || enter_raw(descriptor)) };
     spawn(command)
@@ -51,8 +50,9 @@ fn bind(parent: u32) -> io::Result<()> {
         check(libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()))?;
         check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong))?;
     }
-    // The parent may have died before the call above, and then nobody tells us.
-    if std::os::unix::process::parent_id() != parent {
+    // The parent may have died before the call above, and then nobody tells us. One in an outer PID namespace has no
+    // number here.
+    if ![parent, 0].contains(&std::os::unix::process::parent_id()) {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
     Ok(())

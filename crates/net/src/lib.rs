@@ -13,6 +13,7 @@ pub mod interface;
 pub mod limits;
 mod mapping;
 pub mod namespace;
+pub mod nursery;
 pub mod offload;
 pub mod owner;
 mod packet_ring;

@@ -5,8 +5,9 @@
 //! kernel may hold (so that an urgent PDU does not wait behind megabytes).
 #![allow(unsafe_code)]
 
+use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::syscall::check;
@@ -42,9 +43,36 @@ pub fn accept_with(listener: &TcpListener, congestion: Option<&str>) -> io::Resu
     }
 }
 
+/// This host's end of a connection that is to be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// An address of this host.
+    Address(IpAddr),
+    /// A device, whatever the routes say.
+    Device(String),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Address(address) => address.fmt(f),
+            Source::Device(name) => f.write_str(name),
+        }
+    }
+}
+
 /// Begins to connect: the stream becomes writable when the connection stands or has failed
 /// (then [`TcpStream::take_error`] says why).
 pub fn start_connect(address: SocketAddr, congestion: Option<&str>) -> io::Result<TcpStream> {
+    start_connect_from(None, address, congestion)
+}
+
+/// Like [`start_connect`], from a given end of this host.
+pub fn start_connect_from(
+    source: Option<&Source>,
+    address: SocketAddr,
+    congestion: Option<&str>,
+) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no pointers are passed.
@@ -52,6 +80,10 @@ pub fn start_connect(address: SocketAddr, congestion: Option<&str>) -> io::Resul
     // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
     let stream = TcpStream::from(unsafe { OwnedFd::from_raw_fd(raw) });
     prepare(&stream, congestion)?;
+    if let Some(source) = source {
+        let failed = |error: io::Error| io::Error::new(error.kind(), format!("from {source}: {error}"));
+        leave_by(&stream, source, address).map_err(failed)?;
+    }
     let (storage, len) = to_sockaddr(address);
     // SAFETY: `storage` holds a socket address of `len` bytes.
     let result = unsafe { libc::connect(stream.as_raw_fd(), (&raw const storage).cast(), len) };
@@ -59,6 +91,31 @@ pub fn start_connect(address: SocketAddr, congestion: Option<&str>) -> io::Resul
         Ok(_) => Ok(stream),
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(stream),
         Err(error) => Err(error),
+    }
+}
+
+/// Binds a stream that is about to connect to `address`.
+fn leave_by(stream: &TcpStream, source: &Source, address: SocketAddr) -> io::Result<()> {
+    match source {
+        Source::Address(own) if own.is_ipv4() != address.is_ipv4() => {
+            let text = format!("{} is an address of the other family", address.ip());
+            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+        }
+        Source::Address(own) => {
+            // The port is chosen with the peer, so that one port serves connections to several.
+            set(stream, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1_i32)?;
+            let (storage, len) = to_sockaddr(SocketAddr::new(*own, 0));
+            // SAFETY: `storage` holds a socket address of `len` bytes.
+            check(unsafe { libc::bind(stream.as_raw_fd(), (&raw const storage).cast(), len) }).map(drop)
+        }
+        Source::Device(name) => {
+            let mut device = [0_u8; libc::IFNAMSIZ];
+            if name.len() >= device.len() {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "no device has so long a name"));
+            }
+            device[..name.len()].copy_from_slice(name.as_bytes());
+            set(stream, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, device)
+        }
     }
 }
 
@@ -337,5 +394,24 @@ mod tests {
         let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
         let error = start_connect(listener.local_addr().unwrap(), Some("warp")).unwrap_err().to_string();
         assert!(error.contains("'warp'") && error.contains("cubic"), "{error}");
+    }
+
+    #[test]
+    fn a_connection_leaves_by_the_address_or_device_that_is_given() {
+        let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let address = listener.local_addr().unwrap();
+        let own = IpAddr::from([127, 0, 0, 7]);
+        let stream = start_connect_from(Some(&Source::Address(own)), address, None).unwrap();
+        assert_eq!(stream.local_addr().unwrap().ip(), own);
+        start_connect_from(Some(&Source::Device("lo".to_owned())), address, None).unwrap();
+        for (source, said) in [
+            (Source::Address(IpAddr::from([203, 0, 113, 1])), "from 203.0.113.1: "),
+            (Source::Address("::1".parse().unwrap()), "other family"),
+            (Source::Device("farlun-none".to_owned()), "from farlun-none: "),
+            (Source::Device("a-name-of-a-device-that-is-long".to_owned()), "so long a name"),
+        ] {
+            let error = start_connect_from(Some(&source), address, None).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
     }
 }

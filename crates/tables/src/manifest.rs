@@ -274,6 +274,9 @@ pub struct Load {
     pub block_bytes: Option<u64>,
     /// Requests outstanding; null: follows the path.
     pub depth: Option<u64>,
+    /// Most requests that were outstanding at a time, where their number followed the path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_outstanding: Option<u64>,
     /// Which way a stream's bytes go, `near-to-far` or `far-to-near`; null for a bench.
     pub direction: Option<String>,
     /// Whether offsets are random.

@@ -2,10 +2,12 @@
 //!
 //! The kernel ends the runner's own children with it; what they started (daemons, shells in the background)
 //! would live on, and its namespaces with it. A guard is a process that waits for the end of the pipe to the
-//! runner and then kills whatever still is in the run's namespaces. It runs `farlun wan guard`.
+//! runner. It runs `farlun wan guard`.
 //!
-//! Processes are known by the number of their namespace, which the kernel gives again to another namespace once this one
-//! is gone: so the guard holds the namespaces open until it has ended.
+//! If possible it is the init of a PID namespace in which all commands run, so the kernel ends them with it,
+//! even if runner and guard are killed at the same moment. Elsewhere it kills whatever still is in the run's network
+//! namespaces. Processes are known by the number of their namespace, which the kernel gives again to another namespace once
+//! this one is gone: so the guard holds the namespaces open until it has ended.
 
 use std::io::{self, BufRead, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -17,8 +19,11 @@ use std::time::Duration;
 use net::Namespace;
 use net::child::{Signal, signal};
 use net::namespace::members;
+use net::nursery::{self, Nursery};
 
-/// What the guard says when it holds the namespaces.
+/// Number of the init of a PID namespace.
+pub(crate) const INIT: u32 = 1;
+/// Answer of the guard when it holds the namespaces.
 const HELD: &[u8] = b"held\n";
 
 /// A guard that runs. Dropped, it cleans up and ends.
@@ -29,23 +34,36 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// Starts `program wan guard` for these namespaces of ours, out of reach of a Ctrl-C at the terminal, and waits until it
-    /// holds them.
-    pub(crate) fn start(program: &Path, namespaces: &[&Namespace]) -> io::Result<Guard> {
-        let mut process = Command::new(program)
-            .args(["wan", "guard"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .process_group(0)
-            .spawn()?;
+    /// holds them; and the parent of commands that end with it.
+    pub(crate) fn start(program: &Path, namespaces: &[&Namespace]) -> io::Result<(Guard, Nursery)> {
+        let descriptors = namespaces.iter().map(|namespace| namespace.descriptor()).collect();
+        // Many containers allow network namespaces and no mounts.
+        if let Ok((nursery, process)) = Nursery::with_init(command(program), descriptors)
+            && let Ok(guard) = Guard::held(process, &[])
+        {
+            return Ok((guard, nursery));
+        }
+        let own = std::process::id();
+        let place = |namespace: &&Namespace| format!("/proc/{own}/fd/{}", namespace.descriptor());
+        let places: Vec<String> = namespaces.iter().map(place).collect();
+        Ok((Guard::held(command(program).spawn()?, &places)?, Nursery::plain()))
+    }
+
+    /// Tells a guard where the namespaces are that it has not inherited, and waits until it holds them.
+    fn held(mut process: Child, places: &[String]) -> io::Result<Guard> {
         let (line, answer) = (process.stdin.take(), process.stdout.take());
         let guard = Guard { process, line };
-        let own = std::process::id();
-        let places = namespaces.iter().map(|namespace| format!("/proc/{own}/fd/{}", namespace.descriptor()));
         let mut line = guard.line.as_ref().expect("stdin is a pipe");
-        writeln!(line, "{}", places.collect::<Vec<_>>().join(" "))?;
+        writeln!(line, "{}", places.join(" "))?;
         answer.expect("stdout is a pipe").read_exact(&mut [0; HELD.len()])?;
         Ok(guard)
     }
+}
+
+fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.args(["wan", "guard"]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+    command
 }
 
 impl Drop for Guard {
@@ -55,8 +73,12 @@ impl Drop for Guard {
     }
 }
 
-/// What `farlun wan guard` does: reads where namespaces are, holds them, waits for the end of its input, cleans up.
+/// Runs `farlun wan guard`: reads where namespaces are, holds them, waits for the end of its input, cleans up.
 pub fn stand() -> io::Result<()> {
+    let is_init = std::process::id() == INIT;
+    if is_init {
+        nursery::collect_all();
+    }
     let mut input = io::stdin().lock();
     let mut line = String::new();
     input.read_line(&mut line)?;
@@ -68,7 +90,9 @@ pub fn stand() -> io::Result<()> {
     output.flush()?;
     // Nothing more comes: the end of the input is that of the runner.
     io::copy(&mut input, &mut io::sink())?;
-    kill_all(&inodes);
+    if !is_init {
+        kill_all(&inodes);
+    }
     Ok(())
 }
 

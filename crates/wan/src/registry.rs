@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use net::namespace::Namespace;
-use net::{clock, user};
+use net::{clock, nursery, user};
 use serde::{Deserialize, Serialize};
 
 use crate::environment::environment;
+use crate::guard::INIT;
 use crate::host::Host;
+use crate::site::Site;
 use crate::{HostName, Spec, WanError};
 
 /// Where a running path can be entered.
@@ -24,6 +26,12 @@ struct Entry {
     pid: u32,
     /// When the process started, in clock ticks: tells it from a later one with the same number.
     pid_start_ticks: u64,
+    /// PID namespace in which the process has that number; 0 for the only one there is.
+    #[serde(default)]
+    outside: u64,
+    /// PID namespace of the path's commands, whose init holds the same descriptors.
+    #[serde(default)]
+    inside: Option<u64>,
     /// When the path was ready, on CLOCK_MONOTONIC.
     t_ns: u64,
     /// The hosts' namespaces, by name.
@@ -49,7 +57,8 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    pub(crate) fn new(spec: &Spec, hosts: &[Arc<Host>]) -> Result<Registered, WanError> {
+    pub(crate) fn new(spec: &Spec, site: &Site) -> Result<Registered, WanError> {
+        let hosts = site.hosts();
         let pid = std::process::id();
         let directory = directory();
         own(&directory).map_err(|source| WanError::Registry { path: directory.clone(), source })?;
@@ -60,9 +69,11 @@ impl Registered {
         let entry = Entry {
             pid,
             pid_start_ticks: start_ticks(pid).map_err(failed)?,
+            outside: nursery::pid_namespace().map_err(failed)?,
+            inside: site.pid_namespace(),
             t_ns: clock::now().as_nanos(),
-            descriptors: of_each(hosts, |host| host.namespace.descriptor()),
-            environment: of_each(hosts, |host| environment(spec, host.name).into_iter().collect()),
+            descriptors: of_each(&hosts, |host| host.namespace.descriptor()),
+            environment: of_each(&hosts, |host| environment(spec, host.name).into_iter().collect()),
         };
         // Sweeps away what killed runs have left.
         running(&directory);
@@ -90,13 +101,31 @@ pub fn newest(host: HostName) -> Result<Entrance, WanError> {
         let there = entry.descriptors.into_keys().collect::<Vec<_>>().join(", ");
         return Err(WanError::NoSuchHost { name: host, there });
     };
-    let (pid, environment) = (entry.pid, entry.environment.remove(&name).unwrap_or_default());
+    let (pid, environment) = (entry.reached(), entry.environment.remove(&name).unwrap_or_default());
     // Before the user namespace is joined nobody but its owner may look into the process.
     user::join(pid)
         .map_err(|source| WanError::Registry { path: format!("/proc/{pid}/ns/user").into(), source })?;
     let path = PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"));
     let namespace = Namespace::open(&path).map_err(|source| WanError::Registry { path, source })?;
     Ok(Entrance { pid, namespace, environment })
+}
+
+impl Entry {
+    /// Number of the process that holds the namespaces, where this one is: for commands of the path that of their init.
+    fn reached(&self) -> u32 {
+        let own = nursery::pid_namespace().ok();
+        if own.is_some() && own == self.inside { INIT } else { self.pid }
+    }
+
+    /// Returns whether the path is there; `None` if its process cannot be seen from here.
+    fn is_running(&self) -> Option<bool> {
+        let own = nursery::pid_namespace().unwrap_or(0);
+        if self.inside == Some(own) {
+            return Some(true);
+        }
+        let is_seen = self.outside == 0 || self.outside == own;
+        is_seen.then(|| start_ticks(self.pid).is_ok_and(|start| start == self.pid_start_ticks))
+    }
 }
 
 fn of_each<T>(hosts: &[Arc<Host>], what: impl Fn(&Host) -> T) -> BTreeMap<String, T> {
@@ -136,10 +165,9 @@ fn running(directory: &Path) -> Vec<Entry> {
             continue;
         }
         let entry = fs::read(file.path()).ok().and_then(|text| serde_json::from_slice::<Entry>(&text).ok());
-        match entry {
-            Some(entry) if start_ticks(entry.pid).is_ok_and(|start| start == entry.pid_start_ticks) => {
-                found.push(entry);
-            }
+        match (entry.as_ref().map_or(Some(false), Entry::is_running), entry) {
+            (Some(true), Some(entry)) => found.push(entry),
+            (None, _) => {}
             _ => drop(fs::remove_file(file.path())),
         }
     }
@@ -161,9 +189,12 @@ mod tests {
     fn entries_of_processes_that_are_gone_are_removed() {
         let directory = tempfile::tempdir().expect("a directory for a test");
         let me = std::process::id();
+        let outside = nursery::pid_namespace().expect("this process has one");
         let entry = |pid, pid_start_ticks| Entry {
             pid,
             pid_start_ticks,
+            outside,
+            inside: None,
             t_ns: 1,
             descriptors: [("near".to_owned(), 3), ("far".to_owned(), 4)].into(),
             environment: BTreeMap::new(),
@@ -175,10 +206,19 @@ mod tests {
             fs::write(directory.path().join(name), serde_json::to_string(&entry).unwrap()).unwrap();
         }
         fs::write(directory.path().join("wan-3.json"), "half an ent").unwrap();
-        assert_eq!(running(directory.path()), [entry(me, start)]);
+        // A path whose process is in another PID namespace, and one whose commands see this process.
+        let hidden = Entry { outside: 1, ..entry(me, start + 1) };
+        let around = Entry { inside: Some(outside), ..hidden.clone() };
+        assert_eq!((hidden.reached(), around.reached()), (me, INIT));
+        for (name, entry) in [("wan-4.json", &hidden), ("wan-5.json", &around)] {
+            fs::write(directory.path().join(name), serde_json::to_string(entry).unwrap()).unwrap();
+        }
+        let mut found = running(directory.path());
+        found.sort_by_key(|entry| entry.pid_start_ticks);
+        assert_eq!(found, [entry(me, start), around]);
         let mut left: Vec<_> =
             fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
         left.sort();
-        assert_eq!(left, ["other", "wan-1.json"]);
+        assert_eq!(left, ["other", "wan-1.json", "wan-4.json", "wan-5.json"]);
     }
 }

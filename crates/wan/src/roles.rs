@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use event::Instant;
+use net::nursery::Nursery;
 use net::{child, clock};
 use serde::Serialize;
 
@@ -28,7 +29,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 pub struct Role {
     /// The host: `near`, `near2`, … `far`.
     pub host: String,
-    /// The command in words; those of `--near` and `--far` are a single word for a shell.
+    /// The command in words, without secrets; those of `--near` and `--far` are a single word for a shell.
     pub command: Vec<String>,
     /// Its exit code; 128 and the signal's number if a signal ended it.
     pub exit_code: u8,
@@ -57,8 +58,9 @@ impl Role {
 /// A command that was started on a host.
 pub(crate) struct Running {
     host: HostName,
+    /// Without secrets.
     words: Vec<String>,
-    child: Child,
+    child: Collected,
     ending: OwnedFd,
     started: Instant,
     /// When it was seen to have ended, and its exit code.
@@ -66,10 +68,22 @@ pub(crate) struct Running {
     last_line: Option<Receiver<Option<serde_json::Value>>>,
 }
 
+/// A child that is waited for in any case: the init of a PID namespace cannot end before its last process is collected.
+struct Collected(Child);
+
+impl Drop for Collected {
+    fn drop(&mut self) {
+        // One that has been waited for is not killed again.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 impl Running {
     /// Starts COMMAND: standard input and error are ours, and standard output unless `keep` wants its
     /// last line.
     pub(crate) fn command(
+        nursery: &Nursery,
         spec: &Spec,
         host: &Host,
         words: &[OsString],
@@ -80,50 +94,61 @@ impl Running {
         if keep {
             command.stdout(Stdio::piped());
         }
-        let words = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        Running::start(spec, host, command, words)
+        let words = event::shown_words(words);
+        Running::start(nursery, (spec, host), command, words)
     }
 
     /// Starts the command of `--near` or `--far` with a shell, as the leader of a process group, so that all of it can be ended and
     /// a Ctrl-C at the terminal does not reach it. What it prints goes to our standard error: standard output
     /// belongs to COMMAND.
-    pub(crate) fn shell(spec: &Spec, host: &Host, line: &str, keep: bool) -> Result<Running, WanError> {
+    pub(crate) fn shell(
+        nursery: &Nursery,
+        spec: &Spec,
+        host: &Host,
+        line: &str,
+        keep: bool,
+    ) -> Result<Running, WanError> {
         let mut command = Command::new("sh");
         command.arg("-c").arg(line).process_group(0).stdin(Stdio::null());
         command.stdout(if keep { Stdio::piped() } else { Stdio::from(io::stderr()) });
-        Running::start(spec, host, command, vec![line.to_owned()])
+        Running::start(nursery, (spec, host), command, event::shown_words([line]))
     }
 
     fn start(
-        spec: &Spec,
-        host: &Host,
+        nursery: &Nursery,
+        (spec, host): (&Spec, &Host),
         mut command: Command,
         words: Vec<String>,
     ) -> Result<Running, WanError> {
         command.envs(environment(spec, host.name));
         let failed = |source| WanError::Start { host: host.name, command: words.join(" "), source };
         let started = clock::now();
-        let mut child = child::spawn_in(&host.namespace, &mut command).map_err(failed)?;
-        let last_line = child.stdout.take().map(|output| {
+        let mut child = Collected(nursery.spawn_in(&host.namespace, command).map_err(failed)?);
+        let last_line = child.0.stdout.take().map(|output| {
             let (told, last_line) = channel();
             // Nobody waits for it if it takes too long.
             thread::spawn(move || told.send(last_json(output)));
             last_line
         });
-        let ending = child::ending(&child).map_err(failed)?;
+        let ending = child::ending(&child.0).map_err(failed)?;
         Ok(Running { host: host.name, words, child, ending, started, ended: None, last_line })
     }
 
     /// The leader of the command's processes.
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
+    }
+
+    /// The command without secrets, as messages show it.
+    pub(crate) fn shown(&self) -> String {
+        self.words.join(" ")
     }
 
     /// The exit code, if the command has ended.
     pub(crate) fn ended(&mut self) -> Result<Option<u8>, WanError> {
         let failed = |source| WanError::System { what: "wait for a command", source };
         if self.ended.is_none() {
-            let status = self.child.try_wait().map_err(failed)?;
+            let status = self.child.0.try_wait().map_err(failed)?;
             self.ended = status.map(|status| (clock::now(), code_of(status)));
         }
         Ok(self.ended.map(|(_, code)| code))

@@ -87,22 +87,23 @@ pub fn run(settings: &Settings, taps: Option<Taps>) -> Result<Outcome, WanError>
     let connections = kernel.as_ref().map(KernelTrace::connections);
     let mut emulator =
         Emulator::start(spec, &site.near, &site.far, settings.trace.as_deref(), connections, taps)?;
-    let _registered = Registered::new(spec, &site.hosts())?;
+    let _registered = Registered::new(spec, &site)?;
 
     let mut far = Vec::new();
     for (host, line) in site.far.iter().zip(&settings.far) {
-        far.push(Commanded::shell(spec, host, line, keep)?);
+        far.push(Commanded::shell(&site, spec, host, line, keep)?);
     }
-    for (command, line) in far.iter_mut().zip(&settings.far) {
-        if !command.wait_until_it_listens(line, &signals, emulator.as_fd())? {
+    for command in &mut far {
+        if !command.wait_until_it_listens(&signals, emulator.as_fd())? {
             return Err(emulator.finish().expect_err("nobody has told it to end"));
         }
     }
     emulator.begin()?;
-    let mut near = Commanded::command(spec, &site.near[0], &settings.near, keep)?;
+    let mut near = Commanded::command(&site, spec, &site.near[0], &settings.near, keep)?;
     let others = site.near[1..].iter().zip(&settings.others);
-    let mut others =
-        others.map(|(host, line)| Commanded::shell(spec, host, line, keep)).collect::<Result<Vec<_>, _>>()?;
+    let mut others = others
+        .map(|(host, line)| Commanded::shell(&site, spec, host, line, keep))
+        .collect::<Result<Vec<_>, _>>()?;
     if near.wait(&signals, emulator.as_fd())?.is_none() {
         return Err(emulator.finish().expect_err("nobody has told it to end"));
     }

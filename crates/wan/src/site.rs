@@ -9,6 +9,7 @@ use std::time::Duration;
 use event::Instant;
 use net::child::{Signal, signal};
 use net::namespace::members;
+use net::nursery::Nursery;
 use net::{EndSignals, Namespace, clock, wait};
 
 use crate::guard::{Guard, kill_all};
@@ -33,6 +34,8 @@ pub(crate) struct Site {
     /// The namespaces that are ours alone.
     inodes: Vec<u64>,
     guard: Option<Guard>,
+    /// The parent of all commands.
+    nursery: Nursery,
 }
 
 /// A command on its host.
@@ -57,13 +60,24 @@ impl Site {
         let own = near.iter().chain(&far).filter(|host| host.own).map(|host| &host.namespace);
         let inodes = own.clone().map(Namespace::inode).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let own: Vec<&Namespace> = own.collect();
-        let guard = program.map(|program| Guard::start(program, &own)).transpose().map_err(failed)?;
-        Ok(Site { near, far, inodes, guard })
+        let (guard, nursery) = match program {
+            None => (None, Nursery::plain()),
+            Some(program) => {
+                let (guard, nursery) = Guard::start(program, &own).map_err(failed)?;
+                (Some(guard), nursery)
+            }
+        };
+        Ok(Site { near, far, inodes, guard, nursery })
     }
 
     /// All hosts, the near ones first.
     pub(crate) fn hosts(&self) -> Vec<Arc<Host>> {
         [&self.near[..], &self.far].concat()
+    }
+
+    /// Inode of the PID namespace of all commands, if they have one.
+    pub(crate) fn pid_namespace(&self) -> Option<u64> {
+        self.nursery.inside()
     }
 
     /// Ends whatever is left on the hosts.
@@ -75,7 +89,8 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         self.clear();
-        // Before the hosts are: whoever looks for processes by the number of a namespace must know it to be ours.
+        // Before the hosts are: whoever looks for processes by the number of a namespace must know it to be ours. Where the
+        // guard is the init of a PID namespace, all that has left its host ends with it.
         self.guard = None;
     }
 }
@@ -83,23 +98,25 @@ impl Drop for Site {
 impl Commanded {
     /// Starts COMMAND.
     pub(crate) fn command(
+        site: &Site,
         spec: &Spec,
         host: &Arc<Host>,
         words: &[OsString],
         keep: bool,
     ) -> Result<Commanded, WanError> {
-        let running = Running::command(spec, host, words, keep)?;
+        let running = Running::command(&site.nursery, spec, host, words, keep)?;
         Ok(Commanded { host: host.clone(), running, asked_to_end: false })
     }
 
     /// Starts a command with a shell.
     pub(crate) fn shell(
+        site: &Site,
         spec: &Spec,
         host: &Arc<Host>,
         line: &str,
         keep: bool,
     ) -> Result<Commanded, WanError> {
-        let running = Running::shell(spec, host, line, keep)?;
+        let running = Running::shell(&site.nursery, spec, host, line, keep)?;
         Ok(Commanded { host: host.clone(), running, asked_to_end: false })
     }
 
@@ -107,7 +124,6 @@ impl Commanded {
     /// put itself into the background has ended well and may still come to listen.
     pub(crate) fn wait_until_it_listens(
         &mut self,
-        line: &str,
         signals: &EndSignals,
         stopped: BorrowedFd<'_>,
     ) -> Result<bool, WanError> {
@@ -117,10 +133,10 @@ impl Commanded {
             if let Some(code) = self.ended()?
                 && (code != 0 || self.inside()?.is_empty())
             {
-                return Err(WanError::FarEnded { host: self.host.name, command: line.to_owned(), code });
+                return Err(WanError::FarEnded { host: self.host.name, command: self.running.shown(), code });
             }
             if clock::now() >= give_up {
-                return Err(WanError::FarSilent { host: self.host.name, command: line.to_owned() });
+                return Err(WanError::FarSilent { host: self.host.name, command: self.running.shown() });
             }
             let [signalled, stopped] = readable([signals.as_fd(), stopped], Some(pause))?;
             if signalled && signals.came() {

@@ -8,6 +8,7 @@ use event::Instant;
 use super::message::{MessageError, check_header, check_records};
 use crate::CaptureError;
 use crate::files::{Files, Rotation};
+use crate::shelf::Shelf;
 
 /// A capture that is being recorded.
 #[derive(Debug)]
@@ -31,8 +32,9 @@ pub(super) enum KeepError {
 }
 
 impl Keeper {
-    /// Begins the files of capture number `capture` from `peer`.
+    /// Begins the files of capture number `capture` from `peer`, which count together with those on `shelf`.
     pub(super) fn new(
+        shelf: &Shelf,
         dir: &Path,
         peer: IpAddr,
         capture: u64,
@@ -44,7 +46,7 @@ impl Keeper {
         // Colons of IPv6 are not for names of files.
         let peer = peer.to_string().replace(':', "_");
         let prefix = format!("{peer}-{:08x}", capture >> 32);
-        let files = Files::create(dir, &prefix, header.to_vec(), rotation, now)?;
+        let files = Files::create_on(shelf, dir, &prefix, (header.to_vec(), rotation), now)?;
         Ok(Keeper { files, interfaces, next: None, written: 0, missing: 0 })
     }
 
@@ -113,6 +115,27 @@ mod tests {
     }
 
     #[test]
+    fn captures_of_a_host_count_together() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut header = Vec::new();
+        write::section(&mut header, &write::Section::default());
+        let about = write::Interface { name: "a", description: "", link: 1, snap_bytes: 96, filter: "" };
+        write::interface(&mut header, &about);
+        let peer = "10.0.0.7".parse().unwrap();
+        let rotation = Rotation { bytes: Some(1), time: None, files: Some(3) };
+        let (shelf, now) = (Shelf::default(), Instant::ZERO);
+        for capture in 1..=4 {
+            let capture = capture << 32;
+            let mut keeper = Keeper::new(&shelf, dir.path(), peer, capture, &header, rotation, now).unwrap();
+            assert!((0..3).all(|n| keeper.records(n, 1, &records(1), now).is_ok()));
+        }
+        let names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        assert_eq!(names, [1, 2, 3].map(|n| format!("10.0.0.7-00000004-{n:05}.pcapng")));
+    }
+
+    #[test]
     fn every_packet_is_written_once_or_missing() {
         let dir = tempfile::tempdir().unwrap();
         let mut header = Vec::new();
@@ -121,7 +144,9 @@ mod tests {
         write::interface(&mut header, &about);
         let peer = "2001:db8::7".parse().unwrap();
         let now = Instant::ZERO;
-        let new = || Keeper::new(dir.path(), peer, u64::MAX, &header, Rotation::default(), now).unwrap();
+        let shelf = Shelf::default();
+        let new =
+            || Keeper::new(&shelf, dir.path(), peer, u64::MAX, &header, Rotation::default(), now).unwrap();
         let mut keeper = new();
         let mut take = |first, count| keeper.records(first, count, &records(count), now).unwrap();
         assert_eq!((take(0, 3), take(3, 2), take(3, 2), take(5, 0)), (0, 0, 0, 0));
@@ -137,6 +162,6 @@ mod tests {
         assert_eq!(later.records(100, 1, &records(1), now).unwrap(), 0);
         assert_eq!((later.next(), later.counts()), (101, (1, 0)));
         assert!(matches!(later.records(101, 2, &records(1), now), Err(KeepError::Message(_))));
-        assert!(Keeper::new(dir.path(), peer, 1, b"nothing", Rotation::default(), now).is_err());
+        assert!(Keeper::new(&shelf, dir.path(), peer, 1, b"nothing", Rotation::default(), now).is_err());
     }
 }

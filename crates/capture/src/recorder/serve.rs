@@ -21,6 +21,7 @@ use serde::Serialize;
 use super::keeper::{KeepError, Keeper};
 use super::message::{HEAD_BYTES, Message, MessageError, head};
 use crate::files::Rotation;
+use crate::shelf::Shelf;
 use crate::{CaptureError, Notices};
 
 /// Captures that are recorded at the same time, and connections.
@@ -37,7 +38,7 @@ const SIGNAL: u64 = 1;
 pub struct RecorderSettings {
     /// The directory of all files.
     pub dir: PathBuf,
-    /// Of the files of each capture.
+    /// When a capture begins a new file, and how many files there may be of each host.
     pub rotation: Rotation,
 }
 
@@ -65,6 +66,8 @@ struct Shared {
     settings: RecorderSettings,
     notices: Notices,
     captures: Mutex<HashMap<u64, Arc<Entry>>>,
+    /// Files of each host, where their number is limited: a host may begin any number of captures.
+    shelves: Mutex<HashMap<IpAddr, Shelf>>,
     /// Numbers of those that ended of late, and of the packet behind their last: the end may not have been heard.
     ended: Mutex<VecDeque<(u64, u64)>>,
     totals: Mutex<Totals>,
@@ -108,6 +111,7 @@ impl Recorder {
             settings,
             notices,
             captures: Mutex::default(),
+            shelves: Mutex::default(),
             ended: Mutex::default(),
             totals: Mutex::default(),
             connections: AtomicUsize::new(0),
@@ -239,7 +243,11 @@ impl Shared {
         }
         let RecorderSettings { dir, rotation } = &self.settings;
         let ip = plain(peer.ip());
-        let keeper = Keeper::new(dir, ip, capture, header, *rotation, clock::now())?;
+        let shelf = match rotation.files {
+            Some(_) => lock(&self.shelves).entry(ip).or_default().clone(),
+            None => Shelf::default(),
+        };
+        let keeper = Keeper::new(&shelf, dir, ip, capture, header, *rotation, clock::now())?;
         let path = keeper.paths().next().map(|path| path.display().to_string()).unwrap_or_default();
         self.notices.say(&format!("{peer}: a capture begins, in {path}"));
         lock(&self.totals).captures += 1;

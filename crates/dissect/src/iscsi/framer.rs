@@ -379,9 +379,10 @@ impl Framer {
         let stretch = self.stretch.get_or_insert_with(|| Stretch::new(header.start));
         stretch.hidden.add(header.header.unknown_len(), header.missing);
         // While digests are uncertain the likeliest ones are taken: the next visible header confirms or refutes them.
+        // Bytes that were skipped as a digest are not in it.
         let start = match self.anchor {
             Some(anchor) if header.origin == Origin::Near => {
-                anchor.end + expected.digests().likely_len(anchor.data_len) as u64
+                header.start.max(anchor.end + expected.digests().likely_len(anchor.data_len) as u64)
             }
             _ => header.start,
         };

@@ -20,7 +20,8 @@ Examples:
   farlun bench iscsi://10.0.0.7/iqn.2026-11.io.farlun:store/0 --block 4KiB --depth 32 --random --json
   farlun bench iscsi://10.0.0.7/iqn.2026-11.io.farlun:scratch/0 --op read,write --overwrite
 
-Without --depth, as much is outstanding as the path's bandwidth-delay product needs.
+Without --depth, as much is outstanding as the path's bandwidth-delay product needs; with --random at least 32 requests and
+twice the product, since latency counts there.
 Nothing is written to the LUN without --overwrite.")]
 pub(crate) struct BenchArgs {
     /// iscsi://HOST[:PORT]/IQN/LUN
@@ -259,6 +260,7 @@ fn document(
         op: shape.op.name().to_owned(),
         block_bytes: Some(shape.block_bytes.into()),
         depth: shape.depth.map(|depth| depth as u64),
+        most_outstanding: shape.depth.is_none().then_some(outcome.most_outstanding as u64),
         direction: None,
         random: shape.is_random,
         t_start_ns: outcome.started.as_nanos(),
@@ -290,7 +292,11 @@ fn document(
 fn print(load: &LoadDocument) {
     let time = |ns: f64| format_delay(Duration::from_nanos(ns as u64));
     let row = |name: &str, value: String| say!("{name:<18} {value}");
-    let depth = load.depth.map_or("follows the path".to_owned(), |depth| depth.to_string());
+    let follows = || {
+        let most = load.most_outstanding.map_or(String::new(), |most| format!(", {most} at most"));
+        format!("follows the path{most}")
+    };
+    let depth = load.depth.map_or_else(follows, |depth| depth.to_string());
     let order = if load.random { "random" } else { "sequential" };
     let block = Bytes(load.block_bytes.unwrap_or(0));
     row("load", format!("{} {block} {order}, outstanding: {depth}", load.op));

@@ -28,6 +28,7 @@ pub(crate) fn run(args: InquiryArgs) -> anyhow::Result<u8> {
     let naa = disk.naa().map_err(failed)?;
     let software = disk.client().peer_software().map(str::to_owned);
     let rtt = disk.client().min_rtt();
+    let is_write_protected = disk.is_write_protected().map_err(failed)?;
     disk.close().map_err(failed)?;
     if args.json {
         let document = json!({
@@ -40,6 +41,7 @@ pub(crate) fn run(args: InquiryArgs) -> anyhow::Result<u8> {
             "bytes": len_bytes,
             "block_bytes": block_len_bytes,
             "transfer_max_bytes": transfer_max_bytes,
+            "write_protected": is_write_protected,
             "peer": software,
             "rtt_ns": rtt.map(|rtt| rtt.as_nanos() as u64),
         });
@@ -55,6 +57,7 @@ pub(crate) fn run(args: InquiryArgs) -> anyhow::Result<u8> {
     row("size", &format!("{} ({len_bytes} bytes)", Bytes(len_bytes)));
     row("block", &Bytes(block_len_bytes.into()).to_string());
     row("longest transfer", &Bytes(transfer_max_bytes.into()).to_string());
+    row("writes", if is_write_protected { "refused: write-protected" } else { "taken" });
     row("software", software.as_deref().unwrap_or("not farlun"));
     row("round trip", &rtt.map_or("unknown".to_owned(), event::format_delay));
     Ok(DONE)

@@ -11,11 +11,15 @@ use serde_json::json;
 use super::capture::{RotationArgs, notices};
 use crate::exit::{DONE, Exit};
 
+const FILES: &str =
+    "Keep so many files of each host, over all of its captures, and remove the oldest when there are more";
+
 /// Keep captures that other hosts send
 ///
 /// Writes pcapng files, SENDER-NUMBER-00001.pcapng and so on for each capture, and says what arrived and what is
 /// missing. A sender whose connection was lost goes on in the same files. Ends on SIGINT and SIGTERM.
 #[derive(Args, Debug)]
+#[command(mut_arg("files", |arg| arg.help(FILES)))]
 #[command(after_help = "\
 Examples:
   farlun recorder -o /srv/captures --listen 10.0.0.5:5260 --insecure --rotate-size 1GiB --files 100

@@ -29,6 +29,7 @@ use crate::line::Line;
 use crate::once::{Nothing, Once};
 use crate::options::Options;
 use crate::request::{Request, Workload};
+use crate::room::lone_outstanding_bytes;
 use crate::run;
 use crate::side::{Open, Side};
 use crate::tables::Tables;
@@ -328,7 +329,8 @@ impl Client {
         let side = &self.side;
         let may_issue = matches!(self.state, State::Up) && side.leave.is_none();
         // A request that there is no room for waits for an answer, or for when the target is to be asked again.
-        let may_begin = may_issue && side.has_room(workload.depth(), self.outstanding_bytes());
+        let may_begin =
+            may_issue && side.has_room(workload.depth(), self.outstanding_bytes(workload.lone_bytes()));
         let resume_at = workload.resume_at().filter(|at| may_begin || *at > now);
         let mut next = resume_at.unwrap_or(Instant::FAR_FUTURE);
         if let State::Down(recovery) = &self.state {
@@ -371,7 +373,7 @@ impl Client {
                 Notification::Part(bytes_per_s) => connection.left(bytes_per_s, now),
             }
         }
-        let outstanding_bytes = self.outstanding_bytes();
+        let outstanding_bytes = self.outstanding_bytes(workload.lone_bytes());
         let decisions = || self.lines.iter().map(|line| line.connection.decision());
         // The block of a session is what the smallest of its windows carries.
         if let Some(block_bytes) = decisions().filter_map(|decision| decision.block_bytes).min() {
@@ -415,9 +417,12 @@ impl Client {
         }
     }
 
-    /// How much of what the caller leaves open may be outstanding.
-    fn outstanding_bytes(&self) -> u64 {
-        self.lines.iter().map(|line| line.connection.decision().outstanding_bytes).sum()
+    /// Bytes that may be outstanding where the caller leaves it open; `lone_bytes` is [`Workload::lone_bytes`].
+    fn outstanding_bytes(&self, lone_bytes: Option<u64>) -> u64 {
+        let policy = self.lines.iter().map(|line| line.connection.decision().outstanding_bytes).sum();
+        let Some(request_bytes) = lone_bytes else { return policy };
+        let product: u64 = self.lines.iter().map(|line| line.connection.product_bytes()).sum();
+        lone_outstanding_bytes(product, request_bytes).min(policy)
     }
 
     /// Looks at the clock, and at what the target wants.

@@ -47,6 +47,11 @@ pub(super) enum End {
 }
 
 impl End {
+    /// Returns whether the initiator's host has reset the connection.
+    pub(super) fn is_reset(&self) -> bool {
+        matches!(self, End::Io(error) if error.kind() == io::ErrorKind::ConnectionReset)
+    }
+
     /// Whether a person wants to read of it.
     pub(super) fn is_worth_telling(&self) -> bool {
         !matches!(self, End::Closed | End::LoggedOut | End::Shutdown)

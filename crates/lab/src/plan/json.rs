@@ -149,7 +149,7 @@ fn load(load: &Load) -> Value {
         json["record"] = tables.iter().map(|table| json!(table.name())).collect();
     }
     if let Some(server) = &load.server {
-        json["server"] = json!(server.text());
+        json["server"] = json!(event::shown_words([server.text()]).concat());
     }
     if !load.needs.programs.is_empty() {
         let named = load.needs.programs.iter();
@@ -200,7 +200,7 @@ fn load(load: &Load) -> Value {
             }
         }
         LoadKind::Command(command) => {
-            json["command"] = json!(command.line.text());
+            json["command"] = json!(event::shown_words([command.line.text()]).concat());
             json["op"] = json!(command.op.name());
             json["lun"] = json!(command.lun);
         }

@@ -103,9 +103,9 @@ impl Parts<'_> {
         self.cell.load.record.as_deref().unwrap_or(self.record).contains(&table)
     }
 
-    /// The command line as it is shown, quoted so that a shell takes it.
+    /// The command line as it is shown: without secrets, quoted so that a shell takes it.
     pub(super) fn shown(self) -> String {
-        quoted(&self.words(SHOWN_PROGRAM))
+        quoted(&event::shown_words(self.words(SHOWN_PROGRAM)))
     }
 
     /// The load that is measured and what competes with it, each with hosts of its own.

@@ -12,6 +12,9 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use sha3::Sha3_256;
 use subtle::{Choice, ConstantTimeEq};
+use wire::iscsi::login_status;
+
+use super::{LoginError, Status, shortened};
 
 /// Bytes of the challenges that we send.
 const CHALLENGE_BYTES: usize = 16;
@@ -46,9 +49,20 @@ impl Algorithm {
     pub const STRONGEST_FIRST: &'static [Algorithm] =
         &[Algorithm::Sha3_256, Algorithm::Sha256, Algorithm::Sha1, Algorithm::Md5];
 
-    /// For targets that take number 7 for SHA-1, which was never assigned so (tgt and its relatives).
-    pub(super) const WITHOUT_SHA256: &'static [Algorithm] =
-        &[Algorithm::Sha3_256, Algorithm::Sha1, Algorithm::Md5];
+    /// Its name in flags.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Algorithm::Md5 => "md5",
+            Algorithm::Sha1 => "sha1",
+            Algorithm::Sha256 => "sha256",
+            Algorithm::Sha3_256 => "sha3-256",
+        }
+    }
+
+    /// The algorithm of this name.
+    pub fn from_name(name: &str) -> Option<Algorithm> {
+        Algorithm::STRONGEST_FIRST.iter().copied().find(|algorithm| algorithm.name() == name)
+    }
 
     /// Its number in CHAP_A.
     pub(super) const fn number(self) -> u8 {
@@ -212,7 +226,7 @@ impl Credentials {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChapInitiator {
     /// The algorithms to offer, the preferred one first.
-    pub algorithms: &'static [Algorithm],
+    pub algorithms: Vec<Algorithm>,
     pub(super) ours: Credentials,
     pub(super) theirs: Option<Credentials>,
 }
@@ -226,12 +240,34 @@ impl ChapInitiator {
         if let Some(theirs) = &theirs {
             differ(&ours, theirs)?;
         }
-        Ok(ChapInitiator { algorithms: Algorithm::STRONGEST_FIRST, ours, theirs })
+        Ok(ChapInitiator { algorithms: Algorithm::STRONGEST_FIRST.to_vec(), ours, theirs })
     }
 
     /// Whether the target must prove itself too.
     pub fn is_mutual(&self) -> bool {
         self.theirs.is_some()
+    }
+
+    /// Value of CHAP_A.
+    pub(super) fn numbers(&self) -> String {
+        let numbers: Vec<String> = self.algorithms.iter().map(|a| a.number().to_string()).collect();
+        numbers.join(",")
+    }
+
+    /// The offer in words.
+    pub(super) fn offered(&self) -> String {
+        let names: Vec<&str> = self.algorithms.iter().map(|algorithm| algorithm.name()).collect();
+        format!("CHAP_A={} (--chap-algorithms {})", self.numbers(), names.join(","))
+    }
+
+    /// For an answer that is none of the offer.
+    pub(super) fn not_offered(&self, answer: &str) -> LoginError {
+        let status = Status::new(login_status::AUTHENTICATION_FAILURE);
+        LoginError::Unchallenged {
+            status,
+            step: format!("it answered {} to {}", shortened(answer), self.offered()),
+            is_choice: true,
+        }
     }
 }
 

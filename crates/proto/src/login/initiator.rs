@@ -13,7 +13,7 @@ use super::text::{Inbox, Outbox, Pair, take_key};
 use super::{LoginError, ROUNDS, Status, Violation, shortened};
 use crate::discovery::TargetAddress;
 use crate::keys::Key;
-use crate::params::{Params, Wishes};
+use crate::params::{Digest, Params, Wishes};
 
 /// CmdSN of the first command of every session of ours.
 const FIRST_CMD_SN: u32 = 1;
@@ -50,6 +50,13 @@ pub struct Request {
     pub security: Security,
     /// Offer the private key of our own kind; only ever done in a normal session.
     pub private_key: bool,
+}
+
+impl Request {
+    fn insists_on_digests(&self) -> bool {
+        let Wishes { header_digests, data_digests, .. } = &self.wishes;
+        [header_digests, data_digests].iter().any(|wanted| !wanted.contains(&Digest::None))
+    }
 }
 
 /// A login that succeeded, seen from the initiator.
@@ -229,7 +236,10 @@ impl Initiator {
         }
         let in_security = self.stage == login_stage::SECURITY;
         let must_tell = match &mut self.negotiation {
-            Some(negotiation) => negotiation.receive(&pairs, in_security, &mut self.outbox)?,
+            Some(negotiation) => {
+                let received = negotiation.receive(&pairs, in_security, &mut self.outbox);
+                received.map_err(without_digests)?
+            }
             None => false,
         };
         if response.transit {
@@ -304,11 +314,21 @@ impl Initiator {
                 None => Violation::Redirection.into(),
             };
         }
+        let is_authentication = matches!((status.class, status.detail), (2, 0 | 1));
+        let unchallenged = self.security.as_ref().and_then(|security| security.unchallenged(status));
+        if let Some(error) = unchallenged.filter(|_| is_authentication) {
+            return error;
+        }
+        let who =
+            if self.request.session == Session::Discovery { "discovery at the target" } else { "the target" };
         let reason = match (&self.request.session, status.class, status.detail) {
             (_, 2, 1) if matches!(self.request.security, Security::Chap(_)) => {
-                "the target does not take this CHAP name with this secret".to_owned()
+                format!("{who} does not take this CHAP name with this secret")
             }
-            (_, 2, 1) => "the target wants a CHAP name and secret, as in iscsi://NAME%SECRET@HOST".to_owned(),
+            (_, 2, 1) => format!("{who} wants a CHAP name and secret, as in iscsi://NAME%SECRET@HOST"),
+            (_, 2, 0) if self.request.insists_on_digests() => {
+                "the target may take no digests; --digest prefer goes without them".to_owned()
+            }
             (_, 2, 2) => format!("the target does not admit {}", self.request.initiator_name),
             (Session::Normal { target_name }, 2, 3 | 4) => {
                 format!("{target_name} is not there, `farlun ls` shows what is")
@@ -337,7 +357,7 @@ impl Initiator {
         }
         let Some(negotiation) = self.negotiation.take() else { return Err(Violation::AfterEnd.into()) };
         self.outcome = Some(LoggedIn {
-            params: negotiation.finish()?,
+            params: negotiation.finish().map_err(without_digests)?,
             isid: self.request.isid,
             tsih: response.tsih,
             cid: self.request.cid,
@@ -402,4 +422,19 @@ impl Initiator {
         };
         self.transmit = Some((request, segment));
     }
+}
+
+/// For a login that comes to nothing over digests: the peer may do without, and breaks no rule by it.
+fn without_digests(violation: Violation) -> LoginError {
+    match violation {
+        Violation::Unagreed { key, value } => LoginError::Digests { key, value: value.to_owned() },
+        Violation::Answer { key, value, .. } if value == "None" && is_digest(key) => {
+            LoginError::Digests { key, value }
+        }
+        other => other.into(),
+    }
+}
+
+fn is_digest(key: &str) -> bool {
+    [Key::HeaderDigest.name(), Key::DataDigest.name()].contains(&key)
 }

@@ -86,6 +86,26 @@ pub enum LoginError {
         /// What was found and what to do, for people; may be empty.
         reason: String,
     },
+    /// The target said no before it sent a CHAP challenge: name and secret are not the reason.
+    #[error("login refused: {status}: {step} before it saw a CHAP name or secret")]
+    Unchallenged {
+        /// Status of the response.
+        status: Status,
+        /// Step that was refused.
+        step: String,
+        /// It was the choice of algorithms.
+        is_choice: bool,
+    },
+    /// We insist on digests, and the target agrees to none.
+    #[error(
+        "the target refuses digests: {key}={value} is all that it agrees to; --digest prefer goes without them"
+    )]
+    Digests {
+        /// Which digest.
+        key: &'static str,
+        /// The value that would be in force, shortened.
+        value: String,
+    },
     /// The target is elsewhere; the caller logs in again there.
     #[error("the target has moved to {address}")]
     Redirected {
@@ -97,6 +117,16 @@ pub enum LoginError {
     /// The peer broke the protocol; the connection is to be closed.
     #[error("the peer broke the login protocol: {0}")]
     Protocol(Violation),
+}
+
+impl LoginError {
+    /// Status of a refusal.
+    pub const fn refusal(&self) -> Option<Status> {
+        match self {
+            LoginError::Refused { status, .. } | LoginError::Unchallenged { status, .. } => Some(*status),
+            LoginError::Digests { .. } | LoginError::Redirected { .. } | LoginError::Protocol(_) => None,
+        }
+    }
 }
 
 impl From<Violation> for LoginError {

@@ -30,17 +30,41 @@ impl Security {
         matches!(self, Security::Chap(chap) if chap.is_mutual())
     }
 
-    /// Offers SHA-256 no longer; false if it was not offered together with all others. tgt takes its
+    /// Offers SHA-256 no longer; false if it was not offered together with others. tgt takes its
     /// number for SHA-1 and refuses the longer response with status 0x0200, where a wrong secret has 0x0201.
     /// Whoever could bring this about could as well have chosen the weakest algorithm of the offer.
     pub fn leave_out_sha256(&mut self) -> bool {
         match self {
-            Security::Chap(chap) if chap.algorithms == Algorithm::STRONGEST_FIRST => {
-                chap.algorithms = Algorithm::WITHOUT_SHA256;
+            Security::Chap(chap) if chap.algorithms.len() > 1 => {
+                let before = chap.algorithms.len();
+                chap.algorithms.retain(|algorithm| *algorithm != Algorithm::Sha256);
+                chap.algorithms.len() < before
+            }
+            _ => false,
+        }
+    }
+
+    /// Offers MD5 alone; false if it was not offered together with others. Some targets refuse every list that does not
+    /// begin with it. As above, nobody gains by bringing this about.
+    pub fn offer_md5_alone(&mut self) -> bool {
+        match self {
+            Security::Chap(chap)
+                if chap.algorithms.len() > 1 && chap.algorithms.contains(&Algorithm::Md5) =>
+            {
+                chap.algorithms = vec![Algorithm::Md5];
                 true
             }
             _ => false,
         }
+    }
+
+    /// Proves nothing any more; false if nothing was to be proved, or the target was to prove itself too.
+    pub fn leave_out_chap(&mut self) -> bool {
+        let is_one_way = matches!(self, Security::Chap(chap) if !chap.is_mutual());
+        if is_one_way {
+            *self = Security::OfferNone;
+        }
+        is_one_way
     }
 }
 
@@ -82,6 +106,17 @@ impl Offerer {
         Offerer { methods, chap, random, waits_for: Awaited::Method }
     }
 
+    /// The error of a refusal, if no challenge has come yet.
+    pub(super) fn unchallenged(&self, status: Status) -> Option<LoginError> {
+        let chap = self.chap.as_ref()?;
+        let (step, is_choice) = match self.waits_for {
+            Awaited::Method => ("it refused AuthMethod=CHAP".to_owned(), false),
+            Awaited::Challenge => (format!("it refused {}", chap.offered()), true),
+            Awaited::Proof(_) | Awaited::Nothing => return None,
+        };
+        Some(LoginError::Unchallenged { status, step, is_choice })
+    }
+
     /// Whether our next request may ask to leave the stage.
     pub(super) fn may_leave(&self) -> bool {
         self.chap.is_none() || matches!(self.waits_for, Awaited::Proof(_) | Awaited::Nothing)
@@ -107,9 +142,7 @@ impl Offerer {
         match (&self.waits_for, steps) {
             (Awaited::Challenge, Steps { a: Some(a), i: Some(i), c: Some(c), n: None, r: None }) => {
                 let algorithm = chap.algorithms.iter().find(|own| number(&a) == Some(own.number().into()));
-                let algorithm = *algorithm.ok_or_else(|| {
-                    failure(format!("the target answers CHAP_A={}, which we do not offer", shortened(&a)))
-                })?;
+                let algorithm = *algorithm.ok_or_else(|| chap.not_offered(&a))?;
                 let challenge = Challenge::read(&i, &c)
                     .ok_or_else(|| failure("the target's CHAP challenge cannot be read".to_owned()))?;
                 let ours = Challenge::new(self.random);
@@ -139,6 +172,10 @@ impl Offerer {
                 self.waits_for = Awaited::Nothing;
                 Ok(())
             }
+            // `CHAP_A=Reject` alone.
+            (Awaited::Challenge, Steps { a: Some(a), i: None, c: None, n: None, r: None }) => {
+                Err(chap.not_offered(&a))
+            }
             (Awaited::Challenge, _) => {
                 Err(failure("the target sends no CHAP challenge where one is due".to_owned()))
             }
@@ -149,8 +186,7 @@ impl Offerer {
     fn receive_method(&mut self, method: &str, out: &mut Outbox) -> Result<(), LoginError> {
         match (reply(Key::AuthMethod, &self.methods, method), &self.chap) {
             (Reply::Agreed(Value::Text(method)), Some(chap)) if method == "CHAP" => {
-                let numbers: Vec<String> = chap.algorithms.iter().map(|a| a.number().to_string()).collect();
-                out.push(Key::ChapA.name(), &numbers.join(","));
+                out.push(Key::ChapA.name(), &chap.numbers());
                 self.waits_for = Awaited::Challenge;
                 Ok(())
             }

@@ -1,6 +1,7 @@
 //! The far end: gathers the streams of a run, serves them in parallel, each on a thread of its own, then those of the
-//! next run. Connections that arrive meanwhile wait.
+//! next run. Connections that arrive meanwhile wait. A connection without a hello delays no other one.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -23,8 +24,14 @@ use crate::limits::host::HostLimits;
 use crate::socket::{pin, table, write_message};
 use crate::spec::{SOURCE_BYTES, STREAMS_MAX};
 
-/// Time allowed for the hello of a connection, and for the other streams of its run; other runs wait meanwhile.
+/// Time allowed for the hello of a connection, and for the other streams of its run; other runs wait for the latter.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Upper limit of connections without a hello; beyond it the oldest one is closed.
+const UNREAD_MAX: usize = 4 * STREAMS_MAX as usize;
+const LISTENER_TOKEN: u64 = 0;
+const SIGNALS_TOKEN: u64 = 1;
+/// Token of the first connection.
+const FIRST_TOKEN: u64 = 2;
 /// Upper limit of streams that wait for others of their run, or for another run to end.
 const WAITING_MAX: usize = 2 * STREAMS_MAX as usize;
 
@@ -49,12 +56,25 @@ struct Arrival {
     hello: Hello,
 }
 
+/// A connection whose hello is incomplete.
+struct Unread {
+    stream: TcpStream,
+    peer: SocketAddr,
+    bytes: [u8; Hello::LEN],
+    /// Length of the part that has arrived.
+    got: usize,
+    deadline: Instant,
+}
+
 /// Streams that wait for the others of their run.
 struct Gathering<'a> {
     listener: &'a TcpListener,
     signals: &'a EndSignals,
     notice: fn(&str),
     poll: Poll,
+    /// By token, so the oldest one comes first.
+    unread: BTreeMap<u64, Unread>,
+    next_token: u64,
     waiting: Vec<Arrival>,
 }
 
@@ -92,9 +112,10 @@ impl<'a> Gathering<'a> {
         notice: fn(&str),
     ) -> io::Result<Gathering<'a>> {
         let poll = Poll::new()?;
-        poll.add(listener.as_fd(), 0, Interest::READ)?;
-        poll.add(signals.as_fd(), 1, Interest::READ)?;
-        Ok(Gathering { listener, signals, notice, poll, waiting: Vec::new() })
+        poll.add(listener.as_fd(), LISTENER_TOKEN, Interest::READ)?;
+        poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
+        let (unread, waiting) = (BTreeMap::new(), Vec::new());
+        Ok(Gathering { listener, signals, notice, poll, unread, next_token: FIRST_TOKEN, waiting })
     }
 
     /// Waits until a run is complete; `None` after a signal.
@@ -106,23 +127,28 @@ impl<'a> Gathering<'a> {
             if let Some(run) = self.take_complete() {
                 return Ok(Some(run));
             }
-            let timeout = match self.waiting.is_empty() {
-                true => {
-                    deadline = None;
-                    None
-                }
-                false => Some(deadline.get_or_insert_with(|| clock::now() + PATIENCE).since(clock::now())),
-            };
-            if timeout == Some(Duration::ZERO) {
+            let now = clock::now();
+            deadline = (!self.waiting.is_empty()).then(|| deadline.unwrap_or(now + PATIENCE));
+            if deadline.is_some_and(|deadline| now >= deadline) {
                 self.give_up_first();
                 deadline = None;
                 continue;
             }
+            self.give_up_silent(now)?;
+            let hellos = self.unread.values().map(|unread| unread.deadline);
+            let timeout = hellos.chain(deadline).min().map(|until| until.since(now));
             self.poll.wait(&mut events, timeout)?;
             if self.signals.came() {
                 return Ok(None);
             }
-            self.accept()?;
+            let ready: Vec<u64> = events.iter().map(|ready| ready.token).collect();
+            for token in ready {
+                match token {
+                    LISTENER_TOKEN => self.accept()?,
+                    SIGNALS_TOKEN => {}
+                    token => self.read(token)?,
+                }
+            }
         }
     }
 
@@ -146,7 +172,7 @@ impl<'a> Gathering<'a> {
         ));
     }
 
-    /// Accepts one connection and reads its hello.
+    /// Accepts one connection.
     fn accept(&mut self) -> io::Result<()> {
         let (stream, peer) = match self.listener.accept() {
             Ok(accepted) => accepted,
@@ -155,25 +181,66 @@ impl<'a> Gathering<'a> {
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => return Ok(()),
             Err(error) => return Err(error),
         };
-        match read_hello(&stream) {
-            _ if self.waiting.len() >= WAITING_MAX => {
-                let text = format!("{peer}: {WAITING_MAX} streams wait already; the connection is closed");
-                (self.notice)(&text);
+        if self.unread.len() >= UNREAD_MAX
+            && let Some(oldest) = self.unread.keys().next().copied()
+        {
+            self.refuse(oldest, &StreamError::NoHello)?;
+        }
+        stream.set_nonblocking(true)?;
+        let token = self.next_token;
+        self.next_token += 1;
+        self.poll.add(stream.as_fd(), token, Interest::READ)?;
+        let (bytes, deadline) = ([0; Hello::LEN], clock::now() + PATIENCE);
+        self.unread.insert(token, Unread { stream, peer, bytes, got: 0, deadline });
+        self.read(token)
+    }
+
+    /// Reads what has arrived of a hello.
+    fn read(&mut self, token: u64) -> io::Result<()> {
+        let Some(unread) = self.unread.get_mut(&token) else { return Ok(()) };
+        while unread.got < Hello::LEN {
+            match (&unread.stream).read(&mut unread.bytes[unread.got..]) {
+                Ok(0) => return self.refuse(token, &StreamError::NoHello),
+                Ok(more) => unread.got += more,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return self.refuse(token, &error.into()),
             }
-            Ok(hello) => self.waiting.push(Arrival { stream, peer, hello }),
-            Err(error) => (self.notice)(&format!("{peer}: {error}")),
+        }
+        let Some(hello) = Hello::parse(&unread.bytes) else {
+            return self.refuse(token, &StreamError::NoHello);
+        };
+        let Some(Unread { stream, peer, .. }) = self.forget(token)? else { return Ok(()) };
+        if self.waiting.len() >= WAITING_MAX {
+            let text = format!("{peer}: {WAITING_MAX} streams wait already; the connection is closed");
+            (self.notice)(&text);
+            return Ok(());
+        }
+        self.waiting.push(Arrival { stream, peer, hello });
+        Ok(())
+    }
+
+    /// Closes connections whose hello is overdue.
+    fn give_up_silent(&mut self, now: Instant) -> io::Result<()> {
+        let overdue = self.unread.iter().filter(|(_, unread)| now >= unread.deadline);
+        let overdue: Vec<u64> = overdue.map(|(token, _)| *token).collect();
+        overdue.into_iter().try_for_each(|token| self.refuse(token, &StreamError::NoHello))
+    }
+
+    fn refuse(&mut self, token: u64, error: &StreamError) -> io::Result<()> {
+        if let Some(Unread { peer, .. }) = self.forget(token)? {
+            (self.notice)(&format!("{peer}: {error}"));
         }
         Ok(())
     }
-}
 
-/// Reads the near end's hello.
-fn read_hello(mut stream: &TcpStream) -> Result<Hello, StreamError> {
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let mut bytes = [0; Hello::LEN];
-    let hello = stream.read_exact(&mut bytes).ok().and_then(|()| Hello::parse(&bytes));
-    hello.ok_or(StreamError::NoHello)
+    fn forget(&mut self, token: u64) -> io::Result<Option<Unread>> {
+        let unread = self.unread.remove(&token);
+        if let Some(unread) = &unread {
+            self.poll.remove(unread.stream.as_fd())?;
+        }
+        Ok(unread)
+    }
 }
 
 fn serve_one(
@@ -256,5 +323,53 @@ mod tests {
         assert_eq!(next(), [(1, 0), (1, 1)]);
         assert_eq!(next(), [(2, 0)]);
         assert_eq!(next(), [(3, 0)]);
+    }
+
+    #[test]
+    fn connections_without_a_hello_delay_no_run() {
+        let signals = EndSignals::take_over().unwrap();
+        let listener = tcp::listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let address = listener.local_addr().unwrap();
+        let connect = || TcpStream::connect(address).unwrap();
+        let hello = Hello {
+            reverse: false,
+            zero_copy: false,
+            time: Duration::from_secs(1),
+            run: 1,
+            block_bytes: 1 << 20,
+            number: 0,
+            streams: 1,
+        };
+        let (silent, mut slow, mut whole) = (connect(), connect(), connect());
+        slow.write_all(&hello.emit()[..1]).unwrap();
+        whole.write_all(&hello.emit()).unwrap();
+        let mut gathering = Gathering::new(&listener, &signals, |_| {}).unwrap();
+        let run = gathering.next_run().unwrap().expect("no signal has come");
+        assert_eq!(run.len(), 1);
+        // Neither was waited for: both are open, and the slow one may go on.
+        for stream in [&silent, &slow] {
+            stream.set_nonblocking(true).unwrap();
+            let mut stream = stream;
+            let error = stream.read(&mut [0]).expect_err("it is open and nothing was said");
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        }
+        slow.write_all(&hello.emit()[1..]).unwrap();
+        assert_eq!(gathering.next_run().unwrap().expect("no signal has come").len(), 1);
+        assert_eq!(gathering.unread.len(), 1);
+    }
+
+    #[test]
+    fn the_oldest_connection_without_a_hello_makes_room() {
+        let signals = EndSignals::take_over().unwrap();
+        let listener = tcp::listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut gathering = Gathering::new(&listener, &signals, |_| {}).unwrap();
+        let mut silent = Vec::new();
+        for _ in 0..=UNREAD_MAX {
+            silent.push(TcpStream::connect(address).unwrap());
+            gathering.accept().unwrap();
+        }
+        assert_eq!(gathering.unread.len(), UNREAD_MAX);
+        assert_eq!(silent[0].read(&mut [0]).unwrap(), 0, "it is closed");
     }
 }

@@ -19,8 +19,10 @@ use super::source::ByteSource;
 /// Unsent bytes of a sender, as the policy sees them: always more than it takes.
 const ENDLESS_BYTES: u64 = 1 << 30;
 const SIGNALS_TOKEN: u64 = 1;
-/// Time beyond the flow's duration after which a receiver gives up a silent sender.
+/// Time beyond the flow's duration after which a receiver gives up a sender that does not end.
 const GRACE: Duration = Duration::from_secs(30);
+/// Time without a byte moved after which either end gives up the other one.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// End of the flow.
 #[derive(Debug)]
@@ -104,6 +106,8 @@ pub(crate) struct Flow<'a> {
     span: CountedSpan,
     /// Bytes reported as progress.
     reported_bytes: u64,
+    /// Time of the last byte moved.
+    moved: Instant,
     is_ready: bool,
     is_over: bool,
     progress: &'a dyn Fn(StreamProgress),
@@ -145,6 +149,7 @@ impl<'a> Flow<'a> {
             },
             span: CountedSpan { warm: now + warmup, ends: now + time, base: None, last: (now, 0) },
             reported_bytes: 0,
+            moved: now,
             is_ready: true,
             is_over: false,
             progress,
@@ -182,6 +187,9 @@ impl<'a> Flow<'a> {
             }
         };
         self.outcome.moved_bytes += bytes;
+        if bytes > 0 {
+            self.moved = now;
+        }
         self.is_ready = is_ready;
         Ok(())
     }
@@ -283,6 +291,42 @@ impl Service for Flow<'_> {
             let silent = "the sender neither ended nor closed the stream";
             return Err(io::Error::new(io::ErrorKind::TimedOut, silent));
         }
+        // A duration may be a day: a peer that only holds the connection must not hold up the runs behind it for so long.
+        if now >= self.moved + SILENCE {
+            let silent = "no byte moved for 30 s; the other end is silent";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, silent));
+        }
         Ok(if self.is_ready { Turn::Again } else { Turn::WaitUntil(self.next_sample) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_peer_that_moves_nothing_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _silent = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let stream = listener.accept().unwrap().0;
+        stream.set_nonblocking(true).unwrap();
+        let setup = FlowSetup {
+            host: Host::Far,
+            number: 0,
+            role: Role::Receive(ByteSink::new(4096, 0)),
+            signals: None,
+            warmup: Duration::ZERO,
+            time: Duration::from_secs(24 * 3600),
+            pacing: Pacing::Off,
+            table: None,
+        };
+        let progress = |_: StreamProgress| {};
+        let mut flow = Flow::new(stream, setup, &progress).unwrap();
+        let began = flow.moved;
+        assert!(flow.turn(began + SILENCE - Duration::from_millis(1)).is_ok());
+        let error = flow.turn(began + SILENCE).expect_err("it was silent for too long");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -118,6 +118,15 @@ impl ModeParameters {
         }
     }
 
+    /// The WP bit of a mode parameter header, whatever follows it; `None` if the header is not all there.
+    pub fn is_write_protected(form: ModeForm, bytes: &[u8]) -> Option<bool> {
+        let at = match form {
+            ModeForm::Six => 2,
+            ModeForm::Ten => 3,
+        };
+        (bytes.len() >= header_len(form)).then(|| bytes[at] & WRITE_PROTECTED != 0)
+    }
+
     fn parse_whole(form: ModeForm, bytes: &[u8]) -> Result<Self, DataError> {
         let header_len = header_len(form);
         need(WHAT, bytes, header_len)?;
@@ -262,5 +271,19 @@ mod tests {
         let parameters = ModeParameters { pages: Vec::new(), ..parameters(Some(descriptor)) };
         let bytes = parameters.emit(ModeForm::Six);
         assert_eq!(bytes, check::bytes("0b009008 ffffffff 00000200"));
+    }
+
+    #[test]
+    fn write_protection_is_told_by_the_header_alone() {
+        // A header whose pages are odd, or cut off.
+        for (form, bytes, expected) in [
+            (ModeForm::Six, "1f008000 3f", Some(true)),
+            (ModeForm::Six, "1f001000", Some(false)),
+            (ModeForm::Six, "1f0080", None),
+            (ModeForm::Ten, "001e0080 00000000", Some(true)),
+            (ModeForm::Ten, "001e0080 000000", None),
+        ] {
+            assert_eq!(ModeParameters::is_write_protected(form, &check::bytes(bytes)), expected, "{bytes}");
+        }
     }
 }

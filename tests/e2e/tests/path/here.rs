@@ -54,7 +54,11 @@ fn a_runner_that_is_killed_leaves_the_machine_as_it_was() {
     on_a_machine(
         r#"
         before=$(state)
-        $farlun wan --host -- bash -c 'kill -9 $PPID; sleep 1000' && exit 5
+        ready=$(mktemp -u) && mkfifo "$ready"
+        $farlun wan --host -- bash -c "echo >'$ready'; sleep 1000" & runner=$!
+        read -r _ <"$ready"
+        rm "$ready"
+        kill -9 $runner
         for i in $(seq 1000); do
             if test "$(state)" = "$before"; then exit 0; fi
             sleep 0.05

@@ -1,16 +1,18 @@
 //! Several hosts at each end of the emulated path, behind a switch, on one line.
 
+use std::process::Command;
 use std::time::Duration;
 
 use e2e::path::{self, FAR};
+use e2e::process::output;
 use e2e::{Service, farlun_path, need, run, skip};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// `farlun wan` with these flags, which a shell takes apart, and COMMAND for a shell.
-fn wan(flags: &str, command: &str) -> std::process::Command {
-    let mut shell = std::process::Command::new("sh");
+fn wan(flags: &str, command: &str) -> Command {
+    let mut shell = Command::new("sh");
     let line = format!("exec '{}' wan --validity off {flags} -- sh -c \"$0\"", farlun_path().display());
     shell.args(["-c", &line, command]);
     shell
@@ -188,10 +190,53 @@ fn a_runner_that_is_killed_leaves_nothing_on_any_host() {
     });
 }
 
+#[test]
+fn runner_and_guard_that_are_killed_together_leave_nothing() {
+    need!(path::available(), skip::program("ps"));
+    let probe = run(Command::new("unshare").args(["-Urpf", "--mount-proc", "true"]), LIMIT);
+    need!(if probe.code == 0 {
+        Ok(())
+    } else {
+        Err(format!("no /proc can be mounted: {}", probe.stderr.trim()))
+    });
+    let mut ways = vec![Command::new("sh")];
+    if path::available_to_nobody().is_ok() {
+        ways.push(path::as_nobody("sh"));
+        let mut unshared = Command::new("unshare");
+        unshared.args(["-Urnm", "sh"]);
+        ways.push(unshared);
+    }
+    let here = std::fs::read_link("/proc/self/ns/pid").expect("a PID namespace");
+    // A daemon, one that has gone to a network namespace of its own, and one of COMMAND's own.
+    let command = "setsid sleep 1000 & unshare --net sleep 1000 & sleep 1000 &
+        until grep -qx sleep /proc/$!/comm; do :; done; ps -o pid= -p $$ >&2 || exit 9
+        readlink /proc/self/ns/pid; sleep 1000";
+    for mut way in ways {
+        let line = format!("exec '{}' wan --validity off -- sh -c \"$0\"", farlun_path().display());
+        let mut service = Service::start(way.args(["-c", &line, command]));
+        let namespace = service.next_line(LIMIT);
+        assert_ne!(namespace, here.to_string_lossy(), "commands have no PID namespace of their own");
+        let within = || of_namespace("pid", &namespace);
+        assert!(within().len() >= 4, "the guard, COMMAND and what it has started: {:?}", within());
+        let runner = service.id().to_string();
+        let guard = within().into_iter().find(|pid| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.ends_with(b"\0wan\0guard\0")
+        });
+        let both = [runner, guard.expect("a guard")];
+        output(Command::new("kill").args(["-s", "KILL"]).args(&both));
+        e2e::until("nothing is left", LIMIT, || within().is_empty());
+    }
+}
+
 /// The processes of a network namespace, named as the links in /proc name it.
 fn inside(namespace: &str) -> Vec<String> {
+    of_namespace("net", namespace)
+}
+
+fn of_namespace(kind: &str, namespace: &str) -> Vec<String> {
     let entries = std::fs::read_dir("/proc").expect("/proc");
     let pids = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let of = |pid: &String| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    let of = |pid: &String| std::fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok();
     pids.filter(|pid| of(pid).is_some_and(|link| link.to_string_lossy() == namespace)).collect()
 }

@@ -216,3 +216,21 @@ fn unknown_digests_are_learned_from_several_headers() {
         assert_eq!(script.digests.len(0), None);
     }
 }
+
+#[test]
+fn an_inferred_header_is_behind_the_bytes_that_were_skipped() {
+    let pdu = data_in();
+    // Bytes behind a PDU of unknown digests that are no header, skipped as digests until too few are known.
+    for known in 20..BHS_LEN {
+        for data_len in [0, 1, 4, 8, DATA_LEN] {
+            let digests = Digests::default();
+            let mut script = Script { digests, ..Script::expecting(data_len) };
+            let noise = vec![0xff; known];
+            frame(&mut script, &[(PDU_LEN, &pdu), (3 * PDU_LEN, &noise), (PDU_LEN, &[]), (PDU_LEN, &pdu)]);
+            let mut framed = script.pdus.clone();
+            framed.append(&mut script.provisional);
+            let is_ordered = framed.is_sorted_by(|one, next| one.1 <= next.0);
+            assert!(is_ordered, "{known} known, {data_len} of data: {framed:?}");
+        }
+    }
+}

@@ -203,7 +203,7 @@ impl Live<'_> {
             Pacing::AtMost(rate) => Some(rate.to_string()),
             Pacing::Follow | Pacing::Off => None,
         };
-        let Options { wishes, congestion, policy, .. } = &self.options;
+        let Options { wishes, near, policy, .. } = &self.options;
         let burst = |bytes: u32| caller.has_small_bursts.then(|| format!("{bytes}B"));
         let r2ts = caller.has_small_bursts.then(|| wishes.max_outstanding_r2t.to_string());
         let flags = [
@@ -214,7 +214,9 @@ impl Live<'_> {
             ("--connections", Some(caller.connections.to_string())),
             ("--pace", pace),
             ("--policy", (*policy != Choice::default()).then(|| policy.to_string())),
-            ("--cc", congestion.clone()),
+            ("--cc", near.congestion.clone()),
+            ("--initiator-name", near.name.as_given().map(str::to_owned)),
+            ("--bind", near.source.as_ref().map(ToString::to_string)),
             ("--first-burst", burst(wishes.first_burst_len)),
             ("--max-burst", burst(wishes.max_burst_len)),
             ("--r2ts", r2ts),

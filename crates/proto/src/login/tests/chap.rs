@@ -48,7 +48,8 @@ fn both_sides_with_every_algorithm() {
     for algorithm in Algorithm::STRONGEST_FIRST {
         let only = std::slice::from_ref(algorithm);
         for theirs in [None, Some(disk())] {
-            let chap = ChapInitiator { algorithms: only, ..ChapInitiator::new(alice(), theirs).unwrap() };
+            let chap =
+                ChapInitiator { algorithms: only.to_vec(), ..ChapInitiator::new(alice(), theirs).unwrap() };
             for session in [normal().session, Session::Discovery] {
                 let mut initiator = initiator_with(chap.clone(), session);
                 let mut target = target();
@@ -176,7 +177,7 @@ fn a_target_cannot_talk_us_out_of_it() {
     assert!(mutual.handle_response(&response(0x81), &[]).is_err());
     for wrong in ["CHAP_A=4", "CHAP_A=5,7", "CHAP_A=5"] {
         let chap = ChapInitiator::new(alice(), None).unwrap();
-        let chap = ChapInitiator { algorithms: &[Algorithm::Sha3_256, Algorithm::Sha256], ..chap };
+        let chap = ChapInitiator { algorithms: vec![Algorithm::Sha3_256, Algorithm::Sha256], ..chap };
         let mut initiator = initiator_with(chap, normal().session);
         initiator.handle_response(&response(0x01), b"AuthMethod=CHAP\0").unwrap();
         let challenge = text(&[wrong, "CHAP_I=1", "CHAP_C=0x0011"]);
@@ -301,4 +302,61 @@ fn tgt_with_an_account() {
     initiator.handle_response(&response(0x81), &last).unwrap();
     let (request, _) = initiator.poll_transmit().unwrap();
     assert_eq!((request.csg, request.nsg, request.transit), (1, 3, true));
+}
+
+#[test]
+fn a_refusal_blames_the_secret_only_after_a_challenge() {
+    let refused = LoginResponse { status_class: 2, status_detail: 1, ..response(0) };
+    let challenge = text(&["CHAP_A=5", "CHAP_I=1", "CHAP_C=0x00112233445566778899aabbccddeeff"]);
+    let steps: [&[u8]; 2] = [b"AuthMethod=CHAP\0", &challenge];
+    let words = [
+        "it refused AuthMethod=CHAP",
+        "it refused CHAP_A=8,7,6,5 (--chap-algorithms sha3-256,sha256,sha1,md5)",
+    ];
+    for answered in 0..=steps.len() {
+        let mut initiator = initiator(alice(), None);
+        for step in &steps[..answered] {
+            initiator.handle_response(&response(0), step).unwrap();
+        }
+        let error = initiator.handle_response(&refused, &[]).unwrap_err();
+        let said = error.to_string();
+        match words.get(answered) {
+            Some(words) => {
+                assert!(matches!(error, LoginError::Unchallenged { .. }) && said.contains(words), "{said}");
+                assert!(said.ends_with("before it saw a CHAP name or secret"), "{said}");
+            }
+            None => assert!(said.contains("does not take this CHAP name with this secret"), "{said}"),
+        }
+        assert_eq!(error.refusal(), Some(Status { class: 2, detail: 1 }));
+    }
+    let mut discovery = initiator_with(ChapInitiator::new(alice(), None).unwrap(), Session::Discovery);
+    steps.iter().for_each(|step| discovery.handle_response(&response(0), step).unwrap());
+    let said = discovery.handle_response(&refused, &[]).unwrap_err().to_string();
+    assert!(said.contains("discovery at the target does not take"), "{said}");
+    let mut other = initiator(alice(), None);
+    other.handle_response(&response(0), steps[0]).unwrap();
+    let said = other.handle_response(&response(0), b"CHAP_A=Reject\0").unwrap_err().to_string();
+    assert!(said.contains("it answered Reject to CHAP_A=8,7,6,5"), "{said}");
+}
+
+#[test]
+fn less_is_offered_to_targets_that_bear_no_more() {
+    let chap = |theirs| Security::Chap(Box::new(ChapInitiator::new(alice(), theirs).unwrap()));
+    let offer = |security: &Security| match security {
+        Security::Chap(chap) => chap.algorithms.clone(),
+        _ => Vec::new(),
+    };
+    let mut security = chap(None);
+    assert!(security.leave_out_sha256() && !security.leave_out_sha256());
+    assert_eq!(offer(&security), [Algorithm::Sha3_256, Algorithm::Sha1, Algorithm::Md5]);
+    assert!(security.offer_md5_alone() && !security.offer_md5_alone());
+    assert_eq!(offer(&security), [Algorithm::Md5]);
+    assert!(security.leave_out_chap() && security == Security::OfferNone && !security.leave_out_chap());
+    // A target that is to prove itself is not believed without.
+    assert!(!chap(Some(disk())).leave_out_chap());
+    let strong = ChapInitiator {
+        algorithms: vec![Algorithm::Sha3_256, Algorithm::Sha256],
+        ..ChapInitiator::new(alice(), None).unwrap()
+    };
+    assert!(!Security::Chap(Box::new(strong)).offer_md5_alone(), "it is not allowed");
 }

@@ -37,7 +37,8 @@ fn every_pair_of_wishes() {
         let got = outcome(near, far);
         assert_eq!(got.as_ref().ok(), expected.as_ref(), "{near:?} with {far:?}: {got:?}");
         if let Err(error) = got {
-            assert!(matches!(error, LoginError::Refused { .. } | LoginError::Protocol(_)), "{error}");
+            let is_expected = matches!(error, LoginError::Refused { .. } | LoginError::Digests { .. });
+            assert!(is_expected, "{error}");
         }
     }
 }
@@ -53,9 +54,17 @@ fn a_target_that_insists_refuses_those_that_say_nothing() {
 }
 
 #[test]
-fn an_initiator_that_insists_ends_a_login_that_came_to_nothing() {
+fn an_initiator_that_insists_says_that_digests_were_refused() {
     let wishes = Wishes::default().with_digests(Wishes::DIGEST_ALWAYS);
-    let mut initiator = Initiator::new(Request { wishes, ..normal() });
-    let error = initiator.handle_response(&response(0x87), b"HeaderDigest=Reject\0").unwrap_err();
-    assert!(error.to_string().contains("HeaderDigest=None is all"), "{error}");
+    let refused = LoginResponse { status_class: 2, ..response(0) };
+    for (response, answer, said) in [
+        (response(0x87), &b"HeaderDigest=Reject\0"[..], "refuses digests: HeaderDigest=None is all"),
+        (response(0x87), b"HeaderDigest=None\0", "refuses digests: HeaderDigest=None is all"),
+        (response(0x87), b"HeaderDigest=CRC32C\0", "refuses digests: DataDigest=None is all"),
+        (refused, b"", "may take no digests"),
+    ] {
+        let mut initiator = Initiator::new(Request { wishes: wishes.clone(), ..normal() });
+        let error = initiator.handle_response(&response, answer).unwrap_err().to_string();
+        assert!(error.contains(said) && error.contains("--digest prefer"), "{error}");
+    }
 }

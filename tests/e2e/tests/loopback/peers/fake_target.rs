@@ -119,12 +119,24 @@ impl FakeTarget<Link> {
 impl Link {
     /// Answers a login, with `extra` in the same segment as the last response.
     pub(crate) fn log_in(stream: TcpStream, extra: &[u8]) -> Link {
-        let mut stream = pdu::patient(stream);
         // As a target of another kind: the private key is not answered.
-        let mut login = Login::new(LoginPolicy { private_key: false, ..LoginPolicy::default() });
+        let policy = LoginPolicy { private_key: false, ..LoginPolicy::default() };
+        Link::admit(stream, policy, extra).0
+    }
+
+    /// Answers a login as `policy` has it; every text that the initiator has sent.
+    pub(crate) fn log_in_with(stream: TcpStream, policy: LoginPolicy) -> (Link, Vec<String>) {
+        Link::admit(stream, policy, &[])
+    }
+
+    fn admit(stream: TcpStream, policy: LoginPolicy, extra: &[u8]) -> (Link, Vec<String>) {
+        let mut stream = pdu::patient(stream);
+        let mut login = Login::new(policy);
+        let mut texts = Vec::new();
         loop {
             let request = pdu::read(&mut stream).expect("a login request").expect("a login request");
             let (Pdu::LoginRequest(request), text) = request else { panic!("no login: {request:?}") };
+            texts.push(String::from_utf8_lossy(&text).into_owned());
             login.handle_request(&request, &text, &mut Open).expect("a login that can be granted");
             let (response, text) = login.poll_transmit().expect("every request is answered");
             let mut bytes = pdu::bytes(response, &text);
@@ -134,7 +146,8 @@ impl Link {
             }
             stream.write_all(&bytes).expect("the initiator reads");
             if let Some(&Admitted { stat_sn, exp_cmd_sn, max_cmd_sn, .. }) = admitted {
-                return Link { stream, stat_sn, exp_cmd_sn, max_cmd_sn, pongs: Vec::new(), reads: 0 };
+                let pongs = Vec::new();
+                return (Link { stream, stat_sn, exp_cmd_sn, max_cmd_sn, pongs, reads: 0 }, texts);
             }
         }
     }

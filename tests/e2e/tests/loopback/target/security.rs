@@ -277,3 +277,31 @@ fn an_initiator_ends_a_session_with_damaged_data() {
     read.expect_code(1).expect_sentence(&["damaged on its way"]);
     assert!(!copy.exists(), "a partial file has the name of a whole one");
 }
+
+/// open-iscsi ends a discovery so. Of a session with LUNs it is told.
+#[test]
+fn a_discovery_that_ends_with_a_reset_is_no_line_of_the_log() {
+    let mut target = Target::serve(&["memory:1MiB"]);
+    let reset = |session: &str| {
+        let text = format!("InitiatorName=iqn.2026-11.org.example:{session}\0SessionType={session}\0");
+        let target_name = format!("TargetName={}\0", target.iqn());
+        let text = if session == "Normal" { text + &target_name } else { text };
+        let mut bytes = login(3, target.iqn(), "");
+        bytes.truncate(48);
+        bytes[7] = text.len() as u8;
+        bytes.extend_from_slice(text.as_bytes());
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        let mut stream = TcpStream::connect(target.address()).expect("the target accepts");
+        stream.write_all(&bytes).expect("a login is taken");
+        let mut header = [0; 48];
+        stream.read_exact(&mut header).expect("an answer");
+        assert_eq!((header[0], header[36], header[37]), (0x23, 0, 0), "a login response with success");
+        net::tcp::abandon_on_close(&stream, true).expect("a socket option");
+    };
+    reset("Discovery");
+    reset("Normal");
+    e2e::until("the second is told", MINUTE, || target.service.stderr().contains("example:Normal"));
+    target.service.terminate();
+    let said = target.service.stderr();
+    assert!(said.contains("reset") && !said.contains("example:Discovery"), "{said}");
+}

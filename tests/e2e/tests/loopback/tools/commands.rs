@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use e2e::ours::Target;
-use e2e::{farlun, image, run};
+use e2e::tgtd::{self, Tgtd};
+use e2e::{farlun, image, need, run};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -144,4 +145,60 @@ fn ready_line_tells_what_is_served() {
 fn a_target_without_authentication_stays_on_loopback() {
     let finished = run(&mut farlun(["target", "--lun", "memory:1MiB", "--listen", "0.0.0.0:0"]), MINUTE);
     finished.expect_code(2).expect_sentence(&["--insecure"]);
+}
+
+#[test]
+fn random_requests_do_not_flood_a_near_target() {
+    let target = Target::serve(&["memory:64MiB"]);
+    let bench = |flags: &[&str]| {
+        let mut bench = farlun(["bench", &target.url(0), "--block", "4KiB", "--time", "300ms"]);
+        run(bench.args(flags), MINUTE).expect_code(0)
+    };
+    let document = bench(&["--random", "--json"]).json();
+    let most = document["most_outstanding"].as_u64().expect("a number");
+    // Eight times as many as a path needs that has no length: the round trip of a busy machine is long.
+    assert!((32..=256).contains(&most), "{document}");
+    let said = bench(&["--random"]).stdout;
+    assert!(said.contains("outstanding: follows the path, ") && said.contains("latency"), "{said}");
+    assert_eq!(bench(&["--random", "--depth", "4", "--json"]).json()["most_outstanding"], Value::Null);
+}
+
+#[test]
+fn luns_that_take_no_writes_are_shown_as_such() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = folder.path().join("disk");
+    std::fs::write(&disk, vec![0; 1 << 20]).expect("a disk");
+    let target = Target::serve(&["memory:1MiB", &format!("file:{},ro", disk.display())]);
+    let listed = run(&mut farlun(["ls", &target.portal(), "--json"]), MINUTE).expect_code(0).json();
+    let luns = listed["targets"][0]["luns"].as_array().expect("LUNs").clone();
+    let seen: Vec<_> = luns.iter().map(|lun| (&lun["kind"], &lun["write_protected"])).collect();
+    let disk = Value::from("disk");
+    assert_eq!(seen, [(&disk, &Value::from(false)), (&disk, &Value::from(true))], "{listed}");
+    let said = run(&mut farlun(["ls", &target.portal()]), MINUTE).expect_code(0).stdout;
+    let marked = said.lines().filter(|line| line.ends_with("/1  write-protected")).count();
+    assert_eq!((marked, said.matches("write-protected").count()), (1, 1), "{said}");
+    for (lun, is_protected) in [(0, false), (1, true)] {
+        let document =
+            run(&mut farlun(["inquiry", &target.url(lun), "--json"]), MINUTE).expect_code(0).json();
+        assert_eq!(document["write_protected"], is_protected, "{document}");
+    }
+}
+
+#[test]
+fn a_controller_is_listed_as_one() {
+    need!(tgtd::available());
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = folder.path().join("disk");
+    std::fs::File::create(&disk).and_then(|file| file.set_len(16 << 20)).expect("a disk");
+    let tgtd = Tgtd::serve(&disk);
+    let listed = run(&mut farlun(["ls", &tgtd.portal(), "--json"]), MINUTE).expect_code(0).json();
+    let luns = &listed["targets"][0]["luns"];
+    assert_eq!(
+        (&luns[0]["kind"], &luns[0]["bytes"]),
+        (&Value::from("a controller"), &Value::Null),
+        "{listed}"
+    );
+    assert_eq!((&luns[1]["kind"], &luns[1]["bytes"]), (&"disk".into(), &(16_u64 << 20).into()), "{listed}");
+    let said = run(&mut farlun(["ls", &tgtd.portal()]), MINUTE).expect_code(0).stdout;
+    assert!(said.contains("LUN 0     a controller  iscsi://"), "{said}");
 }

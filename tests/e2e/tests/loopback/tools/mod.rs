@@ -4,5 +4,6 @@ mod bad_input;
 mod captures;
 mod commands;
 mod doctor;
+mod secrets;
 mod stream;
 mod trace;

@@ -2,6 +2,7 @@
 //! works on where it can, and never takes what it got for the whole.
 
 mod link;
+mod logins;
 mod portals;
 mod writes;
 

@@ -26,7 +26,7 @@ fn list(address: SocketAddr, status: (u8, u8)) -> Finished {
         refuse(accept(listener), status);
     });
     let url = format!("iscsi://{}", portal.address);
-    let finished = run(&mut farlun(["ls", &url, "--timeout", "5s", "--json"]), LIMIT).expect_code(0);
+    let finished = run(&mut farlun(["ls", &url, "--timeout", "5s", "--json"]), LIMIT);
     portal.join();
     finished
 }
@@ -58,9 +58,15 @@ fn refuse(stream: TcpStream, (status_class, status_detail): (u8, u8)) {
 #[test]
 fn a_target_is_listed_where_it_is() {
     let target = FakeTarget::serve_one(|_, _| Verdict::Serve);
-    let listed = list(target.address, login_status::NOT_FOUND).json();
+    let listed = list(target.address, login_status::NOT_FOUND).expect_code(0).json();
     let found = &listed["targets"][0];
-    let expected = json!([{"lun": 0, "bytes": DISK_BYTES, "url": target.url()}]);
+    let expected = json!([{
+        "lun": 0,
+        "bytes": DISK_BYTES,
+        "kind": "disk",
+        "write_protected": false,
+        "url": target.url(),
+    }]);
     assert_eq!((&found["luns"], &found["error"]), (&expected, &Value::Null), "{listed}");
     target.join();
 }
@@ -69,7 +75,7 @@ fn a_target_is_listed_where_it_is() {
 fn nobody_who_is_not_let_in_knocks_elsewhere() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
-    let listed = list(address, login_status::AUTHENTICATION_FAILURE).json();
+    let listed = list(address, login_status::AUTHENTICATION_FAILURE).expect_code(3).json();
     let error = listed["targets"][0]["error"].as_str().expect("why");
     assert!(error.contains("CHAP"), "{listed}");
     listener.set_nonblocking(true).expect("a socket option");

@@ -1,5 +1,7 @@
 //! Targets that break the rules about a write.
 
+use std::sync::mpsc;
+
 use e2e::{Finished, farlun, run};
 use wire::iscsi::{Pdu, R2t, ScsiCommand, ScsiResponse};
 use wire::scsi::{Cdb, Sense};
@@ -23,7 +25,7 @@ fn expect_failure_of_write(
 }
 
 /// `farlun write` of an image as long as the whole disk.
-fn write_disk(fake: &FakeTarget<Link>) -> Finished {
+fn write_disk<T: Send + 'static>(fake: &FakeTarget<T>) -> Finished {
     let image = tempfile::NamedTempFile::with_prefix("farlun-fake-").expect("a temporary file");
     image.as_file().set_len(DISK_BYTES.into()).expect("room for an image");
     let mut write = farlun(["write", &fake.url(), "--timeout", "2s", "--json", "-i"]);
@@ -96,17 +98,18 @@ fn a_write_that_was_about_more() {
     fake.join();
 }
 
-/// What a target does that takes every write and answers a flush with `sense`.
-fn flushed_with(sense: Sense) -> Finished {
+/// A target that takes every write; `flush` answers flushes.
+fn taking_writes(
+    mut flush: impl FnMut(&mut Link, &ScsiCommand) -> Verdict,
+) -> impl FnMut(&mut Link, &Pdu) -> Verdict {
     let mut write = None;
-    let fake = FakeTarget::serve_one(move |link, request| match request {
+    move |link, request| match request {
         Pdu::ScsiCommand(command) if command.write => {
             write = Some(*command);
             Verdict::Taken
         }
         Pdu::ScsiCommand(command) if matches!(Cdb::parse(&command.cdb), Ok(Cdb::SynchronizeCache { .. })) => {
-            link.check(command, sense);
-            Verdict::Taken
+            flush(link, command)
         }
         Pdu::DataOut(data) if data.is_final => {
             let command = write.take().expect("data after their command");
@@ -115,10 +118,43 @@ fn flushed_with(sense: Sense) -> Finished {
             Verdict::Taken
         }
         _ => Verdict::Serve,
-    });
+    }
+}
+
+/// Result of a write at a target that answers a flush with `sense`.
+fn flushed_with(sense: Sense) -> Finished {
+    let fake = FakeTarget::serve_one(taking_writes(move |link, command| {
+        link.check(command, sense);
+        Verdict::Taken
+    }));
     let finished = write_disk(&fake);
     fake.join();
     finished
+}
+
+#[test]
+fn a_flush_that_is_not_answered_ends_the_write() {
+    let fake = FakeTarget::serve_one(taking_writes(|_, _| Verdict::Taken));
+    let said = "did not answer SYNCHRONIZE CACHE within 8s, 4 times --timeout";
+    write_disk(&fake).expect_code(1).expect_said(said);
+    fake.join();
+}
+
+/// Some targets read nothing while they flush; in another session it would be the same.
+#[test]
+fn a_target_that_falls_silent_at_a_flush_ends_the_write() {
+    let (end, ended) = mpsc::channel::<()>();
+    let fake = FakeTarget::serve_one(taking_writes(move |_, _| {
+        // Until the initiator has ended, which closes its side of the channel.
+        let _ = ended.recv();
+        Verdict::Close
+    }));
+    let finished = write_disk(&fake);
+    drop(end);
+    let finished =
+        finished.expect_code(1).expect_said("answered neither SYNCHRONIZE CACHE nor a ping within 8");
+    finished.expect_said("s, 4 times --timeout because a cache may have much to write");
+    fake.join();
 }
 
 #[test]

@@ -1,0 +1,187 @@
+//! Children in a PID namespace of their own: the kernel ends all of them when the first one, its init, ends, however that
+//! happens. See pid_namespaces(7).
+//!
+//! A thread that has left its PID namespace for its children can start no threads, and an ordinary user cannot bring it
+//! back. So children have a thread of their own as parent, which does nothing else and stays as long as they do.
+#![allow(unsafe_code)]
+
+use std::fs;
+use std::io;
+use std::os::fd::RawFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::ptr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use crate::child;
+use crate::namespace::Namespace;
+use crate::scheduling;
+use crate::syscall::check;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A parent for children, with or without a PID namespace of their own. Dropped, it ends with those it has bound to itself.
+pub struct Nursery {
+    /// `None`: children are the caller's.
+    thread: Option<(Sender<Job>, JoinHandle<()>)>,
+    /// Inode of the PID namespace.
+    inside: Option<u64>,
+}
+
+impl Nursery {
+    /// A parent whose children live where it does: the calling thread, which must stay.
+    pub fn plain() -> Nursery {
+        Nursery { thread: None, inside: None }
+    }
+
+    /// A parent whose children live in a new PID namespace with a /proc of their own, and its init: `command`, which
+    /// inherits `kept` and does not end with the parent.
+    ///
+    /// # Errors
+    /// Where namespaces or mounts are not to be had, which many containers forbid.
+    pub fn with_init(mut command: Command, kept: Vec<RawFd>) -> io::Result<(Nursery, Child)> {
+        let (jobs, work): (Sender<Job>, Receiver<Job>) = channel();
+        let body = move || work.into_iter().for_each(|job| job());
+        let thread = thread::Builder::new().name("nursery".into()).spawn(body)?;
+        let mut nursery = Nursery { thread: Some((jobs, thread)), inside: None };
+        let begin = move || {
+            // SAFETY: no pointers are passed; it concerns the children of this thread only.
+            check(unsafe { libc::unshare(libc::CLONE_NEWPID) })?;
+            // SAFETY: these only make system calls: they neither allocate nor lock.
+            unsafe {
+                command.pre_exec(own_proc);
+                command.pre_exec(move || kept.iter().try_for_each(|fd| inherit(*fd)));
+            }
+            let init = command.spawn()?;
+            let inside = fs::metadata("/proc/thread-self/ns/pid_for_children")?.ino();
+            Ok((init, inside))
+        };
+        let (init, inside) = nursery.run(begin)?;
+        nursery.inside = Some(inside);
+        Ok((nursery, init))
+    }
+
+    /// Inode of the children's PID namespace, if that is their own.
+    pub const fn inside(&self) -> Option<u64> {
+        self.inside
+    }
+
+    /// Starts a command in a network namespace, bound to this parent; it runs where the calling thread may.
+    pub fn spawn_in(&self, namespace: &Namespace, mut command: Command) -> io::Result<Child> {
+        let descriptor = namespace.descriptor();
+        if self.thread.is_none() {
+            return child::spawn_in(descriptor, &mut command);
+        }
+        let cpus = scheduling::allowed_cpus()?;
+        // SAFETY: it only makes system calls, which neither allocate nor lock.
+        unsafe { command.pre_exec(own_proc) };
+        self.run(move || {
+            scheduling::keep_to(&cpus)?;
+            child::spawn_in(descriptor, &mut command)
+        })
+    }
+
+    /// Runs `work` on the parent's thread.
+    fn run<T: Send + 'static>(&self, work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+        let gone = || io::Error::other("the thread that starts commands is gone");
+        let (jobs, _) = self.thread.as_ref().ok_or_else(gone)?;
+        let (told, result) = channel();
+        // Whoever asked waits for it.
+        let job = move || drop(told.send(work()));
+        jobs.send(Box::new(job)).map_err(|_| gone())?;
+        result.recv().map_err(|_| gone())?
+    }
+}
+
+impl Drop for Nursery {
+    fn drop(&mut self) {
+        if let Some((jobs, thread)) = self.thread.take() {
+            drop(jobs);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Inode of the calling process's PID namespace.
+pub fn pid_namespace() -> io::Result<u64> {
+    Ok(fs::metadata("/proc/self/ns/pid")?.ino())
+}
+
+/// Lets the kernel collect processes that this one has started or inherited and does not wait for, as the init of a PID
+/// namespace has to.
+pub fn collect_all() {
+    // SAFETY: SIG_IGN is no handler that could do anything.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+}
+
+/// Gives the calling process, just forked, a mount namespace with the /proc of its PID namespace. What is mounted outside
+/// still comes in; what is mounted inside stays there.
+fn own_proc() -> io::Result<()> {
+    // SAFETY: no pointers are passed.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    let flags = libc::MS_REC | libc::MS_SLAVE;
+    // SAFETY: strings that end with a zero and null pointers, which the call allows where nothing is mounted.
+    check(unsafe { libc::mount(ptr::null(), c"/".as_ptr(), ptr::null(), flags, ptr::null()) })?;
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    let (proc, at) = (c"proc".as_ptr(), c"/proc".as_ptr());
+    // SAFETY: as above; /proc takes no data.
+    check(unsafe { libc::mount(proc, at, proc, flags, ptr::null()) }).map(drop)
+}
+
+/// Leaves a descriptor open in the program that the calling process, just forked, becomes.
+fn inherit(fd: RawFd) -> io::Result<()> {
+    // SAFETY: no pointers are passed.
+    check(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) }).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::process::Stdio;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::wait;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn the_end_of_the_first_child_is_that_of_all() {
+        let mut init = Command::new("cat");
+        init.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let (nursery, mut init) = match Nursery::with_init(init, Vec::new()) {
+            Ok(made) => made,
+            Err(error) => {
+                println!("skipped: the_end_of_the_first_child_is_that_of_all: {error}");
+                return;
+            }
+        };
+        init.stdin.as_mut().unwrap().write_all(b"ready").unwrap();
+        init.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+        let here = Namespace::current().unwrap();
+        let mut shell = Command::new("sh");
+        // The shell ends; what it has left behind keeps the pipe open. Numbers are those of /proc.
+        let line =
+            "setsid sleep 1000 & test -d /proc/$! && test ! -e /proc/$PPID && readlink /proc/self/ns/pid";
+        let mut shell = nursery
+            .spawn_in(&here, {
+                shell.args(["-c", line]).stdout(Stdio::piped());
+                shell
+            })
+            .unwrap();
+        assert!(shell.wait().unwrap().success());
+        let mut stdout = shell.stdout.take().unwrap();
+        let mut said = [0; 64];
+        let len = stdout.read(&mut said).unwrap();
+        let said = String::from_utf8_lossy(&said[..len]).into_owned();
+        assert_eq!(said.trim(), format!("pid:[{}]", nursery.inside().unwrap()));
+        assert_ne!(nursery.inside().unwrap(), pid_namespace().unwrap());
+        let is_open = wait::readable([stdout.as_fd()], Some(Duration::ZERO)).unwrap();
+        assert_eq!(is_open, [false], "the stray lives");
+        init.kill().unwrap();
+        init.wait().unwrap();
+        assert_eq!(stdout.read(&mut [0]).unwrap(), 0, "the stray has ended with the init");
+        assert!(nursery.spawn_in(&here, Command::new("true")).is_err(), "nothing begins after it");
+    }
+}
