@@ -25,18 +25,21 @@ until [ -c /dev/vport*p1 ]; do
     [ $tries -lt 200 ] || { echo "guest: no virtio port" >/dev/console; exit 1; }
     sleep 0.05
 done
-exec 3<>/dev/vport*p1
+port=$(echo /dev/vport*p1)
+exec 3<>"$port"
 echo "--ready-- $(cut -d' ' -f1 /proc/uptime) $(uname -r)" >&3
 : >/run/request
-while IFS= read -r line <&3; do
-    if [ "$line" != --run-- ]; then
-        printf '%s\n' "$line" >>/run/request
-        continue
-    fi
-    sh /run/request </dev/null >/run/answer 2>&1 3>&-
-    code=$?
-    { cat /run/answer; printf '\n--done-- %s\n' $code; } >&3
-    : >/run/request
+# Until QEMU has said that the host is there, a read finds nothing.
+while :; do
+    while IFS= read -r line <&3; do
+        if [ "$line" != --run-- ]; then
+            printf '%s\n' "$line" >>/run/request
+            continue
+        fi
+        sh /run/request </dev/null >/run/answer 2>&1 3>&-
+        code=$?
+        { cat /run/answer; printf '\n--done-- %s\n' $code; } >&3
+        : >/run/request
+    done
+    sleep 0.1
 done
-echo "guest: the host has closed the port" >/dev/console
-poweroff -f

@@ -9,5 +9,5 @@ until [ -b /dev/vda ]; do
     [ $tries -lt 200 ] || { echo "guest: no disk /dev/vda" >/dev/console; exit 1; }
     $b sleep 0.05
 done
-$b mount -t ext4 -o noatime /dev/vda /root && $b umount /dev && exec $b switch_root -c /dev/console /root /agent
+$b mount -t ext4 -o noatime /dev/vda /root && $b umount /dev && exec $b switch_root /root /agent
 echo "guest: the root file system cannot be used" >/dev/console

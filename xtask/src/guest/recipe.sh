@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 folder=$2
 
 # Dependencies follow, apart from those that only maintainer scripts and unused programs need.
-packages="busybox-static coreutils kmod iproute2 open-iscsi e2fsprogs fio multipath-tools udev"
+packages="busybox-static coreutils dash kmod iproute2 open-iscsi e2fsprogs fio multipath-tools udev"
 left_out='^(adduser|cpio|debconf|dpkg|gcc-.*-base|init-system-helpers|initramfs-tools.*|klibc-utils|libfile-find-rule-perl|libklibc|libnumber-compare-perl|libpam-.*|libperl.*|libpython.*|libtext-glob-perl|linux-base|media-types|passwd|perl.*|python.*|sg3-utils-udev|tar|usrmerge)$'
 
 # Folders of the kernel's modules; modprobe finds what is missing, if anything is.
@@ -41,11 +41,9 @@ build() {
         dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink -C "$tree" \
             --exclude='./usr/share/doc' --exclude='./usr/share/man' --exclude='./usr/share/locale' --exclude='./usr/lib/x86_64-linux-gnu/gconv'
     done
-    patterns=$(for name in $modules; do echo "./lib/modules/*/kernel/$name*"; done)
-    set -f
-    dpkg-deb --fsys-tarfile "$folder"/debs/linux-image-*.deb 2>/dev/null | tar -x --keep-directory-symlink -C "$tree" --wildcards \
-        './boot/vmlinuz-*' './lib/modules/*/modules.*' $patterns
-    set +f
+    for name in $modules; do echo "./lib/modules/*/kernel/$name*"; done >"$folder/patterns"
+    dpkg-deb --fsys-tarfile "$folder"/debs/linux-image-*.deb | tar -x --keep-directory-symlink -C "$tree" --wildcards \
+        -T "$folder/patterns" './boot/vmlinuz-*' './lib/modules/*/modules.*'
     version=$(ls "$tree/lib/modules")
     chroot "$tree" /sbin/depmod -a "$version"
 
@@ -66,7 +64,7 @@ build() {
     mkdir -p "$initramfs/modules" "$initramfs/dev" "$initramfs/proc" "$initramfs/sys" "$initramfs/root" "$initramfs/bin"
     cp "$tree/usr/bin/busybox" "$initramfs/bin/"
     install -m 755 "$here/init.sh" "$initramfs/init"
-    chroot "$tree" /sbin/modprobe -a -S "$version" -D $early | awk '$1 == "insmod" { print $2 }' | while read -r module; do
+    chroot "$tree" /sbin/modprobe -a -S "$version" -D $early | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while read -r module; do
         name=$(basename "$module")
         case $name in
         *.xz) xz -dc "$tree$module" >"$initramfs/modules/${name%.xz}" ;;
@@ -76,10 +74,12 @@ build() {
     done
     (cd "$initramfs" && find . | LC_ALL=C sort | cpio -o -H newc --quiet) >"$folder/initramfs"
 
+    # The shell of busybox would prefer its own programs to those of the packages.
+    ln -sf dash "$tree/usr/bin/sh"
     for name in $("$tree/usr/bin/busybox" --list); do
         [ -e "$tree/usr/bin/$name" ] || [ -e "$tree/usr/sbin/$name" ] || ln -s busybox "$tree/usr/bin/$name"
     done
-    mkdir -p "$tree/dev" "$tree/proc" "$tree/sys" "$tree/run" "$tree/tmp" "$tree/mnt" "$tree/root" "$tree/etc/iscsi"
+    mkdir -p "$tree/dev" "$tree/proc" "$tree/sys" "$tree/run" "$tree/tmp" "$tree/mnt" "$tree/root" "$tree/var" "$tree/etc/iscsi"
     rm -rf "$tree/var/run" && ln -s /run "$tree/var/run"
     ln -sf /proc/self/mounts "$tree/etc/mtab"
     printf 'root:x:0:0:root:/root:/bin/sh\n' >"$tree/etc/passwd"
@@ -88,7 +88,7 @@ build() {
     install -m 755 "$here/agent.sh" "$tree/agent"
     kilobytes=$(du -sk --apparent-size "$tree" | cut -f1)
     mkfs.ext4 -q -F -O ^has_journal -m 0 -N 40000 -d "$tree" "$folder/root.img" "$((kilobytes * 5 / 4 + 65536))k"
-    rm -rf "$tree" "$initramfs" "$folder/debs" "$folder/status"
+    rm -rf "$tree" "$initramfs" "$folder/debs" "$folder/status" "$folder/patterns"
 }
 
 "$1"

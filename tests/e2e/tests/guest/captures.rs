@@ -11,8 +11,8 @@ use e2e::{need, run};
 
 use crate::lio;
 use crate::machine::capture::{Capture, keep};
-use crate::machine::{self, IQN, LIMIT, Machine};
-use crate::open_iscsi::{DIGESTS, configure, disk, login, logout};
+use crate::machine::{self, HOST, IQN, LIMIT, Machine};
+use crate::open_iscsi::{DIGESTS, configure, disk, logout};
 
 /// Compares the completed commands of a capture with those that Linux has counted, then keeps it.
 #[track_caller]
@@ -41,6 +41,8 @@ fn open_iscsi_on_farlun() {
     let mut machine = Machine::boot();
     let _target = machine.serve(["--insecure", "--lun", "memory:64MiB"]);
     configure(&mut machine, &[]);
+    let discover = format!("iscsiadm -m discovery -t sendtargets -p {}:3260", HOST[0]);
+    let node = format!("iscsiadm -m node -T {IQN}");
     for (name, settings, made) in [
         (
             "open-iscsi-farlun",
@@ -50,16 +52,11 @@ fn open_iscsi_on_farlun() {
         ("open-iscsi-farlun-digests", DIGESTS, "the same with header and data digests"),
     ] {
         let capture = Capture::start(&machine, name);
-        login(&mut machine);
-        if !settings.is_empty() {
-            logout(&mut machine);
-        }
-        for (name, value) in settings {
-            machine.run(&format!("iscsiadm -m node -T {IQN} -o update -n '{name}' -v {value}"));
-        }
-        if !settings.is_empty() {
-            machine.run(&format!("iscsiadm -m node -T {IQN} --login"));
-        }
+        let settings: String = settings
+            .iter()
+            .map(|(name, value)| format!("{node} -o update -n '{name}' -v {value}\n"))
+            .collect();
+        machine.run(&format!("set -e\n{discover}\n{settings}{node} --login"));
         let disk = disk(&mut machine);
         machine.run(&load(&disk));
         let commands = commands_sent(&mut machine);

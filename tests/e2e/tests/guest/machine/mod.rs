@@ -17,8 +17,6 @@ use e2e::ours::Target;
 use e2e::{Service, farlun, path, skip};
 use tempfile::TempDir;
 
-pub(crate) use capture::Capture;
-
 /// Longest time of a boot.
 const BOOT: Duration = Duration::from_secs(120);
 /// Longest time of a script or a program, unless a test says otherwise.
@@ -149,7 +147,7 @@ impl Machine {
         let seconds = LIMIT.as_secs() - 10;
         self.run(&format!(
             "end=$(($(date +%s) + {seconds}))\n\
-             until {condition}; do [ $(date +%s) -lt $end ] || {{ echo 'waited in vain: {}'; exit 1; }}; sleep 0.1; done",
+             until {condition}; do [ $(date +%s) -lt $end ] || {{ echo 'waited in vain: {}'; tail -n 5 /run/*.said; exit 1; }}; sleep 0.1; done",
             condition.replace('\'', "")
         ));
     }
