@@ -21,7 +21,8 @@ fn compare(file: &Path, commands: u64, made: &str) {
     let connections = document["connections"].as_array().expect("connections");
     let completed = connections.iter().map(|c| count(&c["iscsi"]["commands"]["completed"]).unwrap_or(0));
     assert_eq!(completed.sum::<u64>(), commands, "{document:#}");
-    assert!((100..=400).contains(&commands), "{commands} commands: a capture of 100 to 400 is meant");
+    assert!(commands > 100, "{commands} commands are too few to count");
+    println!("{}: {commands} commands", file.display());
     keep(file, commands, made);
 }
 
@@ -70,25 +71,30 @@ fn farlun_on_lio() {
     need!(machine::available(), Capture::available());
     let mut machine = Machine::boot();
     lio::serve(&mut machine, "");
-    let data = machine.disk("zeros", 4);
-    for (name, parameters, flags, made) in [
-        ("farlun-lio", [("InitialR2T", "No"), ("ImmediateData", "Yes")], &[][..], "no digests"),
+    let zeros = machine.disk("zeros", 4);
+    for (name, parameters, digest, made) in [
+        ("farlun-lio", [("InitialR2T", "No"), ("ImmediateData", "Yes")], "none", "no digests"),
         (
             "farlun-lio-digests",
             [("InitialR2T", "Yes"), ("ImmediateData", "No")],
-            &["--digest", "crc32c"][..],
+            "crc32c",
             "header and data digests, InitialR2T=Yes, ImmediateData=No",
         ),
     ] {
         lio::set(&mut machine, &parameters);
         let before = lio::commands(&mut machine);
         let capture = Capture::start(&machine, name);
-        for command in [["write", "-i"], ["read", "-o"]] {
-            let mut load = machine.farlun([command[0], &lio::url(), "--length", "4MiB", command[1]]);
-            run(load.arg(&data).args(flags), LIMIT).expect_code(0);
+        let url = lio::url();
+        for _ in 0..10 {
+            let mut write = machine.farlun(["write", &url, "--digest", digest, "-i"]);
+            run(write.arg(&zeros), LIMIT).expect_code(0);
         }
+        let mut read =
+            machine.farlun(["bench", &url, "--digest", digest, "--op", "read", "--block", "16KiB"]);
+        run(read.args(["--depth", "2", "--time", "100ms"]), LIMIT).expect_code(0);
         let commands = lio::commands(&mut machine) - before;
-        let made = format!("farlun write and read of 4 MiB on LIO, {made}");
+        let made =
+            format!("ten times farlun write of 4 MiB, farlun bench of reads of 16 KiB, on LIO, {made}");
         compare(&capture.end(&machine), commands, &made);
     }
 }
