@@ -4,6 +4,7 @@
 //! `machine` boots it and runs scripts in it. `cargo xtask guest` makes its image and runs these tests; `docs/guest.md` is
 //! their manual.
 
+mod bad_ends;
 mod captures;
 mod lio;
 mod machine;

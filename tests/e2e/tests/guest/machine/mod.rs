@@ -155,7 +155,7 @@ impl Machine {
     /// `command` in the guest's network, ended with the thread that starts it.
     pub(crate) fn near(&self, command: &Command) -> Command {
         let mut near = Command::new("nsenter");
-        near.arg(format!("--net=/proc/{}/ns/net", self.qemu.id())).args(["setpriv", "--pdeathsig", "KILL"]);
+        near.arg(format!("--net=/proc/{}/ns/net", self.process())).args(["setpriv", "--pdeathsig", "KILL"]);
         near.arg(command.get_program()).args(command.get_args());
         near.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         near
@@ -186,6 +186,11 @@ impl Machine {
     /// Folder for files of the test.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Process id of QEMU.
+    pub(crate) fn process(&self) -> u32 {
+        self.qemu.id()
     }
 
     /// The last lines of the console.
