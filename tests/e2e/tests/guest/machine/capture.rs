@@ -21,7 +21,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Whether captures can be made here.
+    /// An error with the reason where captures cannot be made.
     pub(crate) fn available() -> Result<(), String> {
         skip::program("tcpdump")?;
         skip::program("gzip")

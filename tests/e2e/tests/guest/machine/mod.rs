@@ -42,7 +42,7 @@ pub(crate) const GUEST: &str = "10.77.0.2";
 const KERNEL_LINE: &str = "console=ttyS0 panic=-1 mitigations=off nokaslr quiet loglevel=5 net.ifnames=0 random.trust_cpu=on \
     audit=0 apparmor=0 selinux=0 no_timer_check tsc=reliable cryptomgr.notests rcupdate.rcu_expedited=1";
 
-/// Whether guests can run here.
+/// An error with the reason where guests cannot run.
 pub(crate) fn available() -> Result<(), String> {
     if std::env::var_os("FARLUN_GUEST").is_none() {
         return Err("FARLUN_GUEST names no image: `cargo xtask guest` makes one".to_owned());
