@@ -93,19 +93,17 @@ fn mutual_chap_and_digests() {
         ["--chap", "alice", "--chap-secret-file", &secrets, "--chap-target-user", "the-disk", "--lun", &lun];
     let _target = machine.serve(chap);
     let mut settings = DIGESTS.to_vec();
-    for (name, value) in [
-        ("username", "alice"),
-        ("password", SECRET),
-        ("username_in", "the-disk"),
-        ("password_in", TARGET_SECRET),
-    ] {
-        for place in ["node.session.auth", "discovery.sendtargets.auth"] {
-            settings.push((format!("{place}.{name}").leak(), value));
-        }
-    }
     settings.extend([
         ("node.session.auth.authmethod", "CHAP"),
+        ("node.session.auth.username", "alice"),
+        ("node.session.auth.password", SECRET),
+        ("node.session.auth.username_in", "the-disk"),
+        ("node.session.auth.password_in", TARGET_SECRET),
         ("discovery.sendtargets.auth.authmethod", "CHAP"),
+        ("discovery.sendtargets.auth.username", "alice"),
+        ("discovery.sendtargets.auth.password", SECRET),
+        ("discovery.sendtargets.auth.username_in", "the-disk"),
+        ("discovery.sendtargets.auth.password_in", TARGET_SECRET),
     ]);
     configure(&mut machine, &settings);
     login(&mut machine);
