@@ -3,6 +3,7 @@
 //! Nothing here is part of the product. The three commands share `step` (sections, timings, skips).
 
 mod bench;
+mod guest;
 mod packages;
 mod step;
 mod suite;
@@ -16,6 +17,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   test [--part static|unit|loopback|path|guest|package]… [--long]
                    everything CI runs: static, unit, loopback and path unless parts are named;
                    installs missing Debian packages when root
+  guest            the same as test --part guest: Linux's own kernel as a peer
+  guest --image    makes the guest's image unless it is cached, and prints its folder
   tidy             the house rules alone: sources, crate arrows, licences
   tidy --tighten   lowers the bounds in xtask/src/tidy/ratchet.txt that can fall; no bound rises
   tidy --list [RULE [CRATE]]
@@ -34,6 +37,8 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match args.as_slice() {
         ["test", selection @ ..] => suite::Selection::parse(selection).and_then(suite::run),
+        ["guest"] => suite::Selection::parse(&["--part", "guest"]).and_then(suite::run),
+        ["guest", "--image"] => guest::print_image(),
         ["tidy"] => tidy::run(),
         ["tidy", "--tighten"] => tidy::tighten(),
         ["tidy", "--list", filter @ ..] => tidy::list(filter),

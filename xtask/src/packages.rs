@@ -30,6 +30,10 @@ pub(crate) const TESTS: &[&str] = &[
     "python3-pip",
 ];
 
+/// Packages for the guest part: an emulator, and what makes the guest's image from packages that are not installed.
+pub(crate) const GUEST: &[&str] =
+    &["qemu-system-x86", "cpio", "e2fsprogs", "iproute2", "tcpdump", "util-linux", "xz-utils"];
+
 /// Somebody else's reader of Parquet, for python3. Debian packages none.
 const PARQUET_READER: &str = "duckdb==2.0.0";
 

@@ -14,6 +14,7 @@ use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, bail};
 
+use crate::guest;
 use crate::packages;
 use crate::step::{Outcome, Steps};
 use crate::workspace;
@@ -31,6 +32,12 @@ const LOOPBACK: &str = "e2e/loopback";
 const PATH: &str = "e2e/path";
 /// Tests over emulated paths that measure time or rates: one path at a time.
 const MEASURED: &str = "e2e/measured";
+/// Tests with Linux in a virtual machine as the peer.
+const GUEST: &str = "e2e/guest";
+
+const USUAL_ENDS: &[&str] = &[LOOPBACK, PATH, MEASURED];
+/// Step that builds those.
+const ENDS_BUILD: &str = "end-to-end tests: build";
 
 /// The binary is copied to storage hosts: more than this needs a reason.
 const BINARY_BYTES_MAX: u64 = 25_000_000;
@@ -49,6 +56,8 @@ struct Suite {
     python: PathBuf,
     /// The release binary, once it was built.
     binary: Option<PathBuf>,
+    /// Folder of the guest's image, once it was made.
+    image: Option<PathBuf>,
     /// Test binaries of the end-to-end tests, once they were built.
     ends: Vec<Binary>,
     /// The first step of tests that failed. Others run all the same: their findings are worth the time.
@@ -64,6 +73,7 @@ pub(crate) fn run(selection: Selection) -> Result<bool> {
         tally: Tally::default(),
         probe: Probe::default(),
         binary: None,
+        image: None,
         ends: Vec::new(),
         failure: None,
     };
@@ -74,16 +84,17 @@ pub(crate) fn run(selection: Selection) -> Result<bool> {
 
 impl Suite {
     fn all(&mut self) -> Result<()> {
-        self.steps.run("packages", || packages::ensure(packages::TESTS))?;
+        // The guest brings its own peers.
+        if self.selection.parts.iter().any(|part| *part != Part::Guest) {
+            self.steps.run("packages", || packages::ensure(packages::TESTS))?;
+        }
         for part in self.selection.parts.clone() {
             match part {
                 Part::Static => statics::run(&mut self.steps)?,
                 Part::Unit => self.unit()?,
                 Part::Loopback => self.loopback()?,
                 Part::Path => self.path()?,
-                Part::Guest => self.steps.run("guest", || {
-                    Ok(Outcome::Skipped("no test boots Linux in a virtual machine yet".to_owned()))
-                })?,
+                Part::Guest => self.guest()?,
                 Part::Package => self.steps.run("farlun on musl", statics::musl)?,
             }
         }
@@ -111,12 +122,12 @@ impl Suite {
         Ok(())
     }
 
-    /// Builds the end-to-end tests and the release binary that they run.
-    fn build_ends(&mut self) -> Result<PathBuf> {
+    /// Builds the release binary, once.
+    fn release(&mut self) -> Result<PathBuf> {
         if let Some(binary) = &self.binary {
             return Ok(binary.clone());
         }
-        let Suite { steps, binary, ends, .. } = self;
+        let Suite { steps, binary, .. } = self;
         steps.run("release build", || {
             let built = workspace::release_binary()?;
             let bytes = std::fs::metadata(&built).context("the release build left no binary")?.len();
@@ -127,20 +138,32 @@ impl Suite {
             *binary = Some(built);
             Ok(Outcome::Passed)
         })?;
-        steps.run("end-to-end tests: build", || {
-            let targets = [LOOPBACK, PATH, MEASURED].map(|name| name.trim_start_matches("e2e/"));
-            *ends = binaries::build(&targets.map(|target| ["--test", target]).concat())?;
-            Ok(Outcome::Passed)
-        })?;
         binary.clone().context("the release build named no binary")
+    }
+
+    /// Builds the binaries of these end-to-end tests, and the release binary that they run.
+    fn build_ends(&mut self, step: &'static str, names: &[&str]) -> Result<()> {
+        self.release()?;
+        let Suite { steps, ends, .. } = self;
+        if names.iter().all(|name| ends.iter().any(|end| end.name == *name)) {
+            return Ok(());
+        }
+        steps.run(step, || {
+            let targets = names.iter().map(|name| name.trim_start_matches("e2e/"));
+            ends.extend(binaries::build(&targets.flat_map(|target| ["--test", target]).collect::<Vec<_>>())?);
+            Ok(Outcome::Passed)
+        })
     }
 
     /// Runs the end-to-end tests of one binary.
     fn ends(&mut self, step: &'static str, tests: usize, name: &str) -> Result<()> {
-        let binary = self.build_ends()?;
-        let Suite { steps, tally, ends, selection, .. } = self;
+        let binary = self.release()?;
+        let Suite { steps, tally, ends, selection, image, .. } = self;
         let meant: Vec<Binary> = ends.iter().filter(|end| end.name == name).cloned().collect();
         let mut environment: Vec<(&str, &Path)> = vec![("FARLUN_BIN", &binary)];
+        if let Some(image) = image {
+            environment.push(("FARLUN_GUEST", image));
+        }
         if selection.is_long {
             environment.push(("FARLUN_LONG", Path::new("1")));
         }
@@ -153,12 +176,13 @@ impl Suite {
     }
 
     fn loopback(&mut self) -> Result<()> {
+        self.build_ends(ENDS_BUILD, USUAL_ENDS)?;
         // Most of these wait for a peer, a timeout or a process to end.
         self.ends("loopback tests", 3 * processors(), LOOPBACK)
     }
 
     fn path(&mut self) -> Result<()> {
-        self.build_ends()?;
+        self.build_ends(ENDS_BUILD, USUAL_ENDS)?;
         self.probe.read();
         self.ends("path tests", 2 * processors(), PATH)?;
         self.probe.read();
@@ -169,6 +193,18 @@ impl Suite {
             bail!("every test of the emulated path was skipped, and CI must run at least one");
         }
         Ok(())
+    }
+
+    fn guest(&mut self) -> Result<()> {
+        let Suite { steps, image, .. } = self;
+        steps.run("packages of the guest", || packages::ensure(packages::GUEST))?;
+        steps.run("guest image", || guest::ensure_image(image))?;
+        if image.is_none() {
+            return Ok(());
+        }
+        self.build_ends("guest tests: build", &[GUEST])?;
+        // A guest keeps one processor busy.
+        self.ends("guest tests", processors(), GUEST)
     }
 
     /// On a quiet machine nearly every check decides.
