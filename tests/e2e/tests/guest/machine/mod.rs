@@ -21,8 +21,8 @@ use tempfile::TempDir;
 const BOOT: Duration = Duration::from_secs(120);
 /// Longest time of a script or a program, unless a test says otherwise.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
-/// Lines of the console that an error shows.
-const CONSOLE_LINES: usize = 30;
+/// Lines of the console that an error shows: more than the trace of a kernel panic has.
+const CONSOLE_LINES: usize = 80;
 /// Ends a script on its way to the guest.
 const RUN: &str = "--run--";
 /// Begins the line with the exit code on the way back.
