@@ -7,6 +7,8 @@
 mod black_hole;
 mod diagram;
 mod enough;
+mod events;
+mod refusals;
 mod remedies;
 mod verdict;
 
@@ -16,9 +18,10 @@ use serde::{Serialize, Serializer};
 
 pub use diagram::DiagramSink;
 pub use enough::Shortage;
+pub use events::{CaptureEvent, EventExample};
 
 /// A dissected capture with the diagnoses of its connections. Serialized as the dissection, with a field `diagnosis` in
-/// each connection.
+/// each connection, and the `events` of all.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DiagnosedCapture {
     dissection: Dissection,
@@ -26,6 +29,7 @@ pub struct DiagnosedCapture {
     diagnoses: Vec<Option<Diagnosis>>,
     /// The same: of those without a diagnosis for want of evidence.
     shortages: Vec<Option<Shortage>>,
+    events: Vec<CaptureEvent>,
 }
 
 /// A connection and its diagnosis.
@@ -51,12 +55,18 @@ impl DiagnosedCapture {
             }
         };
         let (diagnoses, shortages) = dissection.connections.iter().map(judge).unzip();
-        Self { dissection, diagnoses, shortages }
+        let events = events::all(&dissection);
+        Self { dissection, diagnoses, shortages, events }
     }
 
     /// The capture without diagnoses.
     pub fn dissection(&self) -> &Dissection {
         &self.dissection
+    }
+
+    /// Events of all connections in the order of their first ones.
+    pub fn events(&self) -> &[CaptureEvent] {
+        &self.events
     }
 
     /// Every connection with its diagnosis, in the order of the dissection.
@@ -77,9 +87,10 @@ impl Serialize for DiagnosedCapture {
         struct Document<'a> {
             #[serde(flatten)]
             totals: &'a CaptureTotals,
+            events: &'a [CaptureEvent],
             connections: Vec<DiagnosedConnection<'a>>,
         }
         let connections = self.connections().collect();
-        Document { totals: &self.dissection.totals, connections }.serialize(serializer)
+        Document { totals: &self.dissection.totals, events: &self.events, connections }.serialize(serializer)
     }
 }

@@ -95,7 +95,7 @@ impl DirectionSummary {
             gaps: stream.gaps,
             kinds: totals.kinds,
             retransmissions: totals.kinds.retransmissions(),
-            black_hole: own.black_hole(connection.last_ns),
+            black_hole: own.black_hole(connection.end_ns),
             ack_rtt: own.rtt.durations(),
             delivered: own.delivery.summary(),
             flight_max_bytes: totals.flight_max,

@@ -324,6 +324,13 @@ impl TcpDirection {
         self.black_hole.is_stalled()
     }
 
+    /// Position of the first byte that was sent more than once and not acknowledged; `None` if the first unacknowledged
+    /// segment was sent once, or no acknowledgement is in the capture.
+    pub(crate) fn undelivered_from(&self) -> Option<u64> {
+        let is_stuck = self.totals.acks > 0 && self.scoreboard.unacked.is_first_retransmitted();
+        is_stuck.then_some(self.acked)
+    }
+
     /// Path MTU black hole of this direction, once the capture has ended at `t_ns`.
     pub(crate) fn black_hole(&self, t_ns: u64) -> Option<BlackHole> {
         self.black_hole.finish(t_ns)

@@ -80,6 +80,11 @@ impl Unacked {
         acknowledged
     }
 
+    /// True if the first unacknowledged segment was sent more than once.
+    pub(super) fn is_first_retransmitted(&self) -> bool {
+        self.segments.front().is_some_and(|segment| segment.retransmitted)
+    }
+
     /// Marks a range as retransmitted at `t_ns`; returns the time of its previous transmission, if known.
     pub(super) fn retransmit(&mut self, start: u64, end: u64, t_ns: u64) -> Option<u64> {
         let first = self.segments.partition_point(|segment| segment.end <= start);

@@ -3,6 +3,7 @@
 pub(crate) mod aborts;
 pub(crate) mod count;
 pub(crate) mod counts;
+pub(crate) mod delivery;
 pub(crate) mod numbers;
 pub(crate) mod summary;
 pub(crate) mod table;

@@ -1,11 +1,13 @@
 //! Commands and their answers: service times, R2Ts, turns of target and initiator.
 
 use wire::iscsi::Opcode;
+use wire::scsi::Status;
 
 use crate::budget::MemoryBudget;
 use crate::figures::level::{Level, LevelSummary};
 use crate::iscsi::commands::count::Count;
 use crate::iscsi::commands::counts::{CommandCounts, CommandTimes, WriteCounts};
+use crate::iscsi::commands::delivery::StatusPlaces;
 use crate::iscsi::commands::numbers::HiddenBounds;
 use crate::iscsi::commands::summary::CommandSummary;
 use crate::iscsi::commands::table::{CommandRequest, CommandTable, OutstandingCommand, Transfer, Turn};
@@ -39,8 +41,11 @@ pub(crate) struct CommandTracker {
     pub(crate) hidden_packet: u64,
     /// True if task tags grow evenly: none is in use again soon.
     pub(crate) tags_grow: bool,
+    /// True if the last status was that of a command which the target had no room for.
+    pub(crate) is_refused: bool,
     /// Commands that have ended, withdrawn ones included.
     ended: u64,
+    places: StatusPlaces,
     in_flight: Level,
     bytes_in_flight: Level,
     counts: CommandCounts,
@@ -169,7 +174,12 @@ impl CommandTracker {
         self.counts.completed += 1;
         self.counts.status_inferred += u64::from(pdu.inferred || pdu.word(24).is_none());
         self.counts.inferred += u64::from(command.inferred);
-        if let Some(service_ns) = self.service_ns(&command, pdu) {
+        self.is_refused =
+            pdu.byte(3).is_some_and(|status| matches!(Status(status), Status::BUSY | Status::TASK_SET_FULL));
+        if !pdu.provisional && !pdu.inferred {
+            self.places.add(pdu.end);
+        }
+        if let Some(service_ns) = self.service_ns(&command, pdu).filter(|_| !self.is_refused) {
             match (request.read, request.write) {
                 (true, _) => self.times.reads.add(service_ns),
                 (_, true) => self.times.writes.add(service_ns),
@@ -209,6 +219,17 @@ impl CommandTracker {
         let is_same = self.tags_grow || request.packet.number >= self.hidden_packet;
         let is_timed = request.timed && pdu.is_timed();
         (is_same && is_timed).then(|| pdu.last.t_ns.saturating_sub(request.packet.t_ns))
+    }
+
+    /// Visible statuses behind `acked` in the target's stream.
+    pub(crate) fn undelivered(&self, acked: u64) -> u64 {
+        self.places.behind(acked)
+    }
+
+    /// Time in ns from the oldest command without a status to `now_ns`.
+    pub(crate) fn waiting_ns(&self, now_ns: u64) -> Option<u64> {
+        let (_, oldest) = self.table.first()?;
+        Some(now_ns.saturating_sub(oldest.request.packet.t_ns))
     }
 
     /// Exchanges the counts with those of a trial.
@@ -332,6 +353,8 @@ impl CommandTracker {
             completed,
             inferred: counts.inferred,
             unanswered,
+            undelivered: 0,
+            waiting_s: None,
             read_bytes: counts.read_bytes,
             written_bytes: counts.written_bytes,
             in_flight: self.in_flight.summary().filter(|_| is_near_complete),
