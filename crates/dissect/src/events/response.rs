@@ -1,13 +1,15 @@
 //! Data segments that tell more of an event than the header: sense data, the header that a Reject is about.
 
 use wire::iscsi::Opcode;
-use wire::scsi::{Sense, SenseError};
+use wire::scsi::Sense;
 
 use crate::events::event::SenseCodes;
 use crate::iscsi::pdu::FramedPdu;
 
 /// Bytes of a data segment with sense data that are kept: SenseLength, and the most that SPC-5 section 4.4.1 allows.
 pub(crate) const SENSE_MAX: usize = 2 + 252;
+/// Length of a digest: RFC 7143 section 11.2.3.
+const DIGEST_LEN: usize = 4;
 /// Bits of a header's first byte with the opcode.
 const OPCODE: u8 = 0x3f;
 /// Bytes of fixed format (SPC-5 section 4.4.3) up to the additional sense code qualifier.
@@ -32,7 +34,14 @@ impl ResponseData {
     /// Reads the known beginning of the data segment of `pdu`.
     pub(crate) fn parse(pdu: &FramedPdu, known: &[u8]) -> Self {
         match pdu.opcode {
-            Opcode::ScsiResponse => sense(pdu.data_len, known),
+            Opcode::ScsiResponse => match sense(pdu.data_len, known) {
+                found @ Self::Sense(_) => found,
+                found => {
+                    // The first bytes may be a header digest, while digests are not known.
+                    let behind = sense(pdu.data_len, known.get(DIGEST_LEN..).unwrap_or_default());
+                    if matches!(behind, Self::Sense(_)) { behind } else { found }
+                }
+            },
             Opcode::Reject => known.first().map_or(Self::Unknown, |byte| Self::Refused(byte & OPCODE)),
             _ => Self::Unknown,
         }
@@ -52,12 +61,13 @@ fn sense(data_len: u64, known: &[u8]) -> ResponseData {
         Some(0x72 | 0x73) => DESCRIPTOR_LEN,
         Some(_) => FIXED_LEN,
     };
-    if sense.len() < needed.min(len) {
-        return ResponseData::Unknown;
-    }
+    let is_damaged = 2 + len as u64 > data_len;
     match Sense::parse(sense) {
-        Ok(sense) => ResponseData::Sense(sense.into()),
-        Err(SenseError::ResponseCode { .. } | SenseError::Truncated { .. }) => ResponseData::NoSense,
+        Ok(found) if !is_damaged && sense.len() >= needed.min(len) => ResponseData::Sense(found.into()),
+        Ok(_) if !is_damaged => ResponseData::Unknown,
+        // Of a cut segment the beginning may be somewhere else.
+        _ if (known.len() as u64) < data_len.min(SENSE_MAX as u64) => ResponseData::Unknown,
+        _ => ResponseData::NoSense,
     }
 }
 
@@ -89,7 +99,7 @@ mod tests {
     fn a_response_without_sense_data_has_none() {
         assert_eq!(sense(0, &[]), ResponseData::NoSense);
         assert_eq!(sense(4, &[0, 0, 0, 0]), ResponseData::NoSense);
-        assert_eq!(sense(20, &[0, 2, 0x13, 0, 0]), ResponseData::NoSense, "an unknown response code");
-        assert_eq!(sense(20, &[0xff, 0xff, 0x70, 0]), ResponseData::Unknown, "longer than its segment");
+        assert_eq!(sense(5, &[0, 3, 0x13, 0, 0]), ResponseData::NoSense, "an unknown response code");
+        assert_eq!(sense(6, &[0xff, 0xff, 0x70, 0, 5, 0]), ResponseData::NoSense, "longer than its segment");
     }
 }

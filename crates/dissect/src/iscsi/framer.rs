@@ -8,13 +8,13 @@
 
 use wire::iscsi::{BHS_LEN, Opcode};
 
-use crate::iscsi::digests::{Anchor, DIGEST_LEN, DIGESTS_MAX, Digests, bare_len};
+use crate::iscsi::digests::{Anchor, DIGESTS_MAX, bare_len};
 use crate::iscsi::expectations::{Expectations, Fit};
 use crate::iscsi::header::{HeaderInProgress, Origin, PartialHeader};
 use crate::iscsi::pdu::{FramedPdu, Hidden};
 use crate::iscsi::plausible::{self, STRICT_LEN};
 use crate::iscsi::stretch::{FramingCounts, Stretch, Tail};
-use crate::iscsi::text::{KnownText, text_max};
+use crate::iscsi::text::KnownText;
 use crate::packets::packet_ref::PacketRef;
 use crate::tcp::stream::Chunk;
 
@@ -420,9 +420,10 @@ impl Framer {
             hidden_before,
         };
         let next = if digests_len.is_some() { Origin::Follows } else { Origin::Near };
-        let text_at = header.start + (BHS_LEN + ahs_len) as u64 + header_digest_len(opcode, digests) as u64;
-        let most = if inferred { 0 } else { text_max(opcode).min(data_len) };
-        let body = BodyInProgress { pdu, text: KnownText::new(text_at, most), next };
+        let text_at = header.start + (BHS_LEN + ahs_len) as u64;
+        let text =
+            if inferred { KnownText::default() } else { KnownText::of(opcode, digests, text_at, data_len) };
+        let body = BodyInProgress { pdu, text, next };
         if end == header.start + BHS_LEN as u64 {
             self.complete(body, expected);
         } else {
@@ -488,12 +489,6 @@ impl Framer {
 
 fn is_login(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::LoginRequest | Opcode::LoginResponse)
-}
-
-/// Length of the header digest behind the header of a PDU, as far as known.
-fn header_digest_len(opcode: Opcode, digests: Digests) -> usize {
-    let (header_digest, _) = digests.likeliest();
-    if header_digest && !is_login(opcode) { DIGEST_LEN } else { 0 }
 }
 
 #[cfg(test)]

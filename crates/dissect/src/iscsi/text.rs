@@ -3,6 +3,7 @@
 use wire::iscsi::{BHS_LEN, Opcode};
 
 use crate::events::response::SENSE_MAX;
+use crate::iscsi::digests::{DIGEST_LEN, Digests};
 
 /// Limit of login text per PDU, in bytes.
 const LOGIN_MAX: usize = 8 << 10;
@@ -10,7 +11,7 @@ const LOGIN_MAX: usize = 8 << 10;
 pub(crate) const FRAMER_HELD: usize = 2 * LOGIN_MAX;
 
 /// Bytes of the data segment that are kept of a PDU.
-pub(super) fn text_max(opcode: Opcode) -> usize {
+fn text_max(opcode: Opcode) -> usize {
     match opcode {
         Opcode::LoginRequest | Opcode::LoginResponse => LOGIN_MAX,
         Opcode::ScsiResponse => SENSE_MAX,
@@ -29,8 +30,20 @@ pub(super) struct KnownText {
 }
 
 impl KnownText {
+    /// Text of a PDU whose header and additional segments end at `at`. While digests are not known it may begin behind one.
+    pub(super) fn of(opcode: Opcode, digests: Digests, at: u64, data_len: usize) -> Self {
+        let most = text_max(opcode).min(data_len);
+        let is_login = matches!(opcode, Opcode::LoginRequest | Opcode::LoginResponse);
+        match digests.known() {
+            _ if is_login || most == 0 => Self::new(at, most),
+            Some((true, _)) => Self::new(at + DIGEST_LEN as u64, most),
+            Some((false, _)) => Self::new(at, most),
+            None => Self::new(at, most + DIGEST_LEN),
+        }
+    }
+
     /// Text that begins at `at`, of which at most `most` bytes are kept.
-    pub(super) fn new(at: u64, most: usize) -> Self {
+    fn new(at: u64, most: usize) -> Self {
         Self { bytes: Vec::new(), at, most }
     }
 

@@ -76,7 +76,7 @@ fn every_kind_is_counted() {
     let refused = of(3, Event::LoginRefused { class: 3, detail: 1 });
     assert_eq!(refused.name, "login refused: service unavailable (0301h)");
     let refused = of(4, Event::ConnectionRefused);
-    assert_eq!((refused.from.as_str(), refused.side), ("10.1.0.0:3260", None), "not iSCSI yet");
+    assert_eq!((refused.from.as_str(), refused.side), ("10.0.0.1:3260", None), "not iSCSI yet");
 }
 
 #[test]

@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(Count::between(80, 121), Count::Unknown);
         assert_eq!(Count::between(3, 2), Count::Unknown);
         assert_eq!(Count::between(80, 120).estimate(), Some(100));
-        assert_eq!(Count::between(80, 120).less(10), Count::Between { least: 70, most: 110 });
+        assert_eq!(Count::between(90, 110).less(10), Count::Between { least: 80, most: 100 });
         assert_eq!((Count::Exact(7).less(9), Count::Unknown.less(1)), (Count::Exact(0), Count::Unknown));
     }
 }
