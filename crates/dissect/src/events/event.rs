@@ -122,6 +122,14 @@ impl Event {
         }
     }
 
+    /// True for an event of a PDU.
+    pub(crate) fn is_of_iscsi(self) -> bool {
+        !matches!(
+            self,
+            Self::Reset | Self::ConnectionRefused | Self::PacketTooBig { .. } | Self::Unreachable { .. }
+        )
+    }
+
     /// True for a command that the target had no room for.
     pub fn is_refusal(self) -> bool {
         matches!(self, Self::Busy | Self::TaskSetFull)

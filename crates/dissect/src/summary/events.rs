@@ -69,7 +69,10 @@ impl EventSummary {
             itt: entry.itt,
             outstanding: is_near_complete.then(|| outstanding(entry)).flatten(),
         };
-        let mut all: Vec<Self> = connection.session.events.log.entries.iter().map(summary).collect();
+        // Data of something else may look like a PDU.
+        let entries = connection.session.events.log.entries.iter();
+        let entries = entries.filter(|entry| sides.is_some() || !entry.event.is_of_iscsi());
+        let mut all: Vec<Self> = entries.map(summary).collect();
         all.sort_by(|one, other| one.first_s.total_cmp(&other.first_s));
         all
     }

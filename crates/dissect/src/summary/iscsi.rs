@@ -59,7 +59,7 @@ impl IscsiSummary {
         let is_near_complete = framing.iter().all(|framing| framing.lost_share <= LOST_MAX);
         let open = [0, 1].map(|direction| connection.framers[direction].open());
         let has_packets = order.map(|direction| connection.directions[direction].totals.packets > 0);
-        let stuck_at = connection.directions[order[1]].undelivered_from();
+        let stuck_at = connection.directions[order[1]].undelivered_from(connection.end_ns);
         let undelivered = stuck_at.map_or(0, |acked| session.commands.undelivered(acked));
         let commands = session.command_summary(is_near_complete, open).seen_of(has_packets);
         let mut commands = commands.without_undelivered(undelivered);

@@ -80,9 +80,9 @@ impl Unacked {
         acknowledged
     }
 
-    /// True if the first unacknowledged segment was sent more than once.
-    pub(super) fn is_first_retransmitted(&self) -> bool {
-        self.segments.front().is_some_and(|segment| segment.retransmitted)
+    /// Time of the last transmission of the first unacknowledged segment in ns, if it was sent more than once.
+    pub(super) fn first_retransmitted_ns(&self) -> Option<u64> {
+        self.segments.front().filter(|segment| segment.retransmitted).map(|segment| segment.last_ns)
     }
 
     /// Marks a range as retransmitted at `t_ns`; returns the time of its previous transmission, if known.

@@ -187,7 +187,14 @@ fn a_status_without_an_acknowledgement_has_not_arrived() {
     };
     assert_eq!(count(&answered), (Count::Exact(5), 0), "sent once: it may be under way");
     let last = tap.frames.last().expect("a status").1.clone();
-    for n in 0..3 {
+    tap.t_ns += 200 * MS;
+    tap.frames.push((tap.t_ns, last.clone()));
+    assert_eq!(
+        count(&dissect(&tap.frames, usize::MAX)),
+        (Count::Exact(5), 0),
+        "an acknowledgement may follow"
+    );
+    for n in 1..3 {
         tap.t_ns += 200 * MS << n;
         tap.frames.push((tap.t_ns, last.clone()));
     }
@@ -262,6 +269,19 @@ fn a_ping_counts_only_if_its_answer_would_have_been_seen() {
     tap.frames.remove(hidden);
     let events = dissect(&tap.frames, usize::MAX);
     assert!(only(&events).is_empty(), "{:?}", only(&events));
+}
+
+/// Responses without a request are no iSCSI, and no events.
+#[test]
+fn data_that_looks_like_a_refusal_is_no_event() {
+    let mut tap = Tap::begun();
+    (1..40).for_each(|cmd_sn| respond(&mut tap, cmd_sn, [0, BUSY], None));
+    tap.segment(0, 0x10, b"nothing of the kind");
+    tap.segment(1, 0x14, &[]);
+    let capture = dissect(&tap.frames, usize::MAX);
+    assert_eq!(capture.connections[0].iscsi, None);
+    let [event] = only(&capture) else { panic!("{:?}", only(&capture)) };
+    assert_eq!((event.event, event.side), (Event::Reset, None));
 }
 
 #[test]

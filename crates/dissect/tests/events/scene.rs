@@ -3,7 +3,7 @@
 use wire::iscsi::BHS_LEN;
 use wire::scsi::Sense;
 
-use crate::tap::{BLOCK, MS, Tap, command};
+use super::tap::{BLOCK, MS, Tap, command};
 
 pub(crate) const SECOND: u64 = 1_000 * MS;
 const RST_ACK: u8 = 0x14;
@@ -126,6 +126,8 @@ fn session() -> Tap {
     respond(&mut tap, 5, [0, CHECK_CONDITION], Some(Sense::READ_ERROR));
     respond(&mut tap, 6, [0, 0x40], None);
     respond(&mut tap, 7, [1, 0], None);
+    let answer = tap.answer(9, 1);
+    tap.pdus(1, &answer);
     // An abort, and a reset of the LUN without a response.
     let mut abort = header(0x42, 1, 0x700);
     abort[20..24].copy_from_slice(&(8_u32 | 0x100).to_be_bytes());

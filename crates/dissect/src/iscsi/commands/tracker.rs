@@ -174,8 +174,11 @@ impl CommandTracker {
         self.counts.completed += 1;
         self.counts.status_inferred += u64::from(pdu.inferred || pdu.word(24).is_none());
         self.counts.inferred += u64::from(command.inferred);
-        self.is_refused =
-            pdu.byte(3).is_some_and(|status| matches!(Status(status), Status::BUSY | Status::TASK_SET_FULL));
+        let has_status = pdu.byte(2).is_some_and(|response| response == 0);
+        self.is_refused = has_status
+            && pdu
+                .byte(3)
+                .is_some_and(|status| matches!(Status(status), Status::BUSY | Status::TASK_SET_FULL));
         if !pdu.provisional && !pdu.inferred {
             self.places.add(pdu.end);
         }
