@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use analysis::capture::DiagnosedCapture;
 use diagnosis::{Certainty, Limiter};
-use dissect::{Count, Dissector, Event, read_packets};
+use dissect::{ConnectionEvent, Count, Dissector, read_packets};
 use wire::pcap::Packet;
 
 fn path() -> PathBuf {
@@ -61,7 +61,7 @@ fn icmp_messages_are_evidence_and_name_the_mtu() {
     let capture = DiagnosedCapture::new(dissector.finish(0, None, &mut ()));
     let connection = capture.connections().next().expect("a connection");
     let events = &connection.summary.events;
-    let too_big = Event::PacketTooBig { mtu_bytes: Some(1_500) };
+    let too_big = ConnectionEvent::PacketTooBig { mtu_bytes: Some(1_500) };
     let reports = events.iter().find(|event| event.event == too_big).expect("reports");
     assert_eq!((reports.count, reports.side), (u64::from(number), Some("target")), "{events:?}");
     assert_eq!(reports.address.as_deref(), Some("192.0.2.9"));

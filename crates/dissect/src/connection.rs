@@ -11,7 +11,7 @@ use crate::events::reports::Report;
 use crate::events::watch::ConnectionEnd;
 use crate::figures::distribution::DISTRIBUTION_HELD;
 use crate::figures::time_use::{Activity, TimeAccount};
-use crate::iscsi::commands::delivery::PLACES_HELD;
+use crate::iscsi::commands::statuses::PLACES_HELD;
 use crate::iscsi::framer::Framer;
 use crate::iscsi::pdu::Hidden;
 use crate::iscsi::role::Role;
@@ -301,7 +301,7 @@ impl TappedConnection {
         let unseen = self.framers.iter().any(Framer::is_out_of_sync);
         if outstanding == 0 && within_pdu == [false; 2] && !is_stalled {
             let ended_ns = commands.ended_ns;
-            let is_refused = commands.is_refused;
+            let is_refused = commands.is_refused();
             return Activity { unseen, is_refused, closed_until_ns, ended_ns, rtt_ns, ..Activity::default() };
         }
         let [first, second] = &self.directions;
@@ -311,7 +311,7 @@ impl TappedConnection {
             unseen,
             outstanding,
             is_stalled,
-            is_refused: commands.is_refused,
+            is_refused: commands.is_refused(),
             recovering: first.is_recovering() || second.is_recovering(),
             within_pdu: within_pdu != [false; 2],
             window_full,

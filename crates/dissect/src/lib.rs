@@ -23,7 +23,7 @@ mod summary;
 mod tcp;
 
 pub use dissector::Dissector;
-pub use events::event::{Event, SenseCodes};
+pub use events::event::{ConnectionEvent, SenseCodes};
 pub use figures::delivery::DeliverySummary;
 pub use figures::distribution::Durations;
 pub use figures::level::LevelSummary;

@@ -1,7 +1,7 @@
 //! Path MTU black hole of a connection: the time that it took and the numbers that show it.
 
 use diagnosis::Evidence;
-use dissect::{BlackHole, ConnectionSummary as Connection, Event, TimeUse};
+use dissect::{BlackHole, ConnectionEvent, ConnectionSummary as Connection, TimeUse};
 
 /// Time in seconds that segments too large for the path held a connection up, and the evidence; `None` without one.
 pub(super) fn of(connection: &Connection, time: TimeUse) -> Option<(f64, Vec<Evidence>)> {
@@ -32,7 +32,7 @@ fn evidence(found: BlackHole) -> Vec<Evidence> {
 fn reports(connection: &Connection) -> Vec<Evidence> {
     let reports = || {
         connection.events.iter().filter_map(|event| match event.event {
-            Event::PacketTooBig { mtu_bytes } => Some((event.count, mtu_bytes)),
+            ConnectionEvent::PacketTooBig { mtu_bytes } => Some((event.count, mtu_bytes)),
             _ => None,
         })
     };

@@ -1,6 +1,6 @@
 //! Events of all connections of a capture, the same kinds together.
 
-use dissect::{Dissection, Event, EventSummary, OutstandingSummary};
+use dissect::{ConnectionEvent, Dissection, EventSummary, OutstandingSummary};
 use serde::Serialize;
 
 /// Events of one kind in a capture. Times are in seconds since its first packet.
@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct CaptureEvent {
     /// Kind and codes.
     #[serde(flatten)]
-    pub event: Event,
+    pub event: ConnectionEvent,
     /// Name with the words of the standards.
     pub name: String,
     /// `initiator` or `target`, as in [`EventSummary::side`].

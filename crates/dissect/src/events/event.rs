@@ -14,7 +14,7 @@ use wire::scsi::{Sense, SenseKey, Status};
 /// An event. Serialized as an object with its `kind` and its codes; its `Display` is its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Event {
+pub enum ConnectionEvent {
     /// CHECK CONDITION: SAM-5 section 5.3.1, sense data in RFC 7143 section 11.4.7.
     CheckCondition {
         /// Sense data; `None` if it is not captured, missing or damaged.
@@ -109,7 +109,7 @@ pub struct SenseCodes {
     pub ascq: u8,
 }
 
-impl Event {
+impl ConnectionEvent {
     /// Event of a SCSI status; `None` for GOOD and CONDITION MET.
     pub(crate) fn from_status(status: u8) -> Option<Self> {
         match Status(status) {
@@ -136,7 +136,7 @@ impl Event {
     }
 }
 
-impl From<UnreachableReason> for Event {
+impl From<UnreachableReason> for ConnectionEvent {
     fn from(reason: UnreachableReason) -> Self {
         match reason {
             UnreachableReason::TooBig(mtu_bytes) => Self::PacketTooBig { mtu_bytes },
@@ -160,7 +160,7 @@ impl fmt::Display for SenseCodes {
     }
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for ConnectionEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNSEEN: Cow<'_, str> = Cow::Borrowed("not seen");
         match *self {
@@ -235,37 +235,40 @@ mod tests {
 
     #[test]
     fn names_have_the_words_of_the_standards() {
-        let check = |event: Event, name: &str| assert_eq!(event.to_string(), name);
-        let sense = |key, asc, ascq| Event::CheckCondition {
+        let check = |event: ConnectionEvent, name: &str| assert_eq!(event.to_string(), name);
+        let sense = |key, asc, ascq| ConnectionEvent::CheckCondition {
             sense: Some(SenseCodes { key, asc, ascq }),
             is_captured: true,
         };
         check(sense(5, 0x24, 0), "CHECK CONDITION: ILLEGAL REQUEST, invalid field in CDB (5h/24h/00h)");
         check(sense(6, 0x99, 7), "CHECK CONDITION: UNIT ATTENTION, additional sense 99h/07h (6h/99h/07h)");
         check(
-            Event::CheckCondition { sense: None, is_captured: false },
+            ConnectionEvent::CheckCondition { sense: None, is_captured: false },
             "CHECK CONDITION: sense not captured",
         );
         check(
-            Event::LoginRefused { class: 2, detail: 2 },
+            ConnectionEvent::LoginRefused { class: 2, detail: 2 },
             "login refused: authorization failure: the initiator may not use this target (0202h)",
         );
-        check(Event::LoginRefused { class: 9, detail: 2 }, "login refused: unknown class (0902h)");
+        check(ConnectionEvent::LoginRefused { class: 9, detail: 2 }, "login refused: unknown class (0902h)");
         check(
-            Event::Logout { reason: Some(1), response: None },
+            ConnectionEvent::Logout { reason: Some(1), response: None },
             "logout: close the connection; response: not seen",
         );
-        check(Event::Reject { reason: 4, opcode: Some(1) }, "Reject: protocol error, of a ScsiCommand");
         check(
-            Event::TaskManagement { function: Some(1), response: Some(0x33) },
+            ConnectionEvent::Reject { reason: 4, opcode: Some(1) },
+            "Reject: protocol error, of a ScsiCommand",
+        );
+        check(
+            ConnectionEvent::TaskManagement { function: Some(1), response: Some(0x33) },
             "task management: abort task; response: code 33h",
         );
-        check(Event::Unreachable { ip_version: 6, code: 4 }, "ICMP: port unreachable");
+        check(ConnectionEvent::Unreachable { ip_version: 6, code: 4 }, "ICMP: port unreachable");
     }
 
     #[test]
     fn only_some_statuses_are_events() {
-        let kinds: Vec<_> = [0, 2, 4, 8, 0x18, 0x28, 0x40].map(Event::from_status).into();
+        let kinds: Vec<_> = [0, 2, 4, 8, 0x18, 0x28, 0x40].map(ConnectionEvent::from_status).into();
         assert_eq!(kinds.iter().flatten().count(), 5);
         assert_eq!(kinds.iter().flatten().filter(|event| event.is_refusal()).count(), 2);
     }

@@ -1,7 +1,7 @@
 //! Log of a connection's events: a count for each kind, its first and its last event.
 
 use crate::budget::MemoryBudget;
-use crate::events::event::Event;
+use crate::events::event::ConnectionEvent;
 use crate::packets::packet_ref::PacketRef;
 
 /// Kinds of one connection that are distinguished; further ones are one kind. There are about forty, without the codes of
@@ -17,7 +17,7 @@ pub(crate) struct EventLog {
 /// Events of one kind from one side.
 #[derive(Clone, Debug)]
 pub(crate) struct LogEntry {
-    pub(crate) event: Event,
+    pub(crate) event: ConnectionEvent,
     /// Direction of the sender.
     pub(crate) direction: usize,
     /// Address that a redirection names.
@@ -42,7 +42,7 @@ pub(crate) struct OutstandingAt {
 /// An event to be logged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Occurrence<'a> {
-    pub(crate) event: Event,
+    pub(crate) event: ConnectionEvent,
     pub(crate) direction: usize,
     pub(crate) address: Option<&'a str>,
     pub(crate) packet: PacketRef,
@@ -53,7 +53,7 @@ pub(crate) struct Occurrence<'a> {
 
 impl Occurrence<'_> {
     /// An event without a task.
-    pub(crate) fn new(event: Event, direction: usize, packet: PacketRef) -> Self {
+    pub(crate) fn new(event: ConnectionEvent, direction: usize, packet: PacketRef) -> Self {
         Self { event, direction, address: None, packet, itt: None, outstanding: 0 }
     }
 }
@@ -69,8 +69,8 @@ impl EventLog {
         if let Some(entry) = self.entries.iter_mut().find(|entry| is_it(entry)) {
             return entry.take(&occurrence);
         }
-        if self.entries.len() >= KINDS_MAX && occurrence.event != Event::Further {
-            let further = Occurrence { event: Event::Further, address: None, ..occurrence };
+        if self.entries.len() >= KINDS_MAX && occurrence.event != ConnectionEvent::Further {
+            let further = Occurrence { event: ConnectionEvent::Further, address: None, ..occurrence };
             return self.add(further, budget);
         }
         // While a list grows the old one exists beside it.
@@ -114,7 +114,7 @@ impl LogEntry {
 mod tests {
     use super::*;
 
-    fn at(event: Event, t_ns: u64) -> Occurrence<'static> {
+    fn at(event: ConnectionEvent, t_ns: u64) -> Occurrence<'static> {
         Occurrence::new(event, 1, PacketRef { number: t_ns, in_file: t_ns, t_ns })
     }
 
@@ -122,26 +122,26 @@ mod tests {
     fn a_kind_has_a_count_and_its_first_and_last_event() {
         let (mut log, budget) = (EventLog::default(), MemoryBudget::new(1 << 20));
         for (t_ns, outstanding) in [(20, 7), (10, 3), (30, 5)] {
-            log.add(Occurrence { outstanding, ..at(Event::Busy, t_ns) }, &budget);
+            log.add(Occurrence { outstanding, ..at(ConnectionEvent::Busy, t_ns) }, &budget);
         }
-        log.add(at(Event::Reset, 40), &budget);
+        log.add(at(ConnectionEvent::Reset, 40), &budget);
         let [busy, reset] = &log.entries[..] else { panic!("{log:?}") };
         assert_eq!((busy.count, busy.first.t_ns, busy.last_ns), (3, 10, 30));
         let OutstandingAt { least, most, sum } = busy.outstanding;
         assert_eq!((least, most, sum), (3, 7, 15));
-        assert_eq!((reset.event, reset.count), (Event::Reset, 1));
+        assert_eq!((reset.event, reset.count), (ConnectionEvent::Reset, 1));
     }
 
     #[test]
     fn kinds_and_memory_are_bounded() {
         let (mut log, budget) = (EventLog::default(), MemoryBudget::new(1 << 20));
         for code in 0..=255 {
-            log.add(at(Event::AsyncMessage { event: code }, u64::from(code)), &budget);
+            log.add(at(ConnectionEvent::AsyncMessage { event: code }, u64::from(code)), &budget);
         }
         assert_eq!(log.entries.len(), KINDS_MAX + 1);
         assert_eq!(log.entries.iter().map(|entry| entry.count).sum::<u64>(), 256);
         let mut log = EventLog::default();
-        log.add(at(Event::Reset, 1), &MemoryBudget::new(10));
+        log.add(at(ConnectionEvent::Reset, 1), &MemoryBudget::new(10));
         assert!(log.entries.is_empty());
     }
 }

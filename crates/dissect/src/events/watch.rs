@@ -3,7 +3,7 @@
 use wire::iscsi::Opcode;
 
 use crate::budget::MemoryBudget;
-use crate::events::event::Event;
+use crate::events::event::ConnectionEvent;
 use crate::events::exchanges::{Exchanges, Request};
 use crate::events::log::{EventLog, Occurrence};
 use crate::events::pings::{NopTag, Ping, Pings, TIMEOUT_NS};
@@ -55,7 +55,7 @@ impl EventWatch {
         budget: &MemoryBudget,
     ) {
         self.is_reset = true;
-        let event = if is_answer { Event::ConnectionRefused } else { Event::Reset };
+        let event = if is_answer { ConnectionEvent::ConnectionRefused } else { ConnectionEvent::Reset };
         self.log.add(Occurrence::new(event, direction, packet), budget);
     }
 
@@ -86,13 +86,13 @@ impl EventWatch {
                     _ => None,
                 };
                 if let Some(reason) = pdu.byte(RESPONSE) {
-                    let event = Event::Reject { reason, opcode };
+                    let event = ConnectionEvent::Reject { reason, opcode };
                     self.log.add(Occurrence::new(event, direction, pdu.first), budget);
                 }
             }
             Opcode::AsyncMessage => {
                 if let Some(event) = pdu.byte(ASYNC_EVENT) {
-                    let event = Event::AsyncMessage { event };
+                    let event = ConnectionEvent::AsyncMessage { event };
                     self.log.add(Occurrence::new(event, direction, pdu.first), budget);
                 }
             }
@@ -131,8 +131,8 @@ impl EventWatch {
         let [Some(class), Some(detail)] = LOGIN_STATUS.map(|at| pdu.byte(at)) else { return };
         let (event, address) = match class {
             0 => return,
-            REDIRECTION => (Event::Redirect { detail }, target_address(text)),
-            _ => (Event::LoginRefused { class, detail }, None),
+            REDIRECTION => (ConnectionEvent::Redirect { detail }, target_address(text)),
+            _ => (ConnectionEvent::LoginRefused { class, detail }, None),
         };
         let occurrence = Occurrence::new(event, direction, pdu.first);
         self.log.add(Occurrence { address: address.as_deref(), ..occurrence }, budget);
@@ -192,7 +192,7 @@ impl EventWatch {
     /// Counts a ping of `direction`, unless its answer may have passed unseen.
     fn time_out(&mut self, direction: usize, ping: &Ping, budget: &MemoryBudget) {
         if self.hidden_packet[1 - direction] < ping.packet.number {
-            self.log.add(Occurrence::new(Event::NopTimeout, direction, ping.packet), budget);
+            self.log.add(Occurrence::new(ConnectionEvent::NopTimeout, direction, ping.packet), budget);
         }
     }
 
@@ -210,10 +210,10 @@ impl EventWatch {
     }
 }
 
-fn exchange(is_logout: bool, code: Option<u8>, response: Option<u8>) -> Event {
+fn exchange(is_logout: bool, code: Option<u8>, response: Option<u8>) -> ConnectionEvent {
     match is_logout {
-        true => Event::Logout { reason: code, response },
-        false => Event::TaskManagement { function: code, response },
+        true => ConnectionEvent::Logout { reason: code, response },
+        false => ConnectionEvent::TaskManagement { function: code, response },
     }
 }
 
@@ -222,19 +222,19 @@ fn is_late(ping: &Ping, now_ns: u64) -> bool {
 }
 
 /// Event of a status; `None` for a good one, and where its byte is not in the capture.
-fn of_status(pdu: &FramedPdu, data: ResponseData) -> Option<Event> {
+fn of_status(pdu: &FramedPdu, data: ResponseData) -> Option<ConnectionEvent> {
     let status = pdu.byte(STATUS).filter(|_| pdu.has_status())?;
     if pdu.opcode == Opcode::ScsiResponse
         && let Some(response) = pdu.byte(RESPONSE).filter(|response| *response != 0)
     {
-        return Some(Event::ResponseCode { response });
+        return Some(ConnectionEvent::ResponseCode { response });
     }
-    match (Event::from_status(status)?, data) {
-        (Event::CheckCondition { .. }, ResponseData::Sense(sense)) => {
-            Some(Event::CheckCondition { sense: Some(sense), is_captured: true })
+    match (ConnectionEvent::from_status(status)?, data) {
+        (ConnectionEvent::CheckCondition { .. }, ResponseData::Sense(sense)) => {
+            Some(ConnectionEvent::CheckCondition { sense: Some(sense), is_captured: true })
         }
-        (Event::CheckCondition { .. }, ResponseData::NoSense) => {
-            Some(Event::CheckCondition { sense: None, is_captured: true })
+        (ConnectionEvent::CheckCondition { .. }, ResponseData::NoSense) => {
+            Some(ConnectionEvent::CheckCondition { sense: None, is_captured: true })
         }
         (event, _) => Some(event),
     }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::connection::TappedConnection;
-use crate::events::event::Event;
+use crate::events::event::ConnectionEvent;
 use crate::events::log::{LogEntry, OutstandingAt};
 
 /// Events of one kind on a connection. Times are in seconds since the first packet of the capture.
@@ -11,7 +11,7 @@ use crate::events::log::{LogEntry, OutstandingAt};
 pub struct EventSummary {
     /// Kind and codes.
     #[serde(flatten)]
-    pub event: Event,
+    pub event: ConnectionEvent,
     /// Name with the words of the standards.
     pub name: String,
     /// `initiator` or `target` if the connection is iSCSI: the sender of the PDU, of the RST, or of the packet that an ICMP

@@ -4,7 +4,7 @@ mod scene;
 #[path = "../tap/mod.rs"]
 mod tap;
 
-use dissect::{Count, Dissection, Dissector, Event, EventSummary, SenseCodes};
+use dissect::{ConnectionEvent, Count, Dissection, Dissector, EventSummary, SenseCodes};
 use wire::pcap::Packet;
 use wire::scsi::Sense;
 
@@ -30,7 +30,7 @@ fn only(capture: &Dissection) -> &[EventSummary] {
 }
 
 #[track_caller]
-fn find(events: &[EventSummary], wanted: Event) -> &EventSummary {
+fn find(events: &[EventSummary], wanted: ConnectionEvent) -> &EventSummary {
     let found = events.iter().find(|event| event.event == wanted);
     found.unwrap_or_else(|| panic!("{wanted:?} is none of {events:#?}"))
 }
@@ -40,42 +40,42 @@ fn every_kind_is_counted() {
     let frames = frames();
     let capture = dissect(&frames, usize::MAX);
     let of = |connection: usize, event| find(&capture.connections[connection].events, event);
-    let sense = |key, asc, ascq| Event::CheckCondition {
+    let sense = |key, asc, ascq| ConnectionEvent::CheckCondition {
         sense: Some(SenseCodes { key, asc, ascq }),
         is_captured: true,
     };
     let session = [
-        (Event::Busy, 1, Some("target")),
-        (Event::TaskSetFull, 2, Some("target")),
-        (Event::ReservationConflict, 1, Some("target")),
+        (ConnectionEvent::Busy, 1, Some("target")),
+        (ConnectionEvent::TaskSetFull, 2, Some("target")),
+        (ConnectionEvent::ReservationConflict, 1, Some("target")),
         (sense(3, 0x11, 0), 1, Some("target")),
-        (Event::Status { status: 0x40 }, 1, Some("target")),
-        (Event::ResponseCode { response: 1 }, 1, Some("target")),
-        (Event::TaskManagement { function: Some(1), response: Some(0) }, 1, Some("initiator")),
-        (Event::TaskManagement { function: Some(5), response: None }, 1, Some("initiator")),
-        (Event::AsyncMessage { event: 1 }, 1, Some("target")),
-        (Event::Reject { reason: 4, opcode: Some(1) }, 1, Some("target")),
-        (Event::Logout { reason: Some(0), response: Some(0) }, 1, Some("initiator")),
-        (Event::Reset, 1, Some("initiator")),
-        (Event::PacketTooBig { mtu_bytes: Some(1_400) }, 1, Some("target")),
-        (Event::Unreachable { ip_version: 4, code: 13 }, 1, Some("target")),
+        (ConnectionEvent::Status { status: 0x40 }, 1, Some("target")),
+        (ConnectionEvent::ResponseCode { response: 1 }, 1, Some("target")),
+        (ConnectionEvent::TaskManagement { function: Some(1), response: Some(0) }, 1, Some("initiator")),
+        (ConnectionEvent::TaskManagement { function: Some(5), response: None }, 1, Some("initiator")),
+        (ConnectionEvent::AsyncMessage { event: 1 }, 1, Some("target")),
+        (ConnectionEvent::Reject { reason: 4, opcode: Some(1) }, 1, Some("target")),
+        (ConnectionEvent::Logout { reason: Some(0), response: Some(0) }, 1, Some("initiator")),
+        (ConnectionEvent::Reset, 1, Some("initiator")),
+        (ConnectionEvent::PacketTooBig { mtu_bytes: Some(1_400) }, 1, Some("target")),
+        (ConnectionEvent::Unreachable { ip_version: 4, code: 13 }, 1, Some("target")),
     ];
     for (event, count, side) in session {
         let found = of(0, event);
         assert_eq!((found.count, found.side), (count, side), "{found:?}");
     }
     let events = &capture.connections[0].events;
-    let pings = events.iter().filter(|event| event.event == Event::NopTimeout);
+    let pings = events.iter().filter(|event| event.event == ConnectionEvent::NopTimeout);
     let pings: Vec<_> = pings.map(|event| (event.side, event.count)).collect();
     assert_eq!(pings, [(Some("target"), 1), (Some("initiator"), 1)]);
     assert_eq!(events.len(), session.len() + 2, "{events:#?}");
     // The connections of the refused and redirected logins, and of the refused SYN.
-    of(1, Event::LoginRefused { class: 2, detail: 3 });
-    let redirect = of(2, Event::Redirect { detail: 2 });
+    of(1, ConnectionEvent::LoginRefused { class: 2, detail: 3 });
+    let redirect = of(2, ConnectionEvent::Redirect { detail: 2 });
     assert_eq!(redirect.address.as_deref(), Some("192.0.2.7:3260,1"));
-    let refused = of(3, Event::LoginRefused { class: 3, detail: 1 });
+    let refused = of(3, ConnectionEvent::LoginRefused { class: 3, detail: 1 });
     assert_eq!(refused.name, "login refused: service unavailable (0301h)");
-    let refused = of(4, Event::ConnectionRefused);
+    let refused = of(4, ConnectionEvent::ConnectionRefused);
     assert_eq!((refused.from.as_str(), refused.side), ("10.0.0.1:3260", None), "not iSCSI yet");
 }
 
@@ -84,7 +84,7 @@ fn an_event_has_its_packet_its_time_and_the_commands_outstanding() {
     let frames = frames();
     let capture = dissect(&frames, usize::MAX);
     let events = &capture.connections[0].events;
-    let full = find(events, Event::TaskSetFull);
+    let full = find(events, ConnectionEvent::TaskSetFull);
     let (t_ns, frame) = &frames[full.packet as usize - 1];
     assert_eq!((frame[54], frame[57], full.itt), (0x21, TASK_SET_FULL, Some(0x102)));
     let first_s = (*t_ns - frames[0].0) as f64 / 1e9;
@@ -92,7 +92,7 @@ fn an_event_has_its_packet_its_time_and_the_commands_outstanding() {
     // Nine were sent, then one answer after the other.
     let at = full.outstanding.expect("every header is visible");
     assert_eq!((at.least, at.mean, at.most), (7, 7.5, 8));
-    assert_eq!(find(events, Event::ReservationConflict).outstanding, None, "no refusal");
+    assert_eq!(find(events, ConnectionEvent::ReservationConflict).outstanding, None, "no refusal");
     assert!(events.windows(2).all(|pair| pair[0].first_s <= pair[1].first_s));
 }
 
@@ -106,13 +106,14 @@ fn cut_packets_have_fewer_events_and_no_others() {
         for (connection, all) in capture.connections.iter().zip(&whole.connections) {
             for event in &connection.events {
                 let is_cut = |other: &&EventSummary| match (event.event, other.event) {
-                    (Event::CheckCondition { sense: None, is_captured }, Event::CheckCondition { .. }) => {
-                        !is_captured
-                    }
-                    (Event::Reject { opcode: None, .. }, Event::Reject { .. }) => true,
-                    (Event::Redirect { .. }, Event::Redirect { .. }) => true,
-                    (Event::Logout { .. }, Event::Logout { .. }) => true,
-                    (Event::TaskManagement { .. }, Event::TaskManagement { .. }) => true,
+                    (
+                        ConnectionEvent::CheckCondition { sense: None, is_captured },
+                        ConnectionEvent::CheckCondition { .. },
+                    ) => !is_captured,
+                    (ConnectionEvent::Reject { opcode: None, .. }, ConnectionEvent::Reject { .. }) => true,
+                    (ConnectionEvent::Redirect { .. }, ConnectionEvent::Redirect { .. }) => true,
+                    (ConnectionEvent::Logout { .. }, ConnectionEvent::Logout { .. }) => true,
+                    (ConnectionEvent::TaskManagement { .. }, ConnectionEvent::TaskManagement { .. }) => true,
                     (one, other) => one == other,
                 };
                 assert!(all.events.iter().any(|other| is_cut(&other)), "{keep} kept: {event:?}");
@@ -120,12 +121,12 @@ fn cut_packets_have_fewer_events_and_no_others() {
         }
     }
     let sense_at = 54 + 48 + 2 + 14;
-    let unknown = Event::CheckCondition { sense: None, is_captured: false };
+    let unknown = ConnectionEvent::CheckCondition { sense: None, is_captured: false };
     let [cut, kept] = [sense_at - 1, sense_at].map(|keep| dissect(&frames, keep));
     assert_eq!(find(&cut.connections[0].events, unknown).name, "CHECK CONDITION: sense not captured");
     assert!(kept.connections[0].events.iter().any(|event| event.name.contains("unrecovered read error")));
     let headers = dissect(&frames, 54 + 48);
-    let address = &find(&headers.connections[2].events, Event::Redirect { detail: 2 }).address;
+    let address = &find(&headers.connections[2].events, ConnectionEvent::Redirect { detail: 2 }).address;
     assert_eq!(*address, None, "not captured");
 }
 
@@ -254,7 +255,7 @@ fn a_ping_counts_only_if_its_answer_would_have_been_seen() {
     let mut reset = Tap { frames: tap.frames.clone(), ..Tap::idle() };
     (reset.seq, reset.t_ns) = (tap.seq, tap.t_ns);
     reset.segment(1, 0x14, &[]);
-    assert_eq!(find(only(&dissect(&reset.frames, usize::MAX)), Event::NopTimeout).count, 1);
+    assert_eq!(find(only(&dissect(&reset.frames, usize::MAX)), ConnectionEvent::NopTimeout).count, 1);
     // The answer is in a packet that the capture lacks.
     let mut pong = header(0x20, 0, 0x710);
     pong[20..24].fill(0xff);
@@ -281,7 +282,7 @@ fn data_that_looks_like_a_refusal_is_no_event() {
     let capture = dissect(&tap.frames, usize::MAX);
     assert_eq!(capture.connections[0].iscsi, None);
     let [event] = only(&capture) else { panic!("{:?}", only(&capture)) };
-    assert_eq!((event.event, event.side), (Event::Reset, None));
+    assert_eq!((event.event, event.side), (ConnectionEvent::Reset, None));
 }
 
 #[test]
@@ -293,7 +294,7 @@ fn a_report_is_of_the_connection_that_it_quotes() {
     // In front of all segments in the file, but after the SYN by its stamp.
     let mut report = icmp(&tap, [3, 4], 1_280);
     tap.frames.insert(0, (tap.t_ns, report.clone()));
-    let too_big = Event::PacketTooBig { mtu_bytes: Some(1_280) };
+    let too_big = ConnectionEvent::PacketTooBig { mtu_bytes: Some(1_280) };
     assert_eq!(find(only(&dissect(&tap.frames, usize::MAX)), too_big).count, 1);
     // A sequence number that the connection never had.
     report[14 + 20 + 8 + 24..][..4].copy_from_slice(&0x4000_0000_u32.to_be_bytes());

@@ -1,7 +1,7 @@
 //! Events of a capture as a table.
 
 use analysis::capture::{CaptureEvent, DiagnosedCapture};
-use dissect::Event;
+use dissect::ConnectionEvent;
 
 use crate::format::fixed;
 use crate::table::{Column, Field, Table};
@@ -52,8 +52,8 @@ fn row(event: &CaptureEvent) -> Vec<Field> {
 /// Name of an event with its address.
 fn name(event: &CaptureEvent) -> String {
     match (event.event, &event.address) {
-        (Event::Redirect { .. }, Some(address)) => format!("{}, to {address}", event.name),
-        (Event::Redirect { .. }, None) => format!("{}, address not captured", event.name),
+        (ConnectionEvent::Redirect { .. }, Some(address)) => format!("{}, to {address}", event.name),
+        (ConnectionEvent::Redirect { .. }, None) => format!("{}, address not captured", event.name),
         (_, Some(address)) => format!("{}, from {address}", event.name),
         (_, None) => event.name.clone(),
     }

@@ -3,8 +3,8 @@
 pub(crate) mod aborts;
 pub(crate) mod count;
 pub(crate) mod counts;
-pub(crate) mod delivery;
 pub(crate) mod numbers;
+pub(crate) mod statuses;
 pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod tracker;

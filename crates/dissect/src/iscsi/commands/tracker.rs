@@ -1,14 +1,13 @@
 //! Commands and their answers: service times, R2Ts, turns of target and initiator.
 
 use wire::iscsi::Opcode;
-use wire::scsi::Status;
 
 use crate::budget::MemoryBudget;
 use crate::figures::level::{Level, LevelSummary};
 use crate::iscsi::commands::count::Count;
 use crate::iscsi::commands::counts::{CommandCounts, CommandTimes, WriteCounts};
-use crate::iscsi::commands::delivery::StatusPlaces;
 use crate::iscsi::commands::numbers::HiddenBounds;
+use crate::iscsi::commands::statuses::LatestStatuses;
 use crate::iscsi::commands::summary::CommandSummary;
 use crate::iscsi::commands::table::{CommandRequest, CommandTable, OutstandingCommand, Transfer, Turn};
 use crate::iscsi::pdu::FramedPdu;
@@ -41,11 +40,9 @@ pub(crate) struct CommandTracker {
     pub(crate) hidden_packet: u64,
     /// True if task tags grow evenly: none is in use again soon.
     pub(crate) tags_grow: bool,
-    /// True if the last status was that of a command which the target had no room for.
-    pub(crate) is_refused: bool,
     /// Commands that have ended, withdrawn ones included.
     ended: u64,
-    places: StatusPlaces,
+    statuses: LatestStatuses,
     in_flight: Level,
     bytes_in_flight: Level,
     counts: CommandCounts,
@@ -174,15 +171,8 @@ impl CommandTracker {
         self.counts.completed += 1;
         self.counts.status_inferred += u64::from(pdu.inferred || pdu.word(24).is_none());
         self.counts.inferred += u64::from(command.inferred);
-        let has_status = pdu.byte(2).is_some_and(|response| response == 0);
-        self.is_refused = has_status
-            && pdu
-                .byte(3)
-                .is_some_and(|status| matches!(Status(status), Status::BUSY | Status::TASK_SET_FULL));
-        if !pdu.provisional && !pdu.inferred {
-            self.places.add(pdu.end);
-        }
-        if let Some(service_ns) = self.service_ns(&command, pdu).filter(|_| !self.is_refused) {
+        self.statuses.take(pdu);
+        if let Some(service_ns) = self.service_ns(&command, pdu).filter(|_| !self.is_refused()) {
             match (request.read, request.write) {
                 (true, _) => self.times.reads.add(service_ns),
                 (_, true) => self.times.writes.add(service_ns),
@@ -226,7 +216,12 @@ impl CommandTracker {
 
     /// Visible statuses behind `acked` in the target's stream.
     pub(crate) fn undelivered(&self, acked: u64) -> u64 {
-        self.places.behind(acked)
+        self.statuses.behind(acked)
+    }
+
+    /// True if the target had no room for the last command that it answered.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.statuses.is_refused
     }
 
     /// Time in ns from the oldest command without a status to `now_ns`.
