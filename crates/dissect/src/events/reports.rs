@@ -6,8 +6,7 @@ use std::collections::VecDeque;
 use wire::inet::Unreachable;
 use wire::inet::identity::digest;
 
-/// Limit of reports that are kept: what a router sends about one connection is rate-limited to a few a second (RFC 1812
-/// section 4.3.2.8).
+/// Limit of reports that are kept: routers limit their rate (RFC 1812 section 4.3.2.8).
 const REPORTS_MAX: usize = 4_096;
 /// Reports among which copies are looked for.
 const RECENT_MAX: usize = 16;

@@ -96,7 +96,7 @@ fn an_event_has_its_packet_its_time_and_the_commands_outstanding() {
     assert!(events.windows(2).all(|pair| pair[0].first_s <= pair[1].first_s));
 }
 
-/// Where bytes are cut, only events whose bytes are visible count.
+/// Only events whose bytes are visible count.
 #[test]
 fn cut_packets_have_fewer_events_and_no_others() {
     let frames = frames();
