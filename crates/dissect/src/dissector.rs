@@ -265,7 +265,9 @@ impl Dissector {
     pub fn finish(mut self, dropped: u64, cut: Option<String>, rows: &mut dyn RowSink) -> Dissection {
         while self.release(rows) {}
         let first_ns = self.first_ns;
-        let watched_ns = |taps| self.interfaces.watched_ns(taps);
+        let order = self.order.finish();
+        // Wrong stamps would be a long silence.
+        let watched_ns = |taps| if order.beyond == 0 { self.interfaces.watched_ns(taps) } else { 0 };
         self.connections.finish(&self.reports, watched_ns);
         let connections = self.connections.iter();
         let connections = connections.map(|connection| ConnectionSummary::new(connection, first_ns));
@@ -284,7 +286,7 @@ impl Dissector {
             length_s: self.last_ns.saturating_sub(first_ns) as f64 / 1e9,
             cut,
             interfaces: self.interfaces.finish(),
-            order: self.order.finish(),
+            order,
             copies: self.copies.counts,
             others,
             tunnels,

@@ -33,9 +33,12 @@ impl KnownText {
     /// Text of a PDU whose header and additional segments end at `at`. While digests are not known it may begin behind one.
     pub(super) fn of(opcode: Opcode, digests: Digests, at: u64, data_len: usize) -> Self {
         let most = text_max(opcode).min(data_len);
+        if most == 0 {
+            return Self::default();
+        }
         let is_login = matches!(opcode, Opcode::LoginRequest | Opcode::LoginResponse);
         match digests.known() {
-            _ if is_login || most == 0 => Self::new(at, most),
+            _ if is_login => Self::new(at, most),
             Some((true, _)) => Self::new(at + DIGEST_LEN as u64, most),
             Some((false, _)) => Self::new(at, most),
             None => Self::new(at, most + DIGEST_LEN),
