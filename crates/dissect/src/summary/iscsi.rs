@@ -63,8 +63,12 @@ impl IscsiSummary {
         let undelivered = stuck_at.map_or(0, |acked| session.commands.undelivered(acked));
         let commands = session.command_summary(is_near_complete, open).seen_of(has_packets);
         let mut commands = commands.without_undelivered(undelivered);
-        commands.waiting_s =
-            session.commands.waiting_ns(connection.end_ns).filter(|_| is_near_complete).map(seconds);
+        // An answer may be in bytes that the capture lacks.
+        let is_visible = has_packets == [true; 2]
+            && connection.streams.iter().all(|stream| stream.missing_bytes == 0)
+            && framing.iter().all(|framing| framing.inferred + framing.lost_bytes == 0);
+        let waiting_ns = session.commands.waiting_ns(connection.end_ns);
+        commands.waiting_s = waiting_ns.filter(|_| is_visible).map(seconds);
         let time = connection.time.summary();
         let [to_target, to_initiator] =
             order.map(|direction| connection.directions[direction].rtt.min_ns().map(seconds));

@@ -196,7 +196,7 @@ fn a_status_without_an_acknowledgement_has_not_arrived() {
         "an acknowledgement may follow"
     );
     for n in 1..3 {
-        tap.t_ns += 200 * MS << n;
+        tap.t_ns += (200 * MS) << n;
         tap.frames.push((tap.t_ns, last.clone()));
     }
     let lost = dissect(&tap.frames, usize::MAX);
@@ -232,6 +232,9 @@ fn a_hung_connection_is_not_judged_by_its_busy_beginning() {
     let (time, waiting_s) = of(&dissect(&frames, usize::MAX));
     assert!(time.target_s > 59.0 && time.length_s > 60.0, "{time:?}");
     assert!(waiting_s.is_some_and(|waiting_s| waiting_s > 59.0), "{waiting_s:?}");
+    // Nothing is known of answers in a direction that is not in the capture.
+    let own: Vec<_> = frames.iter().filter(|(_, frame)| frame[29] == 0).cloned().collect();
+    assert_eq!(of(&dissect(&own, usize::MAX)).1, None);
     // A connection that was closed does not wait.
     tap.segment(0, 0x11, &[]);
     let mut frames = tap.frames.clone();

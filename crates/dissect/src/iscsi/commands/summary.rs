@@ -20,7 +20,7 @@ pub struct CommandSummary {
     /// Commands with a status that never arrived at the initiator: TCP sent it, or data in front of it, again and got no
     /// acknowledgement until the end of the capture. They are not in `completed`.
     pub undelivered: u64,
-    /// Time from the request of the oldest command without a status to the end of the capture.
+    /// Time from the request of the oldest command without a status to the end of the capture, if every header is visible.
     pub waiting_s: Option<f64>,
     /// Bytes of Data-In.
     pub read_bytes: u64,
