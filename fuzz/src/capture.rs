@@ -36,9 +36,14 @@ pub(crate) fn capture(data: &[u8]) {
     assert_eq!(rows.packets + totals.beyond_packets + totals.copies.packets, totals.tcp_packets);
     let others = totals.others.iter().map(|kind| kind.packets).sum::<u64>();
     assert!(totals.tcp_packets + others <= totals.packets, "{totals:?}");
+    let connections = capture.dissection().connections.len() as u64;
     for diagnosis in capture.connections().filter_map(|connection| connection.diagnosis) {
         let shares = diagnosis.verdicts.iter().map(|verdict| verdict.share).sum::<f64>();
         assert!((0.0..1.000_001).contains(&shares), "time has one cause: {diagnosis:?}");
+    }
+    for event in capture.events() {
+        assert!(event.count >= event.connections && event.first_s <= event.last_s, "{event:?}");
+        assert!((1..=connections).contains(&event.example.connection), "{event:?}");
     }
     let iscsi = capture.connections().filter_map(|connection| connection.summary.iscsi.as_ref());
     let (mut pdus, mut commands) = (0, 0);

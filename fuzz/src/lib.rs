@@ -53,7 +53,11 @@ fn inet(data: &[u8]) {
 fn frames(data: &[u8]) {
     use wire::inet::encapsulation::{Content, decapsulate};
     for link in 0..300 {
-        if let Content::Tcp(inner) | Content::Fragment(inner) = decapsulate(link, data) {
+        let content = decapsulate(link, data);
+        if let Content::Unreachable(inner, _) = content {
+            let _ = wire::inet::Unreachable::parse(&data[inner.ip_at..]);
+        }
+        if let Content::Tcp(inner) | Content::Fragment(inner) = content {
             let packet = &data[inner.ip_at..];
             let segment = wire::inet::Segment::parse(packet, packet.len());
             let identity = wire::inet::Identity::parse(packet, packet.len());

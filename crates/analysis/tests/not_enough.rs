@@ -67,7 +67,11 @@ fn one_direction_alone_has_no_verdict() {
         );
         let connection = &capture.dissection().connections[0];
         let iscsi = connection.iscsi.as_ref().expect("iSCSI");
-        assert_eq!(iscsi.agreed, None, "nothing is known of the other side");
+        assert_eq!(
+            (iscsi.negotiation.agreed, iscsi.negotiation.defaults),
+            (None, None),
+            "nothing is known of the other side"
+        );
         assert!(connection.one_direction);
     }
 }

@@ -61,7 +61,7 @@ pub enum Limiter {
     ReceiverCpu,
     /// An application that reads too slowly from its socket.
     ReceiverApplication,
-    /// Too few commands in execution at the target.
+    /// Too few commands in execution at the target: further ones wait there, or are refused (BUSY, TASK SET FULL).
     TargetQueue,
     /// The store's latency for one request.
     StoreLatency,
@@ -377,10 +377,10 @@ impl Limiter {
             ),
             Limiter::TargetQueue => entry(
                 "target-queue",
-                "the target works on too few commands at a time",
+                "the target takes on too few commands at a time",
                 LimiterLayer::Target,
-                &[Doctor],
-                "more I/O threads, a longer queue at the target",
+                &[Doctor, Analyze],
+                "more I/O threads, a longer queue at the target; fewer requests outstanding where it refuses some",
             ),
             Limiter::StoreLatency => entry(
                 "store-latency",

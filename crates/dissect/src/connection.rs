@@ -6,14 +6,21 @@ use wire::inet::Segment;
 use wire::inet::tcp::{ACK, FIN, RST, SYN};
 
 use crate::budget::MemoryBudget;
+use crate::events::log::Occurrence;
+use crate::events::reports::Report;
+use crate::events::watch::ConnectionEnd;
 use crate::figures::distribution::DISTRIBUTION_HELD;
 use crate::figures::time_use::{Activity, TimeAccount};
-use crate::iscsi::framer::{FRAMER_HELD, Framer};
+use crate::iscsi::commands::statuses::PLACES_HELD;
+use crate::iscsi::framer::Framer;
+use crate::iscsi::pdu::Hidden;
 use crate::iscsi::role::Role;
 use crate::iscsi::session::Session;
+use crate::iscsi::text::FRAMER_HELD;
 use crate::iscsi::trial::TRIAL_HELD;
 use crate::output::Output;
 use crate::packets::packet_ref::PacketRef;
+use crate::packets::window::LATE_MAX_NS;
 use crate::rows::{DirectionKey, PacketRow, RowSink};
 use crate::tcp::direction::{SentSegment, TcpDirection};
 use crate::tcp::holes::HOLES_HELD;
@@ -26,6 +33,10 @@ use crate::tcp::stream::{Chunk, Reassembler};
 /// which a congestion window restarts.
 const IDLE_NS: u64 = 200_000_000;
 
+/// Time in ns after the last segment in which a report of one may come: the maximum segment lifetime (RFC 9293 section
+/// 3.4.2), 2 min.
+const REPORT_NS: u64 = 120_000_000_000;
+
 /// Memory in bytes that a connection needs besides the parts that reserve as they grow; reserved as a whole. While the
 /// list of connections grows the old one exists beside it.
 pub(crate) const CONNECTION_HELD: usize = 3 * size_of::<TappedConnection>()
@@ -34,6 +45,7 @@ pub(crate) const CONNECTION_HELD: usize = 3 * size_of::<TappedConnection>()
     + 2 * HOLES_HELD
     + 2 * FRAMER_HELD
     + 2 * TRIAL_HELD
+    + PLACES_HELD
     + 256;
 
 /// One connection at one tap. Direction 0 is that of the first packet.
@@ -54,6 +66,8 @@ pub(crate) struct TappedConnection {
     pub(crate) idle_ns: u64,
     /// File of the capture in which each direction was seen last.
     files: [u32; 2],
+    /// Last time at which the tap is known to have watched the connection.
+    pub(crate) end_ns: u64,
     /// Most bytes that the capture has kept of a packet that it has cut.
     pub(crate) cut_len: Option<u32>,
 }
@@ -75,6 +89,7 @@ impl TappedConnection {
             idle_gaps: 0,
             idle_ns: 0,
             files: [file; 2],
+            end_ns: t_ns,
             cut_len: None,
         }
     }
@@ -142,6 +157,7 @@ impl TappedConnection {
         }
         if is_first {
             self.session.commands.forget_all(|_| true, self.last_ns, budget);
+            self.session.events.pass_over();
             self.time.set_activity(self.last_ns, Activity::default());
             self.last_ns = self.last_ns.max(t_ns);
         }
@@ -156,6 +172,9 @@ impl TappedConnection {
         rows: &mut dyn RowSink,
     ) {
         let direction = self.direction(segment);
+        if segment.flags & RST != 0 {
+            self.reset(direction, packet, budget);
+        }
         self.count_idle(packet.t_ns);
         self.time.charge(packet.t_ns);
         let [first, second] = &mut self.directions;
@@ -185,6 +204,52 @@ impl TappedConnection {
             self.streams[1 - direction].give_up(upto, packet, budget, &mut sink);
         }
         self.time.set_activity(packet.t_ns, self.activity(packet.t_ns));
+    }
+
+    /// Takes a RST, which may answer a SYN.
+    fn reset(&mut self, direction: usize, packet: PacketRef, budget: &MemoryBudget) {
+        let [own, peer] = [direction, 1 - direction].map(|n| &self.directions[n]);
+        let is_answer = peer.handshake.syn_seen && !own.handshake.syn_seen && own.totals.packets == 0;
+        self.session.events.reset(direction, packet, is_answer, budget);
+    }
+
+    /// Takes an ICMP report of a segment, which may be of another connection.
+    pub(crate) fn report(&mut self, report: &Report, budget: &MemoryBudget) {
+        let Report { unreachable, in_file, t_ns } = *report;
+        let Some(direction) = self.addresses.iter().position(|address| *address == unreachable.src) else {
+            return;
+        };
+        let is_during = t_ns.saturating_add(LATE_MAX_NS) >= self.first_ns
+            && t_ns <= self.end_ns.max(self.last_ns).saturating_add(REPORT_NS);
+        let is_own = self.addresses[1 - direction] == unreachable.dst
+            && self.directions[direction].span().contains(unreachable.seq);
+        if is_own && is_during {
+            let packet = PacketRef { number: 0, in_file, t_ns };
+            let occurrence = Occurrence::new(unreachable.reason.into(), direction, packet);
+            let from = unreachable.from.to_string();
+            self.session.events.log.add(Occurrence { address: Some(&from), ..occurrence }, budget);
+        }
+    }
+
+    /// Ends the connection; the tap watched it until `watched_ns`. Time in which nothing moves counts up to there, unless
+    /// the connection is closed, or an answer may have passed unseen.
+    pub(crate) fn finish(&mut self, watched_ns: u64, budget: &MemoryBudget) {
+        let is_closed = self.session.events.is_reset || self.directions.iter().any(|one| one.fin.is_some());
+        let is_clear = [0, 1].map(|direction| {
+            self.directions[direction].totals.packets > 0
+                && self.streams[direction].missing_bytes == 0
+                && self.framers[direction].open() == Hidden::default()
+        });
+        self.end_ns = if is_closed { self.last_ns } else { self.last_ns.max(watched_ns) };
+        if is_clear == [true; 2] {
+            self.time.charge(self.end_ns);
+        }
+        for direction in &mut self.directions {
+            direction.finish(self.last_ns);
+        }
+        let initiator = usize::from(self.session.sender(0) == Role::Target);
+        let end = ConnectionEnd { t_ns: self.end_ns, is_closed, is_clear };
+        self.session.finish(initiator, end, budget);
     }
 
     /// Row of a segment; `acked` is its extended acknowledgement and the round trip of that.
@@ -241,7 +306,8 @@ impl TappedConnection {
         let unseen = self.framers.iter().any(Framer::is_out_of_sync);
         if outstanding == 0 && within_pdu == [false; 2] && !is_stalled {
             let ended_ns = commands.ended_ns;
-            return Activity { unseen, closed_until_ns, ended_ns, rtt_ns, ..Activity::default() };
+            let is_refused = commands.is_refused();
+            return Activity { unseen, is_refused, closed_until_ns, ended_ns, rtt_ns, ..Activity::default() };
         }
         let [first, second] = &self.directions;
         let window_full = within_pdu[0] && first.fills_window_of(second, now_ns)
@@ -250,6 +316,7 @@ impl TappedConnection {
             unseen,
             outstanding,
             is_stalled,
+            is_refused: commands.is_refused(),
             recovering: first.is_recovering() || second.is_recovering(),
             within_pdu: within_pdu != [false; 2],
             window_full,

@@ -8,6 +8,7 @@ use wire::inet::tcp::SYN;
 
 use crate::budget::MemoryBudget;
 use crate::connection::{CONNECTION_HELD, TappedConnection};
+use crate::events::reports::Reports;
 use crate::packets::packet_ref::PacketRef;
 use crate::packets::segment::endpoints;
 use crate::placement::{Placement, place};
@@ -78,8 +79,20 @@ impl Connections {
     }
 
     /// All connections in the order of their first packets.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut TappedConnection> {
-        self.all.iter_mut()
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &TappedConnection> {
+        self.all.iter()
+    }
+
+    /// Ends all connections; `watched_ns` has the time until which the interfaces of a connection were watched.
+    pub(crate) fn finish(&mut self, reports: &Reports, watched_ns: impl Fn([u32; 2]) -> u64) {
+        for connection in &mut self.all {
+            connection.finish(watched_ns(connection.interfaces()), &self.budget);
+        }
+        for report in &reports.kept {
+            for connection in &mut self.all {
+                connection.report(report, &self.budget);
+            }
+        }
     }
 
     /// Relation of a segment to the connections at `interface` so far; `None` if none has its endpoints, or if it says

@@ -10,6 +10,7 @@ use wire::inet::identity::{Identity, digest};
 use wire::pcap::Packet;
 
 use crate::connections::{Connections, Known};
+use crate::events::reports::Reports;
 use crate::packets::census::Census;
 use crate::packets::copies::{Copies, Repetition, Sight};
 use crate::packets::file::{FileEnd, FileError, read_packets};
@@ -39,6 +40,7 @@ pub struct Dissector {
     order: Order,
     copies: Copies,
     fragments: Fragments,
+    reports: Reports,
     census: Census,
     packets: u64,
     tcp_packets: u64,
@@ -123,7 +125,7 @@ impl Dissector {
     fn numbered_packet(&mut self, packet: &Packet<'_>, interface: &str, number: u64, rows: &mut dyn RowSink) {
         let index = interface_index(packet.link, packet.bytes);
         let id = InterfaceId { written: packet.interface, name: interface, index };
-        let admission = self.interfaces.admit(id, packet.len as u64);
+        let admission = self.interfaces.admit(id, packet.t_ns, packet.len as u64);
         // Stamps that are wrong do not move the beginning.
         let is_early = self.packets <= BEGINNING_PACKETS
             && (packet.t_ns..=packet.t_ns.saturating_add(LATE_MAX_NS)).contains(&self.first_ns);
@@ -157,6 +159,10 @@ impl Dissector {
                     self.frame((number, t_ns), interface, RAW, (&whole, len), rows);
                 }
                 return;
+            }
+            Content::Unreachable(inner, other) => {
+                self.reports.take(&bytes[inner.ip_at..], number, t_ns);
+                return self.census.other(other);
             }
             Content::Other(other) => return self.census.other(other),
         };
@@ -259,8 +265,12 @@ impl Dissector {
     pub fn finish(mut self, dropped: u64, cut: Option<String>, rows: &mut dyn RowSink) -> Dissection {
         while self.release(rows) {}
         let first_ns = self.first_ns;
-        let connections =
-            self.connections.iter_mut().map(|connection| ConnectionSummary::new(connection, first_ns));
+        let order = self.order.finish();
+        // Wrong stamps would be a long silence.
+        let watched_ns = |taps| if order.beyond == 0 { self.interfaces.watched_ns(taps) } else { 0 };
+        self.connections.finish(&self.reports, watched_ns);
+        let connections = self.connections.iter();
+        let connections = connections.map(|connection| ConnectionSummary::new(connection, first_ns));
         let connections = merge::unique(connections.collect());
         for (other, packets) in self.fragments.finish() {
             self.census.others(other, packets);
@@ -276,7 +286,7 @@ impl Dissector {
             length_s: self.last_ns.saturating_sub(first_ns) as f64 / 1e9,
             cut,
             interfaces: self.interfaces.finish(),
-            order: self.order.finish(),
+            order,
             copies: self.copies.counts,
             others,
             tunnels,

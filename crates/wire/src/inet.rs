@@ -10,12 +10,14 @@ mod options;
 mod scope;
 mod segment;
 pub mod tcp;
+mod unreachable;
 
 pub use identity::Identity;
 pub use options::{Options, SackBlocks};
 pub use scope::stays_on_link;
 pub use segment::Segment;
 pub use tcp::Tcp;
+pub use unreachable::{Unreachable, UnreachableReason};
 
 use crate::be;
 
@@ -23,6 +25,9 @@ use crate::be;
 pub const TCP: u8 = 6;
 /// Protocol number of UDP.
 pub const UDP: u8 = 17;
+/// Protocol numbers of ICMP and ICMPv6.
+const ICMP: u8 = 1;
+const ICMP_V6: u8 = 58;
 
 /// IPv6 extension headers: RFC 8200 section 4, RFC 4302.
 const HOP_BY_HOP: u8 = 0;

@@ -1,13 +1,15 @@
 //! Path MTU black hole of a connection: the time that it took and the numbers that show it.
 
 use diagnosis::Evidence;
-use dissect::{BlackHole, ConnectionSummary as Connection, TimeUse};
+use dissect::{BlackHole, ConnectionEvent, ConnectionSummary as Connection, TimeUse};
 
 /// Time in seconds that segments too large for the path held a connection up, and the evidence; `None` without one.
 pub(super) fn of(connection: &Connection, time: TimeUse) -> Option<(f64, Vec<Evidence>)> {
     let found = connection.directions.iter().filter_map(|direction| direction.black_hole);
     let found = found.max_by(|one, other| one.stalled_s.total_cmp(&other.stalled_s))?;
-    Some((found.stalled_s.min(time.recovery_s), evidence(found)))
+    let mut shown = evidence(found);
+    shown.extend(reports(connection));
+    Some((found.stalled_s.min(time.recovery_s), shown))
 }
 
 fn evidence(found: BlackHole) -> Vec<Evidence> {
@@ -24,4 +26,30 @@ fn evidence(found: BlackHole) -> Vec<Evidence> {
         ),
         Evidence::new("time without progress", stalled_s, "s", "directions.black_hole.stalled_s"),
     ]
+}
+
+/// ICMP messages that say so, and the smallest MTU that they name.
+fn reports(connection: &Connection) -> Vec<Evidence> {
+    let reports = || {
+        connection.events.iter().filter_map(|event| match event.event {
+            ConnectionEvent::PacketTooBig { mtu_bytes } => Some((event.count, mtu_bytes)),
+            _ => None,
+        })
+    };
+    let count = reports().map(|(count, _)| count).sum::<u64>();
+    if count == 0 {
+        return Vec::new();
+    }
+    let mtu = reports().filter_map(|(_, mtu_bytes)| mtu_bytes).min();
+    let seen = "connections.events";
+    let mut shown = vec![Evidence::new("ICMP messages, packet too big", count as f64, "packets", seen)];
+    shown.extend(mtu.map(|bytes| {
+        Evidence::new(
+            "MTU of the next hop in them",
+            f64::from(bytes),
+            "bytes",
+            "connections.events.mtu_bytes",
+        )
+    }));
+    shown
 }

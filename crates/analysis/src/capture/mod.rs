@@ -7,9 +7,11 @@
 mod black_hole;
 mod diagram;
 mod enough;
+mod events;
 mod gain;
 mod line;
 mod part;
+mod refusals;
 mod remedies;
 mod tcp_parts;
 mod verdict;
@@ -20,9 +22,10 @@ use serde::{Serialize, Serializer};
 
 pub use diagram::DiagramSink;
 pub use enough::Shortage;
+pub use events::{CaptureEvent, EventExample};
 
 /// A dissected capture with the diagnoses of its connections. Serialized as the dissection, with a field `diagnosis` in
-/// each connection.
+/// each connection, and the `events` of all.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DiagnosedCapture {
     dissection: Dissection,
@@ -30,6 +33,7 @@ pub struct DiagnosedCapture {
     diagnoses: Vec<Option<Diagnosis>>,
     /// The same: of those without a diagnosis for want of evidence.
     shortages: Vec<Option<Shortage>>,
+    events: Vec<CaptureEvent>,
 }
 
 /// A connection and its diagnosis.
@@ -55,12 +59,18 @@ impl DiagnosedCapture {
             }
         };
         let (diagnoses, shortages) = dissection.connections.iter().map(judge).unzip();
-        Self { dissection, diagnoses, shortages }
+        let events = events::all(&dissection);
+        Self { dissection, diagnoses, shortages, events }
     }
 
     /// The capture without diagnoses.
     pub fn dissection(&self) -> &Dissection {
         &self.dissection
+    }
+
+    /// Events of all connections in the order of their first ones.
+    pub fn events(&self) -> &[CaptureEvent] {
+        &self.events
     }
 
     /// Every connection with its diagnosis, in the order of the dissection.
@@ -81,9 +91,10 @@ impl Serialize for DiagnosedCapture {
         struct Document<'a> {
             #[serde(flatten)]
             totals: &'a CaptureTotals,
+            events: &'a [CaptureEvent],
             connections: Vec<DiagnosedConnection<'a>>,
         }
         let connections = self.connections().collect();
-        Document { totals: &self.dissection.totals, connections }.serialize(serializer)
+        Document { totals: &self.dissection.totals, events: &self.events, connections }.serialize(serializer)
     }
 }

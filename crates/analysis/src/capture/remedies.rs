@@ -11,9 +11,14 @@ use dissect::{
     ConnectionSummary as Connection, DirectionSummary as Direction, IscsiSummary as Iscsi, TimeUse,
 };
 
+use super::refusals;
+
 /// The settings that relieve a limiter, those of one stack in one block.
 pub(super) fn of(limiter: Limiter, facts: &Facts) -> Vec<Remedy> {
     let mut found: Vec<Remedy> = Vec::new();
+    // Fewer requests help against refusals alone.
+    let refused_at = facts.outstanding.refused_at.filter(|_| limiter == Limiter::TargetQueue);
+    let facts = &Facts { outstanding: Concurrency { refused_at, ..facts.outstanding }, ..facts.clone() };
     let alike = [Some(limiter), looks_like(limiter)].into_iter().flatten();
     for remedy in alike.flat_map(|limiter| remedy::remedies(limiter, facts)) {
         match found.iter_mut().find(|known| known.stack == remedy.stack) {
@@ -75,6 +80,7 @@ pub(super) fn facts(
             queued: depth,
             granted: depth,
             window_most: iscsi.window.map(|window| window.largest as f64),
+            refused_at: refusals::refused_at(connection),
             ..Concurrency::default()
         },
         stages: StageTimes { target: target_s, ..StageTimes::default() },
@@ -122,25 +128,19 @@ fn sender(data: &Direction, time: TimeUse) -> TcpSender {
     }
 }
 
-/// What was agreed on, or at least what was used of it where the login is not in the capture.
+/// Parameters of the login, or at least the part in use where they are not in the capture.
 fn agreed(iscsi: &Iscsi) -> Negotiated {
     let told = &iscsi.commands;
-    match iscsi.agreed {
-        Some(agreed) => Negotiated {
-            immediate_data: agreed.immediate_data,
-            initial_r2t: agreed.initial_r2t,
-            first_burst_bytes: agreed.first_burst_bytes as f64,
-            max_burst_bytes: agreed.max_burst_bytes as f64,
-            max_outstanding_r2t: agreed.max_outstanding_r2t as f64,
-            segment_bytes: agreed.segment_bytes[usize::from(told.written_bytes > told.read_bytes)] as f64,
-        },
-        None => Negotiated {
-            immediate_data: told.unasked_bytes_max > 0,
-            initial_r2t: told.unasked_bytes_max == 0,
-            first_burst_bytes: told.unasked_bytes_max as f64,
-            max_burst_bytes: told.r2t_bytes_max as f64,
-            ..Negotiated::default()
-        },
+    let known = iscsi.negotiation.in_force();
+    let receiver = usize::from(told.written_bytes > told.read_bytes);
+    let number = |value: Option<u64>, used: u64| value.unwrap_or(used) as f64;
+    Negotiated {
+        immediate_data: known.immediate_data.unwrap_or(told.unasked_bytes_max > 0),
+        initial_r2t: known.initial_r2t.unwrap_or(told.unasked_bytes_max == 0),
+        first_burst_bytes: number(known.first_burst_bytes, told.unasked_bytes_max),
+        max_burst_bytes: number(known.max_burst_bytes, told.r2t_bytes_max),
+        max_outstanding_r2t: number(known.max_outstanding_r2t, 0),
+        segment_bytes: number(iscsi.negotiation.segment_bytes[receiver], 0),
     }
 }
 

@@ -4,14 +4,14 @@
 //! without it. A tap sees neither the caller nor the store, so some parts have a name that stands for several: what
 //! cannot be told is said with the verdict.
 
-use diagnosis::{Diagnosis, Evidence, Limiter, Performance, Verdict};
+use diagnosis::{Certainty, Diagnosis, Evidence, Limiter, Performance, Verdict};
 use dissect::{
     ConnectionSummary as Connection, DirectionSummary as Direction, IscsiSummary as Iscsi, TimeUse,
 };
 
 use super::gain::{Bounds, Prediction};
 use super::part::{Part, durations, evidence, part};
-use super::{remedies, tcp_parts};
+use super::{refusals, remedies, tcp_parts};
 
 /// Less than this share of the time is not worth a verdict.
 const SHARE_LEAST: f64 = 0.02;
@@ -51,7 +51,8 @@ pub(super) fn of(connection: &Connection) -> Option<Diagnosis> {
             share,
             evidence: part.evidence,
             predicted,
-            certainty,
+            // Nothing bounds the rate of the store behind a full queue.
+            certainty: if part.limiter == Limiter::TargetQueue { Certainty::Unknown } else { certainty },
             next: bound.unwrap_or_else(|| next(n)),
             remedies: remedies::of(part.limiter, &facts),
         }
@@ -138,6 +139,7 @@ impl Case<'_> {
             ),
             part(Limiter::R2t, time.r2t_s, self.r2t_evidence()),
             part(Limiter::CommandWindow, time.closed_s * left, self.command_window_evidence()),
+            part(Limiter::TargetQueue, time.refused_s, refusals::evidence(self.connection, self.iscsi)),
             part(Limiter::StoreLatency, target_s, self.target_evidence()),
             part(
                 Limiter::SenderCpu,
@@ -216,6 +218,11 @@ impl Case<'_> {
             self.iscsi.commands.status_turn,
             "iscsi.commands.status_turn",
         ));
+        let waiting_s = self.iscsi.commands.waiting_s.filter(|s| *s > SHARE_LEAST * self.time.length_s);
+        said.extend(waiting_s.map(|s| {
+            let what = "wait of the oldest command without an answer at the end";
+            evidence(what, s, "s", "iscsi.commands.waiting_s")
+        }));
         said.push(evidence(
             "round trip to the target",
             self.iscsi.network_to_target_s.unwrap_or(0.0),
@@ -238,18 +245,18 @@ impl Case<'_> {
         let r2ts = told.r2ts_per_write.map_or(0.0, |r2ts| r2ts.mean);
         let mut said = vec![evidence("R2Ts per write, mean", r2ts, "", "iscsi.commands.r2ts_per_write")];
         let used = [("the most that an R2T asked for", told.r2t_bytes_max, "iscsi.commands.r2t_bytes_max")];
-        let agreed = self.iscsi.agreed.map(|agreed| {
-            [
-                ("FirstBurstLength", agreed.first_burst_bytes, "iscsi.agreed.first_burst_bytes"),
-                ("MaxBurstLength", agreed.max_burst_bytes, "iscsi.agreed.max_burst_bytes"),
-            ]
-        });
-        let bursts = used.into_iter().chain(agreed.into_iter().flatten());
+        let known = self.iscsi.negotiation.in_force();
+        let agreed = [
+            ("FirstBurstLength", known.first_burst_bytes, "iscsi.agreed, iscsi.defaults: first_burst_bytes"),
+            ("MaxBurstLength", known.max_burst_bytes, "iscsi.agreed, iscsi.defaults: max_burst_bytes"),
+        ];
+        let agreed = agreed.into_iter().filter_map(|(what, bytes, seen)| Some((what, bytes?, seen)));
+        let bursts = used.into_iter().chain(agreed);
         said.extend(bursts.map(|(what, bytes, seen)| evidence(what, bytes as f64, "bytes", seen)));
-        let r2ts = self.iscsi.agreed.map(|agreed| agreed.max_outstanding_r2t as f64);
-        said.extend(
-            r2ts.map(|r2ts| evidence("MaxOutstandingR2T", r2ts, "", "iscsi.agreed.max_outstanding_r2t")),
-        );
+        said.extend(known.max_outstanding_r2t.map(|r2ts| {
+            let seen = "iscsi.agreed, iscsi.defaults: max_outstanding_r2t";
+            evidence("MaxOutstandingR2T", r2ts as f64, "", seen)
+        }));
         said
     }
 
@@ -301,6 +308,10 @@ impl Case<'_> {
         say(
             has(Limiter::StoreLatency),
             "inside the target nothing is seen: its store, its queue and its CPU look alike",
+        );
+        say(
+            has(Limiter::TargetQueue),
+            "what the store behind a target that refuses commands would do with more of them",
         );
         say(
             has(Limiter::LinkRate),

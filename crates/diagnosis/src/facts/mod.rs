@@ -93,6 +93,8 @@ pub struct Concurrency {
     pub queue_limit: Option<f64>,
     /// Largest command window that the target granted to one session.
     pub window_most: Option<f64>,
+    /// Fewest requests outstanding when the target refused one for want of room.
+    pub refused_at: Option<f64>,
 }
 
 /// Mean time of a request by stage, in seconds.

@@ -83,6 +83,51 @@ pub(super) fn window(wanted: Wanted) -> Vec<Remedy> {
     ]
 }
 
+/// A target that refuses commands: as many as it takes, or a longer queue there. It refused one of `refused_at`
+/// outstanding; a session whose window has no more places never sends that one.
+pub(super) fn refused(wanted: Wanted, refused_at: f64) -> Vec<Remedy> {
+    let n = ((refused_at - 1.0).max(1.0) as u64).min(OPEN_ISCSI_LUN_MOST);
+    let more = wanted.requests.min(OPEN_ISCSI_LUN_MOST);
+    vec![
+        remedy(
+            "open-iscsi",
+            format!(
+                "{UNMOUNT}\n\
+                 iscsiadm -m node -T IQN -o update -n node.session.queue_depth -v {n}\n\
+                 iscsiadm -m node -T IQN -u && iscsiadm -m node -T IQN -l\n\
+                 echo {n} > /sys/block/DEV/device/queue_depth        # while it runs"
+            ),
+        ),
+        remedy(
+            "LIO",
+            format!(
+                "targetcli /backstores/block/NAME set attribute queue_depth={more}        # a longer queue of the LUN\n\
+                 {UNMOUNT}\n\
+                 # or a window with as many places as the LUN takes commands\n\
+                 echo {n} > /sys/kernel/config/target/iscsi/IQN/tpgt_1/acls/INITIATOR/cmdsn_depth\n\
+                 # then log in again"
+            ),
+        ),
+        remedy(
+            "tgt",
+            format!(
+                "tgtd --nr_iothreads=32\n\
+                 # or a window with as many places as the LUN takes commands; for sessions that begin then\n\
+                 tgtadm --lld iscsi --mode target --op update --tid TID --name MaxQueueCmd --value {n}"
+            ),
+        ),
+        remedy("farlun", format!("farlun bench URL --queue-limit {n}")),
+        remedy(
+            "Linux",
+            format!(
+                "echo {more} > /sys/block/DEV/queue/nr_requests        # of the device behind the target"
+            ),
+        ),
+        windows(&[("MaxPendingRequests", n)]),
+        remedy("ESXi", format!("esxcli storage core device set -d naa.ID -O {}", n.min(ESXI_MOST))),
+    ]
+}
+
 pub(super) fn connections(wanted: Wanted) -> Vec<Remedy> {
     let n = wanted.connections;
     vec![

@@ -41,7 +41,10 @@ pub fn remedies(limiter: Limiter, facts: &Facts) -> Vec<Remedy> {
         Limiter::CongestionWindow => transport::congestion_window(wanted),
         Limiter::Pacing => transport::pacing(),
         Limiter::SenderCpu | Limiter::ReceiverCpu => hosts::cpu(),
-        Limiter::TargetQueue => hosts::target_queue(wanted),
+        Limiter::TargetQueue => match facts.outstanding.refused_at {
+            Some(refused_at) => concurrency::refused(wanted, refused_at),
+            None => hosts::target_queue(wanted),
+        },
         Limiter::StoreLatency => hosts::store_latency(facts.is_write),
         Limiter::StoreBandwidth => hosts::store_bandwidth(facts.is_write),
         Limiter::Path => hosts::unseen(),
@@ -83,6 +86,26 @@ mod tests {
             all.filter(|r| r.commands.contains(" -u &&") || r.commands.contains("log in again")).collect();
         assert_eq!(ends.len(), 6, "{ends:?}");
         assert!(ends.iter().all(|remedy| remedy.commands.starts_with(UNMOUNT)), "{ends:?}");
+    }
+
+    #[test]
+    fn a_target_that_refuses_commands_gets_fewer_or_a_longer_queue() {
+        let mut facts = facts();
+        facts.outstanding.refused_at = Some(17.0);
+        let found = remedies(Limiter::TargetQueue, &facts);
+        let of = |stack: &str| {
+            let remedy = found.iter().find(|remedy| remedy.stack == stack);
+            remedy.unwrap_or_else(|| panic!("{stack}: {found:?}")).commands.as_str()
+        };
+        assert!(of("open-iscsi").contains("node.session.queue_depth -v 16"), "{found:?}");
+        assert!(of("open-iscsi").contains("echo 16 > /sys/block/DEV/device/queue_depth"), "{found:?}");
+        assert!(of("LIO").contains("set attribute queue_depth=256"), "{found:?}");
+        assert!(of("LIO").contains("echo 16 > ") && of("LIO").contains("cmdsn_depth"), "{found:?}");
+        assert!(of("tgt").contains("MaxQueueCmd --value 16"), "{found:?}");
+        assert!(found.iter().all(|remedy| remedy.commands.lines().count() <= 8), "{found:?}");
+        facts.outstanding.refused_at = Some(1.0);
+        let least = remedies(Limiter::TargetQueue, &facts);
+        assert!(least.iter().any(|remedy| remedy.commands.contains("queue_depth -v 1\n")), "{least:?}");
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub(crate) struct TimeAccount {
     last_ns: Option<u64>,
     unseen: u64,
     recovery: u64,
+    refused: u64,
     receive_window: u64,
     sending: u64,
     idle: u64,
@@ -35,6 +36,7 @@ struct Pending {
     way: u64,
     closed: u64,
     idle: u64,
+    refused: u64,
 }
 
 /// State of a connection after a packet.
@@ -48,6 +50,8 @@ pub(crate) struct Activity {
     pub(crate) recovering: bool,
     /// TCP retransmits a segment again and again without progress, which an answer may wait for that passed the tap.
     pub(crate) is_stalled: bool,
+    /// The target had no room for the last command that it answered: BUSY or TASK SET FULL.
+    pub(crate) is_refused: bool,
     /// A direction has stopped within a PDU.
     pub(crate) within_pdu: bool,
     /// A direction that has stopped within a PDU fills the window of its receiver.
@@ -78,6 +82,8 @@ pub struct TimeUse {
     pub idle_s: f64,
     /// Loss recovery.
     pub recovery_s: f64,
+    /// From a command that the target had no room for, BUSY or TASK SET FULL, to the next one with another status.
+    pub refused_s: f64,
     /// Data to send, held back by the receive window.
     pub receive_window_s: f64,
     /// Data to send, held back by TCP or the link: congestion window, socket buffer, rate.
@@ -112,6 +118,8 @@ impl TimeAccount {
             self.receive_window += passed;
         } else if activity.within_pdu {
             self.sending += passed;
+        } else if activity.is_refused {
+            self.refused += passed;
         } else {
             self.charge_wait(last_ns, t_ns);
         }
@@ -149,6 +157,11 @@ impl TimeAccount {
     /// Charges an interval without a command: propagation of an answer and of the next command, then idle time.
     fn charge_idle(&mut self, last_ns: u64, t_ns: u64) {
         let until_ns = t_ns.max(last_ns);
+        if self.activity.is_refused {
+            // The initiator may send it again.
+            self.pending.refused += until_ns - last_ns;
+            return;
+        }
         let rtt_ns = self.activity.rtt_ns[1].min(RTT_MAX_NS);
         let due_ns = self.activity.ended_ns.map_or(0, |ended| ended.saturating_add(rtt_ns + rtt_ns / 4));
         let due_ns = due_ns.clamp(last_ns, until_ns);
@@ -163,12 +176,13 @@ impl TimeAccount {
         self.activity = activity;
         if activity.is_stalled {
             // Waiting for an answer that did not arrive is no idle time.
-            let Pending { way, closed, idle } = std::mem::take(&mut self.pending);
-            self.recovery += way + closed + idle;
+            let Pending { way, closed, idle, refused } = std::mem::take(&mut self.pending);
+            self.recovery += way + closed + idle + refused;
         }
         if activity.outstanding > 0 {
             self.last_ns.get_or_insert(t_ns);
-            let Pending { way, closed, idle } = std::mem::take(&mut self.pending);
+            let Pending { way, closed, idle, refused } = std::mem::take(&mut self.pending);
+            self.refused += refused;
             self.way += way as f64;
             self.closed += closed;
             self.idle += idle;
@@ -185,6 +199,7 @@ impl TimeAccount {
             unseen_s: seconds(self.unseen) + late * (self.r2t + self.way) / 1e9,
             idle_s: seconds(self.idle),
             recovery_s: seconds(self.recovery),
+            refused_s: seconds(self.refused),
             receive_window_s: seconds(self.receive_window),
             sending_s: seconds(self.sending),
             target_s: seconds(self.peers[0]),
@@ -196,6 +211,7 @@ impl TimeAccount {
         time.length_s = time.unseen_s
             + time.idle_s
             + time.recovery_s
+            + time.refused_s
             + time.receive_window_s
             + time.sending_s
             + time.target_s
@@ -259,6 +275,21 @@ mod tests {
         near(late.idle_s, 13.0);
         near(late.way_s, 21.0);
         near(late.length_s, 34.0);
+    }
+
+    #[test]
+    fn the_time_after_a_refusal_is_refused_until_another_status() {
+        let asked = Activity { outstanding: 1, ..Activity::default() };
+        let refused = Activity { is_refused: true, ..Activity::default() };
+        let again = Activity { is_refused: true, ..asked };
+        let done = Activity { ended_ns: Some(9 * MS), ..Activity::default() };
+        let steps = [(0, asked), (MS, refused), (4 * MS, again), (9 * MS, done), (10 * MS, asked)];
+        let found = time_use(&steps);
+        near(found.refused_s, 8.0);
+        near(found.length_s, 10.0);
+        let last = time_use(&[(0, asked), (MS, refused), (90 * MS, refused)]);
+        near(last.refused_s, 0.0);
+        near(last.length_s, 1.0);
     }
 
     #[test]

@@ -14,15 +14,12 @@ use crate::iscsi::header::{HeaderInProgress, Origin, PartialHeader};
 use crate::iscsi::pdu::{FramedPdu, Hidden};
 use crate::iscsi::plausible::{self, STRICT_LEN};
 use crate::iscsi::stretch::{FramingCounts, Stretch, Tail};
+use crate::iscsi::text::KnownText;
 use crate::packets::packet_ref::PacketRef;
 use crate::tcp::stream::Chunk;
 
 /// Limit of consecutive inferred headers; a longer chain is speculation.
 const INFERRED_MAX: u64 = 1_024;
-/// Limit of login text per PDU, in bytes.
-const TEXT_MAX: usize = 8 << 10;
-/// Heap memory of a framer in bytes; a vector may be half empty.
-pub(crate) const FRAMER_HELD: usize = 2 * TEXT_MAX;
 
 /// Framer of one direction.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +61,7 @@ enum Trial {
 #[derive(Clone, Debug)]
 struct BodyInProgress {
     pdu: FramedPdu,
-    text: Vec<u8>,
+    text: KnownText,
     /// Position of the next header: certain, or the first possible one.
     next: Origin,
 }
@@ -146,11 +143,7 @@ impl Framer {
                 }
                 State::Body(mut body) => {
                     let next = body.pdu.end.min(chunk.end);
-                    let kept =
-                        known.len().min((next - at) as usize).min(TEXT_MAX.saturating_sub(body.text.len()));
-                    if is_login(body.pdu.opcode) {
-                        body.text.extend_from_slice(&known[..kept]);
-                    }
+                    body.text.take(at, known);
                     if let Some(stretch) = &mut self.stretch {
                         stretch.pass(chunk, at, next);
                     }
@@ -428,7 +421,10 @@ impl Framer {
             hidden_before,
         };
         let next = if digests_len.is_some() { Origin::Follows } else { Origin::Near };
-        let body = BodyInProgress { pdu, text: Vec::new(), next };
+        let text_at = header.start + (BHS_LEN + ahs_len) as u64;
+        let text =
+            if inferred { KnownText::default() } else { KnownText::of(opcode, digests, text_at, data_len) };
+        let body = BodyInProgress { pdu, text, next };
         if end == header.start + BHS_LEN as u64 {
             self.complete(body, expected);
         } else {
@@ -442,7 +438,7 @@ impl Framer {
             // It began in a gap that a later packet gave up.
             std::mem::swap(&mut pdu.first, &mut pdu.last);
         }
-        if !expected.pdu(&pdu, &text) {
+        if !expected.pdu(&pdu, text.bytes()) {
             let header = HeaderInProgress {
                 packets: Some((pdu.last, pdu.last)),
                 ..HeaderInProgress::new(pdu.end, next)

@@ -4,6 +4,9 @@ use std::net::SocketAddr;
 
 use wire::iscsi::{BHS_LEN, Opcode, RESERVED_TAG};
 
+use crate::budget::MemoryBudget;
+use crate::events::response::ResponseData;
+use crate::events::watch::{ConnectionEnd, EventWatch};
 use crate::iscsi::commands::aborts::{Aborted, TaskManagement};
 use crate::iscsi::commands::numbers::NumberLedger;
 use crate::iscsi::commands::summary::CommandSummary;
@@ -14,7 +17,8 @@ use crate::iscsi::digests::Digests;
 use crate::iscsi::expectations::{Expectations, Fit};
 use crate::iscsi::header::PartialHeader;
 use crate::iscsi::inference::{HeaderPredictor, PacketRest};
-use crate::iscsi::login::{Login, NegotiatedParameters};
+use crate::iscsi::login::negotiation::Negotiation;
+use crate::iscsi::login::{Login, LoginText};
 use crate::iscsi::pdu::{FramedPdu, Hidden};
 use crate::iscsi::recognition::Recognition;
 use crate::iscsi::role::Role;
@@ -47,6 +51,7 @@ pub(crate) struct Session {
     aborts: TaskManagement,
     predictor: HeaderPredictor,
     pub(crate) window: CommandWindow,
+    pub(crate) events: EventWatch,
     /// Provisional PDUs of each direction.
     trials: [TrialPdus; 2],
     held: HeldRows,
@@ -78,6 +83,7 @@ impl Session {
             aborts: TaskManagement::default(),
             predictor: HeaderPredictor::default(),
             window: CommandWindow::default(),
+            events: EventWatch::default(),
             trials: <[TrialPdus; 2]>::default(),
             held: HeldRows::default(),
         }
@@ -109,6 +115,12 @@ impl Session {
         self.login.is_seen()
     }
 
+    /// Takes the end of the connection. Provisional PDUs may be other ones.
+    pub(crate) fn finish(&mut self, initiator: usize, end: ConnectionEnd, budget: &MemoryBudget) {
+        let is_clear = [0, 1].map(|n| end.is_clear[n] && self.trials[n].is_empty());
+        self.events.finish(initiator, ConnectionEnd { is_clear, ..end }, budget);
+    }
+
     /// Commands; `open` are the last bytes of each direction that may hide headers.
     pub(crate) fn command_summary(&self, is_near_complete: bool, open: [Hidden; 2]) -> CommandSummary {
         let initiator = usize::from(self.roles[0] == Role::Target);
@@ -133,9 +145,9 @@ impl Session {
         SessionDirection { session: self, direction, output }
     }
 
-    /// Negotiated parameters, if the capture has the whole login of the session's first connection.
-    pub(crate) fn negotiated(&self) -> Option<NegotiatedParameters> {
-        self.login.parameters()
+    /// Result of the login's negotiation.
+    pub(crate) fn negotiation(&self) -> Negotiation {
+        self.login.negotiation()
     }
 
     /// Takes the sequence numbers of a visible PDU.
@@ -224,14 +236,14 @@ impl Session {
     fn login_request(&mut self, pdu: &FramedPdu, text: &[u8]) {
         let has_handle = |at: usize| pdu.byte(at).is_some_and(|byte| byte != 0);
         self.recognition.login_request(pdu.itt());
-        self.login.request(text, pdu.data_len, has_handle(TSIH) || has_handle(TSIH + 1));
+        self.login.request(LoginText::new(pdu, text), has_handle(TSIH) || has_handle(TSIH + 1));
     }
 
     fn login_response(&mut self, pdu: &FramedPdu, text: &[u8]) {
         self.recognition.login_response(pdu.itt());
         let to_full_feature = pdu.byte(1).is_some_and(|flags| flags & 0x83 == 0x83);
         let success = pdu.byte(36).is_none_or(|class| class == 0);
-        self.login.response(text, pdu.data_len, to_full_feature && success);
+        self.login.response(LoginText::new(pdu, text), to_full_feature && success);
         if to_full_feature && success {
             let known = self.login.digests();
             self.digests =
@@ -313,7 +325,7 @@ impl SessionDirection<'_, '_> {
     }
 
     /// Takes a provisional PDU; false without memory for it.
-    fn attempt(&mut self, pdu: &FramedPdu) -> bool {
+    fn attempt(&mut self, pdu: &FramedPdu, data: ResponseData) -> bool {
         let direction = self.direction;
         if !self.session.trials[direction].make_room(self.output.budget) {
             return false;
@@ -329,7 +341,7 @@ impl SessionDirection<'_, '_> {
         self.session.commands.swap_counts(&mut counts);
         let trial = &mut self.session.trials[direction];
         trial.counts = counts;
-        trial.push(TrialPdu { pdu: *pdu, before, row });
+        trial.push(TrialPdu { pdu: *pdu, before, row, data });
         if pdu.inferred {
             self.session.predictor.observe(pdu);
         }
@@ -353,8 +365,11 @@ impl SessionDirection<'_, '_> {
                 // The end of the login is not in the capture.
                 session.digests = Digests::default();
             }
-        } else if pdu.opcode.is_request() {
-            session.commands.hidden_packet = pdu.first.number;
+        } else {
+            session.events.hide(self.direction, pdu.last.number);
+            if pdu.opcode.is_request() {
+                session.commands.hidden_packet = pdu.first.number;
+            }
         }
         self.emit_pdu(pdu);
         if let Some(row) = row {
@@ -363,12 +378,19 @@ impl SessionDirection<'_, '_> {
         self.session.update_window(pdu, self.output.initiator_rtt_ns);
     }
 
-    /// Takes the parts of a PDU that are about other tasks or the login.
-    fn manage(&mut self, pdu: &FramedPdu, text: &[u8]) {
+    /// Takes the parts of a PDU that are about other tasks, the login, or an event.
+    fn manage(&mut self, pdu: &FramedPdu, text: &[u8], data: ResponseData) {
         let session = &mut *self.session;
+        if !pdu.inferred {
+            let outstanding = session.commands.table.len();
+            session.events.pdu(pdu, self.direction, data, outstanding, self.output.budget);
+        }
         match pdu.opcode {
             Opcode::LoginRequest => session.login_request(pdu, text),
-            Opcode::LoginResponse => session.login_response(pdu, text),
+            Opcode::LoginResponse => {
+                session.events.login_response(pdu, self.direction, text, self.output.budget);
+                session.login_response(pdu, text);
+            }
             Opcode::TaskManagementRequest => session.aborts.request(pdu),
             Opcode::TaskManagementResponse => {
                 let (t_ns, budget) = (pdu.last.t_ns, self.output.budget);
@@ -426,13 +448,14 @@ impl Expectations for SessionDirection<'_, '_> {
     }
 
     fn pdu(&mut self, pdu: &FramedPdu, text: &[u8]) -> bool {
+        let data = ResponseData::parse(pdu, text);
         if pdu.provisional {
-            return self.attempt(pdu);
+            return self.attempt(pdu, data);
         }
         self.recognise(pdu);
         let row = self.apply(pdu);
         self.settle(pdu, row);
-        self.manage(pdu, text);
+        self.manage(pdu, text, data);
         if self.session.is_recognised() {
             self.session.held.open(&mut self.output);
         }
@@ -442,9 +465,9 @@ impl Expectations for SessionDirection<'_, '_> {
     fn confirm(&mut self) {
         let (pdus, counts) = self.session.trials[self.direction].take(self.output.budget);
         self.session.commands.credit(&counts);
-        for TrialPdu { pdu, row, .. } in pdus {
+        for TrialPdu { pdu, row, data, .. } in pdus {
             self.settle(&pdu, row);
-            self.manage(&pdu, &[]);
+            self.manage(&pdu, &[], data);
         }
         if self.session.is_recognised() {
             self.session.held.open(&mut self.output);
@@ -463,6 +486,7 @@ impl Expectations for SessionDirection<'_, '_> {
     }
 
     fn lose_sync(&mut self, packet: u64) {
+        self.session.events.hide(self.direction, packet);
         let commands = &mut self.session.commands;
         let place = match self.session.roles[self.direction] {
             Role::Target => &mut commands.doubt_packet,

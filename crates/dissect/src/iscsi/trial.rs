@@ -4,6 +4,7 @@
 //! wait until they are confirmed.
 
 use crate::budget::MemoryBudget;
+use crate::events::response::ResponseData;
 use crate::iscsi::commands::counts::CommandCounts;
 use crate::iscsi::commands::table::OutstandingCommand;
 use crate::iscsi::pdu::FramedPdu;
@@ -17,6 +18,8 @@ pub(super) struct TrialPdu {
     pub(super) before: Option<OutstandingCommand>,
     /// The command that it completes.
     pub(super) row: Option<CommandRow>,
+    /// Content of its data segment.
+    pub(super) data: ResponseData,
 }
 
 /// Provisional PDUs of a direction, oldest first.

@@ -5,7 +5,11 @@ use serde::Serialize;
 use crate::connection::TappedConnection;
 use crate::iscsi::role::Role;
 use crate::summary::direction::DirectionSummary;
+use crate::summary::events::EventSummary;
 use crate::summary::iscsi::IscsiSummary;
+
+/// Names of the sides of an iSCSI connection.
+const SIDES: [&str; 2] = ["initiator", "target"];
 
 /// A TCP connection.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -26,22 +30,23 @@ pub struct ConnectionSummary {
     pub directions: [DirectionSummary; 2],
     /// Further interfaces that show the connection; their packets are not counted here.
     pub also_at: Vec<u32>,
+    /// Events by kind: refusals, errors, aborts, resets, reports of packets that did not arrive.
+    pub events: Vec<EventSummary>,
     /// The iSCSI of the connection, if any.
     pub iscsi: Option<IscsiSummary>,
 }
 
 impl ConnectionSummary {
-    /// Ends a connection; `begin_ns` is the time of the capture's first packet.
-    pub(crate) fn new(connection: &mut TappedConnection, begin_ns: u64) -> Self {
-        for direction in &mut connection.directions {
-            direction.finish(connection.last_ns);
-        }
-        let connection = &*connection;
+    /// Summary of a connection that has ended; `begin_ns` is the time of the capture's first packet.
+    pub(crate) fn new(connection: &TappedConnection, begin_ns: u64) -> Self {
         let is_iscsi = connection.session.is_recognised();
         let initiator = usize::from(is_iscsi && connection.session.sender(0) == Role::Target);
         let order = [initiator, 1 - initiator];
         let totals = connection.directions.each_ref().map(|direction| direction.totals);
         let is_alone = |own: usize| totals[own].data_packets > 0 && totals[1 - own].packets == 0;
+        let iscsi = is_iscsi.then(|| IscsiSummary::new(connection, order));
+        let sides = is_iscsi.then_some(if initiator == 0 { SIDES } else { [SIDES[1], SIDES[0]] });
+        let is_near_complete = iscsi.as_ref().is_some_and(|iscsi| iscsi.commands.in_flight.is_some());
         Self {
             handshake: connection.directions.iter().all(|one| one.handshake.scale_known),
             begin_s: seconds(connection.first_ns.saturating_sub(begin_ns)),
@@ -51,7 +56,8 @@ impl ConnectionSummary {
             one_direction: is_alone(0) || is_alone(1),
             directions: order.map(|direction| DirectionSummary::new(connection, direction)),
             also_at: Vec::new(),
-            iscsi: is_iscsi.then(|| IscsiSummary::new(connection, order)),
+            events: EventSummary::all(connection, sides, is_near_complete, begin_ns),
+            iscsi,
         }
     }
 }

@@ -105,7 +105,7 @@ impl DirectionSummary {
             gaps: stream.gaps,
             kinds: totals.kinds,
             retransmissions: totals.kinds.retransmissions(),
-            black_hole: own.black_hole(connection.last_ns),
+            black_hole: own.black_hole(connection.end_ns),
             ack_rtt: own.rtt.durations(),
             ack_rtt_alone: totals.rtt_alone,
             delivered: own.delivery.summary(),

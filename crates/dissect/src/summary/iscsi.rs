@@ -7,7 +7,7 @@ use crate::figures::distribution::Durations;
 use crate::figures::time_use::TimeUse;
 use crate::iscsi::commands::summary::CommandSummary;
 use crate::iscsi::commands::window::CommandWindowSummary;
-use crate::iscsi::login::NegotiatedParameters;
+use crate::iscsi::login::negotiation::Negotiation;
 use crate::summary::confidence::Confidence;
 use crate::summary::framing::FramingSummary;
 
@@ -28,8 +28,9 @@ pub struct IscsiSummary {
     pub header_digest: Option<bool>,
     /// Presence of data digests, if known.
     pub data_digest: Option<bool>,
-    /// Negotiated parameters, if the whole text of both sides is in the capture.
-    pub agreed: Option<NegotiatedParameters>,
+    /// Result of the login's negotiation.
+    #[serde(flatten)]
+    pub negotiation: Negotiation,
     /// Framing of the PDUs, the initiator's first.
     pub framing: [FramingSummary; 2],
     /// Commands and their answers.
@@ -58,7 +59,16 @@ impl IscsiSummary {
         let is_near_complete = framing.iter().all(|framing| framing.lost_share <= LOST_MAX);
         let open = [0, 1].map(|direction| connection.framers[direction].open());
         let has_packets = order.map(|direction| connection.directions[direction].totals.packets > 0);
+        let stuck_at = connection.directions[order[1]].undelivered_from(connection.end_ns);
+        let undelivered = stuck_at.map_or(0, |acked| session.commands.undelivered(acked));
         let commands = session.command_summary(is_near_complete, open).seen_of(has_packets);
+        let mut commands = commands.without_undelivered(undelivered);
+        // An answer may be in bytes that the capture lacks.
+        let is_visible = has_packets == [true; 2]
+            && connection.streams.iter().all(|stream| stream.missing_bytes == 0)
+            && framing.iter().all(|framing| framing.inferred + framing.lost_bytes == 0);
+        let waiting_ns = session.commands.waiting_ns(connection.end_ns);
+        commands.waiting_s = waiting_ns.filter(|_| is_visible).map(seconds);
         let time = connection.time.summary();
         let [to_target, to_initiator] =
             order.map(|direction| connection.directions[direction].rtt.min_ns().map(seconds));
@@ -73,7 +83,7 @@ impl IscsiSummary {
             login: session.login_seen(),
             header_digest: digests.map(|(header, _)| header),
             data_digest: digests.map(|(_, data)| data),
-            agreed: session.negotiated(),
+            negotiation: session.negotiation(),
             framing,
             window: session.window.summary(),
             status_held_s: seconds(session.commands.status_later_ns(held_ns)),

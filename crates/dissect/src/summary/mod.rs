@@ -4,6 +4,7 @@ pub(crate) mod confidence;
 pub(crate) mod connection;
 pub(crate) mod direction;
 pub(crate) mod dissection;
+pub(crate) mod events;
 pub(crate) mod framing;
 pub(crate) mod iscsi;
 pub(crate) mod merge;

@@ -392,6 +392,16 @@ impl TcpDirection {
         self.black_hole.is_stalled()
     }
 
+    /// Position of the first byte that has not arrived by `end_ns`: it was sent more than once, and not acknowledged though
+    /// there was time for it, three retransmissions or the slowest round trip. `None` if there is none, or no
+    /// acknowledgement is in the capture.
+    pub(crate) fn undelivered_from(&self, end_ns: u64) -> Option<u64> {
+        let sent_ns = self.scoreboard.unacked.first_retransmitted_ns().filter(|_| self.totals.acks > 0)?;
+        let slowest_s = self.rtt.durations().map_or(0.0, |rtt| rtt.max_s);
+        let is_late = end_ns.saturating_sub(sent_ns) as f64 / 1e9 > slowest_s;
+        (is_late || self.is_stalled()).then_some(self.acked)
+    }
+
     /// Path MTU black hole of this direction, once the capture has ended at `t_ns`.
     pub(crate) fn black_hole(&self, t_ns: u64) -> Option<BlackHole> {
         self.black_hole.finish(t_ns)

@@ -12,6 +12,11 @@ pub(crate) struct SequenceSpan {
 }
 
 impl SequenceSpan {
+    /// True if a sequence number is within the range.
+    pub(crate) fn contains(&self, seq: u32) -> bool {
+        self.first_seq.is_some_and(|first| u64::from(seq.wrapping_sub(first)) <= self.len)
+    }
+
     /// True if both may belong to one connection; `None` if one is empty.
     pub(crate) fn fits(&self, other: &SequenceSpan) -> Option<bool> {
         let (own, others) = (self.first_seq?, other.first_seq?);
@@ -43,5 +48,7 @@ mod tests {
         check(span(u32::MAX - 5, 100, false), span(20, 10, false), Some(true));
         check(span(0, 1 << 40, false), span(1 << 31, 0, false), Some(true));
         check(span(0, 10, false), SequenceSpan::default(), None);
+        let wrapped = span(u32::MAX - 5, 100, false);
+        assert!(wrapped.contains(20) && !wrapped.contains(200) && !SequenceSpan::default().contains(0));
     }
 }

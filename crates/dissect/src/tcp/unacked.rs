@@ -95,6 +95,11 @@ impl Unacked {
         acknowledged
     }
 
+    /// Time of the last transmission of the first unacknowledged segment in ns, if it was sent more than once.
+    pub(super) fn first_retransmitted_ns(&self) -> Option<u64> {
+        self.segments.front().filter(|segment| segment.repeats > 0).map(|segment| segment.last_ns)
+    }
+
     /// Marks a range as retransmitted at `t_ns`; returns its previous transmission, if known.
     pub(super) fn retransmit(&mut self, start: u64, end: u64, t_ns: u64) -> Option<PreviousTransmission> {
         let first = self.segments.partition_point(|segment| segment.end <= start);

@@ -11,9 +11,13 @@ pub(crate) const BLOCK: usize = 8192;
 pub(crate) struct Tap {
     /// Time in ns and bytes.
     pub(crate) frames: Vec<(u64, Vec<u8>)>,
-    seq: [u32; 2],
-    t_ns: u64,
-    digests: (bool, bool),
+    /// Sequence numbers of the next bytes.
+    pub(crate) seq: [u32; 2],
+    /// Time of the last frame in ns.
+    pub(crate) t_ns: u64,
+    /// Port of the initiator.
+    pub(crate) port: u16,
+    pub(crate) digests: (bool, bool),
     pub(crate) stat_sn: u32,
     /// Command window of the target.
     pub(crate) window: u32,
@@ -29,18 +33,24 @@ impl Tap {
 
     /// A connection after its handshake.
     pub(crate) fn begun() -> Tap {
-        let mut tap = Tap {
-            frames: Vec::new(),
-            seq: [0xffff_f000, 77],
-            t_ns: MS,
-            digests: (false, false),
-            stat_sn: 1,
-            window: 32,
-        };
+        let mut tap = Tap::idle();
         for (direction, flags) in [(0, 0x02), (1, 0x12), (0, 0x10)] {
             tap.segment(direction, flags, &[]);
         }
         tap
+    }
+
+    /// A connection before its handshake.
+    pub(crate) fn idle() -> Tap {
+        Tap {
+            frames: Vec::new(),
+            seq: [0xffff_f000, 77],
+            t_ns: MS,
+            port: 40_000,
+            digests: (false, false),
+            stat_sn: 1,
+            window: 32,
+        }
     }
 
     fn login(&mut self, digests: (bool, bool)) {
@@ -94,7 +104,7 @@ impl Tap {
         ip[2..4].copy_from_slice(&((40 + payload.len()) as u16).to_be_bytes());
         (ip[12], ip[15], ip[16], ip[19]) = (10, direction as u8, 10, 1 - direction as u8);
         let mut tcp = [0_u8; 20];
-        let ports = [40_000_u16, 3260];
+        let ports = [self.port, 3260];
         tcp[..2].copy_from_slice(&ports[direction].to_be_bytes());
         tcp[2..4].copy_from_slice(&ports[1 - direction].to_be_bytes());
         tcp[4..8].copy_from_slice(&self.seq[direction].to_be_bytes());

@@ -2,6 +2,7 @@
 
 mod about;
 mod contents;
+mod events;
 mod page;
 mod seen;
 mod sentences;
@@ -23,6 +24,7 @@ const SHOWN: usize = 16;
 
 /// A whole capture.
 pub fn capture(capture: &DiagnosedCapture, colour: Colour) -> String {
+    let (events, beyond_events) = (events::table(capture), events::beyond(capture));
     let (shown, capture) = (shown(capture), capture.dissection());
     let mut out = format!("{}\n", paint(&headline(capture), "1", colour));
     let contents = contents::all(&capture.totals);
@@ -33,6 +35,8 @@ pub fn capture(capture: &DiagnosedCapture, colour: Colour) -> String {
     for table in tables::all(&shown) {
         let _ = write!(out, "\n{}", table.text(colour));
     }
+    out.extend(events.map(|table| format!("\nevents, times since the first packet\n{}", table.text(colour))));
+    out.extend(beyond_events.map(|sentence| format!("{sentence}\n")));
     out.extend(verdict::text(&shown, colour).map(|text| format!("\n{text}")));
     for (number, connection) in &shown {
         for sentence in sentences::all(capture, connection.summary) {

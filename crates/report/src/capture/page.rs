@@ -7,7 +7,8 @@ use dissect::{ConnectionSummary, Dissection, TimeUse};
 use serde_json::{Value, json};
 
 use super::{
-    about, beyond, contents, headline, interfaces, reservations, seen, sentences, shown, tables, verdict,
+    about, beyond, contents, events, headline, interfaces, reservations, seen, sentences, shown, tables,
+    verdict,
 };
 use crate::figure::Figure;
 use crate::format::escape;
@@ -22,6 +23,8 @@ const PACKETS: &str = "Packets from the middle of the busiest connection. The ta
                        bytes in it.";
 const GAPS: &str = "Time between a packet and the one before, of the direction that carried most, from its first packets on: where it \
                     was sent and where it was received, if the capture shows both. docs/gaps.md says how causes are told apart.";
+const EVENTS: &str = "Refusals, errors, aborts, ends of sessions, and reports of packets that did not arrive, by kind; times since the \
+                      first packet. docs/analyze.md says where each comes from.";
 const TIME: &str =
     "Every stretch between two packets of a connection is somebody's; docs/analyze.md says how it is told.";
 
@@ -33,6 +36,7 @@ pub fn html(
     files: &[String],
     rebuild: &str,
 ) -> String {
+    let events = events(capture);
     let (shown, capture) = (shown(capture), capture.dissection());
     let time = time(&shown);
     let packets = diagram.map(Drawing::of_packets);
@@ -42,6 +46,7 @@ pub fn html(
     let figures = figures.chain(packets.iter().map(Drawing::json)).collect::<Value>();
     let mut body = vec![head(capture, &shown, files)];
     body.push(verdicts(&shown));
+    body.extend(events);
     if let Some(time) = &time {
         body.push(section("time", "Where the time went", TIME, &page::drawing(time, "medium")));
     }
@@ -99,6 +104,13 @@ fn verdicts(shown: &[(usize, DiagnosedConnection<'_>)]) -> String {
     section("verdict", "Verdict", text, &(table.html("table-verdict") + &verdict::html(shown)))
 }
 
+/// Events of all connections.
+fn events(capture: &DiagnosedCapture) -> Option<String> {
+    let table = events::table(capture)?.html("table-events");
+    let beyond = events::beyond(capture).map_or_else(String::new, |text| format!("<p>{}</p>", escape(&text)));
+    Some(section("events", "Events", EVENTS, &(table + &beyond)))
+}
+
 fn facts(capture: &Dissection, shown: &[(usize, DiagnosedConnection<'_>)]) -> String {
     let beyond = beyond(capture).map_or_else(String::new, |text| format!("<p>{}</p>", escape(&text)));
     list(shown, |connection| sentences::all(capture, connection)) + &beyond
@@ -131,6 +143,7 @@ fn time(shown: &[(usize, DiagnosedConnection<'_>)]) -> Option<Figure> {
         ("on the way, command window closed", "var(--layer-wire)", column(|time| time.closed_s)),
         ("target", "var(--far)", column(|time| time.target_s)),
         ("initiator", "var(--near)", column(|time| time.initiator_s)),
+        ("commands refused", "var(--other-2)", column(|time| time.refused_s)),
         ("sending", "var(--other-4)", column(|time| time.sending_s)),
         ("receive window", "var(--data-out)", column(|time| time.receive_window_s)),
         ("sending again", "var(--bad)", column(|time| time.recovery_s)),

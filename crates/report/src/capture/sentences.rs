@@ -1,6 +1,9 @@
 //! Sentences about a connection: facts that have no table.
 
-use dissect::{CaptureInterface, ConnectionSummary, DirectionSummary, Dissection, IscsiSummary};
+use dissect::{
+    CaptureInterface, ConnectionSummary, DirectionSummary, Dissection, IscsiSummary, LoginParameters,
+    Negotiation,
+};
 
 use super::seen;
 use crate::format::{NONE, duration, fixed, percent};
@@ -68,6 +71,54 @@ fn missing(direction: &DirectionSummary) -> Option<String> {
     })
 }
 
+/// Commands whose answer was on its way, or missing, when the capture ended.
+fn undelivered(iscsi: &IscsiSummary) -> Vec<String> {
+    let told = &iscsi.commands;
+    let mut said = Vec::new();
+    if told.undelivered > 0 {
+        said.push(format!(
+            "answered, and the status never arrived at the initiator: {} commands; TCP sent it, or data in front of it, again \
+             and got no acknowledgement",
+            fixed(told.undelivered as f64, 0)
+        ));
+    }
+    let services = [told.read_service, told.write_service, told.other_service];
+    let is_long = |waiting_s: &f64| services.iter().flatten().all(|service| *waiting_s > service.max_s);
+    said.extend(told.waiting_s.filter(is_long).map(|waiting_s| {
+        format!("the oldest command without an answer waits for {} at the end", duration(waiting_s))
+    }));
+    said
+}
+
+/// Results of the login: values that both sides said, defaults, and offers without an answer.
+fn negotiated(negotiation: &Negotiation) -> Vec<String> {
+    let Negotiation { agreed, offered, defaults, .. } = negotiation;
+    let sentences = [
+        (agreed, "the login agreed on ", ""),
+        (defaults, "not agreed on, so that the defaults of RFC 7143 hold: ", ""),
+        (offered, "the initiator offered ", "; no answer to that is in the capture"),
+    ];
+    let of = |(found, before, behind): (&Option<LoginParameters>, &str, &str)| {
+        Some(format!("{before}{}{behind}", keys(found.as_ref()?)))
+    };
+    sentences.into_iter().filter_map(of).collect()
+}
+
+/// Known keys with their values.
+fn keys(parameters: &LoginParameters) -> String {
+    let truth = |value: Option<bool>| value.map(|is| if is { "Yes" } else { "No" }.to_owned());
+    let number = |value: Option<u64>| value.map(|number| number.to_string());
+    let keys = [
+        ("InitialR2T", truth(parameters.initial_r2t)),
+        ("ImmediateData", truth(parameters.immediate_data)),
+        ("FirstBurstLength", number(parameters.first_burst_bytes)),
+        ("MaxBurstLength", number(parameters.max_burst_bytes)),
+        ("MaxOutstandingR2T", number(parameters.max_outstanding_r2t)),
+    ];
+    let known = keys.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?)));
+    known.collect::<Vec<_>>().join(", ")
+}
+
 fn of_iscsi(iscsi: &IscsiSummary) -> Vec<String> {
     let mut said = Vec::new();
     let told = &iscsi.commands;
@@ -83,6 +134,7 @@ fn of_iscsi(iscsi: &IscsiSummary) -> Vec<String> {
         digest(iscsi.header_digest),
         digest(iscsi.data_digest)
     ));
+    said.extend(undelivered(iscsi));
     if let (Some(level), Some(bytes)) = (told.in_flight, told.bytes_in_flight) {
         said.push(format!(
             "commands in flight: {} on average, {} at most ({} kB, {} kB)",
@@ -101,22 +153,7 @@ fn of_iscsi(iscsi: &IscsiSummary) -> Vec<String> {
             percent(window.closed_share)
         ));
     }
-    said.extend(iscsi.agreed.map(|agreed| {
-        let yes = |is: bool| if is { "Yes" } else { "No" };
-        let defaults = match agreed.defaults {
-            0 => String::new(),
-            n => format!("; {n} of these were not negotiated, the defaults of RFC 7143 hold"),
-        };
-        format!(
-            "the login agreed on InitialR2T={}, ImmediateData={}, FirstBurstLength={}, MaxBurstLength={}, \
-             MaxOutstandingR2T={}{defaults}",
-            yes(agreed.initial_r2t),
-            yes(agreed.immediate_data),
-            agreed.first_burst_bytes,
-            agreed.max_burst_bytes,
-            agreed.max_outstanding_r2t
-        )
-    }));
+    said.extend(negotiated(&iscsi.negotiation));
     if let Some(r2ts) = told.r2ts_per_write.filter(|r2ts| r2ts.max > 0) {
         said.push(format!("R2Ts per write: {} on average, {} at most", fixed(r2ts.mean, 2), r2ts.max));
     }

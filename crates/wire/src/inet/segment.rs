@@ -71,8 +71,8 @@ impl<'a> Segment<'a> {
 
 /// Addresses and place of a TCP header.
 pub(super) struct Place {
-    src: IpAddr,
-    dst: IpAddr,
+    pub(super) src: IpAddr,
+    pub(super) dst: IpAddr,
     /// Bytes in front of the TCP header.
     pub(super) tcp_at: usize,
     /// Bytes of the packet on the wire, by its header. A length of 0 stands in super-packets of Linux above 65535 bytes:
@@ -82,14 +82,19 @@ pub(super) struct Place {
 
 /// Finds the TCP header of a packet that begins with its IP header and had `wire_len` bytes.
 pub(super) fn locate(packet: &[u8], wire_len: usize) -> Option<Place> {
+    locate_protocol(packet, wire_len, TCP)
+}
+
+/// The same of another protocol.
+pub(super) fn locate_protocol(packet: &[u8], wire_len: usize, protocol: u8) -> Option<Place> {
     match packet.first()? >> 4 {
-        4 => v4(packet, wire_len),
-        6 => v6(packet, wire_len),
+        4 => v4(packet, wire_len, protocol),
+        6 => v6(packet, wire_len, protocol),
         _ => None,
     }
 }
 
-fn v4(packet: &[u8], wire_len: usize) -> Option<Place> {
+fn v4(packet: &[u8], wire_len: usize, protocol: u8) -> Option<Place> {
     let header = packet.get(..20)?;
     // A first fragment has a segment whose length cannot be told from it.
     if be::u16_at(header, 6) & 0x3fff != 0 {
@@ -102,11 +107,11 @@ fn v4(packet: &[u8], wire_len: usize) -> Option<Place> {
     let address =
         |at: usize| IpAddr::V4(Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]));
     let header_len = usize::from(header[0] & 0x0f) * 4;
-    let tcp_at = behind_extensions(packet, header[9], header_len)?;
+    let tcp_at = behind_extensions(packet, (header[9], header_len), protocol)?;
     (header_len >= 20).then(|| Place { src: address(12), dst: address(16), tcp_at, total_len })
 }
 
-fn v6(packet: &[u8], wire_len: usize) -> Option<Place> {
+fn v6(packet: &[u8], wire_len: usize, protocol: u8) -> Option<Place> {
     let header = packet.first_chunk::<40>()?;
     let total_len = match be::u16_at(header, 4) {
         0 => wire_len,
@@ -117,12 +122,13 @@ fn v6(packet: &[u8], wire_len: usize) -> Option<Place> {
         bytes.copy_from_slice(&header[at..at + 16]);
         IpAddr::V6(Ipv6Addr::from(bytes))
     };
-    let tcp_at = behind_extensions(packet, header[6], 40)?;
+    let tcp_at = behind_extensions(packet, (header[6], 40), protocol)?;
     Some(Place { src: address(8), dst: address(24), tcp_at, total_len })
 }
 
-/// Place of TCP behind extension headers of IPv6, or behind an authentication header of IPv4.
-fn behind_extensions(packet: &[u8], mut next: u8, mut at: usize) -> Option<usize> {
+/// Place of `protocol` behind extension headers of IPv6, or behind an authentication header of IPv4.
+#[inline]
+fn behind_extensions(packet: &[u8], (mut next, mut at): (u8, usize), protocol: u8) -> Option<usize> {
     // Every turn consumes at least eight bytes of the packet.
     while matches!(next, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION) {
         let extension = packet.get(at..at + 8)?;
@@ -136,7 +142,7 @@ fn behind_extensions(packet: &[u8], mut next: u8, mut at: usize) -> Option<usize
         };
         next = extension[0];
     }
-    (next == TCP).then_some(at)
+    (next == protocol).then_some(at)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod provisioning;
 mod report_luns;
 mod reservation;
 mod sense;
+mod sense_names;
 mod status;
 mod vpd;
 

@@ -3,7 +3,7 @@
 //! Of the sense-key specific data only the field pointer is kept, of the descriptors only information and
 //! sense-key specific.
 
-use super::CdbError;
+use super::{CdbError, sense_names};
 use crate::be;
 
 /// What went wrong, by class: SPC-5 section 4.4.3 table 49.
@@ -50,7 +50,7 @@ impl SenseKey {
     ];
 
     /// The key in the low four bits of a byte.
-    const fn from_low_bits(byte: u8) -> Self {
+    pub const fn from_low_bits(byte: u8) -> Self {
         Self::ALL[(byte & 0x0f) as usize].0
     }
 }
@@ -102,7 +102,7 @@ pub enum SenseError {
     },
 }
 
-/// Additional sense codes that are named here, with the words of SPC-5 annex F.
+/// Additional sense codes with a name in code, and their words in SPC-5 annex F; `sense_names` has further ones.
 macro_rules! conditions {
     ($($(#[$meta:meta])* $name:ident = $key:ident, $asc:literal, $ascq:literal, $text:literal;)+) => {
         impl Sense {
@@ -110,10 +110,10 @@ macro_rules! conditions {
         }
 
         /// The words of a code.
-        const fn condition(asc: u8, ascq: u8) -> Option<&'static str> {
+        fn condition(asc: u8, ascq: u8) -> Option<&'static str> {
             match (asc, ascq) {
                 $(($asc, $ascq) => Some($text),)+
-                _ => None,
+                _ => sense_names::text(asc, ascq),
             }
         }
     };

@@ -36,6 +36,17 @@ impl Count {
         }
     }
 
+    /// The number without `fewer` of those that are certain.
+    pub(super) fn less(self, fewer: u64) -> Self {
+        match self {
+            Self::Exact(number) => Self::Exact(number.saturating_sub(fewer)),
+            Self::Between { least, most } => {
+                Self::between(least.saturating_sub(fewer), most.saturating_sub(fewer))
+            }
+            Self::Unknown => Self::Unknown,
+        }
+    }
+
     /// The number, if it is exact.
     pub fn exact(self) -> Option<u64> {
         match self {
@@ -74,5 +85,7 @@ mod tests {
         assert_eq!(Count::between(80, 121), Count::Unknown);
         assert_eq!(Count::between(3, 2), Count::Unknown);
         assert_eq!(Count::between(80, 120).estimate(), Some(100));
+        assert_eq!(Count::between(90, 110).less(10), Count::Between { least: 80, most: 100 });
+        assert_eq!((Count::Exact(7).less(9), Count::Unknown.less(1)), (Count::Exact(0), Count::Unknown));
     }
 }

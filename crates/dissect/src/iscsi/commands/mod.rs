@@ -4,6 +4,7 @@ pub(crate) mod aborts;
 pub(crate) mod count;
 pub(crate) mod counts;
 pub(crate) mod numbers;
+pub(crate) mod statuses;
 pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod tracker;

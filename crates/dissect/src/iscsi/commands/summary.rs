@@ -11,12 +11,17 @@ use crate::iscsi::commands::count::Count;
 pub struct CommandSummary {
     /// SCSI commands sent.
     pub sent: Count,
-    /// Commands with a status.
+    /// Commands with a status that was not lost on its way to the initiator.
     pub completed: Count,
     /// Completed commands with an inferred header.
     pub inferred: u64,
     /// Commands without a status: aborted, status passed unseen, task tag in use again, or outstanding at the end.
     pub unanswered: Count,
+    /// Commands with a status that never arrived at the initiator: TCP sent it, or data in front of it, again and got no
+    /// acknowledgement until the end of the capture. They are not in `completed`.
+    pub undelivered: u64,
+    /// Time from the request of the oldest command without a status to the end of the capture, if every header is visible.
+    pub waiting_s: Option<f64>,
     /// Bytes of Data-In.
     pub read_bytes: u64,
     /// Bytes of Data-Out and immediate data.
@@ -28,7 +33,8 @@ pub struct CommandSummary {
     pub overlapping: Option<u64>,
     /// Expected data transfer length of the commands in flight, in bytes.
     pub bytes_in_flight: Option<LevelSummary>,
-    /// Service time of reads: from the end of the request to the end of the status, where both headers are visible.
+    /// Service time of reads: from the end of the request to the end of the status, where both headers are visible. Commands
+    /// that the target refused for want of room are left out.
     pub read_service: Option<Durations>,
     /// Service time of writes; the request ends with its immediate data.
     pub write_service: Option<Durations>,
@@ -51,6 +57,11 @@ pub struct CommandSummary {
 }
 
 impl CommandSummary {
+    /// Takes out of the completed commands those whose status never arrived.
+    pub(crate) fn without_undelivered(self, undelivered: u64) -> Self {
+        Self { completed: self.completed.less(undelivered), undelivered, ..self }
+    }
+
     /// Leaves out the counts of a side, the initiator or the target, without a packet in the capture.
     pub(crate) fn seen_of(self, [initiator, target]: [bool; 2]) -> Self {
         let of = |is_seen: bool, count: Count| if is_seen { count } else { Count::Unknown };

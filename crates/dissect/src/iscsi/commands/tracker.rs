@@ -7,6 +7,7 @@ use crate::figures::level::{Level, LevelSummary};
 use crate::iscsi::commands::count::Count;
 use crate::iscsi::commands::counts::{CommandCounts, CommandTimes, WriteCounts};
 use crate::iscsi::commands::numbers::HiddenBounds;
+use crate::iscsi::commands::statuses::LatestStatuses;
 use crate::iscsi::commands::summary::CommandSummary;
 use crate::iscsi::commands::table::{CommandRequest, CommandTable, OutstandingCommand, Transfer, Turn};
 use crate::iscsi::pdu::FramedPdu;
@@ -43,6 +44,7 @@ pub(crate) struct CommandTracker {
     ended: u64,
     /// Most of them in the time of one command of which both headers are visible.
     queue: u64,
+    statuses: LatestStatuses,
     in_flight: Level,
     bytes_in_flight: Level,
     counts: CommandCounts,
@@ -172,7 +174,8 @@ impl CommandTracker {
         self.counts.completed += 1;
         self.counts.status_inferred += u64::from(pdu.inferred || pdu.word(24).is_none());
         self.counts.inferred += u64::from(command.inferred);
-        if let Some(service_ns) = self.service_ns(&command, pdu) {
+        self.statuses.take(pdu);
+        if let Some(service_ns) = self.service_ns(&command, pdu).filter(|_| !self.is_refused()) {
             self.queue = self.queue.max(overtaken);
             match (request.read, request.write) {
                 (true, _) => self.times.reads.add(service_ns),
@@ -213,6 +216,22 @@ impl CommandTracker {
         let is_same = self.tags_grow || request.packet.number >= self.hidden_packet;
         let is_timed = request.timed && pdu.is_timed();
         (is_same && is_timed).then(|| pdu.last.t_ns.saturating_sub(request.packet.t_ns))
+    }
+
+    /// Visible statuses behind `acked` in the target's stream.
+    pub(crate) fn undelivered(&self, acked: u64) -> u64 {
+        self.statuses.behind(acked)
+    }
+
+    /// True if the target had no room for the last command that it answered.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.statuses.is_refused
+    }
+
+    /// Time in ns from the oldest command without a status to `now_ns`.
+    pub(crate) fn waiting_ns(&self, now_ns: u64) -> Option<u64> {
+        let (_, oldest) = self.table.first()?;
+        Some(now_ns.saturating_sub(oldest.request.packet.t_ns))
     }
 
     /// Exchanges the counts with those of a trial.
@@ -336,6 +355,8 @@ impl CommandTracker {
             completed,
             inferred: counts.inferred,
             unanswered,
+            undelivered: 0,
+            waiting_s: None,
             read_bytes: counts.read_bytes,
             written_bytes: counts.written_bytes,
             in_flight: self.in_flight.summary().filter(|_| is_near_complete),

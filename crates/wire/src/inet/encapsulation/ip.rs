@@ -5,10 +5,8 @@ use super::other::Other;
 use super::step::{Header, Step};
 use super::tunnel::Tunnel;
 use crate::be;
-use crate::inet::{AUTHENTICATION, DESTINATION, FRAGMENT, HOP_BY_HOP, ROUTING, TCP, UDP};
+use crate::inet::{AUTHENTICATION, DESTINATION, FRAGMENT, HOP_BY_HOP, ICMP, ICMP_V6, ROUTING, TCP, UDP};
 
-const ICMP: u8 = 1;
-const ICMP_V6: u8 = 58;
 const IP_IN_IP: u8 = 4;
 const V6_IN_IP: u8 = 41;
 const GRE: u8 = 47;
@@ -78,9 +76,11 @@ pub(super) fn behind(protocol: u8, bytes: &[u8]) -> Step {
             [next, units, ..] => Step::Next(Header::Protocol(*next), (usize::from(*units) + 2) * 4),
             _ => Step::Other(Other::Cut),
         },
-        // Destination unreachable, fragmentation needed: RFC 792. Packet too big: RFC 4443.
-        ICMP if bytes.starts_with(&[3, 4]) => Step::Other(Other::PacketTooBig),
-        ICMP_V6 if bytes.starts_with(&[2, 0]) => Step::Other(Other::PacketTooBig),
+        // Destination unreachable, fragmentation needed: RFC 792. Destination unreachable, packet too big: RFC 4443.
+        ICMP if bytes.starts_with(&[3, 4]) => Step::Unreachable(Other::PacketTooBig),
+        ICMP_V6 if bytes.starts_with(&[2, 0]) => Step::Unreachable(Other::PacketTooBig),
+        ICMP if bytes.starts_with(&[3]) => Step::Unreachable(Other::Protocol(ICMP)),
+        ICMP_V6 if bytes.starts_with(&[1]) => Step::Unreachable(Other::Protocol(ICMP_V6)),
         _ => Step::Other(Other::Protocol(protocol)),
     }
 }

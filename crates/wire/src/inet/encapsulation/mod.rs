@@ -44,6 +44,8 @@ pub enum Content {
     Tcp(Inner),
     /// A fragment of an IP packet.
     Fragment(Inner),
+    /// An ICMP report of a packet that did not arrive; its name.
+    Unreachable(Inner, Other),
     /// No TCP segment; the reason.
     Other(Other),
 }
@@ -79,10 +81,14 @@ pub fn decapsulate(link: u32, frame: &[u8]) -> Content {
                 tunnels.add(tunnel);
                 (next, at + len)
             }
-            Step::Tcp | Step::Fragment => {
+            Step::Tcp | Step::Fragment | Step::Unreachable(_) => {
                 let Some(ip_at) = ip_at else { return Content::Other(Other::Damaged) };
                 let inner = Inner { ip_at, tunnels };
-                return if step == Step::Tcp { Content::Tcp(inner) } else { Content::Fragment(inner) };
+                return match step {
+                    Step::Tcp => Content::Tcp(inner),
+                    Step::Unreachable(other) => Content::Unreachable(inner, other),
+                    _ => Content::Fragment(inner),
+                };
             }
             Step::Other(other) => return Content::Other(other),
         };

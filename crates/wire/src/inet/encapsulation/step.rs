@@ -45,6 +45,8 @@ pub(super) enum Step {
     Tcp,
     /// A fragment; the place is known from the IP header in front.
     Fragment,
+    /// An ICMP report of a packet that did not arrive, and its name.
+    Unreachable(Other),
     /// Nothing that can contain a TCP segment.
     Other(Other),
 }

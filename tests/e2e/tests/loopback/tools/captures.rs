@@ -1,5 +1,10 @@
 //! Files of captures as people have them: compressed, piped, of one direction each, one of several unreadable.
 
+#[path = "../../../../../crates/dissect/tests/events/scene.rs"]
+mod scene;
+#[path = "../../../../../crates/dissect/tests/tap/mod.rs"]
+mod tap;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -135,6 +140,33 @@ fn files_of_one_direction_each_are_one_capture() {
     assert_eq!(alone["connections"][0]["one_direction"], true, "{alone}");
     let text = run(farlun(["analyze"]).arg(sent), LIMIT).expect_code(0).stdout;
     assert!(text.contains("only packets from 10.0.0.1:40000 to 10.0.0.2:3260"), "{text}");
+}
+
+#[test]
+fn events_are_in_text_document_and_page() {
+    let folder = folder();
+    let path = folder.path().join("events.pcap");
+    // Nanoseconds, Ethernet.
+    let mut bytes = [0xa1b2_3c4d_u32, 0x0002_0004, 0, 0, 262_144, 1].map(u32::to_be_bytes).concat();
+    for (t_ns, frame) in scene::frames() {
+        let kept = frame.len() as u64;
+        let words = [t_ns / 1_000_000_000, t_ns % 1_000_000_000, kept, kept];
+        bytes.extend(words.map(|word| (word as u32).to_be_bytes()).concat());
+        bytes.extend(frame);
+    }
+    fs::write(&path, bytes).expect("a file");
+    let out = folder.path().join("page");
+    let text = run(farlun(["analyze", "--out"]).arg(&out).arg(&path), LIMIT).expect_code(0).stdout;
+    let page = fs::read_to_string(out.join("report.html")).expect("a page");
+    let document = analyze(&[&path]).expect_code(0).json();
+    let events = document["events"].as_array().expect("events");
+    assert!(events.len() > 15, "{events:#?}");
+    for event in events {
+        let name = event["name"].as_str().expect("a name");
+        let line = text.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}\n{text}"));
+        assert!(line.contains(&format!("packet {}", event["example"]["packet"])), "{line}, expected {event}");
+        assert!(page.contains(name), "the page lacks {name}");
+    }
 }
 
 #[test]

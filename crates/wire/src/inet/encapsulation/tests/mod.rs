@@ -264,7 +264,6 @@ fn others_are_named() {
     check(1, &ethernet(IPV4, &v4(50, &[0; 40])), Other::Protocol(50));
     check(1, &ethernet(IPV4, &v4(17, &udp(4500, &[1; 40]))), Other::Udp(4500));
     check(1, &ethernet(IPV4, &v4(17, &udp(12_345, &[8; 40]))), Other::Udp(0));
-    check(1, &ethernet(IPV4, &v4(1, &[3, 4, 0, 0, 0, 0, 5, 220])), Other::PacketTooBig);
     check(1, &ethernet(IPV4, &v4(1, &[8, 0, 0, 0])), Other::Protocol(1));
     check(1, &ethernet([0x88, 0x64], &[0x11, 9, 0, 0, 0, 4]), Other::EtherType(0x8864));
     check(1, &ethernet(IPV4, &[0x55; 40]), Other::Damaged);
@@ -275,6 +274,23 @@ fn others_are_named() {
     fragment[6] = 0x20;
     let found = decapsulate(1, &ethernet(IPV4, &fragment));
     assert_eq!(found, Content::Fragment(Inner { ip_at: 14, tunnels: Tunnels::default() }));
+}
+
+#[test]
+fn reports_of_packets_that_did_not_arrive_have_a_place() {
+    let inner = Inner { ip_at: 14, tunnels: Tunnels::default() };
+    let check = |frame: &[u8], other| assert_eq!(decapsulate(1, frame), Content::Unreachable(inner, other));
+    check(&ethernet(IPV4, &v4(1, &[3, 4, 0, 0, 0, 0, 5, 220])), Other::PacketTooBig);
+    check(&ethernet(IPV4, &v4(1, &[3, 13, 0, 0])), Other::Protocol(1));
+    let v6 = |icmp: &[u8]| {
+        let mut packet = vec![0x60, 0, 0, 0, 0, icmp.len() as u8, 58, 64];
+        packet.extend([7; 32]);
+        packet.extend(icmp);
+        ethernet([0x86, 0xdd], &packet)
+    };
+    check(&v6(&[2, 0, 0, 0, 0, 0, 5, 0]), Other::PacketTooBig);
+    check(&v6(&[1, 4, 0, 0]), Other::Protocol(58));
+    assert_eq!(decapsulate(1, &v6(&[135, 0, 0, 0])), Content::Other(Other::Protocol(58)));
 }
 
 #[test]

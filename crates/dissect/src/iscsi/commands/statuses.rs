@@ -1,0 +1,65 @@
+//! Latest statuses of the target: their places in its stream, and refusals.
+//!
+//! A status that TCP never got acknowledged has not arrived at the initiator. A target that refuses a command has no room
+//! until another one ends.
+
+use wire::scsi::Status;
+
+use crate::iscsi::pdu::FramedPdu;
+
+/// Limit of places that are kept, the latest ones. More commands than that are hardly ever outstanding at once: the largest
+/// command windows in use have 512.
+const PLACES_MAX: usize = 1_024;
+/// Memory of the places in bytes; a vector may be half empty.
+pub(crate) const PLACES_HELD: usize = 2 * PLACES_MAX * size_of::<u64>();
+/// Offsets of response code and status in a header: RFC 7143 section 11.4. A Data-In has 0 for the first.
+const RESPONSE: usize = 2;
+const STATUS: usize = 3;
+
+/// Latest statuses.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LatestStatuses {
+    /// Ends of visible statuses in the target's stream.
+    ends: Vec<u64>,
+    /// Place of the next one once all are in use.
+    next: usize,
+    /// The last one is of a command that the target had no room for.
+    pub(super) is_refused: bool,
+}
+
+impl LatestStatuses {
+    /// Takes a PDU with a status.
+    pub(super) fn take(&mut self, pdu: &FramedPdu) {
+        let is_refusal = |status: u8| matches!(Status(status), Status::BUSY | Status::TASK_SET_FULL);
+        self.is_refused = pdu.byte(RESPONSE) == Some(0) && pdu.byte(STATUS).is_some_and(is_refusal);
+        if !pdu.provisional && !pdu.inferred {
+            self.place(pdu.end);
+        }
+    }
+
+    /// Number of visible statuses that end behind `acked`.
+    pub(super) fn behind(&self, acked: u64) -> u64 {
+        self.ends.iter().filter(|end| **end > acked).count() as u64
+    }
+
+    fn place(&mut self, end: u64) {
+        if self.ends.len() < PLACES_MAX {
+            return self.ends.push(end);
+        }
+        self.ends[self.next] = end;
+        self.next = (self.next + 1) % PLACES_MAX;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_places_are_kept() {
+        let mut statuses = LatestStatuses::default();
+        (1..=3_000).for_each(|end| statuses.place(end));
+        assert_eq!((statuses.behind(2_990), statuses.behind(3_000)), (10, 0));
+        assert_eq!((statuses.behind(0), statuses.ends.len()), (PLACES_MAX as u64, PLACES_MAX));
+    }
+}
