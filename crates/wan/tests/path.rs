@@ -53,12 +53,14 @@ fn a_connection_crosses_the_path_and_both_commands_are_heard() {
 
 #[test]
 fn namespaces_are_there_until_the_guard_has_ended() {
-    let guard = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guard.sh");
+    let folder = tempfile::tempdir().expect("a folder");
+    let guard = folder.path().join("guard.sh");
+    // With the permissions of the original.
+    std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guard.sh"), &guard).expect("a copy");
     let settings = Settings { program: Some(guard), ..settings(&["true"], None) };
     let Some(outcome) = outcome(&settings) else { return };
     assert_eq!(outcome.expect("the run ends").near.exit_code, 0);
-    let said = std::env::temp_dir().join(format!("farlun-guard-test-{}", std::process::id()));
-    std::fs::remove_file(&said).expect("the guard found the namespaces still held");
+    assert!(folder.path().join("held").exists(), "the guard found the namespaces given up");
 }
 
 #[test]

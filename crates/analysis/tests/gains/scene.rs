@@ -75,6 +75,15 @@ enum Event {
     DelayedAck(u64),
 }
 
+/// State of the initiator.
+struct Initiator {
+    issued: u64,
+    completed: u64,
+    max_cmd_sn: u64,
+    received: u64,
+    ack_sent: u64,
+}
+
 struct Play {
     scene: Scene,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -90,12 +99,7 @@ struct Play {
     cwnd: u64,
     last_sent_ns: u64,
     done: u64,
-    /// Initiator.
-    issued: u64,
-    completed: u64,
-    max_cmd_sn: u64,
-    received: u64,
-    ack_sent: u64,
+    initiator: Initiator,
     /// Ends of the answers in the stream, and the MaxCmdSN in each.
     ends: VecDeque<(u64, u64)>,
     last_ns: u64,
@@ -118,11 +122,13 @@ impl Scene {
             cwnd: if self.slow_start { INITIAL_SEGMENTS * MSS } else { u64::MAX },
             last_sent_ns: 0,
             done: 0,
-            issued: 0,
-            completed: 0,
-            max_cmd_sn: self.command_window,
-            received: 0,
-            ack_sent: 0,
+            initiator: Initiator {
+                issued: 0,
+                completed: 0,
+                max_cmd_sn: self.command_window,
+                received: 0,
+                ack_sent: 0,
+            },
             ends: VecDeque::new(),
             last_ns: 0,
         };
@@ -135,7 +141,7 @@ impl Scene {
         while let Some(Reverse((t_ns, _, event))) = play.events.pop() {
             play.take(t_ns, event);
         }
-        assert_eq!(play.completed, self.commands);
+        assert_eq!(play.initiator.completed, self.commands);
         let seconds = (play.last_ns - first_ns) as f64 / 1e9;
         Played { frames: play.frames, bytes_per_s: (self.commands * self.block) as f64 / seconds }
     }
@@ -168,7 +174,7 @@ impl Play {
                 self.send(t_ns);
             }
             Event::Segment(start, end, commands) => self.receive(t_ns, (start, end), commands),
-            Event::DelayedAck(upto) if self.ack_sent < upto => self.acknowledge(t_ns),
+            Event::DelayedAck(upto) if self.initiator.ack_sent < upto => self.acknowledge(t_ns),
             Event::DelayedAck(_) => {}
         }
     }
@@ -230,12 +236,12 @@ impl Play {
         let bytes = &self.stream[start as usize..end as usize];
         let upto = 1 + commands * BHS as u64;
         self.frames.push((t_ns, frame(1, 1 + start, Some(upto), 0x18, 4096, bytes)));
-        self.received = end;
+        self.initiator.received = end;
         let mut has_ended = false;
         while let Some((_, max_cmd_sn)) = self.ends.front().copied().filter(|(at, _)| *at <= end) {
             self.ends.pop_front();
-            self.completed += 1;
-            self.max_cmd_sn = max_cmd_sn;
+            self.initiator.completed += 1;
+            self.initiator.max_cmd_sn = max_cmd_sn;
             self.last_ns = t_ns;
             has_ended = true;
         }
@@ -244,37 +250,39 @@ impl Play {
         }
         match self.scene.nagle {
             true => self.at(t_ns + 40 * MS, Event::DelayedAck(end)),
-            false if self.ack_sent < self.received => self.acknowledge(t_ns + 2_000),
+            false if self.initiator.ack_sent < self.initiator.received => self.acknowledge(t_ns + 2_000),
             false => {}
         }
     }
 
     fn acknowledge(&mut self, t_ns: u64) {
-        let seq = 1 + self.issued * BHS as u64;
-        self.frames.push((t_ns, frame(0, seq, Some(1 + self.received), 0x10, self.window(), &[])));
-        self.ack_sent = self.received;
-        self.at(t_ns + self.scene.rtt_ns / 2, Event::Ack(self.received));
+        let seq = 1 + self.initiator.issued * BHS as u64;
+        self.frames.push((t_ns, frame(0, seq, Some(1 + self.initiator.received), 0x10, self.window(), &[])));
+        self.initiator.ack_sent = self.initiator.received;
+        self.at(t_ns + self.scene.rtt_ns / 2, Event::Ack(self.initiator.received));
     }
 
     /// The initiator sends as many commands as it may.
     fn issue(&mut self, t_ns: u64) {
         let Scene { depth, commands, block, rtt_ns, .. } = self.scene;
-        while self.issued < commands && self.issued - self.completed < depth && self.issued < self.max_cmd_sn
+        while self.initiator.issued < commands
+            && self.initiator.issued - self.initiator.completed < depth
+            && self.initiator.issued < self.initiator.max_cmd_sn
         {
             let mut header = [0; BHS];
             (header[0], header[1]) = (0x01, 0xc1);
-            let number = self.issued + 1;
+            let number = self.initiator.issued + 1;
             header[16..20].copy_from_slice(&(number as u32 | 0x100).to_be_bytes());
             header[20..24].copy_from_slice(&(block as u32).to_be_bytes());
             header[24..28].copy_from_slice(&(number as u32).to_be_bytes());
-            header[28..32].copy_from_slice(&(self.completed as u32 + 1).to_be_bytes());
+            header[28..32].copy_from_slice(&(self.initiator.completed as u32 + 1).to_be_bytes());
             header[32] = 0x28;
-            let seq = 1 + self.issued * BHS as u64;
-            let ack = Some(1 + self.received);
+            let seq = 1 + self.initiator.issued * BHS as u64;
+            let ack = Some(1 + self.initiator.received);
             self.frames.push((t_ns, frame(0, seq, ack, 0x18, self.window(), &header)));
-            self.ack_sent = self.received;
-            self.issued += 1;
-            self.at(t_ns + rtt_ns / 2, Event::Ack(self.received));
+            self.initiator.ack_sent = self.initiator.received;
+            self.initiator.issued += 1;
+            self.at(t_ns + rtt_ns / 2, Event::Ack(self.initiator.received));
             self.at(t_ns + rtt_ns / 2, Event::Command(number));
         }
     }

@@ -110,7 +110,7 @@ impl DirectionSummary {
             ack_rtt_alone: totals.rtt_alone,
             delivered: own.delivery.summary(),
             trains: own.trains(peer),
-            slow_starts: own.slow_starts.summary(),
+            slow_starts: own.bursts.slow_starts.summary(),
             flight_max_bytes: totals.flight_max,
             flight_mean_bytes: own.flight_level.mean_over(busy_ns),
             duplicate_acks: totals.dup_acks,

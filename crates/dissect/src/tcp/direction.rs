@@ -14,11 +14,11 @@ use crate::tcp::black_hole::{BlackHole, BlackHoleSearch};
 use crate::tcp::handshake::Handshake;
 use crate::tcp::kind::SegmentKind;
 use crate::tcp::receive_window::ReceiveWindow;
+use crate::tcp::receive_window::scale::WindowScale;
 use crate::tcp::scoreboard::Scoreboard;
 use crate::tcp::span::SequenceSpan;
 use crate::tcp::totals::SegmentTotals;
 use crate::tcp::unacked::Acknowledged;
-use crate::tcp::window_scale::WindowScale;
 
 /// Time in ns within which a filled hole was reordering, not loss.
 const REORDER_NS: u64 = 3_000_000;
@@ -34,6 +34,13 @@ const LARGE_MSS: usize = 8_960;
 /// section 5) without the headers of IPv6 and of TCP with timestamps.
 const SMALL_MSS: u16 = 1_208;
 
+/// Rates of new data within round trips.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bursts {
+    pub(crate) slow_starts: SlowStarts,
+    trains: PathTrains,
+}
+
 /// State of one direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TcpDirection {
@@ -45,8 +52,7 @@ pub(crate) struct TcpDirection {
     /// Round trips in ns from a segment to its acknowledgement.
     pub(crate) rtt: Distribution,
     pub(crate) flight_level: Level,
-    pub(crate) slow_starts: SlowStarts,
-    trains: PathTrains,
+    pub(crate) bursts: Bursts,
     scoreboard: Scoreboard,
     black_hole: BlackHoleSearch,
     /// Scale of the peer's windows, if the handshake is not in the capture.
@@ -140,8 +146,8 @@ impl TcpDirection {
         if kind == SegmentKind::New {
             let [to_receiver, to_sender] = [&self.rtt, &peer.rtt].map(|rtt| rtt.min_ns().unwrap_or(0));
             let rtt_ns = to_receiver.saturating_add(to_sender);
-            self.trains.data(t_ns, segment.len as u64, rtt_ns);
-            self.slow_starts.add(t_ns, segment.len as u64, rtt_ns);
+            self.bursts.trains.data(t_ns, segment.len as u64, rtt_ns);
+            self.bursts.slow_starts.add(t_ns, segment.len as u64, rtt_ns);
         }
         SentSegment { kind, start, flight_bytes, window_moved, scale_rose }
     }
@@ -291,14 +297,14 @@ impl TcpDirection {
         let Some(next) = self.next else { return Acknowledgement::default() };
         self.black_hole.hear();
         let ack = serial::near(next, segment.ack);
-        let min_rtt_ns = self.trains.rtt_ns();
+        let min_rtt_ns = self.bursts.trains.rtt_ns();
         for (start, end) in segment.options.sack.iter() {
             let (start, end) = (serial::near(next, start), serial::near(next, end));
             // A block below the acknowledgement reports a duplicate (RFC 2883); one above the sent data is invalid.
             if start >= ack && end <= next {
                 let newly = self.scoreboard.sack(start, end);
                 self.delivery.add(t_ns, newly, min_rtt_ns);
-                self.trains.acknowledged(t_ns, newly);
+                self.bursts.trains.acknowledged(t_ns, newly);
                 self.totals.sack_seen = true;
             }
         }
@@ -306,7 +312,7 @@ impl TcpDirection {
             let sacked_before = self.scoreboard.advance(ack);
             let newly = (ack - self.acked).saturating_sub(sacked_before);
             self.delivery.add(t_ns, newly, min_rtt_ns);
-            self.trains.acknowledged(t_ns, newly);
+            self.bursts.trains.acknowledged(t_ns, newly);
             self.acked = ack;
             self.totals.acks += 1;
             if ack > next {
@@ -345,7 +351,7 @@ impl TcpDirection {
     pub(crate) fn trains(&self, peer: &TcpDirection) -> Option<TrainSummary> {
         let [to_receiver, to_sender] = [&self.rtt, &peer.rtt].map(Distribution::min_ns);
         let is_behind = to_receiver.zip(to_sender).is_some_and(|(receiver, sender)| receiver < sender);
-        self.trains.summary(is_behind)
+        self.bursts.trains.summary(is_behind)
     }
 
     /// Bytes in flight: not acknowledged and not selectively acknowledged.

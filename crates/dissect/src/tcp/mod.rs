@@ -13,4 +13,3 @@ pub(crate) mod span;
 pub(crate) mod stream;
 mod totals;
 mod unacked;
-mod window_scale;

@@ -22,6 +22,14 @@ const OVERTAKEN: [u64; 2] = [1024, 64];
 /// The same if sync was lost since the request.
 const OVERTAKEN_IN_DOUBT: [u64; 2] = [2, 2];
 
+/// Commands that have ended, withdrawn ones included.
+#[derive(Clone, Copy, Debug, Default)]
+struct EndedCommands {
+    count: u64,
+    /// Most of them in the time of one command of which both headers are visible.
+    queue: u64,
+}
+
 /// Commands of one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CommandTracker {
@@ -40,10 +48,7 @@ pub(crate) struct CommandTracker {
     pub(crate) hidden_packet: u64,
     /// True if task tags grow evenly: none is in use again soon.
     pub(crate) tags_grow: bool,
-    /// Commands that have ended, withdrawn ones included.
-    ended: u64,
-    /// Most of them in the time of one command of which both headers are visible.
-    queue: u64,
+    ended: EndedCommands,
     statuses: LatestStatuses,
     in_flight: Level,
     bytes_in_flight: Level,
@@ -80,7 +85,7 @@ impl CommandTracker {
             },
             turn: if more { Turn::Initiator } else { Turn::Target },
             turn_ns: t_ns,
-            completed_before: self.ended,
+            completed_before: self.ended.count,
             inferred: pdu.inferred,
             answered: false,
         };
@@ -105,7 +110,7 @@ impl CommandTracker {
         }
         self.in_flight.set(t_ns, level);
         self.bytes_in_flight.set(t_ns, level_bytes);
-        self.turns_since_ns = self.table.turns_since_ns(self.ended, self.queue);
+        self.turns_since_ns = self.table.turns_since_ns(self.ended.count, self.ended.queue);
     }
 
     /// Takes data, an R2T or a status; returns the command if it is complete.
@@ -148,7 +153,7 @@ impl CommandTracker {
         let done = if pdu.has_status() { self.complete(pdu, budget) } else { None };
         // Data-In without a status changes no turn.
         if pdu.opcode != Opcode::DataIn || done.is_some() {
-            self.turns_since_ns = self.table.turns_since_ns(self.ended, self.queue);
+            self.turns_since_ns = self.table.turns_since_ns(self.ended.count, self.ended.queue);
         }
         done
     }
@@ -169,14 +174,14 @@ impl CommandTracker {
         self.for_r2t -= usize::from(command.waits_for_r2t());
         let t_ns = pdu.last.t_ns;
         self.ended_ns = self.ended_ns.max(Some(t_ns));
-        let overtaken = self.ended - command.completed_before;
-        self.ended += 1;
+        let overtaken = self.ended.count - command.completed_before;
+        self.ended.count += 1;
         self.counts.completed += 1;
         self.counts.status_inferred += u64::from(pdu.inferred || pdu.word(24).is_none());
         self.counts.inferred += u64::from(command.inferred);
         self.statuses.take(pdu);
         if let Some(service_ns) = self.service_ns(&command, pdu).filter(|_| !self.is_refused()) {
-            self.queue = self.queue.max(overtaken);
+            self.ended.queue = self.ended.queue.max(overtaken);
             match (request.read, request.write) {
                 (true, _) => self.times.reads.add(service_ns),
                 (_, true) => self.times.writes.add(service_ns),
@@ -280,7 +285,7 @@ impl CommandTracker {
             return;
         }
         self.for_r2t += usize::from(before.waits_for_r2t());
-        self.turns_since_ns = self.table.turns_since_ns(self.ended, self.queue);
+        self.turns_since_ns = self.table.turns_since_ns(self.ended.count, self.ended.queue);
     }
 
     /// Removes a command that was none.
@@ -288,7 +293,7 @@ impl CommandTracker {
         if let Some(command) = self.table.remove(itt, budget) {
             self.for_r2t -= usize::from(command.waits_for_r2t());
             self.lower(t_ns, &command);
-            self.turns_since_ns = self.table.turns_since_ns(self.ended, self.queue);
+            self.turns_since_ns = self.table.turns_since_ns(self.ended.count, self.ended.queue);
         }
     }
 
@@ -296,7 +301,7 @@ impl CommandTracker {
     fn is_overtaken(&self, command: &OutstandingCommand) -> bool {
         let is_in_doubt = command.request.packet.number <= self.doubt_packet;
         let [least, per_command] = if is_in_doubt { OVERTAKEN_IN_DOUBT } else { OVERTAKEN };
-        let completed_since = self.ended.saturating_sub(command.completed_before);
+        let completed_since = self.ended.count.saturating_sub(command.completed_before);
         completed_since > least + per_command * self.table.len() as u64
     }
 
@@ -306,7 +311,7 @@ impl CommandTracker {
         self.for_r2t -= usize::from(command.waits_for_r2t());
         self.counts.unanswered += 1;
         self.lower(t_ns, &command);
-        self.turns_since_ns = self.table.turns_since_ns(self.ended, self.queue);
+        self.turns_since_ns = self.table.turns_since_ns(self.ended.count, self.ended.queue);
         if self.table.len() == 0 {
             self.ended_ns = self.ended_ns.max(Some(t_ns));
         }

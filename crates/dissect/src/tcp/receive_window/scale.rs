@@ -20,7 +20,7 @@ const ROUND_TRIPS_MIN: u64 = 32;
 
 /// Search for the scale of one side's windows.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct WindowScale {
+pub(in crate::tcp) struct WindowScale {
     /// With the edges that the sender knew by the round trip between tap and sender.
     known: Search,
     /// With the edges that have passed the tap: a lower bound.
@@ -31,7 +31,7 @@ pub(super) struct WindowScale {
 impl WindowScale {
     /// Takes the end of new data, the right edge that the sender knew with a scale, and the one that has passed the tap;
     /// true if the scale rose. `round_trips` between tap and sender have been measured.
-    pub(super) fn permit(
+    pub(in crate::tcp) fn permit(
         &mut self,
         end: u64,
         known: impl Fn(u8) -> Option<u64>,
@@ -44,12 +44,12 @@ impl WindowScale {
     }
 
     /// Least shift that permits the data so far.
-    pub(super) fn least(self) -> u8 {
+    pub(in crate::tcp) fn least(self) -> u8 {
         self.known.shift
     }
 
     /// Shift of the windows; `None` if the data do not tell it.
-    pub(super) fn shift(self) -> Option<u8> {
+    pub(in crate::tcp) fn shift(self) -> Option<u8> {
         let shift = self.known.settled()?;
         (self.is_believed || self.passed.settled() == Some(shift)).then_some(shift)
     }

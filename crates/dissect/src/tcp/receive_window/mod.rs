@@ -1,5 +1,7 @@
 //! Receive window that one side advertises: its right edge and the times at which it is closed.
 
+pub(super) mod scale;
+
 use wire::inet::Segment;
 use wire::inet::tcp::{RST, SYN};
 
