@@ -148,7 +148,10 @@ impl Files {
         let Some(most) = self.rotation.files else { return Ok(()) };
         self.removed += self.shelf.trim((most as usize).max(1))?;
         let shelf = &self.shelf;
-        self.kept.retain(|path| shelf.holds(path));
+        // The oldest are removed first.
+        while self.kept.front().is_some_and(|path| !shelf.holds(path)) {
+            self.kept.pop_front();
+        }
         Ok(())
     }
 }

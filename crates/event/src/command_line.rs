@@ -5,8 +5,9 @@ use std::ffi::OsStr;
 
 /// Begin of a LUN's URL; `user%secret@` may follow.
 const SCHEME: &str = "iscsi://";
-/// The flag before a secret.
+/// Our flag before a secret, and that of others.
 const FLAG: &str = "--chap-target-secret";
+const PASSWORD: &str = "--password";
 /// Names before a secret, in a command for a shell: our flag and variables, and those of the programs that a path is used with.
 const SECRETS: [&str; 6] = [
     FLAG,
@@ -14,7 +15,7 @@ const SECRETS: [&str; 6] = [
     "FARLUN_CHAP_TARGET_SECRET",
     "LIBISCSI_CHAP_PASSWORD",
     "LIBISCSI_CHAP_TARGET_PASSWORD",
-    "--password",
+    PASSWORD,
 ];
 /// Replacement of a secret.
 const HIDDEN: &str = "...";
@@ -26,7 +27,7 @@ pub fn shown_words<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Vec<S
     let mut is_secret = false;
     let shown = words.into_iter().map(|word| {
         let word = word.as_ref().to_string_lossy();
-        match std::mem::replace(&mut is_secret, FLAG == word) {
+        match std::mem::replace(&mut is_secret, word == FLAG || word == PASSWORD) {
             true => HIDDEN.to_owned(),
             false => SECRETS.iter().fold(shown_text(&word), |word, name| without_value(word, name)),
         }

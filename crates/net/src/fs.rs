@@ -26,9 +26,9 @@ pub fn open_exclusive(path: &Path, write: bool) -> io::Result<File> {
     OpenOptions::new().read(true).write(write).custom_flags(libc::O_EXCL).open(path)
 }
 
-/// Opens a file for reading, but not by a symbolic link (`O_NOFOLLOW`).
+/// Opens a file for reading, but not by a symbolic link (`O_NOFOLLOW`), and without waiting for a writer of a pipe.
 pub fn open_unlinked(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)
+    OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
 }
 
 /// Opens a file for writing, which is made if needed, but not through a symbolic link; its contents stay.

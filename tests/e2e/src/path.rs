@@ -141,3 +141,46 @@ pub fn over<const N: usize>(path: [&str; N], far: &str, near: &str, limit: Durat
     assert_eq!(finished.code, 0, "the near script failed\n{finished:#?}");
     finished.json()
 }
+
+/// A command of a path that stops and continues its runner. Commands see no process outside of their PID namespace, so a
+/// shell that becomes the runner leaves a process behind that signals it.
+pub struct Stoppable {
+    folder: tempfile::TempDir,
+}
+
+impl Stoppable {
+    /// The pipes between command and runner.
+    pub fn new() -> Stoppable {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["signal", "done"] {
+            crate::process::output(Command::new("mkfifo").arg(folder.path().join(name)));
+        }
+        Stoppable { folder }
+    }
+
+    /// Shell words that send the runner a signal, and go on when that was sent.
+    pub fn send(&self, signal: &str) -> String {
+        let folder = self.folder.path().display();
+        format!("echo {signal} >{folder}/signal; read -r _ <{folder}/done")
+    }
+
+    /// `runner`, as a command that obeys.
+    pub fn runner(&self, runner: &Command) -> Command {
+        let folder = self.folder.path().display();
+        let script = format!(
+            "while kill -0 $$ 2>&-; do\n\
+             if read -t 1 -r signal <>{folder}/signal; then kill -$signal $$; echo >{folder}/done; fi\n\
+             done &\n\
+             exec \"$0\" \"$@\""
+        );
+        let mut command = Command::new("bash");
+        command.args(["-c", &script]).arg(runner.get_program()).args(runner.get_args());
+        command
+    }
+}
+
+impl Default for Stoppable {
+    fn default() -> Self {
+        Self::new()
+    }
+}

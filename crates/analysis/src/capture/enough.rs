@@ -14,6 +14,9 @@ const DOUBT_MAX: f64 = 0.25;
 const RECOGNISED_BYTES: f64 = 28.0;
 /// Commands in flight as counted, by those of Little's law, from which on answers have passed unseen.
 const IN_FLIGHT_APART: f64 = 1.5;
+/// Share of bursts that follow acknowledgements from which on this is no chance. Most bursts of a store that takes longer
+/// than the round trip do not.
+const ACK_CLOCKED: f64 = 0.8;
 /// Well-known port: RFC 7143 section 4.2.1.
 const ISCSI_PORT: &str = ":3260";
 
@@ -92,6 +95,12 @@ fn reasons(connection: &Connection, iscsi: &Iscsi, diagnosis: Option<&Diagnosis>
         );
     }
     let data = if initiator.payload_bytes > target.payload_bytes { initiator } else { target };
+    say(
+        is_store && data.ack_clocked_share.is_some_and(|share| share >= ACK_CLOCKED),
+        "data follow acknowledgements: a send buffer that holds one PDU and a store that takes as long as the round trip \
+         look alike"
+            .to_owned(),
+    );
     let is_sending = first.is_some_and(|first| {
         matches!(first.limiter, Limiter::LinkRate | Limiter::SendBuffer | Limiter::CongestionWindow)
     });

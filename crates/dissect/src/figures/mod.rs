@@ -1,5 +1,6 @@
 //! Figures that are kept in little memory while packets pass: distributions, levels, rates, sums of time.
 
+pub(crate) mod ack_clock;
 pub(crate) mod delivery;
 pub(crate) mod distribution;
 pub(crate) mod edges;

@@ -51,6 +51,8 @@ pub struct DirectionSummary {
     pub trains: Option<TrainSummary>,
     /// Slow starts.
     pub slow_starts: SlowStartSummary,
+    /// Share of bursts that began when acknowledgements had reached the sender; null if there are few.
+    pub ack_clocked_share: Option<f64>,
     /// Maximum of the bytes in flight.
     pub flight_max_bytes: u64,
     /// Mean of the bytes in flight, without pauses of more than a second.
@@ -111,6 +113,7 @@ impl DirectionSummary {
             delivered: own.delivery.summary(),
             trains: own.trains(peer),
             slow_starts: own.bursts.slow_starts.summary(),
+            ack_clocked_share: own.bursts.ack_clock.share(),
             flight_max_bytes: totals.flight_max,
             flight_mean_bytes: own.flight_level.mean_over(busy_ns),
             duplicate_acks: totals.dup_acks,

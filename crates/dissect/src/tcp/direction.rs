@@ -4,6 +4,7 @@ use wire::inet::Segment;
 use wire::inet::tcp::{ACK, FIN, RST, SYN};
 
 use crate::budget::MemoryBudget;
+use crate::figures::ack_clock::AckClock;
 use crate::figures::delivery::Delivery;
 use crate::figures::distribution::Distribution;
 use crate::figures::level::Level;
@@ -38,6 +39,7 @@ const SMALL_MSS: u16 = 1_208;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bursts {
     pub(crate) slow_starts: SlowStarts,
+    pub(crate) ack_clock: AckClock,
     trains: PathTrains,
 }
 
@@ -148,6 +150,7 @@ impl TcpDirection {
             let rtt_ns = to_receiver.saturating_add(to_sender);
             self.bursts.trains.data(t_ns, segment.len as u64, rtt_ns);
             self.bursts.slow_starts.add(t_ns, segment.len as u64, rtt_ns);
+            self.bursts.ack_clock.data(t_ns, [to_receiver, to_sender]);
         }
         SentSegment { kind, start, flight_bytes, window_moved, scale_rose }
     }
@@ -315,6 +318,7 @@ impl TcpDirection {
             self.bursts.trains.acknowledged(t_ns, newly);
             self.acked = ack;
             self.totals.acks += 1;
+            self.bursts.ack_clock.acknowledged(t_ns);
             if ack > next {
                 // The receiver has data that never passed the tap.
                 self.next = Some(ack);

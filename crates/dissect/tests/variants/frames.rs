@@ -1,6 +1,6 @@
 //! Packets of a capture in memory, to be changed.
 
-use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use dissect::read_packets;
@@ -17,9 +17,8 @@ pub(crate) struct Frame {
 }
 
 /// All packets of a file.
-pub(crate) fn read(path: &Path) -> Vec<Frame> {
+pub(crate) fn read(path: &Path, file: impl Read) -> Vec<Frame> {
     let mut frames = Vec::new();
-    let file = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let end = read_packets(
         file,
         |packet, _| {

@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 use super::attention::Port;
 
-/// Nexuses that are remembered after their session has ended without a logout.
-const ENDED_MAX: usize = 1024;
+/// Nexuses that are remembered after their session has ended without a logout: twice the connections that a target takes, so
+/// that neither an outage nor a restart under a full target loses one.
+const ENDED_MAX: usize = 16_384;
 
 /// A store as a nexus knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -176,15 +177,16 @@ impl Entry {
     }
 }
 
-/// The stores that are known, and those of `current` under other numbers.
+/// The stores that are known, those of `current` under other numbers, and the sizes to which known ones have grown.
 fn with_new(known: &Arc<KnownStores>, current: &Arc<KnownStores>) -> Arc<KnownStores> {
-    if current.0.keys().all(|number| known.0.contains_key(number)) {
+    let is_news = |(number, now): &(&u16, &KnownStore)| {
+        known.0.get(number).is_none_or(|old| old != *now && old.is_still(now))
+    };
+    if !current.0.iter().any(|entry| is_news(&entry)) {
         return Arc::clone(known);
     }
     let mut stores = KnownStores::clone(known);
-    for (number, store) in &current.0 {
-        stores.0.entry(*number).or_insert(*store);
-    }
+    stores.0.extend(current.0.iter().filter(is_news).map(|(number, now)| (*number, *now)));
     Arc::new(stores)
 }
 
@@ -216,6 +218,17 @@ mod tests {
 
     fn stores(all: &[(u16, KnownStore)]) -> Arc<KnownStores> {
         Arc::new(KnownStores(all.iter().copied().collect()))
+    }
+
+    #[test]
+    fn a_login_learns_the_size_to_which_a_store_has_grown() {
+        let mut nexuses = Nexuses::default();
+        let one = port(1);
+        nexuses.begin(&one, &stores(&[(0, store(7, 100))]));
+        nexuses.end(&one, false);
+        nexuses.begin(&one, &stores(&[(0, store(7, 200))]));
+        assert!(nexuses.knows_another(&one, 0, &store(7, 150)), "it was cut");
+        assert!(!nexuses.knows_another(&one, 0, &store(7, 200)));
     }
 
     #[test]

@@ -160,9 +160,9 @@ fn a_selftest_beside_others_has_no_figures() {
 fn a_far_command_that_has_left_its_host_and_will_not_end_is_ended() {
     need!(path::available(), skip::program("nsenter"), skip::program("perl"));
     let _turn = path::turn();
-    // It listens first, as it must; then its shell goes back to the machine's own network, deaf to SIGTERM.
+    // It listens first, as it must; then its shell goes back to the machine's own network, that of its init, deaf to SIGTERM.
     let listen = "perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Listen => 1, LocalPort => 9) or die; sleep 1 while 1'";
-    let far = format!("trap '' TERM; {listen} & exec nsenter --net=/proc/$PPID/ns/net sleep 55");
+    let far = format!("trap '' TERM; {listen} & exec nsenter --net=/proc/1/ns/net sleep 55");
     let mut command = farlun(["wan", "--json", "--validity", "off", "--far", &far, "--", "true"]);
     let finished = run(&mut command, LIMIT).expect_code(0);
     let document = finished.json();

@@ -11,16 +11,18 @@ const LIMIT: Duration = Duration::from_secs(180);
 
 #[test]
 fn a_starved_emulator_says_that_its_figures_are_not_valid() {
-    need!(path::available(), skip::program("ping"));
+    need!(path::available(), skip::program("ping"), skip::program("bash"));
     let _turn = path::turn();
-    // COMMAND stops the emulator again and again: it is its parent. Now and then a packet is on the path then, which
+    let stoppable = path::Stoppable::new();
+    let [stop, go_on] = ["STOP", "CONT"].map(|signal| stoppable.send(signal));
+    // COMMAND stops the emulator again and again. Now and then a packet is on the path then, which
     // is more often than one packet in a hundred.
     let near = format!(
         "ping -q -c 250 -i 0.002 -W 2 {FAR} & ping=$!; \
-         while kill -0 $ping 2>&-; do kill -STOP $PPID; sleep 0.02; kill -CONT $PPID; sleep 0.02; done; wait"
+         while kill -0 $ping 2>&-; do {stop}; sleep 0.02; {go_on}; sleep 0.02; done; wait"
     );
-    let mut command = farlun(["wan", "--delay", "2ms", "--validity", "latency", "--", "sh", "-c", &near]);
-    let finished = run(&mut command, LIMIT);
+    let command = farlun(["wan", "--delay", "2ms", "--validity", "latency", "--", "sh", "-c", &near]);
+    let finished = run(&mut stoppable.runner(&command), LIMIT);
     assert_eq!(finished.code, 4, "{finished:#?}");
     assert!(finished.stderr.contains("the run is not valid: packets were late by"), "{finished:#?}");
 }
@@ -32,11 +34,12 @@ fn a_packet_that_came_while_nobody_looked_is_late() {
     // Nothing is on the path while the emulator is stopped: only when somebody last looked tells that the one packet
     // came long before it was read.
     // Where nobody listens, a connection is refused after a round trip: the datagram has arrived before that.
-    let near = format!(
-        "kill -STOP $PPID; echo >/dev/udp/{FAR}/9; sleep 0.05; kill -CONT $PPID; ! : >/dev/tcp/{FAR}/9"
-    );
+    let stoppable = path::Stoppable::new();
+    let [stop, go_on] = ["STOP", "CONT"].map(|signal| stoppable.send(signal));
+    let near = format!("{stop}; echo >/dev/udp/{FAR}/9; sleep 0.05; {go_on}; ! : >/dev/tcp/{FAR}/9");
     let mut command = farlun(["wan", "--json", "--delay", "2ms", "--validity", "latency"]);
-    let finished = run(command.args(["--", "bash", "-c", &near]), LIMIT);
+    command.args(["--", "bash", "-c", &near]);
+    let finished = run(&mut stoppable.runner(&command), LIMIT);
     assert_eq!(finished.code, 4, "{finished:#?}");
     let late_ns = &finished.json()["validity"]["lateness_ns"];
     assert!(late_ns["max"].as_u64() >= Some(48_000_000), "{late_ns}");

@@ -144,18 +144,19 @@ fn a_path_whose_device_is_gone_ends_the_run() {
 #[test]
 fn the_exit_code_is_that_of_command_unless_a_class_is_named() {
     need!(path::available(), skip::program("bash"));
-    let near = format!(
-        "kill -STOP $PPID; echo >/dev/udp/{FAR}/9; sleep 0.05; kill -CONT $PPID; \
-         : >/dev/tcp/{FAR}/9; exit 3"
-    );
     for (flags, code, ok, said) in [
         (&[][..], 3, false, Some("farlun: warning: the run is not valid: packets were late by")),
         (&["--validity", "throughput"], 4, false, Some("farlun: the run is not valid: packets were late by")),
         (&["--validity", "latency"], 4, false, Some("farlun: the run is not valid: packets were late by")),
         (&["--validity", "off"], 3, true, None),
     ] {
+        let stoppable = path::Stoppable::new();
+        let [stop, go_on] = ["STOP", "CONT"].map(|signal| stoppable.send(signal));
+        let near =
+            format!("{stop}; echo >/dev/udp/{FAR}/9; sleep 0.05; {go_on}; : >/dev/tcp/{FAR}/9; exit 3");
         let mut command = farlun(["wan", "--json", "--delay", "2ms"]);
-        let finished = run(command.args(flags).args(["--", "bash", "-c", &near]), LIMIT);
+        command.args(flags).args(["--", "bash", "-c", &near]);
+        let finished = run(&mut stoppable.runner(&command), LIMIT);
         assert_eq!(finished.code, code, "{flags:?}: {finished:#?}");
         let document = finished.json();
         assert_eq!(document["validity"]["ok"], ok, "{flags:?}: {document:#}");

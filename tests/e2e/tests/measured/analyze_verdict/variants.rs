@@ -7,6 +7,7 @@
 mod frames;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
 
 use analysis::capture::DiagnosedCapture;
@@ -115,7 +116,7 @@ fn mutated(frames: &[Frame], dice: &mut Dice) -> (String, Vec<Frame>) {
 
 /// Judges the variants of a case; the wrong ones in words.
 fn judge(case: &Case, file: &Path, verdicts: &mut BTreeMap<Kind, Verdicts>) -> Vec<String> {
-    let frames = read(file);
+    let frames = read(file, File::open(file).expect("a capture"));
     let mut dice = Dice::new(SEED);
     let mut wrong = Vec::new();
     let mut count = |kind: Kind, about: &str, frames: &[Frame]| {
