@@ -238,7 +238,7 @@ impl Approach {
                 self.redirections += 1;
                 request.private_key = false;
             }
-            // That discovery wants CHAP is no news to one who has just been refused with it.
+            // The refusal with CHAP came before, and says more than this one without.
             _ if refusal.is_some() && request.session == Kind::Discovery => {
                 return Err(self.last.take().unwrap_or(error));
             }

@@ -40,7 +40,7 @@ impl Nursery {
     /// inherits `kept` and does not end with the parent.
     ///
     /// # Errors
-    /// Where namespaces or mounts are not to be had, which many containers forbid.
+    /// Without a right to namespaces or mounts, as in many containers.
     pub fn with_init(mut command: Command, kept: Vec<RawFd>) -> io::Result<(Nursery, Child)> {
         let (jobs, work): (Sender<Job>, Receiver<Job>) = channel();
         let body = move || work.into_iter().for_each(|job| job());

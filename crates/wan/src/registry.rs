@@ -1,7 +1,7 @@
 //! The paths that run on this machine, so that `farlun wan enter` finds the newest.
 //!
 //! One small file per run, in /run/farlun for root, in $XDG_RUNTIME_DIR/farlun or /tmp/farlun-UID for others. A file whose
-//! process is gone is removed by whoever looks next.
+//! process is gone is removed at the next look.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -6,6 +6,8 @@ use diagnosis::{Diagnosis, Limiter};
 use dissect::{CaptureTotals, Confidence, ConnectionSummary as Connection, Durations, IscsiSummary as Iscsi};
 use serde::Serialize;
 
+use super::load;
+
 /// Largest share of doubtful evidence ([`Confidence::doubt`]) with which a limiter is named. Verdicts name shares of the
 /// time; one that may be wrong by more than this says nothing about which of two comparable limiters is the larger one.
 const DOUBT_MAX: f64 = 0.25;
@@ -14,6 +16,8 @@ const DOUBT_MAX: f64 = 0.25;
 const RECOGNISED_BYTES: f64 = 28.0;
 /// Commands in flight as counted, by those of Little's law, from which on answers have passed unseen.
 const IN_FLIGHT_APART: f64 = 1.5;
+/// Share of the service time at the target from which on a slow store explains the commands in flight.
+const AT_TARGET: f64 = 0.5;
 /// Share of bursts that follow acknowledgements from which on this is no chance. Most bursts of a store that takes longer
 /// than the round trip do not.
 const ACK_CLOCKED: f64 = 0.8;
@@ -43,95 +47,120 @@ pub(super) fn shortage(
 }
 
 fn reasons(connection: &Connection, iscsi: &Iscsi, diagnosis: Option<&Diagnosis>) -> Vec<String> {
-    let mut reasons = Vec::new();
-    let mut say = |holds: bool, text: String| {
-        if holds {
-            reasons.push(text);
-        }
-    };
-    let confidence = &iscsi.confidence;
-    let Confidence { unseen_share, lost_share, refuted_share, missing_share, .. } = *confidence;
-    say(connection.one_direction, "the capture has the packets of one direction alone".to_owned());
-    let doubt = confidence.doubt();
     let first = diagnosis.and_then(Diagnosis::first);
+    let confidence = &iscsi.confidence;
+    let doubt = confidence.doubt();
     // The unseen part may all have had one other cause.
-    let is_outweighed = first.is_some_and(|first| first.share < doubt);
-    let is_doubtful = doubt > DOUBT_MAX || is_outweighed;
-    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let is_doubtful = doubt > DOUBT_MAX || first.is_some_and(|first| first.share < doubt);
+    let mut reasons = Vec::new();
+    if connection.one_direction {
+        reasons.push("the capture has the packets of one direction alone".to_owned());
+    }
+    if is_doubtful {
+        reasons.extend(doubts(confidence));
+    }
+    if let Some(first) = first {
+        reasons.extend(alike(connection, iscsi, first.limiter, is_doubtful));
+    }
+    reasons.extend(hidden(connection, iscsi));
+    reasons
+}
+
+/// Parts of the evidence that are missing.
+fn doubts(confidence: &Confidence) -> impl Iterator<Item = String> {
+    let Confidence { unseen_share, lost_share, refuted_share, missing_share, .. } = *confidence;
+    let least = DOUBT_MAX.min(confidence.doubt()) / 4.0;
     let parts = [
         (unseen_share, "of the time the place in the PDUs was lost, or the round trip not known"),
         (lost_share, "of a direction's bytes are in no PDU"),
         (refuted_share, "of the PDUs were inferred and refuted"),
         (missing_share, "of the bytes are in no packet of the capture"),
     ];
-    for (share, text) in parts {
-        say(is_doubtful && share > DOUBT_MAX.min(doubt) / 4.0, format!("{} {text}", percent(share)));
-    }
-    let is_serial_or_deep =
-        first.is_some_and(|first| matches!(first.limiter, Limiter::RoundTrip | Limiter::QueueDepth));
-    say(
-        is_serial_or_deep && iscsi.commands.overlapping.is_none() && !is_doubtful,
-        "too many headers are hidden to tell one command at a time from several".to_owned(),
+    parts
+        .into_iter()
+        .filter(move |(share, _)| *share > least)
+        .map(|(share, text)| format!("{} {text}", percent(share)))
+}
+
+/// Reasons for which this limiter and another one look alike.
+fn alike(connection: &Connection, iscsi: &Iscsi, limiter: Limiter, is_doubtful: bool) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let mut say = |holds: bool, text: &str| {
+        if holds {
+            reasons.push(text.to_owned());
+        }
+    };
+    let [initiator, _] = &connection.directions;
+    let data = load::data_direction(connection);
+    let is_store = limiter == Limiter::StoreLatency;
+    let is_sending = matches!(
+        limiter,
+        Limiter::LinkRate | Limiter::Path | Limiter::SendBuffer | Limiter::CongestionWindow
     );
-    let [initiator, target] = &connection.directions;
-    let sent = iscsi.commands.sent.estimate().unwrap_or(0);
-    let is_serial = iscsi.commands.overlapping.is_some_and(|overlapping| overlapping * 20 <= sent);
-    let waits =
-        first.is_some_and(|first| matches!(first.limiter, Limiter::RoundTrip | Limiter::StoreLatency));
     say(
-        waits && is_serial && !connection.handshake && !initiator.ack_rtt_alone,
+        matches!(limiter, Limiter::RoundTrip | Limiter::QueueDepth)
+            && load::is_serial(iscsi).is_none()
+            && !is_doubtful,
+        "too many headers are hidden to tell one command at a time from several",
+    );
+    say(
+        (is_store || limiter == Limiter::RoundTrip)
+            && load::is_serial(iscsi) == Some(true)
+            && !connection.handshake
+            && !initiator.ack_rtt_alone,
         "the connection's beginning is missing, and all acknowledgements came with answers: the round trip and the \
-         target's time look alike"
-            .to_owned(),
+         target's time look alike",
     );
-    let is_store = first.is_some_and(|first| first.limiter == Limiter::StoreLatency);
-    if let Some([counted, by_rate]) = in_flight(iscsi).filter(|_| is_store && at_target_share(iscsi) < 0.5) {
-        say(
-            counted > by_rate * IN_FLIGHT_APART + 1.0,
-            format!(
-                "answers passed unseen: {counted:.0} commands in flight are counted where rate and service time give \
-                 {by_rate:.0}"
-            ),
+    if let Some([counted, by_rate]) = in_flight(iscsi)
+        .filter(|[counted, by_rate]| is_store && *counted > by_rate * IN_FLIGHT_APART + 1.0)
+        .filter(|_| at_target_share(iscsi) < AT_TARGET)
+    {
+        let text = format!(
+            "answers passed unseen: {counted:.0} commands in flight are counted where rate and service time give \
+             {by_rate:.0}"
         );
+        say(true, &text);
     }
-    let data = if initiator.payload_bytes > target.payload_bytes { initiator } else { target };
     say(
         is_store && data.ack_clocked_share.is_some_and(|share| share >= ACK_CLOCKED),
         "data follow acknowledgements: a send buffer that holds one PDU and a store that takes as long as the round trip \
-         look alike"
-            .to_owned(),
+         look alike",
     );
-    let is_sending = first.is_some_and(|first| {
-        matches!(first.limiter, Limiter::LinkRate | Limiter::SendBuffer | Limiter::CongestionWindow)
-    });
     say(
         is_sending && !data.window_known,
         "the connection's beginning is missing, and the data do not tell the scale of the receive window: whether it was \
-         full"
-            .to_owned(),
+         full",
     );
-    let idle_share = iscsi.time.map_or(0.0, |time| time.idle_s / time.length_s.max(f64::MIN_POSITIVE));
-    let is_hidden = missing_share > 0.0 || lost_share > 0.0;
-    say(
-        is_hidden && idle_share > DOUBT_MAX,
-        format!("in {} of the time no command is visible, and bytes are missing", percent(idle_share)),
-    );
-    let is_counted = iscsi.commands.sent.estimate().is_some();
-    say(!is_counted && !connection.one_direction, "too many headers are hidden to count commands".to_owned());
     reasons
+}
+
+/// Reasons for which commands are not visible.
+fn hidden(connection: &Connection, iscsi: &Iscsi) -> Vec<String> {
+    let Confidence { lost_share, missing_share, .. } = iscsi.confidence;
+    let mut reasons = Vec::new();
+    let idle_share = iscsi.time.map_or(0.0, |time| time.idle_s / time.length_s.max(f64::MIN_POSITIVE));
+    if (missing_share > 0.0 || lost_share > 0.0) && idle_share > DOUBT_MAX {
+        reasons.push(format!(
+            "in {} of the time no command is visible, and bytes are missing",
+            percent(idle_share)
+        ));
+    }
+    if iscsi.commands.sent.estimate().is_none() && !connection.one_direction {
+        reasons.push("too many headers are hidden to count commands".to_owned());
+    }
+    reasons
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
 }
 
 /// Mean number of commands in flight: as counted, and by Little's law from the rate and the service times of commands of
 /// which both headers are visible. Commands whose answer is hidden stay in the first one.
 fn in_flight(iscsi: &Iscsi) -> Option<[f64; 2]> {
-    let commands = &iscsi.commands;
-    let services = [commands.read_service, commands.write_service, commands.other_service];
-    let (count, sum_s) = services.iter().flatten().fold((0.0, 0.0), |(count, sum_s), service| {
-        (count + service.count as f64, sum_s + service.count as f64 * service.mean_s)
-    });
-    let completed = commands.completed.estimate()? as f64;
-    let length_s = iscsi.time.filter(|time| time.length_s > 0.0 && count > 0.0)?.length_s;
-    Some([commands.in_flight?.mean, completed / length_s * sum_s / count])
+    let completed = iscsi.commands.completed.estimate()? as f64;
+    let length_s = iscsi.time.filter(|time| time.length_s > 0.0)?.length_s;
+    Some([iscsi.commands.in_flight?.mean, completed / length_s * load::service_s(iscsi)?])
 }
 
 /// Share of the service time that commands were at the target, of those of which the headers are visible.

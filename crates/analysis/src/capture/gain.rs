@@ -33,7 +33,7 @@ const SEEN: f64 = 1.05;
 /// Smallest part of a time that remains without a limiter.
 const LEFT_MIN: f64 = 1e-3;
 
-/// What bounds a connection.
+/// Bounds of a connection.
 pub(super) struct Bounds {
     current: Performance,
     length_s: f64,

@@ -10,6 +10,7 @@ mod enough;
 mod events;
 mod gain;
 mod line;
+mod load;
 mod part;
 mod refusals;
 mod remedies;

@@ -11,12 +11,10 @@ use dissect::{
 
 use super::gain::{Bounds, Prediction};
 use super::part::{Part, durations, evidence, part};
-use super::{refusals, remedies, tcp_parts};
+use super::{load, refusals, remedies, tcp_parts};
 
 /// Less than this share of the time is not worth a verdict.
 const SHARE_LEAST: f64 = 0.02;
-/// Who sends no more than this share of its commands before the last answer has come asks for one at a time.
-const SERIAL: f64 = 0.05;
 /// A tap that is farther from the initiator than this share of the round trip is not beside it.
 const AWAY: f64 = 0.125;
 
@@ -26,7 +24,7 @@ pub(super) fn of(connection: &Connection) -> Option<Diagnosis> {
     let has_black_hole = connection.directions.iter().any(|direction| direction.black_hole.is_some());
     let is_loaded = has_black_hole || iscsi.commands.completed.estimate() != Some(0);
     let time = iscsi.time.filter(|time| time.length_s > 0.0 && is_loaded)?;
-    let case = Case { connection, iscsi, time, data: data_direction(connection) };
+    let case = Case { connection, iscsi, time, data: load::data_direction(connection) };
     let current = case.current();
     let mut found = case.parts();
     found.retain(|part| part.seconds > SHARE_LEAST * time.length_s);
@@ -61,12 +59,6 @@ pub(super) fn of(connection: &Connection) -> Option<Diagnosis> {
     Some(Diagnosis { current, verdicts, cannot_know: case.cannot_know(&limiters) })
 }
 
-/// The direction that carries the data.
-fn data_direction(connection: &Connection) -> &Direction {
-    let [initiator, target] = &connection.directions;
-    if initiator.payload_bytes > target.payload_bytes { initiator } else { target }
-}
-
 struct Case<'a> {
     connection: &'a Connection,
     iscsi: &'a Iscsi,
@@ -77,10 +69,6 @@ struct Case<'a> {
 impl Case<'_> {
     fn current(&self) -> Performance {
         let told = &self.iscsi.commands;
-        let services = [told.read_service, told.write_service, told.other_service];
-        let (count, sum_s) = services.iter().flatten().fold((0.0, 0.0), |(count, sum), service| {
-            (count + service.count as f64, sum + service.count as f64 * service.mean_s)
-        });
         let way_s = self.iscsi.network_to_initiator_s.unwrap_or(0.0);
         // Without a command of which both headers are visible: Little's law.
         let little = || {
@@ -89,15 +77,8 @@ impl Case<'_> {
         };
         Performance {
             bytes_per_s: (told.read_bytes + told.written_bytes) as f64 / self.time.length_s,
-            latency_s: if count > 0.0 { sum_s / count + way_s } else { little().unwrap_or(0.0) },
+            latency_s: load::service_s(self.iscsi).map(|s| s + way_s).or_else(little).unwrap_or(0.0),
         }
-    }
-
-    /// Whether its initiator waits for each answer before it sends the next command.
-    fn is_serial(&self) -> bool {
-        let told = &self.iscsi.commands;
-        let sent = told.sent.estimate().unwrap_or(0) as f64;
-        told.overlapping.is_some_and(|overlapping| overlapping as f64 <= SERIAL * sent)
     }
 
     /// Whether the way from the tap to the initiator is a part of every round trip that counts.
@@ -178,7 +159,7 @@ impl Case<'_> {
         }));
         let idle_s = self.time.idle_s;
         let idle = evidence("time without a command", idle_s, "s", "iscsi.time.idle_s");
-        if !self.is_serial() {
+        if load::is_serial(self.iscsi) != Some(true) {
             shown.push(idle);
             let none = part(Limiter::RoundTrip, 0.0, Vec::new());
             return [part(Limiter::QueueDepth, way_s + idle_s, shown), none];

@@ -3,7 +3,7 @@
 //! Without a handshake the first acknowledgements may all have waited for the answers that they came with. Then the target's
 //! time is taken for propagation, until a faster round trip is seen.
 
-/// Fastest round trips, one after the other, that are told apart.
+/// Limit of the fastest round trips that are kept, in their order.
 const RECORDS: usize = 8;
 /// A round trip longer than the fastest by this part, and by [`LATER_NS`], was not the fastest one.
 const LONGER: f64 = 1.25;

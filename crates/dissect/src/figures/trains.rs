@@ -7,8 +7,12 @@
 //! acknowledgements.
 //!
 //! A sender that paces itself, or that is clocked by acknowledgements, spaces its packets more widely. TCP does so in
-//! groups of segments (Linux: two at least), so that some stretches of its trains are faster than most. On a line all
-//! stretches take the same.
+//! groups of segments (Linux: two at least, and a millisecond's worth), so that some stretches are faster than most, or
+//! most of a stretch is one gap. On a line all stretches take the same, and each gap is as long as its packet.
+//!
+//! Paced groups that offload or the network has merged look as even as a line. Then the rate itself decides: Linux paces
+//! by twice the congestion window a round trip at most, and does not let that window grow beyond twice the data in
+//! flight. Trains that are faster are those of a line. Slower ones are, if they are long.
 
 use serde::Serialize;
 
@@ -25,6 +29,19 @@ const BYTES_MIN: u64 = 64 << 10;
 /// one line. Beyond the last are packets that the tap's host held up.
 const SLOW: (f64, f64) = (0.25, 0.75);
 const FAST: (f64, f64) = (0.98, 1.3);
+/// Share of the bytes in uneven stretches up to which they are an exception, as for the slow ones.
+const UNEVEN_MAX: f64 = 0.25;
+/// Ratio of a gap to the time of its packet at the stretch's mean rate from which on a group of packets ended before it.
+const GAP: f64 = 1.5;
+/// Time in ns by which interrupt moderation of network cards displaces a packet.
+const MODERATION_NS: u64 = 100_000;
+/// Stretches of a train, on average, from which on evenness shows a line: three intervals between groups at least.
+const LONG: u64 = 4;
+/// Fastest pacing as a multiple of the data in flight in a round trip: `tcp_pacing_ss_ratio` is 200 %, and a congestion
+/// window of which less than half is used does not grow (Linux, `tcp_is_cwnd_limited`). BBR's startup gain is 2.89.
+const PACING_MAX: u64 = 4;
+/// Initial congestion window in bytes: ten segments of Ethernet (RFC 6928).
+const INITIAL_WINDOW: u64 = 10 * 1460;
 /// Unit of the weights in bytes.
 const WEIGHT: u64 = 1 << 10;
 
@@ -67,16 +84,71 @@ impl PathTrains {
 struct PacketTrains {
     /// Time of the last packet in ns; `None` before the first.
     last_ns: Option<u64>,
-    /// Begin of the present stretch in ns, and the bytes behind its first packet.
-    begin_ns: u64,
-    bytes: u64,
+    stretch: Stretch,
     /// Rates in bytes per second, weighted by bytes.
     rates: Distribution,
-    /// Bytes in these.
+    /// Bytes in these, and the part of them in uneven stretches.
     measured: u64,
+    uneven: u64,
+    /// Number of measured stretches, and of trains with one.
+    stretches: u64,
+    trains: u64,
     /// The least rates of stretches that are too short, and their bytes.
     short: Distribution,
     short_bytes: u64,
+    round_trips: RoundTrips,
+}
+
+/// A stretch of a train.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stretch {
+    /// Time of its first packet in ns, and the bytes behind that.
+    begin_ns: u64,
+    bytes: u64,
+    /// Longest gap in ns, and the bytes of the packet behind it.
+    gap_ns: u64,
+    gap_bytes: u64,
+    /// True if it begins where another one of its train ended.
+    continues: bool,
+}
+
+impl Stretch {
+    fn new(begin_ns: u64, continues: bool) -> Self {
+        Stretch { begin_ns, continues, ..Stretch::default() }
+    }
+
+    /// True if a gap is longer than its packet takes on a line of the stretch's rate.
+    fn is_uneven(&self, length_ns: u64) -> bool {
+        let share = self.gap_bytes as f64 / self.bytes as f64;
+        self.gap_ns as f64 > GAP * share * length_ns as f64 + MODERATION_NS as f64
+    }
+}
+
+/// Bytes of each round trip.
+#[derive(Clone, Copy, Debug, Default)]
+struct RoundTrips {
+    begin_ns: u64,
+    bytes: u64,
+    max_bytes: u64,
+    /// Fastest round trip in ns; 0 if unknown.
+    rtt_ns: u64,
+}
+
+impl RoundTrips {
+    fn add(&mut self, t_ns: u64, bytes: u64, rtt_ns: u64) {
+        self.rtt_ns = rtt_ns;
+        if t_ns.saturating_sub(self.begin_ns) > rtt_ns {
+            (self.begin_ns, self.bytes) = (t_ns, 0);
+        }
+        self.bytes += bytes;
+        self.max_bytes = self.max_bytes.max(self.bytes);
+    }
+
+    /// Rate in bytes per second above which no sender paces its packets; `None` without a round trip.
+    fn pacing_max(&self) -> Option<u64> {
+        let window = self.max_bytes.max(INITIAL_WINDOW);
+        (self.rtt_ns > 0).then(|| rate(PACING_MAX * window, self.rtt_ns))
+    }
 }
 
 /// Rate of the packet trains of a direction.
@@ -94,25 +166,40 @@ impl PacketTrains {
         let pause_ns = (rtt_ns / 8).clamp(PAUSE_NS[0], PAUSE_NS[1]);
         let gap_ns = self.last_ns.and_then(|last_ns| t_ns.checked_sub(last_ns));
         self.last_ns = Some(t_ns);
-        if gap_ns.is_none_or(|gap_ns| gap_ns > pause_ns) {
+        self.round_trips.add(t_ns, bytes, rtt_ns);
+        let Some(gap_ns) = gap_ns.filter(|gap_ns| *gap_ns <= pause_ns) else {
             self.end_short();
-            (self.begin_ns, self.bytes) = (t_ns, 0);
+            self.stretch = Stretch::new(t_ns, false);
             return;
+        };
+        let stretch = &mut self.stretch;
+        stretch.bytes += bytes;
+        if gap_ns >= stretch.gap_ns {
+            (stretch.gap_ns, stretch.gap_bytes) = (gap_ns, bytes);
         }
-        self.bytes += bytes;
-        let length_ns = t_ns - self.begin_ns;
+        let length_ns = t_ns - stretch.begin_ns;
         if length_ns >= MEASURED_NS {
-            self.rates.add_many(rate(self.bytes, length_ns), self.bytes / WEIGHT + 1);
-            self.measured += self.bytes;
-            (self.begin_ns, self.bytes) = (t_ns, 0);
+            self.end_measured(length_ns);
+            self.stretch = Stretch::new(t_ns, true);
         }
+    }
+
+    /// Ends a stretch of `length_ns`.
+    fn end_measured(&mut self, length_ns: u64) {
+        let stretch = self.stretch;
+        self.rates.add_many(rate(stretch.bytes, length_ns), stretch.bytes / WEIGHT + 1);
+        self.measured += stretch.bytes;
+        self.stretches += 1;
+        self.trains += u64::from(!stretch.continues);
+        self.uneven += if stretch.is_uneven(length_ns) { stretch.bytes } else { 0 };
     }
 
     /// Ends a stretch that is too short to be measured.
     fn end_short(&mut self) {
-        if self.bytes > 0 {
-            self.short.add_many(rate(self.bytes, MEASURED_NS), self.bytes / WEIGHT + 1);
-            self.short_bytes += self.bytes;
+        let bytes = self.stretch.bytes;
+        if bytes > 0 {
+            self.short.add_many(rate(bytes, MEASURED_NS), bytes / WEIGHT + 1);
+            self.short_bytes += bytes;
         }
     }
 
@@ -129,8 +216,12 @@ impl PacketTrains {
         // The least rate of most short ones, if they are not an exception.
         let short = self.short.quantile(0.5).filter(|_| self.short_bytes > self.measured / 4);
         let short = short.unwrap_or(0) as f64;
-        let is_even = slow >= SLOW.1 * median && fast <= FAST.1 * median;
-        let is_line = self.measured >= BYTES_MIN && is_even && short <= FAST.1 * median;
+        let is_even = slow >= SLOW.1 * median
+            && fast <= FAST.1 * median
+            && self.uneven as f64 <= UNEVEN_MAX * self.measured as f64;
+        let is_long = self.stretches >= LONG * self.trains;
+        let is_unpaced = is_long || self.round_trips.pacing_max().is_some_and(|most| median > most as f64);
+        let is_line = self.measured >= BYTES_MIN && is_even && is_unpaced && short <= FAST.1 * median;
         let bytes_per_s = if is_line { median } else { median.max(short) };
         (bytes_per_s > 0.0).then_some(TrainSummary { bytes_per_s, is_line })
     }
@@ -171,6 +262,21 @@ mod tests {
         near(bursts(20, 120 * US), 1448.0 / 120e-6, true);
         near(bursts(100, 12 * US), 1448.0 / 12e-6, true);
         near(bursts(3, 120 * US), 1448.0 / 120e-6, true);
+    }
+
+    #[test]
+    fn short_trains_that_a_sender_may_have_paced_show_no_line() {
+        near(bursts(3, 900 * US), 1448.0 / 900e-6, false);
+        near(bursts(20, 900 * US), 1448.0 / 900e-6, true);
+    }
+
+    #[test]
+    fn pairs_of_packets_show_no_line() {
+        let mut pairs = PacketTrains::default();
+        for pair in 0..4_000 {
+            (0..2).for_each(|n| pairs.add(pair * MS + n * 12 * US, 1448, 20 * MS));
+        }
+        near(pairs.summary(), 2.0 * 1448.0 / 1e-3, false);
     }
 
     #[test]

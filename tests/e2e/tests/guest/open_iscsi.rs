@@ -57,17 +57,19 @@ pub(crate) fn logout(machine: &mut Machine) {
     machine.run(&format!("iscsiadm -m node -T {IQN} --logout"));
 }
 
-/// fio, which writes at random places and reads them back with their checksums.
+/// fio, which writes at random places of a block device and reads them back with their checksums. It creates no file where
+/// udev has not yet made the device.
 fn fio(disk: &str, size: &str, more: &str) -> String {
     format!(
-        "fio --name=verified --filename={disk} --direct=1 --ioengine=libaio --rw=randwrite --size={size} --verify=crc32c \
-         --verify_fatal=1 --do_verify=1 --verify_backlog=256 --randseed=7 {more}"
+        "fio --name=verified --filename={disk} --allow_file_create=0 --direct=1 --ioengine=libaio --rw=randwrite \
+         --size={size} --verify=crc32c --verify_fatal=1 --do_verify=1 --verify_backlog=256 --randseed=7 {more}"
     )
 }
 
 /// Starts a load of verified writes in the guest that goes on until [`end_load`].
 #[track_caller]
 fn start_load(machine: &mut Machine, disk: &str) {
+    machine.wait_for(&format!("[ -b {disk} ]"));
     let fio = fio(disk, "8M", "--bs=16k --iodepth=16 --rate_iops=800");
     machine.start("load", &format!("until [ -e /run/enough ]; do {fio} || exit 1; done"));
 }
