@@ -66,7 +66,8 @@ impl StepNote {
 
 /// Observation of a step, from the tables in `dir` and its note; `None` if no request was recorded.
 pub fn observation(dir: &Path, cell: &Cell, note: StepNote) -> Result<Option<StepObservation>, TableError> {
-    let Some(mut facts) = survey(dir, Question::of(cell))? else { return Ok(None) };
+    let question = Question::of(cell);
+    let Some(mut facts) = survey(dir, question)? else { return Ok(None) };
     let told = |number: u64| Some(number as f64).filter(|number| *number > 0.0);
     facts.receiver.behind_gap_packets = Some(note.behind_gap_packets as f64);
     if !facts.is_write {
@@ -78,7 +79,8 @@ pub fn observation(dir: &Path, cell: &Cell, note: StepNote) -> Result<Option<Ste
         let far_ns = load.cpu.and_then(|cpu| cpu.far_ns);
         facts.loops.cpu.far = facts.loops.cpu.far.or(far_ns.map(|ns| ns / length_ns.max(1.0)));
     }
-    Ok(Some(StepObservation { load: note.load, facts, end: note.end }))
+    let counted_s = question.window.map_or(f64::INFINITY, |window| window.length_s());
+    Ok(Some(StepObservation { load: note.load, facts, end: note.end, counted_s }))
 }
 
 /// Diagnosis by the directory of its cell, for every cell of a run that is a step: that of a measurement stands at the load

@@ -196,7 +196,7 @@ fn is_in_line(curve: &Curve<'_>, part: f64) -> bool {
 pub(super) fn line(curve: &Curve<'_>) -> Option<Vec<Evidence>> {
     let (asked, facts) = (curve.asked, &curve.asked.facts);
     let longer = curve.all(StepRole::Longer).next();
-    if longer.is_some_and(|longer| longer.rate() >= PER_REQUEST * asked.rate()) {
+    if longer.is_some_and(|longer| longer.rate() >= PER_REQUEST * facts.current.bytes_per_s) {
         return None;
     }
     let quiet_s = curve.rtt_s();

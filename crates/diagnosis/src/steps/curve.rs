@@ -62,11 +62,11 @@ impl<'a> Curve<'a> {
         least.reduce(f64::min).unwrap_or(0.0)
     }
 
-    /// Best rate with more requests outstanding, and the fewest that reach it.
+    /// Best rate with more requests outstanding, and the fewest that reach it; the last step if none reaches the nominal rate.
     pub(super) fn more(&self) -> Option<Peak<'a>> {
         let best = self.all(StepRole::More).map(StepObservation::rate).fold(self.asked.rate(), f64::max);
-        let at = self.all(StepRole::More).find(|step| step.rate() >= REACHED * best)?;
         let last = self.all(StepRole::More).next_back()?;
+        let at = self.all(StepRole::More).find(|step| step.rate() >= REACHED * best).unwrap_or(last);
         let before = self.all(StepRole::More).rev().nth(1).unwrap_or(self.asked);
         // One that was ended because requests became slow does not rise any more.
         let is_rising = last.end == StepEnd::Whole && last.rate() >= STILL_RISING * before.rate();

@@ -73,6 +73,8 @@ pub struct StepObservation {
     pub facts: Facts,
     /// Its end.
     pub end: StepEnd,
+    /// Seconds over which its facts were counted.
+    pub counted_s: f64,
 }
 
 impl StepRole {
@@ -121,9 +123,16 @@ impl StepEnd {
 }
 
 impl StepObservation {
-    /// Bytes per second.
+    /// Bytes per second; of a step that was cut short, those that its time shows for certain.
+    ///
+    /// Data of the requests outstanding when the counting began may have been on the way before: behind a gap, or in a
+    /// buffer. By Little's law they are the rate times the latency, which is much of a short time.
     pub fn rate(&self) -> f64 {
-        self.facts.current.bytes_per_s
+        let counted = match self.end {
+            StepEnd::Whole => 1.0,
+            StepEnd::Slow | StepEnd::Refused => 1.0 - self.latency_s() / self.counted_s.max(1e-9),
+        };
+        self.facts.current.bytes_per_s * counted.max(0.0)
     }
 
     /// Mean latency of a request in seconds.

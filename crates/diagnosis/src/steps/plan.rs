@@ -76,12 +76,17 @@ impl StepPlan {
     /// Latency at which a step ends, in seconds; `None` up to the nominal load, and before the base is known.
     pub fn slow_s(&self, load: StepLoad) -> Option<f64> {
         let is_beyond = matches!(load.role, StepRole::More | StepRole::Spread | StepRole::Longer);
-        let base_s = self.base_s()?;
-        // As many bytes outstanding as nominal are no slower than nominal.
-        let asked_s = self.of(StepRole::Nominal).map_or(0.0, StepObservation::latency_s);
-        let least_s = if load.role == StepRole::More { 0.0 } else { asked_s };
         let longer = load.request_bytes as f64 / self.asked.request_bytes.max(1) as f64;
-        is_beyond.then(|| SLOW * base_s.max(least_s) * longer)
+        let base_s = self.base_s()? * longer;
+        // As many bytes outstanding as nominal are no slower than nominal.
+        let least_s = match self.of(StepRole::Nominal) {
+            Some(asked) if load.role != StepRole::More => {
+                let requests = f64::from(load.depth.unwrap_or(1)) * f64::from(load.sessions);
+                asked.latency_s() * (requests * longer / asked.outstanding()).max(1.0)
+            }
+            _ => 0.0,
+        };
+        is_beyond.then(|| SLOW * base_s.max(least_s))
     }
 
     /// The next load; `None` when nothing is left to ask.

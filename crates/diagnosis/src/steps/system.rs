@@ -195,7 +195,7 @@ impl System {
             },
             ..Facts::default()
         };
-        StepObservation { load, facts, end: StepEnd::Whole }
+        StepObservation { load, facts, end: StepEnd::Whole, counted_s: 1.0 }
     }
 
     /// The same without a limiter; `None` where that names none of it.
@@ -223,7 +223,10 @@ fn ask(system: System, depth: u32, request_bytes: u64, is_gentle: bool) -> StepP
         let slow_s = plan.slow_s(load);
         let mut observation = system.run(load);
         if slow_s.is_some_and(|slow_s| observation.latency_s() > slow_s) {
+            // A gap closes at its beginning: what it held back is counted in a short time.
             observation.end = StepEnd::Slow;
+            observation.counted_s = 2.0 * observation.latency_s();
+            observation.facts.current.bytes_per_s *= 1.3;
         }
         plan.observe(observation);
     }
@@ -394,6 +397,17 @@ fn a_plan_begins_low_and_ends_where_requests_are_slow_or_refused() {
         plan.observe(step);
     }
     assert_eq!(plan.seen().iter().filter(|step| step.load.role == StepRole::More).count(), 1);
+}
+
+#[test]
+fn longer_requests_are_slow_by_the_bytes_outstanding() {
+    let line = System { rtt_s: 0.0002, line: 5.9e6, is_paced: true, ..OPEN };
+    let plan = ask(line, 256, 4 * KIB, false);
+    let asked = plan.seen().iter().find(|step| step.load.role == StepRole::Nominal).expect("the load");
+    let longer = plan.seen().iter().find(|step| step.load.role == StepRole::Longer).expect("longer requests");
+    let slow_s = plan.slow_s(longer.load).expect("a bound");
+    assert!(slow_s <= 4.1 * asked.latency_s(), "{slow_s} s for requests of {} s", asked.latency_s());
+    assert_eq!(longer.end, StepEnd::Whole);
 }
 
 #[test]

@@ -86,7 +86,7 @@ pub(super) fn judge(cell: &Cell, seed: u64) -> Judged {
         let warmup = Duration::from_millis(500) + Duration::from_secs_f64(relieved.rtt_ms / 1e3 * 20.0);
         let time = warmup + Duration::from_secs(3);
         let bench = format!(
-            "bench URL --json {} --connections 1 --time {}ms --warmup {}ms",
+            "bench URL --json {}{overwrite} --connections 1 --time {}ms --warmup {}ms",
             relieved.load_flags(),
             time.as_millis(),
             warmup.as_millis()
