@@ -26,7 +26,7 @@ pub fn text(steps: &[StepObservation], colour: Colour) -> String {
             Field::new(step.load.sessions.to_string()),
             Field::new(plain(step.outstanding())),
             Field::new(plain(step.load.request_bytes as f64 / 1024.0)),
-            Field::new(plain(step.rate() / 1e6)),
+            Field::new(plain(step.facts.current.bytes_per_s / 1e6)),
             Field::new(duration(step.latency_s())),
             Field::new(step.facts.path.loaded_rtt_s.map_or_else(String::new, duration)),
             Field::new(end(step.end)),

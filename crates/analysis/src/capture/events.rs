@@ -1,5 +1,8 @@
 //! Events of all connections of a capture, the same kinds together.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use dissect::{ConnectionEvent, Dissection, EventSummary, OutstandingSummary};
 use serde::Serialize;
 
@@ -47,14 +50,18 @@ pub struct EventExample {
 /// Events of all connections in the order of their first ones.
 pub(super) fn all(capture: &Dissection) -> Vec<CaptureEvent> {
     let mut all: Vec<CaptureEvent> = Vec::new();
+    let mut places = HashMap::new();
     for (connection, summary) in (1..).zip(&capture.connections) {
         for event in &summary.events {
-            let is_it = |known: &&mut CaptureEvent| {
-                (known.event, known.side, &known.address) == (event.event, event.side, &event.address)
-            };
-            match all.iter_mut().find(is_it) {
-                Some(known) => known.add(connection, event),
-                None => all.push(CaptureEvent::new(connection, event)),
+            match places.entry((event.event, event.side, &event.address)) {
+                Entry::Occupied(place) => {
+                    let known: &mut CaptureEvent = &mut all[*place.get()];
+                    known.add(connection, event);
+                }
+                Entry::Vacant(place) => {
+                    place.insert(all.len());
+                    all.push(CaptureEvent::new(connection, event));
+                }
             }
         }
     }

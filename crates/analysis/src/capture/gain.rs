@@ -47,6 +47,8 @@ pub(super) struct Bounds {
     served_bytes_per_s: f64,
     /// Commands that the target admits.
     window: Option<f64>,
+    /// True if completed commands are counted: their size and number are known.
+    is_counted: bool,
 }
 
 /// Predicted performance, its standing, and the limiter that bounds it then, if the bound is known.
@@ -97,6 +99,7 @@ impl Bounds {
             unloaded_s: rtt_s + service_s + on_line_s + waits_s * outstanding / requests,
             served_bytes_per_s: outstanding * request_bytes / turn_s.max(f64::MIN_POSITIVE),
             window: iscsi.window.map(|window| window.largest as f64).filter(|most| *most > 0.0),
+            is_counted: told.completed.estimate().is_some(),
         }
     }
 
@@ -104,6 +107,7 @@ impl Bounds {
     pub(super) fn without(&self, limiter: Limiter, seconds: f64) -> Prediction {
         match limiter {
             Limiter::LinkRate => self.prediction(self.current.bytes_per_s, Certainty::Figure, None),
+            _ if !self.is_counted => self.prediction(self.current.bytes_per_s, Certainty::Unknown, None),
             Limiter::Nagle
             | Limiter::SeparateStatus
             | Limiter::R2t

@@ -4,7 +4,7 @@
 //! time from such a status to the next one of another kind is that of its queue (`TimeUse::refused_s`).
 
 use diagnosis::Evidence;
-use dissect::{ConnectionSummary as Connection, EventSummary, IscsiSummary as Iscsi};
+use dissect::{ConnectionEvent, ConnectionSummary as Connection, EventSummary, IscsiSummary as Iscsi};
 
 /// Numbers that show the refusals.
 pub(super) fn evidence(connection: &Connection, iscsi: &Iscsi) -> Vec<Evidence> {
@@ -35,9 +35,14 @@ pub(super) fn evidence(connection: &Connection, iscsi: &Iscsi) -> Vec<Evidence> 
     shown
 }
 
-/// Fewest commands outstanding at which the target refused one.
+/// Fewest commands outstanding at which the target refused one. TASK SET FULL goes before BUSY, which has other reasons as
+/// well, and with one outstanding other sessions have filled the target.
 pub(super) fn refused_at(connection: &Connection) -> Option<f64> {
-    refusals(connection).filter_map(|event| event.outstanding).map(|at| at.least as f64).reduce(f64::min)
+    let least = |wanted: ConnectionEvent| {
+        let events = refusals(connection).filter(move |event| event.event == wanted);
+        events.filter_map(|event| event.outstanding).map(|at| at.least as f64).reduce(f64::min)
+    };
+    least(ConnectionEvent::TaskSetFull).or_else(|| least(ConnectionEvent::Busy)).filter(|least| *least > 1.0)
 }
 
 fn refusals(connection: &Connection) -> impl Iterator<Item = &EventSummary> {

@@ -59,8 +59,11 @@ fn own_s(data: &Direction, line: Option<f64>) -> f64 {
     line.map_or(0.0, |line| bytes / line.max(1.0))
 }
 
-/// Share of the time for which the line is full.
+/// Share of the time for which the line is full; 0 without a rate of the line.
 fn full_share(data: &Direction, again_share: f64) -> f64 {
+    if Line::seen(data).rate().is_none() {
+        return 0.0;
+    }
     even_share(data, again_share) * ((use_of_line(data) - USED[0]) / (USED[1] - USED[0])).clamp(0.0, 1.0)
 }
 

@@ -12,7 +12,7 @@ use wire::iscsi::{
 use wire::scsi::{Sense, SenseKey, Status};
 
 /// An event. Serialized as an object with its `kind` and its codes; its `Display` is its name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum ConnectionEvent {
     /// CHECK CONDITION: SAM-5 section 5.3.1, sense data in RFC 7143 section 11.4.7.
@@ -99,7 +99,7 @@ pub enum ConnectionEvent {
 }
 
 /// Codes of sense data: SPC-5 section 4.4.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 pub struct SenseCodes {
     /// Sense key.
     pub key: u8,

@@ -31,18 +31,19 @@ pub(crate) enum ResponseData {
 }
 
 impl ResponseData {
-    /// Reads the known beginning of the data segment of `pdu`.
-    pub(crate) fn parse(pdu: &FramedPdu, known: &[u8]) -> Self {
+    /// Reads the known beginning of the data segment of `pdu`. While digests are not known, that may be a header digest.
+    pub(crate) fn parse(pdu: &FramedPdu, known: &[u8], has_known_digests: bool) -> Self {
         match pdu.opcode {
             Opcode::ScsiResponse => match sense(pdu.data_len, known) {
-                found @ Self::Sense(_) => found,
+                found if has_known_digests || matches!(found, Self::Sense(_)) => found,
                 found => {
-                    // The first bytes may be a header digest, while digests are not known.
                     let behind = sense(pdu.data_len, known.get(DIGEST_LEN..).unwrap_or_default());
                     if matches!(behind, Self::Sense(_)) { behind } else { found }
                 }
             },
-            Opcode::Reject => known.first().map_or(Self::Unknown, |byte| Self::Refused(byte & OPCODE)),
+            Opcode::Reject if has_known_digests => {
+                known.first().map_or(Self::Unknown, |byte| Self::Refused(byte & OPCODE))
+            }
             _ => Self::Unknown,
         }
     }

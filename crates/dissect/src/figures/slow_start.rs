@@ -59,8 +59,14 @@ impl SlowStarts {
             (self.round_ns, self.bytes, self.before) = (t_ns, 0, 0);
             self.growing = Some(Growth::default());
         }
-        while t_ns >= self.round_ns.saturating_add(rtt_ns) {
+        let passed_ns = t_ns.saturating_sub(self.round_ns);
+        if passed_ns >= rtt_ns {
             self.end_round(rtt_ns);
+        }
+        // Without a pause two round trips pass only where the fastest one became shorter: these rounds were none.
+        if passed_ns >= rtt_ns.saturating_mul(2) {
+            self.end();
+            (self.round_ns, self.bytes, self.before) = (t_ns, 0, 0);
         }
         self.bytes += bytes;
     }
@@ -118,6 +124,15 @@ mod tests {
         let found = starts.summary();
         assert_eq!((found.count, found.bytes), (3, 3 * 70_000));
         assert!((found.length_s - 3.0 * 0.06).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn a_round_trip_that_shrinks_ends_a_burst_at_once() {
+        let mut starts = SlowStarts::default();
+        starts.add(0, 1_000, u64::MAX / 8);
+        starts.add(u64::MAX / 8 - 1, 1_000, u64::MAX / 8);
+        starts.add(u64::MAX / 8 - 1, 1_000, 1);
+        assert_eq!(starts.summary(), SlowStartSummary::default());
     }
 
     #[test]

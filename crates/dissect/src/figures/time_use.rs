@@ -157,13 +157,14 @@ impl TimeAccount {
     /// Charges an interval without a command: propagation of an answer and of the next command, then idle time.
     fn charge_idle(&mut self, last_ns: u64, t_ns: u64) {
         let until_ns = t_ns.max(last_ns);
-        if self.activity.is_refused {
-            // The initiator may send it again.
-            self.pending.refused += until_ns - last_ns;
-            return;
-        }
         let rtt_ns = self.activity.rtt_ns[1].min(RTT_MAX_NS);
         let due_ns = self.activity.ended_ns.map_or(0, |ended| ended.saturating_add(rtt_ns + rtt_ns / 4));
+        if self.activity.is_refused {
+            let again_ns = due_ns.saturating_add(RETRY_NS).clamp(last_ns, until_ns);
+            self.pending.refused += again_ns - last_ns;
+            self.pending.idle += until_ns - again_ns;
+            return;
+        }
         let due_ns = due_ns.clamp(last_ns, until_ns);
         let closed = self.activity.closed_until_ns.clamp(last_ns, due_ns) - last_ns;
         self.pending.closed += closed;
@@ -226,6 +227,10 @@ impl TimeAccount {
 /// Processing time in ns that a peer has besides the round trip before it is due.
 const TOLERANCE_NS: u64 = 100_000;
 
+/// Time in ns after which a host sends a refused command again: 3 ms in Linux (SCSI_QUEUE_DELAY), 250 ms in Windows
+/// (Storport's BusyPauseTime). A longer pause is the caller's.
+const RETRY_NS: u64 = 250_000_000;
+
 /// Upper limit of a round trip, in ns.
 const RTT_MAX_NS: u64 = 1 << 50;
 
@@ -280,7 +285,7 @@ mod tests {
     #[test]
     fn the_time_after_a_refusal_is_refused_until_another_status() {
         let asked = Activity { outstanding: 1, ..Activity::default() };
-        let refused = Activity { is_refused: true, ..Activity::default() };
+        let refused = Activity { is_refused: true, ended_ns: Some(MS), ..Activity::default() };
         let again = Activity { is_refused: true, ..asked };
         let done = Activity { ended_ns: Some(9 * MS), ..Activity::default() };
         let steps = [(0, asked), (MS, refused), (4 * MS, again), (9 * MS, done), (10 * MS, asked)];
@@ -290,6 +295,9 @@ mod tests {
         let last = time_use(&[(0, asked), (MS, refused), (90 * MS, refused)]);
         near(last.refused_s, 0.0);
         near(last.length_s, 1.0);
+        let given_up = time_use(&[(0, asked), (MS, refused), (60_001 * MS, asked)]);
+        near(given_up.refused_s, 250.0);
+        near(given_up.idle_s, 59_750.0);
     }
 
     #[test]

@@ -448,7 +448,7 @@ impl Expectations for SessionDirection<'_, '_> {
     }
 
     fn pdu(&mut self, pdu: &FramedPdu, text: &[u8]) -> bool {
-        let data = ResponseData::parse(pdu, text);
+        let data = ResponseData::parse(pdu, text, self.session.digests.known().is_some());
         if pdu.provisional {
             return self.attempt(pdu, data);
         }

@@ -28,11 +28,13 @@ pub(super) struct LatestStatuses {
 }
 
 impl LatestStatuses {
-    /// Takes a PDU with a status.
+    /// Takes a PDU with a status. One that may be withdrawn changes nothing.
     pub(super) fn take(&mut self, pdu: &FramedPdu) {
-        let is_refusal = |status: u8| matches!(Status(status), Status::BUSY | Status::TASK_SET_FULL);
-        self.is_refused = pdu.byte(RESPONSE) == Some(0) && pdu.byte(STATUS).is_some_and(is_refusal);
-        if !pdu.provisional && !pdu.inferred {
+        if pdu.provisional {
+            return;
+        }
+        self.is_refused = is_refusal(pdu);
+        if !pdu.inferred {
             self.place(pdu.end);
         }
     }
@@ -49,6 +51,12 @@ impl LatestStatuses {
         self.ends[self.next] = end;
         self.next = (self.next + 1) % PLACES_MAX;
     }
+}
+
+/// True for the status of a command that the target had no room for.
+pub(super) fn is_refusal(pdu: &FramedPdu) -> bool {
+    let is_status = |status: u8| matches!(Status(status), Status::BUSY | Status::TASK_SET_FULL);
+    pdu.byte(RESPONSE) == Some(0) && pdu.byte(STATUS).is_some_and(is_status)
 }
 
 #[cfg(test)]

@@ -49,6 +49,14 @@ pub(crate) struct CommandRequest {
     pub(crate) timed: bool,
 }
 
+impl CommandRequest {
+    /// True for READ and WRITE of 6 to 16 bytes (SBC-4), and for a CDB that is hidden.
+    pub(crate) fn moves_blocks(&self) -> bool {
+        let is_block_io = |code| matches!(code, 0x08 | 0x28 | 0xa8 | 0x88 | 0x0a | 0x2a | 0xaa | 0x8a);
+        self.operation.is_none_or(is_block_io)
+    }
+}
+
 /// Data transfer of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Transfer {
@@ -74,6 +82,8 @@ pub(crate) struct OutstandingCommand {
     pub(crate) transfer: Transfer,
     /// The target has sent a PDU for it.
     pub(crate) answered: bool,
+    /// Time in ns from the request to the first answer, if both headers are visible.
+    pub(crate) first_answer_ns: Option<u64>,
     pub(crate) turn: Turn,
     /// Begin of that turn, in ns.
     pub(crate) turn_ns: u64,

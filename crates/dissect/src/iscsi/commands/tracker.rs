@@ -7,7 +7,7 @@ use crate::figures::level::{Level, LevelSummary};
 use crate::iscsi::commands::count::Count;
 use crate::iscsi::commands::counts::{CommandCounts, CommandTimes, WriteCounts};
 use crate::iscsi::commands::numbers::HiddenBounds;
-use crate::iscsi::commands::statuses::LatestStatuses;
+use crate::iscsi::commands::statuses::{LatestStatuses, is_refusal};
 use crate::iscsi::commands::summary::CommandSummary;
 use crate::iscsi::commands::table::{CommandRequest, CommandTable, OutstandingCommand, Transfer, Turn};
 use crate::iscsi::pdu::FramedPdu;
@@ -88,6 +88,7 @@ impl CommandTracker {
             completed_before: self.ended.count,
             inferred: pdu.inferred,
             answered: false,
+            first_answer_ns: None,
         };
         self.counts.sent += 1;
         // Without its number a visible one is among those that the numbers add.
@@ -132,7 +133,7 @@ impl CommandTracker {
             command.answered = true;
             let request_ns = command.request.packet.t_ns;
             if is_visible {
-                self.times.first_answer.add(pdu.first.t_ns.saturating_sub(request_ns));
+                command.first_answer_ns = Some(pdu.first.t_ns.saturating_sub(request_ns));
             }
         }
         match pdu.opcode {
@@ -180,7 +181,12 @@ impl CommandTracker {
         self.counts.status_inferred += u64::from(pdu.inferred || pdu.word(24).is_none());
         self.counts.inferred += u64::from(command.inferred);
         self.statuses.take(pdu);
-        if let Some(service_ns) = self.service_ns(&command, pdu).filter(|_| !self.is_refused()) {
+        let is_refused = is_refusal(pdu);
+        // An answer without data is no measure of the store, and a refusal is none of anything.
+        if let Some(ns) = command.first_answer_ns.filter(|_| !is_refused && request.moves_blocks()) {
+            self.times.first_answer.add(ns);
+        }
+        if let Some(service_ns) = self.service_ns(&command, pdu).filter(|_| !is_refused) {
             self.ended.queue = self.ended.queue.max(overtaken);
             match (request.read, request.write) {
                 (true, _) => self.times.reads.add(service_ns),

@@ -89,7 +89,7 @@ fn loads(loads: &[StepObservation]) -> Vec<Value> {
             "depth": step.load.depth,
             "request_bytes": step.load.request_bytes,
             "outstanding": step.facts.outstanding.called,
-            "bytes_per_s": step.rate(),
+            "bytes_per_s": step.facts.current.bytes_per_s,
             "latency_s": step.latency_s(),
             "rtt_s": step.facts.path.rtt_s,
             "loaded_rtt_s": step.facts.path.loaded_rtt_s,
