@@ -21,7 +21,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use net::aligned::ALIGN_BYTES;
 
 use super::luck::Luck;
-use super::{BackendError, BlockStore, write_zeros};
+use super::{BackendError, BlockStore, RANGE_MAX_BYTES, WRITTEN_RANGE_MAX_BYTES, write_zeros};
 
 /// What is copied from or into the page cache at a time: 10 µs or so. A kernel without preemption does nothing else on that
 /// processor meanwhile.
@@ -66,6 +66,8 @@ pub(super) struct Shape {
     /// 1 if it has none.
     pub(super) physical_block_bytes: u32,
     pub(super) granularity_bytes: u32,
+    /// Zeros take one call and no time for each byte of them.
+    pub(super) makes_zeros: bool,
 }
 
 impl Disk {
@@ -110,6 +112,24 @@ impl Disk {
                 net::fs::zero_range(self.cached.as_fd(), offset_bytes, len_bytes)
             }
             result => result,
+        }
+    }
+
+    /// Writes zeros where the system could not make them by itself.
+    fn or_zeros(
+        &self,
+        offset_bytes: u64,
+        len_bytes: u64,
+        made: io::Result<()>,
+    ) -> Result<(), BackendError> {
+        match made {
+            // The kernel knows no stretch of a device that is no multiple of its own blocks.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput) =>
+            {
+                write_zeros(self, offset_bytes, len_bytes)
+            }
+            made => made.map_err(BackendError::from),
         }
     }
 
@@ -237,15 +257,21 @@ impl BlockStore for Disk {
         if len_bytes == 0 {
             return Ok(());
         }
-        match self.zero(offset_bytes, len_bytes) {
-            // The kernel knows no stretch of a device that is no multiple of its own blocks.
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput) =>
-            {
-                write_zeros(self, offset_bytes, len_bytes)
-            }
-            result => result.map_err(BackendError::from),
+        self.or_zeros(offset_bytes, len_bytes, self.zero(offset_bytes, len_bytes))
+    }
+
+    /// Blocks that are allocated and not written, where the file system has such; a device that can zero by itself is
+    /// made to.
+    fn write_zeros_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+        if len_bytes == 0 {
+            return Ok(());
         }
+        let zeroed = net::fs::zero_range(self.cached.as_fd(), offset_bytes, len_bytes);
+        self.or_zeros(offset_bytes, len_bytes, zeroed)
+    }
+
+    fn range_max_bytes(&self) -> u64 {
+        if self.shape.makes_zeros { RANGE_MAX_BYTES } else { WRITTEN_RANGE_MAX_BYTES }
     }
 
     fn gate(&self) -> &RwLock<()> {

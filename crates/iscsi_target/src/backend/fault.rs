@@ -119,6 +119,15 @@ impl BlockStore for FaultStore {
         self.inner.zero_at(offset_bytes, len_bytes)
     }
 
+    fn write_zeros_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+        self.pass(Access::Write { offset_bytes, len_bytes })?;
+        self.inner.write_zeros_at(offset_bytes, len_bytes)
+    }
+
+    fn range_max_bytes(&self) -> u64 {
+        self.inner.range_max_bytes()
+    }
+
     fn gate(&self) -> &RwLock<()> {
         self.inner.gate()
     }

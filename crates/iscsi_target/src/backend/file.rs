@@ -59,7 +59,10 @@ impl Disk {
             }
             direct => direct.transpose().map_err(system("open past the page cache"))?,
         };
+        // Behind the end there is nothing to lose.
+        let punched = net::fs::punch_hole(file.as_fd(), len_bytes, PAGE_BYTES.into());
         let shape = Shape {
+            makes_zeros: !punched.is_err_and(|error| error.kind() == io::ErrorKind::Unsupported),
             len_bytes,
             block_len_bytes,
             physical_block_bytes: 1,

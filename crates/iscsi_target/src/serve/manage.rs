@@ -246,6 +246,7 @@ impl Side {
     pub(super) fn leave_orphans(&mut self, shared: &mut Shared) {
         self.give_up_behind(|_| true, shared);
         for (token, transfer) in std::mem::take(&mut self.transfers) {
+            transfer.halt();
             let waiters = match transfer.body {
                 Body::Away => Vec::new(),
                 Body::Keeping(id) => vec![id],
@@ -269,6 +270,7 @@ impl Side {
         let ended: Vec<_> = ended.map(|(token, _)| token).collect();
         for &token in &ended {
             let transfer = &mut self.transfers[token];
+            transfer.halt();
             match &mut transfer.body {
                 Body::Away => transfer.body = Body::Doomed(id.into_iter().collect()),
                 Body::Keeping(keeping) => {

@@ -455,6 +455,7 @@ fn new_transfer(run: &Run, range: scsi::Transfer, len_bytes: u32, body: Body) ->
         fua: range.fua,
         is_cached: false,
         is_buffered: !matches!(body, Body::Memory),
+        halt: None,
         body,
     }
 }
