@@ -60,7 +60,7 @@ impl Disk {
             granularity_bytes: sizes.physical_bytes,
             makes_zeros: makes_zeros(device.metadata().map_err(system("examine"))?.rdev()),
         };
-        Disk::new(device, direct, shape).map_err(system("open once more"))
+        Disk::new(device, direct, shape, None).map_err(system("open once more"))
     }
 }
 

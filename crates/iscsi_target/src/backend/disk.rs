@@ -16,12 +16,14 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use net::aligned::ALIGN_BYTES;
 
 use super::luck::Luck;
-use super::{BackendError, BlockStore, RANGE_MAX_BYTES, WRITTEN_RANGE_MAX_BYTES, write_zeros};
+use super::{
+    BackendError, BlockStore, RANGE_MAX_BYTES, WRITTEN_RANGE_MAX_BYTES, Watched, write_zeros,
+};
 
 /// What is copied from or into the page cache at a time: 10 µs or so. A kernel without preemption does nothing else on that
 /// processor meanwhile.
@@ -55,6 +57,8 @@ pub struct Disk {
     /// Of reads that were to find everything in the page cache.
     luck: Luck,
     gate: RwLock<()>,
+    /// If it is a file.
+    watched: Option<Arc<Watched>>,
 }
 
 /// What is known of it since it was opened.
@@ -71,12 +75,18 @@ pub(super) struct Shape {
 }
 
 impl Disk {
-    pub(super) fn new(cached: File, direct: Option<File>, shape: Shape) -> io::Result<Disk> {
+    pub(super) fn new(
+        cached: File,
+        direct: Option<File>,
+        shape: Shape,
+        watched: Option<Watched>,
+    ) -> io::Result<Disk> {
         let witness = net::fs::reopen(cached.as_fd())?;
         let (lost_writes, luck, gate) = (OnceLock::new(), Luck::default(), RwLock::default());
         let (through, syncing) = (Mutex::default(), Mutex::default());
         let len_bytes = AtomicU64::new(shape.len_bytes);
-        Ok(Disk { shape, len_bytes, cached, direct, through, witness, lost_writes, syncing, luck, gate })
+        let watched = watched.map(Arc::new);
+        Ok(Disk { shape, len_bytes, cached, direct, through, witness, lost_writes, syncing, luck, gate, watched })
     }
 
     /// Its descriptor.
@@ -113,6 +123,13 @@ impl Disk {
             }
             result => result,
         }
+    }
+
+    fn not_cut(
+        &self,
+        check: impl FnOnce(&Watched) -> Result<(), BackendError>,
+    ) -> Result<(), BackendError> {
+        self.watched.as_deref().map_or(Ok(()), check)
     }
 
     /// Writes zeros where the system could not make them by itself.
@@ -193,23 +210,33 @@ impl BlockStore for Disk {
 
     fn set_len(&self, len_bytes: u64) {
         self.len_bytes.store(len_bytes, Ordering::Relaxed);
+        self.watched.iter().for_each(|watched| watched.set_len(len_bytes));
+    }
+
+    fn watched(&self) -> Option<Arc<Watched>> {
+        self.watched.clone()
     }
 
     fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError> {
-        self.read(offset_bytes, into).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
+        let end_bytes = offset_bytes + into.len() as u64;
+        self.not_cut(|watched| watched.check(end_bytes))?;
+        match self.read(offset_bytes, into) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.not_cut(|watched| watched.check_now(end_bytes))?;
                 let (found, opened) = (self.measure().unwrap_or_default(), self.len_bytes());
-                // The rest of it is as good as ever, so this is the medium's failure and not the unit's.
-                BackendError::Io(format!("it was cut to {found} bytes, and had {opened} when it was opened"))
+                Err(BackendError::Io(format!("it has {found} bytes, and had {opened} when it was opened")))
             }
-            _ => error.into(),
-        })
+            result => result.map_err(BackendError::from),
+        }
     }
 
     /// A look that misses has the kernel begin to read, which costs the caller a little: where the cache is cold there
     /// are few of them.
     fn read_cached(&self, offset_bytes: u64, into: &mut [u8]) -> bool {
         if into.len() > AT_ONCE_BYTES || self.direct.is_some() || !self.luck.is_worth_it() {
+            return false;
+        }
+        if self.not_cut(|watched| watched.check(offset_bytes + into.len() as u64)).is_err() {
             return false;
         }
         let read = again(|| net::fs::read_cached_at(self.cached.as_fd(), into, offset_bytes));
@@ -219,6 +246,7 @@ impl BlockStore for Disk {
     }
 
     fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
+        self.not_cut(|watched| watched.check_now(offset_bytes + from.len() as u64))?;
         self.write(offset_bytes, from).map_err(BackendError::from)
     }
 
@@ -227,6 +255,7 @@ impl BlockStore for Disk {
     }
 
     fn write_through(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
+        self.not_cut(|watched| watched.check_now(offset_bytes + from.len() as u64))?;
         match self.write_durably(offset_bytes, from) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
@@ -257,6 +286,7 @@ impl BlockStore for Disk {
         if len_bytes == 0 {
             return Ok(());
         }
+        self.not_cut(|watched| watched.check_now(offset_bytes + len_bytes))?;
         self.or_zeros(offset_bytes, len_bytes, self.zero(offset_bytes, len_bytes))
     }
 
@@ -266,6 +296,7 @@ impl BlockStore for Disk {
         if len_bytes == 0 {
             return Ok(());
         }
+        self.not_cut(|watched| watched.check_now(offset_bytes + len_bytes))?;
         let zeroed = net::fs::zero_range(self.cached.as_fd(), offset_bytes, len_bytes);
         self.or_zeros(offset_bytes, len_bytes, zeroed)
     }

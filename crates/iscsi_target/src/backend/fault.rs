@@ -11,7 +11,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
-use super::{BackendError, BlockStore, chance};
+use super::{BackendError, BlockStore, Watched, chance};
 use crate::lun::{OptionError, nearest_of, not};
 
 /// What fails, how and when.
@@ -97,6 +97,10 @@ impl BlockStore for FaultStore {
 
     fn set_len(&self, len_bytes: u64) {
         self.inner.set_len(len_bytes);
+    }
+
+    fn watched(&self) -> Option<Arc<Watched>> {
+        self.inner.watched()
     }
 
     fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError> {

@@ -25,6 +25,7 @@ mod luck;
 mod memory;
 mod null;
 mod open;
+mod watched;
 
 use std::fmt;
 use std::io;
@@ -39,6 +40,7 @@ pub use inline::{Inline, Locked};
 pub use memory::{Memory, MemoryError};
 pub use null::Null;
 pub use open::{OpenAs, OpenError};
+pub use watched::{Finding, Watched};
 
 /// Longest UNMAP and WRITE SAME. A long path costs a round trip for each: 1 TiB takes sixteen. Linux sends 7fffffh blocks
 /// at most.
@@ -67,6 +69,11 @@ pub trait BlockStore: fmt::Debug + Send + Sync {
 
     /// It was found to have grown to this size.
     fn set_len(&self, _len_bytes: u64) {}
+
+    /// The file that it is in, to look what others do to it.
+    fn watched(&self) -> Option<Arc<Watched>> {
+        None
+    }
 
     /// Fills `into` from `offset_bytes` on, all of it or an error.
     fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError>;

@@ -69,6 +69,7 @@ impl Chores {
             token: chore.token,
             result,
             read: None,
+            kept: None,
             ended: None,
         })
     }

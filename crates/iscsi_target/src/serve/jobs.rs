@@ -60,7 +60,7 @@ impl Job {
     /// What comes of it if it is not carried out.
     pub(super) fn given_up(self) -> Done {
         let Job { side, nexus, token, .. } = self;
-        Done { side, nexus, token, result: Ok(()), read: None, ended: None }
+        Done { side, nexus, token, result: Ok(()), read: None, kept: None, ended: None }
     }
 
     /// Whose it is among the workers, and what for.
@@ -116,6 +116,8 @@ pub(super) struct Done {
     pub(super) result: Result<(), Failure>,
     /// The data of a read.
     pub(super) read: Option<Buffer>,
+    /// Reservations that were to be kept, and the number of their LUN.
+    pub(super) kept: Option<(u16, Save)>,
     /// When the store had done it, if anybody wants to know.
     pub(super) ended: Option<Instant>,
 }
@@ -123,7 +125,7 @@ pub(super) struct Done {
 /// Runs a job, or the next piece of it; called on a worker.
 pub(super) fn run(job: Job) -> Step<Job, Done> {
     let Job { store, lun, call, side, nexus, token, is_timed } = job;
-    let mut read = None;
+    let (mut read, mut kept) = (None, None);
     let more = |call| {
         let rest = Job { store: Arc::clone(&store), lun, call, side, nexus, token, is_timed };
         Step::More { bytes: rest.cost_bytes(), job: rest }
@@ -158,7 +160,11 @@ pub(super) fn run(job: Job) -> Step<Job, Done> {
             store.write_through(offset_bytes, &buffer).map_err(Failure::Write)
         }
         Call::Sync => store.sync().map_err(Failure::Write),
-        Call::Keep(save) => save.write().map_err(Failure::Write),
+        Call::Keep(save) => {
+            let result = save.write().map_err(Failure::Write);
+            kept = Some((lun, save));
+            result
+        }
         Call::Order { halt, .. } if halt.is_set() => Ok(()),
         Call::Order { order, mut done_bytes, halt, _counted } => {
             let alone =
@@ -173,7 +179,7 @@ pub(super) fn run(job: Job) -> Step<Job, Done> {
         }
     };
     let ended = is_timed.then(clock::now);
-    Step::Done(Done { side, nexus, token, result, read, ended })
+    Step::Done(Done { side, nexus, token, result, read, kept, ended })
 }
 
 #[cfg(test)]

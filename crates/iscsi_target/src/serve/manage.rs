@@ -195,14 +195,20 @@ impl Side {
         let lun = transfer.lun;
         let token = self.insert(transfer, shared);
         let id = shared.management.begin(self.index, self.nexus, |id| Reply::Good { token, id });
-        self.transfers[token as usize].body = match save {
-            None => Body::Waiting(id),
-            Some(save) => {
-                shared.management.wait(id);
-                self.submit(lun, token, Call::Keep(save), shared);
-                Body::Keeping(id)
+        match save {
+            None => {
+                self.transfers[token as usize].body = Body::Waiting(id);
+                self.preempt(id, lun, only, shared);
             }
-        };
+            Some(save) => {
+                self.transfers[token as usize].body = Body::Keeping(id, only);
+                self.submit(lun, token, Call::Keep(save), shared);
+            }
+        }
+    }
+
+    /// Has the tasks of these sessions on a unit ended, for a request that waits for that.
+    pub(super) fn preempt(&mut self, id: usize, lun: Address, only: Vec<Nexus>, shared: &mut Shared) {
         shared.management.wait_for_orphans(id, Some(lun));
         shared.management.others.push(Others {
             id,
@@ -249,7 +255,7 @@ impl Side {
             transfer.halt();
             let waiters = match transfer.body {
                 Body::Away => Vec::new(),
-                Body::Keeping(id) => vec![id],
+                Body::Keeping(id, _) => vec![id],
                 Body::Doomed(waiters) => waiters,
                 _ => continue,
             };
@@ -273,7 +279,7 @@ impl Side {
             transfer.halt();
             match &mut transfer.body {
                 Body::Away => transfer.body = Body::Doomed(id.into_iter().collect()),
-                Body::Keeping(keeping) => {
+                Body::Keeping(keeping, _) => {
                     let waiters = [*keeping].into_iter().chain(id).collect();
                     transfer.body = Body::Doomed(waiters);
                 }

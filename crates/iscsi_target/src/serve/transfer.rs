@@ -7,6 +7,8 @@ use engine::Buffer;
 use proto::target::TaskId;
 use wire::iscsi::Lun as Address;
 
+use crate::lun::Nexus;
+
 /// A command's payload, from the moment it is its turn until the last byte is placed or queued.
 #[derive(Debug)]
 pub(super) struct Transfer {
@@ -62,8 +64,8 @@ pub(super) enum Body {
     Parameters(Buffer, [u8; 16]),
     /// With a worker.
     Away,
-    /// With a worker that keeps the reservations; its command waits for this request as well.
-    Keeping(usize),
+    /// With a worker that keeps the reservations; then this request ends the tasks of these sessions.
+    Keeping(usize, Vec<Nexus>),
     /// With a worker, though its command was ended: these requests wait until it comes back.
     Doomed(Vec<usize>),
     /// Nowhere: its command waits until this request has ended what it is to end.

@@ -335,6 +335,31 @@ fn data_that_goes_the_wrong_way() {
     expect_unharmed(&mut target, &mut bystander);
 }
 
+/// An initiator that expects to send less than its command writes: whole blocks are written, and the residual says that
+/// it was not all.
+#[test]
+fn less_than_a_block_is_not_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("disk");
+    fs::write(&path, vec![0; MIB as usize]).expect("a file");
+    let (mut target, mut bystander) = set_up(&["memory:1MiB", &format!("file:{}", path.display())]);
+    let mut session = Session::open(&target);
+    for lun in [0, 1] {
+        for (sent_bytes, written_bytes) in [(200, 0), (511, 0), (512, 512), (700, 512), (1023, 512)] {
+            assert_eq!(session.write(lun, 0, &[7; 1024]), None);
+            let command = session.command(lun, write(0, 1024), Flow::Out(sent_bytes));
+            session.send(command, &vec![9; sent_bytes as usize]);
+            let (Pdu::ScsiResponse(response), _) = session.receive() else { panic!("no status") };
+            assert_eq!((response.itt, response.status), (command.itt, 0));
+            assert_eq!((response.overflow, response.residual), (true, 1024 - sent_bytes), "{sent_bytes}");
+            let mut expected = vec![7; 1024];
+            expected[..written_bytes].fill(9);
+            assert_eq!(session.read(lun, 0, 1024), expected, "LUN {lun}, {sent_bytes} bytes");
+        }
+    }
+    expect_unharmed(&mut target, &mut bystander);
+}
+
 #[test]
 fn data_out_for_nobody_is_rejected() {
     let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
