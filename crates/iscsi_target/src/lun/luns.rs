@@ -134,6 +134,11 @@ impl Luns {
         self.sessions.insert(nexus, port);
     }
 
+    /// Whether a session is the only one.
+    pub fn is_alone(&self, nexus: Nexus) -> bool {
+        self.sessions.keys().all(|other| *other == nexus)
+    }
+
     /// A LUN, or all of them, was reset; see [`Lun::reset`].
     pub fn reset(&mut self, address: Option<Address>) {
         self.concerned(address).for_each(Lun::reset);

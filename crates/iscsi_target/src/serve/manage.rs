@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use proto::name;
 use proto::target::{ConnectionId, Function, TaskId};
 use slab::Slab;
 use wire::iscsi::{Lun as Address, task_response};
@@ -165,6 +166,9 @@ impl Side {
             return self.session.answer_manage(connection, itt, task_response::NO_SUCH_LUN);
         }
         let is_cold = function == Function::ColdReset;
+        if is_cold && !self.may_reset(shared) {
+            return self.session.answer_manage(connection, itt, task_response::NOT_AUTHORIZED);
+        }
         let reply = |_| Reply::Managed { connection, itt, is_cold };
         let id = shared.management.begin(self.index, self.nexus, reply);
         let tasks = match function {
@@ -181,6 +185,13 @@ impl Side {
         shared.management.wait_for_orphans(id, lun);
         let is_told = matches!(function, Function::ClearTaskSet(_));
         shared.management.others.push(Others { id, lun, nexus: self.nexus, only: None, is_told });
+    }
+
+    /// Whether it may close the connections of all sessions (RFC 7143 section 11.5.1): while there is no other, or by its
+    /// name.
+    fn may_reset(&self, shared: &Shared) -> bool {
+        let is_it = |initiator: &String| name::is_same(initiator, &self.name);
+        shared.luns.is_alone(self.nexus) || shared.cold_reset.iter().any(is_it)
     }
 
     /// Answers a command with GOOD as soon as the tasks of these sessions on its unit have ended, and the

@@ -170,6 +170,8 @@ struct Shared {
     policy: LoginPolicy,
     compat: Compat,
     weights: BTreeMap<String, u32>,
+    /// Initiators that may reset the target for all.
+    cold_reset: Vec<String>,
     /// What discovery answers; addresses that stand for all of this host are filled in per connection.
     advertised: Vec<DiscoveredTarget>,
     open_sessions: usize,
@@ -258,6 +260,7 @@ impl Target {
                 policy,
                 compat: config.compat,
                 weights: config.weights.clone(),
+                cold_reset: config.cold_reset.clone(),
                 advertised,
                 open_sessions: 0,
                 early_bytes: 0,

@@ -220,6 +220,7 @@ impl Target {
         self.congestion.clone_from(&config.congestion);
         self.shared.compat = config.compat;
         self.shared.weights.clone_from(&config.weights);
+        self.shared.cold_reset.clone_from(&config.cold_reset);
         let numbers = added.iter().map(Lun::number).collect();
         let gone = self.shared.luns.change(&removed, added);
         self.store_watch.set(self.shared.luns.watched());
@@ -384,6 +385,7 @@ mod tests {
             luns: LunSet::default(),
             chap: None,
             allowed: Vec::new(),
+            cold_reset: Vec::new(),
             digests: &[],
             congestion: None,
             policy: control::Choice::default(),

@@ -13,6 +13,7 @@ use proto::name;
 use proto::peer_cpu;
 use proto::target::{Answer, ConnectionId, Event, Run, Session, TaskId};
 use slab::Slab;
+use wire::iscsi::TaskAttribute;
 use wire::scsi::{Sense, Status};
 
 use super::end::End;
@@ -214,6 +215,10 @@ impl Side {
         let outcome = match (run.read && run.write, is_discovery) {
             (_, true) => Outcome::Check(Sense::LUN_NOT_SUPPORTED),
             (true, _) => Outcome::Check(Sense::INVALID_OPCODE),
+            // SAM-5 has no sense of its own for it; the connection is as good as any.
+            _ if matches!(run.attribute, TaskAttribute::Reserved(_)) => {
+                Outcome::Check(Sense::INVALID_FIELD_IN_CDB)
+            }
             _ => scsi::execute(&mut shared.luns, run.lun, self.nexus, &run.cdb),
         };
         shared.stats.commands += 1;
