@@ -294,13 +294,10 @@ impl Lun {
         let goes = |(_, attention): &&Notice| *attention == Attention::RegistrationsPreempted;
         let gone = change.notices.iter().filter(goes);
         let preempted = gone.flat_map(|(port, _)| self.reservations.sessions_of(port)).collect();
-        let save = match (&self.keeper, kept) {
-            (Some(keeper), Some((version, kept))) => Some(keeper.save(version, kept)),
-            _ => {
-                self.tell(change);
-                None
-            }
-        };
+        let save = kept.zip(self.keeper.as_ref()).map(|((version, kept), keeper)| keeper.save(version, kept));
+        if save.is_none() {
+            self.tell(change);
+        }
         Ok(Reserved { preempted, save })
     }
 

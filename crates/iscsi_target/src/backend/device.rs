@@ -82,7 +82,7 @@ mod tests {
         let open = |path: &Path| Disk::open_device(path, OpenAs::default(), None).unwrap_err().to_string();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
-        std::fs::write(&path, [0; 4096]).unwrap();
+        fs::write(&path, [0; 4096]).unwrap();
         assert!(open(&path).contains("is a regular file, expected a block device; use file:PATH"));
         assert!(open(dir.path()).contains("is a directory"));
         assert!(open(Path::new("/dev/null")).contains("is no block device"));

@@ -21,9 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use net::aligned::ALIGN_BYTES;
 
 use super::luck::Luck;
-use super::{
-    BackendError, BlockStore, RANGE_MAX_BYTES, WRITTEN_RANGE_MAX_BYTES, Watched, write_zeros,
-};
+use super::watched::Cut;
+use super::{BackendError, BlockStore, Watched, write_zeros};
 
 /// What is copied from or into the page cache at a time: 10 µs or so. A kernel without preemption does nothing else on that
 /// processor meanwhile.
@@ -70,7 +69,7 @@ pub(super) struct Shape {
     /// 1 if it has none.
     pub(super) physical_block_bytes: u32,
     pub(super) granularity_bytes: u32,
-    /// Zeros take one call and no time for each byte of them.
+    /// Zeros take one call and no time for each byte.
     pub(super) makes_zeros: bool,
 }
 
@@ -86,7 +85,19 @@ impl Disk {
         let (through, syncing) = (Mutex::default(), Mutex::default());
         let len_bytes = AtomicU64::new(shape.len_bytes);
         let watched = watched.map(Arc::new);
-        Ok(Disk { shape, len_bytes, cached, direct, through, witness, lost_writes, syncing, luck, gate, watched })
+        Ok(Disk {
+            shape,
+            len_bytes,
+            cached,
+            direct,
+            through,
+            witness,
+            lost_writes,
+            syncing,
+            luck,
+            gate,
+            watched,
+        })
     }
 
     /// Its descriptor.
@@ -125,20 +136,23 @@ impl Disk {
         }
     }
 
-    fn not_cut(
-        &self,
-        check: impl FnOnce(&Watched) -> Result<(), BackendError>,
-    ) -> Result<(), BackendError> {
-        self.watched.as_deref().map_or(Ok(()), check)
+    /// Looks whether a cut of the file, if it is one, lies before this end of a write, or of a read that found the end of
+    /// the file.
+    fn check_end(&self, end_bytes: u64) -> Result<(), BackendError> {
+        match &self.watched {
+            Some(watched) => watched.check_now(end_bytes)?.map_err(lost),
+            None => Ok(()),
+        }
+    }
+
+    /// The same by what is known already.
+    fn check_known(&self, end_bytes: u64) -> Result<(), BackendError> {
+        let checked = self.watched.as_ref().map_or(Ok(()), |watched| watched.check(end_bytes));
+        checked.map_err(lost)
     }
 
     /// Writes zeros where the system could not make them by itself.
-    fn or_zeros(
-        &self,
-        offset_bytes: u64,
-        len_bytes: u64,
-        made: io::Result<()>,
-    ) -> Result<(), BackendError> {
+    fn or_zeros(&self, offset_bytes: u64, len_bytes: u64, made: io::Result<()>) -> Result<(), BackendError> {
         match made {
             // The kernel knows no stretch of a device that is no multiple of its own blocks.
             Err(error)
@@ -219,10 +233,10 @@ impl BlockStore for Disk {
 
     fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError> {
         let end_bytes = offset_bytes + into.len() as u64;
-        self.not_cut(|watched| watched.check(end_bytes))?;
+        self.check_known(end_bytes)?;
         match self.read(offset_bytes, into) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                self.not_cut(|watched| watched.check_now(end_bytes))?;
+                self.check_end(end_bytes)?;
                 let (found, opened) = (self.measure().unwrap_or_default(), self.len_bytes());
                 Err(BackendError::Io(format!("it has {found} bytes, and had {opened} when it was opened")))
             }
@@ -236,7 +250,7 @@ impl BlockStore for Disk {
         if into.len() > AT_ONCE_BYTES || self.direct.is_some() || !self.luck.is_worth_it() {
             return false;
         }
-        if self.not_cut(|watched| watched.check(offset_bytes + into.len() as u64)).is_err() {
+        if self.check_known(offset_bytes + into.len() as u64).is_err() {
             return false;
         }
         let read = again(|| net::fs::read_cached_at(self.cached.as_fd(), into, offset_bytes));
@@ -246,7 +260,7 @@ impl BlockStore for Disk {
     }
 
     fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
-        self.not_cut(|watched| watched.check_now(offset_bytes + from.len() as u64))?;
+        self.check_end(offset_bytes + from.len() as u64)?;
         self.write(offset_bytes, from).map_err(BackendError::from)
     }
 
@@ -255,7 +269,7 @@ impl BlockStore for Disk {
     }
 
     fn write_through(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
-        self.not_cut(|watched| watched.check_now(offset_bytes + from.len() as u64))?;
+        self.check_end(offset_bytes + from.len() as u64)?;
         match self.write_durably(offset_bytes, from) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
@@ -286,7 +300,7 @@ impl BlockStore for Disk {
         if len_bytes == 0 {
             return Ok(());
         }
-        self.not_cut(|watched| watched.check_now(offset_bytes + len_bytes))?;
+        self.check_end(offset_bytes + len_bytes)?;
         self.or_zeros(offset_bytes, len_bytes, self.zero(offset_bytes, len_bytes))
     }
 
@@ -296,13 +310,13 @@ impl BlockStore for Disk {
         if len_bytes == 0 {
             return Ok(());
         }
-        self.not_cut(|watched| watched.check_now(offset_bytes + len_bytes))?;
+        self.check_end(offset_bytes + len_bytes)?;
         let zeroed = net::fs::zero_range(self.cached.as_fd(), offset_bytes, len_bytes);
         self.or_zeros(offset_bytes, len_bytes, zeroed)
     }
 
-    fn range_max_bytes(&self) -> u64 {
-        if self.shape.makes_zeros { RANGE_MAX_BYTES } else { WRITTEN_RANGE_MAX_BYTES }
+    fn makes_zeros(&self) -> bool {
+        self.shape.makes_zeros
     }
 
     fn gate(&self) -> &RwLock<()> {
@@ -320,6 +334,11 @@ impl BlockStore for Disk {
     fn granularity_bytes(&self) -> u32 {
         self.shape.granularity_bytes
     }
+}
+
+/// The rest of the file is as good as ever, so this is the medium's failure and not the unit's.
+fn lost(cut: Cut) -> BackendError {
+    BackendError::Io(cut.to_string())
 }
 
 /// Until no signal comes in between.

@@ -128,8 +128,8 @@ impl BlockStore for FaultStore {
         self.inner.write_zeros_at(offset_bytes, len_bytes)
     }
 
-    fn range_max_bytes(&self) -> u64 {
-        self.inner.range_max_bytes()
+    fn makes_zeros(&self) -> bool {
+        self.inner.makes_zeros()
     }
 
     fn gate(&self) -> &RwLock<()> {

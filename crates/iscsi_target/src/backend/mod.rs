@@ -113,10 +113,9 @@ pub trait BlockStore: fmt::Debug + Send + Sync {
         write_zeros(self, offset_bytes, len_bytes)
     }
 
-    /// The longest stretch that one command unmaps or fills. The command must end before initiators give up, which most
-    /// do after half a minute.
-    fn range_max_bytes(&self) -> u64 {
-        RANGE_MAX_BYTES
+    /// Whether [`BlockStore::zero_at`] takes one call and no time for each byte.
+    fn makes_zeros(&self) -> bool {
+        true
     }
 
     /// Writes hold it shared; a command that reads, and writes depending on that, holds it alone.
@@ -176,11 +175,12 @@ impl Backend {
         }
     }
 
-    /// See [`BlockStore::range_max_bytes`].
+    /// The longest stretch that one command unmaps or fills. The command must end before initiators give up, which most
+    /// do after half a minute.
     pub fn range_max_bytes(&self) -> u64 {
         match self {
-            Backend::Inline(_) => RANGE_MAX_BYTES,
-            Backend::Blocking(store) => store.range_max_bytes(),
+            Backend::Blocking(store) if !store.makes_zeros() => WRITTEN_RANGE_MAX_BYTES,
+            Backend::Blocking(_) | Backend::Inline(_) => RANGE_MAX_BYTES,
         }
     }
 

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::BackendError;
+use thiserror::Error;
 
 /// A file that is served.
 #[derive(Debug)]
@@ -27,6 +27,14 @@ pub struct Watched {
     has_name: bool,
 }
 
+/// What lies behind the place where a file was cut is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("it was cut to {cut_bytes} bytes, and had {len_bytes} when it was opened")]
+pub(super) struct Cut {
+    cut_bytes: u64,
+    len_bytes: u64,
+}
+
 /// Something that was done to the file of a LUN.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
@@ -39,7 +47,7 @@ enum Kind {
     Deleted,
     Replaced,
     Renamed,
-    Cut { found_bytes: u64, len_bytes: u64 },
+    Cut(Cut),
 }
 
 impl Watched {
@@ -61,29 +69,25 @@ impl Watched {
     ///
     /// # Errors
     /// What is read or written reaches beyond a cut.
-    pub(super) fn check_now(&self, end_bytes: u64) -> Result<(), BackendError> {
+    pub(super) fn check_now(&self, end_bytes: u64) -> io::Result<Result<(), Cut>> {
         self.note(&self.file.metadata()?);
-        self.check(end_bytes)
+        Ok(self.check(end_bytes))
     }
 
     /// By what is known: costs nothing.
     ///
     /// # Errors
     /// What is read or written reaches beyond a cut.
-    pub(super) fn check(&self, end_bytes: u64) -> Result<(), BackendError> {
-        let (cut_bytes, len_bytes) =
-            (self.cut_bytes.load(Ordering::Relaxed), self.len_bytes.load(Ordering::Relaxed));
-        if end_bytes <= cut_bytes {
-            return Ok(());
-        }
-        // The rest of it is as good as ever, so this is the medium's failure and not the unit's.
-        Err(BackendError::Io(format!("it was cut to {cut_bytes} bytes, and had {len_bytes} when it was opened")))
+    pub(super) fn check(&self, end_bytes: u64) -> Result<(), Cut> {
+        let cut = self.cut().filter(|cut| end_bytes > cut.cut_bytes);
+        cut.map_or(Ok(()), Err)
     }
 
     /// Looks what was done to it; may block.
     pub fn look(&self) -> io::Result<Option<Finding>> {
         let own = self.file.metadata()?;
-        let cut = self.note(&own);
+        self.note(&own);
+        let cut = self.cut().map(Kind::Cut);
         let named = match self.path.metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             named => Some(named?),
@@ -98,14 +102,17 @@ impl Watched {
         Ok(kind.map(|kind| Finding { path: self.path.clone(), kind }))
     }
 
-    /// Remembers a cut; the one that is known, if there is one.
-    fn note(&self, own: &Metadata) -> Option<Kind> {
-        let len_bytes = self.len_bytes.load(Ordering::Relaxed);
-        if own.len() < len_bytes {
+    /// Remembers a cut.
+    fn note(&self, own: &Metadata) {
+        if own.len() < self.len_bytes.load(Ordering::Relaxed) {
             self.cut_bytes.fetch_min(own.len(), Ordering::Relaxed);
         }
-        let found_bytes = self.cut_bytes.load(Ordering::Relaxed);
-        (found_bytes < u64::MAX).then_some(Kind::Cut { found_bytes, len_bytes })
+    }
+
+    fn cut(&self) -> Option<Cut> {
+        let (cut_bytes, len_bytes) =
+            (self.cut_bytes.load(Ordering::Relaxed), self.len_bytes.load(Ordering::Relaxed));
+        (cut_bytes < u64::MAX).then_some(Cut { cut_bytes, len_bytes })
     }
 }
 
@@ -125,9 +132,9 @@ impl fmt::Display for Finding {
                 f,
                 "{path} was renamed while it is served; sessions go on with it, and the next start will not find it"
             ),
-            Kind::Cut { found_bytes, len_bytes } => write!(
+            Kind::Cut(Cut { cut_bytes, len_bytes }) => write!(
                 f,
-                "{path} has shrunk from {len_bytes} to {found_bytes} bytes while it is served; what was behind is lost, and \
+                "{path} has shrunk from {len_bytes} to {cut_bytes} bytes while it is served; what was behind is lost, and \
                  fails with MEDIUM ERROR until the LUN is taken out and put in again"
             ),
         }
@@ -184,13 +191,13 @@ mod tests {
         let (path, watched) = watched(dir.path());
         let set_len =
             |bytes| OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(bytes)).unwrap();
-        watched.check_now(LEN_BYTES).unwrap();
+        watched.check_now(LEN_BYTES).unwrap().unwrap();
         set_len(4096);
         watched.check(LEN_BYTES).unwrap();
         assert!(said(&watched).contains("has shrunk from 8192 to 4096 bytes"), "{}", said(&watched));
         set_len(2 * LEN_BYTES);
-        watched.check_now(4096).unwrap();
-        for checked in [watched.check_now(4097), watched.check(4097)] {
+        watched.check_now(4096).unwrap().unwrap();
+        for checked in [watched.check_now(4097).unwrap(), watched.check(4097)] {
             let error = checked.unwrap_err().to_string();
             assert!(error.contains("it was cut to 4096 bytes, and had 8192"), "{error}");
         }

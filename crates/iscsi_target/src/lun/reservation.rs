@@ -162,9 +162,7 @@ impl Reservations {
             }
         }
         match need {
-            Need::Reserve | Need::Release => {
-                !self.state.registrants.is_empty() || !self.pending.is_empty()
-            }
+            Need::Reserve | Need::Release => !self.state.registrants.is_empty() || !self.pending.is_empty(),
             Need::Read | Need::Write => self.state.held.as_ref().is_some_and(|held| {
                 let port = self.port(nexus);
                 let may = *held.holder == *port

@@ -110,7 +110,7 @@ impl Order {
         let left_bytes = self.len_bytes() - done_bytes;
         match self.action {
             _ if self.is_exclusive() => left_bytes,
-            Action::Unmap(_) => left_bytes.min(RANGE_SLICE_BYTES) / FREED_PER_MOVED,
+            Action::Unmap(_) if store.makes_zeros() => left_bytes.min(RANGE_SLICE_BYTES) / FREED_PER_MOVED,
             _ => left_bytes.min(Medium::slice_bytes(&store, &self.action)),
         }
     }
@@ -140,7 +140,14 @@ impl Order {
         let (begin_bytes, total_bytes) = (*done_bytes, self.len_bytes());
         let most_bytes = medium.slice_bytes(&self.action);
         *done_bytes = match &self.action {
-            Action::Unmap(spans) => begin_bytes + unmap(medium, spans, begin_bytes, most_bytes)?,
+            Action::Unmap(spans) => {
+                let mut done_bytes = begin_bytes;
+                for Span { offset_bytes, len_bytes } in slice_of_many(spans, begin_bytes, most_bytes) {
+                    medium.zero(offset_bytes, len_bytes).map_err(Failure::Write)?;
+                    done_bytes += len_bytes;
+                }
+                done_bytes
+            }
             _ if self.is_exclusive() => total_bytes,
             _ => total_bytes.min(begin_bytes + most_bytes),
         };
@@ -197,33 +204,28 @@ fn slice(span: Span, pattern: &[u8], done_bytes: u64, len_bytes: u64) -> (Span, 
     (Span { offset_bytes: span.offset_bytes + done_bytes, len_bytes }, pattern)
 }
 
-/// Unmaps at most `most_bytes` of `spans` from `skip_bytes` on; returns how many. It ends where a span ends, or at a
-/// multiple of `most_bytes`: a file system frees no block of which it is given a part at a time.
-fn unmap(
-    medium: &mut impl Medium,
-    spans: &[Span],
-    mut skip_bytes: u64,
-    most_bytes: u64,
-) -> Result<u64, Failure> {
-    let mut done_bytes = 0;
+/// The slice of an UNMAP that begins after `skip_bytes`: `most_bytes` at most. It ends where a span ends, or at a multiple
+/// of `most_bytes`, since a file system frees no block of which it is given a part at a time.
+fn slice_of_many(spans: &[Span], mut skip_bytes: u64, most_bytes: u64) -> Vec<Span> {
+    let (mut slice, mut done_bytes) = (Vec::new(), 0);
     for span in spans {
         let skipped = skip_bytes.min(span.len_bytes);
         skip_bytes -= skipped;
-        let (begin_bytes, left_bytes) = (span.offset_bytes + skipped, span.len_bytes - skipped);
+        let (offset_bytes, left_bytes) = (span.offset_bytes + skipped, span.len_bytes - skipped);
         let mut len_bytes = left_bytes.min(most_bytes - done_bytes);
         if len_bytes < left_bytes {
-            let end_bytes = begin_bytes + len_bytes;
-            len_bytes = (end_bytes - end_bytes % most_bytes).saturating_sub(begin_bytes);
+            let end_bytes = offset_bytes + len_bytes;
+            len_bytes = (end_bytes - end_bytes % most_bytes).saturating_sub(offset_bytes);
         }
         if len_bytes > 0 {
-            medium.zero(begin_bytes, len_bytes).map_err(Failure::Write)?;
+            slice.push(Span { offset_bytes, len_bytes });
             done_bytes += len_bytes;
         }
         if len_bytes < left_bytes {
             break;
         }
     }
-    Ok(done_bytes)
+    slice
 }
 
 fn compare(medium: &mut impl Medium, span: Span, pattern: &[u8]) -> Result<(), Failure> {
@@ -305,7 +307,7 @@ impl Medium for Inline {
     }
 
     fn write_zeros(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
-        self.zero(offset_bytes, len_bytes)
+        Medium::zero(self, offset_bytes, len_bytes)
     }
 
     fn sync(&mut self) -> Result<(), BackendError> {
@@ -315,10 +317,14 @@ impl Medium for Inline {
 
 impl Medium for &dyn BlockStore {
     fn slice_bytes(&self, action: &Action) -> u64 {
-        match action {
-            Action::Unmap(_) => RANGE_SLICE_BYTES,
-            Action::Fill { pattern, .. } if is_zeros(pattern) => RANGE_SLICE_BYTES,
-            _ => self.piece_bytes().min(PIECE_BYTES) as u64,
+        let is_of_zeros = match action {
+            Action::Unmap(_) => true,
+            Action::Fill { pattern, .. } => is_zeros(pattern),
+            _ => false,
+        };
+        match is_of_zeros && self.makes_zeros() {
+            true => RANGE_SLICE_BYTES,
+            false => self.piece_bytes().min(PIECE_BYTES) as u64,
         }
     }
 
@@ -428,66 +434,24 @@ mod tests {
         check(or, Ok(()), &|bytes| bytes[512..512 + (3 << 20)].iter_mut().for_each(|byte| *byte |= 6));
     }
 
-    /// A medium that notes what it is to unmap, and has slices of 100 bytes.
-    #[derive(Default)]
-    struct Noted(Vec<(u64, u64)>);
-
-    impl Medium for Noted {
-        fn slice_bytes(&self, _action: &Action) -> u64 {
-            100
-        }
-
-        fn pieces(
-            &mut self,
-            _span: Span,
-            _piece_bytes: usize,
-            _look: impl FnMut(u64, &[u8]) -> Result<(), Failure>,
-        ) -> Result<(), Failure> {
-            unreachable!("nothing is looked at")
-        }
-
-        fn write(&mut self, _offset_bytes: u64, _from: &[u8]) -> Result<(), BackendError> {
-            unreachable!("nothing is written")
-        }
-
-        fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
-            self.0.push((offset_bytes, offset_bytes + len_bytes));
-            Ok(())
-        }
-
-        fn write_zeros(&mut self, _offset_bytes: u64, _len_bytes: u64) -> Result<(), BackendError> {
-            unreachable!("nothing is written")
-        }
-
-        fn sync(&mut self) -> Result<(), BackendError> {
-            Ok(())
-        }
-    }
-
-    /// A file system frees no block of which it is given a part at a time.
     #[test]
     fn slices_of_an_unmap_end_at_boundaries_of_the_lun() {
-        let spans = [(30, 320), (400, 405), (1000, 1100), (1290, 1310)];
-        let spans = spans.map(|(from, to)| Span { offset_bytes: from, len_bytes: to - from });
-        let order = Order { action: Action::Unmap(spans.to_vec()), fua: true };
-        let (mut done_bytes, mut slices) = (0, Vec::new());
-        loop {
-            let mut noted = Noted::default();
-            let is_all = order.step(&mut noted, &mut done_bytes).unwrap();
-            slices.push(noted.0);
-            if is_all {
-                break;
-            }
+        let span = |(from, to)| Span { offset_bytes: from, len_bytes: to - from };
+        let spans = [(30, 320), (400, 405), (1000, 1100), (1290, 1310)].map(span);
+        let mut done_bytes = 0;
+        for expected in [
+            &[(30, 100)][..],
+            &[(100, 200)],
+            &[(200, 300)],
+            &[(300, 320), (400, 405)],
+            &[(1000, 1100)],
+            &[(1290, 1310)],
+            &[],
+        ] {
+            let slice = slice_of_many(&spans, done_bytes, 100);
+            assert_eq!(slice, expected.iter().copied().map(span).collect::<Vec<_>>(), "after {done_bytes}");
+            done_bytes += slice.iter().map(|span| span.len_bytes).sum::<u64>();
         }
-        let expected = [
-            vec![(30, 100)],
-            vec![(100, 200)],
-            vec![(200, 300)],
-            vec![(300, 320), (400, 405)],
-            vec![(1000, 1100)],
-            vec![(1290, 1310)],
-        ];
-        assert_eq!((slices, done_bytes), (expected.to_vec(), 415));
     }
 
     #[test]

@@ -7,10 +7,10 @@ use engine::{Buffer, Claim, Step};
 use event::Instant;
 use net::clock;
 
+use super::transfer::Halt;
 use crate::backend::BlockStore;
 use crate::lun::{Nexus, Save};
 use crate::scsi::{Failure, Order};
-use super::transfer::Halt;
 
 /// A sync moves nothing and may take as long as what it waits for.
 const SYNC_COST_BYTES: u64 = 1 << 20;
@@ -258,7 +258,8 @@ mod tests {
         let fill = |value| order(Action::Fill { span, pattern: vec![value; 512] });
         assert_eq!(run_all(&store, fill(7)).0, 16);
         let (lun, side, nexus) = (2, 3, Nexus(5));
-        let job = Job { store: Arc::clone(&store), lun, call: fill(9), side, nexus, token: 9, is_timed: false };
+        let job =
+            Job { store: Arc::clone(&store), lun, call: fill(9), side, nexus, token: 9, is_timed: false };
         let Step::More { job, .. } = run(job) else { panic!("it takes more than a piece") };
         halt.set();
         assert!(matches!(run(job), Step::Done(Done { token: 9, result: Ok(()), .. })));

@@ -102,7 +102,10 @@ mod tests {
         assert_eq!(found.look(&files), [""; 0]);
         fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(4096)).unwrap();
         let lines = found.look(&files);
-        assert!(lines.len() == 1 && lines[0].starts_with("LUN 3: ") && lines[0].contains("shrunk"), "{lines:?}");
+        assert!(
+            lines.len() == 1 && lines[0].starts_with("LUN 3: ") && lines[0].contains("shrunk"),
+            "{lines:?}"
+        );
         assert_eq!(found.look(&files), [""; 0]);
         fs::remove_file(&path).unwrap();
         let lines = found.look(&files);

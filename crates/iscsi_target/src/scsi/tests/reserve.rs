@@ -376,7 +376,7 @@ fn what_cannot_be_kept_is_not_in_force() {
             other => panic!("{other:?}"),
         }
     };
-    let keep = |room: &mut Room, save: crate::lun::Save| {
+    let keep = |room: &mut Room, save: Save| {
         let is_kept = save.write().is_ok();
         room.luns.settle(0, &save, is_kept);
         is_kept

@@ -126,11 +126,15 @@ fn a_session_is_its_users() {
 #[test]
 fn users_are_bound_and_old_algorithms_are_off() {
     let (_folder, file) = secrets();
-    fs::write(&file, format!("{SECRETS}@alice iqn.2026-11.org.example:HOST\n@bob iqn.2026-11.org.example:b\n"))
-        .expect("a file of secrets");
+    fs::write(
+        &file,
+        format!("{SECRETS}@alice iqn.2026-11.org.example:HOST\n@bob iqn.2026-11.org.example:b\n"),
+    )
+    .expect("a file of secrets");
     let file = file.to_str().expect("a path of plain characters");
     let flags = ["--chap", "alice", "--chap", "bob", "--chap-secret-file", file];
-    let target = Target::serve_with(&["memory:1MiB"], &[&flags[..], &["--chap-algorithms", "sha256"]].concat());
+    let target =
+        Target::serve_with(&["memory:1MiB"], &[&flags[..], &["--chap-algorithms", "sha256"]].concat());
     log_in(&target, "alice", 0).expect("alice is this host");
     let error = log_in(&target, "bob", 0).expect_err("bob is another");
     assert!(error.contains("authorization failure"), "{error}");
