@@ -95,7 +95,7 @@ pub struct Settings {
 pub struct Reserved {
     /// Sessions whose registration it ended.
     pub preempted: Vec<Nexus>,
-    /// What has to be on stable storage before it is in force and the command is answered.
+    /// State that has to be on stable storage before it is in force and the command is answered.
     pub save: Option<Save>,
 }
 

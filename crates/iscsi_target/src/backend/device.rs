@@ -64,7 +64,7 @@ impl Disk {
     }
 }
 
-/// Whether the kernel zeroes a stretch of this device without writing all of it. A partition has the limits of its disk.
+/// Returns true if the kernel zeroes a stretch of this device without writing all of it. A partition has the limits of its disk.
 fn makes_zeros(number: u64) -> bool {
     let folder = format!("/sys/dev/block/{}", net::fs::device_name(number));
     let most = ["queue", "../queue"]

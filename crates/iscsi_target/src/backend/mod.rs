@@ -113,7 +113,7 @@ pub trait BlockStore: fmt::Debug + Send + Sync {
         write_zeros(self, offset_bytes, len_bytes)
     }
 
-    /// Whether [`BlockStore::zero_at`] takes one call and no time for each byte.
+    /// Returns true if [`BlockStore::zero_at`] takes one call and no time for each byte.
     fn makes_zeros(&self) -> bool {
         true
     }

@@ -27,7 +27,7 @@ pub struct Watched {
     has_name: bool,
 }
 
-/// What lies behind the place where a file was cut is meant.
+/// A request reaches beyond the place where the file was cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("it was cut to {cut_bytes} bytes, and had {len_bytes} when it was opened")]
 pub(super) struct Cut {
@@ -68,7 +68,7 @@ impl Watched {
     /// Looks whether the file was cut: before each write, which would make it longer, and when a read finds its end.
     ///
     /// # Errors
-    /// What is read or written reaches beyond a cut.
+    /// The range reaches beyond a cut.
     pub(super) fn check_now(&self, end_bytes: u64) -> io::Result<Result<(), Cut>> {
         self.note(&self.file.metadata()?);
         Ok(self.check(end_bytes))
@@ -77,7 +77,7 @@ impl Watched {
     /// By what is known: costs nothing.
     ///
     /// # Errors
-    /// What is read or written reaches beyond a cut.
+    /// The range reaches beyond a cut.
     pub(super) fn check(&self, end_bytes: u64) -> Result<(), Cut> {
         let cut = self.cut().filter(|cut| end_bytes > cut.cut_bytes);
         cut.map_or(Ok(()), Err)

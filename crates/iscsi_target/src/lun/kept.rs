@@ -142,7 +142,7 @@ impl Keeper {
         &self.path
     }
 
-    /// What has to be on stable storage before the command that made it so is answered.
+    /// State that has to be on stable storage before the command that made it so is answered.
     pub(super) fn save(self: &Arc<Keeper>, version: Version, kept: Kept) -> Save {
         Save { keeper: Arc::clone(self), version, kept }
     }
@@ -173,7 +173,7 @@ impl Save {
         self.version
     }
 
-    /// Whether it is for this file.
+    /// Returns true if it is for this file.
     pub(super) fn is_of(&self, keeper: &Arc<Keeper>) -> bool {
         Arc::ptr_eq(&self.keeper, keeper)
     }

@@ -134,7 +134,7 @@ impl Luns {
         self.sessions.insert(nexus, port);
     }
 
-    /// Whether a session is the only one.
+    /// Returns true if a session is the only one.
     pub fn is_alone(&self, nexus: Nexus) -> bool {
         self.sessions.keys().all(|other| *other == nexus)
     }

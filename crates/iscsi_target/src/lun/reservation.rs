@@ -411,7 +411,7 @@ impl Reservations {
 }
 
 impl PersistentState {
-    /// What is to be kept of it.
+    /// State to keep.
     fn kept(&self) -> Kept {
         if !self.persist {
             return Kept::default();

@@ -105,7 +105,7 @@ impl Order {
         if matches!(self.action, Action::Unmap(_)) { 0 } else { self.len_bytes() }
     }
 
-    /// What the slice after `done_bytes` costs the other users of a store, in bytes moved.
+    /// Cost of the slice after `done_bytes` to the other users of a store, in bytes moved.
     pub(crate) fn cost_bytes(&self, store: &dyn BlockStore, done_bytes: u64) -> u64 {
         let left_bytes = self.len_bytes() - done_bytes;
         match self.action {

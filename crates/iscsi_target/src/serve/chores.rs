@@ -25,7 +25,7 @@ pub(super) struct Chore {
 /// Cost of a slice in a session's turn: all are about as long.
 const COST_BYTES: u64 = 256 << 10;
 
-/// What is to be done; the sessions take turns, slice by slice.
+/// Chores of all sessions, which take turns, slice by slice.
 #[derive(Debug, Default)]
 pub(super) struct Chores {
     queue: FairQueue<Chore>,

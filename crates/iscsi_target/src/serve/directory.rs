@@ -39,7 +39,7 @@ pub(super) struct Replaced {
     pub(super) new: u16,
 }
 
-/// Whose session it is.
+/// Owner of a session.
 #[derive(Clone, Debug)]
 struct Owner {
     end: InitiatorEnd,
@@ -178,7 +178,7 @@ impl Owner {
         Owner { end: InitiatorEnd::of(candidate), user }
     }
 
-    /// Whether one who has proved so much may have this session. One that needed no proof, before CHAP was configured, is
+    /// Returns true if a proof gives the right to this session. A session that needed none, before CHAP was configured, is
     /// anybody's.
     fn admits(&self, proof: &Proof) -> bool {
         match (&self.user, proof) {
@@ -261,7 +261,7 @@ mod tests {
         Candidate { proof: Proof::User(user.to_owned()), ..candidate("iqn.a", 1, false) }
     }
 
-    /// Who knows name, ISID and handle of another's session gets neither into it nor into its place.
+    /// Name, ISID and handle of another user's session give no right to it, nor to its place.
     #[test]
     fn a_session_is_its_users() {
         let mut sessions = Sessions::new("iqn.t".to_owned(), vec![]);

@@ -187,8 +187,8 @@ impl Side {
         shared.management.others.push(Others { id, lun, nexus: self.nexus, only: None, is_told });
     }
 
-    /// Whether it may close the connections of all sessions (RFC 7143 section 11.5.1): while there is no other, or by its
-    /// name.
+    /// Returns true if it may close the connections of all sessions (RFC 7143 section 11.5.1): while there is no other, or
+    /// by its name.
     fn may_reset(&self, shared: &Shared) -> bool {
         let is_it = |initiator: &String| name::is_same(initiator, &self.name);
         shared.luns.is_alone(self.nexus) || shared.cold_reset.iter().any(is_it)

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::log;
 use crate::backend::{Finding, Watched};
 
-/// How often it is looked.
+/// Interval of the looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The thread that looks.
@@ -59,7 +59,7 @@ impl Drop for StoreWatch {
     }
 }
 
-/// What was found last of each file.
+/// Last finding on each file.
 #[derive(Debug, Default)]
 struct Found(HashMap<(u16, *const Watched), Finding>);
 

@@ -314,7 +314,7 @@ impl ChapTarget {
         &self.bound
     }
 
-    /// Whether a user may log in as an initiator of this name.
+    /// Returns true if a user may log in as an initiator of this name.
     pub fn may_be(&self, user: &str, initiator_name: &str) -> bool {
         let names = self.bound.get(user);
         names.is_none_or(|names| names.iter().any(|bound| name::is_same(bound, initiator_name)))

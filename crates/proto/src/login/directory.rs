@@ -50,16 +50,16 @@ pub struct Candidate {
     pub isid: [u8; 6],
     /// The connection id.
     pub cid: u16,
-    /// What was proved by now.
+    /// Proof given by now.
     pub proof: Proof,
 }
 
-/// What an initiator has proved of itself.
+/// Proof that an initiator has given of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// Nothing yet: the security stage goes on.
     Pending,
-    /// Nothing, as nothing is asked for.
+    /// Nothing, since none is needed.
     NotNeeded,
     /// The name of a CHAP user.
     User(String),
@@ -78,15 +78,15 @@ pub trait Directory {
     /// under a policy with CHAP.
     fn random(&mut self, bytes: &mut [u8]);
 
-    /// Session `tsih`, which a connection of this candidate is to join. Asked when it is known who comes, as a rule before
-    /// that is proved, and again when all is agreed.
+    /// Session `tsih`, which a connection of this candidate is to join. Called when the names are known, as a rule before
+    /// they are proved, and again when all is agreed.
     ///
     /// # Errors
     /// The status to refuse with: `SESSION_DOES_NOT_EXIST` if no session of this initiator, ISID, target and user has
     /// this handle, `TOO_MANY_CONNECTIONS` if it has as many as were agreed.
     fn join(&mut self, candidate: &Candidate, tsih: u16) -> Result<Existing, Status>;
 
-    /// A TSIH for the new session, not 0, which others cannot guess. Asked once, when all is agreed.
+    /// A TSIH for the new session, not 0, which others cannot guess. Called once, when all is agreed.
     ///
     /// # Errors
     /// The status to refuse with: `OUT_OF_RESOURCES`, or `AUTHORIZATION_FAILURE` if another user has a session with these

@@ -219,7 +219,7 @@ enum State {
     Method,
     /// This was asked.
     Challenged(Algorithm, Challenge),
-    /// No more is asked; with the name of who has proved itself, if that was asked.
+    /// The stage is over; with the name of the CHAP user, if a proof was needed.
     Done(Option<String>),
 }
 
@@ -233,7 +233,7 @@ impl Responder {
         self.chap.is_none() || matches!(self.state, State::Done(_))
     }
 
-    /// What was proved.
+    /// Proof given by now.
     pub(super) fn proof(&self) -> Proof {
         match (&self.chap, &self.state) {
             (None, _) => Proof::NotNeeded,

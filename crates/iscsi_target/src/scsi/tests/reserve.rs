@@ -399,7 +399,7 @@ fn what_cannot_be_kept_is_not_in_force() {
     let reserve = out(&mut room, B, ReserveOut::Reserve, kind, 2, 0);
     assert!(keep(&mut room, reserve) && keep(&mut room, register));
     assert_eq!((room.keys(), room.held()), ((2, vec![1, 2]), Some((2, kind))));
-    // Who is preempted is told when it is.
+    // The unit attention comes when the preemption is in force.
     std::fs::create_dir(&blocked).unwrap();
     let save = out(&mut room, A, ReserveOut::PreemptAndAbort, kind, 1, 2);
     assert!(!keep(&mut room, save));

@@ -71,7 +71,7 @@ fn our_own_two_by_chap() {
 }
 
 /// Logs in by CHAP as a host of always the same name and ISID: a new session, or a connection of session `tsih`.
-fn log_in(target: &Target, user: &str, tsih: u16) -> Result<(TcpStream, u16), String> {
+fn log_in_as(target: &Target, user: &str, tsih: u16) -> Result<(TcpStream, u16), String> {
     let secret = Secret::new(format!("the-secret-of-{user}").as_bytes());
     let ours = Credentials::new(user, secret, false).expect("a long secret");
     let chap = ChapInitiator::new(ours, None).expect("one direction");
@@ -107,9 +107,9 @@ fn a_session_is_its_users() {
     let file = file.to_str().expect("a path of plain characters");
     let flags = ["--chap", "alice", "--chap", "bob", "--chap-secret-file", file];
     let target = Target::serve_with(&["memory:1MiB"], &flags);
-    let (mut stream, tsih) = log_in(&target, "alice", 0).expect("alice");
+    let (mut stream, tsih) = log_in_as(&target, "alice", 0).expect("alice");
     let refused = |tsih, words: &str| {
-        let error = log_in(&target, "bob", tsih).expect_err("bob is in");
+        let error = log_in_as(&target, "bob", tsih).expect_err("bob is in");
         assert!(error.contains(words), "{error}");
     };
     refused(0, "authorization failure");
@@ -117,7 +117,7 @@ fn a_session_is_its_users() {
     stream.write_all(&ping(7, b"alive")).expect("the target reads");
     let (answer, data) = pdu::read(&mut stream).expect("an answer").expect("an answer");
     assert!(matches!(answer, Pdu::NopIn(_)) && data == b"alive", "alice's session goes on: {answer:?}");
-    log_in(&target, "alice", tsih).expect("another connection of alice's");
+    log_in_as(&target, "alice", tsih).expect("another connection of alice's");
     drop(stream);
     let said = target.service.stderr();
     assert!(said.contains("another CHAP user has a session with this name and ISID"), "{said}");
@@ -135,8 +135,8 @@ fn users_are_bound_and_old_algorithms_are_off() {
     let flags = ["--chap", "alice", "--chap", "bob", "--chap-secret-file", file];
     let target =
         Target::serve_with(&["memory:1MiB"], &[&flags[..], &["--chap-algorithms", "sha256"]].concat());
-    log_in(&target, "alice", 0).expect("alice is this host");
-    let error = log_in(&target, "bob", 0).expect_err("bob is another");
+    log_in_as(&target, "alice", 0).expect("alice is this host");
+    let error = log_in_as(&target, "bob", 0).expect_err("bob is another");
     assert!(error.contains("authorization failure"), "{error}");
     let url = with_user(&target.url(0), "alice%the-secret-of-alice");
     let host = ["--initiator-name", "iqn.2026-11.org.example:host"];

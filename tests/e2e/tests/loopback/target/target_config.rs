@@ -343,7 +343,9 @@ fn the_sample_as_it_ships_and_with_every_key() {
         uncommented.join("\n").replace("/srv/", "").replace("/etc/farlun/", "").replace("/var/lib/", "");
     let said = folder.check(&whole, &[]).expect_code(0).json();
     assert_eq!(said["luns"].as_array().map(Vec::len), Some(3), "{said}");
-    assert_eq!(said["chap"], json!({"users": ["alice", "bob"], "target": "disk"}), "{said}");
+    let chap = &said["chap"];
+    assert_eq!((&chap["users"], &chap["target"]), (&json!(["alice", "bob"]), &json!("disk")), "{said}");
+    assert_eq!(chap["algorithms"], json!(["sha3-256", "sha256"]), "{said}");
     assert_eq!((&said["digest"], &said["congestion"]), (&json!("prefer"), &json!("cubic")), "{said}");
     assert_eq!(said["allow"].as_array().map(Vec::len), Some(2), "{said}");
     assert_eq!(said["compat"], "nagle,separate-status", "{said}");
