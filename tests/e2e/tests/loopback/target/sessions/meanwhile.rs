@@ -3,8 +3,10 @@
 
 use std::fs::File;
 use std::net::Shutdown;
+use std::time::Duration;
 
 use e2e::ours::Target;
+use e2e::until;
 use wire::iscsi::{
     Lun, Pdu, RESERVED_TAG, ScsiCommand, TaskManagementRequest, TextRequest, reject_reason, split_sense,
     task_function, task_response,
@@ -195,7 +197,7 @@ fn a_long_fill_holds_up_nobody_and_ends_when_it_is_aborted() {
     let fill = session.command(0, fill, Flow::Out(512));
     session.send(fill, &[9; 512]);
     // Its first blocks are there while its last ones, thirty-two gigabytes on, are not.
-    while other.read(0, 0, 4096) != [9; 4096] {}
+    until("the fill begins", Duration::from_secs(60), || other.read(0, 0, 4096) == [9; 4096]);
     let last_lba = u64::from(BLOCKS - 8);
     assert!(other.read(0, last_lba, 4096) == [0; 4096], "it is over before another is served");
     let abort = manage(&session, task_function::ABORT_TASK);
