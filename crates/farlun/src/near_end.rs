@@ -71,7 +71,8 @@ fn source(text: &str) -> Result<Source, String> {
     }
 }
 
-fn algorithm(text: &str) -> Result<Algorithm, String> {
+/// Reads the name of a hash algorithm of CHAP.
+pub(crate) fn algorithm(text: &str) -> Result<Algorithm, String> {
     let known = || Algorithm::STRONGEST_FIRST.iter().map(|algorithm| algorithm.name()).collect::<Vec<_>>();
     Algorithm::from_name(text).ok_or_else(|| format!("expected some of {}", known().join(",")))
 }

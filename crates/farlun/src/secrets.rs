@@ -1,8 +1,9 @@
 //! Files of CHAP names and secrets: one `NAME SECRET` a line, `#` begins a comment, readable only by their
-//! owner.
+//! owner. `@NAME IQN…` binds a user of the file to the initiators that it may log in as.
 //!
 //! Blanks within a secret belong to it. One before or behind it would be seen by nobody, so it is refused.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -12,6 +13,15 @@ use proto::login::{ChapTarget, Credentials, Secret};
 pub(crate) struct SecretFile {
     shown: String,
     secrets: Vec<(String, String)>,
+    bound: BTreeMap<String, Vec<String>>,
+}
+
+/// The lines of a file.
+#[derive(PartialEq, Eq, Default, Debug)]
+struct Lines<'a> {
+    secrets: Vec<(&'a str, &'a str)>,
+    /// Initiators by users.
+    bound: Vec<(&'a str, Vec<&'a str>)>,
 }
 
 impl SecretFile {
@@ -26,9 +36,11 @@ impl SecretFile {
             ));
         }
         let text = crate::text_file::read(path).map_err(failed)?;
-        let secrets = read(&text).map_err(|problem| format!("{shown}: {problem}"))?;
+        let Lines { secrets, bound } = read(&text).map_err(|problem| format!("{shown}: {problem}"))?;
         let owned = secrets.into_iter().map(|(name, secret)| (name.to_owned(), secret.to_owned()));
-        Ok(SecretFile { secrets: owned.collect(), shown })
+        let names = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
+        let bound = bound.into_iter().map(|(user, initiators)| (user.to_owned(), names(initiators)));
+        Ok(SecretFile { secrets: owned.collect(), bound: bound.collect(), shown })
     }
 
     /// The secret on the line of `name`.
@@ -38,29 +50,58 @@ impl SecretFile {
         Ok(Secret::new(secret.as_bytes()))
     }
 
+    /// The initiators that `name` may log in as, by a line of its own, as `node_name` reads them; `None` if it is any.
+    pub(crate) fn initiators_of(
+        &self,
+        name: &str,
+        node_name: impl Fn(&str) -> Result<String, String>,
+    ) -> Result<Option<Vec<String>>, String> {
+        let Some(names) = self.bound.get(name) else { return Ok(None) };
+        let names = names.iter().map(|name| node_name(name)).collect::<Result<_, _>>();
+        names.map(Some).map_err(|error| format!("{}: @{name}: {error}", self.shown))
+    }
+
     /// What a target takes from it: those of `users` may log in, `ours` is what it proves itself with.
     pub(crate) fn chap_target(
         &self,
         users: &[String],
         ours: Option<&str>,
         allow_short: bool,
+        node_name: impl Fn(&str) -> Result<String, String>,
     ) -> Result<ChapTarget, String> {
         let failed = |error| format!("{}: {error}", self.shown);
         let credentials =
             |name: &str| Credentials::new(name, self.secret_of(name)?, allow_short).map_err(failed);
+        let mut bound = BTreeMap::new();
+        for user in users {
+            bound.extend(self.initiators_of(user, &node_name)?.map(|names| (user.clone(), names)));
+        }
         let users = users.iter().map(|name| credentials(name)).collect::<Result<_, _>>()?;
         let ours = ours.map(credentials).transpose()?;
-        ChapTarget::new(users, ours).map_err(failed)
+        Ok(ChapTarget::new(users, ours).map_err(failed)?.with_initiators(bound))
     }
 }
 
 /// Names and secrets; what is wrong is told by its line and never shown.
-fn read(text: &str) -> Result<Vec<(&str, &str)>, String> {
-    let mut secrets: Vec<(&str, &str)> = Vec::new();
+fn read(text: &str) -> Result<Lines<'_>, String> {
+    let Lines { mut secrets, mut bound } = Lines::default();
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
         let line = line.trim_start();
         if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(binding) = line.strip_prefix('@') {
+            let mut words = binding.split_whitespace();
+            let user = words.next().filter(|_| !binding.starts_with(char::is_whitespace));
+            let initiators: Vec<&str> = words.collect();
+            match user {
+                Some(user) if bound.iter().any(|(known, _)| *known == user) => {
+                    return Err(format!("line {number}: '@{user}' is there already"));
+                }
+                Some(user) if !initiators.is_empty() => bound.push((user, initiators)),
+                _ => return Err(format!("line {number} is no '@NAME IQN', with an IQN or more")),
+            }
             continue;
         }
         let (name, secret) = line
@@ -82,7 +123,12 @@ fn read(text: &str) -> Result<Vec<(&str, &str)>, String> {
         }
         secrets.push((name, secret));
     }
-    Ok(secrets)
+    // A name that was mistyped would leave its user without a bond.
+    let is_known = |user: &str| secrets.iter().any(|(known, _)| *known == user);
+    if let Some((user, _)) = bound.iter().find(|(user, _)| !is_known(user)) {
+        return Err(format!("'@{user}' is there, and no line with a secret of '{user}'"));
+    }
+    Ok(Lines { secrets, bound })
 }
 
 #[cfg(test)]
@@ -92,7 +138,8 @@ mod tests {
     #[test]
     fn lines_of_a_file() {
         let text = "# who may\n \nalice one  secret\n\tbob\ttwo # not a comment\r\n";
-        assert_eq!(read(text), Ok(vec![("alice", "one  secret"), ("bob", "two # not a comment")]));
+        let secrets = vec![("alice", "one  secret"), ("bob", "two # not a comment")];
+        assert_eq!(read(text), Ok(Lines { secrets, bound: Vec::new() }));
         assert_eq!(read("a b\nhunter2"), Err("line 2 is no 'NAME SECRET'".to_owned()));
         assert_eq!(read("hunter2 \n"), Err("line 1 is no 'NAME SECRET'".to_owned()));
         for (text, expected) in [
@@ -106,5 +153,21 @@ mod tests {
             assert!(error.starts_with(expected), "{error}");
         }
         assert_eq!(read("a b\na c"), Err("line 2: 'a' has a secret already".to_owned()));
+    }
+
+    #[test]
+    fn users_are_bound_to_initiators() {
+        let lines = read("@alice iqn.a  iqn.b\nalice one secret\nbob @two\n").unwrap();
+        assert_eq!(lines.bound, [("alice", vec!["iqn.a", "iqn.b"])]);
+        assert_eq!(lines.secrets, [("alice", "one secret"), ("bob", "@two")]);
+        for (text, expected) in [
+            ("@alice\nalice s", "line 1 is no '@NAME IQN'"),
+            ("alice s\n@ alice iqn.a", "line 2 is no '@NAME IQN'"),
+            ("alice s\n@alice iqn.a\n@alice iqn.b", "line 3: '@alice' is there already"),
+            ("alice s\n@alcie iqn.a", "'@alcie' is there, and no line with a secret of 'alcie'"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
     }
 }

@@ -45,6 +45,7 @@ pub(crate) use spec::nearest_of;
 
 use attention::Attentions;
 use label::{Label, Place};
+use reservation::{Change, Notice};
 use state::{in_state, with_suffix};
 
 /// Bytes per block unless a LUN says otherwise: what every initiator can boot from and partition.
@@ -78,8 +79,6 @@ pub struct Lun {
     reservations: Reservations,
     /// Where reservations outlive the target.
     keeper: Option<Arc<Keeper>>,
-    /// Version of the reservations that are kept.
-    kept: u64,
 }
 
 /// What an initiator can change, until the target is started again.
@@ -96,7 +95,7 @@ pub struct Settings {
 pub struct Reserved {
     /// Sessions whose registration it ended.
     pub preempted: Vec<Nexus>,
-    /// What has to be on stable storage before the command is answered.
+    /// State that has to be on stable storage before it is in force and the command is answered.
     pub save: Option<Save>,
 }
 
@@ -186,7 +185,6 @@ impl Lun {
             attentions: Attentions::default(),
             reservations,
             keeper,
-            kept: 0,
         })
     }
 
@@ -290,26 +288,33 @@ impl Lun {
     }
 
     /// Carries out PERSISTENT RESERVE OUT for `nexus`; sessions that it concerns are told. What is to be kept has
-    /// to be written before the command is answered. If that fails the change is in force nevertheless, and is
-    /// written with the next one.
+    /// to be written before the command is answered, and is in force when [`Lun::settle`] says so.
     pub fn persistent_reserve(&mut self, nexus: Nexus, request: Request) -> Result<Reserved, ReserveError> {
-        let was_kept = self.reservations.persist();
-        let mut preempted = Vec::new();
-        for (port, attention) in self.reservations.out(nexus, request)? {
+        let (change, kept) = self.reservations.out(nexus, request, self.keeper.is_some())?;
+        let goes = |(_, attention): &&Notice| *attention == Attention::RegistrationsPreempted;
+        let gone = change.notices.iter().filter(goes);
+        let preempted = gone.flat_map(|(port, _)| self.reservations.sessions_of(port)).collect();
+        let save = kept.zip(self.keeper.as_ref()).map(|((version, kept), keeper)| keeper.save(version, kept));
+        if save.is_none() {
+            self.tell(change);
+        }
+        Ok(Reserved { preempted, save })
+    }
+
+    /// A change of reservations was written, and is in force, or could not be, and is not.
+    pub(super) fn settle(&mut self, save: &Save, is_kept: bool) {
+        // A LUN that is gone may have had this number.
+        if self.keeper.as_ref().is_some_and(|keeper| save.is_of(keeper)) {
+            let changes = self.reservations.settle(save.version(), is_kept);
+            changes.into_iter().for_each(|change| self.tell(change));
+        }
+    }
+
+    fn tell(&mut self, Change { nexus, notices }: Change) {
+        for (port, attention) in notices {
             let sessions: Vec<Nexus> = self.reservations.sessions_of(&port).collect();
             self.attentions.raise(attention, |other| other != nexus && sessions.contains(&other));
-            if attention == Attention::RegistrationsPreempted {
-                preempted.extend(sessions);
-            }
         }
-        let save = match &self.keeper {
-            Some(keeper) if was_kept || self.reservations.persist() => {
-                self.kept += 1;
-                Some(keeper.save(self.kept, self.reservations.kept()))
-            }
-            _ => None,
-        };
-        Ok(Reserved { preempted, save })
     }
 
     /// When the next command that is read, or written, may begin: its delay, and its turn in a store of a rate, from

@@ -119,6 +119,11 @@ pub fn read_cached_at(file: BorrowedFd<'_>, into: &mut [u8], offset_bytes: u64) 
     usize::try_from(read).map_err(|_| io::Error::last_os_error())
 }
 
+/// Name of a device in `/sys/dev`, `MAJOR:MINOR`, from its number (`st_rdev`).
+pub fn device_name(number: u64) -> String {
+    format!("{}:{}", libc::major(number), libc::minor(number))
+}
+
 /// Makes `len_bytes` from `offset_bytes` on read as zeros and gives back the whole blocks of the file system
 /// or of the device in between; the size of the file stays. `ErrorKind::Unsupported` where nothing can be
 /// given back.

@@ -1,7 +1,7 @@
 //! What libiscsi's test suite says of a target, held against what `docs/conformance.md` says it will.
 //!
 //! CUnit counts a test that skips itself as passed, so verdicts are read from the log and never from its summary. The
-//! document is the only list of expected skips: a table of tests, the LUNs they are skipped on, and the reason.
+//! document is the only list of expected skips and failures: tables of tests, the LUNs they end so on, and the reason.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -74,12 +74,14 @@ fn unfinished(verdicts: &mut BTreeMap<String, Verdict>, running: Option<(String,
 
 /// `docs/conformance.md`, as far as the tests hold it.
 pub struct Document {
-    skips: Vec<Skip>,
+    exceptions: Vec<Exception>,
     results: Vec<Result>,
 }
 
-/// A row of the table of skips.
-struct Skip {
+/// A row of the table of skips, or of failures.
+struct Exception {
+    /// Verdict in a word.
+    word: &'static str,
     /// `SUITE.TEST`, or `SUITE.*` for every test of a suite.
     test: String,
     /// Names of LUNs, or `every`.
@@ -102,32 +104,39 @@ impl Document {
         Document::parse(&text)
     }
 
-    /// Takes the tables below `## Results` and `## Skips`. Panics, naming the row, where they cannot be read.
+    /// Takes the tables below `## Results`, `## Skips` and `## Failures`. Panics, naming the row, where they cannot be read.
     #[track_caller]
     pub fn parse(text: &str) -> Document {
-        let skips = table(text, "## Skips").into_iter().map(|row| {
-            let [test, luns, reason] = &row[..] else {
-                panic!("a skip is a test, LUNs and a reason: {row:?}")
-            };
-            assert!(!reason.is_empty(), "a skip has a reason: {row:?}");
-            Skip { test: test.clone(), luns: luns.split(", ").map(str::to_owned).collect() }
-        });
+        let exceptions =
+            [("## Skips", SKIPPED), ("## Failures", FAILED)].into_iter().flat_map(|(heading, word)| {
+                table(text, heading).into_iter().map(move |row| {
+                    let [test, luns, reason] = &row[..] else {
+                        panic!("a test that is {word} has LUNs and a reason: {row:?}")
+                    };
+                    assert!(!reason.is_empty(), "a test that is {word} has a reason: {row:?}");
+                    Exception {
+                        word,
+                        test: test.clone(),
+                        luns: luns.split(", ").map(str::to_owned).collect(),
+                    }
+                })
+            });
         let results = table(text, "## Results").into_iter().map(|row| {
             let [lun, counts @ ..] = &row[..] else { panic!("a result begins with its LUN: {row:?}") };
             let counts: Vec<usize> = counts.iter().filter_map(|count| count.parse().ok()).collect();
             let counts = counts.try_into().unwrap_or_else(|_| panic!("a result has three counts: {row:?}"));
             Result { lun: lun.clone(), counts }
         });
-        Document { skips: skips.collect(), results: results.collect() }
+        Document { exceptions: exceptions.collect(), results: results.collect() }
     }
 
     /// What of a run against the LUN called `lun` is otherwise than written, one sentence each.
     pub fn differences(&self, lun: &str, verdicts: &BTreeMap<String, Verdict>) -> Vec<String> {
         let mut found = Vec::new();
         let is_here = |name: &String| name == lun || name == "every";
-        let here: Vec<&Skip> = self.skips.iter().filter(|it| it.luns.iter().any(is_here)).collect();
+        let here: Vec<&Exception> = self.exceptions.iter().filter(|it| it.luns.iter().any(is_here)).collect();
         for (test, verdict) in verdicts {
-            let written = if here.iter().any(|it| it.covers(test)) { SKIPPED } else { PASSED };
+            let written = here.iter().find(|it| it.covers(test)).map_or(PASSED, |it| it.word);
             if verdict.word() != written {
                 let said = if let Verdict::Failed(said) = verdict { said.trim() } else { "" };
                 found.push(format!(
@@ -137,7 +146,7 @@ impl Document {
             }
         }
         for it in here.iter().filter(|it| !verdicts.keys().any(|test| it.covers(test))) {
-            found.push(format!("there is no test {}, and docs/conformance.md says skipped", it.test));
+            found.push(format!("there is no test {}, and docs/conformance.md says {}", it.test, it.word));
         }
         let counts = [PASSED, SKIPPED, FAILED]
             .map(|word| verdicts.values().filter(|verdict| verdict.word() == word).count());
@@ -151,7 +160,7 @@ impl Document {
     }
 }
 
-impl Skip {
+impl Exception {
     fn covers(&self, test: &str) -> bool {
         match self.test.strip_suffix('*') {
             Some(suite) => test.starts_with(suite),
@@ -210,6 +219,12 @@ FAILED
 | `Read6.BeyondEol` | memory, file | the LUN is too large for six bytes |
 | `Sanitize.*` | file | SANITIZE is not there |
 
+## Failures
+
+| Test | LUN | Reason |
+|---|---|---|
+| `Inquiry.Limits` | large | the suite takes the limit for too large |
+
 ## Else
 ";
 
@@ -257,6 +272,12 @@ FAILED
             ("memory", &as_written[1..], "there is no test Read6.BeyondEol, and"),
             ("file", &as_written, "there is no test Sanitize.*, and"),
             ("file", &as_written, "says None"),
+            ("large", &as_written, "there is no test Inquiry.Limits, and docs/conformance.md says failed"),
+            (
+                "large",
+                &[("Inquiry.Limits", Verdict::Passed)],
+                "Limits passed, and docs/conformance.md says failed",
+            ),
             ("file", &[("Sanitize.Crypto", Verdict::Passed)], "Sanitize.Crypto passed, and"),
         ] {
             let said = differences(lun, verdicts);

@@ -5,9 +5,10 @@
 //! `disk.rs`. What is unmapped is discarded where the device says that it reads as zeros then, and otherwise
 //! written with zeros by the kernel.
 
+use std::fs;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use super::disk::{Disk, Shape};
@@ -57,9 +58,19 @@ impl Disk {
             block_len_bytes,
             physical_block_bytes: sizes.physical_bytes,
             granularity_bytes: sizes.physical_bytes,
+            makes_zeros: makes_zeros(device.metadata().map_err(system("examine"))?.rdev()),
         };
-        Disk::new(device, direct, shape).map_err(system("open once more"))
+        Disk::new(device, direct, shape, None).map_err(system("open once more"))
     }
+}
+
+/// Returns true if the kernel zeroes a stretch of this device without writing all of it. A partition has the limits of its disk.
+fn makes_zeros(number: u64) -> bool {
+    let folder = format!("/sys/dev/block/{}", net::fs::device_name(number));
+    let most = ["queue", "../queue"]
+        .iter()
+        .find_map(|queue| fs::read_to_string(format!("{folder}/{queue}/write_zeroes_max_bytes")).ok());
+    most.is_none_or(|most| most.trim() != "0")
 }
 
 #[cfg(test)]
@@ -71,7 +82,7 @@ mod tests {
         let open = |path: &Path| Disk::open_device(path, OpenAs::default(), None).unwrap_err().to_string();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
-        std::fs::write(&path, [0; 4096]).unwrap();
+        fs::write(&path, [0; 4096]).unwrap();
         assert!(open(&path).contains("is a regular file, expected a block device; use file:PATH"));
         assert!(open(dir.path()).contains("is a directory"));
         assert!(open(Path::new("/dev/null")).contains("is no block device"));

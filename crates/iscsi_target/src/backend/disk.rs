@@ -16,12 +16,13 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use net::aligned::ALIGN_BYTES;
 
 use super::luck::Luck;
-use super::{BackendError, BlockStore, write_zeros};
+use super::watched::Cut;
+use super::{BackendError, BlockStore, Watched, write_zeros};
 
 /// What is copied from or into the page cache at a time: 10 µs or so. A kernel without preemption does nothing else on that
 /// processor meanwhile.
@@ -55,6 +56,8 @@ pub struct Disk {
     /// Of reads that were to find everything in the page cache.
     luck: Luck,
     gate: RwLock<()>,
+    /// If it is a file.
+    watched: Option<Arc<Watched>>,
 }
 
 /// What is known of it since it was opened.
@@ -66,15 +69,35 @@ pub(super) struct Shape {
     /// 1 if it has none.
     pub(super) physical_block_bytes: u32,
     pub(super) granularity_bytes: u32,
+    /// Zeros take one call and no time for each byte.
+    pub(super) makes_zeros: bool,
 }
 
 impl Disk {
-    pub(super) fn new(cached: File, direct: Option<File>, shape: Shape) -> io::Result<Disk> {
+    pub(super) fn new(
+        cached: File,
+        direct: Option<File>,
+        shape: Shape,
+        watched: Option<Watched>,
+    ) -> io::Result<Disk> {
         let witness = net::fs::reopen(cached.as_fd())?;
         let (lost_writes, luck, gate) = (OnceLock::new(), Luck::default(), RwLock::default());
         let (through, syncing) = (Mutex::default(), Mutex::default());
         let len_bytes = AtomicU64::new(shape.len_bytes);
-        Ok(Disk { shape, len_bytes, cached, direct, through, witness, lost_writes, syncing, luck, gate })
+        let watched = watched.map(Arc::new);
+        Ok(Disk {
+            shape,
+            len_bytes,
+            cached,
+            direct,
+            through,
+            witness,
+            lost_writes,
+            syncing,
+            luck,
+            gate,
+            watched,
+        })
     }
 
     /// Its descriptor.
@@ -110,6 +133,34 @@ impl Disk {
                 net::fs::zero_range(self.cached.as_fd(), offset_bytes, len_bytes)
             }
             result => result,
+        }
+    }
+
+    /// Looks whether a cut of the file, if it is one, lies before this end of a write, or of a read that found the end of
+    /// the file.
+    fn check_end(&self, end_bytes: u64) -> Result<(), BackendError> {
+        match &self.watched {
+            Some(watched) => watched.check_now(end_bytes)?.map_err(lost),
+            None => Ok(()),
+        }
+    }
+
+    /// The same by what is known already.
+    fn check_known(&self, end_bytes: u64) -> Result<(), BackendError> {
+        let checked = self.watched.as_ref().map_or(Ok(()), |watched| watched.check(end_bytes));
+        checked.map_err(lost)
+    }
+
+    /// Writes zeros where the system could not make them by itself.
+    fn or_zeros(&self, offset_bytes: u64, len_bytes: u64, made: io::Result<()>) -> Result<(), BackendError> {
+        match made {
+            // The kernel knows no stretch of a device that is no multiple of its own blocks.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput) =>
+            {
+                write_zeros(self, offset_bytes, len_bytes)
+            }
+            made => made.map_err(BackendError::from),
         }
     }
 
@@ -173,23 +224,33 @@ impl BlockStore for Disk {
 
     fn set_len(&self, len_bytes: u64) {
         self.len_bytes.store(len_bytes, Ordering::Relaxed);
+        self.watched.iter().for_each(|watched| watched.set_len(len_bytes));
+    }
+
+    fn watched(&self) -> Option<Arc<Watched>> {
+        self.watched.clone()
     }
 
     fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError> {
-        self.read(offset_bytes, into).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
+        let end_bytes = offset_bytes + into.len() as u64;
+        self.check_known(end_bytes)?;
+        match self.read(offset_bytes, into) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.check_end(end_bytes)?;
                 let (found, opened) = (self.measure().unwrap_or_default(), self.len_bytes());
-                // The rest of it is as good as ever, so this is the medium's failure and not the unit's.
-                BackendError::Io(format!("it was cut to {found} bytes, and had {opened} when it was opened"))
+                Err(BackendError::Io(format!("it has {found} bytes, and had {opened} when it was opened")))
             }
-            _ => error.into(),
-        })
+            result => result.map_err(BackendError::from),
+        }
     }
 
     /// A look that misses has the kernel begin to read, which costs the caller a little: where the cache is cold there
     /// are few of them.
     fn read_cached(&self, offset_bytes: u64, into: &mut [u8]) -> bool {
         if into.len() > AT_ONCE_BYTES || self.direct.is_some() || !self.luck.is_worth_it() {
+            return false;
+        }
+        if self.check_known(offset_bytes + into.len() as u64).is_err() {
             return false;
         }
         let read = again(|| net::fs::read_cached_at(self.cached.as_fd(), into, offset_bytes));
@@ -199,6 +260,7 @@ impl BlockStore for Disk {
     }
 
     fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
+        self.check_end(offset_bytes + from.len() as u64)?;
         self.write(offset_bytes, from).map_err(BackendError::from)
     }
 
@@ -207,6 +269,7 @@ impl BlockStore for Disk {
     }
 
     fn write_through(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
+        self.check_end(offset_bytes + from.len() as u64)?;
         match self.write_durably(offset_bytes, from) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
@@ -237,15 +300,23 @@ impl BlockStore for Disk {
         if len_bytes == 0 {
             return Ok(());
         }
-        match self.zero(offset_bytes, len_bytes) {
-            // The kernel knows no stretch of a device that is no multiple of its own blocks.
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput) =>
-            {
-                write_zeros(self, offset_bytes, len_bytes)
-            }
-            result => result.map_err(BackendError::from),
+        self.check_end(offset_bytes + len_bytes)?;
+        self.or_zeros(offset_bytes, len_bytes, self.zero(offset_bytes, len_bytes))
+    }
+
+    /// Blocks that are allocated and not written, where the file system has such; a device that can zero by itself is
+    /// made to.
+    fn write_zeros_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+        if len_bytes == 0 {
+            return Ok(());
         }
+        self.check_end(offset_bytes + len_bytes)?;
+        let zeroed = net::fs::zero_range(self.cached.as_fd(), offset_bytes, len_bytes);
+        self.or_zeros(offset_bytes, len_bytes, zeroed)
+    }
+
+    fn makes_zeros(&self) -> bool {
+        self.shape.makes_zeros
     }
 
     fn gate(&self) -> &RwLock<()> {
@@ -263,6 +334,11 @@ impl BlockStore for Disk {
     fn granularity_bytes(&self) -> u32 {
         self.shape.granularity_bytes
     }
+}
+
+/// The rest of the file is as good as ever, so this is the medium's failure and not the unit's.
+fn lost(cut: Cut) -> BackendError {
+    BackendError::Io(cut.to_string())
 }
 
 /// Until no signal comes in between.

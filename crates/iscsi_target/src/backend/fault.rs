@@ -11,7 +11,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
-use super::{BackendError, BlockStore, chance};
+use super::{BackendError, BlockStore, Watched, chance};
 use crate::lun::{OptionError, nearest_of, not};
 
 /// What fails, how and when.
@@ -99,6 +99,10 @@ impl BlockStore for FaultStore {
         self.inner.set_len(len_bytes);
     }
 
+    fn watched(&self) -> Option<Arc<Watched>> {
+        self.inner.watched()
+    }
+
     fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError> {
         self.pass(Access::Read { offset_bytes, len_bytes: into.len() as u64 })?;
         self.inner.read_at(offset_bytes, into)
@@ -117,6 +121,15 @@ impl BlockStore for FaultStore {
     fn zero_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
         self.pass(Access::Zero { offset_bytes, len_bytes })?;
         self.inner.zero_at(offset_bytes, len_bytes)
+    }
+
+    fn write_zeros_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+        self.pass(Access::Write { offset_bytes, len_bytes })?;
+        self.inner.write_zeros_at(offset_bytes, len_bytes)
+    }
+
+    fn makes_zeros(&self) -> bool {
+        self.inner.makes_zeros()
     }
 
     fn gate(&self) -> &RwLock<()> {

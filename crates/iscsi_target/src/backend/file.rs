@@ -11,6 +11,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use super::disk::{Disk, Shape};
+use super::watched::Watched;
 use super::{OpenAs, OpenError};
 
 /// What a page of the cache holds, and a block of most file systems.
@@ -59,14 +60,18 @@ impl Disk {
             }
             direct => direct.transpose().map_err(system("open past the page cache"))?,
         };
+        // Behind the end there is nothing to lose.
+        let punched = net::fs::punch_hole(file.as_fd(), len_bytes, PAGE_BYTES.into());
         let shape = Shape {
+            makes_zeros: !punched.is_err_and(|error| error.kind() == io::ErrorKind::Unsupported),
             len_bytes,
             block_len_bytes,
             physical_block_bytes: 1,
             // What is smaller is read before it is written, and leaves no hole.
             granularity_bytes: PAGE_BYTES,
         };
-        Disk::new(file, direct, shape).map_err(system("open once more"))
+        let watched = Watched::new(path, file.as_fd(), len_bytes).map_err(system("open once more"))?;
+        Disk::new(file, direct, shape, Some(watched)).map_err(system("open once more"))
     }
 }
 
@@ -198,14 +203,42 @@ mod tests {
     fn a_file_that_was_cut_is_an_error() {
         let (_dir, path) = disk(8192);
         let store = Disk::open_file(&path, WRITABLE, 512).unwrap();
-        OpenOptions::new().write(true).open(&path).unwrap().set_len(4608).unwrap();
+        let set_len =
+            |bytes| OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(bytes)).unwrap();
+        set_len(4608);
         let mut buffer = [0; 4096];
         store.read_at(0, &mut buffer).unwrap();
-        let error = store.read_at(4096, &mut buffer).unwrap_err();
-        assert!(
-            matches!(&error, BackendError::Io(text) if text.contains("cut to 4608 bytes, and had 8192")),
-            "{error}"
-        );
+        let failed = |result: Result<(), BackendError>| {
+            let error = result.unwrap_err();
+            let text = "cut to 4608 bytes, and had 8192";
+            assert!(matches!(&error, BackendError::Io(found) if found.contains(text)), "{error}");
+        };
+        failed(store.read_at(4096, &mut buffer));
+        // A later write does not make the file longer, and whoever does brings nothing back.
+        for grown_bytes in [4608, 8192] {
+            set_len(grown_bytes);
+            failed(store.write_at(7680, &[1; 512]));
+            failed(store.write_through(4608, &[1; 512]));
+            failed(store.zero_at(4096, 4096));
+            failed(store.write_zeros_at(4096, 4096));
+            failed(store.read_at(4096, &mut buffer));
+            assert!(!store.read_cached(4096, &mut buffer));
+            assert_eq!(fs::metadata(&path).unwrap().len(), grown_bytes);
+        }
+        store.write_at(4096, &[2; 512]).unwrap();
+        store.read_at(4096, &mut buffer[..512]).unwrap();
+        assert_eq!(buffer[..512], [2; 512]);
+    }
+
+    /// A write is what finds it.
+    #[test]
+    fn a_write_to_a_file_that_was_cut_does_not_make_zeros_of_what_is_lost() {
+        let (_dir, path) = disk(8192);
+        fs::write(&path, [7; 8192]).unwrap();
+        let store = Disk::open_file(&path, WRITABLE, 512).unwrap();
+        OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(512)).unwrap();
+        assert!(matches!(store.write_at(7680, &[1; 512]), Err(BackendError::Io(_))));
+        assert!(matches!(store.read_at(4096, &mut [0; 512]), Err(BackendError::Io(_))));
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod luck;
 mod memory;
 mod null;
 mod open;
+mod watched;
 
 use std::fmt;
 use std::io;
@@ -39,6 +40,13 @@ pub use inline::{Inline, Locked};
 pub use memory::{Memory, MemoryError};
 pub use null::Null;
 pub use open::{OpenAs, OpenError};
+pub use watched::{Finding, Watched};
+
+/// Longest UNMAP and WRITE SAME. A long path costs a round trip for each: 1 TiB takes sixteen. Linux sends 7fffffh blocks
+/// at most.
+const RANGE_MAX_BYTES: u64 = 64 << 30;
+/// The same in a store that has to write zeros: ten seconds at 100 MB/s.
+const WRITTEN_RANGE_MAX_BYTES: u64 = 1 << 30;
 
 /// The bytes of one LUN.
 #[derive(Debug)]
@@ -61,6 +69,11 @@ pub trait BlockStore: fmt::Debug + Send + Sync {
 
     /// It was found to have grown to this size.
     fn set_len(&self, _len_bytes: u64) {}
+
+    /// The file that it is in, to look what others do to it.
+    fn watched(&self) -> Option<Arc<Watched>> {
+        None
+    }
 
     /// Fills `into` from `offset_bytes` on, all of it or an error.
     fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError>;
@@ -93,6 +106,16 @@ pub trait BlockStore: fmt::Debug + Send + Sync {
     /// Makes a stretch read as zeros, and gives back the space it occupies where that is possible.
     fn zero_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
         write_zeros(self, offset_bytes, len_bytes)
+    }
+
+    /// Stores zeros that keep their space.
+    fn write_zeros_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+        write_zeros(self, offset_bytes, len_bytes)
+    }
+
+    /// Returns true if [`BlockStore::zero_at`] takes one call and no time for each byte.
+    fn makes_zeros(&self) -> bool {
+        true
     }
 
     /// Writes hold it shared; a command that reads, and writes depending on that, holds it alone.
@@ -149,6 +172,15 @@ impl Backend {
         match self {
             Backend::Inline(inline) => inline.len_bytes(),
             Backend::Blocking(store) => store.len_bytes(),
+        }
+    }
+
+    /// The longest stretch that one command unmaps or fills. The command must end before initiators give up, which most
+    /// do after half a minute.
+    pub fn range_max_bytes(&self) -> u64 {
+        match self {
+            Backend::Blocking(store) if !store.makes_zeros() => WRITTEN_RANGE_MAX_BYTES,
+            Backend::Blocking(_) | Backend::Inline(_) => RANGE_MAX_BYTES,
         }
     }
 

@@ -1,12 +1,12 @@
 //! Persistent reservations that outlive the target (APTPL: SPC-4 section 5.12.5.2): a small text file per LUN,
 //! which is on stable storage before the command is answered.
 //!
-//! It is replaced as a whole, under another name first, so that after a crash it is the old or the new one.
+//! It is replaced as a whole (`safe_file.rs`), so that after a crash it is the old or the new one, and a checksum ends it.
 //! One that cannot be read keeps its LUN from being served: to forget a reservation is to let two
 //! hosts write one file system. Read-only LUNs share their file with others and keep nothing.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,9 @@ use thiserror::Error;
 use wire::scsi::ReservationType;
 
 use super::attention::Port;
+use super::nexuses::hash;
 use super::options::Options;
+use super::safe_file;
 use super::spec::Source;
 use super::state::{in_state, with_suffix};
 use crate::backend::BackendError;
@@ -33,15 +35,31 @@ pub(super) struct Kept {
 #[derive(Debug)]
 pub struct Keeper {
     path: PathBuf,
-    /// Version of what is in the file. Workers may come in another order than the commands did.
-    saved: Mutex<u64>,
+    saved: Mutex<Saved>,
+}
+
+/// Workers may come in another order than the commands did.
+#[derive(Debug, Default)]
+struct Saved {
+    /// Number of what is in the file.
+    number: u64,
+    /// Chain of a change that could not be written.
+    failed_chain: Option<u64>,
+}
+
+/// Number of a change, above that of every earlier one. Changes of a chain build on each other: if one is not kept, none
+/// after it is.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Version {
+    pub(super) chain: u64,
+    pub(super) number: u64,
 }
 
 /// Something to be kept before a command is answered.
 #[derive(Clone, Debug)]
 pub struct Save {
     keeper: Arc<Keeper>,
-    version: u64,
+    version: Version,
     kept: Kept,
 }
 
@@ -49,7 +67,10 @@ pub struct Save {
 #[derive(Debug, Error)]
 pub enum KeptError {
     /// It cannot be read.
-    #[error("cannot read the reservations in {}: {source}", path.display())]
+    #[error(
+        "cannot read the reservations in {} (symbolic links are not followed): {source}; without them the LUN is not served",
+        path.display()
+    )]
     Read {
         /// The file.
         path: PathBuf,
@@ -74,8 +95,12 @@ pub enum KeptError {
     },
 }
 
-const HEADER: &str = "farlun reservations 1";
+const HEADER: &str = "farlun reservations 2";
+/// Files of before there was a checksum. They are taken as they are, since a LUN that is not served is no safer: their
+/// last line shows that they are whole, and the next change replaces them.
+const OLD_HEADER: &str = "farlun reservations 1";
 const END: &str = "end";
+const SUM: &str = "sum ";
 const SUFFIX: &str = ".farlun-reservations";
 
 impl Keeper {
@@ -86,12 +111,12 @@ impl Keeper {
         state: &Path,
     ) -> Result<Option<(Arc<Keeper>, Kept)>, KeptError> {
         let Some(path) = Keeper::place(source, options, state) else { return Ok(None) };
-        let kept = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Kept::default(),
+        let kept = match safe_file::read(&path) {
             Err(source) => return Err(KeptError::Read { path, source }),
-            Ok(bytes) => Kept::parse(&String::from_utf8_lossy(&bytes), &path)?,
+            Ok(None) => Kept::default(),
+            Ok(Some(text)) => Kept::parse(&text, &path)?,
         };
-        Ok(Some((Arc::new(Keeper { path, saved: Mutex::new(0) }), kept)))
+        Ok(Some((Arc::new(Keeper { path, saved: Mutex::default() }), kept)))
     }
 
     /// File of the reservations of a LUN, if they are kept; that of a block device is in the state folder.
@@ -117,8 +142,8 @@ impl Keeper {
         &self.path
     }
 
-    /// What has to be on stable storage before the command that made it so is answered. `version` grows.
-    pub(super) fn save(self: &Arc<Keeper>, version: u64, kept: Kept) -> Save {
+    /// State that has to be on stable storage before the command that made it so is answered.
+    pub(super) fn save(self: &Arc<Keeper>, version: Version, kept: Kept) -> Save {
         Save { keeper: Arc::clone(self), version, kept }
     }
 }
@@ -127,33 +152,41 @@ impl Save {
     /// Puts it on stable storage; may block. A later state that is there already includes this one.
     pub(crate) fn write(&self) -> Result<(), BackendError> {
         let mut saved = self.keeper.saved.lock().unwrap_or_else(PoisonError::into_inner);
-        if *saved >= self.version {
+        if saved.number >= self.version.number {
             return Ok(());
         }
         let path = &self.keeper.path;
-        self.replace(path).map_err(|error| {
+        let result = match saved.failed_chain == Some(self.version.chain) {
+            true => Err(io::Error::other("the change before this one could not be kept either")),
+            false => self.replace(path),
+        };
+        result.map_err(|error| {
+            saved.failed_chain = Some(self.version.chain);
             BackendError::Io(format!("cannot keep the reservations in {}: {error}", path.display()))
         })?;
-        *saved = self.version;
+        saved.number = self.version.number;
         Ok(())
     }
 
+    /// Its number.
+    pub(super) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Returns true if it is for this file.
+    pub(super) fn is_of(&self, keeper: &Arc<Keeper>) -> bool {
+        Arc::ptr_eq(&self.keeper, keeper)
+    }
+
     fn replace(&self, path: &Path) -> io::Result<()> {
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if self.kept == Kept::default() {
-            match fs::remove_file(path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                result => result?,
-            }
-        } else {
-            fs::create_dir_all(dir)?;
-            let mut new = path.as_os_str().to_owned();
-            new.push(".new");
-            let mut file = File::create(&new)?;
-            file.write_all(self.kept.to_text().as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, path)?;
+        if self.kept != Kept::default() {
+            return safe_file::replace(path, &self.kept.to_text());
         }
+        match fs::remove_file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            result => result?,
+        }
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(dir)?.sync_all()
     }
 }
@@ -177,23 +210,34 @@ impl Kept {
         if let Some((kind, holder)) = self.held {
             text += &format!("reservation {} {holder}\n", kind as u8);
         }
-        text + END + "\n"
+        let sum = hash(&[text.as_bytes()]);
+        text + &format!("{SUM}{sum:016x}\n")
     }
 
     fn parse(text: &str, path: &Path) -> Result<Kept, KeptError> {
         let mut kept = Kept::default();
-        let mut lines = text.lines().zip(1..);
         let damaged = |line, found: &str, expected| {
             let found = found.chars().take(80).collect();
             Err(KeptError::Damaged { path: path.to_owned(), line, found, expected })
         };
-        match lines.next() {
-            Some((HEADER, _)) => {}
-            first => return damaged(1, first.map_or("", |(line, _)| line), "'farlun reservations 1'"),
+        let is_old = match text.lines().next() {
+            Some(HEADER) => false,
+            Some(OLD_HEADER) => true,
+            first => return damaged(1, first.unwrap_or_default(), "'farlun reservations 2'"),
+        };
+        let lines = text.lines().count();
+        let body = match is_old {
+            true => text.strip_suffix("end\n").or_else(|| text.strip_suffix(END)),
+            false => text.rfind(SUM).map(|at| &text[..at]),
+        };
+        let Some(body) = body.filter(|body| body.ends_with('\n')) else {
+            return damaged(lines + 1, "", if is_old { "'end'" } else { "'sum' and a checksum" });
+        };
+        let sum = &text[body.len()..];
+        if !is_old && sum != format!("{SUM}{:016x}\n", hash(&[body.as_bytes()])) {
+            return damaged(lines, sum.trim_end(), "the checksum of what is before it");
         }
-        let mut last = 1;
-        while let Some((line, number)) = lines.next() {
-            last = number;
+        for (line, number) in body.lines().zip(1..).skip(1) {
             let words: Vec<&str> = line.split(' ').collect();
             let read = match words[..] {
                 ["registration", key, isid, name] if kept.held.is_none() => {
@@ -204,16 +248,13 @@ impl Kept {
                     let holder = holder.parse().ok().filter(|&holder| holder < kept.registrants.len());
                     kind.zip(holder).map(|held| kept.held = Some(held))
                 }
-                [END] if lines.next().is_none() => return Ok(kept),
                 _ => None,
             };
             if read.is_none() {
-                let expected =
-                    "'registration KEY ISID NAME', 'reservation TYPE HOLDER' or 'end' as the last line";
-                return damaged(number, line, expected);
+                return damaged(number, line, "'registration KEY ISID NAME' or 'reservation TYPE HOLDER'");
             }
         }
-        damaged(last + 1, "", "'end'")
+        Ok(kept)
     }
 }
 
@@ -269,6 +310,10 @@ mod tests {
         (Source::File { path }, Options::default())
     }
 
+    fn version(chain: u64, number: u64) -> Version {
+        Version { chain, number }
+    }
+
     #[test]
     fn what_is_saved_is_there_again() {
         let dir = tempfile::tempdir().unwrap();
@@ -276,14 +321,14 @@ mod tests {
         let open = || Keeper::open(&source, &options, dir.path()).unwrap().unwrap();
         let (keeper, found) = open();
         assert_eq!(found, Kept::default());
-        keeper.save(1, kept()).write().unwrap();
+        keeper.save(version(0, 1), kept()).write().unwrap();
         assert_eq!(open().1, kept());
         let mut later = kept();
         later.held = None;
-        keeper.save(3, later.clone()).write().unwrap();
-        keeper.save(2, kept()).write().unwrap();
+        keeper.save(version(0, 3), later.clone()).write().unwrap();
+        keeper.save(version(0, 2), kept()).write().unwrap();
         assert_eq!(open().1, later, "the older state came later");
-        keeper.save(4, Kept::default()).write().unwrap();
+        keeper.save(version(0, 4), Kept::default()).write().unwrap();
         assert!(open().1 == Kept::default() && !keeper.path().exists());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left lying about");
     }
@@ -302,10 +347,32 @@ mod tests {
         options.reservations = Some(dir.path().join("r"));
         let (keeper, _) = Keeper::open(&source, &options, dir.path()).unwrap().unwrap();
         fs::create_dir(dir.path().join("r.new")).unwrap();
-        let error = keeper.save(1, kept()).write().unwrap_err().to_string();
+        let write = |chain, number| keeper.save(version(chain, number), kept()).write();
+        let error = write(0, 1).unwrap_err().to_string();
         assert!(error.contains("cannot keep the reservations in"), "{error}");
         fs::remove_dir(dir.path().join("r.new")).unwrap();
-        keeper.save(1, kept()).write().unwrap();
+        assert!(write(0, 2).is_err(), "it builds on one that is not kept");
+        write(1, 3).unwrap();
+        write(1, 2).unwrap();
+    }
+
+    /// The folder may be one that others can write to.
+    #[test]
+    fn links_are_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (source, options) = keeper(dir.path());
+        let [path, new, other] = ["disk.farlun-reservations", "disk.farlun-reservations.new", "precious"]
+            .map(|name| dir.path().join(name));
+        let (keeper, _) = Keeper::open(&source, &options, dir.path()).unwrap().unwrap();
+        fs::write(&other, kept().to_text()).unwrap();
+        std::os::unix::fs::symlink(&other, &new).unwrap();
+        keeper.save(version(0, 1), Kept { held: None, ..kept() }).write().unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), kept().to_text());
+        assert!(!path.symlink_metadata().unwrap().is_symlink());
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        let error = Keeper::open(&source, &options, dir.path()).unwrap_err().to_string();
+        assert!(error.contains("symbolic links are not followed"), "{error}");
     }
 
     #[test]
@@ -313,14 +380,40 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (source, options) = keeper(dir.path());
         let path = dir.path().join("disk.farlun-reservations");
+        let open = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            Keeper::open(&source, &options, dir.path()).map(|opened| opened.unwrap().1)
+        };
         let good = kept().to_text();
-        let check = |text: &str, line: usize| {
+        assert_eq!(open(good.as_bytes()).unwrap(), kept());
+        let mut bytes = good.clone().into_bytes();
+        for at in 0..good.len() {
+            open(&bytes[..at]).expect_err("it is cut");
+            bytes[at] ^= 1;
+            let error = open(&bytes).expect_err("a bit is wrong").to_string();
+            assert!(error.contains("without") && error.contains("the LUN is not served"), "{error}");
+            bytes[at] ^= 1;
+        }
+    }
+
+    #[test]
+    fn a_file_of_before_there_was_a_checksum_is_taken_if_it_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let (source, options) = keeper(dir.path());
+        let path = dir.path().join("disk.farlun-reservations");
+        let open = |text: &str| {
             fs::write(&path, text).unwrap();
-            let error = Keeper::open(&source, &options, dir.path()).unwrap_err().to_string();
+            Keeper::open(&source, &options, dir.path()).map(|opened| opened.unwrap().1)
+        };
+        let new = kept().to_text();
+        let good = new[..new.rfind(SUM).unwrap()].replace(HEADER, OLD_HEADER) + "end\n";
+        assert_eq!(open(&good).unwrap(), kept());
+        let check = |text: &str, line: usize| {
+            let error = open(text).unwrap_err().to_string();
             assert!(error.contains(&format!("line {line}: ")) && error.contains("delete it if"), "{error}");
         };
         check("", 1);
-        check(&good.replace("reservations 1", "reservations 2"), 1);
+        check(&good.replace("reservations 1", "reservations 3"), 1);
         check(&good.replace("0000000000000007", "7"), 2);
         check(&good.replace("registration ffff", "registration gfff"), 3);
         check(&good.replace("reservation 5 1", "reservation 5 2"), 4);
@@ -329,8 +422,7 @@ mod tests {
         check(&good.replace("end\n", "end\nend\n"), 5);
         check(&good.replace("%25", "%2"), 3);
         for len in 0..good.len() - 1 {
-            fs::write(&path, &good[..len]).unwrap();
-            assert!(Keeper::open(&source, &options, dir.path()).is_err(), "cut at {len}");
+            open(&good[..len]).expect_err("it is cut");
         }
     }
 }

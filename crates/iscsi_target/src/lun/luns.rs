@@ -8,7 +8,8 @@ use std::sync::Arc;
 use wire::scsi::Lun as Address;
 
 use super::nexuses::{KnownStores, Nexuses};
-use super::{Attention, Identity, Keeper, Lun, LunError, LunSpec, Nexus, Opening, Port, Source};
+use super::{Attention, Identity, Keeper, Lun, LunError, LunSpec, Nexus, Opening, Port, Save, Source};
+use crate::backend::{Backend, Watched};
 
 /// The LUNs of one target by their numbers, which may have gaps.
 #[derive(Debug, Default)]
@@ -110,6 +111,16 @@ impl Luns {
         self.slots.iter().flatten().filter(|lun| !lun.is_leaving)
     }
 
+    /// The files of those that are in one, by number.
+    pub fn watched(&self) -> Vec<(u16, Arc<Watched>)> {
+        let watched = |lun: &Lun| match lun.backend() {
+            Backend::Blocking(store) => store.watched(),
+            Backend::Inline(_) => None,
+        };
+        let luns = self.slots.iter().flatten();
+        luns.filter_map(|lun| watched(lun).map(|file| (lun.number, file))).collect()
+    }
+
     /// A session of `port` logged in. It is told once per LUN that the LUN may have been reset since it last
     /// looked; a memory LUN of a target that was started again is empty, so this is not a formality.
     pub fn begin(&mut self, nexus: Nexus, port: Port) {
@@ -123,6 +134,11 @@ impl Luns {
         self.sessions.insert(nexus, port);
     }
 
+    /// Returns true if a session is the only one.
+    pub fn is_alone(&self, nexus: Nexus) -> bool {
+        self.sessions.keys().all(|other| *other == nexus)
+    }
+
     /// A LUN, or all of them, was reset; see [`Lun::reset`].
     pub fn reset(&mut self, address: Option<Address>) {
         self.concerned(address).for_each(Lun::reset);
@@ -132,6 +148,13 @@ impl Luns {
     pub fn tell_cleared(&mut self, address: Option<Address>, nexus: Nexus) {
         let luns = self.concerned(address);
         luns.for_each(|lun| lun.attentions.raise(Attention::Cleared, |other| other == nexus));
+    }
+
+    /// A change of the reservations of LUN `number` was written, and is in force, or could not be, and is not.
+    pub(crate) fn settle(&mut self, number: u16, save: &Save, is_kept: bool) {
+        if let Some(lun) = self.slots.get_mut(usize::from(number)).and_then(Option::as_mut) {
+            lun.settle(save, is_kept);
+        }
     }
 
     fn concerned(&mut self, address: Option<Address>) -> impl Iterator<Item = &mut Lun> {
@@ -157,7 +180,6 @@ impl Luns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Backend;
 
     const IQN: &str = "iqn.2026-11.io.farlun:test";
 

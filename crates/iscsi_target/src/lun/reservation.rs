@@ -2,8 +2,11 @@
 //!
 //! Persistent registrations belong to an initiator port, so they outlive its sessions; whether they outlive the
 //! target, too (APTPL), says the last who registered; see `kept.rs`. Who is to be told of a change is handed back, in pairs, to the LUN.
+//!
+//! A change that is to be kept waits until it is on stable storage: before that it is not in force, and if it cannot be
+//! kept it never is. The next one builds on it, and fails with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use wire::scsi::{
@@ -11,7 +14,7 @@ use wire::scsi::{
 };
 
 use super::attention::{Attention, Nexus, Port};
-use super::kept::Kept;
+use super::kept::{Kept, Version};
 
 /// What a command needs of a LUN (SPC-4 table 66, SBC-4 table 13).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,12 +72,40 @@ pub struct Reservations {
     ports: BTreeMap<Nexus, Arc<Port>>,
     /// Who holds a RESERVE.
     reserved: Option<Nexus>,
+    /// In force.
+    state: PersistentState,
+    /// On its way to stable storage, the oldest first.
+    pending: VecDeque<Pending>,
+    /// Of the last change that was to be kept.
+    version: Version,
+}
+
+/// Persistent reservations at one time.
+#[derive(Clone, Debug, Default)]
+struct PersistentState {
     /// In the order in which they came.
     registrants: Vec<(Arc<Port>, u64)>,
     held: Option<Held>,
     generation: u32,
     /// All of it is kept over a start of the target.
     persist: bool,
+}
+
+/// A change that is not in force yet.
+#[derive(Debug)]
+struct Pending {
+    version: Version,
+    state: PersistentState,
+    change: Change,
+}
+
+/// A change of persistent reservations.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    /// Its author.
+    pub(super) nexus: Nexus,
+    /// Ports that are to be told.
+    pub(super) notices: Vec<Notice>,
 }
 
 #[derive(Clone, Debug)]
@@ -90,24 +121,14 @@ impl Reservations {
         let registrants: Vec<_> =
             kept.registrants.into_iter().map(|(port, key)| (Arc::new(port), key)).collect();
         let held = kept.held.map(|(kind, holder)| Held { kind, holder: Arc::clone(&registrants[holder].0) });
-        Reservations { persist: !registrants.is_empty(), registrants, held, ..Reservations::default() }
-    }
-
-    /// What is to be kept now.
-    pub(super) fn kept(&self) -> Kept {
-        if !self.persist {
-            return Kept::default();
-        }
-        let place = |held: &Held| self.registrants.iter().position(|(port, _)| *port == held.holder);
-        Kept {
-            registrants: self.registrants.iter().map(|(port, key)| (Port::clone(port), *key)).collect(),
-            held: self.held.as_ref().and_then(|held| place(held).map(|place| (held.kind, place))),
-        }
+        let persist = !registrants.is_empty();
+        let state = PersistentState { persist, registrants, held, generation: 0 };
+        Reservations { state, ..Reservations::default() }
     }
 
     /// Whether all of it is kept over a start of the target.
     pub fn persist(&self) -> bool {
-        self.persist
+        self.state.persist
     }
 
     pub(super) fn begin(&mut self, nexus: Nexus, port: &Arc<Port>) {
@@ -141,8 +162,8 @@ impl Reservations {
             }
         }
         match need {
-            Need::Reserve | Need::Release => !self.registrants.is_empty(),
-            Need::Read | Need::Write => self.held.as_ref().is_some_and(|held| {
+            Need::Reserve | Need::Release => !self.state.registrants.is_empty() || !self.pending.is_empty(),
+            Need::Read | Need::Write => self.state.held.as_ref().is_some_and(|held| {
                 let port = self.port(nexus);
                 let may = *held.holder == *port
                     || held.kind.admits_registrants() && self.key(&port).is_some()
@@ -165,40 +186,76 @@ impl Reservations {
 
     /// READ KEYS data.
     pub fn keys(&self) -> Vec<u8> {
-        let keys = self.registrants.iter().map(|(_, key)| *key).collect();
-        ReserveKeys { generation: self.generation, keys }.emit()
+        let keys = self.state.registrants.iter().map(|(_, key)| *key).collect();
+        ReserveKeys { generation: self.state.generation, keys }.emit()
     }
 
     /// READ RESERVATION data.
     pub fn reservation(&self) -> Vec<u8> {
-        let held = self.held.as_ref().map(|held| {
+        let held = self.state.held.as_ref().map(|held| {
             let key = if held.kind.is_held_by_all() { None } else { self.key(&held.holder) };
             (key.unwrap_or(0), held.kind)
         });
-        emit_reservation(self.generation, held)
+        emit_reservation(self.state.generation, held)
     }
 
     /// READ FULL STATUS data; all registrations are for the port `relative_port`.
     pub fn full_status(&self, relative_port: u16) -> Vec<u8> {
-        let registrants = self.registrants.iter().map(|(port, key)| Registrant {
+        let registrants = self.state.registrants.iter().map(|(port, key)| Registrant {
             key: *key,
-            holds: self.held.as_ref().filter(|held| self.is_holder(port, held)).map(|held| held.kind),
+            holds: self.state.held.as_ref().filter(|held| self.is_holder(port, held)).map(|held| held.kind),
             relative_port,
             name: port.name.clone(),
             isid: port.isid,
         });
-        emit_full_status(self.generation, &registrants.collect::<Vec<_>>())
+        emit_full_status(self.state.generation, &registrants.collect::<Vec<_>>())
     }
 
-    /// PERSISTENT RESERVE OUT; who is to be told.
-    pub(super) fn out(&mut self, nexus: Nexus, request: Request) -> Result<Vec<Notice>, ReserveError> {
-        let generation = self.generation;
-        let notices = self.change(nexus, request)?;
+    /// PERSISTENT RESERVE OUT; `can_keep` is whether there is a place to keep it. Returns what has to be kept before it is
+    /// in force, if anything.
+    pub(super) fn out(
+        &mut self,
+        nexus: Nexus,
+        request: Request,
+        can_keep: bool,
+    ) -> Result<(Change, Option<(Version, Kept)>), ReserveError> {
+        let newest = self.pending.back().map_or(&self.state, |pending| &pending.state).clone();
+        let (was_kept, generation) = (newest.persist, newest.generation);
+        let in_force = std::mem::replace(&mut self.state, newest);
+        let result = self.change(nexus, request);
+        let mut next = std::mem::replace(&mut self.state, in_force);
+        let change = Change { nexus, notices: result? };
         // Who is not registered, and says so once more, has changed nothing.
-        if self.generation != generation {
-            self.persist = request.persist.unwrap_or(self.persist);
+        if next.generation != generation {
+            next.persist = request.persist.unwrap_or(next.persist);
         }
-        Ok(notices)
+        if !can_keep || !was_kept && !next.persist && self.pending.is_empty() {
+            self.state = next;
+            return Ok((change, None));
+        }
+        self.version.number += 1;
+        let (version, kept) = (self.version, next.kept());
+        self.pending.push_back(Pending { version, state: next, change: change.clone() });
+        Ok((change, Some((version, kept))))
+    }
+
+    /// A change is on stable storage, and is in force with all before it; or it could not be kept, and is none, nor is what
+    /// was built on it. Returns what is in force now.
+    pub(super) fn settle(&mut self, version: Version, is_kept: bool) -> Vec<Change> {
+        let Some(place) = self.pending.iter().position(|pending| pending.version == version) else {
+            return Vec::new();
+        };
+        if !is_kept {
+            self.pending.truncate(place);
+            self.version.chain += 1;
+            return Vec::new();
+        }
+        let kept: Vec<Pending> = self.pending.drain(..=place).collect();
+        let changes = kept.into_iter().map(|Pending { state, change, .. }| {
+            self.state = state;
+            change
+        });
+        changes.collect()
     }
 
     fn change(&mut self, nexus: Nexus, request: Request) -> Result<Vec<Notice>, ReserveError> {
@@ -214,17 +271,17 @@ impl Reservations {
         }
         match (request.action, request.kind) {
             (ReserveOut::Register, _) => self.register(&port, request.action_key),
-            (ReserveOut::Reserve, Ok(kind)) => match &self.held {
+            (ReserveOut::Reserve, Ok(kind)) => match &self.state.held {
                 Some(held) if held.kind != kind || !self.is_holder(&port, held) => {
                     Err(ReserveError::Conflict)
                 }
                 Some(_) => Ok(Vec::new()),
                 None => {
-                    self.held = Some(Held { kind, holder: port });
+                    self.state.held = Some(Held { kind, holder: port });
                     Ok(Vec::new())
                 }
             },
-            (ReserveOut::Release, Ok(kind)) => match &self.held {
+            (ReserveOut::Release, Ok(kind)) => match &self.state.held {
                 Some(held) if self.is_holder(&port, held) => {
                     if kind != held.kind {
                         return Err(ReserveError::Check(Sense::INVALID_RELEASE));
@@ -234,9 +291,9 @@ impl Reservations {
                 _ => Ok(Vec::new()),
             },
             (ReserveOut::Clear, _) => {
-                self.held = None;
-                self.generation = self.generation.wrapping_add(1);
-                let gone = std::mem::take(&mut self.registrants);
+                self.state.held = None;
+                self.state.generation = self.state.generation.wrapping_add(1);
+                let gone = std::mem::take(&mut self.state.registrants);
                 let others = gone.into_iter().map(|(port, _)| port).filter(|other| *other != port);
                 Ok(others.map(|other| (other, Attention::ReservationsPreempted)).collect())
             }
@@ -250,27 +307,27 @@ impl Reservations {
 
     /// Registers with `key`, or ends the registration with a key of zero.
     fn register(&mut self, port: &Arc<Port>, key: u64) -> Result<Vec<Notice>, ReserveError> {
-        let place = self.registrants.iter().position(|(other, _)| other == port);
+        let place = self.state.registrants.iter().position(|(other, _)| other == port);
         let mut notices = Vec::new();
         match (place, key) {
             (None, 0) => return Ok(notices),
-            (None, _) if self.registrants.len() >= REGISTRATIONS_MAX => {
+            (None, _) if self.state.registrants.len() >= REGISTRATIONS_MAX => {
                 return Err(ReserveError::Check(Sense::INSUFFICIENT_REGISTRATION_RESOURCES));
             }
-            (None, _) => self.registrants.push((Arc::clone(port), key)),
+            (None, _) => self.state.registrants.push((Arc::clone(port), key)),
             (Some(place), 0) => {
-                self.registrants.remove(place);
+                self.state.registrants.remove(place);
                 notices = self.leave(port);
             }
-            (Some(place), _) => self.registrants[place].1 = key,
+            (Some(place), _) => self.state.registrants[place].1 = key,
         }
-        self.generation = self.generation.wrapping_add(1);
+        self.state.generation = self.state.generation.wrapping_add(1);
         Ok(notices)
     }
 
     /// A registration ended. A reservation of its own ends with it; one that all hold, with the last of them.
     fn leave(&mut self, port: &Arc<Port>) -> Vec<Notice> {
-        match &self.held {
+        match &self.state.held {
             Some(held) if held.kind.is_held_by_all() => {
                 self.hand_on();
                 Vec::new()
@@ -282,13 +339,13 @@ impl Reservations {
 
     /// A reservation that all hold is that of one who is still registered, and ends with the last of them.
     fn hand_on(&mut self) {
-        let first = self.registrants.first().map(|(port, _)| Arc::clone(port));
-        self.held = self.held.take().zip(first).map(|(held, holder)| Held { holder, ..held });
+        let first = self.state.registrants.first().map(|(port, _)| Arc::clone(port));
+        self.state.held = self.state.held.take().zip(first).map(|(held, holder)| Held { holder, ..held });
     }
 
     /// Ends the reservation. Others that it let pass are told.
     fn let_go(&mut self, port: &Arc<Port>) -> Vec<Notice> {
-        match self.held.take() {
+        match self.state.held.take() {
             Some(held) if held.kind.admits_registrants() => {
                 self.tell_others(port, Attention::ReservationsReleased)
             }
@@ -302,7 +359,7 @@ impl Reservations {
         key: u64,
         kind: Result<ReservationType, Sense>,
     ) -> Result<Vec<Notice>, ReserveError> {
-        let takes_over = match &self.held {
+        let takes_over = match &self.state.held {
             Some(held) if held.kind.is_held_by_all() => key == 0,
             Some(held) => self.key(&held.holder) == Some(key),
             None => false,
@@ -310,7 +367,7 @@ impl Reservations {
         if key == 0 && !takes_over {
             return Err(ReserveError::Check(Sense::invalid_parameter(8, None)));
         }
-        if !takes_over && !self.registrants.iter().any(|registrant| registrant.1 == key) {
+        if !takes_over && !self.state.registrants.iter().any(|registrant| registrant.1 == key) {
             return Err(ReserveError::Conflict);
         }
         // Scope and type are those of the reservation that it makes, if it makes one; and who makes it stays registered.
@@ -319,24 +376,24 @@ impl Reservations {
             true => other != port && (key == 0 || *found == key),
             false => *found == key,
         };
-        let gone = self.registrants.extract_if(.., goes).map(|(port, _)| port);
+        let gone = self.state.registrants.extract_if(.., goes).map(|(port, _)| port);
         let others = gone.filter(|other| other != port);
         let mut notices: Vec<Notice> =
             others.map(|other| (other, Attention::RegistrationsPreempted)).collect();
         if let Some(kind) = kind {
-            let before = self.held.replace(Held { kind, holder: Arc::clone(port) });
+            let before = self.state.held.replace(Held { kind, holder: Arc::clone(port) });
             if before.is_some_and(|held| held.kind != kind && held.kind.admits_registrants()) {
                 notices.extend(self.tell_others(port, Attention::ReservationsReleased));
             }
-        } else if self.held.as_ref().is_some_and(|held| held.kind.is_held_by_all()) {
+        } else if self.state.held.as_ref().is_some_and(|held| held.kind.is_held_by_all()) {
             self.hand_on();
         }
-        self.generation = self.generation.wrapping_add(1);
+        self.state.generation = self.state.generation.wrapping_add(1);
         Ok(notices)
     }
 
     fn tell_others(&self, port: &Arc<Port>, attention: Attention) -> Vec<Notice> {
-        let others = self.registrants.iter().filter(|(other, _)| other != port);
+        let others = self.state.registrants.iter().filter(|(other, _)| other != port);
         others.map(|(other, _)| (Arc::clone(other), attention)).collect()
     }
 
@@ -345,10 +402,24 @@ impl Reservations {
     }
 
     fn key(&self, port: &Port) -> Option<u64> {
-        self.registrants.iter().find(|(other, _)| **other == *port).map(|(_, key)| *key)
+        self.state.registrants.iter().find(|(other, _)| **other == *port).map(|(_, key)| *key)
     }
 
     fn port(&self, nexus: Nexus) -> Arc<Port> {
         self.ports.get(&nexus).cloned().unwrap_or_default()
+    }
+}
+
+impl PersistentState {
+    /// State to keep.
+    fn kept(&self) -> Kept {
+        if !self.persist {
+            return Kept::default();
+        }
+        let place = |held: &Held| self.registrants.iter().position(|(port, _)| *port == held.holder);
+        Kept {
+            registrants: self.registrants.iter().map(|(port, key)| (Port::clone(port), *key)).collect(),
+            held: self.held.as_ref().and_then(|held| place(held).map(|place| (held.kind, place))),
+        }
     }
 }

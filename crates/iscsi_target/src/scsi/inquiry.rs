@@ -10,7 +10,7 @@ use wire::scsi::{
 };
 
 use super::compare::COMPARE_AND_WRITE_MAX;
-use super::provision::{UNMAP_RANGES_MAX, unmap_max_blocks};
+use super::provision::{UNMAP_RANGES_MAX, range_max_blocks};
 use super::transfer::TRANSFER_MAX_BYTES;
 use crate::lun::{Lun, PORTAL_GROUP_TAG};
 
@@ -133,11 +133,11 @@ fn limits(lun: &Lun) -> BlockLimits {
         transfer_max: blocks(TRANSFER_MAX_BYTES),
         transfer_optimal: blocks(TRANSFER_OPTIMAL_BYTES),
         compare_and_write_max: COMPARE_AND_WRITE_MAX,
-        unmap_max: unmap_max_blocks(lun),
+        unmap_max: range_max_blocks(lun),
         unmap_descriptors_max: UNMAP_RANGES_MAX,
         unmap_granularity: (lun.backend().granularity_bytes() / lun.block_len_bytes()).max(1),
         unmap_alignment: Some(0),
-        write_same_max: unmap_max_blocks(lun).into(),
+        write_same_max: range_max_blocks(lun).into(),
         ..BlockLimits::default()
     }
 }

@@ -1,6 +1,6 @@
 //! Work on a range of blocks that is more than moving bytes: comparing, filling, unmapping. Decided in the
-//! files of the commands, carried out here, on the loop for a LUN in memory, a slice at a time, and by a worker
-//! for a store.
+//! files of the commands, carried out here a slice at a time, on the loop for a LUN in memory, and by a worker
+//! for a store. Between two slices others have their turn, and a command that was aborted ends.
 
 use super::failure::Failure;
 use crate::backend::{BackendError, BlockStore, Inline};
@@ -67,6 +67,12 @@ const PIECE_BYTES: usize = 1 << 20;
 /// What is done in memory before others get their turn: 32 MiB at once would be ten milliseconds when its
 /// pages are touched for the first time. A multiple of every block length.
 const SLICE_BYTES: u64 = 256 << 10;
+/// A slice that is one call for a store, whatever its length, and the boundary that the slice of an UNMAP ends at: a
+/// thin pool frees whole extents, and a file system that has to free all blocks of one needs a millisecond or so.
+const RANGE_SLICE_BYTES: u64 = 16 << 20;
+/// A store frees so many bytes in the time in which it moves one. Without it an UNMAP beside bulk reads would take as
+/// long as reading all of its range.
+const FREED_PER_MOVED: u64 = 256;
 
 impl Order {
     /// Whether no write may come in between.
@@ -94,89 +100,132 @@ impl Order {
         }
     }
 
+    /// Bytes that move for it: an UNMAP moves none.
+    pub(crate) fn moved_bytes(&self) -> u64 {
+        if matches!(self.action, Action::Unmap(_)) { 0 } else { self.len_bytes() }
+    }
+
+    /// Cost of the slice after `done_bytes` to the other users of a store, in bytes moved.
+    pub(crate) fn cost_bytes(&self, store: &dyn BlockStore, done_bytes: u64) -> u64 {
+        let left_bytes = self.len_bytes() - done_bytes;
+        match self.action {
+            _ if self.is_exclusive() => left_bytes,
+            Action::Unmap(_) if store.makes_zeros() => left_bytes.min(RANGE_SLICE_BYTES) / FREED_PER_MOVED,
+            _ => left_bytes.min(Medium::slice_bytes(&store, &self.action)),
+        }
+    }
+
     /// Carries out a slice of it in a LUN that is served inline, from `done_bytes` on, which it advances; `true` when
     /// nothing is left to do. What is one step for all who look is one slice.
     pub(crate) fn inline(&self, inline: &mut Inline, done_bytes: &mut u64) -> Result<bool, Failure> {
-        let total_bytes = self.len_bytes();
-        if self.is_exclusive() {
-            *done_bytes = total_bytes;
-            return self.carry_out(inline).map(|()| true);
-        }
-        let begin_bytes = *done_bytes;
-        *done_bytes = total_bytes.min(begin_bytes + SLICE_BYTES);
-        match &self.action {
+        let has_nothing_to_do = match (&self.action, &*inline) {
             // Memory can always be read.
-            Action::Verify(_) => *done_bytes = total_bytes,
+            (Action::Verify(_), _) => true,
+            (Action::Fill { .. } | Action::Unmap(_), Inline::Null(_)) => true,
+            _ => false,
+        };
+        if has_nothing_to_do {
+            *done_bytes = self.len_bytes();
+            return Ok(true);
+        }
+        self.step(inline, done_bytes)
+    }
+
+    /// The same in a store; may block.
+    pub(crate) fn in_store(&self, mut store: &dyn BlockStore, done_bytes: &mut u64) -> Result<bool, Failure> {
+        self.step(&mut store, done_bytes)
+    }
+
+    fn step(&self, medium: &mut impl Medium, done_bytes: &mut u64) -> Result<bool, Failure> {
+        let (begin_bytes, total_bytes) = (*done_bytes, self.len_bytes());
+        let most_bytes = medium.slice_bytes(&self.action);
+        *done_bytes = match &self.action {
+            Action::Unmap(spans) => {
+                let mut done_bytes = begin_bytes;
+                for Span { offset_bytes, len_bytes } in slice_of_many(spans, begin_bytes, most_bytes) {
+                    medium.zero(offset_bytes, len_bytes).map_err(Failure::Write)?;
+                    done_bytes += len_bytes;
+                }
+                done_bytes
+            }
+            _ if self.is_exclusive() => total_bytes,
+            _ => total_bytes.min(begin_bytes + most_bytes),
+        };
+        let len_bytes = *done_bytes - begin_bytes;
+        match &self.action {
+            Action::Unmap(_) => {}
+            Action::Verify(span) => {
+                let (span, _) = slice(*span, &[], begin_bytes, len_bytes);
+                medium.pieces(span, PIECE_BYTES, |_, _| Ok(()))?;
+            }
             Action::Compare { span, pattern } => {
-                let (span, pattern) = slice(*span, pattern, begin_bytes);
-                compare(inline, span, pattern)?;
+                let (span, pattern) = slice(*span, pattern, begin_bytes, len_bytes);
+                compare(medium, span, pattern)?;
             }
             Action::Fill { span, pattern } => {
-                let (span, pattern) = slice(*span, pattern, begin_bytes);
-                fill(inline, span, pattern)?;
+                let (span, pattern) = slice(*span, pattern, begin_bytes, len_bytes);
+                fill(medium, span, pattern)?;
             }
-            Action::Unmap(spans) => {
-                let (mut skip_bytes, mut left_bytes) = (begin_bytes, SLICE_BYTES);
-                for span in spans {
-                    let skipped = skip_bytes.min(span.len_bytes);
-                    let len_bytes = left_bytes.min(span.len_bytes - skipped);
-                    inline.zero(span.offset_bytes + skipped, len_bytes);
-                    skip_bytes -= skipped;
-                    left_bytes -= len_bytes;
-                }
-            }
-            Action::Or { .. } | Action::CompareAndWrite { .. } => unreachable!("they are exclusive"),
-        }
-        Ok(*done_bytes == total_bytes)
-    }
-
-    /// Carries it out in a store; may block.
-    pub(crate) fn in_store(&self, mut store: &dyn BlockStore) -> Result<(), Failure> {
-        self.carry_out(&mut store)
-    }
-
-    fn carry_out(&self, medium: &mut impl Medium) -> Result<(), Failure> {
-        match &self.action {
-            Action::Verify(span) => medium.pieces(*span, PIECE_BYTES, |_, _| Ok(())),
-            Action::Compare { span, pattern } => compare(medium, *span, pattern),
-            Action::Fill { span, pattern } => fill(medium, *span, pattern),
-            Action::Unmap(spans) => spans
-                .iter()
-                .try_for_each(|span| medium.zero(span.offset_bytes, span.len_bytes))
-                .map_err(Failure::Write),
             Action::Or { offset_bytes, bits } => {
-                let span = Span { offset_bytes: *offset_bytes, len_bytes: bits.len() as u64 };
+                let span = Span { offset_bytes: *offset_bytes, len_bytes };
                 let mut new = bits.clone();
                 medium.pieces(span, PIECE_BYTES, |at, found| {
                     new[at as usize..].iter_mut().zip(found).for_each(|(new, found)| *new |= found);
                     Ok(())
                 })?;
-                medium.write(*offset_bytes, &new).map_err(Failure::Write)
+                medium.write(*offset_bytes, &new).map_err(Failure::Write)?;
             }
             Action::CompareAndWrite { offset_bytes, expected, new } => {
-                let span = Span { offset_bytes: *offset_bytes, len_bytes: expected.len() as u64 };
+                let span = Span { offset_bytes: *offset_bytes, len_bytes };
                 medium.pieces(span, expected.len(), |_, found| {
                     match found.iter().zip(expected).position(|(found, expected)| found != expected) {
                         None => Ok(()),
                         Some(at) => Err(Failure::Miscompare { offset_bytes: Some(at as u64) }),
                     }
                 })?;
-                medium.write(*offset_bytes, new).map_err(Failure::Write)
+                medium.write(*offset_bytes, new).map_err(Failure::Write)?;
             }
-        }?;
-        if self.fua { medium.sync().map_err(Failure::Write) } else { Ok(()) }
+        }
+        let is_all = *done_bytes == total_bytes;
+        if is_all && self.fua {
+            medium.sync().map_err(Failure::Write)?;
+        }
+        Ok(is_all)
     }
 }
 
 /// The slice of a span that begins after `done_bytes`, and what of the pattern belongs to it: blocks divide
 /// a slice, and a pattern is either one block or as long as the span.
-fn slice(span: Span, pattern: &[u8], done_bytes: u64) -> (Span, &[u8]) {
-    let len_bytes = (span.len_bytes - done_bytes).min(SLICE_BYTES);
-    let pattern = match pattern.len() as u64 > SLICE_BYTES {
+fn slice(span: Span, pattern: &[u8], done_bytes: u64, len_bytes: u64) -> (Span, &[u8]) {
+    let pattern = match pattern.len() as u64 > len_bytes {
         true => &pattern[done_bytes as usize..][..len_bytes as usize],
         false => pattern,
     };
     (Span { offset_bytes: span.offset_bytes + done_bytes, len_bytes }, pattern)
+}
+
+/// The slice of an UNMAP that begins after `skip_bytes`: `most_bytes` at most. It ends where a span ends, or at a multiple
+/// of `most_bytes`, since a file system frees no block of which it is given a part at a time.
+fn slice_of_many(spans: &[Span], mut skip_bytes: u64, most_bytes: u64) -> Vec<Span> {
+    let (mut slice, mut done_bytes) = (Vec::new(), 0);
+    for span in spans {
+        let skipped = skip_bytes.min(span.len_bytes);
+        skip_bytes -= skipped;
+        let (offset_bytes, left_bytes) = (span.offset_bytes + skipped, span.len_bytes - skipped);
+        let mut len_bytes = left_bytes.min(most_bytes - done_bytes);
+        if len_bytes < left_bytes {
+            let end_bytes = offset_bytes + len_bytes;
+            len_bytes = (end_bytes - end_bytes % most_bytes).saturating_sub(offset_bytes);
+        }
+        if len_bytes > 0 {
+            slice.push(Span { offset_bytes, len_bytes });
+            done_bytes += len_bytes;
+        }
+        if len_bytes < left_bytes {
+            break;
+        }
+    }
+    slice
 }
 
 fn compare(medium: &mut impl Medium, span: Span, pattern: &[u8]) -> Result<(), Failure> {
@@ -191,6 +240,9 @@ fn compare(medium: &mut impl Medium, span: Span, pattern: &[u8]) -> Result<(), F
 }
 
 fn fill(medium: &mut impl Medium, span: Span, pattern: &[u8]) -> Result<(), Failure> {
+    if is_zeros(pattern) {
+        return medium.write_zeros(span.offset_bytes, span.len_bytes).map_err(Failure::Write);
+    }
     let len_bytes = span.len_bytes.min((PIECE_BYTES / pattern.len()).max(1) as u64 * pattern.len() as u64);
     let piece = pattern.repeat(len_bytes as usize / pattern.len());
     let mut done_bytes = 0;
@@ -202,8 +254,14 @@ fn fill(medium: &mut impl Medium, span: Span, pattern: &[u8]) -> Result<(), Fail
     Ok(())
 }
 
+fn is_zeros(pattern: &[u8]) -> bool {
+    pattern.iter().all(|&byte| byte == 0)
+}
+
 /// What an order is carried out in.
 trait Medium {
+    /// The most that is done of an action before others have their turn: a multiple of every block length.
+    fn slice_bytes(&self, action: &Action) -> u64;
     /// Looks at `span` in pieces of `piece_bytes`; `look` is told where each begins in the span.
     fn pieces(
         &mut self,
@@ -213,10 +271,16 @@ trait Medium {
     ) -> Result<(), Failure>;
     fn write(&mut self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError>;
     fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError>;
+    /// Zeros that keep their space.
+    fn write_zeros(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError>;
     fn sync(&mut self) -> Result<(), BackendError>;
 }
 
 impl Medium for Inline {
+    fn slice_bytes(&self, _action: &Action) -> u64 {
+        SLICE_BYTES
+    }
+
     fn pieces(
         &mut self,
         span: Span,
@@ -242,12 +306,28 @@ impl Medium for Inline {
         Ok(())
     }
 
+    fn write_zeros(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+        Medium::zero(self, offset_bytes, len_bytes)
+    }
+
     fn sync(&mut self) -> Result<(), BackendError> {
         Ok(())
     }
 }
 
 impl Medium for &dyn BlockStore {
+    fn slice_bytes(&self, action: &Action) -> u64 {
+        let is_of_zeros = match action {
+            Action::Unmap(_) => true,
+            Action::Fill { pattern, .. } => is_zeros(pattern),
+            _ => false,
+        };
+        match is_of_zeros && self.makes_zeros() {
+            true => RANGE_SLICE_BYTES,
+            false => self.piece_bytes().min(PIECE_BYTES) as u64,
+        }
+    }
+
     fn pieces(
         &mut self,
         span: Span,
@@ -272,6 +352,10 @@ impl Medium for &dyn BlockStore {
 
     fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
         self.zero_at(offset_bytes, len_bytes)
+    }
+
+    fn write_zeros(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+        self.write_zeros_at(offset_bytes, len_bytes)
     }
 
     fn sync(&mut self) -> Result<(), BackendError> {
@@ -310,7 +394,14 @@ mod tests {
                 }
             };
             assert_eq!(in_memory, result, "{order:?}");
-            assert_eq!(order.in_store(&store), result, "{order:?}");
+            let mut done_bytes = 0;
+            let in_store = loop {
+                match order.in_store(&store, &mut done_bytes) {
+                    Ok(false) => assert!(done_bytes < order.len_bytes(), "{order:?}"),
+                    ended => break ended.map(|_| ()),
+                }
+            };
+            assert_eq!(in_store, result, "{order:?}");
             assert!(
                 memory.bytes(0, LEN_BYTES as usize) == expected && std::fs::read(&path).unwrap() == expected,
                 "{order:?}"
@@ -333,11 +424,51 @@ mod tests {
             bytes[4096..4096 + (1 << 20)].fill(0);
             bytes[2 << 20..][..512].fill(0);
         });
+        let zeros = Action::Fill { span: span(1 << 20, 100 << 10), pattern: vec![0; 512] };
+        check(zeros, Ok(()), &|bytes| bytes[1 << 20..][..100 << 10].fill(0));
         let swap =
             |offset_bytes, expected| Action::CompareAndWrite { offset_bytes, expected, new: vec![9; 1024] };
         check(swap(512, vec![7; 1024]), Ok(()), &|bytes| bytes[512..1536].fill(9));
         check(swap(1024, vec![9; 1024]), miscompare(Some(512)), nothing);
         let or = Action::Or { offset_bytes: 512, bits: vec![6; 3 << 20] };
         check(or, Ok(()), &|bytes| bytes[512..512 + (3 << 20)].iter_mut().for_each(|byte| *byte |= 6));
+    }
+
+    #[test]
+    fn slices_of_an_unmap_end_at_boundaries_of_the_lun() {
+        let span = |(from, to)| Span { offset_bytes: from, len_bytes: to - from };
+        let spans = [(30, 320), (400, 405), (1000, 1100), (1290, 1310)].map(span);
+        let mut done_bytes = 0;
+        for expected in [
+            &[(30, 100)][..],
+            &[(100, 200)],
+            &[(200, 300)],
+            &[(300, 320), (400, 405)],
+            &[(1000, 1100)],
+            &[(1290, 1310)],
+            &[],
+        ] {
+            let slice = slice_of_many(&spans, done_bytes, 100);
+            assert_eq!(slice, expected.iter().copied().map(span).collect::<Vec<_>>(), "after {done_bytes}");
+            done_bytes += slice.iter().map(|span| span.len_bytes).sum::<u64>();
+        }
+    }
+
+    #[test]
+    fn what_is_unmapped_counts_for_little_beside_what_moves() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        File::create(&path).unwrap().set_len(64 << 30).unwrap();
+        let store = Disk::open_file(&path, OpenAs::default(), 512).unwrap();
+        let span = Span { offset_bytes: 0, len_bytes: 64 << 30 };
+        let unmap = Order { action: Action::Unmap(vec![span]), fua: false };
+        let fill = Order { action: Action::Fill { span, pattern: vec![7; 512] }, fua: false };
+        assert_eq!((unmap.moved_bytes(), fill.moved_bytes()), (0, 64 << 30));
+        assert_eq!((unmap.cost_bytes(&store, 0), fill.cost_bytes(&store, 0)), (64 << 10, 64 << 10));
+        let (mut done_bytes, mut slices) = (0, 1);
+        while !unmap.in_store(&store, &mut done_bytes).unwrap() {
+            slices += 1;
+        }
+        assert_eq!(slices, (64 << 30) / RANGE_SLICE_BYTES);
     }
 }

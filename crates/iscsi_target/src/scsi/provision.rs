@@ -6,7 +6,7 @@
 use wire::scsi::{BlockForm, LbaStatus, Sense, parse_unmap};
 
 use super::order::{Action, Order, Span};
-use super::transfer::{Blocks, checked, must_reach_medium, refuse_if_protected, within};
+use super::transfer::{Blocks, must_reach_medium, refuse_if_protected, within};
 use super::{Outcome, whole};
 use crate::lun::Lun;
 
@@ -39,7 +39,10 @@ pub(super) fn write_same(
         0 => u32::try_from(lun.blocks() - range.lba).unwrap_or(u32::MAX),
         blocks => blocks,
     };
-    let span = checked(lun, Blocks { blocks, ..range })?;
+    if blocks > range_max_blocks(lun) {
+        return Err(Sense::invalid_field(range.form.blocks_byte(), None));
+    }
+    let span = span(lun, range.lba, blocks);
     let block_len = lun.block_len_bytes();
     let pattern = match same.no_data {
         true => vec![0; block_len as usize],
@@ -77,22 +80,25 @@ pub(super) fn unmap(lun: &Lun, list_len: u16, data: Option<&[u8]>) -> Result<Out
         let wanted = Blocks { form: BlockForm::Sixteen, lba: range.lba, blocks: range.blocks };
         within(lun, wanted)?;
         total_blocks += u64::from(range.blocks);
-        if total_blocks > u64::from(unmap_max_blocks(lun)) {
+        if total_blocks > u64::from(range_max_blocks(lun)) {
             return Err(Sense::invalid_parameter(8 + 16 * n + 8, None));
         }
         if range.blocks > 0 {
-            let block_len = u64::from(lun.block_len_bytes());
-            let (offset_bytes, len_bytes) = (range.lba * block_len, u64::from(range.blocks) * block_len);
-            spans.push(Span { offset_bytes, len_bytes });
+            spans.push(span(lun, range.lba, range.blocks));
         }
     }
     let order = Order { action: Action::Unmap(spans), fua: must_reach_medium(lun, false) };
     Ok(Outcome::Order(order))
 }
 
-/// MAXIMUM UNMAP LBA COUNT and MAXIMUM WRITE SAME LENGTH: what the loop does without keeping others waiting.
-pub(super) fn unmap_max_blocks(lun: &Lun) -> u32 {
-    super::TRANSFER_MAX_BYTES / lun.block_len_bytes()
+/// MAXIMUM UNMAP LBA COUNT and MAXIMUM WRITE SAME LENGTH.
+pub(super) fn range_max_blocks(lun: &Lun) -> u32 {
+    (lun.backend().range_max_bytes() / u64::from(lun.block_len_bytes())) as u32
+}
+
+fn span(lun: &Lun, lba: u64, blocks: u32) -> Span {
+    let block_len_bytes = u64::from(lun.block_len_bytes());
+    Span { offset_bytes: lba * block_len_bytes, len_bytes: u64::from(blocks) * block_len_bytes }
 }
 
 /// Stores do not tell what is a hole, so everything is said to be mapped, which the standard allows for what

@@ -22,21 +22,23 @@ pub(super) struct Chore {
     pub(super) _counted: Option<Buffer>,
 }
 
-/// What is to be done; the sessions take turns.
+/// Cost of a slice in a session's turn: all are about as long.
+const COST_BYTES: u64 = 256 << 10;
+
+/// Chores of all sessions, which take turns, slice by slice.
 #[derive(Debug, Default)]
 pub(super) struct Chores {
     queue: FairQueue<Chore>,
-    current: Option<Chore>,
 }
 
 impl Chores {
     /// Queues one. The command window bounds how many.
     pub(super) fn push(&mut self, chore: Chore) {
-        self.queue.push(chore.nexus.0, chore.order.len_bytes(), chore);
+        self.queue.push(chore.nexus.0, COST_BYTES, chore);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.current.is_none() && self.queue.is_empty()
+        self.queue.is_empty()
     }
 
     /// Does a slice; what came of the chore if that was its last. Chores that nobody waits for any more, as
@@ -46,12 +48,13 @@ impl Chores {
         luns: &mut Luns,
         is_wanted: impl Fn(usize, Nexus, u64) -> bool,
     ) -> Option<Done> {
-        let mut chore = self.current.take().or_else(|| self.queue.pop())?;
+        let mut chore = self.queue.pop()?;
         let result = match luns.lun_mut(chore.lun).map(Lun::backend_mut) {
             Some(Backend::Inline(inline)) if is_wanted(chore.side, chore.nexus, chore.token) => {
                 match chore.order.inline(inline, &mut chore.done_bytes) {
                     Ok(false) => {
-                        self.current = Some(chore);
+                        // The rest of it comes before the other chores of its session.
+                        self.queue.push_front(chore.nexus.0, COST_BYTES, chore);
                         return None;
                     }
                     Ok(true) => Ok(()),
@@ -66,6 +69,7 @@ impl Chores {
             token: chore.token,
             result,
             read: None,
+            kept: None,
             ended: None,
         })
     }
@@ -101,7 +105,7 @@ mod tests {
             steps += 1;
             ended.extend(chores.step(&mut luns, |_, _, _| true).map(|done| done.token));
         }
-        assert_eq!(ended, [1, 2, 1, 1, 1], "the short one waits for one long one");
+        assert_eq!(ended, [2, 1, 1, 1, 1], "the short one waits for slices and not for a long one");
         assert_eq!(steps, 33 * 4, "a slice at a time");
         let Backend::Inline(memory) = luns.lun(Address::from_number(0)).unwrap().backend() else {
             unreachable!("it was made in memory");

@@ -28,6 +28,8 @@ pub struct Config {
     pub chap: Option<ChapTarget>,
     /// Names of the initiators that may log in; everybody if empty.
     pub allowed: Vec<String>,
+    /// Names of the initiators that may reset the target for all (TARGET COLD RESET). Others may while they are alone.
+    pub cold_reset: Vec<String>,
     /// Digests that its connections may have, the preferred one first; see [`Wishes`].
     pub digests: &'static [Digest],
     /// Congestion control of its connections; the system's if `None`.

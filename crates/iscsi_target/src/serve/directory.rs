@@ -1,11 +1,12 @@
 //! Who may log in, and the handles of sessions that have.
 //!
 //! A login with the names and ISID of a session that is still there takes its place (RFC 7143 section
-//! 6.3.5): the serving loop ends those that [`Sessions::take_replaced`] names.
+//! 6.3.5): the serving loop ends those that [`Sessions::take_replaced`] names. Names and ISID are seen by everybody on the
+//! way and handles can be tried, so only the CHAP user of a session may take its place or join it.
 
 use std::collections::HashMap;
 
-use proto::login::{Candidate, Directory, Existing, Status};
+use proto::login::{Candidate, Directory, Existing, Proof, Status};
 use proto::name;
 use slab::Slab;
 use wire::iscsi::login_status;
@@ -28,7 +29,6 @@ pub(super) struct Sessions {
     lingering: HashMap<Nexus, Owner>,
     /// Clients whose login waits for one of them.
     waiting: HashMap<Nexus, Vec<usize>>,
-    last_tsih: u16,
     last_nexus: u64,
 }
 
@@ -39,9 +39,17 @@ pub(super) struct Replaced {
     pub(super) new: u16,
 }
 
-/// Whose session it is: two with the same owner cannot be there at a time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Owner of a session.
+#[derive(Clone, Debug)]
 struct Owner {
+    end: InitiatorEnd,
+    /// CHAP user; `None` if no proof was needed.
+    user: Option<String>,
+}
+
+/// The initiator's end of a session: two sessions with the same one cannot be there at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct InitiatorEnd {
     /// What tells most of them apart, and is compared first.
     isid: [u8; 6],
     initiator_name: String,
@@ -58,7 +66,6 @@ impl Sessions {
             held: HashMap::new(),
             lingering: HashMap::new(),
             waiting: HashMap::new(),
-            last_tsih: 0,
             last_nexus: 0,
         }
     }
@@ -138,11 +145,12 @@ impl Directory for Door<'_> {
         net::random::fill(bytes);
     }
 
-    /// RFC 7143 sections 6.3.1 and 6.3.4: to the same target, with the same name and ISID. A connection with a
-    /// CID that is there takes its place, and needs no other.
+    /// RFC 7143 sections 6.3.1 and 6.3.4: to the same target, with the same name and ISID, by the same user. A connection
+    /// with a CID that is there takes its place, and needs no other.
     fn join(&mut self, candidate: &Candidate, tsih: u16) -> Result<Existing, Status> {
         let missing = Status::new(login_status::SESSION_DOES_NOT_EXIST);
-        if self.sessions.open.get(&tsih) != Some(&Owner::of(candidate)) {
+        let owner = self.sessions.open.get(&tsih).filter(|owner| owner.end == InitiatorEnd::of(candidate));
+        if owner.is_none_or(|owner| !owner.admits(&candidate.proof)) {
             return Err(missing);
         }
         let (_, side) = self.sides.iter().find(|(_, side)| side.tsih == tsih).ok_or(missing)?;
@@ -163,7 +171,27 @@ impl Directory for Door<'_> {
 
 impl Owner {
     fn of(candidate: &Candidate) -> Owner {
-        Owner {
+        let user = match &candidate.proof {
+            Proof::User(user) => Some(user.clone()),
+            Proof::Pending | Proof::NotNeeded => None,
+        };
+        Owner { end: InitiatorEnd::of(candidate), user }
+    }
+
+    /// Returns true if a proof gives the right to this session. A session that needed none, before CHAP was configured, is
+    /// anybody's.
+    fn admits(&self, proof: &Proof) -> bool {
+        match (&self.user, proof) {
+            (None, _) | (_, Proof::Pending) => true,
+            (Some(own), Proof::User(user)) => own == user,
+            (Some(_), Proof::NotNeeded) => false,
+        }
+    }
+}
+
+impl InitiatorEnd {
+    fn of(candidate: &Candidate) -> InitiatorEnd {
+        InitiatorEnd {
             isid: candidate.isid,
             initiator_name: name::folded(&candidate.initiator_name),
             discovery: candidate.discovery,
@@ -187,22 +215,29 @@ impl Sessions {
 
     fn assign_tsih(&mut self, candidate: &Candidate) -> Result<u16, Status> {
         let owner = Owner::of(candidate);
-        for _ in 0..u16::MAX {
-            self.last_tsih = if self.last_tsih == u16::MAX { 1 } else { self.last_tsih + 1 };
-            if !self.open.contains_key(&self.last_tsih) {
-                let old = self.open.iter().filter(|(_, old)| **old == owner).map(|(tsih, _)| *tsih);
-                self.replaced.extend(old.map(|old| Replaced { old, new: self.last_tsih }));
-                let lingering =
-                    self.lingering.iter().filter(|(_, old)| **old == owner).map(|(nexus, _)| *nexus);
-                let lingering: Vec<Nexus> = lingering.collect();
-                if !lingering.is_empty() {
-                    self.held.insert(self.last_tsih, lingering);
-                }
-                self.open.insert(self.last_tsih, owner);
-                return Ok(self.last_tsih);
-            }
+        let mut own = self.open.iter().filter(|(_, old)| old.end == owner.end);
+        if own.any(|(_, old)| !old.admits(&candidate.proof)) {
+            return Err(Status::new(login_status::AUTHORIZATION_FAILURE));
         }
-        Err(Status::new(login_status::OUT_OF_RESOURCES))
+        let tsih = self.free_tsih().ok_or(Status::new(login_status::OUT_OF_RESOURCES))?;
+        let old = self.open.iter().filter(|(_, old)| old.end == owner.end).map(|(tsih, _)| *tsih);
+        self.replaced.extend(old.map(|old| Replaced { old, new: tsih }));
+        let lingering = self.lingering.iter().filter(|(_, old)| old.end == owner.end);
+        let lingering: Vec<Nexus> = lingering.map(|(nexus, _)| *nexus).collect();
+        if !lingering.is_empty() {
+            self.held.insert(tsih, lingering);
+        }
+        self.open.insert(tsih, owner);
+        Ok(tsih)
+    }
+
+    /// A handle that nobody can guess: the next free one from a random number on.
+    fn free_tsih(&self) -> Option<u16> {
+        let mut random = [0; 2];
+        net::random::fill(&mut random);
+        let first = u16::from_ne_bytes(random);
+        let mut all = (0..=u16::MAX).map(|n| first.wrapping_add(n));
+        all.find(|tsih| *tsih != 0 && !self.open.contains_key(tsih))
     }
 }
 
@@ -218,7 +253,49 @@ mod tests {
             discovery,
             isid: [0x80, 0, 0, 0, 0, isid],
             cid: 0,
+            proof: Proof::NotNeeded,
         }
+    }
+
+    fn by_user(user: &str) -> Candidate {
+        Candidate { proof: Proof::User(user.to_owned()), ..candidate("iqn.a", 1, false) }
+    }
+
+    /// Name, ISID and handle of another user's session give no right to it, nor to its place.
+    #[test]
+    fn a_session_is_its_users() {
+        let mut sessions = Sessions::new("iqn.t".to_owned(), vec![]);
+        let first = sessions.assign_tsih(&by_user("alice")).unwrap();
+        let refused = Err(Status::new(login_status::AUTHORIZATION_FAILURE));
+        assert_eq!(sessions.assign_tsih(&by_user("bob")), refused);
+        assert_eq!(sessions.assign_tsih(&candidate("iqn.a", 1, false)), refused, "without a proof");
+        assert!(sessions.take_replaced().is_empty());
+        let owner = &sessions.open[&first];
+        let proofs = [by_user("alice").proof, by_user("bob").proof, Proof::NotNeeded, Proof::Pending];
+        assert_eq!(proofs.map(|proof| owner.admits(&proof)), [true, false, false, true]);
+        let second = sessions.assign_tsih(&by_user("alice")).unwrap();
+        assert_eq!(sessions.take_replaced(), [Replaced { old: first, new: second }]);
+        // One from before CHAP was configured is anybody's.
+        let mut sessions = Sessions::new("iqn.t".to_owned(), vec![]);
+        sessions.assign_tsih(&candidate("iqn.a", 1, false)).unwrap();
+        sessions.assign_tsih(&by_user("alice")).unwrap();
+    }
+
+    #[test]
+    fn handles_follow_no_order_and_come_to_an_end() {
+        let mut sessions = Sessions::new("iqn.t".to_owned(), vec![]);
+        let assign = |sessions: &mut Sessions, n: u32| {
+            let [_, _, a, b] = n.to_be_bytes();
+            sessions.assign_tsih(&Candidate { isid: [0x80, 0, 0, 0, a, b], ..candidate("iqn.a", 1, false) })
+        };
+        let some: Vec<u16> = (0..32).map(|n| assign(&mut sessions, n).unwrap()).collect();
+        let followers = some.windows(2).filter(|pair| pair[1] == pair[0].wrapping_add(1)).count();
+        assert!(followers < 8, "{some:?}");
+        let one = Owner::of(&candidate("iqn.b", 1, false));
+        (1..=u16::MAX).for_each(|tsih| drop(sessions.open.insert(tsih, one.clone())));
+        assert_eq!(assign(&mut sessions, 99), Err(Status::new(login_status::OUT_OF_RESOURCES)));
+        sessions.open.remove(&7);
+        assert_eq!(assign(&mut sessions, 99), Ok(7));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Calls into stores that block: what a worker is asked, and what it answers.
+//! Calls into stores that block: what a worker is asked, and what it answers. Long calls are cut: between two pieces
+//! others have their turn.
 
 use std::sync::{Arc, PoisonError};
 
@@ -6,6 +7,7 @@ use engine::{Buffer, Claim, Step};
 use event::Instant;
 use net::clock;
 
+use super::transfer::Halt;
 use crate::backend::BlockStore;
 use crate::lun::{Nexus, Save};
 use crate::scsi::{Failure, Order};
@@ -38,8 +40,8 @@ pub(super) enum Call {
     Sync,
     /// Put reservations on stable storage.
     Keep(Save),
-    /// More than moving bytes; with what the bytes count for that it came with.
-    Order { order: Order, _counted: Option<Buffer> },
+    /// More than moving bytes, of which `done_bytes` are done already; with what the bytes count for that it came with.
+    Order { order: Order, done_bytes: u64, halt: Halt, _counted: Option<Buffer> },
 }
 
 impl Job {
@@ -51,14 +53,14 @@ impl Job {
                 (buffer.len() - done_bytes).min(self.store.piece_bytes()) as u64
             }
             Call::Sync | Call::Keep(_) => SYNC_COST_BYTES,
-            Call::Order { order, .. } => order.len_bytes(),
+            Call::Order { order, done_bytes, .. } => order.cost_bytes(&*self.store, *done_bytes),
         }
     }
 
     /// What comes of it if it is not carried out.
     pub(super) fn given_up(self) -> Done {
         let Job { side, nexus, token, .. } = self;
-        Done { side, nexus, token, result: Ok(()), read: None, ended: None }
+        Done { side, nexus, token, result: Ok(()), read: None, kept: None, ended: None }
     }
 
     /// Whose it is among the workers, and what for.
@@ -72,7 +74,7 @@ impl Call {
     pub(super) fn len_bytes(&self) -> u64 {
         match self {
             Call::Read { buffer, .. } | Call::Write { buffer, .. } => buffer.len() as u64,
-            Call::Order { order, .. } => order.len_bytes(),
+            Call::Order { order, .. } => order.moved_bytes(),
             Call::Sync | Call::Keep(_) => 0,
         }
     }
@@ -114,6 +116,8 @@ pub(super) struct Done {
     pub(super) result: Result<(), Failure>,
     /// The data of a read.
     pub(super) read: Option<Buffer>,
+    /// Reservations that were to be kept, and the number of their LUN.
+    pub(super) kept: Option<(u16, Save)>,
     /// When the store had done it, if anybody wants to know.
     pub(super) ended: Option<Instant>,
 }
@@ -121,7 +125,7 @@ pub(super) struct Done {
 /// Runs a job, or the next piece of it; called on a worker.
 pub(super) fn run(job: Job) -> Step<Job, Done> {
     let Job { store, lun, call, side, nexus, token, is_timed } = job;
-    let mut read = None;
+    let (mut read, mut kept) = (None, None);
     let more = |call| {
         let rest = Job { store: Arc::clone(&store), lun, call, side, nexus, token, is_timed };
         Step::More { bytes: rest.cost_bytes(), job: rest }
@@ -156,18 +160,26 @@ pub(super) fn run(job: Job) -> Step<Job, Done> {
             store.write_through(offset_bytes, &buffer).map_err(Failure::Write)
         }
         Call::Sync => store.sync().map_err(Failure::Write),
-        Call::Keep(save) => save.write().map_err(Failure::Write),
-        Call::Order { order, .. } if order.is_exclusive() => {
-            let _gate = store.gate().write().unwrap_or_else(PoisonError::into_inner);
-            order.in_store(&*store)
+        Call::Keep(save) => {
+            let result = save.write().map_err(Failure::Write);
+            kept = Some((lun, save));
+            result
         }
-        Call::Order { order, .. } => {
-            let _gate = shared();
-            order.in_store(&*store)
+        Call::Order { halt, .. } if halt.is_set() => Ok(()),
+        Call::Order { order, mut done_bytes, halt, _counted } => {
+            let alone =
+                order.is_exclusive().then(|| store.gate().write().unwrap_or_else(PoisonError::into_inner));
+            let beside = alone.is_none().then(shared);
+            let step = order.in_store(&*store, &mut done_bytes);
+            drop((alone, beside));
+            if step == Ok(false) {
+                return more(Call::Order { order, done_bytes, halt, _counted });
+            }
+            step.map(|_| ())
         }
     };
     let ended = is_timed.then(clock::now);
-    Step::Done(Done { side, nexus, token, result, read, ended })
+    Step::Done(Done { side, nexus, token, result, read, kept, ended })
 }
 
 #[cfg(test)]
@@ -179,6 +191,7 @@ mod tests {
 
     use super::*;
     use crate::backend::{Disk, OpenAs};
+    use crate::scsi::{Action, Span};
 
     /// Runs a call to the end; how many steps it took, and what it has read.
     fn run_all(store: &Arc<dyn BlockStore>, call: Call) -> (usize, Option<Buffer>) {
@@ -223,6 +236,39 @@ mod tests {
             assert!(read.unwrap()[..] == file[4096..][..len], "{len} bytes");
         }
     }
+
+    /// An UNMAP of sixty-four gigabytes holds up nobody: it is many pieces. One that was aborted ends after the piece that
+    /// a worker is at.
+    #[test]
+    fn orders_are_cut_and_end_between_their_pieces() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        std::fs::File::create(&path).unwrap().set_len(64 << 30).unwrap();
+        let store: Arc<dyn BlockStore> = Arc::new(Disk::open_file(&path, OpenAs::default(), 512).unwrap());
+        let halt = Halt::default();
+        let order = |action| Call::Order {
+            order: Order { action, fua: true },
+            done_bytes: 0,
+            halt: halt.clone(),
+            _counted: None,
+        };
+        let whole = Span { offset_bytes: 0, len_bytes: 64 << 30 };
+        assert_eq!(run_all(&store, order(Action::Unmap(vec![whole]))).0, 4096);
+        let span = Span { offset_bytes: 4096, len_bytes: 1 << 20 };
+        let fill = |value| order(Action::Fill { span, pattern: vec![value; 512] });
+        assert_eq!(run_all(&store, fill(7)).0, 16);
+        let (lun, side, nexus) = (2, 3, Nexus(5));
+        let job =
+            Job { store: Arc::clone(&store), lun, call: fill(9), side, nexus, token: 9, is_timed: false };
+        let Step::More { job, .. } = run(job) else { panic!("it takes more than a piece") };
+        halt.set();
+        assert!(matches!(run(job), Step::Done(Done { token: 9, result: Ok(()), .. })));
+        let mut found = vec![0; 1 << 20];
+        store.read_at(4096, &mut found).unwrap();
+        assert!(found[..64 << 10].iter().all(|byte| *byte == 9), "the piece that was begun");
+        assert!(found[64 << 10..].iter().all(|byte| *byte == 7), "nothing after it");
+    }
+
     /// Sixteen sessions write to a store that hangs. What is read from another one is answered, also to one of them.
     #[test]
     fn a_store_that_hangs_leaves_threads_to_another() {

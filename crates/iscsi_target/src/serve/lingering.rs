@@ -127,7 +127,7 @@ impl Side {
         let transfer = self.remove(token);
         let waiters = match transfer.body {
             Body::Doomed(waiters) => waiters,
-            Body::Keeping(id) => vec![id],
+            Body::Keeping(id, _) => vec![id],
             _ => Vec::new(),
         };
         waiters.into_iter().for_each(|id| shared.management.release(id));

@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use proto::name;
 use proto::target::{ConnectionId, Function, TaskId};
 use slab::Slab;
 use wire::iscsi::{Lun as Address, task_response};
@@ -165,6 +166,9 @@ impl Side {
             return self.session.answer_manage(connection, itt, task_response::NO_SUCH_LUN);
         }
         let is_cold = function == Function::ColdReset;
+        if is_cold && !self.may_reset(shared) {
+            return self.session.answer_manage(connection, itt, task_response::NOT_AUTHORIZED);
+        }
         let reply = |_| Reply::Managed { connection, itt, is_cold };
         let id = shared.management.begin(self.index, self.nexus, reply);
         let tasks = match function {
@@ -183,6 +187,13 @@ impl Side {
         shared.management.others.push(Others { id, lun, nexus: self.nexus, only: None, is_told });
     }
 
+    /// Returns true if it may close the connections of all sessions (RFC 7143 section 11.5.1): while there is no other, or
+    /// by its name.
+    fn may_reset(&self, shared: &Shared) -> bool {
+        let is_it = |initiator: &String| name::is_same(initiator, &self.name);
+        shared.luns.is_alone(self.nexus) || shared.cold_reset.iter().any(is_it)
+    }
+
     /// Answers a command with GOOD as soon as the tasks of these sessions on its unit have ended, and the
     /// reservations are on stable storage if they are to be kept.
     pub(super) fn good_without(
@@ -195,14 +206,20 @@ impl Side {
         let lun = transfer.lun;
         let token = self.insert(transfer, shared);
         let id = shared.management.begin(self.index, self.nexus, |id| Reply::Good { token, id });
-        self.transfers[token as usize].body = match save {
-            None => Body::Waiting(id),
-            Some(save) => {
-                shared.management.wait(id);
-                self.submit(lun, token, Call::Keep(save), shared);
-                Body::Keeping(id)
+        match save {
+            None => {
+                self.transfers[token as usize].body = Body::Waiting(id);
+                self.preempt(id, lun, only, shared);
             }
-        };
+            Some(save) => {
+                self.transfers[token as usize].body = Body::Keeping(id, only);
+                self.submit(lun, token, Call::Keep(save), shared);
+            }
+        }
+    }
+
+    /// Has the tasks of these sessions on a unit ended, for a request that waits for that.
+    pub(super) fn preempt(&mut self, id: usize, lun: Address, only: Vec<Nexus>, shared: &mut Shared) {
         shared.management.wait_for_orphans(id, Some(lun));
         shared.management.others.push(Others {
             id,
@@ -246,9 +263,10 @@ impl Side {
     pub(super) fn leave_orphans(&mut self, shared: &mut Shared) {
         self.give_up_behind(|_| true, shared);
         for (token, transfer) in std::mem::take(&mut self.transfers) {
+            transfer.halt();
             let waiters = match transfer.body {
                 Body::Away => Vec::new(),
-                Body::Keeping(id) => vec![id],
+                Body::Keeping(id, _) => vec![id],
                 Body::Doomed(waiters) => waiters,
                 _ => continue,
             };
@@ -269,9 +287,10 @@ impl Side {
         let ended: Vec<_> = ended.map(|(token, _)| token).collect();
         for &token in &ended {
             let transfer = &mut self.transfers[token];
+            transfer.halt();
             match &mut transfer.body {
                 Body::Away => transfer.body = Body::Doomed(id.into_iter().collect()),
-                Body::Keeping(keeping) => {
+                Body::Keeping(keeping, _) => {
                     let waiters = [*keeping].into_iter().chain(id).collect();
                     transfer.body = Body::Doomed(waiters);
                 }

@@ -28,6 +28,7 @@ mod replacing;
 mod room;
 mod side;
 mod stats;
+mod store_watch;
 mod succession;
 mod told;
 mod trail;
@@ -67,6 +68,7 @@ use manage::Management;
 use registrar::Registrar;
 use reload::Reloader;
 use side::{Ending, Side};
+use store_watch::StoreWatch;
 use told::Told;
 use waiting::Waiting;
 
@@ -142,6 +144,8 @@ pub struct Target {
     reloader: Option<Reloader>,
     /// Writer of the register of nexuses, if there is a state folder.
     registrar: Option<Registrar>,
+    /// Looks after the files of LUNs.
+    store_watch: StoreWatch,
 }
 
 /// What all clients of a target use.
@@ -166,6 +170,8 @@ struct Shared {
     policy: LoginPolicy,
     compat: Compat,
     weights: BTreeMap<String, u32>,
+    /// Initiators that may reset the target for all.
+    cold_reset: Vec<String>,
     /// What discovery answers; addresses that stand for all of this host are filled in per connection.
     advertised: Vec<DiscoveredTarget>,
     open_sessions: usize,
@@ -195,6 +201,7 @@ impl Target {
             }
             None => None,
         };
+        let store_watch = StoreWatch::start(luns.watched())?;
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
         let congestion = config.congestion.as_deref();
@@ -253,6 +260,7 @@ impl Target {
                 policy,
                 compat: config.compat,
                 weights: config.weights.clone(),
+                cold_reset: config.cold_reset.clone(),
                 advertised,
                 open_sessions: 0,
                 early_bytes: 0,
@@ -272,6 +280,7 @@ impl Target {
             config: config.clone(),
             reloader: None,
             registrar,
+            store_watch,
         };
         target.listen()?;
         Ok(target)
@@ -357,6 +366,9 @@ impl Target {
 
     /// Goes on with a command that was with a worker or was a chore.
     fn finish(&mut self, done: Done) {
+        if let Some((lun, save)) = &done.kept {
+            self.shared.luns.settle(*lun, save, done.result.is_ok());
+        }
         match self.sides.get_mut(done.side) {
             Some(side) if side.nexus == done.nexus => {
                 let index = side.index;

@@ -10,7 +10,7 @@ use super::Shared;
 use super::chores::Chore;
 use super::jobs::Call;
 use super::side::Side;
-use super::transfer::{Body, Transfer};
+use super::transfer::{Body, Halt, Transfer};
 use crate::backend::Backend;
 use crate::scsi::{self, Order, Outcome};
 
@@ -84,7 +84,12 @@ impl Side {
     ) {
         let backend = shared.luns.lun_mut(lun).map(crate::lun::Lun::backend_mut);
         let Some(Backend::Inline(inline)) = backend else {
-            return self.call(task, lun, sent_bytes, Call::Order { order, _counted: counted }, shared);
+            let halt = Halt::default();
+            let mut transfer = without_place(task, lun, sent_bytes, Body::Away);
+            transfer.halt = Some(halt.clone());
+            let token = self.insert(transfer, shared);
+            let call = Call::Order { order, done_bytes: 0, halt, _counted: counted };
+            return self.submit(lun, token, call, shared);
         };
         let mut done_bytes = 0;
         // Thousands may come in one turn, and each would begin at once.
@@ -118,6 +123,7 @@ fn without_place(task: TaskId, lun: Address, len_bytes: u32, body: Body) -> Tran
         fua: false,
         is_cached: false,
         is_buffered: true,
+        halt: None,
         body,
     }
 }

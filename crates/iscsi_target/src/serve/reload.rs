@@ -220,8 +220,10 @@ impl Target {
         self.congestion.clone_from(&config.congestion);
         self.shared.compat = config.compat;
         self.shared.weights.clone_from(&config.weights);
+        self.shared.cold_reset.clone_from(&config.cold_reset);
         let numbers = added.iter().map(Lun::number).collect();
         let gone = self.shared.luns.change(&removed, added);
+        self.store_watch.set(self.shared.luns.watched());
         grown.iter().for_each(|(grown, blocks)| self.shared.luns.grow(grown.lun, *blocks));
         let grown = grown.into_iter().map(|(grown, _)| grown).collect();
         self.config = Config {
@@ -299,6 +301,9 @@ impl Target {
             if !is_used {
                 gone.extend(self.shared.luns.release(number));
             }
+        }
+        if !gone.is_empty() {
+            self.store_watch.set(self.shared.luns.watched());
         }
         let is_done = self.shared.luns.leaving().is_empty();
         if let Some(reloader) = &mut self.reloader {
@@ -380,6 +385,7 @@ mod tests {
             luns: LunSet::default(),
             chap: None,
             allowed: Vec::new(),
+            cold_reset: Vec::new(),
             digests: &[],
             congestion: None,
             policy: control::Choice::default(),

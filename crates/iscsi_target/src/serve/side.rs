@@ -13,6 +13,7 @@ use proto::name;
 use proto::peer_cpu;
 use proto::target::{Answer, ConnectionId, Event, Run, Session, TaskId};
 use slab::Slab;
+use wire::iscsi::TaskAttribute;
 use wire::scsi::{Sense, Status};
 
 use super::end::End;
@@ -214,6 +215,10 @@ impl Side {
         let outcome = match (run.read && run.write, is_discovery) {
             (_, true) => Outcome::Check(Sense::LUN_NOT_SUPPORTED),
             (true, _) => Outcome::Check(Sense::INVALID_OPCODE),
+            // SAM-5 has no sense of its own for it; the connection is as good as any.
+            _ if matches!(run.attribute, TaskAttribute::Reserved(_)) => {
+                Outcome::Check(Sense::INVALID_FIELD_IN_CDB)
+            }
             _ => scsi::execute(&mut shared.luns, run.lun, self.nexus, &run.cdb),
         };
         shared.stats.commands += 1;
@@ -254,7 +259,12 @@ impl Side {
                 }
             }
             Outcome::Write(range) if run.write && run.expected_bytes > 0 => {
-                let len_bytes = range.len_bytes.min(run.expected_bytes);
+                // A part of a block is not written; the residual says that there was not all of it.
+                let block_len_bytes = shared.luns.lun(run.lun).map_or(1, Lun::block_len_bytes);
+                let len_bytes = range.len_bytes.min(run.expected_bytes) / block_len_bytes * block_len_bytes;
+                if len_bytes == 0 {
+                    return self.answer(task, Status::GOOD, None, range.len_bytes);
+                }
                 self.member(run.connection).command_bytes += u64::from(len_bytes);
                 self.note_request(run, Op::Write, &range, len_bytes);
                 let body = if self.is_memory(run, shared) {
@@ -326,16 +336,20 @@ impl Side {
         // Not before: the tag of a doomed one may be another request's by now.
         self.note_stored(task, done.ended);
         let transfer = &mut self.transfers[token];
-        if let Body::Keeping(id) = transfer.body {
-            // Those that are to end are ended whether or not it could be kept.
+        if let Body::Keeping(id, only) = &mut transfer.body {
+            let (id, only) = (*id, std::mem::take(only));
             match done.result {
-                Ok(()) => transfer.body = Body::Waiting(id),
+                Ok(()) => {
+                    transfer.body = Body::Waiting(id);
+                    self.preempt(id, lun, only, shared);
+                }
+                // It is not in force, so nobody's tasks end for it.
                 Err(failure) => {
                     self.remove(token);
                     self.fail(task, lun, &failure, shared);
+                    shared.management.release(id);
                 }
             }
-            shared.management.release(id);
             return;
         }
         match (done.result, done.read) {
@@ -455,6 +469,7 @@ fn new_transfer(run: &Run, range: scsi::Transfer, len_bytes: u32, body: Body) ->
         fua: range.fua,
         is_cached: false,
         is_buffered: !matches!(body, Body::Memory),
+        halt: None,
         body,
     }
 }

@@ -1,10 +1,13 @@
 //! Payload on its way between a socket and a LUN: where it lands, what it is sent from.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::Buffer;
 use proto::target::TaskId;
 use wire::iscsi::Lun as Address;
+
+use crate::lun::Nexus;
 
 /// A command's payload, from the moment it is its turn until the last byte is placed or queued.
 #[derive(Debug)]
@@ -22,7 +25,32 @@ pub(super) struct Transfer {
     pub(super) is_cached: bool,
     /// Its bytes are in a buffer, which counts against the session's share.
     pub(super) is_buffered: bool,
+    /// Ends its order, if it has one.
+    pub(super) halt: Option<Halt>,
     pub(super) body: Body,
+}
+
+/// Ends an order that a worker carries out, before its next slice.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Halt(Arc<AtomicBool>);
+
+impl Halt {
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Transfer {
+    /// Its command was ended while a worker is at it: the rest of it is not carried out.
+    pub(super) fn halt(&self) {
+        if let Some(halt) = &self.halt {
+            halt.set();
+        }
+    }
 }
 
 /// Where the bytes are.
@@ -36,8 +64,8 @@ pub(super) enum Body {
     Parameters(Buffer, [u8; 16]),
     /// With a worker.
     Away,
-    /// With a worker that keeps the reservations; its command waits for this request as well.
-    Keeping(usize),
+    /// With a worker that keeps the reservations; then this request ends the tasks of these sessions.
+    Keeping(usize, Vec<Nexus>),
     /// With a worker, though its command was ended: these requests wait until it comes back.
     Doomed(Vec<usize>),
     /// Nowhere: its command waits until this request has ended what it is to end.

@@ -5,6 +5,7 @@
 //! Where random bytes come from is the caller's business.
 
 use core::fmt;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use md5::Md5;
@@ -15,6 +16,7 @@ use subtle::{Choice, ConstantTimeEq};
 use wire::iscsi::login_status;
 
 use super::{LoginError, Status, shortened};
+use crate::name;
 
 /// Bytes of the challenges that we send.
 const CHALLENGE_BYTES: usize = 16;
@@ -275,9 +277,11 @@ impl ChapInitiator {
 #[derive(Clone, Debug)]
 pub struct ChapTarget {
     /// The algorithms that are allowed, the preferred one first.
-    pub algorithms: &'static [Algorithm],
+    pub algorithms: Arc<[Algorithm]>,
     pub(super) users: Arc<[Credentials]>,
     pub(super) ours: Option<Credentials>,
+    /// Initiators that a user may be, by the names of users; those that are not there may be any.
+    bound: Arc<BTreeMap<String, Vec<String>>>,
 }
 
 impl ChapTarget {
@@ -291,7 +295,29 @@ impl ChapTarget {
                 differ(ours, user)?;
             }
         }
-        Ok(ChapTarget { algorithms: Algorithm::STRONGEST_FIRST, users: users.into(), ours })
+        let algorithms = Algorithm::STRONGEST_FIRST.into();
+        Ok(ChapTarget { algorithms, users: users.into(), ours, bound: Arc::default() })
+    }
+
+    /// Allows some algorithms only, the preferred one first.
+    pub fn with_algorithms(self, algorithms: &[Algorithm]) -> ChapTarget {
+        ChapTarget { algorithms: algorithms.into(), ..self }
+    }
+
+    /// Binds users to the initiators that they may be.
+    pub fn with_initiators(self, bound: BTreeMap<String, Vec<String>>) -> ChapTarget {
+        ChapTarget { bound: bound.into(), ..self }
+    }
+
+    /// Initiators that users are bound to, by the names of users.
+    pub fn initiators(&self) -> &BTreeMap<String, Vec<String>> {
+        &self.bound
+    }
+
+    /// Returns true if a user may log in as an initiator of this name.
+    pub fn may_be(&self, user: &str, initiator_name: &str) -> bool {
+        let names = self.bound.get(user);
+        names.is_none_or(|names| names.iter().any(|bound| name::is_same(bound, initiator_name)))
     }
 
     /// Those who may log in.

@@ -50,6 +50,19 @@ pub struct Candidate {
     pub isid: [u8; 6],
     /// The connection id.
     pub cid: u16,
+    /// Proof given by now.
+    pub proof: Proof,
+}
+
+/// Proof that an initiator has given of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// Nothing yet: the security stage goes on.
+    Pending,
+    /// Nothing, since none is needed.
+    NotNeeded,
+    /// The name of a CHAP user.
+    User(String),
 }
 
 /// What a target knows beyond one connection; asked while a login goes on.
@@ -65,18 +78,19 @@ pub trait Directory {
     /// under a policy with CHAP.
     fn random(&mut self, bytes: &mut [u8]);
 
-    /// Session `tsih`, which a connection of this candidate is to join. Asked when it is known who comes, and
-    /// again when all is agreed.
+    /// Session `tsih`, which a connection of this candidate is to join. Called when the names are known, as a rule before
+    /// they are proved, and again when all is agreed.
     ///
     /// # Errors
-    /// The status to refuse with: `SESSION_DOES_NOT_EXIST` if no session of this initiator, ISID and target has
+    /// The status to refuse with: `SESSION_DOES_NOT_EXIST` if no session of this initiator, ISID, target and user has
     /// this handle, `TOO_MANY_CONNECTIONS` if it has as many as were agreed.
     fn join(&mut self, candidate: &Candidate, tsih: u16) -> Result<Existing, Status>;
 
-    /// A TSIH for the new session, not 0. Asked once, when all is agreed.
+    /// A TSIH for the new session, not 0, which others cannot guess. Called once, when all is agreed.
     ///
     /// # Errors
-    /// The status to refuse with, `OUT_OF_RESOURCES` as a rule.
+    /// The status to refuse with: `OUT_OF_RESOURCES`, or `AUTHORIZATION_FAILURE` if another user has a session with these
+    /// names and this ISID.
     fn assign_tsih(&mut self, candidate: &Candidate) -> Result<u16, Status>;
 }
 

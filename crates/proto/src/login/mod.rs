@@ -27,7 +27,7 @@ pub use chap::{
     Algorithm, ChapInitiator, ChapTarget, Credentials, CredentialsError, RANDOM_BYTES, SECRET_MIN_BYTES,
     Secret,
 };
-pub use directory::{Admitted, Candidate, Directory, Existing, LoginPolicy};
+pub use directory::{Admitted, Candidate, Directory, Existing, LoginPolicy, Proof};
 pub use initiator::{Initiator, Joined, LoggedIn, Request, Session};
 pub use security::Security;
 pub use target::Target;

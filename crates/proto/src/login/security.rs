@@ -6,6 +6,7 @@
 use wire::iscsi::login_status;
 
 use super::chap::{Algorithm, Challenge, ChapInitiator, ChapTarget, RANDOM_BYTES, hex, number};
+use super::directory::Proof;
 use super::text::{Outbox, Pair, take_key};
 use super::{LoginError, Status, Violation, shortened};
 use crate::keys::{Answer, Key, Kind, Reply, Value, Wish, answer, reply};
@@ -218,8 +219,8 @@ enum State {
     Method,
     /// This was asked.
     Challenged(Algorithm, Challenge),
-    /// No more is asked.
-    Done,
+    /// The stage is over; with the name of the CHAP user, if a proof was needed.
+    Done(Option<String>),
 }
 
 impl Responder {
@@ -229,7 +230,16 @@ impl Responder {
 
     /// Whether the initiator may leave the stage, or begin after it.
     pub(super) fn is_done(&self) -> bool {
-        self.chap.is_none() || matches!(self.state, State::Done)
+        self.chap.is_none() || matches!(self.state, State::Done(_))
+    }
+
+    /// Proof given by now.
+    pub(super) fn proof(&self) -> Proof {
+        match (&self.chap, &self.state) {
+            (None, _) => Proof::NotNeeded,
+            (Some(_), State::Done(Some(user))) => Proof::User(user.clone()),
+            (Some(_), _) => Proof::Pending,
+        }
     }
 
     /// Whether a method was agreed, where one is needed.
@@ -298,7 +308,7 @@ impl Responder {
                     }
                     _ => return Err(failure("half a CHAP challenge".to_owned())),
                 }
-                self.state = State::Done;
+                self.state = State::Done(Some(n));
                 Ok(())
             }
             (_, steps) => steps.expect_none(),
@@ -308,7 +318,7 @@ impl Responder {
     fn receive_method(&mut self, method: &str, out: &mut Outbox) -> Result<(), LoginError> {
         let (wanted, next) = match &self.chap {
             Some(_) => ("CHAP", State::Method),
-            None => ("None", State::Done),
+            None => ("None", State::Done(None)),
         };
         match answer(Key::AuthMethod, method, &Wish::List(vec![wanted])) {
             Answer::Select(method) => {

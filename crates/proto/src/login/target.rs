@@ -6,7 +6,7 @@
 
 use wire::iscsi::{LoginRequest, LoginResponse, login_stage, login_status};
 
-use super::directory::{Admitted, Candidate, Directory, Existing, LoginPolicy};
+use super::directory::{Admitted, Candidate, Directory, Existing, LoginPolicy, Proof};
 use super::negotiation::Negotiation;
 use super::security::Responder;
 use super::text::{Inbox, Outbox, Pair, take_key};
@@ -151,6 +151,7 @@ impl Target {
         if in_security {
             let random = &mut |bytes: &mut [u8]| directory.random(bytes);
             self.security.receive(&mut pairs, &mut self.outbox, random)?;
+            self.note_proof()?;
             let offers_nothing = request.transit && !self.security.is_begun();
             if offers_nothing {
                 return Err(Responder::no_proof());
@@ -260,6 +261,7 @@ impl Target {
             discovery,
             isid: request.isid,
             cid: request.cid,
+            proof: self.security.proof(),
         };
         directory.admit(&candidate).map_err(|status| LoginError::Refused {
             status,
@@ -288,6 +290,23 @@ impl Target {
         Ok(())
     }
 
+    /// The security stage has come so far. A user that has proved itself may be bound to other initiators than this one.
+    fn note_proof(&mut self) -> Result<(), LoginError> {
+        let (Some((candidate, _)), Some(chap)) = (&mut self.who, &self.policy.chap) else { return Ok(()) };
+        candidate.proof = self.security.proof();
+        match &candidate.proof {
+            Proof::User(user) if !chap.may_be(user, &candidate.initiator_name) => Err(LoginError::Refused {
+                status: Status::new(login_status::AUTHORIZATION_FAILURE),
+                reason: format!(
+                    "the CHAP user '{}' may not log in as {}",
+                    shortened(user),
+                    shortened(&candidate.initiator_name)
+                ),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Sends the next segment of what we have to say, and with the last one agrees to leave the stage.
     fn respond(&mut self, request: &LoginRequest, directory: &mut dyn Directory) -> Result<(), LoginError> {
         let (segment, is_continued) = self.outbox.segment();
@@ -310,7 +329,11 @@ impl Target {
                     params = params.of_connection(joined.params);
                 } else {
                     response.tsih = directory.assign_tsih(&candidate).map_err(|status| {
-                        LoginError::Refused { status, reason: "no new session".to_owned() }
+                        let reason = match status == Status::new(login_status::AUTHORIZATION_FAILURE) {
+                            true => "another CHAP user has a session with this name and ISID",
+                            false => "no new session",
+                        };
+                        LoginError::Refused { status, reason: reason.to_owned() }
                     })?;
                 }
                 agreed = Some((candidate, params, response.tsih));

@@ -19,12 +19,6 @@ pub enum Error {
         /// What the header is.
         found: Opcode,
     },
-    /// A reserved task attribute.
-    #[error("task attribute {found} in byte 1 of a SCSI command, expected 0 to 4")]
-    TaskAttribute {
-        /// The three-bit value.
-        found: u8,
-    },
     /// The data segment of a SCSI response is shorter than the sense data it announces.
     #[error("the data segment of a SCSI response has {found} bytes, expected at least {expected}")]
     SenseLength {

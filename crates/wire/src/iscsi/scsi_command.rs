@@ -36,18 +36,19 @@ pdu! {
 
 /// Task attributes: RFC 7143 section 11.3.1.2, SAM-5 section 8.9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
 pub enum TaskAttribute {
     /// Treated as simple.
-    Untagged = 0,
+    Untagged,
     /// May be reordered.
-    Simple = 1,
+    Simple,
     /// After all that came before, before all that come after.
-    Ordered = 2,
+    Ordered,
     /// Before all that wait.
-    HeadOfQueue = 3,
+    HeadOfQueue,
     /// Part of clearing an auto contingent allegiance.
-    Aca = 4,
+    Aca,
+    /// 5 to 7: a command that a target refuses. The PDU is as good as any other.
+    Reserved(u8),
 }
 
 struct Attribute;
@@ -60,12 +61,19 @@ impl Place<TaskAttribute> for Attribute {
             2 => TaskAttribute::Ordered,
             3 => TaskAttribute::HeadOfQueue,
             4 => TaskAttribute::Aca,
-            found => return Err(Error::TaskAttribute { found }),
+            reserved => TaskAttribute::Reserved(reserved),
         })
     }
 
     fn store(&self, value: TaskAttribute, header: &mut Header) {
-        header[1] |= value as u8;
+        header[1] |= match value {
+            TaskAttribute::Untagged => 0,
+            TaskAttribute::Simple => 1,
+            TaskAttribute::Ordered => 2,
+            TaskAttribute::HeadOfQueue => 3,
+            TaskAttribute::Aca => 4,
+            TaskAttribute::Reserved(reserved) => reserved & 0x07,
+        };
     }
 }
 
@@ -98,15 +106,18 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_told_apart_and_reserved_ones_refused() {
+    fn attributes_are_told_apart() {
         use TaskAttribute::*;
 
+        let all = [Untagged, Simple, Ordered, HeadOfQueue, Aca, Reserved(5), Reserved(6), Reserved(7)];
         let mut header = [0; 48];
-        for (value, attribute) in [Untagged, Simple, Ordered, HeadOfQueue, Aca].into_iter().enumerate() {
+        for (value, attribute) in all.into_iter().enumerate() {
             header[..2].copy_from_slice(&[0x01, value as u8]);
-            assert_eq!(ScsiCommand::parse(&header).map(|command| command.attribute), Ok(attribute));
+            let parsed = ScsiCommand::parse(&header).unwrap();
+            assert_eq!(parsed.attribute, attribute);
+            let mut emitted = [0xa5; 48];
+            parsed.emit(&mut emitted);
+            assert_eq!(emitted, header);
         }
-        header[1] = 0x05;
-        assert_eq!(ScsiCommand::parse(&header), Err(Error::TaskAttribute { found: 5 }));
     }
 }

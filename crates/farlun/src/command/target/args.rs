@@ -8,9 +8,11 @@ use clap::Args;
 use control::Choice;
 use event::BitRate;
 use iscsi_target::Compat;
+use proto::login::Algorithm;
 
 use super::address::node_name;
 use super::file::WINDOW_MAX;
+use crate::near_end::algorithm;
 use crate::session::{DigestWish, SamplingArgs};
 
 /// The largest weight of an initiator.
@@ -78,9 +80,16 @@ pub(crate) struct TargetArgs {
     /// Name that the target proves itself with to those who ask (mutual CHAP); its secret is in the file too
     #[arg(long, value_name = "NAME", requires = "chap_users")]
     pub(super) chap_target_user: Option<String>,
+    /// Hash algorithms that CHAP may use, the preferred one first [default: sha3-256,sha256,sha1,md5]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = algorithm)]
+    pub(super) chap_algorithms: Vec<Algorithm>,
     /// Name of an initiator that may log in; may be given several times [default: everybody]
     #[arg(long = "allow", value_name = "IQN")]
     pub(super) allowed: Vec<String>,
+    /// Name of an initiator that may reset the target for all (TARGET COLD RESET); may be given several times
+    /// [default: whoever is alone]
+    #[arg(long = "cold-reset", value_name = "IQN")]
+    pub(super) cold_reset: Vec<String>,
     /// Listen beyond loopback although nobody is authenticated, or take CHAP secrets shorter than 12 bytes
     #[arg(long)]
     pub(super) insecure: bool,

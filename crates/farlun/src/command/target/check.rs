@@ -14,6 +14,8 @@ use iscsi_target::lun::{
 };
 use iscsi_target::{Compat, Config};
 
+use proto::login::Algorithm;
+
 use super::args::TargetArgs;
 use super::settings::{Settings, SettingsError};
 use crate::exit::{DONE, Exit, USAGE};
@@ -145,7 +147,13 @@ fn document(settings: &Settings, luns: &[Checked]) -> Value {
         .collect();
     let chap = config.chap.as_ref().map(|chap| {
         let users: Vec<_> = chap.user_names().collect();
-        json!({"users": users, "target": chap.target_name()})
+        let algorithms: Vec<_> = chap.algorithms.iter().map(|algorithm| algorithm.name()).collect();
+        json!({
+            "users": users,
+            "target": chap.target_name(),
+            "algorithms": algorithms,
+            "initiators": chap.initiators(),
+        })
     });
     json!({
         "check": true,
@@ -155,6 +163,7 @@ fn document(settings: &Settings, luns: &[Checked]) -> Value {
         "luns": luns,
         "chap": chap,
         "allow": config.allowed,
+        "cold_reset": config.cold_reset,
         "digest": super::file::digest_name(settings.digest),
         "congestion": config.congestion,
         "policy": config.policy.name(),
@@ -193,6 +202,13 @@ fn words(settings: &Settings, luns: &[Checked]) -> String {
         Some(chap) => {
             text += &format!("  CHAP        {}", list(&mut chap.user_names().map(str::to_owned)));
             text += &chap.target_name().map_or("\n".to_owned(), |name| format!("; the target is {name}\n"));
+            for (user, initiators) in chap.initiators() {
+                text += &format!("  CHAP user   {user} as {}\n", initiators.join(", "));
+            }
+            if *chap.algorithms != *Algorithm::STRONGEST_FIRST {
+                let mut names = chap.algorithms.iter().map(|algorithm| algorithm.name().to_owned());
+                text += &format!("  algorithms  {}\n", list(&mut names));
+            }
         }
         None => text += "  CHAP        none: nobody has to prove who they are\n",
     }
@@ -202,6 +218,9 @@ fn words(settings: &Settings, luns: &[Checked]) -> String {
         list(&mut config.allowed.iter().cloned())
     };
     text += &format!("  initiators  {allowed}\n");
+    if !config.cold_reset.is_empty() {
+        text += &format!("  cold reset  {}\n", list(&mut config.cold_reset.iter().cloned()));
+    }
     text += &format!("  digests     {}\n", super::file::digest_name(settings.digest));
     if let Some(name) = &config.congestion {
         text += &format!("  congestion  {name}\n");

@@ -3,6 +3,7 @@
 //!
 //! Files that it names are read for their secrets; LUNs are not opened here.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -11,10 +12,11 @@ use document::{Document, Entry, Problem, Problems, Scalar, Section};
 use engine::Pacing;
 use iscsi_target::lun::{LUNS_MAX, LunSpec};
 use iscsi_target::{Compat, LunSet};
-use proto::login::{ChapTarget, Credentials, Secret};
+use proto::login::{Algorithm, ChapTarget, Credentials, Secret};
 
 use super::address::{ISCSI_PORT, addresses, clash, node_name};
 use super::args::weight;
+use crate::near_end::algorithm;
 use crate::secrets::SecretFile;
 use crate::session::DigestWish;
 
@@ -22,6 +24,7 @@ const TOP_KEYS: &[&str] = &[
     "iqn",
     "listen",
     "allow",
+    "cold_reset",
     "digest",
     "congestion",
     "policy",
@@ -35,7 +38,8 @@ const TOP_KEYS: &[&str] = &[
     "compat",
     "lun",
 ];
-const CHAP_KEYS: &[&str] = &["secret_file", "user", "target"];
+const CHAP_KEYS: &[&str] = &["secret_file", "algorithms", "user", "target"];
+const USER_KEYS: &[&str] = &["name", "secret", "secret_file", "initiators"];
 const NAME_KEYS: &[&str] = &["name", "secret", "secret_file"];
 const COMPAT_KEYS: &[&str] = &["nagle", "separate_status", "joined_send"];
 const LUN_KEYS: &[&str] = &["number", "spec", "replace"];
@@ -51,7 +55,7 @@ pub(super) const WINDOW_MAX: u32 = i32::MAX as u32;
 pub(super) struct FromFile {
     pub(super) iqn: Option<String>,
     pub(super) listen: Option<Vec<SocketAddr>>,
-    pub(super) allowed: Option<Vec<String>>,
+    pub(super) initiators: Initiators,
     pub(super) digest: Option<DigestWish>,
     pub(super) congestion: Option<String>,
     pub(super) policy: Option<Choice>,
@@ -67,6 +71,15 @@ pub(super) struct FromFile {
     pub(super) has_secrets: bool,
 }
 
+/// Initiators by their names.
+#[derive(Default, Debug)]
+pub(super) struct Initiators {
+    /// They may log in.
+    pub(super) allowed: Option<Vec<String>>,
+    /// They may reset the target for all.
+    pub(super) cold_reset: Option<Vec<String>>,
+}
+
 /// Reads a configuration. With `allow_short`, or its own `insecure`, it may have short secrets; `taken` are the
 /// LUNs of the command line, whose numbers are theirs.
 pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<FromFile, Vec<Problem>> {
@@ -78,7 +91,8 @@ pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<F
         match entry.key {
             "iqn" => file.iqn = entry.read(&mut problems, |value| node_name(value.text()?)),
             "listen" => file.listen = Some(listen(&entry, &mut problems)),
-            "allow" => file.allowed = Some(allowed(&entry, &mut problems)),
+            "allow" => file.initiators.allowed = Some(allowed(&entry, &mut problems)),
+            "cold_reset" => file.initiators.cold_reset = Some(node_names(&entry, &mut problems)),
             "digest" => file.digest = entry.read(&mut problems, |value| value.word(DIGESTS)),
             "congestion" => file.congestion = entry.read(&mut problems, text_of),
             "policy" => file.policy = entry.read(&mut problems, |value| value.text()?.parse()),
@@ -151,16 +165,22 @@ fn listen(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<SocketAddr> {
 }
 
 fn allowed(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<String> {
+    let found = node_names(entry, problems);
+    if found.is_empty() && problems.is_empty() {
+        let text = "allow: an empty list would admit nobody; leave the key out to admit everybody";
+        problems.at(&entry.span, text);
+    }
+    found
+}
+
+/// A list of names of initiators.
+fn node_names(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for (value, span) in entry.list(problems) {
         match value.text().and_then(node_name) {
             Ok(name) => found.push(name),
-            Err(text) => problems.at(&span, format!("allow: {text}")),
+            Err(text) => problems.at(&span, format!("{}: {text}", entry.key)),
         }
-    }
-    if found.is_empty() && problems.is_empty() {
-        let text = "allow: an empty list would admit nobody; leave the key out to admit everybody";
-        problems.at(&entry.span, text);
     }
     found
 }
@@ -239,8 +259,14 @@ impl ChapReader<'_, '_> {
             self.problems.at(&section.span, text);
         }
         let mut users: Vec<Credentials> = Vec::new();
+        let mut bound = BTreeMap::new();
         for user in &sections {
-            let Some(credentials) = self.credentials(user) else { continue };
+            let Some((credentials, initiators)) = self.credentials(user, USER_KEYS) else { continue };
+            let initiators = match user.entry("initiators") {
+                Some(entry) => Some(self.initiators(&entry)),
+                None => initiators,
+            };
+            bound.extend(initiators.map(|names| (credentials.name().to_owned(), names)));
             if users.iter().any(|known| known.name() == credentials.name()) {
                 let text = format!("the user '{}' is there twice", credentials.name());
                 self.problems.at(&user.span, text);
@@ -251,12 +277,19 @@ impl ChapReader<'_, '_> {
         let ours = match section.entry("target") {
             Some(entry) => {
                 let section = entry.section("[chap.target]", self.problems)?;
-                Some(self.credentials(&section)?)
+                Some(self.credentials(&section, NAME_KEYS)?.0)
             }
             None => None,
         };
+        let algorithms = section.entry("algorithms").map(|entry| self.algorithms(&entry));
         match ChapTarget::new(users, ours) {
-            Ok(chap) => Some(chap),
+            Ok(chap) => {
+                let chap = chap.with_initiators(bound);
+                Some(match algorithms {
+                    Some(algorithms) => chap.with_algorithms(&algorithms),
+                    None => chap,
+                })
+            }
             Err(error) => {
                 self.problems.at(&section.span, error.to_string());
                 None
@@ -264,10 +297,44 @@ impl ChapReader<'_, '_> {
         }
     }
 
-    fn credentials(&mut self, section: &Section<'_>) -> Option<Credentials> {
-        unknown_keys(section, NAME_KEYS, self.problems);
+    fn initiators(&mut self, entry: &Entry<'_>) -> Vec<String> {
+        let found = node_names(entry, self.problems);
+        if found.is_empty() && self.problems.is_empty() {
+            let text = "initiators: with an empty list the user could not log in; leave the key out to bind it to none";
+            self.problems.at(&entry.span, text);
+        }
+        found
+    }
+
+    fn algorithms(&mut self, entry: &Entry<'_>) -> Vec<Algorithm> {
+        let mut found = Vec::new();
+        for (value, span) in entry.list(self.problems) {
+            match value.text().and_then(algorithm) {
+                Ok(algorithm) => found.push(algorithm),
+                Err(text) => self.problems.at(&span, format!("algorithms: {text}")),
+            }
+        }
+        if found.is_empty() && self.problems.is_empty() {
+            let text = "algorithms: with an empty list nobody could log in; leave the key out to allow all";
+            self.problems.at(&entry.span, text);
+        }
+        found
+    }
+
+    /// Name and secret, and the initiators that a file of secrets binds the name to.
+    fn credentials(
+        &mut self,
+        section: &Section<'_>,
+        keys: &[&str],
+    ) -> Option<(Credentials, Option<Vec<String>>)> {
+        unknown_keys(section, keys, self.problems);
         let name_entry = section.required("name", "\"alice\"", self.problems)?;
         let name = name_entry.read(self.problems, text_of)?;
+        let mut initiators = Ok(None);
+        let mut from = |file: &SecretFile| {
+            initiators = file.initiators_of(&name, node_name);
+            file.secret_of(&name)
+        };
         let found = match (section.entry("secret"), section.entry("secret_file")) {
             (Some(entry), None) => {
                 self.has_secrets = true;
@@ -280,13 +347,13 @@ impl ChapReader<'_, '_> {
             }
             (None, Some(entry)) => {
                 let file = self.secret_file(&entry)?;
-                file.secret_of(&name).map_err(|text| (entry.span, text))
+                from(&file).map_err(|text| (entry.span, text))
             }
             (Some(_), Some(entry)) => {
                 Err((entry.key_span, format!("'{name}' has a secret and a secret_file; leave one out")))
             }
             (None, None) => match &self.common {
-                Some(file) => file.secret_of(&name).map_err(|text| (section.span.clone(), text)),
+                Some(file) => from(file).map_err(|text| (section.span.clone(), text)),
                 None => {
                     let text =
                         format!("'{name}' has no secret: add secret = \"…\", or secret_file to [chap]");
@@ -298,7 +365,9 @@ impl ChapReader<'_, '_> {
             Credentials::new(&name, secret, self.allow_short)
                 .map_err(|error| (section.span.clone(), error.to_string()))
         });
-        credentials.map_err(|(span, text)| self.problems.at(&span, text)).ok()
+        let initiators = initiators.map_err(|text| (section.span.clone(), text));
+        let both = credentials.and_then(|credentials| Ok((credentials, initiators?)));
+        both.map_err(|(span, text)| self.problems.at(&span, text)).ok()
     }
 
     fn secret_file(&mut self, entry: &Entry<'_>) -> Option<SecretFile> {

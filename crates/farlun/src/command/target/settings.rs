@@ -80,9 +80,13 @@ impl Settings {
         let chap = match &args.chap_secret_file {
             Some(path) => {
                 let (ours, short) = (args.chap_target_user.as_deref(), args.insecure || file.insecure);
-                Some(SecretFile::read(path)?.chap_target(&args.chap_users, ours, short)?)
+                Some(SecretFile::read(path)?.chap_target(&args.chap_users, ours, short, node_name)?)
             }
             None => file.chap,
+        };
+        let chap = match &args.chap_algorithms[..] {
+            [] => chap,
+            algorithms => chap.map(|chap| chap.with_algorithms(algorithms)),
         };
         let insecure = args.insecure || file.insecure;
         let is_open = chap.is_none() && !insecure;
@@ -105,9 +109,12 @@ impl Settings {
             Some(name) => node_name(name).map_err(|error| format!("--iqn {error}"))?,
             None => file.iqn.unwrap_or_else(default_iqn),
         };
-        let flags =
-            args.allowed.iter().map(|name| node_name(name).map_err(|error| format!("--allow {error}")));
-        let allowed = flags.collect::<Result<Vec<_>, _>>()?;
+        let names = |flag: &str, names: &[String]| {
+            let names = names.iter().map(|name| node_name(name).map_err(|error| format!("{flag} {error}")));
+            names.collect::<Result<Vec<_>, _>>()
+        };
+        let allowed = names("--allow", &args.allowed)?;
+        let cold_reset = names("--cold-reset", &args.cold_reset)?;
         let congestion = args.congestion.clone().or(file.congestion);
         if let Some(name) = &congestion {
             net::tcp::check_congestion(name).map_err(|error| error.to_string())?;
@@ -118,7 +125,8 @@ impl Settings {
             iqn,
             luns,
             chap,
-            allowed: if allowed.is_empty() { file.allowed.unwrap_or_default() } else { allowed },
+            allowed: or_in_file(allowed, file.initiators.allowed),
+            cold_reset: or_in_file(cold_reset, file.initiators.cold_reset),
             digests: digest.digests(),
             congestion,
             policy: args.policy.or(file.policy).unwrap_or_default(),
@@ -135,6 +143,11 @@ impl Settings {
         };
         Ok(Settings { config, digest, insecure, warnings })
     }
+}
+
+/// Names of flags win over those of the file.
+fn or_in_file(names: Vec<String>, in_file: Option<Vec<String>>) -> Vec<String> {
+    if names.is_empty() { in_file.unwrap_or_default() } else { names }
 }
 
 /// The state folder that a service manager has made (systemd.exec(5), StateDirectory=): the first, if there are several.

@@ -123,6 +123,8 @@ fn write_same() {
     }
     f.check(MEMORY, &same(BlockForm::Ten, 8, 16, true), &field(1, Some(3)));
     let form = BlockForm::Sixteen;
+    f.check_with(LARGE, &same(form, 1, 1 << 27, false), &[3; 512], &fill(span(1, 1 << 27), 3));
+    f.check(LARGE, &same(form, 1, (1 << 27) + 1, false), &field(form.blocks_byte(), None));
     f.check_with(MEMORY, &same(form, 8, 16, true), &[3; 512], &fill(span(8, 16), 3));
     let unmap = order(Action::Unmap(vec![span(8, 16)]), false);
     f.check_with(MEMORY, &same(form, 8, 16, true), &[0; 512], &unmap);
@@ -145,9 +147,10 @@ fn unmap() {
     check(MEMORY, &[(2048, 0)], &done(&[]));
     check(MEMORY, &[(0, 8), (2048, 1)], &out_of_range());
     check(MEMORY, &[(u64::MAX, 2)], &out_of_range());
-    check(LARGE, &[(0, 65536)], &done(&[span(0, 65536)]));
+    let most = 1 << 27;
+    check(LARGE, &[(9, most)], &done(&[span(9, most.into())]));
     let too_many = |byte| Outcome::Check(Sense::invalid_parameter(byte, None));
-    check(LARGE, &[(0, 65536), (0, 1)], &too_many(32));
+    check(LARGE, &[(0, most), (0, 1)], &too_many(32));
     check(LARGE, &[(0, 1); 257], &too_many(2));
     f.check(MEMORY, &Cdb::Unmap { list_len: 0 }.emit(), &Outcome::Good);
     f.check(READ_ONLY, &Cdb::Unmap { list_len: 24 }.emit(), &protected());

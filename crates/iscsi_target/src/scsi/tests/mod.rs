@@ -235,11 +235,13 @@ fn inquiry() {
     );
     let limits = BlockLimits::parse(&f.data(MEMORY, vital(page::BLOCK_LIMITS))).unwrap();
     assert_eq!((limits.granularity, limits.transfer_max, limits.transfer_optimal), (8, 65536, 2048));
-    assert_eq!((limits.compare_and_write_max, limits.write_same_max), (255, 65536));
+    assert_eq!((limits.compare_and_write_max, limits.write_same_max), (255, 1 << 27));
     let unmap = (limits.unmap_max, limits.unmap_descriptors_max, limits.unmap_granularity);
-    assert_eq!((unmap, limits.unmap_alignment), ((65536, 256, 1), Some(0)));
+    assert_eq!((unmap, limits.unmap_alignment), ((1 << 27, 256, 1), Some(0)));
     let file = BlockLimits::parse(&f.data(LARGE, vital(page::BLOCK_LIMITS))).unwrap();
     assert_eq!((file.granularity, file.unmap_granularity), (8, 8));
+    let most_blocks = u64::from(limits.unmap_max.min(file.unmap_max)).min(file.write_same_max);
+    assert!((1_u64 << 40).div_ceil(most_blocks * 512) <= 20, "commands for 1 TiB");
     assert_eq!(f.data(MEMORY, vital(page::LOGICAL_BLOCK_PROVISIONING)), [0, 0xb2, 0, 4, 0, 0xc4, 2, 0]);
     for (lun, cache) in [(MEMORY, 0), (LARGE, 1)] {
         assert_eq!(f.data(lun, vital(page::EXTENDED_INQUIRY))[..7], [0, 0x86, 0, 60, 0, 1, cache]);
@@ -266,7 +268,7 @@ fn large_blocks() {
     let limits = Cdb::Inquiry { page: Some(page::BLOCK_LIMITS), allocation_len: 64 };
     let limits = BlockLimits::parse(&f.data(0, limits)).unwrap();
     assert_eq!((limits.granularity, limits.transfer_max, limits.transfer_optimal), (1, 8192, 256));
-    assert_eq!((limits.unmap_max, limits.unmap_granularity, limits.write_same_max), (8192, 1, 8192));
+    assert_eq!((limits.unmap_max, limits.unmap_granularity, limits.write_same_max), (1 << 24, 1, 1 << 24));
     let mode = Cdb::ModeSense {
         form: ModeForm::Six,
         dbd: false,

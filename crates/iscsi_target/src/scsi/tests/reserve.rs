@@ -321,7 +321,10 @@ fn what_outlives_the_target() {
         let list = ReserveParameters { key, action_key, persist, ..ReserveParameters::default() };
         match execute_with(&mut room.luns, Address::from_number(0), nexus, &cdb, &list.emit()) {
             Outcome::Keep(save) => {
+                let before = room.keys();
                 save.write().unwrap();
+                assert_eq!(room.keys(), before, "it is not in force before it is kept");
+                room.luns.settle(0, &save, true);
                 true
             }
             Outcome::Good => false,
@@ -356,4 +359,54 @@ fn what_outlives_the_target() {
     let mut room = Room::of(&spec);
     assert_eq!([A, B, C].map(|nexus| room.may(nexus, &READ)), [true; 3]);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+/// A place that cannot be written: what was to be kept there is not in force, nor what was built on it.
+#[test]
+fn what_cannot_be_kept_is_not_in_force() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk");
+    File::create(&path).unwrap().set_len(1 << 20).unwrap();
+    let mut room = Room::of(&format!("file:{}", path.display()));
+    let out = |room: &mut Room, nexus, action, kind, key, action_key| {
+        let cdb = Cdb::PersistentReserveOut { action, scope: 0, kind, list_len: 24 }.emit();
+        let list = ReserveParameters { key, action_key, persist: true, ..ReserveParameters::default() };
+        match execute_with(&mut room.luns, Address::from_number(0), nexus, &cdb, &list.emit()) {
+            Outcome::Keep(save) | Outcome::Preempted { save: Some(save), .. } => save,
+            other => panic!("{other:?}"),
+        }
+    };
+    let keep = |room: &mut Room, save: Save| {
+        let is_kept = save.write().is_ok();
+        room.luns.settle(0, &save, is_kept);
+        is_kept
+    };
+    let blocked = dir.path().join("disk.farlun-reservations.new");
+    let kind = ReservationType::WriteExclusive as u8;
+    let save = out(&mut room, A, ReserveOut::Register, 0, 0, 1);
+    assert!(keep(&mut room, save));
+    std::fs::create_dir(&blocked).unwrap();
+    let first = out(&mut room, B, ReserveOut::Register, 0, 0, 2);
+    let second = out(&mut room, B, ReserveOut::Reserve, kind, 2, 0);
+    assert!(!keep(&mut room, first));
+    std::fs::remove_dir(&blocked).unwrap();
+    // It could be written now, and would bring along what has failed.
+    assert!(!keep(&mut room, second));
+    assert_eq!((room.keys(), room.held()), ((1, vec![1]), None));
+    assert!([A, B, C].into_iter().all(|nexus| room.may(nexus, &WRITE)));
+    // Workers come in any order.
+    let register = out(&mut room, B, ReserveOut::Register, 0, 0, 2);
+    let reserve = out(&mut room, B, ReserveOut::Reserve, kind, 2, 0);
+    assert!(keep(&mut room, reserve) && keep(&mut room, register));
+    assert_eq!((room.keys(), room.held()), ((2, vec![1, 2]), Some((2, kind))));
+    // The unit attention comes when the preemption is in force.
+    std::fs::create_dir(&blocked).unwrap();
+    let save = out(&mut room, A, ReserveOut::PreemptAndAbort, kind, 1, 2);
+    assert!(!keep(&mut room, save));
+    assert_eq!(room.run(B, &[0; 6]), Outcome::Good);
+    std::fs::remove_dir(&blocked).unwrap();
+    let save = out(&mut room, A, ReserveOut::PreemptAndAbort, kind, 1, 2);
+    assert!(keep(&mut room, save));
+    room.told(B, 0x05);
+    assert_eq!((room.keys().1, room.held()), (vec![1], Some((1, kind))));
 }

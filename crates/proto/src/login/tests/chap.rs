@@ -76,9 +76,31 @@ fn the_strongest_algorithm_that_the_target_allows() {
     assert_eq!(said(&mut target(), "CHAP_A=5").as_deref(), Ok("CHAP_A=5"));
     assert!(said(&mut target(), "CHAP_A=9,x,").unwrap_err().contains("authentication failure"));
     let chap = ChapTarget::new(vec![alice()], None).unwrap();
-    let strict = ChapTarget { algorithms: &[Algorithm::Sha256], ..chap };
+    let strict = chap.with_algorithms(&[Algorithm::Sha256]);
     assert!(said(&mut target_with(strict.clone()), "CHAP_A=5,6,8").is_err());
     assert_eq!(said(&mut target_with(strict), "CHAP_A=8,7").as_deref(), Ok("CHAP_A=7"));
+}
+
+#[test]
+fn a_user_is_the_initiator_that_it_is_bound_to() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let log_in = |bound: &[&str]| {
+        let chap = ChapTarget::new(vec![credentials("bob", "secret of bob"), alice()], None).unwrap();
+        let bound = [("alice".to_owned(), names(bound)), ("bob".to_owned(), names(&[INITIATOR]))];
+        let mut target = target_with(chap.with_initiators(bound.into()));
+        let result = run(&mut initiator(alice(), None), &mut target);
+        result.map(|_| target.outcome().unwrap().candidate.proof.clone())
+    };
+    assert_eq!(log_in(&["iqn.other", &INITIATOR.to_uppercase()]), Ok(Proof::User("alice".to_owned())));
+    let refused = log_in(&["iqn.other"]).map(|_| 0);
+    assert_eq!(refusal(refused).1, 2, "authorization failure");
+    // Without a binding it may be any.
+    let mut target = target();
+    run(&mut initiator(alice(), None), &mut target).unwrap();
+    assert_eq!(target.outcome().unwrap().candidate.proof, Proof::User("alice".to_owned()));
+    let mut open = Target::new(LoginPolicy::default());
+    run(&mut Initiator::new(normal()), &mut open).unwrap();
+    assert_eq!(open.outcome().unwrap().candidate.proof, Proof::NotNeeded);
 }
 
 #[test]

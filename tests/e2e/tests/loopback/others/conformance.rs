@@ -12,6 +12,9 @@ use e2e::ours::Target;
 use e2e::{need, run, skip};
 use tempfile::TempDir;
 
+/// Name that the suite logs in with.
+const SUITE: &str = "iqn.2007-10.com.github:sahlberg:libiscsi:iscsi-test";
+
 /// A run takes half a minute where nothing else runs.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -36,7 +39,8 @@ fn file() -> (TempDir, String) {
 /// Runs the whole suite against a LUN and panics with whatever is otherwise than the document says of `name`.
 #[track_caller]
 fn expect_as_written(name: &str, lun: &str) {
-    let target = Target::serve(&[lun]);
+    // One of its tests resets the target while the other session is there.
+    let target = Target::serve_with(&[lun], &["--cold-reset", SUITE]);
     let log = suite(&target, "ALL");
     let found = Document::read().differences(name, &verdicts(&log));
     assert!(

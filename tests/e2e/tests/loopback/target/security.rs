@@ -8,13 +8,21 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use proto::login::{
+    ChapInitiator, Credentials, Initiator, Joined, RANDOM_BYTES, Request, Secret, Security, Session,
+};
+use proto::params::Wishes;
 use tempfile::TempDir;
+use wire::iscsi::Pdu;
 
 use e2e::ours::Target;
 use e2e::process::output;
 use e2e::relay::Relay;
 use e2e::tgtd::{self, Tgtd};
 use e2e::{Finished, farlun, need, run, skip};
+
+use crate::peers::pdu;
+use crate::peers::raw_initiator::ping;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const SECRETS: &str = "alice the-secret-of-alice\nbob the-secret-of-bob\ndisk the-secret-of-the-disk\n";
@@ -60,6 +68,82 @@ fn our_own_two_by_chap() {
     inquiry(&url, &mutual, &[secret, theirs]).expect_code(0);
     let wrong = ("FARLUN_CHAP_TARGET_SECRET", "not-what-the-disk-knows");
     inquiry(&url, &mutual, &[secret, wrong]).expect_code(3).expect_sentence(&["could not prove itself"]);
+}
+
+/// Logs in by CHAP as a host of always the same name and ISID: a new session, or a connection of session `tsih`.
+fn log_in_as(target: &Target, user: &str, tsih: u16) -> Result<(TcpStream, u16), String> {
+    let secret = Secret::new(format!("the-secret-of-{user}").as_bytes());
+    let ours = Credentials::new(user, secret, false).expect("a long secret");
+    let chap = ChapInitiator::new(ours, None).expect("one direction");
+    let request = Request {
+        session: Session::Normal { target_name: target.iqn().to_owned() },
+        initiator_name: "iqn.2026-11.org.example:host".to_owned(),
+        initiator_alias: None,
+        isid: [0x80, 0, 0, 1, 0, 2],
+        cid: u16::from(tsih != 0),
+        wishes: Wishes { max_connections: 4, ..Wishes::default() },
+        security: Security::Chap(Box::new(chap)),
+        private_key: false,
+    };
+    let random = [7; RANDOM_BYTES];
+    let mut login = match tsih {
+        0 => Initiator::with_random(request, random),
+        tsih => Initiator::joining(request, random, Joined { tsih, cmd_sn: 1 }),
+    };
+    let mut stream = pdu::patient(TcpStream::connect(target.address()).expect("the target accepts"));
+    while let Some((request, text)) = login.poll_transmit() {
+        stream.write_all(&pdu::bytes(request, &text)).expect("the target reads");
+        let answer = pdu::read(&mut stream).expect("an answer").expect("an answer");
+        let (Pdu::LoginResponse(response), text) = answer else { panic!("{answer:?}") };
+        login.handle_response(&response, &text).map_err(|error| error.to_string())?;
+    }
+    Ok((stream, login.outcome().expect("a session").tsih))
+}
+
+/// One user knows name, ISID and handle of another's session, and gets neither into it nor into its place.
+#[test]
+fn a_session_is_its_users() {
+    let (_folder, file) = secrets();
+    let file = file.to_str().expect("a path of plain characters");
+    let flags = ["--chap", "alice", "--chap", "bob", "--chap-secret-file", file];
+    let target = Target::serve_with(&["memory:1MiB"], &flags);
+    let (mut stream, tsih) = log_in_as(&target, "alice", 0).expect("alice");
+    let refused = |tsih, words: &str| {
+        let error = log_in_as(&target, "bob", tsih).expect_err("bob is in");
+        assert!(error.contains(words), "{error}");
+    };
+    refused(0, "authorization failure");
+    refused(tsih, "0x020a");
+    stream.write_all(&ping(7, b"alive")).expect("the target reads");
+    let (answer, data) = pdu::read(&mut stream).expect("an answer").expect("an answer");
+    assert!(matches!(answer, Pdu::NopIn(_)) && data == b"alive", "alice's session goes on: {answer:?}");
+    log_in_as(&target, "alice", tsih).expect("another connection of alice's");
+    drop(stream);
+    let said = target.service.stderr();
+    assert!(said.contains("another CHAP user has a session with this name and ISID"), "{said}");
+}
+
+#[test]
+fn users_are_bound_and_old_algorithms_are_off() {
+    let (_folder, file) = secrets();
+    fs::write(
+        &file,
+        format!("{SECRETS}@alice iqn.2026-11.org.example:HOST\n@bob iqn.2026-11.org.example:b\n"),
+    )
+    .expect("a file of secrets");
+    let file = file.to_str().expect("a path of plain characters");
+    let flags = ["--chap", "alice", "--chap", "bob", "--chap-secret-file", file];
+    let target =
+        Target::serve_with(&["memory:1MiB"], &[&flags[..], &["--chap-algorithms", "sha256"]].concat());
+    log_in_as(&target, "alice", 0).expect("alice is this host");
+    let error = log_in_as(&target, "bob", 0).expect_err("bob is another");
+    assert!(error.contains("authorization failure"), "{error}");
+    let url = with_user(&target.url(0), "alice%the-secret-of-alice");
+    let host = ["--initiator-name", "iqn.2026-11.org.example:host"];
+    inquiry(&url, &host, &[]).expect_code(0);
+    for old in ["md5", "sha1", "sha1,md5"] {
+        inquiry(&url, &[&host[..], &["--chap-algorithms", old]].concat(), &[]).expect_code(3);
+    }
 }
 
 #[test]

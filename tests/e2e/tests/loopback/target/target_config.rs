@@ -103,7 +103,9 @@ fn flags_win_and_luns_add() {
     assert_eq!(said["iqn"], "iqn.2026-11.org.example:other", "{said}");
     assert_eq!(said["listen"], json!(["127.0.0.1:0"]), "{said}");
     assert_eq!(said["digest"], "prefer", "{said}");
-    assert_eq!(said["chap"], json!({"users": ["alice"], "target": "disk"}), "{said}");
+    let algorithms = ["sha3-256", "sha256", "sha1", "md5"];
+    let chap = json!({"users": ["alice"], "target": "disk", "algorithms": algorithms, "initiators": {}});
+    assert_eq!(said["chap"], chap, "{said}");
     let luns = json!([
         {"lun": 0, "spec": "memory:1MiB", "bytes": 1 << 20},
         {"lun": 3, "spec": "file:disk.img", "bytes": 1 << 20},
@@ -114,6 +116,27 @@ fn flags_win_and_luns_add() {
     let said = folder.check(RIGHT, &listen).expect_code(0).json();
     assert_eq!(said["listen"], json!(["127.0.0.2:0"]), "{said}");
     assert_eq!(said["allow"], json!(["iqn.2026-11.org.example:me"]), "{said}");
+}
+
+#[test]
+fn users_are_bound_and_old_algorithms_switched_off() {
+    let folder = Folder::new();
+    folder.write("secrets", &format!("{SECRETS}@alice iqn.2026-11.org.example:a\nbob the-secret-of-bob\n"));
+    folder.protect("secrets", 0o600);
+    let (a, b) = ("iqn.2026-11.org.example:a", "iqn.2026-11.org.example:b");
+    let text = format!(
+        "cold_reset = [\"{a}\"]\n{RIGHT}\n[chap]\nsecret_file = \"secrets\"\nalgorithms = [\"sha256\"]\n\
+         [[chap.user]]\nname = \"alice\"\n[[chap.user]]\nname = \"bob\"\ninitiators = [\"{b}\"]\n"
+    );
+    let said = folder.check(&text, &[]).expect_code(0).json();
+    assert_eq!(said["chap"]["algorithms"], json!(["sha256"]), "{said}");
+    assert_eq!(said["chap"]["initiators"], json!({"alice": [a], "bob": [b]}), "{said}");
+    assert_eq!(said["cold_reset"], json!([a]), "{said}");
+    let flags = ["--chap", "alice", "--chap-secret-file", "secrets", "--chap-algorithms", "sha3-256,sha256"];
+    let said = folder.check(RIGHT, &[&flags[..], &["--cold-reset", b]].concat()).expect_code(0).json();
+    assert_eq!(said["chap"]["algorithms"], json!(["sha3-256", "sha256"]), "{said}");
+    assert_eq!(said["chap"]["initiators"], json!({"alice": [a]}), "{said}");
+    assert_eq!(said["cold_reset"], json!([b]), "{said}");
 }
 
 /// Every text with one of its problems: line, column, and what is said.
@@ -134,6 +157,8 @@ const FAULTY: &[(&str, u64, u64, &[&str])] = &[
     ("[compat]\nnagle = 1", 2, 9, &["nagle"]),
     ("allow = []", 1, 9, &["would admit nobody"]),
     ("allow = [\"iqn.a\", \"b c\"]", 1, 19, &["'b c' is no iSCSI name"]),
+    ("cold_reset = [\"b c\"]", 1, 15, &["cold_reset: 'b c' is no iSCSI name"]),
+    ("[chap]\nalgorithms = [\"md4\"]", 2, 15, &["algorithms: expected some of sha3-256,sha256,sha1,md5"]),
     ("digest = \"crc32\"", 1, 10, &["unknown value 'crc32'", "did you mean 'crc32c'?"]),
     ("insecure = \"yes\"", 1, 12, &["expected true or false, found 'yes'"]),
     ("[target]\niqn = \"iqn.a\"", 1, 2, &["one target", "second"]),
@@ -318,7 +343,9 @@ fn the_sample_as_it_ships_and_with_every_key() {
         uncommented.join("\n").replace("/srv/", "").replace("/etc/farlun/", "").replace("/var/lib/", "");
     let said = folder.check(&whole, &[]).expect_code(0).json();
     assert_eq!(said["luns"].as_array().map(Vec::len), Some(3), "{said}");
-    assert_eq!(said["chap"], json!({"users": ["alice", "bob"], "target": "disk"}), "{said}");
+    let chap = &said["chap"];
+    assert_eq!((&chap["users"], &chap["target"]), (&json!(["alice", "bob"]), &json!("disk")), "{said}");
+    assert_eq!(chap["algorithms"], json!(["sha3-256", "sha256"]), "{said}");
     assert_eq!((&said["digest"], &said["congestion"]), (&json!("prefer"), &json!("cubic")), "{said}");
     assert_eq!(said["allow"].as_array().map(Vec::len), Some(2), "{said}");
     assert_eq!(said["compat"], "nagle,separate-status", "{said}");

@@ -72,8 +72,7 @@ fn request(stream: &mut TcpStream) -> (LoginRequest, String) {
 /// Takes a login by CHAP with MD5; every text of it.
 fn log_in_by_md5(listener: &TcpListener) -> (Link, Vec<String>) {
     let alice = Credentials::new("alice", Secret::new(SECRET.as_bytes()), false).expect("a long secret");
-    let mut chap = ChapTarget::new(vec![alice], None).expect("one user");
-    chap.algorithms = &[Algorithm::Md5];
+    let chap = ChapTarget::new(vec![alice], None).expect("one user").with_algorithms(&[Algorithm::Md5]);
     let policy = LoginPolicy { private_key: false, chap: Some(chap), ..LoginPolicy::default() };
     Link::log_in_with(accept(listener), policy)
 }

@@ -179,7 +179,7 @@ fn damaged_reservations_keep_the_lun_away() {
         let mut command = farlun(["target", "--listen", "127.0.0.1:0", "--lun", &spec]);
         run(&mut command, std::time::Duration::from_secs(60)).expect_code(2)
     };
-    start().expect_sentence(&["disk.farlun-reservations line 2: found 'registration 00'"]);
+    start().expect_sentence(&["disk.farlun-reservations line 3: found '', expected 'end'"]);
     start().expect_sentence(&["restore the file, or delete it"]);
     fs::remove_file(&kept).expect("the file goes");
     Target::serve(&[&spec]);

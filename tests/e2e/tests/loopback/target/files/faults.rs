@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use e2e::ours::Target;
-use e2e::{farlun, need, run};
+use e2e::{farlun, need, run, until};
 use tempfile::tempdir;
 use wire::scsi::{BlockForm, ByteCheck, Cdb, Sense};
 
@@ -55,11 +55,32 @@ fn a_file_that_is_cut_fails_where_it_ends_and_that_is_said_once() {
         session.run(0, read(8, 8), &[], 4096).expect(Sense::READ_ERROR);
     }
     assert_eq!(session.run(0, read(0, 8), &[], 4096).good(), [7; 4096]);
-    // What is written is there again.
-    session.run(0, write(8, 8, false), &[9; 4096], 0).good();
-    assert_eq!(session.run(0, read(8, 8), &[], 4096).good(), [9; 4096]);
+    // A write behind the end would make it longer, and what is in between would be read as zeros.
+    for fua in [false, true] {
+        session.run(0, write(12, 4, fua), &[9; 2048], 0).expect(Sense::WRITE_ERROR);
+        session.run(0, read(8, 4), &[], 2048).expect(Sense::READ_ERROR);
+    }
+    fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(8192)).expect("it is longer");
+    session.run(0, read(8, 4), &[], 2048).expect(Sense::READ_ERROR);
+    session.run(0, write(4, 4, true), &[5; 2048], 0).good();
     let said = target.service.stderr();
     assert_eq!(said.matches("it was cut to 4096 bytes, and had 8192").count(), 1, "{said}");
+}
+
+#[test]
+fn a_file_that_others_delete_is_missed() {
+    let folder = tempdir().expect("a folder");
+    let path = folder.path().join("disk");
+    fs::write(&path, [7; 8192]).expect("a file");
+    let target = Target::serve(&["memory:1MiB", &format!("file:{}", path.display())]);
+    fs::remove_file(&path).expect("it is deleted");
+    until("the loss is told", Duration::from_secs(60), || {
+        target.service.stderr().contains("disk was deleted while it is served")
+    });
+    let said = target.service.stderr();
+    assert!(said.contains("LUN 1: ") && said.matches("was deleted").count() == 1, "{said}");
+    let mut session = Session::open(&target);
+    assert_eq!(session.run(1, read(0, 8), &[], 4096).good(), [7; 4096], "it is still served");
 }
 
 #[test]

@@ -6,5 +6,6 @@ mod durable;
 mod faults;
 mod identity;
 pub(crate) mod mounts;
+mod ranges;
 mod sectors;
 mod session;

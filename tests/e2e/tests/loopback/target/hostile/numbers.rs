@@ -3,8 +3,8 @@
 
 use std::io::Write;
 
-use wire::iscsi::{DataOut, Pdu, ScsiCommand};
-use wire::scsi::Cdb;
+use wire::iscsi::{DataOut, Pdu, ScsiCommand, TaskAttribute, split_sense};
+use wire::scsi::{Cdb, Sense};
 
 use super::{MIB, expect_unharmed, file_lun, set_up, sparse_file};
 use crate::peers::pdu;
@@ -34,6 +34,23 @@ fn command_numbers_outside_the_window() {
     let answers = session.until_pong();
     assert!(answers.len() == 1 && answers[0].0.itt() == next.itt, "{answers:?}");
     assert_eq!(bystander.read(0, 0, 4096), [0; 4096], "the LUN has changed");
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+/// A reserved task attribute is refused by the command's status, and the session goes on.
+#[test]
+fn task_attributes_that_are_reserved() {
+    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
+    let mut session = Session::open(&target);
+    for attribute in [5, 6, 7].map(TaskAttribute::Reserved) {
+        let command = session.command(0, write(0, 4096), Flow::Out(4096));
+        session.send(ScsiCommand { attribute, ..command }, &[9; 4096]);
+        let answers = session.until_pong();
+        let [(Pdu::ScsiResponse(response), data)] = &answers[..] else { panic!("{answers:?}") };
+        let sense = Sense::parse(split_sense(data).expect("sense data").0).expect("sense data");
+        assert_eq!((response.itt, response.status, sense), (command.itt, 2, Sense::INVALID_FIELD_IN_CDB));
+    }
+    assert_eq!(session.read(0, 0, 4096), [0; 4096], "what was refused is written");
     expect_unharmed(&mut target, &mut bystander);
 }
 

@@ -1,7 +1,7 @@
 //! Several connections of one session, on sockets: who may join, what goes where, and what becomes of the others when
 //! one ends.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write;
 use std::net::TcpStream;
 
@@ -271,11 +271,14 @@ fn the_same_cid_waits_for_what_stores_still_do_for_the_old_connection() {
         assert_eq!(receive(&mut old).0.itt(), 0x9999, "the data is there, and may be being written");
         let (mut again, _) = log_in(&target, login).expect("its place");
         until_closed(&mut old);
-        let [first, last] = [(3, 0), (4, last_lba)].map(|(cmd_sn, lba)| {
+        // All of it is there, or a part: it ends between two pieces.
+        let then = fs::read(&path).expect("the file");
+        let [_, last] = [(3, 0), (4, last_lba)].map(|(cmd_sn, lba)| {
             send(&mut again, command(cmd_sn, read(lba, 512), 512), &[]);
             receive(&mut again).1
         });
-        assert_eq!(first, last, "it is over when the login is answered");
+        assert_eq!(last, then[then.len() - 512..]);
+        assert!(fs::read(&path).expect("the file") == then, "it is over when the login is answered");
     }
     drop(one);
 }

@@ -3,8 +3,10 @@
 
 use std::fs::File;
 use std::net::Shutdown;
+use std::time::Duration;
 
 use e2e::ours::Target;
+use e2e::until;
 use wire::iscsi::{
     Lun, Pdu, RESERVED_TAG, ScsiCommand, TaskManagementRequest, TextRequest, reject_reason, split_sense,
     task_function, task_response,
@@ -179,6 +181,30 @@ fn what_waits_for_a_worker_is_taken_back_when_it_has_ended() {
     other.send(clear, &[]);
     wait_for(&mut other, clear.itt);
     assert!(other.read(0, last_lba, 4096) == [0; 4096], "it was ended with its session");
+}
+
+/// One WRITE SAME of the longest kind: another session is served meanwhile, and it ends when it is aborted.
+#[test]
+fn a_long_fill_holds_up_nobody_and_ends_when_it_is_aborted() {
+    const BLOCKS: u32 = 1 << 26;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("disk");
+    File::create(&path).and_then(|file| file.set_len(u64::from(BLOCKS) * 512)).expect("a file");
+    let target = Target::serve(&[&format!("file:{}", path.display())]);
+    let (mut session, mut other) = (Session::open(&target), Session::open(&target));
+    let (form, unmap, no_data) = (BlockForm::Sixteen, false, false);
+    let fill = Cdb::WriteSame { form, lba: 0, blocks: BLOCKS, unmap, no_data };
+    let fill = session.command(0, fill, Flow::Out(512));
+    session.send(fill, &[9; 512]);
+    // Its first blocks are there while its last ones, thirty-two gigabytes on, are not.
+    until("the fill begins", Duration::from_secs(60), || other.read(0, 0, 4096) == [9; 4096]);
+    let last_lba = u64::from(BLOCKS - 8);
+    assert!(other.read(0, last_lba, 4096) == [0; 4096], "it is over before another is served");
+    let abort = manage(&session, task_function::ABORT_TASK);
+    let abort = TaskManagementRequest { referenced_itt: fill.itt, ref_cmd_sn: fill.cmd_sn, ..abort };
+    session.send(abort, &[]);
+    wait_for(&mut session, abort.itt);
+    assert!(session.read(0, last_lba, 4096) == [0; 4096], "it was ended by its initiator");
 }
 
 /// Says something by text, and what comes of it: the PDU, and its data.

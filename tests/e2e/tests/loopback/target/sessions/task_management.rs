@@ -197,9 +197,23 @@ fn a_read_that_is_being_sent_stops() {
     assert_eq!(session.read(0, 0, 4096), [0; 4096]);
 }
 
+/// Nobody closes the connections of others, unless that is a right of its own.
+#[test]
+fn a_cold_reset_is_for_who_is_alone() {
+    let target = Target::serve(&["memory:1MiB"]);
+    let [mut session, mut other] = [(); 2].map(|()| Session::open(&target));
+    let request = request(&session, task_function::TARGET_COLD_RESET, 0);
+    assert_eq!(manage(&mut session, request), task_response::NOT_AUTHORIZED);
+    assert_eq!(other.read(0, 0, 4096), [0; 4096]);
+    other.log_out();
+    assert_eq!(manage(&mut session, request), task_response::COMPLETE);
+    assert!(session.until_closed().is_empty());
+}
+
 #[test]
 fn a_cold_reset_closes_every_connection() {
-    let target = Target::serve(&["memory:1MiB"]);
+    let right = ["--cold-reset", "iqn.2026-11.org.example:RAW"];
+    let target = Target::serve_with(&["memory:1MiB"], &right);
     let [mut session, mut other] = [(); 2].map(|()| Session::open(&target));
     let mut waiting = connect(&target);
     let request = request(&session, task_function::TARGET_COLD_RESET, 0);

@@ -13,7 +13,7 @@ use crate::peers::raw_login;
 /// What the target takes in one data segment, whatever it declares.
 pub(crate) const SEGMENT: usize = 8192;
 const DIGEST_BYTES: usize = 4;
-const INITIATOR: &str = "iqn.2026-11.org.example:dice";
+pub(crate) const INITIATOR: &str = "iqn.2026-11.org.example:dice";
 
 /// Who logs in, and where.
 #[derive(Clone, Copy, Debug)]

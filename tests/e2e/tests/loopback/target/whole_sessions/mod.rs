@@ -82,7 +82,8 @@ impl World {
         file.set_len((BLOCKS * BLOCK) as u64).expect("room for the file");
         let memory = format!("memory:{}KiB", BLOCKS * BLOCK / 1024);
         let slow = format!("{memory},delay=0ms..1ms");
-        let target = Target::serve(&[&memory, &format!("file:{}", path.display()), &slow]);
+        let luns = [&*memory, &format!("file:{}", path.display()), &slow];
+        let target = Target::serve_with(&luns, &["--cold-reset", line::INITIATOR]);
         World {
             target,
             dice: Dice::new(seed),
