@@ -8,6 +8,7 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::syscall::check;
@@ -61,17 +62,22 @@ impl fmt::Display for Source {
     }
 }
 
+/// What TCP_MAXSEG takes on Linux (`TCP_MIN_MSS` and `MAX_TCP_WINDOW`), in bytes.
+pub const MAX_SEGMENT_BYTES: RangeInclusive<u16> = 88..=32_767;
+
 /// Begins to connect: the stream becomes writable when the connection stands or has failed
 /// (then [`TcpStream::take_error`] says why).
 pub fn start_connect(address: SocketAddr, congestion: Option<&str>) -> io::Result<TcpStream> {
-    start_connect_from(None, address, congestion)
+    start_connect_from(None, address, congestion, None)
 }
 
-/// Like [`start_connect`], from a given end of this host.
+/// Like [`start_connect`], from a given end of this host, and with segments of at most so many bytes in both directions
+/// (TCP_MAXSEG).
 pub fn start_connect_from(
     source: Option<&Source>,
     address: SocketAddr,
     congestion: Option<&str>,
+    max_segment_bytes: Option<u16>,
 ) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
@@ -80,6 +86,9 @@ pub fn start_connect_from(
     // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
     let stream = TcpStream::from(unsafe { OwnedFd::from_raw_fd(raw) });
     prepare(&stream, congestion)?;
+    if let Some(bytes) = max_segment_bytes {
+        set(&stream, libc::IPPROTO_TCP, libc::TCP_MAXSEG, i32::from(bytes))?;
+    }
     if let Some(source) = source {
         let failed = |error: io::Error| io::Error::new(error.kind(), format!("from {source}: {error}"));
         leave_by(&stream, source, address).map_err(failed)?;
@@ -397,20 +406,31 @@ mod tests {
     }
 
     #[test]
+    fn segments_of_both_ends_are_as_short_as_is_given() {
+        let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        listener.set_nonblocking(false).unwrap();
+        let near = start_connect_from(None, listener.local_addr().unwrap(), None, Some(536)).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        for end in [near, far] {
+            assert!(tcp_info::read(&end).unwrap().mss_bytes <= 536);
+        }
+    }
+
+    #[test]
     fn a_connection_leaves_by_the_address_or_device_that_is_given() {
         let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
         let address = listener.local_addr().unwrap();
         let own = IpAddr::from([127, 0, 0, 7]);
-        let stream = start_connect_from(Some(&Source::Address(own)), address, None).unwrap();
+        let stream = start_connect_from(Some(&Source::Address(own)), address, None, None).unwrap();
         assert_eq!(stream.local_addr().unwrap().ip(), own);
-        start_connect_from(Some(&Source::Device("lo".to_owned())), address, None).unwrap();
+        start_connect_from(Some(&Source::Device("lo".to_owned())), address, None, None).unwrap();
         for (source, said) in [
             (Source::Address(IpAddr::from([203, 0, 113, 1])), "from 203.0.113.1: "),
             (Source::Address("::1".parse().unwrap()), "other family"),
             (Source::Device("farlun-none".to_owned()), "from farlun-none: "),
             (Source::Device("a-name-of-a-device-that-is-long".to_owned()), "so long a name"),
         ] {
-            let error = start_connect_from(Some(&source), address, None).unwrap_err().to_string();
+            let error = start_connect_from(Some(&source), address, None, None).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
     }

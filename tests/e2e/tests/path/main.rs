@@ -7,6 +7,7 @@ mod devices;
 mod growth;
 mod here;
 mod hosts;
+mod large_packets;
 mod lab;
 mod model;
 mod notification;
