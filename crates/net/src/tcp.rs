@@ -19,11 +19,32 @@ const BACKLOG: i32 = 4096;
 /// Listens on `address`, non-blocking, with a backlog that a crowd of initiators fits in: who finds it full
 /// tries again after a second, and then after two. What is accepted has `congestion`, or what is usual here.
 pub fn listen(address: SocketAddr, congestion: Option<&str>) -> io::Result<TcpListener> {
-    let listener = TcpListener::bind(address)?;
+    listen_on(bind(address, false)?, congestion)
+}
+
+/// A socket with an address that it does not listen on yet. `[::]` takes IPv4 as well, unless `is_v6_only`.
+pub fn bind(address: SocketAddr, is_v6_only: bool) -> io::Result<TcpListener> {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    // SAFETY: no pointers are passed.
+    let raw = check(unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    let listener = TcpListener::from(unsafe { OwnedFd::from_raw_fd(raw) });
+    // Connections of a target that has ended keep its port for a minute.
+    set(&listener, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1_i32)?;
+    if address.is_ipv6() {
+        set(&listener, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, i32::from(is_v6_only))?;
+    }
+    let (storage, len) = to_sockaddr(address);
+    // SAFETY: `storage` holds a socket address of `len` bytes.
+    check(unsafe { libc::bind(listener.as_raw_fd(), (&raw const storage).cast(), len) })?;
+    Ok(listener)
+}
+
+/// Like [`listen`], with a socket that [`bind`] has made.
+pub fn listen_on(listener: TcpListener, congestion: Option<&str>) -> io::Result<TcpListener> {
     if let Some(name) = congestion {
         set_congestion(&listener, name)?;
     }
-    // std's backlog is 128; listening again only changes it.
     // SAFETY: no pointers are passed.
     check(unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) })?;
     listener.set_nonblocking(true)?;
@@ -298,7 +319,7 @@ pub fn memory() -> Option<(u64, u64)> {
 }
 
 pub(crate) fn set<T: Copy>(
-    stream: &TcpStream,
+    socket: &impl AsRawFd,
     level: libc::c_int,
     name: libc::c_int,
     value: T,
@@ -306,7 +327,7 @@ pub(crate) fn set<T: Copy>(
     // SAFETY: the pointer and length describe `value`, which holds nothing but integers.
     let result = unsafe {
         libc::setsockopt(
-            stream.as_raw_fd(),
+            socket.as_raw_fd(),
             level,
             name,
             (&raw const value).cast(),
@@ -350,6 +371,22 @@ fn to_sockaddr(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t)
 mod tests {
     use super::*;
     use crate::tcp_info;
+
+    #[test]
+    fn all_addresses_of_both_families_share_a_port() {
+        let v6 = bind("[::]:0".parse().unwrap(), true).unwrap();
+        let port = v6.local_addr().unwrap().port();
+        let v6 = listen_on(v6, None).unwrap();
+        let v4 = listen(format!("0.0.0.0:{port}").parse().unwrap(), None).unwrap();
+        for (listener, own) in [(&v6, "::1"), (&v4, "127.0.0.1")] {
+            listener.set_nonblocking(false).unwrap();
+            let _near = TcpStream::connect((own, port)).unwrap();
+            assert_eq!(listener.accept().unwrap().0.local_addr().unwrap().ip().to_string(), own);
+        }
+        let both = listen("[::]:0".parse().unwrap(), None).unwrap();
+        let taken = SocketAddr::from(([0, 0, 0, 0], both.local_addr().unwrap().port()));
+        assert_eq!(listen(taken, None).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    }
 
     #[test]
     fn connects_and_reports() {

@@ -11,6 +11,7 @@ use document::{Document, Entry, Problem, Problems, Scalar, Section};
 use engine::Pacing;
 use iscsi_target::lun::{LUNS_MAX, LunSpec};
 use iscsi_target::{Compat, LunSet};
+use proto::discovery::TargetAddress;
 use proto::login::{ChapTarget, Credentials, Secret};
 
 use super::address::{ISCSI_PORT, addresses, clash, node_name};
@@ -21,6 +22,7 @@ use crate::session::DigestWish;
 const TOP_KEYS: &[&str] = &[
     "iqn",
     "listen",
+    "advertise",
     "allow",
     "digest",
     "congestion",
@@ -51,6 +53,7 @@ pub(super) const WINDOW_MAX: u32 = i32::MAX as u32;
 pub(super) struct FromFile {
     pub(super) iqn: Option<String>,
     pub(super) listen: Option<Vec<SocketAddr>>,
+    pub(super) advertise: Vec<TargetAddress>,
     pub(super) allowed: Option<Vec<String>>,
     pub(super) digest: Option<DigestWish>,
     pub(super) congestion: Option<String>,
@@ -78,6 +81,7 @@ pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<F
         match entry.key {
             "iqn" => file.iqn = entry.read(&mut problems, |value| node_name(value.text()?)),
             "listen" => file.listen = Some(listen(&entry, &mut problems)),
+            "advertise" => file.advertise = advertise(&entry, &mut problems),
             "allow" => file.allowed = Some(allowed(&entry, &mut problems)),
             "digest" => file.digest = entry.read(&mut problems, |value| value.word(DIGESTS)),
             "congestion" => file.congestion = entry.read(&mut problems, text_of),
@@ -146,6 +150,17 @@ fn listen(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<SocketAddr> {
     }
     if let Some(clash) = clash(&found) {
         problems.at(&entry.span, format!("listen: {clash}"));
+    }
+    found
+}
+
+fn advertise(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<TargetAddress> {
+    let mut found = Vec::new();
+    for (value, span) in entry.list(problems) {
+        match value.text().and_then(|text| text.parse::<TargetAddress>().map_err(|error| error.to_string())) {
+            Ok(address) => found.push(address),
+            Err(text) => problems.at(&span, format!("advertise: {text}")),
+        }
     }
     found
 }
