@@ -83,7 +83,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// What TCP_MAXSEG takes on Linux (`TCP_MIN_MSS` and `MAX_TCP_WINDOW`), in bytes.
+/// Values of TCP_MAXSEG on Linux (`TCP_MIN_MSS` and `MAX_TCP_WINDOW`), in bytes.
 pub const MAX_SEGMENT_BYTES: RangeInclusive<u16> = 88..=32_767;
 
 /// Begins to connect: the stream becomes writable when the connection stands or has failed

@@ -10,6 +10,7 @@ use event::Instant;
 use net::{Interest, tcp};
 
 use super::client::Client;
+use super::portals::Portal;
 use super::watch::ROLL_CALL_EVERY;
 use super::{LISTENER_TOKENS, ServeError, Target, log};
 
@@ -38,6 +39,15 @@ impl Listener {
             Err(source) => Err(ServeError::Listen { address: wanted, source }),
         }
     }
+}
+
+/// Portals that the sockets are.
+pub(super) fn portals(listeners: &[Listener]) -> io::Result<Vec<Portal>> {
+    let portal = |listener: &Listener| {
+        let address = listener.socket.local_addr()?;
+        Ok(Portal { address, is_v6_only: listener.is_v6_only })
+    };
+    listeners.iter().map(portal).collect()
 }
 
 impl Target {

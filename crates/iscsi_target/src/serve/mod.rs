@@ -202,7 +202,7 @@ impl Target {
         let listeners = listen.collect::<Result<Vec<_>, _>>()?;
         let workers = Workers::start(WORKERS, jobs::run)?;
         poll.add(workers.as_fd(), WORKERS_TOKEN, Interest::READ)?;
-        let portals = Portals::of(&config.iqn, &listeners, &config.advertise)?;
+        let portals = Portals::of(&config.iqn, listener::portals(&listeners)?, &config.advertise);
         let sockets = match &config.trace {
             Some(dir) => Some(Recorder::create(dir.join("sockets-far.parquet"))?),
             None => None,

@@ -1,12 +1,10 @@
 //! Portals of a target as SendTargets names them (RFC 7143 appendix C): addresses that its initiator can reach, as far as
 //! this end can know.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use proto::discovery::{DiscoveredTarget, TargetAddress};
 
-use super::listener::Listener;
 use crate::lun::PORTAL_GROUP_TAG;
 
 /// Portals of a target.
@@ -20,21 +18,16 @@ pub(super) struct Portals {
 
 /// One address with its port.
 #[derive(Clone, Copy, Debug)]
-struct Portal {
-    address: SocketAddr,
+pub(super) struct Portal {
+    pub(super) address: SocketAddr,
     /// IPv6 alone; another takes the IPv4 connections.
-    is_v6_only: bool,
+    pub(super) is_v6_only: bool,
 }
 
 impl Portals {
     /// Portals of a target that listens.
-    pub(super) fn of(iqn: &str, listeners: &[Listener], given: &[TargetAddress]) -> io::Result<Portals> {
-        let portal = |listener: &Listener| {
-            let address = listener.socket.local_addr()?;
-            Ok(Portal { address, is_v6_only: listener.is_v6_only })
-        };
-        let listening = listeners.iter().map(portal).collect::<io::Result<Vec<Portal>>>()?;
-        Ok(Portals { iqn: iqn.to_owned(), listening, given: given.to_vec() })
+    pub(super) fn of(iqn: &str, listening: Vec<Portal>, given: &[TargetAddress]) -> Portals {
+        Portals { iqn: iqn.to_owned(), listening, given: given.to_vec() }
     }
 
     /// Answer to SendTargets on a connection that has reached this host at `local`. A target without addresses is where it
@@ -81,8 +74,10 @@ mod tests {
 
     #[track_caller]
     fn check(listening: &[(&str, bool)], given: &[&str], local: &str, expected: &[&str]) {
-        let portal =
-            |(text, is_v6_only): &(&str, bool)| Portal { address: text.parse().unwrap(), is_v6_only: *is_v6_only };
+        let portal = |(text, is_v6_only): &(&str, bool)| Portal {
+            address: text.parse().unwrap(),
+            is_v6_only: *is_v6_only,
+        };
         let portals = Portals {
             iqn: "iqn.a".to_owned(),
             listening: listening.iter().map(portal).collect(),
@@ -113,7 +108,8 @@ mod tests {
 
     #[test]
     fn an_address_that_is_given_is_named_to_others() {
-        let (listening, given) = ([("10.0.0.7:3260", false)], ["san.example.org:13260,1", "[2001:db8::7]:3260,1"]);
+        let (listening, given) =
+            ([("10.0.0.7:3260", false)], ["san.example.org:13260,1", "[2001:db8::7]:3260,1"]);
         check(&listening, &given, "10.0.0.7:3260", &given);
         check(&listening, &given, "127.0.0.1:3260", &["10.0.0.7:3260,1"]);
     }

@@ -15,7 +15,7 @@ use engine::{Claim, Step, Workers};
 use event::Instant;
 use net::{Interest, Signal, tcp};
 
-use super::listener::Listener;
+use super::listener::{Listener, portals};
 use super::portals::Portals;
 use super::replacing::{CutOff, Grown, Measured, NOT_CONNECTED, measure};
 use super::side::{COMMANDS_AT_FIRST, Side};
@@ -214,7 +214,7 @@ impl Target {
         }
         self.listeners.extend(opened);
         self.listen()?;
-        self.shared.portals = Portals::of(&self.config.iqn, &self.listeners, &config.advertise)?;
+        self.shared.portals = Portals::of(&self.config.iqn, portals(&self.listeners)?, &config.advertise);
         self.shared.policy.chap = config.chap.clone();
         self.shared.policy.command_window = COMMANDS_AT_FIRST.min(config.window_max());
         self.shared.policy.wishes = self.shared.policy.wishes.clone().with_digests(config.digests);

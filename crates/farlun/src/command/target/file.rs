@@ -48,12 +48,18 @@ const DIGESTS: &[(&str, DigestWish)] =
 /// The largest command window that there is (RFC 7143 section 4.2.2.1).
 pub(super) const WINDOW_MAX: u32 = i32::MAX as u32;
 
+/// Addresses in a file.
+#[derive(Default, Debug)]
+pub(super) struct Portals {
+    pub(super) listen: Option<Vec<SocketAddr>>,
+    pub(super) advertise: Vec<TargetAddress>,
+}
+
 /// What a file says; `None` where it says nothing.
 #[derive(Default, Debug)]
 pub(super) struct FromFile {
     pub(super) iqn: Option<String>,
-    pub(super) listen: Option<Vec<SocketAddr>>,
-    pub(super) advertise: Vec<TargetAddress>,
+    pub(super) portals: Portals,
     pub(super) allowed: Option<Vec<String>>,
     pub(super) digest: Option<DigestWish>,
     pub(super) congestion: Option<String>,
@@ -80,8 +86,8 @@ pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<F
     for entry in top.entries() {
         match entry.key {
             "iqn" => file.iqn = entry.read(&mut problems, |value| node_name(value.text()?)),
-            "listen" => file.listen = Some(listen(&entry, &mut problems)),
-            "advertise" => file.advertise = advertise(&entry, &mut problems),
+            "listen" => file.portals.listen = Some(listen(&entry, &mut problems)),
+            "advertise" => file.portals.advertise = advertise(&entry, &mut problems),
             "allow" => file.allowed = Some(allowed(&entry, &mut problems)),
             "digest" => file.digest = entry.read(&mut problems, |value| value.word(DIGESTS)),
             "congestion" => file.congestion = entry.read(&mut problems, text_of),
