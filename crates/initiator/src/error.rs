@@ -289,7 +289,9 @@ impl Error {
     /// Returns the maximum segment size for the next connection, in bytes, if the path seems to drop larger ones.
     pub(crate) fn smaller_segment(&self) -> Option<u16> {
         match self {
-            Error::LargePackets { hole, .. } | Error::Silent { hole: Some(hole), .. } => hole.smaller_segment(),
+            Error::LargePackets { hole, .. } | Error::Silent { hole: Some(hole), .. } => {
+                hole.smaller_segment()
+            }
             _ => None,
         }
     }

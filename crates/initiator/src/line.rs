@@ -169,9 +169,12 @@ impl Line {
     /// Path MTU black hole that may be why the target says nothing; loopback has none.
     pub(crate) fn black_hole(&self, side: &Side) -> Option<BlackHole> {
         let awaits_large = side.question.is_some()
-            || side.open.iter().any(|(_, open)| matches!(&open.request.body, Body::Read(buffer) if buffer.len() >= LARGE_BYTES));
-        let is_possible = awaits_large && !side.address.ip().is_loopback();
+            || side.open.iter().any(
+                |(_, open)| matches!(&open.request.body, Body::Read(buffer) if buffer.len() >= LARGE_BYTES),
+            );
+        let is_possible = !side.address.ip().is_loopback();
         let info = is_possible.then(|| tcp_info::read(self.connection.stream()).ok())??;
-        BlackHole::of_received(&info)
+        let received = || awaits_large.then(|| BlackHole::of_received(&info)).flatten();
+        BlackHole::of_sent_at_last(&info).or_else(received)
     }
 }

@@ -8,10 +8,11 @@ use net::TcpInfo;
 /// Segment sizes to fall back to, in bytes: the IPv6 minimum MTU (RFC 8200 section 5) without headers, and the default
 /// send MSS (RFC 9293 section 3.7.1).
 const SMALLER_SEGMENTS: [u16; 2] = [1_220, 536];
-/// Timeouts of one segment after which its size is suspected: Linux's `tcp_retries1`, and two more without a sign of the
-/// peer since.
+/// Timeouts of one segment after which its size is suspected: Linux's `tcp_retries1`, two more without a sign of the peer
+/// since, and one where the connection is given up in any case.
 const TIMEOUTS_HEARD: u8 = 3;
 const TIMEOUTS_UNHEARD: u8 = 5;
+const TIMEOUTS_AT_LAST: u8 = 1;
 /// Progress that takes full-sized segments: beyond it the path carries them.
 const SMALL_PROGRESS_BYTES: u64 = 64 << 10;
 /// Longest TCP options of a data segment.
@@ -22,6 +23,8 @@ const OPTIONS_BYTES: u32 = 40;
 pub struct BlackHole {
     /// The large segments are this end's.
     pub is_sender: bool,
+    /// The peer was heard during the stall, so that the path is not down.
+    pub is_heard: bool,
     /// Payload of a full-sized segment, in bytes.
     pub segment_bytes: u32,
     /// Timeouts of the first unacknowledged segment; 0 at the receiver.
@@ -32,15 +35,21 @@ impl BlackHole {
     /// Judges the segments that this end sends: a full one times out again and again, although the peer's host is there
     /// and has acknowledged smaller ones.
     pub fn of_sent(info: &TcpInfo) -> Option<BlackHole> {
-        // The backoff doubles the timeout each time: an answer of the last half is younger than the stall.
-        let is_heard = info.sacked_packets > 0 || info.last_ack < info.retransmission_timeout / 2;
-        let timeouts_min = if is_heard { TIMEOUTS_HEARD } else { TIMEOUTS_UNHEARD };
+        BlackHole::sent(info, if is_heard(info) { TIMEOUTS_HEARD } else { TIMEOUTS_UNHEARD })
+    }
+
+    /// The same when the connection is given up for its silence: one timeout has to do, since it may be long.
+    pub fn of_sent_at_last(info: &TcpInfo) -> Option<BlackHole> {
+        BlackHole::sent(info, TIMEOUTS_AT_LAST)
+    }
+
+    fn sent(info: &TcpInfo, timeouts_min: u8) -> Option<BlackHole> {
         // TCP_INFO counts the SYN of this end as acknowledged.
         let is_full = info.unacked_bytes + 1 >= u64::from(info.mss_bytes);
         let is_stalled = info.head_timeouts >= timeouts_min && is_full;
         let is_new = (1..SMALL_PROGRESS_BYTES).contains(&info.acked_bytes);
-        let hole =
-            BlackHole { is_sender: true, segment_bytes: info.mss_bytes, timeouts: info.head_timeouts };
+        let (segment_bytes, timeouts) = (info.mss_bytes, info.head_timeouts);
+        let hole = BlackHole { is_sender: true, is_heard: is_heard(info), segment_bytes, timeouts };
         (is_stalled && is_new && hole.smaller_segment().is_some()).then_some(hole)
     }
 
@@ -51,7 +60,8 @@ impl BlackHole {
         let is_small = info.received_segment_bytes + OPTIONS_BYTES < info.advertised_mss_bytes;
         // A packet behind a gap is a small one behind large ones.
         let is_new = info.received_bytes < SMALL_PROGRESS_BYTES || info.behind_gap_packets > 0;
-        let hole = BlackHole { is_sender: false, segment_bytes: info.advertised_mss_bytes, timeouts: 0 };
+        let segment_bytes = info.advertised_mss_bytes;
+        let hole = BlackHole { is_sender: false, is_heard: true, segment_bytes, timeouts: 0 };
         (is_acknowledged && is_small && is_new && hole.smaller_segment().is_some()).then_some(hole)
     }
 
@@ -61,16 +71,28 @@ impl BlackHole {
     }
 }
 
+/// Returns true if the peer has answered since the first unacknowledged segment stalls.
+fn is_heard(info: &TcpInfo) -> bool {
+    // The backoff doubles the timeout each time: an answer of the last half is younger than the stall.
+    info.sacked_packets > 0 || info.last_ack < info.retransmission_timeout / 2
+}
+
 impl fmt::Display for BlackHole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let BlackHole { segment_bytes, timeouts, .. } = self;
+        let sent = u32::from(*timeouts) + 1;
         match self.is_sender {
+            true if self.is_heard => write!(
+                f,
+                "large packets do not get through to it: a segment of {segment_bytes} bytes was sent {sent} times and not \
+                 acknowledged, smaller ones were; give this end's interface the MTU of the path, or set \
+                 net.ipv4.tcp_mtu_probing=1 on this host"
+            ),
             true => write!(
                 f,
-                "large packets do not get through to it: a segment of {segment_bytes} bytes was sent {} times and not \
-                 acknowledged, smaller ones were; give this end's interface the MTU of the path, or set \
-                 net.ipv4.tcp_mtu_probing=1 on this host",
-                u32::from(*timeouts) + 1
+                "it acknowledges no segment of {segment_bytes} bytes, sent {sent} times, and acknowledged smaller ones; if \
+                 large packets do not get through, give this end's interface the MTU of the path, or set \
+                 net.ipv4.tcp_mtu_probing=1 on this host"
             ),
             false => write!(
                 f,
@@ -119,9 +141,13 @@ mod tests {
         let hole = BlackHole::of_sent(&stalled).expect("a black hole");
         assert_eq!((hole.segment_bytes, hole.smaller_segment()), (1_448, Some(1_220)));
         let words = hole.to_string();
-        assert!(words.contains("1448 bytes was sent 6 times") && words.contains("tcp_mtu_probing=1"), "{words}");
+        assert!(words.contains("1448 bytes, sent 6 times") && words.contains("if large packets"), "{words}");
+        let heard = BlackHole { is_heard: true, ..hole }.to_string();
+        assert!(heard.starts_with("large packets do not get through to it: "), "{heard}");
         let few = TcpInfo { head_timeouts: 4, ..stalled };
         assert_eq!(BlackHole::of_sent(&few), None, "too early");
+        assert!(BlackHole::of_sent_at_last(&few).is_some(), "the connection is given up");
+        assert_eq!(BlackHole::of_sent_at_last(&TcpInfo { head_timeouts: 0, ..stalled }), None);
         assert!(BlackHole::of_sent(&TcpInfo { sacked_packets: 1, ..few }).is_some(), "a small one arrived");
         let last_ack = Duration::from_millis(1_000);
         assert!(BlackHole::of_sent(&TcpInfo { last_ack, ..few }).is_some(), "the peer was heard");

@@ -232,7 +232,10 @@ fn both_families_at_one_port_and_an_address_to_advertise() {
     let advertise = ["--advertise", "san.example.org:13260"];
     let checked = run(farlun(flags).args(advertise).arg("--check"), MINUTE).expect_code(0).json();
     assert_eq!(checked["listen"], json!([v4, v6]), "{checked}");
-    assert_eq!((&checked["advertise"], &checked["warnings"]), (&json!(["san.example.org:13260,1"]), &json!([])));
+    assert_eq!(
+        (&checked["advertise"], &checked["warnings"]),
+        (&json!(["san.example.org:13260,1"]), &json!([]))
+    );
     let target = Target::start(farlun(flags).args(advertise));
     for own in ["127.0.0.1", "[::1]"] {
         let listed = run(&mut farlun(["ls", &format!("iscsi://{own}:{port}"), "--json"]), MINUTE);

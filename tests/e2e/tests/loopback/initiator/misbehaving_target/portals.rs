@@ -88,7 +88,9 @@ fn an_address_that_cannot_be_read_hides_no_target() {
         let mut link = Link::log_in(accept(listener), &[]);
         link.serve(|link, request| match request {
             Pdu::TextRequest(request) => {
-                let text = format!("TargetName={IQN}\0TargetAddress=[fe80::x]:1,1\0TargetAddress=192.0.2.1:3260,1\0");
+                let text = format!(
+                    "TargetName={IQN}\0TargetAddress=[fe80::x]:1,1\0TargetAddress=192.0.2.1:3260,1\0"
+                );
                 link.answer_text(request, text.as_bytes());
                 Verdict::Taken
             }
