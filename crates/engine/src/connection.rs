@@ -13,7 +13,7 @@ use crate::advice::buffer_advice;
 use crate::digest::Digests;
 use crate::gate::Gate;
 use crate::rx::{Receiver, Rx, Scratch, Stop};
-use crate::sample::{Moved, socket_sample};
+use crate::sample::{BlackHole, Moved, socket_sample};
 use crate::spacing::Spacing;
 use crate::stamping::{Departed, Stamped, Stamping};
 use crate::steering::{Course, Steering, Work};
@@ -70,6 +70,8 @@ pub struct Connection<P, D> {
     stamping: Option<Stamping>,
     joins_writes: bool,
     departed: Vec<Departed>,
+    black_hole: Option<BlackHole>,
+    has_black_hole: bool,
 }
 
 impl<P, D> Connection<P, D> {
@@ -95,6 +97,8 @@ impl<P, D> Connection<P, D> {
             stamping: None,
             joins_writes: false,
             departed: Vec::new(),
+            black_hole: None,
+            has_black_hole: false,
         })
     }
 
@@ -368,7 +372,16 @@ impl<P, D> Connection<P, D> {
         sample.steered = Some(steered);
         self.space(decision);
         self.acked_bytes = info.acked_bytes;
+        if !self.has_black_hole {
+            self.black_hole = BlackHole::of_sent(&info);
+            self.has_black_hole = self.black_hole.is_some();
+        }
         Ok((sample, decision))
+    }
+
+    /// Path MTU black hole for what this end sends, once it has been seen; once.
+    pub fn take_black_hole(&mut self) -> Option<BlackHole> {
+        self.black_hole.take()
     }
 
     /// Bytes that the peer's TCP had acknowledged at the last look.

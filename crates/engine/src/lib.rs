@@ -28,7 +28,7 @@ pub use fair::FairQueue;
 pub use gate::Gate;
 pub use reactor::{Service, Turn, run};
 pub use rx::{Landing, Receiver, Scratch, Span, Stop};
-pub use sample::{Moved, SAMPLE_EVERY, socket_sample, tcp_sample};
+pub use sample::{BlackHole, Moved, SAMPLE_EVERY, socket_sample, tcp_sample};
 pub use stamping::{Departed, Mark, Stamped};
 pub use steering::{Course, Pacing, Steering, Work};
 pub use tx::{Outgoing, Sender};

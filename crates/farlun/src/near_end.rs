@@ -1,13 +1,18 @@
 //! Flags of this end of a session: name, CHAP, source of its connections.
 
 use std::net::{IpAddr, UdpSocket};
+use std::ops::RangeInclusive;
 
 use clap::Args;
 use initiator::{Chap, InitiatorName, NearEnd};
-use net::tcp::Source;
+use net::tcp::{self, Source};
 use proto::login::{Algorithm, Secret};
 
 use crate::exit::Exit;
+
+/// Segments that a connection can have.
+const MSS: RangeInclusive<i64> =
+    *tcp::MAX_SEGMENT_BYTES.start() as i64..=*tcp::MAX_SEGMENT_BYTES.end() as i64;
 
 /// Flags of this end.
 #[derive(Args, Debug)]
@@ -18,6 +23,10 @@ pub(crate) struct NearEndArgs {
     /// Address or device of this host that connections leave by, such as 10.0.0.5 or eth1 [default: as routes say]
     #[arg(long, value_name = "ADDR|INTERFACE", value_parser = source)]
     bind: Option<Source>,
+    /// Largest segment that TCP sends either way, in bytes, such as 1220: for a path that drops larger packets and does not
+    /// say so [default: that of the interface, and a smaller one once large packets have not arrived]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(MSS))]
+    mss: Option<u16>,
     /// Name that the target has to prove itself with (mutual CHAP); the user of the URL proves us, by the secret behind it
     /// (USER%SECRET@) or that of FARLUN_CHAP_SECRET in the environment
     #[arg(long, value_name = "NAME")]
@@ -54,7 +63,7 @@ impl NearEndArgs {
             allow_short: self.insecure,
         };
         let name = self.initiator_name.unwrap_or_else(InitiatorName::of_host);
-        Ok((NearEnd { name, source: self.bind, congestion }, chap))
+        Ok((NearEnd { name, source: self.bind, congestion, max_segment_bytes: self.mss }, chap))
     }
 }
 

@@ -50,8 +50,9 @@ impl Dial {
         (deadline, timeout): (Instant, Duration),
     ) -> Result<Dial, Error> {
         let failed = |source| Error::Connect { address, source };
-        let NearEnd { source, congestion, .. } = &options.near;
-        let stream = tcp::start_connect_from(source.as_ref(), address, congestion.as_deref());
+        let NearEnd { source, congestion, max_segment_bytes, .. } = &options.near;
+        let (source, congestion) = (source.as_ref(), congestion.as_deref());
+        let stream = tcp::start_connect_from(source, address, congestion, *max_segment_bytes);
         let stream = stream.map_err(failed)?;
         // What is on its way when a session is given up must not reach the target later: another session may
         // have written the same blocks by then.

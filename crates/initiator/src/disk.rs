@@ -145,7 +145,7 @@ impl Disk {
 
     /// NAA designator of the LUN (VPD page 83h) in hexadecimal digits, if it has one.
     pub fn naa(&mut self) -> Result<Option<String>, Error> {
-        let page = optional(inquire(&mut self.client, Some(page::DEVICE_IDENTIFICATION)))?;
+        let page = optional(inquire_all(&mut self.client, page::DEVICE_IDENTIFICATION))?;
         let page = page.and_then(|data| DeviceIdentification::parse(&data).ok());
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let of_lun = page.into_iter().flat_map(|page| page.designators);
@@ -306,6 +306,24 @@ pub(crate) fn inquire(client: &mut Client, page: Option<u8>) -> Result<Vec<u8>, 
     ask(client, cdb, INQUIRY_BYTES, "INQUIRY")
 }
 
+/// A VPD page of any length: one that is longer than was asked for is asked for again.
+fn inquire_all(client: &mut Client, page: u8) -> Result<Vec<u8>, Error> {
+    let data = inquire(client, Some(page))?;
+    let Some(len) = longer_page(&data) else { return Ok(data) };
+    let cdb = Cdb::Inquiry { page: Some(page), allocation_len: len };
+    ask(client, cdb, len.into(), "INQUIRY")
+}
+
+/// Length that a VPD page announces (SPC-5 section 7.7.1) if it is longer than `data`, as far as an INQUIRY can ask for it.
+fn longer_page(data: &[u8]) -> Option<u16> {
+    let &[_, _, high, low, ..] = data else { return None };
+    let len = u16::from_be_bytes([high, low]).saturating_add(PAGE_HEADER_BYTES);
+    (usize::from(len) > data.len()).then_some(len)
+}
+
+/// Bytes of a VPD page before those that its length counts.
+const PAGE_HEADER_BYTES: u16 = 4;
+
 /// Asks for the WP bit in the header of the LUN's mode parameters; a LUN without any takes writes.
 pub(crate) fn is_write_protected(client: &mut Client) -> Result<bool, Error> {
     const LEN: usize = 252;
@@ -393,4 +411,22 @@ fn sane(last_lba: u64, block_len_bytes: u32, form: BlockForm, known: Known) -> R
         return Err(odd("READ CAPACITY"));
     }
     Ok(Capacity { blocks: last_lba + 1, block_len_bytes, form, known })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_is_longer_than_was_asked_for() {
+        let page = |announced: u16, len: usize| {
+            let mut data = vec![0; len];
+            data[2..4].copy_from_slice(&announced.to_be_bytes());
+            longer_page(&data)
+        };
+        assert_eq!(page(251, 255), None);
+        assert_eq!(page(252, 255), Some(256));
+        assert_eq!(page(u16::MAX, 255), Some(u16::MAX));
+        assert_eq!((page(8, 12), longer_page(&[0, 0x83, 1])), (None, None));
+    }
 }

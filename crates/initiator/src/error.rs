@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use engine::BlackHole;
 use proto::Fault;
 use proto::discovery::DiscoveryError;
 use proto::login::{LoginError, Status as LoginStatus};
@@ -54,12 +55,22 @@ pub enum Error {
         after: Duration,
     },
     /// The peer has not said anything for a time that follows the round trip.
-    #[error("{address} did not say anything for {}, though it was asked to", event::format_delay(*.after))]
+    #[error("{address} did not say anything for {}, though it was asked to{}", event::format_delay(*.after), suspicion(*.hole))]
     Silent {
         /// Where.
         address: SocketAddr,
         /// For how long.
         after: Duration,
+        /// Path MTU black hole that may be the reason.
+        hole: Option<BlackHole>,
+    },
+    /// The path drops large packets and does not say so.
+    #[error("{address}: {hole}")]
+    LargePackets {
+        /// Address of the target.
+        address: SocketAddr,
+        /// The evidence.
+        hole: BlackHole,
     },
     /// No session.
     #[error("{address}: {source}")]
@@ -264,6 +275,7 @@ impl Error {
             | Error::Socket { .. }
             | Error::Timeout { .. }
             | Error::Silent { .. }
+            | Error::LargePackets { .. }
             | Error::LogoutRequested { .. }
             | Error::Unfenced { .. }
             | Error::Dropped { .. } => true,
@@ -271,6 +283,16 @@ impl Error {
             // The same, found at the other end.
             Error::Rejected { reason, .. } => *reason == reject_reason::DATA_DIGEST_ERROR,
             _ => false,
+        }
+    }
+
+    /// Returns the maximum segment size for the next connection, in bytes, if the path seems to drop larger ones.
+    pub(crate) fn smaller_segment(&self) -> Option<u16> {
+        match self {
+            Error::LargePackets { hole, .. } | Error::Silent { hole: Some(hole), .. } => {
+                hole.smaller_segment()
+            }
+            _ => None,
         }
     }
 
@@ -326,6 +348,11 @@ impl std::fmt::Display for Failure {
             (code, ..) => write!(f, "the target could not run it (iSCSI response {code:#04x})"),
         }
     }
+}
+
+/// A reason of a silence that the socket suggests.
+fn suspicion(hole: Option<BlackHole>) -> String {
+    hole.map_or_else(String::new, |hole| format!("; {hole}"))
 }
 
 /// Why a command had longer than --timeout.

@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
-use engine::{Connection, Progress, SAMPLE_EVERY, Scratch, Span, Stop};
+use engine::{BlackHole, Connection, Progress, SAMPLE_EVERY, Scratch, Span, Stop};
 use event::{Host, Instant, SocketSample};
-use net::{Poll, Ready};
+use net::{Poll, Ready, tcp_info};
 
 use crate::error::Error;
 use crate::pulse::{Pulse, Verdict};
+use crate::request::Body;
 use crate::side::{AtPort, Payload, Place, Port, Side};
 use crate::watch::is_flushing;
 
 /// Acknowledged bytes that show that a target takes what it is sent; a ping and its like are fewer.
 const TAKEN_BYTES: u64 = 4096;
+/// Data of an answer that come in large packets.
+const LARGE_BYTES: usize = 1_220;
 
 /// A connection.
 pub(crate) struct Line {
@@ -126,6 +129,9 @@ impl Line {
         let unsent_bytes = side.session.unsent_payload_bytes(self.port.cid);
         let looked = self.connection.look(now, Host::Near, unsent_bytes, request_bytes, has_company);
         let (mut sample, decision) = looked.map_err(failed)?;
+        if let Some(hole) = self.connection.take_black_hole() {
+            return Err(Error::LargePackets { address, hole });
+        }
         sample.command_window = side.session.command_window();
         // A large request takes its time on a slow path; what arrives there is a sign of life, however slowly it does.
         if self.connection.acked_bytes() >= self.taken_bytes + TAKEN_BYTES {
@@ -154,7 +160,21 @@ impl Line {
             }
             // Unlike one whose host is gone, it would be as silent in another session.
             Verdict::Dead(after) if is_at_work => Err(Error::Stuck { address: side.address, after }),
-            Verdict::Dead(after) => Err(Error::Silent { address: side.address, after }),
+            Verdict::Dead(after) => {
+                Err(Error::Silent { address: side.address, after, hole: self.black_hole(side) })
+            }
         }
+    }
+
+    /// Path MTU black hole that may be why the target says nothing; loopback has none.
+    pub(crate) fn black_hole(&self, side: &Side) -> Option<BlackHole> {
+        let awaits_large = side.question.is_some()
+            || side.open.iter().any(
+                |(_, open)| matches!(&open.request.body, Body::Read(buffer) if buffer.len() >= LARGE_BYTES),
+            );
+        let is_possible = !side.address.ip().is_loopback();
+        let info = is_possible.then(|| tcp_info::read(self.connection.stream()).ok())??;
+        let received = || awaits_large.then(|| BlackHole::of_received(&info)).flatten();
+        BlackHole::of_sent_at_last(&info).or_else(received)
     }
 }

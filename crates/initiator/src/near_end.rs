@@ -20,6 +20,8 @@ pub struct NearEnd {
     pub source: Option<Source>,
     /// Congestion control; the system's if `None`.
     pub congestion: Option<String>,
+    /// Maximum segment size in both directions, in bytes; the path's MTU decides if `None`.
+    pub max_segment_bytes: Option<u16>,
 }
 
 /// An initiator's iSCSI name, with its origin.

@@ -1,6 +1,8 @@
 //! A portal looked at: the targets that it names, and the LUNs of each.
 
-use proto::discovery::{self, Collector, DiscoveredTarget};
+use std::net::Ipv6Addr;
+
+use proto::discovery::{self, Collector, Discovered, DiscoveredTarget};
 use proto::login::{Session, Status};
 use wire::iscsi::login_status;
 use wire::scsi::StandardInquiry;
@@ -57,7 +59,9 @@ pub fn discover(url: &Url, options: &Options) -> Result<Vec<DiscoveredTarget>, E
     client.close()?;
     let mut collector = Collector::default();
     collector.push(&text)?;
-    Ok(collector.finish()?)
+    let Discovered { targets, unreadable } = collector.finish()?;
+    unreadable.iter().for_each(|error| (options.notice)(&format!("{url}: {error}; it is left out")));
+    Ok(targets)
 }
 
 /// The LUNs of a target that the portal at `url` has named. It is looked for there first, because what it is said to be
@@ -70,9 +74,18 @@ pub fn luns(url: &Url, target: &DiscoveredTarget, options: &Options) -> Result<F
         found => return found,
     };
     let said = target.addresses.iter();
-    let said = said.map(|at| Url { host: at.host.clone(), port: at.port, ..here.clone() });
+    let said = said.map(|at| Url { host: zoned(&at.host, &url.host), port: at.port, ..here.clone() });
     let mut others = said.filter(|there| *there != here).take(PORTALS_MAX);
     others.find_map(|there| luns_at(&there, &target.name, options).ok()).ok_or(refused)
+}
+
+/// An address of the link, as seen from here: with the zone that its portal was reached by (RFC 4007 section 11.2).
+fn zoned(host: &str, portal: &str) -> String {
+    let is_of_link = host.parse::<Ipv6Addr>().is_ok_and(|address| address.is_unicast_link_local());
+    match portal.split_once('%') {
+        Some((_, zone)) if is_of_link => format!("{host}%{zone}"),
+        _ => host.to_owned(),
+    }
 }
 
 fn luns_at(url: &Url, target: &str, options: &Options) -> Result<Found, Error> {
@@ -114,4 +127,21 @@ fn may_be_elsewhere(error: &Error) -> bool {
 fn log_in(session: Session, url: &Url, options: &Options) -> Result<Client, Error> {
     let tables = Tables::create(None, Default::default())?;
     connect::session(&destination(session, url, options)?, 0, options, &tables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_the_link_have_the_zone_of_their_portal() {
+        for (host, portal, expected) in [
+            ("fe80::7", "fe80::1%eth0", "fe80::7%eth0"),
+            ("fe80::7", "2001:db8::1", "fe80::7"),
+            ("2001:db8::7", "fe80::1%eth0", "2001:db8::7"),
+            ("far.example", "fe80::1%eth0", "far.example"),
+        ] {
+            assert_eq!(zoned(host, portal), expected, "{host} by {portal}");
+        }
+    }
 }

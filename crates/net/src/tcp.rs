@@ -8,6 +8,7 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::syscall::check;
@@ -18,11 +19,32 @@ const BACKLOG: i32 = 4096;
 /// Listens on `address`, non-blocking, with a backlog that a crowd of initiators fits in: who finds it full
 /// tries again after a second, and then after two. What is accepted has `congestion`, or what is usual here.
 pub fn listen(address: SocketAddr, congestion: Option<&str>) -> io::Result<TcpListener> {
-    let listener = TcpListener::bind(address)?;
+    listen_on(bind(address, false)?, congestion)
+}
+
+/// A socket with an address that it does not listen on yet. `[::]` takes IPv4 as well, unless `is_v6_only`.
+pub fn bind(address: SocketAddr, is_v6_only: bool) -> io::Result<TcpListener> {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    // SAFETY: no pointers are passed.
+    let raw = check(unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    let listener = TcpListener::from(unsafe { OwnedFd::from_raw_fd(raw) });
+    // Connections of a target that has ended keep its port for a minute.
+    set(&listener, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1_i32)?;
+    if address.is_ipv6() {
+        set(&listener, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, i32::from(is_v6_only))?;
+    }
+    let (storage, len) = to_sockaddr(address);
+    // SAFETY: `storage` holds a socket address of `len` bytes.
+    check(unsafe { libc::bind(listener.as_raw_fd(), (&raw const storage).cast(), len) })?;
+    Ok(listener)
+}
+
+/// Like [`listen`], with a socket that [`bind`] has made.
+pub fn listen_on(listener: TcpListener, congestion: Option<&str>) -> io::Result<TcpListener> {
     if let Some(name) = congestion {
         set_congestion(&listener, name)?;
     }
-    // std's backlog is 128; listening again only changes it.
     // SAFETY: no pointers are passed.
     check(unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) })?;
     listener.set_nonblocking(true)?;
@@ -61,17 +83,22 @@ impl fmt::Display for Source {
     }
 }
 
+/// Values of TCP_MAXSEG on Linux (`TCP_MIN_MSS` and `MAX_TCP_WINDOW`), in bytes.
+pub const MAX_SEGMENT_BYTES: RangeInclusive<u16> = 88..=32_767;
+
 /// Begins to connect: the stream becomes writable when the connection stands or has failed
 /// (then [`TcpStream::take_error`] says why).
 pub fn start_connect(address: SocketAddr, congestion: Option<&str>) -> io::Result<TcpStream> {
-    start_connect_from(None, address, congestion)
+    start_connect_from(None, address, congestion, None)
 }
 
-/// Like [`start_connect`], from a given end of this host.
+/// Like [`start_connect`], from a given end of this host, and with segments of at most so many bytes in both directions
+/// (TCP_MAXSEG).
 pub fn start_connect_from(
     source: Option<&Source>,
     address: SocketAddr,
     congestion: Option<&str>,
+    max_segment_bytes: Option<u16>,
 ) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
@@ -80,6 +107,9 @@ pub fn start_connect_from(
     // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
     let stream = TcpStream::from(unsafe { OwnedFd::from_raw_fd(raw) });
     prepare(&stream, congestion)?;
+    if let Some(bytes) = max_segment_bytes {
+        set(&stream, libc::IPPROTO_TCP, libc::TCP_MAXSEG, i32::from(bytes))?;
+    }
     if let Some(source) = source {
         let failed = |error: io::Error| io::Error::new(error.kind(), format!("from {source}: {error}"));
         leave_by(&stream, source, address).map_err(failed)?;
@@ -289,7 +319,7 @@ pub fn memory() -> Option<(u64, u64)> {
 }
 
 pub(crate) fn set<T: Copy>(
-    stream: &TcpStream,
+    socket: &impl AsRawFd,
     level: libc::c_int,
     name: libc::c_int,
     value: T,
@@ -297,7 +327,7 @@ pub(crate) fn set<T: Copy>(
     // SAFETY: the pointer and length describe `value`, which holds nothing but integers.
     let result = unsafe {
         libc::setsockopt(
-            stream.as_raw_fd(),
+            socket.as_raw_fd(),
             level,
             name,
             (&raw const value).cast(),
@@ -341,6 +371,22 @@ fn to_sockaddr(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t)
 mod tests {
     use super::*;
     use crate::tcp_info;
+
+    #[test]
+    fn all_addresses_of_both_families_share_a_port() {
+        let v6 = bind("[::]:0".parse().unwrap(), true).unwrap();
+        let port = v6.local_addr().unwrap().port();
+        let v6 = listen_on(v6, None).unwrap();
+        let v4 = listen(format!("0.0.0.0:{port}").parse().unwrap(), None).unwrap();
+        for (listener, own) in [(&v6, "::1"), (&v4, "127.0.0.1")] {
+            listener.set_nonblocking(false).unwrap();
+            let _near = TcpStream::connect((own, port)).unwrap();
+            assert_eq!(listener.accept().unwrap().0.local_addr().unwrap().ip().to_string(), own);
+        }
+        let both = listen("[::]:0".parse().unwrap(), None).unwrap();
+        let taken = SocketAddr::from(([0, 0, 0, 0], both.local_addr().unwrap().port()));
+        assert_eq!(listen(taken, None).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    }
 
     #[test]
     fn connects_and_reports() {
@@ -397,20 +443,31 @@ mod tests {
     }
 
     #[test]
+    fn segments_of_both_ends_are_as_short_as_is_given() {
+        let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        listener.set_nonblocking(false).unwrap();
+        let near = start_connect_from(None, listener.local_addr().unwrap(), None, Some(536)).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        for end in [near, far] {
+            assert!(tcp_info::read(&end).unwrap().mss_bytes <= 536);
+        }
+    }
+
+    #[test]
     fn a_connection_leaves_by_the_address_or_device_that_is_given() {
         let listener = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
         let address = listener.local_addr().unwrap();
         let own = IpAddr::from([127, 0, 0, 7]);
-        let stream = start_connect_from(Some(&Source::Address(own)), address, None).unwrap();
+        let stream = start_connect_from(Some(&Source::Address(own)), address, None, None).unwrap();
         assert_eq!(stream.local_addr().unwrap().ip(), own);
-        start_connect_from(Some(&Source::Device("lo".to_owned())), address, None).unwrap();
+        start_connect_from(Some(&Source::Device("lo".to_owned())), address, None, None).unwrap();
         for (source, said) in [
             (Source::Address(IpAddr::from([203, 0, 113, 1])), "from 203.0.113.1: "),
             (Source::Address("::1".parse().unwrap()), "other family"),
             (Source::Device("farlun-none".to_owned()), "from farlun-none: "),
             (Source::Device("a-name-of-a-device-that-is-long".to_owned()), "so long a name"),
         ] {
-            let error = start_connect_from(Some(&source), address, None).unwrap_err().to_string();
+            let error = start_connect_from(Some(&source), address, None, None).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
     }

@@ -22,8 +22,16 @@ pub struct TcpInfo {
     pub has_ecn: bool,
     /// The delivery rate was measured while the application had too little to send.
     pub app_limited: bool,
+    /// Timeouts of the first unacknowledged segment.
+    pub head_timeouts: u8,
     /// Maximum segment size for sending.
     pub mss_bytes: u32,
+    /// Largest segment received of late; the kernel begins with 536.
+    pub received_segment_bytes: u32,
+    /// Maximum segment size that was offered to the peer, without options.
+    pub advertised_mss_bytes: u32,
+    /// Time since the last acknowledgement.
+    pub last_ack: Duration,
     /// Time after which what is not acknowledged is sent again.
     pub retransmission_timeout: Duration,
     /// Unacknowledged packets.
@@ -50,6 +58,8 @@ pub struct TcpInfo {
     pub pacing_rate_bytes_per_s: u64,
     /// Bytes the peer has acknowledged.
     pub acked_bytes: u64,
+    /// Bytes sent and not acknowledged.
+    pub unacked_bytes: u64,
     /// Bytes received in order.
     pub received_bytes: u64,
     /// Bytes written to the socket and not yet sent.
@@ -118,7 +128,11 @@ pub(crate) fn parse(bytes: &[u8; LEN]) -> TcpInfo {
         state: CongestionState::from_kernel(bytes[1]),
         has_ecn: bytes[5] & OPTION_ECN != 0,
         app_limited: bytes[7] & 1 != 0,
+        head_timeouts: bytes[2],
         mss_bytes: word(16),
+        received_segment_bytes: word(20),
+        advertised_mss_bytes: word(84),
+        last_ack: Duration::from_millis(u64::from(word(56))),
         retransmission_timeout: micros(word(8)),
         unacked_packets: word(24),
         sacked_packets: word(28),
@@ -132,6 +146,7 @@ pub(crate) fn parse(bytes: &[u8; LEN]) -> TcpInfo {
         retransmitted_packets: word(100),
         pacing_rate_bytes_per_s: long(104),
         acked_bytes: long(120),
+        unacked_bytes: long(200).saturating_sub(long(208)).saturating_sub(long(120)),
         received_bytes: long(128),
         notsent_bytes: word(144),
         delivery_rate_bytes_per_s: long(160),

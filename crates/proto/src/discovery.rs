@@ -2,7 +2,8 @@
 //! initiator may say by text after the login.
 //!
 //! Text in, text out; the PDUs around it, their tags and the C bit are the session machines'. The
-//! target fills in real addresses before it answers: a wildcard address is of no use to anybody.
+//! target fills in real addresses before it answers: a wildcard address is of no use to anybody. IPv6 zones are left out: each
+//! host has its own (RFC 4007 section 11.2).
 
 use core::fmt;
 use core::net::Ipv6Addr;
@@ -77,9 +78,6 @@ pub enum DiscoveryError {
         /// Bytes so far.
         found: usize,
     },
-    /// An address that cannot be read.
-    #[error(transparent)]
-    Address(#[from] AddressError),
     /// A name that nobody may have (RFC 3722).
     #[error("the name '{0}' has control characters")]
     Name(String),
@@ -218,6 +216,15 @@ fn note(key: Key, value: &str) -> Option<Value> {
     }
 }
 
+/// Targets that a portal has named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Discovered {
+    /// Targets, in the order of the answer.
+    pub targets: Vec<DiscoveredTarget>,
+    /// Addresses that cannot be read, and are left out.
+    pub unreadable: Vec<AddressError>,
+}
+
 /// Gathers the answer to [`request`] over as many text responses as it takes.
 #[derive(Clone, Debug, Default)]
 pub struct Collector {
@@ -243,8 +250,8 @@ impl Collector {
     ///
     /// # Errors
     /// The text is not an answer to SendTargets.
-    pub fn finish(self) -> Result<Vec<DiscoveredTarget>, DiscoveryError> {
-        let mut targets: Vec<DiscoveredTarget> = Vec::new();
+    pub fn finish(self) -> Result<Discovered, DiscoveryError> {
+        let Discovered { mut targets, mut unreadable } = Discovered::default();
         for pair in pairs(&self.text) {
             let (name, value) = pair?;
             match Key::from_name(name) {
@@ -257,7 +264,11 @@ impl Collector {
                     targets.push(DiscoveredTarget { name: value.to_owned(), addresses: Vec::new() });
                 }
                 Some(Key::TargetAddress) => {
-                    targets.last_mut().ok_or(DiscoveryError::NoName)?.addresses.push(value.parse()?);
+                    let target = targets.last_mut().ok_or(DiscoveryError::NoName)?;
+                    match value.parse() {
+                        Ok(address) => target.addresses.push(address),
+                        Err(error) => unreadable.push(error),
+                    }
                 }
                 Some(Key::SendTargets) => {
                     return Err(DiscoveryError::Refused(
@@ -267,7 +278,7 @@ impl Collector {
                 _ => {}
             }
         }
-        Ok(targets)
+        Ok(Discovered { targets, unreadable })
     }
 }
 
@@ -279,6 +290,7 @@ fn parse_address(text: &str) -> Option<TargetAddress> {
     let (host, port) = match place.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']')?;
+            let host = host.split_once('%').map_or(host, |(host, _zone)| host);
             host.parse::<Ipv6Addr>().ok()?;
             let port = if port.is_empty() { None } else { Some(port.strip_prefix(':')?) };
             (host, port)
@@ -318,8 +330,8 @@ mod tests {
             ("[1080::8:800:200c:417a]:5003,1", Some("[1080::8:800:200c:417a]:5003,1")),
             ("computingcenter.example.com,23", Some("computingcenter.example.com:3260,23")),
             ("", None), (":3260", None), ("a:b", None), ("a:70000", None), ("a,b", None), ("a,70000", None),
-            ("[", None), ("[]", None), ("[::1", None), ("[::1]x", None), ("[fe80::1%eth0]:1", None),
-            ("::1", None), ("a b", None), ("a/b", None),
+            ("[", None), ("[]", None), ("[::1", None), ("[::1]x", None),             ("::1", None), ("a b", None), ("a/b", None),
+            ("[fe80::1%eth0]:1,1", Some("[fe80::1]:1,1")), ("[fe80::1%2]", Some("[fe80::1]:3260")), ("[%eth0]:1", None),
         ];
         for (text, expected) in table {
             let got = text.parse::<TargetAddress>().ok().map(|address| address.to_string());
@@ -342,7 +354,8 @@ mod tests {
         for segment in text.chunks(7) {
             collector.push(segment).unwrap();
         }
-        assert_eq!(collector.finish().unwrap(), targets);
+        let found = collector.finish().unwrap();
+        assert_eq!((found.targets.as_slice(), found.unreadable.len()), (&targets[..], 0));
         let often = request().repeat(1000);
         assert_eq!(answer(&often, Asker::Discovery, &targets).unwrap(), text, "once for all");
     }
@@ -409,10 +422,21 @@ mod tests {
         };
         assert_eq!(finish(b"TargetAddress=a,1\0"), Err(DiscoveryError::NoName));
         assert_eq!(finish(b"SendTargets=Reject\0"), Err(DiscoveryError::Refused("Reject".to_owned())));
-        assert!(matches!(finish(b"TargetName=a\0TargetAddress=[\0"), Err(DiscoveryError::Address(_))));
         assert!(matches!(finish(b"TargetName"), Err(DiscoveryError::Text(_))));
         assert_eq!(finish(b"TargetName=a\x1b[2J\0"), Err(DiscoveryError::Name("a\\u{1b}[2J".to_owned())));
         assert!(matches!(finish(&vec![b'a'; TEXT_BYTES + 1]), Err(DiscoveryError::TextBytes { .. })));
-        assert_eq!(finish(b""), Ok(Vec::new()));
+        assert_eq!(finish(b""), Ok(Discovered::default()));
+    }
+
+    #[test]
+    fn an_unreadable_address_hides_no_other() {
+        let mut collector = Collector::default();
+        collector
+            .push(b"TargetName=iqn.a\0TargetAddress=[\0TargetAddress=192.0.2.1:3260,1\0TargetName=iqn.b\0")
+            .unwrap();
+        let found = collector.finish().unwrap();
+        assert_eq!(found.targets, [target("iqn.a", &["192.0.2.1:3260,1"]), target("iqn.b", &[])]);
+        assert_eq!(found.unreadable.len(), 1);
+        assert!(found.unreadable[0].to_string().contains("found the target address \"[\""));
     }
 }

@@ -461,7 +461,11 @@ impl Client {
         let Side { session, watch, open, address, timeout, question, questioned, .. } = &mut self.side;
         if question.is_some() && now.since(*questioned) >= *timeout {
             let (address, after) = (*address, *timeout);
-            return Err(Error::Timeout { address, what: "answer a text request", after });
+            let hole = self.lines.iter().find_map(|line| line.black_hole(&self.side));
+            return Err(match hole {
+                Some(_) => Error::Silent { address, after, hole },
+                None => Error::Timeout { address, what: "answer a text request", after },
+            });
         }
         let patience = self.lines.iter().map(|line| line.port.pulse.patience(*timeout)).max();
         let carrier = |open: &Open| session.connection_of(open.itt);

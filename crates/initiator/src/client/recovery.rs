@@ -117,8 +117,13 @@ impl Client {
             return Err(Error::Away { cause: Box::new(error), time2wait, after: timeout });
         }
         let trouble = self.trouble.get_or_insert_with(|| Trouble::new(now, time2wait, timeout));
+        let mut again = "connecting again".to_owned();
+        if let Some(bytes) = error.smaller_segment() {
+            self.options.near.max_segment_bytes = Some(bytes);
+            again += &format!(" with segments of at most {bytes} bytes (--mss {bytes})");
+        }
         if !matches!(was, State::LoggingOut { .. } | State::Draining { .. }) {
-            (self.options.notice)(&format!("{error}; connecting again"));
+            (self.options.notice)(&format!("{error}; {again}"));
         }
         let recovery = Recovery::new(error, trouble, now, time2wait);
         if recovery.is_over(trouble, now) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use control::{Arrived, BULK_BYTES, Claim, Met};
 use engine::{Connection, Digests, Progress, Quantum, SAMPLE_EVERY, Span, Stop};
 use event::{Granted, Host, Instant, SocketSample};
-use net::{Poll, Ready, clock, tcp_info};
+use net::{Poll, Ready, TcpInfo, clock, tcp_info};
 use proto::login::{Candidate, LoginPolicy, Target as Login};
 use proto::params::Digest;
 use proto::target::ConnectionId;
@@ -144,10 +144,6 @@ impl Client {
         self.connection.join_stamped_writes();
     }
 
-    pub(super) fn index(&self) -> usize {
-        self.link.index
-    }
-
     /// Its session, and its place there.
     pub(super) fn place(&self) -> Option<(usize, ConnectionId)> {
         match self.link.phase {
@@ -193,7 +189,7 @@ impl Client {
     /// Enters the list of clients with something to do.
     pub(super) fn become_dirty(&mut self, list: &mut Vec<usize>) {
         if !std::mem::replace(&mut self.is_dirty, true) {
-            list.push(self.index());
+            list.push(self.link.index);
         }
     }
 
@@ -375,6 +371,9 @@ impl Client {
         let unsent_bytes = side.session.unsent_payload_bytes(connection);
         let (mut sample, decision) =
             self.connection.look(now, Host::Far, unsent_bytes, request_bytes, has_company)?;
+        if let Some(hole) = self.connection.take_black_hole() {
+            log(format_args!("{}: {hole}", self.link.name));
+        }
         side.set_window(connection, decision.command_window, most);
         // One that is paced so slowly that all of it has arrived between two packets must not stay so for want of a look.
         self.is_under_way = sample.unacked_packets > 0 || sample.notsent_bytes > 0 || sample.unsent_bytes > 0;
@@ -420,9 +419,9 @@ impl Client {
         verdict
     }
 
-    /// The round-trip time of its connection, zero if it is not known.
-    pub(super) fn rtt(&self) -> Duration {
-        tcp_info::read(self.connection.stream()).map_or(Duration::ZERO, |info| info.rtt)
+    /// TCP_INFO of its connection, if the kernel tells.
+    pub(super) fn tcp_info(&self) -> Option<TcpInfo> {
+        tcp_info::read(self.connection.stream()).ok()
     }
 
     /// Asks its initiator to log out.
@@ -461,7 +460,7 @@ impl Client {
         if let Some(advice) = self.connection.advice() {
             log(format_args!("{}: {advice}", self.link.name));
         }
-        shared.crowd.leave(self.index());
+        shared.crowd.leave(self.link.index);
         shared.stats.received_bytes += self.connection.received_payload_bytes();
         shared.stats.sent_bytes += self.connection.sent_payload_bytes();
         match self.place().or(self.link.joining) {

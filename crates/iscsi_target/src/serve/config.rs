@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use control::Choice;
 use engine::trace::Sampling;
 use engine::{Course, Pacing};
+use proto::discovery::TargetAddress;
 use proto::login::ChapTarget;
 use proto::params::Digest;
 use tables::TableError;
@@ -20,6 +21,8 @@ use crate::lun::{LunError, LunSpec, Opening, RegisterError};
 pub struct Config {
     /// Where it listens; port 0 picks one.
     pub listen: Vec<SocketAddr>,
+    /// Addresses that discovery names instead of those: where a translator of addresses (NAT) is reached.
+    pub advertise: Vec<TargetAddress>,
     /// Its name.
     pub iqn: String,
     /// Its LUNs.
@@ -63,6 +66,18 @@ pub struct LunSet {
 }
 
 impl Config {
+    /// Addresses to listen on, each with true if it takes IPv6 alone. `[::]` takes IPv4 as well, unless an IPv4 address has
+    /// its port.
+    pub fn listening(&self) -> impl Iterator<Item = (SocketAddr, bool)> + '_ {
+        let is_left = |port| {
+            let has_it =
+                |other: &SocketAddr| other.port() == port && port != 0 && other.ip().to_canonical().is_ipv4();
+            self.listen.iter().any(has_it)
+        };
+        let is_all_v6 = |address: &SocketAddr| address.is_ipv6() && address.ip().is_unspecified();
+        self.listen.iter().map(move |address| (*address, is_all_v6(address) && is_left(address.port())))
+    }
+
     /// Context in which its LUNs are opened.
     pub fn opening(&self) -> Opening<'_> {
         Opening::of(&self.iqn, self.luns.state.as_deref())

@@ -50,7 +50,7 @@ impl Target {
             if client.awaits_login() {
                 self.close(index, &End::Shutdown, now);
             } else {
-                rtt = rtt.max(client.rtt());
+                rtt = rtt.max(client.tcp_info().map_or(Duration::ZERO, |info| info.rtt));
                 client.request_logout(MOST.as_secs() as u16, &mut self.sides);
                 client.become_dirty(&mut self.dirty);
             }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use engine::BlackHole;
 use proto::Fault;
 use proto::login::LoginError;
 
@@ -24,8 +25,8 @@ pub(super) enum End {
     #[error("the target was reset")]
     Reset,
     /// It has said nothing, nor answered a ping.
-    #[error("the initiator does not answer")]
-    Silent,
+    #[error("the initiator does not answer{}", .0.map_or_else(String::new, |hole| format!("; {hole}")))]
+    Silent(Option<BlackHole>),
     /// No login in time.
     #[error("no login within 15 s")]
     LoginTimeout,

@@ -1,19 +1,18 @@
-//! Where connections come in, and what discovery says of it.
+//! Sockets that connections come in by.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use engine::{Connection, SAMPLE_EVERY};
 use event::Instant;
 use net::{Interest, tcp};
-use proto::discovery::{DiscoveredTarget, TargetAddress};
 
 use super::client::Client;
+use super::portals::Portal;
 use super::watch::ROLL_CALL_EVERY;
-use super::{LISTENER_TOKENS, ServeError, Shared, Target, log};
-use crate::lun::PORTAL_GROUP_TAG;
+use super::{LISTENER_TOKENS, ServeError, Target, log};
 
 /// Connections at most; more are closed as they come.
 const CONNECTIONS_MAX: usize = 8192;
@@ -24,17 +23,31 @@ const LISTEN_AGAIN: Duration = Duration::from_millis(100);
 pub(super) struct Listener {
     /// The address that was asked for; the port of the socket's own may be another.
     pub(super) wanted: SocketAddr,
+    /// See [`Config::listening`](super::Config::listening).
+    pub(super) is_v6_only: bool,
     pub(super) socket: TcpListener,
 }
 
 impl Listener {
     /// Listens on an address.
-    pub(super) fn open(wanted: SocketAddr, congestion: Option<&str>) -> Result<Listener, ServeError> {
-        match tcp::listen(wanted, congestion) {
-            Ok(socket) => Ok(Listener { wanted, socket }),
+    pub(super) fn open(
+        (wanted, is_v6_only): (SocketAddr, bool),
+        congestion: Option<&str>,
+    ) -> Result<Listener, ServeError> {
+        match tcp::bind(wanted, is_v6_only).and_then(|socket| tcp::listen_on(socket, congestion)) {
+            Ok(socket) => Ok(Listener { wanted, is_v6_only, socket }),
             Err(source) => Err(ServeError::Listen { address: wanted, source }),
         }
     }
+}
+
+/// Portals that the sockets are.
+pub(super) fn portals(listeners: &[Listener]) -> io::Result<Vec<Portal>> {
+    let portal = |listener: &Listener| {
+        let address = listener.socket.local_addr()?;
+        Ok(Portal { address, is_v6_only: listener.is_v6_only })
+    };
+    listeners.iter().map(portal).collect()
 }
 
 impl Target {
@@ -99,31 +112,4 @@ impl Target {
         self.listen_again = None;
         Ok(())
     }
-}
-
-impl Shared {
-    /// What discovery answers on a connection that reached us at `local`.
-    pub(super) fn advertised(&self, local: SocketAddr) -> Vec<DiscoveredTarget> {
-        let mut targets = self.advertised.clone();
-        for address in targets.iter_mut().flat_map(|target| &mut target.addresses) {
-            if address.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified()) {
-                address.host = local.ip().to_canonical().to_string();
-            }
-        }
-        targets
-    }
-}
-
-/// What discovery answers.
-pub(super) fn advertised(iqn: &str, listeners: &[Listener]) -> io::Result<Vec<DiscoveredTarget>> {
-    let mut addresses = Vec::new();
-    for listener in listeners {
-        let address = listener.socket.local_addr()?;
-        addresses.push(TargetAddress {
-            host: address.ip().to_string(),
-            port: address.port(),
-            portal_group_tag: Some(PORTAL_GROUP_TAG),
-        });
-    }
-    Ok(vec![DiscoveredTarget { name: iqn.to_owned(), addresses }])
 }

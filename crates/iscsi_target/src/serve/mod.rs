@@ -22,6 +22,7 @@ mod manage;
 mod member;
 mod parameters;
 mod path;
+mod portals;
 mod registrar;
 mod reload;
 mod replacing;
@@ -48,7 +49,6 @@ use engine::trace::Tracer;
 use engine::{Buffers, Gate, Progress, Quantum, Scratch, Service, Turn, Workers};
 use event::{Host, Instant, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, limits};
-use proto::discovery::DiscoveredTarget;
 use proto::login::LoginPolicy;
 use proto::params::Wishes;
 use slab::Slab;
@@ -65,6 +65,7 @@ use end::End;
 use jobs::{Call, Done, Job};
 use listener::Listener;
 use manage::Management;
+use portals::Portals;
 use registrar::Registrar;
 use reload::Reloader;
 use side::{Ending, Side};
@@ -172,8 +173,7 @@ struct Shared {
     weights: BTreeMap<String, u32>,
     /// Initiators that may reset the target for all.
     cold_reset: Vec<String>,
-    /// What discovery answers; addresses that stand for all of this host are filled in per connection.
-    advertised: Vec<DiscoveredTarget>,
+    portals: Portals,
     open_sessions: usize,
     /// See [`Side::count_early`].
     early_bytes: usize,
@@ -205,11 +205,11 @@ impl Target {
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
         let congestion = config.congestion.as_deref();
-        let listen = config.listen.iter().map(|address| Listener::open(*address, congestion));
+        let listen = config.listening().map(|address| Listener::open(address, congestion));
         let listeners = listen.collect::<Result<Vec<_>, _>>()?;
         let workers = Workers::start(WORKERS, jobs::run)?;
         poll.add(workers.as_fd(), WORKERS_TOKEN, Interest::READ)?;
-        let advertised = listener::advertised(&config.iqn, &listeners)?;
+        let portals = Portals::of(&config.iqn, listener::portals(&listeners)?, &config.advertise);
         let sockets = match &config.trace {
             Some(dir) => Some(Recorder::create(dir.join("sockets-far.parquet"))?),
             None => None,
@@ -261,7 +261,7 @@ impl Target {
                 compat: config.compat,
                 weights: config.weights.clone(),
                 cold_reset: config.cold_reset.clone(),
-                advertised,
+                portals,
                 open_sessions: 0,
                 early_bytes: 0,
                 is_draining: false,

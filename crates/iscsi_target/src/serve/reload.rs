@@ -15,7 +15,8 @@ use engine::{Claim, Step, Workers};
 use event::Instant;
 use net::{Interest, Signal, tcp};
 
-use super::listener::{Listener, advertised};
+use super::listener::{Listener, portals};
+use super::portals::Portals;
 use super::replacing::{CutOff, Grown, Measured, NOT_CONNECTED, measure};
 use super::side::{COMMANDS_AT_FIRST, Side};
 use super::{Config, LunSet, RELOAD_TOKEN, ServeError, Target, replacing};
@@ -86,7 +87,8 @@ struct Prepared {
     /// LUNs that have grown, and to how many blocks.
     grown: Vec<(Grown, u64)>,
     opened: Vec<Listener>,
-    closed: Vec<SocketAddr>,
+    /// As [`Config::listening`] has them.
+    closed: Vec<(SocketAddr, bool)>,
     stays: Vec<String>,
 }
 
@@ -201,7 +203,7 @@ impl Target {
             let _ = self.poll.remove(listener.socket.as_fd());
         }
         for address in closed {
-            if let Some(place) = self.listeners.iter().position(|listener| listener.wanted == address) {
+            if let Some(place) = self.listeners.iter().position(|it| (it.wanted, it.is_v6_only) == address) {
                 self.listeners.remove(place);
             }
         }
@@ -212,7 +214,7 @@ impl Target {
         }
         self.listeners.extend(opened);
         self.listen()?;
-        self.shared.advertised = advertised(&self.config.iqn, &self.listeners)?;
+        self.shared.portals = Portals::of(&self.config.iqn, portals(&self.listeners)?, &config.advertise);
         self.shared.policy.chap = config.chap.clone();
         self.shared.policy.command_window = COMMANDS_AT_FIRST.min(config.window_max());
         self.shared.policy.wishes = self.shared.policy.wishes.clone().with_digests(config.digests);
@@ -359,10 +361,10 @@ fn prepare(serving: Serving, source: &dyn Reload) -> Result<Prepared, String> {
     // One that leaves may still write its reservations when another in its place has read them.
     let reserving = luns.iter().map(|(number, served)| (number, &served.spec)).chain(fresh);
     check_reservations(reserving, old.opening().state).map_err(|error| error.to_string())?;
-    let mut closed = old.listen;
+    let mut closed: Vec<_> = old.listening().collect();
     let mut opened = Vec::new();
     let congestion = config.congestion.as_deref();
-    for &wanted in &config.listen {
+    for wanted in config.listening() {
         match closed.iter().position(|known| *known == wanted) {
             Some(place) => drop(closed.swap_remove(place)),
             None => opened.push(Listener::open(wanted, congestion).map_err(|error| error.to_string())?),
@@ -381,6 +383,7 @@ mod tests {
     fn what_is_not_carried_out_is_said() {
         let old = Config {
             listen: Vec::new(),
+            advertise: Vec::new(),
             iqn: "iqn.a".to_owned(),
             luns: LunSet::default(),
             chap: None,

@@ -407,10 +407,10 @@ impl Side {
             Some(target_name) => Asker::Session { target_name },
             None => Asker::Discovery,
         };
-        let advertised = shared.advertised(local);
+        let portals = shared.portals.named(local);
         let answer = match peer_cpu::is_request(text) {
             true => Ok(peer_cpu::answer(clock::process_cpu_ns())),
-            false => discovery::answer(text, asker, &advertised),
+            false => discovery::answer(text, asker, &portals),
         };
         match answer {
             Ok(answer) => {

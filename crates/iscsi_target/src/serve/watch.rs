@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use engine::SAMPLE_EVERY;
+use engine::{BlackHole, SAMPLE_EVERY};
 use event::{Granted, Instant, Sink};
 
 use super::Target;
@@ -26,11 +26,16 @@ impl Target {
             match client.judge(now, &mut self.sides) {
                 Verdict::Fine => {}
                 Verdict::Ping => client.become_dirty(&mut self.dirty),
-                Verdict::Gone => gone.push(index),
+                Verdict::Gone => {
+                    // Writes that wait for their data, which come in large packets.
+                    let is_filling = client.place().is_some_and(|(side, _)| self.sides[side].filling > 0);
+                    let info = client.tcp_info().filter(|_| is_filling);
+                    gone.push((index, End::Silent(info.and_then(|info| BlackHole::of_received(&info)))));
+                }
             }
         }
-        for index in gone {
-            self.close(index, &End::Silent, now);
+        for (index, end) in gone {
+            self.close(index, &end, now);
         }
         let is_alone = self.clients.is_empty();
         self.next_roll_call = if is_alone { Instant::FAR_FUTURE } else { now + ROLL_CALL_EVERY };

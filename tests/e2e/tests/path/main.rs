@@ -8,6 +8,7 @@ mod growth;
 mod here;
 mod hosts;
 mod lab;
+mod large_packets;
 mod model;
 mod notification;
 mod proofs;

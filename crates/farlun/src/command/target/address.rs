@@ -18,6 +18,7 @@ pub(crate) fn addresses(text: &str, usual_port: u16) -> Result<Vec<SocketAddr>, 
             Ok(port) => Ok(vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)]),
             Err(_) => Err("the port is no number from 0 to 65535".to_owned()),
         },
+        _ if text.contains('%') => zoned(text, usual_port),
         _ => text.to_socket_addrs().map(Iterator::collect).map_err(|error| error.to_string()),
     };
     found.map_err(|error| {
@@ -25,8 +26,26 @@ pub(crate) fn addresses(text: &str, usual_port: u16) -> Result<Vec<SocketAddr>, 
     })
 }
 
+/// An IPv6 address with a zone, such as `fe80::1%eth0` or `[fe80::1%eth0]:3260`.
+fn zoned(text: &str, usual_port: u16) -> Result<Vec<SocketAddr>, String> {
+    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        None => (text, Some(usual_port)),
+        Some((host, "")) => (host, Some(usual_port)),
+        Some((host, rest)) => (host, rest.strip_prefix(':').and_then(|port| port.parse().ok())),
+    };
+    let port = port.ok_or_else(|| "the port is no number from 0 to 65535".to_owned())?;
+    (host, port).to_socket_addrs().map(Iterator::collect).map_err(|error| error.to_string())
+}
+
 /// Why all of these cannot be listened on; several ports that the kernel picks are several.
+///
+/// `[::]` leaves IPv4 to others that have its port: see `Config::listening`.
 pub(super) fn clash(addresses: &[SocketAddr]) -> Option<String> {
+    let plain = |address: &SocketAddr| match address.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),
+        IpAddr::V6(_) => *address,
+    };
+    let addresses: Vec<_> = addresses.iter().map(plain).collect();
     addresses.iter().enumerate().find_map(|(n, address)| {
         let same_port = |other: &&SocketAddr| other.port() == address.port() && address.port() != 0;
         let mut others = addresses[n + 1..].iter().filter(same_port);
@@ -84,10 +103,12 @@ mod tests {
             ("::1", "[::1]:3260"),
             ("[::1]", "[::1]:3260"),
             ("[::]:3261", "[::]:3261"),
+            ("fe80::1%1", "[fe80::1%1]:3260"),
+            ("[fe80::1%lo]:3261", "[fe80::1%1]:3261"),
         ] {
             assert_eq!(addresses(text, ISCSI_PORT).unwrap(), [expected.parse().unwrap()], "{text}");
         }
-        for text in [":x", "127.0.0.1:99999", "", "127.0.0.1:"] {
+        for text in ["[fe80::1%lo]:x", "fe80::1%farlun-none", ":x", "127.0.0.1:99999", "", "127.0.0.1:"] {
             let error = addresses(text, ISCSI_PORT).unwrap_err();
             assert!(error.contains("expected ADDR:PORT"), "{text}: {error}");
         }
@@ -102,6 +123,9 @@ mod tests {
             (["0.0.0.0:3260", "127.0.0.1:3261"], None),
             (["0.0.0.0:0", "127.0.0.1:0"], None),
             (["0.0.0.0:3260", "[::1]:3260"], None),
+            (["0.0.0.0:3260", "[::]:3260"], None),
+            (["[::]:3260", "127.0.0.1:3260"], None),
+            (["[::ffff:127.0.0.1]:7", "127.0.0.1:7"], Some("127.0.0.1:7 is there twice; leave one out")),
         ] {
             let found = texts.map(|text| text.parse().unwrap());
             assert_eq!(clash(&found).as_deref(), expected);

@@ -8,6 +8,7 @@ use clap::Args;
 use control::Choice;
 use event::BitRate;
 use iscsi_target::Compat;
+use proto::discovery::TargetAddress;
 use proto::login::Algorithm;
 
 use super::address::node_name;
@@ -68,6 +69,10 @@ pub(crate) struct TargetArgs {
     /// Where to listen; port 0 picks one; may be given several times [default: 127.0.0.1:3260]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(super) listen: Vec<String>,
+    /// Address that discovery names instead of those that the target listens on, where a translator of addresses (NAT) is
+    /// between it and its initiators; may be given several times
+    #[arg(long, value_name = "ADDR[:PORT]")]
+    pub(super) advertise: Vec<TargetAddress>,
     /// Name of the target, 223 bytes at most, in lower case [default: iqn.2026-11.io.farlun:HOSTNAME]
     #[arg(long)]
     pub(super) iqn: Option<String>,

@@ -2,11 +2,12 @@
 //! anything. What it says on standard output is what would be served.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use control::Choice;
 use engine::Pacing;
+use net::tcp;
 use serde_json::{Value, json};
 
 use iscsi_target::lun::{
@@ -24,9 +25,10 @@ use crate::exit::{DONE, Exit, USAGE};
 pub(super) fn run(args: &TargetArgs, found: Result<Settings, SettingsError>) -> anyhow::Result<u8> {
     let checked = found.and_then(|settings| {
         let luns = luns(&settings.config)?;
-        listen(&settings.config)?;
+        let taken = listen(&settings.config)?;
         settings.config.trace.as_deref().map_or(Ok(()), trace)?;
-        Ok((settings, luns))
+        let warnings = settings.warnings.into_iter().chain(taken).collect();
+        Ok((Settings { warnings, ..settings }, luns))
     });
     match (checked, args.json) {
         (Ok((settings, luns)), true) => say!("{}", document(&settings, &luns)),
@@ -107,13 +109,20 @@ pub(super) fn is_in_use(error: &LunError) -> bool {
     matches!(error, LunError::File { source: Locked { .. } | InUse { .. }, .. })
 }
 
-/// Whether the addresses are this host's. Their ports may be those of the target that runs now.
-fn listen(config: &Config) -> Result<(), String> {
-    for address in &config.listen {
-        TcpListener::bind((address.ip(), 0))
-            .map_err(|error| format!("cannot listen on {address}: {error}"))?;
+/// Takes every address for a moment, as a start does. A port that is in use is a warning: the target that runs now may have
+/// it.
+fn listen(config: &Config) -> Result<Vec<String>, String> {
+    let mut warnings = Vec::new();
+    for (address, is_v6_only) in config.listening() {
+        match tcp::bind(address, is_v6_only) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                warnings.push(format!("{address} is in use now: a start has to wait until it is free"));
+            }
+            Err(error) => return Err(format!("cannot listen on {address}: {error}")),
+        }
     }
-    Ok(())
+    Ok(warnings)
 }
 
 /// Whether tables can go there.
@@ -160,6 +169,7 @@ fn document(settings: &Settings, luns: &[Checked]) -> Value {
         "ok": true,
         "iqn": config.iqn,
         "listen": config.listen.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "advertise": config.advertise.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "luns": luns,
         "chap": chap,
         "allow": config.allowed,
@@ -191,6 +201,9 @@ fn words(settings: &Settings, luns: &[Checked]) -> String {
     let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
     let mut text = format!("no problems; this would be served:\n  target      {}\n", config.iqn);
     text += &format!("  listens on  {}\n", list(&mut config.listen.iter().map(ToString::to_string)));
+    if !config.advertise.is_empty() {
+        text += &format!("  advertises  {}\n", list(&mut config.advertise.iter().map(ToString::to_string)));
+    }
     for lun in luns {
         let size = match &lun.found {
             Some(found) => event::Bytes(found.len_bytes).to_string(),

@@ -12,6 +12,7 @@ use document::{Document, Entry, Problem, Problems, Scalar, Section};
 use engine::Pacing;
 use iscsi_target::lun::{LUNS_MAX, LunSpec};
 use iscsi_target::{Compat, LunSet};
+use proto::discovery::TargetAddress;
 use proto::login::{Algorithm, ChapTarget, Credentials, Secret};
 
 use super::address::{ISCSI_PORT, addresses, clash, node_name};
@@ -23,6 +24,7 @@ use crate::session::DigestWish;
 const TOP_KEYS: &[&str] = &[
     "iqn",
     "listen",
+    "advertise",
     "allow",
     "cold_reset",
     "digest",
@@ -50,11 +52,18 @@ const DIGESTS: &[(&str, DigestWish)] =
 /// The largest command window that there is (RFC 7143 section 4.2.2.1).
 pub(super) const WINDOW_MAX: u32 = i32::MAX as u32;
 
+/// Addresses in a file.
+#[derive(Default, Debug)]
+pub(super) struct Portals {
+    pub(super) listen: Option<Vec<SocketAddr>>,
+    pub(super) advertise: Vec<TargetAddress>,
+}
+
 /// What a file says; `None` where it says nothing.
 #[derive(Default, Debug)]
 pub(super) struct FromFile {
     pub(super) iqn: Option<String>,
-    pub(super) listen: Option<Vec<SocketAddr>>,
+    pub(super) portals: Portals,
     pub(super) initiators: Initiators,
     pub(super) digest: Option<DigestWish>,
     pub(super) congestion: Option<String>,
@@ -90,7 +99,8 @@ pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<F
     for entry in top.entries() {
         match entry.key {
             "iqn" => file.iqn = entry.read(&mut problems, |value| node_name(value.text()?)),
-            "listen" => file.listen = Some(listen(&entry, &mut problems)),
+            "listen" => file.portals.listen = Some(listen(&entry, &mut problems)),
+            "advertise" => file.portals.advertise = advertise(&entry, &mut problems),
             "allow" => file.initiators.allowed = Some(allowed(&entry, &mut problems)),
             "cold_reset" => file.initiators.cold_reset = Some(node_names(&entry, &mut problems)),
             "digest" => file.digest = entry.read(&mut problems, |value| value.word(DIGESTS)),
@@ -160,6 +170,17 @@ fn listen(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<SocketAddr> {
     }
     if let Some(clash) = clash(&found) {
         problems.at(&entry.span, format!("listen: {clash}"));
+    }
+    found
+}
+
+fn advertise(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<TargetAddress> {
+    let mut found = Vec::new();
+    for (value, span) in entry.list(problems) {
+        match value.text().and_then(|text| text.parse::<TargetAddress>().map_err(|error| error.to_string())) {
+            Ok(address) => found.push(address),
+            Err(text) => problems.at(&span, format!("advertise: {text}")),
+        }
     }
     found
 }

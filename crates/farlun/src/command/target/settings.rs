@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use document::{Problem, lines};
 use engine::Pacing;
 use iscsi_target::Config;
-use iscsi_target::lun::LunSpec;
+use iscsi_target::lun::{LunSpec, PORTAL_GROUP_TAG};
+use proto::discovery::TargetAddress;
 
 use super::address::{ISCSI_PORT, addresses, clash, default_iqn, node_name};
 use super::args::TargetArgs;
@@ -75,7 +76,7 @@ impl Settings {
         }
         if listen.is_empty() {
             let usual = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), ISCSI_PORT);
-            listen = file.listen.unwrap_or_else(|| vec![usual]);
+            listen = file.portals.listen.unwrap_or_else(|| vec![usual]);
         }
         let chap = match &args.chap_secret_file {
             Some(path) => {
@@ -120,8 +121,12 @@ impl Settings {
             net::tcp::check_congestion(name).map_err(|error| error.to_string())?;
         }
         let digest = args.digest.or(file.digest).unwrap_or(DigestWish::None);
+        let advertise =
+            if args.advertise.is_empty() { file.portals.advertise } else { args.advertise.clone() };
+        let tagged = |address| TargetAddress { portal_group_tag: Some(PORTAL_GROUP_TAG), ..address };
         let config = Config {
             listen,
+            advertise: advertise.into_iter().map(tagged).collect(),
             iqn,
             luns,
             chap,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use e2e::ours::Target;
-use e2e::{Finished, farlun, farlun_path, need, run, skip};
+use e2e::{Finished, farlun, farlun_path, need, port, run, skip};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const MANUAL: &str = include_str!("../../../../../docs/target.md");
@@ -246,6 +246,31 @@ fn all_problems_at_once_in_words() {
         lines[0].ends_with("target.toml:1:1: unknown key 'iqm' in the configuration; did you mean 'iqn'?")
     );
     assert!(lines[1].starts_with("target.toml:5:8: spec: expected a text"), "{said}");
+}
+
+/// All IPv4 and all IPv6 addresses with one port, and an address for others than this host; discovery names what listens.
+#[test]
+fn both_families_at_one_port_and_an_address_to_advertise() {
+    let port = port::unused();
+    let (v4, v6) = (format!("0.0.0.0:{port}"), format!("[::]:{port}"));
+    let flags = ["target", "--lun", "memory:1MiB", "--json", "--insecure", "--listen", &v4, "--listen", &v6];
+    let advertise = ["--advertise", "san.example.org:13260"];
+    let checked = run(farlun(flags).args(advertise).arg("--check"), MINUTE).expect_code(0).json();
+    assert_eq!(checked["listen"], json!([v4, v6]), "{checked}");
+    assert_eq!(
+        (&checked["advertise"], &checked["warnings"]),
+        (&json!(["san.example.org:13260,1"]), &json!([]))
+    );
+    let target = Target::start(farlun(flags).args(advertise));
+    for own in ["127.0.0.1", "[::1]"] {
+        let listed = run(&mut farlun(["ls", &format!("iscsi://{own}:{port}"), "--json"]), MINUTE);
+        let listed = listed.expect_code(0).json();
+        assert_eq!(listed["targets"][0]["addresses"], json!([format!("{own}:{port},1")]), "{listed}");
+        assert_eq!(listed["targets"][0]["luns"][0]["lun"], 0, "{listed}");
+    }
+    let taken = run(farlun(flags).arg("--check"), MINUTE).expect_code(0).json();
+    assert!(taken["warnings"][0].as_str().is_some_and(|text| text.contains("in use now")), "{taken}");
+    drop(target);
 }
 
 #[test]

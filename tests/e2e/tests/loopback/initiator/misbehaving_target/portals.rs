@@ -81,3 +81,26 @@ fn nobody_who_is_not_let_in_knocks_elsewhere() {
     listener.set_nonblocking(true).expect("a socket option");
     assert!(listener.accept().is_err(), "somebody has come");
 }
+
+#[test]
+fn an_address_that_cannot_be_read_hides_no_target() {
+    let portal = FakeTarget::start(move |listener| {
+        let mut link = Link::log_in(accept(listener), &[]);
+        link.serve(|link, request| match request {
+            Pdu::TextRequest(request) => {
+                let text = format!(
+                    "TargetName={IQN}\0TargetAddress=[fe80::x]:1,1\0TargetAddress=192.0.2.1:3260,1\0"
+                );
+                link.answer_text(request, text.as_bytes());
+                Verdict::Taken
+            }
+            _ => Verdict::Serve,
+        });
+        refuse(accept(listener), login_status::AUTHENTICATION_FAILURE);
+    });
+    let url = format!("iscsi://{}", portal.address);
+    let listed = run(&mut farlun(["ls", &url, "--timeout", "5s", "--json"]), LIMIT).expect_code(3);
+    assert_eq!(listed.json()["targets"][0]["addresses"], json!(["192.0.2.1:3260,1"]), "{listed:#?}");
+    assert!(listed.stderr.contains("[fe80::x]:1,1"), "{listed:#?}");
+    portal.join();
+}
