@@ -10,4 +10,6 @@ pub mod scsi;
 mod serve;
 
 pub use compat::Compat;
-pub use serve::{Config, CutOff, Grown, LunSet, Reload, Reloaded, ServeError, Stats, Target, log};
+pub use serve::{
+    Config, CutOff, Grown, InitiatorRights, LunSet, Reload, Reloaded, ServeError, Stats, Target, log,
+};

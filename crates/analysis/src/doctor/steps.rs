@@ -79,7 +79,7 @@ pub fn observation(dir: &Path, cell: &Cell, note: StepNote) -> Result<Option<Ste
         let far_ns = load.cpu.and_then(|cpu| cpu.far_ns);
         facts.loops.cpu.far = facts.loops.cpu.far.or(far_ns.map(|ns| ns / length_ns.max(1.0)));
     }
-    let counted_s = question.window.map_or(f64::INFINITY, |window| window.length_s());
+    let counted_s = question.window.map_or(f64::INFINITY, crate::Span::length_s);
     Ok(Some(StepObservation { load: note.load, facts, end: note.end, counted_s }))
 }
 

@@ -16,6 +16,15 @@ use tables::TableError;
 use crate::compat::Compat;
 use crate::lun::{LunError, LunSpec, Opening, RegisterError};
 
+/// Rights of initiators, by their names.
+#[derive(Clone, Debug, Default)]
+pub struct InitiatorRights {
+    /// Initiators that may log in; every one if empty.
+    pub allowed: Vec<String>,
+    /// Initiators that may reset the target for all (TARGET COLD RESET). Another one may while its session is the only one.
+    pub cold_reset: Vec<String>,
+}
+
 /// What a target serves and where.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -29,10 +38,8 @@ pub struct Config {
     pub luns: LunSet,
     /// With it, nobody logs in without proving who they are.
     pub chap: Option<ChapTarget>,
-    /// Names of the initiators that may log in; everybody if empty.
-    pub allowed: Vec<String>,
-    /// Names of the initiators that may reset the target for all (TARGET COLD RESET). Others may while they are alone.
-    pub cold_reset: Vec<String>,
+    /// Rights of initiators.
+    pub initiators: InitiatorRights,
     /// Digests that its connections may have, the preferred one first; see [`Wishes`].
     pub digests: &'static [Digest],
     /// Congestion control of its connections; the system's if `None`.

@@ -73,7 +73,7 @@ use store_watch::StoreWatch;
 use told::Told;
 use waiting::Waiting;
 
-pub use config::{Config, LunSet, ServeError};
+pub use config::{Config, InitiatorRights, LunSet, ServeError};
 pub use log::log;
 pub use reload::{Reload, Reloaded};
 pub use replacing::{CutOff, Grown};
@@ -253,14 +253,14 @@ impl Target {
                 crowd: Crowd::new(),
                 waste: Vec::new(),
                 management: Management::default(),
-                sessions: Sessions::new(config.iqn.clone(), config.allowed.clone()),
+                sessions: Sessions::new(config.iqn.clone(), config.initiators.allowed.clone()),
                 endings: Vec::new(),
                 ended: Vec::new(),
                 stirred: Vec::new(),
                 policy,
                 compat: config.compat,
                 weights: config.weights.clone(),
-                cold_reset: config.cold_reset.clone(),
+                cold_reset: config.initiators.cold_reset.clone(),
                 portals,
                 open_sessions: 0,
                 early_bytes: 0,

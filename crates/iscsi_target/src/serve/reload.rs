@@ -218,11 +218,11 @@ impl Target {
         self.shared.policy.chap = config.chap.clone();
         self.shared.policy.command_window = COMMANDS_AT_FIRST.min(config.window_max());
         self.shared.policy.wishes = self.shared.policy.wishes.clone().with_digests(config.digests);
-        self.shared.sessions.set_allowed(config.allowed.clone());
+        self.shared.sessions.set_allowed(config.initiators.allowed.clone());
         self.congestion.clone_from(&config.congestion);
         self.shared.compat = config.compat;
         self.shared.weights.clone_from(&config.weights);
-        self.shared.cold_reset.clone_from(&config.cold_reset);
+        self.shared.cold_reset.clone_from(&config.initiators.cold_reset);
         let numbers = added.iter().map(Lun::number).collect();
         let gone = self.shared.luns.change(&removed, added);
         self.store_watch.set(self.shared.luns.watched());
@@ -387,8 +387,7 @@ mod tests {
             iqn: "iqn.a".to_owned(),
             luns: LunSet::default(),
             chap: None,
-            allowed: Vec::new(),
-            cold_reset: Vec::new(),
+            initiators: crate::serve::InitiatorRights::default(),
             digests: &[],
             congestion: None,
             policy: control::Choice::default(),

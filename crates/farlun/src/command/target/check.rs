@@ -172,8 +172,8 @@ fn document(settings: &Settings, luns: &[Checked]) -> Value {
         "advertise": config.advertise.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "luns": luns,
         "chap": chap,
-        "allow": config.allowed,
-        "cold_reset": config.cold_reset,
+        "allow": config.initiators.allowed,
+        "cold_reset": config.initiators.cold_reset,
         "digest": super::file::digest_name(settings.digest),
         "congestion": config.congestion,
         "policy": config.policy.name(),
@@ -225,14 +225,14 @@ fn words(settings: &Settings, luns: &[Checked]) -> String {
         }
         None => text += "  CHAP        none: nobody has to prove who they are\n",
     }
-    let allowed = if config.allowed.is_empty() {
+    let allowed = if config.initiators.allowed.is_empty() {
         "everybody".to_owned()
     } else {
-        list(&mut config.allowed.iter().cloned())
+        list(&mut config.initiators.allowed.iter().cloned())
     };
     text += &format!("  initiators  {allowed}\n");
-    if !config.cold_reset.is_empty() {
-        text += &format!("  cold reset  {}\n", list(&mut config.cold_reset.iter().cloned()));
+    if !config.initiators.cold_reset.is_empty() {
+        text += &format!("  cold reset  {}\n", list(&mut config.initiators.cold_reset.iter().cloned()));
     }
     text += &format!("  digests     {}\n", super::file::digest_name(settings.digest));
     if let Some(name) = &config.congestion {

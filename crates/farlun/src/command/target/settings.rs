@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use document::{Problem, lines};
 use engine::Pacing;
-use iscsi_target::Config;
 use iscsi_target::lun::{LunSpec, PORTAL_GROUP_TAG};
+use iscsi_target::{Config, InitiatorRights};
 use proto::discovery::TargetAddress;
 
 use super::address::{ISCSI_PORT, addresses, clash, default_iqn, node_name};
@@ -130,8 +130,10 @@ impl Settings {
             iqn,
             luns,
             chap,
-            allowed: or_in_file(allowed, file.initiators.allowed),
-            cold_reset: or_in_file(cold_reset, file.initiators.cold_reset),
+            initiators: InitiatorRights {
+                allowed: or_in_file(allowed, file.initiators.allowed),
+                cold_reset: or_in_file(cold_reset, file.initiators.cold_reset),
+            },
             digests: digest.digests(),
             congestion,
             policy: args.policy.or(file.policy).unwrap_or_default(),
