@@ -3,6 +3,7 @@
 //! Persistent registrations belong to an initiator port, so they outlive its sessions; whether they outlive the
 //! target, too (APTPL), says the last who registered; see `kept.rs`. Who is to be told of a change is handed back, in pairs, to the LUN.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -75,6 +76,8 @@ pub struct Reservations {
     generation: u32,
     /// All of it is kept over a start of the target.
     persist: bool,
+    /// READ FULL STATUS data up to the longest allocation length, until something changes.
+    status: OnceCell<Vec<u8>>,
 }
 
 #[derive(Clone, Debug)]
@@ -178,20 +181,27 @@ impl Reservations {
         emit_reservation(self.generation, held)
     }
 
-    /// READ FULL STATUS data; all registrations are for the port `relative_port`.
-    pub fn full_status(&self, relative_port: u16) -> Vec<u8> {
-        let registrants = self.registrants.iter().map(|(port, key)| Registrant {
-            key: *key,
-            holds: self.held.as_ref().filter(|held| self.is_holder(port, held)).map(|held| held.kind),
-            relative_port,
-            name: port.name.clone(),
-            isid: port.isid,
+    /// The first `most_bytes` of READ FULL STATUS data; all registrations are for the port `relative_port`.
+    pub fn full_status(&self, relative_port: u16, most_bytes: u16) -> Vec<u8> {
+        let registrants = self.registrants.iter().map(|(port, key)| {
+            // All who are registered hold a reservation of that kind.
+            let is_holder = |held: &&Held| held.kind.is_held_by_all() || held.holder == *port;
+            Registrant {
+                key: *key,
+                holds: self.held.as_ref().filter(is_holder).map(|held| held.kind),
+                relative_port,
+                name: &port.name,
+                isid: port.isid,
+            }
         });
-        emit_full_status(self.generation, &registrants.collect::<Vec<_>>())
+        let emit = || emit_full_status(self.generation, registrants, u16::MAX.into());
+        let status = self.status.get_or_init(emit);
+        status[..status.len().min(most_bytes.into())].to_vec()
     }
 
     /// PERSISTENT RESERVE OUT; who is to be told.
     pub(super) fn out(&mut self, nexus: Nexus, request: Request) -> Result<Vec<Notice>, ReserveError> {
+        self.status.take();
         let generation = self.generation;
         let notices = self.change(nexus, request)?;
         // Who is not registered, and says so once more, has changed nothing.
