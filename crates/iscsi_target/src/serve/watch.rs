@@ -26,12 +26,14 @@ impl Target {
             match client.judge(now, &mut self.sides) {
                 Verdict::Fine => {}
                 Verdict::Ping => client.become_dirty(&mut self.dirty),
-                Verdict::Gone => gone.push(index),
+                Verdict::Gone => gone.push((index, End::Silent)),
+                Verdict::Idle => gone.push((index, End::IdleDiscovery)),
             }
         }
-        for index in gone {
-            self.close(index, &End::Silent, now);
+        for (index, end) in gone {
+            self.close(index, &end, now);
         }
+        self.end_late(now);
         let is_alone = self.clients.is_empty();
         self.next_roll_call = if is_alone { Instant::FAR_FUTURE } else { now + ROLL_CALL_EVERY };
     }
