@@ -327,6 +327,11 @@ impl<P, D> Connection<P, D> {
         !self.tx.is_empty()
     }
 
+    /// Memory of what has arrived and was not taken, and of what the socket has not taken, payload apart.
+    pub fn held_bytes(&self) -> usize {
+        self.rx.held_bytes() + self.tx.held_bytes()
+    }
+
     /// What names the data of PDUs that the socket has not taken.
     pub fn unsent_data(&self) -> impl Iterator<Item = &D> {
         self.tx.unsent_data()

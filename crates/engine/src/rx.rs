@@ -79,6 +79,9 @@ pub trait Receiver {
     /// The memory of `len_bytes` bytes at `offset_bytes` of a place.
     fn space(&mut self, place: &Self::Place, offset_bytes: usize, len_bytes: usize) -> &mut [u8];
 
+    /// So many more bytes of payload have arrived at a place.
+    fn laid(&mut self, _place: &Self::Place, _len_bytes: usize) {}
+
     /// The data segment has been laid down; `collected` holds it if it was to be collected.
     fn pdu(&mut self, header: &[u8; BHS_LEN], collected: &[u8]) -> Result<(), Self::Error>;
 
@@ -209,6 +212,11 @@ impl<P> Rx<P> {
         self.collected.shrink_to_fit();
     }
 
+    /// Memory of what has arrived and was not taken.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.kept.len() + self.collected.len()
+    }
+
     /// Payload laid down at places so far.
     pub(crate) fn payload_bytes(&self) -> u64 {
         self.payload_bytes
@@ -275,6 +283,7 @@ impl<P> Rx<P> {
             }
             segment.done_bytes += placed;
             self.payload_bytes += placed as u64;
+            receiver.laid(place, placed);
             self.note_time(receiver);
             self.take(&scratch[..read - placed], receiver).map_err(Stop::Refused)?;
             return Ok((read, direct + after));
@@ -350,6 +359,7 @@ impl<P> Rx<P> {
                             let space = receiver.space(place, segment.done_bytes, data);
                             space.copy_from_slice(&now[..data]);
                             self.payload_bytes += data as u64;
+                            receiver.laid(place, data);
                         }
                     }
                 }

@@ -54,6 +54,8 @@ const TRAILER_BYTES: usize = 3 + DIGEST_BYTES;
 pub(crate) struct Tx<D> {
     queue: VecDeque<Queued<D>>,
     queued_bytes: usize,
+    /// Of it data that were made for their PDUs: they lie here alone.
+    made_bytes: usize,
     /// Bytes of the first PDU that the socket already has.
     sent_bytes: usize,
     payload_bytes: u64,
@@ -126,6 +128,7 @@ impl<D> Tx<D> {
         Tx {
             queue: VecDeque::new(),
             queued_bytes: 0,
+            made_bytes: 0,
             sent_bytes: 0,
             payload_bytes: 0,
             digests: Digests::default(),
@@ -151,6 +154,11 @@ impl<D> Tx<D> {
     /// Bytes in the queue that the socket does not have.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.queued_bytes - self.sent_bytes
+    }
+
+    /// Memory of the queue, payload apart.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.made_bytes + self.queue.len() * size_of::<Queued<D>>()
     }
 
     /// Gives back the memory that is not in use.
@@ -198,6 +206,7 @@ impl<D> Tx<D> {
                 summed_bytes: 0,
             };
             self.queued_bytes += queued.total_bytes();
+            self.made_bytes += queued.data_bytes - queued.payload_bytes;
             self.marked += usize::from(mark.is_some());
             self.queue.push_back(queued);
         }
@@ -301,6 +310,7 @@ impl<D> Tx<D> {
             self.begin = end;
             self.sent_bytes -= total;
             self.queued_bytes -= total;
+            self.made_bytes -= first.data_bytes - first.payload_bytes;
             self.payload_bytes += first.payload_bytes as u64;
             if let Some(Mark { tag, is_stamped }) = first.mark {
                 self.marked -= 1;

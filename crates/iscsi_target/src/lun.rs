@@ -346,7 +346,7 @@ impl Lun {
     /// LOGICAL UNIT RESET was carried out: every session is told, the one that asked for it as well (SAM-5 section
     /// 6.3.3), a RESERVE is over, and what was set is as it was at first.
     pub fn reset(&mut self) {
-        self.attentions.raise(Attention::Reset, |_| true);
+        self.attentions.raise_reset();
         self.reservations.reset();
         self.settings = Settings { write_cache: self.backend.has_write_cache(), write_protect: false };
     }

@@ -37,6 +37,11 @@ impl Outbox {
         self.queue.is_empty()
     }
 
+    /// Memory of the queue.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes + self.queue.len() * size_of::<(Pdu, Vec<u8>)>()
+    }
+
     pub(crate) fn is_backed_up(&self) -> bool {
         self.queue.len() >= PDUS_MAX || self.bytes >= BYTES_MAX
     }

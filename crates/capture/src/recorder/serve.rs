@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use event::Instant;
+use event::{Instant, LineRate};
 use net::{EndSignals, Events, Interest, Poll, clock};
 use serde::Serialize;
 
@@ -71,6 +71,8 @@ struct Shared {
     /// Numbers of those that ended of late, and of the packet behind their last: the end may not have been heard.
     ended: Mutex<VecDeque<(u64, u64)>>,
     totals: Mutex<Totals>,
+    /// Notices of each host.
+    lines: Mutex<LineRate>,
     connections: AtomicUsize,
     is_over: AtomicBool,
 }
@@ -114,6 +116,7 @@ impl Recorder {
             shelves: Mutex::default(),
             ended: Mutex::default(),
             totals: Mutex::default(),
+            lines: Mutex::default(),
             connections: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
         };
@@ -173,17 +176,30 @@ fn accepted(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAddr)
 }
 
 impl Shared {
+    /// Says something of a kind about a host, unless too much of it has been said of late.
+    fn say(&self, kind: &'static str, peer: SocketAddr, text: &str) {
+        match lock(&self.lines).allow(kind, peer.ip(), clock::now()) {
+            None => {}
+            Some(0) => self.notices.say(text),
+            Some(left_out) => {
+                self.notices
+                    .say(&format!("{text} (before it, {left_out} notices of this kind are left out)"));
+            }
+        }
+    }
+
     fn connection(&self, stream: &TcpStream, peer: SocketAddr) {
         match self.talk(stream, peer) {
             Ended::Whole => {}
             Ended::Lost(error) => {
                 if !self.is_over.load(Ordering::Acquire) {
-                    self.notices.say(&format!("{peer}: the connection ended early: {}", sentence(&error)));
+                    let text = format!("{peer}: the connection ended early: {}", sentence(&error));
+                    self.say("lost", peer, &text);
                 }
             }
             Ended::Refused(reason) => {
                 lock(&self.totals).refused += 1;
-                self.notices.say(&format!("{peer}: {reason}"));
+                self.say("refused", peer, &format!("{peer}: {reason}"));
                 refuse(stream, &reason);
             }
         }
@@ -249,7 +265,7 @@ impl Shared {
         };
         let keeper = Keeper::new(&shelf, dir, ip, capture, header, *rotation, clock::now())?;
         let path = keeper.paths().next().map(|path| path.display().to_string()).unwrap_or_default();
-        self.notices.say(&format!("{peer}: a capture begins, in {path}"));
+        self.say("begin", peer, &format!("{peer}: a capture begins, in {path}"));
         lock(&self.totals).captures += 1;
         let entry = Entry { stream: Mutex::new(None), keeper: Mutex::new(Some(keeper)), peer };
         let entry = Arc::new(entry);
@@ -310,7 +326,7 @@ impl Shared {
                     let (written, missing) = kept.counts();
                     let text =
                         format!("{peer}: the capture is over, {written} packets, {missing} are missing");
-                    self.notices.say(&text);
+                    self.say("end", peer, &text);
                     return Ok(Ended::Whole);
                 }
                 _ => return Err(MessageError::Magic.into()),

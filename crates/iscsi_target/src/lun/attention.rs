@@ -47,19 +47,29 @@ pub enum Attention {
 /// The conditions of one LUN that are not reported yet.
 #[derive(Debug, Default)]
 pub(super) struct Attentions {
-    pending: BTreeMap<Nexus, Vec<Attention>>,
+    pending: BTreeMap<Nexus, Pending>,
+    /// Resets of the LUN. They concern all sessions, and each looks at them when it asks for its conditions: a reset of all
+    /// LUNs must not cost time for each session of each.
+    resets: u64,
+}
+
+#[derive(Debug)]
+struct Pending {
+    list: Vec<Attention>,
+    /// Resets that are in the list, or were.
+    seen_resets: u64,
 }
 
 impl Attentions {
     /// A session begins; `knows_another` is whether it knows another store in the place of this one.
     pub(super) fn begin(&mut self, nexus: Nexus, knows_another: bool) {
         let first = if knows_another { Attention::Replaced } else { Attention::PowerOn };
-        self.pending.insert(nexus, vec![first]);
+        self.pending.insert(nexus, Pending { list: vec![first], seen_resets: self.resets });
     }
 
     /// Returns true if the LUN is closed to a session.
     pub(super) fn is_closed_to(&self, nexus: Nexus) -> bool {
-        self.pending.get(&nexus).is_some_and(|list| list.first() == Some(&Attention::Replaced))
+        self.pending.get(&nexus).is_some_and(|pending| pending.list.first() == Some(&Attention::Replaced))
     }
 
     pub(super) fn end(&mut self, nexus: Nexus) {
@@ -68,25 +78,61 @@ impl Attentions {
 
     /// Tells all sessions that `concerns` holds for.
     pub(super) fn raise(&mut self, attention: Attention, concerns: impl Fn(Nexus) -> bool) {
-        for (_, list) in self.pending.iter_mut().filter(|(nexus, _)| concerns(**nexus)) {
-            if let Err(place) = list.binary_search(&attention) {
-                list.insert(place, attention);
-            }
+        for (_, pending) in self.pending.iter_mut().filter(|(nexus, _)| concerns(**nexus)) {
+            pending.add(attention);
         }
+    }
+
+    /// Tells all sessions of a reset.
+    pub(super) fn raise_reset(&mut self) {
+        self.resets += 1;
     }
 
     /// `nexus` knows already.
     pub(super) fn forget(&mut self, attention: Attention, nexus: Nexus) {
-        if let Some(list) = self.pending.get_mut(&nexus) {
-            list.retain(|pending| *pending != attention);
+        if let Some(pending) = self.pending.get_mut(&nexus) {
+            pending.list.retain(|pending| *pending != attention);
         }
     }
 
     pub(super) fn take(&mut self, nexus: Nexus) -> Option<Attention> {
-        let list = self.pending.get_mut(&nexus)?;
-        match list.first()? {
+        let pending = self.pending.get_mut(&nexus)?;
+        if std::mem::replace(&mut pending.seen_resets, self.resets) != self.resets {
+            pending.add(Attention::Reset);
+        }
+        match pending.list.first()? {
             Attention::Replaced => Some(Attention::Replaced),
-            _ => Some(list.remove(0)),
+            _ => Some(pending.list.remove(0)),
+        }
+    }
+}
+
+impl Pending {
+    fn add(&mut self, attention: Attention) {
+        if let Err(place) = self.list.binary_search(&attention) {
+            self.list.insert(place, attention);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reset touches no session: it is the session's own next command that finds it, in its place among others.
+    #[test]
+    fn a_reset_waits_for_each_session_to_ask() {
+        let mut attentions = Attentions::default();
+        let (one, two) = (Nexus(1), Nexus(2));
+        attentions.begin(one, false);
+        attentions.raise_reset();
+        attentions.begin(two, false);
+        attentions.raise(Attention::LunsChanged, |_| true);
+        attentions.raise_reset();
+        assert!(attentions.pending.values().all(|pending| pending.list.len() == 2));
+        for nexus in [one, two] {
+            let told: Vec<_> = std::iter::from_fn(|| attentions.take(nexus)).collect();
+            assert_eq!(told, [Attention::PowerOn, Attention::Reset, Attention::LunsChanged]);
         }
     }
 }

@@ -6,6 +6,7 @@
 //! A change that is to be kept waits until it is on stable storage: before that it is not in force, and if it cannot be
 //! kept it never is. The next one builds on it, and fails with it.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -89,6 +90,8 @@ struct PersistentState {
     generation: u32,
     /// All of it is kept over a start of the target.
     persist: bool,
+    /// READ FULL STATUS data up to the longest allocation length, until something changes.
+    status: OnceCell<Vec<u8>>,
 }
 
 /// A change that is not in force yet.
@@ -122,7 +125,7 @@ impl Reservations {
             kept.registrants.into_iter().map(|(port, key)| (Arc::new(port), key)).collect();
         let held = kept.held.map(|(kind, holder)| Held { kind, holder: Arc::clone(&registrants[holder].0) });
         let persist = !registrants.is_empty();
-        let state = PersistentState { persist, registrants, held, generation: 0 };
+        let state = PersistentState { persist, registrants, held, ..PersistentState::default() };
         Reservations { state, ..Reservations::default() }
     }
 
@@ -199,16 +202,22 @@ impl Reservations {
         emit_reservation(self.state.generation, held)
     }
 
-    /// READ FULL STATUS data; all registrations are for the port `relative_port`.
-    pub fn full_status(&self, relative_port: u16) -> Vec<u8> {
-        let registrants = self.state.registrants.iter().map(|(port, key)| Registrant {
-            key: *key,
-            holds: self.state.held.as_ref().filter(|held| self.is_holder(port, held)).map(|held| held.kind),
-            relative_port,
-            name: port.name.clone(),
-            isid: port.isid,
+    /// The first `most_bytes` of READ FULL STATUS data; all registrations are for the port `relative_port`.
+    pub fn full_status(&self, relative_port: u16, most_bytes: u16) -> Vec<u8> {
+        let registrants = self.state.registrants.iter().map(|(port, key)| {
+            // All who are registered hold a reservation of that kind.
+            let is_holder = |held: &&Held| held.kind.is_held_by_all() || held.holder == *port;
+            Registrant {
+                key: *key,
+                holds: self.state.held.as_ref().filter(is_holder).map(|held| held.kind),
+                relative_port,
+                name: &port.name,
+                isid: port.isid,
+            }
         });
-        emit_full_status(self.state.generation, &registrants.collect::<Vec<_>>())
+        let emit = || emit_full_status(self.state.generation, registrants, u16::MAX.into());
+        let status = self.state.status.get_or_init(emit);
+        status[..status.len().min(most_bytes.into())].to_vec()
     }
 
     /// PERSISTENT RESERVE OUT; `can_keep` is whether there is a place to keep it. Returns what has to be kept before it is
@@ -225,6 +234,7 @@ impl Reservations {
         let result = self.change(nexus, request);
         let mut next = std::mem::replace(&mut self.state, in_force);
         let change = Change { nexus, notices: result? };
+        next.status.take();
         // Who is not registered, and says so once more, has changed nothing.
         if next.generation != generation {
             next.persist = request.persist.unwrap_or(next.persist);

@@ -181,7 +181,7 @@ fn on_medium(lun: &Lun, cdb: Cdb, data: Option<&[u8]>) -> Result<Outcome, Sense>
             Ok(cut(allocation_len)(opcodes::task_management(extended)))
         }
         Cdb::PersistentReserveIn { action, allocation_len } => {
-            Ok(cut(allocation_len.into())(reserve::read(lun, action)))
+            Ok(cut(allocation_len.into())(reserve::read(lun, action, allocation_len)))
         }
         Cdb::Read { form, lba, blocks, fua, .. } => transfer::read(lun, Blocks { form, lba, blocks }, fua),
         Cdb::Write { form, lba, blocks, fua, .. } => transfer::write(lun, Blocks { form, lba, blocks }, fua),

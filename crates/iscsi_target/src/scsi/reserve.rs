@@ -12,7 +12,7 @@ use crate::lun::{Lun, Nexus, Request, ReserveError, Reserved};
 /// Reservations are of the whole LUN.
 const WHOLE_LUN: u8 = 0;
 
-pub(super) fn read(lun: &Lun, action: ReserveIn) -> Vec<u8> {
+pub(super) fn read(lun: &Lun, action: ReserveIn, allocation_len: u16) -> Vec<u8> {
     let reservations = lun.reservations();
     match action {
         ReserveIn::ReadKeys => reservations.keys(),
@@ -27,7 +27,7 @@ pub(super) fn read(lun: &Lun, action: ReserveIn) -> Vec<u8> {
             };
             capabilities.emit().to_vec()
         }
-        ReserveIn::ReadFullStatus => reservations.full_status(RELATIVE_PORT),
+        ReserveIn::ReadFullStatus => reservations.full_status(RELATIVE_PORT, allocation_len),
     }
 }
 

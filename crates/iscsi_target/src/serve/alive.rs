@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use event::Instant;
 
+/// A discovery session may be silent for so long: it cannot be pinged (RFC 7143 section 4.3).
+pub(super) const DISCOVERY_PATIENCE: Duration = Duration::from_secs(30);
 /// How long a peer may be silent on a short path.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// On a long one it is so many round trips.
@@ -27,6 +29,8 @@ pub(super) enum Verdict {
     Fine,
     Ping,
     Gone,
+    /// It is a discovery session in which nothing is asked.
+    Idle,
 }
 
 impl Alive {
@@ -39,9 +43,14 @@ impl Alive {
         (self.since, self.is_pinged) = (now, false);
     }
 
+    /// Time since something of it has arrived, or since it was judged.
+    pub(super) fn silent_for(&self, now: Instant) -> Duration {
+        now.since(self.since)
+    }
+
     /// Whether it has been silent for so long that it is worth a look.
     pub(super) fn is_silent(&self, now: Instant) -> bool {
-        now.since(self.since) >= PATIENCE
+        self.silent_for(now) >= PATIENCE
     }
 
     /// Judges it by what its TCP has done meanwhile: one that is receiving megabytes over a thin line has the ping

@@ -1,5 +1,7 @@
 //! One connection at the target: its socket, its turn in the loop, and what the policy makes of it.
 
+mod leaving;
+
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,12 +16,14 @@ use proto::target::ConnectionId;
 use slab::Slab;
 use wire::iscsi::Pdu;
 
-use super::alive::{Alive, Verdict};
+use super::alive::{Alive, DISCOVERY_PATIENCE, Verdict};
 use super::end::End;
 use super::exchange::Active;
 use super::side::Side;
+use super::slots::Ticket;
 use super::trail::Trail;
 use super::transfer::{Payload, Place};
+use super::unread::Unread;
 use super::{LOGIN_TIMEOUT, Shared, log, with_scratch};
 
 /// Everything of a connection that is neither its socket nor its session's.
@@ -98,6 +102,10 @@ pub(super) struct Client {
     is_under_way: bool,
     look_again: Duration,
     alive: Alive,
+    /// Memory of what its peer has not finished or not read, as it was counted last.
+    unread: Unread,
+    /// Its place among the slots.
+    pub(super) ticket: Option<Ticket>,
 }
 
 impl Client {
@@ -137,6 +145,8 @@ impl Client {
             is_under_way: false,
             look_again: SAMPLE_EVERY,
             alive: Alive::new(accepted),
+            unread: Unread::Login(0),
+            ticket: None,
         })
     }
     /// See [`Connection::join_stamped_writes`].
@@ -208,8 +218,43 @@ impl Client {
         self.connection.set_quantum(quantum);
     }
 
+    /// Returns true while others come first, since its session's requests have cost so much time.
+    pub(super) fn rests(&self, now: Instant, sides: &Slab<Side>) -> bool {
+        self.place().is_some_and(|(side, _)| sides[side].debt.rests(now))
+    }
+
+    /// Memory of what its peer has not finished or not read.
+    pub(super) fn unread(&self) -> Unread {
+        self.unread
+    }
+
+    fn count_unread(&mut self, sides: &Slab<Side>, shared: &mut Shared) {
+        let own_bytes = self.connection.held_bytes();
+        let unread = match &self.link.phase {
+            Phase::Login { login, .. } => Unread::Login(own_bytes + login.held_bytes()),
+            Phase::Full { side, connection } => {
+                Unread::Answers(own_bytes + sides[*side].session.made_bytes(*connection))
+            }
+        };
+        if unread != self.unread {
+            shared.unread.change(self.unread, unread);
+            self.unread = unread;
+        }
+    }
+
     /// Reads, runs and sends what there is.
     pub(super) fn turn(
+        &mut self,
+        poll: &Poll,
+        sides: &mut Slab<Side>,
+        shared: &mut Shared,
+    ) -> Result<Progress, End> {
+        let result = self.read_and_send(poll, sides, shared);
+        self.count_unread(sides, shared);
+        result
+    }
+
+    fn read_and_send(
         &mut self,
         poll: &Poll,
         sides: &mut Slab<Side>,
@@ -251,6 +296,9 @@ impl Client {
             self.connection.departed().for_each(|departed| trail.departed(&departed));
         }
         if let (true, Some((side, connection))) = (was_login, self.place()) {
+            if let Some(ticket) = self.ticket {
+                shared.slots.log_in(self.link.peer.ip(), ticket);
+            }
             // The last response of the login is the last PDU without digests, and nothing follows it
             // before the initiator has asked for something.
             let is_on = |digest| digest == Digest::Crc32c;
@@ -401,12 +449,13 @@ impl Client {
     }
 
     /// Whether its peer is still there, as far as that can be said; one that is worth it is pinged. A discovery
-    /// session is not: it has no pings (RFC 7143 section 4.3), and TCP's probes have to do.
+    /// session is not: it has no pings (RFC 7143 section 4.3), and ends when it asks nothing for a while.
     pub(super) fn judge(&mut self, now: Instant, sides: &mut Slab<Side>) -> Verdict {
         let Some((side, connection)) = self.place() else { return Verdict::Fine };
         let side = &mut sides[side];
         if side.iqn.is_none() {
-            return Verdict::Fine;
+            let is_idle = self.alive.silent_for(now) >= DISCOVERY_PATIENCE;
+            return if is_idle { Verdict::Idle } else { Verdict::Fine };
         }
         if !self.alive.is_silent(now) {
             return Verdict::Fine;
@@ -443,56 +492,5 @@ impl Client {
     /// Ends it as soon as what waits to be sent is sent.
     pub(super) fn end_with(&mut self, end: End) {
         self.link.end = Some(end);
-    }
-
-    /// Tells its initiator that its session is about to be dropped.
-    pub(super) fn announce_drop(&mut self, sides: &mut Slab<Side>) {
-        if let Some((side, connection)) = self.place()
-            && sides[side].iqn.is_some()
-        {
-            sides[side].session.announce_drop(connection);
-        }
-    }
-
-    /// Takes the connection's traces out of the shared state, and its session with the last one; `is_logout` is a logout of
-    /// the initiator's own accord.
-    pub(super) fn leave(&mut self, sides: &mut Slab<Side>, shared: &mut Shared, is_logout: bool) {
-        if let Some(advice) = self.connection.advice() {
-            log(format_args!("{}: {advice}", self.link.name));
-        }
-        shared.crowd.leave(self.link.index);
-        shared.stats.received_bytes += self.connection.received_payload_bytes();
-        shared.stats.sent_bytes += self.connection.sent_payload_bytes();
-        match self.place().or(self.link.joining) {
-            Some((side, connection)) => {
-                let place = &mut sides[side];
-                if place.leave(connection, shared) {
-                    if let Some(trail) = &mut place.trail {
-                        trail.close();
-                    }
-                    place.leave_orphans(shared);
-                    let is_busy = |nexus| shared.management.is_busy(nexus);
-                    shared.sessions.close(place.tsih, Some(place.nexus), is_busy);
-                    shared.luns.end(place.nexus, is_logout);
-                    shared.open_sessions -= 1;
-                    shared.early_bytes -= place.early_bytes;
-                    sides.remove(side);
-                } else {
-                    if let Some(trail) = &mut place.trail {
-                        trail.leave(self.link.cid);
-                    }
-                    // Less than before, so there is nothing to refuse.
-                    let _ = place.count_early(shared);
-                    place.stir_others(self.link.index, shared);
-                }
-            }
-            // Admitted, and closed before it was told.
-            None => {
-                if let Some(tsih) = self.next_tsih() {
-                    let is_busy = |nexus| shared.management.is_busy(nexus);
-                    shared.sessions.close(tsih, None, is_busy);
-                }
-            }
-        }
     }
 }

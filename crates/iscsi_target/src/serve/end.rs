@@ -25,8 +25,25 @@ pub(super) enum End {
     #[error("the target was reset")]
     Reset,
     /// It has said nothing, nor answered a ping.
-    #[error("the initiator does not answer{}", .0.map_or_else(String::new, |hole| format!("; {hole}")))]
+    #[error("the initiator does not answer{}", with(.0.as_ref()))]
     Silent(Option<BlackHole>),
+    /// A discovery session that goes on without a request.
+    #[error("nothing was asked in a discovery session for 30 s; it is closed")]
+    IdleDiscovery,
+    /// It has not logged in, and others need its place.
+    #[error("not logged in when the connection was needed for another; it is closed")]
+    MadeRoom,
+    /// It has announced data for a write, and they do not come.
+    #[error("the data of a write do not come; the session is closed{}", with(.0.as_ref()))]
+    NoData(Option<BlackHole>),
+    /// All sessions together have more answers that wait than there may be, and it has most of them.
+    #[error(
+        "answers that initiators do not take fill the memory for them, most of it for this one; the connection is closed"
+    )]
+    Deaf,
+    /// The same for text of logins.
+    #[error("unfinished logins fill the memory for them, most of it for this one; the connection is closed")]
+    LongLogin,
     /// No login in time.
     #[error("no login within 15 s")]
     LoginTimeout,
@@ -47,10 +64,36 @@ pub(super) enum End {
     NotLogin,
 }
 
+/// A path that large packets do not get through, behind a message.
+fn with(hole: Option<&BlackHole>) -> String {
+    hole.map_or_else(String::new, |hole| format!("; {hole}"))
+}
+
 impl End {
     /// Returns whether the initiator's host has reset the connection.
     pub(super) fn is_reset(&self) -> bool {
         matches!(self, End::Io(error) if error.kind() == io::ErrorKind::ConnectionReset)
+    }
+
+    /// Kind of line in the log: the number of lines of one kind is limited.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            End::Closed | End::LoggedOut | End::Shutdown => "usual",
+            End::Replaced => "replaced",
+            End::Reset => "reset",
+            End::Silent(_) => "silent",
+            End::IdleDiscovery => "idle discovery",
+            End::MadeRoom => "made room",
+            End::NoData(_) => "no data",
+            End::Deaf => "deaf",
+            End::LongLogin => "long login",
+            End::LoginTimeout => "login timeout",
+            End::Io(_) => "socket",
+            End::Login(_) => "login",
+            End::Fault(_) => "fault",
+            End::TooEarly => "too early",
+            End::NotLogin => "not login",
+        }
     }
 
     /// Whether a person wants to read of it.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use engine::{Landing, Outgoing, Receiver, Sender, Span};
 use event::Instant;
+use net::clock;
 use proto::login::{Admitted, SEGMENT_BYTES};
 use proto::name;
 use proto::target::ConnectionId;
@@ -70,6 +71,12 @@ impl Receiver for Active<'_> {
         self.sides[side].space(place, offset_bytes, len_bytes, self.shared)
     }
 
+    fn laid(&mut self, place: &Place, len_bytes: usize) {
+        if let Phase::Full { side, .. } = self.link.phase {
+            self.sides[side].laid(place.token, len_bytes, self.shared);
+        }
+    }
+
     fn pdu(&mut self, header: &[u8; BHS_LEN], collected: &[u8]) -> Result<(), End> {
         let Some(pdu) = self.link.pdu.take() else {
             unreachable!("every PDU begins with its header, in the same phase");
@@ -102,6 +109,7 @@ impl Receiver for Active<'_> {
         place.session.handle(connection, &pdu, header, collected)?;
         place.count_early(self.shared)?;
         self.handle_events(side);
+        self.shared.turn.look(clock::now);
         Ok(())
     }
 
@@ -120,7 +128,7 @@ impl Receiver for Active<'_> {
 
     /// Also within a turn: what one read brings may ask for many times the memory that there is.
     fn wants_more(&self) -> bool {
-        self.link.may_read(self.sides, self.shared)
+        !self.shared.turn.is_over() && self.link.may_read(self.sides, self.shared)
     }
 
     fn wants_times(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Sockets that connections come in by.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -10,12 +10,13 @@ use event::Instant;
 use net::{Interest, tcp};
 
 use super::client::Client;
+use super::end::End;
+use super::log::log_some;
 use super::portals::Portal;
+use super::slots::{Admission, CONNECTIONS_MAX, CONNECTIONS_OF_ONE_MAX};
 use super::watch::ROLL_CALL_EVERY;
-use super::{LISTENER_TOKENS, ServeError, Target, log};
+use super::{LISTENER_TOKENS, ServeError, Target};
 
-/// Connections at most; more are closed as they come.
-const CONNECTIONS_MAX: usize = 8192;
 /// How long nothing is accepted after accepting has failed.
 const LISTEN_AGAIN: Duration = Duration::from_millis(100);
 
@@ -61,13 +62,26 @@ impl Target {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
                     // Out of descriptors, or a peer that went away while it waited.
-                    log(format_args!("cannot accept a connection: {error}"));
+                    let text = format_args!("cannot accept a connection: {error}");
+                    log_some(&mut self.lines, ("accept", IpAddr::V4(Ipv4Addr::UNSPECIFIED)), now, text);
                     self.rest_listeners(now);
                     return;
                 }
             };
-            if self.clients.len() >= CONNECTIONS_MAX {
-                log(format_args!("{peer}: closed, {CONNECTIONS_MAX} connections are open"));
+            let full = match self.shared.slots.admit(peer.ip(), self.clients.len()) {
+                Admission::Admitted => None,
+                Admission::Instead(oldest) => {
+                    self.close(oldest, &End::MadeRoom, now);
+                    None
+                }
+                Admission::Full => Some(("connections are open", CONNECTIONS_MAX)),
+                Admission::FullForPeer => {
+                    Some(("connections of its address are open", CONNECTIONS_OF_ONE_MAX))
+                }
+            };
+            if let Some((open, most)) = full {
+                let text = format_args!("{peer}: closed, {most} {open}");
+                log_some(&mut self.lines, ("full", peer.ip()), now, text);
                 continue;
             }
             let entry = self.clients.vacant_entry();
@@ -86,12 +100,16 @@ impl Target {
                 Ok(client)
             });
             match client {
-                Ok(client) => {
+                Ok(mut client) => {
+                    client.ticket = Some(self.shared.slots.enter(peer.ip(), entry.key()));
                     entry.insert(Box::new(client));
                     self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
                     self.next_roll_call = self.next_roll_call.min(now + ROLL_CALL_EVERY);
                 }
-                Err(error) => log(format_args!("{peer}: {error}")),
+                Err(error) => {
+                    let text = format_args!("{peer}: {error}");
+                    log_some(&mut self.lines, ("accept", peer.ip()), now, text);
+                }
             }
         }
     }

@@ -3,9 +3,11 @@
 
 use std::fmt::{Arguments, Write as _};
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use event::{Instant, LineRate};
 use net::wait;
 
 /// What a pipe takes as a whole when it takes anything (PIPE_BUF).
@@ -16,6 +18,20 @@ static STDERR: Log = Log::new();
 /// Says something to whoever reads stderr; that nobody does is no reason to stop serving, nor to wait.
 pub fn log(text: Arguments<'_>) {
     STDERR.say(io::stderr(), text);
+}
+
+/// Says something of a kind about a peer, unless too much of it has been said of late.
+pub(super) fn log_some(
+    lines: &mut LineRate,
+    (kind, peer): (&'static str, IpAddr),
+    now: Instant,
+    text: Arguments<'_>,
+) {
+    match lines.allow(kind, peer, now) {
+        None => {}
+        Some(0) => log(text),
+        Some(left_out) => log(format_args!("{text} (before it, {left_out} lines of this kind are left out)")),
+    }
 }
 
 struct Log {

@@ -233,6 +233,9 @@ impl Side {
     /// Ends tasks that another session wants to end; whether there were any.
     pub(super) fn end_tasks(&mut self, others: &Others, shared: &mut Shared) -> bool {
         let before = self.session.open_commands();
+        if before == 0 {
+            return false;
+        }
         let tasks = self.session.abort_all(others.lun, None);
         let has_lost = !tasks.is_empty() || self.session.open_commands() < before;
         self.let_go(&tasks, Some(others.id), shared);
@@ -296,7 +299,7 @@ impl Side {
                 }
                 Body::Doomed(waiters) => waiters.extend(id),
                 _ => {
-                    self.discard(token as u64);
+                    self.discard(token as u64, shared);
                     continue;
                 }
             }
@@ -316,11 +319,8 @@ impl Side {
     }
 
     /// Drops a transfer whose payload nobody wants any more.
-    pub(super) fn discard(&mut self, token: u64) {
-        let transfer = &mut self.transfers[token as usize];
-        if matches!(transfer.body, Body::Filling(_) | Body::Parameters(..)) {
-            self.filling -= 1;
-        }
+    pub(super) fn discard(&mut self, token: u64, shared: &mut Shared) {
+        self.settle(token, shared);
         if self.members.iter().any(|member| member.landing == Some(token)) {
             self.transfers[token as usize].body = Body::Waste;
         } else {

@@ -2,10 +2,11 @@
 //! all sessions; stores that block are called by a pool of workers.
 //!
 //! `client` is one connection, `side` a session and what it does with its PDUs, `exchange` joins the two, `transfer`
-//! is the payload that is moved, `room` the memory for it, `parameters` what commands bring along, `jobs` are the calls
+//! is the payload that is moved, `budget` the memory for it, `room` a session's part of that, `parameters` what commands bring along, `jobs` are the calls
 //! that block, `chores` what takes long in memory, `path` what paths want.
 
 mod alive;
+mod budget;
 mod chores;
 mod claims;
 mod client;
@@ -28,12 +29,15 @@ mod reload;
 mod replacing;
 mod room;
 mod side;
+mod slots;
 mod stats;
 mod store_watch;
 mod succession;
 mod told;
 mod trail;
 mod transfer;
+mod turns;
+mod unread;
 mod waiting;
 mod watch;
 
@@ -46,8 +50,8 @@ use std::time::Duration;
 
 use control::{Crowd, Sharing};
 use engine::trace::Tracer;
-use engine::{Buffers, Gate, Progress, Quantum, Scratch, Service, Turn, Workers};
-use event::{Host, Instant, Sink, SocketSample};
+use engine::{Gate, Progress, Quantum, Scratch, Service, Turn, Workers};
+use event::{Host, Instant, LineRate, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, limits};
 use proto::login::LoginPolicy;
 use proto::params::Wishes;
@@ -57,6 +61,7 @@ use tables::manifest::Trace;
 
 use crate::compat::Compat;
 use crate::lun::{Luns, Nexus, PORTAL_GROUP_TAG, Register};
+use budget::Budget;
 use chores::Chores;
 use client::Client;
 use directory::Sessions;
@@ -69,12 +74,16 @@ use portals::Portals;
 use registrar::Registrar;
 use reload::Reloader;
 use side::{Ending, Side};
+use slots::Slots;
 use store_watch::StoreWatch;
 use told::Told;
+use turns::{ROUND, TurnClock};
+use unread::AllUnread;
 use waiting::Waiting;
 
 pub use config::{Config, InitiatorRights, LunSet, ServeError};
 pub use log::log;
+use log::log_some;
 pub use reload::{Reload, Reloaded};
 pub use replacing::{CutOff, Grown};
 pub use stats::Stats;
@@ -114,6 +123,8 @@ pub struct Target {
     /// behind.
     dirty: Vec<usize>,
     again: Vec<usize>,
+    /// Clients that have not had their turn in the last one of the loop, for want of time: they come first.
+    left: Vec<usize>,
     /// Who had the last turn, and until when turns are short because several have had one lately.
     last_served: usize,
     shared_until: Instant,
@@ -137,6 +148,8 @@ pub struct Target {
     congestion: Option<String>,
     /// When to look for peers that say nothing.
     next_roll_call: Instant,
+    /// Lines about connections in the log.
+    lines: LineRate,
     /// It has been asked to end.
     drain: Option<Drain>,
     /// What it was told to be.
@@ -156,7 +169,7 @@ struct Shared {
     chores: Chores,
     /// Jobs of LUNs that take their time.
     waiting: Waiting<Job>,
-    buffers: Buffers,
+    budget: Budget,
     /// Clients that send one burst now and then.
     crowd: Crowd,
     /// Where payload of commands that were ended lands; nobody reads it.
@@ -177,6 +190,10 @@ struct Shared {
     open_sessions: usize,
     /// See [`Side::count_early`].
     early_bytes: usize,
+    unread: AllUnread,
+    /// Clock of the turn at hand.
+    turn: TurnClock,
+    slots: Slots,
     /// The target ends: no new commands are begun.
     is_draining: bool,
     stats: Stats,
@@ -237,6 +254,7 @@ impl Target {
             sides: Slab::new(),
             dirty: Vec::new(),
             again: Vec::new(),
+            left: Vec::new(),
             last_served: 0,
             shared_until: Instant::default(),
             paused: Vec::new(),
@@ -249,7 +267,7 @@ impl Target {
                 workers,
                 chores: Chores::default(),
                 waiting: Waiting::default(),
-                buffers: Buffers::new(BUFFERS_KEEP_BYTES),
+                budget: Budget::new(BUFFERS_KEEP_BYTES),
                 crowd: Crowd::new(),
                 waste: Vec::new(),
                 management: Management::default(),
@@ -264,6 +282,9 @@ impl Target {
                 portals,
                 open_sessions: 0,
                 early_bytes: 0,
+                unread: AllUnread::default(),
+                turn: TurnClock::default(),
+                slots: Slots::default(),
                 is_draining: false,
                 stats: Stats::default(),
                 told: Told::default(),
@@ -276,6 +297,7 @@ impl Target {
             listen_again: None,
             congestion: config.congestion.clone(),
             next_roll_call: Instant::FAR_FUTURE,
+            lines: LineRate::default(),
             drain: None,
             config: config.clone(),
             reloader: None,
@@ -334,7 +356,8 @@ impl Target {
         let is_usual = end.is_reset() && is_discovery;
         client.leave(&mut self.sides, &mut self.shared, has_left && self.drain.is_none());
         if end.is_worth_telling() && !is_usual {
-            log(format_args!("{}: {end}", client.name()));
+            let text = format_args!("{}: {end}", client.name());
+            log_some(&mut self.lines, (end.kind(), client.link.peer.ip()), now, text);
         }
         drop(client);
         if self.most_clients >= CROWD && self.clients.len() < self.most_clients / 8 {
@@ -409,6 +432,7 @@ impl Target {
 
     /// Clients that wait for buffers look again as soon as they may read.
     fn resume_paused(&mut self) {
+        self.reserve();
         let (clients, dirty) = (&mut self.clients, &mut self.dirty);
         let (sides, shared) = (&self.sides, &self.shared);
         self.paused.retain(|index| {
@@ -459,19 +483,35 @@ impl Service for Target {
         self.manage(now);
         self.resume_spaced(now);
         let mut served = std::mem::take(&mut self.dirty);
+        served.splice(0..0, self.left.drain(..));
         served.append(&mut self.again);
         if served.first() == Some(&self.last_served) {
             served.rotate_left(1);
         }
-        for &index in &served {
+        let mut at = now;
+        for (place, &index) in served.iter().enumerate() {
+            if at.since(now) >= ROUND {
+                self.left.extend_from_slice(&served[place..]);
+                break;
+            }
             let Some(client) = self.clients.get_mut(index) else { continue };
+            if at < self.shared_until && client.rests(at, &self.sides) {
+                self.again.push(index);
+                continue;
+            }
             client.is_dirty = false;
             if std::mem::replace(&mut self.last_served, index) != index {
                 self.shared_until = now + SHARED_FOR;
             }
             let quantum = if now < self.shared_until { Quantum::SHARED } else { Quantum::ALONE };
             client.set_quantum(quantum);
-            match client.turn(&self.poll, &mut self.sides, &mut self.shared) {
+            self.shared.turn = TurnClock::start(at);
+            let turn = client.turn(&self.poll, &mut self.sides, &mut self.shared);
+            at = net::clock::now();
+            if let (Some(begin), Some((side, _))) = (self.shared.turn.costly_since(), client.place()) {
+                self.sides[side].debt.charge(begin, at);
+            }
+            match turn {
                 Ok(Progress::Waits) => {
                     if client.resume_at().is_some() && !self.spaced.contains(&index) {
                         self.spaced.push(index);
@@ -489,6 +529,7 @@ impl Service for Target {
                 }
                 Err(end) => self.close(index, &end, now),
             }
+            self.bound_unread(now);
             self.end_replaced(now);
             self.manage(now);
         }
@@ -525,6 +566,7 @@ impl Service for Target {
             }
         }
         let is_idle = self.dirty.is_empty()
+            && self.left.is_empty()
             && self.again.is_empty()
             && self.shared.chores.is_empty()
             && self.shared.ended.is_empty();

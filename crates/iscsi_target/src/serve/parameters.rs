@@ -7,6 +7,7 @@ use wire::iscsi::Lun as Address;
 use wire::scsi::{Sense, Status};
 
 use super::Shared;
+use super::budget::Filled;
 use super::chores::Chore;
 use super::jobs::Call;
 use super::side::Side;
@@ -27,10 +28,10 @@ impl Side {
             let nothing = without_place(task, run.lun, 0, Body::Away);
             return self.run_with(&nothing, &run.cdb, None, shared);
         }
-        if !self.has_room(len_bytes, shared) {
+        if !self.may_announce(run.lun, len_bytes, shared) {
             return self.answer(task, Status::TASK_SET_FULL, None, 0);
         }
-        let buffer = shared.buffers.take(len_bytes as usize);
+        let buffer = shared.budget.promise(run.lun.number(), len_bytes);
         let body = Body::Parameters(buffer, run.cdb);
         let token = self.insert(without_place(task, run.lun, len_bytes, body), shared);
         self.receive(task, token, len_bytes, shared);
@@ -45,6 +46,7 @@ impl Side {
         shared: &mut Shared,
     ) {
         let (task, lun, len_bytes) = (transfer.task, transfer.lun, transfer.len_bytes);
+        shared.turn.note_costly();
         let bytes = data.as_deref().unwrap_or_default();
         match scsi::execute_with(&mut shared.luns, lun, self.nexus, cdb, bytes) {
             Outcome::Good => self.answer(task, Status::GOOD, None, len_bytes),
@@ -124,6 +126,7 @@ fn without_place(task: TaskId, lun: Address, len_bytes: u32, body: Body) -> Tran
         is_cached: false,
         is_buffered: true,
         halt: None,
+        filled: Filled::default(),
         body,
     }
 }

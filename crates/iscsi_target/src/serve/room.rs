@@ -1,58 +1,79 @@
-//! What sessions may hold of memory: buffers for data on its way to stores and from them, and data that came ahead of its
+//! A session's part of the memory: buffers for data on its way to stores and from them, and data that came ahead of its
 //! turn. Both are bounded in all, whatever is announced.
 
-use engine::Buffers;
-use proto::target::ConnectionId;
+use std::time::Duration;
 
-use super::Shared;
+use engine::BlackHole;
+use event::Instant;
+use proto::target::ConnectionId;
+use wire::iscsi::Lun as Address;
+
+use super::budget::{BUDGET_BYTES, DATA_PATIENCE, DATA_ROUND_TRIPS, Wish, share_bytes};
 use super::end::End;
 use super::side::Side;
-use crate::scsi::TRANSFER_MAX_BYTES;
+use super::transfer::Body;
+use super::unread::Unread;
+use super::{Shared, Target};
 
-/// Buffers that all sessions may hold together before those that hold some are no longer read: their shares are of this.
-const BUDGET_BYTES: usize = 160 << 20;
-/// What may be held with one more that is beyond its session's share: no less than the longest request above that, so
-/// that what was read in time is not refused.
-const BEYOND_BYTES: usize = BUDGET_BYTES + TRANSFER_MAX_BYTES as usize;
-/// The same for one within its session's share, and for one of a session that holds little: in all.
-const WITHIN_BYTES: usize = 224 << 20;
-const MOST_BYTES: usize = 256 << 20;
-const LITTLE_BYTES: usize = 64 << 10;
-/// The least share of one session.
-const SHARE_MIN_BYTES: usize = 4 << 20;
-/// More than so many shares no session comes to hold by several requests.
-const SHARES_MAX: usize = 4;
 /// Data of commands that came ahead of their turn, of all sessions.
 const EARLY_MAX_BYTES: usize = 128 << 20;
+/// See [`Target::bound_unread`].
+const FEW_BYTES: usize = 4 << 20;
 
 impl Side {
     /// A session that holds its share of buffers, or any while there are none left, is not read until some
-    /// are free; unless its initiator is filling one, which would never come free otherwise. A connection that
-    /// does not listen to its answers is not read either. A session without buffers is never held up by
+    /// are free. One whose initiator is filling a buffer is read as long as there is memory for the data: see `budget`.
+    /// A connection that does not listen to its answers is not read either. A session without buffers is never held up by
     /// those of others.
     pub(super) fn may_read(&self, connection: ConnectionId, shared: &Shared) -> bool {
         if self.session.is_backed_up(connection) {
             return false;
         }
-        self.held_bytes == 0
-            || self.filling > 0
-            || self.held_bytes <= share_bytes(shared) && shared.buffers.held_bytes() < BUDGET_BYTES
+        if self.holds.filling > 0 {
+            return shared.budget.may_fill(&self.holds);
+        }
+        let held_bytes = self.holds.held_bytes;
+        held_bytes == 0
+            || held_bytes <= share_bytes(shared.open_sessions) && shared.budget.held_bytes() < BUDGET_BYTES
     }
 
-    /// Whether one more buffer can be had at all. The less a session has and wants, the nearer it may come to the end of
-    /// what there is: those that want much do not shut out the others.
-    pub(super) fn has_room(&self, len_bytes: u32, shared: &Shared) -> bool {
-        let (held_bytes, len_bytes) = (self.held_bytes, len_bytes as usize);
-        let share_bytes = share_bytes(shared);
-        let most_bytes = match held_bytes + len_bytes {
-            ..=LITTLE_BYTES => MOST_BYTES,
-            all if all <= share_bytes => WITHIN_BYTES,
-            // One that was read in time may be as long as requests are.
-            all if held_bytes <= share_bytes || all <= SHARES_MAX * share_bytes => BEYOND_BYTES,
-            _ => return false,
-        };
-        // What sessions that are gone have left with the stores counts too.
-        shared.buffers.held_bytes() + Buffers::counts_for(len_bytes) <= most_bytes
+    /// Returns true if one more buffer can be had at once.
+    pub(super) fn has_room(&self, lun: Address, len_bytes: u32, shared: &Shared) -> bool {
+        shared.budget.has_room(&self.holds, wish(lun, len_bytes, shared))
+    }
+
+    /// Returns true if data may be sent for, which have memory as they arrive.
+    pub(super) fn may_announce(&self, lun: Address, len_bytes: u32, shared: &Shared) -> bool {
+        shared.budget.may_announce(&self.holds, wish(lun, len_bytes, shared))
+    }
+
+    /// Data of the initiator have arrived for a transfer.
+    pub(super) fn laid(&mut self, token: u64, len_bytes: usize, shared: &mut Shared) {
+        let Some(transfer) = self.transfers.get_mut(token as usize) else { return };
+        if let Body::Filling(buffer) | Body::Parameters(buffer, _) = &mut transfer.body {
+            shared.budget.arrive(&mut self.holds, &mut transfer.filled, transfer.len_bytes, len_bytes);
+            buffer.count(transfer.filled.arrived_bytes as usize);
+        }
+    }
+
+    /// A transfer waits for data no more.
+    pub(super) fn settle(&mut self, token: u64, shared: &mut Shared) {
+        let transfer = &self.transfers[token as usize];
+        if transfer.body.lacks_data() {
+            shared.budget.settle(&mut self.holds, transfer.filled, transfer.len_bytes);
+        }
+    }
+
+    /// The longest time for which data of a write have failed to come. `is_read` is false while a connection of the
+    /// session is not read.
+    fn data_late(&mut self, now: Instant, is_read: bool) -> Duration {
+        self.holds.look(now, is_read);
+        let holds = &self.holds;
+        if holds.filling == 0 {
+            return Duration::ZERO;
+        }
+        let lacking = self.transfers.iter_mut().filter(|(_, transfer)| transfer.body.lacks_data());
+        lacking.map(|(_, transfer)| holds.late(&mut transfer.filled, now, is_read)).max().unwrap_or_default()
     }
 
     /// Counts data that waits for commands before its own; what there is of it in all sessions is bounded.
@@ -66,7 +87,68 @@ impl Side {
     }
 }
 
-/// What one session may hold.
-pub(super) fn share_bytes(shared: &Shared) -> usize {
-    (BUDGET_BYTES / shared.open_sessions.max(1)).max(SHARE_MIN_BYTES)
+fn wish(lun: Address, len_bytes: u32, shared: &Shared) -> Wish {
+    Wish { len_bytes, lun: lun.number(), share_bytes: share_bytes(shared.open_sessions) }
+}
+
+impl Target {
+    /// While memory is short, sets some aside for sessions whose writes lack data: those that lack least come first.
+    pub(super) fn reserve(&mut self) {
+        let (clients, sides, budget) = (&self.clients, &mut self.sides, &mut self.shared.budget);
+        let side_of = |index: &usize| clients.get(*index)?.place().map(|(side, _)| side);
+        let waits = |side: &usize| sides[*side].holds.filling > 0 && !budget.may_fill(&sides[*side].holds);
+        let mut waiting: Vec<usize> = self.paused.iter().filter_map(side_of).filter(waits).collect();
+        waiting.sort_by_key(|side| sides[*side].holds.lacking_bytes());
+        for side in waiting {
+            budget.reserve(&mut sides[side].holds);
+        }
+    }
+
+    /// While answers that nobody reads, or logins, hold more memory than they may, closes the connections that hold most,
+    /// and a few more, so that this does not come again at once.
+    pub(super) fn bound_unread(&mut self, now: Instant) {
+        let Some(excess) = self.shared.unread.excess() else { return };
+        let clients = self.clients.iter();
+        let mut holders: Vec<(usize, usize)> =
+            clients.map(|(index, client)| (client.unread().bytes_like(excess), index)).collect();
+        holders.sort_unstable_by(|one, other| other.cmp(one));
+        let (mut left_bytes, end) = match excess {
+            Unread::Login(bytes) => (bytes + FEW_BYTES, End::LongLogin),
+            Unread::Answers(bytes) => (bytes + FEW_BYTES, End::Deaf),
+        };
+        for (bytes, index) in holders {
+            if left_bytes == 0 || bytes == 0 {
+                return;
+            }
+            left_bytes = left_bytes.saturating_sub(bytes);
+            self.close(index, &end, now);
+        }
+    }
+
+    /// Ends the sessions whose writes lack data for too long.
+    pub(super) fn end_late(&mut self, now: Instant) {
+        let clients = &self.clients;
+        let mut late = Vec::new();
+        for (_, side) in &mut self.sides {
+            let members = || side.members.iter().map(|member| member.client);
+            let is_read = members().filter_map(|index| clients.get(index)).all(|client| !client.is_paused());
+            let waited = side.data_late(now, is_read);
+            if waited < DATA_PATIENCE {
+                continue;
+            }
+            let members = side.members.iter().map(|member| member.client);
+            let infos =
+                members.clone().filter_map(|index| clients.get(index)).filter_map(|client| client.tcp_info());
+            let infos: Vec<_> = infos.collect();
+            let rtt = infos.iter().map(|info| info.rtt).max().unwrap_or_default();
+            if waited >= rtt * DATA_ROUND_TRIPS {
+                // Data come in large packets, which the path may lose.
+                let hole = infos.iter().find_map(BlackHole::of_received);
+                late.extend(members.map(|member| (member, hole)));
+            }
+        }
+        for (client, hole) in late {
+            self.close(client, &End::NoData(hole), now);
+        }
+    }
 }

@@ -16,13 +16,14 @@ use slab::Slab;
 use wire::iscsi::TaskAttribute;
 use wire::scsi::{Sense, Status};
 
+use super::budget::{Filled, Holdings, share_bytes};
 use super::end::End;
 use super::jobs::{Call, Done};
 use super::lingering::Lingering;
 use super::member::Member;
-use super::room::share_bytes;
 use super::trail::Trail;
 use super::transfer::{Body, Place, Transfer};
+use super::turns::Debt;
 use super::{Shared, log};
 use crate::backend::Backend;
 use crate::lun::{Lun, Nexus};
@@ -43,9 +44,8 @@ pub(super) struct Side {
     pub(super) session: Session,
     pub(super) members: Vec<Member>,
     pub(super) transfers: Slab<Transfer>,
-    /// Buffers that its transfers hold, and how many transfers are being filled by the initiator.
-    pub(super) held_bytes: usize,
-    pub(super) filling: usize,
+    /// Buffers of its transfers.
+    pub(super) holds: Holdings,
     /// Data that waits for commands before its own, as it was counted last.
     pub(super) early_bytes: usize,
     /// Commands that its share of buffers has room for, by the mean of those that needed one.
@@ -53,6 +53,8 @@ pub(super) struct Side {
     pub(super) lingering: Lingering,
     /// Its part of a line that it shares with other sessions.
     pub(super) weight: u32,
+    /// Time that its requests have taken from others.
+    pub(super) debt: Debt,
     /// With it, requests are followed through the layers.
     pub(super) trail: Option<Trail>,
 }
@@ -94,12 +96,12 @@ impl Side {
             session,
             members: vec![Member::new(ConnectionId::LEADING, client, local)],
             transfers: Slab::new(),
-            held_bytes: 0,
-            filling: 0,
+            holds: Holdings::default(),
             early_bytes: 0,
             window_max: u32::MAX,
             lingering: Lingering::default(),
             weight: shared.weights.get(&name::folded(&candidate.initiator_name)).copied().unwrap_or(1),
+            debt: Debt::default(),
             trail,
         }
     }
@@ -153,22 +155,24 @@ impl Side {
         self.transfers.iter().any(|(_, transfer)| transfer.lun.number() == Some(number))
     }
 
-    pub(super) fn insert(&mut self, transfer: Transfer, shared: &Shared) -> u64 {
+    pub(super) fn insert(&mut self, mut transfer: Transfer, shared: &mut Shared) -> u64 {
         if transfer.is_buffered {
-            self.held_bytes += transfer.len_bytes as usize;
-            let room = share_bytes(shared) / (transfer.len_bytes as usize).max(512);
+            self.holds.held_bytes += transfer.len_bytes as usize;
+            let room = share_bytes(shared.open_sessions) / (transfer.len_bytes as usize).max(512);
             // A mean that follows: one large request among small ones does not close the window.
             let mean = u64::from(self.window_max.min(1 << 16)) * 7 + room as u64;
             self.window_max = u32::try_from(mean / 8).unwrap_or(u32::MAX).max(1);
         }
-        self.filling += usize::from(matches!(transfer.body, Body::Filling(_) | Body::Parameters(..)));
+        if transfer.body.lacks_data() {
+            transfer.filled = shared.budget.announce(&mut self.holds, transfer.len_bytes);
+        }
         self.transfers.insert(transfer) as u64
     }
 
     pub(super) fn remove(&mut self, token: usize) -> Transfer {
         let transfer = self.transfers.remove(token);
         if transfer.is_buffered {
-            self.held_bytes -= transfer.len_bytes as usize;
+            self.holds.held_bytes -= transfer.len_bytes as usize;
         }
         transfer
     }
@@ -184,16 +188,21 @@ impl Side {
                 Event::Late { token, offset_bytes, data, .. } => {
                     let place = Place { token, offset_bytes };
                     self.space(&place, 0, data.len(), shared).copy_from_slice(&data);
+                    self.laid(token, data.len(), shared);
                 }
                 Event::Damaged { task, token } => {
-                    self.discard(token);
+                    self.discard(token, shared);
                     let sense = Sense::PROTOCOL_SERVICE_CRC_ERROR;
                     self.answer(task, Status::CHECK_CONDITION, Some(sense), 0);
                 }
                 Event::Manage { connection, itt, function, cmd_sn } => {
+                    shared.turn.note_costly();
                     self.manage((connection, itt), function, cmd_sn, shared);
                 }
-                Event::Text { connection, text } => self.answer_text(connection, &text, shared),
+                Event::Text { connection, text } => {
+                    shared.turn.note_costly();
+                    self.answer_text(connection, &text, shared);
+                }
                 Event::Logout { connection, ends } => {
                     let all: Vec<_> = self.session.connections().collect();
                     for ending in all.into_iter().filter(|other| ends.is_none_or(|ends| ends == *other)) {
@@ -221,6 +230,9 @@ impl Side {
             }
             _ => scsi::execute(&mut shared.luns, run.lun, self.nexus, &run.cdb),
         };
+        if !matches!(outcome, Outcome::Read(_) | Outcome::Write(_)) {
+            shared.turn.note_costly();
+        }
         shared.stats.commands += 1;
         self.member(run.connection).commands += 1;
         let task = run.task;
@@ -244,10 +256,10 @@ impl Side {
                     let transfer = new_transfer(run, range, len_bytes, Body::Memory);
                     let token = self.insert(transfer, shared);
                     self.session.send(task, token, range.len_bytes);
-                } else if !self.has_room(len_bytes, shared) {
+                } else if !self.has_room(run.lun, len_bytes, shared) {
                     self.answer(task, Status::TASK_SET_FULL, None, 0);
                 } else {
-                    let buffer = shared.buffers.take(len_bytes as usize);
+                    let buffer = shared.budget.take(run.lun.number(), len_bytes);
                     let call = Call::Read {
                         offset_bytes: range.offset_bytes,
                         buffer,
@@ -269,10 +281,10 @@ impl Side {
                 self.note_request(run, Op::Write, &range, len_bytes);
                 let body = if self.is_memory(run, shared) {
                     Body::Memory
-                } else if !self.has_room(len_bytes, shared) {
+                } else if !self.may_announce(run.lun, len_bytes, shared) {
                     return self.answer(task, Status::TASK_SET_FULL, None, 0);
                 } else {
-                    Body::Filling(shared.buffers.take(len_bytes as usize))
+                    Body::Filling(shared.budget.promise(run.lun.number(), len_bytes))
                 };
                 let token = self.insert(new_transfer(run, range, len_bytes, body), shared);
                 self.receive(task, token, len_bytes, shared);
@@ -296,15 +308,16 @@ impl Side {
             let len = early.len().min(len_bytes as usize);
             let place = Place { token, offset_bytes: 0 };
             self.space(&place, 0, len, shared).copy_from_slice(&early[..len]);
+            self.laid(token, len, shared);
         }
         self.session.receive(task, token, len_bytes);
     }
 
     pub(super) fn received(&mut self, task: TaskId, token: u64, shared: &mut Shared) {
+        self.settle(token, shared);
         let transfer = &mut self.transfers[token as usize];
         match std::mem::replace(&mut transfer.body, Body::Away) {
             Body::Filling(buffer) => {
-                self.filling -= 1;
                 let call = Call::Write {
                     offset_bytes: transfer.offset_bytes,
                     buffer,
@@ -315,7 +328,6 @@ impl Side {
                 self.submit(lun, token, call, shared);
             }
             Body::Parameters(data, cdb) => {
-                self.filling -= 1;
                 let transfer = self.remove(token as usize);
                 self.run_with(&transfer, &cdb, Some(data), shared);
             }
@@ -446,6 +458,7 @@ impl Side {
                 inline.space(transfer.offset_bytes + u64::from(place.offset_bytes), offset, len)
             }
             Body::Filling(buffer) | Body::Parameters(buffer, _) => {
+                buffer.begin();
                 &mut buffer[place.offset_bytes as usize + offset..][..len]
             }
             Body::Waste => {
@@ -470,6 +483,7 @@ fn new_transfer(run: &Run, range: scsi::Transfer, len_bytes: u32, body: Body) ->
         is_cached: false,
         is_buffered: !matches!(body, Body::Memory),
         halt: None,
+        filled: Filled::default(),
         body,
     }
 }

@@ -7,6 +7,7 @@ use engine::Buffer;
 use proto::target::TaskId;
 use wire::iscsi::Lun as Address;
 
+use super::budget::Filled;
 use crate::lun::Nexus;
 
 /// A command's payload, from the moment it is its turn until the last byte is placed or queued.
@@ -27,6 +28,8 @@ pub(super) struct Transfer {
     pub(super) is_buffered: bool,
     /// Ends its order, if it has one.
     pub(super) halt: Option<Halt>,
+    /// Progress of its data, while the initiator sends them.
+    pub(super) filled: Filled,
     pub(super) body: Body,
 }
 
@@ -74,6 +77,13 @@ pub(super) enum Body {
     Waste,
     /// Here, while a read sends it.
     Sending(Arc<Buffer>),
+}
+
+impl Body {
+    /// Returns true while the initiator sends data into a buffer.
+    pub(super) fn lacks_data(&self) -> bool {
+        matches!(self, Body::Filling(_) | Body::Parameters(..))
+    }
 }
 
 /// Where received payload lands. What that is, is looked up as it arrives: the transfer may be over by then.

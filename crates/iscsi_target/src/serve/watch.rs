@@ -28,15 +28,18 @@ impl Target {
                 Verdict::Ping => client.become_dirty(&mut self.dirty),
                 Verdict::Gone => {
                     // Writes that wait for their data, which come in large packets.
-                    let is_filling = client.place().is_some_and(|(side, _)| self.sides[side].filling > 0);
+                    let is_filling =
+                        client.place().is_some_and(|(side, _)| self.sides[side].holds.filling > 0);
                     let info = client.tcp_info().filter(|_| is_filling);
                     gone.push((index, End::Silent(info.and_then(|info| BlackHole::of_received(&info)))));
                 }
+                Verdict::Idle => gone.push((index, End::IdleDiscovery)),
             }
         }
         for (index, end) in gone {
             self.close(index, &end, now);
         }
+        self.end_late(now);
         let is_alone = self.clients.is_empty();
         self.next_roll_call = if is_alone { Instant::FAR_FUTURE } else { now + ROLL_CALL_EVERY };
     }

@@ -109,6 +109,12 @@ impl Target {
         self.transmit.take()
     }
 
+    /// Memory of received text and of text to be sent.
+    pub fn held_bytes(&self) -> usize {
+        let sent_bytes = self.transmit.as_ref().map_or(0, |(_, data)| data.len());
+        self.inbox.held_bytes() + self.outbox.held_bytes() + sent_bytes
+    }
+
     /// The new session, once the full feature phase is reached.
     pub fn outcome(&self) -> Option<&Admitted> {
         self.outcome.as_ref()

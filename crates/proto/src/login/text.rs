@@ -24,6 +24,10 @@ impl Inbox {
         Ok(())
     }
 
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// The pairs of everything gathered; the inbox is empty afterwards.
     pub(super) fn take(&mut self) -> Result<Vec<Pair>, Violation> {
         let bytes = core::mem::take(&mut self.bytes);
@@ -51,6 +55,10 @@ impl Outbox {
     /// peer will not know the name.
     pub(super) fn push(&mut self, key: &str, value: &str) {
         TextWriter::new(&mut self.bytes).push(key, &value.replace('\0', ""));
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// True while something waits to be sent.

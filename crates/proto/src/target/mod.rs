@@ -277,6 +277,13 @@ impl Session {
         connection.urgent.is_backed_up() || connection.made_bytes >= MADE_MAX_BYTES
     }
 
+    /// Memory of answers that were made for a connection and of text that has come on it.
+    pub fn made_bytes(&self, connection: ConnectionId) -> usize {
+        let connection = self.connection(connection);
+        let rest_bytes = connection.text_answer.as_ref().map_or(0, |answer| answer.rest.len());
+        connection.urgent.held_bytes() + connection.made_bytes + connection.text.len() + rest_bytes
+    }
+
     /// Payload that is ready to be sent on a connection and has not been polled.
     pub fn unsent_payload_bytes(&self, connection: ConnectionId) -> u64 {
         self.connection(connection).unsent_bytes

@@ -148,8 +148,8 @@ impl ReserveCapabilities {
 }
 
 /// A registered session in READ FULL STATUS data.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Registrant {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registrant<'a> {
     /// Its key.
     pub key: u64,
     /// The reservation it holds.
@@ -157,34 +157,55 @@ pub struct Registrant {
     /// RELATIVE TARGET PORT IDENTIFIER.
     pub relative_port: u16,
     /// Name of the initiator.
-    pub name: String,
+    pub name: &'a str,
     /// Its part of the session id.
     pub isid: [u8; 6],
 }
 
-/// Writes READ FULL STATUS data.
-pub fn emit_full_status(generation: u32, registrants: &[Registrant]) -> Vec<u8> {
-    let mut body = Vec::new();
+/// Writes the first `most_bytes` of READ FULL STATUS data; the length in its header is that of all.
+pub fn emit_full_status<'a>(
+    generation: u32,
+    registrants: impl IntoIterator<Item = Registrant<'a>>,
+    most_bytes: usize,
+) -> Vec<u8> {
+    let mut data = with_header(generation, &[]);
+    let header_bytes = data.len();
+    let mut body_bytes = 0;
     for registrant in registrants {
-        let port = registrant.transport_id();
-        body.extend_from_slice(&registrant.key.to_be_bytes());
-        body.extend_from_slice(&[0; 4]);
-        body.extend_from_slice(&[
-            u8::from(registrant.holds.is_some()),
-            registrant.holds.map_or(0, |kind| kind as u8),
+        body_bytes += registrant.descriptor_bytes();
+        if data.len() < most_bytes {
+            registrant.put(&mut data);
+        }
+    }
+    data[4..header_bytes].copy_from_slice(&(body_bytes as u32).to_be_bytes());
+    data.truncate(most_bytes);
+    data
+}
+
+impl Registrant<'_> {
+    fn put(&self, data: &mut Vec<u8>) {
+        let port = self.transport_id();
+        data.extend_from_slice(&self.key.to_be_bytes());
+        data.extend_from_slice(&[0; 4]);
+        data.extend_from_slice(&[
+            u8::from(self.holds.is_some()),
+            self.holds.map_or(0, |kind| kind as u8),
             0,
             0,
             0,
             0,
         ]);
-        body.extend_from_slice(&registrant.relative_port.to_be_bytes());
-        body.extend_from_slice(&(port.len() as u32).to_be_bytes());
-        body.extend_from_slice(&port);
+        data.extend_from_slice(&self.relative_port.to_be_bytes());
+        data.extend_from_slice(&(port.len() as u32).to_be_bytes());
+        data.extend_from_slice(&port);
     }
-    with_header(generation, &body)
-}
 
-impl Registrant {
+    fn descriptor_bytes(&self) -> usize {
+        const BEFORE_PORT: usize = 24;
+        const AROUND_NAME: usize = 4 + ",i,0x".len() + 12 + 1;
+        BEFORE_PORT + (AROUND_NAME + self.name.len()).next_multiple_of(4).max(24)
+    }
+
     /// TransportID of an iSCSI initiator port: SPC-5 section 7.6.4.6.
     fn transport_id(&self) -> Vec<u8> {
         const WITH_ISID_ISCSI: u8 = 0x45;
@@ -239,12 +260,21 @@ mod tests {
             key: 7,
             holds: Some(ReservationType::WriteExclusive),
             relative_port: 1,
-            name: "iqn.a".to_owned(),
+            name: "iqn.a",
             isid: [0x80, 0, 0, 1, 2, 3],
         };
         let hex = "00000001 00000034 0000000000000007 00000000 01 01 00000000 0001 0000001c \
                    45000018 69716e2e61 2c692c3078 383030303030303130323033 00 00";
-        assert_eq!(emit_full_status(1, &[registrant]), bytes(hex));
+        assert_eq!(emit_full_status(1, [registrant], usize::MAX), bytes(hex));
+        assert_eq!(emit_full_status(1, [registrant], 48), bytes(hex)[..48]);
+        let long = Registrant { name: "iqn.2026-11.org.example:long", ..registrant };
+        let all = emit_full_status(1, [registrant, long, registrant], usize::MAX);
+        assert_eq!(all[4..8], (all.len() as u32 - 8).to_be_bytes());
+        for most_bytes in [0, 4, 8, 50, 100, 200] {
+            let most_bytes = most_bytes.min(all.len());
+            let found = emit_full_status(1, [registrant, long, registrant], most_bytes);
+            assert_eq!(found, all[..most_bytes], "{most_bytes}");
+        }
     }
 
     #[test]

@@ -83,3 +83,22 @@ fn whoever_is_turned_away_is_told_why() {
     sender.read_to_end(&mut heard).unwrap();
     assert_eq!(heard, said(&[Message::Refused { reason: TOO_MANY }]));
 }
+
+#[test]
+fn a_host_that_breaks_off_again_and_again_does_not_fill_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = RecorderSettings { dir: dir.path().to_owned(), rotation: Rotation::default() };
+    let lines = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&lines);
+    let notices = Notices::new(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let Recorder { shared } = Recorder::new(settings, notices).expect("a recorder");
+    for _ in 0..100 {
+        let (sender, ours, peer) = pair();
+        drop(sender);
+        shared.connection(&ours, peer);
+    }
+    let lines = lines.load(Ordering::Relaxed);
+    assert!((1..50).contains(&lines), "{lines} lines for 100 connections");
+}

@@ -13,6 +13,7 @@ use wire::iscsi::{BHS_LEN, Pdu};
 use super::{MINUTE, set_up};
 use crate::peers::pdu;
 use crate::peers::raw_initiator::{Flow, Session, connect, login_request, read, until_closed};
+use crate::peers::raw_login::{self, Badge};
 
 /// What a thousand idle sessions may take, the target itself included.
 const IDLE_MAX_BYTES: u64 = 60_000_000;
@@ -130,6 +131,47 @@ fn five_thousand_that_never_log_in() {
     expect_memory_back(&target, before_bytes);
     bystander.read(0, 0, 64 << 10);
     assert_eq!(target.service.terminate(), 0, "{}", target.service.stderr());
+}
+
+/// Silent connections leave the oldest first, so that none of them keeps out one that logs in.
+#[test]
+fn silent_connections_of_one_host_make_room() {
+    const CROWD: usize = 1500;
+    /// Places of one address for connections that have not logged in.
+    const PLACES: usize = 1024;
+    need!(descriptors(CROWD as u64 + 100));
+    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
+    let began = Instant::now();
+    let mut crowd: Vec<TcpStream> = (0..CROWD).map(|_| connect(&target)).collect();
+    // Sooner than the limit of a login would.
+    for stream in &mut crowd[..CROWD - PLACES] {
+        assert!(until_closed(stream).is_empty());
+    }
+    assert!(began.elapsed() < Duration::from_secs(14), "{:?}", began.elapsed());
+    Session::open(&target).read(0, 0, 4096);
+    bystander.read(0, 0, 4096);
+    let said = target.service.stderr();
+    let lines = said.matches("the connection was needed for another").count();
+    assert!((1..50).contains(&lines), "{lines} lines");
+    assert_eq!(target.service.terminate(), 0, "{}", target.service.stderr());
+}
+
+/// A discovery session in which nothing is asked does not last for ever.
+#[test]
+fn an_idle_discovery_session_ends() {
+    let (target, _bystander) = set_up(&["memory:1MiB"]);
+    let keys = [("InitiatorName", "iqn.2026-11.org.example:raw"), ("SessionType", "Discovery")];
+    let (request, text) =
+        raw_login::request(Badge { isid: [0x80, 0, 9, 9, 9, 9], tsih: 0, cid: 0, cmd_sn: 1 }, &keys);
+    let mut stream = connect(&target);
+    stream.write_all(&pdu::bytes(request, &text)).expect("the target takes it");
+    let answers = until_closed(&mut stream);
+    assert!(
+        matches!(answers[..], [(Pdu::LoginResponse(response), _)] if response.status_class == 0),
+        "{answers:?}"
+    );
+    let said = target.service.stderr();
+    assert!(said.contains("discovery session for 30 s"), "{said}");
 }
 
 /// That something comes now and then does not make a login last for ever.

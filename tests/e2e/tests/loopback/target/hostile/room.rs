@@ -2,14 +2,17 @@
 //! bounded, and those that want little are served.
 
 use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
 
 use e2e::{farlun, run, until};
-use wire::iscsi::{Pdu, ScsiCommand};
-use wire::scsi::{BlockForm, Cdb, Status};
+use wire::iscsi::{DataOut, Lun, Pdu, ScsiCommand};
+use wire::scsi::{BlockForm, Cdb};
 
 use super::{MIB, MINUTE, expect_unharmed, file_lun, noise, set_up, sparse_file};
 use crate::peers::pdu;
-use crate::peers::raw_initiator::{BLOCK_BYTES, Flow, Session, read};
+use crate::peers::raw_initiator::{BLOCK_BYTES, Flow, Session, ping, read, write};
 
 /// The longest write that there is, of which only the header comes.
 fn long_write(session: &mut Session) -> ScsiCommand {
@@ -29,7 +32,90 @@ fn answer(session: &mut Session) -> Pdu {
     }
 }
 
-/// 6.4 GiB are announced; those that cannot be had are refused at once, and those that can take nothing before data comes.
+/// Panics unless a session reads and writes requests of all lengths on LUN 0.
+#[track_caller]
+fn expect_served(session: &mut Session) {
+    for bytes in [4096, 64 << 10, MIB, 8 * MIB] {
+        assert_eq!(session.read(0, 0, bytes).len(), bytes as usize);
+        let command = session.command(0, write(0, bytes), Flow::Out(bytes));
+        session.send(command, &[]);
+        let mut sent = 0;
+        while sent < bytes {
+            let Pdu::R2t(r2t) = answer(session) else { panic!("{bytes} bytes are not sent for") };
+            let burst = vec![0; r2t.desired_len as usize];
+            for pdu in parts(command.itt, r2t.ttt, r2t.buffer_offset, &burst) {
+                session.send_bytes(&pdu);
+            }
+            sent += r2t.desired_len;
+        }
+        let found = answer(session);
+        assert!(matches!(found, Pdu::ScsiResponse(response) if response.status == 0), "{found:?}");
+    }
+}
+
+/// A burst in Data-Out PDUs of 8 KiB.
+fn parts(itt: u32, ttt: u32, offset: u32, burst: &[u8]) -> Vec<Vec<u8>> {
+    const PART: usize = 8 << 10;
+    let count = burst.len().div_ceil(PART);
+    let part = |(n, data): (usize, &[u8])| {
+        let pdu = DataOut {
+            is_final: n + 1 == count,
+            data_segment_len: 0,
+            lun: Lun::from_number(0),
+            itt,
+            ttt,
+            exp_stat_sn: 0,
+            data_sn: n as u32,
+            buffer_offset: offset + (n * PART) as u32,
+        };
+        pdu::bytes(pdu, data)
+    };
+    burst.chunks(PART).enumerate().map(part).collect()
+}
+
+/// Two sessions announce all that they may and send none of it: others are served as ever. The two are ended.
+#[test]
+fn writes_whose_data_never_come() {
+    let file = sparse_file(64 * MIB);
+    let (mut target, mut bystander) = set_up(&[&file_lun(&file)]);
+    let mut two = [Session::open(&target), Session::open(&target)];
+    for session in &mut two {
+        for _ in 0..8 {
+            let command = long_write(session);
+            session.send(command, &[]);
+        }
+        session.until_pong();
+    }
+    expect_served(&mut bystander);
+    for mut session in two {
+        session.until_closed();
+    }
+    let said = target.service.stderr();
+    assert_eq!(said.matches("the data of a write do not come").count(), 2, "{said}");
+    expect_served(&mut Session::open(&target));
+    assert!(target.service.alive(), "{}", target.service.stderr());
+}
+
+/// Headers alone do not use up the part of the memory that is for small requests.
+#[test]
+fn small_writes_whose_data_never_come() {
+    const SESSIONS: usize = 580;
+    const LITTLE: u32 = 64 << 10;
+    let file = sparse_file(64 * MIB);
+    let (mut target, mut bystander) = set_up(&[&file_lun(&file)]);
+    let mut sessions: Vec<Session> = (0..SESSIONS).map(|_| Session::open(&target)).collect();
+    for (n, session) in sessions.iter_mut().enumerate() {
+        let small = |session: &mut Session| session.command(0, write(0, LITTLE), Flow::Out(LITTLE));
+        let command = if n < 8 { long_write(session) } else { small(session) };
+        session.send(command, &[]);
+        assert!(matches!(answer(session), Pdu::R2t(r2t) if r2t.itt == command.itt), "session {n}");
+    }
+    expect_served(&mut bystander);
+    drop(sessions);
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+/// 6.4 GiB are announced, which take nothing before data comes.
 #[test]
 fn writes_without_data_by_two_hundred() {
     const SESSIONS: usize = 200;
@@ -38,20 +124,11 @@ fn writes_without_data_by_two_hundred() {
     let (mut target, mut bystander) = set_up(&[&file_lun(&file)]);
     let mut sessions: Vec<Session> = (0..SESSIONS).map(|_| Session::open(&target)).collect();
     let before_bytes = target.service.resident_bytes();
-    let (mut sent_for, mut refused) = (0, 0);
     for session in &mut sessions {
         let command = long_write(session);
         session.send(command, &[]);
-        match answer(session) {
-            Pdu::R2t(r2t) if r2t.itt == command.itt => sent_for += 1,
-            Pdu::ScsiResponse(response) if response.status == Status::TASK_SET_FULL.0 => refused += 1,
-            found => panic!("{found:?}"),
-        }
+        assert!(matches!(answer(session), Pdu::R2t(r2t) if r2t.itt == command.itt));
     }
-    assert!(
-        sent_for > 0 && sent_for * 32 <= 256,
-        "{sent_for} of 32 MiB each are sent for, {refused} refused"
-    );
     let grown_bytes = target.service.resident_bytes().saturating_sub(before_bytes);
     assert!(grown_bytes < HELD_MAX_BYTES, "{grown_bytes} bytes are held for headers");
 
@@ -107,5 +184,31 @@ fn reads_for_more_than_there_is() {
     }
     done.sort_unstable();
     assert_eq!(done, commands.iter().map(|command| command.itt).collect::<Vec<_>>());
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+/// Many that ask and never listen: their answers have a bound together, and who holds most of them is closed.
+#[test]
+fn answers_that_nobody_reads() {
+    const SESSIONS: usize = 180;
+    const HELD_MAX_BYTES: u64 = 192 << 20;
+    /// Each brings as much back.
+    const ECHO_BYTES: usize = 8 << 10;
+    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
+    let before_bytes = target.service.resident_bytes();
+    let asks = ping(7, &[0; ECHO_BYTES]).repeat(16);
+    let mut deaf: Vec<TcpStream> = (0..SESSIONS).map(|_| Session::open(&target).into_stream()).collect();
+    for stream in &mut deaf {
+        stream.set_write_timeout(Some(Duration::from_millis(100))).expect("a timeout can be set");
+        // Until the target has enough of it, and the socket as well.
+        while stream.write_all(&asks).is_ok() {}
+        bystander.read(0, 0, 4096);
+    }
+    let grown_bytes = target.service.resident_bytes().saturating_sub(before_bytes);
+    assert!(grown_bytes < HELD_MAX_BYTES, "{grown_bytes} bytes are held for those that do not listen");
+    until("some are closed", MINUTE, || {
+        target.service.stderr().contains("answers that initiators do not take")
+    });
+    drop(deaf);
     expect_unharmed(&mut target, &mut bystander);
 }
