@@ -22,8 +22,8 @@ use crate::session::DigestWish;
 const TOP_KEYS: &[&str] = &[
     "iqn",
     "listen",
-    "advertise",
     "allow",
+    "advertise",
     "digest",
     "congestion",
     "policy",
