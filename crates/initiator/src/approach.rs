@@ -49,6 +49,8 @@ pub(crate) struct Approach {
     first: Option<First>,
     /// Why the last address was no good.
     last: Option<Error>,
+    /// Refusal of a discovery with CHAP, which is tried without since.
+    refused: Option<Error>,
     first_token: u64,
     deadline: Instant,
 }
@@ -83,6 +85,7 @@ impl Approach {
             dial: None,
             first: None,
             last: None,
+            refused: None,
             first_token,
             deadline,
         }
@@ -146,7 +149,8 @@ impl Approach {
                 let Some(&address) = self.addresses.front() else {
                     let (host, nothing) = (self.destination.host.clone(), "the name stands for no address");
                     let source = std::io::Error::other(nothing);
-                    return Err(self.last.take().unwrap_or(Error::Resolve { host, source }));
+                    let known = self.refused.take().or(self.last.take());
+                    return Err(known.unwrap_or(Error::Resolve { host, source }));
                 };
                 (address, Login::with_random(request.clone(), random()))
             }
@@ -165,8 +169,9 @@ impl Approach {
         let address = self.addresses.front().copied();
         self.dial = None;
         let Dialled { mut connection, logged_in } = dialled;
-        let LoggedIn { params, tsih, cmd_sn, exp_stat_sn, exp_cmd_sn, max_cmd_sn, .. } = logged_in;
+        let LoggedIn { mut params, tsih, cmd_sn, exp_stat_sn, exp_cmd_sn, max_cmd_sn, .. } = logged_in;
         connection.set_digests(digests(&params));
+        params.initial_r2t |= must_solicit(&params, self.destination.connections);
         match (&mut self.first, address) {
             (Some(first), _) => {
                 first.session.join(&params, exp_stat_sn, exp_cmd_sn, max_cmd_sn);
@@ -232,7 +237,7 @@ impl Approach {
             {
                 self.redirections += 1;
                 (options.notice)(&format!("{error}; discovery is tried without CHAP"));
-                self.last = Some(error);
+                self.refused = Some(error);
             }
             Error::Closed { .. } | Error::Socket { .. } if may_change && request.private_key => {
                 self.redirections += 1;
@@ -240,17 +245,24 @@ impl Approach {
             }
             // The refusal with CHAP came before, and says more than this one without.
             _ if refusal.is_some() && request.session == Kind::Discovery => {
-                return Err(self.last.take().unwrap_or(error));
+                return Err(with_origin(self.refused.take().unwrap_or(error), options));
             }
-            Error::Login { address, source: LoginError::Refused { status, reason } }
-                if status == Status::new(login_status::AUTHORIZATION_FAILURE) =>
-            {
-                let reason = format!("{reason}; {}", options.near.name.origin());
-                return Err(Error::Login { address, source: LoginError::Refused { status, reason } });
-            }
-            error => return Err(error),
+            error => return Err(with_origin(error, options)),
         }
         Ok(())
+    }
+}
+
+/// A refusal of our name, with the origin of that.
+fn with_origin(error: Error, options: &Options) -> Error {
+    match error {
+        Error::Login { address, source: LoginError::Refused { status, reason } }
+            if status == Status::new(login_status::AUTHORIZATION_FAILURE) =>
+        {
+            let reason = format!("{reason}; {}", options.near.name.origin());
+            Error::Login { address, source: LoginError::Refused { status, reason } }
+        }
+        error => error,
     }
 }
 
@@ -258,6 +270,12 @@ impl Approach {
 pub(crate) fn joining(request: &LoginRequest, session: &Session, tsih: u16) -> Login {
     let request = LoginRequest { cid: session.next_cid(), ..request.clone() };
     Login::joining(request, random(), Joined { tsih, cmd_sn: session.cmd_sn() })
+}
+
+/// Returns true if writes have to wait for R2Ts although the target takes unsolicited data: with several connections, LIO never
+/// completes a write whose unsolicited data come before a command of another connection that is due first.
+fn must_solicit(params: &Params, connections: u16) -> bool {
+    params.peer_software.is_none() && connections > 1 && params.max_connections > 1
 }
 
 /// Every connection has a challenge of its own.
@@ -270,4 +288,87 @@ fn random() -> [u8; RANDOM_BYTES] {
 pub(crate) fn digests(params: &Params) -> Digests {
     let is_on = |digest| digest == Digest::Crc32c;
     Digests { header: is_on(params.header_digest), data: is_on(params.data_digest) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::chap::Chap;
+    use crate::near_end::{InitiatorName, NearEnd};
+
+    const ADDRESS: ([u8; 4], u16) = ([192, 0, 2, 1], 3260);
+
+    fn options() -> Options {
+        let name = InitiatorName::given("iqn.2026-11.org.example:me").expect("a name");
+        Options {
+            timeout: Duration::from_secs(1),
+            chap: Chap::default(),
+            wishes: Default::default(),
+            connections: Some(1),
+            near: NearEnd { name, source: None, congestion: None, max_segment_bytes: None },
+            policy: Default::default(),
+            pacing: Default::default(),
+            depth: None,
+            queue_limit: None,
+            trace: None,
+            sampling: Default::default(),
+            notice: |_| {},
+        }
+    }
+
+    fn approach(session: Kind) -> Approach {
+        let request = LoginRequest {
+            session,
+            initiator_name: "iqn.2026-11.org.example:me".to_owned(),
+            initiator_alias: None,
+            isid: [0x80, 0, 0, 0, 0, 1],
+            cid: 0,
+            wishes: Default::default(),
+            security: proto::login::Security::Skip,
+            private_key: true,
+        };
+        let destination = Destination { host: "192.0.2.1".to_owned(), port: 3260, request, connections: 1 };
+        Approach::new(destination, 0, Instant::FAR_FUTURE)
+    }
+
+    fn refusal(status: (u8, u8)) -> Error {
+        let source = LoginError::Refused { status: status.into(), reason: "no".to_owned() };
+        Error::Login { address: ADDRESS.into(), source }
+    }
+
+    #[test]
+    fn a_refusal_counts_more_than_an_address_where_nobody_is() {
+        let (options, mut approach) = (options(), approach(Kind::Discovery));
+        let source = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let nobody = Error::Connect { address: ADDRESS.into(), source };
+        approach.failed(nobody, &options).expect("there may be other addresses");
+        let error = approach.failed(refusal(login_status::AUTHORIZATION_FAILURE), &options);
+        let error = error.expect_err("it is refused");
+        assert!(error.is_refusal(), "{error}");
+    }
+
+    #[test]
+    fn a_refusal_of_our_name_tells_its_origin() {
+        for session in [Kind::Discovery, Kind::Normal { target_name: "iqn.a".to_owned() }] {
+            let error = approach(session).failed(refusal(login_status::AUTHORIZATION_FAILURE), &options());
+            let error = error.expect_err("it is refused").to_string();
+            assert!(error.contains("that of --initiator-name"), "{error}");
+        }
+    }
+
+    #[test]
+    fn several_connections_to_others_send_nothing_unsolicited() {
+        let params = |max_connections, peer: Option<&str>| Params {
+            max_connections,
+            peer_software: peer.map(str::to_owned),
+            ..Params::RFC_DEFAULT
+        };
+        assert!(must_solicit(&params(4, None), 4));
+        assert!(!must_solicit(&params(1, None), 4), "there is only one");
+        assert!(!must_solicit(&params(4, None), 1), "one is enough");
+        assert!(!must_solicit(&params(4, Some("farlun/0.1.0")), 4));
+    }
 }

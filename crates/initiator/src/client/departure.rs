@@ -7,6 +7,7 @@ use event::{Host, Instant};
 use super::growth::Growth;
 use super::{Client, State};
 use crate::error::Error;
+use crate::line::Line;
 use crate::side::Leave;
 
 impl Client {
@@ -77,16 +78,17 @@ impl Client {
             let resumes = self.lines.iter().filter_map(|line| line.connection.resume_at());
             return Ok(Turn::WaitUntil(resumes.fold(until, Instant::min)));
         }
-        self.hang_up(now);
+        drop(self.hang_up(now));
         self.state = State::Closed;
         Ok(Turn::Stop)
     }
 
-    /// Closes the connections; how they fared is recorded.
-    pub(super) fn hang_up(&mut self, now: Instant) {
+    /// Takes the connections out of the session, which closes them unless the caller keeps them; how they fared is recorded.
+    pub(super) fn hang_up(&mut self, now: Instant) -> Vec<Line> {
         self.min_rtt = self.min_rtt();
         self.growth.iter_mut().for_each(Growth::restart);
-        for line in self.lines.drain(..) {
+        let lines = std::mem::take(&mut self.lines);
+        for line in &lines {
             if self.side.logged_out.is_some() {
                 // Nothing is owed to either side. A socket that is past caring is closed in any case.
                 let _ = net::tcp::abandon_on_close(line.connection.stream(), false);
@@ -95,5 +97,6 @@ impl Client {
                 self.side.tables.socket(&sample);
             }
         }
+        lines
     }
 }

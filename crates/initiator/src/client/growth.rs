@@ -33,7 +33,8 @@ impl Growth {
         before: Option<Growth>,
     ) -> Option<Growth> {
         let agreed = params.max_connections;
-        let may_grow = options.connections.is_none() && agreed > 1;
+        // Targets of others have trouble with several connections (LIO's end of such sessions): one, unless more were asked for.
+        let may_grow = options.connections.is_none() && agreed > 1 && params.peer_software.is_some();
         let connections = before.map(|before| before.connections.again(agreed));
         may_grow.then(|| Growth {
             connections: connections.unwrap_or_else(|| Connections::new(agreed)),

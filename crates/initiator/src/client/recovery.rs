@@ -1,20 +1,28 @@
 //! A session that is lost and made again (RFC 7143 sections 7.1.4.3 and 7.3.1: session recovery, the
 //! recovery of error recovery level 0): when to try, how often, and when to give up.
 
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use engine::Scratch;
 use event::{Instant, RequestId};
+use net::Poll;
 
 use super::arrival::{lines, note_logins};
 use super::growth::Growth;
 use super::{Client, State};
 use crate::approach::{Approach, Arrived};
 use crate::error::Error;
+use crate::line::Line;
 
 /// How long after a failed attempt the next one is made, at first and at most.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(3);
+/// Time between the end of the first and of the last of several connections to a target of others.
+const ENDING: Duration = Duration::from_secs(1);
+/// Time after that in which the target takes the session down. LIO crashes if the session is made again meanwhile.
+const TAKEN_DOWN: Duration = Duration::from_secs(2);
 /// A target may always want to be left alone for so long before another login.
 const TIME2WAIT_MIN: Duration = Duration::from_secs(5);
 
@@ -25,6 +33,33 @@ pub(super) struct Recovery {
     last: Option<Error>,
     pub(super) approach: Option<Approach>,
     next_at: Instant,
+    ending: Ending,
+}
+
+/// Old connections that end one after the other, each at its time.
+#[derive(Default)]
+pub(super) struct Ending(VecDeque<(Instant, Line)>);
+
+impl Ending {
+    /// Spreads the ends of `lines` over [`ENDING`], from `now` on.
+    fn begin(lines: Vec<Line>, poll: &Poll, now: Instant) -> Ending {
+        let gaps = lines.len().saturating_sub(1).max(1) as u32;
+        let end = |(place, line): (u32, Line)| {
+            // Nobody listens to it any more; a socket that is past that is closed all the same.
+            let _ = poll.remove(line.connection.stream().as_fd());
+            (now + ENDING * place / gaps, line)
+        };
+        Ending((0..).zip(lines).map(end).collect())
+    }
+
+    /// Ends those whose time has come.
+    fn end_due(&mut self, now: Instant) {
+        while self.0.pop_front_if(|(at, _)| *at <= now).is_some() {}
+    }
+
+    fn next_at(&self) -> Option<Instant> {
+        self.0.front().map(|(at, _)| *at)
+    }
 }
 
 /// How long it has been going on; it ends when a request completes, not with a login that is soon lost again.
@@ -50,12 +85,13 @@ impl Recovery {
     /// The session was lost just now, and may not be made again for `time2wait`.
     pub(super) fn new(cause: Error, trouble: &Trouble, now: Instant, time2wait: Duration) -> Recovery {
         let wait = if trouble.attempts == 0 { time2wait } else { time2wait.max(trouble.wait) };
-        Recovery { cause, last: None, approach: None, next_at: now + wait }
+        Recovery { cause, last: None, approach: None, next_at: now + wait, ending: Ending::default() }
     }
 
     /// When there is something to do.
     pub(super) fn next_at(&self) -> Instant {
-        self.approach.as_ref().map_or(self.next_at, Approach::deadline)
+        let next_at = self.approach.as_ref().map_or(self.next_at, Approach::deadline);
+        self.ending.next_at().map_or(next_at, |at| at.min(next_at))
     }
 
     /// Whether an attempt is to be made now; it is counted.
@@ -106,12 +142,15 @@ impl Client {
             // loss is better off with less.
             self.destination.connections = if self.trouble.is_none() { self.connections() } else { 1 };
         }
-        self.hang_up(now);
+        let lines = self.hang_up(now);
         if !error.is_passing() {
             return Err(error);
         }
+        let is_slow = self.peer_software().is_none() && lines.len() > 1;
+        let ending = if is_slow { Ending::begin(lines, &self.poll, now) } else { Ending::default() };
         let agreed = self.side.session.params().default_time2wait_s;
         let time2wait = time2wait.unwrap_or(Duration::from_secs(agreed.into()));
+        let time2wait = if is_slow { time2wait.max(ENDING + TAKEN_DOWN) } else { time2wait };
         let timeout = self.side.timeout;
         if time2wait > timeout.max(TIME2WAIT_MIN) {
             return Err(Error::Away { cause: Box::new(error), time2wait, after: timeout });
@@ -125,7 +164,7 @@ impl Client {
         if !matches!(was, State::LoggingOut { .. } | State::Draining { .. }) {
             (self.options.notice)(&format!("{error}; {again}"));
         }
-        let recovery = Recovery::new(error, trouble, now, time2wait);
+        let recovery = Recovery { ending, ..Recovery::new(error, trouble, now, time2wait) };
         if recovery.is_over(trouble, now) {
             return Err(recovery.give_up(trouble));
         }
@@ -138,6 +177,7 @@ impl Client {
         let (State::Down(recovery), Some(trouble)) = (&mut self.state, &mut self.trouble) else {
             return Ok(false);
         };
+        recovery.ending.end_due(now);
         if recovery.is_due(trouble, now) {
             let approach = Approach::new(self.destination.clone(), self.first_token, trouble.until());
             recovery.approach = Some(approach);
@@ -169,6 +209,39 @@ impl Client {
         match std::mem::replace(&mut self.state, State::Closed) {
             State::Down(recovery) => Err(recovery.give_up(&trouble)),
             _ => unreachable!("there was no session"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+
+    use engine::{Connection, Course};
+
+    use super::*;
+
+    #[test]
+    fn old_connections_end_one_after_the_other() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (poll, start) = (Poll::new().unwrap(), Instant::ZERO);
+        let (mut peers, mut lines) = (Vec::new(), Vec::new());
+        for cid in 0..3 {
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            peers.push(listener.accept().unwrap().0);
+            let connection = Connection::new(stream, &poll, cid.into(), Course::default()).unwrap();
+            lines.push(Line::new(connection, cid, start));
+        }
+        let mut ending = Ending::begin(lines, &poll, start);
+        for (part, left) in [(0, 2), (499, 2), (500, 1), (999, 1), (1000, 0)] {
+            ending.end_due(start + ENDING * part / 1000);
+            assert_eq!(ending.0.len(), left, "after {part} thousandths");
+        }
+        assert_eq!(ending.next_at(), None);
+        for peer in &mut peers {
+            assert_eq!(peer.read(&mut [0]).unwrap(), 0, "it is closed");
         }
     }
 }

@@ -54,7 +54,8 @@ impl Hole {
                 &format!(
                     "ip link add end0 type veth peer name end{number} netns {middle}\n\
                      ip address add 10.78.0.{number}/24 dev end0\n\
-                     ip link set end0 gso_max_segs 1 up; ip link set lo up"
+                     ip link set end0 gso_max_segs 1 up; ip link set lo up\n\
+                     echo 1 > /proc/sys/net/ipv4/tcp_no_metrics_save"
                 ),
             );
         }
@@ -65,6 +66,11 @@ impl Hole {
              ip link add bridge$n type bridge; ip link set link$n mtu 1400\n\
              for device in end$n link$n; do ip link set $device master bridge$n up; done\n\
              ip link set bridge$n up; done",
+        );
+        // Links need a second until they carry packets; round trips of that second would make timeouts long.
+        within(
+            &hole.near,
+            &format!("until ping -c 3 -i 0.2 -W 1 {FAR} | grep -q ' 0% packet loss'; do :; done"),
         );
         hole
     }
@@ -86,14 +92,14 @@ impl Hole {
 
 fn available() -> Result<(), String> {
     path::available()?;
-    ["ip", "nsenter"].into_iter().try_for_each(skip::program)
+    ["ip", "nsenter", "ping"].into_iter().try_for_each(skip::program)
 }
 
 #[test]
 fn they_are_named_and_smaller_ones_carry_the_data() {
     need!(available());
     let hole = Hole::new();
-    let target = hole.serve();
+    let _target = hole.serve();
     let folder = tempfile::tempdir().expect("a folder");
     let (image, copy) = (folder.path().join("image"), folder.path().join("copy"));
     let bytes: Vec<u8> = (0..LEN).map(|n| (n >> 9) as u8 ^ n as u8).collect();
@@ -112,9 +118,6 @@ fn they_are_named_and_smaller_ones_carry_the_data() {
         assert!(read.stderr.contains(words), "{words}: {read:#?}");
     }
     assert!(fs::read(&copy).expect("a copy") == bytes, "the copy differs");
-    let said = target.stderr();
-    let words = "(10.78.0.1:";
-    assert!(said.contains(words) && said.contains("large packets do not get through"), "{said}");
 }
 
 #[test]

@@ -24,9 +24,12 @@ use crate::session::DigestWish;
 const TOP_KEYS: &[&str] = &[
     "iqn",
     "listen",
-    "advertise",
     "allow",
+<<<<<<< HEAD
     "cold_reset",
+=======
+    "advertise",
+>>>>>>> w-reach
     "digest",
     "congestion",
     "policy",
