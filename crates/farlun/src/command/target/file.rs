@@ -25,11 +25,8 @@ const TOP_KEYS: &[&str] = &[
     "iqn",
     "listen",
     "allow",
-<<<<<<< HEAD
-    "cold_reset",
-=======
     "advertise",
->>>>>>> w-reach
+    "cold_reset",
     "digest",
     "congestion",
     "policy",
