@@ -95,6 +95,7 @@ const LISTENER_TOKENS: u64 = 1 << 40;
 const WORKERS_TOKEN: u64 = 2 << 40;
 const SIGNALS_TOKEN: u64 = 3 << 40;
 const RELOAD_TOKEN: u64 = 4 << 40;
+const REGISTER_TOKEN: u64 = 5 << 40;
 
 /// A target.
 pub struct Target {
@@ -197,6 +198,9 @@ impl Target {
         };
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
+        if let Some(registrar) = &registrar {
+            poll.add(registrar.as_fd(), REGISTER_TOKEN, Interest::READ)?;
+        }
         let congestion = config.congestion.as_deref();
         let listen = config.listen.iter().map(|address| Listener::open(*address, congestion));
         let listeners = listen.collect::<Result<Vec<_>, _>>()?;
@@ -301,6 +305,7 @@ impl Target {
         if unfinished > 0 {
             self.shared.workers.abandon();
             self.reloader.take().into_iter().for_each(Reloader::abandon);
+            self.registrar.take().into_iter().for_each(Registrar::abandon);
         } else {
             drop(self.shared.workers);
         }
@@ -421,6 +426,7 @@ impl Service for Target {
         match ready.token {
             SIGNALS_TOKEN => self.signalled(now),
             RELOAD_TOKEN => self.finish_reload(now)?,
+            REGISTER_TOKEN => self.registrar.iter_mut().for_each(|registrar| registrar.finish(now)),
             WORKERS_TOKEN => {
                 for done in self.shared.workers.results() {
                     self.finish(done);

@@ -269,24 +269,23 @@ impl Target {
         strangers.iter().map(|stranger| replacing::name(&stranger.port, &place(stranger))).collect()
     }
 
-    /// Has the register written if it has changed; returns the time to look again.
+    /// Has the register written if it has changed, or could not be written; returns the time to look again.
     pub(super) fn keep_sessions(&mut self, now: Instant) -> Instant {
-        match &self.registrar {
-            Some(registrar) if self.shared.luns.has_news() => {
-                if registrar.is_busy() {
-                    return now + LOOK_EVERY;
-                }
-                self.shared.luns.take_news().into_iter().for_each(|list| registrar.save(list));
-                Instant::FAR_FUTURE
-            }
-            _ => Instant::FAR_FUTURE,
+        let Some(registrar) = &mut self.registrar else { return Instant::FAR_FUTURE };
+        let luns = &mut self.shared.luns;
+        if (luns.has_news() || registrar.is_due(now)) && registrar.pending() == 0 {
+            registrar.save(luns.take_nexuses());
         }
+        registrar.next_attempt()
     }
 
-    /// The same at the end, which waits for it.
+    /// The same at the end, when a write that has failed is not due yet; [`Target::wait_for_calls`] waits for it.
     pub(super) fn keep_sessions_at_last(&mut self) {
-        if let Some(registrar) = self.registrar.take() {
-            self.shared.luns.take_news().into_iter().for_each(|list| registrar.save(list));
+        let luns = &mut self.shared.luns;
+        if let Some(registrar) = &mut self.registrar
+            && (luns.has_news() || registrar.next_attempt() < Instant::FAR_FUTURE)
+        {
+            registrar.save(luns.take_nexuses());
         }
     }
 
