@@ -135,10 +135,9 @@ impl Luns {
         self.nexuses = Nexuses::restore(list);
     }
 
-    /// All nexuses with the stores they know, to be kept; nothing about them is news from now on.
-    pub fn take_nexuses(&mut self) -> NexusList {
-        self.nexuses.take_news();
-        self.nexuses.list()
+    /// All nexuses with the stores they know, to be kept, and the version of this list.
+    pub fn take_nexuses(&mut self) -> (u64, NexusList) {
+        self.nexuses.take()
     }
 
     /// Returns true if nexuses have changed since the last [`Luns::take_nexuses`].

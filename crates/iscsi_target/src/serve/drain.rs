@@ -88,15 +88,15 @@ impl Target {
     pub(super) fn wait_for_calls(&mut self) -> io::Result<usize> {
         let mut told_in = Some(CALLS);
         loop {
+            drop(self.shared.workers.results());
+            self.finish_register(clock::now());
             let (workers, reloader) = (&self.shared.workers, self.reloader.as_ref());
-            drop(workers.results());
-            self.registrar.iter_mut().for_each(|registrar| registrar.finish(clock::now()));
             let registrar = self.registrar.as_ref();
             let others = reloader.map_or(0, Reloader::pending) + registrar.map_or(0, Registrar::pending);
             let pending = workers.pending() + others;
             if pending == 0 {
                 // The last one may have ended a moment ago.
-                self.registrar.iter_mut().for_each(|registrar| registrar.finish(clock::now()));
+                self.finish_register(clock::now());
                 return Ok(0);
             }
             let reloader_fd = reloader.map_or(workers.as_fd(), AsFd::as_fd);

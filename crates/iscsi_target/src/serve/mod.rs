@@ -170,6 +170,8 @@ struct Shared {
     /// What discovery answers; addresses that stand for all of this host are filled in per connection.
     advertised: Vec<DiscoveredTarget>,
     open_sessions: usize,
+    /// Version of the register that is kept, the largest one if none is awaited.
+    register_version: u64,
     /// See [`Side::count_early`].
     early_bytes: usize,
     /// The target ends: no new commands are begun.
@@ -259,6 +261,7 @@ impl Target {
                 weights: config.weights.clone(),
                 advertised,
                 open_sessions: 0,
+                register_version: if registrar.is_some() { 0 } else { u64::MAX },
                 early_bytes: 0,
                 is_draining: false,
                 stats: Stats::default(),
@@ -426,7 +429,7 @@ impl Service for Target {
         match ready.token {
             SIGNALS_TOKEN => self.signalled(now),
             RELOAD_TOKEN => self.finish_reload(now)?,
-            REGISTER_TOKEN => self.registrar.iter_mut().for_each(|registrar| registrar.finish(now)),
+            REGISTER_TOKEN => self.finish_register(now),
             WORKERS_TOKEN => {
                 for done in self.shared.workers.results() {
                     self.finish(done);
@@ -506,9 +509,10 @@ impl Service for Target {
         if !self.shared.ended.is_empty() {
             self.manage(now);
         }
+        let register_at = self.keep_sessions(now);
         self.resume_paused();
         let mut next = self.next_sample.min(self.next_roll_call).min(self.next_release());
-        next = next.min(self.keep_sessions(now));
+        next = next.min(register_at);
         next = next.min(self.shared.waiting.next_due());
         let resumes = self.spaced.iter().filter_map(|index| self.clients.get(*index)?.resume_at());
         next = resumes.fold(next, Instant::min);

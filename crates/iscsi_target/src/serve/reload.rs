@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use engine::{Claim, Step, Workers};
 use event::Instant;
-use net::{Interest, Signal, tcp};
+use net::{Interest, Signal, clock, tcp};
 
 use super::listener::{Listener, advertised};
 use super::replacing::{CutOff, Grown, Measured, NOT_CONNECTED, measure};
@@ -274,18 +274,28 @@ impl Target {
         let Some(registrar) = &mut self.registrar else { return Instant::FAR_FUTURE };
         let luns = &mut self.shared.luns;
         if (luns.has_news() || registrar.is_due(now)) && registrar.pending() == 0 {
-            registrar.save(luns.take_nexuses());
+            registrar.save(luns.take_nexuses(), now);
         }
-        registrar.next_attempt()
+        if registrar.is_late(now) {
+            self.shared.register_version = u64::MAX;
+        }
+        registrar.next_look(now)
+    }
+
+    /// A list of nexuses is written, or could not be: either way its sessions are served.
+    pub(super) fn finish_register(&mut self, now: Instant) {
+        if let Some(version) = self.registrar.as_mut().and_then(|registrar| registrar.finish(now)) {
+            self.shared.register_version = version;
+        }
     }
 
     /// The same at the end, when a write that has failed is not due yet; [`Target::wait_for_calls`] waits for it.
     pub(super) fn keep_sessions_at_last(&mut self) {
         let luns = &mut self.shared.luns;
         if let Some(registrar) = &mut self.registrar
-            && (luns.has_news() || registrar.next_attempt() < Instant::FAR_FUTURE)
+            && (luns.has_news() || registrar.is_behind())
         {
-            registrar.save(luns.take_nexuses());
+            registrar.save(luns.take_nexuses(), clock::now());
         }
     }
 

@@ -348,3 +348,17 @@ fn a_state_folder_that_hangs_does_not_hold_up_a_second_signal() {
     }
     assert_eq!(target.service.ended(MINUTE), 1);
 }
+
+/// The moment of the crash is the one at which the register is most likely behind.
+#[test]
+fn a_session_that_has_used_a_lun_is_known_after_a_crash() {
+    let mut site = Site::new(&lun(0, "a", ""));
+    for n in 0..50 {
+        let isid = [0x80, 0, 0, 0, 1, n];
+        Session::open_as(&site.target, isid).ready(0);
+        site.target.service.kill();
+        let register = site.register();
+        assert!(register.contains(&format!("session 8000000001{n:02x} ")), "{n}: {register}");
+        site.start_again(&lun(0, "a", ""));
+    }
+}
