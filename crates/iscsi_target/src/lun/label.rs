@@ -67,6 +67,9 @@ pub(super) enum Place<'a> {
 
 const ATTRIBUTE: &CStr = c"user.farlun.identity";
 
+/// Further looks for an identity that another target has created.
+const REREADS_MAX: u32 = 2;
+
 impl Label {
     /// Names that no other store has.
     pub(super) fn fresh() -> Label {
@@ -76,24 +79,36 @@ impl Label {
     /// The identity of a store, from the first of these places that has it. A store that has none gets one, unless it is
     /// only looked at.
     pub(super) fn of(places: &[Place<'_>], is_look: bool) -> Result<Label, LabelError> {
-        for place in places {
-            if let Some(label) = place.read()? {
-                return Ok(label);
+        let mut refused = None;
+        for _ in 0..=REREADS_MAX {
+            for place in places {
+                if let Some(label) = place.read()? {
+                    return Ok(label);
+                }
+            }
+            if is_look {
+                break;
+            }
+            match Label::create(places) {
+                // Another target, which serves the store read-only as well, was faster: the store has an identity by now.
+                Err((error, true)) => refused = Some(error),
+                created => return created.map_err(|(error, _)| error),
             }
         }
+        refused.map_or_else(|| Ok(Label::fresh()), Err)
+    }
+
+    /// An identity of a store that has none, in the first of these places that takes it. An error comes with true if a place
+    /// has one meanwhile.
+    fn create(places: &[Place<'_>]) -> Result<Label, (LabelError, bool)> {
         let label = Label::fresh();
-        if is_look || places.is_empty() {
-            return Ok(label);
-        }
         let mut refused = None;
         for place in places {
-            match place.create(&label.to_text()) {
-                Ok(()) => return Ok(label),
-                // Another target, which serves the store read-only as well, was faster.
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    return Ok(place.read()?.unwrap_or(label));
-                }
-                Err(source) => refused = Some(LabelError::Keep { place: place.name(), source }),
+            let Err(source) = place.create(&label.to_text()) else { return Ok(label) };
+            let is_taken = source.kind() == ErrorKind::AlreadyExists;
+            refused = Some((LabelError::Keep { place: place.name(), source }, is_taken));
+            if is_taken {
+                break;
             }
         }
         refused.map_or(Ok(label), Err)
@@ -136,7 +151,7 @@ impl Place<'_> {
     fn create(&self, text: &str) -> io::Result<()> {
         match self {
             Place::Attribute(file, _) => net::fs::create_attribute(*file, ATTRIBUTE, text.as_bytes()),
-            Place::File(path) => safe_file::replace(path, text),
+            Place::File(path) => safe_file::create(path, text),
         }
     }
 }
@@ -145,6 +160,8 @@ impl Place<'_> {
 mod tests {
     use std::fs::{self, File};
     use std::os::fd::AsFd;
+    use std::sync::Barrier;
+    use std::thread;
 
     use super::*;
 
@@ -182,19 +199,39 @@ mod tests {
         let places = [in_file(&second), in_file(&third)];
         Label::of(&places, true).unwrap();
         assert!(!second.exists() && !third.exists());
-        fs::create_dir(dir.path().join("second.new")).unwrap();
-        let label = Label::of(&places, false).unwrap();
-        assert!(!second.exists());
+        fs::write(dir.path().join("no"), "a file").unwrap();
+        let label = Label::of(&[in_file(&nowhere), in_file(&third)], false).unwrap();
         assert_eq!(fs::read_to_string(&third).unwrap(), label.to_text());
         assert_eq!(Label::of(&places, false).unwrap(), label);
-        fs::create_dir(dir.path().join("no")).unwrap();
-        fs::create_dir(dir.path().join("no/where.new")).unwrap();
+        assert!(!second.exists());
         let error = Label::of(&[in_file(&nowhere)], false).unwrap_err().to_string();
         assert!(
             error.contains("cannot be kept, at last in") && error.contains("serial= and naa="),
             "{error}"
         );
         assert_ne!(Label::of(&[], false).unwrap(), Label::of(&[], false).unwrap());
+    }
+
+    /// Read-only LUNs of several targets may share a store.
+    #[test]
+    fn targets_that_come_first_at_once_agree() {
+        const TARGETS: usize = 8;
+        for _ in 0..100 {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("label");
+            let barrier = Barrier::new(TARGETS);
+            let labels: Vec<Label> = thread::scope(|scope| {
+                let of = || {
+                    barrier.wait();
+                    Label::of(&[in_file(&path)], false).unwrap()
+                };
+                let targets: Vec<_> = (0..TARGETS).map(|_| scope.spawn(of)).collect();
+                targets.into_iter().map(|target| target.join().unwrap()).collect()
+            });
+            assert!(labels.iter().all(|label| *label == labels[0]), "{labels:?}");
+            assert_eq!(Label::of(&[in_file(&path)], true).unwrap(), labels[0]);
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no draft is left");
+        }
     }
 
     #[test]
