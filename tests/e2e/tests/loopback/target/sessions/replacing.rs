@@ -27,11 +27,11 @@ const LEN_BYTES: u64 = 1 << 20;
 const OLD: [u8; 6] = [0x80, 0, 0, 0, 0, 1];
 const OTHER: [u8; 6] = [0x80, 0, 0, 0, 0, 2];
 
-/// A target with a state folder, and files for LUNs.
+/// A target with a state folder, and files for LUNs. The target is dropped first, while the folder is there.
 struct Site {
+    target: Target,
     folder: TempDir,
     address: String,
-    target: Target,
 }
 
 /// A LUN in the file `name`.
@@ -49,7 +49,7 @@ impl Site {
         }
         let address = format!("127.0.0.1:{}", port::unused());
         let target = start(&folder, &address, luns);
-        Site { folder, address, target }
+        Site { target, folder, address }
     }
 
     /// Starts the target again, which has ended or been killed.
