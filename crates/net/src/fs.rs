@@ -69,6 +69,19 @@ pub fn create_attribute(file: BorrowedFd<'_>, name: &CStr, value: &[u8]) -> io::
     check(unsafe { libc::fsync(file.as_raw_fd()) }).map(|_| ())
 }
 
+/// Magic number of exFAT (`EXFAT_SUPER_MAGIC`).
+const EXFAT: libc::c_long = 0x2011_bab0;
+
+/// Returns true unless an open file may have another inode number after its file system is mounted again, as with FUSE and
+/// FAT.
+pub fn has_lasting_inodes(file: BorrowedFd<'_>) -> bool {
+    // SAFETY: all bits zero is a valid value of this struct of integers.
+    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one struct through the pointer, which is valid for the call.
+    let result = check(unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut found) });
+    result.is_ok() && ![libc::FUSE_SUPER_MAGIC, libc::MSDOS_SUPER_MAGIC, EXFAT].contains(&found.f_type)
+}
+
 /// Opens what is open already once more, past the page cache. `ErrorKind::InvalidInput` where the file system
 /// cannot. Offsets, lengths and addresses have to be multiples of the block size then.
 pub fn reopen_direct(file: BorrowedFd<'_>, write: bool) -> io::Result<File> {
@@ -117,6 +130,11 @@ pub fn read_cached_at(file: BorrowedFd<'_>, into: &mut [u8], offset_bytes: u64) 
     // SAFETY: the one slice is valid for writing during the call, and nobody else has it.
     let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const slice, 1, offset, libc::RWF_NOWAIT) };
     usize::try_from(read).map_err(|_| io::Error::last_os_error())
+}
+
+/// Name of a device in `/sys/dev`, `MAJOR:MINOR`, from its number (`st_rdev`).
+pub fn device_name(number: u64) -> String {
+    format!("{}:{}", libc::major(number), libc::minor(number))
 }
 
 /// Makes `len_bytes` from `offset_bytes` on read as zeros and gives back the whole blocks of the file system

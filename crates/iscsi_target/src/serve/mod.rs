@@ -17,7 +17,6 @@ mod exchange;
 mod jobs;
 mod lingering;
 mod listener;
-mod log;
 mod manage;
 mod member;
 mod parameters;
@@ -55,6 +54,7 @@ use tables::Recorder;
 use tables::manifest::Trace;
 
 use crate::compat::Compat;
+use crate::log::{self};
 use crate::lun::{Luns, Nexus, PORTAL_GROUP_TAG, Register};
 use chores::Chores;
 use client::Client;
