@@ -95,7 +95,7 @@ impl Register {
 
     /// Puts `list` on stable storage; may block.
     pub fn save(&self, list: &NexusList) -> io::Result<()> {
-        safe_file::replace(&self.path, &to_text(list))
+        safe_file::overwrite(&self.path, &to_text(list))
     }
 }
 
@@ -192,6 +192,17 @@ mod tests {
         assert_eq!(Register::open(dir.path(), "iqn.other/../x").unwrap().1, NexusList::default());
         drop(register);
         assert_eq!(Register::open(dir.path(), IQN).unwrap().1, list());
+    }
+
+    #[test]
+    fn a_folder_that_has_gone_is_not_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        let (register, _) = Register::open(&state, IQN).unwrap();
+        register.save(&list()).unwrap();
+        fs::remove_dir_all(&state).unwrap();
+        assert_eq!(register.save(&list()).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(!state.exists());
     }
 
     #[test]

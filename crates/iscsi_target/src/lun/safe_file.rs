@@ -67,8 +67,12 @@ fn folder(path: &Path) -> &Path {
 
 /// Replaces the text of a file, which is on stable storage then. Its folder is made if needed.
 pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let dir = folder(path);
-    fs::create_dir_all(dir)?;
+    fs::create_dir_all(folder(path))?;
+    overwrite(path, text)
+}
+
+/// The same where the folder has to be there: one that has gone, with a mount for instance, is not made anew in its place.
+pub(super) fn overwrite(path: &Path, text: &str) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     // One that an earlier crash has left, or that somebody else has put there.
@@ -78,7 +82,7 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
     }
     write_new(Path::new(&new), text)?;
     fs::rename(&new, path)?;
-    File::open(dir)?.sync_all()
+    File::open(folder(path))?.sync_all()
 }
 
 #[cfg(test)]
@@ -92,6 +96,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("below/state");
         assert_eq!(read(&path).unwrap(), None);
+        assert_eq!(overwrite(&path, "one").unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(!dir.path().join("below").exists());
         for text in ["one", "another"] {
             replace(&path, text).unwrap();
             assert_eq!(read(&path).unwrap().as_deref(), Some(text));
