@@ -26,15 +26,30 @@ pub fn open_exclusive(path: &Path, write: bool) -> io::Result<File> {
     OpenOptions::new().read(true).write(write).custom_flags(libc::O_EXCL).open(path)
 }
 
-/// Opens a file for reading, but not by a symbolic link (`O_NOFOLLOW`), and without waiting for a writer of a pipe.
-pub fn open_unlinked(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
+/// Opens a regular file for reading, and for writing too if `write` says so. Fails for anything else, and does not wait for
+/// the other end of a pipe.
+pub fn open_regular(path: &Path, write: bool) -> io::Result<File> {
+    regular(OpenOptions::new().read(true).write(write).custom_flags(libc::O_NONBLOCK).open(path)?)
 }
 
-/// Opens a file for writing, which is made if needed, but not through a symbolic link; its contents stay.
+/// Opens a regular file for reading, but not by a symbolic link.
+pub fn open_unlinked(path: &Path) -> io::Result<File> {
+    regular(OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?)
+}
+
+/// Opens a regular file for writing, which is made if needed, but not through a symbolic link; its contents stay.
 pub fn create_unlinked(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)
+    options.create(true).truncate(false).write(true).mode(0o600);
+    regular(options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?)
+}
+
+/// Looks at what is open already: a path may lead to something else a moment later.
+fn regular(file: File) -> io::Result<File> {
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("expected a regular file, found something else")),
+    }
 }
 
 /// Largest value of an extended attribute that [`attribute`] reads.
