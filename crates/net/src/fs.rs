@@ -2,10 +2,11 @@
 //! I/O past the page cache, sizes of blocks, extended attributes.
 #![allow(unsafe_code)]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -50,6 +51,20 @@ fn regular(file: File) -> io::Result<File> {
         true => Ok(file),
         false => Err(io::Error::other("expected a regular file, found something else")),
     }
+}
+
+/// Fails if this process may not write to a file or a folder: `ErrorKind::PermissionDenied`, or
+/// `ErrorKind::ReadOnlyFilesystem`.
+pub fn check_writable(path: &Path) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path ends with a zero byte, and the kernel only reads it.
+    let result = unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::W_OK, libc::AT_EACCESS) };
+    check(result).map(|_| ())
+}
+
+/// The same for an open file, however it was opened.
+pub fn check_writable_open(file: BorrowedFd<'_>) -> io::Result<()> {
+    check_writable(by_descriptor(file).as_ref())
 }
 
 /// Largest value of an extended attribute that [`attribute`] reads.

@@ -93,8 +93,8 @@ impl Label {
         Label { serial: Serial::fresh(), naa: Naa::fresh() }
     }
 
-    /// The identity of a store with these marks, from the first of these places that has it. A store that has none gets one,
-    /// unless it is only looked at.
+    /// The identity of a store with these marks, from the first of these places that has it. A store that has none gets one; if
+    /// it is only looked at, it is seen whether a place would take one.
     pub(super) fn of(places: &[Place<'_>], marks: &[String], is_look: bool) -> Result<Label, LabelError> {
         let mut refused = None;
         'look: for _ in 0..=REREADS_MAX {
@@ -111,13 +111,23 @@ impl Label {
                 }
             }
             if is_look {
-                break;
+                return Label::look(places);
             }
             match Label::create(places, marks) {
                 // Another target, which serves the store read-only as well, was faster: the store has an identity by now.
                 Err((error, true)) => refused = Some(error),
                 created => return created.map_err(|(error, _)| error),
             }
+        }
+        refused.map_or_else(|| Ok(Label::fresh()), Err)
+    }
+
+    /// An identity that is not kept, if one of these places would take it.
+    fn look(places: &[Place<'_>]) -> Result<Label, LabelError> {
+        let mut refused = None;
+        for place in places {
+            let Err(source) = place.check_create() else { return Ok(Label::fresh()) };
+            refused = Some(LabelError::Keep { place: place.name(), source });
         }
         refused.map_or_else(|| Ok(Label::fresh()), Err)
     }
@@ -180,6 +190,16 @@ impl Place<'_> {
             LabelError::Damaged { place: self.name(), found }
         };
         text.map(|text| Kept::parse(&text).ok_or_else(|| damaged(&text))).transpose()
+    }
+
+    fn check_create(&self) -> io::Result<()> {
+        match self {
+            Place::Attribute(file, _) => {
+                net::fs::attribute(*file, ATTRIBUTE)?;
+                net::fs::check_writable_open(*file)
+            }
+            Place::File(path) => safe_file::check_create(path),
+        }
     }
 
     fn create(&self, label: &Label, marks: &[String]) -> io::Result<()> {
@@ -338,11 +358,15 @@ mod tests {
         assert_eq!(fs::read_to_string(&third).unwrap(), label.to_text(&[]));
         assert_eq!(Label::of(&places, &[], false).unwrap(), label);
         assert!(!second.exists());
-        let error = Label::of(&[in_file(&nowhere)], &[], false).unwrap_err().to_string();
-        assert!(
-            error.contains("cannot be kept, at last in") && error.contains("serial= and naa="),
-            "{error}"
-        );
+        for is_look in [false, true] {
+            let error = Label::of(&[in_file(&nowhere)], &[], is_look).unwrap_err().to_string();
+            assert!(
+                error.contains("cannot be kept, at last in") && error.contains("serial= and naa="),
+                "{error}"
+            );
+        }
+        Label::of(&[in_file(&nowhere), in_file(&dir.path().join("not/there"))], &[], true).unwrap();
+        assert!(!dir.path().join("not").exists());
         assert_ne!(Label::of(&[], &[], false).unwrap(), Label::of(&[], &[], false).unwrap());
     }
 

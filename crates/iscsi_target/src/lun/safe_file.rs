@@ -51,6 +51,20 @@ pub(super) fn create(path: &Path, text: &str) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
+/// Fails where [`create`] would, as far as can be seen without creating anything.
+pub(super) fn check_create(path: &Path) -> io::Result<()> {
+    for dir in folder(path).ancestors() {
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        match fs::metadata(dir) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+            Ok(found) if found.is_dir() => return net::fs::check_writable(dir),
+            Ok(_) => return Err(ErrorKind::NotADirectory.into()),
+        }
+    }
+    Err(ErrorKind::NotFound.into())
+}
+
 /// Writes a file that does not exist yet; nothing is left of it if that fails.
 fn write_new(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;

@@ -288,6 +288,10 @@ fn what_is_written_down_is_looked_after() {
     site.target.service.kill();
     fs::write(site.register_path(), site.register().replace("800000000001", "800000000009")).expect("damage");
     again(&site.folder).expect_code(1).expect_sentence(&["is damaged: found 'sum "]);
+    let mut check = farlun(["target", "--config", "target.toml", "--check"]);
+    run(check.current_dir(site.folder.path()), MINUTE)
+        .expect_code(2)
+        .expect_sentence(&["is damaged: found 'sum "]);
 }
 
 #[test]
