@@ -250,23 +250,28 @@ impl Target {
             if strangers.is_empty() {
                 continue;
             }
-            let sessions = self.names_of(&strangers);
+            let (sessions, away) = self.names_of(&strangers);
             if !wanted.replaceable.contains(&lun.number()) {
-                return Err(replacing::refusal(lun, &sessions));
+                return Err(replacing::refusal(lun, &sessions, away));
             }
             all.push(CutOff { lun: lun.number(), sessions });
         }
         Ok(all)
     }
 
-    fn names_of(&self, strangers: &[Stranger]) -> Vec<String> {
+    /// Names of sessions, and how many of them are not connected.
+    fn names_of(&self, strangers: &[Stranger]) -> (Vec<String>, usize) {
         let sides: HashMap<Nexus, &Side> = self.sides.iter().map(|(_, side)| (side.nexus, side)).collect();
         let peer = |stranger: &Stranger| {
             let member = sides.get(&stranger.session?)?.members.first()?;
             Some(self.clients.get(member.client)?.link.peer.to_string())
         };
-        let place = |stranger: &Stranger| peer(stranger).unwrap_or_else(|| NOT_CONNECTED.to_owned());
-        strangers.iter().map(|stranger| replacing::name(&stranger.port, &place(stranger))).collect()
+        let peers: Vec<Option<String>> = strangers.iter().map(peer).collect();
+        let away = peers.iter().filter(|peer| peer.is_none()).count();
+        let name = |(stranger, peer): (&Stranger, Option<String>)| {
+            replacing::name(&stranger.port, &peer.unwrap_or_else(|| NOT_CONNECTED.to_owned()))
+        };
+        (strangers.iter().zip(peers).map(name).collect(), away)
     }
 
     /// Has the register written if it has changed, or could not be written; returns the time to look again.

@@ -142,9 +142,9 @@ fn a_store_is_not_replaced_under_a_session() {
     // One that was lost still counts: its initiator will log in again.
     drop(session);
     until("the session is lost", MINUTE, || {
-        site.reload(&wanted)["error"]
-            .as_str()
-            .is_some_and(|error| error.contains("(ISID 800000000001, not connected)"))
+        site.reload(&wanted)["error"].as_str().is_some_and(|error| {
+            error.contains("(ISID 800000000001, not connected)") && error.contains("1 of 1")
+        })
     });
     Session::open_as(&site.target, OLD).log_out();
     let said = site.reload(&wanted);
