@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_learns_the_size_to_which_a_store_has_grown() {
+    fn size_known_after_another_login() {
         let mut nexuses = Nexuses::default();
         let one = port(1);
         nexuses.begin(&one, &stores(&[(0, store(7, 100))]));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_stands_until_a_logout() {
+    fn knowledge_until_a_logout() {
         let mut nexuses = Nexuses::default();
         let (one, two) = (port(1), port(2));
         nexuses.begin(&one, &stores(&[(0, store(7, 100))]));
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_there_gets_to_know_what_comes_and_what_grows() {
+    fn knowledge_of_open_sessions_after_a_reload() {
         let mut nexuses = Nexuses::default();
         let (open, away, shut) = (port(1), port(2), port(3));
         let first = stores(&[(0, store(7, 100))]);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_have_left_are_bounded() {
+    fn bound_of_nexuses_without_a_session() {
         let mut nexuses = Nexuses::default();
         let current = stores(&[(0, store(7, 100))]);
         let all: Vec<_> = (0..ENDED_MAX as u32 + 5).map(port).collect();
